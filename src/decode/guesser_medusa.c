@@ -18,7 +18,7 @@ static ls_code guess(ls_guesser *base, const int32_t *context, size_t n, int32_t
     size_t at;
     ls_hidden_follow(m->hidden, context, n);
     const float *values = ls_hidden_values(m->hidden, n ? n - 1 : 0, n, &at);
-    if (!values) return ls_fail(err, LS_E_RANGE, "the model's values of the last token are not known");
+    if (!values) return ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
     const uint64_t start = ls_now_ns();
     const ls_code code = m->heads->guess(m->heads, values, k, ids, p, err);
     base->us = (double)(ls_now_ns() - start) / 1e3;
@@ -44,7 +44,8 @@ ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_timeline *targ
     m->base = (ls_guesser){.n = heads->n_guesses, .guess = guess, .bytes = bytes, .free = free_guesser};
     snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
     m->heads = heads;
-    ls_code code = heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s grows trees: method eagle3", heads->name);
+    ls_code code =
+        heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s is an EAGLE head: use method eagle3", heads->name);
     if (!code) code = ls_hidden_new(&m->hidden, target, heads->takes, heads->n_takes, heads->n_values, err);
     if (code) free_guesser(&m->base);
     else *out = &m->base;

@@ -153,7 +153,7 @@ size_t ls_hidden_bytes(const ls_hidden *s) {
 ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
                       ls_err *err) {
     *out = NULL;
-    if (!t->hidden) return ls_fail(err, LS_E_UNSUPPORTED, "this model hands out no hidden states");
+    if (!t->hidden) return ls_fail(err, LS_E_UNSUPPORTED, "this model does not provide hidden states");
     ls_hidden *s = ls_calloc(1, sizeof *s);
     s->t = t;
     s->width = (size_t)n_values;

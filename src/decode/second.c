@@ -146,11 +146,12 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
     base->forward_us = 0;
     if (n + 1 >= (size_t)m->t->engine->n_context)
         return ls_fail(err, LS_E_RANGE,
-                       "the draft model's context of %d tokens is full: the answer goes on without its drafts",
+                       "the draft model's context of %d tokens is full: the answer continues without its drafts",
                        m->t->engine->n_context);
     if (!knows_all(m, context, n) || !knows_all(m, &root, 1))
-        return ls_fail(err, LS_E_RANGE,
-                       "the text has special tokens that the draft model lacks: the answer goes on without its drafts");
+        return ls_fail(
+            err, LS_E_RANGE,
+            "the text has special tokens that the draft model lacks: the answer continues without its drafts");
     ls_code code = follow(m, context, n, err);
     for (size_t i = m->text.n; i < n && !code; i++) m->token[m->n++] = context[i];
     m->row[0] = m->n;
@@ -254,7 +255,8 @@ static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
     if (code) return code;
     const ls_engine *e = m->model->engine;
     if (layers > e->n_layers)
-        return ls_fail(err, LS_E_RANGE, "draft.layers is %d, %s has %d", layers, m->model->name, e->n_layers);
+        return ls_fail(err, LS_E_RANGE, "draft.layers is %d, but %s has %d layers", layers, m->model->name,
+                       e->n_layers);
     if (same && !layers) layers = (e->n_layers + 1) / 2;
     if (layers && layers < e->n_layers)
         snprintf(m->base.name, sizeof m->base.name, "%.30s, its first %d layers", m->model->name, layers);

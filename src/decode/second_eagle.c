@@ -75,11 +75,12 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
     base->forward_us = 0;
     m->n_rows = 0;
     m->n = n;
-    if (n + 1 >= (size_t)m->head->n_context) return ls_fail(err, LS_E_RANGE, "the head has no room for this text");
+    if (n + 1 >= (size_t)m->head->n_context)
+        return ls_fail(err, LS_E_RANGE, "the text is longer than the head's context");
     ls_hidden_follow(m->hidden, context, n);
     const size_t keep = same_pairs(m, context, n, root);
     const float *values = ls_hidden_values(m->hidden, keep, n, &at);
-    if (!values) return ls_fail(err, LS_E_RANGE, "the model's values of the last token are not known");
+    if (!values) return ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
     m->first = context[0];
     m->read.n = keep; // on an error, all that follows is read again
     int32_t *tokens = ls_malloc((n - at) * sizeof *tokens);
@@ -124,9 +125,10 @@ static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vo
     eagle *m = (eagle *)base;
     const lst_sampling *s = m->sampling;
     float *logits = ls_malloc((size_t)n_vocab * sizeof *logits);
-    ls_code code = n_vocab == m->head->n_vocab
-                       ? m->head->row_logits(m->head, row, logits, err)
-                       : ls_fail(err, LS_E_RANGE, "the head drafts for %d tokens, not %d", m->head->n_vocab, n_vocab);
+    ls_code code =
+        n_vocab == m->head->n_vocab
+            ? m->head->row_logits(m->head, row, logits, err)
+            : ls_fail(err, LS_E_RANGE, "the head has a vocabulary of %d tokens, not %d", m->head->n_vocab, n_vocab);
     if (!code) ls_sample_shape(logits, n_vocab, s->temperature, s->top_k, s->top_p, q);
     free(logits);
     return code;
@@ -191,7 +193,7 @@ ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_timeline *target, 
     m->sampling = sampling;
     m->accept = accept;
     m->first = UNSEEN;
-    ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s guesses by position: method medusa", head->name)
+    ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s is a Medusa head: use method medusa", head->name)
                                    : measure(m, err);
     if (!code) code = ls_hidden_new(&m->hidden, target, head->takes, head->n_takes, head->n_values, err);
     if (code) free_second(&m->base);

@@ -49,8 +49,9 @@ static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_dra
     s->overlap = how;
     s->ahead = ls_ahead_new(how, d, strcmp(s->e->device, "cpu") ? 0 : s->e->threads);
     if (s->overlap == LS_OVERLAP_ON && d && d->second && !ls_ahead_can(d) && opt->note)
-        opt->note(opt->ud, "draft.overlap: on is for a draft model on the CPU, and this one is not: it drafts first, "
-                           "then the target verifies");
+        opt->note(opt->ud,
+                  "draft.overlap: on needs a draft model on the CPU. This draft model is not on the CPU, so it "
+                  "drafts before the target verifies.");
 }
 
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
@@ -162,9 +163,9 @@ size_t ls_session_settled(const ls_session *s) {
     return s->active ? ls_answer_settled(&s->answer) : s->answer.text.n;
 }
 ls_code ls_session_go_on(ls_session *s, ls_err *err) {
-    if (!s->cut || s->active) return ls_fail(err, LS_E_RANGE, "there is no answer that was cut by its length");
+    if (!s->cut || s->active) return ls_fail(err, LS_E_RANGE, "no answer was cut by max_tokens");
     if ((int32_t)s->context.n + (s->uncommitted >= 0) + 1 >= s->e->n_context)
-        return ls_fail(err, LS_E_RANGE, "the context is full (%d tokens): the answer cannot go on", s->e->n_context);
+        return ls_fail(err, LS_E_RANGE, "the context is full (%d tokens): the answer cannot continue", s->e->n_context);
     if (s->uncommitted >= 0) { // nothing was to follow the last token, so no forward has seen it
         const ls_code code = s->t->prefill(s->t, &s->uncommitted, 1, &s->sampling, &s->last, NULL, NULL, err);
         if (code) return code;
@@ -238,7 +239,7 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     const int32_t room = s->e->n_context - (int32_t)s->context.n - (s->uncommitted >= 0) - 1; // one is for an answer
     if (n > room)
         return ls_fail(err, LS_E_RANGE,
-                       "the prompt has %d tokens; %d of the context's %d are left for it: shorten it%s", n,
+                       "the prompt has %d tokens, but only %d of the context's %d are free: shorten it%s", n,
                        room < 0 ? 0 : room, s->e->n_context, s->started ? " or start a new conversation" : "");
     ls_code code = ls_prompt_fits(s->e, n, err);
     if (code) return code;
@@ -356,8 +357,9 @@ ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
                            ls_progress progress, void *ud, ls_err *err) {
     if (context->n < 1 || context->n > (size_t)s->e->n_context)
-        return ls_fail(err, LS_E_RANGE, "the conversation has %zu tokens, the context %d: start with --context %zu",
-                       context->n, s->e->n_context, context->n);
+        return ls_fail(err, LS_E_RANGE,
+                       "the conversation has %zu tokens, but the context has %d: start with --context %zu", context->n,
+                       s->e->n_context, context->n);
     ls_code code = ls_prompt_fits(s->e, (int32_t)context->n, err);
     if (code) return code;
     past before = past_of(s);

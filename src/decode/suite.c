@@ -165,8 +165,8 @@ static ls_code add_turns(const adding *a, const ls_json *doc) {
         if (code || a->s->items[a->s->n - 1].n_turns) return code;
     }
     return ls_fail(a->err, LS_E_PARSE,
-                   "%s: no text of a user: neither \"prompt\" nor \"turns\", \"messages\", \"conversations\", "
-                   "\"question\" or \"instruction\" holds one",
+                   "%s: no user text: none of \"prompt\", \"turns\", \"messages\", \"conversations\", \"question\" "
+                   "and \"instruction\" has one",
                    a->where);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char comparing[] = "the other method answers the same prompt", forking[] = "the what-if is being written";
+static const char comparing[] = "the other method is answering the same prompt", forking[] = "decoding the what-if";
 
 static void tell_rival(live *l, int what, const char *method, ls_packed *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
@@ -39,7 +39,7 @@ void ls_live_end_rival(live *l, ls_finish finish) {
 static bool on_rival(void *ud, const char *stage, double fraction) {
     live *l = ud;
     (void)stage;
-    ls_channel_status(&l->c, LS_STATE_COMPARING, "the same prompt is read once more", fraction);
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "reading the same prompt again", fraction);
     return !ls_channel_stopping(&l->c);
 }
 
@@ -51,7 +51,7 @@ static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, 
     ls_code code = ls_session_rival(&l->rival, l->session, opt, &l->lent, &err);
     if (!code && l->lent)
         ls_channel_message(&l->c, false,
-                           "not enough memory for a second timeline: the conversation will be read again");
+                           "not enough memory for a second KV cache: the conversation will be read again");
     if (!code) code = ls_session_calibrate(l->rival, LS_COSTS_AT_ONCE, on_rival, l, &err);
     if (!code)
         code = ls_session_answer_too(l->rival, l->session, l->turn_context + at, fork ? fork : &(ls_ids){0}, on_rival,
@@ -100,9 +100,9 @@ void ls_live_begin_fork(live *l, const char *text, int n) {
     ls_ids ids = {0};
     const ls_ids *context = ls_session_context(l->session);
     if (!ls_session_started(l->session) || !l->turn_output)
-        ls_channel_message(&l->c, true, "there is no answer yet to branch from");
+        ls_channel_message(&l->c, true, "no answer to branch from yet");
     else if (n < 0 || (size_t)n > context->n - l->turn_context || !read_fork(l, text, &ids) || !ids.n)
-        ls_channel_message(&l->c, true, "what-if: there is no such position, or no text to put there");
+        ls_channel_message(&l->c, true, "what-if: the position does not exist, or the text is empty");
     else {
         ls_ids begun = {0};
         ls_ids_add(&begun, l->begun.p, l->begun.n);
@@ -118,8 +118,8 @@ void ls_live_begin_rival(live *l, const char *text) {
     ls_decode_options opt = {0};
     ls_code code = LS_OK;
     if (!ls_session_started(l->session) || !l->turn_output)
-        code = ls_fail(&err, LS_E_UNSUPPORTED, "there is no answer to compare with yet");
-    else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be compared here");
+        code = ls_fail(&err, LS_E_UNSUPPORTED, "no answer to compare yet");
+    else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "comparisons are not available here");
     if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
     if (!code && (l->turn_finish == LS_FINISH_INTERRUPTED || l->turn_output > (size_t)opt.max_tokens))
         opt.max_tokens = (int32_t)l->turn_output; // as far as this one came

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 enum { COLD_NS = 20000000 };
-static const char answered_too[] = "another answer to the last prompt is still being written";
-static const char still_written[] = "the answer is still being written: stop it first";
+static const char answered_too[] = "a comparison or what-if is still running: stop it first";
+static const char still_written[] = "an answer is being decoded: stop it first";
 
 void ls_live_note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
@@ -80,7 +80,7 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 static void rescue(void *ud, char *said, size_t n) {
     live *l = ud;
     ls_conversation *c = l->kept;
-    ls_err err = {.msg = "no folder can be written to"};
+    ls_err err = {.msg = "no writable folder was found"};
     char folder[] = "/tmp/logitspec-XXXXXX";
     if (!c || !ls_conversation_turns(c)) return;
     if (l->opt.forget) {
@@ -95,7 +95,7 @@ static void rescue(void *ud, char *said, size_t n) {
         code = ls_conversation_rescue(c, path, &err);
     }
     if (code) snprintf(said, n, "the conversation is lost: %s", err.msg);
-    else snprintf(said, n, "the conversation is saved: logitspec, then ':load %s'", path);
+    else snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", path);
     free(path);
 }
 
@@ -114,11 +114,11 @@ static void write_kept(live *l) {
     ls_conversation_save(l->kept, path, &err);
     if (!err.code && !stat(path, &st) && st.st_size > LS_KEPT_BYTES) {
         unlink(path);
-        ls_fail(&err, LS_E_RANGE, "it is longer than %d MiB", LS_KEPT_BYTES >> 20);
+        ls_fail(&err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
     }
     if (err.code && !l->keep_failed) {
         char said[400];
-        snprintf(said, sizeof said, "the conversation is not kept for the next start: %.300s", err.msg);
+        snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", err.msg);
         if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // it is told behind the screen
         else ls_channel_message(&l->c, true, said);
     }
@@ -304,12 +304,12 @@ static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
     if (gone && edited < 0 && !l->model.chat)
         ls_channel_message(
             &l->c, false,
-            "this model has no chat template: a prompt begins a new text (prompt.format: raw goes on with "
-            "the text before)");
+            "this model has no chat template: each prompt begins a new text (prompt.format: raw continues "
+            "the previous text)");
     else if (gone && edited < 0) {
         char said[160];
-        snprintf(said, sizeof said,
-                 "the chat template now writes earlier turns differently: their last %zu tokens were read again", gone);
+        snprintf(said, sizeof said, "the chat template changed earlier turns: their last %zu tokens were read again",
+                 gone);
         ls_channel_message(&l->c, false, said);
     }
     ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
@@ -345,7 +345,7 @@ static void run_step(live *l, ls_step *step) {
 static void change(live *l, const char *assignment) {
     ls_err err = {0};
     ls_code code = l->opt.set ? l->opt.set(l->opt.ud, assignment, &l->opt.setup, &err)
-                              : ls_fail(&err, LS_E_UNSUPPORTED, "nothing can be set here");
+                              : ls_fail(&err, LS_E_UNSUPPORTED, "settings cannot be changed here");
     if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
         l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
     if (!code && ls_session_costs(l->session)->base_ms[0] <= 0) // a curve was given until now
@@ -356,8 +356,7 @@ static void change(live *l, const char *assignment) {
 static void save(live *l, const char *path) {
     ls_err err;
     char text[400];
-    snprintf(text, sizeof text, "saved %.280s%s", path,
-             access(path, F_OK) ? "" : ", in place of the file that was there");
+    snprintf(text, sizeof text, "saved %.280s%s", path, access(path, F_OK) ? "" : ", replacing the existing file");
     const ls_code code = ls_conversation_save(l->kept, path, &err);
     ls_channel_result(&l->c, code != LS_OK, code ? err.msg : text);
 }
@@ -375,8 +374,7 @@ static void save_what_waits(live *l, ls_queued_command *c) {
         if (c && c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
         else if (c && c->kind == LS_CMD_SAVE) {
             char text[400];
-            snprintf(text, sizeof text, "%.300s is not written: the conversation before it was not loaded yet",
-                     c->text);
+            snprintf(text, sizeof text, "%.300s was not written: the conversation was not loaded yet", c->text);
             ls_channel_result(&l->c, true, text);
         }
         ls_queued_command_free(c);
@@ -428,7 +426,7 @@ static void load(live *l, const char *path) {
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
             take_over(l, path);
-            snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt goes on with it", path, turns,
+            snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt continues it", path, turns,
                      ls_plural(turns));
         }
         ls_saved_free(&v);
@@ -446,7 +444,7 @@ static void stop_turn(live *l) {
 static void keep_fork(live *l, const char *text, int turn) {
     ls_ids begun = {0};
     if (!l->fork.n) {
-        ls_channel_message(&l->c, true, "there is no what-if to keep: x on a draft makes one");
+        ls_channel_message(&l->c, true, "no what-if to keep: press x on a draft to make one");
         return;
     }
     ls_ids_add(&begun, l->fork.p, l->fork.n);
@@ -560,7 +558,7 @@ static void *decoder(void *ud) {
         send_header(l);
         if (*l->model.chat_problem) {
             char text[600];
-            snprintf(text, sizeof text, "prompts are used as they are: %s", l->model.chat_problem);
+            snprintf(text, sizeof text, "prompts are used without a chat template: %s", l->model.chat_problem);
             ls_channel_message(&l->c, false, text);
         }
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
@@ -610,7 +608,7 @@ static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s", still_written);
     else if ((c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK) && state == LS_STATE_COMPARING)
         code = ls_fail(err, LS_E_UNSUPPORTED, "%s", answered_too);
-    else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being written");
+    else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being decoded");
     else ls_channel_put(&l->c, c);
     pthread_mutex_unlock(&l->c.lock);
     return code;

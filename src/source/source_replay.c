@@ -92,7 +92,7 @@ static void send_whole_rival(replay *r) {
                                   *mine = ls_trace_read_header(ls_trace_events_reader(r->t));
             if (h->prompt.n != mine->prompt.n ||
                 memcmp(h->prompt.p, mine->prompt.p, h->prompt.n * sizeof *h->prompt.p)) {
-                code = ls_fail(&err, LS_E_USAGE, "%s: of another prompt: there is nothing to compare", r->rival);
+                code = ls_fail(&err, LS_E_USAGE, "%s has another prompt: the recordings cannot be compared", r->rival);
                 ls_event_free(e);
                 break;
             }
@@ -156,10 +156,10 @@ static void end(replay *r) {
     r->ended = true;
     if (r->failure.code) ls_channel_message(&r->c, true, r->failure.msg);
     else if (ls_trace_read_torn(ls_trace_events_reader(r->t)))
-        ls_channel_message(&r->c, false, "the recording was cut short within its last line, which is left out");
+        ls_channel_message(&r->c, false, "the last line of the recording is incomplete and was ignored");
     else if (r->unended)
         ls_channel_message(&r->c, false,
-                           "the recording stops before its turn ends: the run was cut, or it still goes on");
+                           "the recording ends within a turn: the run was interrupted, or is still running");
     ls_channel_status(&r->c, r->failure.code ? LS_STATE_FAILED : LS_STATE_IDLE, "", -1);
 }
 

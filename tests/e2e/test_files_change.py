@@ -165,7 +165,7 @@ class FullConversations(Folder):
             ends = [line for line in said if line.startswith("end (context)")]
             self.assertEqual([line.split(",")[0] for line in ends], 2 * [ends[0].split(",")[0]])
             r = run("chat", "--plain", "--raw", "--model", model, "--context", "50", input=f":load {saved}\n")
-            self.assertRegex(r.stderr, r"the conversation has (\d+) tokens, the context 50: start with --context \1")
+            self.assertRegex(r.stderr, r"the conversation has (\d+) tokens, but the context has 50: start with --context \1")
         self.assertGreater(full, 0)
 
     def test_the_scripted_model(self):

@@ -114,7 +114,7 @@ class DamagedRecordings(unittest.TestCase):
             write(trace, b"".join(lines)[:-len(lines[-1]) - len(lines[-2]) // 2])
             code, said, filmed = self.film(trace)
             self.assertEqual((code, said.count("\n"), filmed), (0, 1, True), said)
-            self.assertIn("cut short within its last line", said)
+            self.assertIn("last line of the recording is incomplete", said)
             for args in (("report", trace, "-q", "-o", d + "/x.md"), ("export", trace, "-o", d + "/x.json"), ("simulate", trace, "-q"),
                          ("diff", whole, trace), ("export", trace, "-o", d + "/y.cast"), ("export", trace, "-o", d + "/x.jsonl")):
                 r = run(*args)
@@ -128,21 +128,21 @@ class DamagedRecordings(unittest.TestCase):
             write(trace, b"".join(lines[:-3]))
             code, said, filmed = self.film(trace)
             self.assertEqual((code, said.count("\n"), filmed), (0, 1, True), said)
-            self.assertIn("stops before its turn ends", said)
+            self.assertIn("ends within a turn", said)
             # played again, it has what came meanwhile
             saved, replay = os.path.join(d, "a.txt"), Player("replay", trace, "--speed", "max")
-            replay.say(f"wait ENDED\nexpect stops before its turn ends\nsave {saved}\n")
+            replay.say(f"wait ENDED\nexpect ends within a turn\nsave {saved}\n")
             replay.wait_for(saved)
             with open(trace, "ab") as f:
                 f.writelines(lines[-3:])
-            self.assertEqual(replay.end("key ^N\nwait ENDED\nreject stops before its turn ends\n"), (0, ""))
+            self.assertEqual(replay.end("key ^N\nwait ENDED\nreject ends within a turn\n"), (0, ""))
 
     def test_the_screen_of_a_damaged_recording_can_still_be_walked_through(self):
         with tempfile.TemporaryDirectory() as d:
             trace, script = os.path.join(d, "t.jsonl"), os.path.join(d, "keys")
             lines = record(trace)
             write(trace, b"".join(lines[:8]) + b"nonsense\n" + b"".join(lines[8:]))
-            write(script, b"wait FAILED\nexpect t.jsonl:9:\nkey Space\nexpect cannot be read further\nkey [\nexpect 1 behind\nkey L\nexpect t.jsonl:9:\n")
+            write(script, b"wait FAILED\nexpect t.jsonl:9:\nkey Space\nexpect cannot read the rest of the recording\nkey [\nexpect 1 behind\nkey L\nexpect t.jsonl:9:\n")
             r = run("replay", trace, "--speed", "max", "--script", script)
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
             self.assertIn(f"{trace}:9:", r.stderr)

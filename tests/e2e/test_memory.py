@@ -95,7 +95,7 @@ class SuddenEnds(unittest.TestCase):
                 s.keys("Escape")
                 s.type(f":load {saved}")
                 s.keys("Enter")
-                s.wait(" turns: the next prompt goes on with it")
+                s.wait(" turns: the next prompt continues it")
                 s.keys("Escape", "g")  # the last turn may be long; loading gave the keys to the prompt
                 s.wait("› One fish", "› two fish")
 

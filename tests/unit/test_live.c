@@ -346,7 +346,7 @@ static void a_cut_answer_goes_on(void **state) {
         seen v = {0};
         assert_int_equal(command(s, LS_CMD_GO_ON, NULL, 0), LS_OK);
         ls_event *e = await(s, &v, LS_EV_MESSAGE);
-        assert_true(e->message.is_error && strstr(e->message.text, "no answer that was cut"));
+        assert_true(e->message.is_error && strstr(e->message.text, "no answer was cut"));
         ls_event_free(e);
         for (int turn = 0; turn < 2; turn++) {
             say(s, &v, said[turn], -1);
@@ -497,7 +497,7 @@ static void another_way_on_can_be_kept(void **state) {
     seen v = {0};
     int32_t begun;
     does(s, LS_CMD_FORK, "1 2", error); // nothing has been answered
-    assert_non_null(strstr(error, "no answer yet"));
+    assert_non_null(strstr(error, "no answer to branch from yet"));
     say(s, &v, "One fish, two fish", -1);
     must(s, LS_CMD_SAVE, path);
     const ls_ids before = answer_of(path, 0, &begun);
@@ -506,7 +506,7 @@ static void another_way_on_can_be_kept(void **state) {
     static const char *const bad[] = {"", "258", "-1", "1 x", "nonsense"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         does(s, LS_CMD_FORK, bad[i], error);
-        assert_non_null(strstr(error, "no such position"));
+        assert_non_null(strstr(error, "the position does not exist"));
     }
     assert_int_equal(command(s, LS_CMD_FORK, "65 \nBC", 7), LS_OK); // tokens of this model are bytes
     command(s, LS_CMD_FORK, "70", 1);                               // at once: it is refused now or when it is its turn

@@ -878,16 +878,16 @@ static void suites_are_read_line_by_line(void **state) {
         {"{\"prompt\": \"a\"}\n\n{\"turns\": [\"b\", \"c\"], \"category\": \"k\", \"question_id\": 7}\r\n", NULL, 2},
         {"{\"prompt\": \"no newline\", \"id\": \"x\"}", NULL, 1},
         {"", "has no prompts", 0},
-        {"{\"prompt\": \"a\"}\n{\"prompt\": \"\"}\n", ":2: no text of a user: neither", 0},
-        {"{\"prompt\": 3}\n", ": no text", 0},
+        {"{\"prompt\": \"a\"}\n{\"prompt\": \"\"}\n", ":2: no user text: none of", 0},
+        {"{\"prompt\": 3}\n", ": no user text", 0},
         {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2: 1:", 0},
-        {"[1]\n", ": element 1: no text", 0},
+        {"[1]\n", ": element 1: no user text", 0},
         {"[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]\n", NULL, 2},
         {"{\"data\":\n[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]}\n", NULL, 2},
         {"{\n\"prompt\":\n\"a\"}\n", NULL, 1},
         {" []", "has no prompts", 0},
         {"[{\"prompt\": \"a\"},\n", "2:0: not JSON", 0},
-        {"{\"turns\": []}\n", ": no text", 0},
+        {"{\"turns\": []}\n", ": no user text", 0},
         {"{\"prompt\": \"a\"}\n{\"turns\": [\"a\", 3]}\n", ":2: turn 2 of the conversation is not text", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -953,7 +953,7 @@ static void suites_of_others_are_known_by_their_keys(void **state) {
         {"{\"conversation_id\": \"c\", \"conversation\": [{\"role\": \"user\", \"content\": \"a\"}]}", "c", "a|", NULL},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {}}]}]}", NULL,
          "turn 1 of", NULL},
-        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}", NULL, "no text of a user", NULL},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}", NULL, "no user text", NULL},
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { // as a line, and as an array
         char path[] = "/tmp/logitspec-suite-XXXXXX";

@@ -66,11 +66,11 @@ static void take_key(app *a, ui_key k) {
     if (k.code == UI_KEY_PASTE) {
         const ls_buf *text = ui_term_paste();
         ui_on_paste(&a->state, text->p, text->n);
-        if (k.tag) ui_say(&a->state, "the end of the paste did not come; what came is kept", true);
+        if (k.tag) ui_say(&a->state, "the paste is incomplete; the received part was kept", true);
     } else if (k.code == UI_KEY_INVALID) {
         a->state.interrupted = false;
-        ui_say(&a->state,
-               "the terminal sent bytes that are not UTF-8, and they are left out: set its encoding to UTF-8", true);
+        ui_say(&a->state, "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8",
+               true);
     } else if (k.code == UI_KEY_BACKGROUND) {
         if (a->light) ui_term_colors(a->theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
     } else {
@@ -142,7 +142,7 @@ static void edit_outside(app *a) {
     char *command = ls_format("%s \"$1\"", editor);
     if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
     else if (ui_term_run(command, path))
-        ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is as it was", editor);
+        ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is unchanged", editor);
     else ls_read_file(&text, path, MOST_PROMPT, &err);
     if (err.code) ui_say(&a->state, err.msg, true);
     else {
@@ -286,7 +286,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.tour = (ui_tour){.options = o, .source = &a.source, .state = &a.state};
     ui_begin(&a.state, o);
     if (!a.canvas.utf8)
-        ui_say(&a.state, "the locale is not UTF-8 (see LANG): characters beyond ASCII are shown as ?, and sent whole",
+        ui_say(&a.state, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged",
                false);
     a.state.clipboard = o->clipboard ? ui_term_copies() : NULL;
     send_requests(&a);

@@ -23,7 +23,7 @@ static void goto_step(ui_state *s, const char *text) {
     char line[120];
     if (!t) ui_look_at(s, 0);
     else if (end == text || *end || n >= t->n_steps) {
-        snprintf(line, sizeof line, "goto '%.20s': the viewed turn, %td, has steps 0 to %zu", text, t - s->turns + 1,
+        snprintf(line, sizeof line, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->turns + 1,
                  t->n_steps - 1);
         ui_say(s, line, true);
     } else ui_look_at(s, (int64_t)(t->first_step + n));
@@ -35,17 +35,16 @@ static void save_display(ui_state *s, const char *path) {
 }
 
 const ui_verb ui_verbs[] = {
-    {"set ", "KEY=VALUE", "any setting that can change while it runs, such as decode.budget=16", NULL, LS_CMD_SET,
-     false},
+    {"set ", "KEY=VALUE", "change a setting during the run, such as decode.budget=16", NULL, LS_CMD_SET, false},
     {"goto ", "STEP", "show that step of the viewed turn", goto_step, 0, false},
     {"compare ", "METHOD", "race this method on the last prompt, such as suffix:16", ui_ask_rival, 0, false},
-    {"what-if ", "TEXT", "let the model continue from this text, after the token under the cursor", ui_what_if_text, 0,
+    {"what-if ", "TEXT", "continue the answer with this text after the token under the cursor", ui_what_if_text, 0,
      true},
-    {"save ", "FILE", "the conversation, as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
-    {"load ", "FILE", "a saved conversation, to continue it", NULL, LS_CMD_LOAD, false},
-    {"save-display ", "FILE", "this screen: .txt, .ansi or .svg", save_display, 0, false},
-    {"save-text ", "FILE", "the viewed answer, as plain text", ui_save_text, 0, false},
-    {"save-step ", "FILE", "the viewed step, in words", ui_save_step, 0, false},
+    {"save ", "FILE", "write the conversation as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
+    {"load ", "FILE", "load a saved conversation and continue it", NULL, LS_CMD_LOAD, false},
+    {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", save_display, 0, false},
+    {"save-text ", "FILE", "write the viewed answer as plain text", ui_save_text, 0, false},
+    {"save-step ", "FILE", "write a description of the viewed step", ui_save_step, 0, false},
     {0},
 };
 
@@ -75,8 +74,8 @@ static void run_command(ui_state *s, const char *line) {
     } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {
         char said[200];
-        snprintf(said, sizeof said, "no command '%.80s' (F1 lists them)%s", word,
-                 s->typing_prompt ? "; Enter sends it as a prompt" : "");
+        snprintf(said, sizeof said, "unknown command '%.80s' (F1 lists all)%s", word,
+                 s->typing_prompt ? "; Enter sends the line as a prompt" : "");
         ui_say(s, said, true);
         if (!s->typing_prompt) return;
         ui_edit_set(&s->prompt, ":");

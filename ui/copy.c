@@ -68,18 +68,18 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
     char said[200];
     ls_buf shown = {0}; // what a shell would obey must not be pasted into one
     ls_visible_text(&shown, text->n ? text->p : "", text->n);
-    if (!shown.n) snprintf(said, sizeof said, "there is nothing to copy yet");
+    if (!shown.n) snprintf(said, sizeof said, "nothing to copy yet");
     else if (!s->clipboard)
         snprintf(said, sizeof said,
-                 "this terminal cannot copy, or ui.clipboard is no: ':save-text FILE' and "
-                 "':save-step FILE' write them");
+                 "no clipboard (terminal without OSC 52, or ui.clipboard: no): use ':save-text FILE' "
+                 "or ':save-step FILE'");
     else if (shown.n > MOST)
-        snprintf(said, sizeof said,
-                 "%s is too long for a terminal's clipboard (%zu bytes): ':save-text FILE' writes it", what, shown.n);
+        snprintf(said, sizeof said, "%s is too long for the terminal's clipboard (%zu bytes): use ':save-text FILE'",
+                 what, shown.n);
     else {
         free(s->to_copy);
         s->to_copy = ls_strndup(shown.p, shown.n);
-        snprintf(said, sizeof said, "%s: %zu byte%s sent for the clipboard (OSC 52); %s", what, shown.n,
+        snprintf(said, sizeof said, "%s: %zu byte%s sent to the clipboard (OSC 52); %s", what, shown.n,
                  ls_plural(shown.n), s->clipboard);
     }
     ui_say(s, said, false);
@@ -96,7 +96,7 @@ void ui_copy_text(ui_state *s) {
 void ui_copy_step(ui_state *s) {
     ls_buf text = {0};
     words(s, &text);
-    copy(s, &text, "the step in words");
+    copy(s, &text, "the description of the step");
     ls_buf_free(&text);
 }
 
@@ -104,7 +104,7 @@ static void save(ui_state *s, const ls_buf *text, const char *path) {
     ls_err err;
     char said[sizeof s->message];
     bool failed = true;
-    if (!text->n) snprintf(said, sizeof said, "there is nothing to save yet");
+    if (!text->n) snprintf(said, sizeof said, "nothing to save yet");
     else if (ls_write_file(path, text, &err)) snprintf(said, sizeof said, "%s", err.msg);
     else {
         snprintf(said, sizeof said, "saved %.300s", path);

@@ -144,7 +144,7 @@ void ui_send_prompt(ui_state *s) {
     if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->editing);
     else ui_request_of(s, LS_CMD_PROMPT, text, 0);
     s->editing = -1;
-    if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt waits", false);
+    if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt is queued", false);
 }
 
 // A command that begins where a prompt could.
@@ -258,7 +258,7 @@ const ui_frame *ui_frame_on_top(const ui_state *s) {
 static const char *cut_hint(const ui_state *s) {
     static char hint[80];
     const ls_step *last = ui_step(s, s->n_steps - 1);
-    snprintf(hint, sizeof hint, "cut at %d token%s: Enter goes on, or type a prompt",
+    snprintf(hint, sizeof hint, "cut at %d token%s: Enter continues, or type a prompt",
              last->output_pos + last->n_emitted, ls_plural(last->output_pos + last->n_emitted));
     return hint;
 }
@@ -271,9 +271,9 @@ ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
         return (ui_bottom){{s->typing}, &s->command, "", true, true};
     if (s->editing >= 0) snprintf(b.sign, sizeof b.sign, "%d%s", s->editing, arrow);
     else snprintf(b.sign, sizeof b.sign, "%s", arrow);
-    b.hint = s->tour_of     ? "the tour: Enter goes on, [ ] back and forth, q returns to your conversation"
-             : s->recording ? "a recording: Space plays, s steps, [ ] back and forth, G to its end, q leaves"
-             : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the whole message, q leaves"
+    b.hint = s->tour_of     ? "tour: Enter continues, [ ] back and forward, q returns to your conversation"
+             : s->recording ? "recording: Space plays, s steps, [ ] back and forward, G plays all, q quits"
+             : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the full message; q quits"
              : prompt && can_go_on(s)          ? cut_hint(s)
              : prompt                          ? "type a prompt, Enter sends it"
                                                : "p: type a prompt";
@@ -312,7 +312,7 @@ static void interrupt(ui_state *s) {
     const bool busy = ui_busy(s) || s->run_state == LS_STATE_COMPARING;
     const bool safe =
         s->recording || s->run_state == LS_STATE_FAILED || (!s->n_turns && !s->prompt.text.n && !busy && !s->sent);
-    const char *then = !s->n_turns                         ? "what you typed is lost"
+    const char *then = !s->n_turns                         ? "your input is lost"
                        : s->keep && !access(s->keep, F_OK) ? "the next start offers to load the conversation"
                                                            : "the conversation is lost";
     char said[160];
@@ -356,7 +356,7 @@ void ui_on_paste(ui_state *s, const char *text, size_t n) {
     if (!s->typing) ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
     const size_t left_out = ui_edit_insert(s->typing ? &s->command : &s->prompt, text, n);
     if (!left_out) return;
-    snprintf(said, sizeof said, "%zu character%s of the paste left out: control characters, or not UTF-8", left_out,
+    snprintf(said, sizeof said, "%zu character%s of the paste ignored: control characters or invalid UTF-8", left_out,
              ls_plural(left_out));
     ui_say(s, said, false);
 }

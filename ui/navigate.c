@@ -27,7 +27,7 @@ void ui_open(ui_state *s, ui_panel p, bool open) {
 
 void ui_look_at(ui_state *s, int64_t step) {
     if (!s->n_steps) {
-        ui_say(s, "there is no step yet: type a prompt first", false);
+        ui_say(s, "no step yet: type a prompt first", false);
         return;
     }
     if (step < 0) step = 0;
@@ -42,14 +42,14 @@ void ui_look_at(ui_state *s, int64_t step) {
 
 void ui_jump(ui_state *s, int64_t step, const char *none) {
     if (step >= 0) ui_look_at(s, step);
-    else ui_say(s, s->n_steps ? none : "there is no step yet: type a prompt first", false);
+    else ui_say(s, s->n_steps ? none : "no step yet: type a prompt first", false);
 }
 
 // Repeated calls go on in that order.
 void ui_jump_extreme(ui_state *s, int sign) {
     const bool again = s->extreme == sign && s->n_steps && ui_viewed_index(s) == s->extreme_at;
     const int64_t step = ui_extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
-    ui_jump(s, step, again ? "that was the last of them" : "plain decoding was not measured");
+    ui_jump(s, step, again ? "no more steps" : "plain decoding was not measured");
     if (step < 0) return;
     s->extreme = sign;
     s->extreme_at = (size_t)step;
@@ -69,7 +69,7 @@ static void search_rows(ui_state *s, ui_panel p, int by) {
     int16_t rows[LS_MAX_ROWS];
     if (row < 0) {
         char none[160];
-        snprintf(none, sizeof none, "no row of this panel holds '%.100s'", s->sought);
+        snprintf(none, sizeof none, "not found in this panel: '%.100s'", s->sought);
         ui_say(s, none, false);
         return;
     }
@@ -83,7 +83,7 @@ static void search_rows(ui_state *s, ui_panel p, int by) {
 void ui_look_for(ui_state *s, int by) {
     int node = -1;
     if (!s->sought || !*s->sought) {
-        ui_say(s, "nothing was searched for yet: type / and a text", false);
+        ui_say(s, "no previous search: press / to search", false);
         return;
     }
     if (ui_rows_in(s->shown.focus)) {
@@ -92,7 +92,7 @@ void ui_look_for(ui_state *s, int by) {
     }
     const int64_t step = ui_search(s, s->sought, by, &node);
     char none[160];
-    snprintf(none, sizeof none, "the output does not hold '%.100s'", s->sought);
+    snprintf(none, sizeof none, "not found: '%.100s'", s->sought);
     ui_jump(s, step, none);
     if (step >= 0) s->at_newest = false, s->node = node;
 }

@@ -123,7 +123,7 @@ void ui_panel_compare(ui_panel_view *v) {
     if (!r->known || !s->n_steps) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, s->recording ? "'logitspec replay A B' compares two recordings"
-                                  : "c: let plain decoding answer the last prompt too");
+                                  : "c: race plain decoding on the last prompt");
         return;
     }
     if (r->forks) {
@@ -157,13 +157,13 @@ void ui_panel_compare(ui_panel_view *v) {
     const bool timed = !isnan(their_us) && us > 0;
     ui_pen p = next_line(&o, "time");
     if (timed)
-        ui_print(&p, "%d token%s took %s %.2f s: %s%.2f", mine, ls_plural(mine), r->method, their_us / 1e6,
+        ui_print(&p, "%d token%s: %s %.2f s, %s%.2f", mine, ls_plural(mine), r->method, their_us / 1e6,
                  v->canvas->ascii ? "x" : "×", their_us / us);
     else
         ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
-                 r->done ? " in all" : " so far");
+                 r->done ? " in total" : " so far");
     p = next_line(&o, "forwards");
-    ui_print(&p, "%d here so far, %zu there in all", forwards, r->forwards);
+    ui_print(&p, "%d here so far, %zu there in total", forwards, r->forwards);
     if (timed && r->done)
         snprintf(v->right, UI_RIGHT_BYTES, "%s%.2f against %.40s", v->canvas->ascii ? "x" : "×", their_us / us,
                  r->method);

@@ -41,9 +41,9 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
 // Why a step has no row for a draft. A recording does not tell what was asked for.
 static const char *one_row(ui_state *s) {
     const ui_setting *budget = ui_setting_of(s, "decode.budget");
-    if (s->recording || !budget) return "no draft: none was worth its cost, or one row was asked for";
+    if (s->recording || !budget) return "no draft: none was worth its cost, or the budget was 1";
     return strcmp(ui_setting_now(budget), "1") ? "no draft: none is worth its cost here"
-                                               : "no draft: decode.budget asks for one row";
+                                               : "no draft: decode.budget is 1";
 }
 
 void ui_panel_drafts(ui_panel_view *v) {
@@ -110,10 +110,10 @@ void ui_panel_drafts(ui_panel_view *v) {
     if (!step->tree.n_branches) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 1, UI_DIM);
         ui_print(&p, "%s",
-                 step->rows > 1      ? "the recording keeps only what was accepted (trace level steps)"
-                 : !step->forward    ? "no draft: nothing follows this token"
+                 step->rows > 1      ? "the recording has accepted drafts only (trace level steps)"
+                 : !step->forward    ? "no draft: the answer ends with this token"
                  : step->budget <= 1 ? one_row(s)
-                                     : "no draft: no candidate");
+                                     : "no draft: no candidate found");
     }
     int used = snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted", step->tree.n_branches,
                         step->tree.n_branches == 1 ? "" : "es", step->rows - 1);

@@ -10,17 +10,17 @@
 #include <string.h>
 
 static const char *const words[] = {
-    "own choice, root: the model's own next token, always right.  draft: a guess at what follows it.",
-    "retrieved (R): what followed this text before.  remembered (M): the model's last top choice in this context.",
-    "H: what followed it in this or an earlier conversation.  C: in your corpus.  W: a window of guesses (lookahead).",
-    "guess (#n): rank n of the last logits, a guess at the next-next token.  after a guess: what followed that before.",
-    "correction: the model's own choice where a draft was wrong; it costs nothing but the draft.",
-    "n@pos +m: an n-gram matched before pos; m tokens were copied from there (=n: from outside this conversation).",
-    "accepted (* or a dot), rejected (! or a cross), not reached (o): signs say it, not colour alone.",
-    "LOSSY: a draft that is not the target's own choice may stand (~ or a double wave), and the text may differ.",
-    "token(M): in Drafts, a token that another source found than the one that its branch begins with.",
-    "cut: tokens that were found behind a branch but not drafted, because the step had no rows left.",
-    "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
+    "own choice, root: the target's own next token, always emitted.  draft: a proposed token after the root.",
+    "retrieved (R): text that followed the same n-gram.  remembered (M): the target's last top choice in this context.",
+    "H: text from this or an earlier conversation.  C: text from your corpus.  W: a row of the lookahead window.",
+    "guess (#n): rank n of the last logits, proposed as the next-next token.  after a guess: text that followed it.",
+    "correction: the target's own choice where a draft was rejected.",
+    "n@pos +m: an n-gram matched just before pos; m tokens were copied from pos on (=n: outside this conversation).",
+    "accepted: * or a dot.  rejected: ! or a cross.  not reached: a circle (ASCII: . in Tree, o in Logits).",
+    "LOSSY: drafts that the target did not choose may be accepted (~ or a double wave); the text may differ.",
+    "token(M): in Drafts, a token from another source than the first token of its branch.",
+    "cut: tokens that were found for a branch but not drafted, because the tree had no rows left.",
+    "MAT: tokens emitted / decode steps; plain decoding has 1.  Speed-up: against plain decoding timed here.",
 };
 
 static const struct {
@@ -65,10 +65,11 @@ static line line_at(int i) {
         l.name = ui_actions[a].name;
         l.help = ui_actions[a].help;
     } else if ((i -= KEYS) < SEND) {
-        static const line fixed[SEND] = {
-            {.title = "The prompt line"},
-            {.key = "Enter", .name = "send", .help = "send the prompt; without one, continue an answer that was cut"},
-            {.title = "Commands (: begins one, Tab completes it)"}};
+        static const line fixed[SEND] = {{.title = "The prompt line"},
+                                         {.key = "Enter",
+                                          .name = "send",
+                                          .help = "send the prompt; if it is empty, continue an answer that was cut"},
+                                         {.title = "Commands (: begins one, Tab completes it)"}};
         return fixed[i];
     } else {
         const ui_verb *v = &ui_verbs[i - SEND];
@@ -101,7 +102,7 @@ void ui_help_find(ui_state *s, int by) {
         s->help_jumps = true;
         return;
     }
-    snprintf(s->message, sizeof s->message, "Help does not hold '%.100s'", s->sought ? s->sought : "");
+    snprintf(s->message, sizeof s->message, "not found in Help: '%.100s'", s->sought ? s->sought : "");
     s->message_is_error = false;
 }
 

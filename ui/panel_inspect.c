@@ -80,7 +80,7 @@ static void estimates(out *o) {
         ui_print(&p, "probability ");
         prob(&p, (double)n->p);
         ui_print(&p, " in the last logits%s",
-                 o->step->n_top && o->step->top[0].id != n->token ? ": drawn at random (sampling), seeded" : "");
+                 o->step->n_top && o->step->top[0].id != n->token ? ": sampled (seeded)" : "");
         const ls_next_next next = ls_step_next_next(o->step);
         if (next.token < 0) return;
         p = next_line(o, UI_TEXT);
@@ -88,7 +88,7 @@ static void estimates(out *o) {
         ui_draw_token(&p, o->v->state, next.token);
         p.role = UI_TEXT;
         if (next.rank >= 0) ui_print(&p, ": rank %d of the same logits", next.rank);
-        else ui_print(&p, ": below their top %d", o->step->n_top);
+        else ui_print(&p, ": not in their top %d", o->step->n_top);
         ui_print(&p, next.drafted ? ", drafted" : ", not drafted");
         return;
     }
@@ -143,7 +143,7 @@ static void both_models(out *o, const ls_node *parent, const ls_said *said, int 
     const ui_state *s = o->v->state;
     const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;
     ui_pen p = next_line(o, UI_LABEL);
-    ui_print(&p, half >= 26 ? "the target's best there" : "the target's best");
+    ui_print(&p, half >= 26 ? "the target's top tokens" : "the target's top");
     ui_pad(&p, o->v->area.col + half);
     ui_print(&p, "the draft model's");
     if (half >= 34) ui_print(&p, "; entropy %.2f nat", (double)said->entropy);
@@ -183,7 +183,7 @@ static void alternatives(out *o, int rows) {
         ui_print(&head, "the recording has no top tokens of the target here");
         return;
     }
-    ui_print(&head, "the target's best there");
+    ui_print(&head, "the target's top tokens");
     const int bar = o->v->area.cols >= 60 ? 16 : 8, token = o->v->area.cols - 8 - bar - 20;
     for (int i = 0; i < most && i < rows - 1 && top[i].id >= 0; i++) {
         ui_pen p = next_line(o, top[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
@@ -217,7 +217,7 @@ static void origin(out *o) {
     ui_pen p = next_line(o, UI_TEXT);
     if (n->match_pos >= 0) {
         ui_print(&p, "copied from position %d", n->match_pos);
-        if (n->match_n) ui_print(&p, ", after a %d-gram that matched", n->match_n);
+        if (n->match_n) ui_print(&p, ", after a matching %d-gram", n->match_n);
         p = next_line(o, UI_DIM);
         ui_print(&p, "  ");
         context_text(&p, s, n->match_pos > AROUND ? n->match_pos - AROUND : 0, n->match_pos - n->match_n);

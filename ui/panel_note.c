@@ -15,8 +15,8 @@ void ui_panel_note(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, "%s",
                  s->run_state == LS_STATE_LOADING ? "The model is loading."
-                 : ui_demo_plays(s) ? "The demo plays on to the next note. Space pauses it here, [ goes back."
-                                    : "Space plays on, s makes one step, ] goes to the newest step.");
+                 : ui_demo_plays(s) ? "The demo plays to the next note. Space pauses it, [ shows the previous step."
+                                    : "Space continues, s decodes one step, ] shows the next step.");
         return;
     }
     const bool waits = ui_demo_note(s) != NULL;
@@ -31,7 +31,7 @@ void ui_panel_note(ui_panel_view *v) {
     const bool last = s->tour_of && over && told == s->n_demo_notes;
     const int room = v->area.cols - 12 - (int)strlen(s->demo->title); // beside the title
     const int used = snprintf(v->right, UI_RIGHT_BYTES, "%zu of %zu%s", told, s->demo->n_notes,
-                              !last                       ? waits && !n->go_on ? ", Enter goes on" : ""
+                              !last                       ? waits && !n->go_on ? ", Enter: next" : ""
                               : s->tour_stop < s->tour_of ? ", Enter: the next stop"
                                                           : ", Enter: the end of the tour");
     static const char back[] = ", Backspace back";

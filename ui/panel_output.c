@@ -182,7 +182,7 @@ void ui_panel_output(ui_panel_view *v) {
     if (!s->n_turns) {
         char key;
         const char *offer = ui_welcome_offer(s, 0, &key);
-        add_str(&f, offer ? "Type a prompt and press Enter. Or one of these numbers and Enter:\n" : "No text yet.\n",
+        add_str(&f, offer ? "Type a prompt and press Enter. Or type a number and press Enter:\n" : "No text yet.\n",
                 UI_TEXT);
         for (int i = 0; (offer = ui_welcome_offer(s, i, &key)); i++) {
             if (!*offer) continue;
@@ -191,8 +191,8 @@ void ui_panel_output(ui_panel_view *v) {
             add_str(&f, "\n", UI_TEXT);
         }
         add_str(&f,
-                "The words in the frame below look like the tokens that they name. A step drafts a tree of likely "
-                "tokens; one forward of the model checks all of it. Colours that are hard to read: Esc, then T.",
+                "The frame below shows the style of each kind of token. A step drafts a tree of likely tokens, and one "
+                "forward of the target verifies the whole tree. If the colours are hard to read: Esc, then T.",
                 UI_DIM);
     }
     size_t n;

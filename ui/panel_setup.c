@@ -66,7 +66,7 @@ void ui_panel_setup(ui_panel_view *v) {
     rest.row += rows;
     rest.rows -= rows;
     wrapped(v, rest,
-            s->recording ? "The settings of a recording cannot change: these are for the next run."
+            s->recording ? "The settings of a recording cannot change. These settings apply to the next run."
                          : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
                            "type a value, Tab completes it. A change takes effect at the next step.",
             UI_DIM);

@@ -79,8 +79,7 @@ void ui_panel_shadows(ui_panel_view *v) {
     const int n = ls_shadows_count(w);
     if (s->shadow >= n) s->shadow = n - 1;
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
-    ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "would do here", "MAT", "speed", "accepted", "rows", "draft us",
-             "known");
+    ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "method", "MAT", "speed", "accepted", "rows", "draft us", "known");
     for (int i = 0; i < n && i + 1 < v->area.rows; i++) {
         const char *label = ls_shadows_label(w, i), *refusal = ls_shadows_refusal(w, i);
         const ls_simulated *t = ls_shadows_of(w, i);
@@ -97,17 +96,17 @@ void ui_panel_shadows(ui_panel_view *v) {
     }
     char text[160];
     const double us = ls_shadows_us_per_step(w), share = ui_shadows_share(s);
-    const char *when = s->shadows_always   ? "u: above 2% it waits for pauses"
-                       : ui_shadows_may(s) ? "above 2% it waits for pauses (u: never)"
-                                           : "it waits for a pause (u: never)";
+    const char *when = s->shadows_always   ? "always runs (u: above 2%, only in pauses)"
+                       : ui_shadows_may(s) ? "above 2%, runs only in pauses (u: always)"
+                                           : "waiting for a pause (u: run now)";
     if (isnan(us) || isnan(share)) snprintf(text, sizeof text, "%s", when);
-    else snprintf(text, sizeof text, "this view costs %.0f us a step, %.1f%%; %s", us, 100 * share, when);
+    else snprintf(text, sizeof text, "cost: %.0f us per step, %.1f%%; %s", us, 100 * share, when);
     const int below = v->area.rows > n + 4 ? n + 2 : n + 1;
     say(v, below, text);
     say(v, below + 1,
-        s->recording ? "speed: over plain decoding, by costs recorded and drafting timed here"
-                     : "Enter: go on with it. speed: over plain decoding, by measured costs");
-    say(v, below + 2, "known: verified share of the rows it learns from; all: as in a real run");
+        s->recording ? "speed: against plain decoding, by recorded costs and draft times of now"
+                     : "Enter: use this method. speed: against plain decoding, by measured costs");
+    say(v, below + 2, "known: share of the rows it learns from that were verified; all: exact");
     snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,
-             turn + 1 < s->turns + s->n_turns ? ", behind" : "");
+             turn + 1 < s->turns + s->n_turns ? ", not up to date" : "");
 }

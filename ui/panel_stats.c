@@ -79,12 +79,12 @@ static void draft_line(out *o, const ls_stats *st) {
     ui_end_clause(&p);
     if (ls_stats_repeats(st)) {
         snprintf(a, sizeof a, "%.0f%%", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
-        number(&p, ", ", a, " of these repeat this answer");
+        number(&p, ", ", a, " copied from this answer");
         ui_end_clause(&p);
     }
     snprintf(a, sizeof a, "%llu of %llu", (unsigned long long)st->steps_with_accept,
              (unsigned long long)st->steps_with_draft);
-    number(&p, "; helped ", a, " steps with drafts");
+    number(&p, "; useful in ", a, " steps with drafts");
     ui_end_clause(&p);
 }
 
@@ -111,7 +111,7 @@ static void next_next_line(out *o, const ls_stats *st) {
     const bool narrow = o->v->area.cols < 100;
     char n[64];
     if (!st->next_next) {
-        legend(&p, "was in the last logits' top k: not known here yet");
+        legend(&p, "was in the last logits' top k: no data yet");
         return;
     }
     p.role = UI_DIM;
@@ -195,7 +195,7 @@ static void preview_line(out *o, const ls_stats *st) {
 
 static void source_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by source");
-    legend(&p, "of drafts verified:");
+    legend(&p, "accepted/verified:");
     for (int f = 1; f < LS_FROM_COUNT; f++)
         if (st->from[f].of) {
             ui_print(&p, "%s %llu/%llu  ", ls_from_label((ls_from)f), (unsigned long long)st->from[f].n,
@@ -250,7 +250,7 @@ static void time_line(out *o, const ls_stats *st) {
     ui_end_clause(&p);
     if (ls_stats_waited(st) > LS_BUSY) {
         p.role = UI_BAD;
-        ui_print(&p, ", busy machine: waited %.0f%% for a processor", 100 * ls_stats_waited(st));
+        ui_print(&p, ", busy machine: waited %.0f%% for a CPU", 100 * ls_stats_waited(st));
         ui_end_clause(&p);
         p.role = UI_TEXT;
     }
@@ -289,7 +289,7 @@ static void depth_line(out *o, const ls_stats *st) {
 static void rank_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "by rank");
     int shown = 0;
-    legend(&p, "of branches that began with that rank:");
+    legend(&p, "accepted/branches of that rank:");
     for (int r = 0; r < LS_STATS_RANKS; r++) {
         if (!st->rank[r].of) continue;
         ui_print(&p, "%s#%d %llu/%llu", shown++ ? "  " : "", r, (unsigned long long)st->rank[r].n,
@@ -347,7 +347,7 @@ static void graphs(out *o, const ls_stats *st, const past *b) {
         number(&p, ", highest ", most, "");
         ui_end_clause(&p);
         if (which && st->ar_forwards)
-            ui_print(&p, "; a plain one takes %.1f (measured here)", ls_per(st->ar_us, st->ar_forwards) / 1e3);
+            ui_print(&p, "; a plain step takes %.1f (measured here)", ls_per(st->ar_us, st->ar_forwards) / 1e3);
         ui_end_clause(&p);
         p.role = UI_DIM;
         ui_print(&p, "; one bar is one step");
@@ -366,7 +366,7 @@ void ui_panel_stats(ui_panel_view *v) {
         if (s->has_header) cost_line(&o);
         else {
             ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-            ui_print(&p, "acceptance and speed, each with its total");
+            ui_print(&p, "acceptance and speed");
         }
         return;
     }

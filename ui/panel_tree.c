@@ -174,8 +174,8 @@ void ui_panel_tree(ui_panel_view *v) {
     else
         snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows),
                  ls_step_accepted(step),
-                 step->tree.n < step->rows        ? " (the others were not recorded)"
-                 : step->n_path > step->n_emitted ? ", more behind the end"
+                 step->tree.n < step->rows        ? " (other rows not recorded)"
+                 : step->n_path > step->n_emitted ? ", more after the end"
                                                   : "");
     ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right, UI_RIGHT_BYTES);
     free(t.rows);

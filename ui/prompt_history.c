@@ -75,8 +75,8 @@ static ls_code add_prompt(const char *path, const char *prompt, ls_err *err) {
     if (error && done && ftruncate(fd, st.st_size)) last = 0; // the reader skips half a line
     if (fd >= 0) close(fd);
     ls_buf_free(&out);
-    if (too_long) return ls_fail(err, LS_E_RANGE, "a prompt of more than 1 MiB is not kept for the next session");
-    return error ? ls_fail(err, LS_E_IO, "prompts are not kept: %s: %s", path, ls_write_reason(error)) : LS_OK;
+    if (too_long) return ls_fail(err, LS_E_RANGE, "a prompt of more than 1 MiB is not saved in the history");
+    return error ? ls_fail(err, LS_E_IO, "prompts are not saved: %s: %s", path, ls_write_reason(error)) : LS_OK;
 }
 
 ls_code ui_history_add(ui_edit *e, const char *path, ls_err *err) {

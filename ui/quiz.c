@@ -19,7 +19,7 @@ void ui_quiz_toggle(ui_state *s) {
     q->asked = q->right = q->found = q->of = q->answered = 0;
     s->node = -1;
     if (q->on) s->shown.focus = UI_TREE;
-    ui_say(s, q->on ? "quiz: the next trees are shown before their verification" : "no quiz", false);
+    ui_say(s, q->on ? "quiz on: trees are shown before their verification" : "quiz off", false);
 }
 
 bool ui_quiz_hides(const ui_state *s) {
@@ -71,10 +71,10 @@ void ui_quiz_answer(ui_state *s) {
     s->node = step->path[accepted];
     char text[160];
     if (right) snprintf(text, sizeof text, "right: %d accepted", accepted);
-    else if (!accepted) snprintf(text, sizeof text, "none was accepted; you marked %d", depth);
-    else snprintf(text, sizeof text, "%d accepted; you marked %d, of which %d right", accepted, depth, found);
+    else if (!accepted) snprintf(text, sizeof text, "wrong: none was accepted, you marked %d", depth);
+    else snprintf(text, sizeof text, "wrong: %d accepted, you marked %d (%d right)", accepted, depth, found);
     const size_t at = strlen(text);
-    snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d; Enter goes on", q->right, q->asked,
+    snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d; Enter continues", q->right, q->asked,
              q->found, q->of);
     ui_say(s, text, false);
 }
@@ -98,6 +98,6 @@ void ui_quiz_on_step(ui_state *s) {
 
 void ui_quiz_question(const ui_state *s, ls_buf *out) {
     const ui_quiz *q = &s->quiz;
-    ls_buf_str(out, "quiz: the last draft that the target accepts? k j Enter (root: none)");
+    ls_buf_str(out, "quiz: which draft is the last accepted one? k j Enter (root: none)");
     if (q->asked) ls_buf_fmt(out, "; %d/%d right", q->right, q->asked);
 }

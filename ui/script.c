@@ -122,7 +122,7 @@ static ls_code pause_for(player *p, const char *text, const char *where, ls_err 
     char *end;
     const double s = strtod(text, &end);
     if (end == text || *end || !(s >= 0 && s <= 3600))
-        return ls_fail(err, LS_E_USAGE, "%s: pause takes seconds", where);
+        return ls_fail(err, LS_E_USAGE, "%s: pause needs a number of seconds, 0 to 3600", where);
     for (const uint64_t until = ls_now_ns() + (uint64_t)(s * 1e9); ls_now_ns() < until;) {
         const uint64_t left = (until - ls_now_ns()) / 1000000 + 1;
         go_on(p, left < FRAME_MS ? (int)left : FRAME_MS);
@@ -132,7 +132,7 @@ static ls_code pause_for(player *p, const char *text, const char *where, ls_err 
 
 static ls_code resize(player *p, const char *text, const char *where, ls_err *err) {
     int cols, rows, end = 0;
-    if (p->filming) return ls_fail(err, LS_E_USAGE, "%s: a film has one size (--size)", where);
+    if (p->filming) return ls_fail(err, LS_E_USAGE, "%s: the size of a film cannot change (set it with --size)", where);
     if (sscanf(text, "%4dx%4d%n", &cols, &rows, &end) != 2 || text[end] || cols < 1 || rows < 1 || cols > 500 ||
         rows > 200)
         return ls_fail(err, LS_E_USAGE, "%s: size is COLSxROWS, up to 500x200", where);
@@ -147,8 +147,8 @@ static ls_code command(player *p, const char *line, const char *where, ls_err *e
     size_t w = 0;
     while (w < sizeof words / sizeof *words && (strlen(words[w]) != n || strncmp(words[w], line, n))) w++;
     if (w == sizeof words / sizeof *words || !*rest)
-        return ls_fail(err, LS_E_USAGE, "%s: expected size, type, key, wait, expect, reject, pause or save, and what",
-                       where);
+        return ls_fail(err, LS_E_USAGE,
+                       "%s: expected size, type, key, wait, expect, reject, pause or save, and an argument", where);
     switch (w) {
     case 0: return resize(p, rest, where, err);
     case 1: type(p, rest); return LS_OK;

@@ -88,14 +88,14 @@ void ui_paper_step(ui_state *s) {
         is_set &= !strcmp(ui_setting_now(t), paper[i].value);
     }
     if (is_set && !*s->before_paper[0]) {
-        ui_say(s, "the paper's method (logitspec-paper, 16 rows) is set already", false);
+        ui_say(s, "the paper's method (logitspec-paper, 16 rows) is already set", false);
         return;
     }
     if (is_set)
         snprintf(s->paper_said, sizeof s->paper_said, "restored: %s, %s rows", s->before_paper[UI_PAPER - 1],
                  s->before_paper[UI_PAPER - 2]);
     else
-        snprintf(s->paper_said, sizeof s->paper_said, "the paper's method, 16 rows; F4 restores what was set before");
+        snprintf(s->paper_said, sizeof s->paper_said, "the paper's method, 16 rows; F4 restores the previous settings");
     for (int i = 0; i < UI_PAPER; i++) {
         ui_setting *t = ui_setting_of(s, paper[i].key);
         const char *value = is_set ? s->before_paper[i] : paper[i].value;

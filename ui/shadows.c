@@ -118,9 +118,9 @@ const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const c
     const ui_shadows *w = s->shadows;
     const bool there = w && w->begun && w->turn < s->n_turns;
     *why = w && w->why             ? w->why
-           : s->ways && !s->n_ways ? "this configuration names no method that could be shadowed"
-           : !s->n_turns           ? "no answer has begun yet"
-           : !there                ? "it waits for a pause (u: never)"
+           : s->ways && !s->n_ways ? "this configuration has no method that can be simulated"
+           : !s->n_turns           ? "no answer yet"
+           : !there                ? "waiting for a pause in decoding (u: run now)"
                                    : NULL;
     *turn = there ? &s->turns[w->turn] : NULL;
     return there && !*why ? w->s : NULL;

@@ -245,7 +245,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     term.caught = memfd_create("logitspec-output", MFD_CLOEXEC);
     term.out = fdopen(dup(STDOUT_FILENO), "w");
     if (pipe2(term.wake, O_CLOEXEC | O_NONBLOCK) || !term.out)
-        return ls_fail(err, LS_E_IO, "the screen cannot start: no file descriptors are left");
+        return ls_fail(err, LS_E_IO, "cannot start the screen: no file descriptors left");
     // Before curses handles some of them: it would ignore SIGTSTP while it draws, and lose the one that comes then.
     for (int i = 1; i <= SIGRTMAX; i++) handle_end(i);
     handle(SIGWINCH, on_resize, SA_RESTART);
@@ -517,11 +517,11 @@ const char *ui_term_copies(void) {
     const char *name = getenv("TERM");
     const bool tmux = getenv("TMUX"), screen = in_screen();
     if (!takes_strings()) return NULL;
-    if (tmux && !screen) return "tmux passes it on after 'tmux set -s set-clipboard on'";
-    if (screen && !tmux) return "GNU screen does not pass it on: ':save-text FILE' writes it";
+    if (tmux && !screen) return "tmux needs 'tmux set -s set-clipboard on'";
+    if (screen && !tmux) return "GNU screen blocks it: use ':save-text FILE'";
     if (tmux || (name && (!strncmp(name, "screen", 6) || !strncmp(name, "tmux", 4)))) // one in the other, or by ssh
-        return "tmux passes it on after 'tmux set -s set-clipboard on', GNU screen does not";
-    return "no terminal says whether it took it";
+        return "tmux needs 'tmux set -s set-clipboard on', GNU screen blocks it";
+    return "terminals do not confirm a copy";
 }
 
 void ui_term_redraw(void) {

@@ -47,9 +47,9 @@ static bool ended(ui_state *s) { // a recording that was played to its end
     const bool failed = s->recording && s->run_state == LS_STATE_FAILED;
     const bool yes = failed || (s->recording && s->has_header && s->run_state == LS_STATE_IDLE);
     if (failed)
-        ui_say(s, "the recording cannot be read further (L: why): ^N plays it again, [ and ] go through its steps",
+        ui_say(s, "cannot read the rest of the recording (L shows why): ^N plays it again, [ and ] show its steps",
                true);
-    else if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] go through its steps", false);
+    else if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] show its steps", false);
     return yes;
 }
 
@@ -61,17 +61,17 @@ static bool play_on(ui_state *s, int steps) {
 }
 
 static bool takes_prompts(ui_state *s) {
-    if (s->recording) ui_say(s, "this is a recording: it takes no prompts", false);
+    if (s->recording) ui_say(s, "this is a recording: it accepts no prompts", false);
     return !s->recording;
 }
 
 bool ui_can_send(ui_state *s) {
     if (!takes_prompts(s)) return false;
-    if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; what you typed is kept", true);
-    else if (s->sent) ui_say(s, "the request before it has not begun yet; what you typed is kept", false);
+    if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; your input was kept", true);
+    else if (s->sent) ui_say(s, "the previous request has not started yet; your input was kept", false);
     else if (s->run_state == LS_STATE_PREFILL)
-        ui_say(s, "a text is still being read (^X stops it); what you typed is kept", false);
-    else if (ui_busy(s)) ui_say(s, "the answer is still being written (^X stops it); what you typed is kept", false);
+        ui_say(s, "a prefill is running (^X stops it); your input was kept", false);
+    else if (ui_busy(s)) ui_say(s, "an answer is being decoded (^X stops it); your input was kept", false);
     else return true;
     return false;
 }
@@ -85,7 +85,8 @@ static void preview_next(ui_state *s) {
     } while (s->preview && !ls_accept_previews(&rule));
     const ls_stats *st = ui_stats(s);
     if (!s->preview) ui_say(s, "no lossy rule is previewed", false);
-    else if (s->n_steps && !ui_viewed(s)->exact) ui_say(s, "a preview needs an exact answer: this one is not", false);
+    else if (s->n_steps && !ui_viewed(s)->exact)
+        ui_say(s, "a preview needs an exact answer; this answer is not exact", false);
     else {
         snprintf(said, sizeof said,
                  "%s (lossy) would accept %llu of %llu rejected drafts, +%llu token%s (! goes to the next one)",
@@ -100,8 +101,8 @@ static void preview_next(ui_state *s) {
 static bool compare(ui_state *s) {
     const bool raced = s->rival.known && s->rival.turn + 1 == s->n_turns;
     if (raced || s->recording || s->run_state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
-    else if (ui_busy(s)) ui_say(s, "the answer is still being written: c races it when it has ended", false);
-    else if (!s->n_turns) ui_say(s, "there is no answer to compare with yet", false);
+    else if (ui_busy(s)) ui_say(s, "wait for the answer to finish, then press c to compare", false);
+    else if (!s->n_turns) ui_say(s, "no answer to compare yet", false);
     else ui_ask_rival(s, "ar");
     return s->shown.compare;
 }
@@ -118,7 +119,8 @@ void ui_act(ui_state *s, ui_action a) {
         if (!ui_busy(s)) {
             s->starts_paused = !s->starts_paused;
             ui_say(s,
-                   s->starts_paused ? "the next answer starts paused: s (F6) makes one step" : "the next answer runs",
+                   s->starts_paused ? "the next answer will start paused: s (F6) decodes one step"
+                                    : "the next answer will not pause",
                    false);
             ui_request_of(s, s->starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
@@ -168,7 +170,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_NEXT_LOSSY:
         ui_jump(s, ui_find_step(s, UI_FIND_LOSSY, 1),
-                s->preview ? "no later step has a draft that it would accept"
+                s->preview ? "no later step has a draft that this rule would accept"
                            : "no later step accepted a draft that the target did not choose");
         break;
     case UI_ACT_PREVIEW: preview_next(s); break;
@@ -239,13 +241,13 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
         if (!s->n_turns) {
-            ui_say(s, "there is no prompt yet", false);
+            ui_say(s, "no prompt yet", false);
             break;
         }
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
         ui_edit_set(&s->prompt, s->turns[s->editing].text);
         ui_to_prompt(s);
-        ui_say(s, "edit the prompt: Enter answers it again (later turns are forgotten), Esc restores it", false);
+        ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels", false);
         break;
     case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;

@@ -11,12 +11,11 @@
 // The viewed step, if the model can go on from within it; else says why not.
 static const ls_step *place(ui_state *s) {
     const ls_step *step = ui_viewed(s);
-    const char *why = s->recording ? "this is a recording: 'logitspec' alone goes on from a draft"
-                      : ui_busy(s) || s->run_state == LS_STATE_COMPARING
-                          ? "an answer is still being written: press x when it has ended"
-                      : !step ? "there is no answer yet to branch from"
+    const char *why = s->recording                                       ? "this is a recording: what-if needs a model"
+                      : ui_busy(s) || s->run_state == LS_STATE_COMPARING ? "wait for the answer to finish, then press x"
+                      : !step                                            ? "no answer to branch from yet"
                       : ui_turn_of(s, ui_viewed_index(s)) != &s->turns[s->n_turns - 1]
-                          ? "what if goes on from the last answer (E changes an earlier prompt)"
+                          ? "what-if continues the last answer only (E edits an earlier prompt)"
                           : NULL;
     if (why) ui_say(s, why, false);
     return why ? NULL : step;
@@ -53,7 +52,7 @@ void ui_what_if_text(ui_state *s, const char *text) {
     const ls_step *step = place(s);
     if (!step) return;
     if (*text) ask(s, step, ids, ls_tree_tokens(&step->tree, chosen_row(s, step), ids), text);
-    else ui_say(s, "what-if TEXT: the model continues after it (a space before a new word)", false);
+    else ui_say(s, "what-if TEXT: the model continues after TEXT (start a new word with a space)", false);
 }
 
 static bool can_keep(const ui_rival *r, size_t n_turns) {
@@ -62,8 +61,8 @@ static bool can_keep(const ui_rival *r, size_t n_turns) {
 
 void ui_keep(ui_state *s) {
     const ui_rival *r = &s->rival;
-    if (!can_keep(r, s->n_turns)) ui_say(s, "the last answer has no what-if to keep: x on a draft makes one", false);
-    else if (!r->done) ui_say(s, "it is still being written: K when it has ended (^X ends it)", false);
+    if (!can_keep(r, s->n_turns)) ui_say(s, "no what-if to keep: press x on a draft to make one", false);
+    else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it", false);
     else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->turns[r->turn].text), (int)r->turn);
 }
 

@@ -20,7 +20,7 @@ static void chance(float p, ls_buf *out) {
 }
 
 static void say_end(const ls_step *step, ls_buf *out) {
-    if (step->finish == LS_FINISH_LENGTH) ls_buf_str(out, "; the answer is cut here: it reached max_tokens");
+    if (step->finish == LS_FINISH_LENGTH) ls_buf_str(out, "; the answer ends here: it reached max_tokens");
     else ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
 }
 
@@ -30,7 +30,7 @@ static void say_miss(const ls_step *step, ls_buf *out) {
     if (step->miss != LS_MISS_BEYOND || step->n_path > 1 || next.token < 0)
         ls_buf_str(out, ls_misses[step->miss].label);
     else if (next.rank < 0) ls_buf_fmt(out, "not in the top %d of the last logits", step->n_top);
-    else ls_buf_fmt(out, "rank %d of the last logits, further down than was drafted", next.rank);
+    else ls_buf_fmt(out, "rank %d of the last logits, below the drafted ranks", next.rank);
 }
 
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
@@ -44,7 +44,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
         return;
     }
     const int accepted = ls_step_accepted(step);
-    if (step->rows == 1) ls_buf_str(out, "; nothing drafted, so one token");
+    if (step->rows == 1) ls_buf_str(out, "; no drafts, so one token");
     else ls_buf_fmt(out, ", +%d of %d drafted", accepted, step->rows - 1);
     const ls_node *last = &step->tree.nodes[step->path[accepted]];
     if (accepted > 0) {
@@ -101,7 +101,7 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
     if (guess) {
         ls_buf_fmt(out, "rank %d of the last logits, ", b->rank);
         ui_quote_token(c, s, step->tree.nodes[b->first_node].token, out);
-        ls_buf_str(out, ", is a guess at the token after the root");
+        ls_buf_str(out, ", is a guess for the token after the root");
         if (!b->match_n) ls_buf_str(out, copied ? "" : "; no n-gram that ends in it was seen before");
         else ls_buf_str(out, "; ");
     }
@@ -109,10 +109,10 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
         ls_buf_fmt(out, "the %d-gram ", b->match_n);
         ui_quote_tokens(c, s, ids, n, out);
         if (b->match_pos >= 0) ls_buf_fmt(out, " also ends just before position %d; the draft copies ", b->match_pos);
-        else ls_buf_str(out, " was seen outside this conversation, and the draft copies ");
+        else ls_buf_str(out, " was found outside this conversation; the draft copies ");
         ls_buf_fmt(out, "%d token%s from there", copied, ls_plural(copied));
     } else if (!guess) ls_buf_fmt(out, "%d token%s: %s", b->n_nodes, ls_plural(b->n_nodes), ls_sources[from].sentence);
-    if (b->found > copied) ls_buf_fmt(out, " (there were no rows for %d more)", b->found - copied);
+    if (b->found > copied) ls_buf_fmt(out, " (no rows left for %d more)", b->found - copied);
 }
 
 bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
@@ -124,7 +124,7 @@ bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_bu
         const bool root = s->found[p] < step->n_top && step->top[s->found[p]].id == step->tree.nodes[0].token;
         b = ui_branch_of_rank(step, root ? -1 : s->found[p]);
         if (!b && !root) ls_buf_fmt(out, "-: rank %d of the last logits was not drafted", s->found[p]);
-        else if (!b) ls_buf_str(out, "root: the model's own choice; no draft goes on from it alone");
+        else if (!b) ls_buf_str(out, "root: the target's own choice; no draft continues from the root alone");
         if (!b) return true;
     } else if (p != UI_NO_PANEL && s->node > 0 && s->node < step->tree.n)
         b = ls_branch_of(step, &step->tree.nodes[s->node]);

@@ -453,7 +453,7 @@ class Hostile(unittest.TestCase):
         self.artefact(self.path("d.cast"), "cast")
         path = self.write("d.yaml", "title: x\nprompt: x\nsettings:\n  model: {name: script}\nnotes:\n" + "".join(
             f"  - {{when: start, say: {yaml_of('s' + t)}}}\n" for t in TEXTS.values()))
-        self.screen("demo", path, keys=[(b"goes on", "\r"), (b"goes on", "\r"), (b"goes on", "\r")])
+        self.screen("demo", path, keys=[(b"Enter: next", "\r"), (b"Enter: next", "\r"), (b"Enter: next", "\r")])
 
     def test_a_corpus_file(self):
         path = self.path("x.corpus")

@@ -148,7 +148,7 @@ class Numbers(unittest.TestCase):
                 return m.groups()
 
             self.assertEqual(says(r"drafts +(\d+) of (\d+) accepted"), tuple(map(str, n["drafts"])))
-            self.assertEqual(says(r"helped (\d+) of (\d+) steps? with drafts"), tuple(map(str, n["helped"])))
+            self.assertEqual(says(r"useful in (\d+) of (\d+) steps? with drafts"), tuple(map(str, n["helped"])))
             self.assertEqual(says(r"mean ([\d.]+) tokens/step \(MAT\)"), (f"{n['mat']:.2f}",))
             self.assertEqual(says(r"(\d+) steps?, ([\d.]+) rows? on average"), (str(n["steps"]), f"{n['rows']:.1f}"))
             self.assertEqual(says(r"top 8 in (\d+), top 64 in (\d+) of (\d+) steps"),
@@ -166,7 +166,7 @@ class Numbers(unittest.TestCase):
     def test_inspect(self):
         for path, _, _, lines, n in self.made:
             r = run("inspect", path, "--step", f"0-{n['steps'] - 1}")
-            told = re.findall(r"^step (\d+): root .*?(?:, \+(\d+) of (\d+) drafted|; nothing drafted|; the answer)", r.stdout, re.M)
+            told = re.findall(r"^step (\d+): root .*?(?:, \+(\d+) of (\d+) drafted|; no drafts|; the answer)", r.stdout, re.M)
             self.assertEqual([int(i) for i, _, _ in told], list(range(n["steps"])), path)
             self.assertEqual((sum(int(a or 0) for _, a, _ in told), sum(int(d or 0) for _, _, d in told)), n["drafts"])
 

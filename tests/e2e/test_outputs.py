@@ -439,10 +439,10 @@ class Prompts(unittest.TestCase):
             s.wait("READY")
             s.type("hello")
             s.keys("Enter")
-            s.wait("prompts are not kept", "20 tokens")
+            s.wait("prompts are not saved", "20 tokens")
             s.type("more")
             s.keys("Enter")
-            s.wait("› more", "20 tokens", "READY", absent=("not kept",))
+            s.wait("› more", "20 tokens", "READY", absent=("not saved",))
             s.keys("C-c")
             s.wait("^C again quits: the conversation is lost")
 

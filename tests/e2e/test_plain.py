@@ -61,7 +61,7 @@ class Plain(unittest.TestCase):
             r = self.chat(f"Retrieval\n:save-text {text}\n:save-step {step}\n:save {saved}\n:set decode.method=pld\nmore\n"
                           ":frobnicate\n:quit\nnot asked\n", "--max-tokens", "30")
             self.assertEqual(r.returncode, 1)  # one of them was refused
-            self.assertEqual(r.stderr, "logitspec: no command 'frobnicate' (F1 lists them)\n")
+            self.assertEqual(r.stderr, "logitspec: unknown command 'frobnicate' (F1 lists all)\n")
             self.assertNotIn("not asked", r.stdout)
             got = answers(r.stdout)
             self.assertEqual([len(got), got[0][2]], [2, "30"])

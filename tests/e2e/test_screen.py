@@ -63,7 +63,7 @@ class Keys(unittest.TestCase):
                 s.keys("s", "s", "s")
                 s.wait("│ step 2 │")
                 s.keys("p")
-                s.wait("it takes no prompts")
+                s.wait("it accepts no prompts")
                 s.keys("]")  # ahead of the newest step lies what was not played yet
                 self.assertRegex(s.wait("│ step 3 │"), r"REPLAY PAUSED [1-9]\d?% ")  # of the file
                 s.keys("}")
@@ -144,14 +144,14 @@ class Keys(unittest.TestCase):
         with Screen(*SCRIPT, "--max-tokens", "60", cols=120, rows=36) as s:
             s.wait("READY")
             s.keys("Escape", "c")
-            s.wait("there is no answer to compare with yet")
+            s.wait("no answer to compare yet")
             s.keys("p")
             s.type("def fib(n):")
             s.keys("Enter")
             s.wait("60 tokens", "READY")
             s.keys("Escape", "c")
             text = s.wait("7 Compare", "against ar ", "the same, 60 of 60 tokens", "READY")
-            self.assertIn("59 there in all", text)  # a forward a token, but none after the last
+            self.assertIn("59 there in total", text)  # a forward a token, but none after the last
             s.type(":compare pld:8")
             s.keys("Enter")
             s.wait("against pld:8 ", "the same, 60 of 60 tokens", "READY")
@@ -259,7 +259,7 @@ class Keys(unittest.TestCase):
             s.keys(":")
             s.type("frobnicate")
             s.keys("Enter")
-            s.wait("no command 'frobnicate'")
+            s.wait("unknown command 'frobnicate'")
             s.keys("p")
             s.type("def fib(n):")
             s.keys("Enter")
@@ -280,14 +280,14 @@ class Keys(unittest.TestCase):
             subprocess.run(s.tmux + ["set", "-g", "set-clipboard", "on"], check=True)
             s.type("Retrieval")
             s.keys("Enter")
-            s.wait("30 tokens", "cut at 30 tokens: Enter goes on")
+            s.wait("30 tokens", "cut at 30 tokens: Enter continues")
             s.keys("Enter")
-            s.wait("60 tokens", "cut at 60 tokens: Enter goes on")
+            s.wait("60 tokens", "cut at 60 tokens: Enter continues")
             s.type("\033[<0;250;4M")  # a click, as terminals tell it
             s.type("\033[<0;250;4m")
             s.wait("┏━ 4 Tree ")
             s.keys("1", "y")
-            s.wait("the answer: 60 bytes sent for the clipboard (OSC 52); tmux passes it on after 'tmux set -s set-clipboard on'")
+            s.wait("the answer: 60 bytes sent to the clipboard (OSC 52); tmux needs 'tmux set -s set-clipboard on'")
             def buffer():
                 return subprocess.run(s.tmux + ["show-buffer"], capture_output=True, text=True, check=False).stdout
             for _ in range(100):
@@ -310,7 +310,7 @@ class Keys(unittest.TestCase):
                 s.keys("Enter")
                 s.wait("READY", "400 tokens")
                 s.keys("Escape", "y")
-                s.wait("this terminal cannot copy, or ui.clipboard is no")
+                s.wait("no clipboard (terminal without OSC 52, or ui.clipboard: no)")
 
     def bytes_of_frames(self):
         """What is sent to the terminal while two seconds of steps go by, with 1 frame a second and with 60."""
@@ -515,7 +515,7 @@ class RealModel(unittest.TestCase):
                     s.type(prompt)
                     s.keys("Enter")
                     s.wait("› " + prompt, "12 tokens", "READY", seconds=60)
-                s.wait("the chat template now writes earlier turns differently: their last 12 tokens were read again")
+                s.wait("the chat template changed earlier turns: their last 12 tokens were read again")
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ key Esc Esc Esc Q
 
     def test_shadows_in_the_tour(self):
         """Twice: the second visit lists the methods anew (and a build with sanitizers sees what the first one left)."""
-        visit = """wait one of these numbers
+        visit = """wait Or type a number
 key 1 Enter
 wait Tour 1 of 3
 key a
@@ -149,7 +149,7 @@ reject L closes
             trace = os.path.join(d, "t.jsonl")
             r, _ = self.play(d, """wait READY
 key Esc a
-expect no answer has begun yet
+expect no answer yet
 key p
 type One fish, two fish, red fish.
 key Enter
@@ -189,14 +189,14 @@ expect its method cannot change
             trace = os.path.join(d, "t.jsonl")
             r, _ = self.play(d, """wait READY
 key Esc x
-expect there is no answer yet
+expect no answer
 key p
 type One fish, two fish, red fish.
 key Enter
 wait 40 tokens
 wait READY
 key Esc K
-expect the last answer has no what-if
+expect no what-if to keep
 key g ) 4 x
 wait 40 tokens in
 wait K: keep it
@@ -253,18 +253,18 @@ expect this is a recording
             wrong = next(i for i in range(1, steps[second]["rows"]) if i != wrong)
             r, _ = self.play(d, f"""wait REPLAY ENDED
 key g u
-expect the next trees are shown before their verification
+expect quiz on: trees are shown before their verification
 type :goto {first}
 key Enter
 expect not yet verified
-expect quiz: the last draft
+expect quiz: which draft is the last
 reject wants
 reject root +
 {keys_to(first, right)}
 key Enter
 expect right:
 expect score 1 of 1, tokens
-expect Enter goes on
+expect Enter continues
 expect root +
 reject not yet verified
 key Enter
@@ -273,12 +273,12 @@ expect not yet verified
 expect 1/1 right
 {keys_to(second, wrong)}
 key Enter
-expect ; you marked
+expect , you marked
 expect score 1 of 2
 key [ ]
 reject not yet verified
 key u
-expect no quiz
+expect quiz off
 key ]
 reject not yet verified
 """, trace, "--speed", "max", command="replay")
@@ -289,7 +289,7 @@ reject not yet verified
             for text, code, what in (("wait READY\nexpect nonsense\n", 1, ":2: the screen does not show 'nonsense'"),
                                      ("wait READY\nreject READY\n", 1, ":2: the screen shows 'READY'"),
                                      ("jump up\n", 2, ":1: expected size, type"), ("key Nonsense\n", 2, ":1: 'Nonsense' is not a key"),
-                                     ("size 0x0\n", 2, ":1: size is"), ("pause soon\n", 2, ":1: pause takes seconds"),
+                                     ("size 0x0\n", 2, ":1: size is"), ("pause soon\n", 2, ":1: pause needs a number of seconds"),
                                      ("wait READY\nsave /nonexistent/x.txt\n", 1, "cannot write")):
                 r, path = self.play(d, text, *SCRIPT)
                 self.assertEqual(r.returncode, code, r.stderr)
@@ -309,7 +309,7 @@ wait decode.budget=5
 key Esc :
 type wor
 key Tab Enter
-expect there is no step yet
+expect no step yet
 key Esc :
 type next-
 key Tab
@@ -367,7 +367,7 @@ type set decode.sizing=ada
 key Tab Enter
 wait decode.sizing=adaedl
 key Esc F4
-wait the paper's method, 16 rows; F4 restores what was set before
+wait the paper's method, 16 rows; F4 restores the previous settings
 key F2
 expect decode.method            logitspec-paper
 wait decode.sizing            default

@@ -104,7 +104,7 @@ class Input(unittest.TestCase):
             s.send(b"\033[200~some text")
             time.sleep(0.2)
             s.send(b"\003")
-            s.wait("› some text", "the end of the paste did not come")
+            s.wait("› some text", "the paste is incomplete")
             s.send(b"\033[200~ and more")
             s.wait("› some text and more", seconds=10)  # after a pause
             s.keys("C-u", "a")
@@ -156,7 +156,7 @@ class Input(unittest.TestCase):
             with open(d + "/t.jsonl", encoding="utf-8") as f:
                 self.assertEqual(json.loads(f.readline())["prompt_text"], "café 世")
             s.send(b"caf\xe9")
-            s.wait("> caf", "bytes that are not UTF-8")
+            s.wait("> caf", "invalid UTF-8 from the terminal")
             s.keys("C-c", "C-c")
             s.wait("exit=130")
 
@@ -191,7 +191,7 @@ class Input(unittest.TestCase):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
             s.wait("READY", "│ logitspec │")
             s.send(b"kept \033[200~a\033OS\x7f\x03\x1bq b\033[201~")
-            s.wait("› kept aOSq b", "4 characters of the paste left out", "│ logitspec │")
+            s.wait("› kept aOSq b", "4 characters of the paste ignored", "│ logitspec │")
 
     def test_digits_and_colons_of_prompts(self):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
@@ -233,7 +233,7 @@ class Input(unittest.TestCase):
                 s.keys("Escape")
                 time.sleep(0.5)  # screen holds it for a while
                 s.keys("y")
-                s.wait("GNU screen does not pass it on")
+                s.wait("GNU screen blocks it")
 
 
 class Endings(unittest.TestCase):
@@ -255,14 +255,14 @@ class Endings(unittest.TestCase):
                 self.assertEqual([os.stat(p).st_mode & 0o777 for p in kept()], [0o600])
                 first = kept()
                 with Screen("--model", "script:1", "--max-tokens", "30", cols=120, rows=36, env=env) as s:
-                    s.wait("READY", " 4  load the conversation that was cut off")
+                    s.wait("READY", " 4  load the interrupted conversation")
                     s.keys("4", "Enter")
                     s.wait("› Retrieval", "30 tokens", "loaded ")
                     self.assertTrue(set(first) < set(kept()))  # whoever only looks at it loses nothing
                     s.keys("C-c", "C-c")
                     s.wait("exit=130")
                 with Screen("--model", "script:1", "--max-tokens", "30", cols=120, rows=36, env=env) as s:
-                    s.wait("READY", " 4  load the conversation that was cut off")
+                    s.wait("READY", " 4  load the interrupted conversation")
                     self.assertEqual(len(kept()), 1)
                     s.keys("4", "Enter")
                     s.wait("loaded ")
@@ -383,7 +383,7 @@ class Endings(unittest.TestCase):
                 s.keys("F3")
                 s.wait(f"edits {folder}"[:78])
                 s.keys("C-c")  # the terminal sends it to both
-                s.wait("the editor", "failed; the prompt is as it was", "› my prompt")
+                s.wait("the editor", "failed; the prompt is unchanged", "› my prompt")
                 s.keys("F3")
                 s.wait("edits")
                 s.signal("TERM")
@@ -510,7 +510,7 @@ class Output(unittest.TestCase):
 
     def test_nothing_that_explains_is_cut_at_80x24(self):
         with Screen(*SCRIPT, "--budget", "8") as s:
-            s.wait("READY", "one forward of the model checks all of it", "Colours that are hard to read: Esc, then T",
+            s.wait("READY", "verifies the whole tree", "Esc, then T",
                    "F1 Help", "Enter Send", "Esc Panels", "^C Quit")
             s.keys("F2")
             s.wait("w writes the settings to your configuration")

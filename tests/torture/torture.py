@@ -420,7 +420,7 @@ class Judge:
         for name in sorted(out.before & set(self.whole.files) - set(out.files)):
             yield "lost", f"{name} is gone"
         if self.case.history:
-            yield from self.history(out, told or b"not kept" in (out.tty or b""))
+            yield from self.history(out, told or b"not saved" in (out.tty or b""))
 
     def trace(self, name, now, compare, told, failed):
         if compare and not compare(now, None):

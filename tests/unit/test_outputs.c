@@ -431,7 +431,7 @@ static void two_screens_keep_their_prompts(void **state) {
     const ls_code code = ui_history_add(&b, path, &err);
     write_error = 0;
     assert_int_equal(code, LS_E_IO);
-    assert_non_null(strstr(err.msg, "prompts are not kept"));
+    assert_non_null(strstr(err.msg, "prompts are not saved"));
     assert_non_null(strstr(err.msg, "the disk is full"));
     ui_edit_free(&a);
     ui_edit_free(&b);

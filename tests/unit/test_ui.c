@@ -357,7 +357,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     }
     type_keys(&s, "/zebra");
     key(&s, UI_KEY_ENTER);
-    assert_non_null(strstr(s.message, "does not hold 'zebra'"));
+    assert_non_null(strstr(s.message, "not found: 'zebra'"));
     type_keys(&s, ":goto 7");
     key(&s, UI_KEY_ENTER);
     assert_int_equal(ui_viewed(&s)->index, 7);
@@ -833,8 +833,8 @@ static void a_refused_prompt_is_kept(void **state) {
     static const struct {
         ls_run_state state;
         const char *said;
-    } cases[] = {{LS_STATE_PREFILL, "a text is still being read"},
-                 {LS_STATE_RUNNING, "the answer is still being written"},
+    } cases[] = {{LS_STATE_PREFILL, "a prefill is running"},
+                 {LS_STATE_RUNNING, "an answer is being decoded"},
                  {LS_STATE_FAILED, "the model is not loaded"},
                  {LS_STATE_IDLE, "not now"}};
     ls_source source = {.command = refuse};
@@ -1113,12 +1113,12 @@ static void the_draft_under_the_cursor_is_told_in_words(void **state) {
         &s, "3@101 +20: the 3-gram \". O\" also ends just before position 101; the draft copies 20 tokens from there");
     key(&s, UI_KEY_DOWN);
     assert_decodes(
-        &s, "1@159 +4: rank 1 of the last logits, \"·\", is a guess at the token after the root; the 1-gram \" \" also "
-            "ends just before position 159; the draft copies 3 tokens from there (there were no rows for 17 more)");
+        &s, "1@159 +4: rank 1 of the last logits, \"·\", is a guess for the token after the root; the 1-gram \" \" also "
+            "ends just before position 159; the draft copies 3 tokens from there (no rows left for 17 more)");
     key(&s, '2');
     for (int i = 0; i < 7; i++) key(&s, UI_KEY_DOWN);
     assert_decodes(
-        &s, "- +1: rank 6 of the last logits, \"W\", is a guess at the token after the root; no n-gram that ends in it "
+        &s, "- +1: rank 6 of the last logits, \"W\", is a guess for the token after the root; no n-gram that ends in it "
             "was seen before");
     key(&s, UI_KEY_UP);
     assert_int_equal(s.found[UI_LOGITS], 5);
@@ -1215,7 +1215,7 @@ static void texts_are_copied_and_saved(void **state) {
     key(&s, UI_KEY_ESC);
     key(&s, 'y');
     assert_true(!s.to_copy && strstr(s.message, ":save-text FILE")); // nobody takes it
-    s.clipboard = "no terminal says whether it took it";
+    s.clipboard = "terminals do not confirm a copy";
     static const char answer[] = " cat, two cats, red cats, blue cats. One dog, two dogs, red dogs, blue cats. One "
                                  "dog, two dogs, red dogs, blue "
                                  "cats. One dog, two dogs, red dogs, blue cats. One";
@@ -1277,7 +1277,7 @@ static void help_is_searched(void **state) {
     }
     type_keys(&s, "/frobnicate");
     key(&s, UI_KEY_ENTER);
-    assert_non_null(strstr(s.message, "Help does not hold 'frobnicate'"));
+    assert_non_null(strstr(s.message, "not found in Help: 'frobnicate'"));
     key(&s, 'x'); // any other key closes
     assert_int_equal(s.n_overlays, 0);
     ls_buf_free(&text);

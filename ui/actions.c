@@ -12,7 +12,7 @@ const ui_action_info ui_actions[UI_ACTIONS] = {
 #undef ACTION
 };
 
-static char *bound[UI_ACTIONS]; // NULL: as shipped
+static char *bound[UI_ACTIONS]; // NULL: the default keys
 
 const char *ui_action_keys(ui_action a) {
     return bound[a] ? bound[a] : ui_actions[a].keys;
@@ -54,7 +54,7 @@ int ui_key_named(const char *name) {
 ui_action ui_action_of(int key, int typing) {
     if (typing && (key == UI_KEY_LEFT || key == UI_KEY_RIGHT || key == UI_KEY_ENTER || key == UI_KEY_HOME ||
                    key == UI_KEY_END || key == UI_CTRL('U') || key == UI_CTRL('D')))
-        return UI_ACT_NONE; // the line editor's
+        return UI_ACT_NONE; // the line editor uses these keys
     if (typing && key >= 32 && key < UI_KEY_FIRST) return UI_ACT_NONE;
     for (int a = 0; a < UI_ACTIONS; a++)
         for (const char *p = ui_action_keys((ui_action)a); *p;) {

@@ -24,14 +24,14 @@ enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 typedef struct {
     ls_source *source;
     ui_tour tour;
-    const ui_theme *theme, *light, *dark; // light, dark: by the terminal's background; light is NULL: whatever it is
+    const ui_theme *theme, *light, *dark; // light, dark: by the terminal's background; light NULL: never
     ui_state state;
     ui_canvas canvas;
     const char *history;             // file of prompts; NULL: none
     int fps;                         // frames a second at most
-    bool history_failed;             // and the user was told
+    bool history_failed;             // a write failed, and the user was told
     bool dirty, urgent;              // urgent: a key was pressed, its effect is to be seen at once
-    uint64_t last_frame_ns, draw_ns; // draw_ns: what a frame takes, smoothed
+    uint64_t last_frame_ns, draw_ns; // draw_ns: smoothed time of one frame
 } app;
 
 static void draw(app *a) {
@@ -90,20 +90,20 @@ void ui_send_requests(ui_state *s, ls_source *source) {
         s->sent |= begins && !refused;
         if (refused) {
             ui_say(s, err.msg, true);
-            if (r->kind == LS_CMD_PROMPT && !s->prompt.text.n) ui_edit_set(&s->prompt, r->text); // it is kept
+            if (r->kind == LS_CMD_PROMPT && !s->prompt.text.n) ui_edit_set(&s->prompt, r->text); // gives it back
         }
         free(r->text);
     }
     s->n_outbox = 0;
 }
 
-// Prompts are written to the file before anything is done with them.
+// Writes prompts to the history file before it sends them, so that a crash loses none.
 static void send_requests(app *a) {
     ls_err err;
     ui_state *s = &a->state;
     if (a->history && ui_history_add(&s->prompt, a->history, &err) && !a->history_failed) {
         ui_say(s, err.msg, true);
-        ui_log(s, err.msg, strlen(err.msg)); // another message may take its place
+        ui_log(s, err.msg, strlen(err.msg)); // the message line may soon show another message
         a->history_failed = true;
     }
     ui_send_requests(s, a->source);
@@ -160,7 +160,7 @@ static void edit_outside(app *a) {
 
 // Changes the theme and the mouse as often as the user asked for it.
 static void look_otherwise(app *a) {
-    if (a->state.themes) a->light = NULL; // it was chosen
+    if (a->state.themes) a->light = NULL; // the user chose a theme: the terminal's background no longer does
     for (; a->state.themes > 0; a->state.themes--) {
         a->theme = ui_theme_after(a->theme);
         ui_term_colors(a->theme);
@@ -169,9 +169,9 @@ static void look_otherwise(app *a) {
     for (; a->state.mice > 0; a->state.mice--) ui_term_mouse(!ui_term_has_mouse());
 }
 
-// The time between frames: the decoder keeps its processors, and drawing takes a fiftieth of one.
+// The least time between two frames. Drawing takes at most 1/SHARE of one CPU, so that the decoder keeps its cores.
 static uint64_t frame_ns(const app *a) {
-    enum { SHARE = 50, LONGEST_MS = 250, KEY_MS = 100, KEYS = 4 }; // KEYS: what they change is seen that much sooner
+    enum { SHARE = 50, LONGEST_MS = 250, KEY_MS = 100, KEYS = 4 }; // KEYS: after a key the time is divided by this
     const uint64_t least = 1000000000ull / (uint64_t)a->fps, fair = SHARE * a->draw_ns;
     const uint64_t longest = LONGEST_MS * 1000000ull, most = least > longest ? least : longest;
     if (a->urgent) return least / KEYS < KEY_MS * 1000000ull ? least / KEYS : KEY_MS * 1000000ull;
@@ -194,7 +194,7 @@ static bool is_time(const app *a) { // for another frame
 }
 
 static void loop(app *a) {
-    bool worked = false; // what came of it is to be drawn
+    bool worked = false; // shadows worked in the last round: their result must be drawn
     draw(a);
     while (!a->state.quit && !ui_term_signal()) {
         struct pollfd fds[] = {
@@ -208,13 +208,13 @@ static void loop(app *a) {
         if (ui_term_signal()) break;
         take_events(a);
         ui_key k;
-        // what is typed after the key that gives the terminal to an editor or the shell is for them
+        // bytes after a key that hands the terminal to an editor or the shell belong to that program
         while (!a->state.quit && !a->state.want_editor && !a->state.suspend && (k = ui_term_key()).code != UI_KEY_NONE)
             take_key(a, k);
         a->dirty |= ui_tour_follow(&a->tour);
         ui_demo_is_due(&a->state, ls_now_ns());
         send_requests(a);
-        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) { // the terminal is gone, and nobody asked for the end
+        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) { // the terminal was closed
             a->state.exit_code = 1;
             break;
         }
@@ -259,11 +259,11 @@ void ui_begin(ui_state *s, const ui_options *o) {
     if (o->prompt && o->demo) ui_request_of(s, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
     else if (o->prompt) {
         ui_on_paste(s, o->prompt, strlen(o->prompt));
-        ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0); // whatever it would mean if it were typed
+        ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0); // a prompt, even if it looks like a command
     }
 }
 
-// What some terminals say of themselves: "INK;GROUND", numbers of colours.
+// COLORFGBG, which some terminals set: "FOREGROUND;BACKGROUND" as numbers of colours.
 static bool environment_is_light(void) {
     const char *colors = getenv("COLORFGBG"), *ground = colors ? strrchr(colors, ';') : NULL;
     return ground && (!strcmp(ground, ";7") || !strcmp(ground, ";15"));

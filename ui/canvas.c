@@ -24,8 +24,8 @@ void ui_canvas_free(ui_canvas *c) {
 
 enum { JOINER = 0x200D, EMOJI_SELECTOR = 0xFE0F };
 
-// Which characters of one cell an East Asian font may draw in two. More than Unicode calls ambiguous: a cell too many
-// is a blank, a cell too few hides a character.
+// Characters of one cell that an East Asian font may draw in two. The set is larger than Unicode's ambiguous class: one
+// cell too many only adds a blank, one cell too few hides a character.
 static bool may_be_wide(uint32_t cp) {
     return (cp >= 0xA1 && cp <= 0x2FF) || (cp >= 0x370 && cp <= 0x451) || (cp >= 0x2010 && cp <= 0x2BFF) ||
            (cp >= 0xE000 && cp <= 0xF8FF) || cp == 0xFFFD;
@@ -82,7 +82,7 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
 }
 
 size_t ui_plain_text(const char *text, size_t n) {
-    enum { MOST = 256 }; // a caller that goes back looks at them again
+    enum { MOST = 256 }; // a caller that goes back to break a line scans them again
     size_t i = 0;
     while (i < n && i < MOST && text[i] >= 0x20 && text[i] < 0x7f) i++;
     return i < n && i && (unsigned char)text[i] >= 0x80 ? i - 1 : i; // the last one may be joined
@@ -193,7 +193,7 @@ void ui_pad(ui_pen *p, int col) {
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused) {
     static const char *const lines[2][2][6] = {{{"┌", "┐", "└", "┘", "─", "│"}, {"┏", "┓", "┗", "┛", "━", "┃"}},
                                                {{"+", "+", "+", "+", "-", "|"}, {"+", "+", "+", "+", "=", "|"}}};
-    const char *const *s = lines[c->ascii][focused]; // what has the keys is seen without colours too
+    const char *const *s = lines[c->ascii][focused]; // the focus is visible without colours too
     if (r.rows < 2 || r.cols < 4) return;
     ui_role role = focused ? UI_FOCUS : UI_FRAME;
     for (int row = 0; row < r.rows; row++) {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 100000 }; // bytes; terminals drop longer copies without a word
+enum { MOST = 100000 }; // bytes; terminals silently drop longer copies
 
 static void add_token(const ui_state *s, int32_t id, ls_buf *out) {
     const ls_token *t = ls_token_of(&s->tokens, id);
@@ -66,7 +66,7 @@ static void words(const ui_state *s, ls_buf *out) {
 
 static void copy(ui_state *s, const ls_buf *text, const char *what) {
     char said[200];
-    ls_buf shown = {0}; // what a shell would obey must not be pasted into one
+    ls_buf shown = {0}; // control characters become visible signs: the text may be pasted into a shell
     ls_visible_text(&shown, text->n ? text->p : "", text->n);
     if (!shown.n) snprintf(said, sizeof said, "nothing to copy yet");
     else if (!s->clipboard)

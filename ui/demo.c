@@ -46,7 +46,7 @@ void ui_demo_begin(ui_state *s, const ui_demo *d) {
     ui_request_of(s, LS_CMD_PAUSE, NULL, 0); // the demo asks for every step
 }
 
-const ui_note *ui_demo_note(const ui_state *s) { // what is asked comes before what is told
+const ui_note *ui_demo_note(const ui_state *s) { // a question of the quiz comes before the notes
     return s->demo && s->demo_read < s->n_demo_notes && !ui_quiz_hides(s) ? &s->demo->notes[s->demo_notes[s->demo_read]]
                                                                           : NULL;
 }
@@ -59,7 +59,7 @@ static void look(ui_state *s) {
     s->shown.compare |= n->look == UI_COMPARE;
 }
 
-// The note that is shown speaks of this step.
+// Shows the step at which the current note appeared.
 static void go_to(ui_state *s) {
     const int64_t step = s->demo_where[s->demo_read];
     if (s->n_steps) ui_look_at(s, step < 0 ? 0 : step);
@@ -67,7 +67,7 @@ static void go_to(ui_state *s) {
 
 static void tell(ui_state *s, size_t i) {
     const ui_note *shown = ui_demo_note(s);
-    if (shown && shown->go_on) ui_demo_go_on(s); // a note that does not wait gives way
+    if (shown && shown->go_on) ui_demo_go_on(s); // a note that does not wait is replaced by the next one
     s->demo_told[i] = 1;
     s->demo_where[s->n_demo_notes] = s->demo->notes[i].when == UI_WHEN_START ? -1 : (int64_t)s->n_steps - 1;
     s->demo_notes[s->n_demo_notes++] = (int)i;

@@ -27,7 +27,7 @@ typedef struct {
     ls_from source;
     ls_miss miss;
     char *say;
-    ui_panel look; // this panel gets the keys; UI_NO_PANEL: they stay where they are
+    ui_panel look; // this panel gets the focus; UI_NO_PANEL: the focus stays
     bool go_on;    // the run does not wait for the user
     uint32_t from; // not before this step
 } ui_note;
@@ -38,7 +38,7 @@ struct ui_demo {
     size_t n_notes;
     double pace; // seconds a step
     bool quiz;   // trees are shown before their verification
-    char *rival; // a way to decode, which answers the prompt too at the end; NULL: none
+    char *rival; // a contender that answers the same prompt at the end; NULL: none
 };
 
 bool ui_note_applies(const ui_note *n, const ls_step *step); // to a step; start and end are no steps
@@ -50,8 +50,8 @@ void ui_demo_on_step(ui_state *s, const ls_step *step);
 void ui_demo_on_end(ui_state *s);
 bool ui_demo_go_on(ui_state *s);       // the user has read the note; false: no note waits
 bool ui_demo_go_back(ui_state *s);     // to the note before; false: there is none
-bool ui_demo_hold(ui_state *s);        // pauses the demo, or lets it go on; false: there is none
-bool ui_demo_plays(const ui_state *s); // it makes step after step until there is something to see
+bool ui_demo_hold(ui_state *s);        // pauses the demo, or continues it; false: there is no demo to pause
+bool ui_demo_plays(const ui_state *s); // it requests steps until a note appears
 // True when the next step is due; then the demo asks for it.
 bool ui_demo_is_due(ui_state *s, uint64_t now_ns);
 int ui_demo_wait_ms(const ui_state *s, uint64_t now_ns); // until then; -1: the demo waits for no step

@@ -12,7 +12,8 @@ void ui_film_begin(ui_film *f, const ui_theme *t, int rows, int cols, const char
     memset(f->shown.cells, 0xff, (size_t)rows * (size_t)cols * sizeof *f->shown.cells); // equal to no row
 }
 
-// What a row showed is over. The last text of a row stands where there is no animation, and is hidden before its time.
+// Writes the text that a row showed until `until`. The last text of a row is visible in viewers without animation; in
+// others it is hidden before its time.
 static void put(ui_film *f, struct ui_film_row *r, double until, bool last) {
     if (!r->svg.n || (!last && until <= r->since)) return;
     if (!last) ls_buf_str(&f->body, "<g visibility=\"hidden\">");

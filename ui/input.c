@@ -5,12 +5,12 @@
 #include <string.h>
 
 enum {
-    ESCAPE_MS = 100,  // a lone ESC is the key Esc: terminals send the rest of a sequence at once, links delay it
-    REST_MS = 500,    // the rest of what has begun: a sequence, a character
-    STRING_MS = 1000, // a whole string of a terminal: letters behind Alt-] are none
-    ALONE_MS = 50,    // whoever presses ^C in a paste does it after its last bytes, and sends nothing else for
-    STOP_MS = 100,    // so long
-    PAUSE_MS = 3000,  // in a paste whose end does not come
+    ESCAPE_MS = 100,  // a lone ESC is the key Esc after this time: a slow link may delay the rest of a sequence
+    REST_MS = 500,    // for the rest of a sequence or of a character
+    STRING_MS = 1000, // for a whole string of the terminal: Alt-] with letters after it is no string
+    ALONE_MS = 50,    // ^C ends an unfinished paste if it comes this long after the last bytes ...
+    STOP_MS = 100,    // ... and nothing follows for this time
+    PAUSE_MS = 3000,  // an unfinished paste ends after this time without bytes
     MOST_REPLY = 4096,
 };
 
@@ -63,7 +63,8 @@ static int with_modifiers(int key, int mods) {
     return key >= 'a' && key <= 'z' ? key - 32 : key;
 }
 
-// Of a number that a sequence has, too: no surrogates, nothing for private use (kitty's keys without a character).
+// The key of a code point, which may be a number in a sequence. Surrogates and the private use area (kitty's keys
+// without a character) give UI_KEY_NONE.
 static int of_character(int c) {
     if (c < 0 || c >= UI_KEY_FIRST || (c >= 0xD800 && c <= 0xF8FF)) return UI_KEY_NONE;
     return c == 127 || c == 8 ? UI_KEY_BACKSPACE : c;
@@ -156,8 +157,8 @@ static ui_key of_csi(ui_input *in, const unsigned char *p, size_t end) {
     return (ui_key){.code = key};
 }
 
-// Bytes that p[0..n) begins with and that are one thing; 0: its rest has not come. over: it will not come.
-// k->code stays UI_KEY_NONE where they mean nothing.
+// Returns the length of the sequence at p; 0: it is incomplete. over: no more bytes of it will come.
+// k->code stays UI_KEY_NONE if the sequence means nothing here.
 static size_t control_sequence(ui_input *in, const unsigned char *p, size_t n, bool over, ui_key *k) {
     enum { MOUSE_BYTES = 6 };
     if (n > 2 && p[2] == '[') { // the Linux console: CSI [ A is F1
@@ -285,7 +286,7 @@ static bool paste(ui_input *in, bool over, ui_key *k) {
     const char *p = in->bytes.p + in->at;
     size_t n = in->bytes.n - in->at, keep = 0;
     const char *found = n ? memmem(p, n, end, END) : NULL;
-    if (!found) // its beginning may have come
+    if (!found) // keeps a possible beginning of the end for the next call
         for (keep = n < END ? n : END - 1; keep && memcmp(p + n - keep, end, keep);) keep--;
     const size_t text = found ? (size_t)(found - p) : n - keep;
     ls_buf_add(&in->text, p, text);
@@ -298,7 +299,7 @@ static bool paste(ui_input *in, bool over, ui_key *k) {
     return true;
 }
 
-// When what came so far is taken as it stands.
+// When an incomplete sequence, string or paste is accepted as it is.
 static uint64_t deadline_ns(const ui_input *in) {
     const uint64_t ms = 1000000, escape = (uint64_t)(in->escape_ms ? in->escape_ms : ESCAPE_MS) * ms,
                    rest = in->since_ns + REST_MS * ms;

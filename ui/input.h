@@ -12,8 +12,8 @@ enum { UI_SEQUENCES = 40, UI_SEQUENCE_BYTES = 16 };
 
 // Zero-initialise; one thread.
 typedef struct {
-    ls_buf bytes;      // that came
-    size_t at;         // of them, the first that was not read yet
+    ls_buf bytes;      // received
+    size_t at;         // index of the first unread byte
     uint64_t since_ns; // when the last one came
     uint64_t began_ns; // when the string began
     bool stopping;     // in a paste: ^C came alone after a while, and nothing else since
@@ -31,8 +31,8 @@ void ui_input_free(ui_input *in);
 // A sequence that this terminal's description names; those of other lengths are not learnt.
 void ui_input_learn(ui_input *in, const char *sequence, int key);
 void ui_input_feed(ui_input *in, const char *bytes, size_t n, uint64_t now_ns);
-// The next key; UI_KEY_NONE: the rest of it has not come. Of UI_KEY_PASTE, in->text is what was pasted, as it came,
-// until the next call of any of these.
+// The next key; UI_KEY_NONE: it is incomplete. For UI_KEY_PASTE, in->text has the pasted bytes until the next call of
+// any of these functions.
 ui_key ui_input_next(ui_input *in, uint64_t now_ns);
-// Milliseconds until what came so far is taken as it stands; -1: nothing waits.
+// Milliseconds until incomplete bytes are accepted as they are; -1: all bytes were read.
 int ui_input_wait_ms(const ui_input *in, uint64_t now_ns);

@@ -1,7 +1,7 @@
 #include "ui/layout.h"
 
 static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
-    // beside a note there is room for two rows of panels, and Stats appears when it has the keys
+    // with a note there is room for two rows of panels; Stats then appears only if it has the focus
     int stats = b.rows < 16    ? 0
                 : b.rows >= 24 ? 6
                                : 5,
@@ -22,7 +22,7 @@ static void small(ui_layout *l, ui_rect b, const ui_shown *w) {
     if (stats) l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
 }
 
-// Drafts, Inspect and Compare share a place. The one with the keys gets it, else the one that was opened last.
+// Drafts, Inspect and Compare share a place. The one with the focus gets it, else the one that was opened last.
 static ui_panel sharing(const ui_shown *w) {
     if (w->focus == UI_DRAFTS || w->focus == UI_INSPECT || w->focus == UI_COMPARE) return w->focus;
     if (w->compare && w->inspect) return w->inspect_last ? UI_INSPECT : UI_COMPARE;
@@ -53,7 +53,7 @@ static void large(ui_layout *l, ui_rect b, const ui_shown *w) {
     if (compare) l->panel[UI_COMPARE] = (ui_rect){b.row + top + drafts, b.col + b.cols - compare, stats, compare};
 }
 
-// Below 80x24: Output and one more panel, where there is room for two; else the one with the keys.
+// Below 80x24: Output and one more panel if there is room for two; else only the panel with the focus.
 static void compact(ui_layout *l, ui_rect b, const ui_shown *w) {
     enum { TWO_ROWS = 12, TWO_COLS = 80, WITH_STATS = 24, STATS = 5 };
     const bool elsewhere = w->focus != UI_NO_PANEL && w->focus != UI_OUTPUT,

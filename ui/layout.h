@@ -1,4 +1,4 @@
-// Where everything stands: a pure function of the window's size and of what is asked for.
+// The places of all parts of the screen: a pure function of the window's size and of the wanted panels.
 #pragma once
 #include "ui/canvas.h"
 #include "ui/state.h"
@@ -12,10 +12,12 @@ typedef struct {
     ui_rect panel[UI_PANELS]; // rows == 0: not shown
 } ui_layout;
 
-// Four sizes: from 40x12 Output and the panel with the keys, or one of them; from 80x24 Output, Logits and Tree, Stats
-// (Drafts takes the middle when it has the keys); from 110x32 all five in two columns; from 170x44 three columns.
-// Inspect takes the place of Logits in the first, of Drafts in the second (unless those have the keys), and stands
-// beside Drafts in the third. Compare takes the middle in the first when it has the keys, the place of Drafts in the
-// second, and stands beside Stats in the third. A zoomed panel stands alone.
+// Four sizes (columns x rows):
+// 40x12: Output and the panel with the focus, or one of them.
+// 80x24: Output, Logits and Tree, Stats. Drafts or Compare takes the middle if it has the focus. Inspect replaces
+//   Logits unless Logits has the focus.
+// 110x32: all five in two columns. Inspect or Compare replaces Drafts unless Drafts has the focus.
+// 170x44: three columns. Inspect is beside Drafts, Compare beside Stats.
+// A zoomed panel is alone.
 ui_layout ui_layout_of(int rows, int cols, const ui_shown *w);
 ui_panel ui_panel_at(const ui_layout *l, int row, int col); // UI_NO_PANEL: none

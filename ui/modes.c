@@ -19,7 +19,7 @@
 enum { EXIT_INTERRUPTED = 130 };
 enum { BY_ESC = 1, BY_Q = 2, GOES_ON = 4, TYPES = 8 };
 
-// ---- Help, Log, Setup: those that are open are a stack, and the last one is seen
+// ---- Help, Log, Setup, Shadows: the open ones form a stack, and the last one is drawn
 
 static ui_overlay top_overlay(const ui_state *s) {
     return s->n_overlays ? s->overlays[s->n_overlays - 1] : UI_NO_OVERLAY;
@@ -117,7 +117,7 @@ static bool quiz_key(ui_state *s, int key, ui_action a) {
     return true;
 }
 
-// An open panel that the screen has no room for is not what q closes.
+// Whether the panel is drawn: q does not close an open panel that has no room on the screen.
 static bool in_sight(const ui_state *s, ui_panel p) {
     return !s->rows || ui_layout_of(s->rows, s->cols, &s->shown).panel[p].rows;
 }
@@ -147,7 +147,7 @@ void ui_send_prompt(ui_state *s) {
     if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt is queued", false);
 }
 
-// A command that begins where a prompt could.
+// Begins a command in the place of the prompt.
 static void begin_command(ui_state *s, const char *text) {
     ui_type_line(s, ':', text);
     ui_edit_clear(&s->prompt);
@@ -163,7 +163,7 @@ static void enter_prompt(ui_state *s) {
         free(rest);
         ui_send_prompt(s);
     } else if (s->editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
-    else { // pasted, or an earlier one: it may be meant as either
+    else { // a pasted or recalled line: the user decides whether it is a command or a prompt
         begin_command(s, text + 1);
         ui_say(s, "this is a command: Enter runs it; begin with :: to send it to the model", false);
     }
@@ -231,8 +231,8 @@ typedef struct {
     bool (*is_on)(const ui_state *s);
     void (*leave)(ui_state *s);
     int how;
-    // these may be missing
-    bool (*key)(ui_state *s, int key, ui_action a); // false: it is for those below
+    // the handlers below may be NULL
+    bool (*key)(ui_state *s, int key, ui_action a); // false: not handled, the next mode gets the key
     void (*scroll)(ui_state *s, int by);
     void (*mouse)(ui_state *s, ui_key k, ui_panel at);
     ui_frame frame;
@@ -245,13 +245,14 @@ static const mode modes[] = {
 #undef MODE
 };
 
-// The topmost mode that is on and has this. The last one has all but a frame.
+// Finds the topmost mode that is on and has this member. PANELS, the last one, is always on and has every handler, so
+// the loop ends.
 #define TOPMOST(m, s, has)                                                                                             \
     const mode *m = modes;                                                                                             \
     while (!(m->is_on(s) && m->has)) m++
 
 const ui_frame *ui_frame_on_top(const ui_state *s) {
-    TOPMOST(m, s, scroll); // of a panel: without a frame
+    TOPMOST(m, s, scroll); // PANELS has no frame
     return m->frame.draw ? &m->frame : NULL;
 }
 
@@ -293,7 +294,7 @@ void ui_scroll(ui_state *s, int by) {
 void ui_toggle(ui_state *s, ui_overlay o) {
     const bool close = top_overlay(s) == o;
     int kept = 0;
-    for (int i = 0; i < s->n_overlays; i++) // it may lie further below
+    for (int i = 0; i < s->n_overlays; i++) // removes it wherever it is in the stack
         if (s->overlays[i] != o) s->overlays[kept++] = s->overlays[i];
     s->n_overlays = kept;
     if (close) return;
@@ -307,7 +308,7 @@ void ui_to_prompt(ui_state *s) {
     s->n_overlays = 0;
 }
 
-// The first ^C stops what is going on, or warns; the second one quits. Where nothing can be lost, the first one does.
+// The first ^C stops the answer or warns; the second one quits. If nothing can be lost, the first one quits.
 static void interrupt(ui_state *s) {
     const bool busy = ui_busy(s) || s->run_state == LS_STATE_COMPARING;
     const bool safe =

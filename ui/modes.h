@@ -8,15 +8,15 @@
 typedef struct {
     const char *title;
     void (*draw)(ui_panel_view *v);
-    const char *promise; // stands there before the first step; NULL: the panel draws without steps
+    const char *promise; // text before the first step; NULL: the panel draws without steps
 } ui_frame;
 
 // The line at the bottom.
 typedef struct {
     char sign[24];
     const ui_edit *edit;
-    const char *hint;    // in place of no text
-    bool active, cursor; // active: it takes the text; cursor: and nothing over the panels has the keys
+    const char *hint;    // shown while the line is empty
+    bool active, cursor; // active: it takes the typed text; cursor: it shows the text cursor
 } ui_bottom;
 
 const ui_frame *ui_frame_on_top(const ui_state *s); // what covers the panels; NULL: nothing does
@@ -25,4 +25,4 @@ void ui_toggle(ui_state *s, ui_overlay o); // closes it if it is on top, else pu
 void ui_close(ui_state *s);                // the topmost that q can close; the program is the last
 void ui_scroll(ui_state *s, int by);       // the topmost that scrolls, by lines
 void ui_send_prompt(ui_state *s);          // what was typed, if it may be sent
-void ui_to_prompt(ui_state *s);            // gives the keys to the prompt line and closes what lies over the panels
+void ui_to_prompt(ui_state *s);            // gives the focus to the prompt line and closes what covers the panels

@@ -45,7 +45,7 @@ void ui_jump(ui_state *s, int64_t step, const char *none) {
     else ui_say(s, s->n_steps ? none : "no step yet: type a prompt first", false);
 }
 
-// Repeated calls go on in that order.
+// A repeated call shows the next best or worst step.
 void ui_jump_extreme(ui_state *s, int sign) {
     const bool again = s->extreme == sign && s->n_steps && ui_viewed_index(s) == s->extreme_at;
     const int64_t step = ui_extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
@@ -104,7 +104,7 @@ void ui_move_row(ui_state *s, ui_panel p, int by) {
     const ls_step *step = ui_viewed(s);
     const int n = step ? ui_rows_of(s, step, p, rows) : 0;
     if (!n) return;
-    int at = s->scroll[p] - (by > 0); // without a cursor it enters what is in sight
+    int at = s->scroll[p] - (by > 0); // without a cursor, it starts at the first row in sight
     for (int i = 0; i < n; i++)
         if (rows[i] == s->found[p]) at = i;
     at += by;

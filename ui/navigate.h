@@ -1,9 +1,9 @@
-// Where the user looks: which step, which token of it, which node of its tree; and the line that says why not.
+// The view: moves to a step, to a token of it or to a node of its tree; and the message line.
 #pragma once
 #include "ui/state.h"
 
 void ui_say(ui_state *s, const char *text, bool is_error);
-void ui_focus(ui_state *s, ui_panel p);           // gives it the keys
+void ui_focus(ui_state *s, ui_panel p);           // gives it the focus
 void ui_open(ui_state *s, ui_panel p, bool open); // opens or closes Inspect or Compare
 void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exists; follows the newest
 void ui_move(ui_state *s, int64_t by);            // steps

@@ -26,14 +26,14 @@ static ui_pen next_line(out *o, const char *label) {
     return p;
 }
 
-// How many tokens the rival had by then.
+// Tokens that the rival had emitted `us` after its first step began.
 static int32_t tokens_at(const ui_rival *r, double us) {
     int32_t n = 0;
     for (size_t i = 0; i < r->n_steps && r->us[i] <= us; i++) n = r->tokens.p[i];
     return n;
 }
 
-// ... and how many the turn's own answer had.
+// Tokens that the turn's own answer had at that time.
 static int32_t own_at(const ui_state *s, const ui_turn *t, double us) {
     int32_t n = 0;
     double passed = 0;
@@ -44,14 +44,14 @@ static int32_t own_at(const ui_state *s, const ui_turn *t, double us) {
     return n;
 }
 
-// When the rival had that many tokens; NAN: not yet.
+// The time at which the rival had that many tokens; NAN: not yet.
 static double time_of(const ui_rival *r, int32_t tokens) {
     for (size_t i = 0; i < r->n_steps; i++)
         if (r->tokens.p[i] >= tokens) return r->us[i];
     return (double)NAN;
 }
 
-// tokens: that it had at `us`, all of them if it is done; share: of the bar.
+// tokens: those emitted until `us`, or all if it is done; share: filled part of the bar, 0 to 1.
 static void lane(out *o, const char *name, int32_t tokens, double share, double us, bool done, ui_role role) {
     ui_pen p = next_line(o, name);
     const int room = o->v->area.cols - LABEL - 26;
@@ -145,7 +145,7 @@ void ui_panel_compare(ui_panel_view *v) {
     }
     const int32_t in_all = (int32_t)r->text.n, most = all > in_all ? all : in_all;
     const double their_us = time_of(r, mine), their_end = r->n_steps ? r->us[r->n_steps - 1] : 0;
-    // the clock of the viewed step; once both have ended, that of the one that ended first: its bar alone is full
+    // the clock is the time of the viewed step; after both have ended, the end of the faster one: only its bar is full
     const bool over = r->done && mine == all && us >= all_us;
     const double clock = over && their_end < us ? their_end : us;
     const bool they_ended = r->done && (over || their_end <= us);

@@ -1,4 +1,4 @@
-// The branches under the root: where each came from, what n-gram matched, what became of it.
+// The branches under the root: source, matched n-gram and outcome of each.
 #include "ui/panels.h"
 #include "ui/settings.h"
 #include "ui/quiz.h"
@@ -8,10 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-// Draws the nodes of a branch, those of the path first, in the colours of what became of them. A bar stands before a
-// node that does not follow the one drawn last.
+// Draws the nodes of a branch in the colours of their outcome, the accepted path first. A bar marks a node that is not
+// the child of the node drawn before it.
 static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const ls_branch *b) {
-    const char *letter = ui_branch_letter(step, b); // a token from another source has its own behind it
+    const char *letter =
+        ui_branch_letter(step, b); // a token from another source has the letter of that source after it
     int before = -1;
     for (int round = 0; round < 2; round++)
         for (int i = b->first_node; i < b->first_node + b->n_nodes; i++) {
@@ -38,7 +39,7 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
     }
 }
 
-// Why a step has no row for a draft. A recording does not tell what was asked for.
+// Why a step has no row for a draft. A recording does not have the budget that was set.
 static const char *one_row(ui_state *s) {
     const ui_setting *budget = ui_setting_of(s, "decode.budget");
     if (s->recording || !budget) return "no draft: none was worth its cost, or the budget was 1";

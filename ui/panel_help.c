@@ -113,7 +113,7 @@ static const char *text_of(const line *l, int cols, int *from) {
     return l->text ? l->text : l->help ? l->help : "";
 }
 
-// Draws it from that row of the area on, as far as it is in sight; returns the rows that it takes.
+// Draws the line from that row of the area on, clipped to the area; returns its number of rows.
 static int draw(ui_panel_view *v, const line *l, int row, bool found) {
     const ui_rect area = v->area;
     int from;

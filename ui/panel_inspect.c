@@ -1,4 +1,4 @@
-// One draft: what the target thought where it stood, what became of it and why, where it was copied from, what it saw.
+// One draft: its outcome and the reason, the target's probabilities there, its source, and what it attends to.
 #include "ui/panels.h"
 #include "ui/quiz.h"
 #include "base/plural.h"
@@ -24,7 +24,7 @@ static void prob(ui_pen *p, double v) {
     else ui_draw_prob(p, v);
 }
 
-// Says in one sentence what became of the draft.
+// The outcome of the draft in one sentence.
 static void verdict(out *o) {
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
@@ -102,7 +102,7 @@ static void estimates(out *o) {
     prob(&p, (double)n->p);
 }
 
-// Where the path ended: why it did. As many rows as it takes: it is what people look for here.
+// If the path ended here: the reason. It gets as many rows as it needs, because users open Inspect to find it.
 static void reason(out *o) {
     const int end = o->step->path[o->step->n_path - 1];
     if (!o->step->miss || (o->row != end && o->node->parent != end)) return;
@@ -138,7 +138,7 @@ static void token_line(ui_pen *p, const ui_state *s, int32_t id, double v, int c
     ui_print(p, " ");
 }
 
-// What both models expected at one place, side by side: where they part is why a draft is rejected.
+// The top tokens of both models at one place, side by side: a draft is rejected where they differ.
 static void both_models(out *o, const ls_node *parent, const ls_said *said, int rows) {
     const ui_state *s = o->v->state;
     const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;

@@ -1,4 +1,4 @@
-// The last logits: the target's best tokens, which became branches, and which of those were right.
+// The last logits: the target's top tokens, the branches that begin with them, and the outcome of each.
 #include "ui/panels.h"
 #include "ui/quiz.h"
 #include "ui/rows.h"
@@ -13,7 +13,7 @@ int ui_scroll_top(int *scroll, int n_lines, int rows) {
     return *scroll;
 }
 
-// tried: the branch was verified, and that is to be seen.
+// tried: the branch was verified, and no quiz hides it.
 static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, bool tried) {
     const bool ascii = p->canvas->ascii;
     const ls_branch *b = ui_branch_of_rank(step, is_root ? -1 : rank);

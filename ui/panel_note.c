@@ -1,4 +1,4 @@
-// What the demo has to say, and what goes on then.
+// The current note of a demo, or what the demo does now.
 #include "ui/demo.h"
 #include "ui/panels.h"
 
@@ -10,7 +10,7 @@ void ui_panel_note(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_note *n = ui_demo_note(s);
     const bool over = s->n_turns && s->turns[s->n_turns - 1].finish;
-    if (!n && over && s->demo_read) n = &s->demo->notes[s->demo_notes[s->demo_read - 1]]; // still to be seen
+    if (!n && over && s->demo_read) n = &s->demo->notes[s->demo_notes[s->demo_read - 1]]; // the last note stays
     if (!n) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
         ui_print(&p, "%s",

@@ -1,4 +1,4 @@
-// The conversation, every token in the colour of where it came from; the viewed step's tokens stand out.
+// The conversation, every token in the colour of its source; the tokens of the viewed step are highlighted.
 #include "ui/panels.h"
 #include "ui/quiz.h"
 #include "ui/welcome.h"
@@ -12,7 +12,7 @@
 typedef struct {
     ls_buf text, roles, marks; // a role and marks for every byte
     ls_ids tags;               // and the token that it belongs to
-    int32_t tag;               // of what is added
+    int32_t tag;               // of the added text: step * LS_MAX_ROWS + row + 1; 0: none
     size_t hidden;             // step that a quiz asks about
 } flow;
 
@@ -55,7 +55,7 @@ static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t ind
     const ls_step *step = ui_step(s, index);
     if (index == f->hidden) step = ui_quiz_masked(s, step);
     const bool brackets = s->brackets;
-    f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that would stand in this place
+    f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that the previewed rule would accept here
     const bool folded = s->folded && ui_thinking_at(&turn->thinking, step->output_pos);
     if (would >= 0 && !folded) add_str(f, ascii ? "~" : "≈", UI_BAD);
     f->tag = 0;
@@ -94,8 +94,8 @@ static void draw_line(ui_pen *p, const flow *f, ui_line l) {
 
 // The steps whose text may be in sight: laying out a whole long conversation for every frame would take too long.
 typedef struct {
-    size_t turn;       // the first that is laid out
-    size_t first, end; // steps; the prompt comes along where the turn begins with the first
+    size_t turn;       // the first turn that is laid out
+    size_t first, end; // steps; the prompt is included if `first` is the first step of the turn
 } window;
 
 static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
@@ -112,7 +112,10 @@ static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
 }
 
 static window window_of(const ui_state *s, int rows, int cols) {
-    enum { BYTES = 4, FAR = 1 << 16 }; // of a cell at most; without a line's end it begins anywhere
+    enum {
+        BYTES = 4,
+        FAR = 1 << 16
+    }; // BYTES: of a cell, at most; FAR: beyond this, the window may begin within a line
     window w = {0, 0, s->n_steps};
     if (!s->n_steps) return w;
     const size_t screen = (size_t)rows * (size_t)cols * BYTES;
@@ -150,7 +153,7 @@ void ui_panel_output(ui_panel_view *v) {
     const source src = source_of(s);
     window w = window_of(s, v->area.rows, v->area.cols);
     f.hidden = ui_quiz_first_hidden(s);
-    if (f.hidden < w.end) w.end = f.hidden + 1; // what follows would tell
+    if (f.hidden < w.end) w.end = f.hidden + 1; // later text would reveal the answer
     for (size_t t = w.turn; t < s->n_turns; t++) {
         const ui_turn *turn = &s->turns[t];
         size_t i = turn->first_step;
@@ -204,7 +207,7 @@ void ui_panel_output(ui_panel_view *v) {
         if (bottom > n) bottom = n;
     }
     int most = (int)bottom - v->area.rows;
-    if (most < 0 || !s->n_turns) most = 0; // what an empty conversation says begins at the top
+    if (most < 0 || !s->n_turns) most = 0; // the text of an empty conversation begins at the top
     if (s->scroll[UI_OUTPUT] > most) s->scroll[UI_OUTPUT] = most;
     int top = most - s->scroll[UI_OUTPUT];
     for (int row = 0; row < v->area.rows && (size_t)(top + row) < n; row++) {

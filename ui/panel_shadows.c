@@ -1,4 +1,4 @@
-// The table of what every method would have done on the answer.
+// A table with the simulated result of each method on the answer.
 #include "ui/panels.h"
 #include "ui/shadows.h"
 
@@ -11,9 +11,9 @@ static void cell(ui_pen *p, int col, int width, const char *text) {
     ui_print(p, "%s", text);
 }
 
-// A row of the table, be it imagined or real.
+// A row of the table, simulated or measured.
 typedef struct {
-    double mat, speed, rows, draft_us, known; // known: of the rows; 1: all, NAN: it is real
+    double mat, speed, rows, draft_us, known; // known: share of the rows, 1: all; NAN: measured
     uint64_t accepted, drafted;
 } line;
 

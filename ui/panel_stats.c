@@ -1,4 +1,4 @@
-// Statistics of the viewed turn up to the viewed step. Every ratio names its whole.
+// Statistics of the viewed turn up to the viewed step. Every ratio names its denominator.
 #include "ui/panels.h"
 #include "base/plural.h"
 #include "ui/quiz.h"
@@ -88,7 +88,7 @@ static void draft_line(out *o, const ls_stats *st) {
     ui_end_clause(&p);
 }
 
-static void legend(ui_pen *p, const char *text) { // of what the numbers behind it are a part
+static void legend(ui_pen *p, const char *text) { // names the denominator of the numbers after it
     p->role = UI_DIM;
     ui_print(p, "%s  ", text);
     p->role = UI_TEXT;
@@ -103,8 +103,8 @@ static void share(ui_pen *p, uint64_t n, uint64_t of) {
     ui_end_clause(p);
 }
 
-// The paper's idea, measured on this text: how often the token was there, and how often the guesses from there were
-// right.
+// The paper's idea, measured on this text: how often the next-next token was among the last logits, and how many of the
+// guesses were accepted.
 static void next_next_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "next-next");
     const ls_ratio right = st->from[LS_FROM_LAST_LOGIT];
@@ -127,7 +127,7 @@ static void next_next_line(out *o, const ls_stats *st) {
     ui_end_clause(&p);
 }
 
-// ... rank by rank; where the line has no room for all ranks, the last of them are one part.
+// The same by rank; if the line has no room for all ranks, the last ranks are one part.
 static void next_next_ranks(out *o, const ls_stats *st) {
     enum { PART = 20, LAST = LS_MAX_TOP - 1 }; // cells of a part
     ui_pen p = next_line(o, "at rank");
@@ -150,7 +150,7 @@ static void next_next_ranks(out *o, const ls_stats *st) {
     share(&p, beyond, st->next_next);
 }
 
-// Why paths ended, and what that cost: the steps that brought nothing but a token that was missed.
+// Why paths ended.
 static void miss_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "missed");
     const uint64_t n = ls_stats_misses(st);
@@ -164,6 +164,7 @@ static void miss_line(out *o, const ls_stats *st) {
         }
 }
 
+// The cost of missed tokens: steps that emitted nothing else.
 static void miss_costs(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "lost");
     legend(&p, "steps that emitted only the missed token:");
@@ -222,7 +223,7 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
         ui_end_clause(&p);
         p.role = UI_DIM;
         if (step->budget <= 1) ui_print(&p, "; no draft is worth its cost now");
-        else { // a step that takes as long as that many plain ones
+        else { // tokens that plain decoding emits in the time of a step
             const double even = ls_per(st->total_us, st->steps) / ls_per(st->ar_us, st->ar_forwards);
             ui_print(&p, "; break-even MAT %.2f", even);
         }
@@ -237,7 +238,7 @@ static void time_line(out *o, const ls_stats *st) {
     ui_pen p = next_line(o, "time");
     double n = st->steps ? (double)st->steps : 1, ms = st->total_us / n / 1e3;
     const double forwards = (st->device_us > 0 ? st->device_us : st->forward_us) + st->draft_forward_us + st->wait_us,
-                 host = st->total_us - forwards; // all but these
+                 host = st->total_us - forwards;
     ui_print(&p, "%.2f ms/step: forward %.2f ", ms, st->forward_us / n / 1e3);
     if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / n / 1e3);
     if (st->comm_us > 0)
@@ -309,7 +310,7 @@ static void length_line(out *o, const ls_stats *st) {
     }
 }
 
-// What more rows cost, as multiples of one row: a tree pays when it brings more tokens than that.
+// The cost of n rows as a multiple of one row: a tree of n rows is faster if the step emits more tokens than that.
 static void cost_line(out *o) {
     const double *ms = o->v->state->header.costs.base_ms;
     if (ms[0] <= 0) return;
@@ -376,7 +377,7 @@ void ui_panel_stats(ui_panel_view *v) {
     remember(&b, s, fits < HISTORY ? fits : HISTORY);
     emitted_line(&o, st, step, &b);
     draft_line(&o, st);
-    next_next_line(&o, st); // always: the smallest panel has three lines, and the title tells the speed
+    next_next_line(&o, st); // always: the smallest panel has three lines, and the title bar has the speed
     if (s->preview) preview_line(&o, st);
     const int rows = v->area.rows;
     if (o.row < rows) speed_line(&o, st, step);

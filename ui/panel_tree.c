@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     const ls_step *step;
     bool full, ascii;
-    int preview;             // row that a lossy rule would let stand; -1: none
+    int preview;             // row that a lossy rule would accept; -1: none
     bool shown[LS_MAX_ROWS]; // a filter may leave branches out
     row *rows;
     int n, cap;
@@ -78,7 +78,7 @@ static const char *sign(const ls_step *step, const ls_node *n, bool ascii, bool 
     switch (n->state) {
     case LS_NODE_ACCEPTED:
         if (n->parent >= 0 && ls_node_own(&step->tree.nodes[n->parent]) != n->token)
-            return ascii ? "~" : "≈"; // let stand
+            return ascii ? "~" : "≈"; // accepted by a lossy rule
         return ascii ? "*" : "●";
     case LS_NODE_REJECTED: return ascii ? "!" : "✗";
     default: return ascii ? "." : "○";
@@ -131,7 +131,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     }
 }
 
-// Moves the chain that was accepted behind the root up to this line, if it stands further down.
+// Moves the accepted chain after the root up to this line, if it is further down.
 static void show_accepted(tree *t, int line) {
     for (int i = line + 1; i < t->n; i++)
         if (t->order[t->rows[i].at] == t->step->path[1]) {

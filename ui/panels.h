@@ -1,5 +1,5 @@
-// The panels. Each draws the inside of its box from the state, keeps its scroll position in range, and writes what
-// stands at the right of the box's title into `right`.
+// The panels. Each draws the inside of its box from the state, keeps its scroll position in range, and writes the
+// text at the right of the box's title into `right`.
 #pragma once
 #include "ui/widgets.h"
 

@@ -15,7 +15,7 @@ void ui_quiz_toggle(ui_state *s) {
     ui_quiz *q = &s->quiz;
     if (!q->masked) q->masked = ls_malloc(sizeof *q->masked);
     q->on = !q->on;
-    q->next = s->n_steps ? ui_viewed_index(s) + 1 : 0; // what is seen already is no question
+    q->next = s->n_steps ? ui_viewed_index(s) + 1 : 0; // steps that were seen already are not asked about
     q->asked = q->right = q->found = q->of = q->answered = 0;
     s->node = -1;
     if (q->on) s->shown.focus = UI_TREE;
@@ -35,6 +35,7 @@ size_t ui_quiz_first_hidden(const ui_state *s) {
 const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step) {
     ls_step *m = s->quiz.masked;
     memcpy(m, step, offsetof(ls_step, tree.nodes) + (size_t)step->tree.n * sizeof step->tree.nodes[0]);
+    // only the root is accepted, and nothing that the forward computed is known
     m->n_path = m->n_emitted = 1;
     m->path[0] = 0;
     m->miss = LS_MISS_NONE;
@@ -59,7 +60,7 @@ void ui_quiz_answer(ui_state *s) {
     const int accepted = ls_step_accepted(step), depth = nodes[said].depth;
     int32_t path[LS_MAX_ROWS];
     ls_tree_path(&step->tree, said, path);
-    int found = 0; // by tokens: a published tree may hold the same path twice
+    int found = 0; // by tokens, not rows: a published tree may contain the same path twice
     while (found < depth && found < accepted && nodes[path[found + 1]].token == nodes[step->path[found + 1]].token)
         found++;
     const bool right = found == accepted && depth == accepted;

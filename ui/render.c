@@ -36,8 +36,8 @@ static ui_field *add(ui_field **f, int weight, const char *fmt, ...) {
     return new;
 }
 
-// Weights: what runs and how is known to who started it; what is seen now, whether it is true and how fast it is, is
-// not.
+// Narrow terminals drop fields of low weight first: the user knows the model and the method, but not the state, the
+// exactness and the speed.
 static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_field fields[16], *f = fields;
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
@@ -67,7 +67,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         if (s->at_newest) add(&f, 6, "%sstep %u", which, step->index);
         else add(&f, 8, "%sstep %u, %zu behind", which, step->index, s->n_steps - ui_viewed_end(s));
         add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
-        // of this step, or of those that the speeds beside are of
+        // the larger one of this step and of the steps that the speeds are of
         const double waited = fmax(step->cpu_wait, ls_stats_waited(st));
         if (waited > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * waited);
         if (ls_stats_repeats(st)) // what made it fast
@@ -81,11 +81,11 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pad(&p, r.cols);
 }
 
-static bool works(const ui_state *s) { // and says how far it is
+static bool works(const ui_state *s) { // busy, with a progress
     return s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING;
 }
 
-// What the message line says; the state's message if there is one.
+// The text of the message line: the state's message if there is one.
 static void message_text(ui_state *s, const ui_canvas *c, ls_buf *out) {
     const ls_step *step = ui_viewed(s);
     ls_buf_str(out, "");
@@ -143,7 +143,7 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row,
         const char *end = memchr(line, '\n', (size_t)(last - line));
         if (!end) end = last;
         ui_pen p = ui_pen_at(c, r, i, b->active ? UI_FOCUS : UI_DIM);
-        if (b->active && i == 0) p.mark = UI_REVERSE; // it has the keys
+        if (b->active && i == 0) p.mark = UI_REVERSE; // it has the focus
         ui_print(&p, " %s ", i == 0 ? b->sign : " ");
         p.mark = 0;
         const int start = p.col, room = p.end > p.col ? p.end - p.col - 1 : 0;
@@ -241,7 +241,8 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
     size_t rows;
     message_text(s, c, &said);
     free(ui_wrap(c, said.p, said.n, c->cols - 1, &rows));
-    if (rows < 2 && s->n_steps && c->cols < WIDE) rows = 2; // most steps take two: the panels stay where they are
+    if (rows < 2 && s->n_steps && c->cols < WIDE)
+        rows = 2; // most steps need two rows: the panels do not move between steps
     s->shown.message_rows = (int)rows;
     s->shown.empty = !s->n_turns;
     s->rows = c->rows;

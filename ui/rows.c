@@ -27,7 +27,7 @@ static void add_token(const ui_state *s, int32_t id, ls_buf *out) {
     for (int32_t i = 0; i < t->n; i++) ls_buf_char(out, t->bytes[i] ? t->bytes[i] : ' ');
 }
 
-// The text that a row stands for.
+// Whether the text of a row contains `text`.
 static bool holds(const ui_state *s, const ls_step *step, ui_panel p, int row, const char *text) {
     ls_buf b = {0};
     if (p == UI_LOGITS) add_token(s, step->top[row].id, &b);
@@ -101,7 +101,7 @@ int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by) {
     if (p == UI_TREE) {
         bool shown[LS_MAX_ROWS];
         ui_rows_tree(s, step, shown);
-        for (int i = 0; i < step->tree.n; i++) // where the text is completed, not everywhere behind it
+        for (int i = 0; i < step->tree.n; i++) // the node that completes the text, not all nodes below it
             if (shown[i] && holds(s, step, p, i, text) &&
                 (step->tree.nodes[i].parent < 0 || !holds(s, step, p, step->tree.nodes[i].parent, text)))
                 rows[n++] = (int16_t)i;

@@ -40,7 +40,7 @@ static void draw(player *p) {
     if (p->filming) ui_cast_frame(&p->cast, &p->canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
 }
 
-// Takes what the source sends, for at most that long.
+// Handles events of the source for at most `ms` milliseconds.
 static void go_on(player *p, int ms) {
     ui_tour_follow(&p->tour);
     struct pollfd fd = {p->source->wake_fd(p->source), POLLIN, 0};
@@ -101,7 +101,7 @@ static ls_code not_as_said(player *p, const char *where, const char *what, const
     return ls_fail(err, LS_E_RANGE, "%s: the screen %s '%.200s'", where, what, text);
 }
 
-// The message line cannot tell: a key may have cleared it.
+// From the log: a key may have cleared the message line.
 static ls_code why_it_failed(const player *p, ls_err *err) {
     return ls_fail(err, LS_E_BACKEND, "%s", p->state.n_log ? p->state.log[(p->state.n_log - 1) % UI_LOG_LINES] : "");
 }
@@ -111,7 +111,7 @@ static ls_code wait_for(player *p, const char *text, const char *where, ls_err *
     while (!shows(p, text)) {
         if (p->state.run_state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
         if (ls_now_ns() > end || p->state.quit) return not_as_said(p, where, "never shows", text, err);
-        // a frame for every step would take the decoder's processors, and what is measured there would be slower
+        // a frame for every step would take CPU time from the decoder, and change the measured times
         const uint64_t next = ls_now_ns() + FRAME_MS * 1000000ull;
         for (uint64_t now; (now = ls_now_ns()) < next;) go_on(p, (int)((next - now) / 1000000) + 1);
     }
@@ -212,7 +212,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     else go_to_end(&p, o->prompt != NULL);
     draw(&p);
     if (!code && p.state.run_state == LS_STATE_FAILED) code = why_it_failed(&p, err);
-    // nobody saw what a recording had to say at its end
+    // without a script, nobody saw the last messages of a recording
     for (size_t i = 0; !code && o->recording && !play->script && i < p.state.n_log; i++)
         if (i + UI_LOG_LINES >= p.state.n_log) ls_warn("%s", p.state.log[i % UI_LOG_LINES]);
     if (p.filming) {

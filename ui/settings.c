@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *ui_setting_now(const ui_setting *t) { // keys may come faster than answers
+const char *ui_setting_now(const ui_setting *t) { // the requested value until the source has answered
     return *t->asked ? t->asked : t->value;
 }
 
@@ -23,7 +23,7 @@ bool ui_setting_applies(const ui_state *s, const ui_setting *t) {
 
 void ui_setting_move(ui_state *s, int by) {
     do s->setting = (s->setting + by + s->n_settings) % s->n_settings;
-    while (!ui_setting_applies(s, &s->settings[s->setting])); // the method applies always
+    while (!ui_setting_applies(s, &s->settings[s->setting])); // ends: decode.method always applies
 }
 
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
@@ -38,7 +38,7 @@ const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t siz
         p += length[n] + (p[length[n]] == '|');
     }
     if (!n) return NULL;
-    at = at < 0 ? 0 : (at + by + n) % n; // some other value is in force: takes the first
+    at = at < 0 ? 0 : (at + by + n) % n; // the value is not a usual one: takes the first
     snprintf(out, size, "%.*s", (int)length[at], list[at]);
     return out;
 }

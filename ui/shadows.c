@@ -10,7 +10,7 @@ static const double LITTLE = 0.02; // of a step
 
 struct ui_shadows {
     ls_shadows *s;
-    size_t turn, step; // what comes next
+    size_t turn, step; // the next ones to simulate
     bool begun, ended; // that turn
     ls_stats real;     // of it
     const char *why;
@@ -21,7 +21,7 @@ static int32_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in
     return last ? last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS) : t->first_id + t->n_ids;
 }
 
-// The first turn whose context is still what it was: a chat template may rewrite earlier turns.
+// The first turn whose context was not changed later: a chat template may rewrite earlier turns.
 static size_t first_turn(const ui_state *s) {
     size_t t = s->n_turns ? s->n_turns - 1 : 0;
     while (t > 0 && s->turns[t].first_id >= end_of(s, &s->turns[t - 1])) t--;
@@ -59,7 +59,7 @@ static bool begin(ui_state *s) {
     return true;
 }
 
-// Takes what has come of the turn. False: nothing can be told of this conversation.
+// Adds the new steps of the turn. False: this conversation cannot be simulated.
 static bool feed(ui_state *s) {
     ui_shadows *w = s->shadows;
     if (!w->begun && !begin(s)) return false;
@@ -93,7 +93,8 @@ double ui_shadows_share(const ui_state *s) {
 
 bool ui_shadows_may(const ui_state *s) {
     const bool decodes = !s->recording && s->run_state != LS_STATE_PAUSED && s->run_state != LS_STATE_IDLE;
-    return !decodes || s->shadows_always || !(ui_shadows_share(s) > LITTLE); // not known yet: a first slice tells
+    return !decodes || s->shadows_always ||
+           !(ui_shadows_share(s) > LITTLE); // NAN, not known yet: a first slice measures it
 }
 
 ui_shadows_progress ui_shadows_work(ui_state *s) {

@@ -119,7 +119,7 @@ static void begin_turn(ui_state *s, ls_event *e) {
     ls_ids_add(&s->context, e->prompt.ids, (size_t)e->prompt.n_ids);
     s->at_newest = true;
     s->interrupted = false;                    // ^C stops this one first
-    if (!s->message_is_error) *s->message = 0; // it was about what came before
+    if (!s->message_is_error) *s->message = 0; // it belongs to the previous turn
     memset(s->scroll, 0, sizeof s->scroll);
 }
 
@@ -131,7 +131,8 @@ static void add_step(ui_state *s, ls_event *e) {
     for (int i = 0; i < step->n_emitted; i++)
         ui_thinking_add(&s->turns[s->n_turns - 1].thinking,
                         ls_token_of(&s->tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
-    while (s->context.n < (size_t)step->context_len) ls_ids_push(&s->context, -1); // steps that were left out
+    while (s->context.n < (size_t)step->context_len)
+        ls_ids_push(&s->context, -1); // tokens of steps that a recording left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
     for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->tree.nodes[step->path[i]].token);
     ui_quiz_on_step(s);
@@ -175,7 +176,7 @@ static void on_setting(ui_state *s, const ls_event *e) {
     for (int i = 0; i < s->n_settings; i++) {
         ui_setting *t = &s->settings[i];
         if (strcmp(t->key, key)) continue;
-        if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else another value is on its way
+        if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
         if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     }
     if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->n_turns) {
@@ -191,7 +192,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         if (e->status.state != LS_STATE_LOADING &&
             (e->status.state != LS_STATE_IDLE || s->run_state == LS_STATE_PREFILL))
             s->sent = false;
-        // an older message gives way to the progress of reading the prompt
+        // the progress of the prefill replaces an older message
         if (e->status.state == LS_STATE_PREFILL && s->run_state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;
         if (s->n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&

@@ -1,5 +1,6 @@
-// What the screen knows: the run as its events told it, and where the user looks. Events and keys change the
-// state; rendering only reads it. Commands for the source wait in `outbox` until the application sends them.
+// The state of the screen: the run as received in events, and the user's view. Events and keys change the
+// state; rendering changes only scroll positions. Commands for the source wait in `outbox` until the application sends
+// them.
 #pragma once
 #include "source/source.h"
 #include "decode/shadows.h"
@@ -42,10 +43,10 @@ typedef enum { UI_HELP, UI_LOG, UI_SETUP, UI_SHADOWS, UI_OVERLAYS, UI_NO_OVERLAY
 
 // Which panels are wanted; the layout makes room for them.
 typedef struct {
-    ui_panel focus; // UI_NO_PANEL: the prompt line has the keys
+    ui_panel focus; // UI_NO_PANEL: the prompt line has the focus
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
-    bool note;         // room for what a demo says
+    bool note;         // room for the note of a demo
     int prompt_rows;   // lines of the prompt; 0: one
     int message_rows;  // of the message above it; 0: one
     bool empty;        // no turn yet: Output explains
@@ -56,7 +57,7 @@ typedef struct {
 typedef struct {
     bool known, done, forks;
     int32_t at;   // of a fork: how many tokens of the answer stay
-    ls_ids begun; // of a fork: what the user chose to stand there
+    ls_ids begun; // of a fork: the tokens that the user chose
     char method[64];
     size_t turn; // index into turns
     ls_finish finish;
@@ -86,9 +87,9 @@ typedef struct {
 typedef struct {
     bool on;
     size_t next;      // first step that may be asked about
-    size_t answered;  // the number of steps up to the one whose answer is shown until the user goes on; 0: none is
+    size_t answered;  // index + 1 of the step whose answer is shown until the user continues; 0: none
     int asked, right; // answers
-    int found, of;    // tokens of the paths: what was said and is so, of what was said or is so
+    int found, of;    // tokens: those marked and accepted, of the longer one of both paths
     ls_step *masked;  // room for a step; owned
 } ui_quiz;
 
@@ -100,13 +101,13 @@ enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 typedef struct {
     // the run
     bool has_header;
-    bool recording;           // it is played, not decoded: prompts make no sense
+    bool recording;           // the run is a replay: it accepts no prompts
     bool has_tour, want_tour; // the application can show the guided tour; it is asked for
     const char *const *left;  // files of conversations that were cut off, to be loaded; borrowed, may be NULL
-    const char *keep;   // file that has this one for the next start, if it could be written; borrowed, may be NULL
-    bool interrupted;   // the last key was ^C
-    bool sent;          // a prompt or a conversation to load, which the source has not begun with yet
-    bool starts_paused; // the next answer
+    const char *keep;         // file that keeps this conversation for the next start; borrowed, may be NULL
+    bool interrupted;         // the last key was ^C
+    bool sent;                // a prompt or a conversation to load was sent, and the source has not started it
+    bool starts_paused;       // the next answer
     ls_run header;
     ls_run_state run_state;
     char stage[64];
@@ -120,17 +121,17 @@ typedef struct {
     ui_rival rival;
     // the view
     ui_shown shown;
-    bool at_newest;        // the newest step is viewed, as steps come
-    size_t view;           // else at this one
-    int node;              // row of the viewed tree that is inspected; -1: the most telling one
+    bool at_newest;        // the view follows the newest step
+    size_t view;           // else the viewed step
+    int node;              // row of the viewed tree that is inspected; -1: ui_inspected chooses one
     int scroll[UI_PANELS]; // lines from the natural position
     bool tree_full, brackets, folded, mask, ascii, redraw, suspend; // folded: thinking is one line
     int preview;        // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
     int editing;        // turn whose prompt is being changed; -1: a new one is written
-    int themes, mice;   // how often the next one was asked for; the application looks
+    int themes, mice;   // pending requests to switch theme and mouse; the application handles them
     bool want_editor;   // the prompt goes to the user's own editor
     char typing;        // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
-    bool typing_prompt; // that line was begun in the prompt: what is no command goes back there
+    bool typing_prompt; // the line was begun in the prompt line: an unknown command returns there
     int extreme;        // the last jump to a worst (-1) or best (1) step, and where it led
     size_t extreme_at;
     char *sought; // the last search; owned, may be NULL
@@ -138,8 +139,8 @@ typedef struct {
     char *filter[UI_PANELS]; // only rows with this text; owned, NULL: all
     int order[UI_PANELS];    // the column that they are sorted by
     bool reversed[UI_PANELS];
-    int found[UI_PANELS]; // row of the cursor, that a key or a search led to; -1: none
-    bool to_row;          // it moved: it is to be brought into sight
+    int found[UI_PANELS]; // row of the cursor, set by a key or a search; -1: none
+    bool to_row;          // it moved: the panel scrolls to it
     ui_edit prompt, command;
     char message[512];
     bool message_is_error;
@@ -148,40 +149,40 @@ typedef struct {
     ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
     int n_overlays, overlay_scroll[UI_OVERLAYS];
     int help_found;  // line of Help that a search led to; -1: none
-    bool help_jumps; // it is to be brought into sight
+    bool help_jumps; // Help scrolls to it
     ui_setting settings[UI_SETTINGS];
-    int n_settings, setting;                                       // setting: the chosen one
-    const char *paper_last; // setting of the preset whose answer is still to come, the last of them; NULL: none
-    char paper_said[120];   // what is said then, in place of that setting's own message
-    char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // what the preset took the place of; "": nothing yet
-    const char *(*about)(const char *key, const char *value);      // what a value means; NULL where nothing tells
-    // Writes the settings to the user's configuration; *said: what came of it. NULL: nothing can be written.
+    int n_settings, setting; // setting: the chosen one
+    const char *paper_last;  // last setting of the preset, while it is not answered; NULL: none
+    char paper_said[120];    // the message then, instead of that setting's own
+    char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // values before the preset; "": none yet
+    const char *(*about)(const char *key, const char *value);      // describes a value, or returns NULL
+    // Writes the settings to the user's configuration; *said: the result in words. NULL: not possible.
     ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
-    const ls_shadow_way *(*make_ways)(void *ud, int *n); // of decoding, for Shadows; NULL: there are none
+    const ls_shadow_way *(*make_ways)(void *ud, int *n); // the ways of decoding for Shadows; NULL: none
     void *ways_ud;
     const ls_shadow_way *ways; // once they were made; borrowed
     int n_ways, shadow;        // shadow: the chosen one
     ui_quiz quiz;
-    int rows, cols; // of the frame that was drawn last; 0: none was
+    int rows, cols;           // of the frame that was drawn last; 0: none was
     bool shadows_always;      // also while it decodes, whatever they cost
     ui_shadows *shadows;      // NULL: never opened; owned
     const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
     // a demo that is played; borrowed, NULL: none
     const ui_demo *demo;
-    char *demo_told;                // [note]: it was shown; owned
-    int *demo_notes;                // those that were shown, in that order; owned
-    int64_t *demo_where;            // the step at which each was; -1: before the first one; owned
-    size_t n_demo_notes, demo_read; // demo_read: so many of them were read; the next one is on the screen
-    int tour_stop, tour_of;         // of a tour, from 1; 0: this is none
+    char *demo_told;                // [note]: whether it was shown; owned
+    int *demo_notes;                // the shown notes in their order; owned
+    int64_t *demo_where;            // the step of each shown note; -1: before the first step; owned
+    size_t n_demo_notes, demo_read; // demo_read: number of read notes; the next one is on the screen
+    int tour_stop, tour_of;         // current stop (from 1) and number of stops; 0: no tour
     int tour_go;                    // 1: to its next stop; -1: back to the conversation
-    bool demo_asked;                // for a step that has not come yet
-    bool demo_held;                 // the user stopped its pace
+    bool demo_asked;                // requested a step that has not arrived
+    bool demo_held;                 // the user paused it
     uint64_t demo_due_ns;
     // for the application
     ui_request outbox[8];
     int n_outbox;
     char *save_to;         // file for the display; owned
-    const char *clipboard; // what is known of where copies go; NULL: nowhere
+    const char *clipboard; // a note for messages about copies; NULL: no clipboard
     char *to_copy;         // for it; owned
     bool quit;
     int exit_code;
@@ -211,8 +212,8 @@ const ls_step *ui_viewed(const ui_state *s);         // NULL before the first st
 int ui_inspected(const ui_state *s);                 // row of the viewed tree; valid if there is one
 const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_steps_at
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
-size_t ui_viewed_end(const ui_state *s);             // so many steps are told up to there
+size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one, the end of an answer included
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s);                  // of the viewed turn, up to the viewed step
-int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would let stand; -1: none
+int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would accept; -1: none
 bool ui_busy(const ui_state *s);                        // a turn is being answered

@@ -1,5 +1,5 @@
-// The steps of a conversation as the screen reads them: a packed step is unpacked into one of a few slots, which take
-// turns.
+// The steps of a conversation for the screen: a packed step is unpacked into one of a few slots, which are reused in
+// turn.
 #pragma once
 #include "decode/packed.h"
 

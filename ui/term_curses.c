@@ -28,9 +28,9 @@ static struct {
     SCREEN *screen;
     FILE *out;
     int saved[2], caught; // descriptors 1 and 2 as they were; the hidden file
-    off_t told;           // of the hidden file: bytes that are in the log
+    off_t told;           // bytes of the hidden file that are in the log already
     int wake[2];
-    volatile sig_atomic_t signal, stop_asked, continued, resized, writing; // writing: the terminal may hold this thread
+    volatile sig_atomic_t signal, stop_asked, continued, resized, writing; // writing: a write to the terminal may block
     sigset_t handled;                                                      // signals that would end the program
     struct termios tty;
     const ui_theme *theme;
@@ -39,7 +39,7 @@ static struct {
     uint64_t asked_ns; // for the background; 0: not, or it was answered
     ui_input input;
     // for characters whose cells curses counts otherwise
-    bool places;     // the cursor is placed by sequences that are known here
+    bool places;     // the terminal has the ANSI sequence that places the cursor
     bool all;        // everything is drawn again
     ui_canvas shown; // the last frame
 } term;
@@ -55,7 +55,7 @@ static void tell(const char *sequence) {
     term.writing = false;
 }
 
-// What the terminal sends beside keys; off while another program has it.
+// Pastes and mouse events, which the terminal reports besides keys; off while another program has the terminal.
 static void reports(bool on) {
     tell(on ? paste_on : paste_off);
     if (term.mouse) tell(on ? mouse_on : mouse_off);
@@ -83,8 +83,8 @@ static void on_crash(int number) {
     raise(number); // so the status names it
 }
 
-// A terminal that reads nothing holds the write that draws: what waits there is thrown away, so that the write ends.
-// If that does not help, the alarm does.
+// If the terminal reads nothing, a write that draws blocks. Discards the output queue, so that the write returns. If
+// that does not help, the alarm ends the program.
 static void on_signal(int number) {
     enum { GIVE_UP_S = 5 };
     const int error = errno;
@@ -116,7 +116,7 @@ static void on_resize(int number) {
     wake();
 }
 
-// Standard output and error go to where they went before the screen; what libraries wrote meanwhile is told.
+// Restores standard output and error, and prints what libraries wrote while the screen was open.
 static void give_back_outputs(void) {
     dup2(term.saved[0], STDOUT_FILENO);
     dup2(term.saved[1], STDERR_FILENO);
@@ -138,7 +138,7 @@ static void on_sudden_end(void *ud, char *said, size_t n) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec++;
-    pthread_mutex_timedlock(&lock, &until); // a terminal that takes no bytes may hold it
+    pthread_mutex_timedlock(&lock, &until); // a thread that writes to a blocked terminal may hold it
     if (!term.screen) return;
     leave();
     give_back_outputs();
@@ -149,8 +149,8 @@ static void handle(int number, void (*handler)(int), int flags) {
     sigaction(number, &a, NULL);
 }
 
-// Every signal that would end the program and leave the terminal as it is; not those that are ignored or a library's,
-// nor SIGABRT (base/rescue.h).
+// Handles a signal whose default action ends the program, so that the terminal is restored. Leaves signals that are
+// ignored or that a library handles, and SIGABRT (base/rescue.h).
 static void handle_end(int number) {
     static const int others[] = {SIGABRT, SIGKILL,  SIGSTOP, SIGCHLD, SIGCONT, SIGURG,
                                  SIGPIPE, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU},
@@ -188,7 +188,7 @@ static void init_colors(const ui_theme *theme) {
     }
 }
 
-// Of the terminal; of an absurd one, what is enough to see. False: it does not know.
+// The size of the terminal, limited to MOST_ROWS and MOST_COLS. False: unknown.
 static bool real_size(int *rows, int *cols) {
     enum { MOST_ROWS = 500, MOST_COLS = 1000 };
     struct winsize size;
@@ -207,7 +207,7 @@ static bool has(const char *capability) {
     return s && s != (char *)-1;
 }
 
-// What this terminal's description says of keys; ui/input.h knows the common sequences.
+// Learns the keys of this terminal's description; ui/input.h knows the common sequences.
 static void learn_keys(void) {
     static const struct {
         const char *capability;
@@ -228,7 +228,7 @@ static bool in_screen(void) {
     return getenv("STY") != NULL;
 }
 
-// Terminals that would show the letters of a string.
+// False: the terminal would print the bytes of an OSC string.
 static bool takes_strings(void) {
     static const char *const without[] = {"linux", "dumb", "vt", "ansi", "cons", "sun"};
     const char *name = getenv("TERM");
@@ -256,7 +256,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
         handle(SIGCONT, on_continue, SA_RESTART);
     }
     int rows, cols;
-    // LINES and COLUMNS would hold whatever the size becomes; where it is not known, they are asked, if they can be
+    // with LINES and COLUMNS curses would ignore a new size: they count only if the terminal does not know its size
     if (real_size(&rows, &cols) || is_absurd(getenv("LINES")) || is_absurd(getenv("COLUMNS"))) {
         use_env(FALSE);
         use_tioctl(TRUE);
@@ -316,12 +316,12 @@ ui_key ui_term_key(void) {
     enum { BLOCK = 4096 };
     char bytes[BLOCK];
     for (bool waits = true;;) {
-        // a pause of this process is none of the terminal: what has come is read before anything counts as ended
+        // this process may have been stopped: reads all bytes that arrived before a timeout counts
         const ui_key k = ui_input_next(&term.input, waits ? term.input.since_ns : ls_now_ns());
         if (k.code == UI_KEY_BACKGROUND) term.asked_ns = 0;
         if (k.code != UI_KEY_NONE || !waits) return k;
         struct pollfd more = {STDIN_FILENO, POLLIN, 0};
-        // byte by byte: what is typed behind the key that gives the terminal away is for whoever gets it
+        // byte by byte: bytes after a key that hands over the terminal belong to the other program
         const size_t most = term.input.mode == UI_INPUT_PASTE ? sizeof bytes : 1;
         const ssize_t n = poll(&more, 1, 0) > 0 ? read(STDIN_FILENO, bytes, most) : 0;
         if (n > 0) ui_input_feed(&term.input, bytes, (size_t)n, ls_now_ns());
@@ -329,7 +329,7 @@ ui_key ui_term_key(void) {
     }
 }
 
-// An answer of the terminal that comes later would be typed into the shell.
+// Waits for the answer to the background query: a late answer would become input of the shell.
 static void await_answer(void) {
     enum { PATIENCE_MS = 250, LATE_MS = 1000 };
     struct pollfd more = {STDIN_FILENO, POLLIN, 0};
@@ -380,7 +380,7 @@ void ui_term_size(int *rows, int *cols) {
     pthread_mutex_lock(&lock);
     if (real_size(rows, cols) && is_term_resized(*rows, *cols)) {
         resizeterm(*rows, *cols);
-        ui_term_redraw(); // terminals wrap and cut what was there, each in its way
+        ui_term_redraw(); // each terminal wraps and cuts the old content in its own way
     }
     getmaxyx(stdscr, *rows, *cols);
     pthread_mutex_unlock(&lock);
@@ -391,7 +391,7 @@ static attr_t marks(int m) {
            (m & UI_FAINT ? A_DIM : 0) | (m & UI_ITALIC ? A_ITALIC : 0);
 }
 
-// Cells as curses counts them: where it counts otherwise, it would put what follows in the wrong place.
+// Cells as curses counts them. If curses counts other cells than the canvas, it would misplace what follows.
 static int counted(const char *glyph) {
     int cells = 0, n = 0;
     for (uint32_t cp = 0; *glyph; glyph += ls_utf8_decode(glyph, strlen(glyph), &cp), cells += wcwidth((wchar_t)cp))
@@ -406,7 +406,7 @@ static bool is_odd(const ui_canvas *c, int row, int col) {
     return cell->mark & UI_ODD || counted(cell->glyph) != ui_cells_at(c, row, col);
 }
 
-// A capability's string without the pauses that it asks for ($<5>): no terminal of today needs them.
+// A capability's string without its delays ($<5>): no terminal of today needs them.
 static void add_without_pauses(ls_buf *out, const char *s) {
     for (const char *pause; (pause = strstr(s, "$<")) && strchr(pause, '>'); s = strchr(pause, '>') + 1)
         ls_buf_add(out, s, (size_t)(pause - s));
@@ -417,7 +417,7 @@ static void go_to(int row, int col, ls_buf *out) {
     add_without_pauses(out, tiparm(tigetstr("cup"), row, col));
 }
 
-// Blanks before it: the terminal may need fewer cells for it.
+// Writes blanks first: the terminal may draw the character in fewer cells.
 static void put_cell(const ui_canvas *c, int row, int col, ls_buf *out) {
     const ui_cell *cell = &c->cells[row * c->cols + col];
     if (!*cell->glyph) return; // the cell before holds it
@@ -428,9 +428,9 @@ static void put_cell(const ui_canvas *c, int row, int col, ls_buf *out) {
     ls_buf_str(out, cell->glyph);
 }
 
-// Characters whose cells programs count differently. Curses has blanks in their places, and does not know what is
-// there: each is put there behind its back, and so is what takes the place of one. Then the cursor is where curses left
-// it, and no attribute is on, as curses leaves them.
+// Draws characters whose cells programs count differently. Curses has blanks in their cells, so these characters, and
+// those that replace one, are written directly to the terminal. Afterwards the cursor is where curses left it and no
+// attribute is on, as curses expects.
 static void put_odd(const ui_canvas *c) {
     ls_buf out = {0};
     const size_t row_bytes = (size_t)c->cols * sizeof *c->cells;
@@ -539,7 +539,7 @@ static void come_back(void) {
     ui_term_redraw();
 }
 
-// Another program has the terminal between the two, and SIGTSTP stops this process at once.
+// Between give_away and take_back another program has the terminal, and SIGTSTP has its default action.
 static void give_away(struct sigaction *ours) {
     const struct sigaction stops = {.sa_handler = SIG_DFL};
     reports(false);
@@ -569,7 +569,7 @@ bool ui_term_resized(void) {
     return resized;
 }
 
-// SIGSTOP cannot be caught, and whoever had the terminal meanwhile may have changed it.
+// SIGSTOP cannot be caught, and another program may have changed the terminal before SIGCONT.
 bool ui_term_continued(void) {
     if (!term.continued) return false;
     term.continued = 0;
@@ -582,7 +582,8 @@ static void on_child(int number) {
     wake();
 }
 
-// Waits for it. A signal that ends this program goes to it too, and is not held up by a child that stays.
+// Waits for the child. A signal that ends this program is passed on to the child; if the child stays, the wait ends
+// after PATIENCE_MS.
 static int wait_for(pid_t child) {
     enum { PATIENCE_MS = 1000 };
     int status = -1, signalled = 0;

@@ -1,5 +1,5 @@
-// Colours by role, in themes: on a dark ground, on a light one, and without colours. No role relies on colour alone to
-// say something (signs, brackets and underlines say it too). The terminal's own background is kept.
+// Colours by role, in themes: on a dark ground, on a light one, and without colours. No role relies on colour alone:
+// signs, brackets and underlines mean the same. The terminal's own background is kept.
 #pragma once
 #include "base/err.h"
 

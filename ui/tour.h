@@ -1,4 +1,4 @@
-// The guided tour: recorded demos, one after another, in the place of the conversation, which waits behind them.
+// The guided tour: shows recorded demos, one after another, and then the conversation again.
 #pragma once
 #include "ui/app.h"
 
@@ -11,6 +11,6 @@ typedef struct {
     int stop; // from 0
 } ui_tour;
 
-// Begins the tour, goes on with it and leaves it, as the state asks for it. True: something else is shown now.
+// Begins, continues or leaves the tour as the state requests it. True: something else is shown now.
 bool ui_tour_follow(ui_tour *t);
 void ui_tour_leave(ui_tour *t); // back to the conversation; without a tour, nothing

@@ -53,7 +53,7 @@ static bool ended(ui_state *s) { // a recording that was played to its end
     return yes;
 }
 
-// The part of a recording that was not played yet lies ahead of its newest step.
+// At the newest step of a recording, a key that moves forward plays more of it. False: the view can just move.
 static bool play_on(ui_state *s, int steps) {
     if (!s->recording || !s->at_newest || !ui_busy(s)) return false;
     ui_request_of(s, LS_CMD_STEP, NULL, steps);
@@ -97,7 +97,7 @@ static void preview_next(ui_state *s) {
     }
 }
 
-// The last answer is raced where nobody did. False: it cannot be.
+// Opens Compare, and starts a race on the last answer if it had none. False: Compare stays closed.
 static bool compare(ui_state *s) {
     const bool raced = s->rival.known && s->rival.turn + 1 == s->n_turns;
     if (raced || s->recording || s->run_state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
@@ -195,7 +195,7 @@ void ui_act(ui_state *s, ui_action a) {
         ui_focus(s, UI_INSPECT);
         break;
     case UI_ACT_PANEL_7:
-        if (!s->shown.compare && !compare(s)) ui_open(s, UI_COMPARE, true); // it says what it is for
+        if (!s->shown.compare && !compare(s)) ui_open(s, UI_COMPARE, true); // the empty panel says how to use it
         ui_focus(s, UI_COMPARE);
         break;
     case UI_ACT_COMPARE:

@@ -51,7 +51,7 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
 }
 
 void ui_legend(ui_pen *p, const ui_state *s) {
-    for (int kind = 0; kind <= LS_KIND_COUNT; kind++) { // the last: no source, but what a wrong draft gave way to
+    for (int kind = 0; kind <= LS_KIND_COUNT; kind++) {              // the last one is no source: corrections
         if (kind == LS_KIND_DRAFTED && !*s->header.second) continue; // nothing drafts so here
         const char *word = kind < LS_KIND_COUNT ? ls_source_kinds[kind].word : "correction";
         if ((int)strlen(word) + 1 > p->end - p->col) return;

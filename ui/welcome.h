@@ -2,8 +2,8 @@
 #pragma once
 #include "ui/widgets.h"
 
-bool ui_can_begin(const ui_state *s); // nothing was prompted yet, and a prompt could be
-// A prompt that is one of the numbers alone chooses what it stands for. False: it is a prompt.
+bool ui_can_begin(const ui_state *s); // no prompt was sent yet, and one can be sent
+// Carries out an offer if the prompt is its number. False: it is a prompt.
 bool ui_welcome_choose(ui_state *s, const char *prompt);
 // The offer of that number, from 0; NULL: there is none.
 const char *ui_welcome_offer(const ui_state *s, int i, char *key);

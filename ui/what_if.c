@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The viewed step, if the model can go on from within it; else says why not.
+// The viewed step if a what-if can begin there; else NULL, and a message with the reason.
 static const ls_step *place(ui_state *s) {
     const ls_step *step = ui_viewed(s);
     const char *why = s->recording                                       ? "this is a recording: what-if needs a model"
@@ -21,7 +21,7 @@ static const ls_step *place(ui_state *s) {
     return why ? NULL : step;
 }
 
-// Takes text, which may be NULL: what is to stand behind the ids.
+// text: follows the ids; NULL: none.
 static void ask(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
     ls_buf request = {0};
     for (int32_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);

@@ -1,5 +1,5 @@
-// What if: the model goes on from a draft that was rejected, from another token, or from a text of the user's, on a
-// second timeline; what it writes can be kept as the answer.
+// What-if: the model continues from a rejected draft, from another token, or from a text of the user, on a second
+// timeline. The result can be kept as the answer.
 #pragma once
 #include "ui/panels.h"
 

@@ -14,7 +14,7 @@ static int cells_of_fields(const ui_canvas *c, const ui_field *f, int n) {
     return cells;
 }
 
-// Takes the lightest tail away, else the lightest field. False: there is one field left.
+// Removes the lightest tail, or else the lightest field. False: only one field is left.
 static bool lighten(ui_field *f, int n) {
     int tail = -1, field = -1, left = 0;
     for (int i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double ma
     for (int row = 0; row < r.rows; row++) {
         ui_pen p = ui_pen_at(c, r, row, UI_BAR);
         for (size_t i = 0; i < end; i += (size_t)a_cell) {
-            int units[2] = {0, 0}; // of this cell
+            int units[2] = {0, 0}; // filled steps of the columns of this cell, from below
             for (size_t k = 0; k < (size_t)a_cell && i + k < end; k++) {
                 const double high = max > 0 ? values[from + (i + k) / wide] / max * r.rows * steps : 0;
                 const int over = (int)lround(fmin(high, 1e6)) - (r.rows - 1 - row) * steps;
@@ -156,6 +156,7 @@ ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, 
     ui_line *lines = ls_malloc(cap * sizeof *lines);
     while (i <= n_text) {
         bool end = i == n_text;
+        // text[i .. plain) is printable ASCII: a byte is a cell
         if (i >= plain) plain = i + ui_plain_text(text + i, n_text - i);
         ui_glyph g;
         if (i >= plain && !end) g = ui_next_glyph(c, text + i, n_text - i);

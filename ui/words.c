@@ -24,7 +24,7 @@ static void say_end(const ls_step *step, ls_buf *out) {
     else ls_buf_fmt(out, "; the answer ends here: %s", ls_finish_name(step->finish));
 }
 
-// Why the path ended, as this step tells it: of the token after the root, how far down in the last logits it was.
+// Why the path ended. For the token after the root: its rank in the last logits.
 static void say_miss(const ls_step *step, ls_buf *out) {
     const ls_next_next next = ls_step_next_next(step);
     if (step->miss != LS_MISS_BEYOND || step->n_path > 1 || next.token < 0)

@@ -59,7 +59,7 @@ class Keys(unittest.TestCase):
             path = os.path.join(d, "t.jsonl")
             run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "3", "--trace", path)
             with Screen("replay", path, "--paused", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
-                s.wait("REPLAY PAUSED", "a recording: Space plays")
+                s.wait("REPLAY PAUSED", "recording: Space plays")
                 s.keys("s", "s", "s")
                 s.wait("│ step 2 │")
                 s.keys("p")
@@ -176,7 +176,7 @@ class Keys(unittest.TestCase):
                 s.keys("c")
                 s.wait("against ar ", "the same, 60 of 60 tokens")
             with Screen("replay", paths[0], paths[2], "--speed", "max", cols=120, rows=36) as s:
-                s.wait("of another prompt")
+                s.wait("has another prompt")
 
     def test_a_save_that_waits_when_the_screen_is_left(self):
         """Forwards take longer than whoever leaves waits; what cannot be written is said behind the screen."""

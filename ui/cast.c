@@ -56,6 +56,7 @@ void ui_cast_frame(ui_cast *c, const ui_canvas *now, double seconds) {
         const size_t at = (size_t)(row * now->cols);
         if (!memcmp(&c->shown.cells[at], &now->cells[at], row_bytes)) continue;
         memcpy(&c->shown.cells[at], &now->cells[at], row_bytes);
+        // hides the cursor once, then draws each changed row again
         ls_buf_fmt(&text, "%s\033[%d;1H", text.n ? "" : "\033[?25l", row + 1);
         ui_canvas_ansi_row(now, row, c->theme, &text);
     }

@@ -119,6 +119,7 @@ static window window_of(const ui_state *s, int rows, int cols) {
     window w = {0, 0, s->n_steps};
     if (!s->n_steps) return w;
     const size_t screen = (size_t)rows * (size_t)cols * BYTES;
+    // two screens of text before the viewed step, and the lines that were scrolled over
     const size_t wanted = screen * 2 + (size_t)s->scroll[UI_OUTPUT] * (size_t)cols * BYTES;
     size_t i = ui_viewed_index(s), n = 0;
     bool ends_line = false;

@@ -470,7 +470,7 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
             while (col < c->cols && cell[col].role == cell[start].role && cell[col].mark == cell[start].mark &&
                    n + UI_GLYPH_BYTES < sizeof run) {
                 const int cells = ui_cells_at(c, row, col);
-                if (term.places && is_odd(c, row, col)) {
+                if (term.places && is_odd(c, row, col)) { // put_odd draws it after the refresh
                     memset(run + n, ' ', (size_t)cells);
                     n += (size_t)cells;
                 } else n += (size_t)(stpcpy(run + n, cell[col].glyph) - (run + n));

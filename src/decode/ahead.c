@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 enum { BLOCK = 16, BLOCKS_AT_FIRST = 4, BLOCKS_BETWEEN = 16 };
-static const double KEPT = 0.5; // of what was measured before, at each new block
+static const double KEPT = 0.5; // factor for older times and tokens at each new block
 
 struct ls_ahead {
-    bool fixed; // on was asked for: nothing is compared
-    // times and tokens without and with
+    bool fixed; // the user chose `on`: nothing is compared
+    // times (us) and tokens of steps, [0] without and [1] with drafting ahead
     struct {
         double us, tokens;
     } of[2];
@@ -21,7 +21,7 @@ struct ls_ahead {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    ls_drafter *drafter; // at work; NULL: none
+    ls_drafter *drafter; // the one that drafts now; NULL: none
     const ls_draft_state *state;
     atomic_bool stop;
     bool quit;
@@ -101,8 +101,9 @@ void ls_ahead_stop(ls_ahead *a) {
     pthread_mutex_unlock(&a->lock);
 }
 
-// The first blocks take turns; then the better way goes on, and the other is tried again now and then.
+// The first blocks alternate. Then the faster way is used, and every BLOCKS_BETWEEN-th block tries the other one.
 static bool next_way(const ls_ahead *a) {
+    // compares the time per token
     const bool ahead_pays = a->of[1].us * a->of[0].tokens < a->of[0].us * a->of[1].tokens;
     if (a->blocks < BLOCKS_AT_FIRST) return !a->on;
     return a->blocks % BLOCKS_BETWEEN ? ahead_pays : !ahead_pays;

@@ -39,8 +39,8 @@ bool ls_answer_ends_next(const ls_answer *a) {
     return (int64_t)(a->ids.n - a->from) + 1 >= a->max_tokens;
 }
 
-// Position where the first stop string begins in the text, or -1. Only what the last token could have
-// completed is searched.
+// Position of the first stop string in the text, or -1. before: length of the text before the last token; only stop
+// strings that this token can have completed are searched.
 static long find_stop(const ls_answer *a, size_t before) {
     long found = -1;
     for (size_t i = 0; i < a->stop_ends.n; i++) {
@@ -55,7 +55,7 @@ static long find_stop(const ls_answer *a, size_t before) {
     return found;
 }
 
-// The same where a special token, which is no text, ends one of them.
+// The same for a stop string that ends with a special token: such a token is not in the text.
 static long find_special_stop(const ls_answer *a, const char *token, size_t n) {
     for (size_t i = 0; i < a->stop_ends.n && n; i++) {
         const stop_string s = stop_at(a, i);

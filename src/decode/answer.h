@@ -10,8 +10,8 @@ typedef struct {
     ls_buf text; // UTF-8; an unfinished sequence at the end is held back
     ls_detok detok;
     int32_t max_tokens; // counted from `from`
-    size_t from;        // tokens that were there when it went on after its end; else 0
-    ls_detok held;      // as it was before the flush ...
+    size_t from;        // number of tokens when the answer was continued after max_tokens; else 0
+    ls_detok held;      // detok before the flush ...
     size_t held_n;      // ... and the bytes of text then
     ls_ids stop_ends;   // end of each stop string in stop_bytes
     ls_buf stop_bytes;
@@ -25,6 +25,6 @@ bool ls_answer_ends_next(const ls_answer *a);
 // Adds tokens until something ends the turn. Returns how many were added; *finish says why it stopped.
 int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, int32_t n, ls_finish *finish);
 void ls_answer_flush(ls_answer *a); // the turn is over: nothing is held back
-void ls_answer_go_on(ls_answer *a); // it is not: max_tokens more may follow what a length has cut
+void ls_answer_go_on(ls_answer *a); // continues an answer that max_tokens has cut: as many more tokens may follow
 // Bytes of the text that no stop string can take back.
 size_t ls_answer_settled(const ls_answer *a);

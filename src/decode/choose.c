@@ -43,7 +43,7 @@ static double sum_of(const float *p, int32_t n) {
     return sum;
 }
 
-// Makes p[0..n) sum to 1. False: it holds nothing, or next to nothing: what is left is rounding.
+// Makes p[0..n) sum to 1. False: the sum is 0 but for rounding errors.
 static bool normalise(float *p, int32_t n) {
     const double sum = sum_of(p, n);
     if (sum < 1e-6) return false;
@@ -56,6 +56,7 @@ int32_t ls_choose_token(const ls_accept *a, const ls_said *said, float *q, const
     uint32_t test = LS_STREAM_TEST;
     for (int32_t k = 0; said && k < said->n_draws; k++) {
         const int32_t x = said->draw[k];
+        // accepts x with probability min(1, p[x] / q[x]); else the rest, max(p - q, 0), is the distribution to test
         if (ls_uniform_of(seed, position, test++) * (double)q[x] < (double)p[x]) return x;
         for (int32_t i = 0; i < n; i++) p[i] = p[i] > q[i] ? p[i] - q[i] : 0;
         if (!normalise(p, n)) return x; // q is p but for rounding
@@ -66,6 +67,7 @@ int32_t ls_choose_token(const ls_accept *a, const ls_said *said, float *q, const
     }
     for (int32_t k = 0; k < n_others; k++) {
         const int32_t x = others[k];
+        // not drawn from a distribution: accepts x with probability p[x], else removes it from p
         if (ls_uniform_of(seed, position, test++) < (double)p[x]) return x;
         const float before = p[x];
         p[x] = 0;
@@ -99,7 +101,7 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_timeline *t, ls_
         const ls_said *said = row->said && tree->said[row->said - 1].n_draws ? &tree->said[row->said - 1] : NULL;
         int32_t others[LS_MAX_ROWS], next = -1;
         const int32_t n_others = others_of(tree, here, said, others);
-        if (!said && !n_others) break; // nothing was drafted: the choice stands as it was made
+        if (!said && !n_others) break; // no drafts here: the choice of the forward remains
         code = t->row_logits(t, first, logits, err);
         if (!code && said) code = second->distribution(second, row->said - 1, q, n, err);
         if (code) break;

@@ -1,6 +1,6 @@
-// The target's choices where they are made together with the drafts, instead of before them: speculative sampling and
-// recursive rejection (spec/accept_speculative.c). Random numbers are functions of seed and position, in streams of
-// their own: a run with a seed can be repeated, but its text is another one than plain decoding's.
+// Choices of the target that depend on the drafts: speculative sampling and recursive rejection
+// (spec/accept_speculative.c). Random numbers are functions of seed and position, in streams of their own: a run with a
+// seed can be repeated, but its text differs from that of plain decoding.
 #pragma once
 #include "engine/engine.h"
 #include "spec/accept.h"

@@ -83,8 +83,8 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
     d->knobs = knobs;
     d->draft = draft;
     if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
-    ls_drafting_remember(d,
-                         &d->before); // it is to answer the last prompt again, perhaps, and shall not know that answer
+    // the state before the turn: if the last prompt is answered again, the drafter must not know the first answer
+    ls_drafting_remember(d, &d->before);
     if (drafter) drafter->observe(drafter, context, n, true);
     return LS_OK;
 }
@@ -107,7 +107,7 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
     ls_sizing_settle(&sizing, m, opt->budget);
     ls_sizing_tune(&sizing, opt->knobs);
     if (!d->sizing.rule || opt->budget != d->budget || strcmp(asked, d->asked) ||
-        !same_weights(&sizing, &d->sizing)) { // else it keeps what it learnt
+        !same_weights(&sizing, &d->sizing)) { // else the rule keeps what it learnt
         d->sizing = sizing;
         memcpy(d->asked, asked, sizeof asked);
     }
@@ -129,8 +129,8 @@ int32_t ls_drafting_rows(const ls_drafting *d) {
     return d->drafter ? ls_sizing_ask(&d->sizing, d->method, d->budget) : 1;
 }
 
-// Drops what does not fit (a node's position is the context plus its depth), and what stands behind the end of an
-// answer.
+// Drops nodes that do not fit into the context (the position of a node is the context plus its depth), and nodes after
+// the end of an answer.
 static void trim(ls_tree *t, int32_t room, const ls_ends *ends) {
     bool keep[LS_MAX_ROWS], all = keep[0] = room > 0;
     for (int32_t i = 1; i < t->n; i++)

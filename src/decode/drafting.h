@@ -14,14 +14,14 @@ typedef struct {
     int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
     ls_sizing sizing;           // how trees are cut; zero: `default`
     ls_cost_curve costs;        // given by the user; zero: measured
-    ls_accept accept;           // which drafts stand; zero: exact
+    ls_accept accept;           // acceptance rule; zero: exact
     const char *reflection;     // the prompt of a probe (decode/reflect.h); NULL: none, the path is only repeated
     const ls_knob_value *knobs; // all of them (spec/knobs.h); NULL: defaults
     ls_draft_options draft;     // of the methods that ask a second model
     int32_t max_tokens;         // output tokens of a turn
     lst_sampling sampling;      // temperature 0: greedy
     const char *const *stops;   // stop strings, NULL-terminated; NULL: none
-    // A drafter has a line for the user, perhaps only when it is freed; NULL: nobody listens.
+    // Gets lines of the drafter for the user, the last one possibly when the drafter is freed; NULL: not wanted.
     void (*note)(void *ud, const char *text);
     void *ud;
 } ls_decode_options;
@@ -32,14 +32,14 @@ ls_draft_setup ls_run_place(const ls_run *r); // where drafters of a recording w
 typedef struct {
     const ls_method *method;
     ls_drafter *drafter;    // NULL for plain decoding
-    ls_knob_value *knobs;   // that the drafter was made with; texts owned
+    ls_knob_value *knobs;   // with which the drafter was made; texts owned
     ls_draft_options draft; // likewise
     ls_scores *scores;      // for methods without estimates of their own
     ls_sizing sizing;       // settled
     char asked[40];         // the sizing before it was settled
     int32_t budget;
     ls_ends ends;  // of answers
-    ls_buf before; // what was known when the turn began; empty: none was kept
+    ls_buf before; // the drafter's state when the turn began; empty: not kept
 } ls_drafting;
 
 // Takes method, knobs, sizing and budget from opt, vocabulary facts from place. What stays as it was keeps what it
@@ -50,16 +50,17 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
 void ls_drafting_free(ls_drafting *d);
 int32_t ls_drafting_rows(const ls_drafting *d); // that the next draft asks for, root included
 // Fills tree with what is to be verified; s->costs is set here. A probe of costs->beside_rows grows with its depth.
-// room: positions that are left, the root's included. Returns the rows that were wanted.
+// room: positions that are left, the root's included. Returns the row budget of the
+// step.
 int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
                             ls_tree *tree);
 // Why the token that the target chose after this row of the path is not among its children. To be asked before
 // ls_drafting_learn. s: as ls_drafting_propose had it.
 ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
-// Copies what is known into *out, in place of what that holds, and puts it back: an answer that is given again is
-// drafted as it was the first time. False: nothing was copied (a memory above 256 MiB is not); else what is observed
-// next goes on from the text of that moment. Between the two the method stays.
+// The first copies the state of the drafter into *out and replaces its content; the second restores that state, so that
+// an answer that is decoded again gets the same drafts. False: there is no copy (a state above 256 MiB is not copied).
+// After a return, the next observed text continues the text of that moment. The method must be the same for both.
 void ls_drafting_remember(ls_drafting *d, ls_buf *out);
 bool ls_drafting_return(ls_drafting *d, const ls_buf *from);
 // The committed text is now context[0..n); reset: it is another conversation, and no copy is kept.

@@ -1,4 +1,4 @@
-// Trained Medusa heads as what guesses by position (spec/guesser.h).
+// Trained Medusa heads as a guesser (spec/guesser.h).
 #pragma once
 #include "engine/trained.h"
 #include "spec/guesser.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Kept behind what was needed: a text may be cut by some tokens and go on from there (cut further back, it goes on
-// without the values of the last token that stayed). Trees that nobody asked for, from
-// methods that do not use these values, are dropped.
+// KEPT: tokens kept before the needed ones, because a text may be cut by some tokens and continue from there. If it is
+// cut further, the values of its last token are unknown. MOST: pending batches; older ones are dropped, because methods
+// that do not use these values never ask for them.
 enum { KEPT = 64, MOST = 16 };
 
 // Rows that a forward handed out; which of them became text is not known yet.
@@ -59,14 +59,14 @@ static void take(void *ud, const lst_rows_seen *r) {
     ls_hidden *s = ud;
     const size_t at = (size_t)r->length;
     bool grown = false;
-    // Of what began behind here nothing was committed; a tree in the same place replaces one that was not.
+    // Drops batches that begin here or later: none of their rows was committed. A tree that grows stays.
     while (s->n_pending) {
         const batch *b = &s->pending[s->n_pending - 1];
         grown = r->tree && r->first && b->tree && b->at == at && b->n == r->first;
         if (b->at < at || grown) break;
         drop(s, s->n_pending - 1);
     }
-    if (r->first && !grown) return; // its first rows were not seen
+    if (r->first && !grown) return; // its first rows are missing
     batch *b = s->n_pending ? &s->pending[s->n_pending - 1] : NULL;
     if (!grown && !(b && !r->tree && !b->tree && b->at + (size_t)b->n == at)) {
         if (s->n_pending == MOST) drop(s, 0);
@@ -76,7 +76,7 @@ static void take(void *ud, const lst_rows_seen *r) {
     add_rows(s, b, r);
 }
 
-static void cut(ls_hidden *s, size_t n) { // the text is known up to its n-th token at most
+static void cut(ls_hidden *s, size_t n) { // forgets tokens after the first n
     if (n < s->from) s->from = n;
     if (n < end_of(s)) s->text.n = n - s->from;
 }
@@ -90,7 +90,7 @@ static void add_row(ls_hidden *s, int32_t token, const float *values) {
     ls_ids_push(&s->text, token);
 }
 
-// The rows of the batch that the text took: the longest path of its tokens.
+// Adds the rows of the batch that became text: the longest path whose tokens equal the context.
 static void add_path(ls_hidden *s, const batch *b, const int32_t *context, size_t n) {
     int32_t *depth = ls_malloc((size_t)b->n * sizeof *depth), last = -1; // depth -1: not on the text
     for (int32_t i = 0; i < b->n; i++) {
@@ -114,7 +114,7 @@ void ls_hidden_follow(ls_hidden *s, const int32_t *context, size_t n) {
         }
     for (int i = 0; i < s->n_pending; i++) {
         const batch *b = &s->pending[i];
-        if (b->at > end_of(s)) { // tokens between were not seen: from here on
+        if (b->at > end_of(s)) { // tokens between are missing: starts again here
             s->from = b->at;
             s->text.n = 0;
         }
@@ -133,7 +133,7 @@ const float *ls_hidden_values(const ls_hidden *s, size_t least, size_t n, size_t
 }
 
 void ls_hidden_forget(ls_hidden *s, size_t n) {
-    if (n < s->from + 2 * KEPT || n > end_of(s)) return; // moved seldom
+    if (n < s->from + 2 * KEPT || n > end_of(s)) return; // moves the arrays seldom
     const size_t gone = n - KEPT - s->from;
     s->text.n -= gone;
     memmove(s->text.p, s->text.p + gone, s->text.n * sizeof *s->text.p);

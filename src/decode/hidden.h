@@ -1,5 +1,5 @@
-// The hidden states of a timeline's committed text, for a trained head that drafts from them: collected from what its
-// forwards hand out (lst_hidden), without being told which rows of a tree were kept. That follows from the text.
+// The hidden states of a timeline's committed text, for a trained head that drafts from them: collected from its
+// forwards (lst_hidden). The committed text shows which rows of a tree were kept.
 #pragma once
 #include "engine/engine.h"
 
@@ -7,8 +7,8 @@
 
 typedef struct ls_hidden ls_hidden;
 
-// Takes what the timeline's later forwards hand out; only one at a time can. n_values: of a row, all layers together.
-// LS_E_UNSUPPORTED: the engine has no hidden states. t is borrowed and outlives it.
+// Collects the hidden states of the timeline's later forwards; one ls_hidden per timeline. n_values: of a row, all
+// layers together. LS_E_UNSUPPORTED: the engine has no hidden states. t is borrowed and outlives it.
 ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
                       ls_err *err);
 void ls_hidden_free(ls_hidden *s); // accepts NULL
@@ -18,6 +18,6 @@ void ls_hidden_follow(ls_hidden *s, const int32_t *context, size_t n);
 // After that: the values of tokens *from .. n - 1 are known ([..][n_values]); NULL: not those of the last token (*from
 // is n then). Borrowed until the next forward or call.
 const float *ls_hidden_values(const ls_hidden *s, size_t least, size_t n, size_t *from);
-// The values of the first n tokens are not needed any more, but for a few of the last of them.
+// Frees the values of the first n tokens, except for a few of the last ones.
 void ls_hidden_forget(ls_hidden *s, size_t n);
 size_t ls_hidden_bytes(const ls_hidden *s);

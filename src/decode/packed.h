@@ -1,4 +1,4 @@
-// A step as it is kept: its record without the room that it does not use. A record has room for 256 rows; most trees
+// A stored step: its record without unused room. A record has room for 256 rows; most trees
 // have a few. It never changes and is counted, so that an event, the screen and the conversation to be saved own one
 // copy together. Any thread.
 #pragma once

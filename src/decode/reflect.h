@@ -6,7 +6,7 @@
 //
 // So each draft's place is seen twice: after the row before it, and after the copy of that row, where the target knows
 // the drafts and what the prompt asks of them. The path is the one with the most expected accepted drafts, by est_p.
-// The rows of the probe belong to no tree: nothing is ever accepted, kept or learnt of them.
+// The rows of the probe belong to no tree: they are never accepted or kept, and no drafter learns from them.
 #pragma once
 #include "base/buf.h"
 #include "engine/engine.h"
@@ -27,7 +27,7 @@ void ls_probe_add(ls_probe *p, const ls_tree *tree, const ls_ids *prompt, int32_
 // (greedy: as by 1). weight 0: its own, to the bit.
 void ls_fuse(const float *own, const float *reflected, int32_t n, double weight, double temperature, float *fused);
 // Where the fused choice after a row of the probed path is the draft that follows there, that becomes the row's choice:
-// rows[i].chosen and its logit; elsewhere the target's own stays. That goes to own[i], -1 where nothing was judged. The
-// forward of t has verified tree and probe behind `context` tokens.
+// rows[i].chosen and its logit; elsewhere the target's own choice stays. own[i] is the target's own choice, -1 where
+// nothing was judged. The forward of t has verified tree and probe behind `context` tokens.
 ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_timeline *t, const ls_tree *tree,
                    int32_t context, lst_row *rows, int32_t *own, ls_err *err);

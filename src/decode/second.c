@@ -12,19 +12,19 @@
 #include <string.h>
 
 enum {
-    CHAIN = 32,   // more new tokens than this are read as a prompt is
-    RESUMED = 64, // rows from which a draft goes on at most: then they are committed, and the others forgotten
+    CHAIN = 32,   // more new tokens than this are read by a prefill
+    RESUMED = 64, // with more pending rows a draft does not resume: their path is committed, the others are dropped
 };
 
 typedef struct {
     ls_second base;
     ls_model *target, *model; // model: the target, or another one
-    int32_t differs;          // the first token id that it has not in common with the target; -1: it has all
+    int32_t differs;          // the first token id that the two models do not share; -1: they share all
     ls_timeline *t;
     const lst_sampling *sampling;
     const ls_accept *accept;
-    ls_ids text; // that the timeline has committed
-    // the rows behind them: a chain of new tokens that a first forward read, and drafts
+    ls_ids text; // committed tokens of the timeline
+    // pending rows after the text: a chain of new tokens from the first forward, then drafts
     int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n;
     ls_said said[LST_MAX_ROWS];
     int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
@@ -33,8 +33,7 @@ typedef struct {
 _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "what is said of a row is what the engine says of it");
 _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS, "a draft that goes on has room");
 
-// The shaped distribution after a row of the timeline's last forwards; tokens that only one of both models has are left
-// out.
+// The shaped distribution after a row of the timeline's last forwards, over the tokens that both models have.
 static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     const lst_sampling *s = m->sampling;
     const int32_t own = m->t->engine->n_vocab, both = m->differs >= 0 ? m->differs : own < n_vocab ? own : n_vocab;
@@ -63,7 +62,7 @@ static ls_said said_of(const second *m, const lst_row *r) {
     return s;
 }
 
-// A forward, timed: the rows behind those that the timeline has seen.
+// Runs and times a forward of rows first .. first + n - 1.
 static ls_code forward(second *m, int32_t first, int32_t n, ls_err *err) {
     lst_row rows[LST_MAX_ROWS];
     const uint64_t start = ls_now_ns();
@@ -84,14 +83,14 @@ static ls_code forget(second *m, size_t n, ls_err *err) {
     return m->t->rewind(m->t, (int32_t)n, err);
 }
 
-// How much of the text the timeline has committed.
+// Length of the common prefix of the committed tokens and the text.
 static size_t same_text(const second *m, const int32_t *context, size_t n) {
     size_t same = 0;
     while (same < m->text.n && same < n && m->text.p[same] == context[same]) same++;
     return same;
 }
 
-// The rows that the text took.
+// The pending rows that became text, as a path.
 static int32_t taken(const second *m, const int32_t *context, size_t n, int32_t *path) {
     int32_t n_path = 0, at = -1;
     for (int32_t i = 0; i < m->n && m->text.n + (size_t)n_path < n; i++)
@@ -106,7 +105,7 @@ static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
     return (int32_t)(n - same) - (same < m->text.n ? 0 : taken(m, context, n, path));
 }
 
-// They become committed.
+// Commits these rows.
 static ls_code keep(second *m, const int32_t *context, size_t n, ls_err *err) {
     int32_t path[LST_MAX_ROWS];
     const int32_t n_path = taken(m, context, n, path);
@@ -117,7 +116,7 @@ static ls_code keep(second *m, const int32_t *context, size_t n, ls_err *err) {
     return code;
 }
 
-// Brings the timeline to the text, but for a few tokens at its end.
+// Commits the text to the timeline, except for at most CHAIN tokens at its end.
 static ls_code follow(second *m, const int32_t *context, size_t n, ls_err *err) {
     const size_t same = same_text(m, context, n);
     ls_code code = same < m->text.n ? forget(m, same, err) : keep(m, context, n, err);
@@ -169,13 +168,14 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
                : LS_OK;
 }
 
-// A row is seen once: where the text went on as an earlier draft had it, the new one begins with what that saw.
+// If the text continued as an earlier draft, the new draft begins with the remaining rows of that draft: no row is
+// forwarded twice.
 static bool resume(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
     second *m = (second *)base;
     int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
     if (m->n > RESUMED || n + 1 >= (size_t)m->t->engine->n_context || n < m->text.n ||
         same_text(m, context, n) < m->text.n || ls_accept_draws(m->accept, m->sampling->temperature))
-        return false; // what was drawn belongs to the draft that it was drawn for
+        return false; // drawn drafts must not be used twice
     const int32_t n_path = taken(m, context, n, path), end = n_path ? path[n_path - 1] : -1;
     if (m->text.n + (size_t)n_path < n) return false;
     m->n_rows = 0;
@@ -211,7 +211,7 @@ static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *paren
     }
     ls_code code = forward(m, first, n, err);
     if (code) {
-        forget(m, m->text.n, NULL); // a GPU that fails has lost the old rows, too
+        forget(m, m->text.n, NULL); // a GPU that failed has also lost the old rows
         return code;
     }
     m->n = first + n;

@@ -1,6 +1,6 @@
-// A pair is a token with the target's values of the token before it, at the position of the latter. The head reads the
-// text's pairs as they become known, and the last one's token is the root. What it drafted itself is forgotten: its own
-// outputs stood there in place of the target's values.
+// EAGLE input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the pairs
+// of the text as they become known; the token of the last pair is the root. Pairs that the head drafted are forgotten,
+// because they used its own outputs instead of the target's hidden states.
 #include "decode/second_eagle.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { UNSEEN = -1 }; // the token of a pair that was left out: its values were not known
+enum { UNSEEN = -1 }; // token of a pair that was skipped, because its hidden state was unknown
 
 typedef struct {
     ls_second base;
@@ -22,7 +22,7 @@ typedef struct {
     ls_hidden *hidden;
     const lst_sampling *sampling;
     const ls_accept *accept;
-    int32_t first; // token of the text, which no pair holds
+    int32_t first; // first token of the text: no pair has it
     ls_ids read;   // token of each pair that the head has read
     // of the last draft
     size_t n; // tokens before its root
@@ -44,7 +44,8 @@ static int32_t pair_token(const int32_t *context, size_t n, int32_t root, size_t
     return i + 1 < n ? context[i + 1] : root;
 }
 
-// How many pairs of the text have been read as they are. The root's is always read again: it starts a draft.
+// Number of leading pairs of the text that the head has read. The pair of the root is always read again: it starts a
+// draft.
 static size_t same_pairs(const eagle *m, const int32_t *context, size_t n, int32_t root) {
     size_t same = 0;
     if (!n || m->first != context[0]) return 0;

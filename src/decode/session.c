@@ -42,7 +42,7 @@ static ls_code open_second(void *of, const ls_draft_options *o, ls_second **out,
 static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_drafter) {
     const ls_drafter *d = s->drafting.drafter;
     ls_overlap how = opt->draft.overlap;
-    // trees of a fixed size are the same in every run, unless it is asked for
+    // auto only where trees are sized by measured costs: other trees must be the same in every run
     if (how == LS_OVERLAP_AUTO && (!s->drafting.sizing.rule->by_cost || opt->costs.given)) how = LS_OVERLAP_OFF;
     if (same_drafter && how == s->overlap) return;
     ls_ahead_free(s->ahead);
@@ -106,7 +106,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 void ls_session_free(ls_session *s) {
     if (!s) return;
     ls_ahead_free(s->ahead);
-    ls_drafting_free(&s->drafting); // before the timeline, which a trained head listens to
+    ls_drafting_free(&s->drafting); // before the timeline, whose hidden states a trained head uses
     if (s->t && !s->borrowed) s->t->free(s->t);
     ls_ids_free(&s->context);
     ls_ids_free(&s->reflection);
@@ -194,9 +194,9 @@ ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress prog
     return code;
 }
 
-// Whether the drafter is to learn from the prompt's rows: what they cost more than reading alone, against what plain
-// decoding of the answer would take. More is at least the output head, which reading runs for the last row only: where
-// reading was not measured, or at a bad moment, the head's share of a row's multiply-adds says what that takes.
+// Whether the drafter should learn from the prompt's rows: compares what they cost more than a prefill with the time of
+// plain decoding of the answer. They cost at least the output head more, which a prefill runs for the last row only. If
+// the prefill was not measured, or at a bad moment, the head's share of a row's multiply-adds estimates that cost.
 static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     enum { ANSWER = 256 }; // tokens that are expected at most
     const ls_drafter *d = s->drafting.drafter;
@@ -209,7 +209,7 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     return fmax(measured_ms, head_ms) * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 
-// Reads context[from..) as chains of rows, each of which tells the drafter what the target said after it.
+// Reads context[from..) as chains of rows; the drafter learns the target's choice after each row.
 static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void *ud, ls_err *err) {
     int32_t parents[LST_MAX_ROWS], path[LST_MAX_ROWS];
     ls_node said[LS_MAX_ROWS] = {0};
@@ -291,7 +291,7 @@ ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_
     return code;
 }
 
-// ---- another past
+// ---- replacing the conversation
 
 typedef struct {
     ls_ids context;
@@ -309,7 +309,7 @@ static past past_of(const ls_session *s) {
     return p;
 }
 
-// The engine has the first n_read tokens of the conversation; it reads the rest.
+// Cuts the timeline to the first n_read tokens of the conversation, and reads the rest.
 static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
     lst_row last;
     const ls_code code = s->t->rewind(s->t, (int32_t)n_read, err);
@@ -318,7 +318,7 @@ static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, voi
                          ud, err);
 }
 
-// known: the drafter knows this past, and nothing that came after it.
+// known: the drafter knows this past, and nothing after it.
 static ls_code take_past(ls_session *s, const past *p, size_t n_read, bool known, ls_progress progress, void *ud,
                          ls_err *err) {
     s->context.n = 0;

@@ -20,7 +20,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 void ls_session_free(ls_session *s);
 
 // What forwards of 1 to 64 rows cost on this machine, from the cache or measured (costs/costs.h); needed before the
-// first step of a method that sizes its trees. Also between turns, to measure what began with few forwards.
+// first step of a method that sizes its trees. Also between turns, to repeat a measurement that had few forwards.
 ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress progress, void *ud, ls_err *err);
 const ls_cost_curve *ls_session_costs(const ls_session *s);
 const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
@@ -29,19 +29,20 @@ const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain dec
 // nothing. *prefill_ms may be NULL.
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err);
-// The same as turn `turn`, in place of that one and those after it, behind the first `kept` tokens of the conversation.
-// On an error the conversation is read again and stays. LS_E_RANGE: there is no such turn, or one is being decoded.
+// The same for turn `turn`, which replaces that turn and the later ones after the first `kept` tokens of the
+// conversation. On an error the conversation is read again and stays. LS_E_RANGE: there is no such turn, or one is
+// being decoded.
 ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int32_t *ids, int32_t n,
                             ls_progress progress, void *ud, double *prefill_ms, ls_err *err);
-// Puts an earlier conversation in place of this one: its tokens, the last one of its last turn where that was emitted
-// without a forward (-1: none), how many turns it has. Reads it; on an error this conversation is read again and stays.
+// Replaces this conversation by an earlier one. uncommitted: the last token of its last turn if that was emitted
+// without a forward; -1: none. turns: their number. Reads it; on an error this conversation is read again and stays.
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
                            ls_progress progress, void *ud, ls_err *err);
-// Another method's session, which is to answer a turn of this one too. Where there is no memory for a second timeline,
-// *lent: it uses this session's, which must be reloaded when the other is freed.
+// A session of another method that answers a turn of `of` too. *lent: there is no memory for a second timeline, so it
+// uses the timeline of `of`, which must be reloaded after the other session is freed.
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err);
-// It begins a turn after the first n tokens that the other has committed, and these. The former are not read again,
-// unless its drafter learns from a prompt's rows and that pays.
+// Begins a turn of s after the first n committed tokens of `of` and the tokens `more`. The n tokens are copied, not
+// read again, unless s uses the timeline of `of`, or its drafter should learn from the rows of the prompt.
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
                               void *ud, ls_err *err);
 // Between turns: a rival has used the timeline; reads the conversation again.
@@ -53,14 +54,15 @@ void ls_session_warm(ls_session *s);
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);
-// An answer that ended by its length goes on, for as many tokens more, as if it had been let run. LS_E_RANGE: there is
-// none, or the context is full.
+// Continues an answer that max_tokens has cut, by as many tokens more; the text is that of a longer answer. LS_E_RANGE:
+// there is none, or the context is full.
 ls_code ls_session_go_on(ls_session *s, ls_err *err);
 // Ends the turn between steps (the user stopped it); what was emitted stays.
 void ls_session_stop(ls_session *s);
 void ls_session_reset(ls_session *s); // forgets the conversation
-// Copies what its drafter has learnt into *out; resets, and puts that back: prompts that are answered again are drafted
-// as they were the first time. False: nothing was copied, and the drafter knows what they taught.
+// The first copies what the drafter has learnt into *out; the second resets the session and restores that, so that
+// prompts that are answered again get the same drafts. False: there was no copy, and the drafter knows the first
+// answers.
 void ls_session_remember(ls_session *s, ls_buf *out);
 bool ls_session_return(ls_session *s, const ls_buf *from);
 
@@ -70,8 +72,8 @@ const ls_ids *ls_session_output(const ls_session *s);  // emitted tokens of this
 // Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
 // until the turn has finished.
 const ls_buf *ls_session_text(const ls_session *s);
-// How many bytes of that text are final: the rest may yet turn out to begin a stop string.
+// How many bytes of that text are final: the rest may be the beginning of a stop string.
 size_t ls_session_settled(const ls_session *s);
-bool ls_session_started(const ls_session *s);
+bool ls_session_started(const ls_session *s);    // a turn was begun since new or reset
 bool ls_session_active(const ls_session *s);     // a turn is being decoded
-ls_timeline *ls_session_timeline(ls_session *s); // for tools // a turn was begun since new or reset
+ls_timeline *ls_session_timeline(ls_session *s); // for tools

@@ -18,7 +18,7 @@ struct ls_session {
     ls_accept accept;
     ls_ids reflection; // the prompt of a probe
     lst_sampling sampling;
-    void (*note)(void *ud, const char *text); // NULL: nobody listens
+    void (*note)(void *ud, const char *text); // NULL: not wanted
     void *ud;
     // conversation
     ls_ids context;
@@ -36,4 +36,4 @@ struct ls_session {
     lst_row rows[LST_MAX_ROWS];
 };
 
-void ls_session_complete(ls_node *n, const lst_row *r); // what the forward said of a row
+void ls_session_complete(ls_node *n, const lst_row *r); // copies the results of the forward for a row

@@ -29,7 +29,7 @@ typedef struct {
     int32_t context;                     // tokens committed before it
     int32_t n_top, top_ids[LS_MAX_ROWS]; // of the last logits, for the drafter
     float top_p[LS_MAX_ROWS];
-    bool ahead; // the drafter goes on beside the forward
+    bool ahead; // the drafter works beside the forward
     ls_finish finish;
 } work;
 
@@ -41,7 +41,7 @@ static double end_phase(work *w) {
     return (double)(w->phase - start) / 1e3;
 }
 
-// Times plain decoding where the context has moved on; not a part of the step.
+// Times a plain step if ls_ar_due; its time is not a part of the step.
 static ls_code measure_plain(ls_session *s, ls_err *err) {
     const int32_t context = (int32_t)s->context.n;
     if (!s->drafting.drafter || !ls_ar_due(&s->ar, context)) return LS_OK;
@@ -50,7 +50,7 @@ static ls_code measure_plain(ls_session *s, ls_err *err) {
     return code;
 }
 
-// The root is the target's own next token, chosen from the last logits: it stands before anything is drafted.
+// The root is the target's own next token, chosen from the last logits before anything is drafted.
 static ls_code take_root(work *w, ls_err *err) {
     const ls_session *s = w->s;
     const ls_promise promise = ls_accept_promise(&s->accept, s->sampling.temperature);
@@ -125,7 +125,7 @@ static void draft(work *w) {
     out->t_draft_forward_us = second ? second->forward_us : 0;
 }
 
-// A forward, and beside it what the drafter does for the steps to come.
+// Runs the forward; beside it the drafter may draft for later steps.
 static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, int32_t n, ls_err *err) {
     ls_session *s = w->s;
     ls_step *out = w->out;
@@ -142,7 +142,7 @@ static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, int3
     return code;
 }
 
-// One forward over all rows; the path whose drafts stand; the text that it makes.
+// One forward over all rows; then the accepted path and its text.
 static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
     ls_step *out = w->out;
@@ -221,7 +221,7 @@ static void finish_step(work *w) {
     s->step++;
 }
 
-// What rows cost here, and what a plain step would have.
+// Updates the cost curve and the baseline with the times of this step.
 static void keep_books(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;

@@ -9,13 +9,13 @@
 typedef struct {
     ls_simulator *simulator; // NULL: refused
     ls_simulated total;
-    bool done; // as far as the text goes
+    bool done; // up to the end of the known text
     char refusal[256];
 } shadow;
 
 struct ls_shadows {
     const ls_shadow_way *ways;
-    int n, next; // next: whose turn it is to work
+    int n, next; // next: index of the shadow that works next
     int32_t n_context;
     ls_recording *turn; // NULL before the first
     bool whole;
@@ -77,7 +77,7 @@ bool ls_shadows_work(ls_shadows *s, uint64_t until_ns) {
     const uint64_t start = ls_now_ns();
     uint64_t now = start;
     int idle = 0;
-    while (s->turn && idle < s->n) { // one after another, so that all come along
+    while (s->turn && idle < s->n) { // in turn, so that all of them advance
         shadow *w = &s->all[s->next];
         s->next = (s->next + 1) % s->n;
         idle = w->done ? idle + 1 : 0;

@@ -11,10 +11,10 @@ typedef struct {
 
 typedef struct ls_shadows ls_shadows;
 
-// ways: borrowed, with all that they point to. run: of whom is watched.
+// ways: borrowed, with all that they point to. run: the run that is observed.
 ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run);
 void ls_shadows_free(ls_shadows *s); // accepts NULL
-// A turn begins after these tokens. The last one must be worked off.
+// A turn begins after these tokens. All work on the previous turn must be done.
 void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n);
 void ls_shadows_add(ls_shadows *s, const ls_step *step);
 void ls_shadows_end(ls_shadows *s); // no more steps will come in this turn

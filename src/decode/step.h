@@ -102,7 +102,7 @@ int ls_step_forwarded(const ls_step *s); // rows of its forward, those of a prob
 int ls_step_judged(const ls_step *s, int *changed);
 
 // Rounds the times to floats, which survive the nine digits of a trace: so a replay's sums are those of the run, to the
-// last digit. Who makes a step and who reads one rounds it.
+// last digit. Called where a step is made and where one is read.
 void ls_step_round(ls_step *s);
 // Drafts that were accepted and emitted: the path may go on behind the end of the turn.
 int ls_step_accepted(const ls_step *s);

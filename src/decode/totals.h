@@ -28,8 +28,8 @@ typedef struct {
 void ls_result_free(ls_result *r); // its arrays; leaves zeros
 
 // How much other work disturbed a result: the share of the time that the program's threads waited for a processor, or 1
-// where its times cannot be true: a step that drafts takes no less than a plain one, so a speedup above MAT is the
-// baseline's bad moment. Above LS_BUSY the run is worth another one.
+// where its times cannot be true: a step that drafts takes no less than a plain one, so a speedup above MAT means
+// that the baseline was disturbed. Above LS_BUSY the run is worth another one.
 double ls_result_noise(const ls_result *r);
 // Judges a result. ar: plain decoding's of the same conversation; NULL: the plain steps timed within the run replace
 // it. reference: whose output it must equal; NULL: nothing.

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_QUEUED = 512 }; // events waiting; the source waits for a listener that is further behind
+enum { MAX_QUEUED = 512 }; // unread events; ls_channel_send blocks at this number until the listener reads one
 
 typedef struct ls_queued_event {
     struct ls_queued_event *next;
@@ -27,9 +27,9 @@ static ls_event *next_event(ls_source *s) {
     if (q) {
         e = q->event;
         if (!(c->events = q->next)) c->events_end = &c->events;
-        if (c->n_events-- == MAX_QUEUED) pthread_cond_signal(&c->changed);
+        if (c->n_events-- == MAX_QUEUED) pthread_cond_signal(&c->changed); // ls_channel_send may wait for room
     } else {
-        uint64_t count; // nothing waits: the descriptor may become quiet
+        uint64_t count; // the queue is empty: resets the descriptor, under the lock, so that no event is missed
         if (read(c->wake, &count, sizeof count) < 0) count = 0;
     }
     pthread_mutex_unlock(&c->lock);
@@ -75,8 +75,8 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->commands_end = &c->commands;
     c->events_end = &c->events;
     c->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (c->wake < 0) return false; // nobody could be woken
-    pthread_condattr_t monotonic;
+    if (c->wake < 0) return false; // nothing could wake the listener
+    pthread_condattr_t monotonic;  // a change of the system time must not change waits
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&c->lock, NULL);
@@ -109,7 +109,7 @@ void ls_channel_send(ls_channel *c, ls_event *e) {
     if (e->kind == LS_EV_STATUS) c->state = e->status.state;
     pthread_mutex_unlock(&c->lock);
     const uint64_t one = 1;
-    if (write(c->wake, &one, sizeof one) < 0) return; // the counter is full: it is readable all the same
+    if (write(c->wake, &one, sizeof one) < 0) return; // the counter is full, so it is readable anyway
 }
 
 void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction) {

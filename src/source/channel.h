@@ -1,5 +1,5 @@
-// What joins a source's thread with its listener: events one way, commands the other, and a descriptor that polls
-// readable while events wait. A source begins with an ls_channel, so that it is an ls_source.
+// Connects the thread of a source with its listener: a queue of events, a queue of commands, and a descriptor that
+// polls readable while events are queued. A source begins with an ls_channel, so that it is an ls_source.
 #pragma once
 #include "source/source.h"
 
@@ -16,26 +16,26 @@ typedef struct {
     ls_source base; // next, wake_fd and close are set by ls_channel_open; command by the source
     pthread_t thread;
     int wake;
-    pthread_mutex_t lock; // over what follows
+    pthread_mutex_t lock; // protects the fields below
     pthread_cond_t changed;
     struct ls_queued_event *events, **events_end;
     ls_queued_command *commands, **commands_end;
     int n_events;
-    ls_run_state state;     // the last that was sent
-    bool closing, stopping; // stopping: a LS_CMD_STOP waits, so that long work can end at once
-    bool *failed;           // set where closing finds a failed result that nobody read; NULL: nobody asks
+    ls_run_state state;     // the last one that was sent
+    bool closing, stopping; // stopping: a LS_CMD_STOP is queued, so long work must end at once
+    bool *failed;           // set if close finds an error result that was not read; NULL: not wanted
 } ls_channel;
 
 // ---- by the listener's thread
 
-// Starts run(c) in a thread that takes no signals. When the source is closed, the thread has ended, freed what it owns,
-// and c itself is freed. False: the system refuses; nothing was started.
+// Starts run(c) in a thread that takes no signals. Closing the source joins the thread, which frees what it owns, and
+// frees c. False: the system has no resources; nothing was started.
 bool ls_channel_open(ls_channel *c, void *(*run)(void *channel));
 void ls_channel_put(ls_channel *c, const ls_command *command); // queues it; the lock must be held
 
 // ---- by the source's thread
 
-void ls_channel_send(ls_channel *c, ls_event *e); // owned from now on; waits for a listener that is far behind
+void ls_channel_send(ls_channel *c, ls_event *e); // takes e; blocks while the listener is far behind
 void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction);
 void ls_channel_message(ls_channel *c, bool is_error, const char *text);
 void ls_channel_result(ls_channel *c, bool is_error, const char *text); // a message that is a result (decode/step.h)
@@ -46,5 +46,5 @@ void ls_channel_setting(ls_channel *c, const char *assignment, const char *refus
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
 void ls_queued_command_free(ls_queued_command *q); // accepts NULL
 bool ls_channel_closing(ls_channel *c);
-bool ls_channel_stopping(ls_channel *c); // closing, or a stop waits
-bool ls_channel_wanted(ls_channel *c);   // closing, or any command waits
+bool ls_channel_stopping(ls_channel *c); // closing, or a stop is queued
+bool ls_channel_wanted(ls_channel *c);   // closing, or any command is queued

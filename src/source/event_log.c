@@ -28,7 +28,7 @@ static void log_status(const ls_event *e) {
     ls_log("state %s%s%s", names[e->status.state], *e->status.stage ? ": " : "", e->status.stage);
 }
 
-// What a message quotes may be a text of the user: a stop text, a search, a line of a file.
+// Quotations in a message may be texts of the user (a stop text, a search, a line of a file): replaces them by "...".
 static void log_message(const ls_event *e) {
     const char *text = e->message.text, *kind = e->message.is_error ? ", an error" : "";
     if (!ls_log_may_hold(text)) {
@@ -53,7 +53,7 @@ void ls_log_event(const ls_event *e) {
     if (!ls_log_is_on()) return;
     switch (e->kind) {
     case LS_EV_STATUS:
-        if (e->status.fraction <= 0) log_status(e); // not each of its parts
+        if (e->status.fraction <= 0) log_status(e); // one line for each state, none for its progress
         break;
     case LS_EV_HEADER:
         ls_log("event header: %s, %s on %s (%s), %s, %d threads, context %d, method %s", e->header->model,

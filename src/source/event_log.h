@@ -1,4 +1,4 @@
-// What the log (base/log.h) says of commands and events. Texts of prompts and tokens only where it is to hold them.
+// Writes commands and events to the log (base/log.h). Texts of prompts and tokens only if the log may contain them.
 #pragma once
 #include "source/source.h"
 

@@ -1,4 +1,4 @@
-// A live run, as the parts of source_live see it. One thread, the decoder's.
+// The state of live decoding, for source_live.c and live_rival.c. Only the decoder thread uses it.
 #pragma once
 #include "source/channel.h"
 #include "source/source_live.h"
@@ -12,30 +12,30 @@ typedef struct {
     ls_model model;
     ls_session *session;
     ls_trace *trace;       // NULL: none
-    ls_conversation *kept; // to be saved; NULL: no model is loaded
-    ls_dialog *dialog;     // the same as texts
+    ls_conversation *kept; // the conversation as it is saved; NULL: no model is loaded
+    ls_dialog *dialog;     // the conversation as messages
     ls_seen seen;
     ls_stats stats;
     uint32_t turn;
-    bool paused, waited;
-    bool keep_due, keep_failed; // the file opt.keep is behind; it could not be written, and that was said
-    char *left;                 // file that an earlier process left, and this conversation was loaded from; NULL: none
-    uint64_t kept_ns, keep_ns;  // when it was written last, and how long that took
-    bool holding;               // what runs now is needed whatever is stopped: only closing ends it
-    bool idles;                 // what runs now gives way to any command
-    bool measured;              // no more costs are to be measured: it failed
+    bool paused, waited;        // waited: the user was told that the reader of the trace is slow
+    bool keep_due, keep_failed; // opt.keep is out of date; it could not be written, and the user was told
+    char *left;                 // file of an earlier process from which this conversation was loaded; NULL: none
+    uint64_t kept_ns, keep_ns;  // when opt.keep was last written, and how long that took
+    bool holding;               // LS_CMD_STOP must not interrupt the current work; only close may
+    bool idles;                 // any command interrupts the current work
+    bool measured;              // measuring costs failed: it is not tried again
     int steps_left;             // in pause: steps to run
-    char reading[64];           // what a prompt's reading takes, in words
+    char reading[64];           // progress text of the prefill
     // the last turn, and who answers its prompt too
     size_t turn_context; // tokens before its output
     size_t turn_output;
-    ls_ids begun; // what the user had the turn's answer begin with
-    ls_ids fork;  // the first tokens of the answer that a fork was given, and those that the user chose
+    ls_ids begun; // tokens with which the turn's answer begins, chosen by the user
+    ls_ids fork;  // beginning of the last what-if's answer: tokens kept from the answer, then those that the user chose
     ls_finish turn_finish;
-    bool end_due;       // the turn's end is not in the trace yet: it was cut by its length, and may go on
-    ls_session *rival;  // NULL: nobody
-    bool forks;         // it goes on from within the answer, and does not race it
-    bool lent;          // it uses the session's timeline
+    bool end_due;       // the turn's end is not in the trace yet: the answer was cut by max_tokens and may continue
+    ls_session *rival;  // NULL: none
+    bool forks;         // the rival is a what-if: it continues from within the answer
+    bool lent;          // the rival uses the session's timeline
     uint64_t worked_ns; // when the last step ended
 } live;
 

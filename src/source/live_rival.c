@@ -30,7 +30,7 @@ void ls_live_end_rival(live *l, ls_finish finish) {
     ls_session_free(l->rival);
     l->rival = NULL;
     tell_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
-    l->holding = true; // else the conversation would be lost
+    l->holding = true; // a stop would lose the conversation
     if (l->lent && ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
     l->holding = false;
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
@@ -43,7 +43,8 @@ static bool on_rival(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
-// fork: it goes on behind the first `at` tokens of the answer and these, all of which are `begun`, taken; NULL: a race.
+// fork: tokens that follow the first `at` tokens of the answer; NULL: a race. begun: all tokens with which the fork's
+// answer begins; taken.
 static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, const ls_ids *fork, ls_ids begun) {
     ls_err err = {0};
     opt->note = ls_live_note;
@@ -83,7 +84,7 @@ static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, 
     if (code) ls_live_end_rival(l, LS_FINISH_ERROR);
 }
 
-// The ids, and what is spelled out behind them. False: that is no list of ids.
+// Reads token ids and, after a newline, text, as tokens. False: malformed.
 static bool read_fork(const live *l, const char *text, ls_ids *out) {
     while (*text && *text != '\n') {
         char *end;

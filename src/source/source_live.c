@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COLD_NS = 20000000 };
+enum { COLD_NS = 20000000 }; // after this pause caches are cold and threads sleep
 static const char answered_too[] = "a comparison or what-if is still running: stop it first";
 static const char still_written[] = "an answer is being decoded: stop it first";
 
@@ -59,7 +59,7 @@ static bool on_load(void *ud, const char *stage, double fraction) {
     return !ls_channel_closing(&l->c);
 }
 
-// Nobody reads what is recorded: that is said once.
+// The reader of the trace has stalled: tells the user once.
 static bool on_record(void *ud, const char *stage, double fraction) {
     live *l = ud;
     (void)fraction;
@@ -75,8 +75,8 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
-// The process ends against its will: the conversation is saved where the user's other files are, else in a folder of
-// its own.
+// Called when the process ends unexpectedly: saves the conversation as a kept one (trace/kept.h), else in a new folder
+// in /tmp.
 static void rescue(void *ud, char *said, size_t n) {
     live *l = ud;
     ls_conversation *c = l->kept;
@@ -99,7 +99,7 @@ static void rescue(void *ud, char *said, size_t n) {
     free(path);
 }
 
-// The file that has the conversation if this process ends unasked.
+// Writes opt.keep, which has the conversation if this process ends unexpectedly.
 static void write_kept(live *l) {
     const char *path = l->opt.keep;
     ls_err err = {0};
@@ -119,10 +119,10 @@ static void write_kept(live *l) {
     if (err.code && !l->keep_failed) {
         char said[400];
         snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", err.msg);
-        if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // it is told behind the screen
+        if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // printed after the screen has closed
         else ls_channel_message(&l->c, true, said);
     }
-    if (!err.code && l->left) { // it goes on in this process's file
+    if (!err.code && l->left) { // this process's file has it now
         ls_kept_forget(l->left);
         free(l->left);
         l->left = NULL;
@@ -132,8 +132,8 @@ static void write_kept(live *l) {
     l->keep_ns = l->kept_ns - began_ns;
 }
 
-// The loaded conversation is this process's. One that an earlier process left stays in its file too, until a turn is
-// added to it: whoever only looks at it loses nothing.
+// Makes the loaded conversation this process's own. If an earlier process left it, it also stays in its file until a
+// turn is added, so that only looking at it loses nothing.
 static void take_over(live *l, const char *path) {
     free(l->left);
     l->left = NULL;
@@ -146,7 +146,7 @@ static void take_over(live *l, const char *path) {
     write_kept(l);
 }
 
-// Now and then while an answer is written: it takes a fiftieth of the time at most.
+// Called after each step: writes opt.keep at most once in LEAST ns, and in at most 1/SHARE of the time.
 static void write_kept_at_times(live *l) {
     enum { SHARE = 50 };
     static const uint64_t LEAST = 5000000000;
@@ -154,7 +154,7 @@ static void write_kept_at_times(live *l) {
     if (!l->kept_ns || ls_now_ns() - l->kept_ns >= (pause > LEAST ? pause : LEAST)) write_kept(l);
 }
 
-// What is about to be freed must not be rescued.
+// Replaces the conversation that rescue() saves. Unregisters it first: rescue() must not use a freed one.
 static void keep(live *l, ls_conversation *c) {
     ls_conversation *before = l->kept;
     ls_rescue_remove(rescue, l);
@@ -163,7 +163,7 @@ static void keep(live *l, ls_conversation *c) {
     ls_conversation_free(before);
 }
 
-// Asked within forwards.
+// Called within forwards. True: the forward ends now.
 static bool on_stop(void *ud) {
     live *l = ud;
     return l->idles ? ls_channel_wanted(&l->c) : l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
@@ -193,7 +193,7 @@ static void report_trace(live *l) {
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
-// The answer, with what the user had it begin with.
+// Adds the answer to the dialog, including the tokens that the user chose as its beginning.
 static void tell_dialog(live *l, bool eos) {
     const ls_ids *out = ls_session_output(l->session);
     const ls_buf *written = ls_session_text(l->session);
@@ -223,7 +223,7 @@ static void end_turn(live *l, ls_finish reason) {
     ls_session_stop(l->session);
     tell_dialog(l, reason == LS_FINISH_EOS);
     l->end_due = true;
-    if (reason != LS_FINISH_LENGTH) tell_end(l); // else it may go on
+    if (reason != LS_FINISH_LENGTH) tell_end(l); // else the answer may continue
     ls_conversation_end(l->kept, l->turn, reason, &l->stats);
     write_kept(l);
     report_trace(l);
@@ -234,7 +234,7 @@ static void end_turn(live *l, ls_finish reason) {
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
-// The listener and the traces hear of a turn that begins.
+// Announces the new turn to the traces and the listener.
 static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read, double prefill_ms) {
     const ls_setup *s = &l->opt.setup;
     ls_ids fresh = {0}, ids = {0};
@@ -263,7 +263,7 @@ static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read
     ls_channel_send(&l->c, e);
 }
 
-// edited: the turn whose place it takes; negative: it is the next one. begun: what the answer begins with; taken.
+// edited: the turn to replace; negative: a new turn. begun: tokens with which the answer begins; taken.
 static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
     const ls_setup *s = &l->opt.setup;
     const uint32_t turn = edited >= 0 ? (uint32_t)edited : ls_session_started(l->session) ? l->turn + 1 : 0;
@@ -319,7 +319,7 @@ static void run_step(live *l, ls_step *step) {
     ls_err err = {0};
     if (ls_now_ns() - l->worked_ns > COLD_NS) ls_session_warm(l->session);
     const ls_code code = ls_session_step(l->session, step, &err);
-    if (code == LS_E_CANCELLED) return; // the command that asks for it waits, and ends the turn
+    if (code == LS_E_CANCELLED) return; // the stop command is still queued, and will end the turn
     if (code) {
         ls_channel_message(&l->c, true, err.msg);
         end_turn(l, LS_FINISH_ERROR);
@@ -348,7 +348,7 @@ static void change(live *l, const char *assignment) {
                               : ls_fail(&err, LS_E_UNSUPPORTED, "settings cannot be changed here");
     if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
         l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
-    if (!code && ls_session_costs(l->session)->base_ms[0] <= 0) // a curve was given until now
+    if (!code && ls_session_costs(l->session)->base_ms[0] <= 0) // the given cost curve was removed
         code = ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, NULL, NULL, &err);
     ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
 }
@@ -361,8 +361,8 @@ static void save(live *l, const char *path) {
     ls_channel_result(&l->c, code != LS_OK, code ? err.msg : text);
 }
 
-// Commands that waited when the source was closed: the files that somebody asked for are written. A conversation that
-// was to be loaded before is not there, and saving another one in its name would lose what the file held.
+// Commands that were queued when the source was closed: writes the requested files. A conversation that was to be
+// loaded first is missing; saving this one under its name would destroy the file.
 static void save_what_waits(live *l, ls_queued_command *c) {
     bool loaded = true;
     do {
@@ -382,7 +382,7 @@ static void save_what_waits(live *l, ls_queued_command *c) {
     } while (c);
 }
 
-// The listener is told what is kept, so the screen shows what a save would write.
+// Sends the loaded conversation to the listener, so the screen shows what a save would write.
 static ls_code tell_kept(live *l, const char *path, ls_err *err) {
     ls_trace_events *t = ls_trace_events_of(ls_conversation_read(l->kept, path));
     ls_event *e;
@@ -406,7 +406,7 @@ static void load(live *l, const char *path) {
     ls_err err;
     ls_saved v;
     char text[320] = "";
-    if (!strcmp(path, "-")) path = "./-"; // standard input gives the screen its keys
+    if (!strcmp(path, "-")) path = "./-"; // a file of that name: standard input has the keys of the screen
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, l->opt.setup.format, l->opt.setup.system, stops, l, &err);
     if (!code) {
@@ -440,7 +440,8 @@ static void stop_turn(live *l) {
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
 }
 
-// The answer is written anew from there: the fork's text once more, if acceptance is exact and no setting has changed.
+// Decodes the answer again from the beginning of the fork. The text is the fork's if acceptance is exact and no setting
+// has changed.
 static void keep_fork(live *l, const char *text, int turn) {
     ls_ids begun = {0};
     if (!l->fork.n) {
@@ -470,7 +471,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
         ls_channel_message(&l->c, true, still_written);
         return;
     }
-    if (l->rival && (c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK)) { // several were asked for at once
+    if (l->rival && (c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK)) { // several were queued at once
         ls_channel_message(&l->c, true, answered_too);
         return;
     }
@@ -522,7 +523,7 @@ static bool on_idle(void *ud, const char *stage, double fraction) {
     return !ls_channel_wanted(&l->c);
 }
 
-// Costs that a start measured by few forwards are measured while nobody waits.
+// Whether costs that were measured with few forwards at the start can be measured fully while the source is idle.
 static bool has_costs_to_measure(const live *l) {
     return !l->measured && !ls_session_active(l->session) && !l->opt.setup.decode.costs.given &&
            ls_costs_due(&l->model);
@@ -536,8 +537,8 @@ static void measure_costs(live *l) {
     l->measured = code && code != LS_E_CANCELLED; // it would fail again
 }
 
-// How long to wait for a command, ms, before the next step, or before what is done when nobody waits; else as long as
-// it takes.
+// How long to wait for a command, in ms: 0 if a step is due, IDLE_MS before costs are measured, -1 (no limit) if there
+// is no work.
 static double patience(const live *l) {
     enum { IDLE_MS = 1000 };
     const bool decodes = l->rival || (ls_session_active(l->session) && (!l->paused || l->steps_left > 0));

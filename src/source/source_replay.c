@@ -21,7 +21,7 @@ typedef struct {
     bool unended;   // the newest turn has no end line
     ls_err failure; // the first; code LS_OK: none
     int steps_left;
-    int percent;    // of the file, as last told; -1: not known
+    int percent;    // of the file, as last reported; -1: not known
     ls_event *next; // read, and waiting for its time
 } replay;
 
@@ -150,8 +150,7 @@ static void carry_out(replay *r, const ls_queued_command *c) {
     }
 }
 
-// Nothing more can be played. Where something could not be read, the state says so, so that a film or a script fails
-// too.
+// Ends the replay. After an error of reading the state is LS_STATE_FAILED, so that a film or a script fails too.
 static void end(replay *r) {
     r->ended = true;
     if (r->failure.code) ls_channel_message(&r->c, true, r->failure.msg);
@@ -163,7 +162,7 @@ static void end(replay *r) {
     ls_channel_status(&r->c, r->failure.code ? LS_STATE_FAILED : LS_STATE_IDLE, "", -1);
 }
 
-// Milliseconds until the next event is due; negative: not before a command.
+// Milliseconds until the next event is due; negative: a command must come first.
 static double patience(replay *r) {
     if (r->ended) return -1;
     if (!r->next || r->next->kind != LS_EV_STEP) return 0;
@@ -196,7 +195,7 @@ static void play(replay *r) {
         }
         if (kind == LS_EV_STEP) {
             if (r->speed > 0 && isfinite(ms)) r->due_ms += ms / r->speed;
-            if (r->due_ms < now_ms() - 100) r->due_ms = now_ms(); // far behind: it does not rush to catch up
+            if (r->due_ms < now_ms() - 100) r->due_ms = now_ms(); // far behind: continues at the recorded pace
             const double read = ls_trace_read_progress(ls_trace_events_reader(r->t));
             const int percent = read < 0 ? -1 : (int)(100 * read);
             const bool stops = r->paused && --r->steps_left == 0;

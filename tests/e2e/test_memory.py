@@ -43,7 +43,7 @@ class SuddenEnds(unittest.TestCase):
                 s.keys("Enter")
                 s.wait("› One fish", "40 tokens", "READY")
                 s.signal("ABRT")
-                text = s.wait("exit=134", "a library ended the program; the conversation is saved", "echo=1")
+                text = s.wait("exit=134", "a library ended the program; the conversation was saved", "echo=1")
             self.assertNotIn("Logits", text)
             self.saved(d, 1)
 
@@ -87,7 +87,7 @@ class SuddenEnds(unittest.TestCase):
                 s.keys("p")
                 s.type("and more than fits")
                 s.keys("Enter")
-                text = s.wait("exit=1", "out of memory", "the conversation is saved", "echo=1", seconds=60)
+                text = s.wait("exit=1", "out of memory", "the conversation was saved", "echo=1", seconds=60)
             self.assertNotIn("Logits", text)  # the screen is gone
             saved = self.saved(d, 2)
             with Screen("--model", "script", "--max-tokens", "40", cols=120, rows=36, env=state) as s:

@@ -104,13 +104,13 @@ static void complete(ui_state *s) {
     const size_t n = strlen(typed);
     size_t common = 0, found = 0;
     ls_buf list = {0};
-    for (int source = 0; source < 3; source++)
+    for (int source = 0; source < 3; source++) // actions, commands with an argument, words of the application
         for (int i = 0;; i++) {
             const char *word = source == 0   ? (i < UI_ACTIONS ? ui_actions[i].name : NULL)
                                : source == 1 ? ui_verbs[i].name
                                              : (s->words ? s->words[i] : NULL);
             if (!word) break;
-            const char *value = strchr(word, '=');
+            const char *value = strchr(word, '='); // KEY=VALUE is a candidate once "KEY=" was typed
             if (strncmp(word, typed, n) || (value && value[1] && n <= (size_t)(value - word))) continue;
             size_t same = strlen(word);
             if (first)

@@ -342,6 +342,7 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
         const ui_action a = ui_action_of(k.code, keys->how & TYPES);
         for (const mode *m = modes; m < modes + sizeof modes / sizeof *modes; m++) {
             if (!m->is_on(s)) continue;
+            // Esc is for no handler: it leaves the topmost mode that has BY_ESC, and with GOES_ON the next one too
             if (k.code != UI_KEY_ESC && m->key && m->key(s, k.code, a)) return;
             if (k.code != UI_KEY_ESC || !(m->how & BY_ESC)) continue;
             m->leave(s);

@@ -30,8 +30,9 @@ typedef struct {
     int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
     ls_cost_curve costs;
 } second;
-_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "what is said of a row is what the engine says of it");
-_Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS, "a draft that goes on has room");
+_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
+_Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS,
+               "a resumed draft has room for all its rows");
 
 // The shaped distribution after a row of the timeline's last forwards, over the tokens that both models have.
 static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
@@ -182,6 +183,7 @@ static bool resume(ls_second *base, const int32_t *context, size_t n, int32_t ro
     for (int32_t i = 0; i < m->n; i++) {
         const int32_t up = m->parent[i];
         at[i] = -1;
+        // first finds the root after the path, then the rows below it
         if (m->n_rows ? up < 0 || at[up] < 0 : up != end || m->token[i] != root) continue;
         out->token[m->n_rows] = m->token[i];
         out->parent[m->n_rows] = m->n_rows ? at[up] : -1;

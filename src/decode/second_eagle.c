@@ -29,7 +29,7 @@ typedef struct {
     int32_t n_rows, depth[LST_MAX_ROWS];
     ls_cost_curve costs;
 } eagle;
-_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "what is said of a row is what the engine says of it");
+_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
 
 static ls_said said_of(const lst_row *r) {
     ls_said s = {.chosen = r->chosen, .entropy = r->entropy};

@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-_Static_assert(LST_ROW_TOP == LS_ROW_TOP && LST_MAX_ROWS == LS_MAX_ROWS, "a node holds what the engine says of a row");
+_Static_assert(LST_ROW_TOP == LS_ROW_TOP && LST_MAX_ROWS == LS_MAX_ROWS,
+               "a node has as many top tokens as a row of the engine");
 
 void ls_session_complete(ls_node *n, const lst_row *r) {
     n->p = expf(r->parent_logit - r->parent_lse);
@@ -116,6 +117,7 @@ static void draft(work *w) {
     if (s->ahead) s->drafting.drafter->beside = w->ahead && begins_beside(s);
     const ls_draft_state state = state_of(w);
     ls_cost_curve costs = s->costs;
+    // rows of a probe for a path of depth 1; ls_drafting_propose adds those of deeper paths
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
@@ -231,7 +233,7 @@ static void keep_books(const work *w) {
     ls_ar_bound(&s->ar, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
     out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
-    out->ar_us = ls_step_plain_us(out);
+    out->ar_us = ls_step_plain_us(out);                            // never more than this step without its draft
     const double waits = ls_cpu_wait_share(&s->waits, LOAD_EVERY_NS);
     out->cpu_wait = waits > 0 ? waits : 0; // not known: 0
 }

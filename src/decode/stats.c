@@ -154,6 +154,7 @@ static double bounded_speedup(const ls_stats *st) {
     return fmin(ls_stats_speedup(st), ls_stats_mat(st));
 }
 
+// The spread is above half of the speedup, or even the lowest speedup is above MAT.
 static bool too_noisy(const ls_stats *st) {
     const double x = ls_stats_speedup(st), spread = ls_stats_speedup_spread(st);
     return !(spread <= x / 2) || !ls_speedup_is_possible(x - spread, st->emitted, st->steps);

@@ -62,6 +62,7 @@ static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, 
         ls_ids_free(&begun);
         return;
     }
+    // there is a rival, even after an error: announces its beginning, so that its end can follow
     l->forks = fork != NULL;
     if (fork) {
         ls_ids_free(&l->fork);

@@ -566,6 +566,7 @@ static void *decoder(void *ud) {
     }
     ls_queued_command *c;
     while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
+        // commands first; without one, a step of the rival, else of the turn, else work for idle times
         if (c && !failed) carry_out(l, c);
         else if (!c && l->rival) ls_live_run_rival(l, step);
         else if (!c && ls_session_active(l->session)) run_step(l, step);

@@ -11,6 +11,6 @@ typedef struct {
 } ui_verb;
 extern const ui_verb ui_verbs[]; // ends with a NULL name
 
-bool ui_is_command(const char *line); // ":" and what a command line takes, in one line
+bool ui_is_command(const char *line); // ":" and a known command, without a newline
 bool ui_line_key(ui_state *s, int key, ui_action a);
-void ui_line_leave(ui_state *s); // the user gives it up
+void ui_line_leave(ui_state *s); // closes the line without running it

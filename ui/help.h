@@ -2,4 +2,4 @@
 #pragma once
 #include "ui/state.h"
 
-void ui_help_find(ui_state *s, int by); // the next line that holds it (1), or the one before (-1), around the end
+void ui_help_find(ui_state *s, int by); // the next line (1) or the previous one (-1) with s->sought, wrapping around

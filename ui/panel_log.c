@@ -1,4 +1,4 @@
-// The messages of this session, and what libraries printed while the screen had the terminal.
+// The messages of this session, and the output of libraries while the screen is open.
 #include "ui/panels.h"
 #include "base/plural.h"
 

@@ -104,7 +104,7 @@ void ui_panel_shadows(ui_panel_view *v) {
     const int below = v->area.rows > n + 4 ? n + 2 : n + 1;
     say(v, below, text);
     say(v, below + 1,
-        s->recording ? "speed: against plain decoding, by recorded costs and draft times of now"
+        s->recording ? "speed: against plain decoding, by recorded costs and drafting timed here"
                      : "Enter: use this method. speed: against plain decoding, by measured costs");
     say(v, below + 2, "known: share of the rows it learns from that were verified; all: exact");
     snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,

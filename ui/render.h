@@ -1,4 +1,5 @@
-// Draws the whole screen from the state onto a canvas. It changes only scroll positions, which it keeps in range.
+// Draws the whole screen from the state onto a canvas. It keeps scroll positions in range, and notes
+// the size of the frame and the rows of prompt and message in the state; it changes nothing else.
 #pragma once
 #include "ui/canvas.h"
 #include "ui/layout.h"

@@ -1,6 +1,6 @@
 // The state of the screen: the run as received in events, and the user's view. Events and keys change the
-// state; rendering changes only scroll positions. Commands for the source wait in `outbox` until the application sends
-// them.
+// state; rendering changes only scroll positions and the notes on the last frame. Commands for the source wait in
+// `outbox` until the application sends them.
 #pragma once
 #include "source/source.h"
 #include "decode/shadows.h"

@@ -8,7 +8,7 @@
 
 typedef struct {
     const ui_theme *theme;
-    bool mouse; // where Esc still comes: GNU screen holds it back while programs have the mouse
+    bool mouse; // except in GNU screen, which delays Esc while a program has the mouse
     bool ask;   // the terminal for its background: the answer is a key, UI_KEY_BACKGROUND
 } ui_term_options;
 
@@ -24,8 +24,8 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
 void ui_term_colors(const ui_theme *theme); // from the next frame on
 bool ui_term_has_mouse(void);
 void ui_term_mouse(bool on);
-void ui_term_copy(const char *text); // to the terminal's clipboard (OSC 52); it tells nobody whether it did
-// What is known of where copies go, as the end of a message; NULL: this terminal takes none, as far as its name says.
+void ui_term_copy(const char *text); // to the terminal's clipboard (OSC 52); the terminal does not confirm it
+// A note on the clipboard for the end of a message; NULL: a terminal of this name does not support OSC 52.
 const char *ui_term_copies(void);
 void ui_term_redraw(void);     // the next show sends everything again
 void ui_term_suspend(void);    // stops the process as Ctrl-Z does; returns when it goes on
@@ -37,7 +37,7 @@ bool ui_term_continued(void);  // the process was stopped and goes on: the termi
 int ui_term_run(const char *command, const char *argument);
 ui_key ui_term_key(void);          // the next key, UI_KEY_NONE when none waits
 const ls_buf *ui_term_paste(void); // after UI_KEY_PASTE, until the next key is read: the text, as it came
-int ui_term_key_ms(void);          // until a key is there without another byte; -1: never
+int ui_term_key_ms(void);          // ms until a key is complete without another byte; -1: no byte is pending
 // A descriptor that polls readable after a signal. ui_term_signal is the signal that ends the program, else 0.
 int ui_term_signal_fd(void);
 // Clears the descriptor. Call it before reading keys: a new size that comes after them has to end the next wait.

@@ -8,7 +8,7 @@
 enum { UI_THINKING_TAIL = 40 }; // bytes; the longest sign is shorter
 
 typedef struct {
-    int32_t from, to; // tokens of the answer; from -1: none so far; to -1: it goes on
+    int32_t from, to; // tokens of the answer; from -1: none so far; to -1: it has not ended
     int pair;         // how it began
     int n;            // bytes of what was written last:
     char tail[UI_THINKING_TAIL];

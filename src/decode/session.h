@@ -5,7 +5,7 @@
 //
 // A step: the root is the target's own next token; a drafter proposes a tree under it; one forward verifies it;
 // the longest agreeing path is committed; its tokens are emitted. Greedy and seeded sampling emit exactly what
-// plain decoding emits, given an engine that is exact.
+// plain decoding emits, given an exact engine and an exact acceptance rule.
 #pragma once
 #include "base/buf.h"
 #include "costs/costs.h"

@@ -73,7 +73,7 @@ class Keys(unittest.TestCase):
                 s.keys("G", "G")  # the newest, then the end
                 s.wait("REPLAY ENDED", "60 tokens", "follow")
                 s.keys("C-n")
-                s.wait("REPLAY PAUSED", "a recording")
+                s.wait("REPLAY PAUSED", "recording: ")
                 s.keys("Space")
                 s.wait("REPLAY ENDED", "60 tokens")
                 s.keys("[", "[")

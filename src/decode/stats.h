@@ -27,14 +27,14 @@ typedef struct {
     uint64_t next_next;         // described steps whose next-next token is known
     uint64_t next_next_drafted; // ... and was drafted under the root
     uint64_t next_next_rank[LS_MAX_TOP + 1]; // ... by its rank in the last logits; the last: beyond the kept ones
-    // steps by why their path ended, where that is known; of these, those whose next token took a step with a forward
-    // that emitted nothing else, and the time of such steps
+    // misses: steps by the reason why their path ended, if it is known. miss_steps, miss_us: those whose missed token
+    // took a further step with a forward that emitted nothing else, and the time of these further steps
     uint64_t misses[LS_MISS_COUNT], miss_steps[LS_MISS_COUNT];
     double miss_us[LS_MISS_COUNT];
     uint8_t last_miss; // of the step before: index last_index
     uint32_t last_index;
-    // exact steps with a known tree that the rejection of a draft ended; of these, those that each lossy rule with its
-    // usual numbers would have let go on, and by how many tokens
+    // rejections: exact steps with a known tree whose path ended with a rejected draft. would_steps, would_tokens:
+    // those that each lossy rule with its usual numbers would have continued, and by how many tokens
     uint64_t rejections, would_steps[LS_ACCEPT_COUNT], would_tokens[LS_ACCEPT_COUNT];
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     double comm_us;                                              // of forwards, in exchanges with other ranks
@@ -42,7 +42,7 @@ typedef struct {
     uint64_t draft_forwards;                                     // of a second model
     double draft_forward_us;                                     // ... their time, a part of draft_us
     uint64_t ahead_forwards;                                     // of it, beside the target's
-    double wait_us;                                              // for those after the target's
+    double wait_us;                                              // waiting for these after the target's forward
     uint64_t probes;                   // rows of forwards behind their trees, which judged drafts (decode/reflect.h)
     uint64_t judged, judged_otherwise; // rows that they judged; where the choice became another one
     // speed against plain decoding, over the steps where the plain cost is known
@@ -55,7 +55,7 @@ typedef struct {
     uint64_t ar_tokens;   // emitted by those steps
 } ls_stats;
 
-// Most of what was accepted repeats the answer: a loop, or a text that repeats itself, is fast and proves little.
+// True: most accepted drafts were copied from this answer. A loop or a repetitive text is fast, and proves little.
 bool ls_stats_repeats(const ls_stats *st);
 uint64_t ls_stats_misses(const ls_stats *st);                     // of any reason
 uint64_t ls_stats_next_next_below(const ls_stats *st, int ranks); // steps where it was among so many best
@@ -71,13 +71,13 @@ double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 befor
 double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
 double ls_stats_ar_tokens_per_s(const ls_stats *st); // the same tokens / ar_us; 0 if unknown
 double ls_stats_speedup(const ls_stats *st);         // ar_us / ar_against_us; 0 if unknown
-// How far the speedup may be off, in its own unit: as far as the plain forwards that were timed lie apart. 0: not
-// known.
+// The uncertainty of the speedup, in its own unit: from the spread of the timed plain forwards. 0: not known.
 double ls_stats_speedup_spread(const ls_stats *st);
 double ls_stats_waited(const ls_stats *st); // share of the threads' time, 0 to 1; above LS_BUSY it is told
 double ls_per(double a, uint64_t n);        // a / n; NAN where n is 0
 
-// A short text as a value: a buffer that a call fills and another argument reads would be read before or after.
+// A short text by value: the order of arguments is not defined, so one call must not fill a buffer that another
+// argument reads.
 typedef struct {
     char s[32];
 } ls_short_text;

@@ -66,15 +66,15 @@ typedef struct {
     double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way
     int16_t ahead_forwards;    // of a second model beside the forward, for the steps to come
     double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
-    double ar_spread;  // how far the forwards apart lie that were timed for it, as a part of it; see ls_measured
-    int32_t ar_timed;  // how many were timed in this session so far; 0: none, or not recorded
-    double cpu_wait;   // share of the time of the program's threads that they waited for a processor, over the
-                       // last quarter of a second (base/cpuwait.h); 0: none, or not known
-    int32_t pool_size; // n-grams in the drafter's pool
-    int16_t rows;      // of the tree that was verified, root included (1: no draft)
-    int16_t probes;    // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
-    ls_tree tree; // the rows that are described: all but in a trace of level `steps`, which keeps the path. Last, so
-                  // that a copy may stop after its nodes
+    double ar_spread;          // relative spread of the forwards that were timed for it; see ls_measured
+    int32_t ar_timed;          // how many were timed in this session so far; 0: none, or not recorded
+    double cpu_wait;           // share of the time of the program's threads that they waited for a CPU, over the last
+                               // quarter of a second (base/cpuwait.h); 0: none, or not known
+    int32_t pool_size;         // n-grams in the drafter's pool
+    int16_t rows;              // of the tree that was verified, root included (1: no draft)
+    int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
+    ls_tree tree; // the known rows: all, or the path alone in a trace of level `steps`. The last member, so that a
+                  // copy may stop after its nodes
 } ls_step;
 
 // What the target chose after the root. The paper's observation is that this next-next token tends to be among the last
@@ -86,13 +86,12 @@ typedef struct {
 } ls_next_next;
 ls_next_next ls_step_next_next(const ls_step *s);
 
-// Emitted tokens that are not the target's own choice (a lossy acceptance let them stand). Fills at[] (LS_MAX_ROWS, may
+// Emitted tokens that are not the target's own choice (a lossy rule accepted them). Fills at[] (LS_MAX_ROWS, may
 // be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_loose(const ls_step *s, int *at);
 
-// A look at a lossy rule without its loss: of an exact step that the rejection of a draft ended, how many tokens more
-// the rule would have let it emit; *row: the draft that it would have let stand. 0: none; also where the tree is not
-// known.
+// Previews a lossy rule on an exact step whose path ended with a rejected draft: returns how many tokens more the step
+// would have emitted; *row: the draft that the rule would have accepted. 0: none, or the tree is not known.
 int ls_step_would(const ls_step *s, const ls_accept *a, int *row);
 bool ls_step_rejected(const ls_step *s); // an exact step with a known tree that the rejection of a draft ended
 
@@ -192,7 +191,7 @@ typedef struct {
             uint32_t turn;
             enum { LS_RIVAL_BEGINS, LS_RIVAL_STEP, LS_RIVAL_ENDS } what;
             char method[64]; // begins
-            int32_t at;      // begins: 0, or at how many tokens of the answer it leaves that (what if: a fork)
+            int32_t at;      // begins: tokens of the answer before a what-if (a fork) begins; 0: a race
             int32_t n_ids;   // begins: a fork's first tokens, chosen by the user
             int32_t *ids;
             ls_packed *step;  // step
@@ -204,7 +203,7 @@ typedef struct {
         } setting;
         struct {
             bool is_error;
-            bool is_result; // of a file that was to be written: an error is said even if nobody reads events any more
+            bool is_result; // of writing a requested file: an error is printed even if events are no longer read
             char text[512];
         } message;
     };

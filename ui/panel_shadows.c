@@ -87,7 +87,7 @@ void ui_panel_shadows(ui_panel_view *v) {
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, i == s->shadow ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
         p.tag = i + 1;
-        ui_print(&p, " %s%s", label, decodes ? " (decodes)" : "");
+        ui_print(&p, " %s%s", label, decodes ? " (active)" : "");
         p.role = UI_DIM;
         ui_pad(&p, col + 29);
         const line l = decodes ? real_line(ui_shadows_real(s)) : line_of(t, ls_shadows_method(w, i));

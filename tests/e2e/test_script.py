@@ -157,7 +157,7 @@ wait 40 tokens
 wait READY
 key Esc a
 wait real
-expect logitspec (decodes)
+expect logitspec (active)
 expect cacheback
 key j j j j j Enter q
 wait decode.method=pld
@@ -168,7 +168,7 @@ wait turn 2
 wait 40 tokens
 wait READY
 key Esc a
-wait pld (decodes)
+wait pld (active)
 wait turn 2; a closes
 key u
 expect u: above 2%
@@ -178,7 +178,7 @@ reject Shadows
             self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
             r, _ = self.play(d, """wait REPLAY ENDED
 key a
-wait pld (decodes)
+wait pld (active)
 key Enter
 expect its method cannot change
 """, trace, "--speed", "max", command="replay")

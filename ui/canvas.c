@@ -23,6 +23,7 @@ void ui_canvas_free(ui_canvas *c) {
 }
 
 enum { JOINER = 0x200D, EMOJI_SELECTOR = 0xFE0F };
+enum { TITLE_CELLS = 12 }; // the least that a box leaves of its title beside the text on the right
 
 // Characters of one cell that an East Asian font may draw in two. The set is larger than Unicode's ambiguous class: one
 // cell too many only adds a blank, one cell too few hides a character.
@@ -207,12 +208,28 @@ void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool 
     }
     ui_rect head = {r.row, r.col + 2, 1, r.cols - 4};
     ui_pen p = ui_pen_at(c, head, 0, focused ? role : UI_LABEL);
+    const int all = p.end - p.col;
+    int n = right ? (int)strlen(right) : 0, need = ui_text_cells(c, right ? right : "", (size_t)n) + 2;
+    const int beside = all - ui_text_cells(c, title, strlen(title)) - 2;
+    while (n && need >= beside) { // without its last clause
+        const int whole = n;
+        do n--;
+        while (n && right[n] != ',' && right[n] != ';');
+        if (!n) { // a long title leaves room for the first clause
+            n = whole;
+            break;
+        }
+        need = ui_text_cells(c, right, (size_t)n) + 2;
+    }
+    const int room = n ? all - need - 1 : all;
+    const bool cut = need >= beside, both = n && (!cut || room >= TITLE_CELLS);
+    const int end = p.end;
+    if (both && cut) p.end = p.col + room;
     ui_print(&p, " %s ", title);
-    int room = p.end - p.col, need = right ? ui_text_cells(c, right, strlen(right)) + 2 : 0;
-    if (!right || !*right || need > room - 1) return;
-    p.col = p.end - need;
-    p.role = UI_DIM;
-    ui_print(&p, " %s ", right);
+    if (!both) return;
+    p = ui_pen_at(c, head, 0, UI_DIM);
+    p.col = end - need;
+    ui_print(&p, " %.*s ", n, right);
 }
 
 ui_rect ui_inside(ui_rect r) {

@@ -17,12 +17,13 @@ static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const
     for (int round = 0; round < 2; round++)
         for (int i = b->first_node; i < b->first_node + b->n_nodes; i++) {
             const ls_node *n = &step->tree.nodes[i];
-            if ((n->state == LS_NODE_ACCEPTED) == (round == 1)) continue;
+            const ls_node_state state = ls_step_state(step, i);
+            if ((state == LS_NODE_ACCEPTED) == (round == 1)) continue;
             p->role = UI_FRAME;
             if (before >= 0 && n->parent != before) ui_print(p, p->canvas->ascii ? "| " : "│ ");
             before = i;
-            p->role = n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
-            const char *sign = n->state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
+            p->role = state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+            const char *sign = state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
             ui_print(p, "%s", sign);
             if (!ui_draw_token(p, s, n->token)) return;
             p->role = UI_DIM;

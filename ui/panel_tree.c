@@ -72,10 +72,11 @@ void ui_tree_order(const ls_step *step, int16_t *order) {
     visit(step, 0, order, &n);
 }
 
-static const char *sign(const ls_step *step, const ls_node *n, bool ascii, bool would) {
+static const char *sign(const ls_step *step, int node, bool ascii, bool would) {
+    const ls_node *n = &step->tree.nodes[node];
     if (!step->forward) return ascii ? "*" : "●";
     if (would) return ascii ? "~" : "≈";
-    switch (n->state) {
+    switch (ls_step_state(step, node)) {
     case LS_NODE_ACCEPTED:
         if (n->parent >= 0 && ls_node_own(&step->tree.nodes[n->parent]) != n->token)
             return ascii ? "~" : "≈"; // accepted by a lossy rule
@@ -91,13 +92,15 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     ui_print(p, "%s", r->prefix);
     const ls_node *broke = NULL; // the rejected node of this chain
     for (int i = 0; i < r->n; i++) {
-        const ls_node *n = &step->tree.nodes[t->order[r->at + i]];
-        p->role = n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
-        if (n->state == LS_NODE_REJECTED) broke = n;
-        p->tag = t->order[r->at + i] + 1;
+        const int node = t->order[r->at + i];
+        const ls_node *n = &step->tree.nodes[node];
+        const ls_node_state state = ls_step_state(step, node);
+        p->role = state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+        if (state == LS_NODE_REJECTED) broke = n;
+        p->tag = node + 1;
         if (i) ui_print(p, " ");
-        if (t->order[r->at + i] == t->cursor) p->role = UI_CURSOR;
-        ui_print(p, "%s", sign(step, n, t->ascii, t->order[r->at + i] == t->preview));
+        if (node == t->cursor) p->role = UI_CURSOR;
+        ui_print(p, "%s", sign(step, node, t->ascii, node == t->preview));
         if (!ui_draw_token(p, s, n->token)) return;
     }
     p->tag = 0;
@@ -173,10 +176,7 @@ void ui_panel_tree(ui_panel_view *v) {
     else if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
     else
         snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows),
-                 ls_step_accepted(step),
-                 step->tree.n < step->rows        ? " (other rows not recorded)"
-                 : step->n_path > step->n_emitted ? ", more after the end"
-                                                  : "");
+                 ls_step_accepted(step), step->tree.n < step->rows ? " (other rows not recorded)" : "");
     ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right, UI_RIGHT_BYTES);
     free(t.rows);
 }

@@ -76,9 +76,17 @@ int ls_step_accepted(const ls_step *s) {
     return (s->n_path < s->n_emitted ? s->n_path : s->n_emitted) - 1;
 }
 
+ls_node_state ls_step_state(const ls_step *s, int row) {
+    const int last = ls_step_accepted(s);
+    int at = row;
+    while (at >= 0 && s->tree.nodes[at].depth > last) at = s->tree.nodes[at].parent;
+    const bool after_end = s->finish && at != row && at == s->path[last];
+    return after_end ? LS_NODE_NOT_REACHED : s->tree.nodes[row].state;
+}
+
 void ls_step_round(ls_step *s) {
-    double *const times[] = {&s->t_draft_us, &s->t_forward_us, &s->t_verify_us,       &s->t_commit_us,
-                             &s->t_total_us, &s->t_device_us,  &s->t_wait_us,         &s->ar_us,
+    double *const times[] = {&s->t_draft_us, &s->t_forward_us, &s->t_verify_us,        &s->t_commit_us,
+                             &s->t_total_us, &s->t_device_us,  &s->t_wait_us,          &s->ar_us,
                              &s->ar_spread,  &s->cpu_wait,     &s->t_draft_forward_us, &s->t_comm_us};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = (double)(float)*times[i];
 }

@@ -105,6 +105,8 @@ int ls_step_judged(const ls_step *s, int *changed);
 void ls_step_round(ls_step *s);
 // Drafts that were accepted and emitted: the path may go on behind the end of the turn.
 int ls_step_accepted(const ls_step *s);
+// The state of a row as the answer saw it: rows after the token that ended the answer were verified, but not reached.
+ls_node_state ls_step_state(const ls_step *s, int row);
 int ls_step_branch_accepted(const ls_step *s, const ls_branch *b); // of those, the branch's
 
 // Whether the whole tree is known: not in a trace of level `steps`, even where all of it was accepted.

@@ -46,10 +46,12 @@ static void label_of(const layout *l, int32_t id, ls_buf *out) {
     ls_buf_free(&whole);
 }
 
-static void describe(const layout *l, const ls_node *n, ls_buf *out) {
+static void describe(const layout *l, int row, ls_buf *out) {
+    const ls_node *n = &l->step->tree.nodes[row];
     ls_buf t = {0};
     ls_label_token(&t, l->tokens, n->token);
-    ls_buf_fmt(&t, " (id %d): %s, %s", n->token, ls_node_state_name(n->state), ls_from_label(n->from));
+    ls_buf_fmt(&t, " (id %d): %s, %s", n->token, ls_node_state_name(ls_step_state(l->step, row)),
+               ls_from_label(n->from));
     if (n->depth && n->rank >= 0) ls_buf_fmt(&t, ", rank %d of the last logits", n->rank);
     if (n->match_n) ls_buf_fmt(&t, ", %d-gram", n->match_n);
     if (n->match_pos >= 0) ls_buf_fmt(&t, " at %d", n->match_pos);
@@ -73,7 +75,7 @@ static void draw_node(const layout *l, int i, ls_buf *out) {
     static const char *const signs[] = {"●", "✗", "○"};
     const ls_step *s = l->step;
     const ls_node *n = &s->tree.nodes[i];
-    const int state = i && !s->forward ? LS_NODE_NOT_REACHED : n->state;
+    const int state = i && !s->forward ? LS_NODE_NOT_REACHED : ls_step_state(s, i);
     const double x = MARGIN + COLUMN * n->depth, y = MARGIN + LINE * (l->y[i] + 0.5);
     if (i) {
         const double px = MARGIN + COLUMN * s->tree.nodes[n->parent].depth + COLUMN - 18,
@@ -84,8 +86,8 @@ static void draw_node(const layout *l, int i, ls_buf *out) {
                    px, py, px + 12, py, x - 12, y, x, y, fills[state], state == LS_NODE_ACCEPTED ? "2.5" : "1");
     }
     ls_buf_fmt(out, "<g data-row=\"%d\" data-parent=\"%d\" data-token=\"%d\" data-state=\"%s\"><title>", i, n->parent,
-               n->token, ls_node_state_name(n->state));
-    describe(l, n, out);
+               n->token, ls_node_state_name((ls_node_state)state));
+    describe(l, i, out);
     ls_buf_fmt(out,
                "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"16\" rx=\"3\" style=\"fill:%s;stroke:%s\" "
                "fill-opacity=\"%s\"/><text x=\"%.1f\" y=\"%.1f\"%s>%s ",

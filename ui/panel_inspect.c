@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LEAST = 3 }; // rows that a heading with lines below it is worth
+
 typedef struct {
     ui_panel_view *v;
     const ls_step *step;
@@ -28,7 +30,8 @@ static void prob(ui_pen *p, double v) {
 static void verdict(out *o) {
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
-    ui_pen p = next_line(o, n->state == LS_NODE_ACCEPTED ? UI_GOOD : n->state == LS_NODE_REJECTED ? UI_BAD : UI_DIM);
+    const ls_node_state state = ls_step_state(o->step, o->row);
+    ui_pen p = next_line(o, state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM);
     ui_draw_token(&p, s, n->token);
     p.role = UI_TEXT;
     if (o->row == 0) {
@@ -41,13 +44,14 @@ static void verdict(out *o) {
         ui_print(&p, ": not yet verified");
         return;
     }
-    if (n->state == LS_NODE_NOT_REACHED) {
-        ui_print(&p, " not reached: an ancestor was rejected");
+    if (state == LS_NODE_NOT_REACHED) {
+        ui_print(&p, state == n->state ? " not reached: an ancestor was rejected"
+                                       : " not reached: the answer ended before it");
         return;
     }
     const int32_t own = ls_node_own(parent);
     const bool chosen = parent->target == n->token, reflected = own != parent->target;
-    if (n->state == LS_NODE_ACCEPTED) {
+    if (state == LS_NODE_ACCEPTED) {
         ui_print(&p, !chosen            ? " accepted (LOSSY); the target chose "
                      : reflected        ? " accepted with the reflection (LOSSY); the target alone chose "
                      : parent->own >= 0 ? " accepted: the target chose the same, also with the reflection"
@@ -138,10 +142,38 @@ static void token_line(ui_pen *p, const ui_state *s, int32_t id, double v, int c
     ui_print(p, " ");
 }
 
+// Where a heading and its lines have no room: the best tokens in one line.
+static void short_line(out *o, const char *label, const int32_t *ids, const double *p, int n) {
+    ui_pen pen = next_line(o, UI_LABEL);
+    ui_print(&pen, "%s", label);
+    for (int i = 0; i < n && ids[i] >= 0; i++) {
+        ui_end_clause(&pen);
+        pen.role = ids[i] == o->node->token ? UI_CURSOR : UI_TEXT;
+        ui_print(&pen, " ");
+        ui_draw_token(&pen, o->v->state, ids[i]);
+        pen.role = UI_TEXT;
+        prob(&pen, p[i]);
+    }
+    ui_end_clause(&pen);
+}
+
 // The top tokens of both models at one place, side by side: a draft is rejected where they differ.
 static void both_models(out *o, const ls_node *parent, const ls_said *said, int rows) {
     const ui_state *s = o->v->state;
     const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;
+    if (rows < LEAST) {
+        int32_t ids[LS_ROW_TOP], others[LS_ROW_TOP];
+        double theirs[LS_ROW_TOP], drafts[LS_ROW_TOP];
+        for (int i = 0; i < LS_ROW_TOP; i++) {
+            ids[i] = parent->top[i].id;
+            others[i] = said->id[i];
+            theirs[i] = exp((double)parent->top[i].logit - (double)parent->lse);
+            drafts[i] = (double)said->p[i];
+        }
+        short_line(o, "target:", ids, theirs, LS_ROW_TOP);
+        short_line(o, "draft model:", others, drafts, LS_ROW_TOP);
+        return;
+    }
     ui_pen p = next_line(o, UI_LABEL);
     ui_print(&p, half >= 26 ? "the target's top tokens" : "the target's top");
     ui_pad(&p, o->v->area.col + half);
@@ -178,11 +210,20 @@ static void alternatives(out *o, int rows) {
         both_models(o, &o->step->tree.nodes[parent], &o->step->tree.said[said - 1], rows);
         return;
     }
-    ui_pen head = next_line(o, UI_LABEL);
     if (!most || top[0].id < 0 || isnan(lse)) {
-        ui_print(&head, "the recording has no top tokens of the target here");
+        ui_pen none = next_line(o, UI_LABEL);
+        ui_print(&none, "the recording has no top tokens of the target here");
         return;
     }
+    if (rows < LEAST) {
+        int32_t ids[LS_ROW_TOP];
+        double probs[LS_ROW_TOP];
+        const int n = most < LS_ROW_TOP ? most : LS_ROW_TOP;
+        for (int i = 0; i < n; i++) ids[i] = top[i].id, probs[i] = exp((double)top[i].logit - lse);
+        short_line(o, "target:", ids, probs, n);
+        return;
+    }
+    ui_pen head = next_line(o, UI_LABEL);
     ui_print(&head, "the target's top tokens");
     const int bar = o->v->area.cols >= 60 ? 16 : 8, token = o->v->area.cols - 8 - bar - 20;
     for (int i = 0; i < most && i < rows - 1 && top[i].id >= 0; i++) {

@@ -110,7 +110,14 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
         ui_quote_tokens(c, s, ids, n, out);
         if (b->match_pos >= 0) ls_buf_fmt(out, " also ends just before position %d; the draft copies ", b->match_pos);
         else ls_buf_str(out, " was found outside this conversation; the draft copies ");
-        ls_buf_fmt(out, "%d token%s from there", copied, ls_plural(copied));
+        // each row of a tree has the match that found it: some may have been copied from elsewhere
+        int there = 0;
+        for (int i = b->first_node + guess; i < b->first_node + b->n_nodes; i++) {
+            const int at = step->tree.nodes[i].depth - step->tree.nodes[b->first_node].depth - guess;
+            there += b->match_pos < 0 || step->tree.nodes[i].match_pos == b->match_pos + at;
+        }
+        ls_buf_fmt(out, "%d token%s from there", there, ls_plural(there));
+        if (there < copied) ls_buf_fmt(out, ", %d from other places", copied - there);
     } else if (!guess) ls_buf_fmt(out, "%d token%s: %s", b->n_nodes, ls_plural(b->n_nodes), ls_sources[from].sentence);
     if (b->found > copied) ls_buf_fmt(out, " (no rows left for %d more)", b->found - copied);
 }

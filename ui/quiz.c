@@ -94,11 +94,14 @@ size_t ui_quiz_newest(const ui_state *s) {
 }
 
 void ui_quiz_on_step(ui_state *s) {
+    // a question is answered in the Tree: the keys go there, unless the user is typing
+    if (ui_quiz_hides(s) && s->shown.focus == UI_NO_PANEL && !s->prompt.text.n) ui_focus(s, UI_TREE);
     if (s->quiz.next == s->n_steps - 1 && !asks(ui_step(s, s->quiz.next))) s->quiz.next++;
 }
 
 void ui_quiz_question(const ui_state *s, ls_buf *out) {
     const ui_quiz *q = &s->quiz;
-    ls_buf_str(out, "quiz: which draft is the last accepted one? k j Enter (root: none)");
+    const bool typing = s->shown.focus == UI_NO_PANEL; // there the keys are text
+    ls_buf_fmt(out, "quiz: which draft is the last accepted one? %sk j Enter (root: none)", typing ? "Esc, then " : "");
     if (q->asked) ls_buf_fmt(out, "; %d/%d right", q->right, q->asked);
 }

@@ -1,4 +1,5 @@
 #include "ui/navigate.h"
+#include "base/plural.h"
 #include "ui/find.h"
 #include "ui/panels.h"
 #include "ui/quiz.h"
@@ -53,6 +54,11 @@ void ui_jump_extreme(ui_state *s, int sign) {
     if (step < 0) return;
     s->extreme = sign;
     s->extreme_at = (size_t)step;
+    const ls_step *at = ui_step(s, (size_t)step);
+    char text[120];
+    snprintf(text, sizeof text, "step %u: %d token%s in %.2f ms, by plain decoding %.2f ms", at->index, at->n_emitted,
+             ls_plural(at->n_emitted), at->t_total_us / 1e3, (at->t_total_us + ls_step_gain_us(at)) / 1e3);
+    ui_say(s, text, false);
 }
 
 void ui_choose_row(ui_state *s, ui_panel p, int row) {

@@ -100,20 +100,24 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
         ui_print(&p, "differs from token %d on: ", same);
         p.role = UI_TEXT;
         ui_draw_token(&p, s, c.id);
-        ui_print(&p, " here (p");
-        ui_draw_prob(&p, c.p);
-        ui_print(&p, "), ");
+        ui_print(&p, " here, ");
         ui_draw_token(&p, s, r->text.p[same]);
         ui_print(&p, " there");
-        if (!isnan(c.gap)) ui_print(&p, "; top-2 gap %.3f", c.gap);
+        ui_end_clause(&p);
+        ui_print(&p, "; p");
+        ui_draw_prob(&p, c.p);
+        ui_print(&p, " here");
+        ui_end_clause(&p);
+        if (!isnan(c.gap)) ui_print(&p, ", %.3f above the second best", c.gap);
+        ui_end_clause(&p);
         return;
     }
     p.role = UI_GOOD;
     ui_print(&p, "the same, %d of %d tokens%s", same,
              r->done ? (mine > (int32_t)r->text.n ? mine : (int32_t)r->text.n) : mine, r->done ? "" : " so far");
     if (closest > 1) return;
-    p = next_line(o, "top-2 gap");
-    ui_print(&p, "narrowest %.3f, at token %d", closest, at);
+    p = next_line(o, "nearest tie");
+    ui_print(&p, "token %d: %.3f above the second best", at, closest);
 }
 
 void ui_panel_compare(ui_panel_view *v) {
@@ -156,14 +160,18 @@ void ui_panel_compare(ui_panel_view *v) {
     equality(&o, t, all);
     const bool timed = !isnan(their_us) && us > 0;
     ui_pen p = next_line(&o, "time");
-    if (timed)
-        ui_print(&p, "%d token%s: %s %.2f s, %s%.2f", mine, ls_plural(mine), r->method, their_us / 1e6,
+    if (timed) {
+        ui_print(&p, "%d token%s: %s %.2f s, %s%.2f in this race", mine, ls_plural(mine), r->method, their_us / 1e6,
                  v->canvas->ascii ? "x" : "×", their_us / us);
-    else
+        ui_end_clause(&p);
+        if (!strcmp(r->method, "ar")) ui_print(&p, " (Stats: against plain steps that were timed one by one)");
+        ui_end_clause(&p);
+    } else
         ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
                  r->done ? " in total" : " so far");
     p = next_line(&o, "forwards");
-    ui_print(&p, "%d here so far, %zu there in total", forwards, r->forwards);
+    ui_print(&p, "%d here%s, %zu there%s", forwards, mine == all ? "" : " so far", r->forwards,
+             r->done ? "" : " so far");
     if (timed && r->done)
         snprintf(v->right, UI_RIGHT_BYTES, "%s%.2f against %.40s", v->canvas->ascii ? "x" : "×", their_us / us,
                  r->method);

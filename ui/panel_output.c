@@ -182,7 +182,8 @@ void ui_panel_output(ui_panel_view *v) {
     }
     const bool hides = f.hidden < s->n_steps; // of that step the root alone is shown, so the count must not tell more
     const ls_step *last = s->n_steps ? ui_step(s, hides ? f.hidden : s->n_steps - 1) : NULL;
-    const int32_t emitted = last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + (hides ? 1 : last->n_emitted) : 0;
+    const int32_t emitted =
+        last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + (hides ? 1 : last->n_emitted) : 0;
     if (!s->n_turns) {
         char key;
         const char *offer = ui_welcome_offer(s, 0, &key);

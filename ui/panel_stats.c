@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HISTORY = 512 };
+enum { HISTORY = 512, BAR = 8 }; // BAR: cells of a bar
 
 typedef struct {
     ui_panel_view *v;
@@ -94,10 +94,10 @@ static void legend(ui_pen *p, const char *text) { // names the denominator of th
     p->role = UI_TEXT;
 }
 
-static void share(ui_pen *p, uint64_t n, uint64_t of) {
+static void share(ui_pen *p, int cells, uint64_t n, uint64_t of) {
     p->role = UI_BAR;
     ui_print(p, " ");
-    ui_bar(p, 8, (double)n / (double)of);
+    if (cells > 0) ui_bar(p, cells, (double)n / (double)of);
     p->role = UI_TEXT;
     ui_print(p, "%llu  ", (unsigned long long)n);
     ui_end_clause(p);
@@ -142,12 +142,12 @@ static void next_next_ranks(out *o, const ls_stats *st) {
             ui_print(&p, "-%d", LAST);
             n = left;
         }
-        share(&p, n, st->next_next);
+        share(&p, BAR, n, st->next_next);
         left -= n;
     }
     if (!beyond) return;
     ui_print(&p, "beyond");
-    share(&p, beyond, st->next_next);
+    share(&p, BAR, beyond, st->next_next);
 }
 
 // Why paths ended.
@@ -214,8 +214,8 @@ static void speed_line(out *o, const ls_stats *st, const ls_step *step) {
     if (ls_stats_speedup(st) > 0) {
         const int sign = ls_stats_speedup_sign(st);
         snprintf(a, sizeof a, "%.1f", ls_stats_ar_tokens_per_s(st));
-        if (st->ar_timed) snprintf(b, sizeof b, " (%d timed): ", st->ar_timed);
-        else snprintf(b, sizeof b, " (timed): ");
+        if (st->ar_timed) snprintf(b, sizeof b, " (%d timed in this run): ", st->ar_timed);
+        else snprintf(b, sizeof b, " (timed in this run): ");
         number(&p, "; plain ", a, b);
         p.role = sign > 0 ? UI_GOOD : sign < 0 ? UI_BAD : UI_NUMBER;
         ui_print(&p, "%s%s, %s", p.canvas->ascii ? "x" : "×", ls_stats_speedup_text(st, p.canvas->ascii).s,
@@ -300,13 +300,18 @@ static void rank_line(out *o, const ls_stats *st) {
     if (!shown) ui_print(&p, "none yet");
 }
 
+// All lengths: their bars are as long as the line has room for.
 static void length_line(out *o, const ls_stats *st) {
+    enum { WITHOUT_BAR = 7 }; // cells of a length, its number of steps and blanks
     ui_pen p = next_line(o, "lengths");
+    int lengths = 0;
+    for (int i = 1; i <= LS_STATS_HIST; i++) lengths += st->by_emitted[i] > 0;
     legend(&p, "steps by tokens emitted:");
+    const int room = lengths ? (p.end - p.col) / lengths - WITHOUT_BAR : 0;
     for (int i = 1; i <= LS_STATS_HIST; i++) {
         if (!st->by_emitted[i]) continue;
         ui_print(&p, "%d", i);
-        share(&p, st->by_emitted[i], st->steps);
+        share(&p, room < BAR ? room : BAR, st->by_emitted[i], st->steps);
     }
 }
 
@@ -317,7 +322,8 @@ static void cost_line(out *o) {
     ui_pen p = next_line(o, "forward");
     char a[32];
     snprintf(a, sizeof a, "%.2f ms", ms[0]);
-    number(&p, "1 row ", a, "; ");
+    // the curve that sizes trees: steps of this run may take other times
+    number(&p, "1 row ", a, o->v->state->header.costs.given ? " (decode.costs); " : " (timed before); ");
     double x = 0;
     int rows = 0;
     const bool narrow = o->v->area.cols < 150;
@@ -330,7 +336,9 @@ static void cost_line(out *o) {
         rows = n;
     }
     p.role = UI_DIM;
-    if (rows) ui_print(&p, " of one row: %d rows break even at %.1f tokens/step", rows, x);
+    if (rows) ui_print(&p, " of one row");
+    ui_end_clause(&p);
+    if (rows) ui_print(&p, ": %d rows break even at %.1f tokens/step", rows, x);
     ui_end_clause(&p);
 }
 
@@ -382,11 +390,13 @@ void ui_panel_stats(ui_panel_view *v) {
     const int rows = v->area.rows;
     if (o.row < rows) speed_line(&o, st, step);
     if (o.row < rows) time_line(&o, st);
+    const bool loses = ls_stats_speedup_sign(st) < 0; // then the costs explain it, also where there is little room
+    if (loses && o.row < rows) cost_line(&o);
     if (o.row < rows) source_line(&o, st);
     if (o.row < rows && ls_stats_misses(st)) miss_line(&o, st);
     if (o.row < rows) depth_line(&o, st);
     if (o.row < rows) length_line(&o, st);
-    if (o.row < rows) cost_line(&o);
+    if (!loses && o.row < rows) cost_line(&o);
     if (o.row < rows) rank_line(&o, st);
     if (rows >= 24) {
         next_next_ranks(&o, st);
@@ -394,6 +404,9 @@ void ui_panel_stats(ui_panel_view *v) {
     }
     graphs(&o, st, &b);
     int n = snprintf(v->right, UI_RIGHT_BYTES, "%llu step%s", (unsigned long long)st->steps, ls_plural(st->steps));
+    if (st->forwards != st->steps) // an answer may end with a step of the root alone
+        n += snprintf(v->right + n, (size_t)(UI_RIGHT_BYTES - n), " (%llu forward%s)", (unsigned long long)st->forwards,
+                      ls_plural(st->forwards));
     if (st->forwards)
         n += snprintf(v->right + n, (size_t)(UI_RIGHT_BYTES - n), ", %.1f rows on average",
                       (double)(st->drafted + st->forwards) / (double)st->forwards);

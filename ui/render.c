@@ -36,6 +36,11 @@ static ui_field *add(ui_field **f, int weight, const char *fmt, ...) {
     return new;
 }
 
+// The answer's last step has no forward, and is shown with the viewed one.
+static bool ends_after(const ui_state *s) {
+    return ui_viewed_end(s) > ui_viewed_index(s) + 1;
+}
+
 // Narrow terminals drop fields of low weight first: the user knows the model and the method, but not the state, the
 // exactness and the speed.
 static void title(ui_state *s, ui_canvas *c, ui_rect r) {
@@ -64,8 +69,10 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         const ls_stats *st = ui_stats(s);
         char which[32] = "";
         if (s->n_turns > 1) snprintf(which, sizeof which, "turn %td, ", turn - s->turns + 1);
-        if (s->at_newest) add(&f, 6, "%sstep %u", which, step->index);
-        else add(&f, 8, "%sstep %u, %zu behind", which, step->index, s->n_steps - ui_viewed_end(s));
+        char end[16] = "";
+        if (ends_after(s)) snprintf(end, sizeof end, "-%u", step->index + 1);
+        if (s->at_newest) add(&f, 6, "%sstep %u%s", which, step->index, end);
+        else add(&f, 8, "%sstep %u%s, %zu behind", which, step->index, end, s->n_steps - ui_viewed_end(s));
         add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
         // the larger one of this step and of the steps that the speeds are of
         const double waited = fmax(step->cpu_wait, ls_stats_waited(st));
@@ -73,7 +80,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         if (ls_stats_repeats(st)) // what made it fast
             add(&f, 4, "%.0f%% repeats", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
-        if (ls_stats_speedup(st) > 0)
+        if (ls_stats_speedup(st) > 0 && !(s->shown.compare && s->rival.done && !s->rival.forks)) // Compare has a factor
             add(&f, 9, "%s%s", c->ascii ? "x" : "×", ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
     }
     ui_print(&p, " ");
@@ -92,7 +99,10 @@ static void message_text(ui_state *s, const ui_canvas *c, ls_buf *out) {
     if (*s->message) ls_buf_fmt(out, "%s%s", s->message_is_error ? "! " : "", s->message);
     else if (works(s)) ls_buf_fmt(out, "%s ", *s->stage ? s->stage : "starting");
     else if (step && ui_quiz_hides(s)) ui_quiz_question(s, out);
-    else if (step && !ui_decode(c, s, step, out)) ui_narrate(c, s, step, out);
+    else if (step && !ui_decode(c, s, step, out)) {
+        ui_narrate(c, s, step, out);
+        if (ends_after(s)) ls_buf_fmt(out, "; step %u ends the answer, without a forward", step->index + 1);
+    }
 }
 
 static void message(const ui_state *s, ui_canvas *c, ui_rect r, const ls_buf *text) {

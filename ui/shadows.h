@@ -3,8 +3,8 @@
 #pragma once
 #include "ui/state.h"
 
-// Works for one time slice if the view is open and ui_shadows_may. Call it between frames. NEW: all work is done, and results
-// came since the last call; MORE: work is left.
+// Works for one time slice if the view is open and ui_shadows_may. Call it between frames. NEW: all work is done, and
+// results came since the last call; MORE: work is left.
 typedef enum { UI_SHADOWS_STILL, UI_SHADOWS_NEW, UI_SHADOWS_MORE } ui_shadows_progress;
 ui_shadows_progress ui_shadows_work(ui_state *s);
 void ui_shadows_free(ui_shadows *w); // accepts NULL

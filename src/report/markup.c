@@ -41,8 +41,8 @@ void ls_markup_fmt(ls_buf *out, const char *fmt, ...) {
     free(text);
 }
 
-// Whether p[i] could be syntax of CommonMark or of tables. An underscore within a word, an apostrophe or a lone & is not, and
-// stays readable where the source itself is read.
+// Whether p[i] could be syntax of CommonMark or of tables. An underscore within a word, an apostrophe or a lone & is
+// not, and stays readable where the source itself is read.
 static bool is_markdown_syntax(const char *p, size_t n, size_t i) {
     const unsigned char before = i ? (unsigned char)p[i - 1] : 0, after = i + 1 < n ? (unsigned char)p[i + 1] : 0;
     switch (p[i]) {

@@ -94,7 +94,8 @@ static void pieces(void **state) {
 static void json_is_exact(void **state) {
     (void)state;
     static const char text[] =
-        "\x1b]0;x\x07\n\t\"\\\302\205\302\233\u061c\u202e\u2066\u200d\U0001F469\u200d\U0001F4BB\ufe0f\U000e0041\U0010ffff";
+        "\x1b]0;"
+        "x\x07\n\t\"\\\302\205\302\233\u061c\u202e\u2066\u200d\U0001F469\u200d\U0001F4BB\ufe0f\U000e0041\U0010ffff";
     ls_buf out = {0}, shown = {0};
     ls_jsonw w = {.out = &out};
     ls_jw_open(&w, '[');
@@ -153,9 +154,10 @@ static void markdown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs),  cmocka_unit_test(what_text_needs_stays), cmocka_unit_test(signs_are_plain),
-        cmocka_unit_test(pieces), cmocka_unit_test(json_is_exact),         cmocka_unit_test(cells_of_a_table),
-        cmocka_unit_test(markup), cmocka_unit_test(markdown),
+        cmocka_unit_test(signs),           cmocka_unit_test(what_text_needs_stays),
+        cmocka_unit_test(signs_are_plain), cmocka_unit_test(pieces),
+        cmocka_unit_test(json_is_exact),   cmocka_unit_test(cells_of_a_table),
+        cmocka_unit_test(markup),          cmocka_unit_test(markdown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ bool ls_bench_equal(const ls_bench *b) {
 void ls_bench_tell_busy(const ls_bench *b, ls_buf *out) {
     if (b->disturbed)
         ls_buf_fmt(out,
-                   "busy: other programs used the processors while %zu of %zu prompt%s ran: "
-                   "the tokens are right, the times are not\n",
+                   "busy: other programs used the processors during %zu of %zu prompt%s: "
+                   "the tokens are correct, but the times are not reliable\n",
                    b->disturbed, b->done, ls_plural(b->done));
 }

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A prompt's times, us: of the method for as many tokens in both, and as its speedup has them.
+// A prompt's times, us: of the method, scaled to equal token counts, and as in its speedup.
 typedef struct {
     double a_us, b_us, a_plain_us, a_against_us, b_plain_us, b_against_us;
 } pair;
 
 typedef struct {
-    double value, low, high; // the second over the first; low and high: NAN below three prompts
+    double value, low, high; // second benchmark / first; low and high: NAN below three prompts
 } ratio;
 
 typedef struct {
@@ -28,7 +28,7 @@ typedef struct {
     bool same; // steps and tokens of every prompt
 } change;
 
-// Of tokens/s, or of the speedups over plain decoding, which a faster or slower machine leaves alone.
+// Ratio of tokens/s, or of the speedups over plain decoding, which do not depend on the machine's speed.
 static double ratio_of(const pair *p, size_t n, bool of_speedups, uint64_t draw, bool resample) {
     pair sum = {0};
     for (size_t i = 0; i < n; i++) {
@@ -119,7 +119,7 @@ static void write_text(const char *label, const change *c, ls_buf *out) {
                    c->same ? "" : "; other steps");
 }
 
-// What makes two measurements different before any method is.
+// Differences of the machines, models and settings, which affect every method.
 static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *out) {
     static const struct {
         const char *words;
@@ -134,7 +134,7 @@ static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *ou
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *x = (const char *)a + texts[i].at, *y = (const char *)b + texts[i].at;
         if (strcmp(x, y))
-            ls_visible_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(not told)", *y ? y : "(not told)");
+            ls_visible_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(unknown)", *y ? y : "(unknown)");
     }
     if (fabs(a->threads - b->threads) > 0) ls_buf_fmt(out, "threads: %.0f | %.0f\n", a->threads, b->threads);
     if (isfinite(a->read_gb_per_s) && isfinite(b->read_gb_per_s))
@@ -159,7 +159,7 @@ ls_code ls_bench_diff(const ls_bench *a, const ls_bench *b, ls_buf *out, bool js
             ls_buf_fmt(out, "new tokens at most: %d | %d\n", a->max_tokens, b->max_tokens);
         if (a->repeat != b->repeat) ls_buf_fmt(out, "runs of each prompt: %d | %d\n", a->repeat, b->repeat);
         if (a->disturbed || b->disturbed)
-            ls_buf_fmt(out, "prompts that other programs disturbed: %zu | %zu\n", a->disturbed, b->disturbed);
+            ls_buf_fmt(out, "prompts disturbed by other programs: %zu | %zu\n", a->disturbed, b->disturbed);
         ls_buf_fmt(out, "\n%-24s %6s %6s %9s %9s %23s %23s  %s\n", "method", "MAT A", "MAT B", "A", "B",
                    "tokens/s, ratio (95%)", "speedup, ratio (95%)", "verdict");
     }
@@ -175,7 +175,7 @@ ls_code ls_bench_diff(const ls_bench *a, const ls_bench *b, ls_buf *out, bool js
             break;
         }
     if (!methods || !prompts)
-        return ls_fail(err, LS_E_RANGE, "the two have no %s in common", methods ? "prompt" : "method");
+        return ls_fail(err, LS_E_RANGE, "the two benchmarks have no %s in common", methods ? "prompt" : "method");
     if (json) {
         ls_jw_close(&w, ']');
         ls_jw_close(&w, '}');
@@ -183,8 +183,9 @@ ls_code ls_bench_diff(const ls_bench *a, const ls_bench *b, ls_buf *out, bool js
     } else
         ls_buf_fmt(
             out,
-            "\nratio: the second over the first on the same %zu prompt%s; 95%%: resampling prompts. A speedup is over "
-            "plain decoding of the same run, so it does not move with the machine; without it tokens/s decide\n",
+            "\nratio: second / first on the same %zu prompt%s; 95%%: interval by resampling prompts. A speedup is "
+            "relative to plain decoding in the same run, so it does not depend on the machine's speed. The verdict "
+            "uses the speedup; without one it uses tokens/s.\n",
             prompts, ls_plural(prompts));
     return LS_OK;
 }

@@ -13,7 +13,7 @@
 
 enum { FORMAT = 1, MAX_BYTES = 1 << 30, MAX_METHODS = 1000 };
 
-// What a result is made of: its numbers, once.
+// The numeric fields of a result; reading and writing share this table.
 static const struct {
     const char *key;
     size_t at;
@@ -242,7 +242,7 @@ static bool read_run(const ls_json *o, ls_result *r) {
 
 static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *path, ls_err *err) {
     const size_t n = ls_json_size(methods);
-    if (!n || n > MAX_METHODS) return ls_fail(err, LS_E_PARSE, "%s: it has no list of methods", path);
+    if (!n || n > MAX_METHODS) return ls_fail(err, LS_E_PARSE, "%s: the list of methods is missing", path);
     b->methods = ls_calloc(n, sizeof *b->methods);
     b->n = (int)n;
     for (int i = 0; i < b->n; i++) {
@@ -251,7 +251,7 @@ static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *pat
         read_text(m, "method", to->label, sizeof to->label);
         read_text(m, "promise", to->promise, sizeof to->promise);
         if (!*to->label || !*to->promise || !ls_json_bool(ls_json_get(m, "plain"), &to->plain))
-            return ls_fail(err, LS_E_PARSE, "%s: method %d lacks its name or what it promises", path, i + 1);
+            return ls_fail(err, LS_E_PARSE, "%s: method %d has no name or no promise", path, i + 1);
     }
     return LS_OK;
 }
@@ -259,8 +259,8 @@ static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *pat
 static ls_code read_runs(ls_bench *b, const ls_json *runs, const char *path, ls_err *err) {
     const size_t n = ls_json_size(runs), methods = (size_t)b->n;
     if (!ls_json_is_array(runs) || n % methods || n / methods > b->planned)
-        return ls_fail(err, LS_E_PARSE, "%s: %zu runs are not those of %d methods on up to %zu prompts", path, n, b->n,
-                       b->planned);
+        return ls_fail(err, LS_E_PARSE, "%s: the number of runs, %zu, does not fit %d methods and %zu prompts", path, n,
+                       b->n, b->planned);
     b->n_prompts = n / methods;
     b->prompts = ls_calloc(b->n_prompts + 1, sizeof *b->prompts);
     ls_bench_begin(b);
@@ -272,14 +272,14 @@ static ls_code read_runs(ls_bench *b, const ls_json *runs, const char *path, ls_
                    *task = ls_json_str(ls_json_get(o, "task"), NULL);
         if (!name || !category || !task || !ls_json_is(ls_json_get(o, "method"), b->methods[k % methods].label) ||
             (k % methods && strcmp(name, b->prompts[p].name)))
-            return ls_fail(err, LS_E_PARSE, "%s: run %zu is not where its prompt and method belong", path, k + 1);
+            return ls_fail(err, LS_E_PARSE, "%s: run %zu is out of order", path, k + 1);
         if (!(k % methods)) {
             b->prompts[p] =
                 (ls_bench_prompt){.name = ls_strdup(name), .category = ls_strdup(category), .task = ls_strdup(task)};
             read_text(o, "prompt_sha256", b->prompts[p].text, sizeof b->prompts[p].text);
         }
         if (!read_run(o, ls_bench_result(b, p, (int)(k % methods))))
-            return ls_fail(err, LS_E_PARSE, "%s: a number of run %zu is missing or impossible", path, k + 1);
+            return ls_fail(err, LS_E_PARSE, "%s: a number of run %zu is missing or invalid", path, k + 1);
     }
     b->done = n / methods;
     return LS_OK;
@@ -288,20 +288,19 @@ static ls_code read_runs(ls_bench *b, const ls_json *runs, const char *path, ls_
 static ls_code read_document(ls_bench *b, const ls_json *doc, const char *path, ls_err *err) {
     int64_t format, max_tokens, repeat, prompts, disturbed;
     if (!ls_json_int(ls_json_get(doc, "logitspec_bench"), &format))
-        return ls_fail(err, LS_E_PARSE, "%s: not a file of 'logitspec bench methods -o FILE.json'", path);
+        return ls_fail(err, LS_E_PARSE, "%s: not written by 'logitspec bench methods -o FILE.json'", path);
     if (format != FORMAT)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: its format is %lld, this program reads %d", path, (long long)format,
-                       FORMAT);
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: format %lld is not supported; this program reads %d", path,
+                       (long long)format, FORMAT);
     if (!read_count(doc, "max_tokens", INT32_MAX, &max_tokens) || !read_count(doc, "repeat", 1000, &repeat) ||
         !read_count(doc, "prompts", 10000000, &prompts) || !read_count(doc, "disturbed_prompts", prompts, &disturbed) ||
         !ls_json_bool(ls_json_get(doc, "exact"), &b->exact))
-        return ls_fail(err, LS_E_PARSE, "%s: a field at its beginning is missing or impossible", path);
+        return ls_fail(err, LS_E_PARSE, "%s: a top-level field is missing or invalid", path);
     b->max_tokens = (int32_t)max_tokens;
     b->repeat = (int32_t)repeat;
     b->disturbed = (size_t)disturbed;
     read_manifest(ls_json_get(doc, "manifest"), &b->manifest);
-    if (!(b->manifest.threads >= 1))
-        return ls_fail(err, LS_E_PARSE, "%s: its manifest does not tell the threads", path);
+    if (!(b->manifest.threads >= 1)) return ls_fail(err, LS_E_PARSE, "%s: the manifest has no number of threads", path);
     read_text(doc, "settings", b->settings, sizeof b->settings);
     read_text(doc, "speedup_against", b->against, sizeof b->against);
     read_text(doc, "reference", b->judged, sizeof b->judged);

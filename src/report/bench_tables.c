@@ -16,7 +16,7 @@
 typedef struct {
     enum { TERMINAL, MARKDOWN, HTML } form;
     ls_buf *out;
-    int first; // cells of the first column in a terminal
+    int first; // width of the first column in a terminal
 } sheet;
 
 static void heading(const sheet *s, const char *text) {
@@ -25,7 +25,7 @@ static void heading(const sheet *s, const char *text) {
     if (s->form == HTML) ls_page_tag(s->out, "h2", text);
 }
 
-// A cell of the first column is on the left; others on the right, but the last where it is a text. cells: in a
+// The first column is left-aligned; the others are right-aligned, except a last column of text. cells: the width in a
 // terminal.
 static void cell(const sheet *s, bool head, int column, const char *text, int cells) {
     if (s->form == TERMINAL) {
@@ -155,7 +155,7 @@ static row row_of(const ls_bench *b, int i) {
     return r;
 }
 
-// "1.66  x1.31", or without a speedup that cannot be.
+// "1.66  x1.31"; without the x if the speedup is not possible.
 static void category_words(const ls_bench *b, int i, const char *category, char out[CELL]) {
     const ls_total t = ls_bench_total(b, i, category);
     snprintf(out, CELL, "%.2f  %s%s", ls_per((double)t.emitted, t.steps), ls_total_is_possible(&t) ? "x" : "",
@@ -164,18 +164,18 @@ static void category_words(const ls_bench *b, int i, const char *category, char 
 
 // What the columns mean, and what disturbed the measurement.
 static void notes(const ls_bench *b, ls_buf *out) {
-    ls_buf_str(out, !strcmp(b->against, "ar") ? "speedup: against `ar`, run here on the same prompts in turn"
-                                              : "speedup: against single-row forwards timed in the same runs");
-    ls_buf_str(out, "; 95%: resampling prompts; draft us, host us: per step that ran a forward\n");
-    if (b->ar >= 0) ls_buf_str(out, "+ prompt: speedup with the time of reading the prompts in both\n");
+    ls_buf_str(out, !strcmp(b->against, "ar") ? "speedup: over `ar`, measured here in turn on the same prompts"
+                                              : "speedup: over single-row forwards timed in the same runs");
+    ls_buf_str(out, "; 95%: interval by resampling prompts; draft us, host us: per step with a forward\n");
+    if (b->ar >= 0) ls_buf_str(out, "+ prompt: speedup with the prefill in both times\n");
     if (isfinite(b->manifest.kv_kb * b->manifest.weight_mb / b->manifest.read_gb_per_s))
         ls_buf_fmt(out,
-                   "of limit: reading the weights once a step, %.0f MB, and %.0f KB of keys and values a token, at the "
-                   "%.1f GB/s of this run, over the time of the steps\n",
+                   "of limit: lower bound / time of the steps; the bound reads %.0f MB of weights per step and %.0f KB "
+                   "of keys and values per token at %.1f GB/s, as measured in this run\n",
                    b->manifest.weight_mb, b->manifest.kv_kb, b->manifest.read_gb_per_s);
     for (size_t i = 0; i < b->resumed.n; i++)
-        ls_buf_fmt(out, "resumed after %d prompt%s: behind it the methods knew nothing of the earlier ones\n",
-                   b->resumed.p[i], ls_plural((uint64_t)b->resumed.p[i]));
+        ls_buf_fmt(out, "resumed after %d prompt%s: the drafters lost what they had learned before\n", b->resumed.p[i],
+                   ls_plural((uint64_t)b->resumed.p[i]));
     for (size_t i = 0; i < b->n_left_out; i++) ls_visible_row(out, "left out: %s", b->left_out[i]);
     if (b->done < b->planned)
         ls_buf_fmt(out, "NOT COMPLETE: %zu of %zu prompt%s\n", b->done, b->planned, ls_plural(b->planned));
@@ -225,7 +225,7 @@ static void methods(const sheet *s, const ls_bench *b) {
     table_end(s);
 }
 
-// tasks: a table of the tasks, where there are several; else of the categories that are part of one.
+// tasks: a table of the tasks, if there are several; otherwise of mt_bench's categories.
 static void categories(const sheet *s, const ls_bench *b, bool tasks) {
     const char **names = ls_bench_categories(b);
     size_t n = 0;
@@ -290,7 +290,7 @@ static void tables(const sheet *s, const ls_bench *b) {
     categories(s, b, false);
     if (s->form != TERMINAL) {
         spec_bench(s, b);
-        heading(s, "Measured where");
+        heading(s, "Machine and settings");
         manifest(s, &b->manifest);
     }
 }

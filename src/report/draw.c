@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-const char *ls_draw_color(size_t series) { // Okabe and Ito's: most colour-blind people can tell them apart
+const char *ls_draw_color(size_t series) { // Okabe and Ito's palette for colour-blind readers
     static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                          "#e69f00", "#56b4e9", "#7f7f7f", "#8c564b"};
     return colors[series % (sizeof colors / sizeof *colors)];

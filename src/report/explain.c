@@ -1,5 +1,5 @@
-// Why a step gained or lost: compared with plain decoding and with the usual cost of its rows, and what the target
-// wanted.
+// Why a step gained or lost: compares it with plain decoding and with the usual cost of its rows, and names the
+// target's choice.
 #include "base/mem.h"
 #include "base/plural.h"
 #include "report/markup.h"
@@ -13,7 +13,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The median time of a forward of that many rows in the group; 0: the group has fewer than five.
+// The median time of the group's forwards with this number of rows; 0: the group has fewer than five.
 static double usual_forward_us(const ls_report *r, size_t group, int rows) {
     enum { FEW = 5 };
     size_t n = 0, cap = 0;
@@ -42,7 +42,7 @@ static void token(const ls_tokens *t, int32_t id, ls_buf *out) {
     ls_buf_str(out, "”");
 }
 
-// Says what the target chose where the path ended, and what was drafted there instead.
+// Appends the target's choice at the end of the path, and the most likely draft there.
 static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
     const int at = s->path[s->n_path - 1];
     const ls_node *last = &s->tree.nodes[at], *tried = NULL;
@@ -63,7 +63,7 @@ static void where_it_ended(const ls_tokens *t, const ls_step *s, ls_buf *out) {
     ls_buf_str(out, "; the draft was ");
     token(t, tried->token, out);
     chance(tried->est_p, ", estimated at ", out);
-    chance(tried->p, ", to which it gave ", out);
+    chance(tried->p, ", with target p ", out);
     ls_buf_char(out, '.');
 }
 
@@ -73,28 +73,29 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
     const int rows = ls_step_forwarded(s);
     const double ms = s->t_total_us / 1e3, usual = usual_forward_us(r, t->group, rows);
     if (!isnan(tree->gain_us))
-        ls_buf_fmt(out, "%s %.2f ms against plain decoding: %.2f ms for %d token%s %.2f ms one by one.",
+        ls_buf_fmt(out, "%s %.2f ms against plain decoding: %.2f ms for %d token%s; plain decoding takes %.2f ms.",
                    tree->gain_us < 0 ? "Lost" : "Gained", fabs(tree->gain_us) / 1e3, ms, s->n_emitted,
-                   s->n_emitted == 1 ? " that takes" : "s that take", ls_step_plain_us(s) * ls_plain_forwards(s) / 1e3);
+                   ls_plural(s->n_emitted), ls_step_plain_us(s) * ls_plain_forwards(s) / 1e3);
     else ls_buf_fmt(out, "%.2f ms for %d token%s.", ms, s->n_emitted, ls_plural(s->n_emitted));
     if (!s->forward) {
-        ls_buf_str(out, " It ended on its root and ran no forward.");
+        ls_buf_str(out, " The answer ended with the root, so there was no forward.");
         return;
     }
     if (usual > 0 && s->t_forward_us > 1.5 * usual)
-        ls_buf_fmt(out, " Its forward took %.1f times the %.2f ms that %d row%s usually take: the machine was busy.",
+        ls_buf_fmt(out, " The machine was busy: the forward took %.1f times the usual %.2f ms for %d row%s.",
                    s->t_forward_us / usual, usual / 1e3, rows, ls_plural(rows));
     else if (s->ar_us > 0 && s->rows > 1)
-        ls_buf_fmt(out, " %d rows cost %.1f plain steps.", rows, s->t_total_us / ls_step_plain_us(s));
+        ls_buf_fmt(out, " A step of %d rows took as long as %.1f plain steps.", rows,
+                   s->t_total_us / ls_step_plain_us(s));
     if (s->t_draft_us > 0.2 * s->t_total_us)
-        ls_buf_fmt(out, " Drafting took %.0f%% of it.", 100 * s->t_draft_us / s->t_total_us);
-    if (s->rows == 1) ls_buf_str(out, " Nothing was drafted.");
+        ls_buf_fmt(out, " Drafting took %.0f%% of the step.", 100 * s->t_draft_us / s->t_total_us);
+    if (s->rows == 1) ls_buf_str(out, " The step had no draft.");
     else ls_buf_fmt(out, " %d of %d drafts were accepted.", ls_step_accepted(s), s->rows - 1);
     int changed;
     const int judged = ls_step_judged(s, &changed);
     if (s->probes)
-        ls_buf_fmt(out, " A probe of %d rows judged %d choice%s and changed %d.", s->probes, judged, ls_plural(judged),
+        ls_buf_fmt(out, " A probe of %d rows checked %d choice%s and changed %d.", s->probes, judged, ls_plural(judged),
                    changed);
     where_it_ended(t->tokens, s, out);
-    if (s->miss) ls_buf_fmt(out, " What it chose was not drafted: %s.", ls_misses[s->miss].sentence);
+    if (s->miss) ls_buf_fmt(out, " The target's choice was not drafted: %s.", ls_misses[s->miss].sentence);
 }

@@ -140,7 +140,7 @@ void ls_export_chrome(const ls_report *r, ls_buf *out) {
     ls_jw_field_open(&e.w, "traceEvents", '[');
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
-        if (!i || t->header.turn == 0) { // another conversation has a clock of its own
+        if (!i || t->header.turn == 0) { // each conversation has its own clock
             ls_buf name = {0};
             ls_buf_fmt(&name, "%s: %s", r->groups[t->group].label, t->file);
             ts = 0;

@@ -4,9 +4,9 @@
 #include "decode/suite.h"
 
 // Spec-Bench's answer file (report/spec_bench.h): a JSON line for each conversation. question_id and category come from
-// the suite's item with the same first prompt; without one they are the conversation's number and "". suite may be
-// NULL.
+// the suite's item with the same first prompt. If there is none, they are the conversation's number and "". suite may
+// be NULL.
 void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out);
-// Chrome's trace-event format (JSON object form), as Perfetto and chrome://tracing open it: a process for each
-// recording, in it the prompt, the steps and their parts one after another as they were timed, and counters.
+// Chrome's trace-event format (JSON object form) for Perfetto and chrome://tracing: a process for each recording, with
+// the prompt, the steps and their timed parts in sequence, and counters.
 void ls_export_chrome(const ls_report *r, ls_buf *out);

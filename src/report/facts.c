@@ -33,13 +33,13 @@ static void where(const ls_trace_header *h, ls_buf *out) {
 
 static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {
     if (g->promise == LS_PROMISE_NONE)
-        ls_buf_fmt(out, "LOSSY (%s): not plain decoding's text", header(r, g)->acceptance);
+        ls_buf_fmt(out, "LOSSY (%s): the text may differ from plain decoding's", header(r, g)->acceptance);
     else if (g->promise == LS_PROMISE_ODDS)
-        ls_buf_fmt(out, "same odds (%s): as likely as plain decoding's text, but another draw",
+        ls_buf_fmt(out, "same odds (%s): same distribution as plain decoding, but other samples",
                    header(r, g)->acceptance);
     else
-        ls_buf_str(out, g->exact ? "exact: plain decoding's text, bit for bit"
-                                 : "not exact: rows may differ in their last bits");
+        ls_buf_str(out, g->exact ? "exact: the tokens of plain decoding"
+                                 : "not exact: logits may differ in their last bits");
 }
 
 static void speedup(const ls_report_group *g, ls_buf *out) {
@@ -77,7 +77,7 @@ void ls_report_busy(const ls_report *r, ls_buf *out) {
     if (any_waits(r))
         ls_buf_fmt(out,
                    "The machine was busy with other work: the program's threads waited %s%.0f%% of their time for a "
-                   "processor. Times and speed-ups are not those of a quiet machine.",
+                   "CPU. Times and speed-ups would differ on an idle machine.",
                    r->n_groups > 1 ? "up to " : "", 100 * most_waited(r));
 }
 
@@ -141,7 +141,7 @@ static bool several(const ls_report *r) {
 }
 
 static void equal(const ls_report *r, const ls_report_group *g, ls_buf *out) {
-    if (g == r->groups) ls_buf_str(out, "this one");
+    if (g == r->groups) ls_buf_str(out, "reference");
     else if (g->shared) ls_buf_fmt(out, "%zu of %zu", g->equal, g->shared);
     else ls_buf_char(out, '-');
 }

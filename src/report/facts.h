@@ -4,17 +4,17 @@
 
 typedef struct {
     const char *name;
-    const char *of;                                                           // what the number is of
+    const char *of;                                                           // explanation of the number
     void (*write)(const ls_report *r, const ls_report_group *g, ls_buf *out); // plain text; "-": not known
     bool (*applies)(const ls_report *r);                                      // NULL: always
 } ls_fact;
 
 extern const ls_fact ls_facts[]; // ends with a NULL name
 
-// Appends a sentence about a machine that was busy, which no time in the report is free of; nothing where it was not.
+// Appends a warning if the machine was busy, because that affects every time in the report.
 void ls_report_busy(const ls_report *r, ls_buf *out);
 
-// The configuration: calls row for every key of any turn, first for those in which the groups differ. values[g] is the
-// value of the group.
+// The configuration: calls row for every key of any turn; keys in which the groups differ come first. values[g] is the
+// group's value.
 void ls_settings(const ls_report *r, void (*row)(void *ud, const char *key, const char *const *values, bool differ),
                  void *ud);

@@ -1,4 +1,4 @@
-// The report as one page to read or print, which needs no script and no network.
+// The report as one page for reading or printing; it needs no script and no network.
 #include "base/colour.h"
 #include "base/mem.h"
 #include "base/plural.h"
@@ -115,7 +115,8 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
     ls_buf b = {0};
     ls_buf_fmt(&b, "token %zu (id %d), step %u", at, t->id, turn->steps[t->step].index);
     if (t->depth == 0)
-        ls_buf_fmt(&b, ": root%s", t->corrected ? ", chosen where a draft was rejected" : ", the target's own choice");
+        ls_buf_fmt(&b, ": root%s",
+                   t->corrected ? ", the target's choice instead of a rejected draft" : ", the target's choice");
     else {
         ls_buf_fmt(&b, ", depth %d: %s", t->depth, ls_from_label((ls_from)t->from));
         if (t->rank >= 0) ls_buf_fmt(&b, ", rank %d", t->rank);
@@ -124,12 +125,12 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
         if (!isnan(t->est_p)) ls_buf_fmt(&b, ", estimated %.3f", (double)t->est_p);
     }
     if (!isnan(t->p)) ls_buf_fmt(&b, ", p %.3f", (double)t->p);
-    if (t->loose) ls_buf_str(&b, "; LET STAND: the target chose another token");
+    if (t->loose) ls_buf_str(&b, "; LOSSY: the target chose another token");
     ls_markup(out, b.p, b.n);
     ls_buf_free(&b);
 }
 
-// A character may begin in one token and end in the next: its bytes wait until it is whole.
+// A character may be split between two tokens: its bytes are kept until it is complete.
 static void answer(const ls_report_turn *turn, ls_buf *out) {
     ls_buf wait = {0};
     uint32_t before = 0;
@@ -175,12 +176,12 @@ static void turn_facts(const ls_report_turn *t, ls_buf *out) {
 
 static void texts(const ls_report *r, ls_buf *out) {
     ls_buf_fmt(out,
-               "<h2>Text</h2>\n<p class=\"note\">Point at a token to see where it came from: %s; "
-               "<span class=\"c\">chosen where a draft was rejected</span>; ",
+               "<h2>Text</h2>\n<p class=\"note\">Point at a token to see its source: %s; "
+               "<span class=\"c\">the target's choice instead of a rejected draft</span>; ",
                ls_source_kinds[LS_KIND_ROOT].legend);
     for (const ls_kind_facts *k = ls_source_kinds + 1; k < ls_source_kinds + LS_KIND_COUNT; k++)
         ls_buf_fmt(out, "<span class=\"%s\">%s</span>; ", k->html_class, k->legend);
-    ls_buf_str(out, "<span class=\"l\">let stand by a lossy rule</span>.</p>\n");
+    ls_buf_str(out, "<span class=\"l\">accepted by a lossy rule, not the target's choice</span>.</p>\n");
     for (size_t i = 0; i < r->n_prompts; i++) {
         const ls_report_prompt *p = &r->prompts[i];
         ls_buf_fmt(out, "<details class=\"turn\"%s><summary>", r->n_prompts == 1 ? " open" : "");
@@ -218,7 +219,7 @@ static void tree(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
     ls_markup(out, why.p, why.n);
     ls_buf_str(out, "</p>\n<div class=\"scroll\">");
     if (!ls_step_described(t->step))
-        ls_buf_str(out, "<p class=\"note\">The recording keeps only what was accepted.</p>");
+        ls_buf_str(out, "<p class=\"note\">The recording has only the accepted tokens of this step.</p>");
     ls_tree_draw(r, t, out);
     ls_buf_str(out, "</div></details>\n");
     ls_buf_free(&why);
@@ -228,10 +229,10 @@ static void steps(const ls_report *r, ls_buf *out) {
     bool any = r->n_asked > 0;
     for (size_t g = 0; g < r->n_groups; g++) any |= r->groups[g].n_worst || r->groups[g].n_best;
     if (!any) return;
-    ls_buf_str(out,
-               "<h2>Steps</h2>\n<p class=\"note\">● accepted, ✗ rejected, ○ not reached. In brackets: gained or lost "
-               "against plain decoding of the same tokens.</p>\n");
-    if (r->n_asked) ls_buf_str(out, "<h3>Asked for</h3>\n");
+    ls_buf_str(
+        out, "<h2>Steps</h2>\n<p class=\"note\">● accepted, ✗ rejected, ○ not reached. In brackets: time gained (+) or "
+             "lost (-) against plain decoding of the same tokens.</p>\n");
+    if (r->n_asked) ls_buf_str(out, "<h3>Selected steps</h3>\n");
     for (size_t i = 0; i < r->n_asked; i++) tree(r, &r->asked[i], out);
     for (size_t g = 0; g < r->n_groups; g++) {
         const ls_report_group *o = &r->groups[g];
@@ -269,14 +270,15 @@ void ls_report_html(const ls_report *r, ls_buf *out) {
     ls_page_begin(out, "logitspec report", look.p);
     ls_buf_free(&look);
     ls_buf_str(out, "<p>");
-    ls_markup_fmt(out, "%zu turn%s of %zu recording%s, %zu prompt%s", r->n_turns, ls_plural(r->n_turns), r->n_files,
+    ls_markup_fmt(out, "%zu turn%s in %zu recording%s, %zu prompt%s", r->n_turns, ls_plural(r->n_turns), r->n_files,
                   ls_plural(r->n_files), r->n_prompts, ls_plural(r->n_prompts));
     if (r->n_groups > 1) ls_markup_fmt(out, ", decoded in %zu ways", r->n_groups);
     ls_markup_fmt(out, "; recorded by %s", r->turns[0].header.run.program);
-    if (r->n_torn) ls_markup_fmt(out, "; %zu of them cut short within a line, which is left out", r->n_torn);
+    if (r->n_torn)
+        ls_markup_fmt(out, "; %zu recording%s end with an incomplete line, which was skipped", r->n_torn,
+                      ls_plural(r->n_torn));
     ls_buf_str(out, "</p>\n");
-    if (lossy)
-        ls_buf_str(out, "<p class=\"warn\">LOSSY: a rule let drafts stand that the target did not choose.</p>\n");
+    if (lossy) ls_buf_str(out, "<p class=\"warn\">LOSSY: a rule accepted drafts that the target did not choose.</p>\n");
     ls_buf busy = {0};
     ls_report_busy(r, &busy);
     if (busy.n) ls_buf_fmt(out, "<p class=\"warn\">%s</p>\n", busy.p);

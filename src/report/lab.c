@@ -35,7 +35,7 @@ const char *ls_lab_other_source(const ls_run *a, const ls_run *b) {
 
 // ---- one recording
 
-// What one recording adds, kept apart until it is known to be whole.
+// The contribution of one recording, kept separate until the recording is known to be complete.
 typedef struct {
     ls_result result;
     ls_lab_position *output; // of the turn
@@ -44,7 +44,7 @@ typedef struct {
     ls_lab_matches matches;
     ls_lab_hits hits;
     ls_lab_forwards forwards[LS_MAX_ROWS + 1];
-    ls_buf asked; // what was typed, with a NUL behind each turn
+    ls_buf asked; // the prompts, each followed by a NUL
     bool lossy, sampled;
     bool ended, cut; // ended: the last turn that began; cut: another one did not
 } reading;
@@ -81,7 +81,7 @@ static bool ends_in(const char *text, const char *ending) {
 
 static bool is_way(const ls_trace_header *h, const ls_lab_run *r) {
     const size_t n = strcspn(r->word, ":/@+");
-    if (ends_in(r->word, ".yaml") || ends_in(r->word, ".yml")) return true; // such a file may say anything
+    if (ends_in(r->word, ".yaml") || ends_in(r->word, ".yml")) return true; // a file of settings may name any method
     return strlen(h->run.method) == n && !strncmp(h->run.method, r->word, n) && temperature(h) == r->temperature;
 }
 
@@ -95,11 +95,11 @@ static ls_code check_header(ls_lab *lab, const ls_lab_run *run, const ls_trace_h
     const char *other = ls_lab_other_source(&lab->machine, &h->run);
     if (other)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "%s was recorded with %s (%s on %s) than those before it (%s on %s): remove it", path, other,
-                       h->run.model, h->run.kernel, lab->machine.model, lab->machine.kernel);
-    if (!is_way(h, run)) return ls_fail(err, LS_E_UNSUPPORTED, "%s was not recorded by %s: remove it", path, run->word);
+                       "%s: recorded with %s (%s on %s), unlike the recordings before it (%s on %s); remove it", path,
+                       other, h->run.model, h->run.kernel, lab->machine.model, lab->machine.kernel);
+    if (!is_way(h, run)) return ls_fail(err, LS_E_UNSUPPORTED, "%s: not recorded with %s; remove it", path, run->word);
     if (*tokens && strtol(tokens, NULL, 10) != lab->index.max_tokens)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s has turns of %s tokens, but this lab has %d: record it again", path,
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: max_tokens is %s, but this lab uses %d; record it again", path,
                        tokens, lab->index.max_tokens);
     return LS_OK;
 }
@@ -165,18 +165,18 @@ static void add_counts(ls_lab *lab, const ls_lab_run *run, const reading *g) {
 }
 
 static void leave_out(ls_lab *lab, const char *path, const ls_lab_listener *l) {
-    char *text = ls_format("%s is cut short or damaged: it is left out", path);
+    char *text = ls_format("%s: skipped, the recording is incomplete or damaged", path);
     if (l->left_out) l->left_out(l->ud, text);
     free(text);
     lab->n_left_out++;
 }
 
-// Takes over what the recording says.
+// Adds the recording to the lab.
 static ls_code take(ls_lab *lab, size_t run, size_t item, const char *path, const reading *g, ls_err *err) {
     const uint64_t prompts = ls_hash_bytes(g->asked.p, g->asked.n);
     if (lab->prompts[item] && lab->prompts[item] != prompts)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "%s has other prompts than the recordings of %s before it: record it again", path,
+                       "%s: the prompts differ from the earlier recordings of %s; record it again", path,
                        lab->index.items[item].name);
     lab->prompts[item] = prompts;
     lab->lossy[run] |= g->lossy;
@@ -191,7 +191,7 @@ static ls_code add_recording(ls_lab *lab, const char *dir, size_t run, size_t it
                              ls_err *err) {
     const ls_lab_run *r = &lab->index.runs[run];
     char *path = ls_lab_trace_path(dir, r, item);
-    if (access(path, F_OK) && ls_is_missing(errno)) { // a lab that was stopped early lacks some
+    if (access(path, F_OK) && ls_is_missing(errno)) { // the lab was stopped before this recording
         free(path);
         return LS_OK;
     }
@@ -246,8 +246,7 @@ ls_code ls_lab_read(ls_lab *lab, const char *dir, const ls_lab_listener *l, ls_e
         else code = add_recording(lab, dir, i / lab->index.n_items, i % lab->index.n_items, l, err);
     }
     if (!code && !lab->n_there)
-        code = ls_fail(err, LS_E_RANGE, "%s holds no whole recording; logitspec lab --suite FILE -o %s makes them", dir,
-                       dir);
+        code = ls_fail(err, LS_E_RANGE, "%s has no complete recording; run logitspec lab --suite FILE -o %s", dir, dir);
     if (!code) judge(lab);
     else ls_lab_free(lab);
     return code;

@@ -16,7 +16,7 @@ void ls_lab_count_distances(ls_lab_distances *d, const ls_lab_position *output, 
 
 void ls_lab_count_matches(ls_lab_matches *m, const ls_step *s) {
     if (!s->forward || !ls_step_described(s)) return;
-    const int emitted = ls_step_accepted(s); // the path may go on behind the end of the turn
+    const int emitted = ls_step_accepted(s); // the path may continue after the end of the turn
     uint64_t accepted[LS_MAX_ROWS] = {0};
     for (int i = 1; i < s->tree.n; i++) {
         const ls_node *n = &s->tree.nodes[i];
@@ -37,7 +37,7 @@ int ls_lab_hit_child(int parent) {
     return first < LS_LAB_HIT_NODES ? first : -1;
 }
 
-// Whether row a stands before its sibling b.
+// Whether row a comes before its sibling b.
 static bool likelier(const ls_step *s, int a, int b) {
     const float x = s->tree.nodes[a].est_p, y = s->tree.nodes[b].est_p;
     if (isnan(x) || isnan(y) || x == y) return a < b;

@@ -1,4 +1,4 @@
-// The figures of a lab as SVG. Marks carry their series, label and value, and say them under the pointer.
+// The figures of a lab as SVG. Each mark has a tooltip with its series, label and value.
 #include "base/mem.h"
 #include "report/draw.h"
 #include "report/lab_figures.h"
@@ -243,7 +243,7 @@ static int draw_tree(const ls_lab_data *d, ls_lab_figure f, ls_buf *out) {
     double most = SELDOM * 50.0, *y = ls_calloc(s->n, sizeof *y), below = TOP + LINE / 2.0;
     size_t *shown = ls_calloc(s->n, sizeof *shown), n = 0;
     for (size_t k = 0; k < s->n; k++) most = fmax(most, (double)s->points[k].n);
-    // by path, so that what hangs off a place follows it; a place is level with its first child
+    // sorted by path, so that descendants follow their place; a place is level with its first child
     for (size_t k = 0; k < s->n; k++) {
         if ((double)s->points[k].n < most / 50) continue;
         size_t at = n++;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEN = 20 }; // forwards of a size, from which a mean of them is shown
+enum { SEEN = 20 }; // least number of forwards of a size whose mean is drawn
 
 const ls_lab_figure_facts ls_lab_figures[LS_FIGURES] = {
 #define FIGURE(id, name, shape, percent, title, x_label, value, of, caption)                                           \
@@ -60,7 +60,7 @@ static void add_mat(const ls_lab *lab, ls_lab_use use, ls_lab_data *d) {
     }
 }
 
-// Points come in the order in which runs were recorded; lines need that of x. Equal ones stay as they are.
+// Points are in the order of recording; lines need the order of x. The sort is stable.
 static void sort(ls_lab_series *s) {
     for (size_t i = 1; i < s->n; i++) {
         const ls_lab_datum p = s->points[i];
@@ -88,7 +88,7 @@ static void add_methods(const ls_lab *lab, ls_lab_figure f, ls_lab_data *d) {
             const double s = t.decode_us / 1e6, prompts = t.prefill_ms / 1e3;
             if (!(s > 0)) continue;
             add(d, "decoding alone", run->word, 0, (double)t.emitted / s, t.emitted);
-            add(d, "with reading the prompt", run->word, 0, (double)t.emitted / (s + prompts), t.emitted);
+            add(d, "with prefill", run->word, 0, (double)t.emitted / (s + prompts), t.emitted);
         } else
             for (int i = 0; i < 5; i++) add(d, parts[i], run->word, 0, fmax(0, us[i] / 1e3 / (double)t.steps), t.steps);
     }
@@ -131,7 +131,7 @@ static void add_matches(const ls_lab_matches *m, bool length, ls_lab_data *d) {
         for (int guess = 0; guess < 2; guess++) {
             const ls_lab_match *q = &(guess ? m->guess : m->root)[i];
             char label[32];
-            snprintf(label, sizeof label, i ? "%s, %d-gram" : "%s, nothing found", guess ? "guess" : "root", i);
+            snprintf(label, sizeof label, i ? "%s, %d-gram" : "%s, no match", guess ? "guess" : "root", i);
             add_share(d, length ? "accepted drafts" : "branches", label, 2 * i + guess,
                       length ? q->accepted : q->helped, q->branches);
         }

@@ -1,11 +1,11 @@
-// The figures of a lab: each is a few series of points, from which its SVG, its CSV file and its table come.
+// The figures of a lab. Each is a few series of points; its SVG, its CSV file and its table are made from them.
 #pragma once
 #include "report/lab.h"
 
 typedef enum {
     LS_SHAPE_LINES, // points over a number, joined
     LS_SHAPE_LOG,   // the same over its logarithm
-    LS_SHAPE_LOGS,  // the same, and the values by their logarithm; they begin at 1
+    LS_SHAPE_LOGS,  // the same, with the values also on a logarithmic axis that begins at 1
     LS_SHAPE_BARS,  // a row for each label, a bar for each series
     LS_SHAPE_STACK, // a row for each label, the series one after another
     LS_SHAPE_TREE   // points are places in a draft tree: their labels are paths
@@ -21,9 +21,9 @@ typedef struct {
     const char *name; // of its files
     ls_lab_shape shape;
     bool percent;
-    const char *title, *x_label, *value; // value: what is drawn
-    const char *of;                      // what n counts
-    const char *caption;                 // how it is counted, and what to see
+    const char *title, *x_label, *value; // value: name of the quantity drawn
+    const char *of;                      // unit of n
+    const char *caption;                 // definition of the quantity, and how to read the figure
 } ls_lab_figure_facts;
 extern const ls_lab_figure_facts ls_lab_figures[LS_FIGURES];
 
@@ -46,14 +46,14 @@ typedef struct {
     size_t n;
 } ls_lab_data;
 
-// Nothing (n is 0) where the recordings lack what the figure needs.
+// n is 0 if the recordings lack the data of the figure.
 ls_lab_data ls_lab_data_of(const ls_lab *lab, ls_lab_figure f);
 void ls_lab_data_free(ls_lab_data *d);
 
-enum { LS_LAB_WIDTH = 480 }; // of every figure, so that a phone shows its text in a size that can be read
+enum { LS_LAB_WIDTH = 480 }; // of every figure; the text stays readable on a phone
 int ls_lab_draw(const ls_lab_data *d, ls_lab_figure f, ls_buf *out); // an svg element; its height
 void ls_lab_svg(const ls_lab_data *d, ls_lab_figure f, ls_buf *out); // the same as a file of its own, with its title
 void ls_lab_csv(const ls_lab_data *d, ls_lab_figure f, ls_buf *out);
 void ls_lab_table(const ls_lab_data *d, ls_lab_figure f, ls_buf *out); // HTML
-// A number as figures and tables show it: 1.234, 12.3%, "-" where it is not known.
+// A number as figures and tables show it: 1.234, 12.3%, "-" if it is not known.
 void ls_lab_number(double v, bool percent, char *out, size_t size);

@@ -66,8 +66,8 @@ static char *index_path(const char *dir) {
     return ls_format("%s/traces/lab.jsonl", dir);
 }
 
-// A word holds characters that not every system takes in a file name: '~' stands for a colon, %2F for a slash. It may
-// come from somebody else's list, but does not lead out of the folder.
+// Some systems do not allow all characters of a word in a file name: '~' replaces a colon, %2F a slash. The list may
+// be hostile, so the result must not leave the folder.
 static void folder_of(const ls_lab_run *r, ls_buf *out) {
     for (const char *p = r->word; *p; p++)
         if (isalnum((unsigned char)*p) || strchr("-_+=@", *p) || (*p == '.' && p > r->word)) ls_buf_char(out, *p);
@@ -103,7 +103,7 @@ static const char *get_text(line *l, const ls_json *o, const char *field, size_t
     size_t n = 0;
     const char *v = ls_json_str(ls_json_get(o, field), &n);
     if (v && n < most && strlen(v) == n) return v;
-    wrong(l, field, "a text, or too long");
+    wrong(l, field, "a text of allowed length");
     return "";
 }
 
@@ -117,9 +117,9 @@ static void read_run(line *l) {
     const ls_json *places = ls_json_get(l->doc, "shown");
     const char *word = get_text(l, l->doc, "word", LS_LAB_WORD);
     const double temperature = get_number(l, l->doc, "temperature", 0, 100);
-    if (l->x->n_runs == LS_LAB_MOST_RUNS) wrong(l, "the number of runs", "one that a lab has");
+    if (l->x->n_runs == LS_LAB_MOST_RUNS) wrong(l, "the number of runs", "within a lab's limit");
     if (!*word || !ls_json_size(places) || ls_json_size(places) > LS_LAB_MOST_RUNS)
-        wrong(l, "a run", "one with a word and what it is shown for");
+        wrong(l, "a run", "valid: 'word' or 'shown' is missing or invalid");
     for (size_t i = 0; i < ls_json_size(places) && !l->code; i++) {
         const ls_json *o = ls_json_at(places, i);
         ls_lab_place p = {.x = get_number(l, o, "x", -1e9, 1e9)};
@@ -127,7 +127,7 @@ static void read_run(line *l) {
         snprintf(p.series, sizeof p.series, "%s", get_text(l, o, "series", sizeof p.series));
         snprintf(p.label, sizeof p.label, "%s", get_text(l, o, "label", sizeof p.label));
         while (p.use < LS_LAB_USES && strcmp(ls_lab_use_name(p.use), use)) p.use++;
-        if (p.use == LS_LAB_USES || l->code) continue; // a use that this program does not know is not shown
+        if (p.use == LS_LAB_USES || l->code) continue; // skip uses that this version does not know
         ls_lab_index_place(l->x, word, temperature, &p);
     }
 }
@@ -139,16 +139,16 @@ static ls_code read_line(ls_lab_index *x, const char *text, size_t n, const char
     line l = {x, where, doc, err, LS_OK};
     int64_t version = 0, tokens = 0;
     if (first) {
-        if (!ls_json_is(ls_json_get(doc, "format"), format)) wrong(&l, "the first line", "that of a lab's list");
+        if (!ls_json_is(ls_json_get(doc, "format"), format)) wrong(&l, "the first line", "the header of a lab's list");
         else if (!ls_json_int(ls_json_get(doc, "version"), &version) || version != VERSION)
-            l.code = ls_fail(err, LS_E_UNSUPPORTED, "%s: a list of version %lld; this program reads version %d", where,
-                             (long long)version, VERSION);
+            l.code = ls_fail(err, LS_E_UNSUPPORTED, "%s: version %lld is not supported; this program reads version %d",
+                             where, (long long)version, VERSION);
         else if (!ls_json_int(ls_json_get(doc, "max_tokens"), &tokens) || tokens < 1 || tokens > 1000000)
             wrong(&l, "max_tokens", "a number in range");
         x->max_tokens = (int32_t)tokens;
     } else if (ls_json_is(ls_json_get(doc, "type"), "run")) read_run(&l);
     else if (ls_json_is(ls_json_get(doc, "type"), "item")) {
-        if (x->n_items == LS_LAB_MOST_ITEMS) wrong(&l, "the number of items", "one that a lab has");
+        if (x->n_items == LS_LAB_MOST_ITEMS) wrong(&l, "the number of items", "within a lab's limit");
         const char *name = get_text(&l, doc, "name", 4096), *category = get_text(&l, doc, "category", 4096);
         if (!l.code) ls_lab_index_item(x, name, category);
     }
@@ -163,8 +163,8 @@ ls_code ls_lab_index_read(ls_lab_index *out, const char *dir, ls_err *err) {
     FILE *f = fopen(path, "re");
     ls_code code = LS_OK;
     if (!f)
-        code = ls_fail(err, LS_E_IO, "%s holds no recordings of the lab (%s: %s); --suite FILE -o DIR makes them", dir,
-                       path, strerror(errno));
+        code = ls_fail(err, LS_E_IO, "%s has no recordings of a lab (%s: %s); record them with --suite FILE -o DIR",
+                       dir, path, strerror(errno));
     else code = ls_read_all(&text, f, path, MOST_BYTES, err);
     if (f) fclose(f);
     size_t number = 0;
@@ -177,9 +177,9 @@ ls_code ls_lab_index_read(ls_lab_index *out, const char *dir, ls_err *err) {
         free(where);
     }
     if (!code && (!out->n_runs || !out->n_items))
-        code = ls_fail(err, LS_E_RANGE, "%s lists no run or no conversation", path);
+        code = ls_fail(err, LS_E_RANGE, "%s: the list has no run or no conversation", path);
     if (!code && out->n_runs * out->n_items > LS_LAB_MOST_ANSWERS)
-        code = ls_fail(err, LS_E_RANGE, "%s lists %zu runs of %zu conversations; a page takes %d of both", path,
+        code = ls_fail(err, LS_E_RANGE, "%s: %zu runs of %zu conversations are more than the limit of %d answers", path,
                        out->n_runs, out->n_items, LS_LAB_MOST_ANSWERS);
     ls_buf_free(&text);
     free(path);

@@ -1,12 +1,12 @@
-// What a folder of the lab holds: traces/lab.jsonl lists the runs (ways to decode) and the items (conversations); the
-// recording of each is traces/RUN/ITEM.jsonl.zst. A page is made of this list and the recordings alone.
+// The folder of a lab: traces/lab.jsonl lists the runs (contenders) and the items (conversations); their recordings are
+// traces/RUN/ITEM.jsonl.zst. The page needs only this list and the recordings.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 
-// What a run is shown for.
+// The table or figure in which a run is shown.
 typedef enum {
 #define USE(name, ...) LS_LAB_##name,
 #include "report/lab_uses.def"
@@ -18,13 +18,13 @@ enum { LS_LAB_WORD = 80, LS_LAB_MOST_RUNS = 256, LS_LAB_MOST_ITEMS = 9999, LS_LA
 
 typedef struct {
     ls_lab_use use;
-    char series[LS_LAB_WORD]; // the line that it is a point of
+    char series[LS_LAB_WORD]; // name of the point's line
     char label[LS_LAB_WORD];  // of the point
-    double x;                 // its place on the axis
+    double x;                 // the point's place on the x axis
 } ls_lab_place;
 
 typedef struct {
-    char word[LS_LAB_WORD]; // the way to decode, as --methods takes it
+    char word[LS_LAB_WORD]; // the contender, as in --methods
     double temperature;
     ls_lab_place *places;
     size_t n_places;
@@ -43,10 +43,10 @@ typedef struct {
 } ls_lab_index;
 
 void ls_lab_index_free(ls_lab_index *x);
-// Adds a place to the run of this word and temperature, which is made if there is none.
+// Adds a place to the run of this word and temperature; adds the run if necessary.
 void ls_lab_index_place(ls_lab_index *x, const char *word, double temperature, const ls_lab_place *place);
 void ls_lab_index_item(ls_lab_index *x, const char *name, const char *category);
-const ls_lab_place *ls_lab_run_place(const ls_lab_run *r, ls_lab_use use); // the first; NULL: not shown for that
+const ls_lab_place *ls_lab_run_place(const ls_lab_run *r, ls_lab_use use); // the first; NULL: not shown there
 
 // The list of folder `dir`. Every field is checked: an error names file and line. LS_E_IO: there is none.
 ls_code ls_lab_index_read(ls_lab_index *out, const char *dir, ls_err *err);

@@ -38,8 +38,8 @@ static double rate(double tokens, double us) {
 }
 
 static void equality(const ls_lab *lab, size_t run, const ls_total *t, ls_buf *out) {
-    if ((int)run == lab->ar) ls_buf_str(out, "the reference");
-    else if (lab->ar < 0) ls_buf_str(out, "no plain decoding to compare with");
+    if ((int)run == lab->ar) ls_buf_str(out, "reference");
+    else if (lab->ar < 0) ls_buf_str(out, "no plain decoding for comparison");
     else if (lab->lossy[run])
         ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice", (unsigned long long)t->loose,
                    (unsigned long long)t->emitted);
@@ -64,7 +64,7 @@ static void main_table(const ls_lab *lab, ls_buf *out) {
         for (size_t i = 0; i < x->n_items; i++) n += !strcmp(x->items[i].category, names[c]);
         head(names[c], n, "prompts", out);
     }
-    ls_buf_str(out, "<th>tokens/s<span class=\"sub\">with the prompt</span></th><th>answers equal</th></tr>\n");
+    ls_buf_str(out, "<th>tokens/s<span class=\"sub\">with prefill</span></th><th>answers equal</th></tr>\n");
     for (size_t r = 0; r < x->n_runs; r++) {
         const ls_total all = ls_lab_total(lab, r, NULL, true);
         if (!ls_lab_run_place(&x->runs[r], LS_LAB_MAIN) || !all.steps) continue;
@@ -150,33 +150,30 @@ static void facts(const ls_lab *lab, ls_buf *out) {
     const size_t all = x->n_runs * x->n_items;
     const ls_run *m = &lab->machine;
     say(out, "facts",
-        "%s, %s on %s, %d thread%s (%s). %zu prompt%s, at most %d new tokens a turn, %zu ways to decode; recorded by "
+        "%s, %s on %s, %d thread%s (%s). %zu prompt%s, at most %d new tokens per turn, %zu contenders; recorded by "
         "%s, seed "
         "%llu.",
         m->model, m->dtype, m->device, m->threads, ls_plural(m->threads), m->kernel, x->n_items, ls_plural(x->n_items),
         x->max_tokens, x->n_runs, m->program, (unsigned long long)lab->seed);
     if (lab->n_there < all)
-        say(out, "warn", "%zu of %zu recordings are here%s: the numbers are of those.", lab->n_there, all,
-            lab->n_left_out ? "; some are cut short or damaged and are left out" : "");
+        say(out, "warn", "The numbers are from %zu of %zu recordings%s.", lab->n_there, all,
+            lab->n_left_out ? "; some recordings are incomplete or damaged and were skipped" : "");
     size_t disturbed = 0;
     for (size_t i = 0; i < x->n_runs * x->n_items; i++)
         disturbed += lab->answers[i].there && ls_result_noise(&lab->answers[i].result) > LS_BUSY;
     if (disturbed)
         say(out, "warn",
-            "The machine was busy with other work while %zu of %zu answers were recorded: the tokens are right, but times "
-            "and speedups are not those of a quiet machine.",
+            "The machine was busy with other work while %zu of %zu answers were recorded: the tokens are correct, but "
+            "times and speedups would differ on an idle machine.",
             disturbed, lab->n_there);
     if (lab->ar >= 0)
         say(out, lab->different ? "warn" : "facts",
             "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",
             (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different));
     say(out, "note",
-        "Runs alternated prompt by prompt, so that other work on the machine affects all of them alike. Each "
-        "conversation "
-        "began with a drafter that knew nothing: methods that remember earlier answers (recycle, suffix, cacheback) "
-        "gain "
-        "less here than in a long session. Numbers are pooled: sums over the prompts that a way and plain decoding "
-        "both "
+        "Runs alternated prompt by prompt, so that other work on the machine affects them equally. Each conversation "
+        "began with an empty drafter, so methods that remember earlier answers (recycle, suffix, cacheback) gain less "
+        "here than in a long session. Numbers are sums over the prompts that both the contender and plain decoding "
         "answered.");
 }
 
@@ -186,11 +183,11 @@ void ls_lab_page(const ls_lab *lab, ls_buf *out) {
     ls_page_tag(out, "h2", "Methods");
     main_table(lab, out);
     say(out, "note",
-        "Bold: MAT, tokens emitted / decode steps. \u00d7: speedup, plain decoding's time (ar, run in turn on the same "
-        "prompts) / the method's, prompt reading left out; below it its 95%% interval by 2,000 resamplings of the "
-        "prompts, "
-        "from three prompts on. tokens/s: of decoding alone, and below with the time of reading the prompts. answers "
-        "equal: prompts whose tokens are all plain decoding's.");
+        "Bold: MAT, emitted tokens / decode steps. \u00d7: speedup, the time of plain decoding (ar, measured in turn "
+        "on "
+        "the same prompts) / the method's time, without prefill. Below the speedup: its 95%% interval by 2,000 "
+        "resamplings of the prompts, if there are at least three. tokens/s: of decoding, and below it with prefill. "
+        "answers equal: prompts whose tokens all equal those of plain decoding.");
     ls_buf_str(out, "<p class=\"note\"><a href=\"main.csv\">main.csv</a></p>\n");
     ls_page_tag(out, "h2", "Figures");
     ls_buf_str(out, "<div class=\"figures\">\n");

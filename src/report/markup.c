@@ -67,7 +67,7 @@ void ls_markdown_str(ls_buf *out, const char *s) {
     ls_markdown(out, s, strlen(s));
 }
 
-// RFC 4180. An apostrophe makes text of what a spreadsheet would calculate.
+// RFC 4180. A leading apostrophe keeps a spreadsheet from evaluating the text as a formula.
 void ls_csv_str(ls_buf *out, const char *s) {
     ls_buf shown = {0};
     ls_visible_str(&shown, s);

@@ -1,5 +1,5 @@
-// Text of unknown origin in HTML, SVG, Markdown and CSV: every byte is shown, and none is obeyed. Characters that hide
-// or turn text appear as base/visible.h writes them.
+// Escapes untrusted text for HTML, SVG, Markdown and CSV: every byte is shown, none is interpreted. Characters that
+// hide or reverse text appear as base/visible.h writes them.
 #pragma once
 #include "base/buf.h"
 #include "decode/tokens.h"
@@ -12,8 +12,8 @@ void ls_markup_after(ls_buf *out, const char *p, size_t n, uint32_t *before);
 void ls_markup_fmt(ls_buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // escapes the result
 void ls_markdown(ls_buf *out, const char *p, size_t n); // one line, none of it syntax
 void ls_markdown_str(ls_buf *out, const char *s);
-void ls_csv_str(ls_buf *out, const char *s); // a quoted cell that a spreadsheet takes for text
-void ls_csv_number(ls_buf *out, double v);   // a comma and the number; nothing behind the comma where it is not known
+void ls_csv_str(ls_buf *out, const char *s); // a quoted cell that a spreadsheet treats as text
+void ls_csv_number(ls_buf *out, double v);   // a comma and the number; only a comma if it is not known
 // Appends a token as one visible word, not escaped: a dot for a blank, an arrow for a newline.
 void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id);
 size_t ls_label_cells(const char *p, size_t n); // characters of a label

@@ -14,21 +14,21 @@ static const struct {
     const char *name, *title, *caption;
 } plots[LS_PLOTS] = {
     {"emitted", "Tokens emitted by a step",
-     "share of decode steps; the root is always emitted, so 1 is what plain decoding does"},
+     "share of decode steps; the root is always emitted, and plain decoding emits 1 per step"},
     {"depth", "Acceptance by depth",
-     "steps whose path reaches that depth, of the steps whose tree had a node there (pale: of fewer than 20)"},
+     "steps whose path reaches this depth / steps whose tree has a node there (pale: fewer than 20 steps)"},
     {"rank", "Acceptance by rank of the last logits",
-     "branches of that rank with an accepted node, of all branches of that rank (rank 0 is the best token of the last "
-     "logits; the root's own continuation has none; pale: of fewer than 20)"},
-    {"source", "Acceptance by source", "accepted drafts of the verified drafts of that source"},
+     "branches of this rank with an accepted node / all branches of this rank (rank 0 is the best token of the last "
+     "logits; the root's own continuation has no rank; pale: fewer than 20 branches)"},
+    {"source", "Acceptance by source", "accepted drafts / verified drafts of this source"},
     {"calibration", "Estimated and real acceptance",
-     "drafts whose parent was accepted, in tenths of their estimate: the share that was accepted over the mean "
-     "estimate; on the dashed line both are equal"},
+     "drafts whose parent was accepted, grouped by tenths of their estimate: accepted share (y) against mean estimate "
+     "(x); on the dashed line both are equal"},
     {"speedup", "Speedup over plain decoding as the output grows",
      "time of plain decoding for the tokens so far (single-row forwards timed in the same run) / time of the steps so "
-     "far, over all turns that are that long"},
+     "far, over all turns of at least this length"},
     {"time", "Where a step's time goes",
-     "mean over the decode steps; the bar below is what one plain step costs there"},
+     "mean over the decode steps; the bar below is the time of one plain step at the same contexts"},
 };
 
 const char *ls_plot_title(ls_plot p) {
@@ -77,7 +77,7 @@ typedef struct {
     char name[24];
 } category;
 
-// Bars side by side: v[g * n + i] says how many of how many.
+// Bars side by side: v[g * n + i] is the ratio of group g and bar i.
 static void bars(const ls_report *r, int n, const category *names, const ls_ratio *v, const char *x_label,
                  ls_buf *out) {
     double max = 0;
@@ -134,7 +134,7 @@ static const ls_ratio *ratios(const ls_stats *st, ls_plot p) {
     return p == LS_PLOT_DEPTH ? st->depth : p == LS_PLOT_RANK ? st->rank : st->from;
 }
 
-// Draws what any group has a ratio for: all depths and ranks up to the last of them, but only those sources.
+// Draws all depths and ranks up to the last with data in any group, but only sources with data.
 static bool draw_ratios(const ls_report *r, ls_plot p, int first, int end, const char *x_label, ls_buf *out) {
     category names[MOST_CATEGORIES];
     int which[MOST_CATEGORIES], n = 0, last = 0;
@@ -162,7 +162,7 @@ static bool draw_calibration(const ls_report *r, ls_buf *out) {
         for (int i = 0; i < LS_REPORT_BINS; i++) all += r->groups[g].estimated[i].of;
     if (!all) return false;
     legend(r, out);
-    const ls_frame f = axes(r, 1, 1, true, "estimated chance that the draft is accepted, given its parent is", out);
+    const ls_frame f = axes(r, 1, 1, true, "estimated probability of acceptance if the parent is accepted", out);
     for (int i = 0; i <= 5; i++) {
         char label[16];
         snprintf(label, sizeof label, "%d%%", 20 * i);
@@ -195,7 +195,7 @@ static bool draw_calibration(const ls_report *r, ls_buf *out) {
     return true;
 }
 
-// The ratio of plain to real time of a group's turns up to each of n output lengths, over turns that are that long.
+// The ratio of plain to real time up to each of n output lengths, over the group's turns of at least that length.
 static void cumulate(const ls_report *r, size_t group, double longest, int n, double *ratio) {
     double *plain = ls_calloc((size_t)n, sizeof *plain), *real = ls_calloc((size_t)n, sizeof *real);
     for (size_t i = 0; i < r->n_turns; i++) {
@@ -291,7 +291,7 @@ static bool draw_time(const ls_report *r, ls_buf *out) {
                    x0 + i * step * scale, y0 - 4, bottom);
         ls_draw_text(out, x0 + i * step * scale, bottom + 14, "middle", label);
     }
-    ls_draw_text(out, x0 + w / 2, bottom + 32, "middle", "milliseconds a step");
+    ls_draw_text(out, x0 + w / 2, bottom + 32, "middle", "milliseconds per step");
     for (size_t g = 0; g < r->n_groups; g++) {
         const ls_stats *st = &r->groups[g].stats;
         const double sums[PARTS] = {st->draft_us, st->forward_us, st->verify_us, st->commit_us,
@@ -309,7 +309,7 @@ static bool draw_time(const ls_report *r, ls_buf *out) {
                 "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"16\" fill=\"%s\" data-group=\"%zu\" data-x=\"%s\" "
                 "data-value=\"%.6f\"><title>",
                 x, y + 2, ms * scale, colors[i], g, names[i], ms);
-            ls_markup_fmt(out, "%s, %s: %.3f ms of %.3f ms a step", r->groups[g].label, names[i], ms,
+            ls_markup_fmt(out, "%s, %s: %.3f ms of %.3f ms per step", r->groups[g].label, names[i], ms,
                           ls_per(st->total_us, st->steps) / 1e3);
             ls_buf_str(out, "</title></rect>\n");
             x += ms * scale;
@@ -321,7 +321,7 @@ static bool draw_time(const ls_report *r, ls_buf *out) {
                    "data-group=\"%zu\" "
                    "data-x=\"plain\" data-value=\"%.6f\"><title>",
                    x0, y + 20, plain * scale, g, plain);
-        ls_markup_fmt(out, "%s: a plain step takes %.3f ms there", r->groups[g].label, plain);
+        ls_markup_fmt(out, "%s: a plain step takes %.3f ms at these contexts", r->groups[g].label, plain);
         ls_buf_str(out, "</title></rect>\n");
     }
     return true;

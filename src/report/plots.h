@@ -1,6 +1,5 @@
-// The plots of a report as SVG. Each figure stands alone: it needs no script, no style sheet, and no font but the
-// viewer's. Marks carry what they stand for (data-group, data-x, data-n, data-of or data-value) and say it under the
-// pointer.
+// The plots of a report as SVG. Each figure is self-contained: it needs no script, no style sheet and no extra font.
+// Each mark has its values as attributes (data-group, data-x, data-n, data-of or data-value) and as a tooltip.
 #pragma once
 #include "report/report.h"
 
@@ -16,7 +15,7 @@ typedef enum {
 } ls_plot;
 
 const char *ls_plot_title(ls_plot p);   // in words
-const char *ls_plot_caption(ls_plot p); // what the numbers count
+const char *ls_plot_caption(ls_plot p); // definition of the numbers
 // False: the traces lack what the plot needs, and nothing was drawn.
 bool ls_plot_draw(const ls_report *r, ls_plot p, ls_buf *out);
 int ls_plot_height(const ls_report *r, ls_plot p); // in pixels; every figure is LS_PLOT_WIDTH wide

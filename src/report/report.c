@@ -56,7 +56,7 @@ static ls_tokens *vocabulary(ls_report *r, uint64_t tokenizer) {
     return &v->tokens;
 }
 
-// Settings that do not make another way to decode.
+// Settings that do not affect decoding, and therefore not the groups.
 static bool is_incidental(const char *key) {
     static const char *const prefixes[] = {"trace.", "ui.", "prompt."};
     static const char *const keys[] = {"decode.seed", "decode.max_tokens", "decode.stop", "model.name",
@@ -188,7 +188,8 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
         tree.step = ls_step_copy(s);
         r->asked[r->n_asked++] = tree;
     }
-    if (isnan(tree.gain_us) || !s->forward || s->rows == 1) return; // a plain step is not a draft that failed
+    if (isnan(tree.gain_us) || !s->forward || s->rows == 1)
+        return; // a step without a draft is neither a gain nor a loss
     if (tree.gain_us < 0) keep(g->worst, &g->n_worst, LS_REPORT_WORST, -tree.gain_us, -1, tree, s);
     else keep(g->best, &g->n_best, LS_REPORT_BEST, tree.gain_us, 1, tree, s);
 }
@@ -246,7 +247,7 @@ static bool differs(const ls_report *r, const char *key) {
     return false;
 }
 
-// Names a group by its method and by what else tells the groups apart.
+// Labels a group with its method and with the settings in which the groups differ.
 static void name_groups(ls_report *r) {
     for (size_t i = 0; i < r->n_groups; i++) {
         const ls_trace_header *h = &r->turns[r->groups[i].first_turn].header, *h0 = &r->turns[0].header;

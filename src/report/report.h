@@ -1,5 +1,5 @@
-// What traces say, gathered for reports: turns by prompt, and ways to decode side by side. It reads traces one line at
-// a time and keeps a few numbers for each step and token, and the whole trees of a few steps. For one thread.
+// Collects traces for reports: turns by prompt, and groups (contenders) side by side. It reads traces line by line and
+// keeps a few numbers for each step and token, and the complete trees of a few steps. For one thread.
 #pragma once
 #include "decode/stats.h"
 #include "decode/tokens.h"
@@ -15,7 +15,7 @@ typedef struct {
     int16_t rank;  // of its branch in the last logits; -1: the root's continuation, or not known
     int16_t match_n;
     uint8_t from;          // ls_from
-    bool corrected, loose; // chosen where a draft was rejected; accepted though the target chose another
+    bool corrected, loose; // replaces a rejected draft; accepted although the target chose another token
     int32_t match_pos;
     float est_p, p;
 } ls_report_token;
@@ -30,7 +30,7 @@ typedef struct {
     float draft_us, forward_us, verify_us, commit_us, total_us, ar_us; // ar_us 0: not known
 } ls_report_step;
 
-// A step with its tree, shown because it is remarkable or because the user asked for it.
+// A step with its tree: one with a large gain or loss, or one selected by the user.
 typedef struct {
     size_t turn;    // index into ls_report.turns
     ls_step *step;  // owned
@@ -51,7 +51,7 @@ typedef struct {
     ls_finish finish; // LS_GOING: the trace ends before the turn does
 } ls_report_turn;
 
-// Turns that were decoded in the same way: with equal model, device, method and settings.
+// Turns with the same model, device, method and settings.
 typedef struct {
     char *key, *label;
     size_t n_turns;
@@ -65,16 +65,16 @@ typedef struct {
     ls_promise promise;                                          // of its acceptance
     ls_report_tree worst[LS_REPORT_WORST], best[LS_REPORT_BEST]; // by gain; n below
     int n_worst, n_best;
-    // compared with the first group, on prompts that both answered
-    size_t shared, equal;       // turns, and those with the same text
-    double shared_us, first_us; // decode time of these turns here and there
+    // comparison with the first group, on prompts that both answered
+    size_t shared, equal;       // turns; turns with the same text
+    double shared_us, first_us; // decode time of these turns in this group; in the first group
 } ls_report_group;
 
 typedef struct {
     const int32_t *ids; // all tokens before the output
     size_t n;
-    const char *text; // of the first turn that has it
-    size_t *turns;    // that answered it, in the order of the groups
+    const char *text; // of the first turn with this prompt
+    size_t *turns;    // turns with this prompt, in the order of the groups
     size_t n_turns;
 } ls_report_prompt;
 
@@ -104,7 +104,7 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, s
 // Call it after the last trace: makes labels, prompts and comparisons. LS_E_RANGE: the traces hold no step.
 ls_code ls_report_finish(ls_report *r, ls_err *err);
 
-// Says why a step went as it did, in a sentence or two of plain text. Tokens look as in ls_label_token.
+// Explains why a step gained or lost time, in a few sentences of plain text. Tokens are written as by ls_label_token.
 void ls_report_explain(const ls_report *r, const ls_report_tree *t, ls_buf *out);
 
 // ---- the forms of a report; each appends to out

@@ -4,6 +4,6 @@
 #pragma once
 #include "decode/totals.h"
 
-// Appends the line of r: its turns and lengths. name: the question's; it becomes a number where it is written as one.
+// Appends the line of r: its turns and lengths. name: the question's; if it is numeric, it is written as a number.
 void ls_spec_bench_line(const ls_result *r, const char *name, const char *category, const char *answer_id,
                         const char *model_id, ls_buf *out);

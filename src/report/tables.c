@@ -36,7 +36,7 @@ static ls_ratio ratio_of(const ls_report_group *g, ls_plot p, int i) {
     return p == LS_PLOT_DEPTH ? st->depth[i] : st->from[i];
 }
 
-// The numbers of a plot, a line for each i from `from` to `to` for which any group has one.
+// The numbers of a plot: a line for each i from `from` to `to` with a number in any group.
 static void md_ratios(const ls_report *r, ls_plot p, const char *first, int from, int to, ls_buf *out) {
     ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(p), ls_plot_caption(p));
     md_head(r, first, out);
@@ -95,7 +95,7 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
     md_ratios(r, LS_PLOT_DEPTH, "depth", 1, LS_STATS_DEPTHS - 1, out);
     md_ratios(r, LS_PLOT_SOURCE, "source", 0, LS_FROM_COUNT - 1, out);
     for (size_t i = 0; i < r->n_asked; i++) {
-        if (!i) ls_buf_str(out, "\n## Steps asked for\n\n");
+        if (!i) ls_buf_str(out, "\n## Selected steps\n\n");
         md_step(r, &r->asked[i], out);
     }
     for (size_t g = 0; g < r->n_groups; g++) {

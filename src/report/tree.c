@@ -1,5 +1,5 @@
-// A verified tree as SVG: a column for each depth, a row for each leaf. The line of a rejected node says what the
-// target wanted instead.
+// A verified tree as SVG: a column for each depth, a row for each leaf. The label of a rejected node names the target's
+// choice.
 #include "base/mem.h"
 #include "report/markup.h"
 #include "report/plots.h"
@@ -17,7 +17,7 @@ typedef struct {
     int leaves, deepest;
 } layout;
 
-// Children stand side by side in the order of their rows; a parent is level with its first child.
+// Siblings are placed in the order of their rows; a parent is level with its first child.
 static void place(layout *l) {
     const ls_step *s = l->step;
     bool placed[LS_MAX_ROWS] = {0};
@@ -56,7 +56,7 @@ static void describe(const layout *l, int row, ls_buf *out) {
     if (n->match_n) ls_buf_fmt(&t, ", %d-gram", n->match_n);
     if (n->match_pos >= 0) ls_buf_fmt(&t, " at %d", n->match_pos);
     if (!isnan(n->est_p)) ls_buf_fmt(&t, "; estimated %.3f", (double)n->est_p);
-    if (!isnan(n->p)) ls_buf_fmt(&t, ", the target gave it %.3f", (double)n->p);
+    if (!isnan(n->p)) ls_buf_fmt(&t, ", target p %.3f", (double)n->p);
     if (n->target >= 0) {
         ls_buf_str(&t, "; then the target chose ");
         ls_label_token(&t, l->tokens, n->target);

@@ -180,7 +180,7 @@ class Accessible(unittest.TestCase):
                 self.assertRegex(name, r"\w \w|: \w", file)
                 self.assertEqual(names[file].setdefault(name, of), of, file)  # a tree may be shown twice
         self.assertIn("Tokens emitted by a step: ar script, logitspec-paper <u>model</u>", names["report.html"])
-        self.assertIn("Rank of the tokens that follow, in the last logits: distance 2, distance 3, distance 4", names["lab/distance.svg"])
+        self.assertIn("Rank of the following tokens in the last logits: distance 2, distance 3, distance 4", names["lab/distance.svg"])
         trees = [n for n in names["report.html"] if n.startswith("Draft tree of step ")]
         self.assertGreaterEqual(len(trees), 20)
         self.assertTrue(any(n.startswith("Draft tree of step 3 in turn 2 of 2 (" + self.path('<i>&"b".jsonl') + "): ") for n in trees))

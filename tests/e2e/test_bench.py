@@ -108,7 +108,7 @@ class Bench(unittest.TestCase):
     def test_some_of_its_methods(self):
         self.bench("a.json")
         r = run("bench", "show", self.path("a.json"), "--methods", "pld:4")
-        self.assertIn("speedup: against `ar`", r.stdout)
+        self.assertIn("speedup: over `ar`", r.stdout)
         self.assertRegex(r.stdout, r"(?m)^pld:4 .* equal$")
         for methods in ("", "ar,ar", "nonsense"):
             r = run("bench", "show", self.path("a.json"), "--methods", methods)

@@ -256,7 +256,7 @@ class Compare(unittest.TestCase):
         self.assertGreater(float(named["logitspec:16"][1]), 1.2)
         self.assertEqual(named["ar"][-1], "reference")
         self.assertEqual(named["logitspec-paper"][-1], "equal")
-        self.assertIn("against `ar`", r.stdout)
+        self.assertIn("over `ar`", r.stdout)
 
     def test_json_adds_up(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:

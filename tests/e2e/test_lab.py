@@ -220,7 +220,7 @@ class Lab(unittest.TestCase):
         r = lab(folder)  # a page of what there is
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         with open(folder + "/index.html", encoding="utf-8") as f:
-            self.assertIn(f"{n} of {len(recordings(self.lab))} recordings are here", f.read())
+            self.assertIn(f"{n} of {len(recordings(self.lab))} recordings", f.read())
         r = lab("--suite", self.suite, "-o", folder, *SCRIPT)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn(f"{len(recordings(self.lab)) - n} recordings were made, {n} were there already", r.stdout)
@@ -239,7 +239,7 @@ class Lab(unittest.TestCase):
         os.truncate(cut, os.path.getsize(cut) - 40)
         r = lab(folder)
         self.assertEqual(r.returncode, 0)
-        self.assertRegex(r.stderr, r"^logitspec: \S+/suffix/0001\.jsonl\.zst is cut short or damaged: it is left out\n$")
+        self.assertRegex(r.stderr, r"^logitspec: \S+/suffix/0001\.jsonl\.zst: skipped, the recording is incomplete or damaged\n$")
         self.assertIn(f"{all_of_them - 1} recordings", r.stdout)
         r = lab("--suite", self.suite, "-o", folder, *SCRIPT)
         self.assertIn(f"1 recording was made, {all_of_them - 1} were there already", r.stdout)
@@ -259,13 +259,13 @@ class Lab(unittest.TestCase):
         shutil.copy(self.lab + "/traces/pld/0001.jsonl.zst", half + "/traces/pld/0001.jsonl.zst")
         r = lab(half)
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-        self.assertIn("/pld/0001.jsonl.zst has other prompts than the recordings of fish before it", r.stderr)
+        self.assertIn("/pld/0001.jsonl.zst: the prompts differ from the earlier recordings of fish", r.stderr)
         r = lab("--suite", other, "-o", folder, *SCRIPT, "--methods", "pld", "--max-tokens", "12")
         self.assertIn(f"{made + kept} recordings were made, 0 were there already", r.stdout)
         shutil.copy(half + "/traces/ar/0002.jsonl.zst", folder + "/traces/ar/0002.jsonl.zst")
         r = lab(folder)
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-        self.assertIn("/ar/0002.jsonl.zst has turns of 10 tokens, but this lab has 12", r.stderr)
+        self.assertIn("/ar/0002.jsonl.zst: max_tokens is 10, but this lab uses 12", r.stderr)
 
     def test_recordings_of_another_model_are_refused(self):
         folder = self.copy("another")
@@ -285,7 +285,7 @@ class Lab(unittest.TestCase):
         empty = self.path("empty")
         os.mkdir(empty)
         for args, code, what in (([], 2, "--suite FILE -o DIR"), (["--suite", self.suite], 2, "-o DIR"), ([empty, "--suite", self.suite, "-o", "x"], 2, "-o DIR"),
-                                 ([empty, empty], 2, "lab DIR"), ([empty], 1, "holds no recordings of the lab"), ([self.suite], 1, "holds no recordings"),
+                                 ([empty, empty], 2, "lab DIR"), ([empty], 1, "has no recordings of a lab"), ([self.suite], 1, "has no recordings"),
                                  (["--suite", "/nowhere", "-o", "x"], 1, "cannot read the suite /nowhere"), (["--suite", __file__, "-o", "x"], 1, f"{__file__}:1"),
                                  (["--suite", self.suite, "-o", __file__], 1, "is a file: name a folder"),
                                  (["--suite", self.suite, "-o", "/proc/nothing"], 1, "cannot make the folder /proc/nothing"),

@@ -374,13 +374,13 @@ class Report(unittest.TestCase):
             "--temperature", "1", "--seed", "2", "--budget", "16", "-q")
         text = self.report("low.html", files=[low])
         self.assertEqual(text.count("not in these recordings"), 4)  # depth, rank, source, calibration
-        self.assertTrue("keeps only what was accepted" in self.report("low.html", "--step", "0-50", files=[low]))
+        self.assertTrue("has only the accepted tokens" in self.report("low.html", "--step", "0-50", files=[low]))
         text = self.report("lossy.html", files=[lossy])
         self.assertTrue("LOSSY" in text)
         page = Page(text)
         loose = sum(s["nodes"][s["path"][k]]["token"] != s["nodes"][s["path"][k - 1]]["target"]
                     for s in steps_of(load(lossy)) if s["forward"] for k in range(1, len(s["emitted"])))
-        self.assertEqual(len([e for e in page.find("span") if "LET STAND" in e.get("title", "")]), loose)
+        self.assertEqual(len([e for e in page.find("span") if "LOSSY" in e.get("title", "")]), loose)
         self.assertGreater(loose, 0)
 
     def test_bad_input(self):

@@ -33,7 +33,7 @@ static const ls_tensor *find(const ls_checkpoint *c, const char *name) {
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
     uint64_t n = 0;
     for (int i = 0; i < c->n_tensors; i++) {
-        const ls_tensor *t = &c->tensors[i]; // without zeros that were put in
+        const ls_tensor *t = &c->tensors[i]; // before padding
         const uint64_t n_in = t->in.groups ? (uint64_t)t->in.groups * (uint64_t)t->in.from : t->n_in,
                        n_out = t->out.groups ? (uint64_t)t->out.groups * (uint64_t)t->out.from : t->n_out;
         if (strncmp(t->name, "rope_", 5)) n += n_in * n_out;
@@ -41,17 +41,17 @@ uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
     return n;
 }
 
-// Refuses names that occur twice, and names that the decoder would silently ignore.
+// Rejects duplicate names, and names that the decoder would silently ignore.
 static ls_code check_names(ls_checkpoint *c, ls_err *err) {
     ls_code code = LS_OK;
     for (int i = 0; i < c->n_tensors && !code; i++) {
         const ls_tensor *t = &c->tensors[i];
         const int32_t first = *ls_map_at(&c->index, ls_hash_name(t->name, strlen(t->name)), i);
         if (first != i && !strcmp(c->tensors[first].name, t->name))
-            code = ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' is there twice", c->files[t->file].path, t->name);
+            code = ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' occurs twice", c->files[t->file].path, t->name);
         else if (!ls_tensor_known(c->hparams.arch, t->name, c->hparams.n_layers))
-            code = ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", c->files[t->file].path,
-                           c->hparams.arch->gguf, t->name);
+            code = ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'",
+                           c->files[t->file].path, c->hparams.arch->gguf, t->name);
     }
     return code;
 }
@@ -74,12 +74,12 @@ static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
     if (!t) t = find(c, "rope_factors_short.weight");
     if (!t) return LS_OK;
     if (t->type != LS_GGML_F32 || t->n_out != 1 || t->n_in != (uint64_t)h->rope_dims / 2)
-        return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is not %d numbers of f32", c->files[t->file].path, t->name,
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' must have %d values of f32", c->files[t->file].path, t->name,
                        h->rope_dims / 2);
     const ls_code code = ls_checkpoint_read(c, (int)(t - c->tensors), 0, t->n_bytes, factors, err);
     for (int i = 0; i < h->rope_dims / 2 && !code; i++) {
         if (!(factors[i] > 0))
-            return ls_fail(err, LS_E_RANGE, "%s: tensor '%s' holds %g", c->files[t->file].path, t->name,
+            return ls_fail(err, LS_E_RANGE, "%s: tensor '%s' has the invalid value %g", c->files[t->file].path, t->name,
                            (double)factors[i]);
         h->rope_freq[0][i] /= factors[i];
         if (h->arch->local_rope <= 0) h->rope_freq[1][i] = h->rope_freq[0][i];
@@ -94,7 +94,7 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
     const ls_tensor *embd = find(c, "token_embd.weight");
     if (!embd) return ls_fail(err, LS_E_PARSE, "%s: no tensor 'token_embd.weight'", c->files[0].path);
     if (embd->n_out >= 1 << 21)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %llu tokens", c->files[0].path,
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %llu tokens is not supported", c->files[0].path,
                        (unsigned long long)embd->n_out);
     h->n_vocab = (int32_t)embd->n_out;
     h->tied |= !find(c, "output.weight");
@@ -104,7 +104,7 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
             snprintf(name, sizeof name, "blk.%d.%s.weight", layer, ls_arch_norm(h->arch, i));
             if (!find(c, name)) return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
         }
-    // opening the decoder checks its tensors; these are read before
+    // opening the decoder checks its tensors; the following tensors are read before that
     if ((code = check_size(c, "token_embd.weight", h->n_embd, h->n_vocab, err)) ||
         (code = check_size(c, "output_norm.weight", h->n_embd, 1, err)) ||
         (!h->tied && (code = check_size(c, "output.weight", h->n_embd, h->n_vocab, err))))

@@ -7,7 +7,7 @@
 #include "model/gguf.h"
 #include "model/hparams.h"
 
-typedef struct { // each of `groups` groups of `from` values is followed by zeros up to `to`; no groups: nothing is
+typedef struct { // zeros extend each of `groups` groups from `from` values to `to` values; no groups: nothing is
     int32_t groups, from, to;
 } ls_padding;
 
@@ -17,16 +17,16 @@ typedef struct {
     uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
     int file;
     uint64_t offset, n_bytes;
-    int source;         // type in the file; another one is converted (model/padding.h)
-    ls_padding in, out; // of the columns and rows that the file has; n_in, n_out and n_bytes count the zeros
+    int source;         // type in the file; if it differs from type, the values are converted (model/padding.h)
+    ls_padding in, out; // padding of the file's columns and rows; n_in, n_out and n_bytes include the zeros
 } ls_tensor;
 
 typedef struct ls_checkpoint {
     ls_hparams hparams;
     ls_tensor *tensors;
     int n_tensors;
-    ls_map index;   // hash of a name -> which tensor
-    ls_file *files; // that hold tensors
+    ls_map index;   // hash of a name -> index of the tensor
+    ls_file *files; // files with tensors
     int n_files;
     ls_gguf *gguf;          // metadata of a GGUF file, else NULL
     char *folder;           // of a Hugging Face model, else NULL
@@ -36,12 +36,12 @@ typedef struct ls_checkpoint {
 
 // Errors begin with the file's path.
 ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err);
-// The same, but a GGUF file that holds no tensors is opened for its metadata: hparams are zeros then.
+// The same, but also opens a GGUF file without tensors, for its metadata: hparams are zeros then.
 ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *err);
 void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
-// n bytes of tensor i, from its byte `at` on, into dst.
+// Copies n bytes of tensor i, starting at its byte `at`, into dst.
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err);
-// LS_E_IO: a file was written to since it was opened.
+// LS_E_IO: a file was modified after it was opened.
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err);
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);
 

@@ -32,10 +32,11 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
     (void)ud;
     const char *path = c->files[c->n_files - 1].path;
     if (!ls_tensor_name(c->hparams.arch, c->hparams.partial, t->name, name, sizeof name))
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: a %s has no tensor '%.80s'", path, c->hparams.arch->hf, t->name);
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'", path,
+                       c->hparams.arch->hf, t->name);
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
     if (t->type < 0)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' is of type '%s'; readable are F32, F16, BF16", path,
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' has type '%s'; supported: F32, F16, BF16", path,
                        t->name, t->dtype);
     if (t->n_dims < 1 || t->n_dims > 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
@@ -78,7 +79,7 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_on_safetensor on,
 typedef struct {
     char **names; // of the files
     size_t n, cap;
-    ls_map index; // hash of a name -> where it is in names
+    ls_map index; // hash of a name -> index in names
     ls_code code;
     ls_err *err;
 } shards;
@@ -89,7 +90,7 @@ static void on_shard(void *ud, const char *tensor, const ls_json *value) {
     const char *name = ls_json_str(value, &n);
     if (s->code) return;
     if (!name || !n || n > 200 || strlen(name) != n || strchr(name, '/') || *name == '.') {
-        s->code = ls_fail(s->err, LS_E_PARSE, "the file of tensor '%.80s' is not a plain name", tensor);
+        s->code = ls_fail(s->err, LS_E_PARSE, "the file of tensor '%.80s' must be a plain file name", tensor);
         return;
     }
     const int32_t i = *ls_map_at(&s->index, ls_hash_name(name, n), (int32_t)s->n);
@@ -129,10 +130,10 @@ ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const ch
     bool there = true;
     ls_code code = LS_OK;
     char *path = ls_format("%s/%s", folder, single);
-    if (!access(path, F_OK)) code = add_file(c, path, on, ud, err); // an index beside it is of weights that were merged
+    if (!access(path, F_OK)) code = add_file(c, path, on, ud, err); // an index, if any, is older than the merged file
     else if (!(code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err)))
         code = there ? add_shards(c, folder, &text, on, ud, err)
-                     : ls_fail(err, LS_E_IO, "%s: no %s (weights in other formats are not read)", folder, single);
+                     : ls_fail(err, LS_E_IO, "%s: no %s; weights in other formats are not supported", folder, single);
     free(path);
     ls_buf_free(&text);
     return code;
@@ -154,7 +155,7 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
     c->folder = ls_strdup(folder);
     ls_code code = ls_folder_read(folder, "config.json", CONFIG_BYTES, &text, &there, err);
     if (!code && !there)
-        code = ls_fail(err, LS_E_IO, "%s: no config.json (a Hugging Face folder or a GGUF file is expected)", folder);
+        code = ls_fail(err, LS_E_IO, "%s: no config.json; a model is a Hugging Face folder or a GGUF file", folder);
     if (!code) code = read_config(c, folder, &text, err);
     if (!code) ls_sha256_hex(text.p, text.n, c->config_sha256);
     ls_buf_free(&text);

@@ -18,7 +18,7 @@ static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
     }
 }
 
-// The place of the number in NAME-00002-of-00003.gguf; 0: another form of name.
+// The offset of the part number in NAME-00002-of-00003.gguf; 0: the name has another form.
 static size_t split_number(const char *path) {
     const size_t n = strlen(path), tail = strlen("-00001-of-00001.gguf");
     int end = 0;
@@ -36,7 +36,7 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_
     uint32_t count = 1;
     char *first = ls_strdup(path);
     const size_t at = split_number(path);
-    ls_code code = open_first(c, path, err); // a whole file may have a part's name
+    ls_code code = open_first(c, path, err); // an unsplit file may have a part's name
     if (!code && at && ls_gguf_has(c->gguf, "split.count") && memcmp(path + at, "00001", 5) != 0) {
         memcpy(first + at, "00001", 5); // it has the metadata NOLINT(bugprone-not-null-terminated-result): amid a name
         ls_gguf_free(c->gguf);
@@ -48,11 +48,11 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_
     if (!code && ls_gguf_has(c->gguf, "split.count")) {
         code = ls_gguf_u32(c->gguf, "split.count", &count, err);
         if (!code && (!count || count > 99999 || (count > 1 && !at)))
-            code = ls_fail(err, LS_E_PARSE, "it is one of %u parts, but its name is not NAME-00001-of-%05u.gguf", count,
-                           count);
+            code = ls_fail(err, LS_E_PARSE, "this file is one of %u parts, so its name must be NAME-00001-of-%05u.gguf",
+                           count, count);
     }
     const bool only_text = !code && count == 1 && !ls_gguf_n_tensors(c->gguf);
-    if (only_text && !text) code = ls_fail(err, LS_E_PARSE, "it holds no tensors: only tokenize can use it");
+    if (only_text && !text) code = ls_fail(err, LS_E_PARSE, "the file has no tensors, so only tokenize can use it");
     if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
     if (code && opened) ls_err_prefix(err, "%s", first);
     for (uint32_t i = 0; i < count && !code; i++) {
@@ -70,7 +70,7 @@ ls_code ls_checkpoint_of_gguf(ls_checkpoint *c, const char *path, bool text, ls_
     uint32_t tensors = (uint32_t)c->n_tensors;
     if (!code && count > 1 && ls_gguf_has(c->gguf, "split.tensors.count") &&
         !(code = ls_gguf_u32(c->gguf, "split.tensors.count", &tensors, err)) && tensors != (uint32_t)c->n_tensors)
-        code = ls_fail(err, LS_E_PARSE, "%s: the parts hold %d tensors of %u", path, c->n_tensors, tensors);
+        code = ls_fail(err, LS_E_PARSE, "%s: the parts have %d tensors instead of %u", path, c->n_tensors, tensors);
     free(first);
     return code;
 }

@@ -28,7 +28,7 @@ typedef struct {
 } kv;
 
 struct ls_gguf {
-    ls_buf head; // of a file that was opened
+    ls_buf head; // copy of the header, if a file was opened
     kv *kvs;
     ls_gguf_tensor *tensors;
     int n_kvs, n_tensors;
@@ -39,11 +39,11 @@ typedef struct {
     const unsigned char *base;
     size_t at, n;
     uint64_t n_file;
-    bool cut; // header and file go on behind n
+    bool cut; // the file, and with it the header, continues after the n bytes in memory
     ls_err *err;
 } reader;
 
-// Bytes of the file behind the reader, read or not.
+// Bytes of the file after the reader's position, whether in memory or not.
 static uint64_t left(const reader *r) {
     return r->n_file - r->at;
 }
@@ -66,7 +66,7 @@ static ls_code take_str(reader *r, ls_str *out, uint64_t max, const char *what) 
     ls_code code = take(r, &len, 8, what);
     if (code) return code;
     if (len > max || len > left(r))
-        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims a length of %" PRIu64 ", %" PRIu64 " bytes are left",
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s has length %" PRIu64 ", but only %" PRIu64 " bytes are left",
                        start, what, len, left(r));
     if (len > r->n - r->at) return cut_off(r, what);
     *out = (ls_str){(const char *)r->base + r->at, (size_t)len};
@@ -77,7 +77,8 @@ static ls_code take_str(reader *r, ls_str *out, uint64_t max, const char *what) 
 static ls_code skip_value(reader *r, uint32_t type, uint64_t count, const char *what) {
     if (type == T_STR) {
         if (count > left(r) / 8)
-            return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s claims %" PRIu64 " strings", r->at, what, count);
+            return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s has %" PRIu64 " strings, more than the file can hold",
+                           r->at, what, count);
         for (uint64_t i = 0; i < count; i++) {
             ls_str s;
             ls_code code = take_str(r, &s, UINT64_MAX, what);
@@ -88,8 +89,8 @@ static ls_code skip_value(reader *r, uint32_t type, uint64_t count, const char *
     size_t size = scalar_size[type];
     if (count > left(r) / size)
         return ls_fail(r->err, LS_E_PARSE,
-                       "byte %zu: %s claims %" PRIu64 " values of %zu bytes, %" PRIu64 " bytes are left", r->at, what,
-                       count, size, left(r));
+                       "byte %zu: %s has %" PRIu64 " values of %zu bytes, but only %" PRIu64 " bytes are left", r->at,
+                       what, count, size, left(r));
     if (count > (r->n - r->at) / size) return cut_off(r, what);
     r->at += (size_t)count * size;
     return LS_OK;
@@ -136,7 +137,7 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     int name_n = (int)t->name.n;
     if ((code = take(r, &n_dims, 4, "a tensor's shape"))) return code;
     if (n_dims < 1 || n_dims > 4)
-        return ls_fail(r->err, LS_E_PARSE, "byte %zu: tensor '%.*s' claims %u dimensions (1 to 4 are possible)", r->at,
+        return ls_fail(r->err, LS_E_PARSE, "byte %zu: tensor '%.*s' has %u dimensions; 1 to 4 are possible", r->at,
                        name_n, t->name.p, n_dims);
     t->n_dims = (int)n_dims;
     uint64_t values = 1;
@@ -146,24 +147,25 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
         if ((code = take(r, &t->dim[d], 8, "a tensor's shape"))) return code;
         if (t->dim[d] == 0 || t->dim[d] > INT64_MAX / values)
             return ls_fail(r->err, LS_E_PARSE,
-                           "byte %zu: tensor '%.*s' has an impossible shape (dimension %d is %" PRIu64 ")", r->at,
-                           name_n, t->name.p, d, t->dim[d]);
+                           "byte %zu: tensor '%.*s' has an invalid shape (dimension %d is %" PRIu64 ")", r->at, name_n,
+                           t->name.p, d, t->dim[d]);
         values *= t->dim[d];
     }
     if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, offset, 8, "a tensor's offset"))) return code;
     t->type = type > INT32_MAX ? -1 : (int)type;
     const ls_ggml_layout *l = ls_ggml_layout_of(t->type);
     if (!l)
-        return ls_fail(r->err, LS_E_UNSUPPORTED,
-                       "tensor '%.*s' is %s (number %u); readable are F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
-                       "Q2_K to Q6_K, IQ4_NL",
-                       name_n, t->name.p, ls_ggml_type_name(t->type), type);
+        return ls_fail(
+            r->err, LS_E_UNSUPPORTED,
+            "tensor '%.*s' has type %s (number %u); supported: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
+            "Q2_K to Q6_K, IQ4_NL",
+            name_n, t->name.p, ls_ggml_type_name(t->type), type);
     if (t->dim[0] % (uint64_t)l->values)
-        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): rows of %" PRIu64 " are no multiple of %d", name_n,
-                       t->name.p, l->name, t->dim[0], l->values);
+        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): the row length %" PRIu64 " is not a multiple of %d",
+                       name_n, t->name.p, l->name, t->dim[0], l->values);
     uint64_t blocks = values / (uint64_t)l->values;
     if (blocks > UINT64_MAX / (uint64_t)l->bytes)
-        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' is impossibly large", name_n, t->name.p);
+        return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' is too large", name_n, t->name.p);
     t->n_bytes = blocks * (uint64_t)l->bytes;
     return LS_OK;
 }
@@ -178,7 +180,7 @@ static int by_start(const void *a, const void *b) {
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-// Turns offsets into places of the file; refuses tensors outside the file or on top of another.
+// Turns offsets into file positions; rejects tensors that are outside the file or overlap another one.
 static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uint64_t alignment) {
     const uint64_t start = (r->at + alignment - 1) / alignment * alignment;
     const uint64_t room = start <= r->n_file ? r->n_file - start : 0;
@@ -191,8 +193,8 @@ static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uin
                            (int)t->name.n, t->name.p, offsets[i], alignment);
         else if (offsets[i] > room || t->n_bytes > room - offsets[i])
             code = ls_fail(r->err, LS_E_PARSE,
-                           "tensor '%.*s' needs bytes %" PRIu64 "+%" PRIu64 " of the data, which has %" PRIu64
-                           " (truncated file?)",
+                           "tensor '%.*s' is at bytes %" PRIu64 "+%" PRIu64 " of the data, but the data has %" PRIu64
+                           " bytes (truncated file?)",
                            (int)t->name.n, t->name.p, offsets[i], t->n_bytes, room);
         else {
             t->offset = start + offsets[i];
@@ -222,13 +224,13 @@ static ls_code parse(ls_gguf *g, reader *r) {
         (code = take(r, &n_tensors, 8, "the header")) || (code = take(r, &n_kvs, 8, "the header")))
         return code;
     if (version == 2u << 24 || version == 3u << 24)
-        return ls_fail(r->err, LS_E_UNSUPPORTED, "a big-endian GGUF file; readable are little-endian ones");
-    if (version != 2 && version != 3) // they differ in byte order only, which here is the usual one
-        return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u; readable are 2 and 3", version);
+        return ls_fail(r->err, LS_E_UNSUPPORTED, "big-endian GGUF files are not supported");
+    if (version != 2 && version != 3) // version 3 only adds big-endian files
+        return ls_fail(r->err, LS_E_UNSUPPORTED, "GGUF version %u is not supported (supported: 2 and 3)", version);
     // the shortest metadata entry takes 13 bytes, the shortest tensor entry 32
     if (n_kvs > left(r) / 13 || n_tensors > left(r) / 32 || n_kvs > MAX_ENTRIES || n_tensors > MAX_ENTRIES)
         return ls_fail(r->err, LS_E_PARSE,
-                       "the header claims %" PRIu64 " metadata entries and %" PRIu64 " tensors in %" PRIu64 " bytes",
+                       "the header states %" PRIu64 " metadata entries and %" PRIu64 " tensors in %" PRIu64 " bytes",
                        n_kvs, n_tensors, r->n_file);
     g->kvs = ls_calloc((size_t)n_kvs, sizeof *g->kvs);
     for (; g->n_kvs < (int)n_kvs; g->n_kvs++)
@@ -263,7 +265,7 @@ ls_code ls_gguf_open(ls_gguf **out, const ls_file *f, ls_err *err) {
     *out = NULL;
     ls_buf head = {0};
     bool more = true;
-    for (size_t n = HEAD_BYTES; more && !code; n *= 4) { // until the header is whole
+    for (size_t n = HEAD_BYTES; more && !code; n *= 4) { // until the header is complete
         const size_t want = n < f->n_bytes ? n : (size_t)f->n_bytes, had = head.n;
         code = ls_file_read(f, had, ls_buf_room(&head, want - had), want - had, err);
         if (code) break;
@@ -326,7 +328,7 @@ static bool integer_at(const unsigned char *p, uint32_t type, int64_t *v) {
     int64_t x = 0;
     memcpy(&x, p, scalar_size[type]); // little endian, as GGUF and every platform this runs on
     switch (type) {
-    case T_BOOL: // of an array; a single one is no integer
+    case T_BOOL: // in an array; a single bool is not accepted as an integer
     case T_U8: *v = (uint8_t)x; return true;
     case T_I8: *v = (int8_t)x; return true; // NOLINT(bugprone-signed-char-misuse,cert-str34-c): a number, no character
     case T_U16: *v = (uint16_t)x; return true;
@@ -360,8 +362,8 @@ ls_code ls_gguf_shared_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_er
     if (!n || all[0] < 0) code = ls_fail(err, LS_E_RANGE, "metadata '%s' is out of range", key);
     for (size_t i = 1; i < n && !code; i++)
         if (all[i] != all[0])
-            code = ls_fail(err, LS_E_UNSUPPORTED, "metadata '%s' is %d in layer %zu and %d in others", key, all[i], i,
-                           all[0]);
+            code = ls_fail(err, LS_E_UNSUPPORTED, "metadata '%s' is %d in layer %zu, but %d in other layers", key,
+                           all[i], i, all[0]);
     if (!code) *v = (uint32_t)all[0];
     free(all);
     return code;

@@ -21,11 +21,11 @@ typedef struct {
 
 typedef struct ls_gguf ls_gguf;
 
-// Reads and parses the header of an open file, which is not needed afterwards; tensors stay where they are. Messages
-// start with the path.
+// Reads and parses the header of an open file; the caller may close the file then. Tensors are not read. Messages start
+// with the path.
 ls_code ls_gguf_open(ls_gguf **out, const ls_file *f, ls_err *err);
-// Parses the first n of a file's n_file bytes, which stay valid and unchanged until ls_gguf_free (for tests and
-// fuzzing). *more (may be NULL): the header goes on behind them, which is the only error.
+// Parses the first n of a file's n_file bytes, which must stay valid and unchanged until ls_gguf_free (for tests and
+// fuzzing). *more (may be NULL): the only error is that the header continues after these n bytes.
 ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t n_file, bool *more, ls_err *err);
 void ls_gguf_free(ls_gguf *g);
 
@@ -34,7 +34,7 @@ const ls_gguf_tensor *ls_gguf_tensor_at(const ls_gguf *g, int i);
 
 // Metadata. Each returns LS_OK, LS_E_PARSE (missing: "no metadata key ..."; or of another type).
 ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err); // any integer that fits
-// The same, or what all elements of an array share (one for each layer); LS_E_UNSUPPORTED where they differ.
+// The same; of an array (an element for each layer) the common value. LS_E_UNSUPPORTED: the elements differ.
 ls_code ls_gguf_shared_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err);
 ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err); // f32 or f64
 ls_code ls_gguf_str(const ls_gguf *g, const char *key, ls_str *v, ls_err *err);

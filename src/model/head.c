@@ -12,12 +12,12 @@ enum { CONFIG_BYTES = 1 << 20, MAX_VOCAB = 1 << 21 };
 typedef struct {
     ls_head *h;
     const char *folder;
-    ls_tensor d2t, t2d; // their name is NULL where they are not there; type: bytes of a value
+    ls_tensor d2t, t2d; // name NULL: the file has none; type: bytes of a value
 } reading;
 
 // ---- the table of tensors
 
-static const char *behind(const char *name, const char *prefix) { // NULL: another beginning
+static const char *behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
     const size_t n = strlen(prefix);
     return strncmp(name, prefix, n) ? NULL : name + n;
 }
@@ -41,7 +41,7 @@ static ls_code on_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_
     if (d2t || t2d) {
         const bool fits = d2t ? !strcmp(t->dtype, "I64") || !strcmp(t->dtype, "I32") : !strcmp(t->dtype, "BOOL");
         if (t->n_dims != 1 || !fits)
-            return ls_fail(err, LS_E_UNSUPPORTED, "%s: '%s' is no vector of %s but of type '%s'", path, name,
+            return ls_fail(err, LS_E_UNSUPPORTED, "%s: '%s' must be a vector of %s; its type is '%s'", path, name,
                            d2t ? "integers (I64)" : "flags (BOOL)", t->dtype);
         out.type = (int)(t->n_bytes / t->dim[0]);
         out.name = d2t ? "d2t" : "t2d"; // not owned: these two stay out of the table
@@ -49,11 +49,11 @@ static ls_code on_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_
         return LS_OK;
     }
     if (t->type < 0)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' is of type '%s'; readable are F32, F16, BF16", path,
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' has type '%s'; supported: F32, F16, BF16", path,
                        t->name, t->dtype);
     for (int i = 0; i < c->n_tensors; i++)
         if (!strcmp(c->tensors[i].name, name))
-            return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' is there twice", path, name);
+            return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' occurs twice", path, name);
     out.name = ls_strdup(name);
     ls_checkpoint_add(c, out);
     return LS_OK;
@@ -65,7 +65,7 @@ static const ls_tensor *find(const ls_head *h, const char *name) { // a head has
     return NULL;
 }
 
-// What is said of a folder without safetensors: the authors' checkpoints are pickles, which could run any program.
+// The error for a folder without safetensors. The authors publish pickles, which can run any code when loaded.
 static ls_code open_weights(reading *r, ls_err *err) {
     static const char *const singles[] = {"model.safetensors", "medusa_lm_head.safetensors"},
                              *const pickles[] = {"pytorch_model.bin", "medusa_lm_head.pt",
@@ -84,11 +84,12 @@ static ls_code open_weights(reading *r, ls_err *err) {
         if (!access(path, F_OK)) pickle = pickles[i];
     }
     if (pickle)
-        return ls_fail(err, LS_E_UNSUPPORTED,
-                       "%.150s: its weights are a pickle (%s), which is not read; convert it once, there: python3 -c "
-                       "\"import torch; from safetensors.torch import save_file; save_file({k: v.contiguous().clone() "
-                       "for k, v in torch.load('%s', map_location='cpu').items()}, 'model.safetensors')\"",
-                       r->folder, pickle, pickle);
+        return ls_fail(
+            err, LS_E_UNSUPPORTED,
+            "%.150s: the weights are a pickle (%s), which is not supported; convert it in that folder: python3 -c "
+            "\"import torch; from safetensors.torch import save_file; save_file({k: v.contiguous().clone() "
+            "for k, v in torch.load('%s', map_location='cpu').items()}, 'model.safetensors')\"",
+            r->folder, pickle, pickle);
     return ls_checkpoint_safetensors(r->h->weights, r->folder, single, on_tensor, r, err);
 }
 
@@ -197,7 +198,7 @@ static ls_code check_medusa(ls_head *h, ls_err *err) {
         if (head >= 0) {
             if (head >= h->n_heads) h->n_heads = head + 1;
             w->tensors[kept++] = w->tensors[i];
-        } else if (base) free(w->tensors[i].name); // of the model that it was trained with
+        } else if (base) free(w->tensors[i].name); // belongs to the base model, not to the head
         else
             return ls_fail(err, LS_E_UNSUPPORTED, "%s: Medusa has no tensor '%.80s'", w->files[w->tensors[i].file].path,
                            w->tensors[i].name);
@@ -229,15 +230,15 @@ static ls_code check_medusa(ls_head *h, ls_err *err) {
 static ls_code config_int(const ls_json *config, const char *key, int64_t lo, int64_t hi, int32_t *out, ls_err *err) {
     const ls_json *v = ls_json_get(config, key);
     int64_t n;
-    if (!v || ls_json_is_null(v)) return LS_OK; // *out has the default
+    if (!v || ls_json_is_null(v)) return LS_OK; // *out keeps the default
     if (!ls_json_int(v, &n) || n < lo || n > hi)
         return ls_fail(err, LS_E_RANGE, "'%s' is not an integer from %lld to %lld", key, (long long)lo, (long long)hi);
     *out = (int32_t)n;
     return LS_OK;
 }
 
-// Which of the target's values feed the head. Two ways to say so are in use, and they count differently: at the top of
-// the file a number is of the layer whose input is taken, within eagle_config of the layer whose output is.
+// Which of the target's hidden states feed the head. Two forms of the key are in use and count differently: at the top
+// level a number N means the input of layer N, inside eagle_config the output of layer N.
 static ls_code config_takes(ls_head *h, const ls_json *config, ls_err *err) {
     static const char key[] = "eagle_aux_hidden_state_layer_ids";
     const ls_json *inner = ls_json_get(ls_json_get(config, "eagle_config"), key), *v = ls_json_get(config, key);
@@ -245,15 +246,14 @@ static ls_code config_takes(ls_head *h, const ls_json *config, ls_err *err) {
     if (more) v = inner;
     if (!v || ls_json_is_null(v)) return LS_OK;
     if (ls_json_size(v) != LS_HEAD_TAKES)
-        return ls_fail(err, LS_E_RANGE, "'%s' does not hold %d numbers", key, LS_HEAD_TAKES);
+        return ls_fail(err, LS_E_RANGE, "'%s' must have %d numbers", key, LS_HEAD_TAKES);
     for (size_t i = 0; i < LS_HEAD_TAKES; i++) {
         int64_t n;
         if (!ls_json_int(ls_json_at(v, i), &n) || n < 0 || n > LS_MAX_LAYERS)
-            return ls_fail(err, LS_E_RANGE, "'%s' holds something else than layers", key);
+            return ls_fail(err, LS_E_RANGE, "'%s' must be a list of layer indices", key);
         h->takes[i] = (int32_t)(n + more);
         if (i && h->takes[i] <= h->takes[i - 1])
-            return ls_fail(err, LS_E_UNSUPPORTED, "'%s' does not rise: the authors' program takes them as they come",
-                           key);
+            return ls_fail(err, LS_E_UNSUPPORTED, "'%s' must be in ascending order", key);
     }
     h->n_takes = LS_HEAD_TAKES;
     return LS_OK;
@@ -266,15 +266,14 @@ static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
     ls_code code;
     if (ls_json_get(config, "speculators_model_type"))
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "a configuration of another program (speculators_model_type): take the "
-                       "authors' own checkpoint");
+                       "the configuration is of another program (speculators_model_type); use the "
+                       "authors' checkpoint");
     if (ls_json_int(width, &layers) && layers != 1)
-        return ls_fail(err, LS_E_UNSUPPORTED, "'num_hidden_layers' is %lld; heads of one layer are readable",
+        return ls_fail(err, LS_E_UNSUPPORTED, "'num_hidden_layers' is %lld; only heads of one layer are supported",
                        (long long)layers);
     if ((code = ls_hparams_config(&h->hparams, config, err))) return code;
     if (ls_json_bool(ls_json_get(config, "norm_before_residual"), &before) && before)
-        return ls_fail(err, LS_E_UNSUPPORTED,
-                       "'norm_before_residual' is true, which the authors' program does not know");
+        return ls_fail(err, LS_E_UNSUPPORTED, "'norm_before_residual' is true, which is not supported");
     if ((code = config_int(config, "vocab_size", 2, MAX_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
     if (!h->hparams.n_vocab) return ls_fail(err, LS_E_PARSE, "no 'vocab_size'");
     h->n_draft = h->hparams.n_vocab;
@@ -293,16 +292,17 @@ static ls_code config_medusa(ls_head *h, const ls_json *config, ls_err *err) {
 
 // ---- the reduced vocabulary
 
-// d2t holds what is to be added to a drafted id to get the target's; t2d marks the target's ids that can be drafted.
+// d2t[id] is added to a drafted id to get the target's id; t2d marks the target's ids that can be drafted.
 static ls_code read_mapping(reading *r, ls_err *err) {
     ls_head *h = r->h;
     const int32_t n = h->n_draft, n_vocab = h->hparams.n_vocab;
-    if (n == n_vocab) return LS_OK; // the authors' program does not look at them either
+    if (n == n_vocab) return LS_OK; // as the authors' program does, ignore d2t and t2d then
     const char *path = h->weights->files[0].path;
     if (!r->d2t.name)
-        return ls_fail(err, LS_E_PARSE, "%s: no tensor 'd2t', though %d of %d tokens can be drafted", path, n, n_vocab);
+        return ls_fail(err, LS_E_PARSE, "%s: no tensor 'd2t', but only %d of %d tokens can be drafted", path, n,
+                       n_vocab);
     if (r->d2t.n_in != (uint64_t)n || (r->t2d.name && r->t2d.n_in != (uint64_t)n_vocab))
-        return ls_fail(err, LS_E_RANGE, "%s: 'd2t' holds %llu numbers and 't2d' %llu, expected %d and %d", path,
+        return ls_fail(err, LS_E_RANGE, "%s: 'd2t' has %llu values and 't2d' %llu, expected %d and %d", path,
                        (unsigned long long)r->d2t.n_in, (unsigned long long)r->t2d.n_in, n, n_vocab);
     unsigned char *raw = ls_malloc(r->d2t.n_bytes), *flags = ls_calloc((size_t)n_vocab, 1);
     ls_code code = ls_file_read(&h->weights->files[r->d2t.file], r->d2t.offset, raw, r->d2t.n_bytes, err);
@@ -312,16 +312,16 @@ static ls_code read_mapping(reading *r, ls_err *err) {
         for (int b = r->d2t.type - 1; b >= 0; b--) add = (int64_t)((uint64_t)add << 8 | raw[i * r->d2t.type + b]);
         if (r->d2t.type == 4) add = (int32_t)add;
         if (add < -(int64_t)i || add >= n_vocab - (int64_t)i || flags[i + add])
-            code =
-                ls_fail(err, LS_E_RANGE, "%s: 'd2t' gives drafted token %d an id that is not among the %d, or is taken",
-                        path, i, n_vocab);
+            code = ls_fail(err, LS_E_RANGE,
+                           "%s: 'd2t' maps drafted token %d outside the %d tokens, or to an id that is already used",
+                           path, i, n_vocab);
         else flags[h->d2t[i] = (int32_t)(i + add)] = 1;
     }
     if (!code && r->t2d.name) {
         unsigned char *t2d = ls_malloc((size_t)n_vocab);
         code = ls_file_read(&h->weights->files[r->t2d.file], r->t2d.offset, t2d, (size_t)n_vocab, err);
         if (!code && memcmp(t2d, flags, (size_t)n_vocab))
-            code = ls_fail(err, LS_E_PARSE, "%s: 't2d' and 'd2t' name different tokens", path);
+            code = ls_fail(err, LS_E_PARSE, "%s: 't2d' and 'd2t' contradict each other", path);
         free(t2d);
     }
     free(raw), free(flags);
@@ -341,10 +341,10 @@ static ls_code choose_kind(ls_head *h, const char *folder, ls_err *err) {
         }
     if (!fc)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "%s: no head that is known: it has neither 'fc.weight' (EAGLE) nor '0.0.*' "
+                       "%s: not a supported head: it has neither 'fc.weight' (EAGLE) nor '0.0.*' "
                        "(Medusa)",
                        folder);
-    // Only the third one puts embedding and feature side by side, after a norm of each, and has an output head.
+    // Only EAGLE-3 concatenates embedding and feature after a norm of each, and has an output head.
     const bool third = find(h, "hidden_norm.weight") || find(h, "norm.weight");
     h->kind = third ? LS_HEAD_EAGLE3 : LS_HEAD_EAGLE;
     h->name = third ? "EAGLE-3" : "EAGLE";
@@ -358,7 +358,7 @@ static ls_code read_head(reading *r, ls_err *err) {
     bool there;
     ls_code code = ls_folder_read(r->folder, "config.json", CONFIG_BYTES, &text, &there, err);
     if (!code && !there)
-        code = ls_fail(err, LS_E_IO, "%s: no config.json (a folder with a trained head is expected)", r->folder);
+        code = ls_fail(err, LS_E_IO, "%s: no config.json; name a folder with a trained head", r->folder);
     char *where = ls_format("%s/config.json", r->folder);
     if (!code) code = ls_json_parse_pythons(&config, text.p, text.n, where, err);
     if (!code) code = open_weights(r, err);
@@ -371,8 +371,8 @@ static ls_code read_head(reading *r, ls_err *err) {
     int32_t asked = 0;
     if (!code && h->kind == LS_HEAD_MEDUSA &&
         !(code = config_int(config, "medusa_num_heads", 1, LS_MEDUSA_HEADS, &asked, err)) && asked > h->n_heads)
-        code =
-            ls_fail(err, LS_E_RANGE, "%s: 'medusa_num_heads' is %d, its tensors are of %d", where, asked, h->n_heads);
+        code = ls_fail(err, LS_E_RANGE, "%s: 'medusa_num_heads' is %d, but there are tensors of %d heads", where, asked,
+                       h->n_heads);
     if (!code && h->kind != LS_HEAD_MEDUSA) code = read_mapping(r, err);
     free(where);
     ls_json_free(config);
@@ -404,28 +404,29 @@ ls_code ls_head_fits(const ls_head *h, const ls_hparams *target, int32_t *takes,
     if (h->target_embd != target->n_embd || h->hparams.n_vocab != target->n_vocab)
         return ls_fail(
             err, LS_E_RANGE,
-            "%s: this %s head is for a model of width %d with %d tokens, the model has width %d and %d tokens", path,
-            h->name, h->target_embd, h->hparams.n_vocab, target->n_embd, target->n_vocab);
+            "%s: this %s head is for a model of width %d with %d tokens, but the model has width %d and %d tokens",
+            path, h->name, h->target_embd, h->hparams.n_vocab, target->n_embd, target->n_vocab);
     if (h->kind != LS_HEAD_MEDUSA && !h->own_embedding && h->hparams.n_embd != target->n_embd)
-        return ls_fail(err, LS_E_RANGE,
-                       "%s: no tensor 'embed_tokens.weight', and the model's embedding has width %d instead of %d",
-                       path, target->n_embd, h->hparams.n_embd);
+        return ls_fail(
+            err, LS_E_RANGE,
+            "%s: no tensor 'embed_tokens.weight', and the model's embedding of width %d does not fit width %d", path,
+            target->n_embd, h->hparams.n_embd);
     if (h->kind != LS_HEAD_EAGLE3) {
         *n_takes = 1;
         takes[0] = n + 1; // after the output norm
         return LS_OK;
     }
-    // as the authors' program takes them: before the third layer, the middle one and the last but two
+    // as in the authors' program: the inputs of the third layer, the middle layer and the third-last layer
     const int32_t usual[LS_HEAD_TAKES] = {2, n / 2, n - 3};
     *n_takes = LS_HEAD_TAKES;
     for (int i = 0; i < LS_HEAD_TAKES; i++) {
         takes[i] = h->n_takes ? h->takes[i] : usual[i];
         if (takes[i] < 0 || takes[i] > n || (i && takes[i] <= takes[i - 1]))
-            return ls_fail(
-                err, LS_E_RANGE,
-                "%s: this %s head takes values before layers %d, %d and %d, counted from 0: the model has %d", path,
-                h->name, h->n_takes ? h->takes[0] : usual[0], h->n_takes ? h->takes[1] : usual[1],
-                h->n_takes ? h->takes[2] : usual[2], n);
+            return ls_fail(err, LS_E_RANGE,
+                           "%s: this %s head needs the inputs of layers %d, %d and %d (the first is 0), but the model "
+                           "has %d layers",
+                           path, h->name, h->n_takes ? h->takes[0] : usual[0], h->n_takes ? h->takes[1] : usual[1],
+                           h->n_takes ? h->takes[2] : usual[2], n);
     }
     return LS_OK;
 }

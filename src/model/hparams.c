@@ -62,10 +62,11 @@ ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
                        h->n_kv_heads);
     if (h->head_dim > 2 * LS_MAX_ROPE || h->n_embd % 32)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "head size %d (256 at most is possible) or width %d (a multiple of 32 is needed)", h->head_dim,
+                       "head size %d (at most 256) or width %d (a multiple of 32) is not supported", h->head_dim,
                        h->n_embd);
     if (h->rope_dims < 2 || h->rope_dims % 2 || h->rope_dims > h->head_dim)
-        return ls_fail(err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims, h->head_dim);
+        return ls_fail(err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions is not supported",
+                       h->rope_dims, h->head_dim);
     bool fine = h->rms_eps > 0 && h->rms_eps < 1;
     const float scales[] = {h->embd_scale, h->attn_scale, h->residual_scale, h->logit_scale};
     for (int i = 0; i < 4; i++) fine &= isfinite(scales[i]) && scales[i] > 0;
@@ -75,6 +76,6 @@ ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
         for (int i = 0; i < h->rope_dims / 2; i++) fine &= isfinite(h->rope_freq[kind][i]);
     }
     if (!fine)
-        return ls_fail(err, LS_E_RANGE, "a norm's epsilon, a scale or a rotary frequency of the model is not possible");
+        return ls_fail(err, LS_E_RANGE, "a norm's epsilon, a scale or a rotary frequency of the model is out of range");
     return LS_OK;
 }

@@ -38,12 +38,12 @@ static double number(source *s, const ls_json *j, const char *key, double otherw
     return v;
 }
 
-// A number that null switches off (0); absent, it has a default.
+// null: 0, which switches the feature off; absent: the default.
 static double switched(source *s, const char *key, double otherwise) {
     return number(s, s->j, key, ls_json_get(s->j, key) ? 0 : otherwise);
 }
 
-// Llama 3 divides low frequencies, keeps high ones, and interpolates between them.
+// Llama 3 divides low frequencies, keeps high frequencies, and interpolates between them.
 static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
     const double factor = number(s, r, "factor", 8), low = number(s, r, "low_freq_factor", 1),
                  high = number(s, r, "high_freq_factor", 4),
@@ -59,12 +59,12 @@ static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
 static ls_code rope_long(ls_hparams *h, const ls_json *r, source *s) {
     const ls_json *factors = get(r, "short_factor");
     if ((int)ls_json_size(factors) != h->rope_dims / 2)
-        return ls_fail(s->err, LS_E_PARSE, "'short_factor' holds %zu numbers, %d are needed", ls_json_size(factors),
+        return ls_fail(s->err, LS_E_PARSE, "'short_factor' has %zu numbers, expected %d", ls_json_size(factors),
                        h->rope_dims / 2);
     for (int i = 0; i < h->rope_dims / 2; i++) {
         double v;
         if (!ls_json_num(ls_json_at(factors, (size_t)i), &v) || !(v > 0))
-            return ls_fail(s->err, LS_E_PARSE, "'short_factor' holds something else than positive numbers");
+            return ls_fail(s->err, LS_E_PARSE, "'short_factor' must have only positive numbers");
         h->rope_freq[0][i] = (float)((double)h->rope_freq[0][i] / v);
     }
     const double old =
@@ -81,7 +81,8 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     const ls_json *type = get(r, "rope_type") ? get(r, "rope_type") : get(r, "type");
     size_t n = 0;
     const char *name = ls_json_str(type, &n);
-    if (!(base >= 1 && isfinite(base))) return ls_fail(s->err, LS_E_RANGE, "'rope_theta' is %g", base);
+    if (!(base >= 1 && isfinite(base)))
+        return ls_fail(s->err, LS_E_RANGE, "'rope_theta' is %g, expected at least 1", base);
     ls_rope_plain(h, 0, base, 1);
     if (r && (!ls_json_is_object(r) || (!name && get(r, "factor"))))
         return ls_fail(s->err, LS_E_PARSE, "the rotary scaling is not an object with a type");
@@ -89,7 +90,9 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     if (ls_json_is(type, "linear")) {
         if (!get(r, "factor")) return ls_fail(s->err, LS_E_PARSE, "the rotary scaling 'linear' has no 'factor'");
         const double factor = number(s, r, "factor", 1);
-        if (!(factor > 0)) return ls_fail(s->err, LS_E_RANGE, "'rope_scaling' has the factor %g", factor);
+        if (!(factor > 0))
+            return ls_fail(s->err, LS_E_RANGE, "the factor of 'rope_scaling' is %g, expected a positive number",
+                           factor);
         ls_rope_plain(h, 0, base, factor);
     } else if (ls_json_is(type, "dynamic")) { // scaled only beyond the original context, which is the limit here
         const double old = number(s, r, "original_max_position_embeddings", h->n_context);
@@ -98,7 +101,7 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     else if (ls_json_is(type, "longrope") || ls_json_is(type, "su")) return rope_long(h, r, s);
     else
         return ls_fail(s->err, LS_E_UNSUPPORTED,
-                       "rotary scaling '%.*s'; readable are default, linear, dynamic, llama3, longrope",
+                       "rotary scaling '%.*s' is not supported (supported: default, linear, dynamic, llama3, longrope)",
                        (int)(n < 40 ? n : 40), name);
     return LS_OK;
 }
@@ -109,14 +112,14 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
     const double usual = h->arch->rope > 0 ? (double)h->arch->rope : 10000;
     const double base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
-    // of the architectures here Phi's classes alone read it
+    // only Phi's classes read this key
     const bool partial = h->arch->long_rope;
     const double part =
         partial ? number(s, s->j, "partial_rotary_factor", number(s, r, "partial_rotary_factor", 1)) : 1;
     h->rope_dims = part > 0 && part <= 1 ? (int32_t)(h->head_dim * part) : 0;
     if (h->rope_dims < 2 || h->rope_dims > 2 * LS_MAX_ROPE || h->rope_dims > h->head_dim)
-        return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions", h->rope_dims,
-                       h->head_dim);
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions is not supported",
+                       h->rope_dims, h->head_dim);
     const ls_code code = read_rope_kind(h, r, base, s);
     if (h->arch->local_rope > 0) { // local layers are never scaled
         const double own = (double)h->arch->local_rope;
@@ -131,7 +134,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
 // Finds the local layers.
 static ls_code read_window(ls_hparams *h, source *s) {
     const bool gemma3 = h->arch->local_rope > 0;
-    const ls_json *types = h->arch->long_rope ? NULL : get(s->j, "layer_types"); // Phi's class knows none
+    const ls_json *types = h->arch->long_rope ? NULL : get(s->j, "layer_types"); // Phi's class ignores it
     int32_t from = h->arch->late_window, pattern = h->arch->pattern;
     bool used = !from; // Qwen's window is off by default
     ls_code code;
@@ -182,17 +185,18 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.arch = ls_arch_find(type, n, true);
     if (!h.arch) {
         ls_arch_list(true, known, sizeof known);
-        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s'; readable are %s", (int)(n < 64 ? n : 64), type,
-                       known);
+        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported (supported: %s)",
+                       (int)(n < 64 ? n : 64), type, known);
     }
     if (get(config, "quantization_config"))
-        return ls_fail(err, LS_E_UNSUPPORTED,
-                       "the weights are quantised (quantization_config); take the plain ones, or a GGUF file");
+        return ls_fail(
+            err, LS_E_UNSUPPORTED,
+            "quantised weights (quantization_config) are not supported; use the unquantised model or a GGUF file");
     bool both_ways = false;
     ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "'use_bidirectional_attention' makes it an encoder: this program runs decoders");
+                       "the model is an encoder ('use_bidirectional_attention'); only decoders are supported");
     ls_code code;
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s))) return code;
     const ls_json *act =
@@ -200,11 +204,12 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     const bool gelu = ls_json_is(act, "gelu_pytorch_tanh") || (h.arch->gemma && (!act || ls_json_is(act, "gelu")));
     if (act && !gelu && !ls_json_is(act, "silu")) {
         type = ls_json_str(act, &n);
-        return ls_fail(err, LS_E_UNSUPPORTED, "activation '%.*s'; readable are silu and gelu_pytorch_tanh",
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "activation '%.*s' is not supported (supported: silu and gelu_pytorch_tanh)",
                        (int)(type && n < 40 ? n : 0), type ? type : "");
     }
     if (gelu != (h.arch->activation == LS_ACT_GELU_TANH))
-        return ls_fail(err, LS_E_UNSUPPORTED, "an activation that %s does not have", h.arch->hf);
+        return ls_fail(err, LS_E_UNSUPPORTED, "the activation does not fit the architecture %s", h.arch->hf);
     h.norm_offset = h.arch->gemma ? 1 : 0;
     h.tied = h.arch->gemma;
     const ls_json *tied = get(config, "tie_word_embeddings");
@@ -212,7 +217,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         return ls_fail(err, LS_E_PARSE, "'tie_word_embeddings' is not true or false");
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
     h.attn_scale = (float)(1 / sqrt(h.head_dim));
-    if (h.arch->query_scalar > 0) { // Gemma 2 and 3; a key that a model's class does not read is not read here either
+    if (h.arch->query_scalar > 0) { // Gemma 2 and 3; as in transformers, other classes ignore this key
         const double scalar = number(&s, config, "query_pre_attn_scalar", (double)h.arch->query_scalar);
         h.attn_scale = (float)(1 / sqrt(scalar));
         h.logit_softcap = (float)switched(&s, "final_logit_softcapping", (double)h.arch->logit_softcap);

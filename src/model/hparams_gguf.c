@@ -7,7 +7,7 @@
 
 typedef struct {
     const ls_gguf *g;
-    char key[128]; // the last one that was looked up
+    char key[128]; // the last key that was looked up
     ls_err *err;
 } source;
 
@@ -46,7 +46,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     float base = 10000, local = h->arch->local_rope, factor = 1, magnitude = 1; // the format's defaults
     ls_str kind = {"linear", 6}; // a factor without a type divides, as in llama.cpp
     ls_code code;
-    // the factor's first name is read where the later one is missing
+    // if the current name of the factor is missing, its old name is read
     const char *scale = has(s, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
     if ((code = may_int(s, "rope.dimension_count", 1, 1024, &h->rope_dims)) ||
         (code = may_num(s, "rope.freq_base", &base)) || (code = may_num(s, scale, &factor)) ||
@@ -58,13 +58,15 @@ static ls_code read_rope(ls_hparams *h, source *s) {
                plain = kind.n == 4 && !memcmp(kind.p, "none", 4), // rope_freqs.weight may still divide (Llama 3)
         longrope = kind.n == 8 && !memcmp(kind.p, "longrope", 8);
     if (!linear && !plain && !longrope)
-        return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary scaling '%.*s'; readable are none, linear, longrope",
+        return ls_fail(s->err, LS_E_UNSUPPORTED,
+                       "rotary scaling '%.*s' is not supported (supported: none, linear, longrope)",
                        (int)(kind.n < 40 ? kind.n : 40), kind.p);
     if (factor == 0) factor = 1; // not scaled
     if (h->rope_dims > h->head_dim || h->rope_dims > 2 * LS_MAX_ROPE || !(base >= 1 && isfinite(base)) ||
         !(local == 0 || (local >= 1 && isfinite(local))) || !(factor > 0))
-        return ls_fail(s->err, LS_E_RANGE, "rotary embedding over %d of %d dimensions, base %g, factor %g",
-                       h->rope_dims, h->head_dim, (double)base, (double)factor);
+        return ls_fail(s->err, LS_E_RANGE,
+                       "rotary embedding over %d of %d dimensions, base %g, factor %g is not supported", h->rope_dims,
+                       h->head_dim, (double)base, (double)factor);
     ls_rope_plain(h, 0, (double)base, linear ? (double)factor : 1);
     // as in llama.cpp: the local layers of Gemma 3 and OLMo 2 are never scaled
     const bool scaled = linear && h->arch->local_rope <= 0 && !h->arch->windowless;
@@ -73,7 +75,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     if ((code = may_int(s, "rope.scaling.original_context_length", 16, 1 << 22, &original))) return code;
     h->rope_magnitude[0] = h->rope_magnitude[1] = magnitude;
     if ((longrope || h->arch->long_rope) && original < h->n_context) h->n_context = original;
-    bool rotates = true; // what Granite uses this key for
+    bool rotates = true; // Granite switches the rotary embedding off with this key
     if (!strcmp(h->arch->gguf, "granite") && has(s, "rope.scaling.finetuned") &&
         (code = ls_gguf_bool(s->g, key_of(s, "rope.scaling.finetuned"), &rotates, s->err)))
         return code;
@@ -97,26 +99,26 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     return ls_gguf_f32(s->g, key_of(s, "attention.layer_norm_rms_epsilon"), &h->rms_eps, s->err);
 }
 
-// Finds the local layers: every pattern-th one is not, or a list says which are.
+// Finds the local layers: all but every pattern-th layer, or those of a list.
 static ls_code read_window(ls_hparams *h, source *s) {
     static const char name[] = "attention.sliding_window_pattern";
     int32_t pattern = h->arch->pattern, *list = NULL;
     size_t n = 0;
     ls_code code;
     if (!h->arch->gguf_window) return LS_OK;
-    if (!strcmp(h->arch->gguf, "gemma2")) h->window = h->arch->window; // what llama.cpp takes where the file has none
+    if (!strcmp(h->arch->gguf, "gemma2")) h->window = h->arch->window; // llama.cpp's default
     if ((code = may_int(s, "attention.sliding_window", 0, 1 << 24, &h->window))) return code;
     if (ls_gguf_is_array(s->g, key_of(s, name))) code = ls_gguf_i32_array(s->g, s->key, &list, &n, s->err);
     else code = may_int(s, name, 0, LS_MAX_LAYERS, &pattern);
     if (!code && list && n < (size_t)h->n_layers)
-        code = ls_fail(s->err, LS_E_PARSE, "metadata '%s' is of %zu layers, not %d", s->key, n, h->n_layers);
+        code = ls_fail(s->err, LS_E_PARSE, "metadata '%s' has %zu elements for %d layers", s->key, n, h->n_layers);
     for (int i = 0; i < h->n_layers && h->window && !code; i++)
         h->local[i] = list ? list[i] != 0 : !pattern || (i + 1) % pattern != 0;
     free(list);
     return code;
 }
 
-// What would change the numbers and is not computed here.
+// Rejects metadata that would change the results and is not implemented.
 static ls_code refuse_others(const ls_hparams *h, source *s) {
     const struct {
         const char *name;
@@ -134,13 +136,13 @@ static ls_code refuse_others(const ls_hparams *h, source *s) {
         int32_t v = sizes[i].allowed;
         if ((code = may_int(s, sizes[i].name, 0, INT32_MAX, &v))) return code;
         if (v != sizes[i].allowed && (h->window || !sizes[i].local))
-            return ls_fail(s->err, LS_E_UNSUPPORTED, "metadata '%s' is %d; readable is %d", s->key, v,
+            return ls_fail(s->err, LS_E_UNSUPPORTED, "metadata '%s' is %d; only %d is supported", s->key, v,
                            sizes[i].allowed);
     }
     if (has(s, "attention.causal") && (code = ls_gguf_bool(s->g, s->key, &causal, s->err))) return code;
     return causal ? LS_OK
                   : ls_fail(s->err, LS_E_UNSUPPORTED,
-                            "metadata '%s' is false: the model is an encoder, this program runs decoders", s->key);
+                            "the model is an encoder (metadata '%s' is false); only decoders are supported", s->key);
 }
 
 ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
@@ -153,23 +155,23 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
     h.arch = ls_arch_find(arch.p, arch.n, false);
     if (!h.arch) {
         ls_arch_list(false, known, sizeof known);
-        return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s'; readable are %s", (int)(arch.n < 64 ? arch.n : 64),
-                       arch.p, known);
+        return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s' is not supported (supported: %s)",
+                       (int)(arch.n < 64 ? arch.n : 64), arch.p, known);
     }
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s))) return code;
     h.rope_interleaved = h.arch->gguf_interleaved;
     h.attn_scale = 1 / sqrtf((float)h.head_dim);
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
-    // the largest Gemma 2 and 3 scale by width, but their metadata do not say so
+    // the largest Gemma 2 and 3 scale by width, but their metadata lack this
     if ((!strcmp(h.arch->gguf, "gemma2") && h.n_layers == 46) || (!strcmp(h.arch->gguf, "gemma3") && h.n_layers == 62))
         h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
     const bool gemma2 = !strcmp(h.arch->gguf, "gemma2"), gemma3 = !strcmp(h.arch->gguf, "gemma3"),
                granite = !strcmp(h.arch->gguf, "granite");
-    if (gemma2) { // what llama.cpp takes where the file does not say it
+    if (gemma2) { // llama.cpp's defaults
         h.attn_softcap = h.arch->attn_softcap;
         h.logit_softcap = h.arch->logit_softcap;
     }
-    float divisor = 1; // keys that llama.cpp reads of other architectures are not read, as there
+    float divisor = 1; // as in llama.cpp, only the architecture's own keys are read
     if ((gemma2 && (code = may_num(&s, "attn_logit_softcapping", &h.attn_softcap))) ||
         ((gemma2 || gemma3) && (code = may_num(&s, "final_logit_softcapping", &h.logit_softcap))) ||
         (granite &&

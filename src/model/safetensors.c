@@ -34,7 +34,7 @@ static ls_code read_type(parsing *p, const char *name, const ls_json *v, ls_safe
             *bytes = dtypes[i].bytes;
             return LS_OK;
         }
-    return ls_fail(p->err, LS_E_UNSUPPORTED, "tensor '%.80s' is of an unknown type '%.*s'", name,
+    return ls_fail(p->err, LS_E_UNSUPPORTED, "tensor '%.80s' has the unknown type '%.*s'", name,
                    dtype ? (int)(n < 20 ? n : 20) : 1, dtype ? dtype : "?");
 }
 
@@ -46,18 +46,18 @@ static ls_code read_tensor(parsing *p, const char *name, const ls_json *value) {
     ls_code code = read_type(p, name, ls_json_get(value, "dtype"), &t, &bytes);
     if (code) return code;
     if (!ls_json_is_array(shape) || ls_json_size(shape) > 4)
-        return ls_fail(p->err, LS_E_PARSE, "tensor '%.80s' has no shape of at most 4 dimensions", name);
+        return ls_fail(p->err, LS_E_PARSE, "tensor '%.80s' must have a shape of at most 4 dimensions", name);
     uint64_t n = (uint64_t)bytes;
     for (t.n_dims = 0; t.n_dims < (int)ls_json_size(shape); t.n_dims++) {
         if (!ls_json_int(ls_json_at(shape, (size_t)t.n_dims), &dim) || dim < 1 || (uint64_t)dim > p->n_data / n)
-            return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s' is larger than its file, or empty", name);
+            return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s' is empty or larger than its file", name);
         t.dim[t.n_dims] = (uint64_t)dim;
         n *= (uint64_t)dim;
     }
     if (ls_json_size(places) != 2 || !ls_json_int(ls_json_at(places, 0), &from) ||
         !ls_json_int(ls_json_at(places, 1), &to) || from < 0 || to < from || (uint64_t)to > p->n_data ||
         (uint64_t)(to - from) != n)
-        return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s' lies outside the file, or not where its size says", name);
+        return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s': data_offsets do not fit its size or the file", name);
     t.offset = p->begin + (uint64_t)from;
     t.n_bytes = n;
     t.name = ls_strdup(name);
@@ -85,7 +85,7 @@ ls_code ls_safetensors_parse(ls_safetensors *out, const char *text, size_t n, ui
     if (n_file < 8 || n > n_file - 8) return ls_fail(err, LS_E_RANGE, "the header is longer than the file");
     parsing p = {.out = out, .begin = 8 + n, .n_data = n_file - 8 - n, .err = err};
     if ((p.code = ls_json_parse(&doc, text, n, "header", err))) return p.code;
-    if (!ls_json_each(doc, on_entry, &p)) p.code = ls_fail(err, LS_E_PARSE, "the header is no JSON object");
+    if (!ls_json_each(doc, on_entry, &p)) p.code = ls_fail(err, LS_E_PARSE, "the header is not a JSON object");
     ls_json_free(doc);
     if (out->n) qsort(out->tensors, out->n, sizeof *out->tensors, by_offset);
     for (size_t i = 1; i < out->n && !p.code; i++)

@@ -21,7 +21,7 @@ typedef struct {
     size_t n;
 } ls_safetensors;
 
-// text: the JSON header, n bytes behind the first eight of a file of n_file bytes. LS_E_PARSE, LS_E_RANGE,
-// LS_E_UNSUPPORTED with the problem and the tensor.
+// text: the JSON header, the n bytes after the first eight of a file of n_file bytes. The messages of LS_E_PARSE,
+// LS_E_RANGE and LS_E_UNSUPPORTED have the problem and the tensor.
 ls_code ls_safetensors_parse(ls_safetensors *out, const char *text, size_t n, uint64_t n_file, ls_err *err);
 void ls_safetensors_free(ls_safetensors *s);

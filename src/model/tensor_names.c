@@ -16,7 +16,7 @@ static const struct {
       {"self_attn.o_proj", "attn_output"},
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
-      {"post_attention_layernorm", "ffn_norm"}, // post_attention_norm where another norm stands before the feed-forward
+      {"post_attention_layernorm", "ffn_norm"}, // post_attention_norm if there is another norm before the feed-forward
       {"pre_feedforward_layernorm", "ffn_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
       {"mlp.gate_proj", "ffn_gate"},
@@ -25,7 +25,7 @@ static const struct {
       {"mlp.down_proj", "ffn_down"},
 };
 
-static const char *behind(const char *name, const char *prefix) { // NULL: another beginning
+static const char *behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
     const size_t n = strlen(prefix);
     return strncmp(name, prefix, n) ? NULL : name + n;
 }

@@ -132,29 +132,29 @@ static void damaged_heads_are_named(void **state) {
          "tensor 'mlp.gate_proj.weight' is 64 x 160, expected 160 x 64"},
         {"eagle3", "model.safetensors", "\"dtype\": \"F32\", \"shape\": [64, 192]",
          "\"dtype\": \"I32\", \"shape\": [64, 192]", LS_E_UNSUPPORTED,
-         "tensor 'fc.weight' is of type 'I32'; readable are F32, F16, BF16"},
-        {"eagle3", "model.safetensors", "\"d2t\"", "\"d2x\"", LS_E_UNSUPPORTED, "tensor 'd2x' is of type 'I64'"},
+         "tensor 'fc.weight' has type 'I32'; supported: F32, F16, BF16"},
+        {"eagle3", "model.safetensors", "\"d2t\"", "\"d2x\"", LS_E_UNSUPPORTED, "tensor 'd2x' has type 'I64'"},
         {"eagle3", "model.safetensors", "\"dtype\": \"BOOL\"", "\"dtype\": \"U8\"  ", LS_E_UNSUPPORTED,
-         "'t2d' is no vector of flags (BOOL) but of type 'U8'"},
+         "'t2d' must be a vector of flags (BOOL); its type is 'U8'"},
         {"eagle3", "config.json", "\"draft_vocab_size\": 96", "\"draft_vocab_size\": 95", LS_E_RANGE,
          "tensor 'lm_head.weight' is 96 x 64, expected 95 x 64"},
         {"eagle3", "config.json", "\"draft_vocab_size\"", "\"craft_vocab_size\"", LS_E_RANGE,
          "tensor 'lm_head.weight' is 96 x 64, expected 128 x 64"},
         {"eagle3", "config.json", "\"vocab_size\": 128, ", "                   ", LS_E_PARSE, "no 'vocab_size'"},
         {"eagle3", "config.json", "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2", LS_E_UNSUPPORTED,
-         "'num_hidden_layers' is 2; heads of one layer are readable"},
+         "'num_hidden_layers' is 2; only heads of one layer are supported"},
         {"eagle3", "config.json", "\"hidden_size\": 64", "\"hidden_size\": 32", LS_E_RANGE,
          "tensor 'fc.weight' is 64 x 192, expected 32 x 96"},
-        {"eagle3", "config.json", "\"llama\"", "\"lamma\"", LS_E_UNSUPPORTED, "model_type 'lamma'; readable are"},
-        {"eagle3-own", "config.json", "[0, 3, 6]", "[0, 6, 3]", LS_E_UNSUPPORTED, "does not rise"},
-        {"eagle3-own", "config.json", "[0, 3, 6]", "[0, 3]   ", LS_E_RANGE, "does not hold 3 numbers"},
-        {"eagle", "model.safetensors", "\"fc.weight", "\"fd.weight", LS_E_UNSUPPORTED, "no head that is known"},
+        {"eagle3", "config.json", "\"llama\"", "\"lamma\"", LS_E_UNSUPPORTED, "model_type 'lamma' is not supported (supported:"},
+        {"eagle3-own", "config.json", "[0, 3, 6]", "[0, 6, 3]", LS_E_UNSUPPORTED, "must be in ascending order"},
+        {"eagle3-own", "config.json", "[0, 3, 6]", "[0, 3]   ", LS_E_RANGE, "must have 3 numbers"},
+        {"eagle", "model.safetensors", "\"fc.weight", "\"fd.weight", LS_E_UNSUPPORTED, "not a supported head"},
         {"medusa", "model.safetensors", "\"2.0.linear.weight", "\"2.2.linear.weight", LS_E_PARSE,
          "no tensor '2.0.linear.weight', which Medusa needs"},
         {"medusa", "model.safetensors", "\"3.1.weight", "\"3.q.weight", LS_E_UNSUPPORTED,
          "Medusa has no tensor '3.q.weight'"},
         {"medusa", "config.json", "\"medusa_num_heads\": 4", "\"medusa_num_heads\": 5", LS_E_RANGE,
-         "'medusa_num_heads' is 5, its tensors are of 4"},
+         "'medusa_num_heads' is 5, but there are tensors of 4 heads"},
         {"medusa2", "config.json", "\"medusa_num_layers\": 2", "\"medusa_num_layers\": 1", LS_E_PARSE,
          "no tensor '0.1.weight', which Medusa needs"},
     };
@@ -183,10 +183,10 @@ static void a_mapping_that_cannot_be_is_refused(void **state) {
         bool flag;
         int at, value;
         const char *why;
-    } cases[] = {{false, 8 * 95, 33, "'d2t' gives drafted token 95 an id that is not among the 128, or is taken"},
-                 {false, 8 * 95, 30, "'d2t' gives drafted token 95 an id"},
-                 {false, 7, 128, "'d2t' gives drafted token 0 an id"},
-                 {true, 0, 0, "'t2d' and 'd2t' name different tokens"}};
+    } cases[] = {{false, 8 * 95, 33, "'d2t' maps drafted token 95 outside the 128 tokens, or to an id that is already used"},
+                 {false, 8 * 95, 30, "'d2t' maps drafted token 95 outside"},
+                 {false, 7, 128, "'d2t' maps drafted token 0 outside"},
+                 {true, 0, 0, "'t2d' and 'd2t' contradict each other"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unsigned char *at = (cases[i].flag ? t2d : d2t) + cases[i].at, old = *at;
         *at = (unsigned char)cases[i].value;
@@ -209,7 +209,7 @@ static void a_pickle_says_how_to_convert_it(void **state) {
         char *file = path_of(cases[i].head, "model.safetensors"), *pickle = path_of(cases[i].head, cases[i].pickle),
              *config = path_of(cases[i].head, "config.json"), *gone = ls_format("%s.gone", config);
         assert_int_equal(rename(file, pickle), 0);
-        refused(cases[i].head, LS_E_UNSUPPORTED, "its weights are a pickle");
+        refused(cases[i].head, LS_E_UNSUPPORTED, "the weights are a pickle");
         refused(cases[i].head, LS_E_UNSUPPORTED, cases[i].pickle);
         refused(cases[i].head, LS_E_UNSUPPORTED, "save_file(");
         refused(cases[i].head, LS_E_UNSUPPORTED, "'model.safetensors')\""); // the message is whole
@@ -238,12 +238,12 @@ static void a_head_of_another_model_names_both(void **state) {
         const char *why;
     } cases[] = {
         {"eagle3", 128, 128, 8,
-         "this EAGLE-3 head is for a model of width 64 with 128 tokens, the model has width 128 and 128 tokens"},
+         "this EAGLE-3 head is for a model of width 64 with 128 tokens, but the model has width 128 and 128 tokens"},
         {"eagle", 64, 130, 8,
-         "this EAGLE head is for a model of width 64 with 128 tokens, the model has width 64 and 130 tokens"},
+         "this EAGLE head is for a model of width 64 with 128 tokens, but the model has width 64 and 130 tokens"},
         {"medusa", 64, 127, 8, "this Medusa head is for a model of width 64 with 128 tokens"},
-        {"eagle3", 64, 128, 6, "takes values before layers 2, 3 and 3, counted from 0: the model has 6"},
-        {"eagle3-own", 64, 128, 6, "takes values before layers 1, 4 and 7, counted from 0: the model has 6"},
+        {"eagle3", 64, 128, 6, "needs the inputs of layers 2, 3 and 3 (the first is 0), but the model has 6 layers"},
+        {"eagle3-own", 64, 128, 6, "needs the inputs of layers 1, 4 and 7 (the first is 0), but the model has 6 layers"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_err err = {0};

@@ -265,7 +265,7 @@ static void damaged_checkpoints_are_named(void **state) {
     char *path = tiny_path("llama2", false), *config = ls_format("%s/config.json", path),
          *weights = ls_format("%s/model.safetensors", path), *gone = ls_format("%s.gone", weights);
     const char *const changes[][3] = {
-        {"\"llama\"", "\"lamma\"", "model_type 'lamma'; readable are llama, mistral,"},
+        {"\"llama\"", "\"lamma\"", "model_type 'lamma' is not supported (supported: llama, mistral,"},
         {"\"silu\"", "\"relu\"", "activation 'relu'"},
         {"\"hidden_size\"", "\"hidden_sizf\"", "no 'hidden_size'"},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", "num_attention_heads"},
@@ -281,16 +281,16 @@ static void damaged_checkpoints_are_named(void **state) {
         rewrite(config, changes[i][1], changes[i][0]);
     }
     rewrite(weights, "layers.1.mlp.up_proj", "layers.1.mlp.up_proy");
-    refused(path, LS_E_UNSUPPORTED, "a llama has no tensor 'model.layers.1.mlp.up_proy.weight'");
+    refused(path, LS_E_UNSUPPORTED, "the architecture llama has no tensor 'model.layers.1.mlp.up_proy.weight'");
     rewrite(weights, "layers.1.mlp.up_proy", "layers.1.mlp.up_proj");
     rewrite(weights, "\"dtype\": \"F32\"", "\"dtype\": \"I32\"");
-    refused(path, LS_E_UNSUPPORTED, "is of type 'I32'; readable are F32, F16, BF16");
+    refused(path, LS_E_UNSUPPORTED, "has type 'I32'; supported: F32, F16, BF16");
     rewrite(weights, "\"dtype\": \"I32\"", "\"dtype\": \"F32\"");
     assert_int_equal(rename(weights, gone), 0);
     refused(path, LS_E_IO, "no model.safetensors");
     assert_int_equal(rename(gone, weights), 0);
     assert_int_equal(truncate(weights, 5000), 0);
-    refused(path, LS_E_RANGE, "is larger than its file");
+    refused(path, LS_E_RANGE, "is empty or larger than its file");
     free(path), free(config), free(weights), free(gone);
 }
 
@@ -332,7 +332,7 @@ static void folders_as_they_are_published(void **state) {
     write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{}}");
     refused(sharded, LS_E_PARSE, "names no file");
     write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
-    refused(sharded, LS_E_PARSE, "is not a plain name");
+    refused(sharded, LS_E_PARSE, "must be a plain file name");
     free(gemma), free(qwen), free(sharded), free(weights), free(index);
 }
 

@@ -75,16 +75,16 @@ static void bad_entries_are_named(void **state) {
         {HF HF, "t.yaml:5:1: this key occurs twice"},
         {HF "  revision: v1\n", "t.yaml:5:3: this key occurs twice"},
         {HF "  colour: red\n", "t.yaml:5:3: unknown key"},
-        {HF "  member: x\n", "t.yaml:1:1: 'member' does not go with this 'from'"},
+        {HF "  member: x\n", "t.yaml:1:1: 'member' is not allowed with this 'from'"},
         {"m:\n  from: huggingface\n  revision: main\n", "t.yaml:1:1: 'repository' is missing"},
         {"m:\n  from: ftp\n", "t.yaml:2:3: 'pypi', 'huggingface' or 'path' is expected"},
         {HF "  gated: maybe\n", "t.yaml:5:3: 'yes' or 'no' is expected"},
         {HF "  what:\n    - x\n", "t.yaml:5:3: a plain value is expected"},
-        {HF "  what: \"a\\x1bb\"\n", "t.yaml:5:3: a control character"},
+        {HF "  what: \"a\\x1bb\"\n", "t.yaml:5:3: control and invisible characters"},
         {HF "  files: x\n", "t.yaml:5:3: a list of files is expected"},
         {HF "  files:\n    - x\n", "t.yaml:6:7: '- name: FILE' is expected"},
         {HF "  files:\n    - size: 3\n", "t.yaml:6:7: a file needs a name"},
-        {HF "  files:\n    - name: a\n      size: 3\n", "t.yaml:6:7: size and sha256 go together"},
+        {HF "  files:\n    - name: a\n      size: 3\n", "t.yaml:6:7: size and sha256 must be given together"},
         {HF "  files:\n    - name: a\n      size: -3\n", "t.yaml:7:7: a number of bytes is expected"},
         {HF "  files:\n    - name: a\n      size: 99999999999999999999\n", "t.yaml:7:7: a number of bytes"},
         {HF "  files:\n    - name: a\n      sha256: 12\n", "t.yaml:7:7: 64 lower-case hexadecimal digits"},
@@ -93,12 +93,12 @@ static void bad_entries_are_named(void **state) {
         {HF "  files:\n    - name: a\n      colour: red\n", "t.yaml:7:7: unknown key of a file"},
         {HF "  files:\n    - name: a\n    - name: a\n", "t.yaml:7:7: this file is listed twice"},
         {HF "  files:\n    - name: '*'\n      size: 3\n      sha256: " SHA_ABC "\n", "a pattern cannot have a sha256"},
-        {PYPI, "t.yaml:1:1: a wheel gives one file, with size and sha256"},
-        {PYPI "  files:\n    - name: y.gguf\n", "a wheel gives one file"},
+        {PYPI, "t.yaml:1:1: 'from: pypi' needs one file with size and sha256"},
+        {PYPI "  files:\n    - name: y.gguf\n", "'from: pypi' needs one file"},
         {"m:\n  from: pypi\n  requirement: --index-url=http://x/==1\n", "t.yaml:3:3: NAME==VERSION is expected"},
         {"m:\n  from: pypi\n  requirement: a==1 --hash=x\n", "t.yaml:3:3: NAME==VERSION is expected"},
         {"m:\n  from: path\n  path: x/y\n", "t.yaml:3:3: an absolute path is expected"},
-        {"m:\n  from: path\n  path: /x\n  files:\n    - name: y\n", "files that are here already need size and sha256"},
+        {"m:\n  from: path\n  path: /x\n  files:\n    - name: y\n", "files of 'from: path' need size and sha256"},
         {"m:\n  alias: n\n", "t.yaml:1:1: 'alias: n' must name an entry"},
         {"m:\n  alias: n\nn:\n  alias: m\n", "t.yaml:1:1: 'alias: n' must name an entry"},
         {"m:\n  alias: n\n  what: x\n", "t.yaml:1:1: an alias has no other keys"},
@@ -186,18 +186,18 @@ static void nothing_is_used_that_was_not_verified(void **state) {
     setenv("LOGITSPEC_MODELS", models, 1);
     char *folder = ls_format("%s/o--r", models), *file = ls_format("%s/a.gguf", folder),
          *lock = ls_format("%s/logitspec.lock", folder);
-    ready("nonsense", "no model 'nonsense' (a path, hf:OWNER/REPO, or one of: default, smollm2-135m-instruct, ");
-    ready("hf:o/r", "'logitspec models fetch hf:o/r' gets it");
-    ready("qwen3-4b", "'logitspec models fetch qwen3-4b' gets it");
+    ready("nonsense", "no model 'nonsense': use a path, hf:OWNER/REPO, or one of default, smollm2-135m-instruct, ");
+    ready("hf:o/r", "run 'logitspec models fetch hf:o/r'");
+    ready("qwen3-4b", "run 'logitspec models fetch qwen3-4b'");
     mkdir(folder, 0700);
     put_file(folder, "a.gguf", "abc");
     put_file(folder, "logitspec.lock.part", "{}");
-    ready("hf:o/r", "not complete");
-    ready("o--r", "not complete");
+    ready("hf:o/r", "is incomplete");
+    ready("o--r", "is incomplete");
     put_file(folder, "logitspec.lock",
              "{\"repository\":\"o/r\",\"revision\":\"main\",\"wanted\":[],\"commit\":\"c\",\"files\":"
              "[{\"name\":\"a.gguf\",\"size\":3,\"mtime_ns\":5000000007,\"sha256\":\"" SHA_ABC "\"}]}");
-    ready("hf:o/r", "'logitspec models verify o--r' reads it again");
+    ready("hf:o/r", "run 'logitspec models verify o--r'");
 
     // verifying takes the new time into the lock
     ls_registry r;

@@ -56,11 +56,11 @@ void ls_gpus_look(ls_gpus *out) {
     }
 }
 
-static int gpu_number(const char *device) { // of "cuda" or "cuda:N"
+static int gpu_number(const char *device) { // device: "cuda" or "cuda:N"
     return device[4] ? atoi(device + 5) : 0;
 }
 
-// own: what it holds of the model; NULL: all.
+// own: this rank's part of the model; NULL: the whole model.
 static bool gpu_fits(const ls_gpu *g, const ls_part *own, const ls_checkpoint *c, const ls_engine_options *opt,
                      ls_err *err) {
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
@@ -72,7 +72,7 @@ static bool gpu_fits(const ls_gpu *g, const ls_part *own, const ls_checkpoint *c
     if (weights + work + kv <= g->free_bytes) return true;
     ls_fail(err, LS_E_RANGE,
             "%s needs about %llu MiB of GPU memory (weights %llu, %d tokens of context %llu, forwards %llu), "
-            "%llu are free: %suse a shorter --context, or --device cpu",
+            "but only %llu MiB are free: %suse a shorter --context, or --device cpu",
             own ? "a rank's part of the model" : "the model", (unsigned long long)((weights + work + kv) >> 20),
             (unsigned long long)(weights >> 20), context, (unsigned long long)(kv >> 20),
             (unsigned long long)(work >> 20), (unsigned long long)(g->free_bytes >> 20),
@@ -85,17 +85,17 @@ static ls_code no_such_gpu(const char *asked, int n, ls_err *err) {
                    n > 1 ? "s" : "", n > 1 ? " and on" : "");
 }
 
-// Ranks are never moved to another kind of device: all of them compute alike.
+// A rank never falls back to another kind of device, because all ranks must compute the same values.
 static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, const ls_checkpoint *c,
                                 const ls_engine_options *opt, ls_err *err) {
     const bool on_gpus = d->gpu[0] >= 0;
     snprintf(out->device, sizeof out->device, on_gpus ? "cuda:%d" : "cpu", d->gpu[0]);
-    snprintf(out->why, sizeof out->why, "%d ranks share the model, on %s", d->n, on_gpus ? "GPUs" : "CPUs");
+    snprintf(out->why, sizeof out->why, "%d ranks on %s share the model", d->n, on_gpus ? "GPUs" : "CPUs");
     if (!on_gpus) return LS_OK;
     ls_gpus gpus;
     ls_gpus_look(&gpus);
-    if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot be on GPUs: %s", gpus.problem);
-    for (int32_t rank = 0; rank < (d->launched ? 1 : d->n); rank++) { // a launcher's others look for themselves
+    if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot use GPUs: %s", gpus.problem);
+    for (int32_t rank = 0; rank < (d->launched ? 1 : d->n); rank++) { // a launcher's other ranks check their own memory
         char name[40];
         snprintf(name, sizeof name, "rank %d on cuda:%d", rank, d->gpu[rank]);
         if (d->gpu[rank] >= gpus.n) return no_such_gpu(name, gpus.n, err);
@@ -116,7 +116,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
     if (code) return code;
     if (devices.n > 1) return choose_for_ranks(out, &devices, c, opt, err);
     snprintf(out->device, sizeof out->device, "%s", opt->device);
-    snprintf(out->why, sizeof out->why, "it was asked for");
+    snprintf(out->why, sizeof out->why, "selected by --device");
     const bool is_auto = !strcmp(opt->device, "auto");
     if (is_auto) {
         snprintf(out->device, sizeof out->device, "cpu");
@@ -125,7 +125,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
             return LS_OK;
         }
         if (opt->kv && strcmp(opt->kv, "auto") && strcmp(opt->kv, "bf16")) {
-            snprintf(out->why, sizeof out->why, "keys and values in %.20s are CPU-only", opt->kv);
+            snprintf(out->why, sizeof out->why, "a KV cache in %.20s is CPU-only", opt->kv);
             return LS_OK;
         }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;
@@ -147,7 +147,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
     }
     if (is_auto) {
         snprintf(out->device, sizeof out->device, "cuda");
-        snprintf(out->why, sizeof out->why, "a GPU can be used and the model fits into its memory");
+        snprintf(out->why, sizeof out->why, "the model fits into the GPU's memory");
     }
     return LS_OK;
 }

@@ -1,4 +1,4 @@
-// Where a model runs: which GPUs there are, whether it fits, and how much context it gets.
+// Chooses the device of a model: finds the GPUs, checks whether the model fits, and sets the context.
 #pragma once
 #include "base/split.h"
 #include "engine/engine.h"
@@ -6,11 +6,11 @@
 #include "gpu/plan.h"
 #include "model/checkpoint.h"
 
-// Tokens of context that are given where none were asked for: the model's, as far as half of the memory (bytes; 0: not
-// known) holds their keys and values, kv_bytes each.
+// The default context, in tokens: the model's context, limited to the tokens whose KV cache (kv_bytes each) fits into
+// half of the memory (bytes; 0: not known).
 int32_t ls_context_for(const ls_hparams *h, uint64_t kv_bytes, uint64_t memory);
-// Of one of a key's or a value's numbers on a CPU, at most: arithmetic, and so bf16 or f32, is chosen when the weights
-// are read.
+// The largest size of one KV cache number on a CPU, in bytes. The final choice, bf16 or f32, follows the arithmetic,
+// which is chosen when the weights are read.
 int32_t ls_kv_value_bytes_most(const ls_engine_options *opt);
 enum { LS_MAX_GPUS = 16 };
 typedef struct {
@@ -20,20 +20,20 @@ typedef struct {
     bool compiled; // as in lst_device_info
 } ls_gpu;
 typedef struct {
-    int n; // GPUs that can be used
+    int n; // usable GPUs
     ls_gpu gpu[LS_MAX_GPUS];
-    char problem[600]; // why there are none
+    char problem[600]; // if n is 0: the reason
 } ls_gpus;
-// What GPUs there are; loads the CUDA library only where there may be one.
+// Finds the GPUs; loads the CUDA library only if the machine may have one.
 void ls_gpus_look(ls_gpus *out);
 
 typedef struct {
     char device[32]; // "cpu", "cuda" or "cuda:N"
     char why[600];
 } ls_device_choice;
-// Where a model will run: what "auto" means here, or whether what was asked for can be.
+// Resolves "auto" to a device, or checks that the requested device can be used.
 ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
-// The context that is given on `device` where none was asked for; after the weights are there, so that what is left is
-// known. own: what a GPU holds of the model; NULL: all. kv_bytes: on the CPU, of a token.
+// The default context on `device`. Call it after the weights are loaded, so that the free memory is known. own: the
+// GPU's part of the model; NULL: the whole model. kv_bytes: KV cache bytes of a token on the CPU.
 ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
                           const ls_part *own, uint64_t kv_bytes, ls_err *err);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A place where the texts and the tokens so far part in the same way.
+// A position where a prefix of the text corresponds to a prefix of the tokens.
 typedef struct {
     size_t bytes, tokens;
 } place;
@@ -18,8 +18,8 @@ typedef struct {
 struct ls_dialog {
     exchange *turns;
     size_t n_turns;
-    ls_buf text;   // what the template wrote of the tokens so far, answers as they were written
-    place *places; // in order; none: how the tokens so far were written is not known
+    ls_buf text;   // the template's text of all tokens so far, with the answers as generated
+    place *places; // in order; none: the text of the tokens so far is not known
     size_t n_places;
     size_t tokens; // so far
 };
@@ -38,7 +38,7 @@ static void forget_turns(ls_dialog *d, size_t from) {
 
 void ls_dialog_cut(ls_dialog *d, size_t turn) {
     forget_turns(d, turn);
-    if (turn) return; // what was read stays the engine's until the next prompt
+    if (turn) return; // the engine keeps its tokens until the next prompt
     d->n_places = d->tokens = 0;
     ls_buf_clear(&d->text);
 }
@@ -58,7 +58,7 @@ void ls_next_prompt_free(ls_next_prompt *p) {
     *p = (ls_next_prompt){0};
 }
 
-// answer: of the last turn before, in place of what it was; NULL: that.
+// answer: replaces the answer of the last turn; NULL: the recorded answer.
 static ls_code render(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
                       const char *answer, ls_rendered *out, ls_err *err) {
     ls_jinja_message *messages = ls_calloc(2 * turn + 2, sizeof *messages);
@@ -78,7 +78,7 @@ static ls_code render(const ls_dialog *d, const ls_model *m, const char *system,
     return code;
 }
 
-// How the tokens so far were written is not known: what follows the last answer.
+// If the text of the tokens so far is not known, renders only the part after the last answer.
 static ls_code go_on(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
                      ls_next_prompt *out, ls_err *err) {
     static const char mark[] = "\x1eSphinx of black quartz\x1e";
@@ -91,7 +91,7 @@ static ls_code go_on(const ls_dialog *d, const ls_model *m, const char *system, 
     return code;
 }
 
-// Behind what the new text and that of the tokens so far have in common.
+// The last place within the common prefix of the new text and the text so far.
 static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
                          ls_next_prompt *out, ls_err *err) {
     ls_rendered whole = {0};
@@ -119,7 +119,7 @@ static ls_code encode_raw(const ls_model *m, bool first, ls_str text, ls_ids *ou
 static ls_code refused(const char *problem, ls_err *err) {
     size_t n = strlen(problem);
     if (n && problem[n - 1] == '.') n--; // some of Jinja's messages are sentences
-    return ls_fail(err, LS_E_USAGE, "%.*s; --raw takes the text as it is", (int)n, problem);
+    return ls_fail(err, LS_E_USAGE, "%.*s; use --raw for the text without a template", (int)n, problem);
 }
 
 ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
@@ -181,13 +181,13 @@ void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const
     last->tokens = d->tokens;
     last->bytes = d->text.n;
     last->places = d->n_places;
-    // A stop string cuts the text. An interruption within a character does not: the text then ends before that
-    // character, and so does shown, which is not flushed.
+    // A stop string cuts the text. An interruption inside a character does not: then the text ends before that
+    // character, and `shown` as well, because it is not flushed.
     const bool cut = text && text->n < shown.n;
     const ls_buf *answer = cut ? text : &said; // any bytes, also those that are no characters
     ls_buf_add(&last->answer, answer->p, answer->n);
     d->tokens += n;
-    // else the template sees another text than the tokens say, and the answer is read again
+    // otherwise the template's text and the tokens differ, and the answer is prefilled again
     if (d->n_places && spelled.n == answer->n && (!spelled.n || !memcmp(spelled.p, answer->p, spelled.n))) {
         ls_buf_add(&d->text, answer->p, answer->n);
         add_place(d);

@@ -10,9 +10,10 @@
 #include <time.h>
 
 enum { IM_START = 256, IM_END, N_VOCAB, ORDER = 8, CONTEXT = 4096 };
-// Its "layers" are the tokens that it looks back: with fewer it drafts for itself, less well.
+// Its "layers" are the length of its context in tokens: with fewer layers it acts as its own, less accurate draft
+// model.
 
-// The text that the model has "read". Repetition is deliberate: drafts are to be found and to fail.
+// The training text of the model. It repeats itself deliberately, so that some drafts are accepted and some rejected.
 static const char corpus[] =
     "A draft is a guess. The target model checks the guess. If the guess is right, the target keeps it. "
     "If the guess is wrong, the target says what it wanted instead.\n\n"
@@ -60,10 +61,10 @@ static int32_t history(const script *s, int32_t r, int32_t *out) {
     return n;
 }
 
-// An answer begins with one of the paragraphs, the prompt decides with which. Returns its place + 1 if an answer begins
-// here, else 0.
+// An answer begins with one of the paragraphs, chosen by a hash of the prompt. Returns its position + 1 if an answer
+// begins here, otherwise 0.
 static int32_t opening(const script *s, int32_t r, const int32_t *h, int32_t n) {
-    static const char before[] = "istant\n"; // what the chat template ends with
+    static const char before[] = "istant\n"; // the end of the chat template's text
     const int32_t len = (int32_t)sizeof before - 1;
     if (n < len) return 0;
     for (int32_t i = 0; i < len; i++)
@@ -95,7 +96,7 @@ static void predict(const script *s, int32_t r, float *logits) {
         agree[at] = same;
         if (same > longest) longest = same;
     }
-    for (int32_t at = 0; at < len; at++) { // the longer the agreement before a position, the surer its token
+    for (int32_t at = 0; at < len; at++) { // the longer the match before a position, the higher the logit of its token
         int32_t t = corpus[at] == 1 ? IM_END : (unsigned char)corpus[at];
         const float same = (float)(agree[at] * agree[at]);
         logits[t] += agree[at] < longest ? same * 0.08f : same * 0.25f + (longest > 1 ? 2 : 0);
@@ -163,7 +164,7 @@ static ls_code prefill(ls_timeline *t, const int32_t *ids, int32_t n, const lst_
     return LS_OK;
 }
 
-// n rows behind the first `first` of the last forward.
+// n rows after the first `first` rows of the last forward.
 static ls_code rows_of_tree(script *s, int32_t first, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *sampling, lst_row *rows, ls_err *err) {
     ls_code code = check_ids(ids, n, err);
@@ -173,13 +174,12 @@ static ls_code rows_of_tree(script *s, int32_t first, const int32_t *ids, const 
     s->n_rows = first;
     for (int32_t k = 0; k < n; k++) {
         const int32_t i = first + k, up = parents[k];
-        if (i == 0 ? up != -1 : up < 0 || up >= i)
-            return ls_fail(err, LS_E_RANGE, "row %d has an impossible parent", i);
+        if (i == 0 ? up != -1 : up < 0 || up >= i) return ls_fail(err, LS_E_RANGE, "row %d has an invalid parent", i);
         s->tree[i] = ids[k];
         s->parent[i] = up;
         s->depth[i] = i ? s->depth[up] + 1 : 0;
         if (s->n + s->depth[i] >= s->base.engine->n_context)
-            return ls_fail(err, LS_E_RANGE, "a tree node lies beyond the context");
+            return ls_fail(err, LS_E_RANGE, "a tree node is beyond the context");
         float *logits = s->logits + (size_t)i * N_VOCAB;
         predict(s, i, logits);
         describe(logits, (uint64_t)(s->n + s->depth[i] + 1), sampling, &rows[k]);
@@ -202,7 +202,7 @@ static ls_code forward_tree(ls_timeline *t, const int32_t *ids, const int32_t *p
 static ls_code grow_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
                          const lst_sampling *sampling, lst_row *rows, ls_err *err) {
     script *s = (script *)t;
-    if (!s->n_rows) return ls_fail(err, LS_E_RANGE, "there is no tree to grow");
+    if (!s->n_rows) return ls_fail(err, LS_E_RANGE, "there is no tree to extend");
     return rows_of_tree(s, s->n_rows, ids, parents, n, sampling, rows, err);
 }
 
@@ -326,7 +326,7 @@ ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
 }
 
 ls_code ls_script_vocab(ls_vocab **out, ls_err *err) {
-    // GPT-2's byte alphabet: printable Latin-1 stands for itself, the rest for U+0100 onwards
+    // GPT-2's byte alphabet: printable Latin-1 maps to itself, the other bytes to U+0100 and above
     char spell[256][4];
     ls_str tokens[N_VOCAB];
     int32_t types[N_VOCAB];

@@ -11,7 +11,7 @@
 
 typedef struct {
     ls_timeline base;
-    const ls_library *lib; // the engine's, as the next
+    const ls_library *lib; // the engine's, as the next field
     ls_ranks *ranks;
     lst_session *session;
 } torch_timeline;
@@ -117,7 +117,7 @@ static double ranks_us(const ls_timeline *base) {
 // ---- opening
 
 typedef struct {
-    ls_relay progress; // first: progress calls get this
+    ls_relay progress; // must be first: progress calls get its address
     const ls_checkpoint *c;
     ls_err err; // of the last read
 } loading;
@@ -296,7 +296,7 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     ls_device_choice choice;
     ls_code code = ls_device_choose(&choice, c, opt, err);
     if (!code && opt->context > c->hparams.n_context)
-        code = ls_fail(err, LS_E_RANGE, "a context of %d tokens was asked for, the model has %d", opt->context,
+        code = ls_fail(err, LS_E_RANGE, "--context %d is more than the model's %d tokens", opt->context,
                        c->hparams.n_context);
     const bool on_cpu = !code && !strcmp(choice.device, "cpu");
     if (!code) code = ls_library_load(&e->lib, on_cpu ? LS_ON_CPU : LS_ON_GPU, err);

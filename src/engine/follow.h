@@ -1,4 +1,4 @@
-// A rank other than 0: opens its part of every model that rank 0 offers, and repeats rank 0's calls.
+// The main loop of a rank other than 0: opens its part of every model that rank 0 offers, and repeats rank 0's calls.
 #pragma once
 #include "base/err.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The part of a layer's names that tells which matrix a tensor is stacked into.
+// Maps the name of a layer's tensor to the matrix that it is stacked into.
 static const struct {
     const char *part;
     lsg_which which;
@@ -15,7 +15,7 @@ static const struct {
 
 enum { UNSET = -1 };
 
-// As lst_open.cpp stacks them: tensors of different formats become plain numbers.
+// As in lst_open.cpp, tensors of different formats are stacked as unquantised numbers.
 static void put(int *type, int of_tensor) {
     if (*type == UNSET) *type = of_tensor;
     else if (lsg_format_of(*type) != lsg_format_of(of_tensor) || (*type != of_tensor && lsg_format_of(*type) != LSG_Q4))
@@ -51,7 +51,7 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
         int layer;
         char name[32], kind[16];
         const bool embedding = !strcmp(t->name, "token_embd.weight");
-        if (embedding && (!h->tied || kept != t->type)) // its rows are read as the file has them
+        if (embedding && (!h->tied || kept != t->type)) // the embedding's rows stay in the file's format
             out->weight_bytes += lsg_matrix_size(lsg_format_of(t->type),
                                                  own ? ls_range_size(own->vocab) : (int64_t)t->n_out, (int64_t)t->n_in);
         if (h->tied ? embedding : !strcmp(t->name, "output.weight")) put(&types[0][LSG_HEAD], kept);

@@ -1,9 +1,9 @@
-// A checkpoint as a GPU would hold it: what src/gpu/plan.h wants to know of it.
+// The layout of a checkpoint in GPU memory, as input of src/gpu/plan.h.
 #pragma once
 #include "gpu/plan.h"
 #include "model/checkpoint.h"
 
-// own: what the device holds; NULL: all.
+// own: the device's part of the model; NULL: the whole model.
 lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_part *own);
 
 typedef struct {

@@ -22,12 +22,12 @@
 #define TIMEOUT "LOGITSPEC_RANKS_TIMEOUT"
 #define DEVICE "LOGITSPEC_RANKS_DEVICE"
 
-enum { TIMEOUT_S = 60 }; // longer than any forward, so that a rank that is only slow is not lost
+enum { TIMEOUT_S = 60 }; // longer than any forward, so that a slow rank does not count as lost
 
 // ---- what a launcher says
 
-// The variables of launchers, the first that is set counts: which rank, of how many; of how many on this machine, and
-// which of these.
+// The variables of launchers; the first set one counts: rank, number of ranks, number on this machine, and rank among
+// these.
 static const struct {
     const char *rank, *n, *beside, *local;
 } launchers[] = {
@@ -44,14 +44,14 @@ static bool number_of(const char *name, int32_t *out) {
     return true;
 }
 
-// The address by which this machine reaches that host: other ranks reach it there.
+// The local address of the route to that host; other ranks reach this machine at this address.
 static ls_code own_address(ls_rank_place *p, const char *host, const char *port, ls_err *err) {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found = NULL;
     const int code = getaddrinfo(host, port, &hints, &found);
     if (code) return ls_fail(err, LS_E_USAGE, "MASTER_ADDR=%.100s: %s", host, gai_strerror(code));
     struct sockaddr_storage own = {0};
     socklen_t size = sizeof own;
-    const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); // a datagram's socket sends nothing by this
+    const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); // connecting a datagram socket sends nothing
     const bool known =
         fd >= 0 && !connect(fd, found->ai_addr, found->ai_addrlen) &&
         !getsockname(fd, (struct sockaddr *)&own, &size) &&
@@ -61,17 +61,17 @@ static ls_code own_address(ls_rank_place *p, const char *host, const char *port,
     const bool meant = !strncmp(host, "127.", 4) || !strcmp(host, "localhost") || !strcmp(host, "::1");
     if (known && !meant && p->n > p->beside && (!strncmp(p->address, "127.", 4) || !strcmp(p->address, "::1")))
         return ls_fail(err, LS_E_USAGE,
-                       "MASTER_ADDR=%.100s is this machine's loopback (%s) here, and ranks are elsewhere: set it to an "
-                       "address that they reach",
+                       "MASTER_ADDR=%.100s is a loopback address (%s), but some ranks are on other machines: set it "
+                       "to an address that these machines can reach",
                        host, p->address);
-    return known ? LS_OK
-                 : ls_fail(err, LS_E_USAGE,
-                           "MASTER_ADDR=%.100s cannot be reached from here; " ADDRESS
-                           "=IP names this machine's own address",
-                           host);
+    return known
+               ? LS_OK
+               : ls_fail(err, LS_E_USAGE,
+                         "MASTER_ADDR=%.100s cannot be reached from here: set " ADDRESS "=IP to this machine's address",
+                         host);
 }
 
-// The launcher that started this process as one of several; -1: none did.
+// The launcher that started this process as one of several; -1: none.
 static int launcher_of(ls_rank_place *out) {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         if (!number_of(launchers[i].rank, &out->rank) || !number_of(launchers[i].n, &out->n) || out->n < 2) continue;
@@ -90,9 +90,9 @@ static ls_code device_of(ls_rank_place *p, int by, ls_err *err) {
     const long n = !strncmp(device, "cuda:", 5) ? strtol(device + 5, &end, 10) : -1;
     if (end && end > device + 5 && !*end && n >= 0 && n < LST_MAX_RANKS) p->gpu = (int32_t)n;
     else if (strcmp(device, "cuda"))
-        return ls_fail(err, LS_E_USAGE, DEVICE "=%.40s is not cpu, cuda or cuda:N", device);
+        return ls_fail(err, LS_E_USAGE, DEVICE "=%.40s must be cpu, cuda or cuda:N", device);
     else if (!number_of(launchers[by].local, &p->gpu))
-        return ls_fail(err, LS_E_USAGE, DEVICE "=cuda: %s, which says which GPU this rank takes, is not set",
+        return ls_fail(err, LS_E_USAGE, DEVICE "=cuda needs the number of this rank's GPU in %s, which is not set",
                        launchers[by].local);
     return LS_OK;
 }
@@ -105,16 +105,17 @@ bool ls_is_other_rank(void) {
 ls_code ls_rank_place_read(ls_rank_place *out, ls_err *err) {
     int32_t timeout_s = TIMEOUT_S;
     if (getenv(TIMEOUT) && (!number_of(TIMEOUT, &timeout_s) || timeout_s < 1))
-        return ls_fail(err, LS_E_USAGE, TIMEOUT "=%.40s is not a number of seconds", getenv(TIMEOUT));
+        return ls_fail(err, LS_E_USAGE, TIMEOUT "=%.40s must be a number of seconds", getenv(TIMEOUT));
     const ls_rank_place alone = {.n = 1, .beside = 1, .gpu = -1, .memory = -1, .timeout_s = timeout_s};
     *out = alone;
     const int by = launcher_of(out);
     if (by < 0) {
-        *out = alone; // a launcher's variables may be there in part
+        *out = alone; // some of a launcher's variables may be set
         return LS_OK;
     }
     if (out->rank >= out->n || out->n > LST_MAX_RANKS)
-        return ls_fail(err, LS_E_USAGE, "%s=%d and %s=%d: ranks are 0 to %s - 1, and at most %d share a model",
+        return ls_fail(err, LS_E_USAGE,
+                       "%s=%d and %s=%d: ranks are 0 to %s - 1, and at most %d ranks can share a model",
                        launchers[by].rank, out->rank, launchers[by].n, out->n, launchers[by].n, LST_MAX_RANKS);
     const ls_code code = device_of(out, by, err);
     if (code) return code;
@@ -125,20 +126,20 @@ ls_code ls_rank_place_read(ls_rank_place *out, ls_err *err) {
     const char *token = getenv(TOKEN), *address = getenv(ADDRESS);
     if (!token || strlen(token) < 16 || strlen(token) > 64)
         return ls_fail(err, LS_E_USAGE,
-                       "ranks of one run know each other by " TOKEN ": set it to the same 16 to 64 random characters "
-                       "for all of them (openssl rand -hex 16)");
-    const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT"); // torchrun keeps the addresses of ranks that are gone
+                       TOKEN " is missing or invalid: set it to the same 16 to 64 random characters for all ranks of a "
+                             "run (openssl rand -hex 16)");
+    const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT"); // the store keeps addresses of earlier starts
     snprintf(out->token, sizeof out->token, "%s %.8s", token, restarts ? restarts : "");
     const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     if (!host || !*host || strlen(host) > 200)
         return ls_fail(
             err, LS_E_USAGE,
-            "this is rank %d of %d, but MASTER_ADDR is not set: set it, and MASTER_PORT, to where rank 0 can "
-            "be reached, the same for all ranks",
+            "this is rank %d of %d, but MASTER_ADDR is not set: for all ranks, set MASTER_ADDR and MASTER_PORT to "
+            "the address of rank 0",
             out->rank, out->n);
     if (!port || !*port) port = "29500";
     snprintf(out->store, sizeof out->store, "%s:%.8s", host, port);
-    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE"); // torchrun serves the place itself
+    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE"); // torchrun runs the store itself
     out->serves = !agent || strcmp(agent, "True");
     if (!address) return own_address(out, host, port, err);
     snprintf(out->address, sizeof out->address, "%s", address);
@@ -148,15 +149,15 @@ ls_code ls_rank_place_read(ls_rank_place *out, ls_err *err) {
 // ---- ranks that this process starts
 
 typedef struct {
-    pid_t pid;  // 0: it was seen to end
-    int alive;  // it reads this pipe's other end, and ends with it
-    int log;    // what it writes
+    pid_t pid;  // 0: it has ended
+    int alive;  // write end of a pipe; the child reads the other end, and exits when it closes
+    int log;    // read end of the child's output
     int status; // of waitpid
 } child;
 
 struct ls_children {
     int32_t n;               // ranks, this process included
-    int memory;              // that they share
+    int memory;              // file descriptor of the shared memory
     child of[LST_MAX_RANKS]; // from rank 1 on
 };
 
@@ -182,7 +183,8 @@ static char **environment_of(int32_t rank, int32_t n, int32_t gpu) {
     return out;
 }
 
-// At 0 to 3 a rank has what it is given: none of these may lie there (their caller may have closed its input).
+// Descriptors 0 to 3 of a rank are assigned explicitly, so these must be above 3 (the caller may have closed its
+// input).
 static int above(int fd) {
     const int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, CHILDS_MEMORY + 1);
     if (fd >= 0) close(fd);
@@ -236,7 +238,7 @@ ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, cons
 }
 
 static bool has_ended(child *c) {
-    // ECHILD: nobody keeps how children end where SIGCHLD is ignored
+    // ECHILD: if SIGCHLD is ignored, the kernel does not keep exit statuses
     const pid_t seen = c->pid > 0 ? waitpid(c->pid, &c->status, WNOHANG) : 0;
     if (seen > 0 || (seen < 0 && errno == ECHILD)) c->pid = 0;
     return c->pid == 0;

@@ -23,9 +23,9 @@ ls_code ls_library_load(ls_library *lib, int kind, ls_err *err) {
         tries[n++] = ls_format("%s/../lib/logitspec/%s", ls_exe_dir(), file);
     }
     char why[300] = "no such file";
-    bool there = false; // one that is, but cannot be loaded: the reason is its own, not that of a place without one
+    bool there = false; // report why an existing file cannot be loaded, not that another path does not exist
     for (int i = 0; i < n && !lib->handle; i++) {
-        if (access(tries[i], F_OK) && !set) continue; // a name without a folder is searched for by the loader
+        if (access(tries[i], F_OK) && !set) continue; // the loader searches for a name without a folder
         lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
         if (!lib->handle && !there) snprintf(why, sizeof why, "%s", dlerror());
         there = true;
@@ -40,9 +40,10 @@ ls_code ls_library_load(ls_library *lib, int kind, ls_err *err) {
     if (!lib->name) missing = "lst_" #name;
     LST_FUNCTIONS(X)
 #undef X
-    if (missing) return ls_fail(err, LS_E_BACKEND, "%s lacks %s: rebuild it: %s", file, missing, flavours[kind].make);
+    if (missing)
+        return ls_fail(err, LS_E_BACKEND, "%s has no function %s; rebuild it: %s", file, missing, flavours[kind].make);
     if (lib->abi_version() != LST_ABI_VERSION)
-        return ls_fail(err, LS_E_BACKEND, "%s has interface version %d, this program needs %d: rebuild it: %s", file,
+        return ls_fail(err, LS_E_BACKEND, "%s has interface version %d; this program needs %d; rebuild it: %s", file,
                        lib->abi_version(), LST_ABI_VERSION, flavours[kind].make);
     return LS_OK;
 }

@@ -1,10 +1,9 @@
-// The compute libraries (torch/lst.h), loaded when they are first needed. For what runs on them: engine_torch.c,
-// trained.c, device.c.
+// Loads the compute libraries (torch/lst.h) when they are first needed. Used by engine_torch.c, trained.c, device.c.
 #pragma once
 #include "engine/engine.h"
 #include "torch/lst.h"
 
-// Every function of lst.h that is used, once: the table, the loading and the types come from this list.
+// The used functions of lst.h. The table, the loading and the types are generated from this list.
 #define LST_FUNCTIONS(X)                                                                                               \
     X(abi_version)                                                                                                     \
     X(last_error)                                                                                                      \
@@ -33,7 +32,7 @@
         X(draft_bytes) X(head_guess) X(draft_logits) X(ranks_join) X(ranks_tell) X(ranks_meet) X(ranks_gather)         \
             X(ranks_lost) X(ranks_leave) X(lead) X(follow)
 
-enum { LS_ON_CPU, LS_ON_GPU }; // one library a kind of device, so that a machine without a GPU loads nothing of CUDA
+enum { LS_ON_CPU, LS_ON_GPU }; // one library per kind of device; a machine without a GPU does not load CUDA
 
 typedef struct {
     void *handle;
@@ -42,14 +41,14 @@ typedef struct {
 #undef X
 } ls_library;
 
-// They stay loaded: libtorch does not support being unloaded. kind: LS_ON_CPU or LS_ON_GPU.
+// Libraries are never unloaded, because libtorch does not support it. kind: LS_ON_CPU or LS_ON_GPU.
 ls_code ls_library_load(ls_library *lib, int kind, ls_err *err);
-// What a call of lst.h returned, with the library's words.
+// Converts the status of an lst.h call to an ls_code, with the library's message.
 ls_code ls_library_failed(const ls_library *lib, int code, ls_err *err);
-// The environment says where the library for GPUs is.
+// Whether the environment sets the path of the GPU library.
 bool ls_library_for_gpus_is_set(void);
 
-// Takes a library's progress calls to where ls_progress goes: put it first into what their ud points to.
+// Forwards a library's progress calls to an ls_progress. It must be the first member of the struct that ud points to.
 typedef struct {
     ls_progress progress;
     void *ud;
@@ -61,8 +60,8 @@ typedef struct {
     ls_engine base;
     ls_library lib;
     lst_model *model;
-    struct ls_ranks *ranks; // engine/ranks.h; NULL: the model is whole
-    bool leads;             // this is rank 0's, and open
+    struct ls_ranks *ranks; // engine/ranks.h; NULL: the model is not shared
+    bool leads;             // this is rank 0's engine, and it is open
     bool (*stop)(void *ud);
     void *stop_ud;
 } ls_torch_engine;

@@ -10,7 +10,7 @@
 
 enum { CONFIG_BYTES = 16 << 20, TOKENIZER_BYTES = 256 << 20 };
 
-// What stands beside a folder's tokenizer.
+// The other tokenizer files of a folder.
 typedef struct {
     ls_buf config, special_map, added;
 } beside;
@@ -70,7 +70,7 @@ static ls_code vocab_of_folder(ls_vocab **out, const ls_checkpoint *c, const bes
     ls_buf_free(&text);
     return code || there ? code
                          : ls_fail(err, LS_E_IO,
-                                   "%s: no tokenizer: neither tokenizer.json nor tokenizer.model, tekken.json, or "
+                                   "%s: no tokenizer; it needs tokenizer.json, tokenizer.model, tekken.json, or "
                                    "vocab.json with merges.txt",
                                    c->folder);
 }
@@ -83,8 +83,8 @@ static void add_ends_of(ls_vocab *v, const ls_json *config) {
         if (ls_json_int(ls_json_at(eos, i), &id) && id >= 0 && id <= INT32_MAX) ls_vocab_add_end(v, (int32_t)id);
 }
 
-// Tokens that end an answer: eos_token_id of generation_config.json and config.json, a number or several. A file that
-// cannot be read is told: an answer might run past its end.
+// Tokens that end an answer: eos_token_id of generation_config.json and config.json, one number or several. Warns if a
+// file cannot be read, because answers might not stop at their end.
 static void add_ends(ls_vocab *v, const char *folder, const char *name, const ls_engine_options *o) {
     ls_buf text = {0};
     ls_json *doc = NULL;
@@ -98,7 +98,7 @@ static void add_ends(ls_vocab *v, const char *folder, const char *name, const ls
         add_ends_of(v, ls_json_get(doc, "text_config"));
     }
     if (code && o->note) {
-        snprintf(note, sizeof note, "%s; it is left out, and with it the tokens that end an answer", err.msg);
+        snprintf(note, sizeof note, "%s; the file is ignored, and with it the tokens that end an answer", err.msg);
         o->note(o->ud, note);
     }
     ls_json_free(doc);
@@ -126,7 +126,7 @@ ls_code ls_load_template(const ls_checkpoint *c, const char *name, ls_buf *out, 
     return code;
 }
 
-// A template that was asked for must be usable. Otherwise one that cannot be used is told where a chat begins.
+// A requested template must be usable. If the model's own template is not usable, the error appears when a chat begins.
 static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_options *o, const beside *b, ls_err *err) {
     const char *name = o->chat_template, *variables = o->template_variables;
     ls_templates all = {0};
@@ -139,7 +139,7 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_opt
     const ls_json *tools = ls_json_get(given, "tools");
     if (!(code = ls_templates_read(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
         code = ls_templates_choose(&all, name, tools && !ls_json_is_null(tools), &text, &why);
-    if (!code && !text) why = (ls_err){.msg = "the model has no chat template (--template FILE gives it one)"};
+    if (!code && !text) why = (ls_err){.msg = "the model has no chat template; set one with --template FILE"};
     else if (!code) code = ls_chat_new(&m->chat, m->vocab, text->p ? text->p : "", text->n, &why);
     snprintf(m->chat_problem, sizeof m->chat_problem, "%.*s", m->chat ? 0 : (int)sizeof m->chat_problem - 1, why.msg);
     m->chat_refused = !m->chat && (all.n || code);
@@ -159,7 +159,7 @@ ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const ls_model_options
     if (c->folder) code = read_beside(&b, c->folder, err);
     if (!code && c->folder) code = vocab_of_folder(&m->vocab, c, &b, err);
     else if (!code && !ls_gguf_has(c->gguf, "tokenizer.ggml.model"))
-        code = ls_fail(err, LS_E_PARSE, "%s: it has no tokenizer (metadata tokenizer.ggml.*)", c->files[0].path);
+        code = ls_fail(err, LS_E_PARSE, "%s: no tokenizer (metadata tokenizer.ggml.*)", c->files[0].path);
     else if (!code && (code = ls_vocab_gguf(&m->vocab, c->gguf, err))) ls_err_prefix(err, "%s", c->files[0].path);
     if (!code && c->n_tensors && (code = ls_vocab_pad(m->vocab, c->hparams.n_vocab, err)))
         ls_err_prefix(err, "%s", c->files[0].path);

@@ -1,13 +1,12 @@
-// What a model needs to speak: its vocabulary and its chat template, from wherever its checkpoint has them (GGUF
-// metadata; a folder's tokenizer.json or tokenizer.model and what stands beside it, engine/templates.h,
-// generation_config.json).
+// Loads the vocabulary and the chat template of a checkpoint: from GGUF metadata, or from the files of a folder
+// (tokenizer.json or tokenizer.model, the templates of engine/templates.h, generation_config.json).
 #pragma once
 #include "model/checkpoint.h"
 #include "engine/load.h"
 
-// Fills vocab, chat or chat_problem, by the template of the options and its variables if there are any. Messages begin
-// with the path.
+// Fills vocab, and chat or chat_problem. Uses the template and variables of the options, if any. Messages begin with
+// the path.
 ls_code ls_load_text(ls_model *m, const ls_checkpoint *c, const ls_model_options *o, ls_err *err);
-// A template itself, by name (NULL: the default), nothing where there is none; and the variables that it is given, as
-// JSON text.
+// The text of a template, by name (NULL: the default), empty if there is none; and the template's variables, as JSON
+// text.
 ls_code ls_load_template(const ls_checkpoint *c, const char *name, ls_buf *out, ls_buf *variables, ls_err *err);

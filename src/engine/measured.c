@@ -58,7 +58,7 @@ ls_measured ls_measured_now(ls_measured_how how) {
 
 bool ls_measured_lasts(const ls_measured *m) {
     enum { AGAIN_S = 600 };
-    const int64_t age = time(NULL) - m->when; // of a clock that may have been set back
+    const int64_t age = time(NULL) - m->when; // negative if the clock was set back
     return m->how == LS_MEASURED_QUIETLY || (age >= 0 && age < AGAIN_S);
 }
 
@@ -74,7 +74,7 @@ static bool read_line(FILE *f, char *line, int size) {
     return end != NULL;
 }
 
-// Open behind its head. NULL: it is not there, or is none of ours.
+// Opens the file, positioned after its first three lines. NULL: it does not exist, or is not of this program.
 static FILE *open_file(const char *path, head *h) {
     FILE *f = fopen(path, "re");
     char word[16] = "";
@@ -98,7 +98,7 @@ FILE *ls_measured_open(const char *path, const char *magic, const char *key, ls_
     return NULL;
 }
 
-// Calls with each file of the folder that is one of ours; returns how many there were.
+// Calls the function with each file of this program in the folder; returns their number.
 static int walk(void (*visit)(void *ud, const char *path, const head *h), void *ud) {
     static const char own[] = "logitspec-";
     char *folder = ls_user_path("XDG_CACHE_HOME", ".cache", "costs");
@@ -151,6 +151,6 @@ void ls_measured_write(const char *path, const char *magic, const char *key, con
     ls_buf_fmt(&all, "%s\n%s\nmeasured %" PRId64 " %s\n", magic, key, is->when, ls_measured_hows[is->how]);
     ls_buf_add(&all, text->p, text->n);
     ls_make_folders(path);
-    ls_write_file(path, &all, NULL); // else it is measured again next time
+    ls_write_file(path, &all, NULL); // if this fails, the next run measures again
     ls_buf_free(&all);
 }

@@ -10,7 +10,7 @@
 
 enum { HEX = 64 };
 
-// Where the sum of the file at this path lies; *key: which file it is of.
+// The path of the cached checksum of the file at this path; *key: identifies that file.
 static char *cache_of(const ls_file *f, char **key) {
     char *full = ls_real_path(f->path), *path = NULL;
     *key = full ? ls_file_key(f) : NULL;
@@ -45,7 +45,7 @@ static ls_code hash_file(ls_file *f, ls_progress progress, void *ud, ls_err *err
             ls_buf text = {0};
             ls_make_folders(path);
             ls_buf_fmt(&text, "%s %s\n", f->sha256, key);
-            ls_write_file(path, &text, NULL); // else it is read again next time
+            ls_write_file(path, &text, NULL); // if this fails, the next run hashes the file again
             ls_buf_free(&text);
         }
     }

@@ -16,7 +16,7 @@ ls_code ls_prompt_fits(const ls_engine *e, int32_t n, ls_err *err) {
     size_in_words(bytes, needed, sizeof needed);
     size_in_words(left, there, sizeof there);
     return ls_fail(err, LS_E_RANGE,
-                   "the KV cache of %d tokens takes %s of memory, and %s is free: shorten the prompt, or use a "
+                   "the KV cache of %d tokens needs %s of memory, but only %s is free: shorten the prompt, or use a "
                    "smaller model",
                    n, needed, there);
 }

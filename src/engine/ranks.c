@@ -15,29 +15,29 @@
 
 struct ls_ranks {
     ls_rank_place own;
-    ls_devices devices; // that were asked for
-    ls_library lib;     // that made the group
+    ls_devices devices; // the requested devices
+    ls_library lib;     // the library of the group
     lst_ranks *group;
-    ls_children *children;  // NULL: a launcher started the others
-    bool in_use;            // by a model that is open
-    bool (*stop)(void *ud); // of the caller of the last ls_ranks_get; NULL: none, as on another rank
+    ls_children *children;  // NULL: a launcher started the other ranks
+    bool in_use;            // by an open model
+    bool (*stop)(void *ud); // of the caller of the last ls_ranks_get; NULL: none, and always on other ranks
     void *ud;
     char host[LST_MAX_RANKS][64];
 };
 
-// A process is one rank for its life, as it has one environment. Used by one thread at a time.
+// A process is one rank until it ends, because it has one environment. Used by one thread at a time.
 static ls_ranks *of_process;
 
-// A number of ranks on devices of one kind.
+// Parses a number of ranks on devices of one kind.
 static ls_code read_number(ls_devices *out, const char *devices, bool gpus, ls_err *err) {
     const int n = atoi(devices);
-    if (n < 1) return ls_fail(err, LS_E_USAGE, "--devices 0: at least one process has the model");
+    if (n < 1) return ls_fail(err, LS_E_USAGE, "--devices must be at least 1");
     for (int i = 0; i < n && i < LST_MAX_RANKS; i++) out->gpu[i] = gpus ? i : -1;
     out->n = n;
     return LS_OK;
 }
 
-// One of a list: the GPU, -1: the CPU, -2: nothing that is known.
+// Parses one element of a list: number of the GPU; -1: the CPU; -2: not valid.
 static int32_t device_of(const char *name, size_t length) {
     if (length == 3 && !strncmp(name, "cpu", 3)) return -1;
     if (length > 5 && !strncmp(name, "cuda:", 5)) name += 5, length -= 5;
@@ -60,8 +60,7 @@ ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device
             const int32_t gpu = device_of(p, length);
             if (gpu == -2)
                 return ls_fail(err, LS_E_USAGE,
-                               "--devices %.60s: '%.*s' cannot hold a part of a model; a list such as cpu,cpu can, or "
-                               "0,1 of GPUs",
+                               "--devices %.60s: '%.*s' is not a device; use a list such as cpu,cpu, or 0,1 for GPUs",
                                devices, (int)(length < 40 ? length : 40), p);
             if (out->n <= LST_MAX_RANKS) out->gpu[out->n - 1] = gpu;
             p += length;
@@ -69,16 +68,18 @@ ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device
         }
     }
     if (out->n > LST_MAX_RANKS)
-        return ls_fail(err, LS_E_USAGE, "--devices names %d ranks; at most %d share a model", out->n, LST_MAX_RANKS);
+        return ls_fail(err, LS_E_USAGE, "--devices names %d ranks, but at most %d can share a model", out->n,
+                       LST_MAX_RANKS);
     for (int32_t i = 0; i < out->n; i++)
         if ((out->gpu[i] < 0) != (out->gpu[0] < 0))
             return ls_fail(err, LS_E_USAGE, "--devices %.60s: CPUs and GPUs cannot share a model", devices);
     if (out->n == 1 && out->gpu[0] >= 0)
-        return ls_fail(err, LS_E_USAGE, "--devices %.60s names one GPU: --device cuda:%d has the whole model", devices,
+        return ls_fail(err, LS_E_USAGE, "--devices %.60s names only one GPU; use --device cuda:%d instead", devices,
                        out->gpu[0]);
     if (out->n > 1 && device && strcmp(device, "auto") && on_gpus != (out->gpu[0] >= 0))
-        return ls_fail(err, LS_E_USAGE, "--devices %.60s and --device %s name different kinds: leave --device out",
-                       devices, device);
+        return ls_fail(err, LS_E_USAGE,
+                       "--devices %.60s and --device %s name different kinds of devices; omit --device", devices,
+                       device);
     return LS_OK;
 }
 
@@ -128,13 +129,12 @@ static ls_code wanted_ranks(ls_rank_place *launched, ls_devices *out, const ls_e
     if (!code) code = ls_rank_place_read(launched, err);
     if (code || launched->n < 2) return code;
     if (out->n > 1)
-        return ls_fail(err, LS_E_USAGE, "--devices starts ranks, but a launcher has started %d already: leave it out",
-                       launched->n);
+        return ls_fail(err, LS_E_USAGE, "a launcher has already started %d ranks; omit --devices", launched->n);
     if (opt->device && strcmp(opt->device, "auto") && (strcmp(opt->device, "cpu") != 0) != (launched->gpu >= 0))
         return ls_fail(
             err, LS_E_USAGE,
-            "--device %s: a launcher's ranks are told by LOGITSPEC_RANKS_DEVICE, all alike: set it to cuda or "
-            "cpu, and leave --device out",
+            "--device %s is not used for a launcher's ranks; omit it, and set LOGITSPEC_RANKS_DEVICE to cuda or "
+            "cpu for all ranks",
             opt->device);
     out->n = launched->n;
     out->launched = true;
@@ -162,10 +162,10 @@ ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_opti
     ls_code code = wanted_ranks(&launched, &wanted, opt, err);
     if (code) return code;
     if (of_process && of_process->in_use)
-        return ls_fail(err, LS_E_USAGE, "the ranks of this process hold another model: close it first");
+        return ls_fail(err, LS_E_USAGE, "the ranks of this process are in use by another model; close it first");
     const bool lost = of_process && lib->ranks_lost(of_process->group) >= 0;
     if (lost && !of_process->children)
-        return ls_fail(err, LS_E_BACKEND, "a rank was lost: start the run again with its launcher");
+        return ls_fail(err, LS_E_BACKEND, "a rank was lost; start the run again with its launcher");
     if (of_process && (lost || !same(&of_process->devices, &wanted))) drop(&of_process->lib);
     if (wanted.n < 2) return LS_OK;
     if (!of_process) {
@@ -197,7 +197,7 @@ void ls_ranks_take(ls_ranks *r) {
 
 void ls_ranks_release(ls_ranks *r, const ls_library *lib) {
     r->in_use = false;
-    if (r->children && lib->ranks_lost(r->group) >= 0) drop(lib); // one of them may stand still
+    if (r->children && lib->ranks_lost(r->group) >= 0) drop(lib); // a lost rank may still be running, but not answering
 }
 
 lst_ranks *ls_ranks_group(const ls_ranks *r) {
@@ -240,7 +240,7 @@ ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library
     char *path = ls_real_path(c->folder ? c->folder : c->files[0].path);
     if (!path || strlen(path) >= sizeof out->model) {
         free(path);
-        return ls_fail(err, LS_E_IO, "the model's path cannot be told to the other ranks");
+        return ls_fail(err, LS_E_IO, "the model's path cannot be sent to the other ranks");
     }
     snprintf(out->program, sizeof out->program, "logitspec %s, interface %d", LS_VERSION, LST_ABI_VERSION);
     snprintf(out->level, sizeof out->level, "%.95s", device.name);
@@ -297,8 +297,8 @@ ls_code ls_ranks_agree(ls_ranks *r, const ls_library *lib, ls_code own, ls_rank_
     for (int32_t i = 0; i < r->own.n && !failed && !code && part; i++) {
         if (strcmp(all[i].part.how, all[0].part.how))
             code = ls_fail(err, LS_E_BACKEND,
-                           "rank %d (%s) computes by %s, rank 0 by %s; between processors, LOGITSPEC_CPU=LEVEL with a "
-                           "level that both have makes them agree",
+                           "rank %d (%s) computes with %s, but rank 0 with %s; if the processors differ, set "
+                           "LOGITSPEC_CPU to a level that both support",
                            i, all[i].host, all[i].part.how, all[0].part.how);
         if (all[i].part.context < part->context) part->context = all[i].part.context;
     }
@@ -378,7 +378,7 @@ ls_code ls_ranks_failed(ls_ranks *r, const ls_library *lib, ls_code code, ls_err
         ls_err_suffix(err, how.p);
     }
     const int32_t ended = !r->group && r->children ? ls_children_first_ended(r->children) : 0;
-    if (ended && ls_children_ended(r->children, ended, &how)) // before they met
+    if (ended && ls_children_ended(r->children, ended, &how)) // ended before the ranks had connected
         code = ls_fail(err, LS_E_BACKEND, "rank %d of %d %s", ended, r->own.n, how.p);
     ls_buf_free(&how);
     return code;
@@ -386,7 +386,7 @@ ls_code ls_ranks_failed(ls_ranks *r, const ls_library *lib, ls_code code, ls_err
 
 ls_code ls_ranks_wait(ls_ranks *r, const ls_library *lib, ls_rank_offer *out, ls_err *err) {
     if (lib->ranks_tell(r->group, out, sizeof *out)) return ls_fail(err, LS_E_CANCELLED, "rank 0 has ended");
-    // what comes from elsewhere ends somewhere
+    // terminate the received strings
     out->program[sizeof out->program - 1] = out->level[sizeof out->level - 1] = out->model[sizeof out->model - 1] = 0;
     out->sha256[sizeof out->sha256 - 1] = out->dtype[sizeof out->dtype - 1] = out->weights[sizeof out->weights - 1] = 0;
     out->kv[sizeof out->kv - 1] = 0;

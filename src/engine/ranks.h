@@ -1,5 +1,5 @@
-// The ranks that share a model (torch/lst.h), found and kept for the life of the process: a process is one rank. Rank 0
-// offers a model with its settings, the others open their parts of it, and everybody hears how that went.
+// The ranks that share a model (torch/lst.h). A process is one rank until it ends. Rank 0 offers a model with its
+// settings, the other ranks open their parts of it, and all ranks exchange the results.
 #pragma once
 #include "base/split.h"
 #include "engine/engine.h"
@@ -10,54 +10,54 @@
 typedef struct {
     int32_t n; // ranks; 1: this process has the whole model
     bool launched;
-    int32_t gpu[LST_MAX_RANKS]; // of each rank, -1: the CPU; of a launcher's only the first, this process's
+    int32_t gpu[LST_MAX_RANKS]; // GPU of each rank, -1: the CPU; with a launcher only gpu[0] is set, for this process
 } ls_devices;
-// What a list names: "cpu,cpu,...", "0,1,..." and "cuda:0,cuda:1,..." (GPUs), or a number of ranks on `device` ("auto",
-// "cpu", "cuda"). "": one.
+// Parses --devices: "cpu,cpu,...", "0,1,..." or "cuda:0,cuda:1,..." (GPUs), or a number of ranks on `device` ("auto",
+// "cpu", "cuda"). "": one rank.
 ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device, ls_err *err);
 
-// The ranks that shall share the model: those of opt->devices, or a launcher's.
+// The devices of the ranks that share the model, from opt->devices or from a launcher.
 ls_code ls_ranks_wanted(ls_devices *out, const ls_engine_options *opt, ls_err *err);
-// This rank's part of a model, and what it holds of it: a GPU may compute more heads (gpu/plan.h).
+// This rank's part of a model, and the part in its memory: a GPU may compute more heads (gpu/plan.h).
 ls_part ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu);
 
 typedef struct ls_ranks ls_ranks;
-// Rank 0: those that opt->devices names, which it starts, or that a launcher started. *out NULL: this process has the
-// whole model. A later call gets the same ones, or new ones where one was lost.
+// On rank 0: starts the ranks of opt->devices, or connects to a launcher's. *out NULL: this process has the whole
+// model. A later call returns the same ranks, or new ones if a rank was lost.
 ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_options *opt, ls_err *err);
-void ls_ranks_take(ls_ranks *r);                           // for a model; one at a time
-void ls_ranks_release(ls_ranks *r, const ls_library *lib); // that model is closed; r must not be used any more
+void ls_ranks_take(ls_ranks *r);                           // reserves the ranks for a model; one model at a time
+void ls_ranks_release(ls_ranks *r, const ls_library *lib); // call when that model is closed; r is invalid afterwards
 lst_ranks *ls_ranks_group(const ls_ranks *r);
-int32_t ls_ranks_beside(const ls_ranks *r);                    // on this machine
+int32_t ls_ranks_beside(const ls_ranks *r);                    // number of ranks on this machine
 void ls_ranks_device(const ls_ranks *r, char out[32]);         // this rank's: "cpu" or "cuda:N"
-ls_part ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // what this rank holds
-// Rank 0 asks the others to open this model; all must have the same program, file, settings and kind of CPU.
+ls_part ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // the part in this rank's memory
+// Rank 0 asks the other ranks to open this model; all need the same program, file, settings and kind of CPU.
 ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err);
-// How many of the model's heads of keys and values the ranks of this machine hold: more than it has where ranks have
-// some in common.
+// The number of key/value heads in the memory of this machine's ranks; more than the model has if ranks have some in
+// common.
 int32_t ls_ranks_kv_heads(const ls_ranks *r, const ls_hparams *h);
 typedef struct {
-    char how[96];    // it computes: kernels and arithmetic, which must be the same everywhere
-    int32_t context; // that this machine has memory for
+    char how[96];    // kernels and arithmetic, which must be equal on all ranks
+    int32_t context; // tokens that fit into this machine's memory
 } ls_rank_part;
-// All ranks say how their part went (own, and err's message), and wait for each other as long as they live; LS_OK:
-// everybody's went well. Rank 0's err names a rank; own's err stays. part (NULL: none yet): in this rank's, out the
-// least context.
+// Collective call: each rank sends its result (own, and err's message) and waits for all running ranks. LS_OK: all
+// succeeded. On rank 0 err names the rank that failed; on others it keeps the own error. part (NULL: none yet): in:
+// this rank's; out: the smallest context of all.
 ls_code ls_ranks_agree(ls_ranks *r, const ls_library *lib, ls_code own, ls_rank_part *part, ls_err *err);
-// Adds to a line about the engine: ", 2 ranks", and on how many machines.
+// Appends to a description of the engine: ", 2 ranks", and the number of machines.
 void ls_ranks_tell_of(const ls_ranks *r, char *line, size_t size);
-// After a failure: if an exchange failed, which rank was lost and how, in err's place.
+// Call after a failure. If an exchange failed, replaces err with the lost rank and how it was lost.
 ls_code ls_ranks_failed(ls_ranks *r, const ls_library *lib, ls_code code, ls_err *err);
 
-// What an exchange takes, in which every rank gets some bytes from each other one.
+// The time of an exchange in which every rank receives bytes from each other rank.
 typedef struct {
     int32_t n;
-    double small_us, large_us; // medians: of LS_RANKS_SMALL and of LS_RANKS_LARGE bytes from each rank
+    double small_us, large_us; // medians, for LS_RANKS_SMALL and LS_RANKS_LARGE bytes from each rank
     char hosts[300];           // of rank 0, 1, ...
 } ls_ranks_speed;
 enum { LS_RANKS_SMALL = 4096, LS_RANKS_LARGE = 1 << 20 };
-// Starts or finds the ranks that opt asks for and measures; all of them take part.
+// Starts or connects to the ranks of opt and measures; a collective call.
 ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *err);
 
 // ---- on the other ranks
@@ -67,11 +67,11 @@ typedef struct {
     char model[1024], sha256[65];
     char dtype[16], weights[16], kv[16];
     int32_t threads;
-} ls_rank_offer; // model "": no model, exchanges are measured
-// What this rank has of an offer: program, level, model and its SHA-256 (progress as of ls_model_hash).
+} ls_rank_offer; // model "": no model, only exchanges are measured
+// Fills an offer with this rank's data: program, level, model and its SHA-256 (progress as in ls_model_hash).
 ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
                          ls_progress progress, void *ud, ls_err *err);
-// Takes part in rank 0's ls_ranks_try.
+// This rank's side of rank 0's ls_ranks_try.
 ls_code ls_ranks_measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, ls_err *err);
-// Waits for rank 0's next model. LS_E_CANCELLED: it has ended.
+// Waits for rank 0's next model. LS_E_CANCELLED: rank 0 has ended.
 ls_code ls_ranks_wait(ls_ranks *r, const ls_library *lib, ls_rank_offer *out, ls_err *err);

@@ -7,7 +7,7 @@
 
 struct ls_second_model {
     ls_model model;
-    char *name, *weights, *device; // as they were asked for
+    char *name, *weights, *device; // as requested
     int32_t threads;
     int32_t differs;
     int users;
@@ -48,8 +48,8 @@ static ls_code agree(const ls_model *target, const ls_model *second, int32_t *di
     add_token(&x, a, id);
     add_token(&y, b, id);
     ls_fail(err, LS_E_UNSUPPORTED,
-            "%.60s (%d tokens) cannot draft for %.60s (%d tokens): token %d is %s there and %s here: take a model with "
-            "the target's tokenizer",
+            "%.60s (%d tokens) cannot draft for %.60s (%d tokens): token %d is %s in the draft model and %s in the "
+            "target; use a model with the target's tokenizer",
             second->name, m, target->name, n, id, y.p, x.p);
     ls_buf_free(&x);
     ls_buf_free(&y);

@@ -37,7 +37,7 @@ static void on_template(void *ud, const char *name, const ls_json *text) {
     add_json(ud, name, text);
 }
 
-// A text, an object of several by their names, or a list of {"name", "template"}.
+// A string, an object from names to strings, or a list of {"name", "template"}.
 static void in_config(ls_templates *t, const ls_json *v) {
     size_t n;
     add_json(t, "default", v);
@@ -53,7 +53,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const ls_template *)a)->name, ((const ls_template *)b)->name);
 }
 
-// NAME.jinja of a folder of templates, which need not be there.
+// Reads NAME.jinja of a folder of templates, which is optional.
 static ls_code in_folder(ls_templates *t, const char *folder, ls_err *err) {
     static const char tail[] = ".jinja";
     DIR *dir = opendir(folder);
@@ -84,7 +84,7 @@ static ls_code of_folder(ls_templates *t, const char *folder, ls_str config, ls_
         in_config(t, ls_json_get(doc, "chat_template"));
     ls_json_free(doc);
     doc = NULL;
-    if (!code && !t->n) { // what some models with pictures have
+    if (!code && !t->n) { // some vision models have this file
         code = ls_folder_read(folder, "chat_template.json", TEMPLATE_BYTES, &text, &there, err);
         if (!code && there && !(code = ls_json_parse_pythons(&doc, text.p, text.n, "chat_template.json", err)))
             in_config(t, ls_json_get(doc, "chat_template"));
@@ -128,7 +128,7 @@ static void list_names(const ls_templates *t, ls_buf *out) {
     ls_buf_char(out, 0);
 }
 
-// A file, or a template of configs/chat; it becomes the last of t.
+// Adds a file, or a template of configs/chat, as the last of t.
 static ls_code from_file(ls_templates *t, const char *name, const ls_buf **out, ls_err *err) {
     const bool plain = strchr(name, '/') || !access(name, F_OK);
     char *rel = ls_format("configs/chat/%s.jinja", name), *shipped = ls_data_path(rel);
@@ -167,8 +167,9 @@ ls_code ls_templates_choose(ls_templates *t, const char *name, bool tools, const
     if (*out || (!name && !t->n)) return LS_OK;
     if (name) return from_file(t, name, out, err);
     list_names(t, &own);
-    const ls_code code = ls_fail(
-        err, LS_E_USAGE, "none of the model's chat templates is 'default': choose one by --template (%s)", own.p);
+    const ls_code code =
+        ls_fail(err, LS_E_USAGE,
+                "none of the model's chat templates is named 'default'; choose one with --template (%s)", own.p);
     ls_buf_free(&own);
     return code;
 }

@@ -10,7 +10,7 @@
 
 static const char magic[] = "logitspec-threads 2";
 
-// The largest number below n that is a power of two or three times one; 0: there is none.
+// The largest number below n of the form 2^k or 3 * 2^k; 0: there is none.
 static int32_t next_below(int32_t n) {
     int32_t power = 1;
     if (n <= 1) return 0;
@@ -46,27 +46,27 @@ typedef struct {
     ls_engine *engine;
     ls_timeline *t;
     int calls;    // of time_forwards, so far
-    bool waited;  // with the usual number, for processors
-    double share; // of the usual number's time, that another one must stay below
+    bool waited;  // with the usual number, threads had to wait for a CPU
+    double share; // another number must take less than this share of the usual number's time
     ls_progress progress;
     void *ud;
 } trial;
 
 static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
     enum { FEW = 4, REPEATS = 5 };
-    static const double MUCH = 1 / 1.5; // told of 8 processors where there were 2, 2 threads took 1 / 2.2
+    static const double MUCH = 1 / 1.5; // with 8 processors shown but 2 given, 2 threads took 1 / 2.2
     trial *x = ud;
     double one, few;
-    // how many numbers will be timed is not known: ever less is left
+    // The number of trials is unknown, so progress approaches 1 asymptotically.
     if (x->progress && !x->progress(x->ud, "measuring threads", 1 - 1.0 / ++x->calls))
         return ls_fail(err, LS_E_CANCELLED, "the measurement of threads was cancelled");
     ls_cpu_wait load = {0};
     ls_code code = x->engine->use_threads(x->engine, n, err);
-    if (!code) code = ls_measure_forward(x->t, 1, 1, &one, err); // from here on its threads are there
+    if (!code) code = ls_measure_forward(x->t, 1, 1, &one, err); // also starts the threads, before anything is read
     ls_cpu_wait_share(&load, 0);
     if (!code) code = ls_measure_forward(x->t, 1, REPEATS, &one, err);
     if (!code) code = ls_measure_forward(x->t, FEW, REPEATS, &few, err);
-    // A program on one of two processors makes one thread the fastest, and does not disturb it.
+    // If another program uses one of two processors, one thread is the fastest, and it never waits.
     if (n == x->engine->usual_threads && ls_cpu_wait_share(&load, 0) > LS_BUSY) {
         x->waited = true;
         x->share = MUCH;
@@ -75,7 +75,7 @@ static ls_code time_forwards(void *ud, int32_t n, double *ms, ls_err *err) {
     return code;
 }
 
-// The first layers of a large model are enough to compare; 0: all.
+// Number of layers to time: the first layers of a large model are enough for a comparison; 0: all.
 static int32_t layers_to_time(const ls_engine *e) {
     static const double BYTES = 256e6;
     const double head = e->row_macs ? (double)e->head_macs / (double)e->row_macs : 0,
@@ -83,7 +83,7 @@ static int32_t layers_to_time(const ls_engine *e) {
     return BYTES < layer * e->n_layers ? (int32_t)(BYTES / layer) + 1 : 0;
 }
 
-// *busy: not even the fastest number had its processors; *sure: one thread for each core had them.
+// *busy: even with the fastest number, threads waited for a CPU; *sure: with one thread for each core, none waited.
 static ls_code measure(ls_engine *e, bool *busy, bool *sure, ls_progress progress, void *ud, ls_err *err) {
     int32_t best;
     double ms;
@@ -91,8 +91,8 @@ static ls_code measure(ls_engine *e, bool *busy, bool *sure, ls_progress progres
     ls_cpu_wait load = {0};
     ls_code code = e->timeline(e, layers_to_time(e), &x.t, err);
     if (!code) code = ls_threads_fastest(e->usual_threads, e->most_threads, time_forwards, &x, &x.share, &best, err);
-    // Threads that are too many for the machine wait for each other's processors, so it is looked at with the fastest
-    // number alone. The threads are the same from the first reading on: one that ends would take its counts along.
+    // With too many threads they wait for each other's CPUs, so the waits are measured only with the fastest number.
+    // A thread's counters vanish when it exits, so the set of threads must not change after the first reading.
     if (!code) code = time_forwards(&x, best, &ms, err);
     ls_cpu_wait_share(&load, 0);
     for (int i = 0; i < 2 && !code; i++) code = time_forwards(&x, best, &ms, err);

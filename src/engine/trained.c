@@ -52,9 +52,9 @@ static void trained_free(ls_trained *base) {
 }
 
 typedef struct {
-    ls_relay progress; // first: progress calls get this
+    ls_relay progress; // must be first: progress calls get its address
     const ls_checkpoint *head, *target;
-    int borrowed[2]; // the target's tensors that follow the head's own
+    int borrowed[2]; // indices of the target's tensors, which follow the head's own tensors
     ls_err err;      // of the last read
 } head_loading;
 
@@ -69,7 +69,7 @@ static lst_tensor table_row(const ls_tensor *t, const char *name) {
     return (lst_tensor){name, t->type, (int64_t)t->n_in, (int64_t)t->n_out, NULL, t->n_bytes};
 }
 
-// Weights of the head, and of the target what the head has not.
+// The tensors of the head, then those of the target that the head does not have.
 static ls_code open_head(torch_trained *t, const ls_head *h, const ls_checkpoint *target, const ls_engine_options *opt,
                          ls_err *err) {
     const ls_hparams *hp = &h->hparams;

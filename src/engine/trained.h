@@ -1,17 +1,18 @@
-// A trained head that runs beside a model and drafts from its hidden states (model/head.h says which there are). EAGLE
-// reads pairs and grows trees; Medusa guesses the next positions' tokens at once. Used by one thread at a time.
+// A trained head that runs beside a model and drafts from its hidden states (kinds: model/head.h). EAGLE reads pairs
+// (a token and a hidden state) and grows trees; Medusa predicts the tokens of several positions at once. Used by one
+// thread at a time.
 #pragma once
 #include "engine/engine.h"
 #include "model/head.h"
 
 typedef struct ls_trained ls_trained;
 struct ls_trained {
-    char name[64];   // to show: "EAGLE-3 head NAME"
-    int32_t n_vocab; // of the model; what is said is in its ids
+    char name[64];   // display name: "EAGLE-3 head NAME"
+    int32_t n_vocab; // of the model; predictions use its ids
     int32_t n_context;
-    int32_t takes[LS_HEAD_TAKES], n_takes; // the values of the model that feed it, for ls_timeline.hidden
-    int32_t n_values;                      // of a row: n_takes times the model's width
-    int32_t n_guesses;                     // Medusa: positions after the next one; 0: EAGLE
+    int32_t takes[LS_HEAD_TAKES], n_takes; // hidden states of the model that feed it, for ls_timeline.hidden
+    int32_t n_values;                      // numbers of a row: n_takes times the model's width
+    int32_t n_guesses;                     // Medusa: predicted positions after the next one; 0: EAGLE
     // EAGLE. See lst_draft_begin and lst_draft_grow; LS_E_RANGE: the context is full.
     ls_code (*begin)(ls_trained *t, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
                      const lst_sampling *s, lst_row *row, ls_err *err);
@@ -25,8 +26,8 @@ struct ls_trained {
     void (*free)(ls_trained *t);            // before its engine is closed
 };
 
-// Reads the head in that folder for the model that e runs, opened by ls_engine_torch_open. target: the model's
-// checkpoint, whose embedding and output head serve a head without its own; used in this call only. Of opt progress and
-// ud are used. LS_E_RANGE: the head is for another model.
+// Reads the head in that folder for the model of e, which ls_engine_torch_open has opened. target: the model's
+// checkpoint; a head without its own embedding and output head uses the target's. Used only during this call. Of opt,
+// only progress and ud are used. LS_E_RANGE: the head is for another model.
 ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *target, const char *folder,
                         const ls_engine_options *opt, ls_err *err);

@@ -21,7 +21,7 @@ static bool is(ls_str s, const char *name) {
     return s.n == strlen(name) && !memcmp(s.p, name, s.n);
 }
 
-// An id outside the vocabulary (some files say "none" so) is the default one, as in llama.cpp; -1: none.
+// An id outside the vocabulary, which some files use for "none", means the default id, as in llama.cpp; -1: none.
 static ls_code token_id(const ls_gguf *g, const char *key, size_t n_tokens, int32_t otherwise, int32_t *id,
                         ls_err *err) {
     uint32_t x = UINT32_MAX;
@@ -31,11 +31,12 @@ static ls_code token_id(const ls_gguf *g, const char *key, size_t n_tokens, int3
     return code;
 }
 
-static ls_code flag(const ls_gguf *g, const char *key, bool *v, ls_err *err) { // keeps *v where the file says nothing
+static ls_code flag(const ls_gguf *g, const char *key, bool *v, ls_err *err) { // keeps *v if the file has no such key
     return ls_gguf_has(g, key) ? ls_gguf_bool(g, key, v, err) : LS_OK;
 }
 
-// What chat templates are given. llama.cpp gives them bos_token and eos_token always, transformers also the others.
+// The special tokens for chat templates. llama.cpp always passes bos_token and eos_token; transformers also passes the
+// others.
 static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
     static const char *const names[][2] = {
         {"tokenizer.ggml.bos_token_id", "bos_token"},       {"tokenizer.ggml.eos_token_id", "eos_token"},
@@ -58,9 +59,9 @@ static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
     return code;
 }
 
-// Tokens that llama.cpp takes for control tokens by their text, whatever the file says: ends of answers and of turns,
-// and the marks of code to be filled in. Here only where the file calls them normal tokens: Gemma's </s> is HTML, which
-// users write and answers show.
+// Tokens that llama.cpp treats as control tokens by their text, regardless of the file: ends of answers and of turns,
+// and the marks of code infilling. This program does so only if the file types them as normal tokens: Gemma's </s> is
+// HTML, which users write and answers show.
 static bool looks_like_control(ls_str t) {
     static const char *const texts[] = {"<|eot_id|>",
                                         "<|im_end|>",
@@ -122,7 +123,7 @@ static bool looks_like_control(ls_str t) {
     return false;
 }
 
-// Types of all tokens. Where the file has none, or numbers without a meaning, they are normal tokens.
+// Types of all tokens. Without types in the file, and for unknown numbers, the type is normal.
 static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
     static const char key[] = "tokenizer.ggml.token_type";
     size_t n = c->n_tokens;
@@ -159,12 +160,12 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
     char pre_name[64] = "gpt-2";
     ls_str pre;
     ls_code code;
-    if (gemma) snprintf(pre_name, sizeof pre_name, "gemma4"); // whatever tokenizer.ggml.pre says
+    if (gemma) snprintf(pre_name, sizeof pre_name, "gemma4"); // regardless of tokenizer.ggml.pre
     else if (ls_gguf_has(g, "tokenizer.ggml.pre")) {
         if ((code = ls_gguf_str(g, "tokenizer.ggml.pre", &pre, err))) return code;
         snprintf(pre_name, sizeof pre_name, "%.*s", (int)(pre.n < 63 ? pre.n : 63), pre.p);
     }
-    if (gemma) c->add_bos = true; // whatever the file says, again
+    if (gemma) c->add_bos = true; // regardless of the file
     else if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = ls_pretok_traits(pre_name) & LS_PRE_BEGINS;
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
     return ls_vocab_new(out,
@@ -173,9 +174,9 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
                         err);
 }
 
-// Tokens that are cut out of a text before the rest is tokenized. A GGUF file has no flags for them: llama.cpp strips
-// what follows those of Phi-3, which it knows by the model's name. User-defined symbols are among them where a text
-// gets a space in front, as it gets one behind each of them.
+// Tokens that are cut out of a text before the rest is tokenized. A GGUF file has no flags for stripping: llama.cpp
+// strips the space after Phi-3's tokens, which it detects by the model's name. If the tokenizer puts a space in front
+// of a text, user-defined symbols belong to these tokens, because a space also follows each of them.
 static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_added *out) {
     static const char *const kept[] = {"<unk>", "<s>", "<|endoftext|>"};
     ls_str name = {"", 0};
@@ -260,11 +261,10 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     // gemma4: llama.cpp's name for Gemma's tokenizer where it is stored with merges instead of scores
     const bool bytes = is(kind, "gpt2"), gemma = is(kind, "gemma4"), llama = is(kind, "llama"), t5 = is(kind, "t5");
     if (is(kind, "bert"))
-        code = ls_fail(err, LS_E_UNSUPPORTED,
-                       "tokenizer 'bert' is WordPiece, an encoder's vocabulary: this program runs decoders");
+        code =
+            ls_fail(err, LS_E_UNSUPPORTED, "tokenizer 'bert' (WordPiece) is for encoders; only decoders are supported");
     else if (is(kind, "none") || is(kind, "no_vocab"))
-        code = ls_fail(err, LS_E_UNSUPPORTED, "the file says that it has no vocabulary (tokenizer '%.*s')", (int)kind.n,
-                       kind.p);
+        code = ls_fail(err, LS_E_UNSUPPORTED, "the file has no vocabulary (tokenizer '%.*s')", (int)kind.n, kind.p);
     else if (!bytes && !gemma && !llama && !t5)
         code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, gemma4, llama, t5)",
                        (int)(kind.n < 64 ? kind.n : 64), kind.p);

@@ -231,11 +231,11 @@ class BadInput(unittest.TestCase):
                 r = run("tokenize", "--model", path, "--prompt-file", "-", "--json", input=texts[i])
                 self.assertEqual((r.returncode, r.stderr), (0, ""))
                 self.assertEqual(json.loads(r.stdout)["ids"], want[i])
-            self.one_line(1, "holds no tensors: only tokenize can use it", "generate", "--model", path, "--prompt", "x")
+            self.one_line(1, "has no tensors, so only tokenize can use it", "generate", "--model", path, "--prompt", "x")
         with tempfile.NamedTemporaryFile("wb") as f:
             f.write(gguf_without_tensors({"tokenizer.ggml.model": "bert"}))
             f.flush()
-            self.one_line(1, "'bert' is WordPiece, an encoder's", "tokenize", "--model", f.name, "--prompt", "x")
+            self.one_line(1, "'bert' (WordPiece) is for encoders", "tokenize", "--model", f.name, "--prompt", "x")
 
     def test_prompt_longer_than_the_context(self):
         self.one_line(1, "shorten it", "generate", *SCRIPT, "--prompt-file", "-", input="x" * 100000)

@@ -136,7 +136,7 @@ class Models(Folder):
             os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
             r = run("generate", "--model", self.model, "--prompt", "ab", "--max-tokens", "1", env=self.env)
             self.assertEqual(r.returncode, 1, name + r.stderr)
-            self.assertIn(f"{name}: not the file that was verified", r.stderr)
+            self.assertIn(f"{name} differs from the verified file", r.stderr)
             shutil.copy2(self.path("old"), path)
         self.generate()
 

@@ -94,7 +94,7 @@ class Gpu(unittest.TestCase):
         checks, code = lines(LOGITSPEC_EMULATED_FOREIGN="1")
         self.assertEqual((code, checks["cuda:0"]["ok"]), (0, True))
         self.assertIn("make cuda CUDA_ARCH=all", checks["cuda:0"]["detail"])
-        self.assertIn("runs on cuda: a GPU can be used", checks["device"]["detail"])
+        self.assertIn("runs on cuda: the model fits", checks["device"]["detail"])
         checks, code = lines(LOGITSPEC_EMULATED_ABSENT="the driver is asleep")
         self.assertEqual((code, checks["gpu"]["detail"]), (0, "the driver is asleep"))
         self.assertIn("runs on cpu: the driver is asleep", checks["device"]["detail"])

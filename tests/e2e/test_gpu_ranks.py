@@ -95,8 +95,8 @@ class GpuRanks(unittest.TestCase):
             said = t.launched(*self.args(), of_rank={0: {"LOCAL_RANK": "0"}, 1: {"LOCAL_RANK": "1"}}, LOGITSPEC_RANKS_DEVICE="cuda", **GPU)
             self.assertEqual(said[0][1], 1)
             self.assertRegex(said[0][0][1], r"rank 1 \(.*\): there is no such device")
-            for env, text in (({"LOGITSPEC_RANKS_DEVICE": "gpu"}, "is not cpu, cuda or cuda:N"),
-                              ({"LOGITSPEC_RANKS_DEVICE": "cuda"}, "LOCAL_RANK, which says which GPU")):
+            for env, text in (({"LOGITSPEC_RANKS_DEVICE": "gpu"}, "must be cpu, cuda or cuda:N"),
+                              ({"LOGITSPEC_RANKS_DEVICE": "cuda"}, "number of this rank's GPU in LOCAL_RANK")):
                 for (_, err), code in t.launched(*self.args(), **env, **GPU):
                     self.assertEqual((code, err.count("\n")), (2, 1), err)
                     self.assertIn(text, err)
@@ -124,11 +124,11 @@ class GpuRanks(unittest.TestCase):
     def test_what_cannot_be(self):
         for args, env, text in ((["--devices", "0,1"], {}, "rank 1 on cuda:1: there is only 1 GPU"),
                                 (["--devices", "0,cpu"], {}, "CPUs and GPUs cannot share"),
-                                (["--devices", "cuda:0"], {}, "--device cuda:0 has the whole model"),
+                                (["--devices", "cuda:0"], {}, "use --device cuda:0 instead"),
                                 (["--devices", "0,0", "--device", "cpu"], {}, "different kinds"),
                                 (["--devices", "0,0", "--dtype", "f32"], {}, "dtype 'f32' does not run on a GPU"),
                                 (["--devices", "0,0"], {"LOGITSPEC_EMULATED_MEMORY": "1000000"}, "rank 0 on cuda:0: a rank's part of the model needs"),
-                                (["--devices", "0,0"], {"LOGITSPEC_EMULATED_ABSENT": "no driver"}, "ranks cannot be on GPUs: no driver")):
+                                (["--devices", "0,0"], {"LOGITSPEC_EMULATED_ABSENT": "no driver"}, "ranks cannot use GPUs: no driver")):
             r = run(*self.args(*args), env={**GPU, **env})
             self.assertNotEqual(r.returncode, 0, args)
             self.assertEqual((r.stdout, r.stderr.count("\n")), ("", 1), r.stderr)

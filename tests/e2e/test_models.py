@@ -281,7 +281,7 @@ class Models(unittest.TestCase):
         self.assertEqual(os.path.getsize(part), 120_000)
         r = self.logitspec("verify", "hf:o/m")
         self.assertEqual(r.returncode, 1)
-        self.assertIn("is not complete", r.stdout)
+        self.assertIn("is incomplete", r.stdout)
         self.assertEqual(self.listed()["state"], "broken")
 
     def test_an_interrupted_fetch_goes_on_with_the_commit_that_it_began(self):

@@ -7,7 +7,7 @@
 #undef ACCEPT
 
 const ls_accept_rule ls_accept_exact = {
-    .is = {.name = "exact", .summary = "the target's own choice only: the text is plain decoding's"},
+    .is = {.name = "exact", .summary = "accepts only the target's choice: the text equals plain decoding's"},
 };
 
 static const ls_accept_rule *const rules[] = {

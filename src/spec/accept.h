@@ -1,8 +1,8 @@
-// Which draft rows stand. `exact`: those that are the target's own choice, so the text is plain decoding's. Some rules
-// choose the target's token together with the drafts (speculative sampling): each text is as likely as from plain
-// decoding, but with a seed it is another one. The others are LOSSY: a row may stand although the target chose another
-// token there; never where the tree also holds the target's own choice, but for `reflective`. A new rule is one file
-// accept_*.c, which holds its ls_accept_rule, and one line in accepts.def.
+// Acceptance rules decide which draft rows are accepted. `exact` accepts only the target's choice, so the text equals
+// plain decoding's. Some rules choose the target's token together with the drafts (speculative sampling): the text has
+// the distribution of plain decoding, but differs for the same seed. The other rules are LOSSY: a row may be accepted
+// although the target chose another token. Except for `reflective`, they do not if the tree also has the target's
+// choice. To add a rule, write a file accept_*.c with its ls_accept_rule, and add a line to accepts.def.
 #pragma once
 #include "spec/rule.h"
 #include "spec/tree.h"
@@ -11,21 +11,21 @@ typedef struct ls_accept ls_accept;
 
 typedef struct {
     ls_rule is;
-    // Whether row i may stand though its parent's choice was another token. NULL: never (exact).
+    // Whether row i may be accepted although the target chose another token after its parent. NULL: never (exact).
     bool (*stands)(const ls_accept *a, const ls_tree *t, int32_t i);
-    // The target judges drafts by a probe in the same forward (decode/reflect.h), and one that it chooses then takes
-    // the place of its own choice: values[0] is the weight of what the probe says. LOSSY.
+    // The target judges drafts again with a probe in the same forward (decode/reflect.h). A draft that it then chooses
+    // replaces its first choice. values[0] is the weight of the probe's distribution. LOSSY.
     bool reflects;
-    // Where sampling is not greedy, a second model's drafts are drawn from its distribution, and the target chooses
-    // with them in view (decode/choose.h): values[0] draws after each row, 1 where the rule has no number.
+    // If sampling is not greedy, a second model's drafts are drawn from its distribution, and the target's choice
+    // depends on them (decode/choose.h). values[0]: number of draws after each row; 1 if the rule has no number.
     bool draws;
     bool replaces; // one token may be drawn several times
 } ls_accept_rule;
 
-// What a text is to plain decoding's.
+// How a text relates to that of plain decoding.
 typedef enum {
     LS_PROMISE_TEXT, // the same, with the same seed
-    LS_PROMISE_ODDS, // as likely: another draw from the same distribution
+    LS_PROMISE_ODDS, // another sample from the same distribution
     LS_PROMISE_NONE, // LOSSY
 } ls_promise;
 const char *ls_promise_name(ls_promise p); // "text", "odds", "none"
@@ -43,17 +43,17 @@ enum {
 #undef ACCEPT
 
 const ls_rule *ls_accept_at(int i); // the rules, as a list; the first is exact
-ls_accept ls_accept_usual(int i);   // that rule with its usual numbers
-// LS_E_USAGE with what is allowed; what: for the message.
+ls_accept ls_accept_usual(int i);   // that rule with its default numbers
+// The message of LS_E_USAGE lists the allowed values; what: the name in the message.
 ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_err *err);
 void ls_accept_write(const ls_accept *a, char *out, size_t size);
 bool ls_accept_is_lossy(const ls_accept *a);
-bool ls_accept_previews(const ls_accept *a); // a recorded tree tells what the rule would let stand
+bool ls_accept_previews(const ls_accept *a); // a recorded tree is enough to tell which drafts the rule would accept
 ls_promise ls_accept_promise(const ls_accept *a, double temperature);
-int32_t ls_accept_draws(const ls_accept *a, double temperature); // 0: drafts are the likeliest tokens
-// The deepest path from the root whose rows all stand, by what the forward said of them; of equals the first. Returns
-// its length, >= 1; path has room for LS_MAX_ROWS.
+int32_t ls_accept_draws(const ls_accept *a, double temperature); // 0: drafts are the most likely tokens
+// Finds the deepest path from the root whose rows are all accepted, from the forward's results; of equal paths the
+// first. Returns its length, >= 1; path has room for LS_MAX_ROWS.
 int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path);
-// What the rule would have let stand behind `end`, the last row of the exact path: how many rows more, of which *row is
-// the first, which the target did not choose. 0: nothing.
+// The number of additional rows that the rule would have accepted after `end`, the last row of the exact path. *row:
+// the first of them, which the target did not choose. 0: none.
 int32_t ls_accept_more(const ls_accept *a, const ls_tree *t, int32_t end, int32_t *row);

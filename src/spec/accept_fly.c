@@ -1,7 +1,7 @@
-// FLy (arXiv 2511.22972; the authors' program, FLy.py): a mismatch stands where the target was undecided, if the drafts
-// after it are its own choices: had the draft been wrong, it would have been corrected soon. Undecided: the terms of
-// the entropy that its three best tokens contribute sum up to the threshold (nats) at least. The window holds the
-// mismatch and the drafts after it, as in the authors' program, which does not ask how the target ranks the draft.
+// FLy (arXiv 2511.22972; the authors' program, FLy.py): accepts a mismatch if the target was undecided and the drafts
+// after it are the target's choices, because the target would soon have corrected a wrong draft. Undecided: the entropy
+// terms of the target's three best tokens sum to at least the threshold (nats). The window has the mismatch and the
+// drafts after it. As in the authors' program, the target's rank of the draft does not matter.
 #include "spec/accept.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 enum { BEST = 3 };
 
 static int32_t agreeing_below(const ls_tree *t, int32_t row) {
-    int32_t most = 0, run[LS_MAX_ROWS] = {0}; // tokens after `row` that are all the target's choices
+    int32_t most = 0, run[LS_MAX_ROWS] = {0}; // number of consecutive target's choices after each row
     bool below[LS_MAX_ROWS] = {false};
     below[row] = true;
     for (int32_t i = row + 1; i < t->n; i++) {
@@ -36,7 +36,7 @@ static bool stands(const ls_accept *a, const ls_tree *t, int32_t i) {
 
 const ls_accept_rule ls_accept_fly = {
     .is = {.name = "fly",
-           .summary = "LOSSY: drafts where the target is undecided, if it agrees with those that follow",
+           .summary = "LOSSY: accepts a draft if the target is undecided there and agrees with the next drafts",
            .source = "arXiv 2511.22972",
            .number = {{"ENTROPY", 0.3, 0, 20, false}, {"WINDOW", 6, 1, 64, true}}},
     .stands = stands,

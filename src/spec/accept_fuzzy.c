@@ -1,8 +1,8 @@
-// Fuzzy speculative decoding (arXiv 2502.20704): a draft stands where target and draft distributions are near each
-// other, whatever the target chose. The draft distribution is a second model's where it saw the row: one outcome for
-// each of its best tokens whose probability by the target is known, too, and one for everything else. Elsewhere it is
-// the drafter's estimate: one outcome for each child of the row, and one for everything else. On such outcomes a
-// divergence is at most that of the whole distributions.
+// Fuzzy speculative decoding (arXiv 2502.20704): accepts a draft if the target's and the draft's distributions are
+// similar, regardless of the target's choice. If a second model saw the row, the draft distribution is the model's: one
+// outcome for each of its best tokens whose target probability is also known, and one for all other tokens. Otherwise
+// it is the drafter's estimate: one outcome for each child of the row, and one for all other tokens. A divergence over
+// these outcomes is at most that of the complete distributions.
 #include "spec/accept.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static double tv(double p, double q) {
     return fabs(p - q) / 2;
 }
 
-// With everything else as one outcome more.
+// Adds one outcome for all other tokens.
 static bool within(double limit, double sum, divergence part, double p_rest, double q_rest) {
     return sum + part(p_rest > 0 ? p_rest : 0, q_rest > 0 ? q_rest : 0) <= limit;
 }
@@ -76,7 +76,7 @@ static bool stands_tv(const ls_accept *a, const ls_tree *t, int32_t i) {
 
 #define FUZZY(title, by, limit, most)                                                                                  \
     {                                                                                                                  \
-        .name = title, .summary = "LOSSY: where target and draft distributions are near each other, by " by,           \
+        .name = title, .summary = "LOSSY: accepts a draft if target and draft distributions are similar, by " by,      \
         .source = "arXiv 2502.20704", .number = {                                                                      \
             {"LIMIT", limit, 0, most, false}                                                                           \
         }                                                                                                              \

@@ -1,13 +1,13 @@
-// Speculative sampling and its kin: the draft is drawn from the second model's distribution q, and accepted with
-// probability min(1, p / q), else the target chooses from what is left of p, norm(max(0, p - q)). With several draws
-// the same is done with each in turn. What is emitted is distributed as p (the papers prove it; a test counts). Greedy,
-// p is one token, and each rule is `exact`.
+// Speculative sampling and its variants: the draft is drawn from the second model's distribution q and accepted with
+// probability min(1, p / q). If it is rejected, the target samples from the residual norm(max(0, p - q)). Several draws
+// are tested in turn. The emitted token has the distribution p (proved in the papers; a test counts). With greedy
+// decoding p is one token, and each rule equals `exact`.
 #include "spec/accept.h"
 
 const ls_accept_rule ls_accept_speculative = {
     .is = {.name = "speculative",
            .summary =
-               "speculative sampling: as likely as plain decoding's text, but another draw; one draft after each row",
+               "speculative sampling: same distribution as plain decoding, other samples; one draft after each row",
            .source = "arXiv 2211.17192 and 2302.01318"},
     .draws = true,
     .replaces = true,

@@ -1,5 +1,5 @@
-// Typical acceptance (Medusa, arXiv 2401.10774): a draft stands if the target gives it at least min(epsilon, delta
-// exp(-H)), H the entropy of its distribution there in nats; delta = 0.3.
+// Typical acceptance (Medusa, arXiv 2401.10774): accepts a draft if its target probability is at least min(epsilon,
+// delta exp(-H)). H is the entropy of the target's distribution there in nats; delta = 0.3.
 #include "spec/accept.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static bool stands(const ls_accept *a, const ls_tree *t, int32_t i) {
 
 const ls_accept_rule ls_accept_typical = {
     .is = {.name = "typical",
-           .summary = "LOSSY: whatever the target finds likely enough, min(EPSILON, 0.3 exp(-H))",
+           .summary = "LOSSY: accepts a draft if its target probability is at least min(EPSILON, 0.3 exp(-H))",
            .source = "arXiv 2401.10774",
            .number = {{"EPSILON", 0.09, 0, 1, false}}},
     .stands = stands,

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// In a text like "aaaa..." every token has as many suffixes as tokens before it. Only so many, the longest, are
-// counted.
+// In a text like "aaaa..." a token has as many suffixes as there are tokens before it. To bound the time per token, a
+// token counts only for this number of suffix states, the longest first.
 enum { COUNTED_SUFFIXES = 256 };
 
 static size_t slot_of(const ls_automaton *a, int32_t from, int32_t token) {
@@ -62,7 +62,7 @@ void ls_automaton_add(ls_automaton *a, int32_t token) {
     if (p >= 0) {
         const int32_t q = a->edges[e].to;
         if (a->states[q].length == a->states[p].length + 1) a->states[cur].link = q;
-        else { // q's shorter substrings now occur where its longer ones do not: they get a state of their own
+        else { // q's shorter substrings now also occur without its longer ones: split them into a new state
             const int32_t clone = new_state(a, a->states[q]);
             a->states[clone].length = a->states[p].length + 1;
             a->states[clone].first_edge = -1;

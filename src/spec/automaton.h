@@ -1,7 +1,7 @@
 // Suffix automaton of a growing text of tokens, with the number of occurrences of every substring. Blumer et al., "The
-// smallest automaton recognizing the subwords of a text", 1985. Amortised constant time a token; at most 136 bytes a
-// token and twice that while an array grows. Two states are never joined by a token below zero twice: give each
-// separator between texts a negative token of its own.
+// smallest automaton recognizing the subwords of a text", 1985. Amortised constant time per token; at most 136 bytes
+// per token, and twice that while an array grows. Each separator between texts must be a different negative token, so
+// that no match crosses a separator.
 #pragma once
 #include "spec/memory.h"
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef struct {
-    int32_t length;     // of the longest substring of the state
+    int32_t length;     // length of the longest substring of the state
     int32_t link;       // state of its longest suffix that occurs elsewhere too; -1: the start state
     int32_t first_edge; // newest first; -1: none
     uint32_t count;     // occurrences
@@ -27,16 +27,16 @@ typedef struct {
     int32_t n; // tokens
 } ls_automaton;
 
-// Where a text stands in the automaton: the longest suffix of it that occurs there.
+// The match of a text: its longest suffix that occurs in the automaton.
 typedef struct {
     int32_t state, length;
 } ls_automaton_match;
 
 void ls_automaton_free(ls_automaton *a);
 void ls_automaton_add(ls_automaton *a, int32_t token);
-// Moves a match along by one token of the matched text.
+// Extends a match by the next token of the matched text.
 void ls_automaton_follow(const ls_automaton *a, ls_automaton_match *m, int32_t token);
-// To be called on kept matches after ls_automaton_add: states may have been split.
+// Call it for kept matches after ls_automaton_add, because states may have been split.
 void ls_automaton_settle(const ls_automaton *a, ls_automaton_match *m);
 void ls_automaton_memory(ls_automaton *a, ls_memory_visit *v); // lists all of it
 size_t ls_automaton_bytes(const ls_automaton *a);

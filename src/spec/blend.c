@@ -1,7 +1,8 @@
 #include "spec/blend.h"
 
 static const float PRIOR_TRIALS = 6, MEMORY = 400;
-static const double BEYOND = 0.25; // of a look-up's chance, where the second model has other tokens in mind
+static const double BEYOND =
+    0.25; // factor for a look-up's probability if the token is not among the second model's best
 
 int32_t ls_blend_key(const ls_views *v) {
     static const float p_below[LS_BLEND_MODEL - 1] = {0.02f, 0.05f, 0.1f, 0.2f, 0.35f, 0.5f, 0.7f, 0.9f};

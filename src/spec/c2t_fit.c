@@ -1,6 +1,6 @@
-// Logistic regression: the log-likelihood of the rows less a small penalty for large weights, which keeps features that
-// say the same (or tell the rows apart completely) from running off. It is concave, so Newton's steps, halved where
-// they overshoot, find its one maximum.
+// Logistic regression: maximises the log-likelihood of the rows minus a small penalty for large weights. The penalty
+// keeps the weights finite if features are redundant or separate the rows completely. The function is concave, so
+// Newton's steps, halved if they overshoot, find its only maximum.
 #include "spec/c2t.h"
 
 #include <float.h>
@@ -16,7 +16,7 @@ static double score(const double *w, const float *x) {
     return z;
 }
 
-static double loss_of(double z, bool accepted) { // -log of the chance of what happened
+static double loss_of(double z, bool accepted) { // -log of the probability of the outcome
     const double m = accepted ? -z : z;
     return m > 0 ? m + log1p(exp(-m)) : log1p(exp(m));
 }
@@ -33,7 +33,7 @@ static double penalised(const ls_c2t_row *rows, size_t n, const double *w) {
     return ls_c2t_loss(rows, n, w) * (double)n + PENALTY * squares;
 }
 
-// Solves a x = b for a positive definite a, both of which it uses up.
+// Solves a x = b for a positive definite a; overwrites a and b.
 static void solve(double a[N][N], double *b) {
     for (int k = 0; k < N; k++)
         for (int i = k + 1; i < N; i++) {
@@ -47,7 +47,7 @@ static void solve(double a[N][N], double *b) {
     }
 }
 
-// The step that would end in the maximum of the parabola which fits at w.
+// Newton's step at w.
 static void newton(const ls_c2t_row *rows, size_t n, const double *w, double *step) {
     double curve[N][N] = {{0}};
     for (int i = 0; i < N; i++) step[i] = -2 * PENALTY * w[i], curve[i][i] = 2 * PENALTY;
@@ -66,8 +66,9 @@ ls_code ls_c2t_fit(const ls_c2t_row *rows, size_t n, double *weights, ls_err *er
     size_t accepted = 0;
     for (size_t i = 0; i < n; i++) accepted += rows[i].accepted;
     if (n < LEAST_ROWS || !accepted || accepted == n)
-        return ls_fail(err, LS_E_RANGE, "%zu of %zu drafted rows were accepted; a fit needs %d rows, some of each kind",
-                       accepted, n, LEAST_ROWS);
+        return ls_fail(err, LS_E_RANGE,
+                       "%zu of %zu drafted rows were accepted; a fit needs %d rows, with both outcomes", accepted, n,
+                       LEAST_ROWS);
     double now = penalised(rows, n, weights);
     for (int i = 0; i < STEPS; i++) {
         double step[N], next[N], then = DBL_MAX, part = 1;

@@ -33,14 +33,14 @@ typedef struct {
     int64_t n;
     int32_t *suffixes;
     const int32_t *first;
-    int32_t n_vocab, next; // next: bucket that nobody has taken; n_vocab: all are, or it was cancelled
+    int32_t n_vocab, next; // next: first bucket without a thread; n_vocab: none left, or cancelled
     ls_corpus_progress progress;
     void *ud;
-    pthread_t caller; // whose progress it is
+    pthread_t caller; // the only thread that calls progress
     bool cancelled;
 } job;
 
-static int32_t token_at(const int32_t *tokens, int64_t n, int64_t i) { // behind the end: less than any token
+static int32_t token_at(const int32_t *tokens, int64_t n, int64_t i) { // after the end: less than any token
     return i < n ? tokens[i] : LS_CORPUS_BREAK - 1;
 }
 
@@ -135,7 +135,7 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
         return ls_fail(err, LS_E_RANGE, "a corpus has 1 to %d tokens, not %lld", INT32_MAX - LS_CORPUS_DEPTH,
                        (long long)facts->n);
     if (facts->n_vocab < 1 || facts->n_vocab > MAX_VOCAB)
-        return ls_fail(err, LS_E_RANGE, "a vocabulary of %d tokens is not expected", facts->n_vocab);
+        return ls_fail(err, LS_E_RANGE, "a vocabulary of %d tokens is not supported", facts->n_vocab);
     header h = {.version = VERSION,
                 .depth = LS_CORPUS_DEPTH,
                 .n = facts->n,
@@ -187,11 +187,11 @@ ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err) {
     ls_code code = ls_read_file(&m, path, SIZE_MAX, err);
     if (code) return code;
     if (m.n < sizeof h || memcmp(m.p, magic, sizeof magic))
-        code = ls_fail(err, LS_E_PARSE, "%s: not a corpus; 'logitspec corpus build' makes one", path);
+        code = ls_fail(err, LS_E_PARSE, "%s: not a corpus; build one with 'logitspec corpus build'", path);
     else {
         memcpy(&h, m.p, sizeof h);
         if (h.version != VERSION || h.depth != LS_CORPUS_DEPTH)
-            code = ls_fail(err, LS_E_PARSE, "%s: a corpus of another version; build it again", path);
+            code = ls_fail(err, LS_E_PARSE, "%s: the corpus has another version; build it again", path);
         else if (h.n < 1 || h.n > INT32_MAX || h.n_suffixes < 1 || h.n_suffixes > h.n || h.n_vocab < 1 ||
                  h.n_vocab > MAX_VOCAB ||
                  m.n != sizeof h + (size_t)(h.n + h.n_suffixes + h.n_vocab + 1) * sizeof(int32_t))
@@ -224,7 +224,8 @@ const ls_corpus_facts *ls_corpus_get_facts(const ls_corpus *c) {
     return &c->facts;
 }
 
-// The token at `depth` of the i-th suffix. A damaged file gives wrong tokens, but none that is not one.
+// The token at `depth` of the i-th suffix. A damaged file may give wrong tokens, but never an id outside the
+// vocabulary.
 static int32_t token_of(const ls_corpus *c, int32_t i, int32_t depth) {
     const int64_t at = (int64_t)c->suffixes[i] + depth;
     if (at < 0 || at >= c->facts.n) return LS_CORPUS_BREAK;
@@ -256,7 +257,7 @@ static ls_corpus_range find_all(const ls_corpus *c, const int32_t *gram, int32_t
 }
 
 ls_corpus_range ls_corpus_find(const ls_corpus *c, const int32_t *tail, int32_t n, int32_t most, int32_t *length) {
-    int32_t lo = 0, hi = n < most ? n : most; // an ending that occurs has endings that occur
+    int32_t lo = 0, hi = n < most ? n : most; // binary search: if an ending occurs, its shorter endings occur too
     ls_corpus_range best = {0, 0};
     while (lo < hi) {
         const int32_t k = lo + (hi - lo + 1) / 2;
@@ -270,7 +271,7 @@ ls_corpus_range ls_corpus_find(const ls_corpus *c, const int32_t *tail, int32_t 
 
 ls_corpus_range ls_corpus_next(const ls_corpus *c, ls_corpus_range r, int32_t depth, int32_t i, int32_t *token) {
     const int32_t t = *token = token_of(c, i, depth);
-    int32_t same = i, step = 1; // the last place that is known to hold the token
+    int32_t same = i, step = 1; // the last place known to have the token
     for (; step < r.hi - same && token_of(c, same + step, depth) <= t; step *= 2) same += step;
     const int32_t beyond = step < r.hi - same ? same + step : r.hi;
     return (ls_corpus_range){i, lower(c, same + 1, beyond, depth, t + 1)};

@@ -6,14 +6,14 @@
 
 const int32_t ls_cost_rows[LS_COST_SIZES] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
-static const double LEARN = 0.05; // share of a step's deviation that is believed
-// Each size takes over this share of what its neighbour on the way to that step's size learns. A machine becomes faster
-// or slower for all sizes, and what disturbed a measurement disturbed its neighbours too; a size that looked too dear
-// would otherwise never be tried.
+static const double LEARN = 0.05; // share of a step's deviation that updates the cost of its size
+// Each size gets this share of the update of its neighbour towards the step's size. A machine becomes faster or slower
+// for all sizes, and a disturbance of a measurement also affects its neighbours. Without this, a size that was measured
+// as too slow would never be tried again.
 static const double ALIKE = 0.9;
 
-// To read a token of context costs as much as this many of many rows need to multiply it. Measured: 2.9 (Zen 3), 5.3
-// (Emerald Rapids), 2.5 and 5.1 (two models on an H100); about 4 by figures of different runs (Zen 4).
+// Reading one token of context from memory takes as long as multiplying it for this many rows. Measured: 2.9 (Zen
+// 3), 5.3 (Emerald Rapids), 2.5 and 5.1 (two models on an H100); about 4 from figures of different runs (Zen 4).
 static const double READING = 4;
 
 double ls_cost_context_rows(int32_t rows) {
@@ -31,9 +31,9 @@ void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, 
 }
 
 const ls_cost_preset ls_cost_presets[] = {
-    {"free", "1:1,64:1", "64 rows cost what one row costs"},
+    {"free", "1:1,64:1", "64 rows take as long as one row"},
     {"h200", "1:0.86,2:0.94,4:0.97,8:1.03,16:1.08,32:1.18,64:1.27",
-     "what forwards of the default model took on an NVIDIA H200 (27 November 2026)"},
+     "times of the default model's forwards on an NVIDIA H200 (27 November 2026)"},
     {0}};
 
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err) {
@@ -55,7 +55,7 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
         if (!ok || (*end && *end != ','))
             return ls_fail(
                 err, LS_E_USAGE,
-                "%s is '%.60s', expected auto, free, h200, or ROWS:MS,... from 1 row on, both rising, such as "
+                "%s is '%.60s', expected auto, free, h200, or ROWS:MS,... in ascending order from 1 row, such as "
                 "1:10,8:15,64:90",
                 what, text);
         rows[n] = (int32_t)r;
@@ -74,10 +74,10 @@ double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context) {
     double base = z->base_ms[i];
     if (i + 1 < LS_COST_SIZES)
         base += (z->base_ms[i + 1] - base) * (rows - ls_cost_rows[i]) / (ls_cost_rows[i + 1] - ls_cost_rows[i]);
-    else base *= (double)rows / ls_cost_rows[i]; // beyond the largest: in proportion
+    else base *= (double)rows / ls_cost_rows[i]; // above the largest size: proportional to the rows
     if (base <= 0) return 0;
     const double ms = base + z->slope_ms * ls_cost_context_rows(rows) * (context - z->cost_context);
-    return ms > base / 2 ? ms : base / 2; // a straight line is believed only so far
+    return ms > base / 2 ? ms : base / 2; // limit the extrapolation to short contexts
 }
 
 int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context, double *rate) {
@@ -86,7 +86,7 @@ int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, in
     for (int32_t k = 1; k <= n; k++) {
         expected += path[k - 1];
         double ms = ls_cost_ms(z, k > 1 ? k + z->beside_rows : k, context);
-        if (ms <= 0) { // nothing measured: nothing to decide by
+        if (ms <= 0) { // without measurements keep all rows
             best = n;
             break;
         }
@@ -98,13 +98,13 @@ int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, in
 }
 
 bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t context) {
-    // Costs rise in stairs: a row may be nearly free, the next dear. The next 16 rows together are the measure: even if
-    // all of them were as likely as this one, would they bring more than they cost?
+    // Costs rise in stairs: one row may be nearly free and the next one expensive. So the test uses the next 16 rows
+    // together: if all of them were as likely as this one, would they gain more than they cost?
     enum { AHEAD = 16 };
     const int32_t rows = n + z->beside_rows;
     const double now = ls_cost_ms(z, rows, context), then = ls_cost_ms(z, rows + AHEAD, context);
     if (now <= 0) return true;
-    const double least = (then - now) / now / AHEAD; // tokens a row must bring, if a step brings one
+    const double least = (then - now) / now / AHEAD; // least expected tokens of a row, relative to a step of one token
     return path > least;
 }
 
@@ -115,7 +115,7 @@ void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double m
         return; // a difference of two times may come out below zero on a busy machine
     double error = ms / expected - 1;
     if (error > 1) error = 1; // an interruption
-    if (more > 512) {         // far away the context is what is known least
+    if (more > 512) {         // far from the measured context, the slope is the least certain term
         const double slope = z->slope_ms + LEARN * error * expected / (ls_cost_context_rows(n_rows) * more);
         z->slope_ms = slope > 0 ? slope : 0;
         return;

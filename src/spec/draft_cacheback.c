@@ -1,9 +1,9 @@
-// Cacheback (arXiv 2511.21699): a cache maps leaders (the last tokens) to followers (tuples of tokens that came next),
-// both least recently used first out (a look-up is a use of a leader); a draft tree grows breadth-first by asking the
-// cache again after each follower. Leaders of `leader` tokens are tried first, then shorter ones. The cache is kept
-// across prompts and, if a file is named, across runs (the text is kept, and the cache filled from it again); for a
-// cold start a second, frozen table can be filled from such a file, which is asked where the first knows nothing. The
-// lengths are knobs: the paper's are not restated here.
+// Cacheback (arXiv 2511.21699): a cache maps leaders (the last tokens) to followers (the tuples of tokens that came
+// next). Both are evicted least recently used first; a look-up counts as a use of a leader. A draft tree grows
+// breadth-first by a look-up after each follower. Leaders of `leader` tokens are tried first, then shorter ones. The
+// cache is kept across prompts and, if a file is named, across runs (the text is saved, and the cache is rebuilt from
+// it). For a cold start a second, frozen table can be filled from such a file; it is used if the first has no match.
+// The lengths are knobs; their defaults may differ from the paper's.
 #include "base/mem.h"
 #include "spec/drafter.h"
 #include "spec/stream.h"
@@ -31,11 +31,11 @@ typedef struct {
 typedef struct {
     ls_drafter base;
     ls_stream history;
-    table seen, frozen;         // frozen: asked where `seen` knows nothing; never changed
+    table seen, frozen;         // frozen: used if `seen` has no match; never changed
     int32_t max_leader, length; // tokens of the longest leader, and of a follower
 } drafter;
 
-// Twenty bits a token; a larger vocabulary would only mix up some leaders.
+// Twenty bits per token; with a larger vocabulary some leaders share a key, which costs only accuracy.
 static uint64_t key_of(const int32_t *tokens, int32_t n) {
     uint64_t key = (uint64_t)n;
     for (int32_t i = 0; i < n; i++) key = key << 20 | ((uint32_t)tokens[i] & 0xFFFFF);
@@ -58,7 +58,7 @@ static void unlink_use(table *t, int32_t i) {
     *(l->older >= 0 ? &t->leaders[l->older].newer : &t->oldest) = l->newer;
 }
 
-static void use(table *t, int32_t i) { // it is the newest now
+static void use(table *t, int32_t i) { // makes it the most recently used
     leader *l = &t->leaders[i];
     l->newer = -1;
     l->older = t->newest;
@@ -67,7 +67,7 @@ static void use(table *t, int32_t i) { // it is the newest now
     t->newest = i;
 }
 
-static int32_t take_leader(table *t) { // a free place: a new one, or that of the leader used longest ago
+static int32_t take_leader(table *t) { // a new place, or that of the least recently used leader
     if (t->n < t->limit) return t->n++;
     const int32_t i = t->oldest;
     int32_t *p = bucket_of(t, t->leaders[i].key);
@@ -92,12 +92,12 @@ static void put(table *t, uint64_t key, const int32_t *follower, int32_t length)
     int32_t at = 0;
     while (at < l->n && memcmp(l->follower[at], follower, size)) at++;
     if (at == l->n && l->n < FOLLOWERS) l->n++;
-    if (at == FOLLOWERS) at = FOLLOWERS - 1; // the follower used longest ago makes room
+    if (at == FOLLOWERS) at = FOLLOWERS - 1; // evict the least recently used follower
     memmove(l->follower[1], l->follower[0], (size_t)at * sizeof l->follower[0]);
     memcpy(l->follower[0], follower, size);
 }
 
-// The tokens at ids[end - length .. end) follow the leaders before them.
+// Adds the tokens ids[end - length .. end) as follower of the leaders before them.
 static void take(const drafter *d, table *t, const int32_t *ids, size_t end) {
     const size_t length = (size_t)d->length;
     for (size_t k = 1; k <= (size_t)d->max_leader && k + length <= end; k++) {
@@ -116,7 +116,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
         take(d, &d->seen, d->history.ids.p, end);
 }
 
-// The longest leader in a table of the n tokens before `end`, of `most` at most; *k: its length; -1: there is none.
+// The longest leader in a table that ends before `end`, of at most `most` tokens; *k: its length; -1: there is none.
 static int32_t longest(const table *t, const int32_t *end, int32_t n, int32_t most, int32_t *k) {
     int32_t found = -1;
     for (*k = most < n ? most : n; t->n && *k > 0; --*k)
@@ -124,7 +124,7 @@ static int32_t longest(const table *t, const int32_t *end, int32_t n, int32_t mo
     return found;
 }
 
-// The longest leader that is known; the frozen table is asked where the other knows none.
+// The longest known leader; the frozen table is used if the other has none.
 static const leader *peek(const drafter *d, const int32_t *end, int32_t n, int32_t *k, int32_t *seen) {
     *seen = longest(&d->seen, end, n, d->max_leader, k);
     if (*seen >= 0) return &d->seen.leaders[*seen];
@@ -132,7 +132,7 @@ static const leader *peek(const drafter *d, const int32_t *end, int32_t n, int32
     return frozen >= 0 ? &d->frozen.leaders[frozen] : NULL;
 }
 
-// A look-up is a use.
+// A look-up counts as a use.
 static const leader *look_up(drafter *d, const int32_t *end, int32_t n, int32_t *k) {
     int32_t seen;
     const leader *l = peek(d, end, n, k, &seen);
@@ -167,7 +167,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, nodes, n);
 }
 
-// What a leader's followers have behind the first n of their tokens, where these are path[0..n).
+// The tokens at place n of a leader's followers, for followers that begin with path[0..n).
 static ls_knowledge followers_know(const leader *l, const int32_t *path, int32_t n, int32_t token) {
     ls_knowledge best = LS_KNOWS_NOTHING;
     for (int32_t f = 0; l && f < l->n; f++) {
@@ -189,7 +189,7 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     bool others = grown != LS_KNOWS_NOTHING;
     n = ls_draft_tail(q->state, q->tree, q->row, tail, MAX_LEADER);
     const table *tables[] = {&d->seen, &d->frozen};
-    for (int t = 0; t < 2; t++) { // leaders that were not asked
+    for (int t = 0; t < 2; t++) { // leaders that were not looked up
         int32_t at;
         for (k = d->max_leader; (at = longest(tables[t], tail + n, n, k, &k)) >= 0; k--) {
             if (followers_know(&tables[t]->leaders[at], after, 0, q->token) == LS_KNOWS_IT) return LS_KNOWS_HIDDEN;
@@ -201,7 +201,7 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
 
 static void memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
-    table *t = &d->seen; // its arrays stay where they are
+    table *t = &d->seen; // its arrays are never reallocated
     ls_memory_part(v, t, sizeof *t);
     ls_memory_part(v, t->leaders, (size_t)t->n * sizeof *t->leaders);
     ls_memory_part(v, t->buckets, (size_t)t->limit * sizeof *t->buckets);
@@ -239,10 +239,10 @@ enum { LEADER, LENGTH, LEADERS, FILE_NAME, FROZEN };
 static const ls_knob knobs[] = {
     [LEADER] = {"cacheback.leader", LS_KNOB_INT, 2, 1, MAX_LEADER, "tokens of the longest leader"},
     [LENGTH] = {"cacheback.length", LS_KNOB_INT, 3, 1, MAX_LENGTH, "tokens of a follower"},
-    [LEADERS] = {"cacheback.leaders", LS_KNOB_INT, 65536, 16, 16777216, "leaders that are remembered, 160 bytes each"},
-    [FILE_NAME] = {"cacheback.file", LS_KNOB_FILE, 0, 0, 0, "keep the text there for the next run"},
+    [LEADERS] = {"cacheback.leaders", LS_KNOB_INT, 65536, 16, 16777216, "number of remembered leaders, 160 bytes each"},
+    [FILE_NAME] = {"cacheback.file", LS_KNOB_FILE, 0, 0, 0, "file that keeps the text for the next run"},
     [FROZEN] = {"cacheback.frozen", LS_KNOB_FILE, 0, 0, 0,
-                "a file that cacheback.file kept: for a cold start, it is asked where nothing newer is known"},
+                "file written by cacheback.file: used for a cold start, if nothing newer is known"},
     {0},
 };
 
@@ -293,7 +293,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_cacheback = {
     .name = "cacheback",
-    .summary = "Cacheback: LRU tables of what came next",
+    .summary = "Cacheback: LRU tables of the tokens that came next",
     .source = "arXiv 2511.21699",
     .rows = 64,
     .text_only = true,

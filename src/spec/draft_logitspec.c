@@ -14,7 +14,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 }
 
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    static _Thread_local ls_search q; // large, and used here only
+    static _Thread_local ls_search q; // too large for the stack; used only in this function
     q.e = &((const drafter *)base)->e;
     q.s = s;
     ls_search_run(&q, budget);
@@ -53,13 +53,14 @@ static void free_drafter(ls_drafter *base) {
 enum { MEMORY, READ, RETRIEVED, REMEMBERED, LAST_LOGIT };
 static const ls_knob knobs[] = {
     [MEMORY] = {"logitspec.memory", LS_KNOB_INT, 32, 1, 4096,
-                "megabytes of remembered choices at most; the oldest are forgotten"},
+                "memory limit of remembered choices in megabytes; the oldest are forgotten"},
     [READ] = {"logitspec.read_prompt", LS_KNOB_NUMBER, 0.01, 0, 1000,
-              "learn from the prompt's rows too, where that costs at most this share of the answer's time"},
-    [RETRIEVED] = {"logitspec.retrieved", LS_KNOB_SWITCH, 1, 0, 1, "copies of what followed the same tokens before"},
+              "also learn from the prompt's rows, if this takes at most this share of the answer's time"},
+    [RETRIEVED] = {"logitspec.retrieved", LS_KNOB_SWITCH, 1, 0, 1,
+                   "use copies of the tokens that followed the same tokens before"},
     [REMEMBERED] = {"logitspec.remembered", LS_KNOB_SWITCH, 1, 0, 1,
-                    "what the target said after the same tokens before"},
-    [LAST_LOGIT] = {"logitspec.last_logit", LS_KNOB_SWITCH, 1, 0, 1, "the other tokens of the last logits"},
+                    "use the target's earlier predictions after the same tokens"},
+    [LAST_LOGIT] = {"logitspec.last_logit", LS_KNOB_SWITCH, 1, 0, 1, "use the other tokens of the last logits"},
     {0},
 };
 
@@ -78,7 +79,8 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     ls_evidence_init(&d->e, (size_t)setup->knobs[MEMORY].number << 20);
     d->e.retrieved = setup->knobs[RETRIEVED].number != 0;
     d->e.remembered = setup->knobs[REMEMBERED].number != 0;
-    d->base.read_share = d->e.remembered ? setup->knobs[READ].number : 0; // nothing else is learnt from a prompt's rows
+    d->base.read_share =
+        d->e.remembered ? setup->knobs[READ].number : 0; // only remembered choices learn from a prompt's rows
     d->e.last_logit = setup->knobs[LAST_LOGIT].number != 0;
     *out = &d->base;
     return LS_OK;

@@ -1,11 +1,11 @@
-// Lookahead decoding (arXiv 2402.02057): a window of guesses is refined in place by the same forward that verifies
-// (Jacobi iteration); what the window said on its way is harvested as n-grams, and n-grams that begin with the root are
-// the branches that can be accepted.
+// Lookahead decoding (arXiv 2402.02057): the forward that verifies also refines a window of guesses in place (Jacobi
+// iteration). The window's intermediate tokens are harvested as n-grams; the n-grams that begin with the root are the
+// branches that can be accepted.
 //
-// The window has `window` columns and ngram - 1 levels. Level 0 is a chain under the root; level j of a column hangs
-// off level j - 1 of that column. That is a tree, so the paper's attention mask is the mask of a draft tree, and one
-// forward does both: the target's choice after the lowest level of a column is the column's next token, then each level
-// moves up. The rows of the window are verified like any other: one that is right is accepted.
+// The window has `window` columns and ngram - 1 levels. Level 0 is a chain under the root; level j of a column is the
+// child of its level j - 1. This is a tree, so the paper's attention mask is the mask of a draft tree, and one forward
+// does both. The target's choice after the lowest level of a column is the column's next token; then each level moves
+// up. The rows of the window are verified and accepted like other rows.
 #include "base/mem.h"
 #include "spec/drafter.h"
 
@@ -16,7 +16,7 @@
 enum { MAX_WINDOW = 32, MAX_NGRAM = 8, MAX_GUESSES = 32, LEADERS = 4096 };
 
 typedef struct {
-    int32_t token;                            // that the n-grams begin with; -1: none
+    int32_t token;                            // first token of the n-grams; -1: none
     int32_t n;                                // n-grams, latest first
     int32_t gram[MAX_GUESSES][MAX_NGRAM - 1]; // without their first token
 } leader;
@@ -27,7 +27,7 @@ typedef struct {
     int32_t cell[MAX_NGRAM][MAX_WINDOW]; // [level][column]
     int32_t node[MAX_NGRAM][MAX_WINDOW]; // key of its row in the last tree
     bool filled;
-    leader *leaders[LEADERS]; // by token; a token that collides takes the place
+    leader *leaders[LEADERS]; // by token; on a collision the newer token replaces the older one
     int32_t n_grams, n_leaders;
     size_t harvested; // tokens of the text
 } drafter;
@@ -51,7 +51,7 @@ static void harvest(drafter *d, const int32_t *gram) {
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
-    if (reset) d->harvested = 0, d->filled = false; // n-grams stay
+    if (reset) d->harvested = 0, d->filled = false; // keep the n-grams
     const size_t len = (size_t)d->ngram;
     for (size_t at = d->harvested > len - 1 ? d->harvested - (len - 1) : 0; at + len <= n; at++)
         harvest(d, context + at);
@@ -94,7 +94,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, g.nodes, g.n);
 }
 
-// What a leader's n-grams have behind the first n of their tokens, where these are path[0..n).
+// The tokens at place n of a leader's n-grams, for n-grams that begin with path[0..n).
 static ls_knowledge grams_know(const drafter *d, int32_t first, const int32_t *path, int32_t n, int32_t token) {
     const leader *l = d->leaders[(uint32_t)first % LEADERS];
     ls_knowledge best = LS_KNOWS_NOTHING;
@@ -126,7 +126,7 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const ls_knowledge grams = grams_know(d, q->state->root, path + 1, depth, q->token), window = window_knows(d, q);
     if (grams == LS_KNOWS_IT || window == LS_KNOWS_IT) return LS_KNOWS_IT;
     const ls_knowledge later = depth ? grams_know(d, last, path, 0, q->token) : LS_KNOWS_NOTHING;
-    if (later == LS_KNOWS_IT) return LS_KNOWS_HIDDEN; // as n-grams that begin there, which are not asked
+    if (later == LS_KNOWS_IT) return LS_KNOWS_HIDDEN; // n-grams that begin there have it, but are not looked up
     return grams || window || later ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }
 
@@ -138,7 +138,7 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     for (int32_t i = 1; i < r->tree->n; i++) row_of[r->tree->nodes[i].key] = i;
     for (int32_t i = 0; i < d->window; i++) {
         const int32_t row = d->node[lowest][i] < 0 ? -1 : row_of[d->node[lowest][i]];
-        if (row < 0 || r->tree->nodes[row].top[0].id < 0) continue; // it was cut off
+        if (row < 0 || r->tree->nodes[row].top[0].id < 0) continue; // the row was cut
         int32_t gram[MAX_NGRAM];
         for (int32_t j = 0; j <= lowest; j++) gram[j] = d->cell[j][i];
         gram[lowest + 1] = r->tree->nodes[row].top[0].id;
@@ -176,8 +176,8 @@ static void free_drafter(ls_drafter *base) {
 enum { WINDOW, NGRAM, GUESSES };
 static const ls_knob knobs[] = {
     [WINDOW] = {"lookahead.window", LS_KNOB_INT, 15, 1, MAX_WINDOW, "columns of the window"},
-    [NGRAM] = {"lookahead.ngram", LS_KNOB_INT, 5, 2, MAX_NGRAM, "tokens of a harvested n-gram, its first included"},
-    [GUESSES] = {"lookahead.guesses", LS_KNOB_INT, 15, 1, MAX_GUESSES, "n-grams that are verified at once"},
+    [NGRAM] = {"lookahead.ngram", LS_KNOB_INT, 5, 2, MAX_NGRAM, "tokens of a harvested n-gram, including its first"},
+    [GUESSES] = {"lookahead.guesses", LS_KNOB_INT, 15, 1, MAX_GUESSES, "n-grams verified in one step"},
     {0},
 };
 

@@ -1,7 +1,7 @@
 // The tree that Medusa's authors publish for heads of a 7B model (mc_sim_7b_63 of FasterDecoding/Medusa): 63 drafts
-// over four places. A choice is the ranks of its tokens, from the place behind the root on. They stand in the order in
-// which the tree was grown, the most useful first, and none before its own beginning: so any number of rows is the
-// start of it.
+// over four places. A choice is the list of its tokens' ranks, starting at the place after the root. The choices are in
+// the order in which the tree was grown, the most useful first, and each follows its own prefix. So the first choices
+// form a valid tree for any number of rows.
 #include "spec/draft_medusa.h"
 #include "base/mem.h"
 
@@ -22,13 +22,13 @@ typedef struct {
     ls_drafter base;
     ls_guesser *g;
     int32_t ids[PLACES][LS_MEDUSA_K]; // of the last step's guesses
-    bool failed;                      // it was told that guessing fails
+    bool failed;                      // the user was told that the head fails
     void (*note)(void *ud, const char *text);
     void *ud;
 } drafter;
 
 static void observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
-    (void)d, (void)context, (void)n, (void)reset; // the guesser follows the text when it is asked
+    (void)d, (void)context, (void)n, (void)reset; // the guesser reads the text in guess()
 }
 
 static ls_code guess(drafter *d, const ls_draft_state *s, float p[PLACES][LS_MEDUSA_K]) {
@@ -47,12 +47,12 @@ static ls_code guess(drafter *d, const ls_draft_state *s, float p[PLACES][LS_MED
     if (!code || code == LS_E_RANGE || code == LS_E_CANCELLED || d->failed) return code;
     char line[sizeof err.msg + 80];
     d->failed = true;
-    snprintf(line, sizeof line, "the trained head fails, and the answer goes on without its drafts: %s", err.msg);
+    snprintf(line, sizeof line, "the trained head failed; the answer continues without its drafts: %s", err.msg);
     if (d->note) d->note(d->ud, line);
     return code;
 }
 
-// The row of a choice's beginning without its last rank; 0: the root's; -1: it was left out.
+// The row of a choice's parent; 0: the root; -1: the parent is not in the tree.
 static int32_t row_above(const char *choice, const int32_t *row_of) {
     const size_t n = strlen(choice) - 1;
     if (!n) return 0;
@@ -90,7 +90,8 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const int32_t place = q->tree->nodes[q->row].depth;
     bool any = false;
     for (int i = 0; place < PLACES && i < LS_MEDUSA_K; i++) {
-        if (d->ids[place][i] == q->token) return LS_KNOWS_BEYOND; // guessed there, but the tree has no such choice
+        if (d->ids[place][i] == q->token)
+            return LS_KNOWS_BEYOND; // the head guessed it, but the tree has no such choice
         any |= d->ids[place][i] >= 0;
     }
     return any ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
@@ -133,11 +134,10 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     if (!setup->draft.head || !*setup->draft.head)
         return ls_fail(
             err, LS_E_USAGE,
-            "method medusa needs trained heads for this model: --draft-head FOLDER, with their config.json and "
+            "method medusa needs trained heads for this model: set --draft-head FOLDER, with config.json and "
             "*.safetensors");
     if (!setup->guesser)
-        return ls_fail(err, LS_E_USAGE,
-                       "method medusa asks trained heads, which a simulation lacks: it cannot be simulated");
+        return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
     const ls_code code = setup->guesser(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
     *out = ls_drafter_medusa(g, setup->note, setup->ud);
@@ -146,7 +146,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_medusa = {
     .name = "medusa",
-    .summary = "trained Medusa heads guess the tokens of the next places, in a fixed tree of choices",
+    .summary = "trained Medusa heads guess the tokens of the next positions, in a fixed tree",
     .source = "arXiv 2401.10774, its tree mc_sim_7b_63",
     .rows = LS_MEDUSA_ROWS,
     .asks_model = true,

@@ -3,7 +3,7 @@
 #include "spec/drafter.h"
 #include "spec/guesser.h"
 
-enum { LS_MEDUSA_ROWS = 64, LS_MEDUSA_K = 10 }; // of the published tree, the root included; choices of a place
+enum { LS_MEDUSA_ROWS = 64, LS_MEDUSA_K = 10 }; // rows of the published tree, including the root; choices of a place
 
-// g is taken over. note (may be NULL): told once where guessing fails.
+// Takes ownership of g. note (may be NULL): called once if guessing fails.
 ls_drafter *ls_drafter_medusa(ls_guesser *g, void (*note)(void *ud, const char *text), void *ud);

@@ -1,20 +1,20 @@
 // A second model drafts (Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318): alone (`draft-model`), or
-// beside LogitSpec's look-ups in one tree (`hybrid`, this program's own), or helped by them (`hierarchical`, after
-// Hierarchical Speculative Decoding, arXiv 2510.19705: look-ups draft for the second model, which drafts for the
-// target). The tree grows as in SpecInfer (arXiv 2305.09781) and EAGLE-2 (arXiv 2406.16858): in rounds, each of which
-// shows the likeliest rows that it has not seen to the second model, in one forward, and then builds the tree anew,
-// best first, over all that is known. A sized tree takes another round only where that is expected to bring more tokens
-// per millisecond, by the measured costs of both models.
+// together with LogitSpec's look-ups in one tree (`hybrid`, this program's own), or with drafts from look-ups
+// (`hierarchical`, after Hierarchical Speculative Decoding, arXiv 2510.19705: look-ups draft for the second model,
+// which drafts for the target). The tree grows in rounds as in SpecInfer (arXiv 2305.09781) and EAGLE-2 (arXiv
+// 2406.16858). Each round runs one forward of the second model over the most likely rows that it has not seen, and then
+// rebuilds the tree, best first, from all sources. A sized tree takes another round only if it is expected to give more
+// tokens per millisecond, by the measured costs of both models.
 //
-// A round may hold rows under rows of the same round, which look-ups have found. In a hierarchy the second model
-// verifies them, and the target's tree holds only what it names. The paper accepts by random draws at each level and
-// plans all lengths ahead from known rates; here the second model's probabilities enter the estimates, and a round is
-// weighed when it comes.
+// A round may have rows, found by look-ups, under rows of the same round. In `hierarchical` the second model verifies
+// them, and the target's tree has only rows that the second model names. The paper accepts by random draws at each
+// level and plans all lengths ahead from known rates. Here the second model's probabilities enter the estimates, and
+// each round is decided separately.
 //
-// While the target verifies a tree, the second model may go on below it (PEARL, arXiv 2408.11850; CARD, arXiv
-// 2508.04462): what it sees then is there when the next step begins at one of these rows. PEARL goes on from the end of
-// a chain, and verifies a first token while it drafts; here the root of each tree is the target's own token, and the
-// likeliest rows that were not seen come first, wherever they are.
+// While the target verifies a tree, the second model may draft below it (PEARL, arXiv 2408.11850; CARD, arXiv
+// 2508.04462). If the next step begins at one of the rows that it sees then, its results are reused. PEARL continues at
+// the end of a chain, and verifies a first token while it drafts. Here the root of each tree is the target's own token,
+// and the most likely unseen rows come first, at any place in the tree.
 #include "base/mem.h"
 #include "spec/search.h"
 
@@ -24,13 +24,13 @@
 enum {
     ASK_AGAIN = 16,
     STEPS_AHEAD = 64,
-    SEEN_AHEAD = 64, // rows that the second model sees in a step, those ahead of the target included
+    SEEN_AHEAD = 64, // rows that the second model sees in a step, including those ahead of the target
 };
-static const double MARGIN = 0.05;        // of the step's time, that a round must gain: what it brings is an estimate
-static const double LEAST_AHEAD = 0.05;   // a row less likely than this is not worth a forward ahead
+static const double MARGIN = 0.05; // share of the step's time that a round must gain, because its gain is uncertain
+static const double LEAST_AHEAD = 0.05;   // least path probability of a row for a forward ahead
 static const double READ_SHARE = 0.01;    // as logitspec.read_prompt
-static const double MEMORY = 0.03;        // share of the last step in what is remembered of `reach`
-static const double LEAST_OF_BEST = 0.05; // a row less likely than this share of a round's likeliest waits
+static const double MEMORY = 0.03;        // weight of the last step in the moving average `reach`
+static const double LEAST_OF_BEST = 0.05; // rows below this share of the round's best path probability are postponed
 
 typedef struct {
     ls_drafter base;
@@ -40,13 +40,13 @@ typedef struct {
     ls_spoken spoken;
     int32_t depth, width;
     bool hierarchical;
-    double reach;          // how often the second model's best hold what the target chooses
-    int32_t unasked, wait; // steps without the second model, and after how many it is asked all the same
-    // The second model has drawn drafts for the next root, but the target has not met them: they must be met there, for
-    // drawing anew, or not, after a look at what was drawn would favour some tokens.
+    double reach;          // how often the target's choice is among the second model's best tokens
+    int32_t unasked, wait; // steps without the second model; number of such steps after which it is tried again
+    // The second model has drawn drafts for the next root, but the target has not verified them yet. They must be used
+    // there: deciding about a new draw after seeing the old one would bias the distribution.
     bool owed;
-    bool told;   // that the second model has no room for a text
-    bool failed; // it was told that the second model fails
+    bool told;   // the user was told that the text does not fit the second model's context
+    bool failed; // the user was told that the second model fails
     void (*note)(void *ud, const char *text);
     void *ud;
 } drafter;
@@ -55,27 +55,27 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     ls_evidence_observe(&((drafter *)base)->e, context, n, reset);
 }
 
-// The rows that the second model is to see next.
+// The rows of the second model's next forward.
 typedef struct {
     int32_t n, candidate[LS_MAX_SAID];
-    double gain; // tokens that they are expected to bring
+    double gain; // their expected accepted tokens
 } round_;
 
 static double chance(const void *at, const ls_search *q) {
     return q->c[*(const int32_t *)at].path;
 }
 
-// The likeliest rows of the tree that it has not seen, `width` at most. No row is likelier than its parent: so their
-// parents are among them, or it has seen those. reach: how often its best hold what the target chooses.
+// The most likely rows of the tree that it has not seen, at most `width`. No row is more likely than its parent, so
+// each parent is among them or was seen before. reach: how often the target's choice is among its best tokens.
 static round_ next_round(const drafter *d, const ls_search *q, double reach) {
     round_ r = {0};
     double best = 0;
     const int32_t room = LS_MAX_SAID - d->spoken.n, most = d->width < room ? d->width : room;
     for (int32_t i = 0; i < q->n_taken; i++) {
         const int32_t at = q->taken[i], up = q->c[at].draft.parent;
-        if (q->c[at].spoken >= 0 || (up >= 0 && !d->spoken.n)) continue; // the root goes first, alone
+        if (q->c[at].spoken >= 0 || (up >= 0 && !d->spoken.n)) continue; // the root is seen first, alone
         int32_t k = r.n < most ? r.n++ : most;
-        while (k > 0 && chance(&r.candidate[k - 1], q) < q->c[at].path) { // taken best first: seldom moved
+        while (k > 0 && chance(&r.candidate[k - 1], q) < q->c[at].path) { // insertion sort; rows are almost in order
             if (k < most) r.candidate[k] = r.candidate[k - 1];
             k--;
         }
@@ -93,8 +93,8 @@ static round_ next_round(const drafter *d, const ls_search *q, double reach) {
     return r;
 }
 
-// Whether showing these rows to the second model is expected to make the step's tokens cheaper. What it has not read of
-// the text, but for the last step's end, must be made up for by the steps to come.
+// Whether a forward of the second model over these rows is expected to give more tokens per millisecond. The time to
+// read new text, except the end of the last step, is spread over the following steps.
 static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     const ls_draft_state *s = q->s;
     double path[LS_MAX_ROWS], now, expected = 0;
@@ -108,7 +108,7 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
                   usual = unread > 1 ? 1 : unread;
     const double ms = d->second->cost_ms(d->second, r->n + usual, s->n_context),
                  late = d->second->cost_ms(d->second, r->n + unread, s->n_context) - ms;
-    if (now <= 0 || ms <= 0) return true; // nothing was measured
+    if (now <= 0 || ms <= 0) return true; // without measurements always run the round
     const double then = ls_cost_ms(&costs, n + r->n + costs.beside_rows, (int32_t)s->n_context) + costs.beside_ms + ms;
     return (expected + r->gain) / now - then > late / STEPS_AHEAD + MARGIN * then;
 }
@@ -135,20 +135,20 @@ static ls_code show(drafter *d, const ls_search *q, const round_ *r, ls_err *err
     return code;
 }
 
-// What goes wrong is said once; the conversation goes on without these drafts. Where there is no room, there may be in
-// the next conversation; what failed otherwise is not tried again.
+// Reports an error once; the conversation continues without these drafts. If the context is full, the next conversation
+// tries again; after other errors the second model is not used any more.
 static void tell(drafter *d, ls_code code, const ls_err *err) {
     char line[sizeof err->msg + 80];
     if (code == LS_E_RANGE && !d->told && d->note) d->note(d->ud, err->msg);
     d->told |= code == LS_E_RANGE;
     if (code == LS_E_RANGE || code == LS_E_CANCELLED || d->failed) return;
     d->failed = true;
-    snprintf(line, sizeof line, "the draft model fails, and the answer goes on without its drafts: %s", err->msg);
+    snprintf(line, sizeof line, "the draft model failed; the answer continues without its drafts: %s", err->msg);
     if (d->note) d->note(d->ud, line);
 }
 
 static ls_search *search_for(drafter *d, const ls_draft_state *s) {
-    static _Thread_local ls_search q; // large, and this drafter's only while it works
+    static _Thread_local ls_search q; // too large for the stack; used only during this call
     q.e = &d->e;
     q.blend = &d->blend;
     q.spoken = &d->spoken;
@@ -172,7 +172,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         bool again = false;
         const bool must = d->owed && !d->spoken.n;
         if (r.n && !must && !pays(d, q, &r)) {
-            // what it can do changes with the text: where it could pay if it knew all, it is asked now and then
+            // its usefulness changes with the text: if a perfect model would pay, it is tried again from time to time
             r = next_round(d, q, 1);
             again = !d->spoken.n && d->unasked >= d->wait && pays(d, q, &r);
             if (!again) break;
@@ -183,7 +183,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         if (code) {
             tell(d, code, &err);
             if (code == LS_E_RANGE) break;
-            d->spoken.n = 0; // what it said may be gone
+            d->spoken.n = 0; // its results may be invalid
             q->drawn = false;
             ls_search_run(q, budget);
             break;
@@ -203,8 +203,8 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
 static void ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *stop) {
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
-    ls_err err;                                // the next propose meets what goes wrong
-    if (!base->beside && !d->spoken.n) return; // it was not worth asking
+    ls_err err;                                // ignored: the next propose gets the same error
+    if (!base->beside && !d->spoken.n) return; // the second model did not pay in this step
     while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
         ls_search_run(q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
@@ -212,7 +212,7 @@ static void ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *
     }
 }
 
-// What the second model said after a row; NULL: it did not see it.
+// The second model's prediction after a row; NULL: it did not see the row.
 static const ls_said *said_after(const ls_tree *t, int32_t row) {
     return t->nodes[row].said ? &t->said[t->nodes[row].said - 1] : NULL;
 }
@@ -237,7 +237,7 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     const ls_node *end = &t->nodes[0];
     for (int32_t i = 1; i < t->n; i++)
         if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > end->depth) end = &t->nodes[i];
-    for (int32_t i = end->said; end->said && i < d->spoken.n; i++) // rows behind the one that spoke there
+    for (int32_t i = end->said; end->said && i < d->spoken.n; i++) // later rows may be children of the row seen there
         d->owed |=
             d->spoken.parent[i] == end->said - 1 && d->spoken.token[i] == end->target && d->spoken.said[i].n_draws > 0;
     ls_evidence_learn(&d->e, r);
@@ -286,8 +286,8 @@ static ls_code make(drafter **out, const ls_draft_setup *setup, const char *meth
     *out = NULL;
     if (!with_head) options.head = NULL;
     if (!setup->second)
-        return ls_fail(err, LS_E_USAGE,
-                       "method %s asks a second model, which a simulation lacks: it cannot be simulated", method);
+        return ls_fail(err, LS_E_USAGE, "method %s cannot be simulated, because a simulation has no second model",
+                       method);
     const ls_code code = setup->second(setup->of, &options, &second, err);
     if (code) return ls_err_prefix(err, "method %s", method);
     drafter *d = ls_calloc(1, sizeof *d);
@@ -347,7 +347,7 @@ static ls_code make_eagle(ls_drafter **out, const ls_draft_setup *setup, ls_err 
     if (!setup->draft.head || !*setup->draft.head)
         return ls_fail(
             err, LS_E_USAGE,
-            "method eagle3 needs a trained head for this model: --draft-head FOLDER, with its config.json and "
+            "method eagle3 needs a trained head for this model: set --draft-head FOLDER, with config.json and "
             "*.safetensors");
     const ls_code code = make(&d, setup, "eagle3", true, err);
     if (code) return code;

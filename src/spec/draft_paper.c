@@ -1,5 +1,5 @@
-// LogitSpec as published: arXiv 2507.01449, section 3, and the authors' program. Two ablations keep one half of it
-// each.
+// LogitSpec as published: arXiv 2507.01449, section 3, and the authors' program. Each of two ablations has one half of
+// it.
 #include "base/mem.h"
 #include "spec/drafter.h"
 #include "spec/pool.h"
@@ -11,11 +11,11 @@ typedef struct {
     ls_drafter base;
     ls_pool pool;
     bool guesses;
-    bool root, tails; // looks up what follows the root, and what follows a guess
-    int32_t ranks;    // of the last logits that are guesses at most; 0: as many as rows
+    bool root, tails; // look-ups after the root; look-ups after a guess
+    int32_t ranks;    // largest number of guesses from the last logits; 0: the number of rows
 } drafter;
 
-// Tokens that a guess of this rank may take, itself included.
+// Largest number of tokens of a guess's branch by the guess's rank, including the guess.
 static int32_t branch_length(int32_t rank) {
     return rank <= 8 ? 4 : rank <= 32 ? 3 : 1;
 }
@@ -26,10 +26,10 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     ls_pool_update(&d->pool, context, n);
 }
 
-// A chain under the root: what followed the root before (rank -1), or the guess of a rank and what followed that.
+// A chain under the root: a continuation retrieved after the root (rank -1), or a guess and its retrieved continuation.
 typedef struct {
     int32_t tokens[1 + LS_POOL_MAX_SPAN], n;
-    int32_t most; // of them that are drafted
+    int32_t most; // limit of drafted tokens
     ls_match match;
 } chain;
 
@@ -47,15 +47,15 @@ static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank) {
     return c;
 }
 
-// Ranks of the last logits that are looked at.
+// Number of ranks of the last logits that may become guesses.
 static int32_t ranks_of(const drafter *d, const ls_draft_state *s, int32_t budget) {
     if (!d->guesses) return 0;
     const int32_t most = d->ranks && d->ranks < budget ? d->ranks : budget;
     return most < s->n_top ? most : s->n_top;
 }
 
-// First (a) what followed the longest n-gram that ends in the root, then (b) next-next-token guesses: the other likely
-// tokens at the root's place tend to come right after it.
+// First (a) the tokens that followed the longest n-gram that ends in the root, then (b) next-next-token guesses: the
+// other likely tokens at the root's position often come directly after it.
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const drafter *d = (const drafter *)base;
     const int32_t ranks = ranks_of(d, s, budget);
@@ -137,14 +137,14 @@ static drafter *make(ls_drafter **out, bool guesses, bool retrieval) {
 enum { NGRAM, SPAN, RANKS, ROOT, TAILS };
 static const ls_knob knobs[] = {
     [NGRAM] = {"logitspec-paper.ngram", LS_KNOB_INT, LS_POOL_ORDER, 1, LS_POOL_ORDER,
-               "longest n-gram that is looked up (the authors' max_ngram_size)"},
+               "longest n-gram of a look-up (the authors' max_ngram_size)"},
     [SPAN] = {"logitspec-paper.span", LS_KNOB_INT, LS_POOL_SPAN, 1, LS_POOL_MAX_SPAN,
-              "tokens copied after a match at most (num_pred_tokens)"},
+              "largest number of tokens copied after a match (num_pred_tokens)"},
     [RANKS] = {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
-               "ranks of the last logits that are looked at, the root's own included; 0: as many as the tree has rows, "
+               "number of ranks of the last logits for guesses, including the root's; 0: the number of rows, "
                "as published"},
-    [ROOT] = {"logitspec-paper.root", LS_KNOB_SWITCH, 1, 0, 1, "what followed the root before, copied behind it"},
-    [TAILS] = {"logitspec-paper.tails", LS_KNOB_SWITCH, 1, 0, 1, "what followed a guess before, copied behind it"},
+    [ROOT] = {"logitspec-paper.root", LS_KNOB_SWITCH, 1, 0, 1, "copy the tokens that followed the root before"},
+    [TAILS] = {"logitspec-paper.tails", LS_KNOB_SWITCH, 1, 0, 1, "copy the tokens that followed a guess before"},
     {0},
 };
 

@@ -1,12 +1,12 @@
-// Prompt lookup decoding (Saxena 2023; Hugging Face's prompt_lookup_num_tokens): the tokens that followed the earliest
-// place where the last n tokens, root included, stood before; n = 3, then 2, then 1.
+// Prompt lookup decoding (Saxena 2023; Hugging Face's prompt_lookup_num_tokens): drafts the tokens that followed the
+// earliest occurrence of the last n tokens, including the root; n = 3, then 2, then 1.
 #include "base/mem.h"
 #include "spec/drafter.h"
 #include "spec/pool.h"
 
 #include <stdlib.h>
 
-enum { ORDER = 3 }; // an n-gram is a key of 64 bits
+enum { ORDER = 3 }; // an n-gram must fit a key of 64 bits
 
 typedef struct {
     ls_drafter base;
@@ -30,7 +30,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     d->indexed = n;
 }
 
-// Where the text went on after the longest known n-gram that ends tail[0..n); *k: its length, at most that of before.
+// The position after the longest known n-gram that ends tail[0..n). *k: in: largest length; out: its length.
 static bool look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k, int32_t *pos) {
     for (*k = n < *k ? n : *k; *k > 0; --*k)
         if (ls_map_get(&d->first[*k - 1], ls_gram_key(tail + n - *k, (size_t)*k), pos)) return true;
@@ -53,7 +53,7 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const int32_t depth = q->tree->nodes[q->row].depth;
     int32_t tail[ORDER], k = d->order, pos;
     ls_knowledge best = LS_KNOWS_NOTHING;
-    if (look_up(d, tail, ls_draft_tail(s, q->tree, 0, tail, ORDER), &k, &pos)) { // the tree is what followed there
+    if (look_up(d, tail, ls_draft_tail(s, q->tree, 0, tail, ORDER), &k, &pos)) { // the tree was copied from there
         if ((size_t)(pos + depth) < s->n_context && s->context[pos + depth] == q->token)
             return depth < d->tokens ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
         best = LS_KNOWS_OTHERS;
@@ -92,7 +92,7 @@ static size_t bytes(const ls_drafter *base) {
 
 enum { NGRAM, TOKENS };
 static const ls_knob knobs[] = {
-    [NGRAM] = {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram that is looked up"},
+    [NGRAM] = {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram of a look-up"},
     [TOKENS] = {"pld.tokens", LS_KNOB_INT, 10, 1, LS_MAX_ROWS - 1, "tokens copied after a match"},
     {0},
 };
@@ -115,7 +115,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_pld = {
     .name = "pld",
-    .summary = "prompt lookup: what followed the earliest match of the last three tokens, two or one",
+    .summary = "prompt lookup: the tokens that followed the earliest match of the last three, two or one tokens",
     .source = "Saxena 2023, prompt lookup decoding",
     .rows = 1 + 10,
     .text_only = true,

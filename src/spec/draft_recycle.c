@@ -1,10 +1,11 @@
-// Token Recycling (arXiv 2408.08696): for every token the target's eight best tokens the last time that it was a row,
-// accepted or rejected; each step hangs them under the root in a tree of fixed shape. The matrix is kept across
-// prompts.
+// Token Recycling (arXiv 2408.08696): a matrix has, for each token, the target's eight best next tokens from the last
+// time that the token was a row, accepted or rejected. Each step drafts them in a tree of fixed shape under the root.
+// The matrix is kept across prompts.
 //
-// The shape is that of the authors' program (its tree template 2.2.2). Theirs verifies all of it; which rows a smaller
-// budget keeps is this program's choice: the likeliest under fixed chances of the ranks. A token that was never a row
-// has no successors here, where their matrix begins with token 0 in every place: those drafts are left out.
+// The shape is that of the authors' program (its tree template 2.2.2), which always verifies the whole tree. For a
+// smaller budget this program keeps the most likely rows, by fixed probabilities of the ranks. A token that was never a
+// row has no successors here; in the authors' program the matrix starts with token 0 everywhere, which is not drafted
+// here.
 #include "base/mem.h"
 #include "spec/drafter.h"
 
@@ -12,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = LS_ROW_TOP, SHAPE = 81 }; // rows of the shape, root included
+enum { WIDTH = LS_ROW_TOP, SHAPE = 81 }; // SHAPE: rows of the tree, including the root
 
 typedef struct {
     int32_t (*next)[WIDTH]; // by token id; -1: not known
-    int32_t n;              // token ids that there is room for
-    int32_t known;          // that have successors
+    int32_t n;              // allocated token ids
+    int32_t known;          // token ids with successors
     int32_t shape_parent[SHAPE], shape_rank[SHAPE];
 } matrix;
 
@@ -26,7 +27,7 @@ typedef struct {
     matrix m;
 } drafter;
 
-// The rows below the root, each by the ranks on its way there; parents come first.
+// The rows below the root, each written as the ranks on its path; parents come first.
 static const char shape[] = "0 1 2 3 4 5 6 7 "
                             "00 01 02 03 04 05 06 07 10 11 12 13 20 21 22 30 31 40 50 60 70 "
                             "000 001 002 003 004 005 006 007 010 011 012 020 021 030 040 050 060 070 "
@@ -35,7 +36,7 @@ static const char shape[] = "0 1 2 3 4 5 6 7 "
                             "00000 00001 00002 00010 00020 00100 01000 10000 "
                             "000000 000001 000100 ";
 
-// Puts the rows in order of the product of their ranks' chances, so that any budget takes the first of them.
+// Sorts the rows by the product of their ranks' probabilities, so that each budget uses the first rows.
 static void make_shape(matrix *m) {
     static const double chance[WIDTH] = {0.45, 0.14, 0.07, 0.045, 0.03, 0.022, 0.018, 0.015};
     const char *way[SHAPE] = {""};
@@ -52,7 +53,7 @@ static void make_shape(matrix *m) {
     m->shape_parent[0] = m->shape_rank[0] = -1;
     for (int32_t to = 1; to < SHAPE; to++) {
         int32_t best = 0;
-        for (int32_t i = 1; i < SHAPE; i++) // a row is less likely than its parent, which so comes before it
+        for (int32_t i = 1; i < SHAPE; i++) // a row is less likely than its parent, so the parent comes first
             if (!place[i] && (!best || path[i] > path[best])) best = i;
         place[best] = to;
         m->shape_parent[to] = place[parent[best]];
@@ -67,7 +68,7 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     const matrix *m = &((drafter *)base)->m;
     ls_draft nodes[SHAPE] = {{.token = s->root, .parent = -1, .match_pos = -1, .est_p = NAN}};
-    int32_t index[SHAPE] = {0}, n = 1; // of the shape's rows; -1: nothing is known there
+    int32_t index[SHAPE] = {0}, n = 1; // tree rows of the shape's rows; -1: no successor is known there
     for (int32_t i = 1; i < SHAPE && n < budget; i++) {
         const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : nodes[parent].token;
         const int32_t token = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
@@ -83,14 +84,14 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, nodes, n);
 }
 
-// The row of the shape that hangs under this one by this rank; -1: none does.
+// The child of this row of the shape with this rank; -1: there is none.
 static int32_t shape_child(const matrix *m, int32_t parent, int32_t rank) {
     for (int32_t i = parent + 1; i < SHAPE && rank < WIDTH; i++)
         if (m->shape_parent[i] == parent && m->shape_rank[i] == rank) return i;
     return -1;
 }
 
-// The token's rank among those that followed another one; WIDTH: it is none of them.
+// The token's rank among the successors of another token; WIDTH: it is not among them.
 static int32_t rank_after(const matrix *m, int32_t before, int32_t token) {
     int32_t rank = before < m->n ? 0 : WIDTH;
     while (rank < WIDTH && m->next[before][rank] != token) rank++;
@@ -162,7 +163,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_recycle = {
     .name = "recycle",
-    .summary = "Token Recycling: what the target said last after each token, in a fixed tree",
+    .summary = "Token Recycling: the target's latest predictions after each token, in a fixed tree",
     .source = "arXiv 2408.08696",
     .rows = SHAPE,
     .make = make,

@@ -1,6 +1,6 @@
-// REST (arXiv 2311.08252): the longest suffix of the text, root included, that occurs in the user's corpus; what
-// followed it there makes a tree by counts, the likeliest paths first. As in the authors' program, an ending has two
-// tokens at least, and of its occurrences, in the order of the suffix array, the first 5,000 are counted.
+// REST (arXiv 2311.08252): finds the longest suffix of the text, including the root, that occurs in the user's corpus,
+// and makes a tree of the tokens that followed it there, by counts, the most likely paths first. As in the authors'
+// program, a suffix has at least two tokens, and only its first 5,000 occurrences in the suffix array are counted.
 #include "base/mem.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
@@ -17,7 +17,7 @@ typedef struct {
 } drafter;
 
 static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
-    (void)base, (void)context, (void)n, (void)reset; // the corpus stays as it is
+    (void)base, (void)context, (void)n, (void)reset; // the corpus does not change
 }
 
 typedef struct {
@@ -31,7 +31,7 @@ static int more_often_first(const void *a, const void *b) {
     return nx != ny ? (nx < ny) - (nx > ny) : (x->range.lo > y->range.lo) - (x->range.lo < y->range.lo);
 }
 
-// The tokens that follow the first `depth` of the range's suffixes, those that do so most often first.
+// The tokens after the first `depth` tokens of the range's suffixes, the most frequent first.
 static int32_t continuations(const ls_corpus *corpus, ls_corpus_range range, int32_t depth, continuation *out) {
     int32_t n = 0;
     for (int32_t i = range.lo; i < range.hi; i = out[n - 1].range.hi) {
@@ -48,7 +48,7 @@ typedef struct {
     int32_t depth; // of the node in the tree
 } candidate;
 
-// What is counted: occurrences of the longest suffix of the text and the root, the tree's only row so far or its first.
+// The occurrences of the longest suffix of the text plus the root, which is row 0 of the tree.
 static ls_corpus_range matches(const drafter *d, const ls_draft_state *s, const ls_tree *tree, int32_t *length) {
     int32_t tail[MAX_NGRAM];
     const int32_t n = ls_draft_tail(s, tree, 0, tail, d->ngram);
@@ -74,7 +74,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         for (int32_t i = 0; i < n_next && n_c < LS_FRONTIER_MAX; i++) {
             if (next[i].token == LS_CORPUS_BREAK) continue;
             const double share = (double)(next[i].range.hi - next[i].range.lo) / (range.hi - range.lo);
-            int32_t before = 0; // as many as the tree has room for go first: neither this one nor those after it
+            int32_t before = 0; // if enough more likely nodes fill the tree, skip this one and the following ones
             for (int32_t k = 0; k < open.n && before < budget - n; k++) before += open.path[k] >= chance * share;
             if (before == budget - n) break;
             c[n_c].node = (ls_draft){.token = next[i].token,
@@ -98,7 +98,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, nodes, n);
 }
 
-// The part of a range whose token at this depth is that one; empty: none is.
+// The part of a range with this token at this depth; may be empty.
 static ls_corpus_range going_on(const ls_corpus *corpus, ls_corpus_range range, int32_t depth, int32_t token) {
     while (range.lo < range.hi) {
         int32_t next;
@@ -118,7 +118,8 @@ static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
     const bool any = range.lo < range.hi;
     range = going_on(d->corpus, range, length + depth, q->token);
     if (range.lo < range.hi) return depth < d->tokens ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
-    const int32_t n = ls_draft_tail(q->state, q->tree, q->row, tail, MIN_NGRAM); // all that a look-up there could find
+    const int32_t n =
+        ls_draft_tail(q->state, q->tree, q->row, tail, MIN_NGRAM); // the shortest ending that a look-up could find
     tail[n] = q->token;
     if (n < MIN_NGRAM) return LS_KNOWS_NOTHING;
     ls_corpus_find(d->corpus, tail, n + 1, n + 1, &found);
@@ -133,7 +134,7 @@ static int32_t pool_size(const ls_drafter *base) {
 
 static size_t bytes(const ls_drafter *base) {
     (void)base;
-    return sizeof(drafter); // the corpus is a mapped file
+    return sizeof(drafter); // without the corpus, which is a mapped file
 }
 
 static void free_drafter(ls_drafter *base) {
@@ -143,8 +144,8 @@ static void free_drafter(ls_drafter *base) {
 
 enum { CORPUS, NGRAM, TOKENS };
 static const ls_knob knobs[] = {
-    [CORPUS] = {"rest.corpus", LS_KNOB_FILE, 0, 0, 0, "what 'logitspec corpus build' wrote"},
-    [NGRAM] = {"rest.ngram", LS_KNOB_INT, 16, MIN_NGRAM, MAX_NGRAM, "longest ending that is looked up"},
+    [CORPUS] = {"rest.corpus", LS_KNOB_FILE, 0, 0, 0, "corpus file written by 'logitspec corpus build'"},
+    [NGRAM] = {"rest.ngram", LS_KNOB_INT, 16, MIN_NGRAM, MAX_NGRAM, "longest ending of a look-up"},
     [TOKENS] = {"rest.tokens", LS_KNOB_INT, 10, 1, MAX_DEPTH, "tokens drafted after a match"},
     {0},
 };
@@ -153,15 +154,16 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
     const char *path = setup->knobs[CORPUS].text;
     if (!path || !*path)
         return ls_fail(err, LS_E_USAGE,
-                       "method rest needs a corpus: 'logitspec corpus build FILE... --out my.corpus', then "
-                       "--set rest.corpus=my.corpus");
+                       "method rest needs a corpus: run 'logitspec corpus build FILE... --out my.corpus', then "
+                       "use --set rest.corpus=my.corpus");
     ls_corpus *corpus;
     ls_code code = ls_corpus_open(&corpus, path, err);
     if (code) return code;
     const ls_corpus_facts *f = ls_corpus_get_facts(corpus);
     if (setup->tokenizer_id && f->tokenizer_id != setup->tokenizer_id) {
-        code = ls_fail(err, LS_E_USAGE, "%s: built with the tokenizer of %s; the model's is that of %s: build it again",
-                       path, f->tokenizer, setup->tokenizer);
+        code =
+            ls_fail(err, LS_E_USAGE, "%s: built with the tokenizer of %s, but the model has that of %s; build it again",
+                    path, f->tokenizer, setup->tokenizer);
         ls_corpus_close(corpus);
         return code;
     }
@@ -181,7 +183,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_rest = {
     .name = "rest",
-    .summary = "REST: what followed the longest suffix of the text in your corpus, by counts",
+    .summary = "REST: the tokens that followed the longest suffix of the text in your corpus, by counts",
     .source = "arXiv 2311.08252",
     .rows = 64,
     .text_only = true,

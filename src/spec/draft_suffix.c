@@ -1,14 +1,14 @@
-// SuffixDecoding (arXiv 2411.04975; Arctic Inference, suffix_decoding/cache.py): the longest suffixs of the text that
-// occurred before; each proposes the tree of what followed it, likeliest first by counts, as large as the match is long
-// times a factor; the tree with the highest sum of chances is taken. As published, two texts are asked: this
-// conversation, and the answers of all conversations so far, without their prompts; of equal sums the conversation's is
-// taken; a match and its drafts are 64 tokens at most. The tree is the paper's; the published program drafts a chain
-// unless it is asked for trees.
+// SuffixDecoding (arXiv 2411.04975; Arctic Inference, suffix_decoding/cache.py): finds the longest suffixes of the text
+// that occurred before. Each proposes the tree of the tokens that followed it, the most likely first by counts; the
+// size is the length of the match times a factor. The tree with the highest sum of probabilities is drafted. As
+// published, there are two texts: this conversation, and the answers of all conversations so far, without their
+// prompts. If the sums are equal, the conversation's tree is used. A match and its drafts have at most 64 tokens. The
+// tree is the paper's; the published program drafts a chain by default.
 //
-// This program's own: the published suffix trees are suffix automata (spec/automaton.h), which hold the same counts; of
-// the endings the ENDINGS longest that differ are tried; memory is bounded: when the younger of two automata of answers
-// holds half of the tokens to be remembered, the older one is forgotten. An answer's last token is not remembered where
-// no forward was run for it.
+// Differences: suffix automata (spec/automaton.h) with the same counts replace the published suffix trees. Only the
+// ENDINGS longest different endings are tried. Memory is bounded: when the younger of two automata of answers has half
+// of the tokens to be remembered, the older one is dropped. An answer's last token is not remembered if no forward was
+// run for it.
 #include "base/mem.h"
 #include "spec/automaton.h"
 #include "spec/drafter.h"
@@ -18,11 +18,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // children of a state that are looked at, newest first
+enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // MAX_CHILDREN: examined children of a state, newest first
 
 typedef struct {
     ls_automaton text;
-    ls_automaton_match at; // where the conversation's ending stands in it
+    ls_automaton_match at; // match of the conversation's ending in it
 } grown;
 
 typedef struct {
@@ -31,11 +31,11 @@ typedef struct {
     size_t seen;                    // tokens of the conversation
     ls_ids answers;                 // of this conversation, with a break between them
     ls_stream history;              // answers of all
-    bool verified;                  // what is observed next was an answer's
-    bool broken;                    // the last token that was observed was none of an answer
-    int32_t breaks;                 // separators so far: each is a token of its own
+    bool verified;                  // the next observed tokens are of an answer
+    bool broken;                    // the last observed token was not of an answer
+    int32_t breaks;                 // separators so far: each is a different token
     double factor, least;
-    int32_t longest; // a match and its drafts
+    int32_t longest; // limit for the tokens of a match and its drafts
 } drafter;
 
 static void forget(grown *g) {
@@ -48,8 +48,8 @@ static void add_to(grown *g, int32_t token) {
     ls_automaton_settle(&g->text, &g->at);
 }
 
-// A match is shorter than the longest that may be, so that something may follow it. And in a text of one token for ever
-// each ending is a state: without an end to the match each step would walk through all.
+// A match is shorter than `longest`, so that drafts can follow it. Also, in a text that repeats one token each ending
+// is a state: without this limit each step would visit all of them.
 static void move(const drafter *d, const ls_automaton *text, ls_automaton_match *at, int32_t token) {
     ls_automaton_follow(text, at, token);
     if (at->length >= d->longest) at->length = d->longest - 1;
@@ -102,9 +102,9 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
 typedef struct {
     ls_draft nodes[LS_MAX_ROWS];
     int32_t n;
-    double sum; // of the chances of its draft nodes: expected accepted tokens
+    double sum; // sum of its nodes' probabilities: expected accepted tokens
     const ls_automaton *text;
-    ls_automaton_match at; // what it grew from
+    ls_automaton_match at; // the match that it grew from
 } growth;
 
 static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, growth *g) {
@@ -132,7 +132,8 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
             const ls_automaton_edge *edge = &a->edges[e];
             const double p = a->states[edge->to].count / total;
             e = edge->next;
-            if (edge->token < 0 || chance * p < d->least || p > 1) continue; // a separator; counts that were cut off
+            if (edge->token < 0 || chance * p < d->least || p > 1)
+                continue; // a separator, or an inexact count (see automaton.c)
             c[n].node = (ls_draft){.token = edge->token,
                                    .parent = (int16_t)parent,
                                    .rank = -1,
@@ -154,14 +155,15 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
     }
 }
 
-// Endings of shortest to longest tokens go on in the same ways. The published program tries each: a longer one may have
-// more drafts, by the factor, and fewer, by what all of it may have; here the one that may have most is taken.
+// All endings of one state, from `shortest` to `longest` tokens, have the same continuations. The published program
+// tries each of them: a longer one may have more drafts by the factor, but fewer by the total limit. Here the ending
+// with the largest number of drafts is used.
 static int32_t best_length(const drafter *d, int32_t shortest, int32_t longest) {
     const int32_t most = (int32_t)ceil(d->longest / (1 + d->factor));
     return most < shortest ? shortest : most < longest ? most : longest;
 }
 
-// The tree that is taken; without a text where none has anything.
+// The best tree; without a text if no text has a continuation.
 static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
     static _Thread_local growth best, g;
     const grown *texts[] = {&d->conversation, &d->young, &d->old};
@@ -189,7 +191,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_tree_lay_out(tree, g->nodes, g->n);
 }
 
-// Moves a match along the path; false: the text has it only after a shorter ending.
+// Extends a match along the path; false: the text has the path only after a shorter ending.
 static bool follow(const ls_automaton *text, ls_automaton_match *m, const int32_t *path, int32_t n) {
     const int32_t length = m->length;
     for (int32_t i = 1; i < n; i++) ls_automaton_follow(text, m, path[i]);
@@ -264,12 +266,12 @@ static void free_drafter(ls_drafter *base) {
 
 enum { FACTOR, LEAST, LONGEST, TOKENS, FILE_NAME };
 static const ls_knob knobs[] = {
-    [FACTOR] = {"suffix.factor", LS_KNOB_NUMBER, 1, 0.1, 256, "draft tokens for each token of the match"},
-    [LEAST] = {"suffix.min_p", LS_KNOB_NUMBER, 0.1, 0, 1, "a path is at least as likely as this"},
-    [LONGEST] = {"suffix.depth", LS_KNOB_INT, 64, 2, 1024, "tokens of a match and its drafts at most"},
+    [FACTOR] = {"suffix.factor", LS_KNOB_NUMBER, 1, 0.1, 256, "draft tokens per token of the match"},
+    [LEAST] = {"suffix.min_p", LS_KNOB_NUMBER, 0.1, 0, 1, "least probability of a path"},
+    [LONGEST] = {"suffix.depth", LS_KNOB_INT, 64, 2, 1024, "largest number of tokens of a match and its drafts"},
     [TOKENS] = {"suffix.tokens", LS_KNOB_INT, 200000, 1000, 50000000,
-                "tokens of answers that are remembered, about 150 bytes each"},
-    [FILE_NAME] = {"suffix.file", LS_KNOB_FILE, 0, 0, 0, "keep them there for the next run"},
+                "number of remembered tokens of answers, about 150 bytes each"},
+    [FILE_NAME] = {"suffix.file", LS_KNOB_FILE, 0, 0, 0, "file that keeps these tokens for the next run"},
     {0},
 };
 
@@ -296,7 +298,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
 
 const ls_method ls_method_suffix = {
     .name = "suffix",
-    .summary = "SuffixDecoding: what followed the longest suffixs of the text before, by counts",
+    .summary = "SuffixDecoding: the tokens that followed the longest suffixes of the text before, by counts",
     .source = "arXiv 2411.04975 and Arctic Inference",
     .rows = 64,
     .text_only = true,

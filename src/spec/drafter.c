@@ -9,7 +9,7 @@
 #undef METHOD
 
 static const ls_method plain = {
-    .name = "ar", .summary = "plain decoding, one token a step", .source = "the baseline", .rows = 1, .scored = true};
+    .name = "ar", .summary = "plain decoding, one token per step", .source = "the baseline", .rows = 1, .scored = true};
 
 const ls_method *const ls_methods[] = {
     &plain,

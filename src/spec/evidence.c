@@ -1,6 +1,6 @@
 #include "spec/evidence.h"
 
-static const double STEP = 0.01; // of what rates learn from one row
+static const double STEP = 0.01; // learning rate of the rates, per row
 _Static_assert((int)LS_POOL_ORDER >= (int)LS_SUCCESSORS_ORDER, "one tail serves n-grams and what was said");
 
 void ls_evidence_init(ls_evidence *e, size_t memory) {
@@ -28,7 +28,8 @@ void ls_evidence_memory(ls_evidence *e, ls_memory_visit *v) {
 }
 
 void ls_evidence_observe(ls_evidence *e, const int32_t *context, size_t n, bool reset) {
-    if (reset) ls_pool_clear(&e->pool); // rates and remembered choices are about the model, and stay
+    if (reset)
+        ls_pool_clear(&e->pool); // rates and remembered choices depend on the model, not on the text, and are kept
     ls_pool_update(&e->pool, context, n);
 }
 
@@ -42,10 +43,11 @@ static bool among(const int32_t *ids, int32_t n, int32_t id) {
     return i < n;
 }
 
-// Asks the sources of a search one by one, then what these pass over: shorter n-grams.
+// Looks in each source of a search, then in the shorter n-grams that the search does not use.
 ls_knowledge ls_evidence_knows(const ls_evidence *e, const ls_draft_question *q) {
     const ls_draft_state *s = q->state;
-    const size_t copied = (size_t)(q->tree->nodes[q->row].match_pos + 1); // what the row was copied from goes on there
+    const size_t copied =
+        (size_t)(q->tree->nodes[q->row].match_pos + 1); // position after the token from which the row was copied
     int32_t tail[LS_POOL_ORDER];
     const int32_t n = ls_draft_tail(s, q->tree, q->row, tail, LS_POOL_ORDER);
     const bool copies = e->retrieved && copied > 0 && copied < s->n_context,

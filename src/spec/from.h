@@ -1,4 +1,4 @@
-// Where a draft token came from: the sources of drafts, one row each in sources.def.
+// The sources of draft tokens, one row each in sources.def.
 #pragma once
 
 typedef enum {
@@ -22,7 +22,7 @@ extern const ls_from_facts ls_sources[LS_FROM_COUNT];
 
 typedef struct {
     const char *legend, *word, *html_class, *html_line; // word: the legend, shorter; line: a border-style
-    int dark, light; // colours of the 256 (base/colour.h) on such a ground; -1: the ground's own
+    int dark, light; // colours of the 256 (base/colour.h) on a dark and a light ground; -1: the default colour
 } ls_kind_facts;
 enum { // the same as constants
 #define KIND(name, legend, word, html_class, html_line, dark, light, first8)                                           \
@@ -32,4 +32,4 @@ enum { // the same as constants
 extern const ls_kind_facts ls_source_kinds[LS_KIND_COUNT];
 
 const char *ls_from_name(ls_from f);  // in traces: "root", "retrieved", "last-logit", ...
-const char *ls_from_label(ls_from f); // what people read: "root", "retrieved", "guess", ...
+const char *ls_from_label(ls_from f); // on the screen: "root", "retrieved", "guess", ...

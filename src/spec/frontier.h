@@ -1,4 +1,4 @@
-// A priority queue of candidates for best-first search: the likeliest path first; of equals the earlier one.
+// A priority queue of candidates for best-first search: the most likely path first; of equal paths the earlier item.
 #pragma once
 #include <stdint.h>
 
@@ -6,7 +6,7 @@ enum { LS_FRONTIER_MAX = 2048 };
 
 typedef struct {
     int32_t n;
-    double path[LS_FRONTIER_MAX]; // chance that the whole path is right
+    double path[LS_FRONTIER_MAX]; // acceptance probability of the whole path
     int32_t item[LS_FRONTIER_MAX];
 } ls_frontier;
 

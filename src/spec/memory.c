@@ -17,7 +17,7 @@ void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
         *p = NULL;
     } else if (v->does == LS_MEMORY_COPIES) {
         if (n) ls_buf_add(v->bytes, *p, n);
-    } else { // the pointer is that of the copied array, which may be gone
+    } else { // the copied pointer may be dangling; keep the current one
         *p = NULL;
         if (!n) return;
         *p = ls_malloc(n);

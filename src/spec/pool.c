@@ -16,7 +16,7 @@ void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
     // prompt) re-indexes the window before the old end.
     const size_t end = n - old > span + 1 ? old : n, first = end > window ? end - window : 0;
     for (size_t k = 1; k <= (size_t)p->order; k++) {
-        // a continuation that was whole before is indexed as it is: only what can have grown is looked at
+        // skip positions whose continuation already had `span` tokens at the last update: it cannot have grown
         const size_t whole = old > span + k ? old - span - k + 1 : 0;
         for (size_t i = first > whole ? first : whole; i + k < n; i++) {
             const size_t pos = i + k, len = n - pos < span ? n - pos : span;

@@ -1,12 +1,16 @@
 // Pool of n-grams (n = 1..3 at most) over a growing text: each maps to the tokens that followed it, as a position and a
-// length in that text. LogitSpec, arXiv 2507.01449, section 3.2, and the authors' program: a later occurrence
-// replaces an entry only if its continuation is at least as long, so near the end of the text an older full one
-// stays; after each step the last 2 x span positions are indexed again, so continuations grow.
+// length in that text. LogitSpec, arXiv 2507.01449, section 3.2, and the authors' program: a later occurrence replaces
+// an entry only if its continuation is at least as long, so near the end of the text an older, full continuation is
+// kept. After each step the last 2 x span positions are indexed again, so that short continuations grow.
 #pragma once
 #include "base/map.h"
 #include "spec/memory.h"
 
-enum { LS_POOL_ORDER = 3, LS_POOL_SPAN = 20, LS_POOL_MAX_SPAN = 31 }; // as published; what an entry has room for
+enum {
+    LS_POOL_ORDER = 3,
+    LS_POOL_SPAN = 20,
+    LS_POOL_MAX_SPAN = 31
+}; // as published; MAX_SPAN: an entry has 5 bits for the length
 
 typedef struct {
     ls_map tables[LS_POOL_ORDER]; // packed n-gram -> position << 5 | length
@@ -30,12 +34,13 @@ static inline uint64_t ls_gram_key(const int32_t *gram, size_t n) {
 // An empty pool begins as {.order = ..., .span = ...}. The text must be shorter than 2^26 tokens.
 void ls_pool_clear(ls_pool *p);
 void ls_pool_free(ls_pool *p);
-// Indexes what was appended since the last update; text is everything so far.
+// Indexes the tokens that were appended since the last update; text is the whole text.
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n);
-// The continuation of the longest known n-gram that ends tail (the last n tokens, n <= any; at most `order` are used).
+// The continuation of the longest known n-gram that ends tail (the last n tokens; at most `order` of them are used).
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n);
-// Whether any n-gram that ends tail is known, the longest or a shorter one; *has: with that token as what follows.
+// Whether any n-gram that ends tail is known, the longest or a shorter one; *has: one of them is followed by that
+// token.
 bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has);
 void ls_pool_memory(ls_pool *p, ls_memory_visit *v); // lists all of it
-int32_t ls_pool_size(const ls_pool *p);              // n-grams known
+int32_t ls_pool_size(const ls_pool *p);              // number of n-grams
 size_t ls_pool_bytes(const ls_pool *p);              // memory in use

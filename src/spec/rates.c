@@ -19,7 +19,7 @@ static int32_t share(float p, const float edges[4]) {
     return b;
 }
 
-// A note holds what each view says, one more than the key; 0: it says nothing.
+// A note packs one value per view into an int32_t: the view's key + 1; 0: the view does not apply.
 enum {
     COPY_BITS = 6,
     SAID_BITS = 5,
@@ -29,7 +29,7 @@ enum {
 };
 _Static_assert(LS_VIEW_COPY_KEYS < 1 << COPY_BITS && LS_VIEW_SAID_KEYS < 1 << SAID_BITS &&
                    LS_VIEW_LAST_KEYS < 1 << LAST_BITS && LAST_AT + LAST_BITS < 32,
-               "a note has room");
+               "a note fits 31 bits");
 
 static int32_t part_of(int32_t note, int32_t at, int32_t bits) {
     return note >> at & ((1 << bits) - 1);
@@ -48,7 +48,7 @@ int32_t ls_rate_note(const ls_features *f) {
 }
 
 void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]) {
-    static const int32_t fewer[] = {0, 1, 2, 3, 3, 4, 4, 5}; // agreement, told apart less finely
+    static const int32_t fewer[] = {0, 1, 2, 3, 3, 4, 4, 5}; // agreement in fewer classes
     static const int32_t keys[LS_VIEWS] = {LS_VIEW_COPY_KEYS, LS_VIEW_SAID_KEYS, LS_VIEW_SAID_KEYS, LS_VIEW_SAID_KEYS,
                                            LS_VIEW_LAST_KEYS, LS_VIEW_BOTH_KEYS, LS_VIEW_KINDS};
     const int32_t copy = part_of(note, 0, COPY_BITS), agree = copy ? (copy - 1) / 4 : 0;
@@ -58,7 +58,8 @@ void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]) {
         says[LS_VIEW_SAID + i] = part_of(note, SAID_AT + i * SAID_BITS, SAID_BITS);
         listed |= says[LS_VIEW_SAID + i] > 1;
     }
-    // after one token: nothing known, not listed, listed; the best there by its probability, the lower two alike
+    // grade of the prediction after one token: nothing known, not listed, listed below the best; the best by its
+    // probability class, of which the lower two are merged
     const int32_t one = says[LS_VIEW_SAID], best = one - 2,
                   grade = one < 2     ? one
                           : best >= 5 ? 2

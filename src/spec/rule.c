@@ -44,7 +44,7 @@ ls_code ls_rule_read(ls_rule_list list, const char *what, const char *text, int 
         rest = end;
     }
     if (*rest)
-        return ls_fail(err, LS_E_USAGE, "%s is '%.60s', but %s takes no %s", what, text, r->name,
+        return ls_fail(err, LS_E_USAGE, "%s is '%.60s', but %s has no %s", what, text, r->name,
                        r->number[0].name ? "more values" : "value");
     *index = i;
     memcpy(values, v, sizeof v);
@@ -53,7 +53,8 @@ ls_code ls_rule_read(ls_rule_list list, const char *what, const char *text, int 
 
 void ls_rule_write(const ls_rule *r, const double values[LS_RULE_NUMBERS], char *out, size_t size) {
     size_t n = (size_t)snprintf(out, size, "%s", r->name);
-    int last = LS_RULE_NUMBERS - 1; // the first is always told, others where they are not the rule's own
+    int last =
+        LS_RULE_NUMBERS - 1; // the first number is always written, the others only if they differ from the defaults
     while (last > 0 && (!r->number[last].name || values[last] == r->number[last].fallback)) last--;
     for (int k = 0; k <= last && r->number[k].name && n < size; k++)
         n += (size_t)snprintf(out + n, size - n, ":%g", values[k]);

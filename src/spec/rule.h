@@ -1,5 +1,5 @@
-// What sizing and acceptance rules have in common: a name, a published source, and up to two numbers. Written NAME,
-// NAME:VALUE or NAME:VALUE:VALUE.
+// The common part of sizing and acceptance rules: a name, a published source, and up to two numbers. The syntax is
+// NAME, NAME:VALUE or NAME:VALUE:VALUE.
 #pragma once
 #include "base/err.h"
 
@@ -11,7 +11,7 @@ enum { LS_RULE_NUMBERS = 2 };
 typedef struct {
     const char *name, *summary, *source;
     struct {
-        const char *name; // what it means, in capitals; NULL: the rule has no more numbers
+        const char *name; // its name in capitals; NULL: the rule has no more numbers
         double fallback, lo, hi;
         bool whole; // it is an integer
     } number[LS_RULE_NUMBERS];
@@ -19,7 +19,8 @@ typedef struct {
 
 typedef const ls_rule *(*ls_rule_list)(int i); // the i-th rule of a table; NULL: no more
 
-// Finds the rule and its numbers. LS_E_USAGE names what is wrong and what is allowed; what: for the message.
+// Finds the rule and its numbers. The message of LS_E_USAGE has the error and the allowed values; what: the name in the
+// message.
 ls_code ls_rule_read(ls_rule_list list, const char *what, const char *text, int *index, double values[LS_RULE_NUMBERS],
                      ls_err *err);
 void ls_rule_usage(ls_rule_list list, char *out, size_t size); // "fixed[:ROWS], paper, fly[:ENTROPY[:WINDOW]], ..."

@@ -14,7 +14,7 @@ static int32_t min32(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-static int32_t depth_of(int32_t depth) { // 1, 2, 3, 4, 5-6, beyond
+static int32_t depth_of(int32_t depth) { // classes: 1, 2, 3, 4, 5-6, above
     return depth < 5 ? depth - 1 : depth < 7 ? 4 : 5;
 }
 
@@ -30,7 +30,7 @@ static void count(float *hit, float *trial, bool right) {
 
 void ls_scores_fill(const ls_scores *s, ls_tree *t) {
     static const double shares[] = {0.05, 0.15, 0.35, 0.6, 0.85};
-    static const double guess[5] = {0.4, 0.15, 0.08, 0.05, 0.02}; // by place among the siblings
+    static const double guess[5] = {0.4, 0.15, 0.08, 0.05, 0.02}; // initial rate by place among the siblings
     double sum[LS_MAX_ROWS] = {0};
     int32_t children[LS_MAX_ROWS] = {0};
     for (int32_t i = 1; i < t->n; i++) {
@@ -46,7 +46,7 @@ void ls_scores_fill(const ls_scores *s, ls_tree *t) {
         n->est_p = (float)rate(s->hit[kind][d], s->trial[kind][d], all);
         sum[n->parent] += (double)n->est_p;
     }
-    for (int32_t i = 1; i < t->n; i++) { // one child at most is right
+    for (int32_t i = 1; i < t->n; i++) { // at most one child is right, so limit the sum of the children to 1
         ls_node *n = &t->nodes[i];
         if (sum[n->parent] > 1) n->est_p /= (float)sum[n->parent];
     }
@@ -55,7 +55,7 @@ void ls_scores_fill(const ls_scores *s, ls_tree *t) {
 void ls_scores_learn(ls_scores *s, const ls_tree *t) {
     for (int32_t i = 1; i < t->n; i++) {
         const ls_node *n = &t->nodes[i];
-        if (n->state == LS_NODE_NOT_REACHED) continue; // it was not put to the test
+        if (n->state == LS_NODE_NOT_REACHED) continue; // not verified, because its parent was not accepted
         const bool right = n->state == LS_NODE_ACCEPTED;
         const int32_t d = depth_of(n->depth);
         count(&s->hit[n->kind][d], &s->trial[n->kind][d], right);

@@ -1,6 +1,6 @@
-// Acceptance rates for drafters whose trees carry none, or only counts: how often rows like this one were right, by
-// source, length of the match, the drafter's own estimate and place among the siblings, refined by depth. Counted
-// online; a kind that was never seen has the drafter's estimate, or a guess.
+// Acceptance rates for drafters whose trees have none, or only counts: the hit rate of similar rows, by source, length
+// of the match, the drafter's own estimate and place among the siblings, refined by depth. Counted online; a kind of
+// row that was never seen gets the drafter's estimate, or a fixed rate.
 #pragma once
 #include "spec/tree.h"
 
@@ -10,7 +10,7 @@ typedef struct {
     float hit[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1], trial[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1]; // the last: all depths
 } ls_scores;
 
-// Replaces the estimates of a tree as it was proposed; the children of a row add up to 1 at most.
+// Replaces the estimates of a proposed tree; the children of a row sum to at most 1.
 void ls_scores_fill(const ls_scores *s, ls_tree *t);
-// Counts the rows of a verified tree that was filled before (and perhaps cut since).
+// Counts the rows of a verified tree whose estimates were replaced before (some rows may have been cut since).
 void ls_scores_learn(ls_scores *s, const ls_tree *t);

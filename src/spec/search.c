@@ -3,9 +3,9 @@
 #include <string.h>
 
 enum { MAX_AGREE = 16 };
-static const double LEAST = 1e-5; // sized trees: a path less likely than this is not worth a row, however cheap
+static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
 
-// The last `most` tokens up to and including candidate c; returns how many there are.
+// The last `most` tokens up to and including candidate c; returns their number.
 static int32_t tail_of(const ls_search *q, int32_t c, int32_t *tail, int32_t most) {
     int32_t n = 0;
     for (; c >= 0 && n < most; c = q->c[c].draft.parent) tail[most - ++n] = q->c[c].draft.token;
@@ -14,7 +14,7 @@ static int32_t tail_of(const ls_search *q, int32_t c, int32_t *tail, int32_t mos
     return n;
 }
 
-// Among the children of a row, list[0..*n): the one with that token, or a new one.
+// Finds the child with that token in list[0..*n), or appends a new one.
 static ls_candidate *child_of(ls_candidate *list, int32_t *n, int32_t token) {
     for (int32_t i = 0; i < *n; i++)
         if (list[i].draft.token == token) return &list[i];
@@ -37,7 +37,8 @@ static void add_copy(const ls_search *q, ls_candidate *list, int32_t *n, int32_t
     c->draft.match_pos = pos;
 }
 
-// The other tokens of the last logits, with their share of what is left beside the root.
+// Adds the other tokens of the last logits. Their probability is renormalised without the root's token, because the
+// root has been chosen.
 static void add_guesses(const ls_draft_state *s, ls_candidate *list, int32_t *n) {
     float root_p = 0;
     for (int32_t r = 0; r < s->n_top; r++)
@@ -61,10 +62,10 @@ static void add_said(const ls_said *said, ls_candidate *list, int32_t *n) {
     if (said->chosen < 0) return;
     ls_candidate *c = child_of(list, n, said->chosen);
     c->m_chosen = true;
-    if (c->m_p < 0) c->m_p = least; // sampled beyond its best
+    if (c->m_p < 0) c->m_p = least; // sampled, but not among its best
 }
 
-// What the second model said after candidate `at`; NULL: it did not see it.
+// The second model's prediction after candidate `at`; NULL: it did not see the candidate.
 static const ls_said *said_after(const ls_search *q, int32_t at) {
     return q->spoken && q->c[at].spoken >= 0 ? &q->spoken->said[q->c[at].spoken] : NULL;
 }
@@ -85,14 +86,14 @@ static bool is_looked_up(const ls_candidate *c) {
     return c->f.agree || c->f.last_rank >= 0 || is_remembered(c);
 }
 
-// A child's odds by look-ups, and what they are to be learnt by.
+// A child's odds by look-ups; stores the note by which ls_rates_learn updates them.
 static double look_up(const ls_search *q, ls_candidate *c) {
     const bool looked = is_looked_up(c);
     c->draft.key = looked ? ls_rate_note(&c->f) : -1;
     return looked ? ls_rate_odds(&q->e->rates, c->draft.key) : 0;
 }
 
-// A child's chance where a second model spoke after its parent, and what that is to be counted by.
+// A child's probability if a second model saw its parent; stores the key by which ls_blend_learn counts it.
 static double blend(const ls_search *q, ls_candidate *c) {
     const ls_views v = {c->m_p, c->m_chosen, c->draft.key >= 0 ? (double)c->draft.looked : -1};
     c->draft.kind = (int16_t)(ls_blend_key(&v) + 1);
@@ -107,15 +108,16 @@ static ls_from source_of(const ls_candidate *c, bool under_guess) {
                               : LS_FROM_LAST_LOGIT;
 }
 
-// What may follow candidate `at`: what followed the same tokens before, what the target said there before, what the
-// second model says, and, after the root, the other tokens of the last logits.
+// Adds the possible children of candidate `at`: copies of the tokens that followed the same tokens before, the target's
+// earlier predictions, the second model's prediction, and after the root the other tokens of the last logits.
+// The children are collected in the unused part of q->c and become candidates in place.
 static void expand(ls_search *q, int32_t at) {
     ls_candidate *list = &q->c[q->n];
     int32_t n = 0, tail[MAX_AGREE];
     ls_candidate *c = &q->c[at];
     const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
     if (q->e->retrieved && c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
-        add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // the copy goes on
+        add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // continue the parent's copy
     const ls_match m = q->e->retrieved ? ls_pool_find(&q->e->pool, tail, (size_t)n_tail) : (ls_match){0};
     if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
     const bool copies = n > 0;
@@ -156,7 +158,8 @@ static void expand(ls_search *q, int32_t at) {
     for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_FROM_LAST_LOGIT;
     for (int32_t i = 0; i < n && q->n < LS_FRONTIER_MAX; i++) {
         ls_candidate *k = &q->c[q->n];
-        // one of them at most comes true; where a second model spoke, the likeliest is known best, and the others give
+        // At most one child is right, so the probabilities must sum to at most 1. Blended estimates may exceed 1: then
+        // keep the most likely child, whose estimate is the most reliable, and scale down the others.
         double p = est[i];
         if (said && sum > 1 && p < most) p *= (1 - most) / (sum - most);
         const int32_t seen = said ? spoken_child(q->spoken, c->spoken, list[i].draft.token) : -1;
@@ -170,7 +173,7 @@ static void expand(ls_search *q, int32_t at) {
         k->draft.est_p = (float)p;
         k->path = c->path * p;
         k->spoken = seen;
-        ls_frontier_push(&q->open, q->n++, stays ? 2 : k->path);
+        ls_frontier_push(&q->open, q->n++, stays ? 2 : k->path); // 2: before every probability
     }
 }
 

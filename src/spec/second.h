@@ -1,9 +1,9 @@
-// A second model, as drafters see it: rows of tokens go in, its best next tokens come out. What runs it lives above
-// this folder (decode/second.h); here are integers and floats only.
+// The drafters' interface to a second model: rows of tokens go in, its best next tokens come out. decode/second.h
+// implements it; this file has integers and floats only.
 //
 //   begin or resume (text and root)  ->  more ... (the tree grows)  ->  the same for the next step
 //
-// Rows are numbered from 0, the root. One drafter's; used by one thread at a time.
+// Rows are numbered from 0, the root. Owned by one drafter; used by one thread at a time.
 #pragma once
 #include "base/err.h"
 #include "spec/cost_curve.h"
@@ -20,28 +20,29 @@ typedef struct {
 
 typedef struct ls_second ls_second;
 struct ls_second {
-    char name[64]; // to show: "SmolLM2-135M-Instruct, its first 10 layers"
-    // The text is context[0..n), the root follows it: what is new of them is read. *said: what comes after the root.
-    // LS_E_RANGE: the model's context is full, or the text holds a token that it does not know. On an error nothing is
-    // drafted in this step; the next begin tries anew.
+    char name[64]; // display name: "SmolLM2-135M-Instruct, its first 10 layers"
+    // The text is context[0..n), followed by the root; reads their new tokens. *said: the prediction after the root.
+    // LS_E_RANGE: the model's context is full, or the text has a token that is not in its vocabulary. On an error
+    // nothing is drafted in this step; the next begin tries again.
     ls_code (*begin)(ls_second *m, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err);
-    // What it has seen of such a draft already, because an earlier one held that text and root: the root and rows below
-    // it, no forward needed. False: it has not seen the root, or has no room to go on from there (begin has); out->n is 0
-    // then, or as it was. NULL: it never has.
+    // Gives the rows of this draft that it has already seen (the root and rows below it), because an earlier draft had
+    // the same text and root; no forward is needed. False: it has not seen the root, or has no room to continue from
+    // there (begin has); then out->n is 0 or unchanged. NULL: not supported.
     bool (*resume)(ls_second *m, const int32_t *context, size_t n, int32_t root, ls_spoken *out);
-    // n more rows, whose parents are any rows before them; said[i] is of new row i. LS_E_RANGE: there is no room.
+    // Reads n more rows, whose parents are any earlier rows; said[i]: the prediction after new row i. LS_E_RANGE: no
+    // room.
     ls_code (*more)(ls_second *m, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said, ls_err *err);
-    // The distribution of the token after a row (of n_vocab tokens, the target's), as the target's sampling shapes it.
-    // Rows are those of the draft since the last begin or resume.
+    // The distribution of the token after a row (over the target's n_vocab tokens), after the target's sampling
+    // settings. Rows are those of the draft since the last begin or resume.
     ls_code (*distribution)(ls_second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err);
-    // How many tokens of the text the next begin would have to read, the root not among them.
+    // How many tokens of the text the next begin would have to read, without the root.
     int32_t (*unread)(const ls_second *m, const int32_t *context, size_t n);
-    // What a forward of so many rows takes behind a text of n tokens, ms, as measured; 0: not measured.
+    // Measured time of a forward of `rows` rows after a text of n tokens, ms; 0: not measured.
     double (*cost_ms)(const ls_second *m, int32_t rows, size_t n);
-    int32_t threads; // that its forwards take of this machine's processors; 0: none, they run on a GPU
-    // Of the draft since the last begin or resume, that one included.
+    int32_t threads; // CPU threads of its forwards; 0: they run on a GPU
+    // Of the draft since the last begin or resume, including that call.
     int32_t forwards;
     double forward_us;
-    size_t (*bytes)(const ls_second *m); // memory of what it remembers
+    size_t (*bytes)(const ls_second *m); // memory of its KV cache
     void (*free)(ls_second *m);
 };

@@ -1,4 +1,4 @@
-// Expected tokens per millisecond: the likeliest rows, as many as pay by the measured cost of forwards.
+// Maximises expected tokens per millisecond: the most likely rows, as many as pay by the measured cost of forwards.
 #include "spec/sizing.h"
 
 static int32_t ask(const ls_sizing *z, const ls_method *m) {

@@ -1,14 +1,14 @@
-// C2T, arXiv 2502.13652: a classifier says of each row of the draft whether it will be accepted, from more than the
-// joint probability of its path: also from the entropy of the draft's distribution and from the depth. Rows below a
-// threshold are neither verified nor grown further.
+// C2T, arXiv 2502.13652: a classifier predicts for each row of the draft whether it will be accepted, from the joint
+// probability of its path, the entropy of the draft's distribution and the depth. Rows below a threshold are not
+// verified and get no children.
 //
-// The paper trains a network of two layers on the outputs of a draft model and builds its tree with it, level by level.
-// Here the classifier is a logistic regression (five weights, so that `logitspec tune --fit c2t` fits them to a user's
-// recordings in a second), its probabilities are the estimates of whatever drafter is used, the entropy is that of the
-// estimates at the row's parent, and a row's own estimate is one more feature. It sees the tree whole, and cuts it; a
-// row goes with its parent, which comes to the same. The threshold's default is what that command found.
+// The paper trains a two-layer network on the outputs of a draft model and builds its tree with it, level by level.
+// Here the classifier is a logistic regression with five weights, which `logitspec tune --fit c2t` fits to a user's
+// recordings in a second. Its probabilities are the estimates of the drafter in use, the entropy is that of the
+// estimates at the row's parent, and a row's own estimate is another feature. It cuts a complete tree. The result is
+// the same, because a row is cut together with its parent. The default threshold was found by that command.
 //
-// The weights below are what configs/sizings/c2t.yaml has; its comment says how they were fitted.
+// The weights below equal those of configs/sizings/c2t.yaml; its comment describes the fit.
 #include "spec/c2t.h"
 #include "spec/sizing.h"
 
@@ -59,7 +59,7 @@ static const ls_knob knobs[] = {
 
 const ls_sizing_rule ls_size_c2t = {
     .is = {.name = "c2t",
-           .summary = "rows to which a classifier of path, estimate, entropy and depth gives that chance",
+           .summary = "rows with at least that probability by a classifier of path, estimate, entropy and depth",
            .source = "arXiv 2502.13652",
            .number = {{"CHANCE", 0.2, 0, 1, false}}},
     .knobs = knobs,

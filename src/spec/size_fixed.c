@@ -1,4 +1,4 @@
-// Trees of one size: what was asked for, or what the method's paper verifies.
+// Trees of a fixed size: the given number of rows, or the number in the method's paper.
 #include "spec/sizing.h"
 
 static int32_t ask_value(const ls_sizing *z, const ls_method *m) {
@@ -13,13 +13,13 @@ int32_t ls_sizing_paper_rows(const ls_sizing *z, const ls_method *m) {
 
 const ls_sizing_rule ls_size_fixed = {
     .is = {.name = "fixed",
-           .summary = "that many rows, where there are enough candidates",
+           .summary = "that number of rows, if there are enough candidates",
            .source = "",
            .number = {{"ROWS", 64, 1, LS_MAX_ROWS, true}}},
     .ask = ask_value,
 };
 
 const ls_sizing_rule ls_size_paper = {
-    .is = {.name = "paper", .summary = "as many rows as the method's paper verifies", .source = "the method's"},
+    .is = {.name = "paper", .summary = "the number of rows in the method's paper", .source = "the method's"},
     .ask = ls_sizing_paper_rows,
 };

@@ -1,6 +1,6 @@
-// SpecDec++, arXiv 2405.19715: stop a draft when the chance of at least one rejection in it, 1 - product of p_i, passes
-// a threshold. The paper's trained head is replaced by the estimates of the drafter, or by hit rates counted online.
-// Its bounds for the length of a draft, 2 and 20, hold here for the likeliest path and for every path.
+// SpecDec++, arXiv 2405.19715: stops a draft when the probability of at least one rejection, 1 - product of p_i,
+// exceeds a threshold. The drafter's estimates, or hit rates counted online, replace the paper's trained head. Of its
+// bounds for the length of a draft, 2 applies here to the most likely path and 20 to every path.
 #include "spec/sizing.h"
 
 enum { SHORTEST = 2, LONGEST = 20 };
@@ -20,7 +20,7 @@ static void cut(const ls_sizing *z, const ls_tree *t, const double *path, const 
 
 const ls_sizing_rule ls_size_specdec = {
     .is = {.name = "specdec++",
-           .summary = "stops a branch when the chance of a rejection in it passes the threshold",
+           .summary = "stops a branch when the probability of a rejection in it exceeds the threshold",
            .source = "arXiv 2405.19715",
            .number = {{"CHANCE", 0.7, 0, 1, false}}},
     .ask = ls_sizing_paper_rows,

@@ -52,7 +52,8 @@ int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget) {
 }
 
 void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order) {
-    for (int32_t i = 0; i < t->n; i++) { // by insertion: a row is no likelier than its parent, which comes earlier
+    for (int32_t i = 0; i < t->n;
+         i++) { // stable insertion sort: a row is never more likely than its parent, so parents stay first
         int32_t at = i;
         for (; at > 0 && path[order[at - 1]] < path[i]; at--) order[at] = order[at - 1];
         order[at] = i;
@@ -87,7 +88,8 @@ void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, i
         ls_sizing_order(t, path, order);
         for (int32_t i = 0; i < t->n; i++) keep[order[i]] &= kept < budget, kept += keep[order[i]];
     }
-    for (int32_t i = 1; i < t->n; i++) // a look at what was drawn after a row must not decide whether the target meets it
+    for (int32_t i = 1; i < t->n;
+         i++) // keep rows with draws: the drawn tokens must not influence which rows the target verifies
         keep[i] |= t->nodes[i].said && t->said[t->nodes[i].said - 1].n_draws;
     ls_tree_keep(t, keep);
 }

@@ -1,6 +1,5 @@
-// How many rows of a proposed tree are verified. A sizing rule asks the drafter for rows and cuts the tree by the
-// estimates that it carries. A new rule is one file size_*.c, which holds its ls_sizing_rule, and one line in
-// sizings.def.
+// Sizing rules decide how many rows of a proposed tree are verified. A rule sets the drafter's budget and cuts the tree
+// by its estimates. To add a rule, write a file size_*.c with its ls_sizing_rule, and add a line to sizings.def.
 #pragma once
 #include "base/err.h"
 #include "spec/cost_curve.h"
@@ -16,13 +15,13 @@ typedef struct ls_sizing ls_sizing;
 
 typedef struct ls_sizing_rule {
     ls_rule is;
-    const ls_knob *knobs; // numbers beside those of the word, LS_SIZING_KNOBS at most; NULL: none
-    bool picks;           // it asks for more rows than it keeps: a budget binds what is kept
-    bool by_cost;         // it decides by what rows cost: the drafter may leave out what cannot pay
-    // Rows to ask of the drafter, root included.
+    const ls_knob *knobs; // numbers that are not in NAME:VALUE, at most LS_SIZING_KNOBS; NULL: none
+    bool picks;           // it keeps fewer rows than the drafter proposes: a budget limits the kept rows
+    bool by_cost;         // it decides by the cost of rows: the drafter may omit rows that cannot pay
+    // The budget for the drafter, including the root.
     int32_t (*ask)(const ls_sizing *z, const ls_method *m);
-    // Marks the rows to verify; keep comes all true. path[i]: chance that the whole path to row i is right. The root
-    // stays in any case, and a row goes with its parent. NULL: verifies all.
+    // Clears keep[i] for rows that are not verified; all are true before the call. path[i]: acceptance probability of
+    // the whole path to row i. The root is always kept, and a row is cut with its parent. NULL: verifies all rows.
     void (*cut)(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
                 bool *keep);
     void (*learn)(ls_sizing *z, const ls_tree *t, int32_t n_path); // NULL: learns nothing
@@ -37,25 +36,27 @@ struct ls_sizing {
 
 const ls_rule *ls_sizing_at(int i);             // the rules, as a list
 const ls_sizing_rule *ls_sizing_rule_at(int i); // the same; NULL: no more
-// "default" (see ls_sizing_settle) or a rule. LS_E_USAGE with what is allowed; what: for the message.
+// Reads "default" (see ls_sizing_settle) or a rule. The message of LS_E_USAGE lists the allowed values; what: the name
+// in the message.
 ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_err *err);
-// Takes its rule's knobs from the values of all knobs (spec/knobs.h); NULL: their defaults, which it has once it is
-// read.
+// Sets its rule's knobs from the values of all knobs (spec/knobs.h); NULL: the defaults, as after ls_sizing_read.
 void ls_sizing_tune(ls_sizing *z, const ls_knob_value *all);
-// What `default` means: exactly `budget` rows where one was asked for (not 0); else by cost or the paper's rows, as the
-// method says.
+// Resolves `default`: exactly `budget` rows if it is not 0; otherwise by cost or the paper's rows, as set by the
+// method.
 void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget);
-// Rows to ask the drafter for. budget: the most that are wanted; 0: no limit.
+// The budget for the drafter. budget: limit of the user; 0: no limit.
 int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget);
-// Cuts the tree, to `budget` rows at most (0: no limit). Every row but the root must carry an estimate.
+// Cuts the tree to at most `budget` rows (0: no limit). Every row except the root must have an estimate.
 void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget);
 void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path);
-// As it is in force, and as it can be read again.
+// Writes the rule with its values, in the syntax of ls_sizing_read.
 void ls_sizing_write(const ls_sizing *z, char *out, size_t size);
 
-// For rules: the rows by path, likeliest first (of equals the earlier). Any first k of them are a tree.
+// For rules: the rows sorted by path, the most likely first (of equal rows the earlier). The first k rows form a tree
+// for any k.
 void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order);
-// Fills entropy[i] with the nats of the drafter's distribution after row i: a second model's where it saw the row, else
-// that of the estimates of its children, and what they leave as one more outcome.
+// Fills entropy[i] with the entropy (nats) of the drafter's distribution after row i: the second model's if it saw the
+// row, otherwise that of the children's estimates, with one outcome for all other tokens.
 void ls_sizing_entropy(const ls_tree *t, double *entropy);
-int32_t ls_sizing_paper_rows(const ls_sizing *z, const ls_method *m); // an `ask`: the rows of the method's paper
+int32_t ls_sizing_paper_rows(const ls_sizing *z,
+                             const ls_method *m); // an `ask` function: the rows of the method's paper

@@ -14,7 +14,7 @@
 static const char kind[] = "logitspec-history ", magic[] = "logitspec-history 1\n";
 enum { MAX_HEADER = 256, MAX_FILE = 1 << 30 };
 
-static size_t add_break(ls_ids *ids) { // how many
+static size_t add_break(ls_ids *ids) { // returns the number of added tokens
     if (!ids->n || ids->p[ids->n - 1] == LS_STREAM_BREAK) return 0;
     ls_ids_push(ids, LS_STREAM_BREAK);
     return 1;
@@ -32,8 +32,8 @@ static void start(ls_stream *h, const char *path, size_t limit, const ls_draft_s
     if (path && *path) h->path = ls_strdup(path);
 }
 
-// LS_E_USAGE: no history at all, and what that means; LS_E_UNSUPPORTED: one that belongs to others; LS_E_PARSE: one
-// that is damaged.
+// LS_E_USAGE: not a history (`means` is appended to the message); LS_E_UNSUPPORTED: a history of another version or
+// vocabulary; LS_E_PARSE: a damaged history.
 static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
     ls_buf m = {0};
     struct stat st;
@@ -55,7 +55,7 @@ static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
               header[after + (size_t)used] != '\n'))
         code = ls_fail(err, LS_E_PARSE, "%s: damaged", h->path);
     else if (m.n && h->setup.tokenizer_id && tokenizer != h->setup.tokenizer_id)
-        code = ls_fail(err, LS_E_UNSUPPORTED, "%s: not of the tokenizer of %s", h->path, h->tokenizer);
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s: the history is not for the tokenizer of %s", h->path, h->tokenizer);
     else if (m.n) {
         const size_t at = after + (size_t)used + 1, size = m.n - at;
         if (size != n * sizeof(int32_t)) code = ls_fail(err, LS_E_PARSE, "%s: cut short", h->path);
@@ -84,7 +84,7 @@ static ls_code write_file(const ls_stream *h, ls_err *err) {
     return ls_replace_close(&r, true, err);
 }
 
-// What this run brought goes behind what the file holds by now: other programs may have written it since.
+// Appends this run's tokens to the current content of the file, because other programs may have written it meanwhile.
 static ls_code save(const ls_stream *h, ls_err *err) {
     ls_stream now;
     const size_t fresh = h->fresh < h->ids.n ? h->fresh : h->ids.n;
@@ -92,12 +92,12 @@ static ls_code save(const ls_stream *h, ls_err *err) {
     if (!fresh && !h->damaged) return LS_OK;
     const int lock = ls_open_locked(h->path, &made);
     if (lock < 0)
-        return ls_fail(err, LS_E_IO, "cannot write %s, and what this run learned is not saved: %s", h->path,
+        return ls_fail(err, LS_E_IO, "cannot write %s, so the tokens of this run are not saved: %s", h->path,
                        errno == EWOULDBLOCK ? "another program is using it" : strerror(errno));
     start(&now, h->path, h->limit, &h->setup);
     ls_code code = read_file(&now, "", err);
     if (code == LS_E_PARSE) now.ids.n = 0, code = LS_OK; // damaged when it was opened, or since
-    if (code) ls_err_prefix(err, "what this run learned is not saved");
+    if (code) ls_err_prefix(err, "the tokens of this run are not saved");
     else {
         const int32_t *first = h->ids.p + (h->ids.n - fresh);
         if (fresh && *first != LS_STREAM_BREAK) add_break(&now.ids);
@@ -120,13 +120,13 @@ ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_dr
     ls_err why = {0};
     const ls_code code = read_file(h, ", and it would be overwritten: name another file", &why);
     if (!code) return LS_OK;
-    const bool kept = code != LS_E_PARSE; // its file stays as it is
+    const bool kept = code != LS_E_PARSE; // do not change its file
     h->damaged = !kept;
     if (kept) ls_stream_keep(h);
     if (code == LS_E_USAGE) return ls_fail(err, code, "%s", why.msg);
     char text[600];
-    snprintf(text, sizeof text, "%s; it is left out, and %s", why.msg,
-             kept ? "kept: what this run brings is not saved" : "rewritten at the end");
+    snprintf(text, sizeof text, "%s; the file is not used, and %s", why.msg,
+             kept ? "not changed: the tokens of this run are not saved" : "it is rewritten at the end");
     note(h, text);
     return LS_OK;
 }
@@ -166,7 +166,7 @@ ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_dr
     const ls_code code = read_file(h, "", &why);
     ls_stream_keep(h);
     if (code) return ls_fail(err, LS_E_USAGE, "%s", why.msg);
-    if (!h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: there is no text in it, or no such file", path);
+    if (!h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: the file is empty or does not exist", path);
     return LS_OK;
 }
 

@@ -9,11 +9,12 @@
 typedef struct ls_successor_entry {
     uint64_t key;
     int32_t chain; // next entry of the bucket; -1: none
-    bool again;    // put again since the hand passed
+    bool again;    // put again since the eviction hand (s->hand) passed: gets a second chance
     ls_successor said;
 } entry;
 
-static uint64_t key_of(const int32_t *tail, int32_t n) { // a shorter tail has zeros in front, which no token is
+static uint64_t key_of(const int32_t *tail,
+                       int32_t n) { // ids are stored + 1, so that leading zeros mark a shorter tail
     uint64_t key = 0;
     for (int32_t i = 0; i < n; i++) key = key << 21 | (uint32_t)(tail[i] + 1);
     return key;
@@ -24,7 +25,7 @@ static int32_t *bucket_of(const ls_successors *s, uint64_t key) {
     return &s->buckets[(h ^ h >> 32) & (uint64_t)(s->n_buckets - 1)];
 }
 
-static int32_t find(const ls_successors *s, uint64_t key) { // -1: not there
+static int32_t find(const ls_successors *s, uint64_t key) { // -1: not found
     if (!s->n_buckets) return -1;
     int32_t i = *bucket_of(s, key);
     while (i >= 0 && s->entries[i].key != key) i = s->entries[i].chain;
@@ -47,7 +48,7 @@ static void link_all(ls_successors *s) {
     }
 }
 
-static int32_t take(ls_successors *s) { // a free place
+static int32_t take(ls_successors *s) { // index of a new or evicted entry
     if (s->n < most(s)) {
         if (s->n == s->cap) {
             s->cap = s->cap ? s->cap + s->cap / 4 : 1024;

@@ -95,7 +95,7 @@ void ls_tree_keep(ls_tree *t, const bool *keep) {
         const int32_t parent = row_of[d.parent];
         row_of[i] = keep[i] && parent >= 0 ? t->n : -1;
         if (row_of[i] < 0) continue;
-        if (d.branch != branch) add_branch(t, t->branches[branch = d.branch]); // the first row that stays of its branch
+        if (d.branch != branch) add_branch(t, t->branches[branch = d.branch]); // the first kept row of its branch
         add_row(t, &d, parent);
     }
 }

@@ -1,6 +1,6 @@
-// The draft tree: the rows of one forward. It is made once and completed on its way: a drafter fills ls_draft, the
-// forward says what the target thinks after each row, acceptance marks the path. Drafters, acceptance rules, sizing
-// rules, traces, statistics and screens read this one record.
+// The draft tree: the rows of one forward. A drafter fills ls_draft, the forward adds the target's results after each
+// row, and acceptance marks the path. Drafters, acceptance rules, sizing rules, traces, statistics and screens all read
+// this record.
 //
 // Row 0 is the root, the target's own token; parents come before children. Plain data: a copy is a tree.
 #pragma once
@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 enum {
-    LS_MAX_ROWS = 256, // rows of one forward: the largest tree, root included
-    LS_ROW_TOP = 8,    // kept ranks of every verified row
-    LS_MAX_SAID = 128, // rows that a second model sees in one draft
+    LS_MAX_ROWS = 256, // largest number of rows of a forward, including the root
+    LS_ROW_TOP = 8,    // kept best tokens of every verified row
+    LS_MAX_SAID = 128, // largest number of rows that a second model sees in one draft
 };
 
 typedef struct {
@@ -28,7 +28,7 @@ typedef enum {
 } ls_node_state;
 const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not-reached"
 
-// What a drafter says of a row.
+// The drafter's part of a row.
 #define LS_DRAFT_FIELDS                                                                                                \
     int32_t token;                                                                                                     \
     int16_t parent;    /* row of the parent; -1 for the root */                                                        \
@@ -59,9 +59,9 @@ typedef struct {
     float p;        // the target's probability of this token at its parent (for the root: in the last logits)
     int32_t target; // what the target chose after this node; -1: no forward was run
     float target_p; // its probability
-    int32_t own;   // what the target chose alone, where a probe judged the row (spec/accept_reflective.c); -1: none did
-    float entropy; // nats, of the target's distribution after this node
-    float lse;     // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
+    int32_t own;    // target's choice before a probe judged the row (spec/accept_reflective.c); -1: no probe
+    float entropy;  // nats, of the target's distribution after this node
+    float lse;      // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
     ls_top_entry top[LS_ROW_TOP]; // the target's best tokens after this node, best first; id -1: no more
 } ls_node;
 
@@ -80,26 +80,26 @@ typedef struct {
 typedef struct {
     int32_t n, n_branches, n_said;
     ls_branch branches[LS_MAX_ROWS];
-    ls_said said[LS_MAX_SAID];  // what a second model said, also after rows that were dropped since
+    ls_said said[LS_MAX_SAID];  // a second model's predictions, also after rows that were cut
     ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n
 } ls_tree;
 
 void ls_tree_start(ls_tree *t, int32_t root);
-// Hangs a chain of tokens under the root, at most until the tree has `budget` rows. The first token of a branch with a
-// rank is its own (a guess from the last logits), the rest continue an n-gram match. Equal prefixes are not merged, as
-// in the authors' program. Returns the rows added; a branch that adds none is not listed.
+// Adds a chain of tokens under the root, until the tree has `budget` rows. If the branch has a rank, its first token is
+// a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the
+// authors' program. Returns the number of added rows; a branch without rows is not listed.
 int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info);
-// The child of draft->parent that holds draft->token among drafts[0..*n): an old one, or this as a new one; -1: there
-// are `budget` rows already.
+// Finds the child of draft->parent with draft->token in drafts[0..*n), or appends the draft; -1: there are already
+// `budget` rows.
 int32_t ls_draft_child(ls_draft *drafts, int32_t *n, int32_t budget, const ls_draft *draft);
-// The whole tree from drafts[0..n), 1 <= n <= LS_MAX_ROWS: the root first, parents before children; depth and branch
-// need not be known, nor the rank but under the root. The rows under each child of the root come to stand together, as
-// its branch; siblings keep their order.
+// Makes the tree from drafts[0..n), 1 <= n <= LS_MAX_ROWS: the root first, parents before children. The caller need not
+// set depth and branch, and sets the rank only for children of the root. The rows under each child of the root are
+// grouped as its branch; siblings keep their order.
 void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n);
-// Drops the rows whose keep[] is false, and what hangs off them. The root stays.
+// Removes the rows whose keep[] is false, and their descendants. The root is always kept.
 void ls_tree_keep(ls_tree *t, const bool *keep);
-// Fills path[0..] with the rows from the root to `row`, and returns how many there are: its depth + 1.
+// Fills path[0..] with the rows from the root to `row`, and returns their number: the depth of `row` + 1.
 int32_t ls_tree_path(const ls_tree *t, int32_t row, int32_t *path);
 int32_t ls_tree_tokens(const ls_tree *t, int32_t row, int32_t *tokens); // the same as the tokens of these rows
-// Sets every state, and what each branch had accepted, by the accepted rows.
+// Sets all states and the number of accepted rows of each branch, from the accepted rows.
 void ls_tree_mark(ls_tree *t, const int32_t *path, int32_t n_path);

@@ -146,7 +146,7 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     d->free(d);
     setup.tokenizer_id = 78; // another vocabulary
     assert_int_equal(ls_method_find("rest")->make(&d, &setup, &err), LS_E_USAGE);
-    assert_non_null(strstr(err.msg, "built with the tokenizer of some model; the model's is that of test"));
+    assert_non_null(strstr(err.msg, "built with the tokenizer of some model, but the model has that of test"));
     knobs[0].text = "";
     assert_int_equal(ls_method_find("rest")->make(&d, &setup, &err), LS_E_USAGE);
     assert_non_null(strstr(err.msg, "corpus build"));

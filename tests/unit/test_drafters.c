@@ -451,8 +451,9 @@ static void histories_outlive_a_run(void **state) {
         for (int i = 0; i < 2; i++) {
             if (i) damage_at(path, 18, "9");
             d = with_file(methods[k][0], methods[k][1], path, i ? 5 : 6);
-            assert_non_null(strstr(noted, i ? "not a history of this version; it is left out, and kept"
-                                            : "not of the tokenizer of test; it is left out, and kept"));
+            assert_non_null(strstr(
+                noted, i ? "not a history of this version; the file is not used, and not changed"
+                         : "the history is not for the tokenizer of test; the file is not used, and not changed"));
             d->observe(d, other, 2, true);
             assert_int_equal(draft_after(d, other, 2, 2, 16).n, 1);
             d->free(d);
@@ -536,7 +537,7 @@ static void a_history_of_several_programs_keeps_what_each_learned(void **state) 
         ls_drafter *held = with_file(methods[k][0], methods[k][1], path, 5);
         converse(held, first, 1, 7);
         held->free(held);
-        assert_non_null(strstr(noted, "what this run learned is not saved: another program is using it"));
+        assert_non_null(strstr(noted, "so the tokens of this run are not saved: another program is using it"));
         close(lock);
     }
     unlink(path);
@@ -551,12 +552,12 @@ static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
     ls_drafter *d;
     ls_err err;
     assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", path, 5, &err), LS_E_USAGE);
-    assert_non_null(strstr(err.msg, "there is no text in it"));
+    assert_non_null(strstr(err.msg, "the file is empty or does not exist"));
     d = with_file("cacheback", "cacheback.file", path, 5);
     d->observe(d, text, 6, true);
     d->free(d);
     assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", path, 6, &err), LS_E_USAGE); // another's
-    assert_non_null(strstr(err.msg, "not of the tokenizer of test"));
+    assert_non_null(strstr(err.msg, "not for the tokenizer of test"));
     assert_int_equal(make_with_file(&d, "cacheback", "cacheback.frozen", "/dev/null", 5, &err), LS_E_USAGE);
     struct stat before, after;
     assert_int_equal(stat(path, &before), 0);

@@ -66,9 +66,9 @@ static void configuration_errors(void **state) {
         {"decode:\n  budget: [1]\n", ":2:11: decode.budget is one value, not a list"},
         {"pld:\n  ngram: [1]\n", ":2:10: pld.ngram is one value, not a list"},
         {"pld:\n  ngram: 9\n",
-         ":2:10: pld.ngram is '9', expected a whole number from 1 to 3 (longest n-gram that is looked up)"},
+         ":2:10: pld.ngram is '9', expected a whole number from 1 to 3 (longest n-gram of a look-up)"},
         {"decode:\n  costs: 2:5\n",
-         ":2:10: decode.costs is '2:5', expected auto, free, h200, or ROWS:MS,... from 1 row on, both rising, "
+         ":2:10: decode.costs is '2:5', expected auto, free, h200, or ROWS:MS,... in ascending order from 1 row, "
          "such as 1:10,8:15,64:90"},
         {"decode:\n  sizing: auto:2\n", ":2:11: decode.sizing is 'auto:2', but auto takes no value"},
         {"decode:\n  acceptance: typical:7\n",

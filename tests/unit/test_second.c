@@ -265,7 +265,7 @@ static void estimates_follow_what_was_accepted(void **state) {
 static int told;
 static void count(void *ud, const char *text) {
     (void)ud;
-    assert_non_null(strstr(text, "the draft model fails"));
+    assert_non_null(strstr(text, "the draft model failed"));
     told++;
 }
 

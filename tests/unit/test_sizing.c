@@ -278,7 +278,7 @@ static void the_fit_needs_both_ends(void **state) {
     double w[LS_C2T_FEATURES] = {0};
     ls_err err;
     assert_int_equal(ls_c2t_fit(rows, 200, w, &err), LS_E_RANGE);
-    assert_string_equal(err.msg, "0 of 200 drafted rows were accepted; a fit needs 100 rows, some of each kind");
+    assert_string_equal(err.msg, "0 of 200 drafted rows were accepted; a fit needs 100 rows, with both outcomes");
     for (int i = 0; i < 200; i++) rows[i].accepted = true;
     assert_int_equal(ls_c2t_fit(rows, 200, w, &err), LS_E_RANGE);
     rows[3].accepted = false;

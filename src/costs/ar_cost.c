@@ -44,7 +44,7 @@ ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const l
         a->timed[a->n_timed++ % LS_AR_RECENT] = took;
     }
     double us = t[1] + host_us;
-    a->us = a->us > 0 ? 0.5 * a->us + 0.5 * us : us; // two neighbouring points share one machine's noise
+    a->us = a->us > 0 ? 0.5 * a->us + 0.5 * us : us; // average two measurements to reduce noise
     a->at = timeline->length(timeline);
     return LS_OK;
 }

@@ -24,8 +24,8 @@ void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
     }
 }
 
-// Where every row costs what the first does, all sizes would take minutes: two of them, once, in an empty context, and
-// in proportion beyond. Steps correct it as they do any other measurement.
+// On a slow engine, where each row takes as long as the first, measuring all sizes would take minutes. So two sizes are
+// measured once in an empty context, and the cost above is proportional. Steps correct it like any other measurement.
 ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
     enum { FEW = 3 }; // an index of ls_cost_rows
     double one, few;
@@ -37,8 +37,8 @@ ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) 
     return LS_OK;
 }
 
-// In an empty context, for the first answer: straight lines between a few sizes. The largest only where it takes no
-// time that one notices, as on a GPU, where it is the one that decides.
+// For the first answer: measures a few sizes in an empty context, with linear interpolation. The largest size is
+// measured only if it takes less than NOTICED_MS, as on a GPU, where the choice of the tree depends on it.
 static ls_code measure_at_once(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
     enum { SIZES = 4, LARGE = 2 };
     static const int32_t rows[SIZES] = {1, 4, 16, 64};
@@ -46,7 +46,7 @@ static ls_code measure_at_once(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
     double ms[SIZES];
     size_t n = SIZES - 1;
     *z = (ls_cost_curve){0};
-    ls_code code = ls_measure_forward(t, rows[LARGE], 1, &ms[LARGE], err); // threads, pages and buffers are touched
+    ls_code code = ls_measure_forward(t, rows[LARGE], 1, &ms[LARGE], err); // warm-up of threads, pages and buffers
     if (!code && ms[LARGE] * rows[n] / rows[LARGE] < NOTICED_MS) n = SIZES;
     for (size_t i = 0; i < n && !code; i++) {
         code = ls_measure_forward(t, rows[i], 1, &ms[i], err);
@@ -67,14 +67,14 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_p
     double ms, short_ms = 0, long_ms = 0;
     lst_row last;
     *z = (ls_cost_curve){.cost_context = context};
-    ls_code code = t->rewind(t, 0, err); // an attempt before has filled it
-    // the largest forward comes first and does not count: threads, pages and buffers are touched before timing
+    ls_code code = t->rewind(t, 0, err); // an earlier attempt has filled it
+    // the largest forward comes first and does not count: it warms up threads, pages and buffers
     if (!code) code = ls_measure_forward(t, most, 1, &ms, err);
     if (!code) code = ls_measure_forward(t, SLOPE_ROWS, REPEATS, &short_ms, err);
     const uint64_t start = ls_now_ns();
     if (!code) code = t->prefill(t, filler, context, &greedy, &last, NULL, NULL, err);
     z->prefill_ms = (double)(ls_now_ns() - start) / 1e6 / context;
-    // All sizes in turn, and that several times: what disturbs the machine for a while disturbs no size every time.
+    // Measure all sizes in turn, several times, so that a temporary disturbance does not affect each time of one size.
     for (int round = 0; round < REPEATS && !code; round++)
         for (int i = 0; i < LS_COST_SIZES && !code; i++) {
             const double done = (double)(round * LS_COST_SIZES + i) / (REPEATS * LS_COST_SIZES);
@@ -92,7 +92,7 @@ static ls_code measure(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_p
     return code;
 }
 
-// Other work only makes forwards longer: of several measurements the shortest times are nearest to what rows cost.
+// Other programs only make forwards slower, so the shortest of several times is the most accurate.
 static void take_shorter(ls_cost_curve *z, const ls_cost_curve *other) {
     for (int i = 0; i < LS_COST_SIZES; i++) z->base_ms[i] = fmin(z->base_ms[i], other->base_ms[i]);
     z->prefill_ms = fmin(z->prefill_ms, other->prefill_ms);
@@ -102,7 +102,7 @@ static void take_shorter(ls_cost_curve *z, const ls_cost_curve *other) {
 static ls_code measure_in_peace(ls_cost_curve *z, ls_timeline *t, double busy, ls_costs_noise *noise,
                                 ls_progress progress, void *ud, ls_err *err) {
     enum { ATTEMPTS = 3 };
-    static const double APART = 1.25; // of forwards of one row that quiet machines took here: up to 1.1
+    static const double APART = 1.25; // largest ratio of two one-row times; on idle machines it was up to 1.1
     static const uint64_t PATIENCE_NS = 4000000000;
     const uint64_t start = ls_now_ns();
     *noise = (ls_costs_noise){.busy = true};
@@ -127,16 +127,16 @@ bool ls_costs_note(const ls_costs_noise *n, char *out) {
     char how[80];
     if (!n->busy) return false;
     if (n->waited > LS_BUSY) snprintf(how, sizeof how, "waited %.0f%% of the time for a processor", 100 * n->waited);
-    else snprintf(how, sizeof how, "one row took %.1f times as long a moment later", n->apart);
+    else snprintf(how, sizeof how, "the time of one row varied by a factor of %.1f", n->apart);
     snprintf(out, LS_COSTS_NOTE, "the machine is busy (%s): %s", how,
-             n->kept ? "the costs of rows that were measured earlier stay in force"
+             n->kept ? "the earlier measured costs of rows are used"
                      : "the costs of rows are measured again in ten minutes");
     return true;
 }
 
 // ---- the cache
 
-// Everything that the costs depend on, one line.
+// The cache key: one line with everything that affects the costs.
 static void key_of(const ls_model *m, char key[LS_MEASURED_KEY]) {
     char threads[32];
     snprintf(threads, sizeof threads, "%d", m->engine->threads);
@@ -174,7 +174,7 @@ static void save(const kept_costs *k, const char *path, const char *key) {
     ls_buf_free(&text);
 }
 
-// What other sessions of this process begin with.
+// Stores the costs with which other sessions of this process begin.
 static void remember(ls_model *m, const kept_costs *k) {
     m->costs = ls_realloc(m->costs, sizeof *k);
     memcpy(m->costs, k, sizeof *k);
@@ -199,9 +199,9 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
     *noise = (ls_costs_noise){0};
     key_of(m, key);
     char *path = ls_measured_path(m, key);
-    if (!path) busy = 2; // the times of the scripted model mean nothing
+    if (!path) busy = 2; // the times of the scripted model have no meaning
     const bool kept = path && load(&before, path, key);
-    if (!kept && m->costs) before = *(const kept_costs *)m->costs; // where no file can be written
+    if (!kept && m->costs) before = *(const kept_costs *)m->costs; // used if no file can be written
     if ((kept || m->costs) && will_do(&before.is, wish)) now = before;
     else {
         ls_timeline *t;

@@ -1,36 +1,36 @@
-// What forwards cost on this machine: T(rows, context), measured once per model, arithmetic, processor and number of
-// threads, and kept in the user's cache folder (engine/measured.h). Steps correct it as they run (ls_cost_observe), so
-// an old or noisy measurement fades.
+// The time of forwards on this machine, T(rows, context), measured once per model, arithmetic, processor and number of
+// threads, and cached in the user's cache folder (engine/measured.h). Each step corrects it (ls_cost_observe), so
+// errors of an old or noisy measurement decay.
 #pragma once
 #include "engine/load.h"
 #include "spec/cost_curve.h"
 
-// Of a timeline that is empty, and stays so: two sizes, and in proportion beyond. For what steps soon correct.
+// Measures two sizes on an empty timeline, which stays empty; proportional above. A rough estimate that steps correct.
 ls_code ls_costs_measure_briefly(ls_cost_curve *out, ls_timeline *t, ls_err *err);
-// The same from the times of forwards of one row and of n_few, ms.
+// The same from the times of forwards of one row and of n_few rows, ms.
 void ls_costs_of_two(ls_cost_curve *out, double one_ms, double few_ms, int32_t n_few);
-// Whether other programs disturbed a measurement, and what became of it.
+// Whether other programs disturbed a measurement, and which costs are used.
 typedef struct {
-    bool busy;     // they did, each time it was tried
-    bool kept;     // ... and an earlier measurement stays in force; else this one is used for ten minutes
-    double waited; // share of the time that the program's threads waited for a processor; NAN: not known
-    double apart;  // the longer over the shorter time of one row, before and after all others
+    bool busy;     // every attempt was disturbed
+    bool kept;     // busy only: an earlier measurement is used; false: this one is used for ten minutes
+    double waited; // share of thread time spent waiting for a CPU; NAN: not known
+    double apart;  // longer / shorter time of one row, measured before and after the other sizes
 } ls_costs_noise;
 
-// At once: where nothing is kept, a few forwards must do, mostly of up to 16 rows; of those of several starts the
-// shortest times count.
-// Measured: nothing else but all sizes, in a second for a small model and ten for a large one. Anew: even if costs of a
-// quiet moment are kept.
+// At once: if there are no cached costs, measures only a few forwards, mostly of up to 16 rows, and keeps the shortest
+// times of several starts.
+// Measured: measures all sizes, in a second for a small model and ten for a large one. Anew: even if the cached costs
+// were measured undisturbed.
 typedef enum { LS_COSTS_AT_ONCE, LS_COSTS_MEASURED, LS_COSTS_ANEW } ls_costs_wish;
-// Fills *out from timelines of its own. An engine that is slow (engine/engine.h) is measured by two sizes, and that is
-// not kept, unless anew. The scripted model's are never kept, nor disturbed. Errors: those of the forwards;
-// LS_E_CANCELLED. A cache that cannot be read or written is only a measurement more. A measurement that other programs
-// disturb is repeated, and kept as such if they still do; *noise tells how it ended. busy: the share of waits from
-// which it is disturbed, LS_BUSY; above 1: never, below 0: always (for tests).
+// Fills *out, with its own timelines. For a slow engine (engine/engine.h) only two sizes are measured and not cached,
+// unless anew. The scripted model's costs are never cached and never count as disturbed. Errors: those of the forwards;
+// LS_E_CANCELLED. If the cache cannot be read or written, the costs are measured again. A disturbed measurement is
+// repeated; if it is still disturbed, it is cached and marked so, and *noise has the details. busy: the share of waits
+// above which a measurement is disturbed, normally LS_BUSY; above 1: never, below 0: always (for tests).
 ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double busy, ls_costs_noise *noise,
                      ls_progress progress, void *ud, ls_err *err);
-// Whether the costs that this process uses should be measured when nobody waits.
+// Whether the costs used by this process should be measured again while the program is idle.
 bool ls_costs_due(const ls_model *m);
 enum { LS_COSTS_NOTE = 200 };
-// One line for the user, of LS_COSTS_NOTE bytes. False: the machine was quiet, and there is nothing to say.
+// Writes a note for the user, of at most LS_COSTS_NOTE bytes. False: no note, because the measurement was undisturbed.
 bool ls_costs_note(const ls_costs_noise *n, char *out);

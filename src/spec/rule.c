@@ -44,7 +44,7 @@ ls_code ls_rule_read(ls_rule_list list, const char *what, const char *text, int 
         rest = end;
     }
     if (*rest)
-        return ls_fail(err, LS_E_USAGE, "%s is '%.60s', but %s has no %s", what, text, r->name,
+        return ls_fail(err, LS_E_USAGE, "%s is '%.60s', but %s takes no %s", what, text, r->name,
                        r->number[0].name ? "more values" : "value");
     *index = i;
     memcpy(values, v, sizeof v);

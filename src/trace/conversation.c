@@ -11,23 +11,23 @@
 
 enum { FRAME = 1 << 20 }; // bytes of text
 
-// Where a turn begins.
+// The start of a turn.
 typedef struct {
-    size_t frame, step; // its first
+    size_t frame, step; // its first frame and step
     uint64_t text;      // bytes of text before it
-    size_t seen;        // token ids that were known before it
+    size_t seen;        // number of known token ids before it
 } turn_start;
 
 struct ls_conversation {
-    pthread_mutex_t lock; // over what follows up to n_turns, for the rescue
-    ls_buf packed, tail;  // frames; text that is in none yet
-    size_t n_whole;       // bytes of packed that are whole frames
-    uint64_t text;        // bytes of text in them
+    pthread_mutex_t lock; // guards the next fields up to n_turns, for ls_conversation_rescue
+    ls_buf packed, tail;  // complete frames; text that is not in a frame yet
+    size_t n_whole;       // bytes of complete frames in packed
+    uint64_t text;        // bytes of text in these frames
     ls_kept_step *steps;
     size_t n_steps, cap_steps;
     turn_start *turns;
     size_t n_turns, cap_turns;
-    struct { // of the last turn, if it has ended: it may yet go on
+    struct { // end of the last turn, if it has ended; not written yet, because the turn may continue
         bool known;
         uint32_t turn;
         ls_finish reason;
@@ -98,7 +98,7 @@ static void keep_line(ls_conversation *c) {
     keep_text(c, c->w.line.p, c->w.line.n, "");
 }
 
-// The last turn goes on no more.
+// Writes the end of the last turn, when it cannot continue any more.
 static void keep_end(ls_conversation *c) {
     if (!c->end.known) return;
     ls_trace_write_end(&c->w, c->end.turn, c->end.reason, &c->end.totals);
@@ -106,7 +106,7 @@ static void keep_end(ls_conversation *c) {
     c->end.known = false;
 }
 
-// first: the number of its first turn, where this is that one.
+// first: the number of the conversation's first turn; used only if this is that turn.
 static void begin(ls_conversation *c, uint32_t turn, uint32_t first) {
     ls_conversation_cut(c, turn);
     keep_end(c);
@@ -169,7 +169,7 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
     const ls_step *s = ls_trace_read_step(r);
     size_t n;
     const char *line = ls_trace_read_text(r, &n);
-    if (kind == LS_TRACE_TOKENS) return; // its turn may be cut, and the vocabulary has the bytes
+    if (kind == LS_TRACE_TOKENS) return; // written again from the vocabulary, because this turn may be removed
     if (kind == LS_TRACE_HEADER) begin(c, turn, h->turn);
     if (kind == LS_TRACE_STEP) {
         ls_seen_step(&c->seen, s, &fresh);
@@ -202,7 +202,7 @@ typedef struct {
     ls_zst_encoder *zst; // NULL: plain
     ls_buf text, frame;
     ls_trace_writer w;
-    size_t step; // the next one
+    size_t step; // the next step to write
     ls_step room;
 } saving;
 
@@ -219,7 +219,7 @@ static void write_bytes(saving *v, const char *p, size_t n) {
     if (v->text.n >= FRAME) flush(v);
 }
 
-// The steps that stand before byte `until` of the text.
+// Writes the steps before byte `until` of the text.
 static void write_steps(saving *v, const ls_conversation *c, uint64_t until) {
     for (; v->step < c->n_steps && c->steps[v->step].text <= until; v->step++) {
         ls_unpack(c->steps[v->step].step, &v->room);
@@ -273,8 +273,8 @@ ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err 
 }
 
 ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err) {
-    // Where the lock is not free within a second, its holder is the one that found no memory. Then all is as it was
-    // before: what could not grow is unchanged, and n_whole leaves out a frame that was begun.
+    // If the lock is not free within a second, its holder is the thread that ran out of memory. Then reading without
+    // the lock is safe: the buffer that could not grow is unchanged, and n_whole excludes an incomplete frame.
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec++;

@@ -1,9 +1,9 @@
-// The conversation, kept so that it can be saved at any moment as a trace: turns one after another, each of which can
-// be cut off again. Steps are kept packed and shared with the screen, so there is one copy of them; `:save` writes
-// their lines. The lines around them, and steps that this program would write otherwise, are kept as they stand, in
-// Zstandard frames, each begun with a turn or after a mebibyte of text.
+// The conversation in memory, which can be saved as a trace at any time. The last turns can be removed again. Steps are
+// stored packed and shared with the screen, so there is one copy; `:save` writes their lines. Other lines, and steps
+// that do not round-trip byte for byte, are kept verbatim in Zstandard frames. A frame begins with each turn and after
+// each mebibyte of text.
 //
-// One thread writes. If the process ends against its will, ls_conversation_rescue saves in any thread what there is.
+// One thread writes. If memory runs out, ls_conversation_rescue saves the conversation from any thread.
 #pragma once
 #include "decode/packed.h"
 #include "trace/trace_write.h"
@@ -12,21 +12,22 @@ typedef struct ls_conversation ls_conversation;
 
 ls_conversation *ls_conversation_new(const ls_vocab *vocab); // borrowed
 void ls_conversation_free(ls_conversation *c);               // accepts NULL
-// A turn begins, in place of the turns from h->turn on.
+// Begins a turn, which replaces the turns from h->turn on.
 void ls_conversation_begin(ls_conversation *c, const ls_trace_header *h);
-void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed); // packed: s; takes it
-// The last turn has ended; a step of it that comes all the same lets it go on.
+void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed); // packed: s; takes ownership
+// Ends the last turn; another step of the same turn continues it.
 void ls_conversation_end(ls_conversation *c, uint32_t turn, ls_finish reason, const ls_stats *totals);
-// Takes over the line that r read last, of that kind, so that it will be saved as it stands: a turn keeps what another
-// program or version recorded. turn: the number of the turn that a header begins.
+// Adds the last line read by r, of that kind, verbatim, so that a turn keeps the data of another program or version.
+// turn: for a header, the number of its turn.
 void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn);
-// Forgets turn `turn` (from 0) and those after it; where there is none, nothing.
+// Removes turn `turn` (from 0) and all later turns, if there are any.
 void ls_conversation_cut(ls_conversation *c, size_t turn);
 size_t ls_conversation_turns(const ls_conversation *c);
-// Reads all of it, its steps shared (ls_trace_read_packed); valid until the conversation changes.
+// Opens a reader of the whole conversation with shared steps (ls_trace_read_packed); valid until the conversation
+// changes.
 ls_trace_reader *ls_conversation_read(ls_conversation *c, const char *name);
-// Writes a trace file, whole or not at all; a name that ends in .zst is compressed. LS_E_RANGE where there is nothing
-// to save, LS_E_IO with path and reason.
+// Writes a trace file atomically. If the name ends in .zst, the file is compressed. LS_E_RANGE: there is nothing to
+// save. LS_E_IO: the message has the path and the reason.
 ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err *err);
-// The same at the moment when memory ran out in whichever thread; nothing is changed afterwards.
+// The same after memory ran out in any thread; the conversation must not be changed afterwards.
 ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err);

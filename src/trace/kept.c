@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char ending[] = ".jsonl.zst", locked[] = ".lock"; // of a conversation, and of the file beside it
+static const char ending[] = ".jsonl.zst", locked[] = ".lock"; // of a conversation, and of its lock file
 
 static struct {
     char *path;
@@ -24,12 +24,12 @@ static char *path_of(const char *name) {
     return ls_user_path("XDG_STATE_HOME", ".local/state", name);
 }
 
-// Of the file beside a conversation; owned by the caller.
+// Path of a conversation's lock file; owned by the caller.
 static char *lock_of(const char *path) {
     return ls_format("%.*s%s", (int)(strlen(path) - strlen(ending)), path, locked);
 }
 
-// Takes this name, unless another process has it. 0, or errno.
+// Creates and locks the file of this name, unless another process has it. Returns 0 or errno.
 static int take(char *path) {
     char *lock = lock_of(path);
     const int fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -37,7 +37,7 @@ static int take(char *path) {
     if (!error) {
         own.path = path;
         own.lock = fd;
-    } else if (fd >= 0) { // a file system without locks
+    } else if (fd >= 0) { // the file system does not support locks
         unlink(lock);
         close(fd);
     }
@@ -47,7 +47,8 @@ static int take(char *path) {
 
 char *ls_kept_path(void) {
     long long began = time(NULL);
-    for (int error = EEXIST; !own.path && error == EEXIST; began++) { // a process of this id began in this second
+    for (int error = EEXIST; !own.path && error == EEXIST;
+         began++) { // the name is used: another process had this id in this second
         char name[64];
         snprintf(name, sizeof name, "conversation-%lld-%d%s", began, (int)getpid(), ending);
         char *path = path_of(name);
@@ -70,7 +71,7 @@ void ls_kept_end(bool stays) {
     own.lock = -1;
 }
 
-// Whether the process of this conversation lives; if not, the file that would say so goes.
+// Whether the process of this conversation is running; if not, deletes its lock file.
 static bool lives(const char *path) {
     char *lock = lock_of(path);
     const int fd = open(lock, O_RDWR | O_CLOEXEC);
@@ -87,7 +88,8 @@ static bool is_name(const char *name, const char *end) {
     return sscanf(name, "conversation-%lld-%d%n", &began, &pid, &n) == 2 && !strcmp(name + n, end);
 }
 
-// A process may have ended before its first answer. One that has just begun may not have locked its file yet.
+// A lock file without a conversation is from a process that ended before its first answer, or from one that has just
+// started and has not locked it yet.
 static void tidy_lock(const char *name) {
     enum { YOUNG_S = 10 };
     struct stat st;
@@ -145,7 +147,8 @@ char **ls_kept_left(void) {
     if (n) qsort(files, n, sizeof *files, newest_first);
     left = ls_calloc(LS_KEPT_FILES + 1, sizeof *left);
     for (size_t i = 0; i < n; i++) {
-        const bool twice = i + 1 < n && files[i + 1].inode == files[i].inode; // it was loaded, and nothing was added
+        const bool twice = i + 1 < n && files[i + 1].inode ==
+                                            files[i].inode; // a hard link: the conversation was loaded and not changed
         if (!twice && n_left < LS_KEPT_FILES && files[i].changed >= time(NULL) - LS_KEPT_DAYS * 86400)
             left[n_left++] = files[i].path;
         else {

@@ -1,21 +1,22 @@
-// Conversations that outlive a process that ends unasked: a file for each process, in the user's state folder. A file
-// beside it, locked as long as the process lives, says that it does: process ids come again, and mean others elsewhere.
+// Conversations that survive a process that ends unexpectedly: a file for each process, in the user's state folder. A
+// lock file beside it is locked while the process runs. A process id is not enough for that, because ids are reused and
+// differ between containers.
 #pragma once
 #include "base/err.h"
 
 #include <stdbool.h>
 
-enum { LS_KEPT_FILES = 8, LS_KEPT_DAYS = 30, LS_KEPT_BYTES = 64 << 20 }; // at most
+enum { LS_KEPT_FILES = 8, LS_KEPT_DAYS = 30, LS_KEPT_BYTES = 64 << 20 }; // limits
 
-// The file of this process, always the same, which is not there yet; owned by the caller. NULL: there is no such
-// folder, or it cannot be written.
+// The path of this process's file, always the same, for a file that does not exist yet; owned by the caller. NULL: the
+// state folder does not exist or cannot be written.
 char *ls_kept_path(void);
-// Those whose process is gone, the newest first, ending with NULL; owned by the caller, with the strings. Deletes what
-// is too old or too many.
+// The files whose process has ended, the newest first, ending with NULL; array and strings are owned by the caller.
+// Deletes files above the limits of age, number and size.
 char **ls_kept_left(void);
 void ls_kept_free(char **left);
-bool ls_kept_is_left(const char *path); // it is one of those
-// Deletes it, if it is.
+bool ls_kept_is_left(const char *path); // whether it is one of these files
+// Deletes the file if it is one of these.
 void ls_kept_forget(const char *path);
-// The process ends: its file stays, or is deleted.
+// Call when the process ends: keeps or deletes its file.
 void ls_kept_end(bool stays);

@@ -7,7 +7,7 @@ typedef struct {
     const ls_model *model;
     ls_prompt_format format;
     const char *system;
-    ls_ids output; // of the turn
+    ls_ids output; // output tokens of the turn
     uint32_t turn;
     bool begun;
 } reading;
@@ -18,7 +18,7 @@ static void end_turn(reading *g) {
     g->begun = false;
 }
 
-// Where the prompt would be another today, only its tokens are known.
+// If the current template renders the prompt differently, only the prompt's tokens are used.
 static void begin_turn(reading *g, const ls_trace_header *h) {
     const size_t kept = g->v->turns.kept, begun = ls_turns_begun(&g->v->turns, h), more = h->prompt.n - kept - begun;
     const char *text = h->prompt_text.n ? h->prompt_text.p : "";
@@ -66,10 +66,12 @@ static ls_code read_turns(reading *g, ls_trace_reader *r, const char *path, ls_e
         if (ours) ls_conversation_copy(v->kept, r, line, g->turn);
     }
     if (code) return code;
-    if (!ls_turns_count(&v->turns)) return ls_fail(err, LS_E_RANGE, "%s: there is no conversation in it", path);
+    if (!ls_turns_count(&v->turns)) return ls_fail(err, LS_E_RANGE, "%s: the file has no conversation", path);
     if (!ours)
-        return ls_fail(err, LS_E_USAGE, "%s: a conversation with %s, whose vocabulary is another", path, h->run.model);
-    if (!ended) ls_conversation_end(v->kept, g->turn, LS_FINISH_INTERRUPTED, &stats); // the recording was cut
+        return ls_fail(err, LS_E_USAGE, "%s: the conversation is with %s, which has another vocabulary", path,
+                       h->run.model);
+    if (!ended)
+        ls_conversation_end(v->kept, g->turn, LS_FINISH_INTERRUPTED, &stats); // the recording ends within the turn
     end_turn(g);
     return LS_OK;
 }

@@ -34,7 +34,7 @@ bool ls_trace_failed(ls_trace *t, ls_err *err) {
     const int error = t->reported ? 0 : ls_sink_error(t->sink);
     if (!error) return false;
     t->reported = true;
-    ls_fail(err, LS_E_IO, "the trace %s ends here: %s", t->path, ls_write_reason(error));
+    ls_fail(err, LS_E_IO, "recording to %s stopped: %s", t->path, ls_write_reason(error));
     return true;
 }
 
@@ -42,11 +42,11 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
     uint64_t dropped;
     const int error = ls_sink_close(t->sink, &dropped);
-    if (error && t->reported) // perhaps on a screen that is gone by now: repeats the reason
-        ls_fail(err, LS_E_IO, "the trace %s lacks the last %" PRIu64 " bytes: %s", t->path, dropped,
+    if (error && t->reported) // repeat the reason, because the first message may have been on a closed screen
+        ls_fail(err, LS_E_IO, "the trace %s is incomplete, without its last %" PRIu64 " bytes: %s", t->path, dropped,
                 ls_write_reason(error));
     else if (error)
-        ls_fail(err, LS_E_IO, "the trace %s is not whole: %s; %" PRIu64 " bytes were dropped", t->path,
+        ls_fail(err, LS_E_IO, "the trace %s is incomplete: %s; %" PRIu64 " bytes were not written", t->path,
                 ls_write_reason(error), dropped);
     ls_buf_free(&t->w.line);
     ls_seen_free(&t->seen);
@@ -70,14 +70,15 @@ static void put_tokens(ls_trace *t, ls_ids *fresh) {
 void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_trace_header *h) {
     ls_ids fresh = {0};
     t->w.vocab = m->vocab;
-    if (h->turn == 0 || !t->seen.known) ls_seen_init(&t->seen, ls_vocab_size(m->vocab)); // a conversation stands alone
+    if (h->turn == 0 || !t->seen.known)
+        ls_seen_init(&t->seen, ls_vocab_size(m->vocab)); // each conversation is self-contained
     ls_trace_write_header(&t->w, h);
     put(t);
     ls_seen_ids(&t->seen, h->prompt.p, h->prompt.n, &fresh);
     put_tokens(t, &fresh);
 }
 
-// The new ids that the step's line will use.
+// Writes the bytes of the new ids before the step's line uses them.
 static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
     if (t->w.level == LS_LEVEL_FULL) {
         ls_seen_step(&t->seen, s, fresh);

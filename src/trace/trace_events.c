@@ -8,10 +8,10 @@
 
 struct ls_trace_events {
     ls_trace_reader *r;
-    ls_event *header, *prompt; // not yet taken: the header goes first, the prompt after the tokens that it uses
-    ls_event *next;            // read ahead of the prompt
+    ls_event *header, *prompt; // not yet returned: the header comes first, the prompt after the tokens that it uses
+    ls_event *next;            // an event that was read before the prompt was returned
     ls_turns turns;            // of the conversation
-    uint32_t turn;             // the last of them
+    uint32_t turn;             // the last turn
 };
 
 ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *err) {
@@ -43,7 +43,7 @@ ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
     return t->r;
 }
 
-// A turn begins: finds what it adds to the conversation.
+// Begins a turn: finds the tokens that it adds to the conversation.
 static void begin_turn(ls_trace_events *t) {
     const ls_trace_header *h = ls_trace_read_header(t->r);
     t->turn = ls_turns_begin(&t->turns, h);
@@ -55,7 +55,7 @@ static void begin_turn(ls_trace_events *t) {
     }
     const size_t before = t->turns.kept;
     ls_ids added = {0};
-    ls_event_free(t->prompt); // of a turn without steps
+    ls_event_free(t->prompt); // not returned, if the turn had no steps
     ls_ids_add(&added, h->prompt.p + before, h->prompt.n - before);
     ls_event *e = t->prompt = ls_event_new(LS_EV_PROMPT);
     e->prompt.turn = t->turn;
@@ -112,7 +112,7 @@ ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err) {
         const ls_code code = read_line(t, out, &line, err);
         if (code) return code;
         if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER &&
-            line != LS_TRACE_OTHER) { // the tokens that it uses have come
+            line != LS_TRACE_OTHER) { // its tokens have been returned
             t->next = *out;
             *out = take(&t->prompt);
             return LS_OK;

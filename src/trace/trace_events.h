@@ -1,4 +1,4 @@
-// Reads a trace as the events that its run sent, for screens and replays. Streams: one line at a time.
+// Reads a trace as the events that its run sent, for screens and replays; one line at a time.
 #pragma once
 #include "trace/trace_read.h"
 

@@ -16,8 +16,8 @@ typedef struct {
 
 typedef struct {
     ls_trace_place header;
-    size_t first_step, n_steps; // in the index's steps
-    size_t first_tokens;        // of its conversation, in the index's tokens
+    size_t first_step, n_steps; // in the index's array of steps
+    size_t first_tokens;        // first line of its conversation in the index's array of tokens
 } turn;
 
 struct ls_trace_index {
@@ -39,7 +39,7 @@ static void add_place(places *a, ls_trace_place p) {
 static bool begins_conversation(const ls_line *header) {
     ls_json *doc;
     int64_t number = 0;
-    if (ls_json_parse(&doc, header->p, header->n, "", NULL)) return true; // reading it will say what is wrong
+    if (ls_json_parse(&doc, header->p, header->n, "", NULL)) return true; // the reader will report the error
     ls_json_int(ls_json_get(doc, "turn"), &number);
     ls_json_free(doc);
     return number == 0;
@@ -66,7 +66,8 @@ static void add_line(ls_trace_index *x, ls_trace_line kind, const ls_line *line)
     }
 }
 
-// The first pass, to that step of that turn. Lines that do not seek are copied to a temporary file, *copy.
+// The first pass, up to that step of that turn. If the input cannot seek, its lines are copied to a temporary file,
+// *copy.
 static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines, size_t i_turn, size_t step,
                     FILE **copy, ls_err *err) {
     for (bool first = true;; first = false) {
@@ -77,9 +78,9 @@ static ls_code pass(ls_trace_index *x, ls_trace_reader *r, const ls_lines *lines
         if (first && kind != LS_TRACE_HEADER)
             return ls_fail(err, LS_E_PARSE, "%s:1: no header line: not a logitspec trace", x->name);
         if (first && !ls_lines_seek_works(lines) && !(*copy = tmpfile()))
-            return ls_fail(err, LS_E_IO, "no temporary file for %s: %s", x->name, strerror(errno));
+            return ls_fail(err, LS_E_IO, "cannot create a temporary file for %s: %s", x->name, strerror(errno));
         if (*copy && (fwrite(line.p, 1, line.n, *copy) != line.n || putc('\n', *copy) == EOF))
-            return ls_fail(err, LS_E_IO, "the temporary file for %s: %s", x->name, ls_write_reason(errno));
+            return ls_fail(err, LS_E_IO, "cannot write the temporary file for %s: %s", x->name, ls_write_reason(errno));
         add_line(x, kind, &line);
         if (i_turn < x->n_turns && step < x->turns[i_turn].n_steps) return LS_OK;
     }
@@ -95,7 +96,8 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, size_t i_tur
     x->name = ls_strdup(ls_lines_name(lines));
     ls_trace_reader *r = ls_trace_read_of(lines);
     code = pass(x, r, lines, i_turn, step, &copy, err);
-    if (!code && copy && fflush(copy)) code = ls_fail(err, LS_E_IO, "the temporary file: %s", ls_write_reason(errno));
+    if (!code && copy && fflush(copy))
+        code = ls_fail(err, LS_E_IO, "cannot write the temporary file: %s", ls_write_reason(errno));
     if (!code && !x->n_turns) code = ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", x->name);
     x->fd = code ? -1 : dup(copy ? fileno(copy) : ls_lines_fd(lines));
     if (!code && x->fd < 0) code = ls_fail(err, LS_E_IO, "cannot read %s: %s", x->name, strerror(errno));

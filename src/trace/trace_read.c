@@ -10,12 +10,12 @@
 
 struct ls_trace_reader {
     ls_lines *lines;
-    ls_line line;                 // the last that was read
-    const ls_trace_place *places; // NULL: one after another
+    ls_line line;                 // the last line read
+    const ls_trace_place *places; // lines to read in this order; NULL: all lines in sequence
     size_t n_places, at_place;
-    const ls_kept_step *kept; // steps that stand between the lines
+    const ls_kept_step *kept; // packed steps between the lines
     size_t n_kept, at_kept;
-    ls_packed *packed; // the last step where it was one of them; borrowed
+    ls_packed *packed; // the last step, if it was packed; borrowed
     bool torn, has_header;
     ls_promise promise; // of the header
     ls_trace_header header;
@@ -29,10 +29,10 @@ typedef struct {
     const ls_trace_reader *r;
     ls_err *err;
     ls_code code;
-    const ls_trace_header *h; // limits of fields depend on it, on the step so far, and on the node's row
+    const ls_trace_header *h; // the limits of fields depend on it, on the step so far, and on the node's row
     const ls_step *s;
     int row;
-    const ls_json *branches, *cost_rows; // wait for the field that they are checked against
+    const ls_json *branches, *cost_rows; // kept until the field is read that they are checked against
     ls_trace_tokens tokens;
 } reading;
 
@@ -59,7 +59,7 @@ static double get_num(reading *g, const ls_json *o, const char *field) {
     return v;
 }
 
-// A time that a clock can tell: sums and ratios of times stay finite.
+// Whether a time is plausible, so that sums and ratios of times stay finite.
 static bool is_time(double v) {
     return v == 0 || (v >= 1e-12 && v <= 1e15);
 }
@@ -73,7 +73,7 @@ static const char *get_str(reading *g, const ls_json *o, const char *field, size
 static const ls_json *get_array(reading *g, const ls_json *o, const char *field, size_t most) {
     const ls_json *a = ls_json_get(o, field);
     if (!ls_json_is_array(a)) wrong(g, field, "a list");
-    else if (ls_json_size(a) > most) wrong(g, field, "a list of that many");
+    else if (ls_json_size(a) > most) wrong(g, field, "a list of allowed length");
     return g->code ? NULL : a;
 }
 
@@ -104,7 +104,8 @@ static void read_node(reading *g, const ls_json *doc, ls_node *o);
 
 static void check_version(reading *g, int64_t version) {
     if (!g->code && version != LS_TRACE_VERSION)
-        g->code = ls_fail(g->err, LS_E_UNSUPPORTED, "%s:%zu: a trace of version %lld; this program reads version %d",
+        g->code = ls_fail(g->err, LS_E_UNSUPPORTED,
+                          "%s:%zu: trace version %lld is not supported; this program reads version %d",
                           ls_lines_name(g->r->lines), g->r->line.number, (long long)version, LS_TRACE_VERSION);
 }
 
@@ -208,7 +209,7 @@ static void read_draws(reading *g, const ls_json *doc, const char *field, ls_sai
 static float get_chance(reading *g, const ls_json *doc, const char *field) {
     if (!ls_json_get(doc, field)) return 0;
     const double p = get_num(g, doc, field);
-    if (!(p > 0 && p <= 1.001)) wrong(g, field, "a chance above 0 and up to 1"); // a float's rounding is let through
+    if (!(p > 0 && p <= 1.001)) wrong(g, field, "a probability above 0 and up to 1"); // tolerate float rounding
     return (float)p;
 }
 
@@ -228,14 +229,14 @@ static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_ste
     const ls_json *nodes = get_array(g, doc, field, LS_MAX_ROWS);
     s->tree.n = (int32_t)ls_json_size(nodes);
     if (!g->code && (s->tree.n < 1 || s->tree.n > s->rows || (g->h->level > LS_LEVEL_STEPS && s->tree.n < s->rows)))
-        wrong(g, field, "a tree of that many rows");
+        wrong(g, field, "a tree of `rows` rows");
     for (int i = 0; i < s->tree.n_branches && !g->code; i++)
         read_branch(g, ls_json_at(g->branches, (size_t)i), &s->tree.branches[i]);
     for (int i = 0; i < s->tree.n && !g->code; i++) {
         ls_node *n = &s->tree.nodes[g->row = i];
         read_node(g, ls_json_at(nodes, (size_t)i), n);
         if (!g->code && n->depth != (i ? s->tree.nodes[n->parent].depth + 1 : 0))
-            wrong(g, "depth", "one more than the parent's");
+            wrong(g, "depth", "the parent's depth plus 1");
     }
 }
 
@@ -254,14 +255,15 @@ static void read_path(reading *g, const ls_json *doc, const char *field, ls_step
         if (s->tree.nodes[i].state != (on_path[i] ? LS_NODE_ACCEPTED
                                        : reached  ? LS_NODE_REJECTED
                                                   : LS_NODE_NOT_REACHED))
-            wrong(g, "state", "what the path says");
+            wrong(g, "state", "consistent with the path");
     }
 }
 
 static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_step *s) {
     const ls_json *emitted = get_array(g, doc, field, LS_MAX_ROWS);
     s->n_emitted = (int16_t)ls_json_size(emitted);
-    if (!g->code && (s->n_emitted < 1 || s->n_emitted > s->n_path)) wrong(g, field, "one to as many as the path");
+    if (!g->code && (s->n_emitted < 1 || s->n_emitted > s->n_path))
+        wrong(g, field, "a list of 1 to the path's number of tokens");
     for (int i = 0; i < s->n_emitted && !g->code; i++)
         if (item_int(g, emitted, (size_t)i, field, 0, INT32_MAX) != s->tree.nodes[s->path[i]].token)
             wrong(g, field, "the tokens of the path");
@@ -275,7 +277,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_HASH(name, v) v = strtoull(get_str(g, doc, name, NULL), NULL, 16)
 #define READ_NAME(name, v, name_of, first, end) const char *text = get_str(g, doc, name, NULL); \
     for (v = first; v < end && strcmp(name_of(v), text); v++); \
-    if (v == end) wrong(g, name, "a name that is known"), v = first
+    if (v == end) wrong(g, name, "a known name"), v = first
 #define READ_REASON(name, v, ...) if (ls_json_get(doc, name)) { READ_NAME(name, v, __VA_ARGS__); } else v = 0
 #define READ_LEVEL(name, v, ...) if (ls_json_get(doc, name)) { READ_NAME(name, v, __VA_ARGS__); } else v = LS_LEVEL_FULL
 #define READ_BOOL(name, v) if (!ls_json_bool(ls_json_get(doc, name), &v)) wrong(g, name, "true or false")
@@ -452,7 +454,7 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_json_parse(doc, r->line.p, r->line.n, where, err);
 }
 
-// Whether a step stands before the next line; takes it.
+// Takes the next packed step if it comes before the next line; false: it does not.
 static bool next_kept(ls_trace_reader *r) {
     const uint64_t after = r->line.number ? r->line.offset + r->line.n + 1 : 0; // bytes of text before the next line
     r->packed = NULL;
@@ -484,7 +486,7 @@ ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err)
     return g.code;
 }
 
-// ---- passing over lines
+// ---- skipping lines
 
 ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err) {
     static const char begin[] = "{\"type\":\"";

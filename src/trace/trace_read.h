@@ -19,10 +19,10 @@ typedef enum {
     LS_TRACE_TOKENS,
     LS_TRACE_STEP,
     LS_TRACE_END,
-    LS_TRACE_OTHER // a kind that this program does not know: skip it
+    LS_TRACE_OTHER // a kind unknown to this program: skip it
 } ls_trace_line;
 
-// What the lines say. A header: a turn begins.
+// The content of the lines. A header begins a turn.
 typedef struct {
     ls_trace_level level;
     ls_run run; // costs.base_ms[0] is 0: not measured
@@ -30,9 +30,9 @@ typedef struct {
     int32_t eos;
     uint64_t seed;
     uint32_t turn;
-    int32_t kept;       // tokens of the conversation before that the prompt keeps; -1: all
-    int32_t begun;      // the last tokens of the prompt: the answer begins with them; -1: with none
-    ls_buf prompt_text; // what was typed
+    int32_t kept;       // number of earlier tokens that the prompt keeps; -1: all
+    int32_t begun;      // number of tokens at the end of the prompt that begin the answer; -1: none
+    ls_buf prompt_text; // the user's text
     ls_ids prompt;      // all tokens before the turn's output
     double prefill_ms;
     ls_buf config; // key, NUL, value, NUL, ...: the effective configuration
@@ -49,7 +49,7 @@ typedef struct {
 } ls_trace_tokens;
 
 const char *ls_trace_config(const ls_trace_header *h, const char *key); // "": there is no such key
-ls_promise ls_trace_promise(const ls_trace_header *h); // by its acceptance; LS_PROMISE_NONE of one that is not known
+ls_promise ls_trace_promise(const ls_trace_header *h); // by its acceptance rule; LS_PROMISE_NONE for an unknown rule
 
 typedef struct ls_trace_reader ls_trace_reader;
 
@@ -57,21 +57,21 @@ typedef struct ls_trace_reader ls_trace_reader;
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err);
 void ls_trace_read_close(ls_trace_reader *r);            // accepts NULL
 double ls_trace_read_progress(const ls_trace_reader *r); // 0..1; negative: not known
-// Ends the reading (LS_E_CANCELLED) when stop returns true.
+// Cancels reading (LS_E_CANCELLED) when stop returns true.
 void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
 // The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version.
-// Skips a last line that was cut short (ls_trace_read_torn).
+// Skips an incomplete last line (ls_trace_read_torn).
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err);
 bool ls_trace_read_torn(const ls_trace_reader *r);
 
-// ---- without reading all of it (trace/trace_index.h)
+// ---- partial reading (trace/trace_index.h)
 
 typedef struct {
     uint64_t offset; // bytes of text before the line
     size_t number;   // of the line, from 1
 } ls_trace_place;
 
-ls_trace_reader *ls_trace_read_of(ls_lines *lines); // takes them
+ls_trace_reader *ls_trace_read_of(ls_lines *lines); // takes ownership
 
 // A step that is kept packed, between lines of text.
 typedef struct {
@@ -79,17 +79,18 @@ typedef struct {
     ls_packed *step;
 } ls_kept_step;
 
-// The lines, and the steps where they stand among them; steps is borrowed, and the lines all there.
+// Reads lines with packed steps between them; steps is borrowed. The lines must be complete.
 ls_trace_reader *ls_trace_read_kept(ls_lines *lines, const ls_kept_step *steps, size_t n);
-// Skips the next line: tells its kind and its place, but reads no field. line->p is NULL at the end.
+// Skips the next line: gives its kind and place without reading its fields. line->p is NULL at the end.
 ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err);
-// From now on reads the lines at places[0..n) in that order. The lines must seek; places is borrowed.
+// From now on reads the lines at places[0..n) in that order. The lines must be seekable; places is borrowed.
 void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n);
 
-const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n); // the last line as it stands, without its newline
-// Of the last line of that kind; valid until the next of its kind.
+const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n); // the last line verbatim, without its newline
+// The content of the last line of that kind; valid until the next line of its kind.
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);
 const ls_step *ls_trace_read_step(const ls_trace_reader *r);
 ls_packed *ls_trace_read_packed(const ls_trace_reader *r); // the same, packed; one owner: the caller
 ls_finish ls_trace_read_finish(const ls_trace_reader *r);  // of the last end line
-ls_event *ls_trace_read_tokens(ls_trace_reader *r); // of the last tokens line, as its event; to be taken once, owned
+ls_event *
+ls_trace_read_tokens(ls_trace_reader *r); // the event of the last tokens line; call it once; owned by the caller

@@ -3,8 +3,8 @@
 #include <string.h>
 
 typedef struct {
-    ls_buf text, required, lines; // with a comma behind every item
-    int level;                    // of the object's first field; negative: none was met yet
+    ls_buf text, required, lines; // with a comma after every item
+    int level;                    // level of the object's first field; negative: no field yet
 } schema;
 
 static void add_field(schema *z, const char *type, const char *name, int level, const char *unit, const char *sentence,
@@ -89,7 +89,7 @@ void ls_trace_schema(ls_buf *out) {
 #include "trace/trace_fields.def"
     ls_buf_fmt(&z.text, "},\"title\":\"" LS_TRACE_FORMAT ": one line\",\"type\":\"object\",\"oneOf\":[%s]}\n",
                z.lines.p);
-    for (const char *p = z.text.p; *p; p++) // without the comma behind a last item
+    for (const char *p = z.text.p; *p; p++) // omit the comma after a last item
         if (*p != ',' || !strchr("]}", p[1])) ls_buf_char(out, *p);
     ls_buf_free(&z.text);
     ls_buf_free(&z.required);

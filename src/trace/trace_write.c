@@ -9,7 +9,7 @@ static bool tells_tree(const ls_trace_writer *t) {
     return t->level > LS_LEVEL_STEPS;
 }
 
-enum { DIGITS = 9 }; // a float survives; so a replay draws what the run drew
+enum { DIGITS = 9 }; // enough to restore a float exactly, so that a replay shows the same as the run
 
 static void write_config(ls_trace_writer *t, const ls_buf *config) {
     for (size_t i = 0; i < config->n; i += strlen(config->p + i) + 1) {
@@ -49,7 +49,7 @@ static void write_top(const ls_trace_writer *t, ls_jsonw *w, const ls_top_entry 
     }
 }
 
-// Row i of `nodes`. At level steps the tree is the path.
+// Row i of `nodes`. At level steps only the path is written as the tree.
 static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
     if (tells_tree(t)) return &s->tree.nodes[i];
     t->node = s->tree.nodes[s->path[i]];

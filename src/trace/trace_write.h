@@ -7,22 +7,22 @@
 
 typedef struct {
     ls_trace_level level;
-    uint32_t first; // `turn` of the first header: a recording may begin in the middle of a conversation
+    uint32_t first; // number of the first turn, because a recording may begin in the middle of a conversation
     const ls_vocab *vocab;
-    ls_buf line; // the last one, with its newline
+    ls_buf line; // the last line, with its newline
     ls_jsonw w;
     ls_node node;  // see node_told
-} ls_trace_writer; // zeroed but for the first three; ls_buf_free(&line)
+} ls_trace_writer; // set the first three fields and zero the others; free with ls_buf_free(&line)
 
-// Each leaves its line in w->line. A header and an ending count turns from 0, whatever `first` is.
+// Each function puts its line into w->line. Headers and endings pass turns from 0; `first` is added when writing.
 void ls_trace_write_header(ls_trace_writer *w, const ls_trace_header *h);
 void ls_trace_write_tokens(ls_trace_writer *w, const ls_ids *ids); // at least one
 void ls_trace_write_step(ls_trace_writer *w, const ls_step *s);
 void ls_trace_write_end(ls_trace_writer *w, uint32_t turn, ls_finish reason, const ls_stats *totals);
 
 void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt);
-// The header of a turn that begins behind `kept` tokens of the conversation. config: the effective configuration as
-// key, value, key, value, ..., NULL; text: what was typed. Borrows the session's context; frees with
+// The header of a turn that begins after `kept` tokens of the conversation. config: the effective configuration as
+// key, value, key, value, ..., NULL; text: the user's text. Borrows the session's context; free it with
 // ls_trace_header_free.
 void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
                        const char *const *config, uint32_t turn, size_t kept, const char *text, double prefill_ms);

@@ -12,7 +12,7 @@ size_t ls_turns_count(const ls_turns *t) {
     return t->starts.n / 2;
 }
 
-// Whether the prompt begins with what it keeps of the conversation: with all of it, where it does not say how much.
+// Whether the prompt begins with the tokens that it keeps of the conversation; all of them if `kept` is not recorded.
 static bool goes_on(const ls_turns *t, const ls_trace_header *h) {
     const size_t all = t->context.n + (t->uncommitted >= 0), kept = h->kept < 0 ? all : (size_t)h->kept,
                  committed = kept < t->context.n ? kept : t->context.n;
@@ -24,7 +24,7 @@ static bool goes_on(const ls_turns *t, const ls_trace_header *h) {
 uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h) {
     const size_t count = ls_turns_count(t), turn = h->turn - t->first;
     bool same = count && h->turn > t->first && turn <= count;
-    if (same && turn < count) { // it was edited: the later ones are gone
+    if (same && turn < count) { // an earlier turn was edited: remove the later turns
         if (h->kept < 0) {
             t->context.n = (size_t)t->starts.p[2 * turn];
             t->uncommitted = t->starts.p[2 * turn + 1];
@@ -53,8 +53,8 @@ size_t ls_turns_begun(const ls_turns *t, const ls_trace_header *h) {
 }
 
 void ls_turns_step(ls_turns *t, const ls_step *s) {
-    const bool ends = s->finish == LS_FINISH_EOS; // that token is emitted, but never committed
-    if (t->uncommitted >= 0) {                    // the turn was cut there and went on
+    const bool ends = s->finish == LS_FINISH_EOS; // the end-of-sequence token is emitted, but never committed
+    if (t->uncommitted >= 0) {                    // the turn was interrupted there and continued
         ls_ids_push(&t->context, t->uncommitted);
         t->uncommitted = -1;
     }

@@ -309,7 +309,7 @@ class Private(Folder):
 
 class Recording(Folder):
     def test_a_full_disk_is_an_error_and_the_text_is_there(self):
-        said = r"\Alogitspec: the trace /dev/full is not whole: the disk is full; \d+ bytes were dropped\n\Z"
+        said = r"\Alogitspec: the trace /dev/full is incomplete: the disk is full; \d+ bytes were not written\n\Z"
         plain = run(*GENERATE, "--max-tokens", "30").stdout
         r = run(*GENERATE, "--max-tokens", "30", "--trace", "/dev/full")
         self.assertEqual((r.returncode, r.stdout), (1, plain))
@@ -368,7 +368,7 @@ class Recording(Folder):
         self.assertLess(time.monotonic() - start, 40)
         self.assertEqual(r.returncode, 1)
         self.assertTrue(r.stdout)
-        self.assertRegex(r.stderr, rf"logitspec: the trace {path} is not whole: nobody reads what is written; [1-9]\d+ bytes were dropped\n\Z")
+        self.assertRegex(r.stderr, rf"logitspec: the trace {path} is incomplete: nobody reads what is written; [1-9]\d+ bytes were not written\n\Z")
 
     def test_the_first_ctrl_c_is_heard_while_a_reader_stalls(self):
         path = self.stalled()
@@ -381,7 +381,7 @@ class Recording(Folder):
         err = p.communicate(timeout=60)[1]
         self.assertLess(time.monotonic() - start, 8)  # it would wait for ten
         self.assertEqual(p.returncode, 130)
-        self.assertRegex(err, r"\d+ bytes were dropped\n\Z")
+        self.assertRegex(err, r"\d+ bytes were not written\n\Z")
 
     def test_a_stalled_reader_does_not_hold_the_screen(self):
         path = self.stalled()
@@ -391,7 +391,7 @@ class Recording(Folder):
             s.keys("Enter")
             s.wait("300 tokens", "READY")
             s.keys("C-c", "C-c")
-            s.wait("exit=130", "is not whole: nobody reads what is written", seconds=9)
+            s.wait("exit=130", "is incomplete: nobody reads what is written", seconds=9)
 
     def test_a_trace_that_nobody_reads_is_said_and_can_be_left(self):
         path = self.at("unread.jsonl")

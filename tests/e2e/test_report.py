@@ -191,7 +191,7 @@ class Report(unittest.TestCase):
         with open(busy, "w", encoding="utf-8") as f:
             f.writelines(json.dumps(x) + "\n" for x in lines)
         for end in ("md", "html"):
-            self.assertIn("waited 72% of their time for a processor", self.report("busy." + end, files=[busy]))
+            self.assertIn("waited 72% of their time for a CPU", self.report("busy." + end, files=[busy]))
             self.assertRegex(self.report("both." + end, files=[busy, *self.files[1:]]),
                              r"waited up to \d+% of their time")  # of the worst way to decode: the mean of its steps
         quiet = [dict(x, cpu_wait=0) if x["type"] == "step" else x for x in lines]
@@ -271,7 +271,7 @@ class Report(unittest.TestCase):
         for tr in (e for e in page.find("tr") if page.inside(e, table)):
             cells = [e["text"] for e in page.all if e["tag"] in ("th", "td") and e["in"] is tr]
             rows[cells[0]] = cells[1:]
-        self.assertEqual(rows["same text"][:3], ["this one", "2 of 2", "2 of 2"])
+        self.assertEqual(rows["same text"][:3], ["reference", "2 of 2", "2 of 2"])
         for g, steps in enumerate(self.groups):
             tokens = sum(len(s["emitted"]) for s in steps)
             drafted = sum(s["rows"] - 1 for s in steps)

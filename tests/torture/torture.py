@@ -359,7 +359,7 @@ class Judge:
             if failure.kind != "stat" and not any(re.search(WORDS[failure.error], x, re.I) for x in said):
                 yield "words", f"does not say the reason: {said[-1]}"
             # a recording that fails is told at once, and how much it lacks at the end
-            if len([x for x in said if " lacks the last " not in x]) > 1 and failure.times == 1:
+            if len([x for x in said if " without its last " not in x]) > 1 and failure.times == 1:
                 yield "words", f"{len(said)} lines: {' | '.join(said)}"
         if printed or failure.kind == "stat":
             pass  # what cannot be looked at is called absent: no disk fails so and works on

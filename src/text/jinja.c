@@ -82,7 +82,7 @@ static jvalue call_macro(jvm *m, const jfunction *f, const jargs *a, const jvalu
     const int line = m->line;
     const char breaking = m->breaking;
     int used = 0, rest = 0;
-    if (++m->depth > MAX_CALLS) j_fail(m, LS_E_RANGE, "macros call each other more than %d deep", MAX_CALLS);
+    if (++m->depth > MAX_CALLS) j_fail(m, LS_E_RANGE, "macro calls nested more than %d deep", MAX_CALLS);
     m->frame = enter(m, f->frame);
     jvalue more = j_list(m, J_TUPLE, (size_t)a->n), named = j_dict(m, J_DICT);
     for (int i = 0; i < a->n; i++) {
@@ -96,7 +96,7 @@ static jvalue call_macro(jvm *m, const jfunction *f, const jargs *a, const jvalu
     }
     more.list->n = (size_t)rest;
     if (rest && !n->rest)
-        j_fail(m, LS_E_USAGE, "macro '%.*s' takes not more than %d argument(s)", J_SHOWN(n->name), n->n_names);
+        j_fail(m, LS_E_USAGE, "macro '%.*s' takes at most %d argument(s)", J_SHOWN(n->name), n->n_names);
     if (named.dict->n && !n->named_rest)
         j_fail(m, LS_E_USAGE, "macro '%.*s' takes no keyword argument '%.*s'", J_SHOWN(n->name),
                J_SHOWN(named.dict->keys[0].s));
@@ -361,7 +361,7 @@ static void run(jvm *m, const jnode *n) {
 
 ls_code ls_jinja_parse(ls_jinja **out, const char *tmpl, size_t n, ls_err *err) {
     *out = NULL;
-    if (n > MAX_TEMPLATE) return ls_fail(err, LS_E_RANGE, "line 1: a template of %zu bytes", n);
+    if (n > MAX_TEMPLATE) return ls_fail(err, LS_E_RANGE, "line 1: the template is too large (%zu bytes)", n);
     ls_jinja *t = ls_calloc(1, sizeof *t);
     ls_buf text = {0}; // as Jinja reads it: line breaks are "\n", and one at the very end does not count
     for (size_t i = 0; i < n; i++)

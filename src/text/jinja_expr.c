@@ -107,7 +107,7 @@ static void unescape(parser *r, jtext *t) {
         const unsigned long cp = strtoul(hex, &stop, 16);
         if (stop != hex + digits || !isxdigit((unsigned char)*hex)) FAIL(r, "a broken escape");
         n = cp <= 0x10ffff ? ls_utf8_encode((uint32_t)cp, out) : 0;
-        if (!n) FAIL(r, "an escape of no character");
+        if (!n) FAIL(r, "an escape of an invalid character");
         r->p += digits;
     } else if (*r->p >= '0' && *r->p <= '7') {
         unsigned v = 0;
@@ -183,7 +183,7 @@ static void arguments(parser *r, jnode *n) {
         r->p += key.n;
         if (key.n && j_peek(r, "=") && !j_peek(r, "==")) j_take(r, "=");
         else r->p = was, key = (jstr){0};
-        if (j_peek(r, "*")) FAIL(r, "'*' before arguments is not known here");
+        if (j_peek(r, "*")) FAIL(r, "'*' before arguments is not supported");
         j_push(r, n, j_expression(r));
         j_push_name(r, n, key);
         if (!j_peek(r, ")")) j_expect(r, ",");
@@ -237,7 +237,7 @@ static jnode *subscript(parser *r, jnode *of) {
     int at = 0;
     while (!j_peek(r, "]")) {
         if (j_take(r, ":")) {
-            if (++at > 2) FAIL(r, "a slice of more than three parts");
+            if (++at > 2) FAIL(r, "a slice has at most three parts");
         } else if (parts[at]) FAIL(r, "']' is expected");
         else parts[at] = j_expression(r);
     }

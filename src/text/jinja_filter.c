@@ -84,7 +84,7 @@ DEFINE(f_trim) {
 }
 DEFINE(f_replace) {
     const jvalue *from = j_given(a, 0, "old"), *to = j_given(a, 1, "new");
-    if (!from || !to) j_fail(m, LS_E_USAGE, "'replace' needs two texts");
+    if (!from || !to) j_fail(m, LS_E_USAGE, "'replace' needs two strings");
     return j_replaced(m, j_text_of(m, of), j_text_of(m, from), j_text_of(m, to), j_integer(m, a, 2, "count", -1));
 }
 DEFINE(f_indent) {
@@ -146,7 +146,7 @@ DEFINE(f_round) {
     const int64_t places = j_integer(m, a, 0, "precision", 0);
     const jvalue *method = j_given(a, 1, "method");
     const double scale = pow(10, (double)places), v = j_number(of) * scale;
-    if (!j_is_number(of)) j_fail(m, LS_E_USAGE, "'round' of %s", j_type(of));
+    if (!j_is_number(of)) j_fail(m, LS_E_USAGE, "'round' cannot be applied to %s", j_type(of));
     const bool up = method && method->kind == J_STRING && j_is(method->s, "ceil"),
                down = method && method->kind == J_STRING && j_is(method->s, "floor");
     return j_float((up ? ceil(v) : down ? floor(v) : rint(v)) / scale);
@@ -168,7 +168,7 @@ DEFINE(f_json) {
     if (separators && separators->kind != J_NONE) {
         const jlist two = j_items(m, separators);
         if (two.n != 2 || two.items[0].kind != J_STRING || two.items[1].kind != J_STRING)
-            j_fail(m, LS_E_USAGE, "separators must be two texts");
+            j_fail(m, LS_E_USAGE, "separators must be two strings");
         how.comma = two.items[0].s;
         how.colon = two.items[1].s;
     }
@@ -234,7 +234,7 @@ DEFINE(f_sort) {
 }
 DEFINE(f_dictsort) {
     const jvalue *by = j_given(a, 1, "by");
-    if (of->kind != J_DICT) j_fail(m, LS_E_USAGE, "'dictsort' of %s", j_type(of));
+    if (of->kind != J_DICT) j_fail(m, LS_E_USAGE, "'dictsort' cannot be applied to %s", j_type(of));
     const jvalue all = j_pairs(m, of->dict, J_LIST), column = j_int(by && by->kind == J_STRING && j_is(by->s, "value"));
     return sorted(m, *all.list, &column, j_flag(a, 0, "case_sensitive"), j_flag(a, 2, "reverse"));
 }
@@ -326,7 +326,7 @@ DEFINE(f_attr) {
 DEFINE(f_format) {
     const jvalue values = {.kind = J_TUPLE, .list = &(jlist){a->v, (size_t)a->n}};
     for (int i = 0; i < a->n; i++)
-        if (a->names[i].n) j_fail(m, LS_E_UNSUPPORTED, "named arguments of 'format'");
+        if (a->names[i].n) j_fail(m, LS_E_UNSUPPORTED, "named arguments of 'format' are not supported");
     return j_percent(m, j_text_of(m, of), &values);
 }
 DEFINE(f_batch) {
@@ -449,7 +449,8 @@ bool j_test(jvm *m, jstr name, const jvalue *v, const jargs *a) {
     if (j_is(name, "lower")) return is_case(m, v, J_LOWER);
     if (j_is(name, "upper")) return is_case(m, v, J_UPPER);
     if (j_is(name, "odd") || j_is(name, "even")) {
-        if (k != J_INT && k != J_BOOL) j_fail(m, LS_E_USAGE, "'%.*s' of %s", J_SHOWN(name), j_type(v));
+        if (k != J_INT && k != J_BOOL)
+            j_fail(m, LS_E_USAGE, "test '%.*s' cannot be applied to %s", J_SHOWN(name), j_type(v));
         return (v->i % 2 != 0) == j_is(name, "odd");
     }
     if (j_is(name, "filter") || j_is(name, "test"))

@@ -91,16 +91,16 @@ void j_json(jvm *m, jtext *t, const jvalue *v, const jjson *how) {
 // One value by a printf-like conversion: %s, %r, %d, %f, %x, ... with flags, width and precision.
 static void converted(jvm *m, jtext *t, const char *flags, size_t n_flags, char kind, const jvalue *v) {
     char spec[32], out[400], numbers[20] = "";
-    if (n_flags > 16) j_fail(m, LS_E_UNSUPPORTED, "a format of %zu characters", n_flags);
+    if (n_flags > 16) j_fail(m, LS_E_UNSUPPORTED, "a format of %zu characters is not supported", n_flags);
     for (size_t i = 0; i < n_flags; i++)
         if (!flags[i] || !strchr("0123456789.+- #", flags[i]))
-            j_fail(m, LS_E_UNSUPPORTED, "'%c' in a format", flags[i]);
+            j_fail(m, LS_E_UNSUPPORTED, "'%c' in a format is not supported", flags[i]);
     memcpy(numbers, flags, n_flags);
     const char *dot = strchr(numbers, '.');
     if (atoi(numbers + strspn(numbers, "+- #")) > 300 || (dot && atoi(dot + 1) > 300))
-        j_fail(m, LS_E_RANGE, "a format that is too wide");
+        j_fail(m, LS_E_RANGE, "the width of a format is too large");
     if (kind == 's' || kind == 'r') {
-        if (n_flags) j_fail(m, LS_E_UNSUPPORTED, "a width of text in a format");
+        if (n_flags) j_fail(m, LS_E_UNSUPPORTED, "a width for strings in a format is not supported");
         if (kind == 's') j_print(m, t, v);
         else j_repr(m, t, v);
         return;
@@ -115,7 +115,7 @@ static void converted(jvm *m, jtext *t, const char *flags, size_t n_flags, char 
     } else if (strchr("fFeEgG", kind)) {
         snprintf(spec, sizeof spec, "%%%s%c", numbers, kind);
         snprintf(out, sizeof out, spec, j_number(v));
-    } else j_fail(m, LS_E_UNSUPPORTED, "'%c' in a format", kind);
+    } else j_fail(m, LS_E_UNSUPPORTED, "'%c' in a format is not supported", kind);
     j_add_lit(m, t, out);
 }
 
@@ -175,7 +175,7 @@ jvalue j_format(jvm *m, jstr f, const jargs *a) {
         const jstr name = j_part(inside, 0, colon ? (size_t)(colon - inside.p) : inside.n);
         for (size_t k = 0; k < name.n; k++)
             if (!isalnum((unsigned char)name.p[k]) && name.p[k] != '_')
-                j_fail(m, LS_E_UNSUPPORTED, "the field '%.*s' of a format", J_SHOWN(name));
+                j_fail(m, LS_E_UNSUPPORTED, "the field '%.*s' of a format is not supported", J_SHOWN(name));
         const jvalue *v = field(m, name, a, &next);
         const size_t n = colon ? (size_t)(close - colon) - 1 : 0;
         const bool typed = n && isalpha((unsigned char)close[-1]);
@@ -196,7 +196,7 @@ jvalue j_date(jvm *m, jstr format) {
     char f[200], out[1000];
     struct tm day;
     const time_t now = (time_t)m->now;
-    if (format.n >= sizeof f) j_fail(m, LS_E_RANGE, "a date format of %zu bytes", format.n);
+    if (format.n >= sizeof f) j_fail(m, LS_E_RANGE, "the date format is too long (%zu bytes)", format.n);
     memcpy(f, format.p, format.n);
     f[format.n] = 0;
     gmtime_r(&now, &day);

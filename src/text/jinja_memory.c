@@ -10,7 +10,7 @@ enum { BLOCK = 64 << 10, MAX_MEMORY = 96 << 20 };
 void *j_alloc(jvm *m, size_t n) {
     jarena *a = m->memory;
     n = (n + 15) / 16 * 16;
-    if (n > MAX_MEMORY - a->total) j_fail(m, LS_E_RANGE, "more than %d MiB are needed", MAX_MEMORY >> 20);
+    if (n > MAX_MEMORY - a->total) j_fail(m, LS_E_RANGE, "the template needs more than %d MiB", MAX_MEMORY >> 20);
     if (!a->blocks || n > a->room - a->used) {
         const size_t room = n > BLOCK ? n : BLOCK;
         jblock *b = ls_calloc(1, sizeof *b + 16 + room);
@@ -46,5 +46,5 @@ void j_fail(jvm *m, ls_code code, const char *fmt, ...) {
 
 void j_exhausted(jvm *m) {
     m->fuel = J_FUEL; // for what the error itself costs
-    j_fail(m, LS_E_RANGE, "it takes more than %d steps", J_FUEL);
+    j_fail(m, LS_E_RANGE, "the template takes more than %d steps", J_FUEL);
 }

@@ -169,7 +169,7 @@ DEFINE(d_copy) {
 DEFINE(l_index) {
     for (size_t i = 0; a->n && i < of->list->n; i++)
         if (j_same(m, &of->list->items[i], &a->v[0])) return j_int((int64_t)i);
-    j_fail(m, LS_E_USAGE, "the list does not have it");
+    j_fail(m, LS_E_USAGE, "the list does not have this item");
 }
 DEFINE(l_count) {
     int64_t n = 0;
@@ -277,7 +277,7 @@ DEFINE(g_range) {
     if (!a->n || !by) j_fail(m, LS_E_USAGE, "range() needs an end, and a step that is not zero");
     if (from < -(1LL << 40) || from > 1LL << 40 || to < -(1LL << 40) || to > 1LL << 40 || by < -(1LL << 40) ||
         by > 1LL << 40)
-        j_fail(m, LS_E_RANGE, "such a range");
+        j_fail(m, LS_E_RANGE, "the range is too large");
     const int64_t n = by > 0 ? (to > from ? (to - from - 1) / by + 1 : 0) : (from > to ? (from - to - 1) / -by + 1 : 0);
     if (n > MOST) j_fail(m, LS_E_RANGE, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", MOST);
     jvalue v = j_list(m, J_LIST, (size_t)n);

@@ -66,7 +66,7 @@ static jnode *parse_for(parser *r) {
     if (!j_word(r, "in")) FAIL(r, "'in' is expected");
     n->a = j_expressions(r, false);
     if (j_word(r, "if")) n->d = j_expression(r);
-    if (j_word(r, "recursive")) FAIL(r, "recursive loops are not known here");
+    if (j_word(r, "recursive")) FAIL(r, "recursive loops are not supported");
     close_tag(r, "%}");
     n->b = body(r, ends, &ended);
     close_tag(r, "%}");
@@ -110,7 +110,7 @@ static jnode *parse_macro(parser *r, jnode *n, const char *end) {
     if (n->kind == J_CALLING) {
         r->macro = outer;
         n->a = j_operand(r);
-        if (n->a->kind != J_CALL) FAIL(r, "'call' of what is no call");
+        if (n->a->kind != J_CALL) FAIL(r, "'call' needs a call expression");
         r->macro = n;
     }
     close_tag(r, "%}");

@@ -24,7 +24,7 @@ static bool taken_back(jvm *m, jtext *t, jstr s) {
 
 void j_add(jvm *m, jtext *t, jstr s) {
     if (!s.n || (!t->p && taken_back(m, t, s))) return;
-    if (t->n + s.n > MAX_TEXT) j_fail(m, LS_E_RANGE, "a text of more than %d bytes", MAX_TEXT);
+    if (t->n + s.n > MAX_TEXT) j_fail(m, LS_E_RANGE, "the text is longer than %d bytes", MAX_TEXT);
     j_spend(m, s.n / 16);
     if (t->n + s.n > t->cap) {
         const size_t cap = 2 * (t->n + s.n) + 32;
@@ -150,7 +150,7 @@ void j_print(jvm *m, jtext *t, const jvalue *v) {
     case J_LIST:
     case J_TUPLE:
     case J_DICT: add_items(m, t, v); break;
-    default: j_fail(m, LS_E_UNSUPPORTED, "a %s as text", j_type(v));
+    default: j_fail(m, LS_E_UNSUPPORTED, "a %s cannot be converted to text", j_type(v));
     }
 }
 

@@ -244,7 +244,7 @@ static jvalue repeated(jvm *m, const jvalue *v, int64_t times) {
         for (int64_t i = 0; i < times && v->s.n; i++) j_add(m, &t, v->s);
         return j_made(m, &t);
     }
-    if (v->list->n && times > 1 << 20) j_fail(m, LS_E_RANGE, "a list repeated %lld times", (long long)times);
+    if (v->list->n && times > 1 << 20) j_fail(m, LS_E_RANGE, "a list cannot be repeated %lld times", (long long)times);
     jvalue out = j_list(m, v->kind, v->list->n ? v->list->n * (size_t)times : 0);
     for (size_t i = 0; i < out.list->n; i++) out.list->items[i] = v->list->items[i % v->list->n];
     return out;
@@ -283,7 +283,7 @@ static jvalue integers(jvm *m, char op, int64_t a, int64_t b) {
         for (int64_t i = 0; i < b && !over && (a > 1 || a < -1); i++) over = __builtin_mul_overflow(v, a, &v);
         if (a >= -1 && a <= 1 && b) v = a == -1 && b % 2 == 0 ? 1 : a;
     }
-    if (over) j_fail(m, LS_E_RANGE, "a number beyond 64 bits");
+    if (over) j_fail(m, LS_E_RANGE, "a number does not fit 64 bits");
     return j_int(v);
 }
 
@@ -344,7 +344,7 @@ static jvalue of_loop(const jloop *l, jstr name) {
 jvalue j_attribute(jvm *m, const jvalue *of, jstr name) {
     if (of->kind == J_UNDEFINED) {
         if (of->s.n) j_fail(m, LS_E_USAGE, "'%.*s' is undefined", J_SHOWN(of->s));
-        j_fail(m, LS_E_USAGE, "'%.*s' of what is undefined", J_SHOWN(name));
+        j_fail(m, LS_E_USAGE, "'%.*s' of an undefined value", J_SHOWN(name));
     }
     if (j_has_method(of, name)) return j_function(m, name, *of);
     if (of->kind == J_LOOP) return of_loop(of->loop, name);

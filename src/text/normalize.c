@@ -57,7 +57,7 @@ bool ls_normalizer_is_empty(const ls_normalizer *z) {
 static ls_code add_step(ls_normalizer *z, step s, ls_err *err) {
     if (z->n == LS_NORMALIZER_STEPS) {
         free_step(&s);
-        return ls_fail(err, LS_E_UNSUPPORTED, "a normalizer of more than %d steps", LS_NORMALIZER_STEPS);
+        return ls_fail(err, LS_E_UNSUPPORTED, "the normalizer has more than %d steps", LS_NORMALIZER_STEPS);
     }
     z->steps[z->n++] = s;
     return LS_OK;

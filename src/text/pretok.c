@@ -36,7 +36,7 @@ void ls_pretok_scratch_free(ls_pretok_scratch *s) {
 static ls_code add_step(ls_pretok *p, step s, ls_err *err) {
     if (p->n == LS_PRETOK_STEPS) {
         ls_regex_free(s.regex);
-        return ls_fail(err, LS_E_UNSUPPORTED, "a pre-tokenizer of more than %d steps", LS_PRETOK_STEPS);
+        return ls_fail(err, LS_E_UNSUPPORTED, "the pre-tokenizer has more than %d steps", LS_PRETOK_STEPS);
     }
     p->steps[p->n++] = s;
     return LS_OK;
@@ -57,7 +57,8 @@ ls_code ls_pretok_add_byte_split(ls_pretok *p, const char *pattern, size_t n, ls
 
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err) {
     step s = {.kind = METASPACE, .prepend = prepend};
-    if (!n || n >= sizeof s.mark) return ls_fail(err, LS_E_PARSE, "a Metaspace replacement of %zu bytes", n);
+    if (!n || n >= sizeof s.mark)
+        return ls_fail(err, LS_E_PARSE, "the Metaspace replacement has an invalid length of %zu bytes", n);
     memcpy(s.mark, mark, n);
     return add_step(p, s, err);
 }

@@ -80,12 +80,11 @@ const char *ls_pretok_name(size_t i) {
 ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err) {
     const int at = find(name);
     if (at < 0)
-        return ls_fail(err, LS_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not among the %zu that this program knows",
-                       name, sizeof known / sizeof *known);
+        return ls_fail(err, LS_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not among the %zu known names", name,
+                       sizeof known / sizeof *known);
     if (known[at].traits & ENCODER)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "pre-tokenizer '%s' belongs to an encoder (for embeddings), and this program runs decoders",
-                       name);
+                       "pre-tokenizer '%s' is for encoders (embeddings); only decoders are supported", name);
     ls_code code = LS_OK;
     for (int k = 0; k < STEPS && known[at].split[k] && !code; k++) {
         const char *s = known[at].split[k];

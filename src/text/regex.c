@@ -198,10 +198,10 @@ static ls_code translate(ls_buf *out, const char *p, size_t n, ls_err *err) {
         translate_next(&t);
     }
     free(t.groups);
-    return t.wrong
-               ? ls_fail(err, LS_E_UNSUPPORTED, "the tokenizer's expression '%.*s' has %s at %zu that is not supported",
-                         (int)(n < 80 ? n : 80), p, t.wrong, at)
-               : LS_OK;
+    return t.wrong ? ls_fail(err, LS_E_UNSUPPORTED,
+                             "the tokenizer's expression '%.*s' has %s at %zu, which is not supported",
+                             (int)(n < 80 ? n : 80), p, t.wrong, at)
+                   : LS_OK;
 }
 
 static ls_code compile(ls_regex **out, const char *p, size_t n, uint32_t how, ls_err *err) {
@@ -221,7 +221,7 @@ static ls_code compile(ls_regex **out, const char *p, size_t n, uint32_t how, ls
 ls_code ls_regex_new(ls_regex **out, const char *pattern, size_t n, bool literal, ls_err *err) {
     *out = NULL;
     if (!n || n > MAX_PATTERN || memchr(pattern, 0, n))
-        return ls_fail(err, LS_E_UNSUPPORTED, "a tokenizer's expression of %zu bytes", n);
+        return ls_fail(err, LS_E_UNSUPPORTED, "a tokenizer's expression is too long (%zu bytes)", n);
     ls_buf p = {0};
     ls_code code = LS_OK;
     if (literal) ls_buf_add(&p, pattern, n);

@@ -51,10 +51,10 @@ ls_code ls_token_table_add(ls_token_table *t, ls_str text, int64_t id, ls_added 
     if (in_model >= 0) id = in_model; // as in the reference
     else if (id < 0) id = known >= 0 ? known : (int64_t)t->n;
     if (!ls_token_table_reach(t, id + 1))
-        return ls_fail(err, LS_E_PARSE, "the added token '%.*s' has the id %lld, which is not possible",
+        return ls_fail(err, LS_E_PARSE, "the added token '%.*s' has the invalid id %lld",
                        (int)(text.n < 60 ? text.n : 60), text.p, (long long)id);
     if (t->tokens[id].n && !same(t->tokens[id], text) && !t->renames)
-        return ls_fail(err, LS_E_PARSE, "the tokenizer's added token '%.*s' has the id %lld of another",
+        return ls_fail(err, LS_E_PARSE, "the tokenizer's added token '%.*s' has the id %lld of another token",
                        (int)(text.n < 60 ? text.n : 60), text.p, (long long)id);
     a.id = (int32_t)id;
     if (!same(t->tokens[id], text)) t->types[id] = LS_UNUSED; // not a token of the model: no piece of text becomes it

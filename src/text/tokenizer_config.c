@@ -172,7 +172,7 @@ static void on_decoder_entry(void *ud, const char *key, const ls_json *v) { // a
     const ls_str text = ls_json_text(ls_json_get(v, "content"));
     if (a->code) return;
     if (!*key || *end || id < 0 || id > INT32_MAX)
-        a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json has an added token with the id '%.20s'", key);
+        a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json: an added token has the invalid id '%.20s'", key);
     else if (!text.p)
         a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json: the added token %lld has no 'content'", id);
     else put_added(a, text, id, ls_added_flags(v, false));
@@ -185,7 +185,7 @@ static void on_added_entry(void *ud, const char *key, const ls_json *v) { // add
     int64_t id;
     if (a->code) return;
     if (!ls_json_int(v, &id) || id < 0 || id > INT32_MAX)
-        a->code = ls_fail(a->err, LS_E_PARSE, "added_tokens.json: '%.60s' has no possible id", key);
+        a->code = ls_fail(a->err, LS_E_PARSE, "added_tokens.json: '%.60s' has an invalid id", key);
     else put_added(a, text, id, (ls_added){.special = special, .normalized = !special});
 }
 
@@ -216,7 +216,7 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
     for (size_t i = 0; i < N_STANDARD; i++) {
         const ls_json *v = ls_json_get(c->config, standard[i]);
         if (v && !ls_json_is_null(v) && !ls_json_text(v).p && !ls_json_text(ls_json_get(v, "content")).p)
-            return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: '%s' is no token", standard[i]);
+            return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: '%s' is not a token", standard[i]);
     }
     const tokenizer_class *class = class_of(c->config, files->model_type);
     const char *const defaults[][2] = {{"bos_token", class ? class->bos : NULL},

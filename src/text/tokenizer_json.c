@@ -36,7 +36,7 @@ static void count_id(void *ud, const char *key, const ls_json *value) {
     reader *r = ud;
     int64_t id;
     if (!ls_json_int(value, &id) || id < 0 || !ls_token_table_reach(&r->table, id + 1))
-        r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has a token without a possible id");
+        r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has a token with an invalid id");
 }
 
 static void put_token(void *ud, const char *key, const ls_json *value) {
@@ -44,7 +44,7 @@ static void put_token(void *ud, const char *key, const ls_json *value) {
     int64_t id = 0;
     ls_json_int(value, &id);
     if (r->table.types[id] == LS_NORMAL)
-        r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has two tokens of the id %lld", (long long)id);
+        r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has two tokens with the id %lld", (long long)id);
     r->table.tokens[id] = (ls_str){key, strlen(key)};
     r->table.types[id] = LS_NORMAL;
 }
@@ -67,7 +67,7 @@ static ls_code put_added(reader *r, const ls_json *t) {
     const ls_str s = ls_json_text(ls_json_get(t, "content"));
     int64_t id = 0;
     ls_json_int(ls_json_get(t, "id"), &id);
-    if (!s.p) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has an added token without spelling");
+    if (!s.p) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has an added token without 'content'");
     return ls_token_table_add(&r->table, s, id, ls_added_flags(t, false), r->err);
 }
 
@@ -80,7 +80,7 @@ static ls_code read_pieces(reader *r) {
         const ls_json *pair = ls_json_at(r->vocab, i);
         t->tokens[i] = ls_json_text(ls_json_at(pair, 0));
         if (!t->tokens[i].p || !ls_json_num(ls_json_at(pair, 1), &t->scores[i]))
-            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's entry %zu is no token and its score", i);
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's entry %zu must be a token and its score", i);
         t->types[i] = LS_NORMAL;
         ls_map_at(&r->pieces, ls_hash_name(t->tokens[i].p, t->tokens[i].n), (int32_t)i);
     }
@@ -118,7 +118,7 @@ static ls_code read_merges(reader *r) {
             r->merges[i][0] = ls_json_text(ls_json_at(m, 0));
             r->merges[i][1] = ls_json_text(ls_json_at(m, 1));
             if (!r->merges[i][0].p || !r->merges[i][1].p)
-                return ls_fail(r->err, LS_E_PARSE, "the tokenizer's merge %zu is no pair", i);
+                return ls_fail(r->err, LS_E_PARSE, "the tokenizer's merge %zu is not a pair", i);
         }
     }
     return LS_OK;
@@ -174,7 +174,7 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     if (ls_json_is(type, "Prepend")) {
         const ls_str s = ls_json_text(ls_json_get(z, "prepend"));
         return s.p ? ls_normalizer_add_prepend(to, s.p, s.n, r->err)
-                   : ls_fail(r->err, LS_E_PARSE, "the tokenizer has a Prepend of nothing");
+                   : ls_fail(r->err, LS_E_PARSE, "the tokenizer has an empty Prepend");
     }
     if (ls_json_is(type, "Replace")) {
         ls_str pattern, by = ls_json_text(ls_json_get(z, "content"));
@@ -233,7 +233,7 @@ static ls_code read_byte_step(reader *r, const ls_json *p) {
     if (ls_json_is(ls_json_get(ls_json_get(p, "pattern"), "Regex"), threes) &&
         ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !ls_json_flag(p, "invert", false))
         return ls_pretok_add_byte_split(r->parts.pretok, threes, sizeof threes - 1, r->err);
-    return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer splits text after ByteLevel");
+    return ls_fail(r->err, LS_E_UNSUPPORTED, "splitting text after ByteLevel is not supported");
 }
 
 static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
@@ -298,7 +298,7 @@ static ls_code put_around(reader *r, ls_ids *to, const ls_json *ids, ls_str toke
     for (size_t i = 0; i < (n ? n : 1); i++) {
         if (n && !ls_json_int(ls_json_at(ids, i), &id)) id = -1;
         if (id < 0 || (size_t)id >= r->table.n)
-            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's post-processor adds '%.*s', which is no token",
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's post-processor adds '%.*s', which is not a token",
                            (int)(token.n < 60 ? token.n : 60), token.p ? token.p : "");
         ls_ids_push(to, (int32_t)id);
     }
@@ -318,7 +318,8 @@ static ls_code read_around(reader *r, const ls_json *template, const ls_json *sp
     }
     return code || texts == 1
                ? code
-               : ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's post-processor uses a text %zu times", texts);
+               : ls_fail(r->err, LS_E_UNSUPPORTED,
+                         "the tokenizer's post-processor uses the text %zu times; only once is supported", texts);
 }
 
 // What the post-processor puts before and behind a text. One step of a sequence may: tokenizers takes what a first one
@@ -344,7 +345,7 @@ static ls_code read_model(reader *r) {
     r->unigram = ls_json_is(type, "Unigram");
     if (ls_json_is(type, "WordPiece"))
         return ls_fail(r->err, LS_E_UNSUPPORTED,
-                       "the tokenizer's model 'WordPiece' is an encoder's: this program runs decoders");
+                       "the tokenizer's model 'WordPiece' is for encoders; only decoders are supported");
     if (!r->unigram && !ls_json_is(type, "BPE") && (type || !ls_json_get(r->model, "merges")))
         return unsupported(r, "model", type, "BPE, Unigram");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -367,7 +368,7 @@ static ls_code read_all(reader *r) {
     if (!code) code = read_normalizer(r, ls_json_get(r->doc, "normalizer"), 0);
     if (!code) code = read_pretokenizer(r, first, 0);
     if (!code && r->byte_level && r->unigram)
-        code = ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer is Unigram over bytes");
+        code = ls_fail(r->err, LS_E_UNSUPPORTED, "a Unigram tokenizer over bytes is not supported");
     if (code) return code;
     int64_t unk;
     p->kind = r->unigram ? LS_UNIGRAM : r->byte_level ? LS_BYTE_BPE : LS_CHAR_BPE;

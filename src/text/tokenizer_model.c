@@ -123,10 +123,10 @@ static ls_code read_all(reader *r, wire w, ls_err *err) {
     }
     r->n = r->table.n;
     if (!good || w.bad || !r->n)
-        return ls_fail(err, LS_E_PARSE, "tokenizer.model is no sentencepiece model (token %zu)", r->n);
+        return ls_fail(err, LS_E_PARSE, "tokenizer.model is not a sentencepiece model (token %zu)", r->n);
     if (r->model_type != UNIGRAM && r->model_type != BPE)
-        return ls_fail(err, LS_E_UNSUPPORTED, "tokenizer.model is of the kind %d (supported: unigram, bpe)",
-                       r->model_type);
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "tokenizer.model has kind %d, which is not supported (supported: unigram, bpe)", r->model_type);
     r->src.unigram = r->model_type == UNIGRAM;
     return LS_OK;
 }

@@ -127,7 +127,7 @@ static ls_code read_tekken(tekken *t) {
         t->n_special > 1 << 16 || size <= t->n_special || size > listed + t->n_special)
         return ls_fail(
             t->err, LS_E_PARSE,
-            "tekken.json: 'config' and the lists do not agree: %lld tokens and %lld special ones, %lld wanted",
+            "tekken.json: 'config' and the lists disagree: %lld tokens and %lld special tokens, expected %lld",
             (long long)listed, (long long)named, (long long)size);
     t->n = size - t->n_special;
     t->starts = ls_calloc((size_t)t->n + 1, sizeof *t->starts);
@@ -138,7 +138,7 @@ static ls_code read_tekken(tekken *t) {
         const char *p = ls_json_str(ls_json_get(one, "token_bytes"), &n);
         if (!p || !ls_json_int(ls_json_get(one, "rank"), &rank) || rank != i || !ls_base64(&t->bytes, (ls_str){p, n}) ||
             t->bytes.n == t->starts[i])
-            return ls_fail(t->err, LS_E_PARSE, "tekken.json: entry %lld of 'vocab' is no token of that rank",
+            return ls_fail(t->err, LS_E_PARSE, "tekken.json: entry %lld of 'vocab' is not a token with that rank",
                            (long long)i);
         t->starts[i + 1] = t->bytes.n;
         ls_map_at(&t->by_bytes, ls_hash_name(t->bytes.p + t->starts[i], t->bytes.n - t->starts[i]), (int32_t)i);

@@ -114,7 +114,7 @@ static ls_code add_merge(ls_vocab *v, size_t rank, const ls_str m[2], ls_err *er
         joined = ls_vocab_find(v, both, m[0].n + m[1].n);
     }
     if (left < 0 || right < 0 || joined < 0)
-        return ls_fail(err, LS_E_PARSE, "merge %zu ('%.*s %.*s') names tokens that the vocabulary lacks", rank,
+        return ls_fail(err, LS_E_PARSE, "merge %zu ('%.*s %.*s') names tokens that are not in the vocabulary", rank,
                        (int)(m[0].n < 30 ? m[0].n : 30), m[0].n ? m[0].p : "", (int)(m[1].n < 30 ? m[1].n : 30),
                        m[1].n ? m[1].p : "");
     ls_map_put(&v->merge_rank, ls_pair_key(left, right), (int32_t)rank);
@@ -200,7 +200,8 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
     v->pretok = src->pretok;
     if (src->n_tokens < 1 || src->n_tokens >= INT32_MAX / 2 || src->n_merges >= INT32_MAX / 2) {
         ls_vocab_free(v);
-        return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges", src->n_tokens, src->n_merges);
+        return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges is not supported", src->n_tokens,
+                       src->n_merges);
     }
     v->n = (int32_t)src->n_tokens;
     if (src->prefix) ls_ids_add(&v->prefix, src->prefix->p, src->prefix->n);
@@ -442,7 +443,8 @@ ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
         int32_t beyond = 0;
         for (size_t i = 0; i < v->n_added; i++) beyond += v->added[i].id >= n_rows;
         if (n_rows < 1 || beyond != v->n - n_rows || v->eos >= n_rows || v->unk >= n_rows)
-            return ls_fail(err, LS_E_PARSE, "%d tokens for an embedding of %d rows", v->n, n_rows);
+            return ls_fail(err, LS_E_PARSE, "the vocabulary has %d tokens, but the embedding has only %d rows", v->n,
+                           n_rows);
         drop_beyond(&v->prefix, n_rows);
         drop_beyond(&v->suffix, n_rows);
         v->n = n_rows;

@@ -61,16 +61,16 @@ int32_t lsg_devices(char *why, size_t n) {
     cudaGetLastError(); // reported below
     if (!driver) snprintf(why, n, "no NVIDIA driver is loaded (libcuda.so.1)");
     else if (e == cudaErrorInsufficientDriver)
-        snprintf(why, n, "the NVIDIA driver knows CUDA %d.%d, this build needs %d.%d: install a newer driver",
+        snprintf(why, n, "the NVIDIA driver supports CUDA %d.%d, but this build needs %d.%d; install a newer driver",
                  driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     else if (e) snprintf(why, n, "%s", cudaGetErrorString(e));
-    else if (!count) snprintf(why, n, "the NVIDIA driver shows no GPU (CUDA_VISIBLE_DEVICES may hide it)");
+    else if (!count) snprintf(why, n, "the NVIDIA driver reports no GPU (CUDA_VISIBLE_DEVICES may hide it)");
     else {
         int major = 0, minor = 0;
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
         if (major >= LEAST_MAJOR) return count;
-        snprintf(why, n, "the GPU has compute capability %d.%d, at least %d.0 is needed", major, minor, LEAST_MAJOR);
+        snprintf(why, n, "the GPU has compute capability %d.%d; at least %d.0 is needed", major, minor, LEAST_MAJOR);
     }
     return 0;
 }

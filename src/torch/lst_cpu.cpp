@@ -26,7 +26,7 @@ const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integer
         if (dtype == a.dtype) {
             if ((a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16) &&
                 !can_integers) // a group of 32 stays in one head
-                throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' needs heads of a multiple of 32 values; use f32");
+                throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' needs a head size of a multiple of 32; use f32");
             return a;
         }
     throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is unknown (auto, f32, i16, i8, bf16)");
@@ -36,7 +36,7 @@ const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integer
 
 const char *lst::cpu::no_level() {
     static thread_local std::string text;
-    text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") + "' is no CPU level (";
+    text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") + "' is not a CPU level (";
     for (int i = 0; lsk_level_name(i); i++) text += std::string(i ? ", " : "") + lsk_level_name(i);
     text += ")";
     return text.c_str();
@@ -138,8 +138,8 @@ void CpuModel::info(lst_model_info_t *info) const {
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
     if (rounds && !kernels->fast_int)
         snprintf(info->slow, sizeof info->slow,
-                 "dtype %s is slow on this CPU: its level (%s) has no integer dot products; --dtype f32 is many "
-                 "times as fast",
+                 "dtype %s is slow on this CPU, because its level (%s) has no integer dot products; --dtype f32 is "
+                 "many times as fast",
                  arithmetic->dtype, kernels->name);
 }
 

@@ -164,7 +164,7 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     } catch (const c10::Error &) {
         throw lst::Error(LST_E_MEMORY, "a context of " + std::to_string(n_context) + " tokens needs " +
                                            std::to_string(2 * values * (int64_t)at::elementSize(type) >> 20) +
-                                           " MiB for keys and values, more than this machine has: take a shorter "
+                                           " MiB for keys and values, more than this machine has: use a shorter "
                                            "--context");
     }
     const size_t dims = (size_t)hp.rope_dims;

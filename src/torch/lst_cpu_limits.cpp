@@ -56,7 +56,8 @@ double read_gb_per_s(int threads) {
     const double seconds = fastest(
         threads, READS, [&](int thread) { sums[(size_t)thread] = sum_of(lanes + (size_t)thread * share, share); });
     for (uint64_t sum : sums)
-        if (sum != 2 * (share - share % 4)) throw lst::Error(LST_E_BACKEND, "memory does not hold what was written");
+        if (sum != 2 * (share - share % 4))
+            throw lst::Error(LST_E_BACKEND, "memory error: a read returned other bytes than were written");
     return (double)(share * (size_t)threads * sizeof(Lanes)) / seconds / 1e9;
 }
 

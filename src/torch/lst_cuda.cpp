@@ -118,7 +118,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
         throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' does not run on a GPU: choose bf16, or --device cpu");
     if (const std::string kv = opt.kv; kv != "auto" && kv != "bf16")
         throw lst::Error(LST_E_ARG,
-                         "keys and values are bf16 on a GPU, not '" + kv + "': leave it to auto, or --device cpu");
+                         "a KV cache in '" + kv + "' is not supported on a GPU: use auto or bf16, or --device cpu");
     if (hp.n_embd > LSG_MOST_EMBD)
         throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
                                         " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +
@@ -131,7 +131,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
 }
 
 extern "C" LST_API int lst_limits(int32_t, lst_limits_t *) {
-    return lst::guard([] { throw lst::Error(LST_E_ARG, "the limits of a GPU are not measured"); });
+    return lst::guard([] { throw lst::Error(LST_E_ARG, "the limits of a GPU cannot be measured"); });
 }
 
 extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {

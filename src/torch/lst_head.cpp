@@ -86,7 +86,7 @@ struct Loader {
         const lst_tensor &t = *it->second;
         if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes ||
             !t.n_bytes || (!t.data && !opt.read))
-            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has another shape or type than the head needs");
+            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has a shape or type that does not fit the head");
         return t;
     }
 
@@ -287,7 +287,7 @@ Spread spread(const float *x, int32_t n) {
     Spread s{-INFINITY, 0, 0};
     for (int32_t i = 0; i < n; i++) {
         if (!std::isfinite(x[i]))
-            throw lst::Error(LST_E_NAN, "a trained head gave a logit that is not a finite number");
+            throw lst::Error(LST_E_NAN, "a trained head produced a logit that is not finite");
         s.top = std::max(s.top, (double)x[i]);
     }
     for (int32_t i = 0; i < n; i++) {
@@ -396,17 +396,17 @@ void grow_level(lst_draft &d, const int32_t *tokens, const int32_t *parents, int
 void grow(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
           lst_row *rows) {
     const int32_t first = (int32_t)d.parents.size();
-    if (!first) throw lst::Error(LST_E_ARG, "there is no tree to grow");
+    if (!first) throw lst::Error(LST_E_ARG, "there is no tree to extend");
     if (n < 1 || n > LST_MAX_ROWS - first) throw lst::Error(LST_E_ARG, "a tree has 1 to 256 rows");
     check_tokens(*d.h, tokens, n);
     std::vector<int32_t> depth = d.depth;
     for (int32_t i = 0; i < n; i++) {
         if (parents[i] < 0 || parents[i] >= first + i)
-            throw lst::Error(LST_E_ARG, "row " + std::to_string(first + i) + " has an impossible parent");
+            throw lst::Error(LST_E_ARG, "row " + std::to_string(first + i) + " has an invalid parent");
         depth.push_back(depth[(size_t)parents[i]] + 1);
         if (d.positions.back() + depth.back() >= d.n_context)
             throw lst::Error(LST_E_ARG,
-                             "a tree node lies beyond the context of " + std::to_string(d.n_context) + " tokens");
+                             "a tree node is beyond the context of " + std::to_string(d.n_context) + " tokens");
     }
     const at::Tensor outputs = d.outputs;
     const int64_t columns = d.columns;

@@ -41,7 +41,7 @@ struct Loader {
         const lst_tensor &t = *it->second;
         if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes ||
             !t.n_bytes || (!t.data && !opt.read))
-            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has another shape or type than the model needs");
+            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has a shape or type that does not fit the model");
         return t;
     }
 
@@ -299,9 +299,9 @@ void lst::start_threads(int n) {
     for (std::thread &t : tried) t.join();
     if (refused)
         throw lst::Error(LST_E_BACKEND,
-                         "the system refuses more than " + std::to_string(started + (int)tried.size()) + " of " +
+                         "the system allows only " + std::to_string(started + (int)tried.size()) + " of " +
                              std::to_string(n) + " threads (a limit on processes: 'ulimit -u', or the pids of a " +
-                             "container): raise it, or ask for fewer by --threads");
+                             "container): raise the limit, or set a smaller number with --threads");
 #pragma omp parallel num_threads(n)
     asm volatile(""); // else the compiler may leave the region out
     started = std::max(started, n);
@@ -326,7 +326,7 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
             !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0)
-            throw lst::Error(LST_E_ARG, "lst_model_open: impossible model dimensions");
+            throw lst::Error(LST_E_ARG, "lst_model_open: invalid model dimensions");
         lst_open_options o = *opt;
         if (!o.device) o.device = "auto";
         if (!o.dtype) o.dtype = "auto";
@@ -363,7 +363,7 @@ LST_API void lst_model_close(lst_model *m) {
 LST_API int lst_use_threads(lst_model *m, int32_t threads) {
     return lst::guard([&] {
         if (!m || threads < 1 || threads > m->most_threads)
-            throw lst::Error(LST_E_ARG, "lst_use_threads: not a number of threads that this model takes");
+            throw lst::Error(LST_E_ARG, "lst_use_threads: the number of threads is out of range for this model");
         lst::start_threads(threads);
         m->threads = threads;
         at::set_num_threads(threads); // trained heads compute between forwards, by the same threads

@@ -18,7 +18,7 @@ lst_ranks::lst_ranks(const lst_ranks_options &o) : rank(o.rank), n(o.n) {
 template <class F> void lst_ranks::timed(F &&exchange) {
     using clock = std::chrono::steady_clock;
     if (lost == rank)
-        throw lst::Error(LST_E_BACKEND, "the ranks are out of step since " + lst::rank_name(rank, n) +
+        throw lst::Error(LST_E_BACKEND, "the ranks are out of sync, because " + lst::rank_name(rank, n) +
                                             " failed; run the program again (on the screen, ':save FILE' keeps "
                                             "the conversation)");
     if (lost >= 0) throw lst::Error(LST_E_BACKEND, lst::rank_name(lost, n) + " is gone");

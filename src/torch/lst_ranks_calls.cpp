@@ -29,7 +29,7 @@ std::vector<int32_t> receive(lst_ranks &ranks) {
     std::vector<int32_t> frame((size_t)FRAME);
     ranks.tell(frame.data(), FRAME * 4);
     const int32_t size = frame[0];
-    if (size < 0 || size > 1 << 24) throw Error(LST_E_BACKEND, "rank 0 sent a call that is not one");
+    if (size < 0 || size > 1 << 24) throw Error(LST_E_BACKEND, "invalid call size from rank 0");
     std::vector<int32_t> w(frame.begin() + 1, frame.begin() + 1 + std::min(size, FRAME - 1));
     if (size >= FRAME) {
         w.resize((size_t)size);
@@ -63,7 +63,7 @@ class Reader {
         return out;
     }
     void need(size_t n) const {
-        if (n > w.size() - at) throw Error(LST_E_BACKEND, "rank 0 sent a call that is not whole");
+        if (n > w.size() - at) throw Error(LST_E_BACKEND, "incomplete call from rank 0");
     }
 };
 
@@ -78,7 +78,7 @@ struct Followed {
 };
 
 void must(bool holds) {
-    if (!holds) throw Error(LST_E_BACKEND, "rank 0 sent a call that cannot be");
+    if (!holds) throw Error(LST_E_BACKEND, "invalid call from rank 0");
 }
 
 using Timelines = std::map<int32_t, Followed>;
@@ -203,7 +203,7 @@ bool repeat(lst_model &m, Timelines &timelines, Reader &in) {
         f.engine->logits(row, whole.data());
         break;
     }
-    default: throw Error(LST_E_BACKEND, "rank 0 sent a call that is not known");
+    default: throw Error(LST_E_BACKEND, "unknown call from rank 0");
     }
     return true;
 }

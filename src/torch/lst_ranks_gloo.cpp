@@ -38,7 +38,7 @@ int bind_to(const std::string &host, const std::string &port) {
     addrinfo hints{}, *found = nullptr;
     hints.ai_socktype = SOCK_STREAM;
     const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
-    if (code) throw lst::Error(LST_E_ARG, "ranks: " + host + " is not known: " + gai_strerror(code));
+    if (code) throw lst::Error(LST_E_ARG, "ranks: unknown host " + host + ": " + gai_strerror(code));
     const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     const bool bound = fd >= 0 && !bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, LST_MAX_RANKS);
@@ -119,11 +119,11 @@ class Sealed final : public c10d::Store {
     }
     std::vector<uint8_t> get(const std::string &key) override {
         std::vector<uint8_t> value = in->get(key);
-        if (value.size() < LST_MAC) throw std::runtime_error("an address is not one");
+        if (value.size() < LST_MAC) throw std::runtime_error("a stored address is invalid");
         const std::string mac(value.end() - LST_MAC, value.end());
         value.resize(value.size() - LST_MAC);
         if (mac != mac_of(secret, key + '\0' + std::string(value.begin(), value.end())))
-            throw std::runtime_error("somebody without the token of this run has changed an address");
+            throw std::runtime_error("a process without the token of this run has changed an address");
         return value;
     }
     int64_t add(const std::string &key, int64_t value) override { return in->add(key, value); }
@@ -200,7 +200,7 @@ bool Gloo::is_there(const std::string &what, int other) {
     try {
         return store->check({what + std::to_string(other)});
     } catch (const std::exception &) {
-        throw lst::Lost(0, "rank 0 has ended before all ranks had come");
+        throw lst::Lost(0, "rank 0 ended before all ranks had connected");
     }
 }
 
@@ -208,9 +208,9 @@ void Gloo::wait_for_all(const std::string &what, const lst::Stop &stop, millisec
     const auto until = std::chrono::steady_clock::now() + within;
     for (int other = 0; other < n; other++)
         while (!is_there(what, other)) {
-            if (stop()) throw lst::Error(LST_E_CANCELLED, "ranks: cancelled before all had come");
+            if (stop()) throw lst::Error(LST_E_CANCELLED, "ranks: cancelled before all ranks had connected");
             if (std::chrono::steady_clock::now() > until)
-                throw lst::Lost(other, lst::rank_name(other, n) + " has not come within " +
+                throw lst::Lost(other, lst::rank_name(other, n) + " did not connect within " +
                                            std::to_string(within.count() / 1000) + " s" + else_why);
             std::this_thread::sleep_for(milliseconds(5));
         }
@@ -225,8 +225,8 @@ void Gloo::find(const lst_ranks_options &o) {
     } catch (const lst::Error &) {
         throw;
     } catch (const std::exception &) {
-        throw lst::Error(LST_E_BACKEND, std::string("ranks: nobody answers at ") + o.store +
-                                            ": does rank 0 run, and do MASTER_ADDR and MASTER_PORT name it?");
+        throw lst::Error(LST_E_BACKEND, std::string("ranks: no answer at ") + o.store +
+                                            ": check that rank 0 is running at MASTER_ADDR and MASTER_PORT");
     }
     wait_for_all("here/", {o.stop, o.ud}, timeout, ", or has another token");
 }
@@ -247,7 +247,7 @@ void Gloo::meet(const lst::Stop &stop) {
 void Gloo::prove(const lst_ranks_options &o) {
     enum { DRAWN = 16 };
     char own[DRAWN];
-    if (getentropy(own, DRAWN)) throw lst::Error(LST_E_BACKEND, "ranks: the system has no random numbers");
+    if (getentropy(own, DRAWN)) throw lst::Error(LST_E_BACKEND, "ranks: the system gives no random numbers");
     std::string all((size_t)n * DRAWN, 0);
     gather(own, DRAWN, all.data(), DRAWN);
     std::vector<std::string> proofs;
@@ -259,7 +259,7 @@ void Gloo::prove(const lst_ranks_options &o) {
     swap([&](int other) { return (const void *)proofs[(size_t)other].data(); }, LST_MAC, said.data(), LST_MAC);
     for (int other = 0; other < n; other++)
         if (other != rank && proof(other, rank) != std::string(said.data() + (size_t)other * LST_MAC, LST_MAC))
-            throw lst::Lost(other, lst::rank_name(other, n) + " does not know the token of this run");
+            throw lst::Lost(other, lst::rank_name(other, n) + " does not have the token of this run");
 }
 
 // Threads that begin meanwhile do not take a processor from a running thread when they wake up. Gloo's own thread looks

@@ -95,7 +95,7 @@ Shared::Shared(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.tim
         memory = (char *)mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, o.memory, 0);
     else memory = (char *)MAP_FAILED;
     if (memory == MAP_FAILED)
-        throw lst::Error(LST_E_BACKEND, std::string("ranks: no memory to share: ") + strerror(errno));
+        throw lst::Error(LST_E_BACKEND, std::string("ranks: cannot allocate shared memory: ") + strerror(errno));
     try {
         find(o);
     } catch (...) {
@@ -109,8 +109,9 @@ void Shared::find(const lst_ranks_options &o) {
     const auto end = clock_of::now() + timeout;
     for (int r = 0; r < n; r++) {
         while (!slot(r).pid.load()) {
-            if (o.stop && o.stop(o.ud)) throw lst::Error(LST_E_CANCELLED, "ranks: cancelled before all had come");
-            if (clock_of::now() > end) throw lst::Lost(r, lst::rank_name(r, n) + " has not come in time");
+            if (o.stop && o.stop(o.ud))
+                throw lst::Error(LST_E_CANCELLED, "ranks: cancelled before all ranks had connected");
+            if (clock_of::now() > end) throw lst::Lost(r, lst::rank_name(r, n) + " did not connect in time");
             std::this_thread::sleep_for(milliseconds(2));
         }
         if (r != rank) process[(size_t)r].fd = (int)syscall(SYS_pidfd_open, slot(r).pid.load(), 0);
@@ -137,7 +138,7 @@ void Shared::wait(int r, uint32_t until, const lst::Stop *patient) {
         if (!lives(r)) throw lst::Lost(r, "its process has ended");
         if (patient && (*patient)()) throw lst::cancelled();
         if (!patient && r && clock_of::now() - from > timeout)
-            throw lst::Lost(r, "nothing came within " + std::to_string(timeout.count() / 1000) + " s");
+            throw lst::Lost(r, "no answer within " + std::to_string(timeout.count() / 1000) + " s");
     }
 }
 

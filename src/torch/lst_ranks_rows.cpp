@@ -23,7 +23,7 @@ float known(float a, float b) {
 // A token of another rank's part, by its number there.
 int32_t whole_id(int32_t id, ls_range part) {
     if (id < 0 || id >= ls_range_size(part))
-        throw lst::Error(LST_E_BACKEND, "a rank sent a token that it does not have");
+        throw lst::Error(LST_E_BACKEND, "a rank sent a token outside its part of the vocabulary");
     return part.from + id;
 }
 

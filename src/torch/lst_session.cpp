@@ -20,7 +20,7 @@ lst::Error lst::bad_logit(int32_t stage) {
     if (stage != INT32_MAX)
         where = "layer " + std::to_string(stage / 2) + (stage % 2 ? ", feed-forward" : ", attention");
     return Error(LST_E_NAN, "the model produced a logit that is not a finite number; the first bad value is in " +
-                                where + ": its weights are damaged or too large");
+                                where + ", whose weights are damaged or too large");
 }
 
 lst::Error lst::cancelled() {
@@ -53,7 +53,7 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
              lst_progress progress, void *ud) {
     if (n < 1) throw lst::Error(LST_E_ARG, "prefill needs at least one token");
     if (n > s.n_context - s.length)
-        throw lst::Error(LST_E_ARG, std::to_string(n) + " more tokens do not fit: the context holds " +
+        throw lst::Error(LST_E_ARG, std::to_string(n) + " more tokens do not fit: the context is " +
                                         std::to_string(s.n_context) + " and has " + std::to_string(s.length));
     check_tokens(s, tokens, n);
     const int32_t start = s.length;
@@ -84,11 +84,11 @@ void prefill(lst_session &s, const int32_t *tokens, int32_t n, const lst_samplin
 // Row i and its depth, checked.
 void place_row(lst_session &s, int32_t i, int32_t token, int32_t parent) {
     if (i == 0 ? parent != -1 : parent < 0 || parent >= i)
-        throw lst::Error(LST_E_ARG, "row " + std::to_string(i) + " has an impossible parent");
+        throw lst::Error(LST_E_ARG, "row " + std::to_string(i) + " has an invalid parent");
     const int32_t depth = i ? s.depth[(size_t)parent] + 1 : 0;
     if (s.length + depth >= s.n_context)
         throw lst::Error(LST_E_ARG,
-                         "a tree node lies beyond the context of " + std::to_string(s.n_context) + " tokens");
+                         "a tree node is beyond the context of " + std::to_string(s.n_context) + " tokens");
     s.tokens.push_back(token);
     s.parents.push_back(parent);
     s.depth.push_back(depth);
@@ -168,7 +168,7 @@ LST_API int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_
 LST_API int lst_grow_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
                           const lst_sampling *sampling, lst_row *rows) {
     return lst::guard([&] {
-        if (!s->n_rows) throw lst::Error(LST_E_ARG, "there is no tree to grow");
+        if (!s->n_rows) throw lst::Error(LST_E_ARG, "there is no tree to extend");
         forward_tree(*s, s->n_rows, tokens, parents, n, sampling, rows);
     });
 }
@@ -203,7 +203,8 @@ LST_API int lst_probe(lst_session *s, float *layers) {
 LST_API int lst_hidden(lst_session *s, const int32_t *layers, int32_t n,
                        void (*take)(void *ud, const lst_rows_seen *rows), void *ud) {
     return lst::guard([&] {
-        if (take && (n < 1 || n > s->n_layers + 2)) throw lst::Error(LST_E_ARG, "lst_hidden: how many layers?");
+        if (take && (n < 1 || n > s->n_layers + 2))
+            throw lst::Error(LST_E_ARG, "lst_hidden: the number of layers is out of range");
         for (int32_t i = 0; take && i < n; i++)
             if (layers[i] < 0 || layers[i] > s->n_layers + 1)
                 throw lst::Error(LST_E_ARG, "lst_hidden: there is no layer " + std::to_string(layers[i]) + " of " +

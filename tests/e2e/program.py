@@ -51,7 +51,7 @@ def run(*args, **kw):
 def cpu_levels():
     """The kernels' levels for this kind of processor, best first, as the program names them; this one may lack some."""
     checks = {c["check"]: c["detail"] for c in json.loads(run("doctor", "--json", env={"LOGITSPEC_CPU": "nonsense"}).stdout)}
-    return re.search(r"is no CPU level \((.*)\)", checks["compute"]).group(1).split(", ")
+    return re.search(r"is not a CPU level \((.*)\)", checks["compute"]).group(1).split(", ")
 
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}

@@ -831,7 +831,7 @@ class RealModel(unittest.TestCase):
         self.assertEqual(cpu_levels()[-1], "portable")
         r = run("generate", "--prompt", "x", env={"LOGITSPEC_CPU": "nonsense"})
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-        self.assertIn("is no CPU level", r.stderr)
+        self.assertIn("is not a CPU level", r.stderr)
         # another level, the same greedy text in f32: sums differ in their last bits only
         texts = {run("generate", "--prompt", "The capital of France is", "--raw", "--dtype", "f32", "--max-tokens", "4", "-q",
                      env={"LOGITSPEC_CPU": level}).stdout for level in (*cpu_levels()[-2:], "")}

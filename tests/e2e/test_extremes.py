@@ -187,7 +187,7 @@ class Sizes(unittest.TestCase):
         r = run("generate", "--model", fat, "--raw", "--prompt", "abc", "--context", str(1 << 21), "--dtype", "f32")
         self.assertEqual(r.returncode, 1)
         self.assertRegex(r.stderr.splitlines()[-1], "^logitspec: a context of 2097152 tokens needs 10487[0-9]{2} MiB for keys and "
-                         "values, more than this machine has: take a shorter --context$")
+                         "values, more than this machine has: use a shorter --context$")
 
 
 if __name__ == "__main__":

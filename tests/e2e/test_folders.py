@@ -174,7 +174,7 @@ class Folders(unittest.TestCase):
                 spelled = {i: p for p, i in zip(pieces, sorted(was["model"]["vocab"].values()))}
                 self.assertEqual([order[i - n_special] for i in t["ids"][1:]], [spelled[i] for i in want[1:]], text)
             self.assertEqual(self.tokens(path, "[NEW]<SPECIAL_9>")["ids"][1:], [3, 9] if named else self.tokens(path, "[NEW]<SPECIAL_9>")["ids"][1:])
-        for wrong, says in ({"config": {}}, "do not agree"), ({"vocab": [{"rank": 1, "token_bytes": "YQ=="}] * len(order)}, "entry 0 of 'vocab'"):
+        for wrong, says in ({"config": {}}, "disagree"), ({"vocab": [{"rank": 1, "token_bytes": "YQ=="}] * len(order)}, "entry 0 of 'vocab'"):
             with open(os.path.join(path, "tekken.json"), "w", encoding="utf-8") as f:
                 json.dump({**tekken, **wrong}, f)
             r = run("tokenize", "--model", path, "--prompt", "x")

@@ -347,7 +347,7 @@ class Ranks(unittest.TestCase):
             self.assertEqual((p.returncode, len(ours)), (1, 1), said)
             self.assertNotIn("frame #", ours[0])
         # those that rank 0's end meets first say that
-        self.assertTrue(any("somebody without the token of this run has changed an address" in x for x in said), said)
+        self.assertTrue(any("a process without the token of this run has changed an address" in x for x in said), said)
 
     def test_a_launcher_whose_ranks_do_not_agree(self):
         args = self.args()
@@ -356,7 +356,7 @@ class Ranks(unittest.TestCase):
         self.assertRegex(err, "rank 1.*kernel level")
         said = self.launched(*args, of_rank={1: {"LOGITSPEC_RANKS_TOKEN": TOKEN[::-1]}}, LOGITSPEC_RANKS_TIMEOUT="2")
         self.assertEqual([code for _, code in said], [1, 1])
-        self.assertIn("rank 1 of 2 has not come within 2 s, or has another token", said[0][0][1])
+        self.assertIn("rank 1 of 2 did not connect within 2 s, or has another token", said[0][0][1])
         said = self.launched(*args, LOGITSPEC_RANKS_TOKEN="short")
         self.assertTrue(all(code == 2 and "LOGITSPEC_RANKS_TOKEN" in err for (_, err), code in said), said)
         said = self.launched(*args, MASTER_ADDR="")

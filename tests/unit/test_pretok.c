@@ -151,7 +151,7 @@ static void no_name_is_untested(void **state) {
         ls_err err = {0};
         for (size_t k = 0; k < i; k++) assert_string_not_equal(ls_pretok_name(k), name);
         if (ls_pretok_named(p, name, &err)) {
-            assert_non_null(strstr(err.msg, "belongs to an encoder"));
+            assert_non_null(strstr(err.msg, "is for encoders"));
             encoders++;
         } else if (ls_pretok_traits(name) & LS_PRE_CHARS) chars++;
         else if (!in_vectors(all, name)) fail_msg("%s has no vectors", name);

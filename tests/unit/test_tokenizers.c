@@ -246,12 +246,12 @@ static void configurations_that_cannot_be(void **state) {
     } cases[] = {
         {"[1]", "", "", "tokenizer_config.json is not an object"},
         {"{", "", "", "tokenizer_config.json: 1:"},
-        {"{\"bos_token\":[\"a\"]}", "", "", "'bos_token' is no token"},
+        {"{\"bos_token\":[\"a\"]}", "", "", "'bos_token' is not a token"},
         {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"a\"}}}", "", "", "the id 'x'"},
         {"{\"added_tokens_decoder\":{\"9\":{}}}", "", "", "9 has no 'content'"},
-        {"{\"added_tokens_decoder\":{\"999999\":{\"content\":\"z\"}}}", "", "", "the id 999999, which is not possible"},
+        {"{\"added_tokens_decoder\":{\"999999\":{\"content\":\"z\"}}}", "", "", "the invalid id 999999"},
         {"", "7", "", "special_tokens_map.json: 1:"},
-        {"", "", "{\"z\":-1}", "added_tokens.json: 'z' has no possible id"},
+        {"", "", "{\"z\":-1}", "added_tokens.json: 'z' has an invalid id"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ls_tokenizer_files beside = {.config = {cases[i].config, strlen(cases[i].config)},
@@ -348,7 +348,7 @@ static void what_is_not_supported_is_named(void **state) {
     } cases[] = {
         {"", LS_E_PARSE, "is empty"},
         {"[]", LS_E_UNSUPPORTED, "BPE, Unigram"},
-        {"{\"model\":{\"type\":\"WordPiece\"}}", LS_E_UNSUPPORTED, "'WordPiece' is an encoder's"},
+        {"{\"model\":{\"type\":\"WordPiece\"}}", LS_E_UNSUPPORTED, "'WordPiece' is for encoders"},
         {"{\"model\":{\"type\":\"WordLevel\"}}", LS_E_UNSUPPORTED, "'WordLevel' is not supported"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"Sequence\","
          "\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[0-9]\"},"

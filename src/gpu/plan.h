@@ -1,6 +1,6 @@
-/* How a decoder's step is cut for a GPU, and what that takes: from shapes and a few numbers of the device, without
- * CUDA. The kernels (torch/kernels/gpu*.cu) launch what is said here; the program asks what fits and what may be
- * expected.
+/* The plan of a decode step on a GPU: the split of its work, its memory and its estimated cost, computed from shapes
+ * and a few numbers of the device, without CUDA. The kernels (torch/kernels/gpu*.cu) are launched by this plan. The
+ * program also uses it to check whether a model fits.
  *
  * All functions are pure; sizes are in elements unless they say bytes. */
 #pragma once
@@ -44,7 +44,7 @@ enum {
     LSG_LARGE_BLOCK_SHARED = 163 << 10,
 };
 
-/* What the plans need to know of a device. */
+/* The properties of a device that the plans use. */
 typedef struct {
     int32_t multiprocessors, shared_kib; /* shared memory of one */
 } lsg_gpu;
@@ -93,7 +93,8 @@ LSG_CONSTANT int32_t lsg_is_plain(int format) { /* without scales */
     return format == LSG_BF16 || format == LSG_F16;
 }
 lsg_format lsg_format_of(int ggml_type);
-/* Bytes of a [n_out, n_in] matrix, a multiple of 256: a tile more than there are, which fetches may touch. */
+/* Bytes of a [n_out, n_in] matrix, a multiple of 256. Includes one extra tile, because prefetches may read past the
+ * end. */
 size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* ---- a matmul */
@@ -129,10 +130,10 @@ LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
     p.shared = p.inputs + LSG_WARPS * p.slots * p.slot + p.totals;
     return p;
 }
-/* Eights of rows of a block: so that blocks are filled alike, and rows of a small matrix are shared out. */
+/* Eights of rows of a block, chosen so that blocks are filled evenly and rows of a small matrix are distributed. */
 int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut);
-/* Shared memory of each block, in bytes, where a launch has so many blocks. It is more than the block needs where that
- * keeps a multiprocessor from taking more blocks than it should. */
+/* Shared memory of each block, in bytes, for a launch with this number of blocks. It may be more than the block needs,
+ * to limit the number of blocks on a multiprocessor. */
 int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut);
 
 /* ---- attention */
@@ -154,21 +155,22 @@ typedef struct {
 } lsg_shape;
 ls_part lsg_own(const lsg_shape *s);
 int lsg_is_whole(const lsg_shape *s);
-/* What a device computes for a rank's part: whole groups of the heads that share keys and values, as a block of
- * attention takes one; all heads where a norm spans them. */
+/* The part that a device computes for a rank's part: whole groups of heads that share keys and values, because a block
+ * of attention computes a whole group; all heads if a norm spans them. */
 ls_part lsg_held(ls_part part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads);
 
 /* The matrices of a step: a device has its own outputs of all inputs. */
 typedef enum { LSG_QKV, LSG_OUT, LSG_GATE_UP, LSG_DOWN, LSG_HEAD, LSG_MATRICES } lsg_which;
 void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in);
-/* As one device would cut it that had all outputs, so that sums do not depend on the number of ranks. */
+/* The same split as on one device with all outputs, so that sums do not depend on the number of ranks. */
 lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format);
 
 /* The numbers of rows and of attention chunks that graphs are made for. */
 int32_t lsg_bucket_rows(int32_t n);
 int32_t lsg_bucket_chunks(int32_t length); /* at least those that lie wholly in the committed context */
 
-/* What a session allocates when it begins, for the largest tree; beside it only pages of keys and values grow. */
+/* The memory that a session allocates at its start, for the largest tree. Afterwards only the pages of the KV cache
+ * grow. */
 typedef struct {
     size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
     size_t sums;  /* with other ranks: its own outputs of a matmul */
@@ -179,7 +181,7 @@ size_t lsg_keys_count(int32_t rows, int32_t n_vocab);              /* of a head'
 size_t lsg_page_values(const lsg_shape *s);                        /* of a page of keys and values, bf16 */
 uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context); /* without pages; and page tables, results */
 
-/* ---- what a step costs, on paper */
+/* ---- the estimated cost of a step */
 
 typedef struct {
     const char *name, *mark, *spelled; /* as it is asked for, what its driver's name holds, as people call it */
@@ -187,7 +189,7 @@ typedef struct {
     double ghz, gb_s; /* boost clock; memory */
 } lsg_card;
 extern const lsg_card lsg_cards[]; /* ends with a NULL name */
-/* The card of a driver's name; NULL: none that is known. */
+/* The card with a driver's name; NULL: not known. */
 const lsg_card *lsg_card_of(const char *device);
 
 typedef struct {

@@ -1,11 +1,11 @@
 /* The C interface of the compute libraries, loaded with dlopen: libtorch plus our kernels, for the CPU (liblstorch.so)
  * or for GPUs (liblstorch_cuda.so).
  *
- * Rules: C types only; no exception crosses; every fallible call returns 0 or a negative LST_E_ code and
- * lst_last_error() then holds one line for the calling thread (valid until that thread's next call).
+ * Rules: C types only; no exception crosses the interface. A call that can fail returns 0 or a negative LST_E_ code;
+ * then lst_last_error() has the message for the calling thread (valid until that thread's next call).
  * Arrays belong to the caller and are read or written during the call only, except the tensor data given to
  * lst_model_open, which must stay until lst_model_close. A model may be shared by sessions; a session is used
- * by one thread at a time. Extended structs begin with their size, so that a newer library serves older callers.
+ * by one thread at a time. Extensible structs begin with their size, so that a newer library works with older callers.
  */
 #pragma once
 #include <stddef.h>
@@ -53,64 +53,63 @@ typedef struct {
     int32_t tied; /* the output head is token_embd.weight */
     int32_t activation, qk_norm;
     float rms_eps;
-    float norm_offset;    /* added to every norm's weights (1 for Gemma, whose checkpoints store them less 1) */
+    float norm_offset;    /* added to every norm's weights (1 for Gemma, whose checkpoints store them minus 1) */
     float embd_scale;     /* of token embeddings */
     float attn_scale;     /* of queries */
     float residual_scale; /* of a sublayer's output */
     float logit_scale;    /* of logits */
     float attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: none */
-    /* Rotary embedding of the first rope_dims values of a head: pairs (2i, 2i + 1) where interleaved, else
-     * (i, i + rope_dims / 2), turned by position * rope_freq[i]; cosine and sine times rope_magnitude. Two kinds:
-     * layers that are local use the second. */
+    /* Rotary embedding of the first rope_dims values of a head: pairs (2i, 2i + 1) if interleaved, otherwise
+     * (i, i + rope_dims / 2), rotated by position * rope_freq[i]; cosine and sine times rope_magnitude. Index 0 is for
+     * global layers, 1 for local layers. */
     int32_t rope_interleaved, rope_dims;
     const float *rope_freq[2]; /* [rope_dims / 2] */
     float rope_magnitude[2];
-    int32_t window;       /* local layers see the last `window` positions, the row's own included */
+    int32_t window;       /* local layers see the last `window` positions, including the row's own */
     const uint8_t *local; /* [n_layers] */
 } lst_hparams;
 
-/* Returns 0 to go on; anything else cancels the call (LST_E_CANCELLED). fraction is 0..1. */
+/* Return 0 to continue; another value cancels the call (LST_E_CANCELLED). fraction is 0..1. */
 typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 
-/* ---- Ranks: processes that share one model (tensor parallel), on the CPU, through memory that they share, or over
- * libtorch's process group (c10d, Gloo).
- * Each holds some heads, some columns of the feed-forward part and some tokens of the vocabulary. Rank 0's caller
- * decodes; the others repeat its calls (lst_follow). Every output of a matmul is one rank's whole sum over gathered
- * inputs: its bits are those that one process computes, whatever the number of ranks. A rank's calls come from one
- * thread at a time. */
+/* ---- Ranks: processes that share one model (tensor parallel), on CPUs or GPUs. They exchange data through shared
+ * memory or through libtorch's process group (c10d, Gloo). Each rank has some heads, some columns of the feed-forward
+ * part and some tokens of the vocabulary. Rank 0's caller decodes; the other ranks repeat its calls (lst_follow). One
+ * rank computes the complete sum of each matmul output from gathered inputs, so the result has the same bits for any
+ * number of ranks. A rank is used by one thread at a time. */
 typedef struct lst_ranks lst_ranks;
 enum { LST_MAX_RANKS = 64, LST_MAC = 64 };
 typedef struct {
     uint32_t size;
     int32_t rank, n;
-    /* Ranks of one machine may share memory: a descriptor of an empty memfd, the same one in all. It stays open. */
+    /* For ranks of one machine: the descriptor of an empty memfd, shared by all ranks. It is not closed. */
     int32_t memory;
-    /* Else, not NULL: "HOST:PORT", where they find each other, and what follows. */
+    /* Otherwise not NULL: "HOST:PORT" of the store through which the ranks connect, and the next fields. */
     const char *store;
     int32_t serves;      /* 1: rank 0 serves HOST:PORT, at that address only; 0: another program does */
-    const char *address; /* of this process, at which the others reach it */
-    /* HMAC-SHA-256 of n bytes with this run's secret, in hex: by it the ranks know each other and what they store.
-     * Called by one thread, until lst_ranks_leave. */
+    const char *address; /* of this process, for the other ranks */
+    /* HMAC-SHA-256 of n bytes with this run's secret, in hex; authenticates the ranks and the stored values. Called by
+     * one thread, until lst_ranks_leave. */
     void (*mac)(void *secret, const void *p, size_t n, char out[LST_MAC + 1]);
     void *secret;
-    int32_t timeout_ms; /* for one exchange, and for finding each other */
-    /* Asked while they find each other; anything but 0 ends that (LST_E_CANCELLED); may be NULL. */
+    int32_t timeout_ms; /* for one exchange, and for connecting */
+    /* Called while the ranks connect; a value other than 0 cancels (LST_E_CANCELLED); may be NULL. */
     int (*stop)(void *ud);
     void *ud;
 } lst_ranks_options;
-/* Waits until all have come. The last error names the rank that is missing or has another token. */
+/* Waits until all ranks have connected. The last error names the rank that is missing or has another token. */
 int lst_ranks_join(lst_ranks **out, const lst_ranks_options *opt);
-/* Rank 0's n bytes reach all. The others wait for them as long as rank 0 lives. */
+/* Sends rank 0's n bytes to all ranks. The others wait for them as long as rank 0 is running. */
 int lst_ranks_tell(lst_ranks *r, void *bytes, int32_t n);
-/* Puts n bytes of every rank into all ([ranks][n]), on every rank. */
+/* Gathers n bytes of each rank into all ([ranks][n]), on every rank. */
 int lst_ranks_gather(lst_ranks *r, const void *mine, int32_t n, void *all);
-/* Returns once all ranks have called it, however long they took to get here: as long as they live, or where a launcher
- * started them 60 times timeout_ms. stop (NULL: none): anything but 0 of it ends that (LST_E_CANCELLED), and all
+/* A barrier: returns when all ranks have called it. Waits as long as they are running; for ranks started by a launcher
+ * at most 60 times timeout_ms. stop (may be NULL): a value other than 0 cancels the wait (LST_E_CANCELLED) and all
  * exchanges. */
 int lst_ranks_meet(lst_ranks *r, int (*stop)(void *ud), void *ud);
-/* The first rank that an exchange failed with, which ends them all; -1: none did. */
+/* The first rank with which an exchange failed; after that there are no more exchanges. -1: none failed. */
 int32_t lst_ranks_lost(const lst_ranks *r);
-void lst_ranks_leave(lst_ranks *r); /* after its models */
+void lst_ranks_leave(lst_ranks *r); /* call it after closing its models */
 
 typedef struct {
     uint32_t size;
@@ -118,37 +117,37 @@ typedef struct {
     /* On the CPU "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; on a GPU "auto", "bf16". All are
      * exact. */
     const char *dtype;
-    /* How weights are kept: "auto" (as the file has them), or "f32", "bf16", "f16", "q8" (8 bits and a scale for 32),
-     * "q4" (4 bits, a scale and a least value for 32). */
+    /* Format of the weights: "auto" (as in the file), or "f32", "bf16", "f16", "q8" (8 bits, a scale per 32 values),
+     * "q4" (4 bits, a scale and a minimum per 32 values). */
     const char *weights;
-    /* How keys and values are kept: "auto" (bf16; f32 where the arithmetic is f32), "bf16", and on the CPU "f32". */
+    /* Format of the KV cache: "auto" (bf16; f32 if the arithmetic is f32), "bf16", and on the CPU "f32". */
     const char *kv;
-    int32_t threads;       /* 0: one for each core that this process may use (base/processors.h), until lst_use_threads */
+    int32_t threads; /* 0: one for each core that this process may use (base/processors.h), until lst_use_threads */
     lst_progress progress; /* may be NULL */
-    /* Puts n bytes of tensors[i], from byte `at` on, into dst; returns 0, or anything else where it could not
+    /* Copies n bytes of tensors[i], starting at byte `at`, to dst. Returns 0; another value means an error
      * (LST_E_READ). */
     int (*read)(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst);
     void *ud;
     lst_ranks *ranks; /* NULL: this process has the whole model. Must stay until lst_model_close. */
-    int32_t beside;   /* ranks that share this machine's processors, where threads is 0; 0 and 1: none do */
+    int32_t beside;   /* if threads is 0: number of ranks on this machine; 0 and 1: only this one */
 } lst_open_options;
 
 typedef struct {
     uint32_t size;
     char device[32];
-    char dtype[24];         /* "i8 kv f32": keys and values are kept otherwise than is usual with it */
+    char dtype[24];         /* e.g. "i8"; "i8 kv f32" if the KV cache has not the default format */
     char kernel[128];       /* e.g. "avx512, f32 from packed weights" */
-    int32_t kv_value_bytes; /* of one of a key's or a value's numbers */
+    int32_t kv_value_bytes; /* bytes of one number of the KV cache */
     char weights[16];
-    char version[48]; /* of libtorch and CUDA */
+    char version[48];      /* of libtorch and CUDA */
     int32_t threads;       /* of a forward */
-    int32_t most_threads;  /* that lst_use_threads takes */
+    int32_t most_threads;  /* maximum for lst_use_threads */
     int32_t exact;         /* 1: a row's bits depend on its token, position and ancestors only */
-    uint64_t weight_bytes; /* that a forward reads, whatever its rows */
-    uint64_t head_macs;    /* multiply-adds of the output head, which reading a prompt runs once */
+    uint64_t weight_bytes; /* read by a forward, for any number of rows */
+    uint64_t head_macs;    /* multiply-adds of the output head, which a prefill runs once */
     uint64_t row_macs;     /* multiply-adds of a row with weights */
-    char slow[160];        /* why this dtype is far slower here than another; "": not slow */
-    int32_t ranks;         /* that share it: weight_bytes, head_macs and row_macs are this one's */
+    char slow[160];        /* why this dtype is far slower here than another one; "": it is not slow */
+    int32_t ranks;         /* number of ranks; weight_bytes, head_macs and row_macs are of this rank's part */
 } lst_model_info_t;
 
 /* How a token is chosen from a row's logits. temperature 0: argmax, ties to the lower id. Otherwise softmax of
@@ -187,9 +186,9 @@ typedef struct {
 /* Device i = 0, 1, ... of this library; LST_E_ARG: no such device (for i = 0 lst_last_error says why). */
 int lst_device(int32_t i, lst_device_info *info);
 
-/* What this processor reaches at most with so many threads (0: one for each core): the fastest of some runs,
- * about a second in all. A forward takes no less than its bytes and its multiply-adds need. LST_E_ARG: the library is a
- * GPU's. */
+/* Measures the maximum rates of this processor with this number of threads (0: one for each core): the fastest of some
+ * runs, about a second in all. They give a lower bound for the time of a forward. LST_E_ARG: this is the GPU library.
+ */
 typedef struct {
     uint32_t size;
     int32_t threads;
@@ -203,32 +202,33 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
                    const lst_open_options *opt);
 int lst_model_info(const lst_model *m, lst_model_info_t *info); /* set info->size before */
 void lst_model_close(lst_model *m);
-/* So many threads share a forward from now on: 1 to most_threads of lst_model_info, which are as many as were asked for,
- * or where 0 was, all processors that this process may use. No bit depends on it. Call it between forwards; forwards on
- * a GPU do not change. LST_E_ARG: another number. */
+/* Sets the number of threads of later forwards: 1 to most_threads of lst_model_info (the requested number, or if that
+ * was 0 all processors that this process may use). Results do not depend on it. Call it between forwards. It has no
+ * effect on a GPU. LST_E_ARG: the number is out of range. */
 int lst_use_threads(lst_model *m, int32_t threads);
-/* On rank 0, once all ranks have opened their parts: they follow from now on, until this model is closed. */
+/* Call it on rank 0 when all ranks have opened their parts: the others follow from now on, until this model is closed.
+ */
 void lst_lead(lst_model *m);
 /* On a rank other than 0: repeats rank 0's calls until it closes its model. Not 0: an exchange failed. */
 int lst_follow(lst_model *m);
 
-/* A timeline: KV cache for n_context committed tokens and one tree. n_layers: how many of the model's layers, from the
- * first on, run before its output norm and head (a model that drafts for itself); 0: all. */
+/* A timeline: KV cache for n_context committed tokens and one tree. n_layers: run only the first layers before the
+ * output norm and head, so that the model drafts for itself; 0: all layers. */
 int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, int32_t n_layers);
 void lst_session_free(lst_session *s);
 int32_t lst_length(const lst_session *s); /* committed tokens */
 
-/* Appends n tokens to the committed context; *last describes the row of the last one. On cancel or error the
- * tokens of whole chunks already done are taken back. */
+/* Appends n tokens to the committed context; *last describes the row of the last one. On cancel or error the tokens of
+ * finished chunks are removed again. */
 int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
                 lst_progress progress, void *ud);
 /* One forward over a tree on top of the committed context: row i sees the context, its ancestors and itself, at
  * position length + depth. parents[0] = -1 and parents[i] < i. Nothing is committed; a later call replaces it. */
 int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
                      const lst_sampling *sampling, lst_row *rows);
-/* n more rows behind those of the last lst_forward_tree, whose results stay: their parents may be any row before them,
- * so parents[i] counts the old rows too (a root is not among the new ones). rows[i] describes new row i. On an error
- * the old rows stay, but on a GPU. */
+/* Adds n rows after those of the last lst_forward_tree, whose results are kept. The parent may be any earlier row, so
+ * parents[i] also counts the old rows (a new row cannot be a root). rows[i] describes new row i. On an error the old
+ * rows are kept, except on a GPU. */
 int lst_grow_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
                   const lst_sampling *sampling, lst_row *rows);
 /* The k best (ids, raw logits) of a row of the last forward_tree, or with row -1 of the last row committed
@@ -238,13 +238,13 @@ int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *log
 int lst_row_logits(lst_session *s, int32_t row, float *logits);
 /* Commits rows of the last forward_tree: a path from the root, in order. The last one becomes row -1. */
 int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
-/* Calls stop before every later forward and, on the CPU without other ranks, between its layers. Anything
- * but 0 cancels the forward without a trace (LST_E_CANCELLED). NULL: no more calls. */
+/* Calls stop before every later forward and, on the CPU without other ranks, between its layers. A value other than 0
+ * cancels the forward and undoes it (LST_E_CANCELLED). NULL: no more calls. */
 int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud);
-/* Forgets all but the first n committed tokens (row -1 is then unknown). */
+/* Keeps only the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_session *s, int32_t n);
-/* Takes over the first n committed tokens of another session of the same model and layers, in place of its own; row -1
- * is then unknown. A later row's bits are those that it has after a prefill of the same tokens. */
+/* Replaces the committed tokens by the first n of another session of the same model and layers; row -1 is then unknown.
+ * Later results have the same bits as after a prefill of the same tokens. */
 int lst_copy(lst_session *s, lst_session *from, int32_t n);
 typedef struct {
     uint32_t size;
@@ -253,8 +253,8 @@ typedef struct {
     double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
 } lst_timing;
 int lst_timings(const lst_session *s, lst_timing *out);
-/* Every later forward writes its last row as it is after the embedding and after each layer ([n_layers + 1][n_embd]
- * floats, of the session's layers, owned by the caller; NULL: no more); for tests and tools. */
+/* Every later forward writes the values of its last row after the embedding and after each of the session's layers
+ * ([n_layers + 1][n_embd] floats, owned by the caller; NULL: no more); for tests and tools. */
 int lst_probe(lst_session *s, float *layers);
 
 /* Rows of a forward with their hidden states, for a model that drafts from them. Pointers are valid until the session's
@@ -268,34 +268,34 @@ typedef struct {
     const int32_t *parents; /* [n_rows], as in lst_forward_tree; NULL: consecutive tokens */
     const float *values;    /* [n_rows][layers asked for][n_embd] */
 } lst_rows_seen;
-/* Every later forward that succeeds calls take once with all of its rows (a prefill once for each of its pieces), from
- * within the call. layers: which values, n of them in this order, each 0 (after the embedding), i (after layer i of the
- * session's) or their number + 1 (after the output norm, as the output head sees them: rounded to bf16 with that
- * dtype). A row's values depend on its token, position and ancestors only. NULL: no more; while nobody asks, a forward
- * does nothing for it. On a GPU, forwards over trees leave the recorded graph while somebody asks. */
+/* Every later forward that succeeds calls `take` once with all of its rows (a prefill once for each of its pieces),
+ * from within the call. layers: n stages in this order, each 0 (after the embedding), i (after the session's layer i)
+ * or the number of layers + 1 (after the output norm, as input of the output head: rounded to bf16 with that dtype). A
+ * row's values depend only on its token, position and ancestors. NULL: no more calls, and no cost for forwards. On a
+ * GPU, forwards over trees do not use the recorded graph while `take` is set. */
 int lst_hidden(lst_session *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
                void *ud);
 
-/* Where the time of a forward on the CPU goes: what its first thread works on. */
+/* The parts of a forward's time on the CPU, measured in its first thread. */
 enum {
     LST_PART_NORMS,      /* embedding, residuals, norms, and inputs of matmuls rounded */
     LST_PART_LINEAR,     /* the layers' matmuls */
-    LST_PART_ROTATE,     /* queries and keys turned, keys and values written */
-    LST_PART_ATTENTION,  /* and its output rounded */
-    LST_PART_ACTIVATION, /* and its output rounded */
+    LST_PART_ROTATE,     /* rotary embedding, and writing keys and values */
+    LST_PART_ATTENTION,  /* attention, and rounding its output */
+    LST_PART_ACTIVATION, /* activation, and rounding its output */
     LST_PART_HEAD,       /* the output head's matmul */
     LST_PART_ROWS,       /* log-sum-exp, best tokens, sampling */
-    LST_PART_RANKS,      /* what the other ranks computed, gathered */
-    LST_PART_WAIT,       /* for the other threads */
+    LST_PART_RANKS,      /* exchanges with other ranks */
+    LST_PART_WAIT,       /* waiting for other threads */
     LST_PARTS
 };
 /* Every later forward adds its microseconds to us[LST_PARTS] (owned by the caller; NULL: no more); for tools.
  * LST_E_ARG on a GPU, whose forward is one graph. */
 int lst_parts(lst_session *s, double *us);
 
-/* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden), on the CPU in f32
- * whatever the target runs on. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa
- * (2401.10774). What they say is a guess: its bits may depend on the number of rows. */
+/* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden). They always run on the
+ * CPU in f32. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa (2401.10774). Their
+ * results are only drafts, so the bits may depend on the number of rows. */
 typedef struct lst_head lst_head;   /* the weights; may be shared by drafts */
 typedef struct lst_draft lst_draft; /* EAGLE's keys and values of one conversation */
 
@@ -304,9 +304,9 @@ enum { LST_HEAD_EAGLE3, LST_HEAD_EAGLE, LST_HEAD_MEDUSA };
 typedef struct {
     uint32_t size; /* sizeof(lst_head_params) */
     int32_t kind;
-    int32_t n_values;         /* of the target that feed it, a row: of EAGLE-3 three layers one after another */
-    int32_t n_vocab, n_draft; /* the target's tokens; those that it can draft */
-    const int32_t *d2t;       /* [n_draft] the target's id of each; NULL: the same */
+    int32_t n_values; /* numbers of the target's hidden states per row; for EAGLE-3 three layers, concatenated */
+    int32_t n_vocab, n_draft; /* tokens of the target; tokens that it can draft */
+    const int32_t *d2t;       /* [n_draft] the target's id of each; NULL: the same ids */
     /* EAGLE's decoder layer. Rotary embedding as in lst_hparams, of pairs (i, i + rope_dims / 2). */
     int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims;
     float rms_eps, rope_magnitude;
@@ -315,10 +315,9 @@ typedef struct {
     int32_t n_guesses, n_blocks; /* positions that it guesses; residual blocks of each head */
 } lst_head_params;
 
-/* Tensors are found by the names that their authors' programs publish, without what stands before the layer's
- * ("fc.weight", "self_attn.q_proj.weight", "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the
- * target's, for an EAGLE head without "embed_tokens.weight" or "lm_head.weight". Of opt threads, progress, read and ud
- * are used. */
+/* Tensors are found by their published names without the prefix of the layer ("fc.weight", "self_attn.q_proj.weight",
+ * "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the target's; an EAGLE head without
+ * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only threads, progress, read and ud are used. */
 int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
                   const lst_open_options *opt);
 void lst_head_close(lst_head *h); /* after its drafts */
@@ -326,17 +325,17 @@ uint64_t lst_head_bytes(const lst_head *h);
 
 int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context); /* LST_E_ARG: Medusa, which keeps nothing */
 void lst_draft_free(lst_draft *d);
-/* EAGLE reads pairs: a token, and the target's values of the token before it. A pair's position is that of the token
- * before. Forgets the tree and all pairs at positions `keep` and later; reads n >= 1 pairs (values: [n][n_values]) at
- * positions at, at + 1, ... (at >= keep; what lies between stays unseen). The last one's token is row 0 of a new tree;
- * *row is what is said to follow it, in the target's ids (top_id -1: there are no more; parent_* are NAN). */
+/* EAGLE's input is pairs: at position i the token i + 1 and the target's hidden state of token i. This call removes the
+ * tree and all pairs at positions `keep` and later, then reads n >= 1 pairs (values: [n][n_values]) at positions at,
+ * at + 1, ... (at >= keep; positions between are never seen). The last pair's token is row 0 of a new tree; *row is the
+ * prediction after it, in the target's ids (top_id -1: no more; parent_* are NAN). */
 int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
                     const lst_sampling *sampling, lst_row *row);
-/* n more rows, whose parents are any rows before them and whose features are their parents' outputs. rows[i] is of new
- * row i. On an error the old rows stay. */
+/* Adds n rows, whose parents are any earlier rows and whose features are their parents' outputs. rows[i] describes new
+ * row i. On an error the old rows are kept. */
 int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
                    lst_row *rows);
-/* All raw logits of a row, in the target's ids (n_vocab floats); those that cannot be drafted are -INFINITY. */
+/* All raw logits of a row, in the target's ids (n_vocab floats); tokens that cannot be drafted have -INFINITY. */
 int lst_draft_logits(const lst_draft *d, int32_t row, float *logits);
 uint64_t lst_draft_bytes(const lst_draft *d);
 /* Medusa: from one row's values the k best tokens (1 to 256) of each position after the next one, best first, with

@@ -12,12 +12,12 @@ namespace lst::cpu {
 // How a dtype rounds the inputs of matmuls.
 struct Arithmetic {
     const char *dtype, *kernel;
-    lsk_arith usual, careful; // careful: q/k/v and down, which rounding harms most
-    const char *kv;           // how keys and values are kept where nobody asks for something else
+    lsk_arith usual, careful; // careful: for q/k/v and down, which are the most sensitive to rounding
+    const char *kv;           // default format of the KV cache
 };
 
-// Zeroed memory for weights, in large pages where the system has them: every step reads all of it, and each page's
-// address must be looked up.
+// Zeroed memory for weights, in large pages if the system has them. Every step reads all of it, and large pages save
+// address translations.
 class Weights {
     struct Unmap {
         size_t size;
@@ -28,7 +28,7 @@ class Weights {
 
   public:
     enum : size_t { PAGE = 2 << 20, MOST = 32 << 20 };
-    uint8_t *take(size_t bytes); // 64-byte aligned, kept as long as this is
+    uint8_t *take(size_t bytes); // 64-byte aligned; freed with this object
 };
 
 struct CpuModel : lst_model {
@@ -56,9 +56,9 @@ struct CpuModel : lst_model {
     std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) override;
 };
 
-const char *no_level(); // what is wrong with LOGITSPEC_CPU, where lsk_pick finds nothing; of the calling thread
+const char *no_level(); // the error in LOGITSPEC_CPU if lsk_pick finds no level; valid in the calling thread
 
-// ---- what a forward is made with
+// ---- building blocks of a forward
 
 // Matmul inputs other than plain floats, written beside them: in integer arithmetic group g of row r at [g * rows + r],
 // in bf16 row after row.
@@ -74,10 +74,10 @@ struct Prepared {
     }
 };
 
-// Adds up the time of a forward's parts in one of its threads; does nothing where nobody asked.
+// Sums the time of a forward's parts in one of its threads; does nothing without lst_parts.
 struct Clock {
     using clock = std::chrono::steady_clock;
-    double *parts; // NULL: nobody did
+    double *parts; // NULL: not requested
     clock::time_point last;
 
     explicit Clock(double *us) : parts(us) {
@@ -108,22 +108,23 @@ struct CpuEngine : lst::PartEngine {
     float *layers = nullptr;    // see lst_probe
     double *parts = nullptr;    // see lst_parts
     at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
-    // With other ranks: what this one computed of att, tmp, act or x, and what all did, rank after rank.
+    // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
     at::Tensor mine, theirs;
     std::exception_ptr failure; // of an exchange within the forward
     lst::Meeting meeting;
     Prepared xn_in, att_in, act_in;
-    // A forward of one row has no norms to share out: each thread makes them for itself instead of waiting for one.
+    // In a forward of one row each thread computes the norms itself, which is faster than waiting for one thread.
     at::Tensor own; // [thread][3][n_embd]: its x, xn and what is added to x
     std::vector<Prepared> own_in;
-    bool searching = false; // for the first stage that is not finite: 2 * layer, + 1 after its feed-forward part
+    // looks for the first stage with a value that is not finite: 2 * layer, + 1 after its feed-forward part
+    bool searching = false;
     // the layer before which a cancelled forward ended; -1: it ran to its end
     int32_t stopped = -1;
     std::atomic<int32_t> first_bad{INT32_MAX};
     int32_t rows_cap = 0, logit_rows_cap = 0;
     at::Tensor scratch; // [thread][...]
     int64_t scratch_floats = 0;
-    int32_t queries = 0;       // that attention takes at once
+    int32_t queries = 0;       // queries in one call of attention
     std::vector<int32_t> tail; // columns: of each row's ancestors and itself, or of all rows at consecutive positions
     // the last forward over a tree
     const int32_t *depth = nullptr;
@@ -173,7 +174,7 @@ inline float *fm(const at::Tensor &t) {
     return t.data_ptr<float>();
 }
 
-// One block of rows: where each row's token sits and what it sees.
+// One block of rows: the position of each row's token and the positions that it sees.
 struct Block {
     int32_t n;
     const int32_t *tokens;

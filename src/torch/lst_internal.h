@@ -1,10 +1,11 @@
 // Shared by the files of the compute libraries. C++ stays inside this folder.
 //
-// lst_open.cpp reads a model's tensors, lst_session.cpp keeps a timeline and checks its callers' arguments; every
-// library has both. Behind them a device implements lst_model and Engine: lst_cpu*.cpp (liblstorch.so) or lst_cuda*.cpp
+// lst_open.cpp reads a model's tensors, lst_session.cpp implements a timeline and checks arguments; each library has
+// both. Each device implements lst_model and Engine: lst_cpu*.cpp (liblstorch.so) or lst_cuda*.cpp
 // (liblstorch_cuda.so).
 #pragma once
-// Not <ATen/ATen.h>, which holds every operator and takes a compiler half a minute; files name the operators they use.
+// Not <ATen/ATen.h>: it includes all operators and takes half a minute to compile. Files include the operators they
+// use.
 #include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
 
@@ -26,7 +27,7 @@ extern "C" {
 
 namespace lst {
 
-// An error with the code that the caller gets.
+// An error with the LST_E_ code for the caller.
 struct Error : std::runtime_error {
     int code;
     Error(int c, const std::string &what) : std::runtime_error(what), code(c) {}
@@ -58,7 +59,7 @@ template <class F> int guard(F &&body) noexcept {
     }
 }
 
-// Outputs of a matrix, one after the other, that a file has in one type.
+// Consecutive outputs of a matrix that have one type in the file.
 struct Stacked {
     int type; // ggml's
     int64_t n_out;
@@ -89,20 +90,20 @@ struct Layer {
     at::Tensor q_norm, k_norm; // of a head or of all of them
 };
 
-// Precision to which a matmul's input is rounded, for devices whose arithmetic has two.
+// Precision of a matmul's rounded input, for devices whose arithmetic has two.
 enum class Care { usual, more };
 
 // A session's KV cache and forwards. lst_session.cpp has checked the arguments.
 class Engine {
   public:
     virtual ~Engine() = default;
-    // The most rows of a prompt's block after `length` committed tokens.
+    // Largest number of rows of a prompt's block after `length` committed tokens.
     virtual int32_t prefill_rows(int32_t length) const = 0;
     // Commits n tokens at positions length ..; the last one becomes row -1 and *last describes it (NULL: only checks
     // that its logits are finite).
     virtual void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                          lst_row *last) = 0;
-    // Whether a forward that fails leaves the rows that were there before.
+    // Whether the earlier rows are still valid after a forward fails.
     virtual bool keeps_rows() const { return true; }
     // A forward over a tree of n rows. The first `first` of them are those of the last forward, unchanged: rows
     // describes the others. Leaves the root's parent_* NAN if row -1 is not known.
@@ -110,9 +111,9 @@ class Engine {
                          int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) = 0;
     // Commits rows of the last forward, a path; its last one becomes row -1.
     virtual void keep(int32_t length, const int32_t *rows, int32_t n) = 0;
-    // Forgets all committed tokens but the first n.
+    // Keeps only the first n committed tokens.
     virtual void rewind(int32_t n) = 0;
-    // Takes over the first n committed tokens of another engine of the same model, which may finish pending work first.
+    // Copies the first n committed tokens of another engine of the same model, which may first finish pending work.
     virtual void copy(Engine &from, int32_t n) = 0;
     virtual void top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
     virtual void logits(int32_t row, float *out) = 0; // all of them
@@ -120,8 +121,7 @@ class Engine {
     virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
     virtual double device_us() const { return NAN; } // of the last forward
     virtual double ranks_us() const { return 0; }    // in exchanges with other ranks, so far
-    // See lst_hidden. While somebody asks, a forward leaves its new rows' values [row][layer asked for][n_embd] in
-    // rows.
+    // See lst_hidden. While it is set, a forward puts its new rows' values [row][requested layer][n_embd] into rows.
     struct {
         void (*take)(void *ud, const lst_rows_seen *rows) = nullptr;
         void *ud = nullptr;
@@ -153,7 +153,7 @@ struct lst_model {
     lst_ranks *ranks = nullptr; // nullptr: it is whole
     std::vector<ls_part> parts; // of every rank
     const ls_part &part() const;
-    // Rank 0's calls on their way to the others (lst_ranks_calls.h).
+    // Rank 0's queued calls for the others (lst_ranks_calls.h).
     struct {
         bool lead = false; // see lst_lead
         std::vector<int32_t> words;
@@ -163,18 +163,18 @@ struct lst_model {
     virtual ~lst_model();
     virtual void info(lst_model_info_t *info) const = 0;
     virtual std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) = 0;
-    // The same on rank 0, which has others repeat its calls.
+    // The same on rank 0; the other ranks repeat its calls.
     virtual std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) = 0;
 
-    // The heads, columns and tokens whose weights this rank loads: its part, and more where the device computes more.
+    // The heads, columns and tokens whose weights this rank loads: its part, and more if the device computes more.
     virtual ls_part loaded_part() const { return part(); }
     // ---- loading, in this order for each matrix
     // Whether a matrix may have outputs of several types, each from a tile on; not if it is paired.
     virtual bool mixes() const { return false; }
-    // The type that keeps the values of all these, where a matrix cannot have several: rows of each are given to it as
-    // the file has them. -1: there is none, and floats are given.
+    // For matrices that cannot have several types: a type that represents the values of all these exactly; rows are
+    // then passed in the file's format. -1: there is none, and rows are passed as floats.
     virtual int common_type(const std::vector<lst::Stacked> &) const { return -1; }
-    // Makes room; false: a type or the shape cannot be kept.
+    // Allocates memory; false: a type or the shape is not supported.
     virtual bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) = 0;
     // Raw rows, a tile's at a time; several threads at once.
     virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;

@@ -1,8 +1,8 @@
-// Where the threads of a forward wait for each other, up to 243 times in one of the default model. A thread looks in a
-// loop whether all have come, which is over as soon as they have; but where other programs have the processors, the
-// missing thread may need the very processor that the loop keeps, and then to sleep is faster. Each thread learns which
-// holds: a loop that ends in vain makes the next one half as long, and now and then a loop of full length is tried
-// again. tests/bench/results/amd-epyc-notes.md has what that brings.
+// An adaptive spin barrier for the threads of a forward, used up to 243 times in a forward of the default model. A
+// thread first spins until all have arrived, which is the fastest. But if other programs use the processors, the
+// missing thread may need the processor of the spinning one; then sleeping is faster. So each thread adapts: if it
+// spins in vain, it halves its spin limit; from time to time it tries the full limit again. Measurements:
+// tests/bench/results/amd-epyc-notes.md.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,17 +12,18 @@ namespace lst {
 
 class Meeting {
     struct alignas(64) Habit {
-        int32_t looks;  // in a loop, before the thread sleeps
-        uint32_t waits; // so far
+        int32_t looks;  // spin limit: iterations before the thread sleeps
+        uint32_t waits; // number of waits so far
     };
-    alignas(64) std::atomic<uint32_t> come{0};  // to this meeting
-    alignas(64) std::atomic<uint32_t> ended{0}; // meetings
+    alignas(64) std::atomic<uint32_t> come{0};  // threads that have arrived at this barrier
+    alignas(64) std::atomic<uint32_t> ended{0}; // number of completed barriers
     alignas(64) std::atomic<uint32_t> sleepers{0};
     std::vector<Habit> habits; // of each thread
 
   public:
     explicit Meeting(int most_threads);
-    // Thread `me` of n, all of which call it, returns when the last one has called it, and sees what all wrote before.
+    // Called by all n threads, with the thread's number `me`. Returns when the last thread has called it; all earlier
+    // writes of all threads are then visible.
     void meet(int me, int n);
 };
 

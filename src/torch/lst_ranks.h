@@ -1,5 +1,5 @@
-// The processes that share a model: how they exchange bytes. lst_ranks.cpp has what ranks of all kinds do,
-// lst_ranks_memory.cpp memory that ranks of one machine share, lst_ranks_gloo.cpp libtorch's process group.
+// Exchanges bytes between the processes that share a model. lst_ranks.cpp has the common part, lst_ranks_memory.cpp
+// shared memory for ranks of one machine, lst_ranks_gloo.cpp libtorch's process group.
 #pragma once
 #include "torch/lst_internal.h"
 
@@ -11,29 +11,30 @@ struct Lost : std::runtime_error {
     Lost(int r, const std::string &why) : std::runtime_error(why), rank(r) {}
 };
 
-// Anything but 0 of it ends a wait.
+// A value other than 0 ends a wait.
 struct Stop {
     int (*ask)(void *ud);
     void *ud;
     bool operator()() const { return ask && ask(ud); }
 };
 
-enum : int64_t { PIECE = 1 << 18 }; // bytes of a rank that are exchanged at once
+enum : int64_t { PIECE = 1 << 18 }; // largest number of a rank's bytes in one exchange
 
-// One way of exchanging: at most PIECE bytes, those of rank r to all + r * stride. The calls throw Lost.
+// The interface of a kind of exchange: at most PIECE bytes; those of rank r go to all + r * stride. The calls throw
+// Lost.
 struct Wire {
     virtual ~Wire() = default;
     virtual void meet(const Stop &stop) = 0;
     virtual void gather(const void *mine, int64_t size, char *all, int64_t stride) = 0;
     virtual void tell(void *data, int64_t size) = 0;
 };
-// They return once all ranks have come; they throw Lost or Error.
+// They return when all ranks have connected; they throw Lost or Error.
 std::unique_ptr<Wire> wire_in_memory(const lst_ranks_options &opt);
 std::unique_ptr<Wire> wire_over_gloo(const lst_ranks_options &opt);
 
 std::string rank_name(int rank, int n); // "rank 1 of 2"
 
-// An engine that may have a part of the vocabulary's logits.
+// An engine that may have only a part of the vocabulary's logits.
 struct PartEngine : Engine {
     lst_model *const model;
     explicit PartEngine(lst_model *of) : model(of) {}
@@ -44,8 +45,8 @@ struct PartEngine : Engine {
 enum { MOST_TOP = 256 };
 
 // ---- lst_ranks_rows.cpp: all ranks call these with the same arguments.
-// Rows [first, first + n), which each rank described by its part of the vocabulary. next: the positions of the tokens
-// to sample; nullptr: the best are chosen. False: a rank found a logit that is not finite.
+// Combines the results of rows [first, first + n), of which each rank has its part of the vocabulary. next: the
+// positions of the tokens to sample; nullptr: choose the best. False: a rank found a logit that is not finite.
 bool merge_rows(PartEngine &s, int32_t first, int32_t n, bool good, const uint64_t *next, const lst_sampling *sampling,
                 lst_row *rows);
 void merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *values);
@@ -55,15 +56,15 @@ void gather_logits(PartEngine &s, int32_t first, int32_t n, float *out); // of n
 
 struct lst_ranks {
     const int rank, n;
-    int lost = -1; // the rank that an exchange failed with; no more exchanges then
-    double us = 0; // in exchanges, so far
+    int lost = -1; // the rank with which an exchange failed; then there are no more exchanges
+    double us = 0; // time in exchanges so far
 
     explicit lst_ranks(const lst_ranks_options &opt);
     lst_ranks(const lst_ranks &) = delete;
     void meet(const lst::Stop &stop);
-    // Puts `size` bytes of every rank into all ([n][size]), on every rank.
+    // Gathers `size` bytes of each rank into all ([n][size]), on every rank.
     void gather(const void *mine, int64_t size, void *all);
-    // Rank 0's bytes reach all; the others wait as long as it lives.
+    // Sends rank 0's bytes to all ranks; the others wait as long as rank 0 is running.
     void tell(void *data, int64_t size);
 
   private:

@@ -1,4 +1,4 @@
-// Rank 0's calls on their way to the others: each engine of rank 0 tells them what it does, and they do the same.
+// Sends rank 0's calls to the other ranks: each engine of rank 0 sends its calls, and the others repeat them.
 #pragma once
 #include "torch/lst_ranks.h"
 
@@ -8,7 +8,7 @@ namespace lst {
 
 enum Call : int32_t { BEGIN, END, PREFILL, FORWARD, KEEP, REWIND, COPY, TOP, LOGITS, CLOSE };
 
-// A list of calls as words. Rank 0 writes it; calls that need no answer wait for the next one that does.
+// A list of calls as words, written by rank 0. A call without a result is queued until the next call with a result.
 struct Words {
     std::vector<int32_t> &w;
     template <class T> void value(const T &v) {
@@ -23,7 +23,7 @@ struct Words {
     void sampling(const lst_sampling *s) { value(s ? *s : lst_sampling{}); }
 };
 
-// Sends the calls that wait.
+// Sends the queued calls.
 void send_calls(lst_model &m);
 
 // A timeline of rank 0 over a device's engine E, a PartEngine.
@@ -42,7 +42,7 @@ template <class E> struct Leading final : E {
         (words.value(arguments), ...);
         return words;
     }
-    // The others do the same, later. Where it fails here alone (no memory), they and rank 0 are out of step for good.
+    // The others repeat it later. If it fails only here (out of memory), the ranks are permanently out of sync.
     template <class F> void in_step(F &&call) {
         try {
             call();
@@ -54,7 +54,7 @@ template <class E> struct Leading final : E {
             throw;
         }
     }
-    // They do it now.
+    // The others repeat it immediately.
     template <class F> void together(F &&call) {
         in_step([&] {
             send_calls(*this->model);

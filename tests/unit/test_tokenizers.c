@@ -247,7 +247,7 @@ static void configurations_that_cannot_be(void **state) {
         {"[1]", "", "", "tokenizer_config.json is not an object"},
         {"{", "", "", "tokenizer_config.json: 1:"},
         {"{\"bos_token\":[\"a\"]}", "", "", "'bos_token' is not a token"},
-        {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"a\"}}}", "", "", "the id 'x'"},
+        {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"a\"}}}", "", "", "the invalid id 'x'"},
         {"{\"added_tokens_decoder\":{\"9\":{}}}", "", "", "9 has no 'content'"},
         {"{\"added_tokens_decoder\":{\"999999\":{\"content\":\"z\"}}}", "", "", "the invalid id 999999"},
         {"", "7", "", "special_tokens_map.json: 1:"},
@@ -359,7 +359,7 @@ static void what_is_not_supported_is_named(void **state) {
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", LS_E_PARSE, "no merges"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", LS_E_PARSE, "merge 0"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", LS_E_PARSE, "two tokens"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999},\"merges\":[]}}", LS_E_PARSE, "possible id"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999},\"merges\":[]}}", LS_E_PARSE, "invalid id"},
         {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":\"BertNormalizer\"}"
          "}",
          LS_E_UNSUPPORTED, "'BertNormalizer'"},

@@ -1,9 +1,9 @@
 /* CPU kernels of the decoder, in C. One source (kernels_impl.h) compiled once a CPU level.
  *
  * Batch invariance: a row's results depend on that row's inputs only. Every sum runs in one fixed order: a matmul
- * output is a single chain of fused multiply-adds over k = 0, 1, 2, ...; sums over positions run over *logical*
- * positions. The number and order of rows in a call and the split over threads cannot change a bit. (CPU levels may
- * differ from each other.)
+ * output is a single chain of fused multiply-adds over k = 0, 1, 2, ...; sums over positions use the order of *logical*
+ * positions. So the number and order of rows in a call and the split over threads do not change any bit. (CPU levels
+ * may differ from each other.)
  */
 #pragma once
 #include <stddef.h>
@@ -78,12 +78,12 @@ LSK_K_BLOCK(lsk_k4, 16, 0)
 LSK_K_BLOCK(lsk_k5, 16, 4)
 LSK_K_BLOCK(lsk_k6, 16, 8)
 
-/* The arithmetic that a matrix is packed for. f32: floats throughout, from weights as they are. i16 and i8: a matmul's
- * input is rounded to 16-bit or 8-bit integers, 32 values to a scale, and multiplied by the stored weight integers
- * exactly; plain-float weights keep f32. mixed: as i8, and as i16 the groups of 32 that have much of their row's energy
- * (lsk_wide_group): what rounding does to these few is most of what it does to the row. bf16: weights and a matmul's
- * input are rounded to bf16, sums are f32. bf16 packed, of weights only: bf16, but Q4 and Q8 are rounded each time that
- * they are used (lsk_table.unpacks). */
+/* The arithmetic for which a matrix is packed. f32: floats, with unrounded weights. i16 and i8: a matmul's input is
+ * rounded to 16-bit or 8-bit integers, with a scale per 32 values, and multiplied exactly by the stored weight
+ * integers; plain-float weights use f32. mixed: i8, but i16 for the groups of 32 with a large share of their row's
+ * energy (lsk_wide_group), because these few groups cause most of the rounding error. bf16: weights and a matmul's
+ * input are rounded to bf16, sums are f32. bf16 packed, for weights only: bf16, but Q4 and Q8 weights are unpacked and
+ * rounded each time they are used (lsk_table.unpacks). */
 typedef enum {
     LSK_ARITH_F32,
     LSK_ARITH_I16,
@@ -110,13 +110,13 @@ static inline float lsk_half_sum(const lsk_group *g, int last) {
     return g->scale * (float)(lsk_half32(g, last) >> 5);
 }
 
-/* The integer that stands for a group's largest magnitude when values are rounded. */
+/* The integer to which a group's largest magnitude is rounded. */
 static inline int32_t lsk_steps(lsk_arith arith) {
     return arith == LSK_ARITH_I8 ? 127 : 32512; /* 32512 = 127 * 256: both halves are signed bytes */
 }
 
-/* Mixed arithmetic: a group of a row is wide if its largest magnitude, squared, is more than LSK_WIDE times the mean of
- * the row's groups. */
+/* Mixed arithmetic: a group of a row is wide (uses 16 bits) if its squared largest magnitude is more than LSK_WIDE
+ * times the mean of the row's groups. */
 enum { LSK_WIDE = 4, LSK_WIDE_ROWS = 32 };
 typedef struct {
     int32_t group;
@@ -133,7 +133,7 @@ typedef struct {
     unsigned char *data; /* ceil(n_out / 16) tiles; 64-byte aligned; owned by the caller */
 } lsk_matrix;
 
-/* Bytes that packing needs; 0 if the type or shape cannot be packed. */
+/* Bytes of the packed matrix; 0 if the type or shape cannot be packed. */
 size_t lsk_pack_bytes(int ggml_type, int64_t n_out, int64_t n_in, lsk_arith arith);
 /* Packs raw GGUF rows into m->data (allocated by the caller). m->format, n_out, n_in, tile_bytes are set by
  * lsk_pack_init. Rows below row_begin of m are left alone: several tensors can be stacked into one matrix. */
@@ -141,9 +141,9 @@ void lsk_pack_init(lsk_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, ls
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *raw, int64_t n_rows);
 /* One row of a raw GGUF tensor as floats. */
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
-/* The same of a type that has blocks, as integers: value i = q[i] * scale[i / 16] + min[i / 16]. */
+/* The same as integers, for a type with blocks: value i = q[i] * scale[i / 16] + min[i / 16]. */
 void lsk_unpack_row(int ggml_type, const void *raw_row, int64_t n, int8_t *q, float *scale, float *min);
-/* Hardware prefetchers lose a stream at page borders; a few KB ahead keeps memory busy. */
+/* Hardware prefetchers stop at page borders, so the kernels prefetch a few KB ahead. */
 static inline __attribute__((always_inline)) void lsk_prefetch(const void *p, int bytes) {
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch((const unsigned char *)p + 4096 + i);
 }
@@ -192,9 +192,9 @@ typedef struct {
     float *scratch;    /* lsk_attention_scratch floats, 64-byte aligned */
 } lsk_attention;
 
-/* LSK_AGAIN: values that are used again and again, as floats half of an L1 cache. */
+/* LSK_AGAIN: number of values that are reused many times; as floats they fill half of an L1 cache. */
 enum { LSK_QUERIES = 48, LSK_AGAIN = 4096 };
-/* Of so many queries that see cache columns below n_columns. */
+/* For this number of queries that see cache columns below n_columns. */
 static inline int64_t lsk_attention_scratch(int64_t n_queries, int64_t n_columns, int64_t head_dim) {
     const int64_t four_blocks = 4 * LSK_TILE * head_dim, again = LSK_AGAIN;
     return n_queries * (2 * head_dim + ((n_columns + LSK_TILE - 1) / LSK_TILE + 1) * LSK_TILE) +
@@ -239,7 +239,7 @@ typedef struct {
      */
     int64_t (*peak)(lsk_arith arith, int64_t rounds);
 } lsk_table;
-/* Hides from the compiler what a sum holds, so that it keeps every multiplication. */
+/* Hides a sum's value from the compiler, so that it does not remove multiplications. */
 #if defined(__x86_64__)
 #define LSK_KEEP(sum) __asm__ volatile("" : "+v"(sum));
 #elif defined(__aarch64__)
@@ -247,7 +247,8 @@ typedef struct {
 #else
 #define LSK_KEEP(sum) __asm__ volatile("" : "+m"(sum));
 #endif
-/* Sums that hide the latency of one on all processors so far: variables, for an array would stay in memory. */
+/* Number of independent sums that hides the latency of one on all known processors. They are separate variables,
+ * because an array would be kept in memory. */
 enum { LSK_PEAK_SUMS = 12 };
 #define LSK_EACH_SUM(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 /* A table's peak of LSK_STEP(sum, x), which the including file defines: it does `products` multiply-adds. What x holds

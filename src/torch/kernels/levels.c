@@ -1,11 +1,11 @@
-/* The levels of the kernels, and which of them this processor has. */
+/* The levels of the kernels, and the selection of the levels that this processor supports. */
 #include "torch/kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/* A table that is made of others is made once: a model may be using it. */
+/* Composite tables are built once, because open models point into them. */
 static const lsk_table *once(lsk_table *kept, const lsk_table *made) {
     if (!kept->name) *kept = *made;
     return kept;
@@ -49,7 +49,7 @@ static const lsk_table *avxvnni(void) {
 static int64_t avx512_peak(lsk_arith arith, int64_t rounds) {
     return (arith == LSK_ARITH_I8 ? lsk_avx2 : lsk_avx512).peak(arith, rounds);
 }
-static const lsk_table *avx512(void) { /* its integers are those of AVX2 */
+static const lsk_table *avx512(void) { /* its integer kernels are those of AVX2 */
     static lsk_table mixed;
     lsk_table made = lsk_avx512;
     made.fast_int = lsk_avx2.fast_int;
@@ -134,10 +134,10 @@ static const lsk_table *portable(void) {
     return &lsk_portable;
 }
 
-/* Best first; the last is always there. */
+/* Best first; the last level is always available. */
 static const struct {
     const char *name;
-    const lsk_table *(*there)(void); /* NULL: this processor lacks it */
+    const lsk_table *(*there)(void); /* NULL: this processor does not support it */
 } levels[] = {
 #if defined(__x86_64__)
     {"amx", amx},       {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni},

@@ -290,7 +290,7 @@ static void tables(const sheet *s, const ls_bench *b) {
     categories(s, b, false);
     if (s->form != TERMINAL) {
         spec_bench(s, b);
-        heading(s, "Machine and settings");
+        heading(s, "Measured where");
         manifest(s, &b->manifest);
     }
 }

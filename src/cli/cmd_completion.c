@@ -253,6 +253,6 @@ int ls_cmd_completion(const ls_command_line *c) {
             ls_buf_free(&out);
             return ls_complain(&err);
         }
-    ls_fail(&err, LS_E_USAGE, "'logitspec completion bash', 'zsh' or 'fish' is expected");
+    ls_fail(&err, LS_E_USAGE, "usage: logitspec completion bash|zsh|fish");
     return ls_complain(&err);
 }

@@ -9,7 +9,7 @@ static ls_code form_of(const char *text, ls_manual_form *out, ls_err *err) {
     for (*out = LS_MANUAL_TEXT; text && *out <= LS_MANUAL_MD; ++*out)
         if (!strcmp(text, names[*out])) return LS_OK;
     *out = LS_MANUAL_TEXT;
-    return text ? ls_fail(err, LS_E_USAGE, "--as %.40s: text, man or md is expected", text) : LS_OK;
+    return text ? ls_fail(err, LS_E_USAGE, "--as %.40s: expected text, man or md", text) : LS_OK;
 }
 
 static ls_code unknown(const char *name, ls_err *err) {
@@ -36,7 +36,8 @@ int ls_cmd_help(const ls_command_line *c) {
     else if (*name && !ls_command_find(name)) code = unknown(name, &err);
     else if (c->as && form != LS_MANUAL_TEXT)
         code = ls_fail(&err, LS_E_USAGE,
-                       "'%s' is a command: --as is for pages; 'logitspec help --as %s' has all commands", name, c->as);
+                       "'%s' is a command, and --as is for pages only; 'logitspec help --as %s' describes all commands",
+                       name, c->as);
     else ls_help(name, &out);
     if (!code) return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     ls_buf_free(&out);

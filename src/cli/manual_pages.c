@@ -22,18 +22,18 @@ void ls_help(const char *command, ls_buf *out) {
     const int columns = ls_columns(STDOUT_FILENO);
     size_t at = 0; // where the lines begin that are still to be wrapped
     if (!c) {
-        ls_buf_str(out,
-                   "logitspec: watch a language model decode by LogitSpec (retrieval-based speculative decoding)\n\n");
+        ls_buf_str(out, "logitspec: watch speculative decoding with LogitSpec, step by step\n\n");
         at = ls_wrap(out, at, columns, 0);
-        ls_buf_str(out, "  logitspec                                   open the screen on the default model\n"
-                        "  logitspec generate --prompt \"Why is the sky blue?\"\n"
-                        "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
-                        "  logitspec --model script                    try the screen on a fake model\n\nCommands:\n");
+        ls_buf_str(out,
+                   "  logitspec                                   open the screen with the default model\n"
+                   "  logitspec generate --prompt \"Why is the sky blue?\"\n"
+                   "  echo \"Summarise: ...\" | logitspec generate --prompt-file - --json\n"
+                   "  logitspec --model script                    try the screen with a fake model\n\nCommands:\n");
         at = ls_wrap(out, at, columns, LS_COMMANDS);
         for (c = ls_commands; c->name; c++) ls_buf_fmt(out, "  %-10s %s\n", c->name, c->summary);
         at = ls_wrap(out, at, columns, 13);
-        ls_buf_str(
-            out, "\n'logitspec help COMMAND' lists the flags of a command. 'logitspec help' also knows these pages:\n");
+        ls_buf_str(out, "\n'logitspec help COMMAND' lists the flags of a command. 'logitspec help PAGE' prints one of "
+                        "these pages:\n");
         at = ls_wrap(out, at, columns, 0);
         for (const ls_manual_page *p = ls_manual_pages; p->name; p++)
             if (*p->name) ls_buf_fmt(out, "  %-14s %s\n", p->name, p->summary);
@@ -69,11 +69,11 @@ static ls_code program(ls_manual *m, ls_err *err) {
     ls_manual_lines(m, "  logitspec [COMMAND] [ARGUMENTS] [FLAGS]\n");
     ls_manual_head(m, "description");
     ls_manual_text(
-        m, "logitspec runs a language model by retrieval-based speculative decoding and shows each step: the last "
-           "logits, the drafts and where they came from, the tree that one forward verified, what was accepted, "
-           "and what it gained over plain decoding, measured on this machine. The text is that of plain "
-           "decoding, bit for bit, unless a LOSSY acceptance rule is asked for.");
-    ls_manual_text(m, "Without a command it opens the screen on the default model.");
+        m, "logitspec runs a language model with retrieval-based speculative decoding. It shows each step: the last "
+           "logits, the drafts and their sources, the tree that one forward verified, and the accepted tokens. It "
+           "measures the speedup over plain decoding on this machine. The text is that of plain decoding, bit for "
+           "bit, unless a LOSSY acceptance rule is set.");
+    ls_manual_text(m, "Without a command, logitspec opens the screen with the default model.");
     ls_manual_head(m, "commands");
     for (const ls_command_info *c = ls_commands; c->name; c++) {
         ls_buf_clear(&text);
@@ -81,7 +81,7 @@ static ls_code program(ls_manual *m, ls_err *err) {
         ls_manual_item(m, text.p, NULL, c->summary);
     }
     ls_manual_head(m, "flags");
-    ls_manual_text(m, "'logitspec help COMMAND' lists those that a command takes.");
+    ls_manual_text(m, "'logitspec help COMMAND' lists the flags of a command.");
     for (int i = 0; i < ls_flag_count; i++) {
         if (!ls_flags[i].name) continue;
         ls_buf_clear(&text);
@@ -98,10 +98,11 @@ static ls_code program(ls_manual *m, ls_err *err) {
     ls_manual_item(m, "~/.config/logitspec/models.yaml", NULL, "your own models by name");
     ls_manual_item(m, "~/.local/share/logitspec/models", NULL, "fetched models ($XDG_DATA_HOME, $LOGITSPEC_MODELS)");
     ls_manual_item(m, "~/.local/state/logitspec/history", NULL, "prompts of earlier sessions ($XDG_STATE_HOME)");
-    ls_manual_item(m, "~/.local/state/logitspec/conversation-*.jsonl.zst", NULL,
-                   "conversations that ^C, a signal or a crash ended, for the next start: at most 8, for 30 days");
+    ls_manual_item(
+        m, "~/.local/state/logitspec/conversation-*.jsonl.zst", NULL,
+        "conversations that ^C, a signal or a crash interrupted, for the next start; at most 8, for 30 days");
     ls_manual_item(m, "~/.cache/logitspec", NULL,
-                   "how many threads are fastest and what forwards cost here, and hashes of models ($XDG_CACHE_HOME)");
+                   "cache: the fastest number of threads, the cost of forwards, hashes of models ($XDG_CACHE_HOME)");
     ls_manual_head(m, "environment");
 #define VARIABLE(name, sentence) ls_manual_item(m, name, NULL, sentence);
 #include "cli/environment.def"
@@ -120,9 +121,10 @@ static ls_code configuration(ls_manual *m, ls_err *err) {
     char section[32] = "";
     ls_manual_head(m, "where values come from");
     ls_manual_text(
-        m, "Built-in values, then configs/default.yaml, then ~/.config/logitspec/config.yaml, then --config FILE, "
-           "then LOGITSPEC_SET_SECTION__KEY=VALUE, then flags: each of them replaces what came before. 'logitspec "
-           "config show' prints what is in effect and where each value came from. Files are YAML:");
+        m, "Values come from these layers; a later layer overrides an earlier one: built-in values, "
+           "configs/default.yaml, ~/.config/logitspec/config.yaml, --config FILE, "
+           "LOGITSPEC_SET_SECTION__KEY=VALUE, flags. 'logitspec config show' prints the effective values and their "
+           "origins. Files are YAML:");
     ls_manual_lines(m, "  decode:\n    method: logitspec\n    budget: 16\n");
     ls_options_init(&o);
     for (int i = 0; i < ls_options_count(); i++) {
@@ -146,12 +148,12 @@ static ls_code configuration(ls_manual *m, ls_err *err) {
 static ls_code keys(ls_manual *m, ls_err *err) {
     (void)err;
     ls_manual_head(m, "keys");
-    ls_manual_text(m,
-                   "Letters act when a panel has the focus (Esc leaves the prompt line); function and control keys act "
-                   "everywhere. ui.keys in the configuration changes any of them by the name in parentheses.");
+    ls_manual_text(
+        m, "Letter keys work when a panel has the focus (Esc leaves the prompt line). Function and control keys "
+           "always work. To change a key, use ui.keys in the configuration with the name in parentheses.");
     for (int a = 0; a < UI_ACTIONS; a++) ls_manual_item(m, ui_actions[a].keys, ui_actions[a].name, ui_actions[a].help);
     ls_manual_head(m, "typed commands");
-    ls_manual_text(m, "After ':' a name of the list above, or one of these:");
+    ls_manual_text(m, "After ':', type a name from the list above or one of these commands:");
     for (const ui_verb *v = ui_verbs; v->name; v++) {
         char term[64];
         snprintf(term, sizeof term, ":%s%s", v->name, v->argument);
@@ -184,23 +186,23 @@ static ls_code methods(ls_manual *m, ls_err *err) {
         ls_manual_item(m, (*p)->name, (*p)->source ? (*p)->source : "no drafts", (*p)->summary);
     ls_manual_head(m, "how many rows are verified (--sizing)");
     rule_items(m, ls_sizing_at);
-    ls_manual_head(m, "which drafts stand (--acceptance)");
+    ls_manual_head(m, "which drafts are accepted (--acceptance)");
     rule_items(m, ls_accept_at);
     ls_manual_head(m, "where a draft token comes from");
 #define SOURCE(id, name, label, letter, kind, sentence) ls_manual_item(m, label, NULL, sentence);
 #include "spec/sources.def"
-    ls_manual_head(m, "all in one word");
+    ls_manual_head(m, "a method in one word");
     ls_manual_text(
         m, "compare, lab, simulate and ':compare' take NAME[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE], such as "
-           "suffix:16, pld/auto or logitspec@typical. The knobs are among the keys of 'logitspec help configuration'.");
+           "suffix:16, pld/auto or logitspec@typical. 'logitspec help configuration' lists the knobs among its keys.");
     return LS_OK;
 }
 
 const ls_manual_page ls_manual_pages[] = {
-    {"", 1, "watch a language model decode by LogitSpec", program},
-    {"configuration", 5, "every setting: its values, its default, what it does", configuration},
-    {"keys", 7, "every key of the screen, and what can be typed after ':'", keys},
-    {"methods", 7, "drafters, sizing rules and acceptance rules, with where they were published", methods},
+    {"", 1, "watch speculative decoding with LogitSpec, step by step", program},
+    {"configuration", 5, "every setting with its values, default and meaning", configuration},
+    {"keys", 7, "every key of the screen, and the commands after ':'", keys},
+    {"methods", 7, "drafters, sizing rules and acceptance rules, with their publications", methods},
     {"trace", 5, "every field of a recording", ls_manual_trace},
     {0},
 };

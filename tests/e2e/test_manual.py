@@ -93,11 +93,11 @@ class Manual(unittest.TestCase):
     def test_mistakes_are_one_line(self):
         for args, message in ((["help", "generat"], "no help on 'generat' (did you mean 'generate'?)"),
                               (["help", "xyzzy"], "no help on 'xyzzy' ('logitspec help' lists all)"),
-                              (["help", "keys", "--as", "pdf"], "--as pdf: text, man or md is expected"),
+                              (["help", "keys", "--as", "pdf"], "--as pdf: expected text, man or md"),
                               (["help", "a", "b"], "takes one command or page"),
                               (["help", "chat", "--as", "man"], "'chat' is a command"),
-                              (["completion"], "'logitspec completion bash', 'zsh' or 'fish' is expected"),
-                              (["completion", "ksh"], "'logitspec completion bash', 'zsh' or 'fish' is expected")):
+                              (["completion"], "usage: logitspec completion bash|zsh|fish"),
+                              (["completion", "ksh"], "usage: logitspec completion bash|zsh|fish")):
             r = run(*args)
             self.assertEqual((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1), args)
             self.assertIn(message, r.stderr)

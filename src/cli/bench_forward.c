@@ -166,13 +166,12 @@ static ls_code read_list(list *out, const char *flag, const char *text, const li
         if (n < sizeof one) memcpy(one, at, n);
         const long v = strtol(one, &end, 10);
         if (end == one || *end || v < 1 || v > most || out->n == MOST)
-            return ls_fail(err, LS_E_USAGE,
-                           "%s %.60s: expected up to %d numbers from 1 to %d, with commas between them", flag, text,
-                           MOST, most);
+            return ls_fail(err, LS_E_USAGE, "%s %.60s: expected up to %d numbers from 1 to %d, separated by commas",
+                           flag, text, MOST, most);
         out->v[out->n++] = (int32_t)v;
         at += n + (at[n] == ',');
     }
-    if (!out->n) return ls_fail(err, LS_E_USAGE, "%s: it names no number", flag);
+    if (!out->n) return ls_fail(err, LS_E_USAGE, "%s: the list is empty", flag);
     qsort(out->v, (size_t)out->n, sizeof *out->v, by_number);
     return LS_OK;
 }
@@ -182,8 +181,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     ls_run_setup setup;
     ls_code code = read_list(&b->contexts, "--contexts", c->contexts, &contexts, 1 << 20, err);
     if (!code) code = read_list(&b->rows, "--rows", c->rows, &rows, LST_MAX_ROWS, err);
-    if (!code && b->rows.v[0] != 1)
-        code = ls_fail(err, LS_E_USAGE, "--rows: 1 is missing, which others are compared with");
+    if (!code && b->rows.v[0] != 1) code = ls_fail(err, LS_E_USAGE, "--rows must include 1, the baseline");
     if (code) return code;
     ls_run_setup_init(&setup, &c->options);
     ls_machine_watch watch = ls_machine_begin(&b->manifest);
@@ -201,7 +199,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     for (int k = 0; k < b->contexts.n; k++) {
         const int32_t context = b->contexts.v[k];
         if (context + most > room && c->contexts)
-            return ls_fail(err, LS_E_RANGE, "--contexts %d: with %d rows it is beyond the context of %d tokens",
+            return ls_fail(err, LS_E_RANGE, "--contexts %d: with %d rows more it exceeds the context of %d tokens",
                            context, most, room);
         for (int r = 0; r < b->rows.n && context + most <= room; r++)
             b->cells[b->n++] = (cell){.context = context, .rows = b->rows.v[r], .tokens = b->rows.v[r]};
@@ -240,10 +238,10 @@ static void markdown(const bench *b, ls_buf *out) {
                    1e3 * c->tokens / c->median, of_one, least, share);
     }
     ls_buf_str(out,
-               "\nleast ms: what reading the weights and the context once, and the multiply-adds of all rows, take at "
-               "the limits of this run; of limit: its share of the median\n\n");
+               "\nleast ms: the least time that the hardware limits of this run allow, to read the weights and the "
+               "context once or to compute all rows, whichever takes longer; of limit: least ms / median ms\n\n");
     if (b->manifest.waited > LS_BUSY)
-        ls_buf_fmt(out, "busy: the threads waited %.0f%% of the time for a processor: other programs had them\n\n",
+        ls_buf_fmt(out, "warning: the machine is busy (threads waited for a CPU %.0f%% of the time)\n\n",
                    100 * b->manifest.waited);
     ls_manifest_markdown(&b->manifest, out);
 }
@@ -299,7 +297,7 @@ static void plot(const bench *b, ls_buf *out) {
     ls_draw_file(out, WIDTH, HEIGHT, "bench", title);
     ls_draw_begin(out, "forwards", title, WIDTH, HEIGHT, 11);
     ls_frame f = {LEFT, TOP, WIDTH - LEFT - 12, HEIGHT - TOP - 44, b->rows.v[b->rows.n - 1], most > 0 ? most : 1};
-    ls_draw_axes(out, &f, false, 33, "rows (dashed: what memory and arithmetic need at least)");
+    ls_draw_axes(out, &f, false, 33, "rows (dashed: lower bound of memory and arithmetic)");
     for (int r = 0; r < b->rows.n; r++) {
         char label[16];
         snprintf(label, sizeof label, "%d", b->rows.v[r]);
@@ -338,7 +336,7 @@ ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
     ls_code code = LS_OK;
     b->gauge = ls_gauge_start(c->quiet || c->json);
     if (!ending || form == FORMS)
-        code = ls_fail(err, LS_E_USAGE, "-o %.80s: the name ends in .md, .csv, .json or .svg (a plot)", c->out);
+        code = ls_fail(err, LS_E_USAGE, "-o %.80s: the name must end in .md, .csv, .json or .svg (a plot)", c->out);
     ls_catch_signals();
     if (!code) code = measure(b, c, err);
     ls_gauge_clear(&b->gauge);

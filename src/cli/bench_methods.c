@@ -37,12 +37,12 @@ static ls_code form_of(const form **out, const char *path, int methods, ls_err *
         if (strcmp(ending, forms[i].ending)) continue;
         *out = &forms[i];
         if (forms[i].write == answers && methods != 1)
-            return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench's answers are of one method: name it by --methods",
+            return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench output holds one method; select it with --methods",
                            path);
         return LS_OK;
     }
     return ls_fail(err, LS_E_USAGE,
-                   "-o %.80s: the name ends in .json, .md, .csv, .html or .jsonl (Spec-Bench's answers)", path);
+                   "-o %.80s: the name must end in .json, .md, .csv, .html or .jsonl (Spec-Bench answers)", path);
 }
 
 // To -o, and to standard output.
@@ -127,18 +127,20 @@ static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
     const char *path = w->c->out;
     const size_t ending = path ? strlen(path) : 0;
     if (ending < 5 || strcmp(path + ending - 5, ".json"))
-        return ls_fail(err, LS_E_USAGE, "--resume goes on with the file of -o FILE.json");
+        return ls_fail(err, LS_E_USAGE, "--resume needs -o FILE.json, the file to continue");
     if (access(path, F_OK) && errno == ENOENT) return LS_OK;
     ls_bench_free(&w->earlier); // the file names what was left out, too
     const ls_code code = ls_bench_read(&w->earlier, path, err);
     if (code) return code;
     if (strcmp(w->earlier.settings, settings))
         return ls_fail(err, LS_E_RANGE,
-                       "%s is of other settings, methods or prompts: repeat its command, or name another file", path);
+                       "%s has other settings, methods or prompts: repeat its command, or name another file", path);
     for (size_t p = 0; p < w->earlier.done; p++) { // prompts that did not fit are not in it
         while (p < w->k.suite.n && strcmp(w->k.suite.items[p].name, w->earlier.prompts[p].name))
             ls_suite_drop(&w->k.suite, p);
-        if (p == w->k.suite.n) return ls_fail(err, LS_E_PARSE, "%s: its prompts are not in the suite's order", path);
+        if (p == w->k.suite.n)
+            return ls_fail(err, LS_E_PARSE, "%s and the suite have different prompts or another order of prompts",
+                           path);
     }
     return LS_OK;
 }
@@ -155,9 +157,10 @@ static bool same_work(const ls_bench *b, const ls_bench *from) {
 static ls_code take_earlier(work *w, ls_err *err) {
     ls_bench *b = &w->k.b, *from = &w->earlier;
     if (from->done && !same_work(b, from))
-        return ls_fail(err, LS_E_RANGE,
-                       "%s is of another program, model, arithmetic, machine or number of threads: name another file",
-                       w->c->out);
+        return ls_fail(
+            err, LS_E_RANGE,
+            "%s was measured with another program, model, arithmetic, machine or number of threads: name another file",
+            w->c->out);
     for (size_t i = 0; i < from->n_left_out; i++) ls_bench_leave_out(b, from->left_out[i]);
     for (size_t p = 0; p < from->done; p++)
         for (int i = 0; i < b->n; i++) {
@@ -241,7 +244,7 @@ ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
     if (w.k.b.done) { // shows the results that are complete, even if an error ended the rest
         const ls_code shown = present(&w.k.b, c, status, code ? NULL : err);
         if (!code) code = shown;
-    } else if (!code) code = ls_fail(err, LS_E_RANGE, "no prompt was left to measure");
+    } else if (!code) code = ls_fail(err, LS_E_RANGE, "the suite has no prompt that fits the context");
     if (!code && !*status && w.k.b.exact && !ls_bench_equal(&w.k.b)) *status = LS_EXIT_DIFFER;
     ls_bench_free(&w.earlier);
     ls_comparison_free(&w.k);
@@ -262,11 +265,11 @@ static ls_code choose_methods(ls_bench *b, const char *list, ls_err *err) {
         for (int k = 0; k < n; k++)
             if (of[k] == i) i = b->n;
         if (i == b->n || n == b->n)
-            code = ls_fail(err, LS_E_RANGE, "--methods: the file has no '%.*s', or it is named twice", (int)length, at);
+            code = ls_fail(err, LS_E_RANGE, "--methods: '%.*s' is not in the file, or is named twice", (int)length, at);
         else of[n++] = i;
         at += length + (at[length] == ',');
     }
-    if (!code && !n) code = ls_fail(err, LS_E_USAGE, "--methods: it names no method");
+    if (!code && !n) code = ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
     if (!code) {
         chosen.n = n;
         chosen.methods = ls_calloc((size_t)n, sizeof *chosen.methods);
@@ -290,7 +293,7 @@ static ls_code choose_methods(ls_bench *b, const char *list, ls_err *err) {
 ls_code ls_bench_show(const ls_command_line *c, int *status, ls_err *err) {
     ls_bench b;
     if (c->suite || c->prompt || c->prompt_file)
-        return ls_fail(err, LS_E_USAGE, "'bench show' reads a file, and takes no prompts");
+        return ls_fail(err, LS_E_USAGE, "'bench show' takes no prompts: it prints the results of a file");
     ls_code code = ls_bench_read(&b, c->args[1], err);
     if (!code && c->methods) code = choose_methods(&b, c->methods, err);
     if (!code) code = present(&b, c, status, err);

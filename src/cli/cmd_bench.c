@@ -18,7 +18,7 @@ int ls_cmd_compare(const ls_command_line *c) {
 
 static ls_code unknown(const ls_command_line *c, int *status, ls_err *err) {
     (void)status;
-    return ls_fail(err, LS_E_USAGE, "'bench %s' is unknown: it is forward, methods, show, diff or limits", c->args[0]);
+    return ls_fail(err, LS_E_USAGE, "unknown 'bench %s': expected forward, methods, show, diff or limits", c->args[0]);
 }
 
 int ls_cmd_bench(const ls_command_line *c) {
@@ -43,13 +43,13 @@ int ls_cmd_bench(const ls_command_line *c) {
                     : parts[i].files    ? "one file of 'bench methods -o FILE.json'"
                                         : "no file");
         else if (!parts[i].prompts && (c->suite || c->methods || c->prompt || c->prompt_file))
-            ls_fail(&err, LS_E_USAGE, "'bench %s' takes no prompts and no methods: 'bench methods' does", word);
+            ls_fail(&err, LS_E_USAGE, "'bench %s' takes no prompts and no methods; use 'bench methods'", word);
         else if (!parts[i].prompts && (c->limit || c->per_category || c->turns || c->repeat || c->resume || c->strict))
-            ls_fail(&err, LS_E_USAGE, "'bench %s' takes no flags of a suite: 'bench methods' does", word);
+            ls_fail(&err, LS_E_USAGE, "'bench %s' takes no flags of a suite; use 'bench methods'", word);
         else if (parts[i].run != ls_bench_forward && (c->contexts || c->rows))
-            ls_fail(&err, LS_E_USAGE, "--contexts and --rows are of 'bench forward'");
+            ls_fail(&err, LS_E_USAGE, "only 'bench forward' takes --contexts and --rows");
         else if (c->out && (parts[i].run == ls_bench_limits || parts[i].run == ls_bench_compare_files))
-            ls_fail(&err, LS_E_USAGE, "'bench %s' prints; -o is for what is measured: > FILE keeps it", word);
+            ls_fail(&err, LS_E_USAGE, "'bench %s' takes no -o; to write a file, append > FILE", word);
         return err.code ? ls_complain(&err) : run(parts[i].run, c);
     }
     return run(unknown, c);

@@ -212,15 +212,15 @@ static void write_summary(const run *r) {
         ls_buf_fmt(&line, "; plain decoding %.1f (%d single-row forwards timed in this run): speedup x%s",
                    ls_stats_ar_tokens_per_s(st), st->ar_timed, ls_stats_speedup_text(st, true).s);
     if (ls_stats_waited(st) > LS_BUSY)
-        ls_buf_fmt(&line, "; the machine was busy: the program waited %.0f%% of its time for a processor",
+        ls_buf_fmt(&line, "; the machine was busy (threads waited for a CPU %.0f%% of the time)",
                    100 * ls_stats_waited(st));
     write_note(r, &line);
     ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
                b->threads, ls_plural(b->threads), r->setup.s.decode.method,
-               lossy                        ? "LOSSY (not plain decoding's text)"
-               : promise == LS_PROMISE_ODDS ? "same odds (as likely as plain decoding's text, but another draw)"
-               : b->exact                   ? "exact (the text is plain decoding's)"
-                                            : "not exact (rows may differ in their last bits)",
+               lossy                        ? "LOSSY (the text may differ from plain decoding)"
+               : promise == LS_PROMISE_ODDS ? "same odds (the distribution of plain decoding, but another sample)"
+               : b->exact                   ? "exact (the text of plain decoding)"
+                                            : "not exact (logits may differ in their last bits)",
                ls_finish_name(r->finish));
     if (lossy) {
         write_note(r, &line);
@@ -247,7 +247,8 @@ int ls_cmd_generate(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE, "--json and --trace - would both write to standard output");
     if (!code) code = ls_count_read("--alt", c->alt, 1, LS_ROW_TOP, &alternatives, &err);
     if (!code && c->alt && (c->json || trace_on_stdout))
-        code = ls_fail(&err, LS_E_USAGE, "--alt writes lines to be read; for programs, --trace FILE holds all of it");
+        code = ls_fail(&err, LS_E_USAGE,
+                       "--alt does not work with --json or --trace -; --trace FILE records the same data");
     if (code || (code = ls_read_prompt(c, true, &prompt, &err))) {
         ls_buf_free(&prompt);
         return ls_complain(&err);
@@ -263,7 +264,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
     if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem &&
         !r.model.chat_refused)
-        ls_warn("the prompt is used as it is: %s", r.model.chat_problem);
+        ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
     bool began = r.finish != LS_GOING; // there is something to show, even if an error ended the run

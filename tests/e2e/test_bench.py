@@ -94,7 +94,7 @@ class Bench(unittest.TestCase):
         self.bench("a.json")
         r = run("bench", "show", self.path("a.json"), "-o", self.path("a.jsonl"))
         self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
-        self.assertIn("of one method", r.stderr)
+        self.assertIn("holds one method", r.stderr)
         self.assertEqual(run("bench", "show", self.path("a.json"), "--methods", "pld:4", "-q", "-o", self.path("a.jsonl")).returncode, 0)
         answers = [json.loads(line) for line in self.read("a.jsonl").splitlines()]
         self.assertEqual([(a["question_id"], a["category"]) for a in answers], [(p["question_id"], p["category"]) for p in PROMPTS])
@@ -246,11 +246,11 @@ class Bench(unittest.TestCase):
 
     def test_bad_input(self):
         for args, what in ((["nonsense"], "forward, methods, show, diff or limits"), (["show"], "takes one file"), (["diff", "a"], "takes two files"),
-                           (["methods", "x"], "takes no file"), (["forward", "--suite", "x"], "takes no prompts"), (["--rows", "2,4"], "1 is missing"),
+                           (["methods", "x"], "takes no file"), (["forward", "--suite", "x"], "takes no prompts"), (["--rows", "2,4"], "must include 1"),
                            (["--rows", "1,0"], "from 1 to 256"), (["--contexts", "64,x"], "--contexts"), (["--contexts", "1000000"], "beyond the context"),
-                           (["limits", "-o", "x.json"], "prints"), (["forward", "--repeat", "2"], "no flags of a suite"),
-                           (["methods", "--rows", "1"], "of 'bench forward'"), (["methods", "--prompt", "x", "--repeat", "0"], "--repeat"), (["methods", "--prompt", "x", "--limit", "-1"], "--limit"),
-                           (["methods", "--prompt", "x", "--resume"], "-o FILE.json"), (["methods", "--prompt", "x", "-o", "a.txt"], "ends in .json"),
+                           (["limits", "-o", "x.json"], "takes no -o"), (["forward", "--repeat", "2"], "no flags of a suite"),
+                           (["methods", "--rows", "1"], "only 'bench forward'"), (["methods", "--prompt", "x", "--repeat", "0"], "--repeat"), (["methods", "--prompt", "x", "--limit", "-1"], "--limit"),
+                           (["methods", "--prompt", "x", "--resume"], "-o FILE.json"), (["methods", "--prompt", "x", "-o", "a.txt"], "end in .json"),
                            (["show", "/nonexistent"], "cannot read"), (["show", os.path.join(ROOT, "README.md")], "README.md")):
             r = run("bench", *args, *SCRIPT)
             self.assertIn(r.returncode, (1, 2), args)

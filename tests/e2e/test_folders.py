@@ -245,7 +245,7 @@ class Folders(unittest.TestCase):
         path = folder(self.dir, "mistral", "sp_llama.model")
         r = run("generate", "--model", path, "--prompt", "Hello", "--max-tokens", "5")
         self.assertEqual(r.returncode, 0)
-        self.assertIn("the prompt is used as it is: the model has no chat template; set one with --template FILE", r.stderr)
+        self.assertIn("the prompt is used without a chat template: the model has no chat template; set one with --template FILE", r.stderr)
         ids = self.tokens(path, "Hello", "--raw")["ids"]
         self.assertEqual(ids[0], 1)  # <s>
         chat = self.tokens(path, "Hello", "--chat", "--template", "vicuna")

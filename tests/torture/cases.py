@@ -55,7 +55,7 @@ def words(now, whole):
 
 def on_any_machine(comparison):
     """Where other programs had the processors meanwhile, a line or some words more say so."""
-    more = rb"(?m)^busy: .*\n|^note: the machine is busy \(.*\n|; the machine was busy: .*$| The machine was busy: the forward took [^\n]*? rows?\."
+    more = rb"(?m)^(busy:|warning: the machine is busy).*\n|^note: the machine is busy \(.*\n|; the machine was busy(:| \().*$| The machine was busy: the forward took [^\n]*? rows?\."
     return lambda now, whole: comparison(*(re.sub(more, b"", text) for text in (now, whole)))
 
 

@@ -118,8 +118,8 @@ static void list_text(ls_registry *r, ls_buf *out) {
     }
     const size_t rows = ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 76);
     ls_buf_fmt(out,
-               "\n'logitspec models fetch NAME' gets one into %s.\n~: two bytes for each parameter; fetching "
-               "states the size first. 'gated': accept the licence on its page first, and set HF_TOKEN.\n",
+               "\n'logitspec models fetch NAME' fetches a model into %s.\n~: estimated, two bytes per parameter; fetch "
+               "prints the size first. 'gated': first accept the licence on the model's page and set HF_TOKEN.\n",
                folder ? folder : "(no HOME)");
     ls_wrap(out, rows, ls_columns(STDOUT_FILENO), 0);
     free(folder);
@@ -132,8 +132,8 @@ static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *n
     if (*out) return LS_OK;
     if (!strncmp(name, "hf:", 3))
         return ls_fail(err, LS_E_USAGE, "'%.200s': hf:OWNER/REPO[@REVISION] is expected", name);
-    return ls_fail(err, LS_E_USAGE,
-                   "no model '%.100s' ('logitspec models list' shows all; hf:OWNER/REPO is possible too)", name);
+    return ls_fail(err, LS_E_USAGE, "no model '%.100s' ('logitspec models list' lists all; hf:OWNER/REPO also works)",
+                   name);
 }
 
 static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err) {
@@ -153,14 +153,14 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
     if (e->from == LS_FROM_FOLDER && !p.repository && *p.problem)
         code = ls_fail(err, LS_E_IO, "%s", p.problem); // its lock cannot be read
     else if (e->from == LS_FROM_PATH || (e->from == LS_FROM_FOLDER && !p.repository))
-        code = ls_fail(err, LS_E_USAGE, "'%s' is a path (%s): there is nowhere to fetch it from", name, e->path);
+        code = ls_fail(err, LS_E_USAGE, "'%s' is a local path (%s) and cannot be fetched", name, e->path);
     else if (e->from == LS_FROM_FOLDER)
         code = ls_fail(err, LS_E_USAGE, "'%s' is not in the registry: fetch it as hf:%s@%s", name, p.repository,
                        p.revision ? p.revision : "main");
     else if (!p.folder || !*p.folder)
-        code = ls_fail(err, LS_E_IO, "there is no folder for models: set HOME or LOGITSPEC_MODELS");
+        code = ls_fail(err, LS_E_IO, "no folder for models: set HOME or LOGITSPEC_MODELS");
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
-    else code = ls_run_program(arguments, "fetching needs it (Debian: apt-get install python3)", err);
+    else code = ls_run_program(arguments, "'models fetch' needs this program (Debian: apt-get install python3)", err);
     if (!code && p.installed) code = ls_registry_ready(name, err); // fetch may have found it there already
     if (!code) ls_say(LS_COMMANDS, "use it: logitspec --model %s", name);
     ls_buf_free(&json);
@@ -184,7 +184,7 @@ static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_bu
     if (p->fetched) ls_visible_row(out, "%-13s %s", "fetched", p->fetched);
     if (*p->problem) ls_visible_row(out, "%-13s %s", "problem", p->problem);
     if (!p->n_files && e->from == LS_FROM_HUGGINGFACE)
-        ls_visible_row(out, "%-13s %s", "files", "known and pinned once it is fetched");
+        ls_visible_row(out, "%-13s %s", "files", "listed and pinned when the model is fetched");
     for (size_t i = 0; i < p->n_files; i++) {
         amount(p->files[i].size, size);
         ls_visible_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name, size, p->files[i].sha256,
@@ -263,9 +263,9 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
     char size[32];
     ls_code code = LS_OK;
     ls_model_place_find(&p, e);
-    const char *problem = !p.here               ? "not here"
+    const char *problem = !p.here               ? "not fetched"
                           : p.misfit            ? p.problem
-                          : !p.n_files && asked ? "it has no lock to compare with"
+                          : !p.n_files && asked ? "no lock file to compare with"
                                                 : NULL;
     if (!p.here && !asked) goto end;
     if (problem) differs(&v, problem), bad = 1;
@@ -273,8 +273,7 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
         code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
         ls_gauge_clear(&v.gauge);
         amount(p.size, size);
-        if (!code && !bad)
-            ls_say(0, "%s: %zu file%s, %s: as they should be", name, p.n_files, ls_plural(p.n_files), size);
+        if (!code && !bad) ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), size);
     }
     *wrong += bad;
 end:
@@ -314,7 +313,7 @@ static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_e
     char size[32], answer[16] = "";
     if (yes) return LS_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return ls_fail(err, LS_E_USAGE, "no terminal to ask on: add --yes to remove %s", what);
+        return ls_fail(err, LS_E_USAGE, "no terminal to ask for confirmation: to remove %s, add --yes", what);
     amount(p->size, size);
     ls_buf question = {0};
     ls_visible_fmt(&question, "remove %s (%s)? [y/N] ", what, size);
@@ -334,9 +333,9 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
     ls_model_place_find(&p, e);
     const char *what = p.installed ? p.path : p.folder;
     struct stat st;
-    if (!p.here && lstat(what, &st)) code = ls_fail(err, LS_E_IO, "'%s' is not here (%s)", name, what);
+    if (!p.here && lstat(what, &st)) code = ls_fail(err, LS_E_IO, "'%s' is not on this machine (%s)", name, what);
     else if (e->from == LS_FROM_PATH || (!p.installed && !is_ours(p.folder)))
-        code = ls_fail(err, LS_E_IO, "%s lies outside the models folder; it stays",
+        code = ls_fail(err, LS_E_IO, "%s is outside the models folder and was not removed",
                        e->from == LS_FROM_PATH ? p.path : what);
     else if ((code = confirm(what, &p, yes, err))) {
     } else if (p.installed ? unlink(what) : nftw(what, remove_path, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT))
@@ -346,7 +345,7 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
         const char *again = folder ? p.repository : name;
         const char *setup = p.installed ? "'make setup' or " : "";
         if (again)
-            ls_say(0, "removed %s; %s'logitspec models fetch %s%s' brings it back", what, setup, folder ? "hf:" : "",
+            ls_say(0, "removed %s; %s'logitspec models fetch %s%s' fetches it again", what, setup, folder ? "hf:" : "",
                    again);
         else ls_say(0, "removed %s", what);
     }
@@ -362,7 +361,7 @@ static ls_code template(ls_registry *r, const char *name, const ls_command_line 
     if (code) return code;
     if (!plain) ls_model_place_find(&p, e);
     if (!plain && !p.here)
-        code = ls_fail(err, LS_E_USAGE, "%s is not here: logitspec models fetch %s", e->name, e->name);
+        code = ls_fail(err, LS_E_USAGE, "%s is not on this machine: run 'logitspec models fetch %s'", e->name, e->name);
     if (!code) code = ls_template_run(plain ? name : p.path, c->options.chat_template, c->messages, c->marks, out, err);
     ls_model_place_free(&p);
     return code;
@@ -389,8 +388,8 @@ int ls_cmd_models(const ls_command_line *c) {
     else if (!strcmp(verb, "template") && n == 1) code = template(&r, names[0], c, &out, &err);
     else
         code = ls_fail(&err, LS_E_USAGE,
-                       "'logitspec models list', 'fetch NAME', 'info NAME', 'verify [NAME...]', 'remove NAME' or "
-                       "'template NAME|PATH|FILE' is expected");
+                       "usage: logitspec models list, fetch NAME, info NAME|PATH, verify [NAME...], remove NAME or "
+                       "template NAME|PATH|FILE");
     ls_registry_free(&r);
     if (code) {
         ls_buf_free(&out);

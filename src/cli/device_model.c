@@ -15,7 +15,7 @@ static ls_code card_named(const lsg_card **out, const char *name, ls_err *err) {
         const size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", c->name);
     }
-    return ls_fail(err, LS_E_RANGE, "--device-model '%s' is unknown; known are %s", name, known);
+    return ls_fail(err, LS_E_RANGE, "--device-model '%s' is unknown; expected one of %s", name, known);
 }
 
 static double sum_us(const lsg_cost *c, int n) {
@@ -77,15 +77,15 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
     const int32_t context = opt->context ? opt->context : c->hparams.n_context;
     const double us = sum_us(one, n), of_tree = sum_us(tree, n);
     ls_buf_fmt(text,
-               "\nOn paper, not measured: a step on one %s after %d tokens; %.0f GB/s of memory by its maker, what the "
-               "kernels move and execute (src/gpu/cost.c)\n\n",
+               "\nEstimate, not measured: a step on one %s after %d tokens, from its nominal %.0f GB/s of memory and "
+               "the bytes and instructions of the kernels (src/gpu/cost.c)\n\n",
                card->spelled, LENGTH, card->gb_s);
     ls_buf_fmt(text, "%-22s%9s%12s%14s%12s%14s\n", "kernel", "launches", "1 row, us", "bound by", "64 rows, us",
                "bound by");
     for (int i = 0; i < n; i++)
         ls_buf_fmt(text, "%-22s%9d%12.0f%14s%12.0f%14s\n", one[i].kernel, one[i].launches, one[i].us, one[i].bound,
                    tree[i].us, tree[i].bound);
-    ls_buf_fmt(text, "%-22s%9s%12.0f%14s%12.0f   x%.2f\n\n", "together", "", us, "", of_tree, of_tree / us);
+    ls_buf_fmt(text, "%-22s%9s%12.0f%14s%12.0f   x%.2f\n\n", "total", "", us, "", of_tree, of_tree / us);
     ls_buf_fmt(
         text,
         "plain decoding %.0f tokens/s; weights %.0f MiB, a session %.0f MiB, the KV cache of %d tokens %.0f MiB\n",

@@ -98,14 +98,14 @@ static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls
     ls_buf_fmt(out, "shape         width %d, feed-forward %d, %d heads of %d (%d for keys and values)", h->n_embd,
                h->stated_ff ? h->stated_ff : h->n_ff, h->n_heads, h->stated_head_dim ? h->stated_head_dim : h->head_dim,
                h->n_kv_heads);
-    if (h->stated_ff) ls_buf_fmt(out, "; computed as %d and %d, with zeros", h->n_ff, h->head_dim);
+    if (h->stated_ff) ls_buf_fmt(out, "; padded with zeros to %d and %d", h->n_ff, h->head_dim);
     ls_buf_char(out, '\n');
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
     ls_visible_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,
                (double)f->context_bytes / 1e3);
-    if (h->window) ls_buf_fmt(out, "; some layers see the last %d only", h->window);
-    ls_buf_fmt(out, "; %d would be used now\n", f->context);
+    if (h->window) ls_buf_fmt(out, "; some layers attend to the last %d only", h->window);
+    ls_buf_fmt(out, "; a run would now get %d\n", f->context);
     ls_buf_str(out, "file          ");
     ls_bytes_text(out, (double)c->n_bytes);
     for (int i = 0, n = 0; i < LS_GGML_END; i++)
@@ -114,14 +114,15 @@ static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls
     for (int k = 0; k < KEPT; k++) {
         ls_buf_str(out, k ? ", " : " ");
         ls_bytes_text(out, (double)f->weights[k]);
-        ls_buf_fmt(out, " %s%s", k ? "as " : "(as they are)", k ? kept[k].name : "");
+        ls_buf_fmt(out, " %s%s", k ? "as " : "(as in the file)", k ? kept[k].name : "");
     }
     ls_shared_text(s, out);
     ls_buf_str(out, "\nhere          ");
     if (f->free && f->weights[0] >= f->free) {
-        ls_buf_str(out, "it does not fit: ");
+        ls_buf_str(out, "the weights do not fit: ");
         ls_bytes_text(out, (double)f->free);
-        ls_buf_str(out, f->weights[KEPT - 1] < f->free ? " are free; --weights q4 would\n" : " are free\n");
+        ls_buf_str(out, f->weights[KEPT - 1] < f->free ? " of memory are free (with --weights q4 they fit)\n"
+                                                       : " of memory are free\n");
     } else {
         ls_buf_str(out, "it can run");
         if (f->free) {

@@ -65,14 +65,13 @@ ls_code ls_share_out(ls_shared *out, const ls_checkpoint *c, const char *devices
     if (code) return code;
     if (card && d.n < 2)
         return ls_fail(err, LS_E_USAGE,
-                       "--device-model is for ranks here: name them by --devices, or take `doctor "
-                       "--device-model %s`, which tells of one GPU",
+                       "--device-model needs --devices with several ranks here; for one GPU, use 'logitspec doctor "
+                       "--device-model %s'",
                        card);
     if (d.n < 2) return LS_OK;
     if (d.n > most)
-        return ls_fail(err, LS_E_RANGE,
-                       "%d ranks cannot share this model, which has %d attention heads: at most %d can", d.n,
-                       h->n_heads, most);
+        return ls_fail(err, LS_E_RANGE, "%d ranks are too many for this model with %d attention heads: use at most %d",
+                       d.n, h->n_heads, most);
     if (card && d.gpu[0] < 0 && !a_number)
         return ls_fail(err, LS_E_USAGE, "--device-model %s is a GPU, but --devices %.60s names CPUs", card, devices);
     out->n = d.n;
@@ -106,11 +105,11 @@ void ls_shared_text(const ls_shared *s, ls_buf *out) {
     if (s->n < 2) return;
     ls_buf_fmt(out, "\nshared by %-3d ", s->n);
     ls_bytes_text(out, (double)s->weights);
-    ls_buf_fmt(out, " of weights (as they are) and at most %.0f KB a token on the largest rank\n",
+    ls_buf_fmt(out, " of weights (as in the file) and at most %.0f KB per token on the largest rank\n",
                (double)s->token / 1e3);
-    ls_buf_fmt(out, "exchanges     %d a step, one after the other; ", s->rounds);
+    ls_buf_fmt(out, "exchanges     %d per step, one after the other; ", s->rounds);
     ls_bytes_text(out, s->bytes_of_row * LS_PAPER_ROWS);
-    ls_buf_fmt(out, " to each rank for %d rows\non paper      ", LS_PAPER_ROWS);
+    ls_buf_fmt(out, " to each rank for %d rows\nestimate      ", LS_PAPER_ROWS);
     if (s->card)
         ls_buf_fmt(out, "computing on %d of %s: %.2f to %.2f ms for 1 to %d rows; with exchanges\n              ", s->n,
                    s->card->spelled, s->compute_ms[0], s->compute_ms[1], LS_PAPER_ROWS);
@@ -121,7 +120,7 @@ void ls_shared_text(const ls_shared *s, ls_buf *out) {
                    s->compute_ms[0] + ms_of(s, &links[i], 1), s->compute_ms[1] + ms_of(s, &links[i], LS_PAPER_ROWS));
         if (links[i].unused) ls_buf_str(out, " (not used: GPUs exchange through their hosts)");
     }
-    ls_buf_str(out, "\n              latencies and bandwidths are assumed; doctor --devices measures");
+    ls_buf_str(out, "\n              latencies and bandwidths are assumed; 'doctor --devices' measures them");
 }
 
 void ls_shared_json(const ls_shared *s, ls_jsonw *w) {

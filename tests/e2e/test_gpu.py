@@ -123,14 +123,14 @@ class Gpu(unittest.TestCase):
         for card in ("a100", "h100", "h200", "3090", "4090"):
             r = gpu("doctor", "--model", self.model, "--device-model", card)
             self.assertEqual(r.returncode, 0)
-            self.assertIn("On paper, not measured", r.stdout)
-            self.assertRegex(r.stdout, r"\ntogether +\d+ +\d+   x\d\.\d\d\n")
+            self.assertIn("Estimate, not measured", r.stdout)
+            self.assertRegex(r.stdout, r"\ntotal +\d+ +\d+   x\d\.\d\d\n")
             o = next(c for c in json.loads(gpu("doctor", "--model", self.model, "--device-model", card, "--json").stdout)
                      if c["check"] == "device-model")
             self.assertAlmostEqual(o["us_1"], sum(k["rows_1"]["us"] for k in o["kernels"]), delta=1e-3 * o["us_1"])
         r = gpu("doctor", "--model", self.model, "--device-model", "gtx")
         self.assertEqual(r.returncode, 1)
-        self.assertIn("--device-model 'gtx' is unknown; known are a100, h100, h200, 3090, 4090", r.stdout)
+        self.assertIn("--device-model 'gtx' is unknown; expected one of a100, h100, h200, 3090, 4090", r.stdout)
 
     def test_a_conversation_on_the_screen(self):
         script = os.path.join(self.tmp.name, "talk.script")

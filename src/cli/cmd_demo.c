@@ -21,8 +21,8 @@
 static int list(const ls_demo *d, size_t n) {
     ls_buf out = {0};
     ls_buf_str(&out,
-               "logitspec demo NAME (or its number) plays one of these recordings; Enter goes on after each note, q "
-               "leaves.\nThe first ones come in the order in which they explain. --live decodes it here and now.\n\n");
+               "'logitspec demo NAME' (or its number) plays one of these recordings. Enter continues after a note, q "
+               "quits.\nBegin with the first demos: each explains more. With --live, a model decodes the prompt.\n\n");
     const int columns = ls_columns(STDOUT_FILENO);
     const size_t rows = ls_wrap(&out, 0, columns, 0);
     for (size_t i = 0; i < n; i++) {
@@ -30,7 +30,7 @@ static int list(const ls_demo *d, size_t n) {
         if (d[i].about) ls_visible_row(&out, "                    %s", d[i].about);
     }
     const size_t end = ls_wrap(&out, rows, columns, 20);
-    ls_buf_str(&out, "\nYour own: demos/README.md says how, 'logitspec demo FILE.yaml' plays it.\n");
+    ls_buf_str(&out, "\n'logitspec demo FILE.yaml' plays your own demo; demos/README.md describes the file.\n");
     ls_wrap(&out, end, columns, 0);
     return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
 }
@@ -64,7 +64,7 @@ static void answer(ui_state *s, ls_buf *out) {
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
                ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
     if (ls_stats_speedup(st) > 0)
-        ls_buf_fmt(out, "; x%s against plain decoding (measured)", ls_stats_speedup_text(st, true).s);
+        ls_buf_fmt(out, "; speedup x%s against plain decoding (measured)", ls_stats_speedup_text(st, true).s);
     ls_buf_char(out, '\n');
     ls_wrap(out, end, ls_columns(STDOUT_FILENO), 2);
     ls_buf_free(&text);
@@ -206,7 +206,7 @@ int ls_cmd_demo(const ls_command_line *c) {
     ls_err err = {0};
     ls_demo d = {0};
     if (!c->n_args) return listed(c);
-    if (c->n_args > 1) ls_fail(&err, LS_E_USAGE, "'logitspec demo NAME' plays one demo; %d were named", c->n_args);
+    if (c->n_args > 1) ls_fail(&err, LS_E_USAGE, "'logitspec demo' plays one demo (%d given)", c->n_args);
     else if (c->args[0][0] && !c->args[0][strspn(c->args[0], "0123456789")]) return numbered(c, c->args[0]);
     else ls_demo_read(&d, c->args[0], &err);
     if (err.code) return ls_complain(&err);

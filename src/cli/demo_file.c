@@ -100,7 +100,7 @@ static ls_code read_note(ls_demo *d, const ls_yaml *y, ls_err *err) {
     ui_note *n = &d->play.notes[d->play.n_notes++];
     *n = (ui_note){.look = UI_NO_PANEL};
     if (y->kind != LS_YAML_MAPPING)
-        return wrong(d, y, err, "a note has the keys when and say, and perhaps look, from and go-on");
+        return wrong(d, y, err, "a note has the keys when and say, and optionally look, from and go-on");
     bool has_when = false;
     ls_code code = LS_OK;
     for (size_t i = 0; i < y->n_items && !code; i++) {
@@ -129,8 +129,8 @@ static ls_code read_note(ls_demo *d, const ls_yaml *y, ls_err *err) {
 
 // A demo may come from anyone, so it cannot record, and no method may keep its memory in a file for it.
 static ls_code read_settings(ls_demo *d, ls_yaml *y, ls_err *err) {
-    static const char what[] = "a demo names no trace and no method's file: set those in your own configuration";
-    if (y->kind != LS_YAML_MAPPING) return wrong(d, y, err, "settings are keys as in a configuration file");
+    static const char what[] = "a demo must not set a trace or a file of a method; set them in your own configuration";
+    if (y->kind != LS_YAML_MAPPING) return wrong(d, y, err, "settings must be keys of a configuration file");
     for (size_t n = 0; n < ls_knob_count(); n++) {
         const ls_knob *k = ls_knob_at(n);
         const char *dot = strchr(k->key, '.');
@@ -158,16 +158,16 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
             const long place = v->kind == LS_YAML_SCALAR ? strtol(v->text, &end, 10) : 0;
             d->place = (int)place;
             if (!end || end == v->text || *end || place < 1 || place > 1000)
-                code = wrong(d, v, err, "place is a number from 1 to 1000: where in the list of demos it stands");
+                code = wrong(d, v, err, "place is a number from 1 to 1000, the position in the list of demos");
         } else if (!strcmp(v->key, "rival")) code = text_of(d, v, &d->play.rival, err);
         else if (!strcmp(v->key, "quiz")) {
             d->play.quiz = v->kind == LS_YAML_SCALAR && !strcmp(v->text, "yes");
-            if (!d->play.quiz) code = wrong(d, v, err, "quiz is yes, or left out");
+            if (!d->play.quiz) code = wrong(d, v, err, "quiz is yes or absent");
         } else if (!strcmp(v->key, "pace")) {
             char *end = NULL;
             d->play.pace = v->kind == LS_YAML_SCALAR ? strtod(v->text, &end) : -1;
             if (!end || end == v->text || *end || !(d->play.pace >= 0 && d->play.pace <= 60))
-                code = wrong(d, v, err, "pace is a number of seconds a step, 0 to 60");
+                code = wrong(d, v, err, "pace is a number of seconds per step, 0 to 60");
         } else if (!strcmp(v->key, "settings")) {
             code = read_settings(d, v, err);
         } else if (!strcmp(v->key, "notes")) {
@@ -176,8 +176,8 @@ static ls_code read_document(ls_demo *d, ls_err *err) {
             for (size_t k = 0; k < v->n_items && !code; k++) code = read_note(d, &v->items[k], err);
         } else
             code = wrong(d, v, err,
-                         "unknown key; known are title, about, place, prompt, settings, pace, quiz, rival "
-                         "and notes");
+                         "unknown key; expected title, about, place, prompt, settings, pace, quiz, rival "
+                         "or notes");
     }
     if (!code && (!d->play.title || !d->prompt || !d->play.n_notes))
         code = wrong(d, y, err, "title, prompt and notes are needed");

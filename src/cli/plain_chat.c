@@ -58,8 +58,8 @@ static void tell_header(chat *c) {
     ls_buf line = {0};
     ls_buf_fmt(
         &line,
-        "%s, %s on %s, method %s. A line is a prompt; an empty line continues an answer that was cut; ':' begins a "
-        "command, such as ':set decode.budget=8' or ':quit'.\n",
+        "%s, %s on %s, method %s. Each line is a prompt. An empty line continues an answer that reached its length "
+        "limit. ':' begins a command, such as ':set decode.budget=8' or ':quit'.\n",
         h->model, h->dtype, h->device, h->method);
     print(c, &line, 0);
 }
@@ -94,8 +94,8 @@ static void tell_end(chat *c) {
                ls_plural(st->steps));
     if (st->steps) ls_buf_fmt(&text, ", MAT %.2f", ls_stats_mat(st));
     if (ls_stats_speedup(st) > 0)
-        ls_buf_fmt(&text, ", x%s against plain decoding (measured)", ls_stats_speedup_text(st, true).s);
-    ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line lets it go on\n" : "\n");
+        ls_buf_fmt(&text, ", speedup x%s against plain decoding (measured)", ls_stats_speedup_text(st, true).s);
+    ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line continues it\n" : "\n");
     print(c, &text, end);
 }
 
@@ -160,7 +160,7 @@ static bool take_line(chat *c) {
     if (n && line[n - 1] == '\r') line[n - 1] = 0;
     c->asked = false;
     if (strlen(line) + 1 < n) {
-        ls_warn("a line holds a NUL byte and is not taken: '%.40s'", line);
+        ls_warn("a line with a NUL byte was ignored: '%.40s'", line);
         c->refused = true;
     } else obey(c, line);
     free(line);

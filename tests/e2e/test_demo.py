@@ -97,7 +97,7 @@ class Demo(unittest.TestCase):
             self.assertEqual(sorted(said), sorted(notes), name)
             for note in notes:  # the smallest screen shows five lines
                 self.assertLessEqual(len(textwrap.wrap(note, 76)), 5, (name, note))
-            self.assertRegex(r.stdout, r"# \d+ tokens in \d+ steps: MAT [\d.]+; x(\?|[\d.]+(\+-[\d.]+)?) against plain decoding")
+            self.assertRegex(r.stdout, r"# \d+ tokens in \d+ steps: MAT [\d.]+; speedup x(\?|[\d.]+(\+-[\d.]+)?) against plain decoding")
 
     def test_on_the_screen(self):
         with Screen("demo", "race", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
@@ -168,8 +168,8 @@ class Demo(unittest.TestCase):
                                    ("step 2, say", "source mars, say", "source is followed by"),
                                    ("step 2, say", "missed mars, say", "missed is followed by one of: sampled unknown otherwise"),
                                    ("step 2, say", "next-next 0, say", ":10:12: when is one of"),
-                                   ("prompt: {format", "trace: {file: /tmp/x}\n  prompt: {format", "a demo names no trace"),
-                                   ("prompt: {format", "suffix: {file: /tmp/x}\n  prompt: {format", "and no method's file")):
+                                   ("prompt: {format", "trace: {file: /tmp/x}\n  prompt: {format", "a demo must not set a trace"),
+                                   ("prompt: {format", "suffix: {file: /tmp/x}\n  prompt: {format", "or a file of a method")):
                 self.assertIn(old, GOOD)
                 path = self.write(d, GOOD.replace(old, new, 1))
                 r = run("demo", path)

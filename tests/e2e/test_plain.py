@@ -95,11 +95,11 @@ class Plain(unittest.TestCase):
         self.assertIn("logitspec: the prompt has", full.stderr)
         nul = self.chat("One fish\0two\nmore\n", "--max-tokens", "10")  # what would be half a prompt is none
         self.assertEqual((nul.returncode, len(answers(nul.stdout))), (1, 1))
-        self.assertIn("logitspec: a line holds a NUL byte and is not taken: 'One fish'\n", nul.stderr)
+        self.assertIn("logitspec: a line with a NUL byte was ignored: 'One fish'\n", nul.stderr)
 
     def test_in_a_terminal(self):
         with Screen("--plain", *SCRIPT, "--max-tokens", "9", cols=100, rows=40) as s:
-            s.wait("A line is a prompt", "\n>")
+            s.wait("Each line is a prompt", "\n>")
             s.type("Retrieval")
             s.keys("Enter")
             s.wait("end (length): 9 tokens")

@@ -27,7 +27,7 @@ static void put_p(double p, ls_buf *out) {
 
 void ls_alternatives_head(ls_buf *out) {
     ls_buf_fmt(out, "%6s %5s  %-13s  %-*s %5s   %s\n", "token", "step", "from", TOKEN_CELLS, "text", "p",
-               "what else the target thought of");
+               "other choices of the target");
 }
 
 void ls_alternatives(const ls_step *s, const ls_vocab *v, int n, ls_buf *out) {

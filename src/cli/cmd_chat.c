@@ -13,11 +13,12 @@ int ls_cmd_chat(const ls_command_line *c) {
     ls_err err = {0};
     ls_buf prompt = {0};
     if (c->prompt_file && !strcmp(c->prompt_file, "-")) {
-        ls_fail(&err, LS_E_USAGE, "the screen reads keys from standard input; give the prompt by --prompt or a file");
+        ls_fail(&err, LS_E_USAGE,
+                "the screen reads keys from standard input; pass the prompt with --prompt or from a file");
         return ls_complain(&err);
     }
     if (c->plain && ls_is_scripted(c)) {
-        ls_fail(&err, LS_E_USAGE, "--plain has no screen that --script or --cast could use");
+        ls_fail(&err, LS_E_USAGE, "--plain has no screen, so --script and --cast do not work with it");
         return ls_complain(&err);
     }
     if (ls_read_prompt(c, false, &prompt, &err)) return ls_complain(&err);
@@ -27,7 +28,7 @@ int ls_cmd_chat(const ls_command_line *c) {
         if (has_prompt) return ls_cmd_generate(c); // without a terminal: plain streaming text
         ls_fail(
             &err, LS_E_USAGE,
-            "the screen needs a terminal; without one: logitspec generate --prompt TEXT, or logitspec chat --plain");
+            "the screen needs a terminal; without one, use logitspec generate --prompt TEXT or logitspec chat --plain");
         return ls_complain(&err);
     }
     const ls_options *o = &c->options;

@@ -7,7 +7,7 @@
 int ls_cmd_config(const ls_command_line *c) {
     if (c->n_args != 1 || strcmp(c->args[0], "show")) {
         ls_err err;
-        ls_fail(&err, LS_E_USAGE, "'logitspec config show' is the only form");
+        ls_fail(&err, LS_E_USAGE, "usage: logitspec config show");
         return ls_complain(&err);
     }
     ls_buf out = {0};

@@ -39,7 +39,7 @@ static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) 
     } else if (ls_is_same_file(path, b->out))
         code = ls_fail(err, LS_E_USAGE, "%s is an input; name another output file", path);
     else if (b->tokens.n + m.n > INT32_MAX)
-        code = ls_fail(err, LS_E_RANGE, "%s: the corpus grows beyond what one file can hold; build several", path);
+        code = ls_fail(err, LS_E_RANGE, "%s: with this file the corpus is too large; build several corpora", path);
     else if (!(code = ls_encode(b->model->vocab, m.p, m.n, false, &b->tokens, err))) {
         ls_ids_push(&b->tokens, LS_CORPUS_BREAK);
         b->files++;
@@ -88,7 +88,7 @@ static ls_code add_path(builder *b, const char *path, int depth, ls_err *err) {
 
 static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     if (c->n_args < 2 || !c->out)
-        return ls_fail(err, LS_E_USAGE, "'logitspec corpus build FILE|FOLDER... --out FILE' is expected");
+        return ls_fail(err, LS_E_USAGE, "usage: logitspec corpus build FILE|FOLDER... --out FILE");
     const uint64_t start = ls_now_ns();
     ls_model model = {0};
     builder b = {.model = &model, .out = c->out, .gauge = gauge};
@@ -96,7 +96,7 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     ls_gauge_watch(gauge, &how.engine);
     ls_code code = ls_model_load_text(&model, &how, err);
     for (int i = 1; i < c->n_args && !code; i++) code = add_path(&b, c->args[i], 0, err);
-    if (!code && !b.files) code = ls_fail(err, LS_E_RANGE, "no text was found");
+    if (!code && !b.files) code = ls_fail(err, LS_E_RANGE, "no text file was found");
     if (!code) {
         ls_corpus_facts facts = {
             .n = (int64_t)b.tokens.n, .n_vocab = ls_vocab_size(model.vocab), .tokenizer_id = ls_vocab_id(model.vocab)};
@@ -107,7 +107,7 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
     ls_gauge_clear(gauge);
     if (!code && !c->quiet) {
         char skipped[64] = "";
-        if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were left out", b.skipped);
+        if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were skipped", b.skipped);
         ls_say(0, "%s: %zu token%s of %zu file%s (%.1f MB of text) in %.1f s%s", c->out, b.tokens.n - b.files,
                ls_plural(b.tokens.n - b.files), b.files, ls_plural(b.files), (double)b.bytes / 1e6,
                (double)(ls_now_ns() - start) / 1e9, skipped);
@@ -120,11 +120,11 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
 
 static ls_code info(const ls_command_line *c, ls_err *err) {
     ls_corpus *corpus;
-    if (c->n_args != 2) return ls_fail(err, LS_E_USAGE, "'logitspec corpus info FILE' is expected");
+    if (c->n_args != 2) return ls_fail(err, LS_E_USAGE, "usage: logitspec corpus info FILE");
     const ls_code code = ls_corpus_open(&corpus, c->args[1], err);
     if (code) return code;
     const ls_corpus_facts *f = ls_corpus_get_facts(corpus);
-    ls_say(0, "%s: %" PRId64 " tokens, breaks between texts included; tokenizer of %s, %d tokens (%016" PRIx64 ")",
+    ls_say(0, "%s: %" PRId64 " tokens, including breaks between texts; tokenizer of %s, %d tokens (%016" PRIx64 ")",
            c->args[1], f->n, f->tokenizer, f->n_vocab, f->tokenizer_id);
     ls_corpus_close(corpus);
     return LS_OK;
@@ -135,10 +135,11 @@ int ls_cmd_corpus(const ls_command_line *c) {
     ls_gauge gauge = ls_gauge_start(c->quiet);
     ls_catch_signals();
     const char *verb = c->n_args ? c->args[0] : "";
-    const ls_code code = !strcmp(verb, "build") ? build(c, &gauge, &err)
-                         : !strcmp(verb, "info")
-                             ? info(c, &err)
-                             : ls_fail(&err, LS_E_USAGE, "'logitspec corpus build' or 'corpus info'");
+    const ls_code code =
+        !strcmp(verb, "build") ? build(c, &gauge, &err)
+        : !strcmp(verb, "info")
+            ? info(c, &err)
+            : ls_fail(&err, LS_E_USAGE, "usage: logitspec corpus build FILE|FOLDER... --out FILE, or corpus info FILE");
     ls_gauge_clear(&gauge);
     if (code) return ls_complain(&err);
     return ls_print(&(ls_buf){0}) ? LS_EXIT_OK : LS_EXIT_FAILED; // what was printed

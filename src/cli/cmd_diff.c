@@ -148,15 +148,15 @@ static void compare(const side x[2], ls_buf *out) {
     }
     const stretch total = sum(all, n);
     ls_buf_fmt(out,
-               "both began a step at %zu common places; between them A took fewer steps %zu times, B %zu times;\n"
-               "only A had drafts accepted %zu times, only B %zu times\n"
+               "steps of both methods begin at %zu common positions; between two of them, A took fewer steps %zu "
+               "times, B %zu times;\nonly A had accepted drafts %zu times, only B %zu times\n"
                "time for the shared text: A %.1f ms, B %.1f ms (B / A %.2f)\n",
                n, ahead[0], ahead[1], alone[0], alone[1], total.ms[0], total.ms[1],
                total.ms[0] > 0 ? total.ms[1] / total.ms[0] : 0);
     const size_t tables = ls_wrap(out, words, columns, 0);
     if (n) regions(&x[0], all, n, out);
     qsort(all, n, sizeof *all, by_difference);
-    if (n && all[0].steps[0] != all[0].steps[1]) heading("where they differ most", out);
+    if (n && all[0].steps[0] != all[0].steps[1]) heading("largest differences", out);
     for (size_t i = 0; i < n && i < SHOWN && all[i].steps[0] != all[i].steps[1]; i++) row(&x[0], &all[i], out);
     ls_wrap(out, tables, columns, 67);
     free(all);
@@ -170,14 +170,13 @@ static ls_code load(ls_report *r, const ls_command_line *c, side x[2], ls_err *e
         const ls_code code = ls_report_add(r, c->args[k], NULL, NULL, err);
         if (code) return code;
         if (r->n_turns == first[k] || !r->turns[first[k]].n_steps)
-            return ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[k]);
-        if (r->n_torn > torn) ls_warn("%s: its last line was cut short and is left out", c->args[k]);
+            return ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[k]);
+        if (r->n_torn > torn) ls_warn("%s: the last line is incomplete and was skipped", c->args[k]);
     }
     for (int k = 0; k < 2; k++) x[k] = (side){c->args[k], &r->turns[first[k]]}; // reading moves them
     const ls_ids *a = &x[0].t->header.prompt, *b = &x[1].t->header.prompt;
     if (a->n != b->n || memcmp(a->p, b->p, a->n * sizeof *a->p))
-        return ls_fail(err, LS_E_USAGE, "%s and %s begin with other prompts: there is nothing to align", c->args[0],
-                       c->args[1]);
+        return ls_fail(err, LS_E_USAGE, "%s and %s have different prompts", c->args[0], c->args[1]);
     return LS_OK;
 }
 
@@ -191,7 +190,7 @@ int ls_cmd_diff(const ls_command_line *c) {
     ls_gauge_reads(&gauge);
     ls_report_init(&r);
     ls_code code = LS_OK;
-    if (c->n_args != 2) code = ls_fail(&err, LS_E_USAGE, "'logitspec diff A B' is expected: two files of --trace");
+    if (c->n_args != 2) code = ls_fail(&err, LS_E_USAGE, "usage: logitspec diff A B (two files of --trace)");
     if (!code) code = load(&r, c, x, &err);
     ls_gauge_clear(&gauge);
     if (code) status = ls_complain(&err);

@@ -68,7 +68,7 @@ static void check_compute(report *r) {
     const bool ok = !ls_engine_torch_probe(&torch, &err);
     char *detail = ls_format(
         "%s, kernels for %s%s", torch.version, torch.level,
-        strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than with its vectors");
+        strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than vector kernels");
     begin(r, "compute", ok, true, ok ? detail : err.msg);
     ls_jw_field_str(&r->json, "library", torch.version);
     ls_jw_field_str(&r->json, "level", torch.level);
@@ -89,9 +89,9 @@ static void check_context(report *r, const ls_checkpoint *c, const ls_engine_opt
     ls_buf_fmt(&text, "%d of the model's %d tokens: the KV cache takes at most %llu MiB, weights about %llu", tokens,
                h->n_context, (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
     if (room) ls_buf_fmt(&text, "; %llu MiB are free", (unsigned long long)(room >> 20));
-    if (!known) ls_buf_fmt(&text, ": take --context %d or less", h->n_context);
+    if (!known) ls_buf_fmt(&text, ": use --context %d or less", h->n_context);
     else if (!fits && weights < room && (room - weights) / each >= LS_MIN_CONTEXT)
-        ls_buf_fmt(&text, ": take --context %llu or less", (unsigned long long)((room - weights) / each));
+        ls_buf_fmt(&text, ": use --context %llu or less", (unsigned long long)((room - weights) / each));
     else if (!fits) ls_buf_str(&text, ": use --weights q4 or a smaller model");
     begin(r, "context", ok, true, text.p);
     ls_jw_field_int(&r->json, "tokens", tokens);
@@ -116,7 +116,7 @@ static void check_device(report *r, const ls_checkpoint *c, const ls_engine_opti
             (unsigned long long)(gpus.gpu[i].total_bytes >> 20),
             gpus.gpu[i].compiled ? ""
                                  : "; the library has no machine code for this GPU, so the driver compiles the "
-                                   "kernels at the first start: make cuda CUDA_ARCH=all builds it in");
+                                   "kernels at the first start ('make cuda CUDA_ARCH=all' adds the code)");
         say(r, what, true, false, detail);
         free(detail);
         free(what);
@@ -139,7 +139,7 @@ static void check_model(report *r, const ls_model_options *model, const char *ca
         check_device(r, NULL, &model->engine);
         return;
     }
-    char *detail = ls_format("%s: %d tokens of vocabulary, chat %s", *m.file ? m.file : m.name, ls_vocab_size(m.vocab),
+    char *detail = ls_format("%s: vocabulary of %d tokens, chat %s", *m.file ? m.file : m.name, ls_vocab_size(m.vocab),
                              m.chat ? ls_chat_name(m.chat) : m.chat_problem);
     say(r, "model", true, true, detail);
     free(detail);
@@ -154,16 +154,16 @@ static void check_model(report *r, const ls_model_options *model, const char *ca
 static void check_terminal(report *r) {
     const char *term = getenv("TERM"), *charset = nl_langinfo(CODESET);
     bool ok = term && *term && strcmp(term, "dumb") && !strcmp(charset, "UTF-8");
-    char *detail =
-        ls_format("TERM=%s, characters %s%s", term ? term : "(unset)", charset,
-                  strcmp(charset, "UTF-8") ? ": drawing with ASCII; a UTF-8 locale (LANG=C.UTF-8) shows more" : "");
+    char *detail = ls_format(
+        "TERM=%s, characters %s%s", term ? term : "(unset)", charset,
+        strcmp(charset, "UTF-8") ? ": drawing with ASCII; for line drawing, use a UTF-8 locale (LANG=C.UTF-8)" : "");
     say(r, "terminal", ok, false, detail);
     free(detail);
 }
 
 static void check_log(report *r) {
     const char *asked = getenv("LOGITSPEC_LOG");
-    char *detail = ls_format("%s: a log for a report, without texts of prompts and answers, unless --log-text is given",
+    char *detail = ls_format("%s; a log has the text of prompts and answers only with --log-text",
                              asked && *asked ? asked : "none; --log FILE or LOGITSPEC_LOG=FILE writes one");
     say(r, "log", true, false, detail);
     free(detail);
@@ -191,8 +191,9 @@ static void check_ranks(report *r, const ls_engine_options *opt) {
         return;
     }
     const double mb_per_s = (speed.n - 1) * (double)LS_RANKS_LARGE / speed.large_us;
-    char *detail = ls_format("%d, on %s: each gets 4 KiB from every other one in %.0f us, 1 MiB in %.0f us (%.0f MB/s)",
-                             speed.n, speed.hosts, speed.small_us, speed.large_us, mb_per_s);
+    char *detail =
+        ls_format("%d, on %s: each receives 4 KiB from every other rank in %.0f us, 1 MiB in %.0f us (%.0f MB/s)",
+                  speed.n, speed.hosts, speed.small_us, speed.large_us, mb_per_s);
     begin(r, "ranks", true, true, detail);
     ls_jw_field_int(&r->json, "ranks", speed.n);
     ls_jw_field_num(&r->json, "exchange_us", speed.small_us, 6);
@@ -229,9 +230,8 @@ typedef struct {
 // The key says of what it is (engine/measured.c): version | sha256 | device | arithmetic | kernel | library | threads |
 // processor.
 static void show_measured(void *ud, const char *what, const char *key, const ls_measured *is) {
-    static const char *const how[] = {"by few forwards; they are measured again when nobody waits",
-                                      "while other programs ran; they are measured again",
-                                      "while the machine was quiet"};
+    static const char *const how[] = {"with few forwards; to be measured again in the background",
+                                      "on a busy machine; to be measured again", "on an idle machine"};
     enum { SHA256 = 1, DEVICE, DTYPE, THREADS = 6, PARTS = 8 };
     measurements *m = ud;
     char *copy = ls_strdup(key), *part[PARTS] = {copy}, when[32] = "?";
@@ -294,7 +294,7 @@ static void calibrate(report *r, const ls_command_line *c) {
                    m.engine->threads, ls_plural(m.engine->threads), m.engine->kernel, z.base_ms[0], z.cost_context);
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
-        ls_buf_fmt(&text, "; %.3f ms more for each of many rows and 1000 tokens of context", 1e3 * z.slope_ms);
+        ls_buf_fmt(&text, "; each row of a large tree adds %.3f ms per 1000 tokens of context", 1e3 * z.slope_ms);
         if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
         begin(r, "costs", !noise.busy, true, text.p);
         ls_jw_field_int(&r->json, "context_len", z.cost_context);

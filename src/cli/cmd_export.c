@@ -15,7 +15,7 @@
 #include <string.h>
 
 static void warn_of_torn(bool torn) {
-    if (torn) ls_warn("the last line of a trace was cut short and is left out");
+    if (torn) ls_warn("the last line of a trace is incomplete and was skipped");
 }
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
@@ -96,7 +96,7 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
     if (!code) code = ls_theme(&c->options, false, &theme, err);
     if (!code) code = ls_speed_read(c->speed, false, &speed, err);
     if (!code && c->n_args != 1)
-        code = ls_fail(err, LS_E_USAGE, "a film is of one recording; %d were given", c->n_args);
+        code = ls_fail(err, LS_E_USAGE, "this format takes one recording (%d given)", c->n_args);
     if (!code) code = ls_trace_events_open(&t, c->args[0], err);
     ui_state_init(&f.state);
     f.state.recording = true;
@@ -106,7 +106,7 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
         if (moving) ui_film_begin(&f.picture, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         else ui_cast_begin(&f.cast, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
-        if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace holds no step", c->args[0]);
+        if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[0]);
         if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
         f.state.run_state = LS_STATE_IDLE;
         if (!code) frame(&f);
@@ -148,8 +148,8 @@ int ls_cmd_export(const ls_command_line *c) {
     if (c->schema || !c->n_args || !ending || form == FORMS)
         code = ls_fail(
             &err, LS_E_USAGE,
-            "'logitspec export TRACE... -o FILE' or 'logitspec export --schema' is expected; FILE ends in "
-            ".jsonl (Spec-Bench answers), .cast (asciicast), .svg (a moving picture) or .json (Chrome trace events)");
+            "usage: logitspec export TRACE... -o FILE or logitspec export --schema; FILE must end in "
+            ".jsonl (Spec-Bench answers), .cast (asciicast), .svg (animation) or .json (Chrome trace events)");
     if (!code) code = forms[form].write(c, &out, &err);
     ls_gauge_clear(&gauge);
     if (!code) code = ls_write_file(c->out, &out, &err);

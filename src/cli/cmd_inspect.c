@@ -45,11 +45,11 @@ static void list_judged(const ui_canvas *c, const ui_state *s, const ls_step *st
         if (n->own < 0) continue;
         ls_buf_fmt(out, " row %d: after ", i);
         ui_quote_token(c, s, n->token, out);
-        ls_buf_str(out, " the target alone chose ");
+        ls_buf_str(out, " the target chose ");
         ui_quote_token(c, s, n->own, out);
-        if (n->own == n->target) ls_buf_str(out, "; it stays");
+        if (n->own == n->target) ls_buf_str(out, "; the reflection did not change it");
         else {
-            ls_buf_str(out, "; with the reflection ");
+            ls_buf_str(out, ", with the reflection ");
             ui_quote_token(c, s, n->target, out);
         }
         ls_buf_char(out, '\n');
@@ -66,14 +66,14 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     ls_visible_fmt(out, "turn %u, context %d tokens, method %s, at most %d rows; %.3f ms (draft %.3f, forward %.3f",
                    step->turn + 1, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
                    step->t_draft_us / 1e3, step->t_forward_us / 1e3);
-    if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them a probe", ls_step_forwarded(step), step->probes);
+    if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them for the probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)
         ls_visible_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
                        ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->header.second);
     if (step->ahead_forwards)
-        ls_visible_fmt(out, "; beside it %d forward%s of %s, waited for %.3f", step->ahead_forwards,
+        ls_visible_fmt(out, "; at the same time %d forward%s of %s, waited for %.3f", step->ahead_forwards,
                        ls_plural(step->ahead_forwards), s->header.second, step->t_wait_us / 1e3);
-    if (step->t_comm_us > 0) ls_buf_fmt(out, ", %.3f of that with other ranks", step->t_comm_us / 1e3);
+    if (step->t_comm_us > 0) ls_buf_fmt(out, ", %.3f of that for exchanges with other ranks", step->t_comm_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
     list_judged(&canvas, s, step, out);
@@ -111,7 +111,7 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
     const size_t turns = ls_trace_index_turns(x), n = turn < turns ? ls_trace_index_steps(x, turn) : 0;
     if (turn >= turns)
         code = ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
-    else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn holds no step", c->args[0]);
+    else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn has no steps", c->args[0]);
     else { // again, for the message: how many steps the turn has is known only now
         code = ls_step_list_read(&there, c->step ? c->step : "0", n, err);
         ls_step_list_free(&there);
@@ -135,9 +135,9 @@ int ls_cmd_inspect(const ls_command_line *c) {
     ls_code code = LS_OK;
     const size_t turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // from 1 for people
     if (c->n_args != 1)
-        code = ls_fail(&err, LS_E_USAGE, "'logitspec inspect TRACE --step N' is expected: a file of --trace");
+        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec inspect TRACE [--step LIST] (a file of --trace)");
     else if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
-        code = ls_fail(&err, LS_E_USAGE, "--turn is '%.40s', expected a number from 1 on", c->turn);
+        code = ls_fail(&err, LS_E_USAGE, "--turn is '%.40s', expected a number, 1 or more", c->turn);
     if (!code) code = ls_step_list_read(&list, c->step ? c->step : "0", SIZE_MAX, &err);
     if (!code) code = show_all(c, &list, turn, &out, &err);
     ls_gauge_clear(&gauge);

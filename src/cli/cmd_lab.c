@@ -22,8 +22,8 @@ static ls_code write_as(const char *dir, const char *name, const char *ending, c
 static ls_code convert(const char *dir, const char *name, ls_err *err) {
     char *svg = ls_format("%s/%s.svg", dir, name), *png = ls_format("%s/%s.png", dir, name);
     char *const arguments[] = {"rsvg-convert", "--zoom=2", "--background-color=white", "--output", png, svg, NULL};
-    ls_code code = ls_run_program(arguments, "--png needs it (Debian: apt-get install librsvg2-bin)", err);
-    if (code == LS_E_IO && !err->code) code = ls_fail(err, code, "%s was not made: rsvg-convert failed", png);
+    ls_code code = ls_run_program(arguments, "--png needs this program (Debian: apt-get install librsvg2-bin)", err);
+    if (code == LS_E_IO && !err->code) code = ls_fail(err, code, "%s was not written: rsvg-convert failed", png);
     if (code == LS_E_CANCELLED) ls_fail(err, code, "interrupted");
     free(svg);
     free(png);
@@ -77,10 +77,9 @@ int ls_cmd_lab(const ls_command_line *c) {
     ls_gauge_reads(&gauge);
     if (!records && (c->suite || c->n_args != 1))
         code = ls_fail(&err, LS_E_USAGE,
-                       "'logitspec lab --suite FILE -o DIR' is expected, or 'logitspec lab DIR' of its recordings");
+                       "usage: logitspec lab --suite FILE -o DIR, or logitspec lab DIR for existing recordings");
     if (!code && records && (code = ls_lab_record(c, dir, &gauge, &done, &err)) == LS_E_CANCELLED)
-        ls_fail(&err, code,
-                "interrupted after %zu of %zu recordings, which are kept: the same command goes on from there",
+        ls_fail(&err, code, "interrupted after %zu of %zu recordings; they are kept, and the same command continues",
                 done.kept + done.decoded, done.all);
     if (!code) code = ls_lab_read(&lab, dir, &listener, &err);
     if (!code) code = write_all(&lab, to, c->png, &err);

@@ -15,17 +15,17 @@ int ls_cmd_replay(const ls_command_line *c) {
     ls_code code = LS_OK;
     if (c->n_args == 2) opt.rival = c->args[1];
     if (!opt.path || c->n_args > 2)
-        code = ls_fail(&err, LS_E_USAGE, "'logitspec replay TRACE [RIVAL]' is expected: files of --trace");
+        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec replay TRACE [RIVAL] (files of --trace)");
     else code = ls_speed_read(c->speed, true, &opt.speed, &err);
     if (!code && !ls_is_scripted(c) && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
-        code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; 'logitspec inspect' shows a step without one");
+        code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; without one, 'logitspec inspect' prints steps");
     if (!code && c->paused && c->cast && !c->script)
-        code = ls_fail(&err, LS_E_USAGE, "a film of a recording that starts paused never ends: leave --paused out");
+        code = ls_fail(&err, LS_E_USAGE, "--cast and --paused cannot be combined: the film would never end");
     char from_pipe[32];
     if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) { // keys come from the terminal itself
         const int trace = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);
         if (trace < 0 || keys < 0 || dup2(keys, STDIN_FILENO) < 0)
-            code = ls_fail(&err, LS_E_IO, "there is no terminal to read keys from");
+            code = ls_fail(&err, LS_E_IO, "no terminal to read keys from");
         snprintf(from_pipe, sizeof from_pipe, "/dev/fd/%d", trace);
         opt.path = from_pipe;
     }

@@ -26,7 +26,7 @@ static ls_code find_form(const char *out, const form **found, ls_err *err) {
     const char *dot = strrchr(out, '.');
     for (size_t i = 0; dot && i < sizeof forms / sizeof *forms; i++)
         if (!strcmp(dot + 1, forms[i].name)) return *found = &forms[i], LS_OK;
-    return ls_fail(err, LS_E_USAGE, "--out '%.200s': its name must end in .html, .md, .csv, .json or .svg", out);
+    return ls_fail(err, LS_E_USAGE, "--out '%.200s': the name must end in .html, .md, .csv, .json or .svg", out);
 }
 
 static bool wanted(void *ud, size_t step) {
@@ -54,7 +54,7 @@ int ls_cmd_report(const ls_command_line *c) {
     ls_code code = LS_OK;
     if (!c->n_args)
         code = ls_fail(&err, LS_E_USAGE,
-                       "'logitspec report TRACE...' is expected, with -o FILE.html (or .md, .csv, .json, .svg) for a file");
+                       "usage: logitspec report TRACE... [-o FILE.html|.md|.csv|.json|.svg]");
     if (!code && c->out) code = find_form(c->out, &f, &err);
     if (!code) code = gather(c, &r, &err);
     ls_gauge_clear(&gauge);
@@ -64,7 +64,7 @@ int ls_cmd_report(const ls_command_line *c) {
         else if (c->out) code = ls_write_file(c->out, &text, &err);
         else printed = ls_print(&text);
     }
-    if (!code && r.n_torn) ls_warn("the last line of a trace was cut short and is left out");
+    if (!code && r.n_torn) ls_warn("the last line of a trace is incomplete and was skipped");
     if (!code && c->out && !c->quiet)
         ls_say(0, "%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
                r.n_files, ls_plural(r.n_files), r.n_groups, ls_plural(r.n_groups));

@@ -35,14 +35,13 @@ typedef struct {
 
 static ls_code add_header(recordings *all, const ls_trace_header *h, const char *path, ls_err *err) {
     if (strcmp(h->acceptance, "exact"))
-        return ls_fail(err, LS_E_USAGE,
-                       "%s: recorded with the lossy acceptance %s; only exact outputs say what others would do", path,
+        return ls_fail(err, LS_E_USAGE, "%s: recorded with the lossy acceptance %s; simulate needs exact outputs", path,
                        h->acceptance);
     if (!all->n) {
         all->run = h->run;
         snprintf(all->file, sizeof all->file, "%s", path);
     } else if (h->run.tokenizer_id != all->run.tokenizer_id)
-        return ls_fail(err, LS_E_USAGE, "%s: its tokenizer is not that of %s", path, all->file);
+        return ls_fail(err, LS_E_USAGE, "%s and %s have different tokenizers", path, all->file);
     all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
     all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->run.n_context);
     return LS_OK;
@@ -105,16 +104,16 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
     const ls_simulated *t = &o[0].total;
     ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",
                all->run.costs.base_ms[0] > 0
-                   ? "by the recorded costs of forwards (an estimate) and the drafting measured here"
-                   : "not known: the trace holds no costs, so sizing by cost takes all rows that it can");
+                   ? "estimated from the recorded costs of forwards and the drafting time measured here"
+                   : "not known: the trace has no costs, so sizing by cost uses the maximum number of rows");
     ls_buf_fmt(
         out,
-        "known: verified rows whose best tokens the trace holds; drafters learn nothing from the others. 'all': the "
-        "trace holds whatever the method looks at, and the size of its trees does not follow the clock: it drafts what "
-        "a real run would draft if it learned nothing from the rows of the prompt (no trace holds these). The last "
-        "logits are known to rank 64 in %llu of %llu steps (to rank 8 or not at all elsewhere): a trace of method ar "
-        "knows them everywhere, one of the method itself knows all rows. Levels steps and nodes keep less "
-        "(--trace-level).\n",
+        "known: verified rows whose best tokens are in the trace; drafters learn nothing from other rows. 'all': the "
+        "trace has all data that the method reads, and the size of its trees does not depend on time. Such a method "
+        "drafts as in a real run, except that it learns nothing from the rows of the prompt (no trace has them). The "
+        "trace has the last logits to rank 64 in %llu of %llu steps (in other steps to rank 8, or not at all). A trace "
+        "of method ar has them in every step; a trace of the method itself has all rows. Traces of the levels steps "
+        "and nodes have less (--trace-level).\n",
         (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
 }
@@ -161,11 +160,11 @@ int ls_cmd_simulate(const ls_command_line *c) {
     ls_code code = LS_OK;
     ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
     ls_gauge_reads(&gauge);
-    if (!c->n_args) code = ls_fail(&err, LS_E_USAGE, "'logitspec simulate TRACE...' is expected: a file of --trace");
+    if (!c->n_args) code = ls_fail(&err, LS_E_USAGE, "usage: logitspec simulate TRACE... (files of --trace)");
     if (!code)
         code = ls_contenders_read(&contenders, &n, "--methods", c->methods ? c->methods : "all", &c->options, &err);
     for (int i = 0; i < c->n_args && !code; i++) code = load(&all, c->args[i], &err);
-    if (!code && !all.emitted) code = ls_fail(&err, LS_E_RANGE, "the traces hold no output");
+    if (!code && !all.emitted) code = ls_fail(&err, LS_E_RANGE, "the traces have no output");
     if (!code) out = ls_calloc((size_t)n, sizeof *out);
     for (int i = 0; i < n && !code; i++) {
         ls_gauge_show(&gauge, "simulating", (double)i / n);
@@ -176,7 +175,7 @@ int ls_cmd_simulate(const ls_command_line *c) {
     if (code) status = ls_complain(&err);
     else {
         ls_buf text = {0};
-        if (all.torn) ls_warn("the last line of a trace was cut short and is left out");
+        if (all.torn) ls_warn("the last line of a trace is incomplete and was skipped");
         if (c->json) json(&all, contenders, out, n, &text);
         else table(&all, contenders, out, n, &text);
         if (!ls_print(&text)) status = LS_EXIT_FAILED;

@@ -186,10 +186,11 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     ls_visible_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d thread%s; %zu prompt%s.", LS_VERSION,
                    k->model.name, b->dtype, b->device, b->threads, ls_plural(b->threads), k->b.done,
                    ls_plural(k->b.done));
-    ls_buf_str(out, "# Measured, tokens a second:");
+    ls_buf_str(out, "# Measured, tokens per second:");
     for (int i = 0; i < k->n; i++) ls_visible_fmt(out, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
     ls_buf_str(out, ".\n");
-    if (k->b.disturbed) ls_buf_str(out, "# The machine was busy with other work: tune again when it is not.\n");
+    if (k->b.disturbed)
+        ls_buf_str(out, "# The machine was busy with other programs: run tune again when it is idle.\n");
     const char *section = "";
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
@@ -217,9 +218,9 @@ static void say_winner(const tuning *t, int winner) {
         if (i != winner && !other.different && high >= low)
             ls_buf_fmt(&near, "%s%s", near.n ? ", " : "", k->c[i].label);
     }
-    ls_say(0, "fastest: %s (of %d ways that were simulated, %d that were run)%s%s%s", k->c[winner].label, t->n_ways,
-           k->n, near.n ? "; no difference is shown from: " : "", near.n ? near.p : "",
-           isnan(low) && k->n > 1 ? "; fewer than 3 prompts show no interval" : "");
+    ls_say(0, "fastest: %s (%d simulated, %d run)%s%s%s", k->c[winner].label, t->n_ways, k->n,
+           near.n ? "; no significant difference from: " : "", near.n ? near.p : "",
+           isnan(low) && k->n > 1 ? "; a confidence interval needs at least 3 prompts" : "");
     ls_buf_free(&near);
 }
 
@@ -228,7 +229,7 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     const int width = ls_contenders_width(k->c, k->n);
     int winner = 0;
     ls_buf told = {0};
-    ls_say(2, "%-*s %8s %10s %8s  %s", width, "run for real", "MAT", "tokens/s", "speedup", "95%");
+    ls_say(2, "%-*s %8s %10s %8s  %s", width, "run", "MAT", "tokens/s", "speedup", "95%");
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_bench_total(&k->b, i, NULL);
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
@@ -258,7 +259,7 @@ int ls_cmd_tune(const ls_command_line *c) {
     ls_err err = {0};
     if (c->fit) return ls_tune_fit(c);
     if (c->n_args) {
-        ls_fail(&err, LS_E_USAGE, "'logitspec tune' runs prompts; recordings such as %.80s go with --fit c2t",
+        ls_fail(&err, LS_E_USAGE, "'logitspec tune' takes prompts; for recordings such as %.80s, use --fit c2t",
                 c->args[0]);
         return ls_complain(&err);
     }

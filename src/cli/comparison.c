@@ -16,7 +16,7 @@ ls_promise ls_comparison_promise(const ls_comparison *k, int contender) {
 
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err) {
     if (c->suite && (c->prompt || c->prompt_file))
-        return ls_fail(err, LS_E_USAGE, "--suite and --prompt exclude each other");
+        return ls_fail(err, LS_E_USAGE, "--suite and --prompt cannot be combined");
     if (c->suite) return ls_suite_read(&k->suite, c->suite, err);
     ls_buf prompt = {0};
     const ls_code code = ls_read_prompt(c, true, &prompt, err);
@@ -163,7 +163,8 @@ static ls_code run_quietly(ls_comparison *k, size_t at, const ls_buf *before, bo
     *least = INFINITY;
     for (int attempt = 0; attempt < ATTEMPTS && !(*least <= LS_BUSY); attempt++, again = true) {
         if (again && (k->on_step || !rewind_all(k, before))) break;
-        if (attempt) ls_gauge_show(k->gauge, "the machine is busy: once more", (double)at / (double)k->suite.n);
+        if (attempt)
+            ls_gauge_show(k->gauge, "the machine is busy: repeating the prompt", (double)at / (double)k->suite.n);
         const ls_code code = run_once(k, at, err);
         if (code) return code;
         const double noise = noise_of(k, at);
@@ -208,7 +209,8 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
         double least;
         if ((code = run_quietly(k, at, before, r > 0, &runs[made * n], &least, err))) break;
         if (isinf(least)) { // a drafter cannot forget
-            code = ls_fail(err, LS_E_UNSUPPORTED, "--repeat: a method remembers too much to be put back");
+            code = ls_fail(err, LS_E_UNSUPPORTED,
+                           "--repeat: the state of a drafter is too large to restore (over 256 MiB)");
             break;
         }
         disturbed |= least > LS_BUSY;

@@ -156,15 +156,15 @@ ls_code ls_config_file_change(const char *path, const ls_config_change *changes,
         code = ls_yaml_parse(&now, text.n ? text.p : "", text.n, path, err);
         const ls_yaml *old = code ? NULL : value_of(now, changes[i].key);
         if (old && old->kind != LS_YAML_SCALAR)
-            code = ls_fail(err, LS_E_USAGE, "%s:%d:%d: %s is not a plain value: change it yourself", path, old->line,
+            code = ls_fail(err, LS_E_USAGE, "%s:%d:%d: %s is not a plain value: edit it by hand", path, old->line,
                            old->column, changes[i].key);
         if (!code) set_one(&text, now, &changes[i]);
     }
     ls_yaml_free(now);
     now = NULL;
     if (!code && (ls_yaml_parse(&now, text.p, text.n, path, NULL) || !is_as_meant(before, now, changes, n)))
-        code = ls_fail(err, LS_E_USAGE, "%s is written in a way that this program cannot change: set %s: %s yourself",
-                       path, changes[0].key, changes[0].value);
+        code = ls_fail(err, LS_E_USAGE, "this program cannot edit the YAML layout of %s: set %s: %s by hand", path,
+                       changes[0].key, changes[0].value);
     if (!code) code = ls_write_file(path, &text, err);
     if (code && made) unlink(path);
     if (lock >= 0) close(lock);

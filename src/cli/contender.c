@@ -94,7 +94,7 @@ ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const c
     for (const char *p = list; !code && (*p || !*n);) {
         const size_t len = strcspn(p, ",");
         char *word = ls_strndup(p, len);
-        if (*n == MAX_CONTENDERS) code = ls_fail(err, LS_E_USAGE, "%s: at most %d", what, MAX_CONTENDERS);
+        if (*n == MAX_CONTENDERS) code = ls_fail(err, LS_E_USAGE, "%s: at most %d methods", what, MAX_CONTENDERS);
         else if (!(code = ls_contender_read(&(*out)[*n], word, base, err))) ++*n;
         else ls_err_prefix(err, "%s", what);
         free(word);

@@ -232,8 +232,8 @@ ls_code ls_lab_record(const ls_command_line *c, const char *dir, ls_gauge *gauge
     *out = (ls_lab_recorded){0};
     ls_code code = ls_suite_read(&k.suite, c->suite, err);
     if (!code && k.suite.n > LS_LAB_MOST_ITEMS)
-        code = ls_fail(err, LS_E_RANGE, "the suite %s has %zu conversations; a lab takes %d", c->suite, k.suite.n,
-                       LS_LAB_MOST_ITEMS);
+        code = ls_fail(err, LS_E_RANGE, "the suite %s has %zu conversations; a lab takes at most %d", c->suite,
+                       k.suite.n, LS_LAB_MOST_ITEMS);
     if (!code) code = ls_lab_plan_make(&k.plan, c->methods, &c->options, c->options.max_tokens, err);
     if (!code) code = make_folder(dir, err);
     if (!code) code = load(&k, &c->options, &costs, err);

@@ -44,7 +44,7 @@ ls_machine_watch ls_machine_begin(ls_manifest *m) {
     strftime(m->date, sizeof m->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &day));
     ls_processor_name(m->processor, sizeof m->processor);
     if (!ls_sysfile_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", m->governor, sizeof m->governor))
-        snprintf(m->governor, sizeof m->governor, "not told by this system");
+        snprintf(m->governor, sizeof m->governor, "not reported by the system");
     if (!sched_getaffinity(0, sizeof set, &set)) m->processors = CPU_COUNT(&set);
     m->memory_gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE) / 1e9;
     m->load_before = load_now();

@@ -34,7 +34,7 @@ static ls_code refuse_own_input(const ls_command_line *c, const char *command, l
         for (int other = 0; other < o; other++)
             if (outputs[other] && (!strcmp(outputs[other], outputs[o]) ||
                                    (holds_something(outputs[o]) && ls_is_same_file(outputs[other], outputs[o]))))
-                return ls_fail(err, LS_E_USAGE, "%s would be written twice, as two things", outputs[o]);
+                return ls_fail(err, LS_E_USAGE, "%s is named by two output options", outputs[o]);
         for (int i = 0; i < INPUTS + c->n_args; i++) {
             const char *named = i < INPUTS ? inputs[i] : c->args[i - INPUTS],
                        *input = named && !strcmp(named, "-") ? "/dev/stdin" : named;
@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
         // a launcher gives all ranks the same command line
         if (decodes(name) && ls_is_other_rank()) status = ls_cmd_rank(&c);
         else if (c.n_args && !ls_command_takes_arguments(name)) {
-            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; a prompt goes into --prompt", name,
+            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt", name,
                     c.args[0]);
             status = ls_complain(&err);
         } else if (refuse_own_input(&c, name, &err) || begin_log(&c, name, &err)) status = ls_complain(&err);

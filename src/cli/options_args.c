@@ -146,7 +146,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
         if (!ls_command_takes(info, used[i]))
             code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, used[i]);
     if (!code && c->prompt && c->prompt_file)
-        code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file exclude each other");
+        code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file cannot be combined");
     // what reads no configuration works with a broken one
     if (!code && !c->help && !c->version && ls_command_takes(info, "config"))
         code = apply_layers(&c->options, c->config, environment, settings, n_settings, err);

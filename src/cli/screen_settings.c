@@ -116,7 +116,7 @@ const char *ls_screen_about(const char *key, const char *value) {
     for (const ls_cost_preset *p = ls_cost_presets; !strcmp(key, "decode.costs") && p->name; p++)
         if (!strcmp(value, p->name)) return p->about;
     if (!strcmp(key, "decode.sizing") && !strcmp(value, "default"))
-        return "the method's own: by measured cost if the method supports it, else as in its paper";
+        return "the method's rule: by measured cost if the method supports it, else as in its paper";
     for (int i = 0; !strcmp(key, "decode.sizing") && ls_sizing_rule_at(i) && !found; i++)
         found = summary_of(&ls_sizing_rule_at(i)->is, value);
     for (int i = 0; !strcmp(key, "decode.acceptance") && ls_accept_at(i) && !found; i++)
@@ -133,7 +133,7 @@ ls_code ls_screen_save(const ui_setting *settings, int n, char *said, size_t siz
     char *path = ls_user_path("XDG_CONFIG_HOME", ".config", "config.yaml"),
          *shipped = ls_data_path("configs/default.yaml");
     ls_code code = path ? ls_options_file(&plain, shipped, false, &err)
-                        : ls_fail(&err, LS_E_IO, "there is no place for your configuration: HOME is not set");
+                        : ls_fail(&err, LS_E_IO, "no folder for your configuration: HOME is not set");
     if (!code) code = ls_options_file(&plain, path, false, &err);
     ls_options wanted; // the same with what is in force: checks and spells each value
     ls_options_copy(&wanted, &plain);

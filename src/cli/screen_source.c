@@ -29,7 +29,7 @@ static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err 
     if (!eq) return ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.budget=16'");
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (!strncmp(assignment, fixed[i], strlen(fixed[i])))
-            return ls_fail(err, LS_E_USAGE, "model.*, trace.* and ui.* do not change while it runs");
+            return ls_fail(err, LS_E_USAGE, "model.*, trace.* and ui.* cannot change while the program runs");
     ls_options_free(&l->before);
     ls_options_copy(&l->before, &l->options);
     char *key = ls_strndup(assignment, (size_t)(eq - assignment));
@@ -47,8 +47,7 @@ static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decod
     l->n_rivals = 0;
     const ls_code code = ls_contenders_read(&l->rival, &l->n_rivals, "compare", text, &l->options, err);
     if (code) return code;
-    if (l->n_rivals != 1)
-        return ls_fail(err, LS_E_USAGE, "compare takes one way to decode, such as 'compare suffix:16'");
+    if (l->n_rivals != 1) return ls_fail(err, LS_E_USAGE, "compare takes one method, such as 'compare suffix:16'");
     *out = l->rival[0].setup.s.decode;
     out->max_tokens = setup->decode.max_tokens;
     out->sampling = setup->decode.sampling;
@@ -70,7 +69,7 @@ ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, const
                                  .rival = rival,
                                  .ud = l};
     ls_source *source = ls_source_live(&opt);
-    if (!source) ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
+    if (!source) ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
     return source;
 }
 

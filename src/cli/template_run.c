@@ -57,7 +57,7 @@ ls_code ls_template_run(const char *path, const char *name, const char *messages
     ls_json *variables = NULL, *names = NULL;
     ls_rendered written = {0};
     ls_jinja_context context = {.now = LS_CHAT_DAY};
-    ls_code code = messages ? LS_OK : ls_fail(err, LS_E_USAGE, "--messages FILE.json is needed: the conversation");
+    ls_code code = messages ? LS_OK : ls_fail(err, LS_E_USAGE, "--messages FILE.json, the conversation, is required");
     if (!code) code = template_at(path, name, &text, &names, err);
     if (!code) code = read_file(messages, &given, err);
     if (!code) code = ls_json_parse(&variables, given.p ? given.p : "", given.n, messages, err);

@@ -37,9 +37,8 @@ typedef struct {
 
 static ls_code add_turn(fitting *f, const ls_trace_header *h, const char *path, ls_err *err) {
     if (strcmp(h->acceptance, "exact"))
-        return ls_fail(err, LS_E_USAGE,
-                       "%s: recorded with the lossy acceptance %s; only exact outputs say which drafts were right",
-                       path, h->acceptance);
+        return ls_fail(err, LS_E_USAGE, "%s: recorded with the lossy acceptance %s; --fit needs exact outputs", path,
+                       h->acceptance);
     if (!f->n_turns) {
         snprintf(f->model, sizeof f->model, "%s", h->run.model);
         snprintf(f->method, sizeof f->method, "%s", h->run.method);
@@ -138,8 +137,10 @@ static ls_code conclude(const fitting *f, const ls_command_line *c, bool *printe
     ls_visible_row(&text, "# Written by logitspec tune %s --fit c2t: %s, %s%s; %zu turns, %zu steps, %zu drafted rows,",
                    LS_VERSION, f->model, f->method, f->mixed ? " and other methods" : "", f->n_turns, f->n_steps,
                    f->n_rows);
-    ls_buf_fmt(&text, "# %zu of them accepted. Mean log loss of a row: %.4f by its path's estimate alone, %.4f here.\n",
-               f->accepted, before, after);
+    ls_buf_fmt(
+        &text,
+        "# %zu of them accepted. Mean log loss per row: %.4f with path estimates alone, %.4f with these weights.\n",
+        f->accepted, before, after);
     ls_sizing z;
     char rule[40];
     ls_sizing_read(&z, "", "c2t", NULL);
@@ -149,12 +150,12 @@ static ls_code conclude(const fitting *f, const ls_command_line *c, bool *printe
     ls_buf_str(&text, "decode:\n");
     if (!f->mixed) ls_visible_row(&text, "  method: %s", f->method);
     ls_buf_fmt(&text, "  sizing: %s%s\nc2t:\n", rule,
-               threshold > 0 ? "   # the chance that is fastest by the recorded costs" : "");
+               threshold > 0 ? "   # the fastest threshold by the recorded costs" : "");
     for (size_t i = 0; z.rule->knobs[i].key; i++)
         ls_buf_fmt(&text, "  %s: %.6g\n", strchr(z.rule->knobs[i].key, '.') + 1, weights[i]);
     if (c->out) {
-        ls_say(0, "%zu drafted rows, %zu accepted: a row's log loss falls from %.4f to %.4f", f->n_rows, f->accepted,
-               before, after);
+        ls_say(0, "%zu drafted rows, %zu accepted: log loss per row from %.4f to %.4f", f->n_rows, f->accepted, before,
+               after);
         code = ls_write_file(c->out, &text, err);
         if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", c->out);
         ls_buf_clear(&text);
@@ -172,13 +173,13 @@ int ls_tune_fit(const ls_command_line *c) {
     ls_gauge_reads(&gauge);
     if (strcmp(c->fit, "c2t")) code = ls_fail(&err, LS_E_USAGE, "--fit is '%.40s', expected c2t", c->fit);
     else if (!c->n_args)
-        code = ls_fail(&err, LS_E_USAGE, "'logitspec tune --fit c2t TRACE...' is expected: files of --trace");
+        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec tune --fit c2t TRACE... (files of --trace)");
     for (int i = 0; i < c->n_args && !code; i++) code = read_trace(&f, c->args[i], &err);
     if (!code && !f.n_rows)
         code = ls_fail(&err, LS_E_RANGE,
-                       "the traces hold no drafts with estimates (level steps keeps none, ar drafts none)");
+                       "the traces have no drafts with estimates (traces of level steps and of method ar have none)");
     ls_gauge_clear(&gauge);
-    if (!code && f.torn) ls_warn("the last line of a trace was cut short and is left out");
+    if (!code && f.torn) ls_warn("the last line of a trace is incomplete and was skipped");
     if (!code) code = conclude(&f, c, &printed, &err);
     int status = code ? ls_complain(&err) : LS_EXIT_OK;
     if (!printed) status = LS_EXIT_FAILED;

@@ -29,6 +29,6 @@ void ls_versions(ls_buf *out) {
 #else
     ls_buf_str(out, "built by gcc " __VERSION__);
 #endif
-    ls_buf_fmt(out, "; recordings of version %d\n", LS_TRACE_VERSION);
+    ls_buf_fmt(out, "; trace format version %d\n", LS_TRACE_VERSION);
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
 }

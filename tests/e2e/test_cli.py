@@ -202,10 +202,10 @@ class BadInput(unittest.TestCase):
         self.one_line(2, "a prompt is needed", "generate", *SCRIPT)
         self.one_line(2, "the prompt is empty", "generate", *SCRIPT, "--prompt", "")
         self.one_line(2, "did you mean 'logitspec'", "generate", *SCRIPT, "--prompt", "x", "--method", "logitspc")
-        self.one_line(2, "goes into --prompt", "generate", *SCRIPT, "hello")
+        self.one_line(2, "pass a prompt with --prompt", "generate", *SCRIPT, "hello")
         self.one_line(2, "--json and --trace -", "generate", *SCRIPT, "--prompt", "x", "--json", "--trace", "-")
         self.one_line(2, "needs a terminal", "chat", *SCRIPT)
-        self.one_line(2, "only form", "config")
+        self.one_line(2, "usage: logitspec config show", "config")
         self.one_line(2, "expected auto or 1 to 256", "generate", "--prompt", "x",
                       env={"LOGITSPEC_SET_DECODE__BUDGET": "many"})
 
@@ -378,7 +378,7 @@ class Compare(unittest.TestCase):
         judged = sum("own" in n for n in changed[0]["nodes"])
         self.assertEqual(shown.count("the target alone chose"), judged)
         self.assertIn(f"{judged} choice", shown)
-        self.assertIn(f"of {changed[0]['rows'] + changed[0]['probe_rows']} rows, {changed[0]['probe_rows']} of them a probe", shown)
+        self.assertIn(f"of {changed[0]['rows'] + changed[0]['probe_rows']} rows, {changed[0]['probe_rows']} of them for the probe", shown)
         self.assertIn("with the reflection", shown)
         self.assertFalse(any(word in exact for word in ("Judged", "probe")))
         loose = [s["output_pos"] + k for s in steps for k in range(1, len(s["emitted"]))
@@ -456,7 +456,7 @@ class Recorded(unittest.TestCase):
             self.assertIn("the texts are equal, 80 tokens", r.stdout)
             self.assertIn(f"80 tokens in {x['steps']} steps, MAT 1.00", r.stdout)
             self.assertIn(f"80 tokens in {y['steps']} steps, MAT {y['mat']:.2f}", r.stdout)
-            self.assertIn(f"both began a step at {len(sb)} common places", r.stdout)  # plain decoding begins one everywhere
+            self.assertIn(f"steps of both methods begin at {len(sb)} common positions", r.stdout)  # plain decoding begins one everywhere
             widest = max(len(s["emitted"]) for s in sb)
             self.assertRegex(r.stdout, rf"(?m)^\d+-\d+ +{widest} +1 ")
             c, z, _ = self.record(d, "c.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--temperature", "1.5", "--seed", "3")
@@ -465,7 +465,7 @@ class Recorded(unittest.TestCase):
             other, _, _ = self.record(d, "d.jsonl", "--prompt", "One fish", "--max-tokens", "20")
             r = run("diff", a, other)
             self.assertEqual((r.returncode, r.stdout), (2, ""))
-            self.assertIn("begin with other prompts", r.stderr)
+            self.assertIn("have different prompts", r.stderr)
             self.assertEqual(run("diff", a).returncode, 2)
 
     def test_replay_needs_a_terminal_and_a_trace(self):
@@ -519,7 +519,7 @@ class Tune(unittest.TestCase):
                     f.write(json.dumps({"prompt": p}) + "\n")
             r = run("tune", *SCRIPT, "--suite", suite, "--max-tokens", "60", "--out", out, "-q")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
-            winner = re.search(r"(?m)^fastest: (\S+) \(of (\d+) ways that were simulated, (\d+) that were run\)(.*)$", r.stdout)
+            winner = re.search(r"(?m)^fastest: (\S+) \((\d+) simulated, (\d+) run\)(.*)$", r.stdout)
             # ways whose intervals reach into the winner's are not told apart
             rows = re.findall(r"(?m)^(\S+) +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+) - ([\d.]+)$", r.stdout)
             low = {name: float(a) for name, a, _ in rows}[winner[1]]
@@ -541,8 +541,8 @@ class Tune(unittest.TestCase):
             only = run("tune", *SCRIPT, "--suite", suite, "--max-tokens", "40", "--methods", "pld,suffix:3", "-q").stdout
             self.assertIn("decode:\n", only)  # without --out: shown
             two = run("tune", *SCRIPT, "--prompt", "One fish", "--max-tokens", "20", "--methods", "pld", "-q").stdout
-            self.assertIn("; fewer than 3 prompts show no interval", two)
-            self.assertIn("(of 17 ways", only)
+            self.assertIn("; a confidence interval needs at least 3 prompts", two)
+            self.assertIn("(17 simulated", only)
             self.assertNotIn("cacheback", only)
 
     def test_a_classifier_is_fitted_to_recordings(self):
@@ -560,7 +560,7 @@ class Tune(unittest.TestCase):
             drafts = [n for s in steps for n in s["nodes"][1:]]
             self.assertIn(f"1 turns, {len(steps)} steps, {len(drafts)} drafted rows,\n# {sum(n['state'] == 'accepted' for n in drafts)} of them accepted",
                           shown.stdout)
-            before, after = map(float, re.search(r"row: ([\d.]+) by its path's estimate alone, ([\d.]+) here", shown.stdout).groups())
+            before, after = map(float, re.search(r"row: ([\d.]+) with path estimates alone, ([\d.]+) with", shown.stdout).groups())
             self.assertLess(after, before)
             self.assertIn("  method: logitspec\n", shown.stdout)
             self.assertIn("and other methods;", run("tune", "--fit", "c2t", wide, plain).stdout)
@@ -600,7 +600,7 @@ class Corpus(unittest.TestCase):
             r = run("corpus", "build", os.path.join(d, "texts"), "--out", path, "--model", "script")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             self.assertIn("of 1 file ", r.stdout)
-            self.assertIn("2 empty or binary files were left out", r.stdout)
+            self.assertIn("2 empty or binary files were skipped", r.stdout)
             self.assertIn("script", run("corpus", "info", path).stdout)
             o = json.loads(run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--json", "--method", "rest",
                                "--set", f"rest.corpus={path}").stdout)
@@ -613,7 +613,7 @@ class Corpus(unittest.TestCase):
                 with open(os.path.join(d, name), "wb") as f:
                     f.write(data)
             out = os.path.join(d, "c")
-            for args, what in ((["build", "--out", out], "is expected"), (["build", "x"], "is expected"), (["build", "/nowhere", "--out", out], "No such file"),
+            for args, what in ((["build", "--out", out], "usage:"), (["build", "x"], "usage:"), (["build", "/nowhere", "--out", out], "No such file"),
                                (["build", os.path.join(d, "binary"), "--out", out], "binary"), (["build", os.path.join(d, "empty"), "--out", out], "empty"),
                                (["build", d, "--out", out], "no text"), (["info", os.path.join(d, "binary")], "not a corpus"), (["sort"], "corpus build"), ([], "corpus build")):
                 r = run("corpus", *args, *(["--model", "script"] if args[:1] == ["build"] else []))
@@ -857,7 +857,7 @@ class RealModel(unittest.TestCase):
             self.assertEqual(r.returncode, 0, r.stderr)
             (c,) = measured()  # the answer did not wait
             self.assertEqual((c["what"], c["how"]), ("costs", "briefly"))
-            self.assertIn("measured again when nobody waits", c["detail"])
+            self.assertIn("measured again in the background", c["detail"])
             script = os.path.join(d, "s")
             with open(script, "w", encoding="utf-8") as f:
                 f.write("wait READY\npause 1.5\n" + "pause 1\n" * 12)

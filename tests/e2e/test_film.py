@@ -84,7 +84,7 @@ class Film(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             r = run("export", TRACE, TRACE, "-o", d + "/f.svg")
             self.assertEqual((r.returncode, r.stderr.count("\n")), (2, 1))
-            self.assertIn("a film is of one recording; 2 were given", r.stderr)
+            self.assertIn("this format takes one recording (2 given)", r.stderr)
 
 
 if __name__ == "__main__":

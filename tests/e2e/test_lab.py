@@ -193,7 +193,7 @@ class Lab(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             r = run("lab", self.lab, "-o", d, "--png", env={"PATH": "/nowhere"})
             self.assertEqual((r.returncode, r.stdout), (1, ""))
-            self.assertIn("logitspec: rsvg-convert is not found in PATH: --png needs it (Debian: apt-get install librsvg2-bin)\n", r.stderr)
+            self.assertIn("logitspec: rsvg-convert is not found in PATH: --png needs this program (Debian: apt-get install librsvg2-bin)\n", r.stderr)
             stub = os.path.join(d, "rsvg-convert")  # what it is asked for, without the program itself
             with open(stub, "w", encoding="utf-8") as f:
                 f.write('#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\ncp "$3" "$2"\n')
@@ -211,7 +211,7 @@ class Lab(unittest.TestCase):
         code, said = self.stop(folder, 20, signal.SIGINT)
         n = len(recordings(folder))
         self.assertEqual(code, 130)
-        self.assertIn(f"interrupted after {n} of {len(recordings(self.lab))} recordings, which are kept: the same command goes on from there", said)
+        self.assertIn(f"interrupted after {n} of {len(recordings(self.lab))} recordings; they are kept, and the same command continues", said)
         self.assertLess(n, len(recordings(self.lab)))
         code, _ = self.stop(folder, n + 20, signal.SIGKILL)
         self.assertEqual(code, -signal.SIGKILL)

@@ -268,7 +268,7 @@ class Own(Folder):
         out = self.at("both")
         r = run("chat", *SCRIPT, "--prompt", "x", "--cast", out, "--trace", out)
         self.assertEqual(r.returncode, 2)
-        self.assertIn("would be written twice", r.stderr)
+        self.assertIn("is named by two output options", r.stderr)
 
     def test_a_corpus_in_its_own_folder_is_built_again(self):
         os.mkdir(self.at("texts"))

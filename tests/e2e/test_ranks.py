@@ -192,7 +192,7 @@ class Ranks(unittest.TestCase):
         self.assertIn(", 2 ranks", lines[0]["backend"]["kernel"])
         times = [x["us"] for x in lines if x["type"] == "step" and x["forward"]]
         self.assertTrue(all(0 < t["comm"] < t["forward"] for t in times), times)
-        self.assertIn("of that with other ranks", run("inspect", trace, "--step", "2").stdout)
+        self.assertIn("of that for exchanges with other ranks", run("inspect", trace, "--step", "2").stdout)
         o = {c["check"]: c for c in json.loads(run("doctor", "--model", self.model, "--devices", "3", "--json").stdout)}["ranks"]
         self.assertEqual((o["ok"], o["ranks"]), (True, 3))
         self.assertGreater(o["exchange_us"], 1)
@@ -208,8 +208,8 @@ class Ranks(unittest.TestCase):
             self.assertGreater(of_gpus["ms_1"], of_cpus["ms_1"])
         self.assertEqual(card["exchanges"], gpus["exchanges"])
         self.assertTrue(0 < card["compute_ms_1"] <= card["compute_ms_64"], card)
-        self.assertIn("known are a100", self.fails("models", "info", self.model, "--devices", "2", "--device-model", "x"))
-        self.assertIn("name them by --devices", self.fails("models", "info", self.model, "--device-model", "h100", code=2))
+        self.assertIn("expected one of a100", self.fails("models", "info", self.model, "--devices", "2", "--device-model", "x"))
+        self.assertIn("needs --devices with several ranks", self.fails("models", "info", self.model, "--device-model", "h100", code=2))
 
     @without_sanitizers
     def test_a_lost_rank_is_named(self):

@@ -159,7 +159,7 @@ static void command_line_errors(void **state) {
         {"logitspec generate --budget 300", "--budget: decode.budget is '300', expected auto or 1 to 256"},
         {"logitspec tokenize --budget 3", "'logitspec tokenize' has no flag '--budget'"},
         {"logitspec tokenize -q", "'logitspec tokenize' has no flag '--quiet'"}, // a short form is the same flag
-        {"logitspec generate --prompt x --prompt-file y", "--prompt and --prompt-file exclude each other"},
+        {"logitspec generate --prompt x --prompt-file y", "--prompt and --prompt-file cannot be combined"},
         {"logitspec generate --set x", "--set x: KEY=VALUE is expected"},
         {"logitspec generate --config /nonexistent", "/nonexistent: No such file or directory"},
     };

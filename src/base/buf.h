@@ -8,7 +8,7 @@ typedef struct {
     size_t n, cap;
 } ls_buf;
 
-char *ls_buf_room(ls_buf *b, size_t n); // where n more bytes can be put before b->n is raised by them
+char *ls_buf_room(ls_buf *b, size_t n); // makes room for n bytes; the caller writes them there and raises b->n
 void ls_buf_add(ls_buf *b, const void *p, size_t n);
 void ls_buf_str(ls_buf *b, const char *s);
 void ls_buf_char(ls_buf *b, char c);

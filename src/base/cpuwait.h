@@ -1,12 +1,12 @@
-// How busy the machine is with other work: the share of the time in which threads of this process could have run that
-// they waited, because other programs had the processors (/proc/self/task/*/schedstat) or the host of a virtual machine
-// did (the steal of /proc/stat). Linux only; elsewhere, and where the kernel keeps no such counts, it is not known.
+// How busy the machine is with other programs: threads of this process wait for a CPU, because other programs use it
+// (/proc/self/task/*/schedstat) or the host of a virtual machine does (steal in /proc/stat). The share is waiting time
+// divided by runnable time (waiting or running). Unknown if the kernel has no such counters.
 #pragma once
 #include <stdint.h>
 
-#define LS_BUSY 0.1 // from this share on, the machine is busy with other work, and times tell little
+#define LS_BUSY 0.1 // from this share on, the machine counts as busy: measured times are unreliable
 
-// Zeroed: nothing was read yet. Not thread-safe; each owner has its own.
+// Zero-initialise. Not thread-safe: one per owner.
 typedef struct {
     uint64_t first_ns;                 // of the first reading
     uint64_t at_ns, ran_ns, waited_ns; // of the last reading; of all threads
@@ -14,6 +14,7 @@ typedef struct {
     double share;                      // between the last two readings; NAN: not known
 } ls_cpu_wait;
 
-// 0 (none waited) to 1; NAN: not known yet. Reads the counters when `every_ns` have passed since the last reading, and
-// sooner soon after the first one: some microseconds a thread. every_ns 0: now.
+// Returns 0 (no thread waited) to 1; NAN: not known yet. Reads the counters (some microseconds per thread) if
+// `every_ns` have passed since the last reading; soon after the first reading, the interval is shorter. every_ns 0:
+// reads now.
 double ls_cpu_wait_share(ls_cpu_wait *w, uint64_t every_ns);

@@ -15,7 +15,7 @@ static inline bool ls_ends_has(const ls_ends *e, int32_t id) {
     return false;
 }
 
-// One that is there already, or is one too many, changes nothing.
+// Does nothing if the id is in the list already or the list is full.
 static inline void ls_ends_add(ls_ends *e, int32_t id) {
     if (e->n < LS_MAX_ENDS && !ls_ends_has(e, id)) e->ids[e->n++] = id;
 }

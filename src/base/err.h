@@ -19,8 +19,8 @@ typedef struct {
     char msg[512]; // one line, NUL-terminated
 } ls_err;
 
-// Stores code and message in err (may be NULL); its value is the code, so callers can `return ls_fail(...)`. It is a
-// macro so that compilers and checkers see which code that is, and with it that what follows a failure is not reached.
+// Stores code and message in err (may be NULL). Its value is the code, so callers can `return ls_fail(...)`. It is a
+// macro so that compilers and checkers know the code and see that statements after a failure are not reached.
 #define ls_fail(err, code, ...) (ls_err_set(err, code, __VA_ARGS__), ls_err_code(code))
 void ls_err_set(ls_err *err, ls_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static inline ls_code ls_err_code(ls_code code) {
@@ -28,5 +28,5 @@ static inline ls_code ls_err_code(ls_code code) {
 }
 // Puts "prefix: " in front of the message that err already holds; returns err's code.
 ls_code ls_err_prefix(ls_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-// Puts "; what" behind it: what became of the work.
+// Appends "; what" to the message: the state of the work after the error.
 ls_code ls_err_suffix(ls_err *err, const char *what);

@@ -1,8 +1,8 @@
 // The tensor types of GGUF files: ggml's numbers and block layouts (ggml.h and ggml-common.h of llama.cpp).
 #pragma once
 
-// Every type that this program reads: name, number, values and bytes of a block, where the block's f16 numbers begin (a
-// scale, then in some types a minimum), how many there are, and the bytes that the CPU kernels keep of 32 values.
+// Every type that this program reads: name, number, values of a block, bytes of a block, offset and count of the
+// block's f16 numbers (a scale, then in some types a minimum), and bytes in memory of 32 values for the CPU kernels.
 #define LS_GGML_TYPES(X)                                                                                               \
     X(F32, 0, 1, 4, 0, 0, 128)                                                                                         \
     X(F16, 1, 1, 2, 0, 1, 64)                                                                                          \
@@ -21,7 +21,7 @@
 
 typedef enum {
 #define LS_GGML_CONSTANT(name, number, ...) LS_GGML_##name = number,
-    LS_GGML_TYPES(LS_GGML_CONSTANT) LS_GGML_END // numbers are less
+    LS_GGML_TYPES(LS_GGML_CONSTANT) LS_GGML_END // larger than all numbers
 #undef LS_GGML_CONSTANT
 } ls_ggml_type;
 
@@ -33,8 +33,8 @@ typedef struct {
 const ls_ggml_layout *ls_ggml_layout_of(int type); // NULL: this program does not read the type
 const char *ls_ggml_type_name(int type);           // of any type
 
-// How a matrix may be kept in memory: the names people use, and the types.
+// Types of a matrix in memory: the name in options, and the type.
 #define LS_GGML_KEPT(X)                                                                                                \
     X("auto", -1)                                                                                                      \
     X("f32", LS_GGML_F32) X("f16", LS_GGML_F16) X("bf16", LS_GGML_BF16) X("q8", LS_GGML_Q8_0) X("q4", LS_GGML_Q4_1)
-int ls_ggml_kept(const char *name); // -1: as the file has it; -2: there is no such name
+int ls_ggml_kept(const char *name); // -1: as in the file; -2: unknown name

@@ -1,4 +1,4 @@
-// Reading JSON documents (jansson's only user). Values are borrowed from the document that holds them.
+// JSON reader, the only user of jansson. Values are borrowed from the document that holds them.
 #pragma once
 #include "base/err.h"
 
@@ -10,8 +10,8 @@ typedef struct json_t ls_json;
 
 // One document. LS_E_PARSE with "line:column: what"; `where` (a file and line, say) is put in front. ls_json_free it.
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err);
-// The same of what Python's json writes and reads beyond the standard: of a key that is there twice the last one
-// counts, and NaN, Infinity and -Infinity are read as null. For a model's configuration files.
+// The same with the extensions of Python's json, for a model's configuration files: of duplicate keys the last one
+// counts, and NaN, Infinity and -Infinity are read as null.
 ls_code ls_json_parse_pythons(ls_json **out, const char *text, size_t n, const char *where, ls_err *err);
 void ls_json_free(ls_json *doc);
 
@@ -21,8 +21,8 @@ bool ls_json_is(const ls_json *v, const char *text);                // a string,
 bool ls_json_int(const ls_json *v, int64_t *out);                   // also 3.0
 bool ls_json_num(const ls_json *v, double *out);                    // null is NAN
 bool ls_json_bool(const ls_json *v, bool *out);
-bool ls_json_is_real(const ls_json *v);    // a number that is written as one: 3.0
-bool ls_json_is_null(const ls_json *v);    // v may be NULL: then it is not
+bool ls_json_is_real(const ls_json *v);    // a number with a fraction or an exponent: 3.0
+bool ls_json_is_null(const ls_json *v);    // false if v is NULL
 size_t ls_json_size(const ls_json *array); // 0: not an array
 bool ls_json_is_array(const ls_json *v);
 bool ls_json_is_object(const ls_json *v);

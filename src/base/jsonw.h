@@ -19,7 +19,7 @@ void ls_jw_u64(ls_jsonw *w, uint64_t v);
 void ls_jw_num(ls_jsonw *w, double v, int digits); // significant digits; NaN and infinities become null
 void ls_jw_bool(ls_jsonw *w, bool v);
 void ls_jw_null(ls_jsonw *w);
-// Invalid UTF-8 becomes U+FFFD; what may not reach a terminal raw (base/visible.h) is escaped, which a reader undoes.
+// Invalid UTF-8 becomes U+FFFD. Characters that are unsafe for a terminal (base/visible.h) are escaped as \uXXXX.
 void ls_jw_strn(ls_jsonw *w, const char *s, size_t n);
 void ls_jw_str(ls_jsonw *w, const char *s);
 void ls_jw_base64(ls_jsonw *w, const char *s, size_t n);

@@ -1,5 +1,5 @@
-// A text line by line, in bounded memory: plain or a Zstandard stream (told by its first bytes), from a regular file, a
-// pipe or memory. One thread.
+// A text line by line, in bounded memory: plain or a Zstandard stream (recognised by its first bytes), from a regular
+// file, a pipe or memory. One thread.
 #pragma once
 #include "base/err.h"
 
@@ -24,14 +24,14 @@ ls_lines *ls_lines_in(const void *p, size_t n, const char *name);           // b
 void ls_lines_close(ls_lines *l);                                           // accepts NULL
 const char *ls_lines_name(const ls_lines *l);                               // for messages
 int ls_lines_fd(const ls_lines *l);                                         // borrowed
-// The reading ends (LS_E_CANCELLED) when stop says so: it is asked before each piece, and while a pipe is silent.
+// Reading fails with LS_E_CANCELLED when stop() returns true. It is called before each piece and while a pipe is idle.
 void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud);
-// The same of every text of this process that has no stop of its own, until show is NULL: told its name and how much
-// was read (negative: not known), false ends the reading.
+// The same for all readers of the process without a stop of their own; NULL ends it. show() gets a text with the name,
+// and the fraction read (negative: not known); if it returns false, reading fails.
 void ls_lines_watch(bool (*show)(void *ud, const char *stage, double fraction), void *ud);
 // The next line, valid until the next call. A line of more than 16 MiB is LS_E_PARSE.
 ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err);
-double ls_lines_progress(const ls_lines *l); // how much of a regular file was read, 0..1; negative: not known
+double ls_lines_progress(const ls_lines *l); // fraction read of a regular file, 0..1; negative: not known
 // Whether lines can be read in any order: not in pipes and compressed files. Known once a line was read.
 bool ls_lines_seek_works(const ls_lines *l);
 ls_code ls_lines_seek(ls_lines *l, uint64_t offset, size_t number, ls_err *err); // the next line is that one

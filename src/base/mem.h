@@ -1,6 +1,5 @@
-// Allocation that never returns NULL: when memory is out, what would be lost is saved (base/rescue.h), the program
-// says so and ends with exit code 1. Sizes that come from files are checked against the bytes that are there before
-// they reach these functions.
+// Allocation that never returns NULL: if memory is out, the rescues run (base/rescue.h), and the program prints a
+// message and ends with exit code 1. Callers check sizes that come from files against the size of the file first.
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,5 +12,5 @@ char *ls_strndup(const char *s, size_t n);
 char *ls_format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); // owned by the caller
 char *ls_format_list(const char *fmt, va_list ap);                           // the same
 
-// For libraries that report it in their own way.
-_Noreturn void ls_out_of_memory(size_t n); // n: bytes that were asked for; 0: not known
+// For libraries that return an error when memory is out.
+_Noreturn void ls_out_of_memory(size_t n); // n: requested bytes; 0: not known

@@ -7,7 +7,7 @@
 void ls_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 // Uniform in [0, 1) with 53 bits, a function of seed and absolute token position only.
 double ls_uniform_at(uint64_t seed, uint64_t position);
-// The same of one of several streams, which are independent of each other; stream 0 is the one above.
+// The same for one of several independent streams; ls_uniform_at uses stream 0.
 double ls_uniform_of(uint64_t seed, uint64_t position, uint32_t stream);
-// A seed drawn from the operating system.
+// A random seed of 53 bits from the operating system.
 uint64_t ls_seed_draw(void);

@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-// Lower temperatures above 0 count as this one, so that 1 / temperature is a finite float.
+// The lowest temperature above 0: lower ones are raised to it, so that 1 / temperature is a finite float.
 #define LS_LEAST_TEMPERATURE 1e-30
 
 // temperature <= 0: argmax, ties to the lower index. Otherwise softmax(logits / temperature) over the top_k best

@@ -1,5 +1,5 @@
-// How ranks share a model (torch/lst.h): each computes some outputs of every matrix. One definition for the engine,
-// which splits, and for plans on paper.
+// How ranks share a model (torch/lst.h): each rank computes some outputs of every matrix. One definition for the engine
+// and for the estimates of `models info --devices`.
 #pragma once
 #include <stdint.h>
 
@@ -18,11 +18,11 @@ static inline ls_range ls_share(int64_t total, int i, int n) {
 }
 
 typedef struct {
-    ls_range heads, kv_heads; // kv_heads: those that its heads read; two ranks may have one in common
+    ls_range heads, kv_heads; // kv_heads: those that the heads of this rank read; two ranks may share one
     ls_range ff, embd, vocab;
 } ls_part;
 
-enum { LS_PART_FF = 32, LS_PART_EMBD = 16, LS_PART_VOCAB = 16 }; // what stays together
+enum { LS_PART_FF = 32, LS_PART_EMBD = 16, LS_PART_VOCAB = 16 }; // smallest unit of a split
 
 static inline ls_range ls_share_units(int32_t total, int32_t unit, int i, int n) {
     const ls_range r = ls_share(((int64_t)total + unit - 1) / unit, i, n);
@@ -30,7 +30,7 @@ static inline ls_range ls_share_units(int32_t total, int32_t unit, int i, int n)
     return of;
 }
 
-// The largest number of ranks among which a model can be split.
+// The largest number of ranks that can share a model.
 static inline int32_t ls_most_ranks(int32_t n_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab) {
     const int32_t of[] = {n_ff / LS_PART_FF, n_embd / LS_PART_EMBD, n_vocab / LS_PART_VOCAB};
     int32_t most = n_heads;

@@ -1,4 +1,4 @@
-// Memory that this process may still use: what the system says is available, cut by a cgroup's limit. 0: not known.
+// Bytes that this process may still use: the available memory of the system, limited by control groups. 0: not known.
 #pragma once
 #include <stdint.h>
 

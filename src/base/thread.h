@@ -1,7 +1,7 @@
-// Threads that take no signals: those belong to the thread that started the program, or that draws the screen.
+// Threads with all signals blocked, so that the main thread or the thread of the screen handles them.
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
 
-// Threads that run() starts inherit this. False: the system refuses.
+// Threads that run() starts inherit the blocked signals. False: the system cannot start a thread.
 bool ls_thread_start(pthread_t *t, void *(*run)(void *ud), void *ud);

@@ -1,4 +1,4 @@
-// YAML by libyaml (its only user): a document as a small tree that remembers where everything stood. Stricter than
+// YAML by libyaml (its only user): a document as a tree of nodes with line and column. Stricter than
 // the library: aliases, anchors, tags, duplicate keys, several documents, nesting beyond 32 and files beyond 1 MiB
 // are errors with file:line:column.
 #pragma once
@@ -23,7 +23,7 @@ struct ls_yaml {
 
 // Parses n bytes; name is for messages. An empty document is an empty mapping. *out is owned by the caller.
 ls_code ls_yaml_parse(ls_yaml **out, const char *p, size_t n, const char *name, ls_err *err);
-ls_code ls_yaml_read(ls_yaml **out, const char *path, ls_err *err); // a file; LS_E_USAGE where it cannot be read
+ls_code ls_yaml_read(ls_yaml **out, const char *path, ls_err *err); // a file; LS_E_USAGE also if it cannot be read
 // The value of a key of a mapping; NULL: not there.
 const ls_yaml *ls_yaml_get(const ls_yaml *y, const char *key);
 void ls_yaml_free(ls_yaml *y); // accepts NULL

@@ -47,7 +47,7 @@ ls_code ls_file_read(const ls_file *f, uint64_t offset, void *out, size_t n, ls_
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return ls_fail(err, LS_E_IO, "%s: %s", f->path, strerror(errno));
         if (got == 0)
-            return ls_fail(err, LS_E_IO, "%s: ends at byte %llu: it was cut since it was opened", f->path,
+            return ls_fail(err, LS_E_IO, "%s: ends at byte %llu: the file was truncated while it was open", f->path,
                            (unsigned long long)(offset + done));
         done += (size_t)got;
     }
@@ -62,7 +62,7 @@ ls_code ls_file_unchanged(const ls_file *f, ls_err *err) {
     // A modification time can be set back, the time of the last change of status cannot. Renaming and deleting change
     // that time too, but then the path leads elsewhere or the file has another number of names.
     if (!is_same_time(st.st_ctim, old->st_ctim) && st.st_nlink == old->st_nlink) changed |= is_file(f->path, &st);
-    return changed ? ls_fail(err, LS_E_IO, "%s: was changed while it was read: start again", f->path) : LS_OK;
+    return changed ? ls_fail(err, LS_E_IO, "%s: was changed while it was read: run the command again", f->path) : LS_OK;
 }
 
 char *ls_file_key(const ls_file *f) {
@@ -77,7 +77,7 @@ char *ls_file_key(const ls_file *f) {
 const char *ls_file_mistaken(const void *p, size_t n) {
     static const struct {
         const char *begins, *words;
-    } kinds[] = {{"version https://git-lfs", ": it is a Git LFS pointer; 'git lfs pull' gets the file itself"},
+    } kinds[] = {{"version https://git-lfs", ": it is a Git LFS pointer; 'git lfs pull' fetches the file itself"},
                  {"<!DOCTYPE", ": it is a web page; download the file itself"},
                  {"<!doctype", ": it is a web page; download the file itself"},
                  {"<html", ": it is a web page; download the file itself"}};
@@ -99,7 +99,7 @@ ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err) {
     const uint64_t there = ls_memory_free();
     if (f.n_bytes > limit) code = ls_fail(err, LS_E_RANGE, "%s: larger than %zu bytes", path, limit);
     else if (there && f.n_bytes > there)
-        code = ls_fail(err, LS_E_RANGE, "%s: its %.1f GiB do not fit into the memory that is free, %.1f GiB", path,
+        code = ls_fail(err, LS_E_RANGE, "%s: the file of %.1f GiB does not fit into the free memory of %.1f GiB", path,
                        (double)f.n_bytes / (1 << 30), (double)there / (1 << 30));
     else if (!(code = ls_file_read(&f, 0, ls_buf_room(b, f.n_bytes), f.n_bytes, err))) b->p[b->n += f.n_bytes] = 0;
     if (!code) code = ls_file_unchanged(&f, err);
@@ -128,7 +128,7 @@ int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on,
         struct stat st;
         if (fd >= 0 || errno != ENXIO) return fd;
         if (stat(path, &st) || !S_ISFIFO(st.st_mode)) return errno = ENXIO, -1;
-        if (go_on && !go_on(ud, "waiting for somebody to read what is written", -1)) return errno = ECANCELED, -1;
+        if (go_on && !go_on(ud, "waiting for a program to read the output", -1)) return errno = ECANCELED, -1;
         if (!go_on && waited >= PATIENCE_MS) return errno = ETIMEDOUT, -1;
         if (poll(NULL, 0, BEAT_MS) < 0 && !go_on) return -1; // a signal
     }
@@ -174,10 +174,10 @@ ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms) {
 const char *ls_write_reason(int error) {
     switch (error) {
     case ENOSPC: return "the disk is full";
-    case EBADF: return "it is closed";
+    case EBADF: return "the output is closed";
     case EDQUOT: return "the disk quota of this user is used up";
-    case EFBIG: return "the file would grow beyond what this process may write (ulimit -f)";
-    case ETIMEDOUT: return "nobody reads what is written";
+    case EFBIG: return "the file would exceed the size limit of this process (ulimit -f)";
+    case ETIMEDOUT: return "no program reads the output";
     default: return strerror(error ? error : EIO);
     }
 }
@@ -188,7 +188,7 @@ bool ls_is_same_file(const char *a, const char *b) {
 }
 
 static ls_code cannot_write(const char *path, int error, ls_err *err) {
-    if (error == EINTR) return ls_fail(err, LS_E_CANCELLED, "interrupted; %s is not written", path);
+    if (error == EINTR) return ls_fail(err, LS_E_CANCELLED, "interrupted; %s was not written", path);
     return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(error));
 }
 
@@ -285,7 +285,7 @@ ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err
     if (!error && (r->f = fopencookie(r, "w", (cookie_io_functions_t){.write = take_bytes}))) return LS_OK;
     if (!error) error = ENOMEM; // nothing else can fail there
     const ls_code code = error == ETXTBSY
-                             ? ls_fail(err, LS_E_IO, "cannot write %s: a program is using it, or records into it", path)
+                             ? ls_fail(err, LS_E_IO, "cannot write %s: a program uses it or records into it", path)
                              : cannot_write(path, error, err);
     if (r->fd >= 0 && r->part) unlink(r->part);
     free_replacement(r);

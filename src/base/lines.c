@@ -181,7 +181,8 @@ static ls_code fill(ls_lines *l, size_t *n, ls_err *err) {
                            ls_buf_room(&l->bytes, CHUNK), CHUNK, &wrong);
         l->packed_at += taken;
         l->bytes.n += *n;
-        if (wrong) return ls_fail(err, LS_E_PARSE, "%s: not a whole Zstandard stream: %s", l->name, wrong);
+        if (wrong)
+            return ls_fail(err, LS_E_PARSE, "%s: the Zstandard stream is incomplete or damaged: %s", l->name, wrong);
         if (*n) return LS_OK;
         if (l->packed_at == l->packed.n) l->packed.n = l->packed_at = 0;
         const ls_code code = read_some(l, &l->packed, &more, err);
@@ -198,7 +199,7 @@ ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err) {
         size_t more = 0;
         if (!end) { // what was taken makes room
             if (left > MOST_LINE)
-                return ls_fail(err, LS_E_PARSE, "%s:%zu: a line of more than %d MiB", l->name, l->number + 1,
+                return ls_fail(err, LS_E_PARSE, "%s:%zu: the line is longer than %d MiB", l->name, l->number + 1,
                                MOST_LINE >> 20);
             if (l->at) memmove(l->bytes.p, from, left);
             l->bytes.n = left;

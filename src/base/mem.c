@@ -8,7 +8,7 @@
 
 void ls_out_of_memory(size_t n) {
     char why[80];
-    snprintf(why, sizeof why, n ? "out of memory (asked for %zu bytes)" : "out of memory", n);
+    snprintf(why, sizeof why, n ? "out of memory (%zu bytes requested)" : "out of memory", n);
     ls_rescue_and_end(why);
 }
 

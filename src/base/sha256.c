@@ -44,7 +44,7 @@ ls_code ls_sha256_file(const ls_file *f, char out[65], bool (*progress)(void *ud
             code = ls_fail(err, LS_E_CANCELLED, "%s: interrupted", f->path);
     }
     if (!code && (!works || !EVP_DigestFinal_ex(context, digest, NULL)))
-        code = ls_fail(err, LS_E_IO, "%s: libcrypto cannot hash it", f->path);
+        code = ls_fail(err, LS_E_IO, "%s: libcrypto failed to hash the file", f->path);
     if (!code) code = ls_file_unchanged(f, err);
     if (!code) hex(digest, out);
     free(piece);

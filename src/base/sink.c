@@ -134,7 +134,7 @@ static void wait_for_thread(ls_sink *s, patience *w) {
 }
 
 static ls_code cannot_open(const char *path, ls_err *err) {
-    if (errno == ECANCELED) return ls_fail(err, LS_E_CANCELLED, "interrupted: nobody reads %s", path);
+    if (errno == ECANCELED) return ls_fail(err, LS_E_CANCELLED, "interrupted: no program reads %s", path);
     return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
 }
 
@@ -147,7 +147,7 @@ ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *
     const bool regular = !fstat(fd, &st) && S_ISREG(st.st_mode);
     if (regular && fd != STDOUT_FILENO && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         close(fd);
-        return ls_fail(err, LS_E_IO, "cannot write %s: another run records into it; name another file", path);
+        return ls_fail(err, LS_E_IO, "cannot write %s: another run records into it: name another file", path);
     }
     ls_sink *s = ls_calloc(1, sizeof *s);
     const size_t n = strlen(path);
@@ -165,7 +165,7 @@ ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *
     if (ls_thread_start(&s->thread, writer, s)) return *out = s, LS_OK;
     if (fd != STDOUT_FILENO) close(fd);
     free_sink(s);
-    return ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
+    return ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
 }
 
 void ls_sink_put(ls_sink *s, const void *p, size_t n) {

@@ -56,7 +56,7 @@ static ls_yaml *add_child(ls_yaml *parent) {
 
 static ls_code take_text(reader *r, const yaml_event_t *e, char **out) {
     const char *s = (const char *)e->data.scalar.value;
-    if (memchr(s, 0, e->data.scalar.length)) return fail_at(r, e->start_mark, "a NUL character is not possible here");
+    if (memchr(s, 0, e->data.scalar.length)) return fail_at(r, e->start_mark, "NUL characters are not allowed here");
     *out = ls_strndup(s, e->data.scalar.length);
     return LS_OK;
 }
@@ -134,7 +134,7 @@ static ls_code read_stream(reader *r, ls_yaml *out) {
         case YAML_DOCUMENT_END_EVENT: break;
         case YAML_STREAM_END_EVENT: more = false; break;
         case YAML_DOCUMENT_START_EVENT:
-            if (seen) code = fail_at(r, e.start_mark, "only one document is possible");
+            if (seen) code = fail_at(r, e.start_mark, "only one document is allowed");
             seen = true;
             break;
         default:

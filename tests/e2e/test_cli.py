@@ -184,7 +184,7 @@ class Generate(unittest.TestCase):
                 self.assertEqual((lines[0]["type"], lines[-1]["type"]), ("header", "end"), closed)
             p = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", PROGRAM, "--version"], env=ENV, capture_output=True, text=True,
                                timeout=60, check=False)
-            self.assertEqual((p.returncode, p.stderr), (1, "logitspec: cannot write to standard output: it is closed\n"))
+            self.assertEqual((p.returncode, p.stderr), (1, "logitspec: cannot write to standard output: the output is closed\n"))
 
 
 class BadInput(unittest.TestCase):
@@ -304,7 +304,7 @@ class Compare(unittest.TestCase):
                            (["--methods", "ar,pld+depth=9", "--prompt", "x"], "pld.depth"), (["--methods", "ar/some", "--prompt", "x"], "expected one of auto"),
                            (["--methods", "ar@loose", "--prompt", "x"], "expected one of exact"), (["--methods", "rest", "--prompt", "x"], "needs a corpus"),
                            (["--methods", "nothing.yaml", "--prompt", "x"], "nothing.yaml"), (["--suite", "/nonexistent"], "cannot read"),
-                           (["--suite", "x", "--prompt", "y"], "exclude"), ([], "a prompt is needed")):
+                           (["--suite", "x", "--prompt", "y"], "cannot be combined"), ([], "a prompt is needed")):
             r = run("compare", *SCRIPT, *args)
             self.assertIn(r.returncode, (1, 2))
             self.assertEqual(r.stderr.count("\n"), 1)
@@ -376,7 +376,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(g["draft_verified"], sum(s["rows"] - 1 for s in steps))  # a probe is no draft
         self.assertTrue(all(s["rows"] == len(s["nodes"]) for s in steps))
         judged = sum("own" in n for n in changed[0]["nodes"])
-        self.assertEqual(shown.count("the target alone chose"), judged)
+        self.assertEqual(shown.count(" the target chose "), judged)
         self.assertIn(f"{judged} choice", shown)
         self.assertIn(f"of {changed[0]['rows'] + changed[0]['probe_rows']} rows, {changed[0]['probe_rows']} of them for the probe", shown)
         self.assertIn("with the reflection", shown)
@@ -497,7 +497,7 @@ class Simulate(unittest.TestCase):
                 f.truncate(os.path.getsize(path) - 40)
             r = run("simulate", path, "--methods", "pld")
             self.assertEqual(r.returncode, 0)
-            self.assertIn("cut short", r.stderr)
+            self.assertIn("the last line of a trace is incomplete", r.stderr)
 
     def test_bad_input(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
@@ -686,7 +686,7 @@ class Other(unittest.TestCase):
         self.assertEqual(whole["weight_bytes"], json.loads(run("models", "info", MODEL, "--json").stdout)["model"]["weight_bytes"]["auto"])
         more, code = context("--context", "8193")
         self.assertEqual((code, more["ok"]), (1, False))
-        self.assertIn("take --context 8192 or less", more["detail"])
+        self.assertIn("use --context 8192 or less", more["detail"])
         wider, _ = context("--context", "8192", "--weights", "f32")
         self.assertGreater(wider["weight_bytes"], 3 * whole["weight_bytes"])
 

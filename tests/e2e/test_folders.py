@@ -193,7 +193,7 @@ class Folders(unittest.TestCase):
 
     def test_what_is_no_model_and_why(self):
         path = folder(self.dir, "llama3", "llama3.json")
-        for text, why in ((b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n", "it is a Git LFS pointer; 'git lfs pull' gets the file itself"),
+        for text, why in ((b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n", "it is a Git LFS pointer; 'git lfs pull' fetches the file itself"),
                           (b"<!DOCTYPE html><html></html>", "it is a web page; download the file itself")):
             for name, what in (("model.safetensors", "not a safetensors file ("), ("x.gguf", "not a GGUF file: ")):
                 with open(os.path.join(path, name), "wb") as f:

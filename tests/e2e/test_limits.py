@@ -119,7 +119,7 @@ class DamagedRecordings(unittest.TestCase):
                          ("diff", whole, trace), ("export", trace, "-o", d + "/y.cast"), ("export", trace, "-o", d + "/x.jsonl")):
                 r = run(*args)
                 self.assertEqual((r.returncode, r.stderr.count("\n")), (0, 1), (args, r.stderr))
-                self.assertIn("cut short", r.stderr)
+                self.assertIn("is incomplete and was skipped", r.stderr)
 
     def test_a_recording_that_still_grows(self):
         with tempfile.TemporaryDirectory() as d:

@@ -170,8 +170,8 @@ class Replacing(Folder):
                 line = command(out)
                 r = run(*line, preexec_fn=limit)
                 self.assertEqual(r.returncode, 0 if name == "memory.history" else 1, r.stderr)  # a run is not lost for that
-                self.assertRegex(r.stderr, r"\Alogitspec: cannot write .*: the file would grow beyond what this process may "
-                                           r"write \(ulimit -f\)\n\Z")
+                self.assertRegex(r.stderr, r"\Alogitspec: cannot write .*: the file would exceed the size limit of this "
+                                           r"process \(ulimit -f\)\n\Z")
                 self.assertFalse(os.path.exists(out))
                 write(out, "logitspec-history 9\n" if name == "memory.history" else "old")
                 self.assertEqual(run(*line, preexec_fn=limit).returncode, r.returncode)
@@ -324,7 +324,7 @@ class Recording(Folder):
         r = run(*GENERATE, "--max-tokens", "2000", "--trace", self.at("limited.jsonl"),
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)))
         self.assertEqual(r.returncode, 1)
-        self.assertIn("the file would grow beyond what this process may write", r.stderr)
+        self.assertIn("the file would exceed the size limit of this process", r.stderr)
         read_trace(read(self.at("limited.jsonl")).rpartition("\n")[0])  # valid to the last whole line
 
     def test_two_runs_do_not_record_into_one_file(self):
@@ -339,7 +339,7 @@ class Recording(Folder):
             for name in path, self.at("name.jsonl"):
                 r = run(*GENERATE, "--trace", name)
                 self.assertEqual((r.returncode, r.stdout), (1, ""))
-                self.assertEqual(r.stderr, f"logitspec: cannot write {name}: another run records into it; name another file\n")
+                self.assertEqual(r.stderr, f"logitspec: cannot write {name}: another run records into it: name another file\n")
             script = self.script("wait READY", "type x", "key Enter", "wait 20 tokens", "wait READY", "key Esc :",
                                  f"type save {path}", "key Enter", "wait cannot write")
             self.assertEqual(run("chat", *SCRIPT, "--max-tokens", "20", "--script", script).returncode, 0)
@@ -368,7 +368,7 @@ class Recording(Folder):
         self.assertLess(time.monotonic() - start, 40)
         self.assertEqual(r.returncode, 1)
         self.assertTrue(r.stdout)
-        self.assertRegex(r.stderr, rf"logitspec: the trace {path} is incomplete: nobody reads what is written; [1-9]\d+ bytes were not written\n\Z")
+        self.assertRegex(r.stderr, rf"logitspec: the trace {path} is incomplete: no program reads the output; [1-9]\d+ bytes were dropped\n\Z")
 
     def test_the_first_ctrl_c_is_heard_while_a_reader_stalls(self):
         path = self.stalled()
@@ -391,7 +391,7 @@ class Recording(Folder):
             s.keys("Enter")
             s.wait("300 tokens", "READY")
             s.keys("C-c", "C-c")
-            s.wait("exit=130", "is incomplete: nobody reads what is written", seconds=9)
+            s.wait("exit=130", "is incomplete: no program reads the output", seconds=9)
 
     def test_a_trace_that_nobody_reads_is_said_and_can_be_left(self):
         path = self.at("unread.jsonl")
@@ -402,7 +402,7 @@ class Recording(Folder):
             s.wait("exit=130", seconds=9)
         p = subprocess.Popen([PROGRAM, "generate", *SCRIPT, "--prompt", "x", "--trace", path], env=ENV, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
-        self.assertIn("waiting for somebody to read", p.stderr.readline())
+        self.assertIn("waiting for a program to read", p.stderr.readline())
         p.send_signal(signal.SIGINT)
         self.assertEqual(p.wait(timeout=20), 130)
         p.communicate()

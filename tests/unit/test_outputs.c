@@ -173,7 +173,7 @@ static void a_failed_write_changes_nothing(void **state) {
         const char *words;
     } faults[] = {{ENOSPC, 0, "the disk is full"},
                   {EDQUOT, 0, "the disk quota of this user is used up"},
-                  {EFBIG, 0, "the file would grow beyond what this process may write (ulimit -f)"},
+                  {EFBIG, 0, "the file would exceed the size limit of this process (ulimit -f)"},
                   {0, EIO, "Input/output error"},
                   {0, ENOSPC, "the disk is full"}};
     put(path, "old", 0644);
@@ -302,7 +302,7 @@ static void a_file_is_recorded_by_one(void **state) {
     assert_int_equal(mode_of(path), S_IFREG | 0600); // it holds prompts
     assert_int_equal(ls_sink_open(&second, path, NULL, NULL, &err), LS_E_IO);
     assert_null(second);
-    assert_non_null(strstr(err.msg, "another run records into it; name another file"));
+    assert_non_null(strstr(err.msg, "another run records into it: name another file"));
     assert_int_equal(replace(path, "x", &err), LS_E_IO); // nor does anything else take its place
     assert_non_null(strstr(err.msg, "records into it"));
     ls_sink_put(s, "kept", 4);

@@ -37,7 +37,7 @@ void ls_buf_fmt(ls_buf *b, const char *fmt, ...) {
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    if (n < 0) ls_out_of_memory(0); // our formats hold nothing else that can fail
+    if (n < 0) ls_out_of_memory(0); // with our formats, nothing else can fail
     if (n > 0) {
         buf_reserve(b, (size_t)n);
         vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);

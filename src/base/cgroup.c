@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The number behind key (which ends with a space) in a group's file, or at its begin; *second: the one that follows.
-// NAN: there is none, or it is "max".
+// The number after key (which ends with a space; "": at the start) in a group's file; *second: the number after it.
+// NAN: there is no number, or it is "max".
 static double number(const char *folder, const char *file, const char *key, double *second) {
     char path[PATH_MAX], text[64], *end;
     if (second) *second = NAN;
@@ -21,17 +21,17 @@ static double number(const char *folder, const char *file, const char *key, doub
 }
 
 static void cut(double *to, double limit) {
-    if (limit < *to) *to = limit; // a NAN cuts nothing
+    if (limit < *to) *to = limit; // false for NAN: no limit
 }
 
 static void cut_memory(ls_cgroup *c, const char *folder, const char *limit, const char *used, const char *cached) {
     const double most = number(folder, limit, "", NULL);
     if (isnan(most)) return;
     const double in_use = number(folder, used, "", NULL) - fmax(0, number(folder, "memory.stat", cached, NULL));
-    cut(&c->memory_bytes, fmax(0, most - fmax(0, in_use))); // fmax takes the number beside a NAN
+    cut(&c->memory_bytes, fmax(0, most - fmax(0, in_use))); // if usage is unknown, fmax(0, NAN) is 0
 }
 
-enum { CPU = 1, MEMORY = 2, UNIFIED = 4 }; // the controllers of a hierarchy; version 2 has one for all
+enum { CPU = 1, MEMORY = 2, UNIFIED = 4 }; // the controllers of a hierarchy; version 2 has one hierarchy for all
 
 static void read_group(ls_cgroup *c, const char *folder, int controllers) {
     double period;
@@ -49,8 +49,8 @@ static void read_group(ls_cgroup *c, const char *folder, int controllers) {
         cut_memory(c, folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ");
 }
 
-// The group and all that it lies in. Where the process sees a part of the hierarchy only, its path may be one of
-// outside: folders that are not there are passed over.
+// Reads the group and all its parents. In a container, the path may be that of the host: missing folders set no limit,
+// and a path with ".." falls back to the root.
 static void read_groups(ls_cgroup *c, const char *root, const char *group, int controllers) {
     char folder[PATH_MAX];
     const size_t n_root = strlen(root);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-// Sums over the threads that live: one that ended takes its counts along, so a sum may fall.
+// Sums over living threads, in ns. The counters of a thread vanish when it exits, so a sum may fall.
 static bool read_threads(uint64_t *ran, uint64_t *waited) {
     DIR *dir = opendir("/proc/self/task");
     bool any = false;
@@ -29,6 +29,7 @@ static bool read_threads(uint64_t *ran, uint64_t *waited) {
     return any;
 }
 
+// Clock ticks of all CPUs since the start of the system; used includes stolen.
 static void read_machine(uint64_t *used, uint64_t *stolen) {
     unsigned long long user, nice, system, idle, io, irq, soft, steal;
     FILE *f = fopen("/proc/stat", "re");
@@ -42,7 +43,7 @@ static void read_machine(uint64_t *used, uint64_t *stolen) {
     fclose(f);
 }
 
-// A short run is judged too: the pauses between readings begin with LEAST_NS and double.
+// The interval between readings begins with LEAST_NS and doubles up to every_ns, so that a short run has a value too.
 static bool is_due(const ls_cpu_wait *w, uint64_t now, uint64_t every_ns) {
     enum { LEAST_NS = 20000000 };
     const uint64_t known = w->at_ns - w->first_ns, pause = known > LEAST_NS ? known : LEAST_NS;
@@ -58,10 +59,12 @@ double ls_cpu_wait_share(ls_cpu_wait *w, uint64_t every_ns) {
     ls_cpu_wait next = {.first_ns = w->first_ns, .at_ns = now, .share = NAN};
     if (!read_threads(&next.ran_ns, &next.waited_ns)) return w->share;
     read_machine(&next.used, &next.stolen);
+    // If a sum fell, a thread has exited: the difference would be wrong, and the share stays NAN.
     if (w->at_ns && next.ran_ns >= w->ran_ns && next.waited_ns >= w->waited_ns) {
         const double ran = (double)(next.ran_ns - w->ran_ns), waited = (double)(next.waited_ns - w->waited_ns);
-        const bool known = w->used && next.used > w->used && next.stolen >= w->stolen; // both readings of the machine
+        const bool known = w->used && next.used > w->used && next.stolen >= w->stolen; // /proc/stat was read both times
         if (ran + waited > 0) next.share = waited / (ran + waited);
+        // A thread that "ran" lost a part of that time to the host, too: the shares of time that remains multiply.
         if (!isnan(next.share) && known)
             next.share = 1 - (1 - next.share) * (1 - (double)(next.stolen - w->stolen) / (double)(next.used - w->used));
     }

@@ -59,14 +59,14 @@ ls_code ls_file_unchanged(const ls_file *f, ls_err *err) {
     if (fstat(f->fd, &st) < 0) return ls_fail(err, LS_E_IO, "%s: %s", f->path, strerror(errno));
     const struct stat *old = &f->opened;
     bool changed = st.st_size != old->st_size || !is_same_time(st.st_mtim, old->st_mtim);
-    // A modification time can be set back, the time of the last change of status cannot. Renaming and deleting change
-    // that time too, but then the path leads elsewhere or the file has another number of names.
+    // A program can set the modification time (mtime) back, but not the time of the last status change (ctime).
+    // Renaming and deleting change ctime too; then the number of links differs, or the path is another file.
     if (!is_same_time(st.st_ctim, old->st_ctim) && st.st_nlink == old->st_nlink) changed |= is_file(f->path, &st);
     return changed ? ls_fail(err, LS_E_IO, "%s: was changed while it was read: run the command again", f->path) : LS_OK;
 }
 
 char *ls_file_key(const ls_file *f) {
-    enum { COARSEST_TIMES_S = 2 }; // of FAT; other file systems are finer
+    enum { COARSEST_TIMES_S = 2 }; // on FAT; other file systems have finer times
     const struct stat *st = &f->opened;
     if (time(NULL) - st->st_ctim.tv_sec <= COARSEST_TIMES_S) return NULL;
     return ls_format("%llu:%llu %lld %lld.%09ld %lld.%09ld", (unsigned long long)st->st_dev,
@@ -134,8 +134,8 @@ int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on,
     }
 }
 
-// A program that replaces the file puts another one in its place, so a lock counts only while the name still means the
-// locked file.
+// If another program replaces the file while this one waits, the lock is on the old file. So the lock counts only if
+// the path still names the locked file.
 int ls_open_locked(const char *path, bool *made) {
     const int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     for (int waited = 0;; waited += LOCK_BEAT_MS) {
@@ -143,8 +143,7 @@ int ls_open_locked(const char *path, bool *made) {
         struct stat st;
         int fd = made ? open(path, flags | O_CREAT | O_EXCL, LS_FILE_PRIVATE) : -1;
         if (made) *made = fd >= 0;
-        if (fd < 0)
-            fd = open(path, flags | (made ? O_CREAT : 0), LS_FILE_PRIVATE); // it is there, or a link leads nowhere
+        if (fd < 0) fd = open(path, flags | (made ? O_CREAT : 0), LS_FILE_PRIVATE); // it exists, or is a dangling link
         if (fd < 0) return -1;
         int error = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
         if (!error && fcntl(fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))
@@ -159,7 +158,7 @@ int ls_open_locked(const char *path, bool *made) {
 ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms) {
     struct stat st;
     if (fstat(fd, &st)) return -1;
-    const size_t most = S_ISREG(st.st_mode) ? CHUNK : PIPE_BUF; // a pipe that has room at all has it for so many
+    const size_t most = S_ISREG(st.st_mode) ? CHUNK : PIPE_BUF; // poll() promises room for PIPE_BUF bytes in a pipe
     if (!S_ISREG(st.st_mode)) {
         struct pollfd room = {fd, POLLOUT, 0};
         const int found = poll(&room, 1, wait_ms);
@@ -192,7 +191,7 @@ static ls_code cannot_write(const char *path, int error, ls_err *err) {
     return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(error));
 }
 
-// Where links lead, whether or not something is there.
+// The path behind symbolic links; its file need not exist.
 static char *follow_links(const char *path) {
     char *at = ls_strdup(path), to[PATH_MAX];
     for (int i = 0; i < MOST_LINKS; i++) {
@@ -216,8 +215,8 @@ static char *draw_name(const char *folder) {
     return ls_format("%s.logitspec-%016llx.part", folder, (unsigned long long)ls_seed_draw());
 }
 
-// A file without a name is gone with the process, however that ends; where the system has none, the name is one that
-// nobody can foresee, and nothing may be there.
+// A file without a name (O_TMPFILE) vanishes with the process, however the process ends. If the system has no such
+// files, the part gets a random name, which must not exist yet.
 static int create_part(ls_replacement *r, mode_t mode) {
     char *folder = folder_of(r->target);
     int fd = access("/proc/self/fd", X_OK) ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
@@ -229,7 +228,7 @@ static int create_part(ls_replacement *r, mode_t mode) {
     return fd;
 }
 
-// A group that is not the old one gets what everybody had.
+// Mode and owner of the old file. If its group cannot be set, the new group gets the permissions of others.
 static void keep_owner(int fd, const struct stat *old) {
     mode_t mode = old->st_mode & 0777;
     if (fchown(fd, old->st_uid, old->st_gid) && fchown(fd, (uid_t)-1, old->st_gid))
@@ -254,7 +253,7 @@ static void free_replacement(ls_replacement *r) {
     free(r->part);
 }
 
-// What is there already, or a file beside it. An errno, or 0.
+// Opens the target itself if it is written in place, else a part beside it. Returns an errno, or 0.
 static int open_target(ls_replacement *r, mode_t mode) {
     struct stat st, own;
     r->fd = ls_open_output(r->path, 0, 0, NULL, NULL);
@@ -265,13 +264,13 @@ static int open_target(ls_replacement *r, mode_t mode) {
     const int there = r->fd;
     r->in_place = !S_ISREG(st.st_mode) || !is_file(r->target, &st);
     if (!fstat(STDOUT_FILENO, &own) && own.st_dev == st.st_dev && own.st_ino == st.st_ino) {
-        r->in_place = true; // the shell's own file: behind what is in it
+        r->in_place = true; // standard output is the same file (the shell opened it): append
         r->fd = dup(STDOUT_FILENO);
         close(there);
         return r->fd < 0 ? errno : 0;
     }
     if (r->in_place) return S_ISREG(st.st_mode) && ftruncate(r->fd, 0) ? errno : 0;
-    const bool held = flock(there, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK; // a recording that goes on
+    const bool held = flock(there, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK; // ls_sink records into it
     r->fd = held ? -1 : create_part(r, LS_FILE_PRIVATE);
     const int error = held ? ETXTBSY : r->fd < 0 ? errno : 0;
     if (!error) keep_owner(r->fd, &st);
@@ -283,7 +282,7 @@ ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err
     *r = (ls_replacement){.fd = -1, .path = ls_strdup(path)};
     int error = open_target(r, mode);
     if (!error && (r->f = fopencookie(r, "w", (cookie_io_functions_t){.write = take_bytes}))) return LS_OK;
-    if (!error) error = ENOMEM; // nothing else can fail there
+    if (!error) error = ENOMEM; // the only reason for fopencookie to fail
     const ls_code code = error == ETXTBSY
                              ? ls_fail(err, LS_E_IO, "cannot write %s: a program uses it or records into it", path)
                              : cannot_write(path, error, err);
@@ -292,7 +291,8 @@ ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err
     return code;
 }
 
-// The whole file goes where it belongs, and is on the disk before its name is. An errno, or 0.
+// Renames the part to the target. fsync comes first, so that after a crash the name has complete contents. Returns an
+// errno, or 0.
 static int put_in_place(ls_replacement *r) {
     char *folder = folder_of(r->target), self[32];
     int error = fsync(r->fd) && errno != EINVAL && errno != ENOTSUP ? errno : 0;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Without memory jansson would call a document malformed.
+// With malloc, jansson reports a failed allocation as a malformed document. ls_malloc ends the program instead.
 static void take_our_memory(void) {
     json_set_alloc_funcs(ls_malloc, free);
 }
@@ -20,8 +20,8 @@ static ls_code parse(ls_json **out, const char *text, size_t n, size_t flags, co
     pthread_once(&once, take_our_memory);
     if (!n) return ls_fail(err, LS_E_PARSE, "%s: is empty", where);
     *out = json_loadb(text, n, flags, &e);
-    // an integer beyond 64 bits ("model_max_length": 1000000000000000019884624838656): all of them are read as reals
-    // then
+    // An integer beyond 64 bits ("model_max_length": 1000000000000000019884624838656): parses again, with all integers
+    // as reals.
     if (!*out && json_error_code(&e) == json_error_numeric_overflow)
         *out = json_loadb(text, n, flags | JSON_DECODE_INT_AS_REAL, &e);
     if (*out) return LS_OK;
@@ -35,9 +35,9 @@ ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *whe
 ls_code ls_json_parse_pythons(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {
     static const char *const numbers[] = {"NaN", "Infinity", "-Infinity"};
     ls_buf standard = {0};
-    bool quoted = false;
+    bool quoted = false; // inside a string, which is copied unchanged; a backslash there takes the next byte along
     for (size_t i = 0; i < n;) {
-        size_t same = 0; // bytes of such a number
+        size_t same = 0; // length of the non-standard number at i; 0: there is none
         for (int k = 0; k < 3 && !quoted && !same; k++) {
             const size_t m = strlen(numbers[k]);
             if (m <= n - i && !memcmp(text + i, numbers[k], m)) same = m;
@@ -74,7 +74,7 @@ bool ls_json_is(const ls_json *v, const char *text) {
 }
 
 bool ls_json_int(const ls_json *v, int64_t *out) {
-    const double real = json_real_value(v); // 0 where it is none
+    const double real = json_real_value(v); // 0 if v is not a real
     if (json_is_integer(v)) *out = json_integer_value(v);
     else if (json_is_real(v) && fabs(real) <= 0x1p53 && real == trunc(real)) *out = (int64_t)real;
     else return false;

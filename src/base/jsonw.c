@@ -57,8 +57,8 @@ void ls_jw_int(ls_jsonw *w, int64_t v) {
     add_u64(w->out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
-// What printf's %.*g writes, ten times as fast, for most numbers: 0 if it is not one of those. The one rounding of the
-// product is far below the last digit.
+// Writes what printf's %.*g writes, about ten times as fast. Returns the length, or 0 for a number that needs printf.
+// With at most 9 digits, the rounding error of the one multiplication or division is far below the last digit.
 static int fast_number(char *out, double v, int digits) {
     enum { EXACT = 23, MOST_DIGITS = 9 }; // powers of ten that a double holds exactly
     static const double powers[EXACT] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -67,7 +67,7 @@ static int fast_number(char *out, double v, int digits) {
     if (digits > MOST_DIGITS || !(a >= 1e-13 && a < 1e15)) return 0;
     int two;
     frexp(a, &two);
-    int e = (int)floor((two - 1) * 0.30102999566398120); // of ten; may be one too small
+    int e = (int)floor((two - 1) * 0.30102999566398120); // of ten; if one too small, the loop corrects it
     uint64_t n = 0;
     for (int tries = 0; tries < 2; tries++) {
         const int shift = digits - 1 - e;
@@ -76,7 +76,7 @@ static int fast_number(char *out, double v, int digits) {
         if (n < (uint64_t)powers[digits]) break;
         e++;
     }
-    if (e < -4 || e >= digits) return 0; // with an exponent
+    if (e < -4 || e >= digits) return 0; // %g would write an exponent
     while (digits > 1 && digits > e + 1 && n % 10 == 0) n /= 10, digits--;
     char t[24];
     for (int i = digits; i-- > 0; n /= 10) t[i] = (char)('0' + n % 10);

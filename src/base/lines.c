@@ -16,25 +16,25 @@ enum { MOST_LINE = 16 << 20, CHUNK = 1 << 16 };
 
 struct ls_lines {
     int fd;           // -1: in memory
-    const char *from; // there: what is not yet read
+    const char *from; // in memory: the rest that is not read yet
     size_t n_from;
-    bool (*stop)(void *ud); // NULL: the watch is asked
+    bool (*stop)(void *ud); // NULL: `watch` is asked
     void *ud;
     char *name;
-    ls_buf bytes; // read, and not yet taken from `at` on
+    ls_buf bytes; // read; not yet returned as lines from `at` on
     size_t at;
     uint64_t taken; // bytes of text before `at`
     size_t number;  // of the last line
     bool sniffed;
-    ls_zst_decoder *zst; // NULL: as it is
-    ls_buf packed;       // read, and not yet decoded from packed_at on
+    ls_zst_decoder *zst; // NULL: not compressed
+    ls_buf packed;       // compressed bytes; not yet decoded from packed_at on
     size_t packed_at;
 };
 
 static struct {
     bool (*show)(void *ud, const char *stage, double fraction);
     void *ud;
-} watch; // of what is read without a stop of its own
+} watch; // for readers without a stop of their own
 
 void ls_lines_watch(bool (*show)(void *ud, const char *stage, double fraction), void *ud) {
     watch.show = show;
@@ -65,7 +65,7 @@ ls_lines *ls_lines_in(const void *p, size_t n, const char *name) {
 
 ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err) {
     if (!strcmp(path, "-")) return ls_lines_of(out, STDIN_FILENO, "standard input", err);
-    // a FIFO without a writer must not hold the caller in open: reading waits, and can be stopped
+    // O_NONBLOCK: open() must not wait for the writer of a FIFO. The read waits instead, and can be stopped.
     return ls_lines_of(out, open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), path, err);
 }
 
@@ -96,7 +96,7 @@ double ls_lines_progress(const ls_lines *l) {
     struct stat st;
     const off_t at = lseek(l->fd, 0, SEEK_CUR);
     if (at < 0 || fstat(l->fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0) return -1;
-    if (l->zst && st.st_size < 1 << 20) return -1;                                 // it is unpacked in few pieces
+    if (l->zst && st.st_size < 1 << 20) return -1;                                 // only a few reads
     const size_t waits = l->zst ? l->packed.n - l->packed_at : l->bytes.n - l->at; // read, but not yet taken
     return ((double)at - (double)waits) / (double)st.st_size;
 }
@@ -125,7 +125,7 @@ static bool is_stopped(const ls_lines *l) {
     return !watch.show(watch.ud, stage, ls_lines_progress(l));
 }
 
-// More of the file or memory into b; *n 0 at the end.
+// Appends the next chunk of the file or memory to b; *n is 0 at the end.
 static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
     enum { PATIENCE_MS = 100 };
     if (l->fd < 0) {
@@ -136,7 +136,7 @@ static ls_code read_some(ls_lines *l, ls_buf *b, size_t *n, ls_err *err) {
         return LS_OK;
     }
     ssize_t got;
-    do { // a descriptor that was opened here does not block; one that was given may
+    do { // a descriptor from ls_lines_of may block, so poll first
         struct pollfd p = {l->fd, POLLIN, 0};
         do {
             if (is_stopped(l)) return ls_fail(err, LS_E_CANCELLED, "reading %s was interrupted", l->name);
@@ -165,7 +165,7 @@ static ls_code sniff(ls_lines *l, ls_err *err) {
     return code;
 }
 
-// More text; *n 0 at the end.
+// Appends more text to l->bytes; *n is 0 at the end.
 static ls_code fill(ls_lines *l, size_t *n, ls_err *err) {
     if (!l->sniffed) {
         const size_t before = l->bytes.n;
@@ -174,7 +174,7 @@ static ls_code fill(ls_lines *l, size_t *n, ls_err *err) {
         if (code || *n || !l->zst) return code;
     }
     if (!l->zst) return read_some(l, &l->bytes, n, err);
-    for (;;) { // at most a chunk, however well it was compressed
+    for (;;) { // decodes at most CHUNK bytes per call, so that a small file cannot fill the memory
         size_t taken, more;
         const char *wrong;
         *n = ls_zst_decode(l->zst, l->packed.p + l->packed_at, l->packed.n - l->packed_at, &taken,
@@ -192,12 +192,12 @@ static ls_code fill(ls_lines *l, size_t *n, ls_err *err) {
 
 ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err) {
     *out = (ls_line){.offset = l->taken};
-    for (size_t searched = 0;;) { // of what is left
+    for (size_t searched = 0;;) { // bytes from l->at on without a newline
         const size_t left = l->bytes.n - l->at;
         const char *from = l->bytes.p + l->at,
                    *end = left > searched ? memchr(from + searched, '\n', left - searched) : NULL;
         size_t more = 0;
-        if (!end) { // what was taken makes room
+        if (!end) { // removes returned lines from the buffer, then reads more
             if (left > MOST_LINE)
                 return ls_fail(err, LS_E_PARSE, "%s:%zu: the line is longer than %d MiB", l->name, l->number + 1,
                                MOST_LINE >> 20);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int fd = -1; // set before there is another thread, and never closed: a crash loses no line
+static int fd = -1; // set before other threads start; unbuffered and never closed, so that a crash loses no line
 static bool with_text;
 static _Atomic int failure; // errno of the first line that could not be written
 static uint64_t start_ns;
@@ -59,11 +59,11 @@ void ls_log(const char *fmt, ...) {
     ls_buf_str(&line, said);
     free(said);
     for (size_t i = 0; i < line.n; i++)
-        if ((unsigned char)line.p[i] < ' ') line.p[i] = ' '; // a line is a line
+        if ((unsigned char)line.p[i] < ' ') line.p[i] = ' '; // no newline or control character within a line
     ls_buf_char(&line, '\n');
     int none = 0;
     errno = 0;
-    if (write(fd, line.p, line.n) != (ssize_t)line.n) // in one piece, so that threads do not mix
+    if (write(fd, line.p, line.n) != (ssize_t)line.n) // one write(), so that lines of threads do not mix
         atomic_compare_exchange_strong(&failure, &none, errno ? errno : ENOSPC);
     ls_buf_free(&line);
 }

@@ -39,7 +39,7 @@ char *ls_strndup(const char *s, size_t n) {
 
 char *ls_format_list(const char *fmt, va_list ap) {
     char *p;
-    if (vasprintf(&p, fmt, ap) < 0) ls_out_of_memory(0); // our formats hold nothing else that can fail
+    if (vasprintf(&p, fmt, ap) < 0) ls_out_of_memory(0); // with our formats, only the allocation can fail
     return p;
 }
 

@@ -14,7 +14,7 @@ static bool read_text(const char *folder, int cpu, const char *name, char *out, 
            ls_sysfile_line(path, "", out, size);
 }
 
-// The first usable CPU of a list such as "0,8" or "0-1"; cpu: it names none.
+// The first usable CPU of a list such as "0,8" or "0-1"; `cpu` if the list has none.
 static int first_of(const char *list, int cpu, const cpu_set_t *usable) {
     for (const char *at = list; *at >= '0' && *at <= '9';) {
         char *end;
@@ -48,12 +48,13 @@ int32_t ls_cores_in(const char *folder, const cpu_set_t *usable) {
         capacity[n++] = told > 0 && told <= 1024 ? told : 1024;
     }
     qsort(capacity, (size_t)n, sizeof *capacity, larger_first);
+    // Equal parts end with the slowest core: i cores have the throughput of i times the i-th capacity.
     for (int i = 2; i <= n; i++)
         if (i * capacity[i - 1] >= best * capacity[best - 1]) best = i;
     return best;
 }
 
-// A number that is said by hand; 0: none is.
+// LOGITSPEC_PROCESSORS; 0: not set.
 static int32_t said(void) {
     const char *text = getenv("LOGITSPEC_PROCESSORS");
     const int n = text ? atoi(text) : 0;
@@ -80,7 +81,7 @@ int32_t ls_cores(void) {
     return said() ? said() : cut_by_quota(affinity(&set) ? ls_cores_in("/sys/devices/system/cpu", &set) : 1);
 }
 
-// What follows "KEY : " in the first line that begins with the key.
+// The value after "KEY : " in the first line that begins with the key.
 static void read_cpuinfo(const char *key, char *out, size_t size) {
     char text[256];
     ls_sysfile_line("/proc/cpuinfo", key, text, sizeof text);

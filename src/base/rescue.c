@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 8, SAID = 512, KEPT_ASIDE = 32 << 20, PATIENCE_S = 20 }; // kept aside: addresses, and no pages
+enum { MOST = 8, SAID = 512, KEPT_ASIDE = 32 << 20, PATIENCE_S = 20 };
+// KEPT_ASIDE: bytes reserved for rescues. They are never written, so they take addresses and no memory.
 
 static struct {
     pthread_mutex_t lock;
@@ -17,7 +18,7 @@ static struct {
         void *ud;
     } list[MOST];
     int n;
-    bool watching; // for abort() and exit()
+    bool watching; // the handlers for abort() and exit() are installed
     void *kept_aside;
 } rescues = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -25,10 +26,11 @@ static void say(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
+// Runs once in a process, in the first thread that calls it; other threads then sleep until the process ends.
 static void rescue_all(const char *why) {
     static atomic_bool begun;
     static _Thread_local bool rescuing;
-    static struct { // of the thread that ends the program
+    static struct { // state of the thread that ends the program
         const char *why;
         int next;
         char said[SAID];
@@ -42,7 +44,7 @@ static void rescue_all(const char *why) {
         last.why = why;
         last.next = rescues.n;
     }
-    while (last.next > 0) { // one for which what was kept aside does not suffice comes back here, and the others follow
+    while (last.next > 0) { // a rescue that runs out of memory calls this function again, which runs the remaining ones
         char *at = last.said + strlen(last.said);
         const int i = --last.next;
         rescues.list[i].run(rescues.list[i].ud, at, (size_t)(last.said + SAID - at));
@@ -53,8 +55,9 @@ static void rescue_all(const char *why) {
     say("\n");
 }
 
-// A library calls abort() where no error can be returned (std::terminate does); it is an ordinary call, so more than
-// what signal handlers may do is safe, unless the library broke the heap: the alarm ends the process then.
+// A library calls abort() if it cannot return an error (std::terminate does). abort() is an ordinary call, so this
+// handler may do more than other signal handlers. If the heap is damaged, a rescue may hang: then the alarm ends the
+// process.
 static void on_abort(int number) {
     signal(SIGALRM, SIG_DFL);
     alarm(PATIENCE_S);
@@ -65,7 +68,7 @@ static void on_abort(int number) {
 void ls_rescue_and_end(const char *why) {
     struct sigaction other;
     rescue_all(why);
-    // the compute library has a copy of this file, and the program's holds the rescues
+    // The compute library has its own copy of this file, without rescues: abort() calls the program's handler.
     if (!rescues.watching && !sigaction(SIGABRT, NULL, &other) && other.sa_handler != SIG_DFL) abort();
     _exit(1);
 }

@@ -16,15 +16,16 @@ static int better_first(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-enum { LEAST = -45, IN_ONE = 16, CLASSES = -LEAST * IN_ONE }; // an exponent's least value that counts; classes
+enum { LEAST = -45, IN_ONE = 16, CLASSES = -LEAST * IN_ONE }; // smallest exponent, classes per unit, classes
 
 static int class_of(double exponent) { // 0: the largest weights
     return (int)(exponent * -IN_ONE);
 }
 
-// The candidates that top_k and top_p leave, best first: returns how many. *mass: the sum of their weights, which are
-// exp((logit - max) * inv). Tokens too unlikely to move a double sum are left out. Counts and sums of classes of like
-// weights say how far down the vocabulary the candidates can reach, so that only a few of its tokens are sorted.
+// Fills c with the candidates that remain after top_k and top_p, best first; returns their number. A token's weight is
+// exp((logit - max) * inv); *mass: the sum of the candidates' weights. Tokens with exponents below LEAST cannot change
+// a sum of doubles and are skipped. Tokens are counted in classes of similar weight; the classes give the lowest weight
+// of a candidate, so that only few tokens are sorted.
 static int32_t cut(const float *logits, int32_t n, double max, double inv, int32_t k, double top_p, candidate *c,
                    double *mass) {
     int32_t count[CLASSES + 1] = {0}, m = 0, kept = 0, last = 0;
@@ -36,7 +37,7 @@ static int32_t cut(const float *logits, int32_t n, double max, double inv, int32
         if (k == n) weight[class_of(x)] += exp(x);
     }
     for (int i = 0; i <= CLASSES; i++) all += weight[i];
-    // (the sum of sorted weights, which decides below, may differ from this one in its last bits)
+    // 1 + 1e-9: the sum of sorted weights, which decides below, may differ from `all` in its last bits
     const double enough = top_p * all * (1 + 1e-9);
     double reached = weight[0];
     for (int32_t counted = count[0]; last < CLASSES && (k == n ? reached < enough : counted < k);) {
@@ -67,7 +68,8 @@ static int32_t best_of(const float *logits, int32_t n) {
     return best;
 }
 
-// Nothing is cut: walks the vocabulary in id order. The sums at the begin of blocks say in which block the walk ends.
+// Without top_k and top_p: inverts the cumulative distribution in id order. The sums before each block give the block
+// in which the search ends.
 static int32_t walk(const float *logits, int32_t n, int32_t best, double inv, double u) {
     enum { BLOCK = 512 };
     const double max = logits[best];

@@ -19,17 +19,17 @@ enum { MOST_WAITING = 64 << 20, BEAT_MS = 100, UNREAD_MS = 10000, HURRIED_MS = 2
 struct ls_sink {
     int fd;
     bool regular;
-    ls_zst_encoder *zst; // NULL: as it is
+    ls_zst_encoder *zst; // NULL: not compressed
     ls_file_wait go_on;
     void *ud;
     pthread_t thread;
-    pthread_mutex_t lock; // over what follows
+    pthread_mutex_t lock; // protects the fields below
     pthread_cond_t changed;
     ls_buf waiting;
-    size_t under_way;          // bytes that the thread took and has not written yet
-    uint64_t written, dropped; // bytes; written grows while somebody reads
+    size_t under_way;          // bytes that the thread has taken but not written yet
+    uint64_t written, dropped; // bytes; written grows while a program reads the pipe
     bool closing, given_up, ended;
-    bool alone; // the system holds the thread in a write: it frees the sink when it comes back
+    bool alone; // the thread hangs in a write() and frees the sink itself when it returns
     int error;
 };
 
@@ -113,11 +113,12 @@ static void wait_a_beat(ls_sink *s) {
 }
 
 typedef struct {
-    uint64_t written, since_ns; // when it was seen to grow last
-    uint64_t hurried_ns;        // when the owner wanted to go on; 0: not yet
+    uint64_t written, since_ns; // last seen value, and the time of its last growth
+    uint64_t hurried_ns;        // when go_on first returned false; 0: not yet
 } patience;
 
-// The owner waits for the thread. A disk takes its time; who reads a pipe has some, to begin again or to end.
+// The owner waits one beat for the thread. For a disk there is no limit. A pipe without progress is given up after
+// UNREAD_MS, or HURRIED_MS after go_on returned false.
 static void wait_for_thread(ls_sink *s, patience *w) {
     wait_a_beat(s);
     if (s->regular || s->ended || s->error) return;
@@ -140,7 +141,7 @@ static ls_code cannot_open(const char *path, ls_err *err) {
 
 ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *ud, ls_err *err) {
     *out = NULL;
-    // emptied when there is something to write: a run that fails to start loses nothing
+    // The thread truncates the file at the first write, so a run that fails to start destroys nothing.
     const int fd = strcmp(path, "-") ? ls_open_output(path, O_CREAT, LS_FILE_PRIVATE, go_on, ud) : STDOUT_FILENO;
     if (fd < 0) return cannot_open(path, err);
     struct stat st;
@@ -193,7 +194,7 @@ int ls_sink_close(ls_sink *s, uint64_t *dropped) {
     s->closing = true;
     pthread_cond_broadcast(&s->changed);
     while (!s->ended && !s->given_up) wait_for_thread(s, &w);
-    for (int i = 0; i < 5 && !s->ended; i++) wait_a_beat(s); // it hears of that within one
+    for (int i = 0; i < 5 && !s->ended; i++) wait_a_beat(s); // the thread sees given_up within one beat
     const bool alone = s->alone = !s->ended;
     int error = s->error;
     *dropped = s->dropped + s->waiting.n + s->under_way;
@@ -201,7 +202,7 @@ int ls_sink_close(ls_sink *s, uint64_t *dropped) {
     const pthread_t thread = s->thread;
     pthread_mutex_unlock(&s->lock);
     if (alone) pthread_detach(thread);
-    if (alone) return error; // the descriptor stays open: a thread is in it
+    if (alone) return error; // the descriptor stays open: the thread still uses it
     pthread_join(thread, NULL);
     if (fd != STDOUT_FILENO && close(fd) && !error) error = errno;
     free_sink(s);

@@ -10,5 +10,5 @@ uint64_t ls_memory_free(void) {
     const uint64_t n = 1024 * strtoull(text, NULL, 10);
     const double left = ls_cgroup_limits().memory_bytes;
     if (n ? left >= (double)n : left > 1e18) return n;
-    return left < 1 ? 1 : (uint64_t)left; // 0 is for what is not known
+    return left < 1 ? 1 : (uint64_t)left; // 0 means unknown
 }

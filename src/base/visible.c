@@ -20,8 +20,8 @@ static bool is_in(const range *r, size_t n, uint32_t cp) { // r in order
 }
 #define IS_IN(ranges, cp) is_in(ranges, sizeof(ranges) / sizeof *(ranges), cp)
 
-// Controls, what sets a direction, what has no look of its own (Default_Ignorable_Code_Point), and noncharacters. Those
-// that some text needs are asked for below.
+// Control characters, direction marks, invisible characters (Default_Ignorable_Code_Point) and noncharacters. Text
+// needs some of them after certain characters: belongs_to() decides.
 static const range hidden[] = {{0x00, 0x1F},     {0x7F, 0x9F},       {0xAD, 0xAD},       {0x34F, 0x34F},
                                {0x61C, 0x61C},   {0x115F, 0x1160},   {0x17B4, 0x17B5},   {0x180B, 0x180F},
                                {0x200B, 0x200F}, {0x2028, 0x202E},   {0x2060, 0x206F},   {0x3164, 0x3164},
@@ -35,7 +35,7 @@ static bool is_selector(uint32_t cp) {
     return (cp >= 0x180B && cp <= 0x180F) || (cp >= 0xFE00 && cp <= 0xFE0F) || (cp >= 0xE0100 && cp <= 0xE01EF);
 }
 
-// Whether text in use has cp behind that character. One behind another would carry what nobody sees.
+// Whether real text has the joiner or selector cp after this character. A sequence of them could hide data: false.
 static bool belongs_to(uint32_t cp, uint32_t before) {
     // Arabic to Mongolian, pictures, further Indic and Arabic blocks
     static const range joined[] = {{0x600, 0x1CFF},    {0x2190, 0x2BFF},   {0xA800, 0xABFF},  {0xFB50, 0xFEFC},
@@ -125,7 +125,7 @@ void ls_visible_push(ls_visible_stream *s, const char *p, size_t n, ls_buf *out)
     ls_buf all = {0};
     ls_buf_add(&all, s->part, (size_t)s->n_part);
     ls_buf_add(&all, p, n);
-    size_t whole = all.n; // without a character that is cut off: its last byte begins one of up to four
+    size_t whole = all.n; // bytes before an incomplete character at the end
     for (size_t back = 1; back <= 3 && back <= all.n; back++)
         if (ls_utf8_decode(all.p + all.n - back, back, NULL) == 0) whole = all.n - back;
     add_visible(out, all.p, whole, &s->before, false);
@@ -140,7 +140,7 @@ void ls_visible_end(ls_visible_stream *s, ls_buf *out) {
 }
 
 void ls_warn(const char *fmt, ...) {
-    static const char name[] = "logitspec: "; // nothing that a stranger says begins a line with it
+    static const char name[] = "logitspec: "; // wrapped text from files never starts a line with this prefix
     ls_buf line = {0};
     va_list ap;
     va_start(ap, fmt);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <utf8proc.h>
 
-enum { UNKNOWN = 80, ROOM = 20, INDENT = 4 }; // cells; ROOM: the least that a column needs
+enum { UNKNOWN = 80, ROOM = 20, INDENT = 4 }; // cells; ROOM: the smallest useful width of a column
 
 int ls_columns(int fd) {
     struct winsize size = {0};
@@ -49,13 +49,13 @@ int ls_cells(const char *p, size_t n) {
     return cells;
 }
 
-// Where a line or the rest of one begins: further left where little room would be left, or its first word does not fit.
+// The indent of a line: `wanted`, or less if fewer than ROOM cells remain or the first word does not fit.
 static int indent_of(int wanted, int columns, int cells) {
     if (wanted + ROOM > columns) wanted = columns < INDENT + ROOM ? 0 : wanted < INDENT ? wanted : INDENT;
     return wanted + cells > columns && cells <= columns ? columns - cells : wanted;
 }
 
-// Up to the next blank; of a command up to its comment, and of YAML's comments all: they end with their line.
+// Length of the next word. In a command, all text up to its comment is one word, and so is a comment that has a #.
 static size_t word_of(const char *p, size_t n, bool command, bool first) {
     if (command && *p == '#') return n;
     for (size_t i = 0; i < n; i++)
@@ -72,11 +72,11 @@ static void wrap_line(ls_buf *out, const char *p, size_t n, int columns, int lef
         const char *word = p + i + gap;
         const size_t rest = n - i - gap, len = rest ? word_of(word, rest, command, !words) : 0;
         const int cells = ls_cells(word, len), next = at + (int)gap;
-        // a column that goes into lines of its own does so as a whole
+        // if the last column moves below its row, all of it moves
         const bool column = narrow && (command ? words == 1 : ls_cells(p, i + gap) == left);
         if (!words) ls_buf_fmt(out, "%*s", at = indent_of((int)gap, columns, cells), "");
         else if (rest && next + (column ? ls_cells(word, rest) : cells) > columns) {
-            // cells of numbers keep their width, so that those of several rows stand below each other
+            // a right-aligned number keeps its padding, so that the numbers of several rows stay aligned
             const int kept = !column && gap > 1 && (int)gap + cells <= columns ? (int)gap : 0;
             at = indent_of(command ? INDENT : left, columns, kept + cells) + kept;
             ls_buf_fmt(out, "\n%*s", at, "");

@@ -63,7 +63,7 @@ static ls_code take_text(reader *r, const yaml_event_t *e, char **out) {
 
 static ls_code read_node(reader *r, const yaml_event_t *e, ls_yaml *out, int depth);
 
-// Whether an earlier item has this key; it is remembered as the last one's.
+// Whether an earlier item has this key. A new key gets the index of this item, the last one.
 static bool occurs(ls_map *keys, const ls_yaml *y, const char *key) {
     const int32_t last = (int32_t)y->n_items - 1;
     const int32_t first = *ls_map_at(keys, ls_hash_name(key, strlen(key)), last);

@@ -5,7 +5,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-enum { LEVEL = 3, MOST_WINDOW_LOG = 27 }; // 2 to that power: bytes that a decoder may be asked to keep
+enum { LEVEL = 3, MOST_WINDOW_LOG = 27 }; // MOST_WINDOW_LOG: a decoder keeps at most 2^27 bytes
 
 static void *need(void *context) {
     if (!context) ls_out_of_memory(0);

@@ -368,7 +368,7 @@ class Recording(Folder):
         self.assertLess(time.monotonic() - start, 40)
         self.assertEqual(r.returncode, 1)
         self.assertTrue(r.stdout)
-        self.assertRegex(r.stderr, rf"logitspec: the trace {path} is incomplete: no program reads the output; [1-9]\d+ bytes were dropped\n\Z")
+        self.assertRegex(r.stderr, rf"logitspec: the trace {path} is incomplete: no program reads the output; [1-9]\d+ bytes were not written\n\Z")
 
     def test_the_first_ctrl_c_is_heard_while_a_reader_stalls(self):
         path = self.stalled()

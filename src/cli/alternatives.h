@@ -1,4 +1,4 @@
-// Beside each token that was emitted: how likely it was, who drafted it, and what else the target thought of.
+// A table of the emitted tokens: probability, draft source, and other choices of the target.
 #pragma once
 #include "base/buf.h"
 #include "decode/step.h"

@@ -1,4 +1,4 @@
-// Several ways to decode, run in turn on one engine over the same prompts, and their results.
+// Runs several ways to decode in turn on one engine over the same prompts, and collects the results.
 #pragma once
 #include "cli/contender.h"
 #include "cli/progress.h"
@@ -8,12 +8,12 @@
 typedef struct {
     ls_contender *c;
     int n;
-    ls_session **sessions; // of each contender: a drafter keeps what it learned on earlier prompts
+    ls_session **sessions; // one per contender: its drafter keeps its state over all prompts
     ls_model model;
     ls_suite suite;
     ls_bench b;     // the results; reset by ls_comparison_open
-    bool lenient;   // a prompt that does not fit the context is left out, and named in b; else it is an error
-    int32_t repeat; // runs of each prompt, of which the median counts; 0: one
+    bool lenient;   // a prompt that does not fit the context is skipped and listed in b; else it is an error
+    int32_t repeat; // runs of each prompt, whose median counts; 0: one run
     ls_gauge *gauge;
     // Called for every step, unless NULL: for recordings. turn: as the suite counts them.
     void (*on_step)(void *ud, size_t turn, const ls_step *step);
@@ -24,13 +24,13 @@ typedef struct {
     void *ud;
 } ls_comparison;
 
-// The prompts of --suite, or the one of --prompt or --prompt-file.
+// Reads the prompts of --suite, or the prompt of --prompt or --prompt-file.
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err);
-// Takes the contenders (owned from now on), loads the model if none is loaded, makes the sessions.
+// Takes ownership of the contenders, loads the model unless it is loaded, and makes the sessions.
 ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err);
-// Runs every prompt; one that other programs disturbed is run up to three times, and the quietest counts (where steps
-// are watched it is run once: a recording holds each step once). Begins behind the results that are there. Those that
-// are done stay valid after an error or an interruption.
+// Runs all prompts after b.done, the results of an earlier run. If other programs disturb a prompt, runs it up to three
+// times and keeps the least disturbed run; with on_step it runs once, because a recording has each step once. Finished
+// results stay valid after an error or an interruption.
 ls_code ls_comparison_run(ls_comparison *k, ls_err *err);
 // Frees contenders, sessions and results; keeps model and prompts for another round.
 void ls_comparison_close(ls_comparison *k);

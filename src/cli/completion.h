@@ -1,4 +1,4 @@
-// What a shell can offer behind a flag or a command, from the tables of commands and flags.
+// Completions for a flag or a command, from the tables of commands and flags.
 #pragma once
 #include "cli/options.h"
 
@@ -6,9 +6,9 @@ typedef struct {
     char **words; // owned; n of them, without blanks
     size_t n;
     bool files; // ... and names of files
-    bool open;  // the words go on, as KEY= does
+    bool open;  // a word is not complete: KEY= needs a value
 } ls_offer;
 void ls_offer_free(ls_offer *o);
-// *out is owned by the caller, also after a failure: a list of models or templates that cannot be read.
+// *out is owned by the caller, also after an error. Errors: the list of models or templates cannot be read.
 ls_code ls_offer_of_flag(ls_offer *out, const ls_flag_info *f, ls_err *err);
-ls_code ls_offer_of_command(ls_offer *out, const ls_command_info *c, ls_err *err); // beside its flags
+ls_code ls_offer_of_command(ls_offer *out, const ls_command_info *c, ls_err *err); // arguments, not flags

@@ -1,4 +1,4 @@
-// One way to decode, written in a word: METHOD[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE]..., such as "pld+ngram=2",
+// One way to decode, written as a word: METHOD[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE]..., such as "pld+ngram=2",
 // "logitspec/specdec++:0.8" or "suffix:16"; or the name of a YAML file, as for --config.
 #pragma once
 #include "cli/commands.h"
@@ -7,15 +7,15 @@
 typedef struct {
     char label[80]; // as it was written
     const ls_method *method;
-    ls_options options; // the setup borrows from them: a contender does not move
+    ls_options options; // the setup borrows from them, so a contender must not move
     ls_run_setup setup;
 } ls_contender;
 
 // Starts from `base`. LS_E_USAGE says what is wrong; out then needs no freeing.
 ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options *base, ls_err *err);
 void ls_contender_free(ls_contender *c);
-// A list separated by commas; "all", first: every method that needs no file, or whose file the options name. *out is an array
-// of *n, owned by the caller, LS_E_USAGE: nothing is owned.
+// Reads a list separated by commas. "all" as its first word: every method that needs no file, or whose file is set in
+// the options. *out is an array of *n, owned by the caller. LS_E_USAGE: nothing is owned.
 ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
                            ls_err *err);
 int ls_contenders_width(const ls_contender *c, int n); // cells of the longest label, at least 20

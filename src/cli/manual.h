@@ -1,4 +1,4 @@
-// The manual: pages that are made from the program's own tables, as text, as man pages, or as Markdown.
+// The manual: pages generated from the program's tables, as text, man pages or Markdown.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -10,16 +10,16 @@ typedef enum { LS_MANUAL_TEXT, LS_MANUAL_MAN, LS_MANUAL_MD } ls_manual_form;
 typedef struct {
     ls_buf *out; // borrowed
     ls_manual_form form;
-    int columns;   // of the terminal that gets it as text; 0: none does
-    bool in_items; // the last thing was an item
+    int columns;   // width of the terminal for text; 0: no terminal
+    bool in_items; // the last element was an item
 } ls_manual;
 
-// What pages are made of.
+// Elements of a page.
 void ls_manual_title(ls_manual *m, const char *name, int section, const char *summary);
 void ls_manual_head(ls_manual *m, const char *title);
 void ls_manual_text(ls_manual *m, const char *text);  // a paragraph, in lines of any length
-void ls_manual_lines(ls_manual *m, const char *text); // as it is
-// kind: what values it has, or NULL; all items between two heads have one, or none has.
+void ls_manual_lines(ls_manual *m, const char *text); // verbatim
+// kind: its values, or NULL. Between two heads, either all items have a kind or none has.
 void ls_manual_item(ls_manual *m, const char *term, const char *kind, const char *text);
 
 typedef struct {

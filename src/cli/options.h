@@ -1,5 +1,5 @@
-// Options in layers: built-in < configs/default.yaml < the user's file < --config < environment < flags. One table
-// (options.def) yields the struct, the flags, --help, the configuration keys and `config show`.
+// Options in layers, each overriding the one before: built-in, configs/default.yaml, the user's file, --config,
+// environment, flags. One table (options.def) gives the struct, the flags, --help, the keys and `config show`.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -35,7 +35,7 @@ typedef struct {
 #define OPTION(field, type, ...) ls_opt_##type field;
 #include "cli/options.def"
 #undef OPTION
-    ls_knob_value *knobs; // all of them; texts owned
+    ls_knob_value *knobs; // values of all knobs; owns the texts
     char **origin;        // of each option, then of each knob: "default", "FILE:LINE:COL", "environment NAME", "--flag"
 } ls_options;
 
@@ -44,21 +44,21 @@ int ls_options_count(void); // options and knobs
 void ls_options_init(ls_options *o); // built-in values
 void ls_options_free(ls_options *o);
 void ls_options_copy(ls_options *to, const ls_options *from); // values and origins; to is overwritten
-// Sets one key from text. On error nothing changes and the message starts with `where`. It hints at the nearest key.
+// Sets one key from text. On error nothing changes; the message starts with `where` and names the nearest key.
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
 // Reads a whole YAML file. A missing file is an error only if it must_exist.
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err);
 // Reads a mapping of a YAML document; file: its name, for messages and origins.
 typedef struct ls_yaml ls_yaml;
 ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_err *err);
-// LOGITSPEC_SET_A__B=v sets a.b; other variables mean nothing here.
+// LOGITSPEC_SET_A__B=v sets a.b; ignores other variables.
 ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
-// Appends the value as `config show` and traces write it.
+// Appends the value in the format of `config show` and traces.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
 const char *ls_options_key(int i);
 const char *ls_options_help(int i);
-const char *ls_options_choices(int i);                  // "a|b|c"; NULL: it has other values than a few words
-void ls_options_domain(int i, ls_buf *out);             // its values, in words
+const char *ls_options_choices(int i);                  // "a|b|c"; NULL: the values are no fixed words
+void ls_options_domain(int i, ls_buf *out);             // appends a description of its values
 void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin of each value
 
 // The command line.
@@ -66,7 +66,7 @@ typedef const char *ls_flag_TEXT;
 typedef bool ls_flag_YES;
 typedef struct {
     ls_options options;
-    const char *command; // "" when none was given; else a name of ls_commands
+    const char *command; // a name of ls_commands; "": none was given
     const char **args;   // positional arguments, borrowed from argv
     int n_args;
     // Texts are borrowed; NULL: not given.
@@ -78,25 +78,25 @@ typedef struct {
 } ls_command_line;
 
 typedef struct {
-    const char *name, *usage, *summary, *flags, *examples; // flags: those that it takes, separated by blanks
+    const char *name, *usage, *summary, *flags, *examples; // flags: names of its flags, separated by blanks
 } ls_command_info;
 extern const ls_command_info ls_commands[];               // ends with a NULL name
-const ls_command_info *ls_command_find(const char *name); // NULL: there is none of that name
+const ls_command_info *ls_command_find(const char *name); // NULL: unknown name
 bool ls_command_takes(const ls_command_info *c, const char *flag);
 
 typedef struct {
-    const char *name, *arg, *help; // no name: a key that has no flag; no arg: the flag takes none
-    const char *key, *value;       // of the configuration; no value: the argument. Without both, `at` and `set`
-    size_t at;                     // of the field in ls_command_line; 0: none
+    const char *name, *arg, *help; // name NULL: a key without a flag; arg NULL: a flag without an argument
+    const char *key, *value;       // of the configuration; value NULL: the argument. Both NULL: `at`, or --set
+    size_t at;                     // offset of the field in ls_command_line; 0: none
     char letter;                   // the short form; 0: none
 } ls_flag_info;
-extern const ls_flag_info ls_flags[]; // the options' first, in their order
+extern const ls_flag_info ls_flags[]; // flags of options.def first, in their order
 extern const int ls_flag_count;
 
-bool ls_command_takes_arguments(const char *name); // other than flags
+bool ls_command_takes_arguments(const char *name); // whether it takes arguments besides flags
 
 // Parses flags and applies all layers. LS_E_USAGE with one line.
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);
 void ls_command_line_free(ls_command_line *c);
-// The candidate nearest to the word; NULL: none is near. candidates ends with NULL.
+// The candidate with the smallest edit distance to the word; NULL: none is close. candidates ends with NULL.
 const char *ls_nearest(const char *word, const char *const *candidates);

@@ -1,8 +1,9 @@
-// Another program, run on this terminal.
+// Runs another program on this terminal.
 #pragma once
 #include "base/err.h"
 
-// arguments: the program, found in PATH, and what it is given; ends with NULL. needed: by what, and how to get it, for
-// the message where it is missing. If it fails, it has said why, and err stays empty (LS_E_IO). SIGINT, SIGTERM
-// and SIGHUP end it (LS_E_CANCELLED), also those that this process alone gets. It ends with this process. One thread.
+// arguments: the program, searched in PATH, and its arguments; ends with NULL. needed: who needs it and how to install
+// it, for the message if it is missing. If the program fails, it has printed the reason, and err stays empty (LS_E_IO).
+// SIGINT, SIGTERM and SIGHUP end it (LS_E_CANCELLED), also if only this process gets them. It ends with this process.
+// Not thread-safe.
 ls_code ls_run_program(char *const *arguments, const char *needed, ls_err *err);

@@ -1,4 +1,4 @@
-// `models info --devices LIST`: what each of several ranks would hold of a model, and what a step would take, on paper.
+// `models info --devices LIST`: estimates of the memory of each rank and of the time of a step.
 #pragma once
 #include "base/buf.h"
 #include "base/jsonw.h"
@@ -6,18 +6,18 @@
 #include "model/checkpoint.h"
 
 typedef struct {
-    int32_t n;               // ranks; below 2: nobody shares, and the rest is not set
-    bool on_gpus;            //
-    uint64_t weights, token; // bytes of the largest part, and of a token's keys and values there
-    int32_t rounds;          // exchanges of a step, one after the other
-    double bytes_of_row;     // that a rank gets from the others
-    const lsg_card *card;    // NULL: none was named
-    double compute_ms[2];    // of the largest part on such a card, for 1 and for LS_PAPER_ROWS rows
+    int32_t n; // ranks; below 2: not shared, and the other fields are not set
+    bool on_gpus;
+    uint64_t weights, token; // bytes of the largest part, and of its KV cache per token
+    int32_t rounds;          // sequential exchanges of a step
+    double bytes_of_row;     // bytes per row that a rank receives from the others
+    const lsg_card *card;    // NULL: no --device-model
+    double compute_ms[2];    // of the largest part on this card, for 1 and for LS_PAPER_ROWS rows
 } ls_shared;
 
-// devices: as of --devices; card: as of --device-model, NULL: none.
+// devices: the value of --devices; card: that of --device-model, or NULL.
 ls_code ls_share_out(ls_shared *out, const ls_checkpoint *c, const char *devices, const char *card, ls_err *err);
-// Lines of text, each begun by a line feed; nothing where nobody shares.
+// Appends lines of text, each after a line feed; nothing if the model is not shared.
 void ls_shared_text(const ls_shared *s, ls_buf *out);
 void ls_shared_json(const ls_shared *s, ls_jsonw *w); // a field "shared"
 // "43 MB"

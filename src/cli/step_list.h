@@ -1,4 +1,4 @@
-// Numbers of steps as a user writes them: 5 or 5,17,20-22.
+// Lists of step numbers in options: 5 or 5,17,20-22.
 #pragma once
 #include "base/err.h"
 
@@ -12,7 +12,7 @@ typedef struct {
     size_t n;
 } ls_step_list;
 
-// Numbers must be below n_steps; SIZE_MAX: any. LS_E_USAGE says what is allowed; out then needs no freeing.
+// Numbers must be below n_steps; SIZE_MAX: no limit. LS_E_USAGE names the allowed numbers; out then needs no freeing.
 ls_code ls_step_list_read(ls_step_list *out, const char *text, size_t n_steps, ls_err *err);
 void ls_step_list_free(ls_step_list *l);
 bool ls_step_list_has(const ls_step_list *l, size_t step);

@@ -1,4 +1,4 @@
-// `tune --fit c2t TRACE...`: the weights of the sizing rule c2t, fitted to recordings.
+// `tune --fit c2t TRACE...`: fits the weights of the sizing rule c2t to recordings.
 #pragma once
 #include "cli/commands.h"
 

@@ -1,6 +1,6 @@
-// What the parts of decoding cost on this machine: reading a prompt, and forwards by rows and context. Each round
-// measures everything once, so that other load on the machine affects all cells alike; the report has medians, and
-// beside each the time that memory and arithmetic need at least, at the limits measured in the same run.
+// The cost of prefill and of forwards by rows and context on this machine. Each round measures every cell once, so that
+// other load on the machine affects all cells alike. The report has the medians, and a lower bound for each: the time
+// that memory or arithmetic needs at the hardware limits measured in the same run.
 #include "base/plural.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -25,12 +25,12 @@ typedef struct {
 } list;
 
 typedef struct {
-    int32_t context, rows; // rows 0: reading, after `context` tokens, READ tokens (or as many as fit)
-    int32_t tokens;        // that one run handles
+    int32_t context, rows; // rows 0: prefill of READ tokens (or as many as fit) after `context` tokens
+    int32_t tokens;        // rows, or tokens of the prefill, of one run
     double ms[ROUNDS];
     double median, low, high;
     double of_one; // forwards: as a multiple of one row's at that context
-    double least;  // ms that it takes at the machine's limits; NAN: not known
+    double least;  // lower bound at the machine's limits, ms; NAN: not known
 } cell;
 
 typedef struct {
@@ -58,7 +58,7 @@ static ls_code read_tokens(bench *b, int32_t n, double *ms, ls_err *err) {
     return code;
 }
 
-// A root with branches of four, as drafts have them.
+// A root with branches of four rows, a typical shape of drafted trees.
 static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
     ls_timeline *t = b->timeline;
     int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
@@ -74,7 +74,7 @@ static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
     return code;
 }
 
-// One round over all cells in order of context. It leaves the timeline empty. keep: the round counts.
+// One round over all cells in order of context. Leaves the timeline empty. keep false: a warm-up, not recorded.
 static ls_code run_round(bench *b, bool keep, ls_err *err) {
     ls_timeline *t = b->timeline;
     double ms;
@@ -113,7 +113,8 @@ static void summarise(bench *b) {
         cell *c = &b->cells[i];
         double sorted[ROUNDS], ratios[ROUNDS];
         const cell *one = c;
-        while (one->rows > 1) one--; // the cells of a context follow one another, one row first
+        while (one->rows > 1) one--; // the cells of a context are adjacent, by rising rows, and begin with one row
+        // the ratio is taken within a round, where both cells had the same load
         for (int r = 0; r < b->rounds; r++) sorted[r] = c->ms[r], ratios[r] = c->ms[r] / one->ms[r];
         qsort(sorted, (size_t)b->rounds, sizeof *sorted, by_value);
         qsort(ratios, (size_t)b->rounds, sizeof *ratios, by_value);
@@ -124,25 +125,25 @@ static void summarise(bench *b) {
     }
 }
 
-// Multiply-adds a second, in 10^9, of an arithmetic: the last word of an engine's dtype, but for how it keeps keys and
-// values.
+// The limit of an arithmetic in 10^9 multiply-adds per second. The arithmetic is the last word of an engine's dtype
+// before " kv ...", the type of the KV cache.
 static double macs_of(const ls_manifest *m, const char *dtype) {
     const char *end = strstr(dtype, " kv "), *word = end ? end : dtype + strlen(dtype);
     while (word > dtype && word[-1] != ' ') word--;
     return *word == 'i' ? m->int8_gmac_per_s : *word == 'b' ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
 }
 
-// What a cell's bytes and multiply-adds take at least: the weights once, keys and values of the context once, each
-// row's products with weights by the arithmetic's instructions, and with keys and values by those of their type (AMX's
-// tiles multiply more bf16 than attention, which does not use them, can reach).
+// Lower bound of a cell in ms: the larger of memory time (weights and KV cache, each read once) and arithmetic time.
+// Products with weights count at the limit of the engine's arithmetic, products with keys and values at that of the KV
+// type. AMX raises the bf16 limit beyond what attention, which does not use AMX, can reach.
 static double least_ms(const bench *b, const cell *c) {
     const ls_manifest *m = &b->manifest;
     const ls_engine *e = b->model.engine;
     const double macs = macs_of(m, e->dtype), kv_macs = e->kv_value_bytes == 2 ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
-    const double seen = c->rows ? c->context : c->context + c->tokens / 2.0; // positions before a row
+    const double seen = c->rows ? c->context : c->context + c->tokens / 2.0; // positions before a row, on average
     const double bytes = m->weight_mb * 1e6 + (double)e->kv_bytes * seen;
-    const ls_checkpoint *of = b->model.checkpoint; // a key or value of a token meets each head that shares it
-    if (!of || of->hparams.window) return NAN;     // what the layers with a window read is not counted here
+    const ls_checkpoint *of = b->model.checkpoint; // several query heads share a key or value
+    if (!of || of->hparams.window) return NAN;     // layers with a window read less: not modelled
     const double sharing = (double)of->hparams.n_heads / of->hparams.n_kv_heads;
     const double values = (double)e->kv_bytes / e->kv_value_bytes * sharing;
     const double memory = bytes / (m->read_gb_per_s * 1e6);
@@ -156,7 +157,7 @@ static int by_number(const void *a, const void *b) {
     return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-// "1,8,64", each from 1 to most; NULL: what is usual.
+// "1,8,64", each from 1 to most; NULL: the defaults.
 static ls_code read_list(list *out, const char *flag, const char *text, const list *usual, int32_t most, ls_err *err) {
     *out = *usual;
     if (text) out->n = 0;
@@ -288,7 +289,7 @@ static void json(const bench *b, ls_buf *out) {
     ls_buf_char(out, '\n');
 }
 
-// Milliseconds by rows, a line for each context; dashed: the least at the machine's limits.
+// Milliseconds by rows, a line for each context; dashed: the lower bound.
 static void plot(const bench *b, ls_buf *out) {
     static const char title[] = "Milliseconds of a forward by its rows";
     enum { WIDTH = 640, HEIGHT = 330, LEFT = 52, TOP = 34, LEGEND = 120 };
@@ -340,7 +341,7 @@ ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
     ls_catch_signals();
     if (!code) code = measure(b, c, err);
     ls_gauge_clear(&b->gauge);
-    if (b->rounds && c->out) { // of the rounds that were completed
+    if (b->rounds && c->out) { // results of the completed rounds, even after an error
         forms[form].write(b, &out);
         const ls_code written = ls_write_file(c->out, &out, code ? NULL : err);
         if (!code) code = written;

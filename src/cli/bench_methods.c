@@ -1,4 +1,4 @@
-// The same prompts by several methods, in turn, on one engine: are the outputs equal, and what does each method gain?
+// Runs the same prompts with several methods on one engine, and compares outputs and speed.
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/plural.h"
@@ -45,7 +45,7 @@ static ls_code form_of(const form **out, const char *path, int methods, ls_err *
                    "-o %.80s: the name must end in .json, .md, .csv, .html or .jsonl (Spec-Bench answers)", path);
 }
 
-// To -o, and to standard output.
+// Writes the results to -o and to standard output.
 static ls_code present(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
     ls_buf out = {0};
     if (c->out) {
@@ -73,7 +73,7 @@ typedef struct {
     const ls_command_line *c;
     ls_comparison k;
     ls_gauge gauge;
-    ls_bench earlier; // of the file that is resumed
+    ls_bench earlier; // results in the file of --resume
 } work;
 
 static void skipped_line(void *ud, const char *why) {
@@ -98,7 +98,7 @@ static ls_code read_prompts(work *w, ls_err *err) {
     return code;
 }
 
-// Settings, methods and prompts: what results depend on beside machine and model.
+// A hash of settings, methods and prompts: with machine and model, all that results depend on.
 static void sum_up(const work *w, char out[65]) {
     ls_buf all = {0};
     for (int i = 0; i < w->k.n; i++) {
@@ -121,7 +121,7 @@ static void sum_up(const work *w, char out[65]) {
     ls_buf_free(&all);
 }
 
-// ---- going on with an earlier file
+// ---- continuing an earlier file
 
 static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
     const char *path = w->c->out;
@@ -129,13 +129,13 @@ static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
     if (ending < 5 || strcmp(path + ending - 5, ".json"))
         return ls_fail(err, LS_E_USAGE, "--resume needs -o FILE.json, the file to continue");
     if (access(path, F_OK) && errno == ENOENT) return LS_OK;
-    ls_bench_free(&w->earlier); // the file names what was left out, too
+    ls_bench_free(&w->earlier); // the file lists the skipped prompts, too
     const ls_code code = ls_bench_read(&w->earlier, path, err);
     if (code) return code;
     if (strcmp(w->earlier.settings, settings))
         return ls_fail(err, LS_E_RANGE,
                        "%s has other settings, methods or prompts: repeat its command, or name another file", path);
-    for (size_t p = 0; p < w->earlier.done; p++) { // prompts that did not fit are not in it
+    for (size_t p = 0; p < w->earlier.done; p++) { // drops prompts that the earlier run skipped
         while (p < w->k.suite.n && strcmp(w->k.suite.items[p].name, w->earlier.prompts[p].name))
             ls_suite_drop(&w->k.suite, p);
         if (p == w->k.suite.n)
@@ -170,11 +170,11 @@ static ls_code take_earlier(work *w, ls_err *err) {
     ls_ids_add(&b->resumed, from->resumed.p, from->resumed.n);
     b->done = from->done;
     b->disturbed = from->disturbed;
-    if (b->done && from->done == from->planned) b->manifest = from->manifest; // nothing is measured any more
+    if (b->done && from->done == from->planned) b->manifest = from->manifest; // complete: measures nothing
     return LS_OK;
 }
 
-// After each prompt, so that an end at any moment leaves a file that is whole.
+// Saves after each prompt, so that the file is complete whenever the program ends.
 static ls_code save(void *ud, ls_err *err) {
     const work *w = ud;
     ls_buf out = {0};
@@ -184,7 +184,8 @@ static ls_code save(void *ud, ls_err *err) {
     return code;
 }
 
-// As --costs takes it: with it, another run sizes its trees as this one began to. Nothing where no method asked.
+// The costs in the format of --costs: with them, another run sizes trees as this run did at its start. Writes nothing
+// if no method measured costs.
 static void tell_costs(const ls_cost_curve *z, ls_manifest *m) {
     size_t n = 0;
     if (!(z->base_ms[0] > 0)) return;
@@ -197,7 +198,7 @@ static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "ar,logitspec,logitspec-paper";
     const form *f = NULL;
-    ls_options base; // one seed for all, and the same in each benchmark
+    ls_options base; // one seed for all methods, and the same in every benchmark (so that --resume works)
     ls_contender *contenders;
     char settings[65];
     int n;
@@ -216,7 +217,7 @@ static ls_code run_all(work *w, ls_err *err) {
     ls_machine_watch watch = ls_machine_begin(&manifest);
     if ((code = ls_comparison_open(&w->k, contenders, n, err))) return code;
     ls_machine_model(&manifest, &w->k.model);
-    if (c->suite) { // a look at one prompt does not wait for it
+    if (c->suite) { // not for a single prompt, which should start at once
         ls_gauge_show(&w->gauge, "measuring the machine", -1);
         ls_machine_model_limits(&manifest, &w->k.model);
     }
@@ -241,7 +242,7 @@ ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
     ls_gauge_reads(&w.gauge);
     ls_code code = run_all(&w, err);
     ls_gauge_clear(&w.gauge);
-    if (w.k.b.done) { // shows the results that are complete, even if an error ended the rest
+    if (w.k.b.done) { // prints complete results even after an error
         const ls_code shown = present(&w.k.b, c, status, code ? NULL : err);
         if (!code) code = shown;
     } else if (!code) code = ls_fail(err, LS_E_RANGE, "the suite has no prompt that fits the context");
@@ -251,9 +252,9 @@ ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
     return code;
 }
 
-// ---- of files
+// ---- result files
 
-// Leaves the methods that --methods names.
+// Reduces b to the methods in the list.
 static ls_code choose_methods(ls_bench *b, const char *list, ls_err *err) {
     ls_bench chosen = *b;
     int *of = ls_calloc((size_t)b->n, sizeof *of), n = 0;

@@ -1,4 +1,4 @@
-// `bench`: what decoding costs and gains on this machine.
+// `bench` and `compare`: benchmarks of forwards, methods and hardware limits.
 #include "cli/bench.h"
 
 #include <string.h>
@@ -24,9 +24,9 @@ static ls_code unknown(const ls_command_line *c, int *status, ls_err *err) {
 int ls_cmd_bench(const ls_command_line *c) {
     static const struct {
         const char *word;
-        int files; // that follow
+        int files; // number of file arguments
         part run;
-        bool prompts; // it takes the flags of prompts and methods
+        bool prompts; // takes the flags of prompts and methods
     } parts[] = {{"forward", 0, ls_bench_forward, false},
                  {"methods", 0, ls_bench_methods, true},
                  {"show", 1, ls_bench_show, true},

@@ -32,7 +32,7 @@ int ls_cmd_chat(const ls_command_line *c) {
         return ls_complain(&err);
     }
     const ls_options *o = &c->options;
-    // what ^C, a signal or a crash ends is offered to the next start
+    // a conversation that ^C, a signal or a crash ends is offered at the next start
     const bool keeps = o->history && !c->plain && !ls_is_scripted(c);
     char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path() : NULL;
     ls_screen_source live;
@@ -52,7 +52,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     if (code) status = ls_complain(&err);
     else if (!status && live.failed) status = LS_EXIT_FAILED;
     ls_screen_source_free(&live);
-    ls_kept_end(status != LS_EXIT_OK); // of a failure, too, it may be what the user has
+    ls_kept_end(status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
     ls_kept_free(left);
     free(keep);
     free(history);

@@ -17,7 +17,7 @@ static void flags_of(const ls_command_info *c, ls_buf *out) {
     }
 }
 
-// The flags that take a value, with this between them.
+// The flags that take a value, separated by `between`.
 static void flags_with_values(const char *between, ls_buf *out) {
     const char *put = "";
     for (int i = 0; i < ls_flag_count; i++) {
@@ -230,7 +230,7 @@ static ls_code fish(ls_buf *out, ls_err *err) {
         ls_buf_fmt(out, "' -l %s", f->name);
         if (f->letter) ls_buf_fmt(out, " -s %c", f->letter);
         code = ls_offer_of_flag(&o, f, err);
-        if (f->arg) ls_buf_str(out, o.files ? " -r" : " -x"); // x: names of files are no value of it
+        if (f->arg) ls_buf_str(out, o.files ? " -r" : " -x"); // -x: no file names
         fish_offer(&o, out);
         ls_offer_free(&o);
         ls_buf_str(out, " -d '");

@@ -12,6 +12,6 @@ int ls_cmd_config(const ls_command_line *c) {
     }
     ls_buf out = {0};
     ls_options_show(&c->options, &out);
-    ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), LS_COMMANDS); // what is copied from it is YAML
+    ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), LS_COMMANDS); // users copy it as YAML
     return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
 }

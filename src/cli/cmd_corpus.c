@@ -1,5 +1,4 @@
-// `corpus build` makes a corpus for the method `rest` from the user's own texts and code; `corpus info` says what a
-// corpus holds.
+// `corpus build` makes a corpus for the method `rest` from the user's texts and code; `corpus info` describes a corpus.
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -28,7 +27,7 @@ typedef struct {
     ls_gauge *gauge;
 } builder;
 
-// inside: found in a folder, where files that are not text are skipped.
+// inside: found in a folder; there, empty and binary files are skipped. A named file of that kind is an error.
 static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) {
     ls_buf m = {0};
     ls_code code = ls_read_file(&m, path, MAX_FILE, err);
@@ -82,7 +81,7 @@ static ls_code add_path(builder *b, const char *path, int depth, ls_err *err) {
     struct stat st;
     if (depth ? lstat(path, &st) : stat(path, &st)) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) return add_folder(b, path, depth, err);
-    if (depth && !S_ISREG(st.st_mode)) return LS_OK; // a link, a socket
+    if (depth && !S_ISREG(st.st_mode)) return LS_OK; // not followed within folders: a link, a socket
     return add_file(b, path, depth > 0, err);
 }
 
@@ -142,5 +141,5 @@ int ls_cmd_corpus(const ls_command_line *c) {
             : ls_fail(&err, LS_E_USAGE, "usage: logitspec corpus build FILE|FOLDER... --out FILE, or corpus info FILE");
     ls_gauge_clear(&gauge);
     if (code) return ls_complain(&err);
-    return ls_print(&(ls_buf){0}) ? LS_EXIT_OK : LS_EXIT_FAILED; // what was printed
+    return ls_print(&(ls_buf){0}) ? LS_EXIT_OK : LS_EXIT_FAILED; // reports a failed write of the lines above
 }

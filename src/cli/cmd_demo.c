@@ -1,5 +1,5 @@
-// `demo [NAME]`: guided runs on the screen, or as text where there is no terminal. A demo plays the recording that
-// comes with it, which needs no model, or decodes here (--live).
+// `demo [NAME]`: guided runs on the screen, or as text without a terminal. A demo plays its recording, which needs no
+// model; with --live, or without a recording, it decodes.
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/demo_file.h"
@@ -76,7 +76,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     ui_demo play = d->play;
     play.pace = 0;
     play.rival = NULL; // a race needs a screen
-    play.quiz = false; // and a question somebody who answers
+    play.quiz = false; // a quiz needs a user
     ui_state_init(&s);
     s.recording = recorded;
     ls_visible_fmt(out, "%s", d->play.title);
@@ -136,7 +136,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
 
 static int play_read(const ls_command_line *c, ls_demo *d) {
     ls_err err = {0};
-    ls_options o; // the demo's settings over everyone's
+    ls_options o; // the settings of the demo override all others
     ls_options_copy(&o, &c->options);
     const ls_code code = d->settings ? ls_options_yaml(&o, d->settings, d->file, &err) : LS_OK;
     const int status = code ? ls_complain(&err) : play(c, d, &o, &err);
@@ -146,7 +146,7 @@ static int play_read(const ls_command_line *c, ls_demo *d) {
 
 // ---- the list and its numbers
 
-static ls_demo *find(ls_demo *d, size_t n, const char *text) { // NULL: the list has none of that number or name
+static ls_demo *find(ls_demo *d, size_t n, const char *text) { // NULL: not in the list
     char *end;
     const unsigned long k = strtoul(text, &end, 10);
     if (end > text && !*end) return k >= 1 && k <= n ? &d[k - 1] : NULL;
@@ -184,7 +184,7 @@ static int listed(const ls_command_line *c) {
     ls_demo *d;
     size_t n;
     const ls_code code = ls_demos_read(&d, &n, &err);
-    int status = code ? ls_complain(&err) : list(d, n); // without one of them numbers would name other demos
+    int status = code ? ls_complain(&err) : list(d, n); // if one demo is missing, the numbers would be wrong
     if (!status && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) status = ask(c, d, n);
     ls_demos_free(d, n);
     return status;

@@ -1,5 +1,4 @@
-// `diff A B` compares two recordings of the same prompt: where the texts part, where one method was ahead, and by how
-// much, region by region.
+// `diff A B` compares two recordings of the same prompt: where the texts diverge, and the steps and times by region.
 #include "base/mem.h"
 #include "base/visible.h"
 #include "cli/commands.h"
@@ -20,7 +19,7 @@ typedef struct {
     const ls_report_turn *t; // the first of its recording
 } side;
 
-// What lies between two places of the text where both methods began a step.
+// The text between two adjacent positions where both methods began a step.
 typedef struct {
     size_t from, to; // output positions
     int steps[2], accepted[2];
@@ -34,19 +33,19 @@ static size_t shared_text(const ls_report_turn *a, const ls_report_turn *b) {
     return i;
 }
 
-// Fills out with the stretches of the text that both share; returns how many.
+// Fills out with the stretches of the shared text (its first `same` tokens); returns their number.
 static size_t stretches(const side x[2], size_t same, stretch *out) {
     size_t n = 0, at[2] = {0, 0}, done[2] = {0, 0}; // steps taken, tokens emitted
     stretch now = {0};
     while (done[0] < same || done[1] < same) {
-        const int k = done[0] <= done[1] ? 0 : 1; // the one that is behind takes its next step
+        const int k = done[0] <= done[1] ? 0 : 1; // advances the method that has emitted less
         if (at[k] == x[k].t->n_steps) break;
         const ls_report_step *s = &x[k].t->steps[at[k]++];
         now.steps[k]++;
         now.accepted[k] += s->n_emitted - 1;
         now.ms[k] += (double)s->total_us / 1e3;
         done[k] += (size_t)s->n_emitted;
-        if (done[0] == done[1] && done[0] <= same) {
+        if (done[0] == done[1] && done[0] <= same) { // both are at a step border: the stretch ends
             now.to = done[0];
             out[n++] = now;
             now = (stretch){.from = now.to};
@@ -173,7 +172,7 @@ static ls_code load(ls_report *r, const ls_command_line *c, side x[2], ls_err *e
             return ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[k]);
         if (r->n_torn > torn) ls_warn("%s: the last line is incomplete and was skipped", c->args[k]);
     }
-    for (int k = 0; k < 2; k++) x[k] = (side){c->args[k], &r->turns[first[k]]}; // reading moves them
+    for (int k = 0; k < 2; k++) x[k] = (side){c->args[k], &r->turns[first[k]]}; // ls_report_add moves the turns
     const ls_ids *a = &x[0].t->header.prompt, *b = &x[1].t->header.prompt;
     if (a->n != b->n || memcmp(a->p, b->p, a->n * sizeof *a->p))
         return ls_fail(err, LS_E_USAGE, "%s and %s have different prompts", c->args[0], c->args[1]);

@@ -1,4 +1,4 @@
-// What this machine has and what is missing. Every check says what to do about a problem.
+// Checks the machine. The detail of a failed check says what to do.
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
@@ -26,11 +26,11 @@ typedef struct {
     ls_buf text;
     ls_jsonw json;
     ls_buf json_text;
-    ls_buf table; // what stands below the checks
+    ls_buf table; // printed below the checks
     bool failed;
 } report;
 
-// Begins a check: its numbers may follow as fields of r->json, then close it.
+// Begins a check. The caller may add fields to r->json and must close the object.
 static void begin(report *r, const char *what, bool ok, bool needed, const char *detail) {
     ls_visible_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
     ls_jw_open(&r->json, '{');
@@ -76,9 +76,9 @@ static void check_compute(report *r) {
     free(detail);
 }
 
-// Whether the context that was asked for, or would be given, is the model's and fits into memory beside the weights.
+// Whether the context (of --context, or the default) is within that of the model and fits into memory with the weights.
 static void check_context(report *r, const ls_checkpoint *c, const ls_engine_options *opt, const char *device) {
-    const bool gpu = strcmp(device, "cpu") != 0; // there, check_device compares with its memory
+    const bool gpu = strcmp(device, "cpu") != 0; // check_device checks the memory of a GPU
     const ls_hparams *h = &c->hparams;
     const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_model_weight_bytes(c, opt->weights),
                    each = ls_hparams_kv_bytes(h, gpu ? (int32_t)sizeof(uint16_t) : ls_kv_value_bytes_most(opt));
@@ -103,7 +103,7 @@ static void check_context(report *r, const ls_checkpoint *c, const ls_engine_opt
     ls_buf_free(&text);
 }
 
-// Whether a GPU will be used, and why not.
+// Which device runs the model, and why; describes the GPUs.
 static void check_device(report *r, const ls_checkpoint *c, const ls_engine_options *opt) {
     ls_device_choice choice;
     ls_err err = {0};
@@ -178,7 +178,7 @@ static void check_config(report *r) {
     free(path);
 }
 
-// Whether ranks find each other, and what they cost.
+// Whether the ranks connect, and how long an exchange takes.
 static void check_ranks(report *r, const ls_engine_options *opt) {
     ls_ranks_speed speed = {0};
     ls_err err = {0};
@@ -202,7 +202,7 @@ static void check_ranks(report *r, const ls_engine_options *opt) {
     free(detail);
 }
 
-// Where the user's own files are or would be.
+// The paths of the user's files, which may not exist yet.
 static void check_files(report *r) {
     static const struct {
         const char *what, *variable, *fallback, *name;
@@ -227,7 +227,7 @@ typedef struct {
     int n;
 } measurements;
 
-// The key says of what it is (engine/measured.c): version | sha256 | device | arithmetic | kernel | library | threads |
+// The parts of the key (engine/measured.c): version | sha256 | device | arithmetic | kernel | library | threads |
 // processor.
 static void show_measured(void *ud, const char *what, const char *key, const ls_measured *is) {
     static const char *const how[] = {"with few forwards; to be measured again in the background",
@@ -258,7 +258,7 @@ static void show_measured(void *ud, const char *what, const char *key, const ls_
     free(copy);
 }
 
-// What is kept of earlier measurements.
+// Lists the cached measurements.
 static void check_measured(report *r) {
     measurements m = {.r = r};
     ls_measured_list(show_measured, &m);
@@ -272,7 +272,7 @@ static void forget(report *r) {
     free(detail);
 }
 
-// Measures how many threads are fastest and what forwards cost here, and keeps both for later runs.
+// Measures the fastest number of threads and the cost of forwards, and caches both for later runs.
 static void calibrate(report *r, const ls_command_line *c) {
     ls_model m = {0};
     ls_err err = {0};

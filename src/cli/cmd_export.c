@@ -46,17 +46,17 @@ static ls_code chrome(const ls_command_line *c, ls_buf *out, ls_err *err) {
     return code;
 }
 
-// ---- asciicast, and a moving picture
+// ---- asciicast and animated SVG
 
 enum { FRAMES_PER_S = 30, HOLD_S = 2 };
 
 typedef struct {
     ui_state state;
     ui_canvas canvas;
-    bool moving; // a picture
+    bool moving; // an animated SVG; else an asciicast
     ui_cast cast;
     ui_film picture;
-    double now, shown; // seconds; shown: of the last frame
+    double now, shown; // seconds; shown: time of the last frame
 } film;
 
 static void frame(film *f) {
@@ -68,7 +68,7 @@ static void frame(film *f) {
     f->shown = f->now;
 }
 
-// The screen shows a prompt while it is read, and a step after its time has passed, as a replay does.
+// Timing as in a replay: the prompt appears before its prefill time, a step after its own time.
 static void play(film *f, ls_event *e, double speed) {
     const ls_event_kind kind = e->kind;
     double ms = 0;

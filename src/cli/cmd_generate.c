@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONG_PROMPT = 16384 }; // tokens: a prompt this long is announced before it is read
+enum { LONG_PROMPT = 16384 }; // tokens: for a prompt this long, the progress line appears at once
 
 typedef struct {
     const ls_command_line *line;
@@ -29,14 +29,14 @@ typedef struct {
     ls_trace *trace;
     ls_stats stats;
     ls_ids prompt, per_step;
-    ls_ids loose; // output positions of tokens that are not the target's own choice
+    ls_ids loose; // output positions of tokens that the target did not choose
     ls_gauge progress;
-    char reading[64]; // what the gauge says while the prompt is read
+    char reading[64]; // the text of the gauge during prefill
     double prefill_ms;
     ls_finish finish;
-    size_t printed; // bytes of the text that are on standard output
+    size_t printed; // bytes of the text already written to standard output
     ls_visible_stream shown;
-    int alternatives; // prints a line for each token with so many other choices; 0: prints the text
+    int alternatives; // --alt N: prints one line per token with N other choices; 0: prints the text
     bool streams, output_failed;
 } run;
 
@@ -49,7 +49,7 @@ static void write_bytes(run *r, const char *p, size_t n) {
     if (fwrite(n ? p : "", 1, n, stdout) != n || fflush(stdout)) output_failed(r);
 }
 
-// A terminal gets the model's text as it can be seen; a pipe gets it byte by byte.
+// A terminal gets the model's text with visible signs (base/visible.h); a pipe gets the bytes unchanged.
 static void write_text(run *r, const char *p, size_t n, bool last) {
     ls_buf shown = {0};
     if (!isatty(STDOUT_FILENO)) write_bytes(r, p, n);
@@ -79,7 +79,7 @@ static void print_alternatives(run *r, const ls_step *step) {
     ls_buf_free(&out);
 }
 
-// Says how much is read and what memory it takes, instead of the engine's own word.
+// Replaces the stage of the engine by a text with the size of the prompt and its memory.
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
     (void)stage;
@@ -111,7 +111,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
             ls_session_stop(r->session);
             r->finish = LS_FINISH_INTERRUPTED;
         } else if ((code = ls_session_step(r->session, step, err)) == LS_E_CANCELLED) {
-            code = LS_OK; // an interrupt within a forward counts as one between two
+            code = LS_OK; // interrupted within a forward: the next iteration handles it
         } else if (code) {
             ls_session_stop(r->session);
             r->finish = LS_FINISH_ERROR;
@@ -171,8 +171,7 @@ static void write_json(run *r) {
     ls_jw_field_num(&w, "speedup_spread", st->ar_timed ? ls_stats_speedup_spread(st) : NAN, 3);
     ls_jw_field_int(&w, "ar_timed", st->ar_timed);
     ls_jw_field_num(&w, "cpu_wait", ls_stats_waited(st), 3);
-    if (promise ==
-        LS_PROMISE_NONE) { // the output tokens that are not the target's own choice, given the text before them
+    if (promise == LS_PROMISE_NONE) { // lossy: lists the output tokens that the target did not choose
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_field_u64(&w, "probe_rows", st->probes);
         ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
@@ -182,7 +181,7 @@ static void write_json(run *r) {
     r->output_failed |= !ls_print(&out);
 }
 
-// Writes a line of the summary and clears it.
+// Writes a line of the summary and empties the buffer.
 static void write_note(const run *r, ls_buf *line) {
     const char *dim = ls_wants_color(&r->line->options, STDERR_FILENO) ? "\033[2m" : "", *plain = *dim ? "\033[0m" : "";
     ls_buf shown = {0};
@@ -267,7 +266,7 @@ int ls_cmd_generate(const ls_command_line *c) {
         ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
-    bool began = r.finish != LS_GOING; // there is something to show, even if an error ended the run
+    bool began = r.finish != LS_GOING; // there is output to print, even after an error
     if (began && c->json) write_json(&r);
     else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, NULL, 0, true);
     if (began && !c->json && !c->quiet) write_summary(&r);

@@ -26,7 +26,7 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     ui_canvas_resize(&canvas, rows, cols);
     panel(&(ui_panel_view){&canvas, s, {0, 0, rows, cols}, right});
     ui_canvas_text(&canvas, false, &text);
-    while (text.n && text.p[text.n - 1] == '\n') text.n--; // rows that stayed empty
+    while (text.n && text.p[text.n - 1] == '\n') text.n--; // empty rows at the end
     ls_buf_fmt(out, "\n%s%s%s\n", title, *right ? ": " : "", right);
     ls_wrap(out, from, columns, 2);
     ls_buf_add(out, text.p, text.n);
@@ -35,7 +35,7 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     ui_canvas_free(&canvas);
 }
 
-// What the target chose alone, and what it chose with what a probe said.
+// For each judged row: the choice of the target, and its choice with the reflection (decode/reflect.h).
 static void list_judged(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     int changed;
     if (!ls_step_judged(step, &changed)) return;
@@ -84,7 +84,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
 }
 
 static ls_code show(ls_trace_index *x, size_t turn, size_t step, bool ascii, ls_buf *out, ls_err *err) {
-    enum { BEFORE = 8 }; // steps: they hold the tokens of a matched n-gram
+    enum { BEFORE = 8 }; // steps before it, which have the tokens of a matched n-gram
     ls_trace_events *t;
     ls_event *e;
     ui_state s;
@@ -112,7 +112,7 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
     if (turn >= turns)
         code = ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
     else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn has no steps", c->args[0]);
-    else { // again, for the message: how many steps the turn has is known only now
+    else { // checks the list again: the number of steps of the turn is known only now
         code = ls_step_list_read(&there, c->step ? c->step : "0", n, err);
         ls_step_list_free(&there);
     }
@@ -133,7 +133,7 @@ int ls_cmd_inspect(const ls_command_line *c) {
     ls_gauge gauge = ls_gauge_start(false);
     ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
-    const size_t turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // from 1 for people
+    const size_t turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // users count from 1
     if (c->n_args != 1)
         code = ls_fail(&err, LS_E_USAGE, "usage: logitspec inspect TRACE [--step LIST] (a file of --trace)");
     else if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))

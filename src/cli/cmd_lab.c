@@ -1,5 +1,5 @@
-// `lab --suite FILE -o DIR` records many ways to decode and makes a page of figures of the recordings; `lab DIR` makes
-// the page of recordings that are there.
+// `lab --suite FILE -o DIR` records many ways to decode and writes a page of figures; `lab DIR` writes the page from
+// existing recordings.
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/visible.h"
@@ -54,7 +54,7 @@ static ls_code write_all(const ls_lab *lab, const char *dir, bool png, ls_err *e
     ls_lab_main_csv(lab, &table);
     ls_lab_page(lab, &page);
     if (!code) code = write_as(dir, "main", "csv", &table, err);
-    if (!code) code = write_as(dir, "index", "html", &page, err); // last: the page is there when all of it is
+    if (!code) code = write_as(dir, "index", "html", &page, err); // last: if the page exists, all its files do
     ls_buf_free(&table);
     ls_buf_free(&page);
     return code;

@@ -1,5 +1,4 @@
-// `models` lists models by name, fetches them, describes one, verifies that the files are what they should be, and
-// removes them.
+// `models`: lists, fetches, describes, verifies and removes models, and runs their chat templates.
 #include "base/jsonw.h"
 #include "base/mem.h"
 #include "base/paths.h"
@@ -41,7 +40,7 @@ static void field(ls_jsonw *w, const char *key, const char *value) {
     else ls_jw_null(w);
 }
 
-// What will be fetched, where only the parameters are known: models come in 16 bits.
+// The estimated size of a download if only the number of parameters is known: 16 bits each. Else -1.
 static int64_t about_bytes(const ls_registry_entry *e, const ls_model_place *p) {
     return p->size < 0 && e->parameters && !e->n_files ? 2 * e->parameters : -1;
 }
@@ -125,7 +124,7 @@ static void list_text(ls_registry *r, ls_buf *out) {
     free(folder);
 }
 
-// A name of the registry, an address, or a path with a lock.
+// Finds a name of the registry, hf:OWNER/REPO, or a folder with a lock file.
 static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *name, ls_err *err) {
     *out = ls_registry_get(r, name);
     if (!*out) *out = ls_registry_at(r, name);
@@ -161,7 +160,7 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
         code = ls_fail(err, LS_E_IO, "no folder for models: set HOME or LOGITSPEC_MODELS");
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
     else code = ls_run_program(arguments, "'models fetch' needs this program (Debian: apt-get install python3)", err);
-    if (!code && p.installed) code = ls_registry_ready(name, err); // fetch may have found it there already
+    if (!code && p.installed) code = ls_registry_ready(name, err); // fetch may have found an existing file
     if (!code) ls_say(LS_COMMANDS, "use it: logitspec --model %s", name);
     ls_buf_free(&json);
     free(script);
@@ -235,7 +234,8 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     }
     ls_buf_free(&about);
     ls_model_place_free(&p);
-    if (!code || !(plain || card || (devices && *devices))) return LS_OK; // the rest is known
+    // for a registered model, a missing description of its files is no error
+    if (!code || !(plain || card || (devices && *devices))) return LS_OK;
     ls_buf_clear(out);
     *err = why;
     return code;
@@ -296,7 +296,7 @@ static int remove_path(const char *path, const struct stat *st, int flag, struct
     return remove(path);
 }
 
-// Whether it is a folder directly in the models folder, and not a link to elsewhere.
+// Whether it is a real folder directly in the models folder, not a link: only such a folder may be removed.
 static bool is_ours(const char *folder) {
     char *models = ls_models_folder(), *real = ls_real_path(folder), *parent = models ? ls_real_path(models) : NULL;
     char *slash = real ? strrchr(real, '/') : NULL;

@@ -22,7 +22,7 @@ int ls_cmd_replay(const ls_command_line *c) {
     if (!code && c->paused && c->cast && !c->script)
         code = ls_fail(&err, LS_E_USAGE, "--cast and --paused cannot be combined: the film would never end");
     char from_pipe[32];
-    if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) { // keys come from the terminal itself
+    if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) { // stdin is the trace: reads keys from /dev/tty
         const int trace = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);
         if (trace < 0 || keys < 0 || dup2(keys, STDIN_FILENO) < 0)
             code = ls_fail(&err, LS_E_IO, "no terminal to read keys from");

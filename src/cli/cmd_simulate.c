@@ -1,4 +1,4 @@
-// `simulate TRACE...`: what other methods would have done on recorded outputs, without a model.
+// `simulate TRACE...`: runs drafting and acceptance of other methods on recorded outputs, without a model.
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
@@ -21,10 +21,10 @@
 typedef struct {
     ls_recording **turns;
     size_t n;
-    ls_run run; // of the first header; the others must have the same vocabulary
+    ls_run run; // of the first header; other headers must have the same tokenizer
     char file[256];
     double recorded_ms;
-    uint64_t steps, emitted; // as recorded
+    uint64_t steps, emitted; // of the recording
     bool torn;
 } recordings;
 
@@ -56,7 +56,7 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
         if (line == LS_TRACE_HEADER && (code = add_header(all, ls_trace_read_header(r), path, err))) break;
         if (line != LS_TRACE_STEP) continue;
         const ls_step *s = ls_trace_read_step(r);
-        assert(all->n); // the reader gives a header first
+        assert(all->n); // a header comes before the steps
         ls_recording_add(all->turns[all->n - 1], s);
         all->steps++;
         all->emitted += (uint64_t)s->n_emitted;

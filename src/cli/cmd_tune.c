@@ -1,6 +1,7 @@
-// `tune` finds which method, how many rows and which knobs are fastest here on the user's own prompts. Plain decoding
-// records the texts, and one wide draft records what the target says beside them. On these recordings it simulates many
-// ways under the measured costs, runs the best of them for real, and writes the fastest as a configuration file.
+// `tune` finds the fastest method, number of rows and knobs for the user's prompts on this machine. Two runs are
+// recorded: plain decoding for the texts, and wide trees for the target's predictions beside the texts. On these
+// recordings, many ways are simulated with the measured costs. The best ones are run, and the fastest becomes a
+// configuration file.
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/visible.h"
@@ -24,10 +25,10 @@ typedef struct {
 
 typedef struct {
     const ls_command_line *line;
-    ls_options base; // with one seed for all
+    ls_options base; // with one seed for all runs
     ls_comparison k;
     ls_cost_curve costs;
-    ls_recording **turns; // as the suite counts them; NULL: the context had no room for it
+    ls_recording **turns; // by the suite's numbers; NULL: the turn did not fit the context
     way ways[MAX_WAYS];
     int n_ways;
 } tuning;
@@ -76,7 +77,7 @@ static ls_code record(tuning *t, ls_err *err) {
 
 // ---- simulating
 
-// "pld+ngram=2" and ":8" is "pld:8+ngram=2".
+// "pld+ngram=2" and ":8" give "pld:8+ngram=2".
 static void with_sizing(char out[WORD], const char *word, const char *sizing) {
     const int name = (int)strcspn(word, "+");
     snprintf(out, WORD, "%.*s%s%s", name, word, sizing, word + name);
@@ -135,7 +136,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
     for (int i = 0; !code && (mine ? i < n_mine : words[i] != NULL); i++) {
         const char *word = mine ? mine[i].label : words[i];
         ls_gauge_show(t->k.gauge, "simulating", (double)i / (mine ? n_mine : (int)(sizeof words / sizeof *words)));
-        // a way with a size of its own, or a file, stays as it is
+        // a word with a sizing of its own, or a YAML file, is simulated unchanged
         if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
         else
             for (const char *const *z = sizings; *z && !code; z++) {
@@ -154,14 +155,15 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Takes the best by simulation, not all of them of one method, and the default that one would run without tuning.
+// The best by simulation, at most OF_ONE_METHOD of one method, and always plain decoding and the default.
 static void choose_finalists(tuning *t, ls_buf *list) {
     qsort(t->ways, (size_t)t->n_ways, sizeof *t->ways, by_time);
     ls_buf_str(list, "ar,logitspec");
     for (int i = 0, taken = 0; i < t->n_ways && taken < FINALISTS; i++) {
         int same = 0;
         for (int j = 0; j < i; j++) same += t->ways[j].method == t->ways[i].method;
-        if (same >= OF_ONE_METHOD || !strcmp(t->ways[i].word, "logitspec/auto")) continue; // the default is logitspec
+        // logitspec/auto is the default, which is in the list
+        if (same >= OF_ONE_METHOD || !strcmp(t->ways[i].word, "logitspec/auto")) continue;
         ls_buf_fmt(list, ",%s", t->ways[i].word);
         taken++;
     }
@@ -174,7 +176,7 @@ static double tokens_per_s(const ls_comparison *k, int i) {
     return t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0;
 }
 
-// Whether key[0..n) is the section with the knobs of this method or rule, whose numbers follow a colon.
+// Whether key[0..n) is the section of the knobs of `word`, a method or a rule such as "specdec++:0.8".
 static bool is_section(const char *key, size_t n, const char *word) {
     return strcspn(word, ":") == n && !strncmp(key, word, n);
 }
@@ -207,14 +209,14 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     }
 }
 
-// The fastest way, and those whose intervals of the speedup reach into its own: which of them is faster is not known.
+// Names the winner, and the ways whose 95% interval of the speedup overlaps the winner's: the order is not significant.
 static void say_winner(const tuning *t, int winner) {
     const ls_comparison *k = &t->k;
     const double low = ls_bench_total(&k->b, winner, NULL).low;
     ls_buf near = {0};
     for (int i = 0; i < k->n; i++) {
         const ls_total other = ls_bench_total(&k->b, i, NULL);
-        const double high = isnan(other.high) ? ls_total_speedup(&other) : other.high; // plain decoding has none
+        const double high = isnan(other.high) ? ls_total_speedup(&other) : other.high; // plain decoding has no interval
         if (i != winner && !other.different && high >= low)
             ls_buf_fmt(&near, "%s%s", near.n ? ", " : "", k->c[i].label);
     }
@@ -232,6 +234,7 @@ static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
     ls_say(2, "%-*s %8s %10s %8s  %s", width, "run", "MAT", "tokens/s", "speedup", "95%");
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_bench_total(&k->b, i, NULL);
+        // a way with other text than the reference is never the winner
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
         char interval[40] = "";
         if (k->b.done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);

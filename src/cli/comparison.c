@@ -28,7 +28,7 @@ ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err
     return code;
 }
 
-// What is to be measured: methods and prompts.
+// Enters methods and prompts into the results.
 static void list(ls_comparison *k) {
     ls_bench *b = &k->b;
     b->n = k->n;
@@ -141,7 +141,7 @@ static double noise_of(const ls_comparison *k, size_t at) {
     return most;
 }
 
-// Puts the drafters back to where they were before the prompt. False: one of them cannot be.
+// Restores the state of the drafters before the prompt. False: the state of a drafter was too large to copy.
 static bool rewind_all(ls_comparison *k, const ls_buf *before) {
     bool known = true;
     for (int i = 0; i < k->n; i++) known &= ls_session_return(k->sessions[i], &before[i]);
@@ -154,8 +154,9 @@ static void move(ls_result *to, ls_result *from) {
     *from = (ls_result){0};
 }
 
-// Runs the prompt until no other program disturbs it, three times at most; the quietest run is in best. *least: how
-// noisy it was. again: the drafters know this prompt.
+// Runs the prompt until no other program disturbs it, at most three times. best gets the least disturbed run, *least
+// its noise, the largest of its contenders (ls_result_noise); INFINITY: no run was possible. again: the drafters have
+// learned from this prompt and must be restored first.
 static ls_code run_quietly(ls_comparison *k, size_t at, const ls_buf *before, bool again, ls_result *best,
                            double *least, ls_err *err) {
     enum { ATTEMPTS = 3 };
@@ -182,13 +183,14 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Of each contender's runs the one whose time is the median becomes the result. runs: [n of them][contender].
+// The run with the median time becomes the result of each contender. runs: [n of them][contender], freed here.
 static void take_medians(ls_comparison *k, size_t at, ls_result *runs, size_t n) {
     ls_result *of = ls_calloc(n, sizeof *of);
     for (int i = 0; i < k->n; i++) {
         for (size_t r = 0; r < n; r++) of[r] = runs[r * (size_t)k->n + (size_t)i];
         qsort(of, n, sizeof *of, by_time);
         ls_result *median = &of[n / 2];
+        // spread: range of the times, relative to the median
         if (n > 1) median->spread = (of[n - 1].stats.total_us - of[0].stats.total_us) / median->stats.total_us;
         move(ls_bench_result(&k->b, at, i), median);
         for (size_t r = 0; r < n; r++) ls_result_free(&of[r]);
@@ -208,7 +210,7 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     for (int r = 0; r < k->b.repeat && !code; r++) {
         double least;
         if ((code = run_quietly(k, at, before, r > 0, &runs[made * n], &least, err))) break;
-        if (isinf(least)) { // a drafter cannot forget
+        if (isinf(least)) { // only at r > 0: rewind_all failed
             code = ls_fail(err, LS_E_UNSUPPORTED,
                            "--repeat: the state of a drafter is too large to restore (over 256 MiB)");
             break;
@@ -219,7 +221,8 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     if (!code) take_medians(k, at, runs, made);
     else {
         for (size_t i = 0; i < n * (size_t)k->b.repeat; i++) ls_result_free(&runs[i]);
-        if (code == LS_E_RANGE && k->lenient) rewind_all(k, before); // some may have learned from it
+        // some drafters may have learned from the prompt that is skipped
+        if (code == LS_E_RANGE && k->lenient) rewind_all(k, before);
     }
     if (!code) k->b.disturbed += disturbed;
     for (size_t i = 0; i < n; i++) ls_buf_free(&before[i]);
@@ -228,7 +231,7 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     return code;
 }
 
-// "comparing, 4 min left": after the first prompt.
+// "comparing, 4 min left"; the estimate is the mean time per prompt, known after the first one.
 static void tell_progress(ls_comparison *k, size_t first, uint64_t start) {
     char stage[80] = "comparing";
     const size_t done = k->b.done - first, left = k->suite.n - k->b.done;
@@ -238,7 +241,7 @@ static void tell_progress(ls_comparison *k, size_t first, uint64_t start) {
     ls_gauge_show(k->gauge, stage, (double)k->b.done / (double)k->suite.n);
 }
 
-// The prompt does not fit: it is left out, and named.
+// Skips a prompt that does not fit the context: lists it in the results and removes it from the suite.
 static void leave_out(ls_comparison *k, size_t at, ls_err *err) {
     ls_bench *b = &k->b;
     ls_err_prefix(err, "prompt %s", k->suite.items[at].name);
@@ -256,7 +259,7 @@ static void leave_out(ls_comparison *k, size_t at, ls_err *err) {
 
 ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
     ls_code code = LS_OK;
-    const size_t first = k->b.done; // an earlier run has those before
+    const size_t first = k->b.done; // prompts before `first` are results of an earlier run
     const uint64_t start = ls_now_ns();
     while (k->b.done < k->suite.n && !code) {
         const size_t at = k->b.done;

@@ -17,7 +17,7 @@
 static void add(ls_offer *o, const char *word, size_t n) {
     for (size_t i = 0; i < o->n; i++)
         if (strlen(o->words[i]) == n && !strncmp(o->words[i], word, n)) return;
-    for (size_t i = 0; i < n; i++) // a name of the user's that a shell would read as something else is left out
+    for (size_t i = 0; i < n; i++) // skips a user's name with characters that a shell interprets
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-=:", word[i])) return;
     o->words = ls_realloc(o->words, (o->n + 1) * sizeof *o->words);
     o->words[o->n++] = ls_strndup(word, n);
@@ -52,7 +52,7 @@ static ls_code add_models(ls_offer *o, ls_err *err) {
 static void add_demos(ls_offer *o) {
     ls_demo *all;
     size_t n;
-    ls_demos_read(&all, &n, NULL); // one that cannot be read has no name to complete
+    ls_demos_read(&all, &n, NULL); // skips demos that cannot be read
     for (size_t i = 0; i < n; i++) add_word(o, all[i].name);
     ls_demos_free(all, n);
 }
@@ -114,11 +114,11 @@ ls_code ls_offer_of_command(ls_offer *out, const ls_command_info *c, ls_err *err
     static const char between[] = " |[]";
     ls_code code = LS_OK;
     *out = (ls_offer){0};
-    bool of_flag = false; // the word before was a flag: this is its value
+    bool of_flag = false; // the word before is a flag, so this word is its value
     for (const char *p = c->usage + strspn(c->usage, between); *p && !code; p += strspn(p, between)) {
         const size_t n = strcspn(p, between);
         const bool flag = n > 1 && !strncmp(p, "--", 2), value = of_flag;
-        of_flag = flag && strcmp(p, "--schema"); // the one that takes none
+        of_flag = flag && strcmp(p, "--schema"); // the only flag without a value in a usage
         if (flag || value) {
         } else if (is(p, n, "COMMAND"))
             for (const ls_command_info *o = ls_commands; o->name; o++) add_word(out, o->name);

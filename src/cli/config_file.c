@@ -13,7 +13,7 @@
 
 enum { MOST_BYTES = 1 << 20 };
 
-// "a.b" as two names.
+// "a.b" as section and name.
 typedef struct {
     char section[64];
     const char *name;
@@ -45,7 +45,7 @@ static void write_scalar(ls_buf *out, const char *value) {
     }
 }
 
-// Where a line (from 1) begins; the end of the text behind the last one.
+// The offset of a line (from 1); the end of the text if there are fewer lines.
 static size_t line_at(const ls_buf *text, int line) {
     size_t at = 0;
     while (--line > 0 && at < text->n) {
@@ -65,7 +65,7 @@ static void replace(ls_buf *text, size_t from, size_t to, const ls_buf *with) {
     *text = out;
 }
 
-// The end of a scalar that begins at `at`, on its line: quotes are skipped, a comment stays.
+// The end of the scalar that begins at `at`, within its line. A comment after it is not part of it.
 static size_t scalar_end(const ls_buf *text, size_t at) {
     const char quote = text->p[at] == '"' || text->p[at] == '\'' ? text->p[at] : 0;
     size_t i = at + (quote != 0), end = at;
@@ -88,7 +88,7 @@ static void set_one(ls_buf *text, const ls_yaml *y, const ls_config_change *c) {
         to = scalar_end(text, from);
         write_scalar(&line, c->value);
     } else if (section && section->kind == LS_YAML_MAPPING && section->n_items) {
-        from = to = line_at(text, section->items[0].key_line); // before its first key, as far to the right
+        from = to = line_at(text, section->items[0].key_line); // a line before the first key, with its indent
         ls_buf_fmt(&line, "%*s%s: ", section->items[0].key_column - 1, "", k.name);
         write_scalar(&line, c->value);
         ls_buf_char(&line, '\n');
@@ -119,7 +119,7 @@ static bool is_changed(const char *section, const char *name, const ls_config_ch
     return false;
 }
 
-// Whether the new text says what the old one said, but for the changes.
+// Whether the new document is the old one with exactly these changes.
 static bool is_as_meant(const ls_yaml *before, const ls_yaml *now, const ls_config_change *changes, int n) {
     for (int i = 0; i < n; i++) {
         const ls_yaml *v = value_of(now, changes[i].key);
@@ -145,12 +145,12 @@ ls_code ls_config_file_change(const char *path, const ls_config_change *changes,
     ls_yaml *before = NULL, *now = NULL;
     ls_make_folders(path);
     bool made;
-    const int lock = ls_open_locked(path, &made); // two programs that change it lose no change of the other
+    const int lock = ls_open_locked(path, &made); // so that two programs do not overwrite each other's changes
     ls_code code = lock < 0 ? ls_fail(err, LS_E_IO, "cannot write %s: %s", path,
                                       errno == EWOULDBLOCK ? "another program is writing it" : strerror(errno))
                             : ls_read_file(&text, path, MOST_BYTES, err);
     if (!code) code = ls_yaml_parse(&before, text.n ? text.p : "", text.n, path, err);
-    for (int i = 0; i < n && !code; i++) {
+    for (int i = 0; i < n && !code; i++) { // parses again for each change, because lines and columns move
         ls_yaml_free(now);
         now = NULL;
         code = ls_yaml_parse(&now, text.n ? text.p : "", text.n, path, err);

@@ -13,7 +13,7 @@ static bool is_file(const char *text) {
     return n > 5 && (!strcmp(text + n - 5, ".yaml") || !strcmp(text + n - 4, ".yml"));
 }
 
-// Reads one part, part[0..n), by the mark that introduces it.
+// Applies one part, part[0..n), whose meaning depends on the mark before it.
 static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
     char *value = ls_strndup(part, n), *key = NULL;
     const char *where = c->label;
@@ -24,7 +24,7 @@ static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, 
     else if (!strchr(value, '='))
         code = ls_fail(err, LS_E_USAGE, "%s: +KNOB=VALUE is expected after the method", where);
     else {
-        const ls_method *m = ls_method_find(method); // the knobs of those that ask a second model are draft.*
+        const ls_method *m = ls_method_find(method); // methods with a draft model have their knobs in the section draft
         key = ls_format("%s.%.*s", m->asks_model ? "draft" : method, (int)strcspn(value, "="), value);
         code = ls_options_set(&c->options, key, strchr(value, '=') + 1, where, err);
     }
@@ -39,7 +39,7 @@ static ls_code read_word(ls_contender *c, const char *text, ls_err *err) {
     ls_code code = ls_options_set(&c->options, "decode.method", method, c->label, err);
     while (!code && text[n]) {
         const char mark = text[n], *part = text + n + 1;
-        // a rule's own number follows a colon: "/fixed:8"
+        // after another mark, a colon belongs to the rule: "/fixed:8"
         const size_t len = strcspn(part, mark == ':' ? "/@+" : mark == '+' ? "+" : "/@+");
         // the two plus signs of specdec++ belong to its name
         const size_t extra = mark == '/' && !strncmp(part, "specdec++", 9) ? 9 + strcspn(part + 9, "/@+") : len;

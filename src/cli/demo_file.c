@@ -36,7 +36,7 @@ static const char *miss_name(int m) {
     return ls_miss_name((ls_miss)m);
 }
 
-// The number of the name, 1 to n - 1, among those of a kind; -1: an error that lists them.
+// The index of the name, 1 to n - 1, among the names of a kind; -1: unknown, with an error that lists them.
 static int read_name(const ls_demo *d, const ls_yaml *y, const char *kind, const char *name,
                      const char *(*name_of)(int), int n, ls_err *err) {
     char names[200];
@@ -54,7 +54,7 @@ static ls_code read_when(const ls_demo *d, const ls_yaml *y, ui_note *out, ls_er
     static const struct {
         const char *word;
         ui_when when;
-        int least, fallback; // of its number; least -1: it has none; fallback -1: it has no default
+        int least, fallback; // of the number; least -1: takes no number; fallback -1: the number is required
     } words[] = {{"start", UI_WHEN_START, -1, 0},
                  {"step", UI_WHEN_STEP, 0, -1},
                  {"accepted", UI_WHEN_ACCEPTED, 1, 1},
@@ -127,7 +127,7 @@ static ls_code read_note(ls_demo *d, const ls_yaml *y, ls_err *err) {
     return code;
 }
 
-// A demo may come from anyone, so it cannot record, and no method may keep its memory in a file for it.
+// A demo may come from a stranger, so its settings must not name files to write: a trace, or the file of a method.
 static ls_code read_settings(ls_demo *d, ls_yaml *y, ls_err *err) {
     static const char what[] = "a demo must not set a trace or a file of a method; set them in your own configuration";
     if (y->kind != LS_YAML_MAPPING) return wrong(d, y, err, "settings must be keys of a configuration file");
@@ -243,7 +243,7 @@ static int is_demo(const struct dirent *e) {
 
 static int by_place(const void *a, const void *b) {
     const ls_demo *x = a, *y = b;
-    const unsigned p = (unsigned)x->place - 1, q = (unsigned)y->place - 1; // without a place: behind all others
+    const unsigned p = (unsigned)x->place - 1, q = (unsigned)y->place - 1; // place 0 becomes UINT_MAX: after all others
     return p != q ? (p > q) - (p < q) : strcmp(x->name, y->name);
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LENGTH = 512 }; // tokens of context that the table is of
+enum { LENGTH = 512 }; // tokens of context in the table
 
 static ls_code card_named(const lsg_card **out, const char *name, ls_err *err) {
     char known[200] = "";

@@ -27,7 +27,7 @@ static ls_code run_turn(const answering *c, size_t turn, ls_err *err) {
     const char *system = c->item->system ? c->item->system : c->setup->system;
     ls_code code = ls_dialog_prompt(c->dialog, c->model, c->setup->format, system, turn, said->text, said->n, &p, err);
     if (code) return code;
-    if (turn && p.kept + p.ids.n + 1 >= (size_t)c->model->engine->n_context) { // the conversation does not go on
+    if (turn && p.kept + p.ids.n + 1 >= (size_t)c->model->engine->n_context) { // no room: the conversation ends
         r->finish = LS_FINISH_CONTEXT;
         ls_next_prompt_free(&p);
         return LS_OK;

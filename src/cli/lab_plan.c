@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEED = 1 }; // where no other is asked for
+enum { SEED = 1 }; // if the options have none
+// PROMPT_MS: ms for all runs of one prompt: 8 min / 12, which leaves a reserve of the 10 min in lab_plan.h.
 enum { TOKENS_LOW = 16, TOKENS_HIGH = 64, PROMPT_MS = 8 * 60 * 1000 / 12, PROMPT_TOKENS = 60 };
 
 static const struct {
@@ -45,9 +46,9 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
     int n;
     *p = (ls_lab_plan){.index = {.max_tokens = tokens}};
     ls_options_copy(&base, options);
-    if (!base.seed.set) base.seed = (ls_opt_SEED){true, SEED}; // another call must be able to go on
+    if (!base.seed.set) base.seed = (ls_opt_SEED){true, SEED}; // fixed, so that another call can continue the lab
     base.max_tokens = tokens;
-    for (size_t i = 0; i < ls_knob_count(); i++) { // drafters begin with nothing, and leave nothing behind
+    for (size_t i = 0; i < ls_knob_count(); i++) { // drafters start empty and do not save their state
         const char *key = ls_knob_at(i)->key, *own = strchr(key, '.');
         if (ls_knob_at(i)->kind == LS_KNOB_FILE && !strcmp(own, ".file"))
             ls_options_set(&base, key, "", "the lab", NULL);
@@ -68,9 +69,9 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
 }
 
 int32_t ls_lab_plan_tokens(const ls_lab_plan *p, const ls_cost_curve *costs) {
-    enum { SIZED = 4 };          // rows, on average, of a tree that is sized by its cost
-    const double mat = 1.4;      // cautious: of the first tokens of an answer
-    double token = 0, fixed = 0; // milliseconds over all runs: of an output token, of reading a prompt
+    enum { SIZED = 4 };          // assumed mean rows of a tree with sizing by cost
+    const double mat = 1.4;      // a low assumption: the first tokens of an answer have few matches
+    double token = 0, fixed = 0; // ms, summed over all runs: per output token, per prompt (prefill)
     for (size_t i = 0; i < p->n; i++) {
         const ls_method *m = p->c[i].method;
         const int32_t budget = p->c[i].setup.s.decode.budget;

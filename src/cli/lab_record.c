@@ -1,6 +1,6 @@
-// Runs alternate prompt by prompt, so that what else happens on the machine affects all of them alike. Every
-// conversation gets a drafter of its own that knows nothing yet: what is recorded does not depend on what was recorded
-// before, and a lab that was stopped goes on with the same counts. Recordings are written between the runs.
+// Runs alternate prompt by prompt, so that other load on the machine affects all of them alike. Every conversation gets
+// a new, empty drafter: a recording does not depend on earlier ones, and an interrupted lab continues with the same
+// counts. Recordings are written between the runs, outside the timed steps.
 #include "cli/lab_record.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -28,9 +28,9 @@ typedef struct {
     ls_lab_recorded *done;
 } lab;
 
-// ---- what is there already
+// ---- existing recordings
 
-// Settings that change neither what is decoded nor how fast.
+// False for settings that change neither the output nor the speed.
 static bool matters(const char *key) {
     static const char *const prefixes[] = {"trace.", "ui."}, *const keys[] = {"model.name", "model.offline"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
@@ -50,7 +50,7 @@ static bool says(const char *text, size_t n, const ls_suite_turn *turn) {
     return n == turn->n && !memcmp(text, turn->text, n);
 }
 
-// The prompt of a header's line, without the rest of it.
+// Compares only the prompt of a header line with the turn.
 static bool line_says(const ls_line *line, const ls_suite_turn *turn) {
     ls_json *doc;
     size_t n = 0;
@@ -61,7 +61,7 @@ static bool line_says(const ls_line *line, const ls_suite_turn *turn) {
     return same;
 }
 
-// The lines behind the first header: whether they hold the rest of the conversation, whole.
+// Whether the lines after the first header are the complete rest of the conversation: every turn with its end.
 static bool is_whole(ls_trace_reader *r, const ls_suite_item *item) {
     size_t turns = 1, ends = 0;
     for (;;) {
@@ -76,7 +76,7 @@ static bool is_whole(ls_trace_reader *r, const ls_suite_item *item) {
     return !ls_trace_read_torn(r) && ends == turns;
 }
 
-// Whether the file holds this very run, whole. LS_E_UNSUPPORTED: it is of another model.
+// *is: whether the file is a complete recording of this run. LS_E_UNSUPPORTED: it is of another model.
 static ls_code is_recorded(const lab *k, size_t run, size_t item, const char *path, bool *is, ls_err *err) {
     ls_trace_reader *r;
     ls_trace_line kind;
@@ -184,7 +184,7 @@ static ls_code write_index(lab *k, ls_err *err) {
     return ls_lab_index_write(&k->plan.index, k->dir, err);
 }
 
-// Loads the model and fills *costs with what forwards cost here.
+// Loads the model and fills *costs with the measured cost of forwards.
 static ls_code load(lab *k, const ls_options *o, ls_cost_curve *costs, ls_err *err) {
     ls_run_setup setup;
     ls_session *s = NULL;
@@ -202,6 +202,7 @@ static ls_code load(lab *k, const ls_options *o, ls_cost_curve *costs, ls_err *e
     return code;
 }
 
+// Whether the user set decode.max_tokens, in any layer above the shipped defaults.
 static bool is_asked_for(const ls_options *o) {
     const char *origin = o->origin[LS_OPT_max_tokens];
     char *shipped = ls_data_path("configs/default.yaml");
@@ -210,8 +211,8 @@ static bool is_asked_for(const ls_options *o) {
     return is;
 }
 
-// Tokens of a turn: as many as were asked for, else as the lab that is there has, else as time allows. Makes the plan
-// anew with so many.
+// Chooses the tokens per turn: the user's number, else that of the existing lab, else as many as time allows. Then
+// makes the plan again with this number.
 static ls_code settle_tokens(lab *k, const ls_command_line *c, const ls_cost_curve *costs, ls_err *err) {
     ls_lab_index before;
     int32_t tokens = c->options.max_tokens;

@@ -22,7 +22,7 @@ ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err) {
     const ls_code code = ls_limits_measure(&limits, threads, err);
     if (code) return code;
     m->threads = limits.threads;
-    m->read_gb_per_s = fmax(m->read_gb_per_s, limits.read_gb_per_s); // a NAN gives way
+    m->read_gb_per_s = fmax(m->read_gb_per_s, limits.read_gb_per_s); // fmax ignores a NAN
     m->f32_gmac_per_s = fmax(m->f32_gmac_per_s, limits.f32_gmac_per_s);
     if (limits.int8_gmac_per_s > 0) m->int8_gmac_per_s = fmax(m->int8_gmac_per_s, limits.int8_gmac_per_s);
     if (limits.bf16_gmac_per_s > 0) m->bf16_gmac_per_s = fmax(m->bf16_gmac_per_s, limits.bf16_gmac_per_s);
@@ -76,6 +76,6 @@ void ls_machine_model_limits(ls_manifest *m, const ls_model *model) {
 void ls_machine_end(ls_machine_watch *w) {
     w->m->load_after = load_now();
     w->m->waited = ls_cpu_wait_share(&w->waits, 0);
-    // another program may have slowed what was measured before
+    // measures again: another program may have slowed the first measurement
     if (isfinite(w->m->read_gb_per_s)) ls_machine_limits(w->m, (int32_t)w->m->threads, NULL);
 }

@@ -17,12 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool holds_something(const char *path) { // a terminal or /dev/null can be read and written at once
+static bool holds_something(const char *path) { // not for a terminal or /dev/null, which may be input and output
     struct stat st;
     return !stat(path, &st) && !S_ISCHR(st.st_mode);
 }
 
-// A command must not write a file that it reads, whatever names the file has.
+// Refuses a command that would write one of its inputs, also under another name of the file.
 static ls_code refuse_own_input(const ls_command_line *c, const char *command, ls_err *err) {
     const bool records = !strcmp(command, "chat") || !strcmp(command, "generate") || !strcmp(command, "demo");
     const char *const outputs[] = {c->out, c->cast, c->log, records ? c->options.trace : NULL},
@@ -45,7 +45,7 @@ static ls_code refuse_own_input(const ls_command_line *c, const char *command, l
     return LS_OK;
 }
 
-// The settings that differ from the built-in ones; texts of the user only where the log is to hold them.
+// Logs the settings that differ from the built-in ones; user text only with --log-text.
 static void log_settings(const ls_options *o) {
     ls_options plain;
     ls_options_init(&plain);
@@ -77,22 +77,24 @@ static ls_code begin_log(const ls_command_line *c, const char *command, ls_err *
     return LS_OK;
 }
 
-// Whether ranks share what the command does; all others are the same on every rank, which answers for itself.
+// Whether ranks share the work of the command. Other commands run independently on every rank.
 static bool decodes(const char *name) {
     return ls_command_takes(ls_command_find(name), "threads") && strcmp(name, "config") != 0;
 }
 
-// A standard stream that is closed would be the next file that is opened, and an answer would go into a trace. In its
-// place stands a descriptor that refuses: to be read (0) or written (1, 2), as the closed one did.
+// If a standard stream is closed, the next open file would get its number, and output could go into a trace. So this
+// opens a descriptor that fails like the closed one: on reads (0) or on writes (1, 2).
 static void fill_standard_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) >= 0) continue;
-        const int filled = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); // the lowest that is free
+        // open() returns the lowest free number
+        const int filled = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
         if (filled != fd) _exit(LS_EXIT_FAILED);
     }
 }
 
-// That it is there makes exit() in a library an end with a message, without destructors of what other threads use.
+// With one rescue, exit() called by a library ends the program with a message, and runs no destructors of objects that
+// other threads still use.
 static void save_nothing(void *ud, char *said, size_t n) {
     (void)ud, (void)said, (void)n;
 }
@@ -105,9 +107,9 @@ int main(int argc, char **argv) {
     ls_err err = {0};
     ls_buf text = {0};
     signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an ordinary error
-    // How long OpenMP's threads spin where a forward begins and ends (within it they meet by torch/lst_meeting.h). Its
-    // default is milliseconds, which beside other work costs whole time slices. The runtime reads it as the compute
-    // library loads, in a thread beside which nothing may write the environment.
+    // How long OpenMP's threads spin between forwards (within a forward, torch/lst_meeting.h synchronises them). The
+    // default is milliseconds, which costs whole time slices on a busy machine. The runtime reads the variable when the
+    // compute library loads, possibly in another thread, so it is set here, before any thread exists.
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     int status = LS_EXIT_USAGE;
     if (ls_command_line_read(&c, argc, argv, environ, &err)) status = ls_complain(&err);

@@ -7,7 +7,7 @@
 
 enum { WIDTH = 79, TERM_COLUMN = 2, TEXT_COLUMN = 26 };
 
-// Prose is wrapped for files too.
+// Wraps prose, also for files and pipes.
 static void wrap(const ls_manual *m, size_t from, int left) {
     ls_wrap(m->out, from, m->columns ? m->columns : WIDTH, left);
 }
@@ -16,7 +16,7 @@ static void capitals(ls_buf *out, const char *s) {
     for (; *s; s++) ls_buf_char(out, (char)toupper((unsigned char)*s));
 }
 
-// Text of a man page: no character of it is a command there, and a minus stays one that can be typed.
+// Escapes text for a man page: no character acts as a roff command, and a minus stays an ASCII minus.
 static void roff(ls_buf *out, const char *s) {
     if (*s == '.' || *s == '\'') ls_buf_str(out, "\\&");
     for (; *s; s++) {

@@ -1,4 +1,4 @@
-// The pages of the manual, each from the tables that the program itself runs by.
+// The pages of the manual, generated from the tables that the program uses.
 #include "cli/commands.h"
 #include "cli/manual.h"
 #include "spec/accept.h"
@@ -20,7 +20,7 @@ static void flag_term(const ls_flag_info *f, ls_buf *out) {
 void ls_help(const char *command, ls_buf *out) {
     const ls_command_info *c = command && *command ? ls_command_find(command) : NULL;
     const int columns = ls_columns(STDOUT_FILENO);
-    size_t at = 0; // where the lines begin that are still to be wrapped
+    size_t at = 0; // offset of the lines that are not wrapped yet
     if (!c) {
         ls_buf_str(out, "logitspec: watch speculative decoding with LogitSpec, step by step\n\n");
         at = ls_wrap(out, at, columns, 0);

@@ -1,4 +1,4 @@
-// The page of recordings: the fields of each kind of line, from the JSON Schema that `export --schema` prints.
+// The page about recordings: the fields of each kind of line, from the JSON Schema of `export --schema`.
 #include "base/json.h"
 #include "cli/manual.h"
 #include "trace/trace.h"
@@ -8,7 +8,7 @@
 typedef struct {
     ls_manual *m;
     const ls_json *definitions;
-    const char *before; // of the names of fields
+    const char *before; // prefix of field names: "nodes[]."
 } rows;
 
 static void quoted(const ls_json *v, ls_buf *out) {

@@ -1,5 +1,5 @@
-// What a model is: architecture, parameters, the memory of its weights and its context, tokenizer, chat template, and
-// whether it can run here.
+// Describes a model: architecture, parameters, memory of weights and context, tokenizer, chat template, and whether it
+// fits this machine.
 #include "base/jsonw.h"
 #include "base/sysmem.h"
 #include "base/visible.h"
@@ -15,7 +15,7 @@
 
 static const struct {
     const char *name;
-    int type; // -1: as the file has them
+    int type; // -1: as in the file
 } kept[] = {
 #define ROW(name, type) {name, type},
     LS_GGML_KEPT(ROW)
@@ -26,7 +26,7 @@ enum { KEPT = sizeof kept / sizeof *kept };
 typedef struct {
     uint64_t parameters, weights[KEPT], context_bytes, free;
     int n_of[LS_GGML_END]; // tensors by ggml type
-    int context;           // that a run would get
+    int context;           // tokens of context that a run would get
 } facts;
 
 uint64_t ls_model_weight_bytes(const ls_checkpoint *c, const char *weights) {
@@ -37,7 +37,7 @@ uint64_t ls_model_weight_bytes(const ls_checkpoint *c, const char *weights) {
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
-        if (embedding) sum += t->n_bytes; // its rows are read as the file has them
+        if (embedding) sum += t->n_bytes; // the embedding stays in the type of the file
         if (embedding && !c->hparams.tied) continue;
         const ls_ggml_layout *l = ls_ggml_layout_of(!matrix ? LS_GGML_F32 : as < 0 ? t->type : as);
         sum += t->n_in * t->n_out * (uint64_t)l->kept / 32;

@@ -89,7 +89,7 @@ static void *field(ls_options *o, int i) {
     return (char *)o + table[i].at;
 }
 
-// Edit distance with neighbouring swaps, cut at 4.
+// Edit distance with swaps of neighbours (optimal string alignment); 99 for long words.
 static int distance(const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b);
     if (n > 60 || m > 60) return 99;
@@ -111,7 +111,7 @@ static int distance(const char *a, const char *b) {
 const char *ls_nearest(const char *word, const char *const *candidates) {
     const char *best = NULL;
     int least = 4;
-    for (const char *const *c = candidates; *word && *c; c++) // a word that is not complete
+    for (const char *const *c = candidates; *word && *c; c++) // first choice: a candidate that begins with the word
         if (!strncmp(word, *c, strlen(word))) return *c;
     for (; *candidates; candidates++) {
         const char *last = strrchr(*candidates, '.'); // "budgets" is near "decode.budget"
@@ -150,7 +150,7 @@ static ls_code parse_int(int i, const char *value, const char *where, int64_t *o
     long long v = strtoll(value, &end, 10);
     snprintf(wanted, sizeof wanted, "%s%.0f to %.0f", table[i].type == AUTO || table[i].type == SEED ? "auto or " : "",
              table[i].lo, table[i].hi);
-    // as whole numbers: a double takes 2^53 + 1 for 2^53
+    // compares whole numbers: as a double, 2^53 + 1 would equal 2^53
     if (end == value || *end || errno || isspace((unsigned char)*value) || v < (long long)table[i].lo ||
         v > (long long)table[i].hi)
         return bad_value(i, value, where, wanted, err);
@@ -260,7 +260,7 @@ static ls_code set_value(ls_options *o, int i, const char *value, const char *wh
     case LIST: {
         ls_opt_LIST *l = field(o, i);
         if (!o->origin[i] || strcmp(o->origin[i], where))
-            list_clear(l); // another layer replaces the list, the same layer adds to it
+            list_clear(l); // the first value of a layer replaces the list, further ones are added
         if (*value) list_add(l, value);
         break;
     }
@@ -409,12 +409,12 @@ ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *
     return LS_OK;
 }
 
-// A YAML double-quoted string: valid for any text.
+// Writes a YAML double-quoted string; valid for any text.
 static void quoted(const char *s, ls_buf *out) {
     uint32_t before = 0;
     ls_buf_char(out, '"');
     for (size_t n = strlen(s); n;) {
-        uint32_t cp = (unsigned char)*s; // a byte that is not UTF-8 stands for itself
+        uint32_t cp = (unsigned char)*s; // a byte that is not UTF-8 counts as its own code point
         const int len = ls_utf8_decode(s, n, &cp), taken = len > 0 ? len : 1;
         const bool plain = len > 0 && ls_is_visible(cp, before);
         if (cp == '"' || cp == '\\') ls_buf_fmt(out, "\\%c", (char)cp);

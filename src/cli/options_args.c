@@ -58,7 +58,7 @@ static ls_code unknown_flag(const char *arg, ls_err *err) {
     char word[64];
     const char *p = arg + strspn(arg, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(p, "="), p);
-    const char *near = word[0] && word[1] ? ls_nearest(word, names) : NULL; // a letter is near to anything
+    const char *near = word[0] && word[1] ? ls_nearest(word, names) : NULL; // all are near to a single letter
     return near ? ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' (did you mean '--%s'?)", arg, near)
                 : ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' ('logitspec --help' lists them)", arg);
 }
@@ -95,7 +95,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     ls_options_init(&c->options);
     c->args = ls_calloc((size_t)argc + 1, sizeof *c->args);
     struct option longs[N_FLAGS + 1] = {0};
-    char letters[2 * N_FLAGS + 2] = ":"; // as getopt has them
+    char letters[2 * N_FLAGS + 2] = ":"; // in the format of getopt
     int rows[N_FLAGS], n_longs = 0, n_letters = 1;
     for (int i = 0; i < N_FLAGS; i++) {
         if (!ls_flags[i].name) continue;
@@ -109,10 +109,10 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     const char *used[MAX_SETTINGS];
     int n_settings = 0, n_used = 0, index = 0, got;
     ls_code code = LS_OK;
-    optind = 0; // GNU: restarts in full, so that tests can parse several lines
+    optind = 0; // resets GNU getopt completely, so that tests can parse several lines
     opterr = 0;
     while (!code && (got = getopt_long(argc, argv, letters, longs, &index)) != -1) {
-        int i = got ? N_FLAGS - 1 : rows[index];
+        int i = got ? N_FLAGS - 1 : rows[index]; // got 0: a long flag; else searched by its letter
         while (got && i >= 0 && ls_flags[i].letter != got) i--;
         if (got == ':') code = ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
         else if (i < 0) // unknown, ambiguous, or an argument for a flag that takes none
@@ -134,7 +134,8 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
         else {
             const char *names[32] = {0};
             for (int i = 0; ls_commands[i].name; i++) names[i] = ls_commands[i].name;
-            const char *near = strcmp(argv[optind], "run") ? ls_nearest(argv[optind], names) : "chat"; // a common name
+            // "run" is the name in other programs
+            const char *near = strcmp(argv[optind], "run") ? ls_nearest(argv[optind], names) : "chat";
             code =
                 ls_fail(err, LS_E_USAGE, "unknown command '%.80s' (%s%s%s)", argv[optind],
                         near ? "did you mean '" : "'logitspec --help' lists them", near ? near : "", near ? "'?" : "");
@@ -147,7 +148,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
             code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, used[i]);
     if (!code && c->prompt && c->prompt_file)
         code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file cannot be combined");
-    // what reads no configuration works with a broken one
+    // commands without --config must work even if the configuration is broken
     if (!code && !c->help && !c->version && ls_command_takes(info, "config"))
         code = apply_layers(&c->options, c->config, environment, settings, n_settings, err);
     for (int i = 0; i < n_settings; i++) free(settings[i].where);

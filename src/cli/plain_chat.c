@@ -20,23 +20,23 @@
 typedef struct {
     ls_source *source;
     ui_state state;
-    ui_canvas canvas; // for how tokens are spelled; nothing is drawn
-    ls_buf input;     // read, and not yet taken
-    bool ended;       // the input
+    ui_canvas canvas; // its charset decides how tokens are spelled; nothing is drawn
+    ls_buf input;     // read, but not yet executed
+    bool ended;       // end of the input
     bool ready;       // the model is loaded
-    bool waits;       // for what was asked for
-    bool asked;       // a sign stands there that a line is expected
-    bool failed;      // of the output
-    bool refused;     // something that was asked for
+    bool waits;       // for the result of a request
+    bool asked;       // the prompt "> " is on the terminal
+    bool failed;      // a write to standard output failed
+    bool refused;     // a request failed
     bool interactive;
 } chat;
 
-// prose: where it begins, for people.
+// prose: offset of the text to wrap.
 static void print(chat *c, ls_buf *line, size_t prose) {
     ls_wrap(line, prose, ls_columns(STDOUT_FILENO), 2);
     if (c->asked) fputc('\n', stdout);
     c->asked = false;
-    if (c->failed) ls_buf_free(line); // it was said once
+    if (c->failed) ls_buf_free(line); // ls_print has reported the error
     else c->failed = !ls_print(line);
 }
 
@@ -105,7 +105,7 @@ static void take(chat *c, ls_event *e) {
     const bool known = s->has_header, idle = kind == LS_EV_STATUS && e->status.state == LS_STATE_IDLE;
     const bool failed = kind == LS_EV_STATUS && e->status.state == LS_STATE_FAILED;
     const bool refused = kind == LS_EV_MESSAGE && e->message.is_error && s->run_state == LS_STATE_IDLE;
-    // through a pipe nothing is asked for while it is awaited
+    // for input from a pipe, a command is finished when its result message arrives
     const bool result = kind == LS_EV_MESSAGE && e->message.is_result && !c->interactive;
     ui_on_event(s, e);
     if (kind == LS_EV_HEADER && !known) tell_header(c);
@@ -115,7 +115,7 @@ static void take(chat *c, ls_event *e) {
         const ui_turn *t = &s->turns[s->n_turns - 1];
         ls_buf_fmt(&line, "turn %zu: %s\nread %d token%s in %.0f ms\n", s->n_turns, t->text, t->n_ids,
                    ls_plural(t->n_ids), t->prefill_ms);
-        print(c, &line, line.n); // the prompt stays as it is
+        print(c, &line, line.n); // line.n: the prompt is not wrapped
     }
     if (kind == LS_EV_STEP && s->n_steps) tell_step(c);
     if (kind == LS_EV_END && s->n_turns) tell_end(c);
@@ -141,12 +141,12 @@ static void obey(chat *c, char *line) {
     for (int i = 0; i < s->n_outbox; i++)
         c->waits |= ls_command_waits(s->outbox[i].kind) || (s->outbox[i].kind == LS_CMD_SAVE && !c->interactive);
     ui_send_requests(s, c->source);
-    if (s->message_is_error && *s->message) c->waits = false; // it was refused
+    if (s->message_is_error && *s->message) c->waits = false; // no answer will follow
     tell_message(c);
 }
 
-// Takes a line of the input, if one may be taken now: prompts wait for the answer before, and so do commands that come
-// through a pipe, where nobody watches the answer. False: none was taken.
+// Executes the next line of the input, if it may run now. A prompt waits for the end of the previous answer. A command
+// waits too if the input is a pipe, so that it acts on a complete answer. False: no line was executed.
 static bool take_line(chat *c) {
     const char *end = c->input.n ? memchr(c->input.p, '\n', c->input.n) : NULL;
     if (!end && !(c->ended && c->input.n)) return false;

@@ -20,7 +20,7 @@ void ls_catch_signals(void) {
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         struct sigaction old;
         sigaction(which[i], NULL, &old);
-        if (old.sa_handler != SIG_IGN) sigaction(which[i], &a, NULL); // nohup stays in force
+        if (old.sa_handler != SIG_IGN) sigaction(which[i], &a, NULL); // keeps signals that nohup ignores ignored
     }
     signal(SIGPIPE, SIG_IGN);
 }
@@ -41,8 +41,8 @@ bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
         char percent[16] = "";
         if (fraction >= 0) snprintf(percent, sizeof percent, " %.0f%%", 100 * fraction);
         ls_buf line = {0};
-        ls_visible_fmt(&line, "%s", stage); // it may name a file
-        if (g->tty)                         // \r goes back one line of the terminal only
+        ls_visible_fmt(&line, "%s", stage); // the stage may contain a file name
+        if (g->tty)                         // \r cannot go back over a wrapped line
             line.n = ls_fitting(line.p, line.n, ls_columns(STDERR_FILENO) - 1 - (int)strlen(percent), &(int){0});
         ls_buf_str(&line, percent);
         fprintf(stderr, g->tty ? "\r\033[K%s" : "%s\n", line.p);

@@ -13,19 +13,20 @@ enum { SIGNALS = 3 };
 static const int passed_on[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 static volatile pid_t child;
 
-// A terminal sends its signals to both. What somebody sent to this process alone goes on to the other one.
+// A terminal sends its signals to both processes (si_code > 0). A signal sent by kill() reaches only this process, so
+// it is forwarded.
 static void pass_on(int number, siginfo_t *from, void *context) {
     (void)context;
     if (from->si_code <= 0 && child > 0) kill(child, number);
 }
 
-// In the new process. The pipe closes where the program begins, else it tells why it did not.
+// Runs in the child. execvp() closes the pipe (O_CLOEXEC); if it fails, the pipe gets errno.
 static _Noreturn void become(char *const *arguments, const struct sigaction *old, const sigset_t *mask, pid_t parent,
                              int pipe) {
     for (int i = 0; i < SIGNALS; i++) sigaction(passed_on[i], &old[i], NULL);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); // it ends with this process, whatever ends that
-    if (getppid() == parent) execvp(arguments[0], arguments);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);                         // the child ends when this process ends for any reason
+    if (getppid() == parent) execvp(arguments[0], arguments); // else the parent ended before prctl()
     const int error = errno;
     _exit(write(pipe, &error, sizeof error) == sizeof error ? 127 : 126);
 }

@@ -14,7 +14,7 @@
 
 static const struct {
     int option;
-    const char *choices; // values that are worth trying
+    const char *choices; // suggested values
 } usual[] = {{LS_OPT_method, ls_method_names},
              {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
              {LS_OPT_sizing, "default|auto|paper|adaedl|specdec++|tetris:16|fixed:8|ddd|c2t"},
@@ -32,15 +32,15 @@ static ui_setting setting_of(const ls_options *o, int i, const char *help, const
     ls_buf value = {0};
     ls_options_value(o, i, &value);
     ui_setting t = {.key = ls_options_key(i), .help = help, .choices = choices};
-    if (value.n && strcmp(value.p, "~")) snprintf(t.value, sizeof t.value, "%s", value.p); // else it is absent
+    if (value.n && strcmp(value.p, "~")) snprintf(t.value, sizeof t.value, "%s", value.p); // else it has no value
     ls_buf_free(&value);
     return t;
 }
 
-// The usual values of a knob: both ends of its range and what lies between, halved or doubled from its default.
+// Suggested values of a knob: its default, halved and doubled up to AROUND times, within its range.
 static const char *knob_choices(size_t knob) {
     enum { AROUND = 3 };
-    static char *made[UI_SETTINGS]; // the tables do not change
+    static char *made[UI_SETTINGS]; // made once: the tables of knobs are constant
     const ls_knob *k = ls_knob_at(knob);
     if (knob >= UI_SETTINGS) return "";
     if (made[knob]) return made[knob];
@@ -128,14 +128,14 @@ ls_code ls_screen_save(const ui_setting *settings, int n, char *said, size_t siz
     ls_err err = {0};
     ls_config_change changes[UI_SETTINGS];
     int n_changes = 0;
-    ls_options plain; // what a start without flags has
+    ls_options plain; // the options of a start without flags
     ls_options_init(&plain);
     char *path = ls_user_path("XDG_CONFIG_HOME", ".config", "config.yaml"),
          *shipped = ls_data_path("configs/default.yaml");
     ls_code code = path ? ls_options_file(&plain, shipped, false, &err)
                         : ls_fail(&err, LS_E_IO, "no folder for your configuration: HOME is not set");
     if (!code) code = ls_options_file(&plain, path, false, &err);
-    ls_options wanted; // the same with what is in force: checks and spells each value
+    ls_options wanted; // plain with the current settings: checks and normalises each value
     ls_options_copy(&wanted, &plain);
     for (int i = 0; i < n && !code; i++)
         if (*settings[i].value) code = ls_options_set(&wanted, settings[i].key, settings[i].value, path, &err);

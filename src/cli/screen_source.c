@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Fills setup from the options as they are now.
+// Fills setup from the current options.
 static void refresh(ls_screen_source *l, ls_setup *setup) {
     const ls_setup before = *setup;
     ls_run_setup_free(&l->setup);
     ls_run_setup_init(&l->setup, &l->options);
-    if (!l->options.seed.set) l->setup.s.decode.sampling.seed = before.decode.sampling.seed; // drawn once
+    // without a set seed, keeps the one that was drawn at the start
+    if (!l->options.seed.set) l->setup.s.decode.sampling.seed = before.decode.sampling.seed;
     l->setup.s.model = before.model;
     l->setup.s.decode.note = before.decode.note;
     l->setup.s.decode.ud = before.decode.ud;
@@ -19,7 +20,7 @@ static void refresh(ls_screen_source *l, ls_setup *setup) {
 static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
     static const char *const fixed[] = {"model.", "trace.", "ui."};
     ls_screen_source *l = ud;
-    if (!assignment) { // takes the last setting back
+    if (!assignment) { // NULL: reverts the last setting
         ls_options_free(&l->options);
         ls_options_copy(&l->options, &l->before);
         refresh(l, setup);
@@ -39,7 +40,7 @@ static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err 
     return code;
 }
 
-// Reads another way to decode; everything else stays as it is now.
+// Reads the method of a rival; limits, sampling and stop texts are those of the current setup.
 static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decode_options *out, ls_err *err) {
     ls_screen_source *l = ud;
     ls_contenders_free(l->rival, l->n_rivals);

@@ -59,7 +59,7 @@ static void print_note(void *ud, const char *text) {
 }
 
 static uint64_t draw_seed(void) {
-    return ls_seed_draw() >> 11; // exact in any JSON reader
+    return ls_seed_draw() >> 11; // below 2^53: exact in any JSON reader
 }
 
 void ls_settle_seed(ls_options *o) {
@@ -77,7 +77,7 @@ static ls_engine_options engine_options(const ls_options *o) {
                                .context = o->context};
 }
 
-// NAME=VALUE of each as a JSON object: a value that is JSON is that, any other a text.
+// Writes NAME=VALUE entries as a JSON object. A value that is valid JSON is inserted, any other becomes a string.
 static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
     ls_jsonw w = {.out = out};
     ls_json *json;
@@ -86,7 +86,7 @@ static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
     for (size_t i = 0; i < all->n; i++) {
         const char *equals = strchr(all->p[i], '='), *value = equals ? equals + 1 : "true";
         ls_jw_any_key(&w, all->p[i], equals ? (size_t)(equals - all->p[i]) : strlen(all->p[i]));
-        char *list = ls_format("[%s]", value); // a document is a list or an object
+        char *list = ls_format("[%s]", value); // wrapped in a list, because a JSON document must be a list or an object
         const bool is_json = !ls_json_parse(&json, list, strlen(list), "", NULL);
         if (is_json && ls_json_size(json) == 1) ls_buf_str(out, value);
         else ls_jw_str(&w, value);
@@ -132,7 +132,7 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
                                               : LS_FORMAT_AUTO,
         .system = o->system,
     };
-    ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // all three were checked when they were set
+    ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // cannot fail: ls_options_set checked all three
     ls_accept_read(&r->s.decode.accept, "", o->acceptance, NULL);
     ls_cost_read(&r->s.decode.costs, "", o->costs, NULL);
     const int n = ls_options_count();
@@ -200,7 +200,7 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
 }
 
 ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *err) {
-    static ui_theme themes[2]; // there is one screen
+    static ui_theme themes[2]; // one screen per process
     ls_code code = LS_OK;
     ui_theme *theme = &themes[light];
     *out = theme;
@@ -249,7 +249,7 @@ bool ls_is_scripted(const ls_command_line *c) {
 
 static ls_code show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
     if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
-    ui_options drawn = *o; // pictures have colours even without a terminal
+    ui_options drawn = *o; // a script has colours even without a terminal
     drawn.color = strcmp(c->options.color, "never") && ui_theme_has_colors(o->theme);
     ui_play play = {.script = c->script, .cast = c->cast};
     const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);
@@ -258,19 +258,19 @@ static ls_code show(ls_source *source, const ui_options *o, const ls_command_lin
     return code;
 }
 
-// The ways of decoding that Shadows lists: making them opens every drafter once.
+// The methods that the panel Shadows lists. Made on demand, because "all" opens every drafter once.
 typedef struct {
     const ls_options *options;
     ls_contender *all;
     ls_shadow_way *list;
     int n;
-    ls_demo stop; // of the tour that is shown
+    ls_demo stop; // the stop of the tour on the screen
 } ways;
 
 static const ls_shadow_way *make_ways(void *ud, int *n) {
     ways *w = ud;
     *n = w->n;
-    if (w->list) return w->list; // of another stop of the tour
+    if (w->list) return w->list; // made at an earlier stop of the tour
     ls_contenders_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
     w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
     for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_way){w->all[i].label, w->all[i].setup.s.decode};

@@ -5,13 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-// What an exchange takes besides the bytes of its rows, and how fast these go: assumed, and no more than a first idea
-// (`doctor --devices` measures). Where ranks are on GPUs, rows come down to the host before and go up to the device
-// behind each exchange.
+// Assumed latency of an exchange (us) and bandwidth of a link, for a rough estimate (`doctor --devices` measures them).
+// If ranks are on GPUs, rows are copied to the host before each exchange and back to the device after it: HOST_US per
+// exchange, at PCIE_GB_PER_S.
 typedef struct {
     const char *name;
     double us, gb_per_s;
-    bool gpus, unused; // between GPUs directly; not by this program
+    bool gpus, unused; // gpus: directly between GPUs; unused: not supported by this program
 } link;
 static const link links[] = {
     {"one machine", 3, 3, false, false}, {"100 Gbit/s", 25, 12.5, false, false}, {"NVLink", 8, 450, true, true}};
@@ -29,7 +29,7 @@ static double share_of(ls_range part, int32_t whole) {
     return (double)ls_range_size(part) / whole;
 }
 
-// What part of a tensor a rank holds.
+// The share of a tensor that a rank holds, 0 to 1.
 static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_part *p) {
     const char *name = t->name;
     if (t->n_out == 1) return 1;
@@ -49,8 +49,8 @@ static uint64_t weights_of(const ls_checkpoint *c, const ls_part *p) {
         const ls_tensor *t = &c->tensors[i];
         const ls_ggml_layout *l = ls_ggml_layout_of(t->n_out > 1 ? t->type : LS_GGML_F32);
         weights += (double)(t->n_in * t->n_out) * l->kept / 32 * part_of(t, h, p);
-        if (h->tied && !strncmp(t->name, "token_embd", 10)) // its rows as they are, beside those of the output head
-            weights += (double)t->n_bytes * part_of(t, h, p);
+        // a tied embedding is kept twice: as the output head, and in the type of the file
+        if (h->tied && !strncmp(t->name, "token_embd", 10)) weights += (double)t->n_bytes * part_of(t, h, p);
     }
     return (uint64_t)weights;
 }
@@ -87,7 +87,7 @@ ls_code ls_share_out(ls_shared *out, const ls_checkpoint *c, const char *devices
         const ls_code found = card ? ls_card_step_ms(card, c, &p, &out->card, out->compute_ms, err) : LS_OK;
         if (found) return found;
     }
-    const double others = d.n - 1, all = d.n, values = out->on_gpus ? 2 : 4; // bytes of what goes into a matmul
+    const double others = d.n - 1, all = d.n, values = out->on_gpus ? 2 : 4; // bytes of a matmul's input value
     out->rounds = 4 * h->n_layers + 5;
     out->bytes_of_row = (double)h->n_layers *
                             (4.0 * 2 * h->n_embd + values * (h->n_ff + (double)h->n_heads * h->head_dim)) * others /

@@ -1,6 +1,6 @@
-// Reads every recorded tree whose rows have estimates, fits the classifier to which rows were accepted, and picks the
-// threshold with the most tokens per millisecond: by the costs that the recordings hold, had their trees been cut by
-// it. Recordings of whole trees (--sizing paper) teach most: rows that were cut before are not in them.
+// Reads every recorded tree whose rows have estimates and fits the classifier to the accepted rows. Then chooses the
+// threshold with the most tokens per millisecond, computed from the recorded costs as if the trees had been cut at this
+// threshold. Recordings with --sizing paper are best, because sizing by cost removes rows before they are recorded.
 #include "cli/tune_fit.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -16,22 +16,22 @@
 #include <string.h>
 
 typedef struct {
-    size_t first; // of its rows
-    int32_t n;    // drafted rows: those of the tree but the root
+    size_t first; // index of its first row
+    int32_t n;    // drafted rows: the tree without its root
     int32_t context;
     size_t turn;
 } fit_step;
 
 typedef struct {
     ls_c2t_row *rows;
-    int16_t *parents; // of the rows, as in their tree
+    int16_t *parents; // parent of each row, as an index of its tree
     size_t n_rows, room;
     fit_step *steps;
     size_t n_steps, step_room;
     ls_cost_curve *costs; // of each turn
     size_t n_turns, accepted;
     char model[64], method[32]; // of the first turn
-    bool mixed;                 // others were recorded with other methods
+    bool mixed;                 // the recordings have several methods
     bool torn;
 } fitting;
 
@@ -90,7 +90,8 @@ static ls_code read_trace(fitting *f, const char *path, ls_err *err) {
     return code;
 }
 
-// Tokens per millisecond, had the trees been cut at this chance; 0: no costs were recorded.
+// Tokens per millisecond if the trees were cut at this threshold; 0: no costs were recorded. A row is kept if its
+// parent is kept and its chance reaches the threshold; row 0, the root, always is.
 static double speed(const fitting *f, const double *chances, double threshold) {
     double tokens = 0, ms = 0;
     for (size_t i = 0; i < f->n_steps; i++) {
@@ -109,7 +110,7 @@ static double speed(const fitting *f, const double *chances, double threshold) {
     return ms > 0 ? tokens / ms : 0;
 }
 
-// Returns 0 where no costs were recorded.
+// The fastest of a fixed list of thresholds; 0: no costs were recorded.
 static double choose_threshold(const fitting *f, const double *weights) {
     static const double tried[] = {0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1,  0.12, 0.15,
                                    0.18, 0.2,  0.25, 0.3,  0.35, 0.4,  0.45, 0.5,  0.6};

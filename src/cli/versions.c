@@ -1,4 +1,4 @@
-// What the program is made of, with versions: for bug reports.
+// The versions of the program and its libraries, for bug reports.
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/yaml.h"

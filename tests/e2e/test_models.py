@@ -452,7 +452,7 @@ class Models(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("'logitspec models fetch hf:o/m' fetches it again", r.stdout)
         self.assertEqual(os.listdir(self.models), [])
-        self.assertFails(self.logitspec("remove", "hf:o/m", "--yes"), "not here")
+        self.assertFails(self.logitspec("remove", "hf:o/m", "--yes"), "not on this machine")
         elsewhere = os.path.join(self.tmp.name, "elsewhere")
         os.mkdir(elsewhere)
         os.symlink(elsewhere, self.folder("link"))

@@ -230,7 +230,7 @@ typedef struct {
 // The parts of the key (engine/measured.c): version | sha256 | device | arithmetic | kernel | library | threads |
 // processor.
 static void show_measured(void *ud, const char *what, const char *key, const ls_measured *is) {
-    static const char *const how[] = {"with few forwards; to be measured again in the background",
+    static const char *const how[] = {"with few forwards; to be measured again when idle",
                                       "on a busy machine; to be measured again", "on an idle machine"};
     enum { SHA256 = 1, DEVICE, DTYPE, THREADS = 6, PARTS = 8 };
     measurements *m = ud;

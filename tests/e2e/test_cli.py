@@ -857,7 +857,7 @@ class RealModel(unittest.TestCase):
             self.assertEqual(r.returncode, 0, r.stderr)
             (c,) = measured()  # the answer did not wait
             self.assertEqual((c["what"], c["how"]), ("costs", "briefly"))
-            self.assertIn("measured again in the background", c["detail"])
+            self.assertIn("measured again when idle", c["detail"])
             script = os.path.join(d, "s")
             with open(script, "w", encoding="utf-8") as f:
                 f.write("wait READY\npause 1.5\n" + "pause 1\n" * 12)

@@ -22,8 +22,8 @@ int main(void) {
     ls_drafter *drafter;
     if (ls_method_make(&drafter, ls_method_find("logitspec"), NULL)) return 1;
     int32_t text[2 * TOKENS] = {3, 1}, n = 2, steps = 0;
-    drafter->observe(drafter, text, 2, true);     // the prompt
-    ls_node last = target(text[0], text[1]); // the prefill's last logits
+    drafter->observe(drafter, text, 2, true); // the prompt
+    ls_node last = target(text[0], text[1]);  // the prefill's last logits
     while (n < TOKENS) {
         // 1. a tree under the token that the target chose
         ls_tree tree;
@@ -51,6 +51,7 @@ int main(void) {
     for (int32_t i = 2; i < n; i++) {
         different += text[i] != target(text[i - 2], text[i - 1]).target;
     }
-    printf("%d tokens in %d steps: MAT %.2f; %d differ from plain decoding\n", n - 2, steps, (double)(n - 2) / steps, different);
+    printf("%d tokens in %d steps: MAT %.2f; %d differ from plain decoding\n", n - 2, steps, (double)(n - 2) / steps,
+           different);
     return different != 0;
 }

@@ -87,8 +87,7 @@ static bool shadows_key(ui_state *s, int key, ui_action a) {
         const int name = (int)strcspn(label, ":");
         if (rows) ui_request_of(s, LS_CMD_SET, ls_format("decode.budget=%s", rows + 1), 0);
         ui_request_of(s, LS_CMD_SET, ls_format("decode.method=%.*s", name, label), 0);
-    }
-    else if (!up && !down) return panel_key(s, key, a);
+    } else if (!up && !down) return panel_key(s, key, a);
     return true;
 }
 

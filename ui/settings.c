@@ -58,11 +58,10 @@ void ui_settings_save(ui_state *s) {
 
 static const struct {
     const char *key, *value;
-} paper[UI_PAPER] = {
-    {"decode.acceptance", "exact"},
-    {"decode.sizing", "default"},
-    {"decode.budget", "16"},
-    {"decode.method", "logitspec-paper"}};
+} paper[UI_PAPER] = {{"decode.acceptance", "exact"},
+                     {"decode.sizing", "default"},
+                     {"decode.budget", "16"},
+                     {"decode.method", "logitspec-paper"}};
 
 ui_setting *ui_setting_of(ui_state *s, const char *key) {
     for (int i = 0; i < s->n_settings; i++)

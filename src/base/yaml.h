@@ -26,5 +26,5 @@ ls_code ls_yaml_parse(ls_yaml **out, const char *p, size_t n, const char *name, 
 ls_code ls_yaml_read(ls_yaml **out, const char *path, ls_err *err); // a file; LS_E_USAGE also if it cannot be read
 // The value of a key of a mapping; NULL: not there.
 const ls_yaml *ls_yaml_get(const ls_yaml *y, const char *key);
-void ls_yaml_free(ls_yaml *y); // accepts NULL
+void ls_yaml_free(ls_yaml *y);     // accepts NULL
 const char *ls_yaml_version(void); // of the library

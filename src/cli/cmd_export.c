@@ -75,9 +75,7 @@ static void play(film *f, ls_event *e, double speed) {
     if (kind == LS_EV_PROMPT) ms = e->prompt.prefill_ms;
     ui_on_event(&f->state, e);
     if (kind == LS_EV_STEP && f->state.n_steps) ms = ui_step(&f->state, f->state.n_steps - 1)->t_total_us / 1e3;
-    f->state.run_state = kind == LS_EV_END      ? LS_STATE_IDLE
-                         : kind == LS_EV_PROMPT ? LS_STATE_PREFILL
-                                                : LS_STATE_RUNNING;
+    f->state.run_state = kind == LS_EV_END ? LS_STATE_IDLE : kind == LS_EV_PROMPT ? LS_STATE_PREFILL : LS_STATE_RUNNING;
     if (kind == LS_EV_PROMPT) frame(f);
     if (ms > 0 && isfinite(ms)) f->now += ms / 1e3 / speed;
     if (kind == LS_EV_END || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
@@ -146,10 +144,10 @@ int ls_cmd_export(const ls_command_line *c) {
         return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     }
     if (c->schema || !c->n_args || !ending || form == FORMS)
-        code = ls_fail(
-            &err, LS_E_USAGE,
-            "usage: logitspec export TRACE... -o FILE or logitspec export --schema; FILE must end in "
-            ".jsonl (Spec-Bench answers), .cast (asciicast), .svg (animation) or .json (Chrome trace events)");
+        code =
+            ls_fail(&err, LS_E_USAGE,
+                    "usage: logitspec export TRACE... -o FILE or logitspec export --schema; FILE must end in "
+                    ".jsonl (Spec-Bench answers), .cast (asciicast), .svg (animation) or .json (Chrome trace events)");
     if (!code) code = forms[form].write(c, &out, &err);
     ls_gauge_clear(&gauge);
     if (!code) code = ls_write_file(c->out, &out, &err);

@@ -53,8 +53,7 @@ int ls_cmd_report(const ls_command_line *c) {
     ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
     if (!c->n_args)
-        code = ls_fail(&err, LS_E_USAGE,
-                       "usage: logitspec report TRACE... [-o FILE.html|.md|.csv|.json|.svg]");
+        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec report TRACE... [-o FILE.html|.md|.csv|.json|.svg]");
     if (!code && c->out) code = find_form(c->out, &f, &err);
     if (!code) code = gather(c, &r, &err);
     ls_gauge_clear(&gauge);

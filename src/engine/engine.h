@@ -20,9 +20,9 @@ struct ls_engine {
     int32_t n_layers;
     int32_t threads;                     // of a forward
     int32_t usual_threads, most_threads; // one for each core; the maximum for use_threads
-    int32_t ranks;          // processes that share the weights; 0 and 1: this process has all weights
-    uint64_t kv_bytes;      // KV cache bytes of a token in this machine's memory; 0: on a GPU, or none
-    int32_t kv_value_bytes; // bytes of one number of the KV cache
+    int32_t ranks;                       // processes that share the weights; 0 and 1: this process has all weights
+    uint64_t kv_bytes;                   // KV cache bytes of a token in this machine's memory; 0: on a GPU, or none
+    int32_t kv_value_bytes;              // bytes of one number of the KV cache
     uint64_t weight_bytes, row_macs,
         head_macs; // read by a forward; multiply-adds of a row, its head included; 0: not known
     bool exact;    // a row's bits do not depend on the rest of the forward

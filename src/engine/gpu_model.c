@@ -36,15 +36,14 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_part *own) {
     return s;
 }
 
-void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu,
-                     const ls_part *own) {
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_part *own) {
     const ls_hparams *h = &c->hparams;
     const int keep = ls_ggml_kept(weights), layers = h->n_layers;
     int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
     for (int i = 0; i < layers; i++)
         for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
-    *out = (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own),
-                          .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
+    *out =
+        (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const int kept = keep < 0 ? t->type : keep;

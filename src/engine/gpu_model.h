@@ -13,6 +13,5 @@ typedef struct {
 } ls_gpu_model;
 
 // weights: as in lst_open_options. Free with ls_gpu_model_free.
-void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu,
-                     const ls_part *own);
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_part *own);
 void ls_gpu_model_free(ls_gpu_model *m);

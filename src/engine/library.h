@@ -4,33 +4,15 @@
 #include "torch/lst.h"
 
 // The used functions of lst.h. The table, the loading and the types are generated from this list.
-#define LST_FUNCTIONS(X)                                                                                               \
-    X(abi_version)                                                                                                     \
-    X(last_error)                                                                                                      \
-    X(limits)                                                                                                          \
-    X(device)                                                                                                          \
-    X(model_open)                                                                                                      \
-    X(model_info)                                                                                                      \
-    X(model_close)                                                                                                     \
-    X(use_threads)                                                                                                     \
-    X(session_new)                                                                                                     \
-    X(session_free)                                                                                                    \
-    X(length)                                                                                                          \
-    X(prefill)                                                                                                         \
-    X(hidden)                                                                                                          \
-    X(copy)                                                                                                            \
-    X(forward_tree)                                                                                                    \
-    X(grow_tree)                                                                                                       \
-    X(row_top)                                                                                                         \
-    X(keep_path)                                                                                                       \
-    X(rewind)                                                                                                          \
-    X(row_logits)                                                                                                      \
-    X(timings)                                                                                                         \
-    X(probe)                                                                                                           \
-    X(parts)                                                                                                           \
-    X(watch) X(head_open) X(head_close) X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow)          \
-        X(draft_bytes) X(head_guess) X(draft_logits) X(ranks_join) X(ranks_tell) X(ranks_meet) X(ranks_gather)         \
-            X(ranks_lost) X(ranks_leave) X(lead) X(follow)
+// clang-format off
+#define LST_FUNCTIONS(X) \
+    X(abi_version) X(last_error) X(limits) X(device) X(model_open) X(model_info) X(model_close) X(use_threads) \
+    X(session_new) X(session_free) X(length) X(prefill) X(hidden) X(copy) X(forward_tree) X(grow_tree) \
+    X(row_top) X(keep_path) X(rewind) X(row_logits) X(timings) X(probe) X(parts) X(watch) X(head_open) \
+    X(head_close) X(head_bytes) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) X(draft_bytes) \
+    X(head_guess) X(draft_logits) X(ranks_join) X(ranks_tell) X(ranks_meet) X(ranks_gather) X(ranks_lost) \
+    X(ranks_leave) X(lead) X(follow)
+// clang-format on
 
 enum { LS_ON_CPU, LS_ON_GPU }; // one library per kind of device; a machine without a GPU does not load CUDA
 

@@ -286,8 +286,7 @@ struct Spread {
 Spread spread(const float *x, int32_t n) {
     Spread s{-INFINITY, 0, 0};
     for (int32_t i = 0; i < n; i++) {
-        if (!std::isfinite(x[i]))
-            throw lst::Error(LST_E_NAN, "a trained head produced a logit that is not finite");
+        if (!std::isfinite(x[i])) throw lst::Error(LST_E_NAN, "a trained head produced a logit that is not finite");
         s.top = std::max(s.top, (double)x[i]);
     }
     for (int32_t i = 0; i < n; i++) {

@@ -298,10 +298,10 @@ void lst::start_threads(int n) {
     all_tried.count_down();
     for (std::thread &t : tried) t.join();
     if (refused)
-        throw lst::Error(LST_E_BACKEND,
-                         "the system allows only " + std::to_string(started + (int)tried.size()) + " of " +
-                             std::to_string(n) + " threads (a limit on processes: 'ulimit -u', or the pids of a " +
-                             "container): raise the limit, or set a smaller number with --threads");
+        throw lst::Error(LST_E_BACKEND, "the system allows only " + std::to_string(started + (int)tried.size()) +
+                                            " of " + std::to_string(n) +
+                                            " threads (a limit on processes: 'ulimit -u', or the pids of a " +
+                                            "container): raise the limit, or set a smaller number with --threads");
 #pragma omp parallel num_threads(n)
     asm volatile(""); // else the compiler may leave the region out
     started = std::max(started, n);

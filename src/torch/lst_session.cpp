@@ -87,8 +87,7 @@ void place_row(lst_session &s, int32_t i, int32_t token, int32_t parent) {
         throw lst::Error(LST_E_ARG, "row " + std::to_string(i) + " has an invalid parent");
     const int32_t depth = i ? s.depth[(size_t)parent] + 1 : 0;
     if (s.length + depth >= s.n_context)
-        throw lst::Error(LST_E_ARG,
-                         "a tree node is beyond the context of " + std::to_string(s.n_context) + " tokens");
+        throw lst::Error(LST_E_ARG, "a tree node is beyond the context of " + std::to_string(s.n_context) + " tokens");
     s.tokens.push_back(token);
     s.parents.push_back(parent);
     s.depth.push_back(depth);

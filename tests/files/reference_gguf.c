@@ -1,5 +1,5 @@
-// What llama.cpp makes of one GGUF file: the ids of texts, and with a number of tokens also its greedy continuation of the
-// first. Built by check.py against the llama.cpp of `make bench-peers`.
+// What llama.cpp makes of one GGUF file: the ids of texts, and with a number of tokens also its greedy continuation of
+// the first. Built by check.py against the llama.cpp of `make bench-peers`.
 //   reference_gguf FILE TOKENS TEXT...   -> {"raw":[[...],...],"greedy":[...]}; exit 1: the file is refused
 #include "llama.h"
 

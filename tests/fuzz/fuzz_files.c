@@ -232,11 +232,8 @@ static void free_timeline(ls_timeline *t) {
 static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
     static ls_timeline only;
     (void)err, (void)layers;
-    only = (ls_timeline){.engine = e,
-                         .forward_tree = forward,
-                         .prefill = prefill,
-                         .rewind = rewind_timeline,
-                         .free = free_timeline};
+    only = (ls_timeline){
+        .engine = e, .forward_tree = forward, .prefill = prefill, .rewind = rewind_timeline, .free = free_timeline};
     *out = &only;
     return LS_OK;
 }
@@ -255,12 +252,8 @@ static void expect_curve(const ls_cost_curve *z) {
     }
 }
 
-static ls_engine engine = {.n_vocab = VOCAB,
-                           .n_context = 4096,
-                           .n_layers = 1,
-                           .device = "cpu",
-                           .dtype = "f32",
-                           .timeline = timeline};
+static ls_engine engine = {
+    .n_vocab = VOCAB, .n_context = 4096, .n_layers = 1, .device = "cpu", .dtype = "f32", .timeline = timeline};
 static ls_model model = {.engine = &engine, .file = "model", .sha256 = "0123456789abcdef"};
 
 // Writes the input where what was measured with so many threads is kept, its second line replaced by the key.

@@ -19,7 +19,8 @@ static void checkpoint(const uint8_t *data, size_t n) {
     if (ls_checkpoint_open(&c, path, &err)) return;
     for (int i = 0; i < c->n_tensors; i++) {
         char bytes[4096];
-        if (c->tensors[i].n_bytes <= sizeof bytes && ls_checkpoint_read(c, i, 0, c->tensors[i].n_bytes, bytes, &err)) abort(); // it lies inside
+        if (c->tensors[i].n_bytes <= sizeof bytes && ls_checkpoint_read(c, i, 0, c->tensors[i].n_bytes, bytes, &err))
+            abort(); // it lies inside
         sum += (unsigned)strlen(c->tensors[i].name);
     }
     sum += (unsigned)ls_checkpoint_parameters(c);

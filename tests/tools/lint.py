@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Which folder may include which, who uses which third-party library, who changes the environment. Exit 1 with file:line on a breach."""
+"""Which folder may include which, who uses which third-party library, who changes the environment, and the format of all C, C++ and
+CUDA sources. Exit 1 with file:line on a breach. --format formats the sources instead."""
 import os
 import re
+import shutil
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -47,13 +50,33 @@ USERS = {
 # who may change the environment: other threads read it. The library for GPUs does so before CUDA starts.
 SETENV = ["src/cli/main.c", "src/torch/gpu_runtime.cpp"]
 MAX_LINES = 800
+FORMATTER = "clang-format-14"  # versions differ in what they write; .ci/packages installs this one
+FORMATTED = ["src", "ui", "tests", "demos"]
+UNFORMATTED = ["tests/gpu/results"]  # what ran, as it ran
 
 
 def under(path, places):
     return any(path == p or path.startswith(p + "/") for p in places)
 
 
+def sources():
+    for folder in FORMATTED:
+        for where, _, files in os.walk(os.path.join(ROOT, folder)):
+            if not under(os.path.relpath(where, ROOT), UNFORMATTED):
+                yield from (os.path.join(where, name) for name in sorted(files) if re.search(r"\.(c|h|cpp|cu)$", name))
+
+
+def format_sources(*options):
+    """Runs the formatter; its messages as they are, one line each. None: it is not installed."""
+    if not shutil.which(FORMATTER):
+        return None
+    r = subprocess.run([FORMATTER, *options, *sources()], capture_output=True, text=True, cwd=ROOT)
+    return re.findall(r"^(\S+:\d+):\d+: error: code should be clang-formatted", r.stderr, re.M)
+
+
 def main():
+    if sys.argv[1:] == ["--format"]:
+        return 0 if format_sources("-i") is not None else f"format: {FORMATTER} is not installed: .ci/packages check"
     problems = []
     for folder in ["src", "ui"]:
         for where, _, files in os.walk(os.path.join(ROOT, folder)):
@@ -89,6 +112,10 @@ def main():
                         for prefix, users in USERS.items():
                             if (header == prefix or (prefix.endswith("/") and header.startswith(prefix))) and not under(path, users):
                                 problems.append(f"{path}:{number}: <{header}> belongs to {', '.join(users)} only")
+    places = format_sources("--dry-run", "--Werror")
+    if places is None:
+        print(f"lint: {FORMATTER} is not installed (.ci/packages check): the format was not checked")
+    problems += sorted({f"{os.path.relpath(p.rsplit(':', 1)[0], ROOT)}: is not formatted: make format" for p in places or []})
     for p in problems:
         print(p)
     print(f"lint: {len(problems)} problem{'s' if len(problems) != 1 else ''}")

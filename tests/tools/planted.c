@@ -1,5 +1,5 @@
-// One mistake of each kind that a checker is there for, by name: tests/run.py --sees makes sure that the build, and what
-// collects the reports, still notice it. omp-barrier is no mistake: threads that meet are not to be reported.
+// One mistake of each kind that a checker is there for, by name: tests/run.py --sees makes sure that the build, and
+// what collects the reports, still notice it. omp-barrier is no mistake: threads that meet are not to be reported.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

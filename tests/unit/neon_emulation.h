@@ -1,5 +1,8 @@
-// What the kernels of integer products use of NEON, in plain C with the compiler's vectors, after Arm's Architecture Reference
-// Manual (SDOT by element, SMMLA: four integers, each the product of two rows of eight bytes), for machines that are no Arm.
+// What the kernels of integer products use of NEON, in plain C with the compiler's vectors, after Arm's Architecture
+// Reference Manual (SDOT by element, SMMLA: four integers, each the product of two rows of eight bytes), for machines
+// that are no Arm.
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #pragma once
 #include <math.h>
 #include <stdint.h>

@@ -145,7 +145,8 @@ static void damaged_heads_are_named(void **state) {
          "'num_hidden_layers' is 2; only heads of one layer are supported"},
         {"eagle3", "config.json", "\"hidden_size\": 64", "\"hidden_size\": 32", LS_E_RANGE,
          "tensor 'fc.weight' is 64 x 192, expected 32 x 96"},
-        {"eagle3", "config.json", "\"llama\"", "\"lamma\"", LS_E_UNSUPPORTED, "model_type 'lamma' is not supported (supported:"},
+        {"eagle3", "config.json", "\"llama\"", "\"lamma\"", LS_E_UNSUPPORTED,
+         "model_type 'lamma' is not supported (supported:"},
         {"eagle3-own", "config.json", "[0, 3, 6]", "[0, 6, 3]", LS_E_UNSUPPORTED, "must be in ascending order"},
         {"eagle3-own", "config.json", "[0, 3, 6]", "[0, 3]   ", LS_E_RANGE, "must have 3 numbers"},
         {"eagle", "model.safetensors", "\"fc.weight", "\"fd.weight", LS_E_UNSUPPORTED, "not a supported head"},
@@ -183,10 +184,11 @@ static void a_mapping_that_cannot_be_is_refused(void **state) {
         bool flag;
         int at, value;
         const char *why;
-    } cases[] = {{false, 8 * 95, 33, "'d2t' maps drafted token 95 outside the 128 tokens, or to an id that is already used"},
-                 {false, 8 * 95, 30, "'d2t' maps drafted token 95 outside"},
-                 {false, 7, 128, "'d2t' maps drafted token 0 outside"},
-                 {true, 0, 0, "'t2d' and 'd2t' contradict each other"}};
+    } cases[] = {
+        {false, 8 * 95, 33, "'d2t' maps drafted token 95 outside the 128 tokens, or to an id that is already used"},
+        {false, 8 * 95, 30, "'d2t' maps drafted token 95 outside"},
+        {false, 7, 128, "'d2t' maps drafted token 0 outside"},
+        {true, 0, 0, "'t2d' and 'd2t' contradict each other"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unsigned char *at = (cases[i].flag ? t2d : d2t) + cases[i].at, old = *at;
         *at = (unsigned char)cases[i].value;
@@ -243,7 +245,8 @@ static void a_head_of_another_model_names_both(void **state) {
          "this EAGLE head is for a model of width 64 with 128 tokens, but the model has width 64 and 130 tokens"},
         {"medusa", 64, 127, 8, "this Medusa head is for a model of width 64 with 128 tokens"},
         {"eagle3", 64, 128, 6, "needs the inputs of layers 2, 3 and 3 (the first is 0), but the model has 6 layers"},
-        {"eagle3-own", 64, 128, 6, "needs the inputs of layers 1, 4 and 7 (the first is 0), but the model has 6 layers"},
+        {"eagle3-own", 64, 128, 6,
+         "needs the inputs of layers 1, 4 and 7 (the first is 0), but the model has 6 layers"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_err err = {0};

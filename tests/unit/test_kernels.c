@@ -61,7 +61,6 @@ static const lsk_table *level_of_integers(int i) {
 #endif
 }
 
-
 static void *aligned(size_t n) {
     void *p = aligned_alloc(64, (n + 63) / 64 * 64);
     memset(p, 0, n);
@@ -149,8 +148,8 @@ static void matmul_is_right_and_row_independent(void **state) {
 // i16, i8: every level equals the plain twin bit for bit, whatever the company, and is as right as the bits allow.
 static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     (void)state;
-    const int types[] = {LS_GGML_Q4_0,   LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q5_0, LS_GGML_Q5_1, LS_GGML_IQ4_NL,
-                         LS_GGML_Q2_K, LS_GGML_Q3_K,   LS_GGML_Q4_K, LS_GGML_Q5_K, LS_GGML_Q6_K};
+    const int types[] = {LS_GGML_Q4_0, LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q5_0, LS_GGML_Q5_1, LS_GGML_IQ4_NL,
+                         LS_GGML_Q2_K, LS_GGML_Q3_K, LS_GGML_Q4_K, LS_GGML_Q5_K, LS_GGML_Q6_K};
     enum { TYPES = sizeof types / sizeof *types, N_IN = 512, N_OUT = 77, ROWS = 40, LDY = 80, GROUPS = N_IN / 32 };
     const lsk_arith ariths[] = {LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_MIXED};
     for (size_t t = 0; t < 3 * TYPES; t++) {
@@ -215,8 +214,8 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     }
 }
 
-// Weights and inputs at their largest, which random ones are not: no sum on the way may saturate. A row's first group is
-// wide; inputs of the last row have the lowest low halves.
+// Weights and inputs at their largest, which random ones are not: no sum on the way may saturate. A row's first group
+// is wide; inputs of the last row have the lowest low halves.
 static void sums_at_their_largest_are_exact(void **state) {
     (void)state;
 #define QUANTISED(name, number, values, ...) (values) > 1 ? LS_GGML_##name : -1,

@@ -25,8 +25,8 @@
     X(lst_forward_tree)                                                                                                \
     X(lst_grow_tree)                                                                                                   \
     X(lst_row_logits)                                                                                                  \
-    X(lst_keep_path) X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe) X(lst_rewind) X(lst_hidden) \
-        X(lst_use_threads)
+    X(lst_keep_path)                                                                                                   \
+    X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe) X(lst_rewind) X(lst_hidden) X(lst_use_threads)
 #define POINTER(name) static __typeof__(&name) p_##name;
 CALLS(POINTER)
 

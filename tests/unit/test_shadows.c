@@ -70,7 +70,9 @@ static void watch(ls_shadows *s, counts *out) {
 }
 
 static ls_run run_of_model(void) {
-    ls_run run = {.model = "script", .n_vocab = model.engine->n_vocab, .n_context = model.engine->n_context,
+    ls_run run = {.model = "script",
+                  .n_vocab = model.engine->n_vocab,
+                  .n_context = model.engine->n_context,
                   .ends = ls_vocab_ends(model.vocab)};
     for (int i = 0; i < LS_COST_SIZES; i++) run.costs.base_ms[i] = 2 + 0.1 * ls_cost_rows[i];
     return run;

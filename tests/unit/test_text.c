@@ -119,9 +119,8 @@ static void chat_prompts(void **state) {
     static const struct {
         const char *system, *want;
     } cases[] = {
-        {NULL,
-         "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
-         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
+        {NULL, "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+               "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
         {"Be brief.",
          "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
         {"", "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
@@ -129,8 +128,7 @@ static void chat_prompts(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_ids got = {0}, want = encode(cases[i].want, strlen(cases[i].want), true);
         ls_err err;
-        assert_int_equal(ls_prompt_encode(&model, LS_FORMAT_AUTO, cases[i].system, "Hi", 2, &got, &err),
-                         LS_OK);
+        assert_int_equal(ls_prompt_encode(&model, LS_FORMAT_AUTO, cases[i].system, "Hi", 2, &got, &err), LS_OK);
         assert_int_equal(got.n, want.n);
         assert_memory_equal(got.p, want.p, want.n * sizeof *want.p);
         ls_ids_free(&got);

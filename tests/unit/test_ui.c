@@ -1113,13 +1113,15 @@ static void the_draft_under_the_cursor_is_told_in_words(void **state) {
         &s, "3@101 +20: the 3-gram \". O\" also ends just before position 101; the draft copies 20 tokens from there");
     key(&s, UI_KEY_DOWN);
     assert_decodes(
-        &s, "1@159 +4: rank 1 of the last logits, \"·\", is a guess for the token after the root; the 1-gram \" \" also "
-            "ends just before position 159; the draft copies 3 tokens from there (no rows left for 17 more)");
+        &s,
+        "1@159 +4: rank 1 of the last logits, \"·\", is a guess for the token after the root; the 1-gram \" \" also "
+        "ends just before position 159; the draft copies 3 tokens from there (no rows left for 17 more)");
     key(&s, '2');
     for (int i = 0; i < 7; i++) key(&s, UI_KEY_DOWN);
     assert_decodes(
-        &s, "- +1: rank 6 of the last logits, \"W\", is a guess for the token after the root; no n-gram that ends in it "
-            "was seen before");
+        &s,
+        "- +1: rank 6 of the last logits, \"W\", is a guess for the token after the root; no n-gram that ends in it "
+        "was seen before");
     key(&s, UI_KEY_UP);
     assert_int_equal(s.found[UI_LOGITS], 5);
     key(&s, '4');

@@ -1,5 +1,5 @@
-/* What the levels of AVX-512 share that multiply integers: how a group's exact sum is added to a row's float sum, in the
- * order of kernels_int.c. */
+/* What the levels of AVX-512 share that multiply integers: how a group's exact sum is added to a row's float sum, in
+ * the order of kernels_int.c. */
 #pragma once
 #include "torch/kernels/vector_avx512.h"
 
@@ -16,10 +16,12 @@ static inline __attribute__((always_inline)) __m512 add_q8(__m512 sum, __m512i d
     return add_scaled(sum, _mm512_sub_epi32(dot, _mm512_set1_epi32(x->total128)), d, x->scale);
 }
 
-/* Over the first 16 inputs or the last, of bytes that hold a weight that has a minimum, a weight + 4, or a weight + 32. */
-static inline __attribute__((always_inline)) __m512 add_half(__m512 sum, __m512i dot, __m512 d, __m512 min, lsk_format f,
-                                                             int last, const lsk_group *x) {
-    if (f == LSK_K2I) return _mm512_fmadd_ps(min, _mm512_set1_ps(lsk_half_sum(x, last)), add_scaled(sum, dot, d, x->scale));
+/* Over the first 16 inputs or the last, of bytes that hold a weight that has a minimum, a weight + 4, or a weight + 32.
+ */
+static inline __attribute__((always_inline)) __m512 add_half(__m512 sum, __m512i dot, __m512 d, __m512 min,
+                                                             lsk_format f, int last, const lsk_group *x) {
+    if (f == LSK_K2I)
+        return _mm512_fmadd_ps(min, _mm512_set1_ps(lsk_half_sum(x, last)), add_scaled(sum, dot, d, x->scale));
     const int32_t less = f == LSK_K3I ? lsk_half32(x, last) >> 3 : lsk_half32(x, last);
     return add_scaled(sum, _mm512_sub_epi32(dot, _mm512_set1_epi32(less)), d, x->scale);
 }

@@ -5,6 +5,8 @@
  * positions. So the number and order of rows in a call and the split over threads do not change any bit. (CPU levels
  * may differ from each other.)
  */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

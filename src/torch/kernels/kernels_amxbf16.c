@@ -1,6 +1,8 @@
-/* bf16 by AMX tiles: a tile of 16 rows of inputs (32 bf16 each) times 16 pairs x 16 outputs of packed weights. Any number
- * of rows runs the same instructions on a row, so its bits do not depend on the others.
- * Intel Architecture Instruction Set Extensions Programming Reference, TDPBF16PS. */
+/* bf16 by AMX tiles: a tile of 16 rows of inputs (32 bf16 each) times 16 pairs x 16 outputs of packed weights. Any
+ * number of rows runs the same instructions on a row, so its bits do not depend on the others. Intel Architecture
+ * Instruction Set Extensions Programming Reference, TDPBF16PS. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #include "torch/kernels/amx.h"
 #include "torch/kernels/kernels.h"
 

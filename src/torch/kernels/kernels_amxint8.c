@@ -1,7 +1,9 @@
-/* i8 and mixed arithmetic by AMX tiles. TDPBSUD adds up what vpdpbusd does: a tile of the rows' inputs (signed bytes, 32
- * of a group a row) times one of the weights (8 rows of 16 outputs x 4 unsigned bytes, which is how 8-bit weights are
- * packed) gives the group's exact sums for 16 rows and 16 outputs. The float operations are those of int512.h, so the
- * bits are those of kernels_avx512vnni.c. */
+/* i8 and mixed arithmetic by AMX tiles. TDPBSUD adds up what vpdpbusd does: a tile of the rows' inputs (signed bytes,
+ * 32 of a group a row) times one of the weights (8 rows of 16 outputs x 4 unsigned bytes, which is how 8-bit weights
+ * are packed) gives the group's exact sums for 16 rows and 16 outputs. The float operations are those of int512.h, so
+ * the bits are those of kernels_avx512vnni.c. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #include "torch/kernels/amx.h"
 #include "torch/kernels/int512.h"
 

@@ -1,7 +1,9 @@
 /* bf16 by AMX tiles from weights that stay packed in 4 or 8 bits: a step reads a third or half of what their bf16 would
  * be. A group of 32 inputs of 16 outputs is unpacked to the bf16 numbers that kernels.c packs them to, one output a row
- * of a tile, and multiplied by a tile of inputs, 16 pairs x up to 16 rows. So the sums stand output by output. Any number
- * of rows runs the same instructions on a row. */
+ * of a tile, and multiplied by a tile of inputs, 16 pairs x up to 16 rows. So the sums stand output by output. Any
+ * number of rows runs the same instructions on a row. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #include "torch/kernels/amx.h"
 #include "torch/kernels/vector_avx512.h"
 

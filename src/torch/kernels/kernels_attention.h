@@ -6,8 +6,8 @@
  * logical positions, whatever the queries beside it: a sum that waits in memory for the next block goes on with the
  * same bits. So a row in a tree and the same row alone do identical arithmetic.
  *
- * Where several passes are made over a block, the first one waits for memory and the others compute. So each fetches its
- * share of the next block meanwhile. */
+ * Where several passes are made over a block, the first one waits for memory and the others compute. So each fetches
+ * its share of the next block meanwhile. */
 
 /* Lines of 64 bytes to fetch in each turn of a loop. */
 typedef struct {
@@ -25,6 +25,8 @@ INLINE ahead share_of(const void *next, int32_t i, int32_t passes, int32_t turns
     return (ahead){(const char *)next + (size_t)i * (size_t)lines * (size_t)turns * 64, lines};
 }
 
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #define SAVE1(r) vf_store(y + (r) * ldy, a[r][0]);
 #define SAVE2(r) SAVE1(r) vf_store(y + (r) * ldy + W, a[r][1]);
 #define SAVE4(r) SAVE2(r) vf_store(y + (r) * ldy + 2 * W, a[r][2]); vf_store(y + (r) * ldy + 3 * W, a[r][3]);

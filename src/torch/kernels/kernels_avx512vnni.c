@@ -4,6 +4,8 @@
  * agree bit for bit. vpdpbusd (Intel SDM, volume 2) adds four products of an unsigned and a signed byte to each of 16
  * integers. Weights are the unsigned bytes, 16 outputs x 4 inputs a vector, 8-bit ones as q + 128: 128 * (sum of
  * inputs) is subtracted. Inputs are the signed bytes; 16-bit inputs come as two halves: 256 * (w . hi) + w . lo. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #define LEVEL lsk_avx512vnni
 #define LEVEL_NAME "avx512vnni"
 #include "torch/kernels/int512.h"

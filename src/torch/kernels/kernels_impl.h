@@ -4,6 +4,8 @@
  *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats),
  *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats).
  */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #include "torch/kernels/kernels.h"
 
 #include <math.h>

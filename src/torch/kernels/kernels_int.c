@@ -158,7 +158,8 @@ static void one_tile(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, i
     for (int32_t g = 0; g < m->n_in / 32; g++) add_group(m, data, g, x + g * ldx, arith == LSK_ARITH_I16, sum);
     for (int32_t i = 0; i < n_wide; i++)
         if (wide[i].rows >> row & 1)
-            add_group(m, data, wide[i].group, wide[i].low + __builtin_popcount(wide[i].rows & ((1u << row) - 1)), 0, sum);
+            add_group(m, data, wide[i].group, wide[i].low + __builtin_popcount(wide[i].rows & ((1u << row) - 1)), 0,
+                      sum);
     const int n = m->n_out - tile * LSK_TILE < LSK_TILE ? m->n_out - tile * LSK_TILE : LSK_TILE;
     memcpy(y + tile * LSK_TILE, sum, (size_t)n * sizeof(float));
 }

@@ -7,9 +7,11 @@
  *   ADD_WORDS(sum, w, x)  8 integers plus the products of 8 outputs x 2 inputs in 16 bits and the 2 that outputs share
  *
  * Inputs of 8 bits are multiplied as bytes where weights allow it, all others as pairs of words. Sums of integers are
- * exact, so these are the bits of kernels_int.c. A block of rows takes a group's weights once; its sums over the group, of
- * both halves of a tile (8 outputs), stay in registers. All blocks pass over a tile (of pairs: those of 32 rows) before the
- * next one, so the tile comes from memory for the first. */
+ * exact, so these are the bits of kernels_int.c. A block of rows takes a group's weights once; its sums over the group,
+ * of both halves of a tile (8 outputs), stay in registers. All blocks pass over a tile (of pairs: those of 32 rows)
+ * before the next one, so the tile comes from memory for the first. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #define FAST_INT 1
 #define MATMUL_INT int256_matmul
 #define QUANTIZE int256_quantize

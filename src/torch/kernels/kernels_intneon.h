@@ -1,6 +1,8 @@
-/* What the two levels of NEON with integer products share. A vector of packed weights has 4 inputs of each of 4 outputs,
- * a quarter of the tile; it becomes signed, so the products are those of the values themselves and no sum of inputs is
- * subtracted. Sums of integers are exact: these are the bits of kernels_int.c. */
+/* What the two levels of NEON with integer products share. A vector of packed weights has 4 inputs of each of 4
+ * outputs, a quarter of the tile; it becomes signed, so the products are those of the values themselves and no sum of
+ * inputs is subtracted. Sums of integers are exact: these are the bits of kernels_int.c. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #pragma once
 #include "torch/kernels/kernels.h"
 

@@ -5,6 +5,8 @@
  * the sums in registers. Two sources of weights: packed formats, unpacked on the way ("fused"), or a panel
  * of floats, unpacked once for many rows. Both hand the same floats to the same chain of multiply-adds. */
 
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #define G (4 / NV)
 
 #define REP1(X) X(0)

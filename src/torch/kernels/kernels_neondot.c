@@ -1,5 +1,7 @@
 /* NEON with integer dot products (FEAT_DotProd). SDOT adds four products of signed bytes to each of four integers, and
  * takes the four inputs, which all outputs share, from any quarter of a vector: so 16 inputs are loaded at once. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #include "torch/kernels/kernels_intneon.h"
 
 #define LSK_ZERO vdupq_n_s32(0)

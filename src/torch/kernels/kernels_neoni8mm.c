@@ -1,6 +1,8 @@
 /* NEON with products of small integer matrices (FEAT_I8MM). SMMLA adds the products of two rows and two outputs, eight
- * bytes each, to four integers: twice what SDOT does. So rows go in pairs (the last of an odd number with itself), their
- * bytes and those of the weights side by side; one row alone takes SDOT. */
+ * bytes each, to four integers: twice what SDOT does. So rows go in pairs (the last of an odd number with itself),
+ * their bytes and those of the weights side by side; one row alone takes SDOT. */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
 #include "torch/kernels/kernels_intneon.h"
 
 #define LSK_ZERO vdupq_n_s32(0)

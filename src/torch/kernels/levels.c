@@ -140,8 +140,8 @@ static const struct {
     const lsk_table *(*there)(void); /* NULL: this processor does not support it */
 } levels[] = {
 #if defined(__x86_64__)
-    {"amx", amx},       {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni},
-    {"avx512", avx512}, {"avxvnni", avxvnni},       {"avx2", avx2},
+    {"amx", amx},          {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni},
+    {"avx512", avx512},    {"avxvnni", avxvnni},       {"avx2", avx2},
 #elif defined(__aarch64__)
     {"neoni8mm", neoni8mm},
     {"neondot", neondot},

@@ -23,7 +23,9 @@ static inline vf vf_fma(vf a, vf b, vf c) {
 static inline vf vf_max(vf a, vf b) {
     return _mm256_max_ps(a, b);
 }
-static inline vf vf_half(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+static inline vf vf_half(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
     __m256i b = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
     *lo = _mm256_cvtepi32_ps(_mm256_and_si256(b, _mm256_set1_epi32(15)));

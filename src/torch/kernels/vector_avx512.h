@@ -23,7 +23,9 @@ static inline vf vf_fma(vf a, vf b, vf c) {
 static inline vf vf_max(vf a, vf b) {
     return _mm512_max_ps(a, b);
 }
-static inline vf vf_half(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+static inline vf vf_half(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
     __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
     *lo = _mm512_cvtepi32_ps(_mm512_and_si512(b, _mm512_set1_epi32(15)));
@@ -37,9 +39,9 @@ static inline vf vf_i8(const unsigned char *p) {
 typedef struct {
     int i, n;
 } part_of;
-/* Rows that one pass over a tile cannot hold take several. A tile comes from memory once: each pass fetches its share of
- * the next tile, so that memory is busy in all of them; *next: where the next share begins. p: what a single pass reads
- * now, of so many bytes. */
+/* Rows that one pass over a tile cannot hold take several. A tile comes from memory once: each pass fetches its share
+ * of the next tile, so that memory is busy in all of them; *next: where the next share begins. p: what a single pass
+ * reads now, of so many bytes. */
 static inline __attribute__((always_inline)) void fetch_ahead(const void *p, size_t bytes, const unsigned char **next,
                                                               part_of pass) {
     if (pass.n == 1) {

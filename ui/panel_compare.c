@@ -99,16 +99,15 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
         p.role = UI_BAD;
         ui_print(&p, "differs from token %d on: ", same);
         p.role = UI_TEXT;
+        ui_print(&p, "%s ", t->method);
         ui_draw_token(&p, s, c.id);
-        ui_print(&p, " here, ");
+        ui_print(&p, ", %s ", r->method);
         ui_draw_token(&p, s, r->text.p[same]);
-        ui_print(&p, " there");
         ui_end_clause(&p);
         ui_print(&p, "; p");
         ui_draw_prob(&p, c.p);
-        ui_print(&p, " here");
         ui_end_clause(&p);
-        if (!isnan(c.gap)) ui_print(&p, ", %.3f above the second best", c.gap);
+        if (!isnan(c.gap)) ui_print(&p, ", %.3f above the second token", c.gap);
         ui_end_clause(&p);
         return;
     }
@@ -116,8 +115,8 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
     ui_print(&p, "the same, %d of %d tokens%s", same,
              r->done ? (mine > (int32_t)r->text.n ? mine : (int32_t)r->text.n) : mine, r->done ? "" : " so far");
     if (closest > 1) return;
-    p = next_line(o, "nearest tie");
-    ui_print(&p, "token %d: %.3f above the second best", at, closest);
+    p = next_line(o, "closest choice");
+    ui_print(&p, "token %d: p %.3f above the second token", at, closest);
 }
 
 void ui_panel_compare(ui_panel_view *v) {
@@ -170,7 +169,7 @@ void ui_panel_compare(ui_panel_view *v) {
         ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
                  r->done ? " in total" : " so far");
     p = next_line(&o, "forwards");
-    ui_print(&p, "%d here%s, %zu there%s", forwards, mine == all ? "" : " so far", r->forwards,
+    ui_print(&p, "%s %d%s, %s %zu%s", t->method, forwards, mine == all ? "" : " so far", r->method, r->forwards,
              r->done ? "" : " so far");
     if (timed && r->done)
         snprintf(v->right, UI_RIGHT_BYTES, "%s%.2f against %.40s", v->canvas->ascii ? "x" : "×", their_us / us,

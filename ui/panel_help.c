@@ -15,12 +15,14 @@ static const char *const words[] = {
     "H: text from this or an earlier conversation.  C: text from your corpus.  W: a row of the lookahead window.",
     "guess (#n): rank n of the last logits, proposed as the next-next token.  after a guess: text that followed it.",
     "correction: the target's own choice where a draft was rejected.",
-    "n@pos +m: an n-gram matched just before pos; m tokens were copied from pos on (=n: outside this conversation).",
+    "n@pos +m: the last n tokens also occur just before pos; m tokens were copied from there (=n: from elsewhere).",
     "accepted: * or a dot.  rejected: ! or a cross.  not reached: a circle (ASCII: . in Tree, o in Logits).",
     "LOSSY: drafts that the target did not choose may be accepted (~ or a double wave); the text may differ.",
     "token(M): in Drafts, a token from another source than the first token of its branch.",
     "cut: tokens that were found for a branch but not drafted, because the tree had no rows left.",
-    "MAT: tokens emitted / decode steps; plain decoding has 1.  Speed-up: against plain decoding timed here.",
+    "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
+    "n-grams: sequences of tokens that look-ups can find.  repeats: accepted drafts that copied this answer.",
+    "busy: share of the time that threads waited for a CPU.  ^N is Ctrl-N.",
 };
 
 static const struct {

@@ -78,8 +78,8 @@ void ui_panel_logits(ui_panel_view *v) {
     const bool narrow = v->area.cols < 38; // the title has no room for more than the rank
     if (next.rank >= 0)
         snprintf(after, sizeof after, "next-next: #%d%s", next.rank, next.drafted && !narrow ? ", drafted" : "");
-    else if (next.token >= 0 && narrow) snprintf(after, sizeof after, "next-next: beyond");
-    else if (next.token >= 0) snprintf(after, sizeof after, "next-next: beyond %d", step->n_top);
+    else if (next.token >= 0 && narrow) snprintf(after, sizeof after, "next-next: >63");
+    else if (next.token >= 0) snprintf(after, sizeof after, "next-next: not in the top %d", step->n_top);
     snprintf(of, sizeof of, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
     const bool both = *after && v->area.cols >= 64;
     if (!step->n_top) snprintf(v->right, UI_RIGHT_BYTES, "not recorded");

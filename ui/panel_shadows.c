@@ -106,7 +106,7 @@ void ui_panel_shadows(ui_panel_view *v) {
     say(v, below + 1,
         s->recording ? "speed: against plain decoding, by recorded costs and drafting timed here"
                      : "Enter: use this method. speed: against plain decoding, by measured costs");
-    say(v, below + 2, "known: share of the rows it learns from that were verified; all: exact");
+    say(v, below + 2, "known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
     snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,
              turn + 1 < s->turns + s->n_turns ? ", not up to date" : "");
 }

@@ -111,16 +111,16 @@ static void next_next_line(out *o, const ls_stats *st) {
     const bool narrow = o->v->area.cols < 100;
     char n[64];
     if (!st->next_next) {
-        legend(&p, "was in the last logits' top k: no data yet");
+        legend(&p, "in the top of the last logits: no data yet");
         return;
     }
     p.role = UI_DIM;
-    ui_print(&p, narrow ? "was in the last logits' top " : "token was in the last logits' top ");
+    ui_print(&p, narrow ? "in the last logits' top 8: " : "token in the top 8 of the last logits: ");
     snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, 8));
-    number(&p, "8 in ", n, ", ");
-    snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, LS_MAX_TOP));
-    number(&p, "top 64 in ", n, "");
+    number(&p, "", n, "");
     ui_print(&p, " of %llu step%s", (unsigned long long)st->next_next, ls_plural(st->next_next));
+    snprintf(n, sizeof n, "%llu", (unsigned long long)ls_stats_next_next_below(st, LS_MAX_TOP));
+    number(&p, ", in the top 64: ", n, "");
     ui_end_clause(&p);
     snprintf(n, sizeof n, "%llu of %llu", (unsigned long long)right.n, (unsigned long long)right.of);
     if (right.of) number(&p, narrow ? "; guesses right " : "; guesses accepted: ", n, "");
@@ -130,10 +130,10 @@ static void next_next_line(out *o, const ls_stats *st) {
 // The same by rank; if the line has no room for all ranks, the last ranks are one part.
 static void next_next_ranks(out *o, const ls_stats *st) {
     enum { PART = 20, LAST = LS_MAX_TOP - 1 }; // cells of a part
-    ui_pen p = next_line(o, "at rank");
+    ui_pen p = next_line(o, "its rank");
     const uint64_t beyond = st->next_next_rank[LS_MAX_TOP];
     uint64_t left = st->next_next - beyond;
-    legend(&p, "of these steps:");
+    legend(&p, "steps by rank of the next-next token:");
     for (int r = 0; r <= LAST && left; r++) {
         uint64_t n = st->next_next_rank[r];
         if (!n) continue;
@@ -146,7 +146,7 @@ static void next_next_ranks(out *o, const ls_stats *st) {
         left -= n;
     }
     if (!beyond) return;
-    ui_print(&p, "beyond");
+    ui_print(&p, ">%d", LAST);
     share(&p, BAR, beyond, st->next_next);
 }
 
@@ -316,14 +316,14 @@ static void length_line(out *o, const ls_stats *st) {
 }
 
 // The cost of n rows as a multiple of one row: a tree of n rows is faster if the step emits more tokens than that.
-static void cost_line(out *o) {
+static void cost_line(out *o, bool runs) {
     const double *ms = o->v->state->header.costs.base_ms;
     if (ms[0] <= 0) return;
     ui_pen p = next_line(o, "forward");
     char a[32];
     snprintf(a, sizeof a, "%.2f ms", ms[0]);
     // the curve that sizes trees: steps of this run may take other times
-    number(&p, "1 row ", a, o->v->state->header.costs.given ? " (decode.costs); " : " (timed before); ");
+    number(&p, "1 row ", a, o->v->state->header.costs.given ? " (decode.costs); " : runs ? " (timed before); " : "; ");
     double x = 0;
     int rows = 0;
     const bool narrow = o->v->area.cols < 150;
@@ -372,7 +372,7 @@ void ui_panel_stats(ui_panel_view *v) {
     const ls_step *step = ui_viewed(s);
     out o = {v, 0};
     if (!step) {
-        if (s->has_header) cost_line(&o);
+        if (s->has_header) cost_line(&o, false);
         else {
             ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
             ui_print(&p, "acceptance and speed");
@@ -391,12 +391,12 @@ void ui_panel_stats(ui_panel_view *v) {
     if (o.row < rows) speed_line(&o, st, step);
     if (o.row < rows) time_line(&o, st);
     const bool loses = ls_stats_speedup_sign(st) < 0; // then the costs explain it, also where there is little room
-    if (loses && o.row < rows) cost_line(&o);
+    if (loses && o.row < rows) cost_line(&o, true);
     if (o.row < rows) source_line(&o, st);
     if (o.row < rows && ls_stats_misses(st)) miss_line(&o, st);
     if (o.row < rows) depth_line(&o, st);
     if (o.row < rows) length_line(&o, st);
-    if (!loses && o.row < rows) cost_line(&o);
+    if (!loses && o.row < rows) cost_line(&o, true);
     if (o.row < rows) rank_line(&o, st);
     if (rows >= 24) {
         next_next_ranks(&o, st);

@@ -60,7 +60,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
         add(&f, 5, "%s", turn && *turn->method ? turn->method : s->header.method)->tail = temperature;
     }
     if (s->has_header && (!s->header.exact || (step && !step->exact)))
-        add(&f, 10, "%s", !s->header.exact ? "NOT EXACT" : step->odds ? "SAME ODDS" : "LOSSY");
+        add(&f, 10, "%s", !s->header.exact ? "NOT EXACT" : step->odds ? "SAME DISTRIBUTION" : "LOSSY");
     if (s->quiz.on) add(&f, 9, "QUIZ"); // trees are hidden until they are answered
     char file[16] = "";                 // how much of it was read
     if (s->recording && s->fraction >= 0) snprintf(file, sizeof file, " %.0f%%", 100 * s->fraction);
@@ -183,6 +183,7 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
     static const char *const fixed[][2] = {{"Enter", "Send"}, {"Esc", "Panels"}, {"^C", "Quit"}};
     const bool goes = s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PREFILL || ui_demo_plays(s);
     const char *run = goes ? "Pause" : s->run_state == LS_STATE_PAUSED ? "Run" : ui_actions[UI_ACT_RUN_PAUSE].label;
+    const bool idle = s->run_state == LS_STATE_IDLE && s->n_turns && !s->recording; // x then asks what if
     bool types = s->shown.focus == UI_NO_PANEL;
     const int *list = types ? typing : panels;
     size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
@@ -193,7 +194,10 @@ static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
             const char *keys = ui_action_keys((ui_action)list[i]), *blank = strchr(keys, ' ');
             if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
             snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
-            snprintf(label, sizeof label, "%s", list[i] == UI_ACT_RUN_PAUSE ? run : ui_actions[list[i]].label);
+            snprintf(label, sizeof label, "%s",
+                     list[i] == UI_ACT_RUN_PAUSE                ? run
+                     : list[i] == UI_ACT_STOP && !types && idle ? "What-if"
+                                                                : ui_actions[list[i]].label);
         } else {
             snprintf(key, sizeof key, "%s", fixed[list[i] - SEND][0]);
             snprintf(label, sizeof label, "%s", fixed[list[i] - SEND][1]);

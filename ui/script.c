@@ -132,7 +132,8 @@ static ls_code pause_for(player *p, const char *text, const char *where, ls_err 
 
 static ls_code resize(player *p, const char *text, const char *where, ls_err *err) {
     int cols, rows, end = 0;
-    if (p->filming) return ls_fail(err, LS_E_USAGE, "%s: the size of a film cannot change (set it with --size)", where);
+    if (p->filming)
+        return ls_fail(err, LS_E_USAGE, "%s: the size of an asciicast cannot change (set it with --size)", where);
     if (sscanf(text, "%4dx%4d%n", &cols, &rows, &end) != 2 || text[end] || cols < 1 || rows < 1 || cols > 500 ||
         rows > 200)
         return ls_fail(err, LS_E_USAGE, "%s: size is COLSxROWS, up to 500x200", where);
@@ -218,7 +219,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     if (p.filming) {
         ui_cast_end(&p.cast, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
         if (!code) code = ls_write_file(play->cast, &p.film, err);
-        else ls_err_suffix(err, "no film was written");
+        else ls_err_suffix(err, "no asciicast was written");
     }
     ui_tour_leave(&p.tour);
     p.source->close(p.source);

@@ -16,7 +16,7 @@ int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t
 }
 
 static void chance(float p, ls_buf *out) {
-    if (!isnan(p)) ls_buf_fmt(out, " %.2f", (double)p); // not recorded at every level
+    if (!isnan(p)) ls_buf_fmt(out, " p %.2f", (double)p); // not recorded at every level
 }
 
 static void say_end(const ls_step *step, ls_buf *out) {
@@ -45,7 +45,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     }
     const int accepted = ls_step_accepted(step);
     if (step->rows == 1) ls_buf_str(out, "; no drafts, so one token");
-    else ls_buf_fmt(out, ", +%d of %d drafted", accepted, step->rows - 1);
+    else ls_buf_fmt(out, "; %d of %d draft%s accepted", accepted, step->rows - 1, ls_plural(step->rows - 1));
     const ls_node *last = &step->tree.nodes[step->path[accepted]];
     if (accepted > 0) {
         const ls_branch *b = ls_branch_of(step, last);

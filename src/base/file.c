@@ -172,6 +172,7 @@ ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms) {
 
 const char *ls_write_reason(int error) {
     switch (error) {
+    case ENOENT: return "its folder does not exist";
     case ENOSPC: return "the disk is full";
     case EBADF: return "the output is closed";
     case EDQUOT: return "the disk quota of this user is used up";

@@ -25,7 +25,11 @@ static ls_code parse(ls_json **out, const char *text, size_t n, size_t flags, co
     if (!*out && json_error_code(&e) == json_error_numeric_overflow)
         *out = json_loadb(text, n, flags | JSON_DECODE_INT_AS_REAL, &e);
     if (*out) return LS_OK;
-    return ls_fail(err, LS_E_PARSE, "%s: %d:%d: not JSON: %.200s", where, e.line, e.column, e.text);
+    // a document that is a line of a file has its number already
+    const char *digits = strrchr(where, ':');
+    const bool is_line = digits && digits[1] && strspn(digits + 1, "0123456789") == strlen(digits + 1);
+    if (is_line && e.line == 1) return ls_fail(err, LS_E_PARSE, "%s:%d: not JSON: %.200s", where, e.column, e.text);
+    return ls_fail(err, LS_E_PARSE, "%s:%d:%d: not JSON: %.200s", where, e.line, e.column, e.text);
 }
 
 ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *where, ls_err *err) {

@@ -1,6 +1,7 @@
 #include "base/log.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ ls_code ls_log_open(const char *path, bool text, ls_err *err) {
     const int opened = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
     if (opened < 0 || fchmod(opened, 0600)) {
         if (opened >= 0) close(opened);
-        return ls_fail(err, LS_E_IO, "cannot write the log %s: %s", path, strerror(errno));
+        return ls_fail(err, LS_E_IO, "cannot write the log %s: %s", path, ls_write_reason(errno));
     }
     fd = opened;
     with_text = text;

@@ -28,7 +28,9 @@ static ls_code next(reader *r, yaml_event_t *e) {
     if (p->error == YAML_READER_ERROR)
         return ls_fail(r->err, LS_E_USAGE, "%s: byte %zu: %s", r->name, p->problem_offset,
                        p->problem ? p->problem : "unreadable");
-    return fail_at(r, p->problem_mark, p->problem ? p->problem : "not valid YAML");
+    char what[160];
+    snprintf(what, sizeof what, "invalid YAML: %s", p->problem ? p->problem : "unknown error");
+    return fail_at(r, p->problem_mark, what);
 }
 
 static void clear(ls_yaml *y) {

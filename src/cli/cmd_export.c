@@ -143,11 +143,14 @@ int ls_cmd_export(const ls_command_line *c) {
         ls_trace_schema(&out);
         return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
     }
-    if (c->schema || !c->n_args || !ending || form == FORMS)
+    if (c->schema || !c->n_args || !c->out)
+        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec export TRACE... -o FILE or logitspec export --schema");
+    else if (!ending || form == FORMS)
         code =
             ls_fail(&err, LS_E_USAGE,
-                    "usage: logitspec export TRACE... -o FILE or logitspec export --schema; FILE must end in "
-                    ".jsonl (Spec-Bench answers), .cast (asciicast), .svg (animation) or .json (Chrome trace events)");
+                    "'%.200s' must end in .jsonl (Spec-Bench answers), .cast (asciicast), .svg (animated SVG) or .json "
+                    "(Chrome trace events)",
+                    c->out);
     if (!code) code = forms[form].write(c, &out, &err);
     ls_gauge_clear(&gauge);
     if (!code) code = ls_write_file(c->out, &out, &err);

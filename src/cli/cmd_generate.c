@@ -217,7 +217,7 @@ static void write_summary(const run *r) {
     ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
                b->threads, ls_plural(b->threads), r->setup.s.decode.method,
                lossy                        ? "LOSSY (the text may differ from plain decoding)"
-               : promise == LS_PROMISE_ODDS ? "same odds (the distribution of plain decoding, but another sample)"
+               : promise == LS_PROMISE_ODDS ? "same distribution as plain decoding, but another sample"
                : b->exact                   ? "exact (the text of plain decoding)"
                                             : "not exact (logits may differ in their last bits)",
                ls_finish_name(r->finish));

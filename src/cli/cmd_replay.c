@@ -20,7 +20,7 @@ int ls_cmd_replay(const ls_command_line *c) {
     if (!code && !ls_is_scripted(c) && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
         code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; without one, 'logitspec inspect' prints steps");
     if (!code && c->paused && c->cast && !c->script)
-        code = ls_fail(&err, LS_E_USAGE, "--cast and --paused cannot be combined: the film would never end");
+        code = ls_fail(&err, LS_E_USAGE, "--cast and --paused cannot be combined: the asciicast would never end");
     char from_pipe[32];
     if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) { // stdin is the trace: reads keys from /dev/tty
         const int trace = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);

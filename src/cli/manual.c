@@ -100,7 +100,7 @@ void ls_manual_item(ls_manual *m, const char *term, const char *kind, const char
         roff(m->out, term);
         ls_buf_str(m->out, "\\fR\n");
         roff(m->out, text);
-        if (kind) ls_buf_str(m->out, "\n("), roff(m->out, kind), ls_buf_char(m->out, ')');
+        if (kind && *kind) ls_buf_str(m->out, "\n("), roff(m->out, kind), ls_buf_char(m->out, ')');
         ls_buf_char(m->out, '\n');
     } else if (m->form == LS_MANUAL_MD) {
         if (!m->in_items) ls_buf_str(m->out, kind ? "\n| | | |\n|---|---|---|\n" : "\n| | |\n|---|---|\n");
@@ -119,7 +119,7 @@ void ls_manual_item(ls_manual *m, const char *term, const char *kind, const char
             from = ls_wrap(m->out, from, m->columns, TERM_COLUMN);
         }
         ls_buf_fmt(m->out, "%*s%s", at + 2 > TEXT_COLUMN ? TEXT_COLUMN : TEXT_COLUMN - at, "", text);
-        if (kind) ls_buf_fmt(m->out, " (%s)", kind);
+        if (kind && *kind) ls_buf_fmt(m->out, " (%s)", kind);
         ls_buf_char(m->out, '\n');
         wrap(m, from, TEXT_COLUMN);
     }

@@ -171,7 +171,7 @@ static void rule_items(ls_manual *m, ls_rule_list list) {
         for (int k = 0; k < LS_RULE_NUMBERS && r->number[k].name; k++) ls_buf_char(&term, ']');
         ls_buf_str(&text, r->summary);
         for (int k = 0; k < LS_RULE_NUMBERS && r->number[k].name; k++)
-            ls_buf_fmt(&text, "; %s: %g to %g, usually %g", r->number[k].name, r->number[k].lo, r->number[k].hi,
+            ls_buf_fmt(&text, "; %s: %g to %g, default %g", r->number[k].name, r->number[k].lo, r->number[k].hi,
                        r->number[k].fallback);
         ls_manual_item(m, term.p, r->source ? r->source : "this program's own", text.p);
         ls_buf_free(&term);
@@ -191,10 +191,11 @@ static ls_code methods(ls_manual *m, ls_err *err) {
     ls_manual_head(m, "where a draft token comes from");
 #define SOURCE(id, name, label, letter, kind, sentence) ls_manual_item(m, label, NULL, sentence);
 #include "spec/sources.def"
-    ls_manual_head(m, "a method in one word");
+    ls_manual_head(m, "method specifications");
     ls_manual_text(
-        m, "compare, lab, simulate and ':compare' take NAME[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE], such as "
-           "suffix:16, pld/auto or logitspec@typical. 'logitspec help configuration' lists the knobs among its keys.");
+        m,
+        "compare, lab, simulate and ':compare' take NAME[:ROWS][/SIZING][@ACCEPTANCE][+KEY=VALUE], such as "
+        "suffix:16, pld/auto or logitspec@typical. KEY is a setting of the method ('logitspec help configuration').");
     return LS_OK;
 }
 

@@ -57,7 +57,8 @@ void ls_options_domain(int i, ls_buf *out) {
         const ls_knob *k = ls_knob_at((size_t)(i - LS_OPT_COUNT));
         if (k->kind == LS_KNOB_SWITCH) ls_buf_str(out, "on, off");
         else if (k->kind == LS_KNOB_FILE) ls_buf_str(out, "a file");
-        else ls_buf_fmt(out, "%s%g to %g", k->kind == LS_KNOB_INT ? "a whole number, " : "", k->lo, k->hi);
+        else if (k->kind == LS_KNOB_INT) ls_buf_fmt(out, "a whole number, %.0f to %.0f", k->lo, k->hi);
+        else ls_buf_fmt(out, "%g to %g", k->lo, k->hi);
         return;
     }
     switch (table[i].type) {
@@ -110,7 +111,8 @@ static int distance(const char *a, const char *b) {
 
 const char *ls_nearest(const char *word, const char *const *candidates) {
     const char *best = NULL;
-    int least = 4;
+    const size_t n = strlen(word);
+    int least = n / 3 + 1 < 4 ? (int)(n / 3) + 1 : 4;         // an unrelated word would be worse advice than none
     for (const char *const *c = candidates; *word && *c; c++) // first choice: a candidate that begins with the word
         if (!strncmp(word, *c, strlen(word))) return *c;
     for (; *candidates; candidates++) {

@@ -238,9 +238,10 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
     if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
     const int32_t room = s->e->n_context - (int32_t)s->context.n - (s->uncommitted >= 0) - 1; // one is for an answer
     if (n > room)
-        return ls_fail(err, LS_E_RANGE,
-                       "the prompt has %d tokens, but only %d of the context's %d are free: shorten it%s", n,
-                       room < 0 ? 0 : room, s->e->n_context, s->started ? " or start a new conversation" : "");
+        return ls_fail(
+            err, LS_E_RANGE,
+            "the prompt has %d tokens, but only %d of the context's %d are free: shorten it, increase --context%s", n,
+            room < 0 ? 0 : room, s->e->n_context, s->started ? " or start a new conversation" : "");
     ls_code code = ls_prompt_fits(s->e, n, err);
     if (code) return code;
     ls_drafting_remember(&s->drafting, &s->drafting.before);

@@ -9,7 +9,7 @@
 
 static const struct {
     const char *file, *variable, *make;
-} flavours[] = {{"liblstorch.so", "LOGITSPEC_LSTORCH", "run 'make setup' and 'make', or set LIBTORCH="},
+} flavours[] = {{"liblstorch.so", "LOGITSPEC_LSTORCH", "run 'make setup' and 'make'"},
                 {"liblstorch_cuda.so", "LOGITSPEC_LSTORCH_CUDA", "run 'make cuda' (it needs the CUDA toolkit)"}};
 
 ls_code ls_library_load(ls_library *lib, int kind, ls_err *err) {
@@ -32,8 +32,8 @@ ls_code ls_library_load(ls_library *lib, int kind, ls_err *err) {
     }
     for (int i = 0; i < n; i++) free(tries[i]);
     if (!lib->handle)
-        return ls_fail(err, LS_E_BACKEND, "the compute library %s cannot be loaded (%s): %s", file, why,
-                       flavours[kind].make);
+        return ls_fail(err, LS_E_BACKEND, "the compute library %s cannot be loaded (%s): %s%s%s", file, why,
+                       flavours[kind].make, set ? ", or correct " : "", set ? flavours[kind].variable : "");
     const char *missing = NULL;
 #define X(name)                                                                                                        \
     lib->name = (__typeof__(&lst_##name))(uintptr_t)dlsym(lib->handle, "lst_" #name);                                  \

@@ -147,8 +147,9 @@ static ls_code from_file(ls_templates *t, const char *name, const ls_buf **out, 
         ls_buf own = {0}, others = {0};
         list_names(t, &own);
         if (!in_folder(&known, folder, err)) list_names(&known, &others);
-        code = ls_fail(err, LS_E_IO, "the chat template %s: %s (a Jinja file; %s%s%sof configs/chat: %s)", name,
-                       strerror(why), t->n ? "of the model: " : "", t->n ? own.p : "", t->n ? "; " : "",
+        code = ls_fail(err, LS_E_IO,
+                       "the chat template %s: %s; use a Jinja file, %s%s%sor a template of configs/chat (%s)", name,
+                       strerror(why), t->n ? "a template of this model (" : "", t->n ? own.p : "", t->n ? "), " : "",
                        others.n ? others.p : "");
         ls_buf_free(&own);
         ls_buf_free(&others);

@@ -337,14 +337,16 @@ static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const 
                        p->path, name);
     if (e && e->from == LS_FROM_PATH) return ls_fail(err, LS_E_IO, "%s: '%s' does not exist", e->where, e->path);
     if (e) return ls_fail(err, LS_E_IO, "model '%s' has not been fetched: run 'logitspec models fetch %s'", name, name);
-    ls_buf names = {0};
-    for (size_t i = 0; i < r->n && names.n < 250; i++) ls_buf_fmt(&names, "%s, ", r->entries[i]->name);
-    const ls_code code = ls_fail(err, LS_E_IO,
-                                 "no model '%.100s': use a path, hf:OWNER/REPO, or one of %s... "
-                                 "('logitspec models list' prints all)",
-                                 name, names.n ? names.p : "");
-    ls_buf_free(&names);
-    return code;
+    if (!strncmp(name, "hf:", 3) && !strchr(name, '/'))
+        return ls_fail(err, LS_E_IO, "'%.100s': expected hf:OWNER/REPO[@REVISION]", name);
+    if (!strncmp(name, "hf:", 3))
+        return ls_fail(err, LS_E_IO, "model '%.200s' has not been fetched: run 'logitspec models fetch %.200s'", name,
+                       name);
+    const size_t n = strlen(name);
+    if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".gguf")))
+        return ls_fail(err, LS_E_IO, "the model '%.200s' does not exist (a GGUF file or a folder of a model)", name);
+    return ls_fail(err, LS_E_IO, "no model is named '%.100s' ('logitspec models list' prints the %zu names)", name,
+                   r->n);
 }
 
 // Size and modification time do not prove that a file is unchanged. Weights are hashed when they are loaded

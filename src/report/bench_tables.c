@@ -124,7 +124,7 @@ static void number(char out[CELL], double v, int decimals, const char *unit) {
 
 static void output_words(const ls_bench *b, int i, const ls_total *t, char *out, size_t size) {
     char promise[100] = "";
-    if (!strcmp(b->methods[i].promise, "odds")) snprintf(promise, sizeof promise, "same odds, another draw: ");
+    if (!strcmp(b->methods[i].promise, "odds")) snprintf(promise, sizeof promise, "same distribution, other samples: ");
     if (!strcmp(b->methods[i].promise, "none"))
         snprintf(promise, sizeof promise, "LOSSY: %llu of %llu tokens not the target's choice, ",
                  (unsigned long long)t->loose, (unsigned long long)t->emitted);

@@ -35,8 +35,7 @@ static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {
     if (g->promise == LS_PROMISE_NONE)
         ls_buf_fmt(out, "LOSSY (%s): the text may differ from plain decoding's", header(r, g)->acceptance);
     else if (g->promise == LS_PROMISE_ODDS)
-        ls_buf_fmt(out, "same odds (%s): same distribution as plain decoding, but other samples",
-                   header(r, g)->acceptance);
+        ls_buf_fmt(out, "same distribution as plain decoding (%s), but other samples", header(r, g)->acceptance);
     else
         ls_buf_str(out, g->exact ? "exact: the tokens of plain decoding"
                                  : "not exact: logits may differ in their last bits");
@@ -77,7 +76,7 @@ void ls_report_busy(const ls_report *r, ls_buf *out) {
     if (any_waits(r))
         ls_buf_fmt(out,
                    "The machine was busy with other work: the program's threads waited %s%.0f%% of their time for a "
-                   "CPU. Times and speed-ups would differ on an idle machine.",
+                   "CPU. Times and speedups would differ on an idle machine.",
                    r->n_groups > 1 ? "up to " : "", 100 * most_waited(r));
 }
 

@@ -7,7 +7,9 @@
 #undef ACCEPT
 
 const ls_accept_rule ls_accept_exact = {
-    .is = {.name = "exact", .summary = "accepts only the target's choice: the text equals plain decoding's"},
+    .is = {.name = "exact",
+           .summary = "accepts only the target's choice: the text equals plain decoding's",
+           .source = "the standard rule; with sampling, the target's seeded sample"},
 };
 
 static const ls_accept_rule *const rules[] = {
@@ -24,7 +26,7 @@ const ls_rule *ls_accept_at(int i) {
 ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_err *err) {
     int i;
     *out = (ls_accept){0};
-    const ls_code code = ls_rule_read(ls_accept_at, what, text, &i, out->values, err);
+    const ls_code code = ls_rule_read(ls_accept_at, "", what, text, &i, out->values, err);
     if (!code && i) out->rule = rules[i];
     return code;
 }

@@ -17,8 +17,8 @@ void ls_rule_usage(ls_rule_list list, char *out, size_t size) {
     }
 }
 
-ls_code ls_rule_read(ls_rule_list list, const char *what, const char *text, int *index, double values[LS_RULE_NUMBERS],
-                     ls_err *err) {
+ls_code ls_rule_read(ls_rule_list list, const char *also, const char *what, const char *text, int *index,
+                     double values[LS_RULE_NUMBERS], ls_err *err) {
     const size_t n = strcspn(text, ":");
     const ls_rule *r;
     int i = 0;
@@ -26,7 +26,7 @@ ls_code ls_rule_read(ls_rule_list list, const char *what, const char *text, int 
     if (!r) {
         char usage[300];
         ls_rule_usage(list, usage, sizeof usage);
-        return ls_fail(err, LS_E_USAGE, "%s is '%.60s', expected one of %s", what, text, usage);
+        return ls_fail(err, LS_E_USAGE, "%s is '%.60s', expected one of %s%s", what, text, also, usage);
     }
     const char *rest = text + n;
     double v[LS_RULE_NUMBERS];

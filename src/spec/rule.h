@@ -20,8 +20,8 @@ typedef struct {
 typedef const ls_rule *(*ls_rule_list)(int i); // the i-th rule of a table; NULL: no more
 
 // Finds the rule and its numbers. The message of LS_E_USAGE has the error and the allowed values; what: the name in the
-// message.
-ls_code ls_rule_read(ls_rule_list list, const char *what, const char *text, int *index, double values[LS_RULE_NUMBERS],
-                     ls_err *err);
+// message; also: allowed values besides the rules, such as "default, ", or "".
+ls_code ls_rule_read(ls_rule_list list, const char *also, const char *what, const char *text, int *index,
+                     double values[LS_RULE_NUMBERS], ls_err *err);
 void ls_rule_usage(ls_rule_list list, char *out, size_t size); // "fixed[:ROWS], paper, fly[:ENTROPY[:WINDOW]], ..."
 void ls_rule_write(const ls_rule *r, const double values[LS_RULE_NUMBERS], char *out, size_t size);

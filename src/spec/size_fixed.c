@@ -13,13 +13,13 @@ int32_t ls_sizing_paper_rows(const ls_sizing *z, const ls_method *m) {
 
 const ls_sizing_rule ls_size_fixed = {
     .is = {.name = "fixed",
-           .summary = "that number of rows, if there are enough candidates",
+           .summary = "exactly ROWS rows, if there are enough candidates",
            .source = "",
            .number = {{"ROWS", 64, 1, LS_MAX_ROWS, true}}},
     .ask = ask_value,
 };
 
 const ls_sizing_rule ls_size_paper = {
-    .is = {.name = "paper", .summary = "the number of rows in the method's paper", .source = "the method's"},
+    .is = {.name = "paper", .summary = "the number of rows that the method's paper uses", .source = ""},
     .ask = ls_sizing_paper_rows,
 };

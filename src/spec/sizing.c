@@ -23,7 +23,7 @@ ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_er
     *out = (ls_sizing){0};
     if (!strcmp(text, "default")) return LS_OK;
     int i;
-    const ls_code code = ls_rule_read(ls_sizing_at, what, text, &i, out->values, err);
+    const ls_code code = ls_rule_read(ls_sizing_at, "default, ", what, text, &i, out->values, err);
     if (!code) out->rule = rules[i];
     ls_sizing_tune(out, NULL);
     return code;

@@ -98,7 +98,7 @@ ls_code ls_trace_index_open(ls_trace_index **out, const char *path, size_t i_tur
     code = pass(x, r, lines, i_turn, step, &copy, err);
     if (!code && copy && fflush(copy))
         code = ls_fail(err, LS_E_IO, "cannot write the temporary file: %s", ls_write_reason(errno));
-    if (!code && !x->n_turns) code = ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", x->name);
+    if (!code && !x->n_turns) code = ls_fail(err, LS_E_PARSE, "%s: not a trace: it has no complete line", x->name);
     x->fd = code ? -1 : dup(copy ? fileno(copy) : ls_lines_fd(lines));
     if (!code && x->fd < 0) code = ls_fail(err, LS_E_IO, "cannot read %s: %s", x->name, strerror(errno));
     if (copy) fclose(copy);

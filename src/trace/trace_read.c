@@ -451,7 +451,9 @@ static ls_code next_line(ls_trace_reader *r, ls_err *err) {
 static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     char where[600];
     snprintf(where, sizeof where, "%.500s:%zu", ls_lines_name(r->lines), r->line.number);
-    return ls_json_parse(doc, r->line.p, r->line.n, where, err);
+    const ls_code code = ls_json_parse(doc, r->line.p, r->line.n, where, err);
+    if (!code || r->line.number != 1) return code;
+    return ls_err_suffix(err, "a trace is expected ('logitspec generate --trace FILE' writes one)");
 }
 
 // Takes the next packed step if it comes before the next line; false: it does not.
@@ -470,8 +472,9 @@ ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err)
     ls_code code = next_line(r, err);
     if (code) return code;
     if (!r->line.p)
-        return r->line.number ? LS_OK
-                              : ls_fail(err, LS_E_PARSE, "%s: empty, not a logitspec trace", ls_lines_name(r->lines));
+        return r->line.number
+                   ? LS_OK
+                   : ls_fail(err, LS_E_PARSE, "%s: not a trace: it has no complete line", ls_lines_name(r->lines));
     ls_json *doc;
     code = parse(r, &doc, err);
     if (code && !r->line.whole && r->has_header) { // the writer stopped in the middle of the line

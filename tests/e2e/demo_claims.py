@@ -127,7 +127,7 @@ CLAIMS = {
          lambda r, s, d: (lambda t: t["miss"] == "budget" and {n["source"] for n in t["nodes"][1:]} == {"retrieved"}
                             and (wanted(r, t), t["rows"]))(r.rival.at(s["output_pos"]))),
         ('so "{}" got a row', lambda r, s, d: words(r, accepted(s))),
-        ("Both lanes wrote the same {} tokens. The published method took {} steps (MAT {}), the tuned one {} (MAT {}); {} of its {} "
+        ("Both lanes wrote the same {} tokens. The published method took {} steps (MAT {}), the default {} (MAT {}); {} of its {} "
          "accepted drafts were remembered. Both verified {} rows a step.",
          lambda r, s, d: r.output == r.rival.output and rows(r, s) == rows(r.rival, s)
          and (len(r.output), len(r.rival.steps), r.rival.mat(), len(r.steps), r.mat(), r.accepted("remembered"), r.accepted(), *rows(r, s))),

@@ -247,7 +247,7 @@ class Bench(unittest.TestCase):
     def test_bad_input(self):
         for args, what in ((["nonsense"], "forward, methods, show, diff or limits"), (["show"], "takes one file"), (["diff", "a"], "takes two files"),
                            (["methods", "x"], "takes no file"), (["forward", "--suite", "x"], "takes no prompts"), (["--rows", "2,4"], "must include 1"),
-                           (["--rows", "1,0"], "from 1 to 256"), (["--contexts", "64,x"], "--contexts"), (["--contexts", "1000000"], "beyond the context"),
+                           (["--rows", "1,0"], "from 1 to 256"), (["--contexts", "64,x"], "--contexts"), (["--contexts", "1000000"], "exceeds the context"),
                            (["limits", "-o", "x.json"], "takes no -o"), (["forward", "--repeat", "2"], "no flags of a suite"),
                            (["methods", "--rows", "1"], "only 'bench forward'"), (["methods", "--prompt", "x", "--repeat", "0"], "--repeat"), (["methods", "--prompt", "x", "--limit", "-1"], "--limit"),
                            (["methods", "--prompt", "x", "--resume"], "-o FILE.json"), (["methods", "--prompt", "x", "-o", "a.txt"], "end in .json"),

@@ -210,7 +210,7 @@ class BadInput(unittest.TestCase):
                       env={"LOGITSPEC_SET_DECODE__BUDGET": "many"})
 
     def test_files(self):
-        self.one_line(1, "no model '/nonexistent.gguf'", "generate", "--model", "/nonexistent.gguf", "--prompt", "x")
+        self.one_line(1, "the model '/nonexistent.gguf' does not exist", "generate", "--model", "/nonexistent.gguf", "--prompt", "x")
         self.one_line(1, "cannot read the prompt", "generate", *SCRIPT, "--prompt-file", "/nonexistent")
         self.one_line(1, "cannot write", "generate", *SCRIPT, "--prompt", "x", "--trace", "/nonexistent/t")
         with tempfile.NamedTemporaryFile("wb") as f:

@@ -103,6 +103,8 @@ class Demo(unittest.TestCase):
         with Screen("demo", "race", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
             s.wait("Demo: A race", "The number of rows is not fixed", "Enter: next", "REPLAY PAUSED AT A NOTE")
             s.keys("Enter")
+            s.wait("so this is a plain step", "2 of 4")
+            s.keys("Enter")
             s.wait("one and a half times as fast", "Enter: next")
             s.keys("Space")
             s.wait("Both lanes run on the same clock", "against ar ", "the same, 86 of 86 tokens")

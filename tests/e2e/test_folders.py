@@ -91,7 +91,7 @@ class Folders(unittest.TestCase):
                              ["D hi", "R hi", "T hi", "D hi"])
             r = run("tokenize", "--model", path, "--prompt", "hi", "--chat", "--template", "nope")
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-            self.assertRegex(r.stderr, r"nope: No such file or directory \(a Jinja file; of the model: .*tool_use.*; of configs/chat: vicuna\)")
+            self.assertRegex(r.stderr, r"nope: No such file or directory; use a Jinja file, a template of this model \(.*tool_use.*\), or a template of configs/chat \(vicuna\)")
         os.remove(os.path.join(path, "chat_template.jinja"))
         for args in ("tokenize", "--chat"), ("generate",):
             r = run(*args, "--model", path, "--prompt", "hi")

@@ -66,7 +66,7 @@ class Log(unittest.TestCase):
     def test_a_log_that_cannot_be_written_is_an_error(self):
         r = run("generate", *SCRIPT, "--prompt", "x", "--log", "/nonexistent/log")
         self.assertEqual((r.returncode, r.stdout, r.stderr.count("\n")), (1, "", 1))
-        self.assertIn("cannot write the log /nonexistent/log: No such file", r.stderr)
+        self.assertIn("cannot write the log /nonexistent/log: its folder does not exist", r.stderr)
         r = run("generate", *SCRIPT, "--prompt", "x", "-q", "--log", "/dev/full")
         self.assertEqual((r.returncode, r.stderr), (0, "logitspec: warning: the log is not complete: No space left on device\n"))
         r = run("generate", *SCRIPT, "--prompt", "x", "--log", self.path, "--trace", self.path)

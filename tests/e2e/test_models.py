@@ -243,7 +243,7 @@ class Models(unittest.TestCase):
         self.assertFails(self.fetch("hf:o/m@v9"), "not there (404)")
         self.assertFails(self.fetch("hf:nonsense"), "hf:OWNER/REPO[@REVISION] is expected", code=2)
         self.assertFails(self.fetch("hf:../x"), "is expected", code=2)
-        self.assertFails(self.fetch("nonsense"), "no model 'nonsense'", code=2)
+        self.assertFails(self.fetch("nonsense"), "no model is named 'nonsense'", code=2)
         self.assertEqual(glob.glob(self.models + "/*/logitspec.lock"), [])
 
     def test_a_cut_connection_goes_on_where_it_was(self):
@@ -507,7 +507,7 @@ class Models(unittest.TestCase):
         self.assertFails(self.fetch("lacks"), "no file 'q5.gguf' there")
         self.assertEqual(self.logitspec("verify", "mine", "pinned").returncode, 0)
         self.add_entries("mine:\n  from: huggingface\n  repository: o/other\n  revision: main\n")
-        self.assertIn("not what", self.listed("mine")["problem"])
+        self.assertIn("which differs from", self.listed("mine")["problem"])
         self.assertFails(self.fetch("mine"), "holds another model")
         self.add_entries("mine:\n  from: huggingface\n  repository: nonsense\n")
         self.assertFails(self.logitspec("list"), "models.yaml:3:3: OWNER/REPO is expected", code=2)

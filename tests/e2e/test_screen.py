@@ -26,7 +26,7 @@ class Keys(unittest.TestCase):
             s.type("def fib(n):")  # the prompt line has the focus: letters are text
             s.wait("› def fib(n):")
             s.keys("Enter")
-            s.wait("│ RUN │", "vs plain", "timed): ×")
+            s.wait("│ RUN │", "vs plain", "timed in this run): ×")
             s.keys("F5")
             s.wait("│ PAUSED │")
             at = self.step(s)
@@ -136,7 +136,7 @@ class Keys(unittest.TestCase):
         with Screen("--model", "script", "--max-tokens", "2", "--prompt", "x", cols=120, rows=36) as s:
             s.wait("READY", "2 tokens")
             s.keys("Escape", "a")
-            s.wait("would do here", "logitspec (decodes)")
+            s.wait("known", "logitspec (active)")
             s.keys("q", "q")
             s.wait("exit=0")
 
@@ -151,7 +151,7 @@ class Keys(unittest.TestCase):
             s.wait("60 tokens", "READY")
             s.keys("Escape", "c")
             text = s.wait("7 Compare", "against ar ", "the same, 60 of 60 tokens", "READY")
-            self.assertIn("59 there in total", text)  # a forward a token, but none after the last
+            self.assertIn("ar 59", text)  # a forward a token, but none after the last
             s.type(":compare pld:8")
             s.keys("Enter")
             s.wait("against pld:8 ", "the same, 60 of 60 tokens", "READY")
@@ -489,7 +489,7 @@ class Endings(unittest.TestCase):
 
     def test_missing_model(self):
         with Screen("--model", "/nonexistent.gguf") as s:
-            s.wait("FAILED", "no model '/nonexistent.gguf'")
+            s.wait("FAILED", "the model '/nonexistent.gguf' does not exist")
             s.keys("Escape", "q")
             s.wait("exit=1")
 

@@ -393,7 +393,7 @@ wait decode.budget            auto
                                  f"key g E\nwait 0› Retrieval\nkey Esc 1 G\nwait follow\n", *SCRIPT)
                 self.assertEqual((r.returncode, r.stderr), (0, ""))
                 with open(os.path.join(d, name + ".txt"), encoding="utf-8") as f:
-                    shown.append([x[:68] for x in f.read().splitlines()[1:13]])
+                    shown.append([x[:68] for x in f.read().splitlines()[1:13] if x[0] == "┃" and x[1:68].strip()])  # the line below wraps or not
             self.assertEqual(*shown)  # the answer to the second prompt is the same
             for path, what in (("/nowhere", "cannot read"), (os.devnull, "empty")):
                 r, _ = self.play(d, f"wait READY\nkey Esc :\ntype load {path}\nkey Enter\nwait {what}\n", *SCRIPT)
@@ -405,7 +405,7 @@ wait decode.budget            auto
         with tempfile.TemporaryDirectory() as d:
             r, _ = self.play(d, "wait FAILED\nkey Esc L\nwait 1 message\n", "--model", "/nonexistent.gguf")
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-            self.assertIn("logitspec: no model '/nonexistent.gguf'", r.stderr)
+            self.assertIn("logitspec: the model '/nonexistent.gguf' does not exist", r.stderr)
 
     def test_films_of_runs_recordings_and_demos(self):
         with tempfile.TemporaryDirectory() as d:

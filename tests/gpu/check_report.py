@@ -94,8 +94,8 @@ def goals(r):
              "median (wall - device time) + time of a step's own copy up and copy down, measured alone", True)
     for key, name in (("greedy", "greedy"), ("sampled", "temperature 1")):
         m = method(r, key, "logitspec")
-        goal(f"real model, {name}: logitspec's speed-up at least 0.9 of its MAT", ratio(m.get("speedup"), m.get("mat")), 0.9,
-             "{:.3f}", "speed-up against ar of the same run, over tokens a step")
+        goal(f"real model, {name}: logitspec's speedup at least 0.9 of its MAT", ratio(m.get("speedup"), m.get("mat")), 0.9,
+             "{:.3f}", "speedup against ar of the same run, over tokens a step")
     for shape in [SMALL] + LARGE:
         t = next((x for x in r["transformers"] if x.get("shape") == shape), {})
         goal(f"{shape} (random bf16): plain decoding at least 2x transformers'",
@@ -243,7 +243,7 @@ def program_report(r):
                 f"`logitspec compare`, device {of['device']}, {of['dtype']} ({of['kernel']}), {of['threads']} threads, "
                 f"{ar['prompts']} prompts (tests/gpu/prompts.jsonl), {c['max_tokens']} tokens at most. Output tokens of all "
                 "methods " + ("are equal, prompt by prompt." if c["equal"] else "DIFFER.") + " tokens/s: output tokens / "
-                "decoding time, without prefill; speed-up: against ar's time for the same prompts, in the same process. Host: "
+                "decoding time, without prefill; speedup: against ar's time for the same prompts, in the same process. Host: "
                 "decoding time less forwards, a step.", ""]
         rows = []
         for m in c["methods"]:
@@ -251,9 +251,9 @@ def program_report(r):
             rows.append([m["method"], m["emitted"], m["steps"], f"{m['mat']:.2f}", f"{m['tokens_per_s']:.0f}", f"{speedup:.2f}",
                          f"{low:.2f} - {high:.2f}" if low and high else "", f"{speedup / m['mat']:.2f}",
                          f"{m['draft_us_per_step']:.0f}", f"{m['host_us_per_step']:.0f}", m["different"]])
-        out += table(["method", "tokens", "steps", "MAT", "tokens/s", "speed-up", "95%", "speed-up / MAT", "draft us/step",
+        out += table(["method", "tokens", "steps", "MAT", "tokens/s", "speedup", "95%", "speedup / MAT", "draft us/step",
                       "host us/step", "different"], rows)
-        out += ["Speed-up (MAT) by kind:", ""]
+        out += ["Speedup (MAT) by kind:", ""]
         out += table(["method"] + [k["category"] for k in ar["categories"]],
                      [[m["method"]] + [f"{k['speedup'] or 0:.2f} ({k['mat']:.2f})" for k in m["categories"]]
                       for m in c["methods"] if m is not ar])

@@ -24,8 +24,8 @@ static void yaml_errors_have_a_place(void **state) {
         {"a: &x 1\n", "f:1:4: anchors are not supported"},
         {"a: *x\n", "f:1:4: aliases are not supported"},
         {"a: 1\n---\nb: 2\n", "f:2:1: only one document is allowed"},
-        {"a: [1, 2\n", "f:2:1: did not find expected ',' or ']'"},
-        {"a:\n\t- 1\n", "f:2:1: found character that cannot start any token"},
+        {"a: [1, 2\n", "f:2:1: invalid YAML: did not find expected ',' or ']'"},
+        {"a:\n\t- 1\n", "f:2:1: invalid YAML: found character that cannot start any token"},
         {"[a]: 1\n", "f:1:1: a key must be a plain word"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

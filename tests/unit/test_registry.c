@@ -186,7 +186,7 @@ static void nothing_is_used_that_was_not_verified(void **state) {
     setenv("LOGITSPEC_MODELS", models, 1);
     char *folder = ls_format("%s/o--r", models), *file = ls_format("%s/a.gguf", folder),
          *lock = ls_format("%s/logitspec.lock", folder);
-    ready("nonsense", "no model 'nonsense': use a path, hf:OWNER/REPO, or one of default, smollm2-135m-instruct, ");
+    ready("nonsense", "no model is named 'nonsense' ('logitspec models list' prints the ");
     ready("hf:o/r", "run 'logitspec models fetch hf:o/r'");
     ready("qwen3-4b", "run 'logitspec models fetch qwen3-4b'");
     mkdir(folder, 0700);

@@ -205,7 +205,7 @@ static void what_is_wrong_is_named(void **state) {
     ls_err err;
     spill("", 0);
     read_all(&code, &torn, &err);
-    assert_non_null(strstr(err.msg, "empty, not a logitspec trace"));
+    assert_non_null(strstr(err.msg, "not a trace: it has no complete line"));
     spill("hello\n", 6);
     read_all(&code, &torn, &err);
     assert_int_equal(code, LS_E_PARSE);

@@ -1233,7 +1233,7 @@ static void texts_are_copied_and_saved(void **state) {
     assert_copied(&s, 'y', "ne ");
     key(&s, '1');
     key(&s, 'Y');
-    assert_true(s.to_copy && !strncmp(s.to_copy, "step 31: root \"O\" 1.00, +2 of 63 drafted", 40));
+    assert_true(s.to_copy && !strncmp(s.to_copy, "step 31: root \"O\" p 1.00; 2 of 63 drafts", 40));
     assert_non_null(strstr(s.to_copy, "It emitted 3 tokens: \"One\"."));
     assert_non_null(strstr(s.to_copy, "Accepted 2 of the draft 3@101 +20: "));
     char path[] = "/tmp/logitspec-copy-XXXXXX", line[128], got[512] = "";

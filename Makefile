@@ -24,7 +24,7 @@ CXX := $(patsubst %gcc,%g++,$(CC))
 endif
 endif
 PREFIX ?= /usr/local
-VERSION := 0.1.0
+VERSION := 0.2.0
 
 # libtorch itself has no sanitizers.
 #: variable | SAN=1 | build with ASan and UBSan in build/san; SAN=thread: with TSan in build/tsan

@@ -79,7 +79,7 @@ class DamagedRecordings(unittest.TestCase):
                 code, said, filmed = self.film(trace)
                 self.assertEqual((code, said.count("\n"), filmed), (1, 1, False), said)
                 self.assertIn(what, said)
-                self.assertIn("no film was written", said)
+                self.assertIn("no asciicast was written", said)
             code, said, filmed = self.film(d)
             self.assertEqual((code, said.count("\n"), filmed), (1, 1, False), said)
 

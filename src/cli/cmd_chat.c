@@ -35,8 +35,8 @@ int ls_cmd_chat(const ls_command_line *c) {
     // a conversation that ^C, a signal or a crash ends is offered at the next start
     const bool keeps = o->history && !c->plain && !ls_is_scripted(c);
     char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path() : NULL;
-    ls_screen_source live;
-    ls_source *source = ls_screen_source_open(&live, o, keep, &err);
+    bool failed = false;
+    ls_source *source = ls_screen_source_open(o, keep, &failed, &err);
     ls_code code = source ? LS_OK : err.code;
     int status = LS_EXIT_OK;
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
@@ -50,8 +50,7 @@ int ls_cmd_chat(const ls_command_line *c) {
         code = c->plain ? ls_plain_chat(source, &screen, &status, &err) : ls_show(source, &screen, c, &status, &err);
     }
     if (code) status = ls_complain(&err);
-    else if (!status && live.failed) status = LS_EXIT_FAILED;
-    ls_screen_source_free(&live);
+    else if (!status && failed) status = LS_EXIT_FAILED;
     ls_kept_end(status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
     ls_kept_free(left);
     free(keep);

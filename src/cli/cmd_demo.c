@@ -106,11 +106,11 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
 static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_err *err) {
     const bool live_run = c->live || !d->trace,
                screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
-    ls_screen_source live = {0};
+    bool failed = false;
     int status = LS_EXIT_OK;
     ls_source *source =
         live_run
-            ? ls_screen_source_open(&live, o, NULL, err)
+            ? ls_screen_source_open(o, NULL, &failed, err)
             : ls_source_replay(&(ls_replay_options){.path = d->trace, .rival = d->rival_trace, .paused = true}, err);
     if (!source) return ls_complain(err);
     ls_code code = LS_OK;
@@ -129,8 +129,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
         if (code) ls_buf_free(&out);
         else if (!ls_print(&out)) status = LS_EXIT_FAILED;
     }
-    if (!status && live.failed) status = LS_EXIT_FAILED;
-    if (live_run) ls_screen_source_free(&live);
+    if (!status && failed) status = LS_EXIT_FAILED;
     return code ? ls_complain(err) : status;
 }
 

@@ -1,82 +1,78 @@
 #include "cli/screen_source.h"
 #include "base/mem.h"
+#include "cli/contender.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Fills setup from the current options.
-static void refresh(ls_screen_source *l, ls_setup *setup) {
-    const ls_setup before = *setup;
-    ls_run_setup_free(&l->setup);
-    ls_run_setup_init(&l->setup, &l->options);
+// Each setup of the source is that of a contender, with the options from which it was read.
+static const ls_contender *of_setup(const ls_setup *s) {
+    return (const ls_contender *)((const char *)s - offsetof(ls_contender, setup.s));
+}
+
+static void free_setup(ls_setup *s) {
+    ls_contender *c = (ls_contender *)of_setup(s);
+    ls_contender_free(c);
+    free(c);
+}
+
+// now: what is in force; NULL: nothing is yet. The model was loaded by the first setup; later ones do not use theirs.
+static ls_setup *setup_of(ls_contender *c, const ls_setup *now) {
+    ls_run_setup_init(&c->setup, &c->options);
+    if (!now) return &c->setup.s;
     // without a set seed, keeps the one that was drawn at the start
-    if (!l->options.seed.set) l->setup.s.decode.sampling.seed = before.decode.sampling.seed;
-    l->setup.s.model = before.model;
-    l->setup.s.decode.note = before.decode.note;
-    l->setup.s.decode.ud = before.decode.ud;
-    *setup = l->setup.s;
+    if (!c->options.seed.set) c->setup.s.decode.sampling.seed = now->decode.sampling.seed;
+    c->setup.s.decode.note = now->decode.note;
+    c->setup.s.decode.ud = now->decode.ud;
+    return &c->setup.s;
 }
 
-static ls_code change(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
+static ls_setup *changed(const ls_setup *now, const char *assignment, ls_err *err) {
     static const char *const fixed[] = {"model.", "trace.", "ui."};
-    ls_screen_source *l = ud;
-    if (!assignment) { // NULL: reverts the last setting
-        ls_options_free(&l->options);
-        ls_options_copy(&l->options, &l->before);
-        refresh(l, setup);
-        return LS_OK;
-    }
     const char *eq = strchr(assignment, '=');
-    if (!eq) return ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.budget=16'");
+    ls_code code =
+        eq ? LS_OK : ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.budget=16'");
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (!strncmp(assignment, fixed[i], strlen(fixed[i])))
-            return ls_fail(err, LS_E_USAGE, "model.*, trace.* and ui.* cannot change while the program runs");
-    ls_options_free(&l->before);
-    ls_options_copy(&l->before, &l->options);
+        if (!code && !strncmp(assignment, fixed[i], strlen(fixed[i])))
+            code = ls_fail(err, LS_E_USAGE, "model.*, trace.* and ui.* cannot change while the program runs");
+    if (code) return NULL;
+    ls_contender *c = ls_calloc(1, sizeof *c);
     char *key = ls_strndup(assignment, (size_t)(eq - assignment));
-    const ls_code code = ls_options_set(&l->options, key, eq + 1, "set", err);
+    ls_options_copy(&c->options, &of_setup(now)->options);
+    code = ls_options_set(&c->options, key, eq + 1, "set", err);
     free(key);
-    if (!code) refresh(l, setup);
-    return code;
+    if (!code) return setup_of(c, now);
+    ls_options_free(&c->options);
+    free(c);
+    return NULL;
 }
 
-// Reads the method of a rival; limits, sampling and stop texts are those of the current setup.
-static ls_code rival(void *ud, const char *text, const ls_setup *setup, ls_decode_options *out, ls_err *err) {
-    ls_screen_source *l = ud;
-    ls_contenders_free(l->rival, l->n_rivals);
-    l->rival = NULL;
-    l->n_rivals = 0;
-    const ls_code code = ls_contenders_read(&l->rival, &l->n_rivals, "compare", text, &l->options, err);
-    if (code) return code;
-    if (l->n_rivals != 1) return ls_fail(err, LS_E_USAGE, "compare takes one method, such as 'compare suffix:16'");
-    *out = l->rival[0].setup.s.decode;
-    out->max_tokens = setup->decode.max_tokens;
-    out->sampling = setup->decode.sampling;
-    out->stops = setup->decode.stops;
-    return LS_OK;
+static ls_setup *variant(const ls_setup *now, const char *text, ls_err *err) {
+    ls_contender *list;
+    int n;
+    if (ls_contenders_read(&list, &n, "compare", text, &of_setup(now)->options, err)) return NULL;
+    if (n == 1) return &list->setup.s;
+    ls_contenders_free(list, n);
+    ls_fail(err, LS_E_USAGE, "compare takes one method, such as 'compare suffix:16'");
+    return NULL;
 }
 
-ls_source *ls_screen_source_open(ls_screen_source *l, const ls_options *o, const char *keep, ls_err *err) {
-    *l = (ls_screen_source){0};
-    ls_options_copy(&l->options, o);
-    ls_run_setup_init(&l->setup, &l->options);
-    const ls_live_options opt = {.setup = l->setup.s,
-                                 .trace = l->options.trace,
-                                 .trace_level = ls_trace_level_named(l->options.trace_level),
+ls_source *ls_screen_source_open(const ls_options *o, const char *keep, bool *failed, ls_err *err) {
+    ls_contender *first = ls_calloc(1, sizeof *first);
+    ls_options_copy(&first->options, o);
+    const ls_live_options opt = {.setup = setup_of(first, NULL),
+                                 .trace = first->options.trace,
+                                 .trace_level = ls_trace_level_named(first->options.trace_level),
                                  .keep = keep,
                                  .forget = !o->history,
-                                 .failed = &l->failed,
-                                 .set = change,
-                                 .rival = rival,
-                                 .ud = l};
+                                 .failed = failed,
+                                 .changed = changed,
+                                 .variant = variant,
+                                 .free_setup = free_setup};
     ls_source *source = ls_source_live(&opt);
-    if (!source) ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
-    return source;
-}
-
-void ls_screen_source_free(ls_screen_source *l) {
-    ls_contenders_free(l->rival, l->n_rivals);
-    ls_run_setup_free(&l->setup);
-    ls_options_free(&l->options);
-    ls_options_free(&l->before);
+    if (source) return source;
+    free_setup(opt.setup);
+    ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
+    return NULL;
 }

@@ -9,6 +9,7 @@
 typedef struct {
     ls_channel c; // first: a source is one of these
     ls_live_options opt;
+    ls_setup *setup; // in force
     ls_model model;
     ls_session *session;
     ls_trace *trace;       // NULL: none
@@ -34,12 +35,13 @@ typedef struct {
     ls_finish turn_finish;
     bool end_due;       // the turn's end is not in the trace yet: the answer was cut by max_tokens and may continue
     ls_session *rival;  // NULL: none
+    ls_setup *variant;  // its setup; NULL: that of the session, or no rival
     bool forks;         // the rival is a what-if: it continues from within the answer
     bool lent;          // the rival uses the session's timeline
     uint64_t worked_ns; // when the last step ended
 } live;
 
-void ls_live_note(void *channel, const char *text);
+void ls_live_free_setup(live *l, ls_setup *s); // accepts NULL
 void ls_live_tokens(live *l, ls_ids *fresh); // sends the bytes of ids that are new to the listener; takes them
 
 // Another method answers the last prompt too, step by step while l->rival is there.

@@ -29,6 +29,8 @@ void ls_live_end_rival(live *l, ls_finish finish) {
     if (!l->rival) return;
     ls_session_free(l->rival);
     l->rival = NULL;
+    ls_live_free_setup(l, l->variant);
+    l->variant = NULL;
     tell_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
     l->holding = true; // a stop would lose the conversation
     if (l->lent && ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
@@ -45,10 +47,9 @@ static bool on_rival(void *ud, const char *stage, double fraction) {
 
 // fork: tokens that follow the first `at` tokens of the answer; NULL: a race. begun: all tokens with which the fork's
 // answer begins; taken.
-static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, const ls_ids *fork, ls_ids begun) {
+static void begin(live *l, const char *name, const ls_decode_options *opt, size_t at, const ls_ids *fork,
+                  ls_ids begun) {
     ls_err err = {0};
-    opt->note = ls_live_note;
-    opt->ud = l;
     ls_code code = ls_session_rival(&l->rival, l->session, opt, &l->lent, &err);
     if (!code && l->lent)
         ls_channel_message(&l->c, false,
@@ -60,6 +61,8 @@ static void begin(live *l, const char *name, ls_decode_options *opt, size_t at, 
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
     if (code && !l->rival) {
         ls_ids_free(&begun);
+        ls_live_free_setup(l, l->variant);
+        l->variant = NULL;
         return;
     }
     // there is a rival, even after an error: announces its beginning, so that its end can follow
@@ -98,7 +101,6 @@ static bool read_fork(const live *l, const char *text, ls_ids *out) {
 }
 
 void ls_live_begin_fork(live *l, const char *text, int n) {
-    ls_decode_options opt = l->opt.setup.decode;
     ls_ids ids = {0};
     const ls_ids *context = ls_session_context(l->session);
     if (!ls_session_started(l->session) || !l->turn_output)
@@ -110,23 +112,33 @@ void ls_live_begin_fork(live *l, const char *text, int n) {
         ls_ids_add(&begun, l->begun.p, l->begun.n);
         ls_ids_add(&begun, context->p + l->turn_context, (size_t)n);
         ls_ids_add(&begun, ids.p, ids.n);
-        begin(l, "what if", &opt, (size_t)n, &ids, begun);
+        begin(l, "what if", &l->setup->decode, (size_t)n, &ids, begun);
     }
     ls_ids_free(&ids);
 }
 
+// Limits, sampling and stop texts are those of this conversation.
+static ls_code read_variant(live *l, const char *text, ls_err *err) {
+    const ls_decode_options *mine = &l->setup->decode;
+    if (!ls_session_started(l->session) || !l->turn_output)
+        return ls_fail(err, LS_E_UNSUPPORTED, "no answer to compare yet");
+    if (!l->opt.variant) return ls_fail(err, LS_E_UNSUPPORTED, "comparisons are not available here");
+    if (!(l->variant = l->opt.variant(l->setup, text, err))) return err->code;
+    ls_decode_options *d = &l->variant->decode;
+    d->max_tokens = mine->max_tokens;
+    d->sampling = mine->sampling;
+    d->stops = mine->stops;
+    d->note = mine->note;
+    d->ud = mine->ud;
+    if (l->turn_finish == LS_FINISH_INTERRUPTED || l->turn_output > (size_t)d->max_tokens)
+        d->max_tokens = (int32_t)l->turn_output; // as far as this one came
+    return LS_OK;
+}
+
 void ls_live_begin_rival(live *l, const char *text) {
     ls_err err = {0};
-    ls_decode_options opt = {0};
-    ls_code code = LS_OK;
-    if (!ls_session_started(l->session) || !l->turn_output)
-        code = ls_fail(&err, LS_E_UNSUPPORTED, "no answer to compare yet");
-    else if (!l->opt.rival) code = ls_fail(&err, LS_E_UNSUPPORTED, "comparisons are not available here");
-    if (!code) code = l->opt.rival(l->opt.ud, text, &l->opt.setup, &opt, &err);
-    if (!code && (l->turn_finish == LS_FINISH_INTERRUPTED || l->turn_output > (size_t)opt.max_tokens))
-        opt.max_tokens = (int32_t)l->turn_output; // as far as this one came
-    if (code) ls_channel_message(&l->c, true, err.msg);
-    else begin(l, text, &opt, 0, NULL, (ls_ids){0});
+    if (read_variant(l, text, &err)) ls_channel_message(&l->c, true, err.msg);
+    else begin(l, text, &l->variant->decode, 0, NULL, (ls_ids){0});
 }
 
 void ls_live_run_rival(live *l, ls_step *step) {

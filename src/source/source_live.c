@@ -20,8 +20,18 @@ enum { COLD_NS = 20000000 }; // after this pause caches are cold and threads sle
 static const char answered_too[] = "a comparison or what-if is still running: stop it first";
 static const char still_written[] = "an answer is being decoded: stop it first";
 
-void ls_live_note(void *ud, const char *text) {
+static void note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
+}
+
+void ls_live_free_setup(live *l, ls_setup *s) {
+    if (s && l->opt.free_setup) l->opt.free_setup(s);
+}
+
+// The setup in force is now s; what the session decodes by is not changed.
+static void adopt(live *l, ls_setup *s) {
+    if (l->setup != s) ls_live_free_setup(l, l->setup);
+    l->setup = s;
 }
 
 void ls_live_tokens(live *l, ls_ids *fresh) {
@@ -49,7 +59,7 @@ void ls_live_tokens(live *l, ls_ids *fresh) {
 static void send_header(live *l) {
     ls_event *e = ls_event_new(LS_EV_HEADER);
     e->header = ls_malloc(sizeof *e->header);
-    ls_run_describe(e->header, &l->model, l->session, &l->opt.setup.decode);
+    ls_run_describe(e->header, &l->model, l->session, &l->setup->decode);
     ls_channel_send(&l->c, e);
 }
 
@@ -170,13 +180,11 @@ static bool on_stop(void *ud) {
 }
 
 static ls_code start(live *l, ls_err *err) {
-    ls_setup *s = &l->opt.setup;
+    ls_setup *s = l->setup;
     s->model.engine.progress = on_load;
-    s->model.engine.note = ls_live_note;
+    s->model.engine.note = s->decode.note = note;
     s->model.engine.stop = on_stop;
-    s->model.engine.ud = l;
-    s->decode.note = ls_live_note;
-    s->decode.ud = l;
+    s->model.engine.ud = s->decode.ud = l;
     ls_code code;
     if ((l->opt.trace && (code = ls_trace_open(&l->trace, l->opt.trace, l->opt.trace_level, on_record, l, err))) ||
         (code = ls_model_load(&l->model, &s->model, err)) ||
@@ -236,7 +244,7 @@ static void end_turn(live *l, ls_finish reason) {
 
 // Announces the new turn to the traces and the listener.
 static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read, double prefill_ms) {
-    const ls_setup *s = &l->opt.setup;
+    const ls_setup *s = l->setup;
     ls_ids fresh = {0}, ids = {0};
     ls_trace_header header;
     ls_trace_describe(&header, &l->model, l->session, &s->decode, s->config, l->turn, kept, text, prefill_ms);
@@ -265,7 +273,7 @@ static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read
 
 // edited: the turn to replace; negative: a new turn. begun: tokens with which the answer begins; taken.
 static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
-    const ls_setup *s = &l->opt.setup;
+    const ls_setup *s = l->setup;
     const uint32_t turn = edited >= 0 ? (uint32_t)edited : ls_session_started(l->session) ? l->turn + 1 : 0;
     ls_next_prompt p;
     ls_err err = {0};
@@ -342,12 +350,14 @@ static void run_step(live *l, ls_step *step) {
     else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
 }
 
+// A refusal changes nothing: the setup that was made is dropped.
 static void change(live *l, const char *assignment) {
     ls_err err = {0};
-    ls_code code = l->opt.set ? l->opt.set(l->opt.ud, assignment, &l->opt.setup, &err)
-                              : ls_fail(&err, LS_E_UNSUPPORTED, "settings cannot be changed here");
-    if (!code && (code = ls_session_set(l->session, &l->opt.setup.decode, &err)))
-        l->opt.set(l->opt.ud, NULL, &l->opt.setup, NULL);
+    ls_setup *next = l->opt.changed ? l->opt.changed(l->setup, assignment, &err) : NULL;
+    if (!l->opt.changed) ls_fail(&err, LS_E_UNSUPPORTED, "settings cannot be changed here");
+    ls_code code = next ? ls_session_set(l->session, &next->decode, &err) : err.code;
+    if (code) ls_live_free_setup(l, next);
+    else adopt(l, next);
     if (!code && ls_session_costs(l->session)->base_ms[0] <= 0) // the given cost curve was removed
         code = ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, NULL, NULL, &err);
     ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
@@ -408,7 +418,7 @@ static void load(live *l, const char *path) {
     char text[320] = "";
     if (!strcmp(path, "-")) path = "./-"; // a file of that name: standard input has the keys of the screen
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
-    ls_code code = ls_saved_read(&v, path, &l->model, l->opt.setup.format, l->opt.setup.system, stops, l, &err);
+    ls_code code = ls_saved_read(&v, path, &l->model, l->setup->format, l->setup->system, stops, l, &err);
     if (!code) {
         ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, l->reading, sizeof l->reading);
         const size_t turns = ls_turns_count(&v.turns);
@@ -525,7 +535,7 @@ static bool on_idle(void *ud, const char *stage, double fraction) {
 
 // Whether costs that were measured with few forwards at the start can be measured fully while the source is idle.
 static bool has_costs_to_measure(const live *l) {
-    return !l->measured && !ls_session_active(l->session) && !l->opt.setup.decode.costs.given &&
+    return !l->measured && !ls_session_active(l->session) && !l->setup->decode.costs.given &&
            ls_costs_due(&l->model);
 }
 
@@ -583,6 +593,7 @@ static void *decoder(void *ud) {
     tell_end(l);
     free(step);
     ls_session_free(l->rival);
+    ls_live_free_setup(l, l->variant);
     ls_ids_free(&l->begun);
     ls_ids_free(&l->fork);
     free(l->left);
@@ -594,6 +605,7 @@ static void *decoder(void *ud) {
     }
     ls_session_free(l->session);
     ls_model_free(&l->model);
+    adopt(l, NULL);
     ls_seen_free(&l->seen);
     return NULL;
 }
@@ -620,6 +632,7 @@ ls_source *ls_source_live(const ls_live_options *opt) {
     live *l = ls_calloc(1, sizeof *l);
     l->c.base.command = live_command;
     l->opt = *opt;
+    l->setup = opt->setup;
     l->c.failed = opt->failed;
     if (ls_channel_open(&l->c, decoder)) return &l->c.base;
     free(l);

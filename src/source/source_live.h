@@ -6,7 +6,7 @@
 #include "source/source.h"
 #include "trace/trace_level.h"
 
-// What to run. Everything is borrowed.
+// What to run. Everything is borrowed, also by its copies.
 typedef struct {
     ls_model_options model; // progress is set by the source
     ls_decode_options decode;
@@ -16,7 +16,7 @@ typedef struct {
 } ls_setup;
 
 typedef struct {
-    ls_setup setup;
+    ls_setup *setup;   // the source owns it, and frees it with free_setup
     const char *trace; // file to record into; NULL: none
     ls_trace_level trace_level;
     // File to which the conversation is saved every few seconds, after each answer and at the end (trace/kept.h); NULL:
@@ -26,13 +26,11 @@ typedef struct {
     // Set before close returns if the trace is incomplete, or if a requested file was not written and no event told so.
     // NULL: not wanted.
     bool *failed;
-    // Applies LS_CMD_SET ("key=value") and fills setup again; assignment NULL undoes the last change, which could not
-    // be applied. Called in the source's thread, between steps.
-    ls_code (*set)(void *ud, const char *assignment, ls_setup *setup, ls_err *err);
-    // Reads the text of LS_CMD_RIVAL, and sets *out to setup->decode with these changes. What out borrows lives until
-    // the next call. NULL: no comparisons.
-    ls_code (*rival)(void *ud, const char *text, const ls_setup *setup, ls_decode_options *out, ls_err *err);
-    void *ud;
+    // Both make another setup of `now`, in the source's thread; NULL: refused. The first for LS_CMD_SET ("key=value"),
+    // the second for LS_CMD_RIVAL, from its text. NULL: not possible here.
+    ls_setup *(*changed)(const ls_setup *now, const char *assignment, ls_err *err);
+    ls_setup *(*variant)(const ls_setup *now, const char *text, ls_err *err);
+    void (*free_setup)(ls_setup *s); // NULL: setups need not be freed
 } ls_live_options;
 
 // Starts loading at once; failures arrive as an error message and the state LS_STATE_FAILED.

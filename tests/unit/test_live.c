@@ -15,20 +15,26 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static ls_code set(void *ud, const char *assignment, ls_setup *setup, ls_err *err) {
-    (void)ud;
-    if (strcmp(assignment, "budget=5")) return ls_fail(err, LS_E_USAGE, "no such setting");
-    setup->decode.budget = 5;
-    return LS_OK;
+static ls_setup *changed(const ls_setup *now, const char *assignment, ls_err *err) {
+    ls_setup *s = ls_malloc(sizeof *s);
+    *s = *now;
+    s->decode.budget = 5;
+    if (!strcmp(assignment, "budget=5")) return s;
+    free(s);
+    ls_fail(err, LS_E_USAGE, "no such setting");
+    return NULL;
+}
+
+static void free_setup(ls_setup *s) {
+    free(s);
 }
 
 static ls_source *open_source(const char *model, const char *trace, int max_tokens) {
-    ls_live_options o = {
-        .setup = {.model = {.name = model, .engine = {.device = "cpu", .dtype = "auto"}},
-                  .decode = {.method = "logitspec-paper", .max_tokens = max_tokens, .sampling = {.top_p = 1}}},
-        .trace = trace,
-        .set = set};
-    ls_source *s = ls_source_live(&o);
+    ls_setup *setup = ls_malloc(sizeof *setup);
+    *setup = (ls_setup){.model = {.name = model, .engine = {.device = "cpu", .dtype = "auto"}},
+                        .decode = {.method = "logitspec-paper", .max_tokens = max_tokens, .sampling = {.top_p = 1}}};
+    ls_source *s = ls_source_live(
+        &(ls_live_options){.setup = setup, .trace = trace, .changed = changed, .free_setup = free_setup});
     assert_non_null(s);
     return s;
 }

@@ -118,10 +118,10 @@ static void hostile_text_stays_in_its_cells(void **state) {
 
 // A conversation on the scripted model, with every time replaced by a fixed one.
 static void converse(ui_state *s, const char *prompt, const char *method, int max_tokens) {
-    ls_live_options o = {.setup = {.model = {.name = "script", .engine = {.device = "cpu", .dtype = "auto"}},
-                                   .decode = {.method = method, .max_tokens = max_tokens, .sampling = {.top_p = 1}},
-                                   .format = LS_FORMAT_RAW}};
-    ls_source *source = ls_source_live(&o);
+    ls_setup setup = {.model = {.name = "script", .engine = {.device = "cpu", .dtype = "auto"}},
+                      .decode = {.method = method, .max_tokens = max_tokens, .sampling = {.top_p = 1}},
+                      .format = LS_FORMAT_RAW};
+    ls_source *source = ls_source_live(&(ls_live_options){.setup = &setup});
     assert_non_null(source);
     assert_int_equal(source->command(source, &(ls_command){LS_CMD_PROMPT, prompt, 0}, NULL), LS_OK);
     for (bool ended = false; !ended || s->run_state != LS_STATE_IDLE;) {

@@ -67,12 +67,12 @@ static bool takes_prompts(ui_state *s) {
 
 bool ui_can_send(ui_state *s) {
     if (!takes_prompts(s)) return false;
-    if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; your input was kept", true);
-    else if (s->sent) ui_say(s, "the previous request has not started yet; your input was kept", false);
-    else if (s->run_state == LS_STATE_PREFILL)
-        ui_say(s, "a prefill is running (^X stops it); your input was kept", false);
-    else if (ui_busy(s)) ui_say(s, "an answer is being decoded (^X stops it); your input was kept", false);
-    else return true;
+    char said[160];
+    const char *why = ls_command_refusal(LS_CMD_PROMPT, s->run_state, false);
+    if (!why && s->sent) why = "the previous request has not started yet";
+    if (!why) return true;
+    snprintf(said, sizeof said, "%s%s; your input was kept", why, ui_busy(s) ? " (^X)" : "");
+    ui_say(s, said, s->run_state == LS_STATE_FAILED);
     return false;
 }
 

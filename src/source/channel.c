@@ -68,8 +68,61 @@ static void close_channel(ls_source *s) {
     free(c);
 }
 
+// What refuses a command: an answer that is being decoded, or also a comparison; that there is neither; nothing.
+typedef enum { NEVER, BY_ANSWER, BY_ANY_ANSWER, WHEN_IDLE } refused;
+
+static const struct {
+    const char *name;
+    refused refused;
+    bool recording;
+} commands[] = {
+#define COMMAND(name, in_logs, refused, recording) {in_logs, refused, recording},
+#include "source/commands.def"
+#undef COMMAND
+};
+
+const char *ls_command_name(ls_command_kind kind) {
+    return commands[kind].name;
+}
+
+bool ls_command_waits(ls_command_kind kind) {
+    return commands[kind].refused == BY_ANSWER || commands[kind].refused == BY_ANY_ANSWER;
+}
+
+const char *ls_command_refusal(ls_command_kind kind, ls_run_state state, bool recording) {
+    const bool answers = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED,
+               compares = state == LS_STATE_COMPARING;
+    if (recording && kind == LS_CMD_RIVAL)
+        return "this is a recording: 'logitspec replay A B' compares it with another";
+    if (recording)
+        return commands[kind].recording ? NULL : "this is a recording: it can be run, paused and stepped through";
+    if (state == LS_STATE_FAILED) return "the model is not loaded";
+    if (answers && ls_command_waits(kind)) return "an answer is being decoded: stop it first";
+    if (compares && commands[kind].refused == BY_ANY_ANSWER)
+        return "a comparison or what-if is still running: stop it first";
+    return commands[kind].refused == WHEN_IDLE && !answers && !compares ? "nothing is being decoded" : NULL;
+}
+
+static ls_code queue_command(ls_source *s, const ls_command *command, ls_err *err) {
+    ls_channel *c = (ls_channel *)s;
+    pthread_mutex_lock(&c->lock);
+    const char *why = ls_command_refusal(command->kind, c->state, c->recording);
+    if (!why) {
+        ls_log_command(command);
+        ls_queued_command *q = ls_calloc(1, sizeof *q);
+        *q = (ls_queued_command){NULL, command->kind, command->text ? ls_strdup(command->text) : NULL, command->n};
+        *c->commands_end = q;
+        c->commands_end = &q->next;
+        c->stopping |= command->kind == LS_CMD_STOP;
+        pthread_cond_signal(&c->changed);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return why ? ls_fail(err, LS_E_UNSUPPORTED, "%s", why) : LS_OK;
+}
+
 bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->base.next = next_event;
+    c->base.command = queue_command;
     c->base.wake_fd = wake_fd;
     c->base.close = close_channel;
     c->commands_end = &c->commands;
@@ -85,16 +138,6 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     const bool started = ls_thread_start(&c->thread, run, c);
     if (!started) close(c->wake);
     return started;
-}
-
-void ls_channel_put(ls_channel *c, const ls_command *command) {
-    ls_log_command(command);
-    ls_queued_command *q = ls_calloc(1, sizeof *q);
-    *q = (ls_queued_command){NULL, command->kind, command->text ? ls_strdup(command->text) : NULL, command->n};
-    *c->commands_end = q;
-    c->commands_end = &q->next;
-    c->stopping |= command->kind == LS_CMD_STOP;
-    pthread_cond_signal(&c->changed);
 }
 
 void ls_channel_send(ls_channel *c, ls_event *e) {

@@ -13,7 +13,8 @@ typedef struct ls_queued_command {
 } ls_queued_command;
 
 typedef struct {
-    ls_source base; // next, wake_fd and close are set by ls_channel_open; command by the source
+    ls_source base;
+    bool recording; // set by the source: which commands it takes
     pthread_t thread;
     int wake;
     pthread_mutex_t lock; // protects the fields below
@@ -31,7 +32,6 @@ typedef struct {
 // Starts run(c) in a thread that takes no signals. Closing the source joins the thread, which frees what it owns, and
 // frees c. False: the system has no resources; nothing was started.
 bool ls_channel_open(ls_channel *c, void *(*run)(void *channel));
-void ls_channel_put(ls_channel *c, const ls_command *command); // queues it; the lock must be held
 
 // ---- by the source's thread
 

@@ -6,17 +6,12 @@
 #include <string.h>
 
 void ls_log_command(const ls_command *c) {
-    static const char *const names[] = {
-        [LS_CMD_PROMPT] = "prompt", [LS_CMD_RUN] = "run",     [LS_CMD_PAUSE] = "pause", [LS_CMD_STEP] = "step",
-        [LS_CMD_STOP] = "stop",     [LS_CMD_GO_ON] = "go-on", [LS_CMD_SET] = "set",     [LS_CMD_RESET] = "reset",
-        [LS_CMD_EDIT] = "edit",     [LS_CMD_SAVE] = "save",   [LS_CMD_LOAD] = "load",   [LS_CMD_FORK] = "fork",
-        [LS_CMD_KEEP] = "keep",     [LS_CMD_RIVAL] = "rival"};
     if (!ls_log_is_on()) return;
     const char *text = c->text ? c->text : "";
     const bool shown = c->kind == LS_CMD_SET ? ls_log_may_hold(text)
                                              : c->kind == LS_CMD_SAVE || c->kind == LS_CMD_LOAD ||
                                                    c->kind == LS_CMD_RIVAL || ls_log_has_text();
-    ls_log("command %s, n %d, %zu bytes%s%s", names[c->kind], c->n, strlen(text), shown && *text ? ": " : "",
+    ls_log("command %s, n %d, %zu bytes%s%s", ls_command_name(c->kind), c->n, strlen(text), shown && *text ? ": " : "",
            shown ? text : "");
 }
 

@@ -5,29 +5,16 @@
 #include "decode/step.h"
 
 typedef enum {
-    LS_CMD_PROMPT, // text: send a user message; while loading it waits, during a turn it is refused
-    LS_CMD_RUN,    // leave pause
-    LS_CMD_PAUSE,  // stop before the next step; before a turn: start it paused
-    LS_CMD_STEP,   // n steps, then pause
-    LS_CMD_STOP,   // end the turn now, keep what was emitted
-    LS_CMD_GO_ON,  // continue the last answer, which was cut by max_tokens, by up to max_tokens more
-    LS_CMD_SET,    // text: "key=value", takes effect from the next step
-    LS_CMD_RESET,  // forget the conversation; the header comes again
-    LS_CMD_EDIT,   // text, n: forget turn n and those after it, and send this message in its place
-    LS_CMD_SAVE,   // text: the conversation into that file, a trace
-    LS_CMD_LOAD,   // text: the last conversation of that trace takes the place of this one
-    LS_CMD_FORK,   // text, n: what-if: continue the last answer after its first n tokens with text: token ids
-                   // separated by blanks, then optionally a newline and more text; see LS_EV_RIVAL
-    LS_CMD_KEEP,   // text, n: answer turn n (its prompt: text) again, beginning with the tokens of the last what-if
-    LS_CMD_RIVAL,  // text: a way to decode, such as "ar"; it answers the last prompt too, see LS_EV_RIVAL
+#define COMMAND(name, ...) LS_CMD_##name,
+#include "source/commands.def"
+#undef COMMAND
 } ls_command_kind;
 
-// A command that changes the conversation or answers a turn again. A source refuses it during an answer, so a sender
-// that wants it carried out waits for the end of the answer.
-static inline bool ls_command_waits(ls_command_kind kind) {
-    return kind == LS_CMD_PROMPT || kind == LS_CMD_EDIT || kind == LS_CMD_LOAD || kind == LS_CMD_RIVAL ||
-           kind == LS_CMD_FORK || kind == LS_CMD_KEEP || kind == LS_CMD_GO_ON;
-}
+const char *ls_command_name(ls_command_kind kind); // for logs
+// A command that is refused during an answer, so a sender that wants it carried out waits for the end of the answer.
+bool ls_command_waits(ls_command_kind kind);
+// Why this command cannot be carried out in this state; NULL: it can.
+const char *ls_command_refusal(ls_command_kind kind, ls_run_state state, bool recording);
 
 typedef struct {
     ls_command_kind kind;

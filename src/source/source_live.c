@@ -17,8 +17,6 @@
 #include <unistd.h>
 
 enum { COLD_NS = 20000000 }; // after this pause caches are cold and threads sleep
-static const char answered_too[] = "a comparison or what-if is still running: stop it first";
-static const char still_written[] = "an answer is being decoded: stop it first";
 
 static void note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
@@ -477,12 +475,10 @@ static void go_on(live *l) {
 
 static void carry_out(live *l, const ls_queued_command *c) {
     const bool active = ls_session_active(l->session);
-    if (active && ls_command_waits(c->kind)) { // queued before the turn began
-        ls_channel_message(&l->c, true, still_written);
-        return;
-    }
-    if (l->rival && (c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK)) { // several were queued at once
-        ls_channel_message(&l->c, true, answered_too);
+    const ls_run_state state = active ? LS_STATE_RUNNING : l->rival ? LS_STATE_COMPARING : LS_STATE_IDLE;
+    const char *why = c->kind == LS_CMD_STOP ? NULL : ls_command_refusal(c->kind, state, false);
+    if (why) { // it was queued before the answer began
+        ls_channel_message(&l->c, true, why);
         return;
     }
     switch (c->kind) {
@@ -610,27 +606,8 @@ static void *decoder(void *ud) {
     return NULL;
 }
 
-static ls_code live_command(ls_source *s, const ls_command *c, ls_err *err) {
-    live *l = (live *)s;
-    ls_code code = LS_OK;
-    pthread_mutex_lock(&l->c.lock);
-    const ls_run_state state = l->c.state;
-    const bool answers = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED;
-    const bool busy = answers || state == LS_STATE_COMPARING;
-    if (state == LS_STATE_FAILED) code = ls_fail(err, LS_E_UNSUPPORTED, "the model is not loaded");
-    else if ((c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT) && answers)
-        code = ls_fail(err, LS_E_UNSUPPORTED, "%s", still_written);
-    else if ((c->kind == LS_CMD_RIVAL || c->kind == LS_CMD_FORK) && state == LS_STATE_COMPARING)
-        code = ls_fail(err, LS_E_UNSUPPORTED, "%s", answered_too);
-    else if (c->kind == LS_CMD_STOP && !busy) code = ls_fail(err, LS_E_UNSUPPORTED, "nothing is being decoded");
-    else ls_channel_put(&l->c, c);
-    pthread_mutex_unlock(&l->c.lock);
-    return code;
-}
-
 ls_source *ls_source_live(const ls_live_options *opt) {
     live *l = ls_calloc(1, sizeof *l);
-    l->c.base.command = live_command;
     l->opt = *opt;
     l->setup = opt->setup;
     l->c.failed = opt->failed;

@@ -138,15 +138,7 @@ static void carry_out(replay *r, const ls_queued_command *c) {
         break;
     case LS_CMD_SET: set_speed(r, c->text); break;
     case LS_CMD_RESET: start_again(r); break;
-    case LS_CMD_PROMPT:
-    case LS_CMD_EDIT:
-    case LS_CMD_SAVE:
-    case LS_CMD_LOAD:
-    case LS_CMD_RIVAL:
-    case LS_CMD_FORK:
-    case LS_CMD_KEEP:
-    case LS_CMD_GO_ON:
-    case LS_CMD_STOP: break; // refused when they were given
+    default: break; // refused when they were given
     }
 }
 
@@ -227,24 +219,11 @@ static void *player(void *ud) {
     return NULL;
 }
 
-static ls_code replay_command(ls_source *s, const ls_command *c, ls_err *err) {
-    replay *r = (replay *)s;
-    if (c->kind == LS_CMD_RIVAL)
-        return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: 'logitspec replay A B' compares it with another");
-    if (c->kind == LS_CMD_PROMPT || c->kind == LS_CMD_EDIT || c->kind == LS_CMD_SAVE || c->kind == LS_CMD_LOAD ||
-        c->kind == LS_CMD_FORK || c->kind == LS_CMD_KEEP || c->kind == LS_CMD_STOP)
-        return ls_fail(err, LS_E_UNSUPPORTED, "this is a recording: it can be run, paused and stepped through");
-    pthread_mutex_lock(&r->c.lock);
-    ls_channel_put(&r->c, c);
-    pthread_mutex_unlock(&r->c.lock);
-    return LS_OK;
-}
-
 ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     ls_trace_events *t;
     if (ls_trace_events_open(&t, opt->path, err)) return NULL;
     replay *r = ls_calloc(1, sizeof *r);
-    r->c.base.command = replay_command;
+    r->c.recording = true;
     r->path = ls_strdup(opt->path);
     r->rival = opt->rival ? ls_strdup(opt->rival) : NULL;
     r->t = t;

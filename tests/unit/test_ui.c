@@ -833,7 +833,7 @@ static void a_refused_prompt_is_kept(void **state) {
     static const struct {
         ls_run_state state;
         const char *said;
-    } cases[] = {{LS_STATE_PREFILL, "a prefill is running"},
+    } cases[] = {{LS_STATE_PREFILL, "an answer is being decoded"},
                  {LS_STATE_RUNNING, "an answer is being decoded"},
                  {LS_STATE_FAILED, "the model is not loaded"},
                  {LS_STATE_IDLE, "not now"}};

@@ -501,7 +501,7 @@ class RealModel(unittest.TestCase):
             s.wait("READY", "of one row", seconds=60)
             s.type("What is the capital of Germany?")
             s.keys("Enter")
-            s.wait("Berlin", "│ READY │", "timed): ×", "root", seconds=60)
+            s.wait("Berlin", "│ READY │", "timed in this run): ×", "root", seconds=60)
 
     def test_a_template_that_rewrites_earlier_turns(self):
         with tempfile.TemporaryDirectory() as d:

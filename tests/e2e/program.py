@@ -37,7 +37,7 @@ PROGRESS = re.compile(r"^(?:(?!logitspec: ).* \d+%|sorting|reading texts|measuri
 
 def run(*args, **kw):
     """The program's end, status and texts; its standard error without lines of progress, unless progress=True."""
-    kw.setdefault("timeout", 1200 if SANITIZED else 120)
+    kw.setdefault("timeout", 1200 if SANITIZED else 600) # a busy machine
     kw.setdefault("stdin", subprocess.DEVNULL)
     if "input" in kw:
         kw.pop("stdin")

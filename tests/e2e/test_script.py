@@ -395,7 +395,7 @@ wait decode.budget            auto
                 with open(os.path.join(d, name + ".txt"), encoding="utf-8") as f:
                     shown.append([x[:68] for x in f.read().splitlines()[1:13] if x[0] == "┃" and x[1:68].strip()])  # the line below wraps or not
             self.assertEqual(*shown)  # the answer to the second prompt is the same
-            for path, what in (("/nowhere", "cannot read"), (os.devnull, "empty")):
+            for path, what in (("/nowhere", "cannot read"), (os.devnull, "no complete line")):
                 r, _ = self.play(d, f"wait READY\nkey Esc :\ntype load {path}\nkey Enter\nwait {what}\n", *SCRIPT)
                 self.assertEqual((r.returncode, r.stderr), (0, ""))
             r, _ = self.play(d, "wait READY\nkey Esc :\ntype save /tmp/x\nkey Enter\nwait no conversation to save\n", *SCRIPT)

@@ -7,8 +7,6 @@
 #include "cli/alternatives.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "decode/stats.h"
-#include "engine/prompt.h"
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -26,14 +24,12 @@ typedef struct {
     ls_run_setup setup;
     ls_model model;
     ls_session *session;
+    ls_runner runner;
     ls_trace *trace;
-    ls_stats stats;
     ls_ids prompt, per_step;
     ls_ids loose; // output positions of tokens that the target did not choose
     ls_gauge progress;
-    char reading[64]; // the text of the gauge during prefill
     double prefill_ms;
-    ls_finish finish;
     size_t printed; // bytes of the text already written to standard output
     ls_visible_stream shown;
     int alternatives; // --alt N: prints one line per token with N other choices; 0: prints the text
@@ -79,63 +75,54 @@ static void print_alternatives(run *r, const ls_step *step) {
     ls_buf_free(&out);
 }
 
-// Replaces the stage of the engine by a text with the size of the prompt and its memory.
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
-    (void)stage;
-    return ls_gauge_show(&r->progress, r->reading, fraction);
+    if (fraction <= 0 && r->runner.n_read >= LONG_PROMPT) ls_gauge_at_once(&r->progress);
+    return ls_gauge_show(&r->progress, stage, fraction);
+}
+
+static void on_begin(void *ud, const ls_turn_begun *t) {
+    run *r = ud;
+    ls_gauge_clear(&r->progress);
+    ls_ids_add(&r->prompt, t->ids->p, t->ids->n);
+    r->prefill_ms = t->prefill_ms;
+}
+
+static void on_step(void *ud, const ls_step *step) {
+    run *r = ud;
+    int at[LS_MAX_ROWS];
+    ls_ids_push(&r->per_step, step->n_emitted);
+    for (int i = 0, n = ls_step_loose(step, at); i < n; i++) ls_ids_push(&r->loose, step->output_pos + at[i]);
+    print_alternatives(r, step);
+    stream(r);
+}
+
+static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
+    (void)turn, (void)reason, (void)totals;
+    stream(ud); // what might have been the beginning of a stop text
 }
 
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
-    ls_code code;
-    if ((code = ls_prompt_encode(&r->model, r->setup.s.format, r->setup.s.system, prompt->p, prompt->n, &r->prompt,
-                                 err)) ||
-        (code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err)) ||
-        (code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, &r->progress, err)))
-        return code;
-    ls_prompt_describe(r->model.engine, (int32_t)r->prompt.n, r->reading, sizeof r->reading);
-    if (r->prompt.n >= LONG_PROMPT) ls_gauge_at_once(&r->progress);
-    if ((code = ls_session_begin(r->session, r->prompt.p, (int32_t)r->prompt.n, on_prefill, r, &r->prefill_ms, err)))
-        return code;
-    ls_gauge_clear(&r->progress);
-    if (r->trace) {
-        ls_trace_header h;
-        ls_trace_describe(&h, &r->model, r->session, &r->setup.s.decode, r->setup.s.config, 0, 0, prompt->p,
-                          r->prefill_ms);
-        ls_trace_begin(r->trace, &r->model, &h);
-        ls_trace_header_free(&h);
+    ls_code code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err);
+    if (!code) code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, &r->progress, err);
+    if (code) return code;
+    r->runner = (ls_runner){.session = r->session, .model = &r->model, .setup = &r->setup.s};
+    if (r->trace) r->runner.sinks[r->runner.n_sinks++] = ls_trace_sink(r->trace);
+    r->runner.sinks[r->runner.n_sinks++] = (ls_run_sink){on_begin, on_step, on_end, r};
+    code = ls_runner_begin(&r->runner, 0, (ls_str){prompt->p, prompt->n}, NULL, NULL, NULL, on_prefill, r, err);
+    while (!code && r->runner.active) {
+        if (ls_interrupted || r->output_failed) ls_runner_stop(&r->runner, LS_FINISH_INTERRUPTED);
+        else code = ls_runner_step(&r->runner, err);
+        if (code == LS_E_CANCELLED) code = LS_OK; // interrupted within a forward: the next round ends the turn
     }
-    ls_step *step = ls_malloc(sizeof *step);
-    while (!r->finish && !code && !r->output_failed) {
-        if (ls_interrupted) {
-            ls_session_stop(r->session);
-            r->finish = LS_FINISH_INTERRUPTED;
-        } else if ((code = ls_session_step(r->session, step, err)) == LS_E_CANCELLED) {
-            code = LS_OK; // interrupted within a forward: the next iteration handles it
-        } else if (code) {
-            ls_session_stop(r->session);
-            r->finish = LS_FINISH_ERROR;
-        } else {
-            ls_stats_add(&r->stats, step);
-            ls_ids_push(&r->per_step, step->n_emitted);
-            int at[LS_MAX_ROWS];
-            for (int i = 0, n = ls_step_loose(step, at); i < n; i++) ls_ids_push(&r->loose, step->output_pos + at[i]);
-            r->finish = step->finish;
-            if (r->trace) ls_trace_step(r->trace, step);
-            print_alternatives(r, step);
-        }
-        stream(r);
-    }
-    free(step);
-    if (r->output_failed) r->finish = LS_FINISH_INTERRUPTED;
-    if (r->trace) ls_trace_end(r->trace, 0, r->finish, &r->stats);
+    ls_runner_stop(&r->runner, LS_FINISH_ERROR);
     return code;
 }
 
 static void write_json(run *r) {
     ls_buf out = {0};
     ls_jsonw w = {.out = &out};
-    const ls_stats *st = &r->stats;
+    const ls_stats *st = &r->runner.stats;
     const ls_ids *output = ls_session_output(r->session);
     const ls_buf *text = ls_session_text(r->session);
     const ls_engine *b = r->model.engine;
@@ -154,7 +141,7 @@ static void write_json(run *r) {
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
     ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
-    ls_jw_field_str(&w, "finish_reason", ls_finish_name(r->finish));
+    ls_jw_field_str(&w, "finish_reason", ls_finish_name(r->runner.finish));
     ls_jw_field_int(&w, "steps", (int64_t)st->steps);
     ls_jw_field_int(&w, "emitted", (int64_t)st->emitted);
     ls_jw_field_num(&w, "mat", st->steps > 0 ? ls_stats_mat(st) : NAN, 6);
@@ -194,7 +181,7 @@ static void write_note(const run *r, ls_buf *line) {
 }
 
 static void write_summary(const run *r) {
-    const ls_stats *st = &r->stats;
+    const ls_stats *st = &r->runner.stats;
     const ls_engine *b = r->model.engine;
     const ls_decode_options *o = &r->setup.s.decode;
     const ls_promise promise = ls_accept_promise(&o->accept, o->sampling.temperature);
@@ -220,7 +207,7 @@ static void write_summary(const run *r) {
                : promise == LS_PROMISE_ODDS ? "same distribution as plain decoding, but another sample"
                : b->exact                   ? "exact (the text of plain decoding)"
                                             : "not exact (logits may differ in their last bits)",
-               ls_finish_name(r->finish));
+               ls_finish_name(r->runner.finish));
     if (lossy) {
         write_note(r, &line);
         ls_buf_fmt(&line, "acceptance %s: %zu of %llu tokens are not the target's own choice",
@@ -266,7 +253,7 @@ int ls_cmd_generate(const ls_command_line *c) {
         ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
-    bool began = r.finish != LS_GOING; // there is output to print, even after an error
+    bool began = r.runner.finish != LS_GOING; // there is output to print, even after an error
     if (began && c->json) write_json(&r);
     else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, NULL, 0, true);
     if (began && !c->json && !c->quiet) write_summary(&r);
@@ -280,6 +267,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     else if (r.output_failed) status = LS_EXIT_FAILED;
     else if (ls_interrupted) status = LS_EXIT_INTERRUPTED;
     else if (!recorded) status = LS_EXIT_FAILED;
+    ls_runner_free(&r.runner);
     ls_session_free(r.session);
     ls_model_free(&r.model);
     ls_run_setup_free(&r.setup);

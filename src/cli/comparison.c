@@ -104,21 +104,20 @@ typedef struct {
 
 static void tell_begin(void *ud, const ls_turn_begun *t) {
     const telling *w = ud;
-    w->k->on_begin(w->k->ud, w->first + t->turn, t->context);
+    w->k->on_begin(w->k->ud, w->first + t->turn, ls_session_context(t->run->session));
 }
 
-static void tell_step(void *ud, size_t turn, const ls_step *step) {
+static void tell_step(void *ud, const ls_step *step) {
     const telling *w = ud;
-    w->k->on_step(w->k->ud, w->first + turn, step);
+    w->k->on_step(w->k->ud, w->first + step->turn, step);
 }
 
 static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
     const ls_suite_item *item = &k->suite.items[at];
     telling to = {k, item->first};
-    const ls_item_listener listener = {
+    const ls_run_sink sink = {
         .begin = k->on_begin ? tell_begin : NULL, .step = k->on_step ? tell_step : NULL, .ud = &to};
-    return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &listener, ls_bench_result(&k->b, at, i),
-                       err);
+    return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &sink, ls_bench_result(&k->b, at, i), err);
 }
 
 static void judge(ls_comparison *k, size_t at) {

@@ -101,50 +101,24 @@ static ls_code is_recorded(const lab *k, size_t run, size_t item, const char *pa
 
 // ---- recording
 
-typedef struct {
-    lab *k;
-    const ls_setup *setup;
-    ls_session *session;
-    ls_conversation *kept;
-} recording;
-
-static void begin(void *ud, const ls_turn_begun *t) {
-    recording *r = ud;
-    ls_trace_header h;
-    ls_trace_describe(&h, &r->k->model, r->session, &r->setup->decode, r->setup->config, (uint32_t)t->turn, t->kept,
-                      t->said->text, t->prefill_ms);
-    ls_conversation_begin(r->kept, &h);
-    ls_trace_header_free(&h);
-}
-
-static void step(void *ud, size_t turn, const ls_step *s) {
-    (void)turn;
-    ls_conversation_step(((recording *)ud)->kept, s, ls_pack(s));
-}
-
-static void end(void *ud, size_t turn, ls_finish finish, const ls_stats *stats) {
-    ls_conversation_end(((recording *)ud)->kept, (uint32_t)turn, finish, stats);
-}
-
 static ls_code record_one(lab *k, size_t run, size_t item, const char *path, ls_err *err) {
-    recording r = {.k = k, .setup = &k->plan.c[run].setup.s};
-    const ls_item_listener listener = {begin, step, end, &r};
+    const ls_setup *setup = &k->plan.c[run].setup.s;
+    ls_session *session;
+    ls_conversation *kept = ls_conversation_new(k->model.vocab);
+    const ls_run_sink sink = ls_conversation_sink(kept);
     ls_result result = {0};
-    ls_code code = ls_session_new(&r.session, &k->model, &r.setup->decode, err);
-    if (!code) code = ls_session_calibrate(r.session, LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
-    if (!code) {
-        r.kept = ls_conversation_new(k->model.vocab);
-        code = ls_item_run(r.session, &k->model, r.setup, &k->suite.items[item], &listener, &result, err);
-    }
+    ls_code code = ls_session_new(&session, &k->model, &setup->decode, err);
+    if (!code) code = ls_session_calibrate(session, LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
+    if (!code) code = ls_item_run(session, &k->model, setup, &k->suite.items[item], &sink, &result, err);
     if (!code) {
         ls_make_folders(path);
-        code = ls_conversation_save(r.kept, path, err);
+        code = ls_conversation_save(kept, path, err);
     }
     if (code && code != LS_E_CANCELLED)
         ls_err_prefix(err, "%s, prompt %s", k->plan.index.runs[run].word, k->suite.items[item].name);
     ls_result_free(&result);
-    ls_conversation_free(r.kept);
-    ls_session_free(r.session);
+    ls_conversation_free(kept);
+    ls_session_free(session);
     return code;
 }
 

@@ -12,12 +12,10 @@ typedef struct {
     ls_setup *setup; // in force
     ls_model model;
     ls_session *session;
+    ls_runner run;         // of the session
     ls_trace *trace;       // NULL: none
     ls_conversation *kept; // the conversation as it is saved; NULL: no model is loaded
-    ls_dialog *dialog;     // the conversation as messages
     ls_seen seen;
-    ls_stats stats;
-    uint32_t turn;
     bool paused, waited;        // waited: the user was told that the reader of the trace is slow
     bool keep_due, keep_failed; // opt.keep is out of date; it could not be written, and the user was told
     char *left;                 // file of an earlier process from which this conversation was loaded; NULL: none
@@ -26,26 +24,20 @@ typedef struct {
     bool idles;                 // any command interrupts the current work
     bool measured;              // measuring costs failed: it is not tried again
     int steps_left;             // in pause: steps to run
-    char reading[64];           // progress text of the prefill
-    // the last turn, and who answers its prompt too
-    size_t turn_context; // tokens before its output
-    size_t turn_output;
-    ls_ids begun; // tokens with which the turn's answer begins, chosen by the user
-    ls_ids fork;  // beginning of the last what-if's answer: tokens kept from the answer, then those that the user chose
-    ls_finish turn_finish;
-    bool end_due;       // the turn's end is not in the trace yet: the answer was cut by max_tokens and may continue
-    ls_session *rival;  // NULL: none
-    ls_setup *variant;  // its setup; NULL: that of the session, or no rival
-    bool forks;         // the rival is a what-if: it continues from within the answer
-    bool lent;          // the rival uses the session's timeline
-    uint64_t worked_ns; // when the last step ended
+    uint64_t worked_ns;         // when the last step ended
+    // who answers the prompt of the last turn too
+    ls_runner rival;   // its session is NULL: nobody
+    ls_setup *variant; // its setup; NULL: that of the session, or no rival
+    ls_ids fork;       // beginning of the last what-if's answer: tokens kept from the answer, then those of the user
+    bool forks;        // the rival is a what-if: it continues from within the answer
+    bool lent;         // the rival uses the session's timeline
 } live;
 
 void ls_live_free_setup(live *l, ls_setup *s); // accepts NULL
-void ls_live_tokens(live *l, ls_ids *fresh); // sends the bytes of ids that are new to the listener; takes them
+void ls_live_tokens(live *l, ls_ids *fresh);   // sends the bytes of ids that are new to the listener; takes them
 
-// Another method answers the last prompt too, step by step while l->rival is there.
+// Another method answers the last prompt too, step by step while l->rival has a session.
 void ls_live_begin_rival(live *l, const char *method);
 void ls_live_begin_fork(live *l, const char *text, int n); // LS_CMD_FORK
-void ls_live_run_rival(live *l, ls_step *step);
+void ls_live_run_rival(live *l);
 void ls_live_end_rival(live *l, ls_finish finish); // where there is one

@@ -9,7 +9,7 @@ static const char comparing[] = "the other method is answering the same prompt",
 
 static void tell_rival(live *l, int what, const char *method, ls_packed *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.turn = l->turn;
+    e->rival.turn = l->run.turn;
     e->rival.what = what;
     snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
     e->rival.step = step;
@@ -26,9 +26,9 @@ static bool on_reload(void *ud, const char *stage, double fraction) {
 
 void ls_live_end_rival(live *l, ls_finish finish) {
     ls_err err;
-    if (!l->rival) return;
-    ls_session_free(l->rival);
-    l->rival = NULL;
+    if (!l->rival.session) return;
+    ls_session_free(l->rival.session);
+    l->rival.session = NULL;
     ls_live_free_setup(l, l->variant);
     l->variant = NULL;
     tell_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
@@ -45,21 +45,33 @@ static bool on_rival(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
+static void on_step(void *ud, const ls_step *step) {
+    live *l = ud;
+    ls_ids fresh = {0};
+    ls_seen_step(&l->seen, step, &fresh);
+    ls_live_tokens(l, &fresh);
+    tell_rival(l, LS_RIVAL_STEP, "", ls_pack(step), LS_GOING);
+    const double done = (double)(step->output_pos + step->n_emitted) / (double)l->run.turn_output;
+    ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing, l->forks ? -1 : fmin(1, done));
+}
+
 // fork: tokens that follow the first `at` tokens of the answer; NULL: a race. begun: all tokens with which the fork's
 // answer begins; taken.
 static void begin(live *l, const char *name, const ls_decode_options *opt, size_t at, const ls_ids *fork,
                   ls_ids begun) {
     ls_err err = {0};
-    ls_code code = ls_session_rival(&l->rival, l->session, opt, &l->lent, &err);
+    ls_runner_free(&l->rival);
+    l->rival = (ls_runner){.sinks[0] = {.step = on_step, .ud = l}, .n_sinks = 1};
+    ls_code code = ls_session_rival(&l->rival.session, l->session, opt, &l->lent, &err);
     if (!code && l->lent)
         ls_channel_message(&l->c, false,
                            "not enough memory for a second KV cache: the conversation will be read again");
-    if (!code) code = ls_session_calibrate(l->rival, LS_COSTS_AT_ONCE, on_rival, l, &err);
+    if (!code) code = ls_session_calibrate(l->rival.session, LS_COSTS_AT_ONCE, on_rival, l, &err);
     if (!code)
-        code = ls_session_answer_too(l->rival, l->session, l->turn_context + at, fork ? fork : &(ls_ids){0}, on_rival,
-                                     l, &err);
+        code = ls_session_answer_too(l->rival.session, l->session, l->run.turn_context + at, fork ? fork : &(ls_ids){0},
+                                     on_rival, l, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-    if (code && !l->rival) {
+    if (code && !l->rival.session) {
         ls_ids_free(&begun);
         ls_live_free_setup(l, l->variant);
         l->variant = NULL;
@@ -72,7 +84,7 @@ static void begin(live *l, const char *name, const ls_decode_options *opt, size_
         l->fork = begun;
     }
     ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.turn = l->turn;
+    e->rival.turn = l->run.turn;
     e->rival.what = LS_RIVAL_BEGINS;
     e->rival.at = (int32_t)at;
     snprintf(e->rival.method, sizeof e->rival.method, "%s", name);
@@ -103,14 +115,14 @@ static bool read_fork(const live *l, const char *text, ls_ids *out) {
 void ls_live_begin_fork(live *l, const char *text, int n) {
     ls_ids ids = {0};
     const ls_ids *context = ls_session_context(l->session);
-    if (!ls_session_started(l->session) || !l->turn_output)
+    if (!ls_session_started(l->session) || !l->run.turn_output)
         ls_channel_message(&l->c, true, "no answer to branch from yet");
-    else if (n < 0 || (size_t)n > context->n - l->turn_context || !read_fork(l, text, &ids) || !ids.n)
+    else if (n < 0 || (size_t)n > context->n - l->run.turn_context || !read_fork(l, text, &ids) || !ids.n)
         ls_channel_message(&l->c, true, "what-if: the position does not exist, or the text is empty");
     else {
         ls_ids begun = {0};
-        ls_ids_add(&begun, l->begun.p, l->begun.n);
-        ls_ids_add(&begun, context->p + l->turn_context, (size_t)n);
+        ls_ids_add(&begun, l->run.begun.p, l->run.begun.n);
+        ls_ids_add(&begun, context->p + l->run.turn_context, (size_t)n);
         ls_ids_add(&begun, ids.p, ids.n);
         begin(l, "what if", &l->setup->decode, (size_t)n, &ids, begun);
     }
@@ -120,7 +132,7 @@ void ls_live_begin_fork(live *l, const char *text, int n) {
 // Limits, sampling and stop texts are those of this conversation.
 static ls_code read_variant(live *l, const char *text, ls_err *err) {
     const ls_decode_options *mine = &l->setup->decode;
-    if (!ls_session_started(l->session) || !l->turn_output)
+    if (!ls_session_started(l->session) || !l->run.turn_output)
         return ls_fail(err, LS_E_UNSUPPORTED, "no answer to compare yet");
     if (!l->opt.variant) return ls_fail(err, LS_E_UNSUPPORTED, "comparisons are not available here");
     if (!(l->variant = l->opt.variant(l->setup, text, err))) return err->code;
@@ -130,8 +142,8 @@ static ls_code read_variant(live *l, const char *text, ls_err *err) {
     d->stops = mine->stops;
     d->note = mine->note;
     d->ud = mine->ud;
-    if (l->turn_finish == LS_FINISH_INTERRUPTED || l->turn_output > (size_t)d->max_tokens)
-        d->max_tokens = (int32_t)l->turn_output; // as far as this one came
+    if (l->run.finish == LS_FINISH_INTERRUPTED || l->run.turn_output > (size_t)d->max_tokens)
+        d->max_tokens = (int32_t)l->run.turn_output; // as far as this one came
     return LS_OK;
 }
 
@@ -141,20 +153,10 @@ void ls_live_begin_rival(live *l, const char *text) {
     else begin(l, text, &l->variant->decode, 0, NULL, (ls_ids){0});
 }
 
-void ls_live_run_rival(live *l, ls_step *step) {
+void ls_live_run_rival(live *l) {
     ls_err err = {0};
-    const ls_code code = ls_session_step(l->rival, step, &err);
+    const ls_code code = ls_runner_step(&l->rival, &err);
     if (code == LS_E_CANCELLED) return;
-    if (code) {
-        ls_channel_message(&l->c, true, err.msg);
-        ls_live_end_rival(l, LS_FINISH_ERROR);
-        return;
-    }
-    ls_ids fresh = {0};
-    ls_seen_step(&l->seen, step, &fresh);
-    ls_live_tokens(l, &fresh);
-    tell_rival(l, LS_RIVAL_STEP, "", ls_pack(step), LS_GOING);
-    ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing,
-                      l->forks ? -1 : fmin(1, (double)(step->output_pos + step->n_emitted) / (double)l->turn_output));
-    if (step->finish) ls_live_end_rival(l, step->finish);
+    if (code) ls_channel_message(&l->c, true, err.msg);
+    if (code || l->rival.finish) ls_live_end_rival(l, code ? LS_FINISH_ERROR : l->rival.finish);
 }

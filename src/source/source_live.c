@@ -28,8 +28,9 @@ void ls_live_free_setup(live *l, ls_setup *s) {
 
 // The setup in force is now s; what the session decodes by is not changed.
 static void adopt(live *l, ls_setup *s) {
-    if (l->setup != s) ls_live_free_setup(l, l->setup);
+    ls_live_free_setup(l, l->setup);
     l->setup = s;
+    l->run.setup = s;
 }
 
 void ls_live_tokens(live *l, ls_ids *fresh) {
@@ -78,8 +79,7 @@ static bool on_record(void *ud, const char *stage, double fraction) {
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     live *l = ud;
-    (void)stage;
-    ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, fraction);
+    ls_channel_status(&l->c, LS_STATE_PREFILL, stage, fraction);
     return !ls_channel_stopping(&l->c);
 }
 
@@ -177,6 +177,111 @@ static bool on_stop(void *ud) {
     return l->idles ? ls_channel_wanted(&l->c) : l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
 }
 
+static void report_trace(live *l) {
+    ls_err err;
+    if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
+}
+
+static void send_prompt(live *l, const ls_turn_begun *t) {
+    const ls_decode_options *o = &l->setup->decode;
+    ls_ids ids = {0};
+    ls_ids_add(&ids, t->ids->p, t->ids->n);
+    ls_event *e = ls_event_new(LS_EV_PROMPT);
+    e->prompt.turn = t->turn;
+    e->prompt.n_ids = (int32_t)ids.n;
+    e->prompt.ids = ids.p;
+    e->prompt.n_begun = (int32_t)t->n_begun;
+    e->prompt.text = ls_strdup(t->text);
+    e->prompt.context_len = (int32_t)ls_session_context(l->session)->n;
+    e->prompt.prefill_ms = t->prefill_ms;
+    snprintf(e->prompt.method, sizeof e->prompt.method, "%s", o->method);
+    e->prompt.temperature = (double)o->sampling.temperature;
+    e->prompt.costs = *ls_session_costs(l->session);
+    ls_channel_send(&l->c, e);
+}
+
+// The sink that is the screen and the conversation to be saved.
+static void on_begin(void *ud, const ls_turn_begun *t) {
+    live *l = ud;
+    const ls_run_sink keeps = ls_conversation_sink(l->kept);
+    ls_ids fresh = {0};
+    keeps.begin(keeps.ud, t);
+    l->keep_due = true;
+    report_trace(l);
+    ls_seen_ids(&l->seen, t->ids->p, t->ids->n, &fresh);
+    ls_live_tokens(l, &fresh);
+    send_prompt(l, t);
+    write_kept_at_times(l);
+}
+
+static void on_step(void *ud, const ls_step *step) {
+    live *l = ud;
+    ls_ids fresh = {0};
+    report_trace(l);
+    ls_seen_step(&l->seen, step, &fresh);
+    ls_live_tokens(l, &fresh);
+    ls_event *e = ls_event_new(LS_EV_STEP);
+    e->step = ls_pack(step);
+    ls_conversation_step(l->kept, step, ls_packed_share(e->step));
+    l->keep_due = true;
+    ls_channel_send(&l->c, e);
+    write_kept_at_times(l);
+}
+
+static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
+    live *l = ud;
+    ls_conversation_end(l->kept, turn, reason, totals);
+    write_kept(l);
+    report_trace(l);
+    ls_event *e = ls_event_new(LS_EV_END);
+    e->end.turn = turn;
+    e->end.finish = reason;
+    ls_channel_send(&l->c, e);
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+}
+
+// Says why tokens of earlier turns were read again, or are no part of the new turn's context.
+static void tell_reread(live *l, size_t n) {
+    char said[160] = "this model has no chat template: each prompt begins a new text (prompt.format: raw continues "
+                     "the previous text)";
+    if (l->model.chat)
+        snprintf(said, sizeof said, "the chat template changed earlier turns: their last %zu tokens were read again",
+                 n);
+    ls_channel_message(&l->c, false, said);
+}
+
+// begun: tokens with which the answer begins; taken.
+static void begin_turn(live *l, const char *text, uint32_t turn, ls_ids begun) {
+    ls_err err = {0};
+    size_t reread;
+    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
+    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
+    const ls_code code =
+        ls_runner_begin(&l->run, turn, (ls_str){text, strlen(text)}, NULL, &begun, &reread, on_prefill, l, &err);
+    ls_ids_free(&begun);
+    if (code) {
+        ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+        return;
+    }
+    if (reread) tell_reread(l, reread);
+    ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+}
+
+static void run_step(live *l) {
+    ls_err err = {0};
+    if (ls_now_ns() - l->worked_ns > COLD_NS) ls_session_warm(l->session);
+    const ls_code code = ls_runner_step(&l->run, &err);
+    if (code == LS_E_CANCELLED) return; // the stop command is still queued, and will end the turn
+    if (code) {
+        ls_channel_message(&l->c, true, err.msg);
+        ls_runner_stop(&l->run, LS_FINISH_ERROR);
+        return;
+    }
+    l->worked_ns = ls_now_ns();
+    if (l->run.active && l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
+}
+
 static ls_code start(live *l, ls_err *err) {
     ls_setup *s = l->setup;
     s->model.engine.progress = on_load;
@@ -190,162 +295,10 @@ static ls_code start(live *l, ls_err *err) {
         return code;
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
     keep(l, ls_conversation_new(l->model.vocab));
-    l->dialog = ls_dialog_new();
+    l->run = (ls_runner){.session = l->session, .model = &l->model, .setup = s};
+    if (l->trace) l->run.sinks[l->run.n_sinks++] = ls_trace_sink(l->trace);
+    l->run.sinks[l->run.n_sinks++] = (ls_run_sink){on_begin, on_step, on_end, l};
     return ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, on_load, l, err);
-}
-
-static void report_trace(live *l) {
-    ls_err err;
-    if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
-}
-
-// Adds the answer to the dialog, including the tokens that the user chose as its beginning.
-static void tell_dialog(live *l, bool eos) {
-    const ls_ids *out = ls_session_output(l->session);
-    const ls_buf *written = ls_session_text(l->session);
-    ls_ids ids = {0};
-    ls_buf text = {0};
-    for (size_t i = 0; i < l->begun.n; i++) {
-        size_t len;
-        const char *p = ls_vocab_bytes(l->model.vocab, l->begun.p[i], &len);
-        if (!ls_vocab_is_special(l->model.vocab, l->begun.p[i])) ls_buf_add(&text, p, len);
-    }
-    ls_buf_add(&text, written->p, written->n);
-    ls_ids_add(&ids, l->begun.p, l->begun.n);
-    ls_ids_add(&ids, out->p, out->n - eos);
-    ls_dialog_answer(l->dialog, &l->model, &text, ids.p, ids.n);
-    ls_ids_free(&ids);
-    ls_buf_free(&text);
-}
-
-static void tell_end(live *l) {
-    if (l->trace && l->end_due) ls_trace_end(l->trace, l->turn, l->turn_finish, &l->stats);
-    l->end_due = false;
-}
-
-static void end_turn(live *l, ls_finish reason) {
-    l->turn_output = ls_session_output(l->session)->n;
-    l->turn_finish = reason;
-    ls_session_stop(l->session);
-    tell_dialog(l, reason == LS_FINISH_EOS);
-    l->end_due = true;
-    if (reason != LS_FINISH_LENGTH) tell_end(l); // else the answer may continue
-    ls_conversation_end(l->kept, l->turn, reason, &l->stats);
-    write_kept(l);
-    report_trace(l);
-    ls_event *e = ls_event_new(LS_EV_END);
-    e->end.turn = l->turn;
-    e->end.finish = reason;
-    ls_channel_send(&l->c, e);
-    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
-}
-
-// Announces the new turn to the traces and the listener.
-static void tell_turn(live *l, const char *text, size_t kept, const ls_ids *read, double prefill_ms) {
-    const ls_setup *s = l->setup;
-    ls_ids fresh = {0}, ids = {0};
-    ls_trace_header header;
-    ls_trace_describe(&header, &l->model, l->session, &s->decode, s->config, l->turn, kept, text, prefill_ms);
-    if (l->begun.n) header.begun = (int32_t)l->begun.n;
-    if (l->trace) ls_trace_begin(l->trace, &l->model, &header);
-    ls_conversation_begin(l->kept, &header);
-    l->keep_due = true;
-    ls_trace_header_free(&header);
-    report_trace(l);
-    ls_seen_ids(&l->seen, read->p, read->n, &fresh);
-    ls_live_tokens(l, &fresh);
-    ls_ids_add(&ids, read->p, read->n);
-    ls_event *e = ls_event_new(LS_EV_PROMPT);
-    e->prompt.n_begun = (int32_t)l->begun.n;
-    e->prompt.turn = l->turn;
-    e->prompt.n_ids = (int32_t)ids.n;
-    e->prompt.ids = ids.p;
-    e->prompt.text = ls_strdup(text);
-    e->prompt.context_len = (int32_t)ls_session_context(l->session)->n;
-    e->prompt.prefill_ms = prefill_ms;
-    snprintf(e->prompt.method, sizeof e->prompt.method, "%s", s->decode.method);
-    e->prompt.temperature = (double)s->decode.sampling.temperature;
-    e->prompt.costs = *ls_session_costs(l->session);
-    ls_channel_send(&l->c, e);
-}
-
-// edited: the turn to replace; negative: a new turn. begun: tokens with which the answer begins; taken.
-static void begin_turn(live *l, const char *text, int edited, ls_ids begun) {
-    const ls_setup *s = l->setup;
-    const uint32_t turn = edited >= 0 ? (uint32_t)edited : ls_session_started(l->session) ? l->turn + 1 : 0;
-    ls_next_prompt p;
-    ls_err err = {0};
-    double prefill_ms = 0;
-    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
-    ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
-    ls_code code = ls_dialog_prompt(l->dialog, &l->model, s->format, s->system, turn, text, strlen(text), &p, &err);
-    ls_prompt_describe(l->model.engine, (int32_t)p.ids.n, l->reading, sizeof l->reading);
-    if (!code) ls_channel_status(&l->c, LS_STATE_PREFILL, l->reading, 0);
-    ls_ids read = {0};
-    ls_ids_add(&read, p.ids.p, p.ids.n);
-    ls_ids_add(&read, begun.p, begun.n);
-    if (!code)
-        code = ls_session_begin_at(l->session, turn, p.kept, read.p, (int32_t)read.n, on_prefill, l, &prefill_ms, &err);
-    if (code) {
-        ls_ids_free(&read);
-        ls_ids_free(&begun);
-        ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
-        ls_next_prompt_free(&p);
-        return;
-    }
-    tell_end(l);
-    const size_t gone = ls_dialog_tokens(l->dialog) - p.kept;
-    l->turn = turn;
-    l->stats = (ls_stats){0};
-    l->turn_context = ls_session_context(l->session)->n;
-    l->turn_output = 0;
-    ls_ids_free(&l->begun);
-    l->begun = begun;
-    ls_dialog_begin(l->dialog, turn, text, strlen(text), &p);
-    tell_turn(l, text, p.kept, &read, prefill_ms);
-    write_kept_at_times(l);
-    ls_ids_free(&read);
-    ls_next_prompt_free(&p);
-    if (gone && edited < 0 && !l->model.chat)
-        ls_channel_message(
-            &l->c, false,
-            "this model has no chat template: each prompt begins a new text (prompt.format: raw continues "
-            "the previous text)");
-    else if (gone && edited < 0) {
-        char said[160];
-        snprintf(said, sizeof said, "the chat template changed earlier turns: their last %zu tokens were read again",
-                 gone);
-        ls_channel_message(&l->c, false, said);
-    }
-    ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
-}
-
-static void run_step(live *l, ls_step *step) {
-    ls_err err = {0};
-    if (ls_now_ns() - l->worked_ns > COLD_NS) ls_session_warm(l->session);
-    const ls_code code = ls_session_step(l->session, step, &err);
-    if (code == LS_E_CANCELLED) return; // the stop command is still queued, and will end the turn
-    if (code) {
-        ls_channel_message(&l->c, true, err.msg);
-        end_turn(l, LS_FINISH_ERROR);
-        return;
-    }
-    l->worked_ns = ls_now_ns();
-    ls_stats_add(&l->stats, step);
-    if (l->trace) ls_trace_step(l->trace, step);
-    report_trace(l);
-    ls_ids fresh = {0};
-    ls_seen_step(&l->seen, step, &fresh);
-    ls_live_tokens(l, &fresh);
-    ls_event *e = ls_event_new(LS_EV_STEP);
-    e->step = ls_pack(step);
-    ls_conversation_step(l->kept, step, ls_packed_share(e->step));
-    l->keep_due = true;
-    ls_channel_send(&l->c, e);
-    write_kept_at_times(l);
-    if (step->finish) end_turn(l, step->finish);
-    else if (l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
 }
 
 // A refusal changes nothing: the setup that was made is dropped.
@@ -410,6 +363,17 @@ static bool stops(void *ud) {
     return ls_channel_stopping(&l->c);
 }
 
+typedef struct {
+    live *l;
+    char text[64];
+} reading;
+
+static bool on_restore(void *ud, const char *stage, double fraction) {
+    reading *g = ud;
+    (void)stage;
+    return on_prefill(g->l, g->text, fraction);
+}
+
 static void load(live *l, const char *path) {
     ls_err err;
     ls_saved v;
@@ -418,19 +382,17 @@ static void load(live *l, const char *path) {
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, l->setup->format, l->setup->system, stops, l, &err);
     if (!code) {
-        ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, l->reading, sizeof l->reading);
+        reading g = {.l = l};
+        ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, g.text, sizeof g.text);
         const size_t turns = ls_turns_count(&v.turns);
-        code =
-            ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, (uint32_t)turns, on_prefill, l, &err);
+        code = ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, (uint32_t)turns, on_restore, &g,
+                                  &err);
         if (!code) {
-            tell_end(l);
             keep(l, v.kept);
             v.kept = NULL;
-            ls_dialog_free(l->dialog);
-            l->dialog = v.dialog;
+            ls_runner_replace(&l->run, v.dialog, (uint32_t)turns);
             v.dialog = NULL;
-            l->turn = (uint32_t)turns - 1;
-            l->turn_output = l->fork.n = 0;
+            l->fork.n = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
             take_over(l, path);
@@ -444,13 +406,13 @@ static void load(live *l, const char *path) {
 }
 
 static void stop_turn(live *l) {
-    if (ls_session_active(l->session)) end_turn(l, LS_FINISH_INTERRUPTED);
+    ls_runner_stop(&l->run, LS_FINISH_INTERRUPTED);
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
 }
 
 // Decodes the answer again from the beginning of the fork. The text is the fork's if acceptance is exact and no setting
 // has changed.
-static void keep_fork(live *l, const char *text, int turn) {
+static void keep_fork(live *l, const char *text, uint32_t turn) {
     ls_ids begun = {0};
     if (!l->fork.n) {
         ls_channel_message(&l->c, true, "no what-if to keep: press x on a draft to make one");
@@ -463,35 +425,29 @@ static void keep_fork(live *l, const char *text, int turn) {
 static void go_on(live *l) {
     ls_err err = {0};
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
-    if (ls_session_go_on(l->session, &err)) {
-        ls_channel_message(&l->c, true, err.msg);
-        return;
-    }
-    ls_dialog_unanswer(l->dialog);
-    l->turn_output = 0;
-    l->end_due = false;
-    ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+    if (ls_runner_go_on(&l->run, &err)) ls_channel_message(&l->c, true, err.msg);
+    else ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
 static void carry_out(live *l, const ls_queued_command *c) {
-    const bool active = ls_session_active(l->session);
-    const ls_run_state state = active ? LS_STATE_RUNNING : l->rival ? LS_STATE_COMPARING : LS_STATE_IDLE;
+    const bool active = l->run.active;
+    const ls_run_state state = active ? LS_STATE_RUNNING : l->rival.session ? LS_STATE_COMPARING : LS_STATE_IDLE;
     const char *why = c->kind == LS_CMD_STOP ? NULL : ls_command_refusal(c->kind, state, false);
     if (why) { // it was queued before the answer began
         ls_channel_message(&l->c, true, why);
         return;
     }
     switch (c->kind) {
-    case LS_CMD_PROMPT: begin_turn(l, c->text, -1, (ls_ids){0}); break;
+    case LS_CMD_PROMPT: begin_turn(l, c->text, ls_runner_next(&l->run), (ls_ids){0}); break;
     case LS_CMD_FORK: ls_live_begin_fork(l, c->text, c->n); break;
-    case LS_CMD_KEEP: keep_fork(l, c->text, c->n); break;
+    case LS_CMD_KEEP: keep_fork(l, c->text, (uint32_t)c->n); break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_GO_ON: go_on(l); break;
     case LS_CMD_LOAD:
         ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
         load(l, c->text);
         break;
-    case LS_CMD_EDIT: begin_turn(l, c->text, c->n, (ls_ids){0}); break;
+    case LS_CMD_EDIT: begin_turn(l, c->text, (uint32_t)c->n, (ls_ids){0}); break;
     case LS_CMD_RUN:
         l->paused = false;
         if (active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
@@ -510,13 +466,11 @@ static void carry_out(live *l, const ls_queued_command *c) {
     case LS_CMD_SET: change(l, c->text); break;
     case LS_CMD_RESET:
         stop_turn(l);
-        tell_end(l);
-        ls_session_reset(l->session);
+        ls_runner_reset(&l->run);
         ls_conversation_cut(l->kept, 0);
         l->keep_due = true;
         write_kept(l);
-        ls_dialog_cut(l->dialog, 0);
-        l->turn_output = l->fork.n = 0;
+        l->fork.n = 0;
         send_header(l);
         break;
     }
@@ -531,8 +485,7 @@ static bool on_idle(void *ud, const char *stage, double fraction) {
 
 // Whether costs that were measured with few forwards at the start can be measured fully while the source is idle.
 static bool has_costs_to_measure(const live *l) {
-    return !l->measured && !ls_session_active(l->session) && !l->setup->decode.costs.given &&
-           ls_costs_due(&l->model);
+    return !l->measured && !l->run.active && !l->setup->decode.costs.given && ls_costs_due(&l->model);
 }
 
 static void measure_costs(live *l) {
@@ -547,14 +500,13 @@ static void measure_costs(live *l) {
 // is no work.
 static double patience(const live *l) {
     enum { IDLE_MS = 1000 };
-    const bool decodes = l->rival || (ls_session_active(l->session) && (!l->paused || l->steps_left > 0));
+    const bool decodes = l->rival.session || (l->run.active && (!l->paused || l->steps_left > 0));
     return decodes ? 0 : has_costs_to_measure(l) ? IDLE_MS : -1;
 }
 
 static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
-    ls_step *step = ls_malloc(sizeof *step);
     l->holding = true;
     bool failed = start(l, &err) != LS_OK;
     l->holding = false;
@@ -574,8 +526,8 @@ static void *decoder(void *ud) {
     while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
         // commands first; without one, a step of the rival, else of the turn, else work for idle times
         if (c && !failed) carry_out(l, c);
-        else if (!c && l->rival) ls_live_run_rival(l, step);
-        else if (!c && ls_session_active(l->session)) run_step(l, step);
+        else if (!c && l->rival.session) ls_live_run_rival(l);
+        else if (!c && l->run.active) run_step(l);
         else if (!c) measure_costs(l);
         ls_queued_command_free(c);
     }
@@ -584,17 +536,17 @@ static void *decoder(void *ud) {
         save_what_waits(l, c);
         write_kept(l);
     }
-    if (l->session && ls_session_active(l->session) && l->trace)
-        ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
-    tell_end(l);
-    free(step);
-    ls_session_free(l->rival);
+    if (l->run.active && l->trace) { // only the trace is told: the screen is gone, and the conversation was saved
+        const ls_run_sink records = ls_trace_sink(l->trace);
+        records.end(records.ud, l->run.turn, LS_FINISH_INTERRUPTED, &l->run.stats);
+    }
+    ls_session_free(l->rival.session);
+    ls_runner_free(&l->rival);
     ls_live_free_setup(l, l->variant);
-    ls_ids_free(&l->begun);
+    ls_runner_free(&l->run);
     ls_ids_free(&l->fork);
     free(l->left);
     keep(l, NULL);
-    ls_dialog_free(l->dialog);
     if (!ls_trace_close(l->trace, &err)) {
         ls_warn("%s", err.msg); // the screen is gone by now
         if (l->opt.failed) *l->opt.failed = true;

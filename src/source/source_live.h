@@ -1,19 +1,9 @@
 // Live decoding as a source: a thread owns the model and the session; commands go in and events come out by queues,
 // so the listener never waits for a forward.
 #pragma once
-#include "engine/dialog.h"
-#include "decode/session.h"
+#include "decode/runner.h"
 #include "source/source.h"
 #include "trace/trace_level.h"
-
-// What to run. Everything is borrowed, also by its copies.
-typedef struct {
-    ls_model_options model; // progress is set by the source
-    ls_decode_options decode;
-    ls_prompt_format format;
-    const char *system;        // as in ls_prompt_encode
-    const char *const *config; // key, value, ..., NULL: the effective configuration, for traces
-} ls_setup;
 
 typedef struct {
     ls_setup *setup;   // the source owns it, and frees it with free_setup

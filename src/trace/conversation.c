@@ -139,13 +139,29 @@ static void keep_step(ls_conversation *c, ls_packed *step) {
     pthread_mutex_unlock(&c->lock);
 }
 
-void ls_conversation_begin(ls_conversation *c, const ls_trace_header *h) {
+static void on_begin(void *ud, const ls_turn_begun *turn) {
+    ls_conversation *c = ud;
+    ls_trace_header h;
     ls_ids fresh = {0};
-    begin(c, h->turn, 0);
-    ls_trace_write_header(&c->w, h);
+    ls_trace_describe(&h, turn);
+    begin(c, h.turn, 0);
+    ls_trace_write_header(&c->w, &h);
     keep_line(c);
-    ls_seen_ids(&c->seen, h->prompt.p, h->prompt.n, &fresh);
+    ls_seen_ids(&c->seen, h.prompt.p, h.prompt.n, &fresh);
     keep_tokens(c, &fresh);
+    ls_trace_header_free(&h);
+}
+
+static void on_step(void *ud, const ls_step *s) {
+    ls_conversation_step(ud, s, ls_pack(s));
+}
+
+static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
+    ls_conversation_end(ud, turn, reason, totals);
+}
+
+ls_run_sink ls_conversation_sink(ls_conversation *c) {
+    return (ls_run_sink){on_begin, on_step, on_end, c};
 }
 
 void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed) {

@@ -12,8 +12,8 @@ typedef struct ls_conversation ls_conversation;
 
 ls_conversation *ls_conversation_new(const ls_vocab *vocab); // borrowed
 void ls_conversation_free(ls_conversation *c);               // accepts NULL
-// Begins a turn, which replaces the turns from h->turn on.
-void ls_conversation_begin(ls_conversation *c, const ls_trace_header *h);
+// Adds what a runner does; a turn replaces that of its number and those after it.
+ls_run_sink ls_conversation_sink(ls_conversation *c);
 void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed); // packed: s; takes ownership
 // Ends the last turn; another step of the same turn continues it.
 void ls_conversation_end(ls_conversation *c, uint32_t turn, ls_finish reason, const ls_stats *totals);

@@ -14,6 +14,12 @@ struct ls_trace {
     ls_trace_writer w;
     ls_seen seen; // ids whose bytes were written
     bool reported;
+    struct { // end of the last turn, not written yet, because the turn may go on
+        bool due;
+        uint32_t turn;
+        ls_finish reason;
+        ls_stats totals;
+    } end;
 };
 
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud,
@@ -30,6 +36,17 @@ ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls
     return LS_OK;
 }
 
+static void put(ls_trace *t) {
+    ls_sink_put(t->sink, t->w.line.p, t->w.line.n);
+}
+
+static void put_end(ls_trace *t) {
+    if (!t->end.due) return;
+    ls_trace_write_end(&t->w, t->end.turn, t->end.reason, &t->end.totals);
+    put(t);
+    t->end.due = false;
+}
+
 bool ls_trace_failed(ls_trace *t, ls_err *err) {
     const int error = t->reported ? 0 : ls_sink_error(t->sink);
     if (!error) return false;
@@ -40,6 +57,7 @@ bool ls_trace_failed(ls_trace *t, ls_err *err) {
 
 bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
+    put_end(t);
     uint64_t dropped;
     const int error = ls_sink_close(t->sink, &dropped);
     if (error && t->reported) // repeat the reason, because the first message may have been on a closed screen
@@ -55,10 +73,6 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     return !error;
 }
 
-static void put(ls_trace *t) {
-    ls_sink_put(t->sink, t->w.line.p, t->w.line.n);
-}
-
 static void put_tokens(ls_trace *t, ls_ids *fresh) {
     if (fresh->n) {
         ls_trace_write_tokens(&t->w, fresh);
@@ -67,15 +81,20 @@ static void put_tokens(ls_trace *t, ls_ids *fresh) {
     ls_ids_free(fresh);
 }
 
-void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_trace_header *h) {
+static void on_begin(void *ud, const ls_turn_begun *turn) {
+    ls_trace *t = ud;
+    ls_trace_header h;
     ls_ids fresh = {0};
-    t->w.vocab = m->vocab;
-    if (h->turn == 0 || !t->seen.known)
-        ls_seen_init(&t->seen, ls_vocab_size(m->vocab)); // each conversation is self-contained
-    ls_trace_write_header(&t->w, h);
+    put_end(t);
+    t->w.vocab = turn->run->model->vocab;
+    if (turn->turn == 0 || !t->seen.known)
+        ls_seen_init(&t->seen, ls_vocab_size(t->w.vocab)); // each conversation is self-contained
+    ls_trace_describe(&h, turn);
+    ls_trace_write_header(&t->w, &h);
     put(t);
-    ls_seen_ids(&t->seen, h->prompt.p, h->prompt.n, &fresh);
+    ls_seen_ids(&t->seen, h.prompt.p, h.prompt.n, &fresh);
     put_tokens(t, &fresh);
+    ls_trace_header_free(&h);
 }
 
 // Writes the bytes of the new ids before the step's line uses them.
@@ -92,15 +111,25 @@ static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
     }
 }
 
-void ls_trace_step(ls_trace *t, const ls_step *s) {
+static void on_step(void *ud, const ls_step *s) {
+    ls_trace *t = ud;
     ls_ids fresh = {0};
+    t->end.due = false; // the turn goes on
     note_ids(t, s, &fresh);
     put_tokens(t, &fresh);
     ls_trace_write_step(&t->w, s);
     put(t);
 }
 
-void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st) {
-    ls_trace_write_end(&t->w, turn, reason, st);
-    put(t);
+static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
+    ls_trace *t = ud;
+    t->end.due = true;
+    t->end.turn = turn;
+    t->end.reason = reason;
+    t->end.totals = *totals;
+    if (reason != LS_FINISH_LENGTH) put_end(t);
+}
+
+ls_run_sink ls_trace_sink(ls_trace *t) {
+    return (ls_run_sink){on_begin, on_step, on_end, t};
 }

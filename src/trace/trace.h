@@ -8,6 +8,7 @@
 // trace_fields.def has every field; trace_format.md describes the guarantees of the format and the cost of the levels.
 // trace/trace_read.h reads traces; trace/conversation.h keeps a conversation that can be saved at any time.
 #pragma once
+#include "decode/runner.h"
 #include "trace/trace_write.h"
 
 typedef struct ls_trace ls_trace;
@@ -18,10 +19,8 @@ void ls_trace_schema(ls_buf *out); // the JSON Schema of a line
 // pipe has no reader. LS_E_IO: the message has the reason. The caller's thread formats the lines; another thread
 // writes.
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud, ls_err *err);
-// Begins a turn with the header of ls_trace_describe.
-void ls_trace_begin(ls_trace *t, const ls_model *m, const ls_trace_header *h);
-void ls_trace_step(ls_trace *t, const ls_step *s);
-void ls_trace_end(ls_trace *t, uint32_t turn, ls_finish reason, const ls_stats *st);
+// Records what a runner does. The end of a turn that was cut by max_tokens is written when it cannot go on any more.
+ls_run_sink ls_trace_sink(ls_trace *t);
 // True once, after the first failed write (disk full, closed pipe). Decoding can continue, and the written part is
 // valid.
 bool ls_trace_failed(ls_trace *t, ls_err *err);

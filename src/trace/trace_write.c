@@ -172,19 +172,20 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
     if (m->chat) snprintf(r->chat, sizeof r->chat, "%s", ls_chat_hash(m->chat));
 }
 
-void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
-                       const char *const *config, uint32_t turn, size_t kept, const char *text, double prefill_ms) {
-    *h = (ls_trace_header){.eos = ls_vocab_eos(m->vocab),
+void ls_trace_describe(ls_trace_header *h, const ls_turn_begun *t) {
+    const ls_runner *r = t->run;
+    const ls_decode_options *opt = &r->setup->decode;
+    *h = (ls_trace_header){.eos = ls_vocab_eos(r->model->vocab),
                            .seed = opt->sampling.seed,
-                           .turn = turn,
-                           .kept = (int32_t)kept,
-                           .begun = -1,
-                           .prompt = *ls_session_context(s), // borrowed
-                           .prefill_ms = prefill_ms};
-    ls_run_describe(&h->run, m, s, opt);
+                           .turn = t->turn,
+                           .kept = (int32_t)t->kept,
+                           .begun = t->n_begun ? (int32_t)t->n_begun : -1,
+                           .prompt = *ls_session_context(r->session), // borrowed
+                           .prefill_ms = t->prefill_ms};
+    ls_run_describe(&h->run, r->model, r->session, opt);
     ls_accept_write(&opt->accept, h->acceptance, sizeof h->acceptance);
-    ls_buf_str(&h->prompt_text, text);
-    for (; config && config[0]; config += 2) ls_buf_fmt(&h->config, "%s%c%s%c", config[0], 0, config[1], 0);
+    ls_buf_str(&h->prompt_text, t->text);
+    for (const char *const *c = r->setup->config; c && *c; c += 2) ls_buf_fmt(&h->config, "%s%c%s%c", c[0], 0, c[1], 0);
 }
 
 void ls_trace_header_free(ls_trace_header *h) {

@@ -1,8 +1,7 @@
 // Formats the lines of a trace (trace/trace.h). One thread.
 #pragma once
 #include "base/jsonw.h"
-#include "engine/load.h"
-#include "decode/session.h"
+#include "decode/runner.h"
 #include "trace/trace_read.h"
 
 typedef struct {
@@ -21,9 +20,6 @@ void ls_trace_write_step(ls_trace_writer *w, const ls_step *s);
 void ls_trace_write_end(ls_trace_writer *w, uint32_t turn, ls_finish reason, const ls_stats *totals);
 
 void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt);
-// The header of a turn that begins after `kept` tokens of the conversation. config: the effective configuration as
-// key, value, key, value, ..., NULL; text: the user's text. Borrows the session's context; free it with
-// ls_trace_header_free.
-void ls_trace_describe(ls_trace_header *h, const ls_model *m, const ls_session *s, const ls_decode_options *opt,
-                       const char *const *config, uint32_t turn, size_t kept, const char *text, double prefill_ms);
+// The header of a turn that begins. Borrows the session's context; free it with ls_trace_header_free.
+void ls_trace_describe(ls_trace_header *h, const ls_turn_begun *t);
 void ls_trace_header_free(ls_trace_header *h); // of ls_trace_describe

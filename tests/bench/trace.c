@@ -81,13 +81,13 @@ int main(int argc, char **argv) {
     if (ls_model_load(&model, &(ls_model_options){.name = "script"}, &err) ||
         ls_session_new(&session, &model, &o, &err) || ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, NULL, NULL, &err))
         fail(&err);
-    ls_trace_header h;
-    ls_trace_describe(&h, &model, session, &o, NULL, 0, 0, "", 0);
-    ls_trace_begin(t, &model, &h);
-    ls_trace_header_free(&h);
+    const ls_setup setup = {.decode = o};
+    const ls_runner run = {.session = session, .model = &model, .setup = &setup};
+    const ls_run_sink sink = ls_trace_sink(t);
+    sink.begin(sink.ud, &(ls_turn_begun){.run = &run, .text = "", .ids = &(ls_ids){0}});
     const uint64_t start = ls_now_ns();
     for (int round = 0; round < ROUNDS; round++)
-        for (size_t i = 0; i < n; i++) ls_trace_step(t, steps[i]);
+        for (size_t i = 0; i < n; i++) sink.step(sink.ud, steps[i]);
     write_us = since_us(start);
     ls_trace_close(t, &err);
     ls_session_free(session);

@@ -20,38 +20,45 @@ static void forget_steps(void) {
     while (n_steps) free(steps[--n_steps]);
 }
 
+static ls_run_sink records;
+
+static void fix_time(void *ud, const ls_turn_begun *turn) {
+    ls_turn_begun fixed = *turn;
+    fixed.prefill_ms = 1.5;
+    records.begin(ud, &fixed);
+}
+
+static void keep_step(void *ud, const ls_step *step) {
+    (void)ud;
+    assert_true(n_steps < MAX_STEPS);
+    steps[n_steps++] = ls_step_copy(step);
+}
+
 void record(const char *prompt, ls_decode_options o, int turns) {
+    static const char *const config[] = {"decode.method", "x", NULL};
+    const ls_setup setup = {.decode = o, .format = LS_FORMAT_RAW, .config = config};
     ls_err err = {0};
     ls_session *s;
     ls_trace *t;
-    static const char *const config[] = {"decode.method", "x", NULL};
-    ls_step *step = ls_malloc(sizeof *step);
     forget_steps();
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
+    records = ls_trace_sink(t);
+    ls_runner run = {.session = s,
+                     .model = &model,
+                     .setup = &setup,
+                     .sinks = {{fix_time, records.step, records.end, t}, {.step = keep_step}},
+                     .n_sinks = 2};
     for (int turn = 0; turn < turns; turn++) {
-        ls_ids ids = {0};
-        ls_stats stats = {0};
-        assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
-        assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-        ls_trace_header h;
-        ls_trace_describe(&h, &model, s, &o, config, (uint32_t)turn, ls_session_context(s)->n - ids.n, prompt, 1.5);
-        ls_trace_begin(t, &model, &h);
-        ls_trace_header_free(&h);
-        do {
-            assert_int_equal(ls_session_step(s, step, &err), LS_OK);
-            ls_stats_add(&stats, step);
-            ls_trace_step(t, step);
-            assert_true(n_steps < MAX_STEPS);
-            steps[n_steps++] = ls_step_copy(step);
-        } while (!step->finish);
-        ls_trace_end(t, (uint32_t)turn, step->finish, &stats);
-        ls_ids_free(&ids);
+        assert_int_equal(
+            ls_runner_begin(&run, (uint32_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, NULL, NULL, NULL, &err),
+            LS_OK);
+        while (run.active) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
     }
     assert_true(ls_trace_close(t, &err));
+    ls_runner_free(&run);
     ls_session_free(s);
-    free(step);
 }
 
 ls_decode_options options(const char *method, int32_t budget, int32_t tokens) {

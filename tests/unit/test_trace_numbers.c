@@ -43,7 +43,8 @@ static void every_number_comes_back(void **state) {
     ls_err err = {0};
     ls_buf lines = slurp();
     assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
-    for (int i = 0; i < n_steps; i++) ls_trace_step(t, steps[i]);
+    const ls_run_sink sink = ls_trace_sink(t);
+    for (int i = 0; i < n_steps; i++) sink.step(sink.ud, steps[i]);
     assert_true(ls_trace_close(t, &err));
     ls_buf again = slurp(); // the steps' lines alone: the header and the tokens before them
     const size_t header = (size_t)(strchr(lines.p, '\n') + 1 - lines.p);

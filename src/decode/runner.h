@@ -1,0 +1,77 @@
+// Decodes a conversation: a turn begins, is decoded step by step, and ends. Whoever wants to know of it (the screen, a
+// trace, statistics, a printer) is a sink of these three events. One thread.
+#pragma once
+#include "decode/session.h"
+#include "decode/stats.h"
+#include "engine/dialog.h"
+
+// What to run, and how. Everything is borrowed, also by its copies.
+typedef struct {
+    ls_model_options model; // progress is set by whoever loads it
+    ls_decode_options decode;
+    ls_prompt_format format;
+    const char *system;        // as in ls_prompt_encode
+    const char *const *config; // key, value, ..., NULL: the effective configuration, for traces
+} ls_setup;
+
+typedef struct ls_runner ls_runner;
+
+// A turn that begins: its prompt was read. Everything is borrowed for the call.
+typedef struct {
+    const ls_runner *run;
+    uint32_t turn;
+    const char *text;  // the user's, NUL-terminated
+    size_t kept;       // tokens of the conversation before those that were read
+    const ls_ids *ids; // that were read: what the template adds, and the beginning of the answer
+    size_t n_begun;    // of ids, the last: the answer begins with them, as the user chose
+    double prefill_ms;
+} ls_turn_begun;
+
+// Each function may be NULL. A turn that was cut by max_tokens may go on after its end, and ends again.
+typedef struct {
+    void (*begin)(void *ud, const ls_turn_begun *t);
+    void (*step)(void *ud, const ls_step *step);
+    void (*end)(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals); // totals: of this turn
+    void *ud;
+} ls_run_sink;
+
+enum { LS_RUN_SINKS = 4 };
+
+// Set the first part and zero the rest; free with ls_runner_free. Sinks are told in order.
+struct ls_runner {
+    ls_session *session; // borrowed, as are the next two
+    ls_model *model;
+    const ls_setup *setup; // in force; may be replaced between steps
+    ls_run_sink sinks[LS_RUN_SINKS];
+    int n_sinks;
+    // read only
+    ls_dialog *dialog; // the conversation as messages
+    bool active;       // a turn is being decoded
+    uint32_t turn;
+    ls_stats stats;      // of the turn
+    ls_finish finish;    // of the last turn; LS_GOING while it is decoded
+    bool full;           // the context has no room for the last prompt and an answer
+    size_t turn_context; // tokens before its output
+    size_t turn_output;  // tokens of its output, once it has ended
+    ls_ids begun;        // tokens with which its answer begins, chosen by the user
+    size_t n_read;       // tokens of the prompt that is being read
+    char reading[64];    // that in words; the stage of the progress
+    ls_step *step;       // the last one
+};
+void ls_runner_free(ls_runner *r);
+
+// Begins a turn: the next one, or an earlier one that is answered again (it and the turns after it are replaced).
+// system: NULL: that of the setup. begun: tokens with which the answer begins; taken if it begins. *reread: tokens of
+// earlier turns that the template changed and that were read again; may be NULL. Errors are those of ls_dialog_prompt
+// and ls_session_begin_at; they change nothing.
+ls_code ls_runner_begin(ls_runner *r, uint32_t turn, ls_str text, const char *system, ls_ids *begun, size_t *reread,
+                        ls_progress progress, void *ud, ls_err *err);
+uint32_t ls_runner_next(const ls_runner *r); // number of the next turn
+// One step; the turn ends with the last one. LS_E_CANCELLED: it did not happen. After another error the turn is to be
+// ended by ls_runner_stop.
+ls_code ls_runner_step(ls_runner *r, ls_err *err);
+void ls_runner_stop(ls_runner *r, ls_finish reason); // ends the turn that is being decoded, if one is
+ls_code ls_runner_go_on(ls_runner *r, ls_err *err);  // as ls_session_go_on
+void ls_runner_reset(ls_runner *r);                  // forgets the conversation
+// Another conversation, which the session has read, takes the place of this one. Takes the dialog.
+void ls_runner_replace(ls_runner *r, ls_dialog *dialog, uint32_t turns);

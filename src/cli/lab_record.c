@@ -103,21 +103,22 @@ static ls_code is_recorded(const lab *k, size_t run, size_t item, const char *pa
 
 static ls_code record_one(lab *k, size_t run, size_t item, const char *path, ls_err *err) {
     const ls_setup *setup = &k->plan.c[run].setup.s;
-    ls_session *session;
-    ls_conversation *kept = ls_conversation_new(k->model.vocab);
-    const ls_run_sink sink = ls_conversation_sink(kept);
+    ls_session *session = NULL;
+    ls_conversation *log;
     ls_result result = {0};
-    ls_code code = ls_session_new(&session, &k->model, &setup->decode, err);
+    ls_code code = ls_conversation_new(&log, k->model.vocab, err);
+    const ls_run_sink sink = ls_conversation_sink(log);
+    if (!code) code = ls_session_new(&session, &k->model, &setup->decode, err);
     if (!code) code = ls_session_calibrate(session, LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
     if (!code) code = ls_item_run(session, &k->model, setup, &k->suite.items[item], &sink, &result, err);
     if (!code) {
         ls_make_folders(path);
-        code = ls_conversation_save(kept, path, err);
+        code = ls_conversation_save(log, path, err);
     }
     if (code && code != LS_E_CANCELLED)
         ls_err_prefix(err, "%s, prompt %s", k->plan.index.runs[run].word, k->suite.items[item].name);
     ls_result_free(&result);
-    ls_conversation_free(kept);
+    ls_conversation_free(log);
     ls_session_free(session);
     return code;
 }

@@ -16,15 +16,14 @@ typedef struct {
     ls_trace *trace;       // NULL: none
     ls_conversation *kept; // the conversation as it is saved; NULL: no model is loaded
     ls_seen seen;
-    bool paused, waited;        // waited: the user was told that the reader of the trace is slow
-    bool keep_due, keep_failed; // opt.keep is out of date; it could not be written, and the user was told
-    char *left;                 // file of an earlier process from which this conversation was loaded; NULL: none
-    uint64_t kept_ns, keep_ns;  // when opt.keep was last written, and how long that took
-    bool holding;               // LS_CMD_STOP must not interrupt the current work; only close may
-    bool idles;                 // any command interrupts the current work
-    bool measured;              // measuring costs failed: it is not tried again
-    int steps_left;             // in pause: steps to run
-    uint64_t worked_ns;         // when the last step ended
+    bool paused, waited; // waited: the user was told that the reader of the trace is slow
+    bool keep_failed;    // opt.keep could not be written, and the user was told
+    char *left;          // file of an earlier process from which this conversation was loaded; NULL: none
+    bool holding;        // LS_CMD_STOP must not interrupt the current work; only close may
+    bool idles;          // any command interrupts the current work
+    bool measured;       // measuring costs failed: it is not tried again
+    int steps_left;      // in pause: steps to run
+    uint64_t worked_ns;  // when the last step ended
     // who answers the prompt of the last turn too
     ls_runner rival;   // its session is NULL: nobody
     ls_setup *variant; // its setup; NULL: that of the session, or no rival

@@ -83,91 +83,65 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return !ls_channel_stopping(&l->c);
 }
 
-// Called when the process ends unexpectedly: saves the conversation as a kept one (trace/kept.h), else in a new folder
-// in /tmp.
+// Called when the process ends unexpectedly: says where the conversation is, for which a log in memory gets a file in
+// the state folder, else in a new folder in /tmp.
 static void rescue(void *ud, char *said, size_t n) {
     live *l = ud;
-    ls_conversation *c = l->kept;
-    ls_err err = {.msg = "no writable folder was found"};
-    char folder[] = "/tmp/logitspec-XXXXXX";
-    if (!c || !ls_conversation_turns(c)) return;
-    if (l->opt.forget) {
-        snprintf(said, n, "the conversation is lost (ui.history: no)");
-        return;
+    char folder[] = "/tmp/logitspec-XXXXXX", in_folder[64];
+    if (!l->kept || !ls_conversation_turns(l->kept)) return;
+    char *path = l->opt.forget ? NULL : ls_kept_path();
+    const char *at = path ? ls_conversation_rescue(l->kept, path) : NULL;
+    if (!at && !l->opt.forget && mkdtemp(folder)) {
+        snprintf(in_folder, sizeof in_folder, "%s/conversation.jsonl.zst", folder);
+        at = ls_conversation_rescue(l->kept, in_folder);
     }
-    char *path = ls_kept_path();
-    ls_code code = path ? ls_conversation_rescue(c, path, &err) : LS_E_IO;
-    if (code && mkdtemp(folder)) {
-        free(path);
-        path = ls_format("%s/conversation.jsonl.zst", folder);
-        code = ls_conversation_rescue(c, path, &err);
-    }
-    if (code) snprintf(said, n, "the conversation is lost: %s", err.msg);
-    else snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", path);
+    if (at) snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", at);
+    else
+        snprintf(said, n, "the conversation is lost%s",
+                 l->opt.forget ? " (ui.history: no)" : ": no writable folder was found");
     free(path);
 }
 
-// Writes opt.keep, which has the conversation if this process ends unexpectedly.
-static void write_kept(live *l) {
-    const char *path = l->opt.keep;
-    ls_err err = {0};
-    struct stat st;
-    if (!path || !l->keep_due) return;
-    const uint64_t began_ns = ls_now_ns();
-    l->keep_due = false;
-    if (!ls_conversation_turns(l->kept)) {
-        unlink(path);
-        return;
-    }
-    ls_conversation_save(l->kept, path, &err);
-    if (!err.code && !stat(path, &st) && st.st_size > LS_KEPT_BYTES) {
-        unlink(path);
-        ls_fail(&err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
-    }
-    if (err.code && !l->keep_failed) {
-        char said[400];
-        snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", err.msg);
+// Says once that opt.keep cannot be written.
+static void tell_unkept(live *l, const ls_err *err) {
+    char said[400];
+    if (!l->keep_failed) {
+        snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", err->msg);
         if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // printed after the screen has closed
         else ls_channel_message(&l->c, true, said);
     }
-    if (!err.code && l->left) { // this process's file has it now
-        ls_kept_forget(l->left);
-        free(l->left);
-        l->left = NULL;
-    }
-    l->keep_failed = err.code != LS_OK;
-    l->kept_ns = ls_now_ns();
-    l->keep_ns = l->kept_ns - began_ns;
+    l->keep_failed = true;
 }
 
-// Makes the loaded conversation this process's own. If an earlier process left it, it also stays in its file until a
-// turn is added, so that only looking at it loses nothing.
-static void take_over(live *l, const char *path) {
+// From now on this process's file has the conversation, and no longer that of an earlier process.
+static void keep_file(live *l) {
+    ls_err err;
+    if (!l->opt.keep) return;
+    if (ls_conversation_keep(l->kept, l->opt.keep, &err)) {
+        tell_unkept(l, &err);
+        return;
+    }
+    l->keep_failed = false;
+    if (l->left) ls_kept_forget(l->left);
     free(l->left);
     l->left = NULL;
-    l->keep_due = true;
-    if (l->opt.keep && ls_kept_is_left(path)) {
-        unlink(l->opt.keep);
-        l->keep_due = link(path, l->opt.keep) != 0;
-        if (!l->keep_due) l->left = ls_strdup(path);
-    }
-    write_kept(l);
 }
 
-// Called after each step: writes opt.keep at most once in LEAST ns, and in at most 1/SHARE of the time.
-static void write_kept_at_times(live *l) {
-    enum { SHARE = 50 };
-    static const uint64_t LEAST = 5000000000;
-    const uint64_t pause = SHARE * l->keep_ns;
-    if (!l->kept_ns || ls_now_ns() - l->kept_ns >= (pause > LEAST ? pause : LEAST)) write_kept(l);
+// Makes the loaded conversation this process's own. If an earlier process left it, it stays in that file until a turn
+// is added, so that only looking at it loses nothing.
+static void take_over(live *l, const char *path) {
+    free(l->left);
+    l->left = l->opt.keep && ls_kept_is_left(path) ? ls_strdup(path) : NULL;
+    if (!l->left) keep_file(l);
 }
 
-// Replaces the conversation that rescue() saves. Unregisters it first: rescue() must not use a freed one.
+// Replaces the log. Unregisters it first: rescue() must not use a freed one.
 static void keep(live *l, ls_conversation *c) {
     ls_conversation *before = l->kept;
     ls_rescue_remove(rescue, l);
     l->kept = c;
     if (c) ls_rescue_add(rescue, l);
+    if (c && before) ls_conversation_clear(before);
     ls_conversation_free(before);
 }
 
@@ -177,9 +151,10 @@ static bool on_stop(void *ud) {
     return l->idles ? ls_channel_wanted(&l->c) : l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
 }
 
-static void report_trace(live *l) {
+static void report_files(live *l) {
     ls_err err;
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
+    if (ls_conversation_failed(l->kept, false, &err)) tell_unkept(l, &err);
 }
 
 static void send_prompt(live *l, const ls_turn_begun *t) {
@@ -206,33 +181,30 @@ static void on_begin(void *ud, const ls_turn_begun *t) {
     const ls_run_sink keeps = ls_conversation_sink(l->kept);
     ls_ids fresh = {0};
     keeps.begin(keeps.ud, t);
-    l->keep_due = true;
-    report_trace(l);
+    keep_file(l);
+    report_files(l);
     ls_seen_ids(&l->seen, t->ids->p, t->ids->n, &fresh);
     ls_live_tokens(l, &fresh);
     send_prompt(l, t);
-    write_kept_at_times(l);
 }
 
 static void on_step(void *ud, const ls_step *step) {
     live *l = ud;
     ls_ids fresh = {0};
-    report_trace(l);
+    report_files(l);
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_STEP);
     e->step = ls_pack(step);
-    ls_conversation_step(l->kept, step, ls_packed_share(e->step));
-    l->keep_due = true;
+    ls_conversation_step(l->kept, ls_packed_share(e->step));
     ls_channel_send(&l->c, e);
-    write_kept_at_times(l);
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
     live *l = ud;
-    ls_conversation_end(l->kept, turn, reason, totals);
-    write_kept(l);
-    report_trace(l);
+    const ls_run_sink keeps = ls_conversation_sink(l->kept);
+    keeps.end(keeps.ud, turn, reason, totals);
+    report_files(l);
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = turn;
     e->end.finish = reason;
@@ -294,7 +266,9 @@ static ls_code start(live *l, ls_err *err) {
         (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
         return code;
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
-    keep(l, ls_conversation_new(l->model.vocab));
+    ls_conversation *log;
+    if ((code = ls_conversation_new(&log, l->model.vocab, err))) return code;
+    keep(l, log);
     l->run = (ls_runner){.session = l->session, .model = &l->model, .setup = s};
     if (l->trace) l->run.sinks[l->run.n_sinks++] = ls_trace_sink(l->trace);
     l->run.sinks[l->run.n_sinks++] = (ls_run_sink){on_begin, on_step, on_end, l};
@@ -329,8 +303,8 @@ static void save_what_waits(live *l, ls_queued_command *c) {
     do {
         if (c && c->kind == LS_CMD_LOAD) loaded = false;
         if (c && c->kind == LS_CMD_RESET) {
-            ls_conversation_cut(l->kept, 0);
-            loaded = l->keep_due = true;
+            ls_conversation_clear(l->kept);
+            loaded = true;
         }
         if (c && c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
         else if (c && c->kind == LS_CMD_SAVE) {
@@ -345,9 +319,11 @@ static void save_what_waits(live *l, ls_queued_command *c) {
 
 // Sends the loaded conversation to the listener, so the screen shows what a save would write.
 static ls_code tell_kept(live *l, const char *path, ls_err *err) {
-    ls_trace_events *t = ls_trace_events_of(ls_conversation_read(l->kept, path));
+    ls_trace_reader *r;
     ls_event *e;
-    ls_code code;
+    ls_code code = ls_conversation_read(l->kept, path, &r, err);
+    if (code) return code;
+    ls_trace_events *t = ls_trace_events_of(r);
     while (!(code = ls_trace_events_next(t, &e, err)) && e) {
         if (e->kind == LS_EV_HEADER) {
             send_header(l); // of this engine; the conversation begins anew
@@ -467,9 +443,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
     case LS_CMD_RESET:
         stop_turn(l);
         ls_runner_reset(&l->run);
-        ls_conversation_cut(l->kept, 0);
-        l->keep_due = true;
-        write_kept(l);
+        ls_conversation_clear(l->kept);
         l->fork.n = 0;
         send_header(l);
         break;
@@ -534,7 +508,7 @@ static void *decoder(void *ud) {
     if (failed) ls_queued_command_free(c);
     else {
         save_what_waits(l, c);
-        write_kept(l);
+        if (ls_conversation_failed(l->kept, true, &err)) tell_unkept(l, &err);
     }
     if (l->run.active && l->trace) { // only the trace is told: the screen is gone, and the conversation was saved
         const ls_run_sink records = ls_trace_sink(l->trace);

@@ -1,63 +1,277 @@
 #include "trace/conversation.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/zst.h"
+#include "trace/kept.h"
 #include "trace/seen.h"
 
-#include <pthread.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-enum { FRAME = 1 << 20 }; // bytes of text
+enum {
+    BLOCK = 1 << 20,
+    MOST_QUEUED = 4096,
+    RESCUE_NS = 1000000000
+}; // BLOCK: bytes of text that are compressed at once
 
-// The start of a turn.
+// What happened, for the thread. The bytes of new ids come before the line.
+typedef struct entry {
+    struct entry *next;
+    enum { LINE, STEP, TURN, END, CLEAR, CLOSE } kind;
+    size_t turn;     // TURN: this turn and those after it go
+    ls_buf line;     // verbatim; of a STEP: empty if it is to be formatted
+    ls_ids ids;      // TURN: of the prompt
+    ls_packed *step; // STEP
+} entry;
+
+// Where a turn begins.
 typedef struct {
-    size_t frame, step; // its first frame and step
-    uint64_t text;      // bytes of text before it
-    size_t seen;        // number of known token ids before it
+    uint64_t at; // in the file
+    size_t seen; // ids whose bytes were written before it
 } turn_start;
 
 struct ls_conversation {
-    pthread_mutex_t lock; // guards the next fields up to n_turns, for ls_conversation_rescue
-    ls_buf packed, tail;  // complete frames; text that is not in a frame yet
-    size_t n_whole;       // bytes of complete frames in packed
-    uint64_t text;        // bytes of text in these frames
-    ls_kept_step *steps;
-    size_t n_steps, cap_steps;
-    turn_start *turns;
-    size_t n_turns, cap_turns;
-    struct { // end of the last turn, if it has ended; not written yet, because the turn may continue
-        bool known;
-        uint32_t turn;
-        ls_finish reason;
-        ls_stats totals;
-    } end;
+    // the caller's
+    size_t n_turns;
+    ls_trace_writer head; // formats headers and ends
+    char *path;           // NULL: in memory
+    // shared
+    pthread_t thread;
+    pthread_mutex_t lock; // of the queue
+    pthread_cond_t changed;
+    entry *queue, **queue_end;
+    size_t n_queued; // with the one that is worked on
+    bool closing;
+    atomic_int error; // errno, or EFBIG; the thread stops using the path
+    // the thread's; the caller's while nothing is queued
+    int fd;
+    atomic_ullong n;    // bytes of the file
+    uint64_t ended_at;  // where the end of the last turn begins, which may go on; 0: it has not ended
+    bool open;          // a Zstandard frame has begun
+    ls_buf text, bytes; // not written yet; compressed
     ls_trace_writer w;
-    ls_seen seen; // ids whose bytes are kept
+    ls_seen seen; // ids whose bytes were written
+    turn_start *turns;
+    size_t n_started, cap_turns;
     ls_zst_encoder *zst;
+    ls_step step;
 };
 
-ls_conversation *ls_conversation_new(const ls_vocab *vocab) {
+static int in_memory(void) {
+    return memfd_create("conversation", MFD_CLOEXEC);
+}
+
+static int write_at(int fd, const char *p, size_t n, uint64_t at) {
+    while (n) {
+        const ssize_t k = pwrite(fd, p, n, (off_t)at);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return k ? errno : ENOSPC;
+        p += k, n -= (size_t)k, at += (size_t)k;
+    }
+    return 0;
+}
+
+// Copies the first n bytes. Returns 0 or errno. Needs no memory.
+static int copy_file(int from, int to, uint64_t n) {
+    char block[16384];
+    for (uint64_t at = 0; at < n;) {
+        const ssize_t k = pread(from, block, n - at < sizeof block ? (size_t)(n - at) : sizeof block, (off_t)at);
+        if (k <= 0) return k ? errno : EIO;
+        const int error = write_at(to, block, (size_t)k, at);
+        if (error) return error;
+        at += (uint64_t)k;
+    }
+    return 0;
+}
+
+// ---- the thread
+
+// The file is lost: goes on in memory with what was written.
+static void leave_file(ls_conversation *c, int error) {
+    const int fd = in_memory();
+    if (fd >= 0 && !copy_file(c->fd, fd, c->n)) {
+        close(c->fd);
+        c->fd = fd;
+    } else if (fd >= 0) close(fd);
+    atomic_store(&c->error, error);
+}
+
+static void flush(ls_conversation *c, bool ends) {
+    if (!c->text.n && !(ends && c->open)) return;
+    ls_buf_clear(&c->bytes);
+    ls_zst_encode(c->zst, c->text.p, c->text.n, ends, &c->bytes);
+    ls_buf_clear(&c->text);
+    c->open = !ends;
+    const bool is_file = c->path && !c->error;
+    int error = is_file && c->n + c->bytes.n > LS_KEPT_BYTES ? EFBIG : write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
+    if (error && is_file) {
+        leave_file(c, error);
+        error = write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
+    }
+    if (error) atomic_store(&c->error, error);
+    else c->n += c->bytes.n;
+}
+
+static void put(ls_conversation *c, const ls_buf *line) {
+    ls_buf_add(&c->text, line->p, line->n);
+    if (c->text.n >= BLOCK) flush(c, false);
+}
+
+static void put_tokens(ls_conversation *c, ls_ids *fresh) {
+    if (fresh->n) {
+        ls_trace_write_tokens(&c->w, fresh);
+        put(c, &c->w.line);
+    }
+    ls_ids_free(fresh);
+}
+
+static void cut_at(ls_conversation *c, uint64_t at) {
+    flush(c, true);
+    c->n = at;
+    if (ftruncate(c->fd, (off_t)at)) atomic_store(&c->error, errno);
+    c->ended_at = 0;
+}
+
+static void cut_turns(ls_conversation *c, size_t turn) {
+    if (turn >= c->n_started) return;
+    cut_at(c, c->turns[turn].at);
+    ls_seen_cut(&c->seen, c->turns[turn].seen);
+    c->n_started = turn;
+}
+
+static void begin_turn(ls_conversation *c, const entry *e) {
+    cut_turns(c, e->turn);
+    flush(c, true);
+    c->ended_at = 0;
+    if (c->n_started == c->cap_turns) {
+        c->cap_turns = 2 * c->cap_turns + 16;
+        c->turns = ls_realloc(c->turns, c->cap_turns * sizeof *c->turns);
+    }
+    c->turns[c->n_started++] = (turn_start){c->n, c->seen.order.n};
+}
+
+static void write_entry(ls_conversation *c, const entry *e) {
+    ls_ids fresh = {0};
+    if (e->kind == STEP && c->ended_at) cut_at(c, c->ended_at); // the turn goes on
+    if (e->kind == CLEAR) cut_turns(c, 0);
+    if (e->kind == TURN) begin_turn(c, e);
+    if (e->kind == END || e->kind == CLOSE) flush(c, true);
+    if (e->kind == END) c->ended_at = c->n;
+    if (e->kind == STEP) {
+        ls_unpack(e->step, &c->step);
+        ls_seen_step(&c->seen, &c->step, &fresh);
+        put_tokens(c, &fresh);
+        if (!e->line.n) {
+            ls_trace_write_step(&c->w, &c->step);
+            put(c, &c->w.line);
+        }
+    }
+    put(c, &e->line);
+    ls_seen_ids(&c->seen, e->ids.p, e->ids.n, &fresh);
+    put_tokens(c, &fresh);
+    if (e->kind == END) flush(c, true); // so that it can be cut off
+}
+
+static void free_entry(entry *e) {
+    ls_buf_free(&e->line);
+    ls_ids_free(&e->ids);
+    ls_packed_free(e->step);
+    free(e);
+}
+
+static void *writer(void *ud) {
+    ls_conversation *c = ud;
+    pthread_mutex_lock(&c->lock);
+    while (c->queue || !c->closing) {
+        entry *e = c->queue;
+        if (!e) {
+            pthread_cond_wait(&c->changed, &c->lock);
+            continue;
+        }
+        if (!(c->queue = e->next)) c->queue_end = &c->queue;
+        const bool last = !c->queue;
+        pthread_mutex_unlock(&c->lock);
+        write_entry(c, e);
+        if (last) flush(c, false);
+        free_entry(e);
+        pthread_mutex_lock(&c->lock);
+        c->n_queued--;
+        pthread_cond_broadcast(&c->changed);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+// ---- the caller
+
+static void hand_over(ls_conversation *c, entry e) {
+    entry *q = ls_malloc(sizeof *q);
+    *q = e;
+    q->next = NULL;
+    pthread_mutex_lock(&c->lock);
+    while (c->n_queued >= MOST_QUEUED) pthread_cond_wait(&c->changed, &c->lock); // a slow disk
+    *c->queue_end = q;
+    c->queue_end = &q->next;
+    c->n_queued++;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+// Everything is in the file, and whole.
+static void settle(ls_conversation *c) {
+    hand_over(c, (entry){.kind = CLOSE});
+    pthread_mutex_lock(&c->lock);
+    while (c->n_queued) pthread_cond_wait(&c->changed, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+}
+
+ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err *err) {
     ls_conversation *c = ls_calloc(1, sizeof *c);
-    pthread_mutex_init(&c->lock, NULL);
-    c->w = (ls_trace_writer){.level = LS_LEVEL_FULL, .vocab = vocab};
+    *out = NULL;
+    c->fd = in_memory();
+    c->queue_end = &c->queue;
+    c->head = c->w = (ls_trace_writer){.level = LS_LEVEL_FULL, .vocab = vocab};
     c->zst = ls_zst_encoder_new();
     ls_seen_init(&c->seen, ls_vocab_size(vocab));
-    return c;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    if (c->fd >= 0 && ls_thread_start(&c->thread, writer, c)) *out = c;
+    if (*out) return LS_OK;
+    c->closing = true;
+    ls_fail(err, LS_E_IO, "cannot record the conversation: the system has no memory, thread or file descriptor left");
+    ls_conversation_free(c);
+    return LS_E_IO;
 }
 
 void ls_conversation_free(ls_conversation *c) {
     if (!c) return;
-    ls_conversation_cut(c, 0);
+    const bool runs = !c->closing;
+    pthread_mutex_lock(&c->lock);
+    c->closing = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (runs) {
+        pthread_join(c->thread, NULL);
+        flush(c, true);
+    }
+    if (c->fd >= 0) close(c->fd);
+    pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     ls_zst_encoder_free(c->zst);
     ls_seen_free(&c->seen);
-    ls_buf_free(&c->packed);
-    ls_buf_free(&c->tail);
+    ls_buf_free(&c->text);
+    ls_buf_free(&c->bytes);
     ls_buf_free(&c->w.line);
-    free(c->steps);
+    ls_buf_free(&c->head.line);
     free(c->turns);
+    free(c->path);
     free(c);
 }
 
@@ -65,237 +279,172 @@ size_t ls_conversation_turns(const ls_conversation *c) {
     return c->n_turns;
 }
 
-static void pack_tail(ls_conversation *c) {
-    if (c->tail.n) ls_zst_encode(c->zst, c->tail.p, c->tail.n, true, &c->packed);
-    c->n_whole = c->packed.n;
-    c->text += c->tail.n;
-    ls_buf_clear(&c->tail);
+static ls_buf line_of(const char *p, size_t n, const char *newline) {
+    ls_buf line = {0};
+    ls_buf_add(&line, p, n);
+    ls_buf_str(&line, newline);
+    return line;
 }
 
-void ls_conversation_cut(ls_conversation *c, size_t turn) {
-    if (turn >= c->n_turns) return;
-    const turn_start *t = &c->turns[turn];
-    pthread_mutex_lock(&c->lock);
-    c->packed.n = c->n_whole = t->frame;
-    c->text = t->text;
-    ls_buf_clear(&c->tail);
-    while (c->n_steps > t->step) ls_packed_free(c->steps[--c->n_steps].step);
-    c->n_turns = turn;
-    c->end.known = false;
-    pthread_mutex_unlock(&c->lock);
-    ls_seen_cut(&c->seen, t->seen);
-}
-
-static void keep_text(ls_conversation *c, const char *line, size_t n, const char *newline) {
-    pthread_mutex_lock(&c->lock);
-    ls_buf_add(&c->tail, line, n);
-    ls_buf_str(&c->tail, newline);
-    if (c->tail.n >= FRAME) pack_tail(c);
-    pthread_mutex_unlock(&c->lock);
-}
-
-static void keep_line(ls_conversation *c) {
-    keep_text(c, c->w.line.p, c->w.line.n, "");
-}
-
-// Writes the end of the last turn, when it cannot continue any more.
-static void keep_end(ls_conversation *c) {
-    if (!c->end.known) return;
-    ls_trace_write_end(&c->w, c->end.turn, c->end.reason, &c->end.totals);
-    keep_line(c);
-    c->end.known = false;
-}
-
-// first: the number of the conversation's first turn; used only if this is that turn.
-static void begin(ls_conversation *c, uint32_t turn, uint32_t first) {
-    ls_conversation_cut(c, turn);
-    keep_end(c);
-    pthread_mutex_lock(&c->lock);
-    pack_tail(c);
-    if (c->n_turns == c->cap_turns) {
-        c->turns = ls_realloc(c->turns, (2 * c->cap_turns + 16) * sizeof *c->turns);
-        c->cap_turns = 2 * c->cap_turns + 16;
-    }
-    c->turns[c->n_turns++] = (turn_start){c->n_whole, c->n_steps, c->text, c->seen.order.n};
-    if (turn == 0) c->w.first = first;
-    pthread_mutex_unlock(&c->lock);
-}
-
-static void keep_tokens(ls_conversation *c, ls_ids *fresh) {
-    if (fresh->n) {
-        ls_trace_write_tokens(&c->w, fresh);
-        keep_line(c);
-    }
-    ls_ids_free(fresh);
-}
-
-static void keep_step(ls_conversation *c, ls_packed *step) {
-    pthread_mutex_lock(&c->lock);
-    if (c->n_steps == c->cap_steps) {
-        c->steps = ls_realloc(c->steps, (2 * c->cap_steps + 256) * sizeof *c->steps);
-        c->cap_steps = 2 * c->cap_steps + 256;
-    }
-    c->steps[c->n_steps++] = (ls_kept_step){c->text + c->tail.n, step};
-    pthread_mutex_unlock(&c->lock);
+// line: with its newline; taken.
+static void begin(ls_conversation *c, size_t turn, ls_buf line, const ls_ids *prompt) {
+    entry e = {.kind = TURN, .turn = turn, .line = line};
+    ls_ids_add(&e.ids, prompt->p, prompt->n);
+    c->n_turns = turn + 1;
+    hand_over(c, e);
 }
 
 static void on_begin(void *ud, const ls_turn_begun *turn) {
     ls_conversation *c = ud;
     ls_trace_header h;
-    ls_ids fresh = {0};
+    if (turn->turn == 0) c->head.first = 0;
     ls_trace_describe(&h, turn);
-    begin(c, h.turn, 0);
-    ls_trace_write_header(&c->w, &h);
-    keep_line(c);
-    ls_seen_ids(&c->seen, h.prompt.p, h.prompt.n, &fresh);
-    keep_tokens(c, &fresh);
+    ls_trace_write_header(&c->head, &h);
+    begin(c, h.turn, line_of(c->head.line.p, c->head.line.n, ""), &h.prompt);
     ls_trace_header_free(&h);
 }
 
+void ls_conversation_step(ls_conversation *c, ls_packed *step) {
+    hand_over(c, (entry){.kind = STEP, .step = step});
+}
+
 static void on_step(void *ud, const ls_step *s) {
-    ls_conversation_step(ud, s, ls_pack(s));
+    ls_conversation_step(ud, ls_pack(s));
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
-    ls_conversation_end(ud, turn, reason, totals);
+    ls_conversation *c = ud;
+    ls_trace_write_end(&c->head, turn, reason, totals);
+    hand_over(c, (entry){.kind = END, .line = line_of(c->head.line.p, c->head.line.n, "")});
 }
 
 ls_run_sink ls_conversation_sink(ls_conversation *c) {
     return (ls_run_sink){on_begin, on_step, on_end, c};
 }
 
-void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed) {
-    ls_ids fresh = {0};
-    c->end.known = false;
-    ls_seen_step(&c->seen, s, &fresh);
-    keep_tokens(c, &fresh);
-    keep_step(c, packed);
-}
-
-void ls_conversation_end(ls_conversation *c, uint32_t turn, ls_finish reason, const ls_stats *totals) {
-    c->end.turn = turn;
-    c->end.reason = reason;
-    c->end.totals = *totals;
-    c->end.known = true;
-}
-
 void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn) {
-    ls_ids fresh = {0};
     const ls_trace_header *h = ls_trace_read_header(r);
-    const ls_step *s = ls_trace_read_step(r);
     size_t n;
     const char *line = ls_trace_read_text(r, &n);
     if (kind == LS_TRACE_TOKENS) return; // written again from the vocabulary, because this turn may be removed
-    if (kind == LS_TRACE_HEADER) begin(c, turn, h->turn);
-    if (kind == LS_TRACE_STEP) {
-        ls_seen_step(&c->seen, s, &fresh);
-        keep_tokens(c, &fresh);
-        ls_trace_write_step(&c->w, s);
-        if (c->w.line.n == n + 1 && !memcmp(c->w.line.p, line, n)) {
-            keep_step(c, ls_pack(s));
-            return;
-        }
-    }
-    keep_text(c, line, n, "\n");
+    const ls_buf verbatim = line_of(line, n, "\n");
     if (kind == LS_TRACE_HEADER) {
-        ls_seen_ids(&c->seen, h->prompt.p, h->prompt.n, &fresh);
-        keep_tokens(c, &fresh);
-    }
+        if (turn == 0) c->head.first = h->turn;
+        begin(c, turn, verbatim, &h->prompt);
+    } else if (kind == LS_TRACE_STEP)
+        hand_over(c, (entry){.kind = STEP, .line = verbatim, .step = ls_pack(ls_trace_read_step(r))});
+    else hand_over(c, (entry){.kind = kind == LS_TRACE_END ? END : LINE, .line = verbatim});
 }
 
-ls_trace_reader *ls_conversation_read(ls_conversation *c, const char *name) {
-    keep_end(c);
-    pthread_mutex_lock(&c->lock);
-    pack_tail(c);
-    pthread_mutex_unlock(&c->lock);
-    return ls_trace_read_kept(ls_lines_in(c->packed.p, c->packed.n, name), c->steps, c->n_steps);
+ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err) {
+    if (c->path) return LS_OK;
+    settle(c);
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int error = fd < 0 ? errno : copy_file(c->fd, fd, c->n);
+    if (error) {
+        if (fd >= 0) close(fd), unlink(path);
+        return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(error));
+    }
+    close(c->fd);
+    c->fd = fd;
+    c->path = ls_strdup(path);
+    return LS_OK;
 }
 
-// ---- writing
-
-typedef struct {
-    FILE *f;
-    ls_zst_encoder *zst; // NULL: plain
-    ls_buf text, frame;
-    ls_trace_writer w;
-    size_t step; // the next step to write
-    ls_step room;
-} saving;
-
-static void flush(saving *v) {
-    ls_buf_clear(&v->frame);
-    if (v->zst) ls_zst_encode(v->zst, v->text.p, v->text.n, true, &v->frame);
-    const ls_buf *out = v->zst ? &v->frame : &v->text;
-    if (out->n) fwrite(out->p, 1, out->n, v->f);
-    ls_buf_clear(&v->text);
+static void forget_path(ls_conversation *c) {
+    if (c->path) unlink(c->path);
+    free(c->path);
+    c->path = NULL;
 }
 
-static void write_bytes(saving *v, const char *p, size_t n) {
-    ls_buf_add(&v->text, p, n);
-    if (v->text.n >= FRAME) flush(v);
+void ls_conversation_clear(ls_conversation *c) {
+    hand_over(c, (entry){.kind = CLEAR});
+    settle(c);
+    forget_path(c);
+    c->n_turns = 0;
 }
 
-// Writes the steps before byte `until` of the text.
-static void write_steps(saving *v, const ls_conversation *c, uint64_t until) {
-    for (; v->step < c->n_steps && c->steps[v->step].text <= until; v->step++) {
-        ls_unpack(c->steps[v->step].step, &v->room);
-        ls_trace_write_step(&v->w, &v->room);
-        write_bytes(v, v->w.line.p, v->w.line.n);
-    }
+bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err) {
+    if (last) settle(c);
+    const int error = atomic_load(&c->error);
+    if (!error || !c->path) return false;
+    settle(c);
+    if (error == EFBIG) ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
+    else ls_fail(err, LS_E_IO, "cannot write %s: %s", c->path, ls_write_reason(error));
+    forget_path(c);
+    atomic_store(&c->error, 0);
+    return true;
 }
 
-static ls_code write_text(saving *v, const ls_conversation *c, ls_err *err) {
-    ls_line line = {0};
-    ls_lines *lines = ls_lines_in(c->packed.p, c->n_whole, "the conversation");
-    ls_code code = LS_OK;
-    while (c->n_whole && !(code = ls_lines_next(lines, &line, err)) && line.p) {
-        write_steps(v, c, line.offset);
-        write_bytes(v, line.p, line.n);
-        write_bytes(v, "\n", 1);
-    }
-    ls_lines_close(lines);
-    for (size_t at = 0, n; !code && at < c->tail.n; at += n) {
-        write_steps(v, c, c->text + at);
-        n = (size_t)((const char *)memchr(c->tail.p + at, '\n', c->tail.n - at) - (c->tail.p + at)) + 1;
-        write_bytes(v, c->tail.p + at, n);
-    }
-    write_steps(v, c, UINT64_MAX);
-    if (c->end.known) {
-        ls_trace_write_end(&v->w, c->end.turn, c->end.reason, &c->end.totals);
-        write_bytes(v, v->w.line.p, v->w.line.n);
-    }
-    flush(v);
+// Another descriptor of the whole file.
+static ls_code open_again(ls_conversation *c, int *fd, ls_err *err) {
+    settle(c);
+    const int error = c->path ? 0 : c->error;
+    *fd = error ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
+    if (*fd >= 0 && !lseek(*fd, 0, SEEK_SET)) return LS_OK;
+    return ls_fail(err, LS_E_IO, "the recorded conversation cannot be read: %s", strerror(error ? error : errno));
+}
+
+static ls_code lines_of(ls_conversation *c, const char *name, ls_lines **out, ls_err *err) {
+    int fd;
+    const ls_code code = open_again(c, &fd, err);
+    return code ? code : ls_lines_of(out, fd, name, err);
+}
+
+ls_code ls_conversation_read(ls_conversation *c, const char *name, ls_trace_reader **out, ls_err *err) {
+    ls_lines *lines;
+    const ls_code code = lines_of(c, name, &lines, err);
+    if (!code) *out = ls_trace_read_of(lines);
     return code;
 }
 
-ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err *err) {
+static ls_code write_plain(ls_conversation *c, FILE *f, ls_err *err) {
+    ls_lines *lines;
+    ls_line line;
+    ls_code code = lines_of(c, "the conversation", &lines, err);
+    if (code) return code;
+    while (!(code = ls_lines_next(lines, &line, err)) && line.p) {
+        fwrite(line.p, 1, line.n, f);
+        fputc('\n', f);
+    }
+    ls_lines_close(lines);
+    return code;
+}
+
+static ls_code write_packed(ls_conversation *c, FILE *f, ls_err *err) {
+    char block[16384];
+    ssize_t n;
+    int fd;
+    const ls_code code = open_again(c, &fd, err);
+    if (code) return code;
+    while ((n = read(fd, block, sizeof block)) > 0) fwrite(block, 1, (size_t)n, f);
+    const int error = n < 0 ? errno : 0;
+    close(fd);
+    return error ? ls_fail(err, LS_E_IO, "the recorded conversation cannot be read: %s", strerror(error)) : LS_OK;
+}
+
+ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) {
     const size_t n = strlen(path);
     ls_replacement r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
     ls_code code = ls_replace_open(&r, path, LS_FILE_PRIVATE, err);
     if (code) return code;
-    saving *v = ls_calloc(1, sizeof *v);
-    v->f = r.f;
-    v->w = (ls_trace_writer){.level = c->w.level, .first = c->w.first, .vocab = c->w.vocab};
-    if (n >= 4 && !strcmp(path + n - 4, ".zst")) v->zst = ls_zst_encoder_new();
-    code = write_text(v, c, err);
-    ls_zst_encoder_free(v->zst);
-    ls_buf_free(&v->text);
-    ls_buf_free(&v->frame);
-    ls_buf_free(&v->w.line);
-    free(v);
+    code = n >= 4 && !strcmp(path + n - 4, ".zst") ? write_packed(c, r.f, err) : write_plain(c, r.f, err);
     const ls_code closed = ls_replace_close(&r, !code, code ? NULL : err);
     return code ? code : closed;
 }
 
-ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err) {
-    // If the lock is not free within a second, its holder is the thread that ran out of memory. Then reading without
-    // the lock is safe: the buffer that could not grow is unchanged, and n_whole excludes an incomplete frame.
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec++;
-    const bool locked = !pthread_mutex_timedlock(&c->lock, &until);
-    const ls_code code = ls_conversation_save(c, path, err);
-    if (locked) pthread_mutex_unlock(&c->lock);
-    return code;
+const char *ls_conversation_rescue(ls_conversation *c, const char *path) {
+    const uint64_t until = ls_now_ns() + RESCUE_NS;
+    // The thread that ran out of memory may be the writer, or may hold the lock: what it has written is good.
+    for (bool idle = false; !idle && !pthread_equal(pthread_self(), c->thread) && ls_now_ns() < until; usleep(1000)) {
+        if (pthread_mutex_trylock(&c->lock)) continue;
+        idle = !c->n_queued;
+        pthread_mutex_unlock(&c->lock);
+    }
+    if (c->path || !path) return c->path;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const bool ok = fd >= 0 && !copy_file(c->fd, fd, c->n);
+    if (fd >= 0) close(fd);
+    return ok ? path : NULL;
 }

@@ -1,33 +1,37 @@
-// The conversation in memory, which can be saved as a trace at any time. The last turns can be removed again. Steps are
-// stored packed and shared with the screen, so there is one copy; `:save` writes their lines. Other lines, and steps
-// that do not round-trip byte for byte, are kept verbatim in Zstandard frames. A frame begins with each turn and after
-// each mebibyte of text.
-//
-// One thread writes. If memory runs out, ls_conversation_rescue saves the conversation from any thread.
+// The log of a conversation: a trace at level full that is always recorded, so that saving copies it and a sudden end
+// loses nothing. It can be cut at a turn and continued after an answer's end. The caller only hands over what happened:
+// a thread formats, compresses and writes. The file is in memory (not in this process's) until it gets a path.
 #pragma once
 #include "decode/packed.h"
 #include "trace/trace_write.h"
 
 typedef struct ls_conversation ls_conversation;
 
-ls_conversation *ls_conversation_new(const ls_vocab *vocab); // borrowed
-void ls_conversation_free(ls_conversation *c);               // accepts NULL
+// LS_E_IO: the system has no thread or no file descriptor for it. vocab is borrowed.
+ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err *err);
+void ls_conversation_free(ls_conversation *c); // accepts NULL; a file with a path stays
+
 // Adds what a runner does; a turn replaces that of its number and those after it.
 ls_run_sink ls_conversation_sink(ls_conversation *c);
-void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed); // packed: s; takes ownership
-// Ends the last turn; another step of the same turn continues it.
-void ls_conversation_end(ls_conversation *c, uint32_t turn, ls_finish reason, const ls_stats *totals);
+// The step callback of the sink for a step that is shared; takes one ownership of it.
+void ls_conversation_step(ls_conversation *c, ls_packed *step);
 // Adds the last line read by r, of that kind, verbatim, so that a turn keeps the data of another program or version.
 // turn: for a header, the number of its turn.
 void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn);
-// Removes turn `turn` (from 0) and all later turns, if there are any.
-void ls_conversation_cut(ls_conversation *c, size_t turn);
 size_t ls_conversation_turns(const ls_conversation *c);
-// Opens a reader of the whole conversation with shared steps (ls_trace_read_packed); valid until the conversation
-// changes.
-ls_trace_reader *ls_conversation_read(ls_conversation *c, const char *name);
+
+// From now on the file has this path, which must not exist; a second call changes nothing. On an error the log stays in
+// memory.
+ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err);
+// True once after the file could not be written or exceeded LS_KEPT_BYTES: it was deleted, and the log is in memory
+// again. last: waits until everything is written.
+bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err);
+void ls_conversation_clear(ls_conversation *c); // removes all turns, and the file at the path
+// Opens a reader of the log as it is; valid until the log changes. name: for messages.
+ls_code ls_conversation_read(ls_conversation *c, const char *name, ls_trace_reader **out, ls_err *err);
 // Writes a trace file atomically. If the name ends in .zst, the file is compressed. LS_E_RANGE: there is nothing to
 // save. LS_E_IO: the message has the path and the reason.
-ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err *err);
-// The same after memory ran out in any thread; the conversation must not be changed afterwards.
-ls_code ls_conversation_rescue(ls_conversation *c, const char *path, ls_err *err);
+ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err);
+// In any thread, when the process must end: waits at most a second for what was handed over, and returns the path of
+// the file; NULL: it has none. With `path`, a file in memory is copied there first.
+const char *ls_conversation_rescue(ls_conversation *c, const char *path);

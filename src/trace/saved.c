@@ -70,8 +70,8 @@ static ls_code read_turns(reading *g, ls_trace_reader *r, const char *path, ls_e
     if (!ours)
         return ls_fail(err, LS_E_USAGE, "%s: the conversation is with %s, which has another vocabulary", path,
                        h->run.model);
-    if (!ended)
-        ls_conversation_end(v->kept, g->turn, LS_FINISH_INTERRUPTED, &stats); // the recording ends within the turn
+    const ls_run_sink keeps = ls_conversation_sink(v->kept);
+    if (!ended) keeps.end(keeps.ud, g->turn, LS_FINISH_INTERRUPTED, &stats); // the recording ends within the turn
     end_turn(g);
     return LS_OK;
 }
@@ -84,9 +84,9 @@ ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, ls
     ls_code code = ls_trace_read_open(&r, path, err);
     if (code) return code;
     ls_trace_read_stop(r, stop, ud);
-    out->kept = ls_conversation_new(model->vocab);
     out->dialog = ls_dialog_new();
-    code = read_turns(&g, r, path, err);
+    code = ls_conversation_new(&out->kept, model->vocab, err);
+    if (!code) code = read_turns(&g, r, path, err);
     ls_trace_read_close(r);
     ls_ids_free(&g.output);
     if (code) ls_saved_free(out);

@@ -13,9 +13,6 @@ struct ls_trace_reader {
     ls_line line;                 // the last line read
     const ls_trace_place *places; // lines to read in this order; NULL: all lines in sequence
     size_t n_places, at_place;
-    const ls_kept_step *kept; // packed steps between the lines
-    size_t n_kept, at_kept;
-    ls_packed *packed; // the last step, if it was packed; borrowed
     bool torn, has_header;
     ls_promise promise; // of the header
     ls_trace_header header;
@@ -366,13 +363,6 @@ ls_trace_reader *ls_trace_read_of(ls_lines *lines) {
     return r;
 }
 
-ls_trace_reader *ls_trace_read_kept(ls_lines *lines, const ls_kept_step *steps, size_t n) {
-    ls_trace_reader *r = ls_trace_read_of(lines);
-    r->kept = steps;
-    r->n_kept = n;
-    return r;
-}
-
 ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err) {
     ls_lines *lines;
     *out = NULL;
@@ -456,18 +446,7 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_err_suffix(err, "a trace is expected ('logitspec generate --trace FILE' writes one)");
 }
 
-// Takes the next packed step if it comes before the next line; false: it does not.
-static bool next_kept(ls_trace_reader *r) {
-    const uint64_t after = r->line.number ? r->line.offset + r->line.n + 1 : 0; // bytes of text before the next line
-    r->packed = NULL;
-    if (r->at_kept == r->n_kept || r->kept[r->at_kept].text > after) return false;
-    r->packed = r->kept[r->at_kept++].step;
-    ls_unpack(r->packed, &r->step);
-    return true;
-}
-
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
-    if (next_kept(r)) return *kind = LS_TRACE_STEP, LS_OK;
     *kind = LS_TRACE_NONE;
     ls_code code = next_line(r, err);
     if (code) return code;
@@ -532,9 +511,7 @@ bool ls_trace_read_torn(const ls_trace_reader *r) {
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r) {
     return &r->header;
 }
-ls_packed *ls_trace_read_packed(const ls_trace_reader *r) {
-    return r->packed ? ls_packed_share(r->packed) : ls_pack(&r->step);
-}
+
 const ls_step *ls_trace_read_step(const ls_trace_reader *r) {
     return &r->step;
 }

@@ -1,5 +1,6 @@
 // What traces lie in: sinks that write behind one's back, lines of plain and compressed files, the index, levels, and
 // the numbers that are written.
+#include "decode/packed.h"
 #include "base/jsonw.h"
 #include "base/lines.h"
 #include "base/mem.h"

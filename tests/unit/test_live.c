@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "decode/packed.h"
 #include "source/source_live.h"
 #include "trace/trace_read.h"
 

@@ -1,7 +1,6 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
 #include "base/file.h"
 #include "base/jsonw.h"
-#include "base/mem.h"
 #include "base/plural.h"
 #include "base/visible.h"
 #include "cli/alternatives.h"
@@ -105,7 +104,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
         ls_trace_begin(r->trace, &r->model, &h);
         ls_trace_header_free(&h);
     }
-    ls_step *step = ls_malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     while (!r->finish && !code && !r->output_failed) {
         if (ls_interrupted) {
             ls_session_stop(r->session);
@@ -126,7 +125,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
         }
         stream(r);
     }
-    free(step);
+    ls_step_free(step);
     if (r->output_failed) r->finish = LS_FINISH_INTERRUPTED;
     if (r->trace) ls_trace_end(r->trace, 0, r->finish, &r->stats);
     return code;

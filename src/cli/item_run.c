@@ -3,8 +3,6 @@
 #include "cli/progress.h"
 #include "engine/dialog.h"
 
-#include <stdlib.h>
-
 typedef struct {
     ls_session *session;
     ls_model *model;
@@ -69,11 +67,11 @@ static ls_code run_turn(const answering *c, size_t turn, ls_err *err) {
 
 ls_code ls_item_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_suite_item *item,
                     const ls_item_listener *listener, ls_result *r, ls_err *err) {
-    answering c = {s, m, setup, item, listener, r, ls_dialog_new(), ls_malloc(sizeof *c.step)};
+    answering c = {s, m, setup, item, listener, r, ls_dialog_new(), ls_step_new()};
     ls_code code = LS_OK;
     ls_session_reset(s);
     for (size_t turn = 0; turn < item->n_turns && !code && r->turns == turn; turn++) code = run_turn(&c, turn, err);
-    free(c.step);
+    ls_step_free(c.step);
     ls_dialog_free(c.dialog);
     return code;
 }

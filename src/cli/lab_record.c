@@ -119,7 +119,7 @@ static void begin(void *ud, const ls_turn_begun *t) {
 
 static void step(void *ud, size_t turn, const ls_step *s) {
     (void)turn;
-    ls_conversation_step(((recording *)ud)->kept, s, ls_pack(s));
+    ls_conversation_step(((recording *)ud)->kept, s);
 }
 
 static void end(void *ud, size_t turn, ls_finish finish, const ls_stats *stats) {

@@ -7,7 +7,7 @@
 
 static const char comparing[] = "the other method is answering the same prompt", forking[] = "decoding the what-if";
 
-static void tell_rival(live *l, int what, const char *method, ls_packed *step, ls_finish finish) {
+static void tell_rival(live *l, int what, const char *method, const ls_step *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
     e->rival.turn = l->turn;
     e->rival.what = what;
@@ -141,7 +141,7 @@ void ls_live_run_rival(live *l, ls_step *step) {
     ls_ids fresh = {0};
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
-    tell_rival(l, LS_RIVAL_STEP, "", ls_pack(step), LS_GOING);
+    tell_rival(l, LS_RIVAL_STEP, "", ls_step_keep(step), LS_GOING);
     ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing,
                       l->forks ? -1 : fmin(1, (double)(step->output_pos + step->n_emitted) / (double)l->turn_output));
     if (step->finish) ls_live_end_rival(l, step->finish);

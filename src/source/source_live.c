@@ -333,8 +333,8 @@ static void run_step(live *l, ls_step *step) {
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_STEP);
-    e->step = ls_pack(step);
-    ls_conversation_step(l->kept, step, ls_packed_share(e->step));
+    e->step = ls_step_keep(step);
+    ls_conversation_step(l->kept, e->step);
     l->keep_due = true;
     ls_channel_send(&l->c, e);
     write_kept_at_times(l);
@@ -548,7 +548,7 @@ static double patience(const live *l) {
 static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
-    ls_step *step = ls_malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     l->holding = true;
     bool failed = start(l, &err) != LS_OK;
     l->holding = false;
@@ -581,7 +581,7 @@ static void *decoder(void *ud) {
     if (l->session && ls_session_active(l->session) && l->trace)
         ls_trace_end(l->trace, l->turn, LS_FINISH_INTERRUPTED, &l->stats);
     tell_end(l);
-    free(step);
+    ls_step_free(step);
     ls_session_free(l->rival);
     ls_ids_free(&l->begun);
     ls_ids_free(&l->fork);

@@ -79,7 +79,7 @@ void ls_conversation_cut(ls_conversation *c, size_t turn) {
     c->packed.n = c->n_whole = t->frame;
     c->text = t->text;
     ls_buf_clear(&c->tail);
-    while (c->n_steps > t->step) ls_packed_free(c->steps[--c->n_steps].step);
+    while (c->n_steps > t->step) ls_step_free(c->steps[--c->n_steps].step);
     c->n_turns = turn;
     c->end.known = false;
     pthread_mutex_unlock(&c->lock);
@@ -129,13 +129,14 @@ static void keep_tokens(ls_conversation *c, ls_ids *fresh) {
     ls_ids_free(fresh);
 }
 
-static void keep_step(ls_conversation *c, ls_packed *step) {
+static void keep_step(ls_conversation *c, const ls_step *s) {
+    const ls_step *kept = ls_step_keep(s);
     pthread_mutex_lock(&c->lock);
     if (c->n_steps == c->cap_steps) {
         c->steps = ls_realloc(c->steps, (2 * c->cap_steps + 256) * sizeof *c->steps);
         c->cap_steps = 2 * c->cap_steps + 256;
     }
-    c->steps[c->n_steps++] = (ls_kept_step){c->text + c->tail.n, step};
+    c->steps[c->n_steps++] = (ls_kept_step){c->text + c->tail.n, kept};
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -148,12 +149,12 @@ void ls_conversation_begin(ls_conversation *c, const ls_trace_header *h) {
     keep_tokens(c, &fresh);
 }
 
-void ls_conversation_step(ls_conversation *c, const ls_step *s, ls_packed *packed) {
+void ls_conversation_step(ls_conversation *c, const ls_step *s) {
     ls_ids fresh = {0};
     c->end.known = false;
     ls_seen_step(&c->seen, s, &fresh);
     keep_tokens(c, &fresh);
-    keep_step(c, packed);
+    keep_step(c, s);
 }
 
 void ls_conversation_end(ls_conversation *c, uint32_t turn, ls_finish reason, const ls_stats *totals) {
@@ -176,7 +177,7 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
         keep_tokens(c, &fresh);
         ls_trace_write_step(&c->w, s);
         if (c->w.line.n == n + 1 && !memcmp(c->w.line.p, line, n)) {
-            keep_step(c, ls_pack(s));
+            keep_step(c, s);
             return;
         }
     }
@@ -203,7 +204,6 @@ typedef struct {
     ls_buf text, frame;
     ls_trace_writer w;
     size_t step; // the next step to write
-    ls_step room;
 } saving;
 
 static void flush(saving *v) {
@@ -222,8 +222,7 @@ static void write_bytes(saving *v, const char *p, size_t n) {
 // Writes the steps before byte `until` of the text.
 static void write_steps(saving *v, const ls_conversation *c, uint64_t until) {
     for (; v->step < c->n_steps && c->steps[v->step].text <= until; v->step++) {
-        ls_unpack(c->steps[v->step].step, &v->room);
-        ls_trace_write_step(&v->w, &v->room);
+        ls_trace_write_step(&v->w, c->steps[v->step].step);
         write_bytes(v, v->w.line.p, v->w.line.n);
     }
 }

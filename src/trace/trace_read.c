@@ -13,13 +13,13 @@ struct ls_trace_reader {
     ls_line line;                 // the last line read
     const ls_trace_place *places; // lines to read in this order; NULL: all lines in sequence
     size_t n_places, at_place;
-    const ls_kept_step *kept; // packed steps between the lines
+    const ls_kept_step *kept; // steps between the lines
     size_t n_kept, at_kept;
-    ls_packed *packed; // the last step, if it was packed; borrowed
     bool torn, has_header;
     ls_promise promise; // of the header
     ls_trace_header header;
-    ls_step step;
+    ls_step *room;       // of steps that are read from lines
+    const ls_step *step; // the last one: there, or kept and borrowed
     ls_trace_ending end;
     ls_event *tokens; // of the last tokens line
 };
@@ -363,6 +363,7 @@ static void clear_header(ls_trace_header *h) {
 ls_trace_reader *ls_trace_read_of(ls_lines *lines) {
     ls_trace_reader *r = ls_calloc(1, sizeof *r);
     r->lines = lines;
+    r->step = r->room = ls_step_new();
     return r;
 }
 
@@ -385,6 +386,7 @@ void ls_trace_read_close(ls_trace_reader *r) {
     if (!r) return;
     ls_lines_close(r->lines);
     clear_header(&r->header);
+    ls_step_free(r->room);
     ls_event_free(r->tokens);
     free(r);
 }
@@ -419,10 +421,11 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         r->promise = ls_trace_promise(&r->header);
         break;
     case LS_TRACE_STEP:
-        r->step = (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
-                            .odds = r->promise == LS_PROMISE_ODDS};
-        read_step(g, doc, &r->step);
-        ls_step_round(&r->step);
+        ls_step_start(r->room, (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
+                                         .odds = r->promise == LS_PROMISE_ODDS});
+        read_step(g, doc, r->room);
+        ls_step_round(r->room);
+        r->step = r->room;
         break;
     case LS_TRACE_END: read_end(g, doc, &r->end); break;
     case LS_TRACE_TOKENS:
@@ -456,13 +459,11 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_err_suffix(err, "a trace is expected ('logitspec generate --trace FILE' writes one)");
 }
 
-// Takes the next packed step if it comes before the next line; false: it does not.
+// Takes the next kept step if it comes before the next line; false: it does not.
 static bool next_kept(ls_trace_reader *r) {
     const uint64_t after = r->line.number ? r->line.offset + r->line.n + 1 : 0; // bytes of text before the next line
-    r->packed = NULL;
     if (r->at_kept == r->n_kept || r->kept[r->at_kept].text > after) return false;
-    r->packed = r->kept[r->at_kept++].step;
-    ls_unpack(r->packed, &r->step);
+    r->step = r->kept[r->at_kept++].step;
     return true;
 }
 
@@ -482,7 +483,7 @@ ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err)
         return LS_OK;
     }
     if (code) return code;
-    reading g = {.r = r, .err = err, .h = &r->header, .s = &r->step};
+    reading g = {.r = r, .err = err, .h = &r->header, .s = r->room};
     *kind = read_document(&g, r, doc);
     ls_json_free(doc);
     if (g.code) *kind = LS_TRACE_NONE;
@@ -532,11 +533,8 @@ bool ls_trace_read_torn(const ls_trace_reader *r) {
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r) {
     return &r->header;
 }
-ls_packed *ls_trace_read_packed(const ls_trace_reader *r) {
-    return r->packed ? ls_packed_share(r->packed) : ls_pack(&r->step);
-}
 const ls_step *ls_trace_read_step(const ls_trace_reader *r) {
-    return &r->step;
+    return r->step;
 }
 ls_finish ls_trace_read_finish(const ls_trace_reader *r) {
     return r->end.reason;

@@ -4,7 +4,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/lines.h"
-#include "decode/packed.h"
 #include "decode/stats.h"
 #include "trace/trace_level.h"
 
@@ -73,13 +72,13 @@ typedef struct {
 
 ls_trace_reader *ls_trace_read_of(ls_lines *lines); // takes ownership
 
-// A step that is kept packed, between lines of text.
+// A kept step between lines of text.
 typedef struct {
     uint64_t text; // bytes of text before it
-    ls_packed *step;
+    const ls_step *step;
 } ls_kept_step;
 
-// Reads lines with packed steps between them; steps is borrowed. The lines must be complete.
+// Reads lines with kept steps between them; steps is borrowed. The lines must be complete.
 ls_trace_reader *ls_trace_read_kept(ls_lines *lines, const ls_kept_step *steps, size_t n);
 // Skips the next line: gives its kind and place without reading its fields. line->p is NULL at the end.
 ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err);
@@ -89,8 +88,7 @@ void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size
 const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n); // the last line verbatim, without its newline
 // The content of the last line of that kind; valid until the next line of its kind.
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);
-const ls_step *ls_trace_read_step(const ls_trace_reader *r);
-ls_packed *ls_trace_read_packed(const ls_trace_reader *r); // the same, packed; one owner: the caller
-ls_finish ls_trace_read_finish(const ls_trace_reader *r);  // of the last end line
+const ls_step *ls_trace_read_step(const ls_trace_reader *r); // a work area, or the kept step
+ls_finish ls_trace_read_finish(const ls_trace_reader *r);    // of the last end line
 ls_event *
 ls_trace_read_tokens(ls_trace_reader *r); // the event of the last tokens line; call it once; owned by the caller

@@ -13,11 +13,11 @@
 ls_model model;
 char path[64];
 ls_trace_level level = LS_LEVEL_FULL;
-ls_step *steps[MAX_STEPS];
+const ls_step *steps[MAX_STEPS];
 int n_steps;
 
 static void forget_steps(void) {
-    while (n_steps) free(steps[--n_steps]);
+    while (n_steps) ls_step_free(steps[--n_steps]);
 }
 
 void record(const char *prompt, ls_decode_options o, int turns) {
@@ -25,7 +25,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
     ls_session *s;
     ls_trace *t;
     static const char *const config[] = {"decode.method", "x", NULL};
-    ls_step *step = ls_malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     forget_steps();
     assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
     assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
@@ -44,14 +44,14 @@ void record(const char *prompt, ls_decode_options o, int turns) {
             ls_stats_add(&stats, step);
             ls_trace_step(t, step);
             assert_true(n_steps < MAX_STEPS);
-            steps[n_steps++] = ls_step_copy(step);
+            steps[n_steps++] = ls_step_keep(step);
         } while (!step->finish);
         ls_trace_end(t, (uint32_t)turn, step->finish, &stats);
         ls_ids_free(&ids);
     }
     assert_true(ls_trace_close(t, &err));
     ls_session_free(s);
-    free(step);
+    ls_step_free(step);
 }
 
 ls_decode_options options(const char *method, int32_t budget, int32_t tokens) {

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { VOCAB = 50, TOKENS = 400 };
 
@@ -21,32 +22,33 @@ static ls_node target(int32_t before, int32_t token) {
 int main(void) {
     ls_drafter *drafter;
     if (ls_method_make(&drafter, ls_method_find("logitspec"), NULL)) return 1;
+    ls_tree *tree = ls_tree_new(); // room for any; used again in each step
     int32_t text[2 * TOKENS] = {3, 1}, n = 2, steps = 0;
     drafter->observe(drafter, text, 2, true); // the prompt
     ls_node last = target(text[0], text[1]);  // the prefill's last logits
     while (n < TOKENS) {
         // 1. a tree under the token that the target chose
-        ls_tree tree;
         int32_t ids[LS_ROW_TOP], path[LS_MAX_ROWS];
         float p[LS_ROW_TOP];
         for (int i = 0; i < LS_ROW_TOP; i++) ids[i] = last.top[i].id, p[i] = expf(last.top[i].logit - last.lse);
-        drafter->propose(drafter, &(ls_draft_state){text, (size_t)n, last.target, ids, p, LS_ROW_TOP, NULL}, 16, &tree);
+        drafter->propose(drafter, &(ls_draft_state){text, (size_t)n, last.target, ids, p, LS_ROW_TOP, NULL}, 16, tree);
         // 2. one forward of all rows; each sees the text, its ancestors and itself
-        for (int32_t i = 0; i < tree.n; i++) {
-            ls_node *row = &tree.nodes[i], said = target(i ? tree.nodes[row->parent].token : text[n - 1], row->token);
+        for (int32_t i = 0; i < tree->n; i++) {
+            ls_node *row = &tree->nodes[i], said = target(i ? tree->nodes[row->parent].token : text[n - 1], row->token);
             said.draft = row->draft;
             *row = said;
         }
         // 3. the path on which every token is what the target chose; its rows stay in the KV cache
-        const int32_t accepted = ls_accept_path(&(ls_accept){0}, &tree, path);
-        ls_tree_mark(&tree, path, accepted);
-        if (drafter->learn) drafter->learn(drafter, &(ls_draft_result){text, (size_t)n, &tree, accepted});
-        for (int32_t i = 0; i < accepted; i++) text[n++] = tree.nodes[path[i]].token;
+        const int32_t accepted = ls_accept_path(&(ls_accept){0}, tree, path);
+        ls_tree_mark(tree, path, accepted);
+        if (drafter->learn) drafter->learn(drafter, &(ls_draft_result){text, (size_t)n, tree, accepted});
+        for (int32_t i = 0; i < accepted; i++) text[n++] = tree->nodes[path[i]].token;
         drafter->observe(drafter, text, (size_t)n, false);
-        last = tree.nodes[path[accepted - 1]];
+        last = tree->nodes[path[accepted - 1]];
         steps++;
     }
     drafter->free(drafter);
+    free(tree);
     int different = 0; // the text is plain decoding's
     for (int32_t i = 2; i < n; i++) {
         different += text[i] != target(text[i - 2], text[i - 1]).target;

@@ -1,5 +1,4 @@
 #include "ui/quiz.h"
-#include "base/mem.h"
 #include "ui/navigate.h"
 
 #include <math.h>
@@ -13,7 +12,7 @@ static bool asks(const ls_step *step) {
 
 void ui_quiz_toggle(ui_state *s) {
     ui_quiz *q = &s->quiz;
-    if (!q->masked) q->masked = ls_malloc(sizeof *q->masked);
+    if (!q->masked) q->masked = ls_step_new();
     q->on = !q->on;
     q->next = s->n_steps ? ui_viewed_index(s) + 1 : 0; // steps that were seen already are not asked about
     q->asked = q->right = q->found = q->of = q->answered = 0;
@@ -34,7 +33,7 @@ size_t ui_quiz_first_hidden(const ui_state *s) {
 
 const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step) {
     ls_step *m = s->quiz.masked;
-    memcpy(m, step, offsetof(ls_step, tree.nodes) + (size_t)step->tree.n * sizeof step->tree.nodes[0]);
+    ls_step_copy(m, step);
     // only the root is accepted, and nothing that the forward computed is known
     m->n_path = m->n_emitted = 1;
     m->path[0] = 0;

@@ -46,13 +46,17 @@ static void forget_rival(ui_rival *r) {
     *r = (ui_rival){0};
 }
 
+static void cut_steps(ui_state *s, size_t n) {
+    while (s->n_steps > n) ls_step_free(s->steps[--s->n_steps]);
+}
+
 static void forget_conversation(ui_state *s) {
     if (s->shown.compare) ui_open(s, UI_COMPARE, false);
     ui_shadows_forget(s, 0);
     forget_rival(&s->rival);
     for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);
-    ui_steps_cut(&s->steps, 0);
-    s->n_turns = s->n_steps = 0;
+    cut_steps(s, 0);
+    s->n_turns = 0;
     s->context.n = 0;
     s->at_newest = true;
     s->stats = (ls_stats){0};
@@ -61,14 +65,14 @@ static void forget_conversation(ui_state *s) {
 }
 
 void ui_state_free(ui_state *s) {
-    free(s->quiz.masked);
+    ls_step_free(s->quiz.masked);
     ui_shadows_free(s->shadows);
     s->shadows = NULL;
     forget_conversation(s);
     ls_tokens_free(&s->tokens);
     for (int i = 0; i < s->n_outbox; i++) free(s->outbox[i].text);
     free(s->turns);
-    ui_steps_free(&s->steps);
+    free(s->steps);
     free(s->marks);
     free(s->save_to);
     free(s->to_copy);
@@ -89,8 +93,7 @@ static void cut_turns(ui_state *s, size_t turn) {
     if (turn >= s->n_turns) return;
     ui_shadows_forget(s, turn);
     if (s->rival.known && s->rival.turn >= turn) forget_rival(&s->rival);
-    s->n_steps = s->turns[turn].first_step;
-    ui_steps_cut(&s->steps, s->n_steps);
+    cut_steps(s, s->turns[turn].first_step);
     for (; s->n_turns > turn; s->n_turns--) free(s->turns[s->n_turns - 1].text);
     s->view = 0;
     s->stats = (ls_stats){0};
@@ -125,8 +128,11 @@ static void begin_turn(ui_state *s, ls_event *e) {
 
 static void add_step(ui_state *s, ls_event *e) {
     if (!s->n_turns) return;
-    ui_steps_put(&s->steps, ls_packed_share(e->step));
-    const ls_step *step = ui_step(s, s->n_steps++);
+    if (s->n_steps == s->cap_steps) {
+        s->cap_steps = 2 * s->cap_steps + 256;
+        s->steps = ls_realloc(s->steps, s->cap_steps * sizeof *s->steps);
+    }
+    const ls_step *step = s->steps[s->n_steps++] = ls_step_keep(e->step);
     s->turns[s->n_turns - 1].n_steps++;
     for (int i = 0; i < step->n_emitted; i++)
         ui_thinking_add(&s->turns[s->n_turns - 1].thinking,
@@ -157,8 +163,7 @@ static void on_rival(ui_state *s, const ls_event *e) {
         r->done = true;
         r->finish = e->rival.finish;
     } else if (r->known) {
-        ls_step room, *step = &room;
-        ls_unpack(e->rival.step, step);
+        const ls_step *step = e->rival.step;
         if (r->n_steps == r->cap_steps) {
             r->cap_steps = 2 * r->cap_steps + 256;
             r->us = ls_realloc(r->us, r->cap_steps * sizeof *r->us);
@@ -250,12 +255,12 @@ size_t ui_viewed_end(const ui_state *s) {
 }
 
 const ls_step *ui_step(const ui_state *s, size_t i) {
-    return ui_steps_at(&s->steps, i);
+    return s->steps[i];
 }
 
 const ls_step *ui_viewed(const ui_state *s) {
     if (!s->n_steps) return NULL;
-    const ls_step *step = ui_steps_pin(&s->steps, ui_viewed_index(s));
+    const ls_step *step = ui_step(s, ui_viewed_index(s));
     return ui_quiz_hides(s) ? ui_quiz_masked(s, step) : step;
 }
 

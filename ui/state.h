@@ -9,7 +9,6 @@
 #include "ui/actions.h"
 #include "ui/edit.h"
 #include "ui/keys.h"
-#include "ui/steps.h"
 #include "ui/thinking.h"
 
 typedef enum {
@@ -90,7 +89,7 @@ typedef struct {
     size_t answered;  // index + 1 of the step whose answer is shown until the user continues; 0: none
     int asked, right; // answers
     int found, of;    // tokens: those marked and accepted, of the longer one of both paths
-    ls_step *masked;  // room for a step; owned
+    ls_step *masked;  // a work area; owned
 } ui_quiz;
 
 typedef struct ui_demo ui_demo;       // ui/demo.h
@@ -115,8 +114,8 @@ typedef struct {
     ls_tokens tokens;
     ui_turn *turns;
     size_t n_turns;
-    ui_steps steps; // of all turns, see ui_step
-    size_t n_steps;
+    const ls_step **steps; // of all turns; kept
+    size_t n_steps, cap_steps;
     ls_ids context; // committed tokens; -1 where unknown
     ui_rival rival;
     // the view
@@ -208,11 +207,11 @@ bool ui_can_send(ui_state *s);                               // a prompt; if not
 void ui_type_line(ui_state *s, char sign, const char *text); // opens the line at the bottom, see typing, with this text
 
 // Reading
-const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step
-int ui_inspected(const ui_state *s);                 // row of the viewed tree; valid if there is one
-const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_steps_at
-size_t ui_viewed_index(const ui_state *s);           // valid if there is one
-size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one, the end of an answer included
+const ls_step *ui_viewed(const ui_state *s); // NULL before the first step
+int ui_inspected(const ui_state *s);         // row of the viewed tree; valid if there is one
+const ls_step *ui_step(const ui_state *s, size_t i);
+size_t ui_viewed_index(const ui_state *s); // valid if there is one
+size_t ui_viewed_end(const ui_state *s);   // number of steps up to the viewed one, the end of an answer included
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s);                  // of the viewed turn, up to the viewed step
 int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would accept; -1: none

@@ -1,7 +1,6 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
 #include "base/file.h"
 #include "base/jsonw.h"
-#include "base/mem.h"
 #include "base/plural.h"
 #include "base/visible.h"
 #include "cli/alternatives.h"

@@ -8,7 +8,7 @@
 void ls_runner_free(ls_runner *r) {
     ls_dialog_free(r->dialog);
     ls_ids_free(&r->begun);
-    free(r->step);
+    ls_step_free(r->step);
     r->dialog = NULL;
     r->step = NULL;
 }
@@ -102,13 +102,15 @@ static void end(ls_runner *r, ls_finish reason) {
 }
 
 ls_code ls_runner_step(ls_runner *r, ls_err *err) {
-    if (!r->step) r->step = ls_malloc(sizeof *r->step);
+    if (!r->step) r->step = ls_step_new();
     const ls_code code = ls_session_step(r->session, r->step, err);
     if (code) return code;
-    ls_stats_add(&r->stats, r->step);
+    const ls_step *kept = ls_step_keep(r->step); // once, for all who want to keep it
+    ls_stats_add(&r->stats, kept);
     for (int i = 0; i < r->n_sinks; i++)
-        if (r->sinks[i].step) r->sinks[i].step(r->sinks[i].ud, r->step);
-    if (r->step->finish) end(r, r->step->finish);
+        if (r->sinks[i].step) r->sinks[i].step(r->sinks[i].ud, kept);
+    if (kept->finish) end(r, (ls_finish)kept->finish);
+    ls_step_free(kept);
     return LS_OK;
 }
 

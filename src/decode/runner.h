@@ -30,7 +30,7 @@ typedef struct {
 // Each function may be NULL. A turn that was cut by max_tokens may go on after its end, and ends again.
 typedef struct {
     void (*begin)(void *ud, const ls_turn_begun *t);
-    void (*step)(void *ud, const ls_step *step);
+    void (*step)(void *ud, const ls_step *step);                                    // a kept step
     void (*end)(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals); // totals: of this turn
     void *ud;
 } ls_run_sink;
@@ -56,7 +56,7 @@ struct ls_runner {
     ls_ids begun;        // tokens with which its answer begins, chosen by the user
     size_t n_read;       // tokens of the prompt that is being read
     char reading[64];    // that in words; the stage of the progress
-    ls_step *step;       // the last one
+    ls_step *step;       // room for one
 };
 void ls_runner_free(ls_runner *r);
 

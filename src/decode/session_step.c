@@ -56,22 +56,23 @@ static ls_code take_root(work *w, ls_err *err) {
     const ls_session *s = w->s;
     const ls_promise promise = ls_accept_promise(&s->accept, s->sampling.temperature);
     ls_step *out = w->out;
-    *out = (ls_step){.turn = s->turn,
-                     .index = s->step,
-                     .context_len = w->context,
-                     .output_pos = (int32_t)s->answer.ids.n,
-                     .corrected = s->corrected,
-                     .exact = s->e->exact && promise == LS_PROMISE_TEXT,
-                     .odds = promise == LS_PROMISE_ODDS,
-                     .ar_us = s->ar.us,
-                     .ar_spread = ls_ar_spread(&s->ar),
-                     .ar_timed = (int32_t)(s->ar.n_timed < INT32_MAX ? s->ar.n_timed : INT32_MAX),
-                     .budget = (int16_t)ls_drafting_rows(&s->drafting),
-                     .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
-                     .rows = 1,
-                     .n_path = 1,
-                     .top_lse = s->last.lse,
-                     .top_entropy = s->last.entropy};
+    ls_step_start(out,
+                  (ls_step){.turn = s->turn,
+                            .index = s->step,
+                            .context_len = w->context,
+                            .output_pos = (int32_t)s->answer.ids.n,
+                            .corrected = s->corrected,
+                            .exact = s->e->exact && promise == LS_PROMISE_TEXT,
+                            .odds = promise == LS_PROMISE_ODDS,
+                            .ar_us = s->ar.us,
+                            .ar_spread = ls_ar_spread(&s->ar),
+                            .ar_timed = (int32_t)(s->ar.n_timed < INT32_MAX ? s->ar.n_timed : INT32_MAX),
+                            .budget = (int16_t)ls_drafting_rows(&s->drafting),
+                            .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
+                            .rows = 1,
+                            .n_path = 1,
+                            .top_lse = s->last.lse,
+                            .top_entropy = s->last.entropy});
     ls_tree_start(&out->tree, s->last.chosen);
     ls_node *root = &out->tree.nodes[0];
     root->p = expf(s->last.chosen_logit - s->last.lse);

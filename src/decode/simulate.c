@@ -127,7 +127,7 @@ struct ls_simulator {
     ls_cost_curve costs;
     size_t position; // output tokens so far
     bool proposed;   // the tree of the next step is there
-    ls_tree tree;
+    ls_tree *tree;
 };
 
 ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
@@ -137,6 +137,7 @@ ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const
         return ls_fail(err, LS_E_USAGE, "this acceptance rule changes the text: it cannot be simulated on a recording");
     ls_simulator *s = ls_calloc(1, sizeof *s);
     s->costs = *costs;
+    s->tree = ls_tree_new();
     ls_draft_setup reads = *place;
     reads.read_only = true; // what was only imagined is not remembered
     const ls_code code = ls_drafting_set(&s->drafting, opt, &reads, NULL, 0, err);
@@ -148,6 +149,7 @@ ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const
 void ls_simulator_free(ls_simulator *s) {
     if (!s) return;
     ls_drafting_free(&s->drafting);
+    free(s->tree);
     free(s);
 }
 
@@ -194,7 +196,7 @@ static void propose(ls_simulator *s, const ls_recording *r, ls_simulated *total)
     }
     const ls_draft_state state = {r->text.p, n_context, r->text.p[n_context], ids, p, b.n, NULL};
     const uint64_t start = ls_now_ns();
-    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, &s->tree);
+    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, s->tree);
     total->draft_us += (double)(ls_now_ns() - start) / 1e3;
     total->lasts_whole += b.n >= LS_MAX_TOP;
     total->by_clock |= s->drafting.sizing.rule->by_cost;
@@ -207,7 +209,7 @@ static int32_t verify(ls_simulator *s, const ls_recording *r, bool whole, ls_sim
     const size_t n_context = r->n_context + s->position, left = r->text.n - n_context;
     int32_t path[LS_MAX_ROWS];
     bool on_path[LS_MAX_ROWS];
-    ls_tree *t = &s->tree;
+    ls_tree *t = s->tree;
     follow_text(t, r->text.p + n_context, left, on_path);
     const int32_t n_path = ls_accept_path(&(ls_accept){0}, t, path);
     if ((size_t)n_path == left && !whole) return 0;

@@ -1,7 +1,7 @@
 #include "decode/step.h"
-#include "decode/packed.h"
 #include "base/mem.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,9 +106,66 @@ const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n) {
     return n->branch >= 0 ? &s->tree.branches[n->branch] : NULL;
 }
 
-ls_step *ls_step_copy(const ls_step *s) {
-    size_t n = offsetof(ls_step, tree.nodes) + (size_t)s->tree.n * sizeof s->tree.nodes[0];
-    return memcpy(ls_malloc(n), s, n);
+// A step as it is allocated; its arrays follow.
+typedef struct {
+    atomic_uint owners; // 0: a work area
+    ls_step step;
+} counted;
+
+static counted *counted_of(const ls_step *s) {
+    return (counted *)((char *)(uintptr_t)s - offsetof(counted, step));
+}
+
+// An allocation with room for what the counts of `size` say.
+static ls_step *place(const ls_step *size, unsigned owners) {
+    const size_t top = (size_t)size->n_top * sizeof *size->top, path = (size_t)size->n_path * sizeof *size->path;
+    counted *c = ls_malloc(sizeof *c + top + path + ls_tree_bytes(&size->tree));
+    atomic_init(&c->owners, owners);
+    c->step = *size;
+    c->step.top = (ls_top_entry *)(c + 1);
+    c->step.path = (int32_t *)(c->step.top + size->n_top);
+    ls_tree_place(&c->step.tree, c->step.path + size->n_path);
+    return &c->step;
+}
+
+ls_step *ls_step_new(void) {
+    const ls_step most = {.n_top = LS_MAX_TOP,
+                          .n_path = LS_MAX_ROWS,
+                          .tree = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_said = LS_MAX_SAID}};
+    ls_step *s = place(&most, 0);
+    memset(s->top, 0, (size_t)((char *)(s->tree.said + LS_MAX_SAID) - (char *)s->top)); // the arrays
+    ls_step_start(s, (ls_step){0});
+    return s;
+}
+
+void ls_step_start(ls_step *s, ls_step facts) {
+    facts.top = s->top;
+    facts.path = s->path;
+    facts.tree = (ls_tree){.branches = s->tree.branches, .said = s->tree.said, .nodes = s->tree.nodes};
+    *s = facts;
+}
+
+void ls_step_copy(ls_step *to, const ls_step *from) {
+    ls_step_start(to, *from);
+    memcpy(to->top, from->top, (size_t)from->n_top * sizeof *to->top);
+    memcpy(to->path, from->path, (size_t)from->n_path * sizeof *to->path);
+    ls_tree_copy(&to->tree, &from->tree);
+}
+
+const ls_step *ls_step_keep(const ls_step *s) {
+    counted *c = counted_of(s);
+    if (!atomic_load_explicit(&c->owners, memory_order_relaxed)) {
+        ls_step *kept = place(s, 1);
+        ls_step_copy(kept, s);
+        return kept;
+    }
+    atomic_fetch_add_explicit(&c->owners, 1, memory_order_relaxed);
+    return s;
+}
+
+void ls_step_free(const ls_step *s) {
+    counted *c = s ? counted_of(s) : NULL;
+    if (c && atomic_fetch_sub_explicit(&c->owners, 1, memory_order_acq_rel) <= 1) free(c); // 0: a work area
 }
 
 ls_event *ls_event_new(ls_event_kind kind) {
@@ -131,9 +188,9 @@ void ls_event_free(ls_event *e) {
         free(e->prompt.ids);
         free(e->prompt.text);
         break;
-    case LS_EV_STEP: ls_packed_free(e->step); break;
+    case LS_EV_STEP: ls_step_free(e->step); break;
     case LS_EV_RIVAL:
-        ls_packed_free(e->rival.step);
+        ls_step_free(e->rival.step);
         free(e->rival.ids);
         break;
     case LS_EV_STATUS:

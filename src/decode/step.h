@@ -1,5 +1,5 @@
 // The step record and the events around it: the only thing that screens, traces, statistics and tests
-// know of a run. Plain data; a live decoder and a trace file produce the same.
+// know of a run. A live decoder and a trace file produce the same.
 //
 // Words: a decode step verifies one tree. Row 0 of the tree is the root, the target model's own token
 // (always emitted); the other rows are draft nodes. emitted = root + accepted draft nodes.
@@ -47,35 +47,43 @@ typedef struct {
     bool exact;          // the engine promises that this equals plain decoding
     bool odds;           // instead, each text is as likely as from plain decoding (acceptance: spec/accept.h)
     uint8_t finish;      // ls_finish
-    int16_t budget;      // rows asked for (root included)
+    uint8_t miss;   // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
+    int16_t budget; // rows asked for (root included)
+    int16_t rows;   // of the tree that was verified, root included (1: no draft)
+    int16_t probes; // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
     // last logits: what predicted the root
     int16_t n_top;
+    ls_top_entry *top;
     float top_lse, top_entropy; // over the vocabulary, nats
-    ls_top_entry top[LS_MAX_TOP];
     // outcome
-    int16_t n_path; // accepted rows in order; path[0] is the root (row 0)
-    int32_t path[LS_MAX_ROWS];
     int16_t n_emitted; // tokens emitted (the last step of a turn may be cut short of n_path)
-    uint8_t miss;      // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
+    int16_t n_path;
+    int16_t draft_forwards; // of a second model, for this tree
+    int16_t ahead_forwards; // of a second model beside the forward, for the steps to come
+    int32_t *path;          // accepted rows in order; path[0] is the root (row 0)
+    ls_tree tree;           // the known rows: all, or the path alone in a trace of level `steps`
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
     double t_device_us;        // of the forward, on a GPU; 0: it ran on the CPU
     double t_comm_us;          // of the forward, in exchanges with other ranks; 0: there are none
     double t_draft_forward_us; // a second model's forwards, a part of t_draft_us; 0: none drafted
-    int16_t draft_forwards;    // how many they were
     double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way
-    int16_t ahead_forwards;    // of a second model beside the forward, for the steps to come
     double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
     double ar_spread;          // relative spread of the forwards that were timed for it; see ls_measured
-    int32_t ar_timed;          // how many were timed in this session so far; 0: none, or not recorded
     double cpu_wait;           // share of the time of the program's threads that they waited for a CPU, over the last
                                // quarter of a second (base/cpuwait.h); 0: none, or not known
+    int32_t ar_timed;          // how many were timed for ar_us in this session so far; 0: none, or not recorded
     int32_t pool_size;         // n-grams in the drafter's pool
-    int16_t rows;              // of the tree that was verified, root included (1: no draft)
-    int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
-    ls_tree tree; // the known rows: all, or the path alone in a trace of level `steps`. The last member, so that a
-                  // copy may stop after its nodes
 } ls_step;
+
+// A step and its arrays are one allocation, so a struct copy of a step shares the arrays. A work area, which the
+// decoder and the reader of a file fill anew for each step, has room for any step. A kept step is as large as its
+// content and never changes; its owners are counted, so that an event, the screen and the conversation own it together.
+ls_step *ls_step_new(void);                          // a work area, zeroed; one owner, one thread
+void ls_step_start(ls_step *s, ls_step facts);       // clears a work area: empty arrays, the other members of `facts`
+void ls_step_copy(ls_step *to, const ls_step *from); // into a work area
+const ls_step *ls_step_keep(const ls_step *s); // a work area is copied, a kept step gets one more owner; any thread
+void ls_step_free(const ls_step *s);           // a work area, or one owner's share; any thread; accepts NULL
 
 // What the target chose after the root. The paper's observation is that this next-next token tends to be among the last
 // logits' best, which predicted the root.
@@ -112,9 +120,6 @@ int ls_step_branch_accepted(const ls_step *s, const ls_branch *b); // of those, 
 // Whether the whole tree is known: not in a trace of level `steps`, even where all of it was accepted.
 bool ls_step_described(const ls_step *s);
 const ls_branch *ls_branch_of(const ls_step *s, const ls_node *n); // NULL: the root, or not recorded
-ls_step *ls_step_copy(const ls_step *s); // owned by the caller (free); holds only the nodes that are there
-
-typedef struct ls_packed ls_packed; // a step as it is kept, see decode/packed.h
 
 // What runs: the model, what computes it, the method. Sent once before the first prompt; every turn of a trace has it.
 typedef struct {
@@ -184,8 +189,8 @@ typedef struct {
             double temperature;  // 0: greedy
             ls_cost_curve costs; // as the turn begins; zeros: not known
         } prompt;
-        ls_packed *step;
-        struct { // a turn is over
+        const ls_step *step; // kept
+        struct {             // a turn is over
             uint32_t turn;
             ls_finish finish;
         } end;
@@ -196,8 +201,8 @@ typedef struct {
             int32_t at;      // begins: tokens of the answer before a what-if (a fork) begins; 0: a race
             int32_t n_ids;   // begins: a fork's first tokens, chosen by the user
             int32_t *ids;
-            ls_packed *step;  // step
-            ls_finish finish; // ends; LS_FINISH_INTERRUPTED: it was stopped
+            const ls_step *step; // step; kept
+            ls_finish finish;    // ends; LS_FINISH_INTERRUPTED: it was stopped
         } rival;
         struct {           // the answer to LS_CMD_SET; a message tells it in words
             bool in_force; // from the next step; false: refused

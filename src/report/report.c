@@ -11,7 +11,7 @@ void ls_report_init(ls_report *r) {
 }
 
 static void free_trees(ls_report_tree *t, size_t n) {
-    for (size_t i = 0; i < n; i++) free(t[i].step);
+    for (size_t i = 0; i < n; i++) ls_step_free(t[i].step);
 }
 
 void ls_report_free(ls_report *r) {
@@ -133,9 +133,9 @@ static void keep(ls_report_tree *list, int *n, int most, double value, double si
     int at = *n;
     while (at > 0 && value > sign * list[at - 1].gain_us) at--;
     if (at == most) return;
-    if (*n == most) free(list[--*n].step);
+    if (*n == most) ls_step_free(list[--*n].step);
     memmove(&list[at + 1], &list[at], (size_t)(*n - at) * sizeof *list);
-    t.step = ls_step_copy(s);
+    t.step = ls_step_keep(s);
     list[at] = t;
     ++*n;
 }
@@ -185,7 +185,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     ls_report_tree tree = {.turn = r->n_turns - 1, .gain_us = ls_step_gain_us(s)};
     if (asked) {
         r->asked = ls_realloc(r->asked, (r->n_asked + 1) * sizeof *r->asked);
-        tree.step = ls_step_copy(s);
+        tree.step = ls_step_keep(s);
         r->asked[r->n_asked++] = tree;
     }
     if (isnan(tree.gain_us) || !s->forward || s->rows == 1)

@@ -32,9 +32,9 @@ typedef struct {
 
 // A step with its tree: one with a large gain or loss, or one selected by the user.
 typedef struct {
-    size_t turn;    // index into ls_report.turns
-    ls_step *step;  // owned
-    double gain_us; // ls_step_gain_us
+    size_t turn;         // index into ls_report.turns
+    const ls_step *step; // kept
+    double gain_us;      // ls_step_gain_us
 } ls_report_tree;
 
 // One turn of one trace.

@@ -7,7 +7,7 @@
 
 static const char comparing[] = "the other method is answering the same prompt", forking[] = "decoding the what-if";
 
-static void tell_rival(live *l, int what, const char *method, ls_packed *step, ls_finish finish) {
+static void tell_rival(live *l, int what, const char *method, const ls_step *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
     e->rival.turn = l->run.turn;
     e->rival.what = what;
@@ -50,7 +50,7 @@ static void on_step(void *ud, const ls_step *step) {
     ls_ids fresh = {0};
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
-    tell_rival(l, LS_RIVAL_STEP, "", ls_pack(step), LS_GOING);
+    tell_rival(l, LS_RIVAL_STEP, "", ls_step_keep(step), LS_GOING);
     const double done = (double)(step->output_pos + step->n_emitted) / (double)l->run.turn_output;
     ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing, l->forks ? -1 : fmin(1, done));
 }

@@ -140,6 +140,7 @@ static void keep(live *l, ls_conversation *c) {
     ls_conversation *before = l->kept;
     ls_rescue_remove(rescue, l);
     l->kept = c;
+    l->run.sinks[0] = ls_conversation_sink(c);
     if (c) ls_rescue_add(rescue, l);
     if (c && before) ls_conversation_clear(before);
     ls_conversation_free(before);
@@ -175,12 +176,10 @@ static void send_prompt(live *l, const ls_turn_begun *t) {
     ls_channel_send(&l->c, e);
 }
 
-// The sink that is the screen and the conversation to be saved.
+// The sink that is the screen.
 static void on_begin(void *ud, const ls_turn_begun *t) {
     live *l = ud;
-    const ls_run_sink keeps = ls_conversation_sink(l->kept);
     ls_ids fresh = {0};
-    keeps.begin(keeps.ud, t);
     keep_file(l);
     report_files(l);
     ls_seen_ids(&l->seen, t->ids->p, t->ids->n, &fresh);
@@ -195,15 +194,13 @@ static void on_step(void *ud, const ls_step *step) {
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_STEP);
-    e->step = ls_pack(step);
-    ls_conversation_step(l->kept, ls_packed_share(e->step));
+    e->step = ls_step_keep(step);
     ls_channel_send(&l->c, e);
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
     live *l = ud;
-    const ls_run_sink keeps = ls_conversation_sink(l->kept);
-    keeps.end(keeps.ud, turn, reason, totals);
+    (void)totals;
     report_files(l);
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = turn;
@@ -268,10 +265,10 @@ static ls_code start(live *l, ls_err *err) {
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
     ls_conversation *log;
     if ((code = ls_conversation_new(&log, l->model.vocab, err))) return code;
+    l->run = (ls_runner){.session = l->session, .model = &l->model, .setup = s, .n_sinks = 2};
     keep(l, log);
-    l->run = (ls_runner){.session = l->session, .model = &l->model, .setup = s};
+    l->run.sinks[1] = (ls_run_sink){on_begin, on_step, on_end, l};
     if (l->trace) l->run.sinks[l->run.n_sinks++] = ls_trace_sink(l->trace);
-    l->run.sinks[l->run.n_sinks++] = (ls_run_sink){on_begin, on_step, on_end, l};
     return ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, on_load, l, err);
 }
 

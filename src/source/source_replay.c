@@ -1,7 +1,6 @@
 #include "source/source_replay.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "decode/packed.h"
 #include "source/channel.h"
 #include "trace/trace_events.h"
 
@@ -69,7 +68,7 @@ static void start_again(replay *r) {
     r->due_ms = now_ms();
 }
 
-static void send_rival(replay *r, int what, const char *method, ls_packed *step, ls_finish finish) {
+static void send_rival(replay *r, int what, const char *method, const ls_step *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
     e->rival.what = what;
     snprintf(e->rival.method, sizeof e->rival.method, "%.63s", method);
@@ -163,19 +162,13 @@ static double patience(replay *r) {
     return left > 0 ? left : 0;
 }
 
-static double step_us(const ls_packed *p) {
-    ls_step step;
-    ls_unpack(p, &step);
-    return step.t_total_us;
-}
-
 static void play(replay *r) {
     ls_err err = {0};
     ls_event *e = r->next;
     r->next = NULL;
     if (e) {
         const ls_event_kind kind = e->kind;
-        const double ms = kind == LS_EV_STEP ? step_us(e->step) / 1e3 : 0;
+        const double ms = kind == LS_EV_STEP ? e->step->t_total_us / 1e3 : 0;
         ls_channel_send(&r->c, e);
         if (kind == LS_EV_END) r->unended = false;
         if (kind == LS_EV_PROMPT) {

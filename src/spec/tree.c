@@ -1,11 +1,39 @@
 #include "spec/tree.h"
+#include "base/mem.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 const char *ls_node_state_name(ls_node_state s) {
     static const char *const names[] = {"accepted", "rejected", "not-reached"};
     return names[s];
+}
+
+size_t ls_tree_bytes(const ls_tree *t) {
+    return (size_t)t->n_branches * sizeof *t->branches + (size_t)t->n_said * sizeof *t->said +
+           (size_t)t->n * sizeof *t->nodes;
+}
+
+void ls_tree_place(ls_tree *t, void *bytes) {
+    t->nodes = bytes;
+    t->branches = (ls_branch *)(t->nodes + t->n);
+    t->said = (ls_said *)(t->branches + t->n_branches);
+}
+
+ls_tree *ls_tree_new(void) {
+    ls_tree most = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_said = LS_MAX_SAID};
+    ls_tree *t = ls_calloc(1, sizeof *t + ls_tree_bytes(&most));
+    ls_tree_place(&most, t + 1);
+    *t = (ls_tree){.branches = most.branches, .said = most.said, .nodes = most.nodes};
+    return t;
+}
+
+void ls_tree_copy(ls_tree *to, const ls_tree *from) {
+    to->n = from->n, to->n_branches = from->n_branches, to->n_said = from->n_said;
+    memcpy(to->nodes, from->nodes, (size_t)from->n * sizeof *to->nodes);
+    memcpy(to->branches, from->branches, (size_t)from->n_branches * sizeof *to->branches);
+    memcpy(to->said, from->said, (size_t)from->n_said * sizeof *to->said);
 }
 
 void ls_tree_start(ls_tree *t, int32_t root) {

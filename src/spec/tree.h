@@ -2,12 +2,14 @@
 // row, and acceptance marks the path. Drafters, acceptance rules, sizing rules, traces, statistics and screens all read
 // this record.
 //
-// Row 0 is the root, the target's own token; parents come before children. Plain data: a copy is a tree.
+// Row 0 is the root, the target's own token; parents come before children. A tree points to arrays: those of
+// ls_tree_new have room for any tree, those of a kept step (decode/step.h) for what is there.
 #pragma once
 #include "spec/from.h"
 #include "spec/said.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -78,12 +80,18 @@ typedef struct {
 } ls_branch;
 
 typedef struct {
-    int32_t n, n_branches, n_said;
-    ls_branch branches[LS_MAX_ROWS];
-    ls_said said[LS_MAX_SAID];  // a second model's predictions, also after rows that were cut
-    ls_node nodes[LS_MAX_ROWS]; // last, so that a copy may stop after n
+    int32_t n;
+    int16_t n_branches, n_said;
+    ls_branch *branches;
+    ls_said *said; // a second model's predictions, also after rows that were cut
+    ls_node *nodes;
 } ls_tree;
 
+ls_tree *ls_tree_new(void);                          // room for any tree, zeroed; owned by the caller (free)
+void ls_tree_copy(ls_tree *to, const ls_tree *from); // the content; `to` has room for it
+// For a tree in memory of one's own: how many bytes its counts take, and where they are (aligned as an int32_t).
+size_t ls_tree_bytes(const ls_tree *t);
+void ls_tree_place(ls_tree *t, void *bytes);
 void ls_tree_start(ls_tree *t, int32_t root);
 // Adds a chain of tokens under the root, until the tree has `budget` rows. If the branch has a rank, its first token is
 // a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the

@@ -25,10 +25,10 @@ enum {
 typedef struct entry {
     struct entry *next;
     enum { LINE, STEP, TURN, END, CLEAR, CLOSE } kind;
-    size_t turn;     // TURN: this turn and those after it go
-    ls_buf line;     // verbatim; of a STEP: empty if it is to be formatted
-    ls_ids ids;      // TURN: of the prompt
-    ls_packed *step; // STEP
+    size_t turn;         // TURN: this turn and those after it go
+    ls_buf line;         // verbatim; of a STEP: empty if it is to be formatted
+    ls_ids ids;          // TURN: of the prompt
+    const ls_step *step; // STEP
 } entry;
 
 // Where a turn begins.
@@ -61,7 +61,6 @@ struct ls_conversation {
     turn_start *turns;
     size_t n_started, cap_turns;
     ls_zst_encoder *zst;
-    ls_step step;
 };
 
 static int in_memory(void) {
@@ -165,11 +164,10 @@ static void write_entry(ls_conversation *c, const entry *e) {
     if (e->kind == END || e->kind == CLOSE) flush(c, true);
     if (e->kind == END) c->ended_at = c->n;
     if (e->kind == STEP) {
-        ls_unpack(e->step, &c->step);
-        ls_seen_step(&c->seen, &c->step, &fresh);
+        ls_seen_step(&c->seen, e->step, &fresh);
         put_tokens(c, &fresh);
         if (!e->line.n) {
-            ls_trace_write_step(&c->w, &c->step);
+            ls_trace_write_step(&c->w, e->step);
             put(c, &c->w.line);
         }
     }
@@ -182,7 +180,7 @@ static void write_entry(ls_conversation *c, const entry *e) {
 static void free_entry(entry *e) {
     ls_buf_free(&e->line);
     ls_ids_free(&e->ids);
-    ls_packed_free(e->step);
+    ls_step_free(e->step);
     free(e);
 }
 
@@ -304,12 +302,8 @@ static void on_begin(void *ud, const ls_turn_begun *turn) {
     ls_trace_header_free(&h);
 }
 
-void ls_conversation_step(ls_conversation *c, ls_packed *step) {
-    hand_over(c, (entry){.kind = STEP, .step = step});
-}
-
-static void on_step(void *ud, const ls_step *s) {
-    ls_conversation_step(ud, ls_pack(s));
+static void on_step(void *ud, const ls_step *step) {
+    hand_over(ud, (entry){.kind = STEP, .step = ls_step_keep(step)});
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
@@ -332,7 +326,7 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
         if (turn == 0) c->head.first = h->turn;
         begin(c, turn, verbatim, &h->prompt);
     } else if (kind == LS_TRACE_STEP)
-        hand_over(c, (entry){.kind = STEP, .line = verbatim, .step = ls_pack(ls_trace_read_step(r))});
+        hand_over(c, (entry){.kind = STEP, .line = verbatim, .step = ls_step_keep(ls_trace_read_step(r))});
     else hand_over(c, (entry){.kind = kind == LS_TRACE_END ? END : LINE, .line = verbatim});
 }
 

@@ -2,7 +2,6 @@
 // loses nothing. It can be cut at a turn and continued after an answer's end. The caller only hands over what happened:
 // a thread formats, compresses and writes. The file is in memory (not in this process's) until it gets a path.
 #pragma once
-#include "decode/packed.h"
 #include "trace/trace_write.h"
 
 typedef struct ls_conversation ls_conversation;
@@ -11,10 +10,8 @@ typedef struct ls_conversation ls_conversation;
 ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err *err);
 void ls_conversation_free(ls_conversation *c); // accepts NULL; a file with a path stays
 
-// Adds what a runner does; a turn replaces that of its number and those after it.
+// Adds what a runner does; a turn replaces that of its number and those after it. A kept step is shared, not copied.
 ls_run_sink ls_conversation_sink(ls_conversation *c);
-// The step callback of the sink for a step that is shared; takes one ownership of it.
-void ls_conversation_step(ls_conversation *c, ls_packed *step);
 // Adds the last line read by r, of that kind, verbatim, so that a turn keeps the data of another program or version.
 // turn: for a header, the number of its turn.
 void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn);

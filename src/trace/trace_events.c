@@ -1,6 +1,5 @@
 #include "trace/trace_events.h"
 #include "base/mem.h"
-#include "decode/packed.h"
 #include "trace/turns.h"
 
 #include <stdio.h>
@@ -74,7 +73,7 @@ static void begin_turn(ls_trace_events *t) {
 static ls_event *step_event(ls_trace_events *t) {
     const ls_step *s = ls_trace_read_step(t->r);
     ls_event *e = ls_event_new(LS_EV_STEP);
-    e->step = ls_pack(s);
+    e->step = ls_step_keep(s);
     ls_turns_step(&t->turns, s);
     return e;
 }

@@ -16,7 +16,8 @@ struct ls_trace_reader {
     bool torn, has_header;
     ls_promise promise; // of the header
     ls_trace_header header;
-    ls_step step;
+    ls_step *room;       // of steps that are read from lines
+    const ls_step *step; // the last one: there, or kept and borrowed
     ls_trace_ending end;
     ls_event *tokens; // of the last tokens line
 };
@@ -360,6 +361,7 @@ static void clear_header(ls_trace_header *h) {
 ls_trace_reader *ls_trace_read_of(ls_lines *lines) {
     ls_trace_reader *r = ls_calloc(1, sizeof *r);
     r->lines = lines;
+    r->step = r->room = ls_step_new();
     return r;
 }
 
@@ -375,6 +377,7 @@ void ls_trace_read_close(ls_trace_reader *r) {
     if (!r) return;
     ls_lines_close(r->lines);
     clear_header(&r->header);
+    ls_step_free(r->room);
     ls_event_free(r->tokens);
     free(r);
 }
@@ -409,10 +412,11 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         r->promise = ls_trace_promise(&r->header);
         break;
     case LS_TRACE_STEP:
-        r->step = (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
-                            .odds = r->promise == LS_PROMISE_ODDS};
-        read_step(g, doc, &r->step);
-        ls_step_round(&r->step);
+        ls_step_start(r->room, (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
+                                         .odds = r->promise == LS_PROMISE_ODDS});
+        read_step(g, doc, r->room);
+        ls_step_round(r->room);
+        r->step = r->room;
         break;
     case LS_TRACE_END: read_end(g, doc, &r->end); break;
     case LS_TRACE_TOKENS:
@@ -461,7 +465,7 @@ ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err)
         return LS_OK;
     }
     if (code) return code;
-    reading g = {.r = r, .err = err, .h = &r->header, .s = &r->step};
+    reading g = {.r = r, .err = err, .h = &r->header, .s = r->room};
     *kind = read_document(&g, r, doc);
     ls_json_free(doc);
     if (g.code) *kind = LS_TRACE_NONE;
@@ -513,7 +517,7 @@ const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r) {
 }
 
 const ls_step *ls_trace_read_step(const ls_trace_reader *r) {
-    return &r->step;
+    return r->step;
 }
 ls_finish ls_trace_read_finish(const ls_trace_reader *r) {
     return r->end.reason;

@@ -48,7 +48,7 @@ static ls_code decode(trials *all, size_t *prompts, char **argv, bool odd, ls_er
         .method = "logitspec", .budget = atoi(argv[2]), .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
     ls_code code = ls_suite_read(&suite, argv[1], err);
     if (code || (code = ls_model_load(&model, &mo, err)) || (code = ls_session_new(&s, &model, &o, err))) return code;
-    ls_step *step = ls_calloc(1, sizeof *step);
+    ls_step *step = ls_step_new();
     for (size_t i = 0; i < suite.n; i++) {
         const ls_suite_turn *turn = &suite.items[i].turns[0];
         ls_ids ids = {0};
@@ -65,7 +65,7 @@ static ls_code decode(trials *all, size_t *prompts, char **argv, bool odd, ls_er
         ls_ids_free(&ids);
         if (++*prompts % 10 == 0) fprintf(stderr, "%zu prompts\n", *prompts);
     }
-    free(step);
+    ls_step_free(step);
     return LS_OK;
 }
 

@@ -47,7 +47,7 @@ static void random_access(const char *path, double *pass_us, double *worst_us) {
 }
 
 int main(int argc, char **argv) {
-    static ls_step *steps[MOST_STEPS];
+    static const ls_step *steps[MOST_STEPS];
     size_t n = 0, rows = 0, bytes = 0;
     double read_us = 0, write_us = 0, pass_us = 0, access_us = 0;
     ls_err err;
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
             if (line == LS_TRACE_STEP && n < MOST_STEPS) {
                 const ls_step *s = ls_trace_read_step(r);
                 rows += (size_t)s->tree.n;
-                steps[n++] = ls_step_copy(s);
+                steps[n++] = ls_step_keep(s);
             }
         } while (line);
         read_us += since_us(start);
@@ -96,6 +96,6 @@ int main(int argc, char **argv) {
            "\"read_mb_per_s\":%.0f,\"index_mb_per_s\":%.0f,\"access_ms_worst_of_%d\":%.2f}\n",
            argc - 1, n, (double)rows / (double)n, (double)bytes / 1e3 / (double)n, write_us / ROUNDS / (double)n,
            (double)bytes / read_us, (double)bytes / pass_us, TRIES, access_us / 1e3);
-    for (size_t i = 0; i < n; i++) free(steps[i]);
+    for (size_t i = 0; i < n; i++) ls_step_free(steps[i]);
     return 0;
 }

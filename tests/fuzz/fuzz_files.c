@@ -69,6 +69,7 @@ static ls_code draft(const char *name, const char *file, const int32_t *context,
                                   .tokenizer_id = TOKENIZER,
                                   .note = note};
     const ls_code code = m->make(&d, &setup, err);
+    ls_tree *tree = ls_tree_new();
     for (size_t at = n / 2; !code && at < n; at += 1 + n / 4) {
         const ls_draft_state s = {.context = context,
                                   .n_context = at,
@@ -76,15 +77,15 @@ static ls_code draft(const char *name, const char *file, const int32_t *context,
                                   .top_ids = top,
                                   .top_p = top_p,
                                   .n_top = sizeof top / sizeof *top};
-        ls_tree tree;
         d->observe(d, context, at, false);
-        d->propose(d, &s, MOST, &tree);
-        EXPECT(tree.n >= 1 && tree.n <= MOST && tree.nodes[0].token == s.root);
-        for (int32_t i = 1; i < tree.n; i++)
-            EXPECT(tree.nodes[i].token >= 0 && tree.nodes[i].token < VOCAB && tree.nodes[i].parent >= 0 &&
-                   tree.nodes[i].parent < i);
+        d->propose(d, &s, MOST, tree);
+        EXPECT(tree->n >= 1 && tree->n <= MOST && tree->nodes[0].token == s.root);
+        for (int32_t i = 1; i < tree->n; i++)
+            EXPECT(tree->nodes[i].token >= 0 && tree->nodes[i].token < VOCAB && tree->nodes[i].parent >= 0 &&
+                   tree->nodes[i].parent < i);
     }
     if (!code) d->free(d);
+    free(tree);
     free(knobs);
     return code;
 }

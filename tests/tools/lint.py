@@ -25,7 +25,7 @@ ALLOWED = {
     "src/torch/kernels": ["src/base", "src/gpu", "src/torch/lst.h"],
     # names that a header of libtorch's wants and the wheel lacks: declarations only
     **{"src/torch/gloo_names/gloo" + sub: [] for sub in ("", "/common", "/rendezvous", "/transport")},
-    "ui": ["src/base", "src/decode/step.h", "src/source/source.h", "src/decode/packed.h", "src/decode/shadows.h", "src/decode/stats.h", "src/decode/tokens.h"],
+    "ui": ["src/base", "src/decode/step.h", "src/source/source.h", "src/decode/shadows.h", "src/decode/stats.h", "src/decode/tokens.h"],
     "src/report": ["src/base", "src/decode", "src/trace"],
     "src/cli": ["src/report", "src/base", "src/gpu", "src/text", "src/model", "src/spec", "src/engine", "src/costs", "src/decode", "src/trace", "src/source", "ui"],
 }

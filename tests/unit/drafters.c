@@ -13,6 +13,20 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+ls_tree test_tree(void) {
+    static ls_tree *trees[100];
+    static size_t at;
+    ls_tree **t = &trees[at++ % (sizeof trees / sizeof *trees)];
+    if (!*t) *t = ls_tree_new();
+    return **t;
+}
+
+ls_tree test_tree_copy(const ls_tree *t) {
+    ls_tree copy = test_tree();
+    ls_tree_copy(&copy, t);
+    return copy;
+}
+
 static char corpus_path[64];
 
 static void remove_corpus(void) {
@@ -163,7 +177,7 @@ int32_t test_verify(ls_tree *t, const int32_t *chosen, int32_t *path) {
 }
 
 void test_teach(ls_drafter *d, const int32_t *context, size_t n_context, int32_t token, int32_t first, int n, float p) {
-    ls_tree t;
+    ls_tree t = test_tree();
     const int32_t path[] = {0};
     ls_tree_start(&t, token);
     ls_tree_mark(&t, path, 1);

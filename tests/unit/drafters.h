@@ -2,6 +2,9 @@
 #pragma once
 #include "spec/drafter.h"
 
+ls_tree test_tree(void); // room for any tree, which the 100th call after this one uses again
+ls_tree test_tree_copy(const ls_tree *t);
+
 // The default knobs of all methods; rest gets a corpus of pseudo-random text over [0, n_vocab) that is written once a
 // test program. Valid until the next call.
 const ls_knob_value *test_knobs(int32_t n_vocab, uint64_t tokenizer_id);

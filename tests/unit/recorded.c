@@ -13,11 +13,11 @@
 ls_model model;
 char path[64];
 ls_trace_level level = LS_LEVEL_FULL;
-ls_step *steps[MAX_STEPS];
+const ls_step *steps[MAX_STEPS];
 int n_steps;
 
 static void forget_steps(void) {
-    while (n_steps) free(steps[--n_steps]);
+    while (n_steps) ls_step_free(steps[--n_steps]);
 }
 
 static ls_run_sink records;
@@ -31,7 +31,7 @@ static void fix_time(void *ud, const ls_turn_begun *turn) {
 static void keep_step(void *ud, const ls_step *step) {
     (void)ud;
     assert_true(n_steps < MAX_STEPS);
-    steps[n_steps++] = ls_step_copy(step);
+    steps[n_steps++] = ls_step_keep(step);
 }
 
 void record(const char *prompt, ls_decode_options o, int turns) {

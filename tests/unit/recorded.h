@@ -6,9 +6,9 @@
 
 enum { MAX_STEPS = 400 };
 extern ls_model model;
-extern char path[64];             // of the trace
-extern ls_trace_level level;      // that is recorded
-extern ls_step *steps[MAX_STEPS]; // of the last recording
+extern char path[64];                   // of the trace
+extern ls_trace_level level;            // that is recorded
+extern const ls_step *steps[MAX_STEPS]; // of the last recording
 extern int n_steps;
 
 int recorded_set_up(void **state), recorded_tear_down(void **state); // of a group of tests

@@ -126,7 +126,7 @@ static int run(const ls_method *m, int32_t budget, int *seen, ls_tree *large) {
     for (h.n = 0; h.n < STEPS; h.n++) {
         past_step *s = &h.steps[h.n];
         s->n_context = n;
-        s->tree = ls_malloc(sizeof *s->tree);
+        s->tree = ls_tree_new();
         for (int j = 0; j < LOGITS; j++) s->top[j] = said(h.text, n, j);
         ls_tree_start(s->tree, s->top[0]);
         const ls_draft_state state = state_of(&h, s);
@@ -157,7 +157,7 @@ static int run(const ls_method *m, int32_t budget, int *seen, ls_tree *large) {
 
 static void a_method_knows_what_its_largest_tree_holds(void **unused) {
     (void)unused;
-    ls_tree *large = ls_malloc(sizeof *large);
+    ls_tree *large = ls_tree_new();
     int seen[LS_KNOWS_IT + 1] = {0};
     for (const ls_method *const *at = ls_methods; *at; at++) {
         int known = 0;
@@ -233,9 +233,9 @@ static void a_preview_is_what_the_rule_then_does(void **unused) {
     o.sampling.temperature = 4; // an undecided target
     record(prompt, o, 1);
     const int n = n_steps;
-    ls_step *exact[MAX_STEPS];
+    const ls_step *exact[MAX_STEPS];
     uint64_t would[LS_ACCEPT_COUNT] = {0};
-    for (int i = 0; i < n; i++) ls_stats_add(&st, exact[i] = ls_step_copy(steps[i]));
+    for (int i = 0; i < n; i++) ls_stats_add(&st, exact[i] = ls_step_keep(steps[i]));
     for (int r = 1; r < LS_ACCEPT_COUNT; r++) {
         const ls_accept rule = ls_accept_usual(r);
         if (!ls_accept_previews(&rule)) { // it lets nothing stand that the target did not choose
@@ -265,17 +265,19 @@ static void a_preview_is_what_the_rule_then_does(void **unused) {
         assert_true(st.would_steps[r] <= st.rejections);
     }
     assert_true(stood >= 3);
-    for (int i = 0; i < n; i++) free(exact[i]);
+    for (int i = 0; i < n; i++) ls_step_free(exact[i]);
 }
 
 static void a_turn_that_was_stopped_says_nothing_of_the_next(void **unused) {
     (void)unused;
     ls_stats st = {0};
-    static ls_step s;
-    s = (ls_step){.index = 7, .forward = true, .n_emitted = 2, .n_path = 2, .rows = 4, .miss = LS_MISS_BUDGET};
-    ls_stats_add(&st, &s);
-    s = (ls_step){.index = 0, .turn = 1, .forward = true, .n_emitted = 1, .n_path = 1, .rows = 4};
-    ls_stats_add(&st, &s);
+    ls_step *s = ls_step_new();
+    ls_step_start(
+        s, (ls_step){.index = 7, .forward = true, .n_emitted = 2, .n_path = 2, .rows = 4, .miss = LS_MISS_BUDGET});
+    ls_stats_add(&st, s);
+    ls_step_start(s, (ls_step){.index = 0, .turn = 1, .forward = true, .n_emitted = 1, .n_path = 1, .rows = 4});
+    ls_stats_add(&st, s);
+    ls_step_free(s);
     assert_int_equal(st.misses[LS_MISS_BUDGET], 1);
     assert_int_equal(st.miss_steps[LS_MISS_BUDGET], 0);
 }

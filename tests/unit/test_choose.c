@@ -117,7 +117,7 @@ static uint64_t count_texts(ls_decode_options o, uint64_t first, int runs, ls_ma
     ls_ids ids = {0};
     ls_err err = {0};
     ls_session *s;
-    ls_step *step = ls_malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     uint64_t accepted = 0;
     assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
     if (ls_session_new(&s, &model, &o, &err)) fail_msg("%s", err.msg);
@@ -136,7 +136,7 @@ static uint64_t count_texts(ls_decode_options o, uint64_t first, int runs, ls_ma
         for (size_t k = 0; k < out->n; k++) key = (key ^ (uint64_t)out->p[k]) * 1099511628211u;
         ++*ls_map_at(seen, key, 0);
     }
-    free(step);
+    ls_step_free(step);
     ls_ids_free(&ids);
     ls_session_free(s);
     return accepted;

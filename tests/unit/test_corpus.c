@@ -112,7 +112,7 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     ls_drafter *d;
     ls_err err;
     assert_int_equal(ls_method_find("rest")->make(&d, &setup, &err), LS_OK);
-    ls_tree t;
+    ls_tree t = test_tree();
     d->propose(d, &(ls_draft_state){text + 1200, 20, text[1220], NULL, NULL, 0, NULL}, 64, &t); // in the repetition
     assert_int_equal(t.n, 11);
     for (int32_t i = 1; i < t.n; i++) assert_int_equal(t.nodes[i].token, text[1220 + i]);
@@ -227,7 +227,7 @@ static void rest_counts_the_first_five_thousand(void **state) {
     ls_knob_value knobs[] = {{0, path}, {16, NULL}, {10, NULL}};
     ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
     ls_drafter *d;
-    ls_tree t;
+    ls_tree t = test_tree();
     assert_int_equal(ls_method_find("rest")->make(&d, &setup, NULL), LS_OK);
     d->propose(d, &(ls_draft_state){(int32_t[]){1}, 1, 2, NULL, NULL, 0, NULL}, 30, &t);
     assert_int_equal(t.n, 2); // the suffixes that go on with 3 are the first in their order

@@ -69,7 +69,7 @@ static void trees_of_every_method_are_valid(void **state) {
                 for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10 + 0.5 * ls_cost_rows[i];
                 const ls_draft_state s = {text,  (size_t)n,   top[step % 3],           top,
                                           top_p, LS_MAX_ROWS, step % 2 ? &costs : NULL};
-                ls_tree t, again;
+                ls_tree t = test_tree(), again = test_tree();
                 d->propose(d, &s, budget, &t);
                 twin->propose(twin, &s, budget, &again);
                 if (plenty && !s.costs) assert_int_equal(t.n, budget);
@@ -180,14 +180,14 @@ static void matches_follow_a_growing_text(void **state) {
 }
 
 static ls_tree draft_after(ls_drafter *d, const int32_t *text, size_t n, int32_t root, int32_t budget) {
-    ls_tree t;
+    ls_tree t = test_tree();
     d->propose(d, &(ls_draft_state){text, n, root, NULL, NULL, 0, NULL}, budget, &t);
     return t;
 }
 
 // A conversation whose tokens from `from` on are an answer.
 static void converse(ls_drafter *d, const int32_t *text, size_t from, size_t n) {
-    ls_tree t;
+    ls_tree t = test_tree();
     d->observe(d, text, from, true);
     ls_tree_start(&t, text[from]);
     if (d->learn) d->learn(d, &(ls_draft_result){text, from, &t, 1});
@@ -206,7 +206,7 @@ static void the_paper_s_look_ups_are_switched_one_by_one(void **state) {
     for (int without = 0; without <= TAILS; without += without ? 1 : ROOT) {
         ls_knob_value knobs[8];
         ls_drafter *d;
-        ls_tree t;
+        ls_tree t = test_tree();
         for (int i = 0; m->knobs[i].key; i++) knobs[i] = test_knobs(1000, 7)[ls_knob_offset(m) + (size_t)i];
         if (without) knobs[without].number = 0;
         assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
@@ -576,7 +576,7 @@ static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
 static void scores_are_hit_rates(void **state) {
     (void)state;
     ls_scores *s = ls_calloc(1, sizeof *s);
-    ls_tree t;
+    ls_tree t = test_tree();
     float first = 0;
     ls_draft nodes[4] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 4; i++)

@@ -155,7 +155,7 @@ static void plain_step(ls_timeline *t, int32_t row, float lse, int32_t token) {
     int32_t ids[LS_MAX_TOP];
     float logits[LS_MAX_TOP];
     assert_int_equal(t->row_top(t, row, LS_MAX_TOP, ids, logits, &err), LS_OK);
-    *step = (ls_step){.n_emitted = 1, .n_top = LS_MAX_TOP, .top_lse = lse};
+    ls_step_start(step, (ls_step){.n_emitted = 1, .n_top = LS_MAX_TOP, .top_lse = lse});
     step->tree.n = 1;
     step->tree.nodes[0].token = token;
     for (int i = 0; i < LS_MAX_TOP; i++) step->top[i] = (ls_top_entry){ids[i], logits[i]};
@@ -354,7 +354,7 @@ static void bad_calls_are_refused_with_a_reason(void **state) {
 
 static int load(void **state) {
     (void)state;
-    step = malloc(sizeof *step);
+    step = ls_step_new();
     char *path = ls_model_path("default");
     if (access(path, R_OK)) snprintf(missing, sizeof missing, "no default model; run 'make setup'");
     if (getenv("LOGITSPEC_TEST_WITHOUT_MODEL")) snprintf(missing, sizeof missing, "left out in this build");
@@ -364,7 +364,7 @@ static int load(void **state) {
 
 static int unload(void **state) {
     (void)state;
-    free(step);
+    ls_step_free(step);
     if (model.engine) ls_model_free(&model);
     return 0;
 }

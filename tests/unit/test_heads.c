@@ -1,5 +1,6 @@
 // Trained heads: tiny seeded checkpoints (tests/tools/heads.py) are read, damaged ones are named, and what they draft
 // is what the published forwards give, which that script computes. Needs python3; to run them, the compute library.
+#include "drafters.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -633,7 +634,7 @@ static void medusa_drafts_its_tree(void **state) {
     int32_t ids[4][K];
     float p[4][K];
     ls_guesser *g;
-    static ls_tree tree;
+    ls_tree tree = test_tree();
     assert_int_equal(w.e->timeline(w.e, 0, &w.t, &err), LS_OK);
     assert_int_equal(w.e->timeline(w.e, 0, &w.fresh, &err), LS_OK);
     assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);

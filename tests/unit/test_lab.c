@@ -60,7 +60,8 @@ static void ranks_of_later_tokens_are_counted(void **state) {
 
 // A tree of random shape with estimates, and a random path that is accepted.
 static void grow(ls_step *s) {
-    *s = (ls_step){.forward = true, .n_path = 1, .n_emitted = 1};
+    ls_step_start(s, (ls_step){.forward = true, .n_path = 1, .n_emitted = 1});
+    s->path[0] = 0;
     s->tree.n = s->rows = (int16_t)(2 + below(40));
     s->tree.nodes[0] = (ls_node){.parent = -1, .branch = -1};
     for (int i = 1; i < s->tree.n; i++) {
@@ -102,7 +103,7 @@ static void hits_are_counted_by_path(void **state) {
     slow *want = ls_calloc(20000, sizeof *want);
     int n_want = 0;
     ls_lab_hits *h = ls_calloc(1, sizeof *h);
-    ls_step *s = ls_malloc(sizeof *s);
+    ls_step *s = ls_step_new();
     for (int round = 0; round < 500; round++) {
         grow(s);
         for (int i = 1; i < s->tree.n; i++)
@@ -145,8 +146,10 @@ static void hits_are_counted_by_path(void **state) {
     }
     // without an estimate: by row
     *h = (ls_lab_hits){0};
-    *s = (ls_step){.forward = true, .n_path = 2, .n_emitted = 2, .rows = 3, .path = {0, 2}};
-    s->tree = (ls_tree){.n = 3, .n_branches = 2};
+    ls_step_start(s, (ls_step){.forward = true, .n_path = 2, .n_emitted = 2, .rows = 3});
+    s->path[1] = 2;
+    s->tree.n = 3, s->tree.n_branches = 2;
+    s->tree.branches[0] = s->tree.branches[1] = (ls_branch){0};
     s->tree.nodes[0] = (ls_node){.parent = -1, .branch = -1};
     for (int i = 1; i < 3; i++)
         s->tree.nodes[i] = (ls_node){.token = i, .depth = 1, .branch = (int16_t)(i - 1), .est_p = NAN};
@@ -156,7 +159,7 @@ static void hits_are_counted_by_path(void **state) {
     assert_int_equal(h->node[0].accepted, 0);
     assert_int_equal(h->node[1].accepted, 1);
     ls_lab_data_free(&d);
-    free(s);
+    ls_step_free(s);
     free(h);
     free(want);
 }
@@ -164,7 +167,7 @@ static void hits_are_counted_by_path(void **state) {
 static void matches_are_counted_by_length(void **state) {
     (void)state;
     ls_lab_matches m = {0}, want = {0};
-    ls_step *s = ls_malloc(sizeof *s);
+    ls_step *s = ls_step_new();
     for (int round = 0; round < 500; round++) {
         grow(s);
         ls_lab_count_matches(&m, s);
@@ -182,7 +185,7 @@ static void matches_are_counted_by_length(void **state) {
     }
     assert_memory_equal(&m, &want, sizeof m);
     assert_true(m.root[2].helped > 0 && m.guess[3].accepted > m.guess[3].helped);
-    free(s);
+    ls_step_free(s);
 }
 
 // ---- costs

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "decode/packed.h"
 #include "source/source_live.h"
 #include "trace/trace_read.h"
 
@@ -63,12 +62,11 @@ static ls_event *await(ls_source *s, seen *v, ls_event_kind kind) {
                     v->known[e->tokens.ids[k]] = true;
                 }
             if (e->kind == LS_EV_STEP) {
-                static ls_step step;
-                ls_unpack(e->step, &step);
+                const ls_step *step = e->step;
                 v->steps++;
-                v->budget = step.budget;
-                for (int k = 0; k < step.tree.n; k++) assert_true(v->known[step.tree.nodes[k].token]);
-                for (int k = 0; k < step.n_top; k++) assert_true(v->known[step.top[k].id]);
+                v->budget = step->budget;
+                for (int k = 0; k < step->tree.n; k++) assert_true(v->known[step->tree.nodes[k].token]);
+                for (int k = 0; k < step->n_top; k++) assert_true(v->known[step->top[k].id]);
             }
             if (e->kind == kind) return e;
             ls_event_free(e);
@@ -457,7 +455,6 @@ static void a_recording_may_begin_late(void **state) {
 
 // The tokens of a rival, from its beginning to its end.
 static ls_ids rival_text(ls_source *s, seen *v, int32_t at, int32_t n_ids) {
-    static ls_step step;
     ls_ids text = {0};
     for (bool over = false; !over;) {
         ls_event *e = await(s, v, LS_EV_RIVAL);
@@ -465,8 +462,8 @@ static ls_ids rival_text(ls_source *s, seen *v, int32_t at, int32_t n_ids) {
             assert_int_equal(e->rival.at, at);
             assert_int_equal(e->rival.n_ids, n_ids);
         } else if (e->rival.what == LS_RIVAL_STEP) {
-            ls_unpack(e->rival.step, &step);
-            for (int i = 0; i < step.n_emitted; i++) ls_ids_push(&text, step.tree.nodes[step.path[i]].token);
+            const ls_step *step = e->rival.step;
+            for (int i = 0; i < step->n_emitted; i++) ls_ids_push(&text, step->tree.nodes[step->path[i]].token);
         } else over = true;
         ls_event_free(e);
     }

@@ -506,7 +506,7 @@ static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
     ls_engine_torch_facts facts;
-    step = ls_malloc(sizeof *step);
+    step = ls_step_new();
     if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     const int failed = tiny_make();
     vectors = tiny_vectors();
@@ -515,7 +515,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    free(step);
+    ls_step_free(step);
     return tiny_remove();
 }
 

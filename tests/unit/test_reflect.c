@@ -81,7 +81,7 @@ static void plant(ls_tree *t, float a, float d) {
 
 static void the_probe_repeats_the_likeliest_path(void **state) {
     (void)state;
-    ls_tree *t = ls_calloc(1, sizeof *t);
+    ls_tree *t = ls_tree_new();
     int32_t prompt_ids[] = {100, 101}, ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
     const ls_ids prompt = {.p = prompt_ids, .n = 2};
     ls_probe p;
@@ -111,7 +111,7 @@ static void the_probe_repeats_the_likeliest_path(void **state) {
 
 static void the_forward_keeps_to_its_rows(void **state) {
     (void)state;
-    ls_tree *t = ls_calloc(1, sizeof *t);
+    ls_tree *t = ls_tree_new();
     int32_t chain[LS_MAX_ROWS] = {0}, prompt_ids[LS_MAX_ROWS] = {0}, ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
     ls_probe p;
     ls_tree_start(t, 7);
@@ -147,7 +147,7 @@ static void judge(const char *text, const char *prompt, double weight, const ls_
 // After "blue fish. One " the script wants "cat", after "blue cats. One " it wants "dog".
 static void a_draft_stands_that_the_reflection_chooses(void **state) {
     (void)state;
-    ls_tree *t = ls_calloc(1, sizeof *t);
+    ls_tree *t = ls_tree_new();
     lst_row rows[LS_MAX_ROWS];
     int32_t own[LS_MAX_ROWS];
     ls_tree_start(t, ' ');
@@ -187,7 +187,7 @@ static result run(const char *prompt, const ls_decode_options *o) {
     result r = {0};
     ls_session *s;
     ls_ids ids = ids_of(prompt);
-    ls_step *step = ls_malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     ls_err err = {0};
     if (ls_session_new(&s, &model, o, &err)) fail_msg("%s", err.msg);
     assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, NULL), LS_OK);
@@ -210,7 +210,7 @@ static result run(const char *prompt, const ls_decode_options *o) {
     } while (!step->finish);
     r.finish = step->finish;
     ls_ids_add(&r.out, ls_session_output(s)->p, ls_session_output(s)->n);
-    free(step);
+    ls_step_free(step);
     ls_ids_free(&ids);
     ls_session_free(s);
     return r;

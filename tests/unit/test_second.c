@@ -43,7 +43,7 @@ typedef struct {
 } outcome;
 
 static void follow(ls_session *s, outcome *o) {
-    ls_step *step = ls_malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     ls_err err = {0};
     do {
         if (ls_session_step(s, step, &err)) fail_msg("%s", err.msg);
@@ -62,7 +62,7 @@ static void follow(ls_session *s, outcome *o) {
             assert_true(named);
         }
     } while (!step->finish);
-    free(step);
+    ls_step_free(step);
 }
 
 static outcome decode(ls_decode_options o, int turns) {
@@ -245,7 +245,7 @@ static void estimates_follow_what_was_accepted(void **state) {
         int32_t text[400] = {5}, n = 1;
         double first = 0, last = 0;
         for (int step = 0; step < 60; step++) {
-            ls_tree t;
+            ls_tree t = test_tree();
             int32_t chosen[LS_MAX_ROWS], path[LS_MAX_ROWS];
             const ls_draft_state s = {.context = text, .n_context = (size_t)n, .root = step % 12};
             d->propose(d, &s, 4, &t);

@@ -43,7 +43,7 @@ static result run(const char *prompt, ls_decode_options o) {
     assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, prompt, strlen(prompt), true, &ids, &err), LS_OK);
     assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-    ls_step *step = malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     size_t emitted = 0;
     do {
         assert_int_equal(ls_session_step(s, step, &err), LS_OK);
@@ -61,7 +61,7 @@ static result run(const char *prompt, ls_decode_options o) {
     r.finish = step->finish;
     ls_ids_add(&r.out, ls_session_output(s)->p, ls_session_output(s)->n);
     r.text = ls_strdup(ls_session_text(s)->n ? ls_session_text(s)->p : "");
-    free(step);
+    ls_step_free(step);
     ls_ids_free(&ids);
     ls_session_free(s);
     return r;
@@ -159,10 +159,10 @@ static void prompts_can_be_read_row_by_row(void **state) {
         for (int turn = 0; turn < 2; turn++) {
             assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
             if (!turn) bytes[k] = ls_session_drafter(s)->bytes(ls_session_drafter(s));
-            ls_step *step = ls_malloc(sizeof *step);
+            ls_step *step = ls_step_new();
             do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
             while (!step->finish);
-            free(step);
+            ls_step_free(step);
             ls_ids_add(&out[k], ls_session_output(s)->p, ls_session_output(s)->n);
         }
         assert_int_equal(length_of(s), (int32_t)ls_session_context(s)->n);
@@ -293,7 +293,7 @@ static void a_cut_answer_goes_on(void **state) {
     enum { WHOLE = 90 };
     const char *const prompts[] = {"One fish, two", "def fib(n):\n"};
     const lst_sampling ways[] = {{.temperature = 0, .top_p = 1}, {.temperature = 0.8, .top_p = 1, .seed = 11}};
-    ls_step *step = malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     int roots = 0, cuts = 0;
     for (size_t p = 0; p < 2; p++)
         for (size_t w = 0; w < 2; w++)
@@ -339,7 +339,7 @@ static void a_cut_answer_goes_on(void **state) {
                 ls_session_free(s);
             }
     assert_true(roots > 0 && cuts > roots); // both kinds were met
-    free(step);
+    ls_step_free(step);
 }
 
 static void too_long_a_prompt_changes_nothing(void **state) {
@@ -369,7 +369,7 @@ static void too_long_a_prompt_changes_nothing(void **state) {
 static void a_second_turn_continues_the_first(void **state) {
     (void)state;
     ls_err err;
-    ls_step *step = malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     ls_ids kept = {0}, fresh = {0}, whole = {0};
     for (int32_t max = 3; max < 40; max += 9) { // ends on a root, inside a path, at the end of sequence
         ls_session *s;
@@ -413,7 +413,7 @@ static void a_second_turn_continues_the_first(void **state) {
         assert_memory_equal(kept.p, fresh.p, kept.n * sizeof *kept.p);
         ls_session_free(s);
     }
-    free(step);
+    ls_step_free(step);
     ls_ids_free(&kept), ls_ids_free(&fresh), ls_ids_free(&whole);
 }
 
@@ -456,7 +456,7 @@ static void turns_can_be_taken_back(void **state) {
         size_t marks[3] = {0}; // tokens before each turn
         ls_session *s, *other;
         ls_ids first[3] = {{0}}, context = {0}, all = {0};
-        ls_step *step = malloc(sizeof *step);
+        ls_step *step = ls_step_new();
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
         for (int round = 0; round < 3; round++) { // 0: as it is; 1: from turn 1 on anew; 2: after a rival answered
@@ -506,7 +506,7 @@ static void turns_can_be_taken_back(void **state) {
         ls_session_free(s);
         for (int i = 0; i < 3; i++) ls_ids_free(&first[i]);
         ls_ids_free(&all);
-        free(step);
+        ls_step_free(step);
     }
 }
 
@@ -514,7 +514,7 @@ static void turns_can_be_taken_back(void **state) {
 // All steps of a turn: rows and what was emitted of each.
 static void steps_of(ls_session *s, ls_ids *out) {
     ls_err err = {0};
-    ls_step *step = malloc(sizeof *step);
+    ls_step *step = ls_step_new();
     do {
         assert_int_equal(ls_session_step(s, step, &err), LS_OK);
         for (int i = 0; i < step->tree.n; i++) {
@@ -523,7 +523,7 @@ static void steps_of(ls_session *s, ls_ids *out) {
         }
         ls_ids_push(out, -1 - step->n_emitted);
     } while (!step->finish);
-    free(step);
+    ls_step_free(step);
 }
 
 // What an answer taught is forgotten when its prompt is answered again: else a repetition would measure memory.
@@ -784,7 +784,7 @@ static void a_cancelled_step_did_not_happen(void **state) {
         ls_err err = {0};
         ls_session *s;
         ls_ids ids = {0};
-        ls_step *step = malloc(sizeof *step);
+        ls_step *step = ls_step_new();
         watch_forwards(true);
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         assert_int_equal(ls_encode(model.vocab, "One fish, two fish. One", 23, true, &ids, &err), LS_OK);
@@ -809,7 +809,7 @@ static void a_cancelled_step_did_not_happen(void **state) {
         assert_memory_equal(ls_session_output(s)->p, want.out.p, want.out.n * sizeof *want.out.p);
         ls_session_free(s);
         ls_ids_free(&ids);
-        free(step);
+        ls_step_free(step);
         drop(&want);
     }
 }

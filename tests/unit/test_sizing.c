@@ -1,5 +1,6 @@
 // The sizing rules ddd and c2t, against their definitions written plainly, on trees made by hand and at random; the fit
 // of c2t's weights; how a rule gets its knobs. What all rules share is in test_rules.c.
+#include "drafters.h"
 #include "base/rng.h"
 #include "decode/drafting.h"
 #include "spec/c2t.h"
@@ -41,7 +42,7 @@ static ls_tree random_tree(bool deep) {
         left[parent] -= p;
         d[i] = (ls_draft){.parent = (int16_t)parent, .rank = -1, .est_p = (float)p};
     }
-    ls_tree t;
+    ls_tree t = test_tree();
     ls_tree_lay_out(&t, d, n);
     for (int i = 0; i < t.n; i++) t.nodes[i].token = i;
     return t;
@@ -52,7 +53,7 @@ static ls_tree chain(const double *p, int n) {
     ls_draft d[LS_MAX_ROWS] = {{.token = 0, .parent = -1}};
     for (int i = 1; i <= n; i++)
         d[i] = (ls_draft){.token = i, .parent = (int16_t)(i - 1), .rank = -1, .est_p = (float)p[i - 1]};
-    ls_tree t;
+    ls_tree t = test_tree();
     ls_tree_lay_out(&t, d, n + 1);
     return t;
 }
@@ -65,7 +66,7 @@ static double path_of(const ls_tree *t, int row) {
 
 // Cuts by the rule and checks that the rows of expected[] are left, those of the tree as it was.
 static void check_cut(const ls_sizing *z, const ls_tree *whole, const bool *expected) {
-    ls_tree t = *whole;
+    ls_tree t = test_tree_copy(whole);
     ls_sizing_cut(z, &t, &no_costs, 0, 0);
     int at = 0;
     for (int i = 0; i < whole->n; i++)
@@ -149,7 +150,7 @@ static void ddd_by_hand(void **state) {
         d[i] = (ls_draft){.parent = 0, .rank = (int16_t)i, .est_p = 0.05f};
         d[12 + i] = (ls_draft){.parent = (int16_t)i, .rank = -1, .est_p = 1};
     }
-    ls_tree t;
+    ls_tree t = test_tree();
     ls_tree_lay_out(&t, d, 25);
     for (int i = 0; i < t.n; i++) t.nodes[i].token = i;
     const ls_sizing passes = sizing("ddd:0.49:1"), fails = sizing("ddd:0.55:1");

@@ -124,7 +124,7 @@ static void short_texts_are_fine(void **state) {
 
 static void verify_takes_the_longest_agreeing_path(void **state) {
     (void)state;
-    ls_tree t;
+    ls_tree t = test_tree();
     ls_tree_start(&t, 1);
     ls_branch b = {.rank = -1, .match_n = 2, .match_pos = 10, .found = 3};
     assert_int_equal(ls_tree_add(&t, (int32_t[]){2, 3, 4}, 3, 64, b), 3); // rows 1 2 3
@@ -163,7 +163,7 @@ static void paper_rule_lengths_and_order(void **state) {
     top[0] = 105; // the root
     top[3] = 110; // a guess with a continuation
     top[9] = 115; // rank 9: three tokens
-    ls_tree t;
+    ls_tree t = test_tree();
     ls_draft_state s = {text, (size_t)n, 105, top, NULL, 64, NULL};
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.n, 64);
@@ -178,7 +178,7 @@ static void paper_rule_lengths_and_order(void **state) {
     assert_int_equal(t.nodes[t.branches[3].first_node + 1].token, 111);
     assert_int_equal(t.branches[9].n_nodes, 3);
     for (int32_t budget = 1; budget < 64; budget++) { // a smaller budget gives a prefix, of exactly that many rows
-        ls_tree small;
+        ls_tree small = test_tree();
         d->propose(d, &s, budget, &small);
         assert_int_equal(small.n, budget);
         for (int32_t i = 0; i < budget; i++) {
@@ -209,7 +209,7 @@ static void the_papers_lengths_are_knobs(void **state) {
     ls_knob_value knobs[] = {{1, NULL}, {5, NULL}, {3, NULL}, {1, NULL}, {1, NULL}}; // ngram, span, ranks, root, tails
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
     ls_drafter *d;
-    ls_tree t;
+    ls_tree t = test_tree();
     assert_int_equal(ls_method_find("logitspec-paper")->make(&d, &setup, NULL), LS_OK);
     d->observe(d, text, 62, true);
     d->propose(d, &s, 64, &t);
@@ -234,7 +234,7 @@ static void ablations_keep_one_half(void **state) {
     for (int i = 0; i < 40; i++) text[i] = 100 + i;
     for (int i = 0; i < 64; i++) top[i] = i ? 200 + i : 105;
     const ls_draft_state s = {text, 40, 105, top, NULL, 64, NULL};
-    ls_tree t;
+    ls_tree t = test_tree();
     ls_drafter *d = test_drafter_named("logit-only");
     d->observe(d, text, 40, true);
     d->propose(d, &s, 20, &t);
@@ -257,7 +257,7 @@ static void prompt_lookup_takes_the_longest_then_the_earliest(void **state) {
                             71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81, 1, 2};
     const size_t n = sizeof text / sizeof *text;
     ls_draft_state s = {text, n, 3, NULL, NULL, 0, NULL};
-    ls_tree t;
+    ls_tree t = test_tree();
     d->observe(d, text, n, true);
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.n, 11); // ten tokens after "1 2 3", the first time
@@ -283,7 +283,7 @@ static void prompt_lookup_takes_the_longest_then_the_earliest(void **state) {
 static void recycling_hangs_known_successors_in_a_fixed_tree(void **state) {
     (void)state;
     ls_drafter *d = test_drafter_named("recycle");
-    ls_tree t;
+    ls_tree t = test_tree();
     const ls_draft_state s = {NULL, 0, 5, NULL, NULL, 0, NULL};
     d->propose(d, &s, 80, &t);
     assert_int_equal(t.n, 1);                     // nothing is known
@@ -307,7 +307,7 @@ static void recycling_hangs_known_successors_in_a_fixed_tree(void **state) {
         assert_true(next < t.n);
         row = next;
     }
-    ls_tree small;
+    ls_tree small = test_tree();
     for (int32_t budget = 1; budget < 81; budget++) { // a smaller tree is a part of a larger one
         d->propose(d, &s, budget, &small);
         assert_int_equal(small.n, budget);
@@ -575,7 +575,7 @@ static void tuned_drafter_learns_from_rejected_rows(void **state) {
         const int32_t root = (text[n - 1] * 5 + 3) % 97;
         for (int32_t i = 0; i < 64; i++) top[i] = (root + i) % 97, top_p[i] = i ? 0.005f : 0.7f;
         const ls_draft_state s = {text, (size_t)n, root, top, top_p, 64, NULL};
-        ls_tree t;
+        ls_tree t = test_tree();
         d->propose(d, &s, 16, &t);
         int32_t chosen[LS_MAX_ROWS], path[LS_MAX_ROWS];
         for (int32_t i = 0; i < t.n; i++) {

@@ -15,7 +15,7 @@ static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
     static const ls_from from[] = {LS_FROM_ROOT,      LS_FROM_RETRIEVED,  LS_FROM_RETRIEVED,
                                    LS_FROM_RETRIEVED, LS_FROM_LAST_LOGIT, LS_FROM_GUESS_TAIL};
     static const int16_t parent[] = {-1, 0, 1, 2, 0, 4}, depth[] = {0, 1, 2, 3, 1, 2};
-    ls_step *s = ls_calloc(1, sizeof *s);
+    ls_step *s = ls_step_new();
     s->forward = true;
     s->finish = (uint8_t)finish;
     s->tree.n = s->rows = 6;
@@ -50,7 +50,7 @@ static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
 
 static void count(ls_stats *st, ls_step *s) {
     ls_stats_add(st, s);
-    free(s);
+    ls_step_free(s);
 }
 
 static void counts_are_those_of_their_definitions(void **state) {
@@ -178,7 +178,7 @@ static void sums_are_over_all_steps(void **state) {
 static void deep_paths_stay_in_their_tables(void **state) {
     (void)state;
     enum { ROWS = LS_STATS_HIST + 10 };
-    ls_step *s = ls_calloc(1, sizeof *s);
+    ls_step *s = ls_step_new();
     s->forward = true;
     s->tree.n = s->rows = s->n_path = s->n_emitted = ROWS;
     s->tree.n_branches = 1;
@@ -216,7 +216,7 @@ static void tokens_that_were_let_stand_are_counted(void **state) {
     assert_int_equal(at[0], 2);
     s->n_emitted = 2; // it was cut off
     assert_int_equal(ls_step_loose(s, at), 0);
-    free(s);
+    ls_step_free(s);
 }
 
 // A speedup is as uncertain as the plain steps that it stands on: the step's share of plain time counts.
@@ -232,7 +232,7 @@ static void a_speedup_has_the_spread_of_the_plain_steps(void **state) {
     assert_float_equal(ls_stats_speedup_spread(&st), (40 * 0.1 + 60 * 0.2) / 80, 1e-12);
     assert_int_equal(st.ar_timed, 6);
     assert_float_equal(ls_stats_waited(&st), (20 * 0.5 + 60 * 0.1) / 80, 1e-12);
-    free(s);
+    ls_step_free(s);
 }
 
 static void a_speedup_is_written_with_its_spread(void **state) {

@@ -1,5 +1,6 @@
 // The step loop by its definitions, on short runs of the scripted model: what plain decoding says is
 // asked of the model itself, row by row.
+#include "drafters.h"
 #include "decode/drafting.h"
 #include "engine/load.h"
 #include "decode/session.h"
@@ -17,7 +18,7 @@
 
 enum { LENGTH = 70 };
 static ls_model model;
-static ls_step step, before; // the last step of a session and the one before it
+static ls_step *step, *before; // the last step of a session and the one before it
 static const char fish[] = "One fish, two fish. One";
 
 static ls_ids ids_of(const char *text) {
@@ -44,15 +45,15 @@ static void begin(ls_session *s, const ls_ids *ids) {
 
 static void next(ls_session *s) {
     ls_err err = {0};
-    before = step;
-    if (ls_session_step(s, &step, &err)) fail_msg("%s", err.msg);
+    ls_step_copy(before, step);
+    if (ls_session_step(s, step, &err)) fail_msg("%s", err.msg);
 }
 
 static ls_finish answer(ls_session *s, const ls_ids *ids) {
     begin(s, ids);
     do next(s);
-    while (!step.finish);
-    return (ls_finish)step.finish;
+    while (!step->finish);
+    return (ls_finish)step->finish;
 }
 
 static void assert_ids(const ls_ids *got, const int32_t *want, size_t n) {
@@ -86,15 +87,15 @@ static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t 
 
 // What a step's record says of itself.
 static void check_record(bool first) {
-    assert_in_range(step.n_emitted, 1, step.n_path);
-    assert_int_equal(step.path[0], 0);
-    for (int i = 0; i < step.n_top; i++)
-        if (step.top[i].id == step.tree.nodes[0].token)
-            assert_float_equal(step.tree.nodes[0].p, expf(step.top[i].logit - step.top_lse), 1e-6);
+    assert_in_range(step->n_emitted, 1, step->n_path);
+    assert_int_equal(step->path[0], 0);
+    for (int i = 0; i < step->n_top; i++)
+        if (step->top[i].id == step->tree.nodes[0].token)
+            assert_float_equal(step->tree.nodes[0].p, expf(step->top[i].logit - step->top_lse), 1e-6);
     bool accepted[LS_MAX_ROWS] = {0};
-    for (int i = 0; i < step.n_path; i++) accepted[step.path[i]] = true;
-    for (int i = 1; i < step.tree.n; i++) {
-        const ls_node *n = &step.tree.nodes[i], *parent = &step.tree.nodes[n->parent];
+    for (int i = 0; i < step->n_path; i++) accepted[step->path[i]] = true;
+    for (int i = 1; i < step->tree.n; i++) {
+        const ls_node *n = &step->tree.nodes[i], *parent = &step->tree.nodes[n->parent];
         for (int k = 0; k < LS_ROW_TOP; k++) // the probability of a token that is among its parent's best
             if (parent->top[k].id == n->token) assert_float_equal(n->p, expf(parent->top[k].logit - parent->lse), 1e-6);
         if (accepted[i]) assert_int_equal(n->token, parent->target);
@@ -102,18 +103,18 @@ static void check_record(bool first) {
                                    : accepted[n->parent] ? LS_NODE_REJECTED
                                                          : LS_NODE_NOT_REACHED);
     }
-    for (int b = 0; b < step.tree.n_branches; b++) {
+    for (int b = 0; b < step->tree.n_branches; b++) {
         int n = 0;
-        for (int i = 0; i < step.tree.n; i++) n += accepted[i] && step.tree.nodes[i].branch == b;
-        assert_int_equal(step.tree.branches[b].accepted, n);
+        for (int i = 0; i < step->tree.n; i++) n += accepted[i] && step->tree.nodes[i].branch == b;
+        assert_int_equal(step->tree.branches[b].accepted, n);
     }
     bool refused = false; // a draft stood where this root stands
-    for (int i = 1; !first && i < before.tree.n; i++)
-        refused |= before.tree.nodes[i].parent == before.path[before.n_path - 1];
-    assert_int_equal(step.corrected, refused);
-    assert_true(step.t_draft_us + step.t_forward_us + step.t_verify_us + step.t_commit_us <= step.t_total_us);
-    assert_int_equal(step.t_forward_us > 0, step.forward);
-    if (step.rows > 1) assert_true(step.t_draft_us > 0);
+    for (int i = 1; !first && i < before->tree.n; i++)
+        refused |= before->tree.nodes[i].parent == before->path[before->n_path - 1];
+    assert_int_equal(step->corrected, refused);
+    assert_true(step->t_draft_us + step->t_forward_us + step->t_verify_us + step->t_commit_us <= step->t_total_us);
+    assert_int_equal(step->t_forward_us > 0, step->forward);
+    if (step->rows > 1) assert_true(step->t_draft_us > 0);
 }
 
 static void steps_say_what_the_model_says(void **state) {
@@ -138,19 +139,19 @@ static void steps_say_what_the_model_says(void **state) {
             do {
                 next(s);
                 check_record(!at);
-                assert_int_equal(step.context_len, (int32_t)prompt.n + at);
-                assert_int_equal(step.output_pos, at);
-                assert_true((size_t)(at + step.n_emitted) <= want.n);
-                for (int i = 0; i < step.n_emitted; i++)
-                    assert_int_equal(step.tree.nodes[step.path[i]].token, want.p[at++]);
-                ls_stats_add(&st, &step);
-                for (int i = 0; w && i < step.n_path; i++) aside += step.path[i] != i;
-                plain += step.rows == 1;
-                helped += step.n_emitted > 1;
-                drafted += (uint64_t)step.rows - 1;
-                corrected += step.corrected;
-                if (first_pool < 0) first_pool = step.pool_size;
-            } while (!step.finish);
+                assert_int_equal(step->context_len, (int32_t)prompt.n + at);
+                assert_int_equal(step->output_pos, at);
+                assert_true((size_t)(at + step->n_emitted) <= want.n);
+                for (int i = 0; i < step->n_emitted; i++)
+                    assert_int_equal(step->tree.nodes[step->path[i]].token, want.p[at++]);
+                ls_stats_add(&st, step);
+                for (int i = 0; w && i < step->n_path; i++) aside += step->path[i] != i;
+                plain += step->rows == 1;
+                helped += step->n_emitted > 1;
+                drafted += (uint64_t)step->rows - 1;
+                corrected += step->corrected;
+                if (first_pool < 0) first_pool = step->pool_size;
+            } while (!step->finish);
             assert_ids(ls_session_output(s), want.p, want.n);
             assert_int_equal(st.emitted, want.n);
             assert_int_equal(st.steps + st.accepted, st.emitted); // every token is a root or an accepted draft
@@ -158,7 +159,7 @@ static void steps_say_what_the_model_says(void **state) {
             assert_int_equal(st.steps_with_accept, helped);
             assert_int_equal(st.drafted, drafted);
             if (!m) assert_true(st.drafted == 0 && ls_stats_mat(&st) == 1);
-            if (m == 1 || m == 2) assert_true(helped > 3 && corrected > 3 && step.pool_size > first_pool + 20);
+            if (m == 1 || m == 2) assert_true(helped > 3 && corrected > 3 && step->pool_size > first_pool + 20);
             ls_session_free(s);
         }
         ls_ids_free(&want);
@@ -179,7 +180,7 @@ static void answers_have_the_length_that_was_asked_for(void **state) {
         ls_session *s = session(&o);
         assert_int_equal(answer(s, &prompt), LS_FINISH_LENGTH);
         assert_ids(ls_session_output(s), want.p, (size_t)most);
-        cut += step.n_emitted < step.n_path;
+        cut += step->n_emitted < step->n_path;
         ls_session_free(s);
     }
     assert_true(cut > 3); // the path went on behind the end
@@ -202,8 +203,8 @@ static void a_full_context_ends_the_answer(void **state) {
         ls_session *s = session(&o);
         assert_int_equal(answer(s, &prompt), LS_FINISH_CONTEXT);
         assert_int_equal(ls_session_output(s)->n, room);
-        filled += step.forward && step.n_emitted > 1;
-        if (step.context_len + 1 == most) assert_false(step.forward); // nothing can follow: none is run
+        filled += step->forward && step->n_emitted > 1;
+        if (step->context_len + 1 == most) assert_false(step->forward); // nothing can follow: none is run
         ls_session_free(s);
         ls_ids_free(&prompt), ls_ids_free(&tail);
     }
@@ -242,10 +243,10 @@ static void stop_strings_cut_the_text_where_they_begin(void **state) {
             do {
                 next(s);
                 const char *text = ls_session_text(s)->p;
-                assert_int_equal(ls_session_settled(s), step.finish ? strlen(text) : settled(text, o.stops));
+                assert_int_equal(ls_session_settled(s), step->finish ? strlen(text) : settled(text, o.stops));
                 assert_memory_equal(text, " fish, red fish, blue fish", ls_session_settled(s));
-            } while (!step.finish);
-            assert_int_equal(step.finish, LS_FINISH_STOP);
+            } while (!step->finish);
+            assert_int_equal(step->finish, LS_FINISH_STOP);
             assert_string_equal(ls_session_text(s)->p, cases[k].text);
             ls_session_free(s);
         }
@@ -288,15 +289,15 @@ static void conversations_hold_every_token_once(void **state) {
                     assert_int_equal(ls_turns_begin(&recorded, &header), turn);
                     do {
                         next(s);
-                        ls_turns_step(&recorded, &step);
-                    } while (!step.finish);
-                    assert_int_equal(step.turn, turn);
-                    const bool ended = step.finish == LS_FINISH_EOS;
-                    by_draft += ended && step.forward;
-                    by_root += ended && !step.forward;
-                    owed += !ended && !step.forward;
+                        ls_turns_step(&recorded, step);
+                    } while (!step->finish);
+                    assert_int_equal(step->turn, turn);
+                    const bool ended = step->finish == LS_FINISH_EOS;
+                    by_draft += ended && step->forward;
+                    by_root += ended && !step->forward;
+                    owed += !ended && !step->forward;
                     ls_ids_add(&want, ls_session_output(s)->p, ls_session_output(s)->n - ended);
-                    const bool owes = !ended && !step.forward; // no forward was run for its last token
+                    const bool owes = !ended && !step->forward; // no forward was run for its last token
                     assert_ids(ls_session_context(s), want.p, want.n - owes);
                     assert_ids(&recorded.context, want.p, want.n - owes);
                     assert_int_equal(recorded.uncommitted, owes ? want.p[want.n - 1] : -1);
@@ -332,7 +333,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
         begin(s, &prompt);
         assert_true(d->bytes(d) > knew); // it was read by rows: they were learnt from
         do next(s);
-        while (!step.finish);
+        while (!step->finish);
         assert_ids(ls_session_output(s), want.p, want.n);
         assert_memory_equal(ls_session_context(s)->p, prompt.p, prompt.n * sizeof *prompt.p);
         ls_session_free(s);
@@ -365,17 +366,17 @@ static void a_failed_step_ends_the_turn(void **state) {
                        ls_err *) = timeline->forward_tree;
     timeline->forward_tree = refuse;
     refusal = LS_E_CANCELLED; // such a step did not happen
-    assert_int_equal(ls_session_step(s, &step, &err), LS_E_CANCELLED);
+    assert_int_equal(ls_session_step(s, step, &err), LS_E_CANCELLED);
     timeline->forward_tree = forward;
     next(s);
     assert_ids(ls_session_output(s), want.p, ls_session_output(s)->n);
     n = ls_session_context(s)->n;
     timeline->forward_tree = refuse;
     refusal = LS_E_IO;
-    assert_int_equal(ls_session_step(s, &step, &err), LS_E_IO);
+    assert_int_equal(ls_session_step(s, step, &err), LS_E_IO);
     assert_string_equal(err.msg, "the device is gone");
     timeline->forward_tree = forward;
-    assert_int_equal(ls_session_step(s, &step, &err), LS_E_USAGE); // no turn is active
+    assert_int_equal(ls_session_step(s, step, &err), LS_E_USAGE); // no turn is active
     assert_int_equal(ls_session_context(s)->n, n);
     assert_int_equal(length_of(s), (int32_t)n);
     begin(s, &prompt);
@@ -396,7 +397,7 @@ static void estimates_follow_what_was_accepted(void **state) {
     float said[2];
     for (int right = 0; right < 2; right++) {
         ls_drafting d = {0};
-        ls_tree t;
+        ls_tree t = test_tree();
         assert_int_equal(ls_drafting_set(&d, &o, &place, text, 10, NULL), LS_OK);
         for (int i = 0; i < 100; i++) {
             ls_drafting_propose(&d, &at, NULL, 1000, &t);
@@ -413,11 +414,15 @@ static void estimates_follow_what_was_accepted(void **state) {
 static int load(void **state) {
     (void)state;
     ls_err err;
+    step = ls_step_new();
+    before = ls_step_new();
     return ls_model_load(&model, &(ls_model_options){.name = "script"}, &err);
 }
 
 static int unload(void **state) {
     (void)state;
+    ls_step_free(step);
+    ls_step_free(before);
     ls_model_free(&model);
     return 0;
 }

@@ -98,21 +98,21 @@ static void the_screen_folds_it(void **state) {
     e->prompt.text = ls_strdup("why");
     e->prompt.context_len = 1;
     ui_on_event(&s, e);
-    ls_step *step = ls_calloc(1, sizeof *step);
+    ls_step *step = ls_step_new();
     for (int i = 0; text[i]; i++) {
-        *step = (ls_step){.index = (uint32_t)i,
-                          .context_len = 1 + i,
-                          .output_pos = i,
-                          .forward = true,
-                          .n_path = 1,
-                          .n_emitted = 1,
-                          .rows = 1};
+        ls_step_start(step, (ls_step){.index = (uint32_t)i,
+                                      .context_len = 1 + i,
+                                      .output_pos = i,
+                                      .forward = true,
+                                      .n_path = 1,
+                                      .n_emitted = 1,
+                                      .rows = 1});
         ls_tree_start(&step->tree, text[i]);
         e = ls_event_new(LS_EV_STEP);
-        e->step = ls_pack(step);
+        e->step = ls_step_keep(step);
         ui_on_event(&s, e);
     }
-    free(step);
+    ls_step_free(step);
     int faint;
     ls_buf shown = screen(&s, &faint);
     assert_non_null(strstr(shown.p, "hmwell"));

@@ -32,13 +32,17 @@ static void same_top(const ls_top_entry *a, const ls_top_entry *b, int n) {
 static void every_number_comes_back(void **state) {
     (void)state;
     record("One fish, two fish. One", options("logitspec", 12, 60), 1);
+    ls_step *s = ls_step_new();
     for (int i = 0; i < n_steps; i++) { // no two times are the same
-        ls_step *s = steps[i];
+        ls_step_copy(s, steps[i]);
         s->t_draft_us = 11.25 + i, s->t_forward_us = 222.5 + i, s->t_verify_us = 3.125 + i, s->t_commit_us = 4.75 + i;
         s->t_total_us = 300.0625 + i, s->t_device_us = 199.5 + i, s->t_comm_us = 17.5 + i;
         s->ar_us = 123.4375 + i;
         s->ar_spread = 0.0625 + 0.001 * i, s->ar_timed = 3 + i, s->cpu_wait = i % 2 ? 0.25 : 0;
+        ls_step_free(steps[i]);
+        steps[i] = ls_step_keep(s);
     }
+    ls_step_free(s);
     ls_trace *t;
     ls_err err = {0};
     ls_buf lines = slurp();

@@ -16,7 +16,7 @@ static void teach(ls_drafter *d, int32_t *text, int32_t n) {
     for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(31, (uint64_t)i) * 25);
     d->observe(d, text, (size_t)n, true);
     for (int32_t i = 1; i < n; i++) {
-        ls_tree t;
+        ls_tree t = test_tree();
         ls_tree_start(&t, text[i]);
         ls_tree_mark(&t, (const int32_t[]){0}, 1);
         for (int j = 0; j < LS_ROW_TOP; j++) // other tokens than those that followed in the text
@@ -58,7 +58,7 @@ static void estimates_are_chances(void **state) {
     ls_drafter *d = taught(text, TAUGHT);
     for (int32_t root = 0; root < 25; root++)
         for (int32_t budget = 16; budget <= LS_MAX_ROWS; budget *= 4) {
-            ls_tree t;
+            ls_tree t = test_tree();
             double sum[LS_MAX_ROWS] = {0};
             bool guessed[LS_MAX_ROWS] = {0};
             last_logits(top, top_p, root);
@@ -91,7 +91,7 @@ static void trees_end_where_nothing_is_worth_a_row(void **state) {
     ls_cost_curve costs = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10;
     for (int sized = 0; sized < 2; sized++) {
-        ls_tree t;
+        ls_tree t = test_tree();
         double paths[LS_MAX_ROWS];
         d->propose(d, &(ls_draft_state){&text, 1, 3, NULL, NULL, 0, sized ? &costs : NULL}, 32, &t);
         paths_of(&t, paths);
@@ -112,7 +112,7 @@ static void trees_grow_best_first(void **state) {
         double before[LS_MAX_ROWS] = {1}, now[LS_MAX_ROWS];
         last_logits(top, top_p, root);
         for (int32_t budget = 2; budget < 60; budget++) {
-            ls_tree t;
+            ls_tree t = test_tree();
             d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_MAX_ROWS, NULL}, budget, &t);
             assert_int_equal(t.n, budget);
             paths_of(&t, now);
@@ -142,7 +142,7 @@ static void each_source_can_be_left_out(void **state) {
         assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
         teach(d, text, TAUGHT);
         for (int32_t root = 0; root < 25; root++) {
-            ls_tree t;
+            ls_tree t = test_tree();
             last_logits(top, top_p, root);
             d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_MAX_ROWS, NULL}, 200, &t);
             for (int32_t i = 1; i < t.n; i++) seen[t.nodes[i].from]++;
@@ -155,7 +155,7 @@ static void each_source_can_be_left_out(void **state) {
 
 static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of rank 1
     const int32_t text[] = {400, 401}, top[] = {402, 403};
-    ls_tree t;
+    ls_tree t = test_tree();
     d->propose(d, &(ls_draft_state){text, 2, 402, top, (float[]){root_p, guess_p}, 2, NULL}, 2, &t);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.nodes[1].token, 403);
@@ -203,7 +203,7 @@ static void rates_count_what_was_tested(void **state) {
          .key = note[2],
          .looked = 0.1f,
          .est_p = 0.9f}};
-    ls_tree t;
+    ls_tree t = test_tree();
     ls_tree_lay_out(&t, nodes, 4);
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[i], j, 100 * (i + 1) + j, 0.1f);
@@ -259,7 +259,7 @@ static void copies_go_on(void **state) {
     for (int32_t i = 0; i < 25; i++) text[n++] = 200 + i;
     text[n++] = 1;
     ls_drafter *d = test_drafter_named("logitspec");
-    ls_tree t;
+    ls_tree t = test_tree();
     d->observe(d, text, (size_t)n, true);
     d->propose(d, &(ls_draft_state){text, (size_t)n, 2, NULL, NULL, 0, NULL}, 48, &t);
     for (int32_t i = 1; i <= 3; i++) {
@@ -293,7 +293,7 @@ static void prompts_are_read(void **state) {
     } known[] = {{{9, 1}, 5, 800}, {{3, 1}, 5, 800}, {{4, 1}, 5, 300}, {{5, 2}, 5, 500},
                  {{9, 2}, 5, 500}, {{9, 9}, 5, 800}, {{9, 5}, 2, 400}, {{1, 5}, 2, 400}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        ls_tree t;
+        ls_tree t = test_tree();
         float est;
         d->propose(d, &(ls_draft_state){known[i].context, 2, known[i].root, NULL, NULL, 0, NULL}, LS_MAX_ROWS, &t);
         for (int j = 0; j < LS_ROW_TOP; j++) assert_true(is_child(&t, 0, known[i].said + j, &est));

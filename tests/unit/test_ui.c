@@ -131,14 +131,15 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
             for (int i = 0; i < LS_COST_SIZES && e->kind == LS_EV_PROMPT; i++)
                 e->prompt.costs.base_ms[i] = 3 + 0.5 * ls_cost_rows[i];
             if (e->kind == LS_EV_STEP) {
-                static ls_step room, *t = &room;
-                ls_unpack(e->step, t);
+                ls_step *t = ls_step_new();
+                ls_step_copy(t, e->step);
                 t->t_draft_us = 20, t->t_verify_us = 5, t->t_commit_us = 10;
                 t->t_forward_us = t->forward ? 3000 + 100 * t->tree.n : 0;
                 t->t_total_us = t->t_forward_us + 40;
                 t->ar_us = 3000, t->ar_spread = 0.04, t->ar_timed = 9, t->cpu_wait = 0;
-                ls_packed_free(e->step);
-                e->step = ls_pack(t);
+                ls_step_free(e->step);
+                e->step = ls_step_keep(t);
+                ls_step_free(t);
             }
             assert_false(e->kind == LS_EV_MESSAGE && e->message.is_error);
             ended |= e->kind == LS_EV_END;

@@ -25,7 +25,7 @@ static void turn_begins(ui_state *s, uint32_t turn, int32_t context_len) {
 
 // A root and two drafts in a chain, n_emitted of them emitted.
 static ls_step *made(uint32_t turn, uint32_t index, int n_emitted, bool ends) {
-    ls_step *s = ls_calloc(1, sizeof *s);
+    ls_step *s = ls_step_new();
     s->turn = turn;
     s->index = index;
     s->forward = true;
@@ -71,8 +71,8 @@ static void statistics_of_long_turns(void **state) {
             want[turn * STEPS + i] = st;
             committed += (size_t)n - (i + 1 == STEPS); // the end of sequence is emitted, not committed
             e = ls_event_new(LS_EV_STEP);
-            e->step = ls_pack(step);
-            free(step);
+            e->step = ls_step_keep(step);
+            ls_step_free(step);
             ui_on_event(&s, e);
             assert_int_equal(s.context.n, committed);
         }
@@ -121,8 +121,8 @@ static void a_speed_of_a_busy_machine_is_marked(void **state) {
                 step->context_len = 4 + 2 * (int32_t)i;
                 step->cpu_wait = cases[k].waited[i];
                 e = ls_event_new(LS_EV_STEP);
-                e->step = ls_pack(step);
-                free(step);
+                e->step = ls_step_keep(step);
+                ls_step_free(step);
                 ui_on_event(&s, e);
             }
             ui_canvas_resize(&c, 24, cols);

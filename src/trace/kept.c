@@ -116,14 +116,11 @@ void ls_kept_forget(const char *path) {
 typedef struct {
     char *path;
     time_t changed;
-    ino_t inode;
 } kept;
 
 static int newest_first(const void *a, const void *b) {
     const time_t x = ((const kept *)a)->changed, y = ((const kept *)b)->changed;
-    if (x != y) return (x < y) - (x > y);
-    const ino_t i = ((const kept *)a)->inode, k = ((const kept *)b)->inode;
-    return (i < k) - (i > k);
+    return (x < y) - (x > y);
 }
 
 char **ls_kept_left(void) {
@@ -141,15 +138,13 @@ char **ls_kept_left(void) {
             continue;
         }
         files = ls_realloc(files, (n + 1) * sizeof *files);
-        files[n++] = (kept){path, st.st_mtime, st.st_ino};
+        files[n++] = (kept){path, st.st_mtime};
     }
     if (d) closedir(d);
     if (n) qsort(files, n, sizeof *files, newest_first);
     left = ls_calloc(LS_KEPT_FILES + 1, sizeof *left);
     for (size_t i = 0; i < n; i++) {
-        const bool twice = i + 1 < n && files[i + 1].inode ==
-                                            files[i].inode; // a hard link: the conversation was loaded and not changed
-        if (!twice && n_left < LS_KEPT_FILES && files[i].changed >= time(NULL) - LS_KEPT_DAYS * 86400)
+        if (n_left < LS_KEPT_FILES && files[i].changed >= time(NULL) - LS_KEPT_DAYS * 86400)
             left[n_left++] = files[i].path;
         else {
             unlink(files[i].path);

@@ -2,8 +2,7 @@
 #pragma once
 #include "source/channel.h"
 #include "source/source_live.h"
-#include "trace/conversation.h"
-#include "trace/seen.h"
+#include "trace/turns.h"
 #include "trace/trace.h"
 
 typedef struct {

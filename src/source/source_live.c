@@ -7,7 +7,6 @@
 #include "base/visible.h"
 #include "engine/prompt.h"
 #include "trace/kept.h"
-#include "trace/saved.h"
 #include "trace/trace_events.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #pragma once
 #include "decode/runner.h"
 #include "source/source.h"
-#include "trace/trace_level.h"
+#include "trace/trace_read.h"
 
 typedef struct {
     ls_setup *setup;   // the source owns it, and frees it with free_setup

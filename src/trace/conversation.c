@@ -5,7 +5,6 @@
 #include "base/thread.h"
 #include "base/zst.h"
 #include "trace/kept.h"
-#include "trace/seen.h"
 
 #include <errno.h>
 #include <fcntl.h>

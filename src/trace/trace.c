@@ -1,7 +1,6 @@
 #include "trace/trace.h"
 #include "base/mem.h"
 #include "base/sink.h"
-#include "trace/seen.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -16,8 +16,7 @@ struct ls_trace_reader {
     bool torn, has_header;
     ls_promise promise; // of the header
     ls_trace_header header;
-    ls_step *room;       // of steps that are read from lines
-    const ls_step *step; // the last one: there, or kept and borrowed
+    ls_step *step; // the last one
     ls_trace_ending end;
     ls_event *tokens; // of the last tokens line
 };
@@ -318,6 +317,18 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #include "trace/trace_fields.def"
 // clang-format on
 
+static const char *const level_names[] = {"steps", "nodes", "full"};
+
+const char *ls_trace_level_name(ls_trace_level level) {
+    return level_names[level];
+}
+
+ls_trace_level ls_trace_level_named(const char *name) {
+    for (int i = 0; i < LS_LEVEL_FULL; i++)
+        if (!strcmp(level_names[i], name)) return (ls_trace_level)i;
+    return LS_LEVEL_FULL;
+}
+
 const char *ls_trace_config(const ls_trace_header *h, const char *key) {
     for (const char *p = h->config.p; h->config.n && p < h->config.p + h->config.n;) {
         const char *value = p + strlen(p) + 1;
@@ -361,7 +372,7 @@ static void clear_header(ls_trace_header *h) {
 ls_trace_reader *ls_trace_read_of(ls_lines *lines) {
     ls_trace_reader *r = ls_calloc(1, sizeof *r);
     r->lines = lines;
-    r->step = r->room = ls_step_new();
+    r->step = ls_step_new();
     return r;
 }
 
@@ -377,7 +388,7 @@ void ls_trace_read_close(ls_trace_reader *r) {
     if (!r) return;
     ls_lines_close(r->lines);
     clear_header(&r->header);
-    ls_step_free(r->room);
+    ls_step_free(r->step);
     ls_event_free(r->tokens);
     free(r);
 }
@@ -412,11 +423,10 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         r->promise = ls_trace_promise(&r->header);
         break;
     case LS_TRACE_STEP:
-        ls_step_start(r->room, (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
+        ls_step_start(r->step, (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
                                          .odds = r->promise == LS_PROMISE_ODDS});
-        read_step(g, doc, r->room);
-        ls_step_round(r->room);
-        r->step = r->room;
+        read_step(g, doc, r->step);
+        ls_step_round(r->step);
         break;
     case LS_TRACE_END: read_end(g, doc, &r->end); break;
     case LS_TRACE_TOKENS:
@@ -465,7 +475,7 @@ ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err)
         return LS_OK;
     }
     if (code) return code;
-    reading g = {.r = r, .err = err, .h = &r->header, .s = r->room};
+    reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
     *kind = read_document(&g, r, doc);
     ls_json_free(doc);
     if (g.code) *kind = LS_TRACE_NONE;

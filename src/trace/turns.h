@@ -1,7 +1,8 @@
 // Finds the turns of a recording that form one conversation, and the data that a session needs to continue it. A
 // recording has all turns in the order of decoding, including turns replaced by an edit or by another conversation.
 #pragma once
-#include "trace/trace_read.h"
+#include "engine/dialog.h"
+#include "trace/conversation.h"
 
 typedef struct {
     ls_ids context;      // committed tokens
@@ -20,3 +21,17 @@ uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h);
 // The number of tokens at the end of the prompt, not counting kept ones, that begin the last turn's answer.
 size_t ls_turns_begun(const ls_turns *t, const ls_trace_header *h);
 void ls_turns_step(ls_turns *t, const ls_step *s);
+
+// A saved conversation, so that a session can continue it.
+typedef struct {
+    ls_turns turns;        // for ls_session_restore
+    ls_dialog *dialog;     // for ls_session_restore
+    ls_conversation *kept; // the same turns, verbatim from the file
+} ls_saved;
+
+// Reads the last conversation of a trace. stop (may be NULL): cancels the wait for a pipe. LS_E_USAGE: another
+// vocabulary; LS_E_RANGE: no conversation in the trace. After an error there is nothing to free.
+// format, system: for the next prompts.
+ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, ls_prompt_format format,
+                      const char *system, bool (*stop)(void *ud), void *ud, ls_err *err);
+void ls_saved_free(ls_saved *v);

@@ -48,7 +48,8 @@ struct ls_conversation {
     entry *queue, **queue_end;
     size_t n_queued; // with the one that is worked on
     bool closing;
-    atomic_int error; // errno, or EFBIG; the thread stops using the path
+    atomic_int error; // errno, or EFBIG: the thread left the path
+    atomic_int lost;  // errno: not even the file in memory could be written
     // the thread's; the caller's while nothing is queued
     int fd;
     atomic_ullong n;    // bytes of the file
@@ -113,7 +114,7 @@ static void flush(ls_conversation *c, bool ends) {
         leave_file(c, error);
         error = write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
     }
-    if (error) atomic_store(&c->error, error);
+    if (error) atomic_store(&c->lost, error);
     else c->n += c->bytes.n;
 }
 
@@ -133,7 +134,7 @@ static void put_tokens(ls_conversation *c, ls_ids *fresh) {
 static void cut_at(ls_conversation *c, uint64_t at) {
     flush(c, true);
     c->n = at;
-    if (ftruncate(c->fd, (off_t)at)) atomic_store(&c->error, errno);
+    if (ftruncate(c->fd, (off_t)at)) atomic_store(&c->lost, errno);
     c->ended_at = 0;
 }
 
@@ -329,14 +330,19 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
     else hand_over(c, (entry){.kind = kind == LS_TRACE_END ? END : LINE, .line = verbatim});
 }
 
+static ls_code not_kept(const char *path, int error, ls_err *err) {
+    if (error == EFBIG) return ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
+    return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(error));
+}
+
 ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err) {
     if (c->path) return LS_OK;
     settle(c);
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const int error = fd < 0 ? errno : copy_file(c->fd, fd, c->n);
+    const int error = fd < 0 ? errno : c->n > LS_KEPT_BYTES ? EFBIG : copy_file(c->fd, fd, c->n);
     if (error) {
         if (fd >= 0) close(fd), unlink(path);
-        return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(error));
+        return not_kept(path, error, err);
     }
     close(c->fd);
     c->fd = fd;
@@ -362,8 +368,7 @@ bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err) {
     const int error = atomic_load(&c->error);
     if (!error || !c->path) return false;
     settle(c);
-    if (error == EFBIG) ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
-    else ls_fail(err, LS_E_IO, "cannot write %s: %s", c->path, ls_write_reason(error));
+    not_kept(c->path, error, err);
     forget_path(c);
     atomic_store(&c->error, 0);
     return true;
@@ -372,7 +377,7 @@ bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err) {
 // Another descriptor of the whole file.
 static ls_code open_again(ls_conversation *c, int *fd, ls_err *err) {
     settle(c);
-    const int error = c->path ? 0 : c->error;
+    const int error = c->lost;
     *fd = error ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
     if (*fd >= 0 && !lseek(*fd, 0, SEEK_SET)) return LS_OK;
     return ls_fail(err, LS_E_IO, "the recorded conversation cannot be read: %s", strerror(error ? error : errno));

@@ -1,8 +1,6 @@
 #include "ui/canvas.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "base/visible.h"
-#include "base/wrap.h"
 
 #include <stdarg.h>
 #include <stdio.h>

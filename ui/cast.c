@@ -1,7 +1,7 @@
 #include "ui/cast.h"
 #include "base/colour.h"
-#include "base/jsonw.h"
-#include "base/visible.h"
+#include "base/json.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "ui/picture.h"
 #include "base/colour.h"
 #include "base/file.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 #include "ui/term_curses.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/rescue.h"
+#include "base/system.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 #include "ui/input.h"
 
 #include <curses.h>
@@ -150,7 +148,7 @@ static void handle(int number, void (*handler)(int), int flags) {
 }
 
 // Handles a signal whose default action ends the program, so that the terminal is restored. Leaves signals that are
-// ignored or that a library handles, and SIGABRT (base/rescue.h).
+// ignored or that a library handles, and SIGABRT (base/mem.h).
 static void handle_end(int number) {
     static const int others[] = {SIGABRT, SIGKILL,  SIGSTOP, SIGCHLD, SIGCONT, SIGURG,
                                  SIGPIPE, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU},

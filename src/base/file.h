@@ -1,4 +1,4 @@
-// Files: random-access and whole reads, and outputs that replace a file atomically.
+// Files: where they are, random-access and whole reads, and outputs that replace a file atomically.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -71,3 +71,18 @@ ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err);
 
 ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err);    // the same in one call
 ls_code ls_write_private(const char *path, const ls_buf *bytes, ls_err *err); // a new file is for its owner only
+
+// ---- where the program finds its files: beside the executable in a source checkout, or under PREFIX when installed
+
+const char *ls_exe_dir(void); // folder of the running executable, no trailing slash; valid for the process's life
+// Path of a user file: $VARIABLE/logitspec/name, or ~/fallback/logitspec/name if $VARIABLE is not an absolute path
+// (such as XDG_STATE_HOME, .local/state). Owned by the caller; NULL: HOME is not an absolute path either.
+char *ls_user_path(const char *variable, const char *fallback, const char *name);
+char *ls_real_path(const char *path);   // absolute and without links, owned by the caller; NULL with errno
+bool ls_is_missing(int error);          // errno of a missing file, or of a path through a file (HOME=/dev/null)
+void ls_make_folders(const char *path); // creates the parent folders of a file, for the user only
+
+// Path of a shipped file such as "configs/default.yaml": the first one that exists, one to three folders above the
+// executable (a checkout: build/, build/tests/, build/san/tests/) or in ../share/logitspec. If none exists, the path
+// one folder above. Owned by the caller.
+char *ls_data_path(const char *rel);

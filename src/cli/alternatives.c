@@ -1,5 +1,5 @@
 #include "cli/alternatives.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/markup.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // `demo [NAME]`: guided runs on the screen, or as text without a terminal. A demo plays its recording, which needs no
 // model; with --live, or without a recording, it decodes.
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/demo_file.h"
 #include "cli/screen_source.h"
 #include "cli/progress.h"
@@ -9,7 +9,6 @@
 #include "ui/copy.h"
 #include "ui/app.h"
 #include "ui/words.h"
-#include "base/plural.h"
 
 #include <langinfo.h>
 #include <poll.h>

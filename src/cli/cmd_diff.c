@@ -1,11 +1,10 @@
 // `diff A B` compares two recordings of the same prompt: where the texts diverge, and the steps and times by region.
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "report/markup.h"
 #include "report/report.h"
-#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>

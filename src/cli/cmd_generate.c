@@ -1,9 +1,8 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
 #include "base/file.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/alternatives.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -49,7 +48,7 @@ static void write_bytes(run *r, const char *p, size_t n) {
     if (fwrite(n ? p : "", 1, n, stdout) != n || fflush(stdout)) output_failed(r);
 }
 
-// A terminal gets the model's text with visible signs (base/visible.h); a pipe gets the bytes unchanged.
+// A terminal gets the model's text with visible signs (base/utf8.h); a pipe gets the bytes unchanged.
 static void write_text(run *r, const char *p, size_t n, bool last) {
     ls_buf shown = {0};
     if (!isatty(STDOUT_FILENO)) write_bytes(r, p, n);

@@ -1,6 +1,5 @@
 // `inspect TRACE --step LIST`: recorded steps in words, with their last logits, drafts and trees, as plain text.
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/step_list.h"

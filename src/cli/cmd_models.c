@@ -1,9 +1,8 @@
 // `models`: lists, fetches, describes, verifies and removes models, and runs their chat templates.
-#include "base/jsonw.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/run_program.h"

@@ -1,9 +1,8 @@
 // `simulate TRACE...`: runs drafting and acceptance of other methods on recorded outputs, without a model.
-#include "base/clock.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "cli/contender.h"
 #include "cli/progress.h"
 #include "decode/simulate.h"

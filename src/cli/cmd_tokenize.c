@@ -1,6 +1,6 @@
 // The token ids of a text: a line for each token with its id and bytes. Loads no compute library.
-#include "base/jsonw.h"
-#include "base/visible.h"
+#include "base/json.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "engine/load.h"
 

@@ -4,11 +4,10 @@
 // configuration file.
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/comparison.h"
 #include "cli/tune_fit.h"
 #include "decode/simulate.h"
-#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // `--device-model CARD`: estimated time and memory of the model on a GPU that need not be present.
 #pragma once
 #include "base/buf.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "engine/load.h"
 #include "gpu/plan.h"
 #include "model/checkpoint.h"

@@ -1,6 +1,5 @@
 #include "cli/machine.h"
-#include "base/processors.h"
-#include "base/sysfile.h"
+#include "base/system.h"
 #include "engine/limits.h"
 #include "model/checkpoint.h"
 

@@ -1,8 +1,8 @@
 // Describes a model: architecture, parameters, memory of weights and context, tokenizer, chat template, and whether it
 // fits this machine.
-#include "base/jsonw.h"
-#include "base/sysmem.h"
-#include "base/visible.h"
+#include "base/json.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/shared.h"
 #include "engine/device.h"

@@ -1,8 +1,7 @@
 #include "cli/progress.h"
-#include "base/clock.h"
-#include "base/lines.h"
-#include "base/visible.h"
-#include "base/wrap.h"
+#include "base/io.h"
+#include "base/system.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>

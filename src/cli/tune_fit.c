@@ -4,7 +4,7 @@
 #include "cli/tune_fit.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/progress.h"
 #include "spec/c2t.h"
 #include "spec/sizing.h"

@@ -1,5 +1,5 @@
 #include "costs/ar_cost.h"
-#include "base/clock.h"
+#include "base/system.h"
 
 #include <stdlib.h>
 

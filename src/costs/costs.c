@@ -1,8 +1,7 @@
 #include "costs/costs.h"
-#include "base/clock.h"
-#include "base/cpuwait.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "engine/measured.h"
 
 #include <math.h>

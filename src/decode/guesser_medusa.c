@@ -1,6 +1,6 @@
 #include "decode/guesser_medusa.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "decode/hidden.h"
 
 #include <stdio.h>

@@ -3,9 +3,9 @@
 // because they used its own outputs instead of the target's hidden states.
 #include "decode/second_eagle.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/sample.h"
+#include "base/rng.h"
+#include "base/system.h"
 #include "costs/costs.h"
 #include "decode/choose.h"
 #include "decode/hidden.h"

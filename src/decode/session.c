@@ -1,5 +1,5 @@
 #include "decode/session.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/mem.h"
 #include "decode/guesser_medusa.h"
 #include "decode/second.h"

@@ -1,6 +1,6 @@
 // What the two halves of a session share: session.c has conversations, session_step.c the step loop.
 #pragma once
-#include "base/cpuwait.h"
+#include "base/system.h"
 #include "costs/ar_cost.h"
 #include "decode/ahead.h"
 #include "decode/answer.h"

@@ -1,6 +1,6 @@
 // The decode step: root, draft, verify, commit (paper, section 3).
-#include "base/clock.h"
 #include "base/log.h"
+#include "base/system.h"
 #include "costs/costs.h"
 #include "decode/choose.h"
 #include "decode/reflect.h"

@@ -4,7 +4,7 @@
 // Words: a decode step verifies one tree. Row 0 of the tree is the root, the target model's own token
 // (always emitted); the other rows are draft nodes. emitted = root + accepted draft nodes.
 #pragma once
-#include "base/ends.h"
+#include "base/buf.h"
 #include "spec/accept.h"
 #include "spec/cost_curve.h"
 #include "spec/tree.h"
@@ -69,7 +69,7 @@ typedef struct {
     double ar_spread;          // relative spread of the forwards that were timed for it; see ls_measured
     int32_t ar_timed;          // how many were timed in this session so far; 0: none, or not recorded
     double cpu_wait;           // share of the time of the program's threads that they waited for a CPU, over the last
-                               // quarter of a second (base/cpuwait.h); 0: none, or not known
+                               // quarter of a second (base/system.h); 0: none, or not known
     int32_t pool_size;         // n-grams in the drafter's pool
     int16_t rows;              // of the tree that was verified, root included (1: no draft)
     int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)

@@ -1,5 +1,5 @@
 #include "engine/device.h"
-#include "base/sysmem.h"
+#include "base/system.h"
 #include "engine/gpu_model.h"
 #include "engine/library.h"
 #include "engine/ranks.h"

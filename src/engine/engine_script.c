@@ -1,6 +1,6 @@
 #include "engine/engine_script.h"
 #include "base/mem.h"
-#include "base/sample.h"
+#include "base/rng.h"
 #include "base/utf8.h"
 
 #include <math.h>

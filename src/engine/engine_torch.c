@@ -1,6 +1,6 @@
 #include "engine/engine_torch.h"
 #include "base/mem.h"
-#include "base/sysmem.h"
+#include "base/system.h"
 #include "engine/device.h"
 #include "engine/library.h"
 #include "engine/ranks.h"

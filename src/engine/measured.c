@@ -1,10 +1,7 @@
 #include "engine/measured.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/processors.h"
-#include "base/str.h"
+#include "base/system.h"
 
 #include <dirent.h>
 #include <inttypes.h>

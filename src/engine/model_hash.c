@@ -1,7 +1,7 @@
 #include "engine/model_hash.h"
+#include "base/file.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/sha256.h"
 
 #include <stdio.h>

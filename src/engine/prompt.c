@@ -1,6 +1,5 @@
 #include "engine/prompt.h"
-#include "base/sysmem.h"
-#include "base/plural.h"
+#include "base/system.h"
 
 #include <stdio.h>
 

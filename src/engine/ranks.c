@@ -1,9 +1,9 @@
 #include "engine/ranks.h"
 #include "base/buf.h"
-#include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/sha256.h"
+#include "base/system.h"
 #include "engine/model_hash.h"
 #include "gpu/plan.h"
 

@@ -1,6 +1,6 @@
 #include "engine/second.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

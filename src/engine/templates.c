@@ -1,7 +1,7 @@
 #include "engine/templates.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 #include "engine/threads.h"
-#include "base/cpuwait.h"
+#include "base/system.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "engine/measured.h"

@@ -1,5 +1,5 @@
 #include "engine/vocab_gguf.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "text/pretok.h"
 

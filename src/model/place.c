@@ -1,11 +1,9 @@
 #include "model/place.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsonw.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/sha256.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "model/checkpoint.h"
 
 #include <dirent.h>

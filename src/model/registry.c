@@ -1,9 +1,8 @@
 #include "model/registry.h"
 #include "base/file.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "base/yaml.h"
 
 #include <dirent.h>

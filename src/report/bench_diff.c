@@ -1,9 +1,8 @@
 // Whether a method became faster from one benchmark to another, prompt by prompt.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/plural.h"
 #include "base/rng.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/bench.h"
 
 #include <math.h>

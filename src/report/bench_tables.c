@@ -1,6 +1,5 @@
 // A benchmark's tables: for a terminal, and as Markdown, CSV and HTML.
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/bench.h"
 #include "report/markup.h"
 #include "report/page.h"

@@ -1,7 +1,6 @@
 #include "report/markup.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 
 #include <ctype.h>
 #include <math.h>

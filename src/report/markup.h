@@ -1,5 +1,5 @@
 // Escapes untrusted text for HTML, SVG, Markdown and CSV: every byte is shown, none is interpreted. Characters that
-// hide or reverse text appear as base/visible.h writes them.
+// hide or reverse text appear as base/utf8.h writes them.
 #pragma once
 #include "base/buf.h"
 #include "decode/tokens.h"

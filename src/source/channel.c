@@ -1,7 +1,7 @@
 #include "source/channel.h"
 #include "base/mem.h"
-#include "base/thread.h"
-#include "base/visible.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "source/event_log.h"
 
 #include <errno.h>

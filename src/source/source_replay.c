@@ -1,6 +1,6 @@
 #include "source/source_replay.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "decode/packed.h"
 #include "source/channel.h"
 #include "trace/trace_events.h"

@@ -6,7 +6,6 @@
 //
 // A drafter is used by one thread. It keeps what it learned across conversations, in bounded memory, until it is freed.
 #pragma once
-#include "base/ends.h"
 #include "base/err.h"
 #include "spec/cost_curve.h"
 #include "spec/guesser.h"

@@ -1,5 +1,5 @@
 #include "text/tokenizer_config.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Tokenizers that come in other files than tokenizer.json: GPT-2's vocab.json and merges.txt, and Mistral's
 // tekken.json. Both are written as a tokenizer.json, as transformers and mistral-common build them.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "text/token_table.h"

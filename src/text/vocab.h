@@ -3,9 +3,7 @@
 // sentencepiece's tokenizer.model.
 #pragma once
 #include "base/buf.h"
-#include "base/ends.h"
 #include "base/err.h"
-#include "base/str.h"
 
 #include <stdbool.h>
 

@@ -12,7 +12,6 @@
 
 extern "C" {
 #include "base/rng.h"
-#include "base/sample.h"
 }
 
 #include <algorithm>

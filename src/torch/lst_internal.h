@@ -16,7 +16,7 @@
 #include <vector>
 
 extern "C" {
-#include "base/sample.h"
+#include "base/rng.h"
 #include "base/split.h"
 #include "torch/kernels/gpu.h"
 #include "torch/kernels/kernels.h"

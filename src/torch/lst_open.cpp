@@ -2,7 +2,7 @@
 #include "torch/lst_ranks.h"
 
 extern "C" {
-#include "base/processors.h"
+#include "base/system.h"
 }
 
 #include <ATen/Parallel.h>

@@ -79,7 +79,7 @@ void best_here(PartEngine &s, int32_t row, int32_t k, Best *out) {
 }
 
 // Samples the rows' tokens. With top_k every rank's best tokens are enough, and what no rank names has no weight;
-// else all ranks' logits are needed, as the sum over the vocabulary has one order (base/sample.h).
+// else all ranks' logits are needed, as the sum over the vocabulary has one order (base/rng.h).
 void sample_rows(PartEngine &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling &how,
                  lst_row *rows) {
     const int32_t n_vocab = s.model->hp.n_vocab, ranks = s.model->ranks->n, k = how.top_k;

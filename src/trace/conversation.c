@@ -1,7 +1,7 @@
 #include "trace/conversation.h"
 #include "base/file.h"
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/zst.h"
 #include "trace/seen.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // Formats the lines of a trace (trace/trace.h). One thread.
 #pragma once
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "engine/load.h"
 #include "decode/session.h"
 #include "trace/trace_read.h"

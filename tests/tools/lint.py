@@ -33,9 +33,9 @@ ALLOWED = {
 USERS = {
     "yaml.h": ["src/base/yaml.c"],
     "jansson.h": ["src/base/json.c"],
-    "zstd.h": ["src/base/zst.c"],
+    "zstd.h": ["src/base/io.c"],
     "pcre2.h": ["src/text/regex.c"],
-    "utf8proc.h": ["src/text/normalize.c", "src/base/wrap.c"],
+    "utf8proc.h": ["src/text/normalize.c", "src/base/utf8.c"],
     "openssl/": ["src/base/sha256.c"],
     "curses.h": ["ui/term_curses.c"],
     "ncurses.h": ["ui/term_curses.c"],

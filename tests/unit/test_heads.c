@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/sample.h"
 #include "decode/guesser_medusa.h"
 #include "decode/second_eagle.h"
 #include "engine/engine_torch.h"

@@ -1,9 +1,9 @@
 // What is written: files that are replaced at once or not at all, devices and FIFOs that are written as they are,
 // recordings that nobody reads, prompts that several screens keep in one file.
-#include "base/clock.h"
 #include "base/file.h"
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/sink.h"
+#include "base/system.h"
 #include "ui/prompt_history.h"
 
 #include <dirent.h>

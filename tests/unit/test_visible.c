@@ -1,8 +1,6 @@
 // What of a stranger's text reaches a terminal as it is, and what by a sign.
 #include "base/json.h"
-#include "base/jsonw.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 #include "report/markup.h"
 
 #include <setjmp.h>

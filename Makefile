@@ -71,7 +71,7 @@ keep = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 # of these variables those that are set, as options of a script: SEED=7 is --seed '7'
 asked = $(foreach v,$(1),$(if $($(v)),--$(shell echo $(v) | tr A-Z a-z) '$($(v))'))
 
-CORE_SRC := $(wildcard $(patsubst %,src/%/*.c,base text model spec gpu engine costs decode trace source report))
+CORE_SRC := $(wildcard $(patsubst %,src/%/*.c,base text model spec gpu engine decode trace source report))
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))

@@ -121,6 +121,15 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
     return LS_OK;
 }
 
+ls_code ls_read_any(ls_buf *b, const char *path, size_t limit, int *unopened, ls_err *err) {
+    FILE *f = fopen(path, "re");
+    *unopened = f ? 0 : errno;
+    if (!f) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    const ls_code code = ls_read_all(b, f, path, limit, err);
+    fclose(f);
+    return code;
+}
+
 // ---- outputs
 
 enum { PATIENCE_MS = 30000, BEAT_MS = 50, LOCK_MS = 2000, LOCK_BEAT_MS = 10, CHUNK = 1 << 20, MOST_LINKS = 40 };

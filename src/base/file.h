@@ -13,7 +13,7 @@ typedef struct {
     uint64_t n_bytes;
     struct stat opened; // fstat() when it was opened
     char *path;
-    char sha256[65]; // of its bytes; "": not computed (engine/model_hash.h)
+    char sha256[65]; // of its bytes; "": not computed (engine/load.h)
 } ls_file;
 
 ls_code ls_file_open(ls_file *out, const char *path, ls_err *err);
@@ -32,6 +32,9 @@ const char *ls_file_mistaken(const void *p, size_t n);
 // are LS_E_IO with path and reason. Files are read, not mapped: if another program truncates a mapped file, SIGBUS ends
 // the process.
 ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err);
+// Appends the whole of a file of any kind (a pipe, too), at most `limit` bytes (more is LS_E_RANGE). LS_E_IO: "PATH:
+// reason"; *unopened: the errno if it cannot be opened, else 0.
+ls_code ls_read_any(ls_buf *b, const char *path, size_t limit, int *unopened, ls_err *err);
 // Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);
 

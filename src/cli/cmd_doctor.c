@@ -12,7 +12,6 @@
 #include "engine/measured.h"
 #include "engine/ranks.h"
 #include "engine/threads.h"
-#include "costs/costs.h"
 
 #include <langinfo.h>
 #include <stdio.h>

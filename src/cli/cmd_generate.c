@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "decode/stats.h"
-#include "engine/prompt.h"
+#include "engine/dialog.h"
 #include "trace/trace.h"
 
 #include <errno.h>

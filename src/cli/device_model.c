@@ -1,5 +1,5 @@
 #include "cli/device_model.h"
-#include "engine/gpu_model.h"
+#include "engine/device.h"
 
 #include <string.h>
 

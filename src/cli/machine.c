@@ -1,6 +1,6 @@
 #include "cli/machine.h"
 #include "base/system.h"
-#include "engine/limits.h"
+#include "engine/device.h"
 #include "model/checkpoint.h"
 
 #include <math.h>

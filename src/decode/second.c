@@ -2,8 +2,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/system.h"
-#include "costs/costs.h"
 #include "decode/choose.h"
+#include "engine/measured.h"
 #include "engine/second.h"
 
 #include <math.h>

@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/system.h"
-#include "costs/costs.h"
 #include "decode/choose.h"
 #include "decode/hidden.h"
+#include "engine/measured.h"
 
 #include <math.h>
 #include <stdio.h>

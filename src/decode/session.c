@@ -5,8 +5,8 @@
 #include "decode/second.h"
 #include "decode/second_eagle.h"
 #include "decode/session_state.h"
-#include "costs/costs.h"
-#include "engine/prompt.h"
+#include "engine/measured.h"
+#include "engine/dialog.h"
 
 #include <math.h>
 #include <stdlib.h>

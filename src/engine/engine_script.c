@@ -1,4 +1,4 @@
-#include "engine/engine_script.h"
+#include "engine/load.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
@@ -250,15 +250,11 @@ static ls_code rewind_to(ls_timeline *t, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static double no_ranks(const ls_timeline *t) {
+static double no_us(const ls_timeline *t) {
     (void)t;
     return 0;
 }
 
-static double device_us(const ls_timeline *t) {
-    (void)t;
-    return 0;
-}
 static int32_t length(const ls_timeline *t) {
     return ((const script *)t)->n;
 }
@@ -293,8 +289,8 @@ static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err 
                             .rewind = rewind_to,
                             .copy = copy,
                             .length = length,
-                            .device_us = device_us,
-                            .ranks_us = no_ranks,
+                            .device_us = no_us,
+                            .ranks_us = no_us,
                             .free = free_timeline};
     s->order = layers ? layers : ORDER;
     s->delay_ms = ((const script_engine *)e)->delay_ms;

@@ -60,18 +60,6 @@ enum { LS_RANKS_SMALL = 4096, LS_RANKS_LARGE = 1 << 20 };
 // Starts or connects to the ranks of opt and measures; a collective call.
 ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *err);
 
-// ---- on the other ranks
-ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place *place, ls_err *err);
-typedef struct {
-    char program[64], level[96]; // version; level of the CPU's kernels, or kind of GPU
-    char model[1024], sha256[65];
-    char dtype[16], weights[16], kv[16];
-    int32_t threads;
-} ls_rank_offer; // model "": no model, only exchanges are measured
-// Fills an offer with this rank's data: program, level, model and its SHA-256 (progress as in ls_model_hash).
-ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
-                         ls_progress progress, void *ud, ls_err *err);
-// This rank's side of rank 0's ls_ranks_try.
-ls_code ls_ranks_measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, ls_err *err);
-// Waits for rank 0's next model. LS_E_CANCELLED: rank 0 has ended.
-ls_code ls_ranks_wait(ls_ranks *r, const ls_library *lib, ls_rank_offer *out, ls_err *err);
+// The main loop of a rank other than 0: opens its part of every model that rank 0 offers, and repeats rank 0's calls.
+// Returns when rank 0 has ended (LS_OK) or an exchange failed.
+ls_code ls_follow(ls_err *err);

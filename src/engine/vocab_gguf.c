@@ -1,6 +1,7 @@
-#include "engine/vocab_gguf.h"
+#include "engine/load.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "model/gguf.h"
 #include "text/pretok.h"
 
 #include <stdio.h>
@@ -16,10 +17,6 @@ typedef struct {
     bool add_bos, add_eos;
     ls_buf variables;
 } common;
-
-static bool is(ls_str s, const char *name) {
-    return s.n == strlen(name) && !memcmp(s.p, name, s.n);
-}
 
 // An id outside the vocabulary, which some files use for "none", means the default id, as in llama.cpp; -1: none.
 static ls_code token_id(const ls_gguf *g, const char *key, size_t n_tokens, int32_t otherwise, int32_t *id,
@@ -119,7 +116,7 @@ static bool looks_like_control(ls_str t) {
                                         "<|file_sep|>"};
     if (t.n < 4 || !strchr("<[_", *t.p)) return false;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (is(t, texts[i])) return true;
+        if (ls_str_is(t, texts[i])) return true;
     return false;
 }
 
@@ -192,7 +189,7 @@ static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_ad
                           : c->types[i] != LS_CONTROL && c->types[i] != LS_UNKNOWN))
             continue;
         bool strip = strips;
-        for (size_t k = 0; k < 3; k++) strip &= !is(t, kept[k]);
+        for (size_t k = 0; k < 3; k++) strip &= !ls_str_is(t, kept[k]);
         out[n++] = (ls_added){.id = (int32_t)i, .special = !user, .rstrip = strip};
     }
     return n;
@@ -259,11 +256,12 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     ls_code code = ls_gguf_str(g, "tokenizer.ggml.model", &kind, err);
     if (code) return code;
     // gemma4: llama.cpp's name for Gemma's tokenizer where it is stored with merges instead of scores
-    const bool bytes = is(kind, "gpt2"), gemma = is(kind, "gemma4"), llama = is(kind, "llama"), t5 = is(kind, "t5");
-    if (is(kind, "bert"))
+    const bool bytes = ls_str_is(kind, "gpt2"), gemma = ls_str_is(kind, "gemma4"), llama = ls_str_is(kind, "llama"),
+               t5 = ls_str_is(kind, "t5");
+    if (ls_str_is(kind, "bert"))
         code =
             ls_fail(err, LS_E_UNSUPPORTED, "tokenizer 'bert' (WordPiece) is for encoders; only decoders are supported");
-    else if (is(kind, "none") || is(kind, "no_vocab"))
+    else if (ls_str_is(kind, "none") || ls_str_is(kind, "no_vocab"))
         code = ls_fail(err, LS_E_UNSUPPORTED, "the file has no vocabulary (tokenizer '%.*s')", (int)kind.n, kind.p);
     else if (!bytes && !gemma && !llama && !t5)
         code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, gemma4, llama, t5)",

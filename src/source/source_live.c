@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "engine/prompt.h"
+#include "engine/dialog.h"
 #include "trace/kept.h"
 #include "trace/saved.h"
 #include "trace/trace_events.h"

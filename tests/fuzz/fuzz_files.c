@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "report/export.h"
-#include "costs/costs.h"
 #include "engine/measured.h"
 #include "engine/threads.h"
 #include "spec/corpus.h"

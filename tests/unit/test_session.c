@@ -1,9 +1,7 @@
 // The step loop on the scripted model: every method emits what plain decoding emits, whatever ends the turn.
-#include "costs/ar_cost.h"
-#include "costs/costs.h"
+#include "engine/measured.h"
 #include "decode/session.h"
 #include "engine/dialog.h"
-#include "engine/measured.h"
 #include "decode/stats.h"
 #include "decode/answer.h"
 #include "decode/suite.h"

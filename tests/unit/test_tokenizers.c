@@ -4,7 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/vocab_gguf.h"
+#include "engine/load.h"
+#include "model/gguf.h"
 
 #include <dirent.h>
 #include <jansson.h>

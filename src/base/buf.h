@@ -29,7 +29,8 @@ void ls_buf_str(ls_buf *b, const char *s);
 void ls_buf_char(ls_buf *b, char c);
 void ls_buf_fmt(ls_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void ls_buf_base64(ls_buf *b, const char *bytes, size_t n);
-void ls_buf_clear(ls_buf *b); // keeps the memory
+bool ls_buf_unbase64(ls_buf *b, ls_str s); // appends the bytes; false: it is not base64
+void ls_buf_clear(ls_buf *b);              // keeps the memory
 void ls_buf_free(ls_buf *b);
 
 typedef struct {

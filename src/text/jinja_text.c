@@ -173,8 +173,7 @@ jstr j_text_of(jvm *m, const jvalue *v) {
 
 // White space of Python's str.strip(): Unicode's, and the separators 0x1c..0x1f.
 static bool is_space(uint32_t c) {
-    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+    return ls_is_space(c) || (c >= 28 && c <= 31);
 }
 
 static bool strips(jstr c, const jstr *chars) {

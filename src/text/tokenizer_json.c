@@ -2,7 +2,7 @@
 // puts the configuration's tokens and flags over the tokenizer's.
 #include "base/json.h"
 #include "base/mem.h"
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,7 @@ static int32_t find_in_model(const void *ud, ls_str s) {
     int32_t at;
     if (!r->unigram) return ls_json_int(ls_json_get(r->vocab, s.p), &id) ? (int32_t)id : -1;
     if (!ls_map_get(&r->pieces, ls_hash_name(s.p, s.n), &at)) return -1;
-    const ls_str t = r->table.tokens[at];
-    return t.n == s.n && !memcmp(t.p, s.p, s.n) ? at : -1;
+    return ls_str_same(r->table.tokens[at], s) ? at : -1;
 }
 
 static int32_t id_of(const reader *r, ls_str s) {
@@ -126,20 +125,6 @@ static ls_code read_merges(reader *r) {
 
 // ---- normalizer
 
-bool ls_base64(ls_buf *out, ls_str s) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t word = 0;
-    int bits = 0;
-    while (s.n && s.p[s.n - 1] == '=') s.n--;
-    for (size_t i = 0; i < s.n; i++) {
-        const char *d = s.p[i] ? strchr(digits, s.p[i]) : NULL;
-        if (!d) return false;
-        word = word << 6 | (uint32_t)(d - digits);
-        if ((bits += 6) >= 8) ls_buf_char(out, (char)(word >> (bits -= 8)));
-    }
-    return true;
-}
-
 static ls_code pattern_of(reader *r, const ls_json *pattern, ls_str *s, bool *literal) {
     *s = ls_json_text(ls_json_get(pattern, "String"));
     *literal = s->p != NULL;
@@ -151,12 +136,17 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     static const struct {
         const char *name;
         ls_form form;
-    } forms[] = {{"NFC", LS_NFC}, {"NFD", LS_NFD}, {"NFKC", LS_NFKC}, {"NFKD", LS_NFKD}};
+    } forms[] = {{"NFC", LS_NFC},
+                 {"NFD", LS_NFD},
+                 {"NFKC", LS_NFKC},
+                 {"NFKD", LS_NFKD},
+                 {"Lowercase", LS_LOWERCASE},
+                 {"StripAccents", LS_STRIP_ACCENTS}};
     const ls_json *type = ls_json_get(z, "type");
     ls_normalizer *to = r->parts.normalizer;
     ls_code code = LS_OK;
     if (!z || ls_json_is_null(z)) return LS_OK;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (ls_json_is(type, forms[i].name)) return ls_normalizer_add_form(to, forms[i].form, r->err);
     if (ls_json_is(type, "Sequence")) {
         const ls_json *list = ls_json_get(z, "normalizers");
@@ -166,8 +156,6 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
             code = read_normalizer(r, ls_json_at(list, i), depth + 1);
         return code;
     }
-    if (ls_json_is(type, "Lowercase")) return ls_normalizer_add_lowercase(to, r->err);
-    if (ls_json_is(type, "StripAccents")) return ls_normalizer_add_strip_accents(to, r->err);
     if (ls_json_is(type, "Strip"))
         return ls_normalizer_add_strip(to, ls_json_flag(z, "strip_left", true), ls_json_flag(z, "strip_right", true),
                                        r->err);
@@ -186,7 +174,8 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
         const ls_str s = ls_json_text(ls_json_get(z, "precompiled_charsmap"));
         if (!s.n) return LS_OK;
         ls_buf_clear(&r->charsmap);
-        if (!ls_base64(&r->charsmap, s)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer's charsmap is not base64");
+        if (!ls_buf_unbase64(&r->charsmap, s))
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's charsmap is not base64");
         return ls_normalizer_add_precompiled(to, r->charsmap.p, r->charsmap.n, r->err);
     }
     return unsupported(r, "normalizer", type,

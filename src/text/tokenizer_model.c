@@ -1,6 +1,6 @@
 // sentencepiece's tokenizer.model. Reference: sentencepiece_model.proto; only the fields that encoding needs are read.
 #include "base/mem.h"
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 
 #include <stdlib.h>
 #include <string.h>

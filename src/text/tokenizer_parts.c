@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,8 +112,7 @@ static ls_str token_of(const tekken *t, int32_t rank) {
 static int32_t rank_of(const tekken *t, const char *p, size_t n) {
     int32_t rank;
     if (!ls_map_get(&t->by_bytes, ls_hash_name(p, n), &rank)) return -1;
-    const ls_str s = token_of(t, rank);
-    return s.n == n && !memcmp(s.p, p, n) ? rank : -1;
+    return ls_str_same(token_of(t, rank), (ls_str){p, n}) ? rank : -1;
 }
 
 static ls_code read_tekken(tekken *t) {
@@ -136,8 +135,8 @@ static ls_code read_tekken(tekken *t) {
         int64_t rank = -1;
         size_t n = 0;
         const char *p = ls_json_str(ls_json_get(one, "token_bytes"), &n);
-        if (!p || !ls_json_int(ls_json_get(one, "rank"), &rank) || rank != i || !ls_base64(&t->bytes, (ls_str){p, n}) ||
-            t->bytes.n == t->starts[i])
+        if (!p || !ls_json_int(ls_json_get(one, "rank"), &rank) || rank != i ||
+            !ls_buf_unbase64(&t->bytes, (ls_str){p, n}) || t->bytes.n == t->starts[i])
             return ls_fail(t->err, LS_E_PARSE, "tekken.json: entry %lld of 'vocab' is not a token with that rank",
                            (long long)i);
         t->starts[i + 1] = t->bytes.n;

@@ -1,4 +1,4 @@
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 

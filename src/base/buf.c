@@ -4,7 +4,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+int ls_str_among(ls_str s, const char *words) {
+    for (int i = 0; *words; i++) {
+        const size_t n = strcspn(words, " ");
+        if (ls_str_same(s, (ls_str){words, n})) return i;
+        words += n + strspn(words + n, " ");
+    }
+    return -1;
+}
 
 static void buf_reserve(ls_buf *b, size_t extra) {
     if (b->n + extra + 1 <= b->cap) return;

@@ -17,6 +17,8 @@ static inline bool ls_str_same(ls_str a, ls_str b) {
 static inline bool ls_str_is(ls_str s, const char *text) {
     return ls_str_same(s, (ls_str){text, strlen(text)});
 }
+// The number of s among words that blanks separate, from 0; -1: it is none of them.
+int ls_str_among(ls_str s, const char *words);
 
 typedef struct {
     char *p; // always NUL-terminated once anything was added; may hold NULs inside

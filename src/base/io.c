@@ -1,5 +1,4 @@
 #include "base/io.h"
-#include "base/buf.h"
 #include "base/mem.h"
 #include "base/system.h"
 
@@ -29,11 +28,11 @@ ls_zst_encoder *ls_zst_encoder_new(void) {
     ZSTD_CCtx *c = need(ZSTD_createCCtx());
     ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, LEVEL);
     ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
-    return (ls_zst_encoder *)c;
+    return c;
 }
 
 void ls_zst_encoder_free(ls_zst_encoder *z) {
-    ZSTD_freeCCtx((ZSTD_CCtx *)z);
+    ZSTD_freeCCtx(z);
 }
 
 void ls_zst_encode(ls_zst_encoder *z, const void *p, size_t n, bool last, ls_buf *out) {
@@ -41,7 +40,7 @@ void ls_zst_encode(ls_zst_encoder *z, const void *p, size_t n, bool last, ls_buf
     ZSTD_inBuffer in = {p, n, 0};
     for (size_t left = 1; left;) {
         ZSTD_outBuffer o = {chunk, sizeof chunk, 0};
-        left = ZSTD_compressStream2((ZSTD_CCtx *)z, &o, &in, last ? ZSTD_e_end : ZSTD_e_flush);
+        left = ZSTD_compressStream2(z, &o, &in, last ? ZSTD_e_end : ZSTD_e_flush);
         if (ZSTD_isError(left)) ls_out_of_memory(0); // nothing else can fail
         ls_buf_add(out, chunk, o.pos);
     }
@@ -52,22 +51,14 @@ bool ls_zst_is(const void *p, size_t n) {
     return n >= 4 && b[0] == 0x28 && b[1] == 0xB5 && b[2] == 0x2F && b[3] == 0xFD;
 }
 
-ls_zst_decoder *ls_zst_decoder_new(void) {
-    ZSTD_DCtx *d = need(ZSTD_createDCtx());
-    ZSTD_DCtx_setParameter(d, ZSTD_d_windowLogMax, MOST_WINDOW_LOG);
-    return (ls_zst_decoder *)d;
-}
-
-void ls_zst_decoder_free(ls_zst_decoder *z) {
-    ZSTD_freeDCtx((ZSTD_DCtx *)z);
-}
-
-size_t ls_zst_decode(ls_zst_decoder *z, const void *in, size_t n_in, size_t *taken, void *out, size_t cap,
+// Decodes in[0..n_in) into out[0..cap) and returns the bytes written; *taken: bytes of the input used. Consecutive
+// streams decode as one. *wrong: NULL, or the error in the input.
+static size_t decode(ZSTD_DCtx *z, const void *in, size_t n_in, size_t *taken, void *out, size_t cap,
                      const char **wrong) {
     ZSTD_inBuffer i = {in, n_in, 0};
     ZSTD_outBuffer o = {out, cap, 0};
     size_t code = 0;
-    do code = ZSTD_decompressStream((ZSTD_DCtx *)z, &o, &i);
+    do code = ZSTD_decompressStream(z, &o, &i);
     while (!ZSTD_isError(code) && i.pos < n_in && o.pos < cap);
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) ls_out_of_memory(0);
     *wrong = ZSTD_isError(code) ? ZSTD_getErrorName(code) : NULL;
@@ -95,8 +86,8 @@ struct ls_lines {
     uint64_t taken; // bytes of text before `at`
     size_t number;  // of the last line
     bool sniffed;
-    ls_zst_decoder *zst; // NULL: not compressed
-    ls_buf packed;       // compressed bytes; not yet decoded from packed_at on
+    ZSTD_DCtx *zst; // NULL: not compressed
+    ls_buf packed;  // compressed bytes; not yet decoded from packed_at on
     size_t packed_at;
 };
 
@@ -141,7 +132,7 @@ ls_code ls_lines_open(ls_lines **out, const char *path, ls_err *err) {
 void ls_lines_close(ls_lines *l) {
     if (!l) return;
     if (l->fd > STDIN_FILENO) close(l->fd);
-    ls_zst_decoder_free(l->zst);
+    ZSTD_freeDCtx(l->zst);
     ls_buf_free(&l->packed);
     ls_buf_free(&l->bytes);
     free(l->name);
@@ -225,7 +216,8 @@ static ls_code sniff(ls_lines *l, ls_err *err) {
     while (!code && n && b.n < MAGIC) code = read_some(l, &b, &n, err);
     l->sniffed = true;
     if (ls_zst_is(b.p, b.n)) {
-        l->zst = ls_zst_decoder_new();
+        l->zst = need(ZSTD_createDCtx());
+        ZSTD_DCtx_setParameter(l->zst, ZSTD_d_windowLogMax, MOST_WINDOW_LOG);
         l->packed = b;
     } else {
         ls_buf_free(&l->bytes);
@@ -246,8 +238,8 @@ static ls_code fill(ls_lines *l, size_t *n, ls_err *err) {
     for (;;) { // decodes at most CHUNK bytes per call, so that a small file cannot fill the memory
         size_t taken, more;
         const char *wrong;
-        *n = ls_zst_decode(l->zst, l->packed.p + l->packed_at, l->packed.n - l->packed_at, &taken,
-                           ls_buf_room(&l->bytes, CHUNK), CHUNK, &wrong);
+        *n = decode(l->zst, l->packed.p + l->packed_at, l->packed.n - l->packed_at, &taken,
+                    ls_buf_room(&l->bytes, CHUNK), CHUNK, &wrong);
         l->packed_at += taken;
         l->bytes.n += *n;
         if (wrong)

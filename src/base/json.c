@@ -1,5 +1,4 @@
 #include "base/json.h"
-#include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -276,34 +275,4 @@ void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n) {
     ls_jw_open(w, '[');
     for (size_t i = 0; i < n; i++) ls_jw_int(w, ids[i]);
     ls_jw_close(w, ']');
-}
-
-void ls_jw_field_int(ls_jsonw *w, const char *key, int64_t v) {
-    ls_jw_key(w, key);
-    ls_jw_int(w, v);
-}
-
-void ls_jw_field_u64(ls_jsonw *w, const char *key, uint64_t v) {
-    ls_jw_key(w, key);
-    ls_jw_u64(w, v);
-}
-
-void ls_jw_field_num(ls_jsonw *w, const char *key, double v, int digits) {
-    ls_jw_key(w, key);
-    ls_jw_num(w, v, digits);
-}
-
-void ls_jw_field_bool(ls_jsonw *w, const char *key, bool v) {
-    ls_jw_key(w, key);
-    ls_jw_bool(w, v);
-}
-
-void ls_jw_field_str(ls_jsonw *w, const char *key, const char *s) {
-    ls_jw_key(w, key);
-    ls_jw_str(w, s);
-}
-
-void ls_jw_field_open(ls_jsonw *w, const char *key, char bracket) {
-    ls_jw_key(w, key);
-    ls_jw_open(w, bracket);
 }

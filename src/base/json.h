@@ -55,9 +55,9 @@ void ls_jw_base64(ls_jsonw *w, const char *s, size_t n);
 void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n); // an array of integers
 
 // A key and its value.
-void ls_jw_field_int(ls_jsonw *w, const char *key, int64_t v);
-void ls_jw_field_u64(ls_jsonw *w, const char *key, uint64_t v);
-void ls_jw_field_num(ls_jsonw *w, const char *key, double v, int digits);
-void ls_jw_field_bool(ls_jsonw *w, const char *key, bool v);
-void ls_jw_field_str(ls_jsonw *w, const char *key, const char *s);
-void ls_jw_field_open(ls_jsonw *w, const char *key, char bracket);
+#define ls_jw_field_int(w, key, v) (ls_jw_key(w, key), ls_jw_int(w, v))
+#define ls_jw_field_u64(w, key, v) (ls_jw_key(w, key), ls_jw_u64(w, v))
+#define ls_jw_field_num(w, key, v, digits) (ls_jw_key(w, key), ls_jw_num(w, v, digits))
+#define ls_jw_field_bool(w, key, v) (ls_jw_key(w, key), ls_jw_bool(w, v))
+#define ls_jw_field_str(w, key, v) (ls_jw_key(w, key), ls_jw_str(w, v))
+#define ls_jw_field_open(w, key, bracket) (ls_jw_key(w, key), ls_jw_open(w, bracket))

@@ -2,7 +2,6 @@
 #include "base/ggml.h"
 #include "base/mem.h"
 #include "base/system.h"
-#include "engine/library.h"
 #include "engine/ranks.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "base/system.h"
 #include "engine/device.h"
 #include "engine/library.h"
-#include "engine/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef jvalue callee(jvm *m, const jvalue *of, const jargs *a, int how);
 typedef struct {

@@ -229,7 +229,6 @@ bool j_true(const jvalue *v);
 bool j_same(jvm *m, const jvalue *a, const jvalue *b);
 int j_compare(jvm *m, const jvalue *a, const jvalue *b);            // <0, 0, >0; fails where Python does
 bool j_compares(jvm *m, char op, const jvalue *a, const jvalue *b); // op: of jnode.ops
-bool j_contains(jvm *m, const jvalue *in, const jvalue *what);
 size_t j_length(jvm *m, const jvalue *v);
 jlist j_items(jvm *m, const jvalue *v); // what iterating gives
 bool j_is_number(const jvalue *v);
@@ -243,10 +242,7 @@ jvalue j_slice(jvm *m, const jvalue *of, const jvalue *from, const jvalue *to, c
 
 void j_add(jvm *m, jtext *t, jstr s);
 void j_add_lit(jvm *m, jtext *t, const char *s);
-// s, each byte with the mark of the first of `like`.
-void j_add_like(jvm *m, jtext *t, const char *s, size_t n, jstr like);
 void j_print(jvm *m, jtext *t, const jvalue *v); // as str()
-void j_repr(jvm *m, jtext *t, const jvalue *v);
 jvalue j_made(jvm *m, const jtext *t);
 jstr j_text_of(jvm *m, const jvalue *v); // str()
 jstr j_part(jstr s, size_t from, size_t n);

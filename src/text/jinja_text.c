@@ -51,7 +51,8 @@ void j_add_lit(jvm *m, jtext *t, const char *s) {
     j_add(m, t, j_lit(s));
 }
 
-void j_add_like(jvm *m, jtext *t, const char *s, size_t n, jstr like) {
+// s, each byte with the mark of the first of `like`.
+static void add_like(jvm *m, jtext *t, const char *s, size_t n, jstr like) {
     static const unsigned char ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     j_add(m, t, (jstr){s, like.marks && *like.marks ? ones : NULL, n});
 }
@@ -116,10 +117,12 @@ static void add_quoted(jvm *m, jtext *t, jstr s) {
             j_add(m, t, j_part(s, 0, n));
             continue;
         }
-        j_add_like(m, t, out, strlen(out), s);
+        add_like(m, t, out, strlen(out), s);
     }
     j_add_lit(m, t, quote);
 }
+
+static void add_repr(jvm *m, jtext *t, const jvalue *v);
 
 static void add_items(jvm *m, jtext *t, const jvalue *v) {
     j_deeper(m);
@@ -128,10 +131,10 @@ static void add_items(jvm *m, jtext *t, const jvalue *v) {
     for (size_t i = 0; i < n; i++) {
         if (i) j_add_lit(m, t, ", ");
         if (v->kind == J_DICT) {
-            j_repr(m, t, &v->dict->keys[i]);
+            add_repr(m, t, &v->dict->keys[i]);
             j_add_lit(m, t, ": ");
-            j_repr(m, t, &v->dict->values[i]);
-        } else j_repr(m, t, &v->list->items[i]);
+            add_repr(m, t, &v->dict->values[i]);
+        } else add_repr(m, t, &v->list->items[i]);
     }
     j_add_lit(m, t, v->kind == J_DICT ? "}" : v->kind == J_LIST ? "]" : n == 1 ? ",)" : ")");
     m->depth--;
@@ -156,7 +159,7 @@ void j_print(jvm *m, jtext *t, const jvalue *v) {
     }
 }
 
-void j_repr(jvm *m, jtext *t, const jvalue *v) {
+static void add_repr(jvm *m, jtext *t, const jvalue *v) {
     if (v->kind == J_STRING) add_quoted(m, t, v->s);
     else if (v->kind == J_UNDEFINED) j_add_lit(m, t, "Undefined");
     else j_print(m, t, v);
@@ -299,8 +302,8 @@ jvalue j_cased(jvm *m, jstr s, jcase how) {
         if (how == J_TITLE_WORDS) upper = is_space(cp) || (cp < 128 && strchr("-({[<", (int)cp));
         else if (how == J_TITLE_LETTERS) upper = !ls_has_case(cp);
         else if (how == J_CAPITALIZED) upper = false;
-        if (valid && cp == 0xdf && how == J_UPPER) j_add_like(m, &t, "SS", 2, s); // the one that grows in ordinary text
-        else if (valid) j_add_like(m, &t, out, (size_t)ls_utf8_encode(to, out), s);
+        if (valid && cp == 0xdf && how == J_UPPER) add_like(m, &t, "SS", 2, s); // the one that grows in ordinary text
+        else if (valid) add_like(m, &t, out, (size_t)ls_utf8_encode(to, out), s);
         else j_add(m, &t, j_part(s, 0, n));
     }
     return j_made(m, &t);
@@ -340,7 +343,7 @@ static void json_string(jvm *m, jtext *t, jstr s, bool ascii) {
             j_add(m, t, j_part(s, 0, n));
             continue;
         }
-        j_add_like(m, t, out, strlen(out), s);
+        add_like(m, t, out, strlen(out), s);
     }
     j_add_lit(m, t, "\"");
 }
@@ -413,7 +416,7 @@ static void converted(jvm *m, jtext *t, const char *flags, size_t n_flags, char 
     if (kind == 's' || kind == 'r') {
         if (n_flags) j_fail(m, LS_E_UNSUPPORTED, "a width for strings in a format is not supported");
         if (kind == 's') j_print(m, t, v);
-        else j_repr(m, t, v);
+        else add_repr(m, t, v);
         return;
     }
     if (!j_is_number(v)) j_fail(m, LS_E_USAGE, "%%%c format: a number is required, not %s", kind, j_type(v));

@@ -2,7 +2,6 @@
 #include "text/jinja_internal.h"
 
 #include <math.h>
-#include <string.h>
 
 // ---- making
 
@@ -178,7 +177,7 @@ int j_compare(jvm *m, const jvalue *a, const jvalue *b) {
     j_fail(m, LS_E_USAGE, "'<' not supported between instances of '%s' and '%s'", j_type(a), j_type(b));
 }
 
-bool j_contains(jvm *m, const jvalue *in, const jvalue *what) {
+static bool contains(jvm *m, const jvalue *in, const jvalue *what) {
     if (in->kind == J_STRING) {
         if (what->kind != J_STRING)
             j_fail(m, LS_E_USAGE, "'in <string>' requires string as left operand, not %s", j_type(what));
@@ -196,8 +195,8 @@ bool j_compares(jvm *m, char op, const jvalue *a, const jvalue *b) {
     switch (op) {
     case '=': return j_same(m, a, b);
     case '!': return !j_same(m, a, b);
-    case 'i': return j_contains(m, b, a);
-    case 'o': return !j_contains(m, b, a);
+    case 'i': return contains(m, b, a);
+    case 'o': return !contains(m, b, a);
     case '<': return j_compare(m, a, b) < 0;
     case '>': return j_compare(m, a, b) > 0;
     case 'l': return j_compare(m, a, b) <= 0;

@@ -146,10 +146,10 @@ ls_code ls_normalizer_add_prepend(ls_normalizer *z, const char *p, size_t n, ls_
     return add_step(z, (step){.kind = PREPEND, .by = ls_strndup(p, n), .n_by = n}, err);
 }
 
-ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, bool literal, const char *by,
+ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, ls_regex_kind kind, const char *by,
                                   size_t n_by, ls_err *err) {
     step s = {.kind = REPLACE, .n_by = n_by};
-    ls_code code = ls_regex_new(&s.regex, pattern, n, literal, err);
+    ls_code code = ls_regex_new(&s.regex, pattern, n, kind, err);
     if (code) return code;
     s.by = ls_calloc(n_by + 1, 1); // it may hold NULs
     if (n_by) memcpy(s.by, by, n_by);

@@ -3,6 +3,7 @@
 #pragma once
 #include "base/map.h"
 #include "text/regex.h"
+#include "text/vocab.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,13 +18,6 @@ void ls_marked_free(ls_marked *m);
 
 typedef enum { LS_NFC, LS_NFD, LS_NFKC, LS_NFKD, LS_LOWERCASE, LS_STRIP_ACCENTS } ls_form;
 
-typedef struct {
-    const void *charsmap; // normalizer_spec.precompiled_charsmap; NULL: none
-    size_t n_charsmap;
-    bool dummy_prefix, remove_extra, escape, suffix; // suffix: the dummy space comes last
-    bool first_only; // the dummy space only where the whole text begins (LS_MARK_FIRST), and not before another
-} ls_sentencepiece_rules;
-
 enum { LS_NORMALIZER_STEPS = 32 };
 typedef struct ls_normalizer ls_normalizer; // steps, in the order in which they were added
 ls_normalizer *ls_normalizer_new(void);
@@ -32,7 +26,7 @@ void ls_normalizer_free(ls_normalizer *z);
 ls_code ls_normalizer_add_form(ls_normalizer *z, ls_form form, ls_err *err);
 ls_code ls_normalizer_add_strip(ls_normalizer *z, bool left, bool right, ls_err *err);
 ls_code ls_normalizer_add_prepend(ls_normalizer *z, const char *p, size_t n, ls_err *err);
-ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, bool literal, const char *by,
+ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, ls_regex_kind kind, const char *by,
                                   size_t n_by, ls_err *err);
 ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n,
                                       ls_err *err); // as tokenizers reads it

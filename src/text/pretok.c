@@ -1,5 +1,4 @@
 #include "text/pretok.h"
-#include "base/buf.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -43,16 +42,10 @@ static ls_code add_step(ls_pretok *p, step s, ls_err *err) {
     return LS_OK;
 }
 
-ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool literal, ls_behavior behavior,
+ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, ls_regex_kind kind, ls_behavior behavior,
                             bool invert, ls_err *err) {
     step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
-    ls_code code = ls_regex_new(&s.regex, pattern, n, literal, err);
-    return code ? code : add_step(p, s, err);
-}
-
-ls_code ls_pretok_add_byte_split(ls_pretok *p, const char *pattern, size_t n, ls_err *err) {
-    step s = {.kind = SPLIT, .behavior = LS_ISOLATED};
-    ls_code code = ls_regex_new_bytes(&s.regex, pattern, n, err);
+    ls_code code = ls_regex_new(&s.regex, pattern, n, kind, err);
     return code ? code : add_step(p, s, err);
 }
 
@@ -245,8 +238,9 @@ ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err) {
     ls_code code = LS_OK;
     for (int k = 0; k < STEPS && known[at].split[k] && !code; k++) {
         const char *s = known[at].split[k];
-        code = *s == *AS_BYTES ? ls_pretok_add_byte_split(p, s + 1, strlen(s + 1), err)
-                               : ls_pretok_add_split(p, s, strlen(s), false, LS_ISOLATED, false, err);
+        const bool bytes = *s == *AS_BYTES;
+        code = ls_pretok_add_split(p, s + bytes, strlen(s + bytes), bytes ? LS_REGEX_BYTES : LS_REGEX_RUBY, LS_ISOLATED,
+                                   false, err);
     }
     return code;
 }

@@ -1,5 +1,4 @@
 #include "text/tokenizer_config.h"
-#include "base/json.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

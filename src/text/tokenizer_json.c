@@ -125,11 +125,20 @@ static ls_code read_merges(reader *r) {
 
 // ---- normalizer
 
-static ls_code pattern_of(reader *r, const ls_json *pattern, ls_str *s, bool *literal) {
+static ls_code pattern_of(reader *r, const ls_json *pattern, ls_str *s, ls_regex_kind *kind) {
     *s = ls_json_text(ls_json_get(pattern, "String"));
-    *literal = s->p != NULL;
-    if (!*literal) *s = ls_json_text(ls_json_get(pattern, "Regex"));
+    *kind = s->p ? LS_REGEX_LITERAL : LS_REGEX_RUBY;
+    if (!s->p) *s = ls_json_text(ls_json_get(pattern, "Regex"));
     return s->p ? LS_OK : ls_fail(r->err, LS_E_PARSE, "the tokenizer has a step without a pattern");
+}
+
+// Reads each of a sequence's steps.
+static ls_code read_sequence(reader *r, const ls_json *list, int depth,
+                             ls_code (*read)(reader *r, const ls_json *one, int depth)) {
+    ls_code code = LS_OK;
+    if (depth == MAX_DEPTH) return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
+    for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = read(r, ls_json_at(list, i), depth + 1);
+    return code;
 }
 
 static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
@@ -148,14 +157,7 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     if (!z || ls_json_is_null(z)) return LS_OK;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (ls_json_is(type, forms[i].name)) return ls_normalizer_add_form(to, forms[i].form, r->err);
-    if (ls_json_is(type, "Sequence")) {
-        const ls_json *list = ls_json_get(z, "normalizers");
-        if (depth == MAX_DEPTH)
-            return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
-        for (size_t i = 0; i < ls_json_size(list) && !code; i++)
-            code = read_normalizer(r, ls_json_at(list, i), depth + 1);
-        return code;
-    }
+    if (ls_json_is(type, "Sequence")) return read_sequence(r, ls_json_get(z, "normalizers"), depth, read_normalizer);
     if (ls_json_is(type, "Strip"))
         return ls_normalizer_add_strip(to, ls_json_flag(z, "strip_left", true), ls_json_flag(z, "strip_right", true),
                                        r->err);
@@ -166,9 +168,9 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     }
     if (ls_json_is(type, "Replace")) {
         ls_str pattern, by = ls_json_text(ls_json_get(z, "content"));
-        bool literal;
-        code = pattern_of(r, ls_json_get(z, "pattern"), &pattern, &literal);
-        return code ? code : ls_normalizer_add_replace(to, pattern.p, pattern.n, literal, by.p, by.n, r->err);
+        ls_regex_kind kind;
+        code = pattern_of(r, ls_json_get(z, "pattern"), &pattern, &kind);
+        return code ? code : ls_normalizer_add_replace(to, pattern.p, pattern.n, kind, by.p, by.n, r->err);
     }
     if (ls_json_is(type, "Precompiled")) {
         const ls_str s = ls_json_text(ls_json_get(z, "precompiled_charsmap"));
@@ -185,7 +187,7 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
 // ---- pre-tokenizer
 
 static ls_code add_split(reader *r, const char *pattern, ls_behavior behavior, bool invert) {
-    return ls_pretok_add_split(r->parts.pretok, pattern, strlen(pattern), false, behavior, invert, r->err);
+    return ls_pretok_add_split(r->parts.pretok, pattern, strlen(pattern), LS_REGEX_RUBY, behavior, invert, r->err);
 }
 
 static ls_code behavior_of(reader *r, const ls_json *v, ls_behavior *b) {
@@ -208,7 +210,8 @@ static ls_code read_metaspace(reader *r, const ls_json *p) {
     if (!mark.p) mark = (ls_str){"\u2581", 3};
     ls_code code = ls_pretok_add_metaspace(r->parts.pretok, mark.p, mark.n, prepend, r->err);
     if (!code && ls_json_flag(p, "split", true))
-        code = ls_pretok_add_split(r->parts.pretok, mark.p, mark.n, true, LS_MERGED_WITH_NEXT, false, r->err);
+        code =
+            ls_pretok_add_split(r->parts.pretok, mark.p, mark.n, LS_REGEX_LITERAL, LS_MERGED_WITH_NEXT, false, r->err);
     return code;
 }
 
@@ -216,12 +219,13 @@ static ls_code read_metaspace(reader *r, const ls_json *p) {
 // expressions would find there is not known here.
 static ls_code read_byte_step(reader *r, const ls_json *p) {
     static const char threes[] = "[0-9][0-9][0-9]", digit[] = "[0-9\xb2\xb3\xb9\xbc-\xbe]+";
-    if (ls_json_is(ls_json_get(p, "type"), "Digits"))
-        return ls_pretok_add_byte_split(r->parts.pretok, digit,
-                                        sizeof digit - 1 - ls_json_flag(p, "individual_digits", false), r->err);
-    if (ls_json_is(ls_json_get(ls_json_get(p, "pattern"), "Regex"), threes) &&
-        ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !ls_json_flag(p, "invert", false))
-        return ls_pretok_add_byte_split(r->parts.pretok, threes, sizeof threes - 1, r->err);
+    const bool digits = ls_json_is(ls_json_get(p, "type"), "Digits"),
+               three = ls_json_is(ls_json_get(ls_json_get(p, "pattern"), "Regex"), threes) &&
+                       ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !ls_json_flag(p, "invert", false);
+    const size_t n = digits ? sizeof digit - 1 - ls_json_flag(p, "individual_digits", false) : sizeof threes - 1;
+    if (digits || three)
+        return ls_pretok_add_split(r->parts.pretok, digits ? digit : threes, n, LS_REGEX_BYTES, LS_ISOLATED, false,
+                                   r->err);
     return ls_fail(r->err, LS_E_UNSUPPORTED, "splitting text after ByteLevel is not supported");
 }
 
@@ -229,14 +233,8 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     const ls_json *type = ls_json_get(p, "type");
     ls_code code = LS_OK;
     if (!p || ls_json_is_null(p)) return LS_OK;
-    if (ls_json_is(type, "Sequence")) {
-        const ls_json *list = ls_json_get(p, "pretokenizers");
-        if (depth == MAX_DEPTH)
-            return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
-        for (size_t i = 0; i < ls_json_size(list) && !code; i++)
-            code = read_pretokenizer(r, ls_json_at(list, i), depth + 1);
-        return code;
-    }
+    if (ls_json_is(type, "Sequence"))
+        return read_sequence(r, ls_json_get(p, "pretokenizers"), depth, read_pretokenizer);
     if (r->byte_level) return read_byte_step(r, p);
     if (ls_json_is(type, "ByteLevel")) {
         const bool prefix =
@@ -247,12 +245,12 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     }
     if (ls_json_is(type, "Split")) {
         ls_str pattern;
-        bool literal;
+        ls_regex_kind kind;
         ls_behavior behavior = LS_ISOLATED;
-        if ((code = pattern_of(r, ls_json_get(p, "pattern"), &pattern, &literal)) ||
+        if ((code = pattern_of(r, ls_json_get(p, "pattern"), &pattern, &kind)) ||
             (code = behavior_of(r, ls_json_get(p, "behavior"), &behavior)))
             return code;
-        return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, literal, behavior,
+        return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, kind, behavior,
                                    ls_json_flag(p, "invert", false), r->err);
     }
     if (ls_json_is(type, "Metaspace")) return read_metaspace(r, p);

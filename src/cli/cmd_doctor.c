@@ -11,7 +11,6 @@
 #include "engine/engine_torch.h"
 #include "engine/measured.h"
 #include "engine/ranks.h"
-#include "engine/threads.h"
 
 #include <langinfo.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "engine/engine_torch.h"
+#include "engine/measured.h"
 #include "engine/second.h"
-#include "engine/threads.h"
 #include "model/checkpoint.h"
 #include "model/registry.h"
 

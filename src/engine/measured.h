@@ -5,11 +5,6 @@
 #include "engine/load.h"
 #include "spec/cost_curve.h"
 
-#include <stdio.h>
-
-// The shortest time of `repeats` forwards of a tree with `rows` rows (a root with typical branches of four), ms.
-ls_code ls_measure_forward(ls_timeline *t, int32_t rows, int repeats, double *best_ms, ls_err *err);
-
 enum { LS_MEASURED_KEY = 1200 };
 // The cache key, one line with everything that affects the time of a forward: program, model, device, arithmetic,
 // kernels, library, threads (as given by the caller), processor.
@@ -24,14 +19,6 @@ typedef struct {
     int64_t when; // seconds since 1970
     ls_measured_how how;
 } ls_measured;
-ls_measured ls_measured_now(ls_measured_how how);
-// Whether the measurement is still valid: it was undisturbed, or it is less than ten minutes old.
-bool ls_measured_lasts(const ls_measured *m);
-
-// Opens the file and reads its first three lines: magic, key, and the data of *is. NULL: there is no file for this key.
-FILE *ls_measured_open(const char *path, const char *magic, const char *key, ls_measured *is);
-// Replaces the file: these three lines, then the given text. On an error nothing is written.
-void ls_measured_write(const char *path, const char *magic, const char *key, const ls_measured *is, const ls_buf *text);
 
 // Lists all cached measurements, of any model; what: "costs" or "threads".
 typedef void (*ls_measured_each)(void *ud, const char *what, const char *key, const ls_measured *is);
@@ -71,6 +58,27 @@ bool ls_costs_due(const ls_model *m);
 enum { LS_COSTS_NOTE = 200 };
 // Writes a note for the user, of at most LS_COSTS_NOTE bytes. False: no note, because the measurement was undisturbed.
 bool ls_costs_note(const ls_costs_noise *n, char *out);
+
+// ---- the default number of threads of a forward. One for each core is not always the fastest: fewer threads may
+// read memory as fast, threads meet at up to 243 barriers in a forward, and a machine may give a process fewer CPUs
+// than it shows. So other numbers are timed once for each program, model, arithmetic and processor, by forwards of one
+// row and of four rows, the most frequent sizes. The fastest number is kept in the user's cache folder.
+
+// Milliseconds of forwards with n threads.
+typedef ls_code (*ls_threads_timer)(void *ud, int32_t n, double *ms, ls_err *err);
+// Puts the fastest number into *best. Times `usual`, `most` (if larger), and smaller numbers of the form 2^k or 3 *
+// 2^k, from large to small, until two numbers in turn are not faster. A number other than `usual` must take less than
+// *share of the time of `usual`, also in a second measurement of both; *share may change until then. Errors: the
+// timer's.
+ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, void *ud, const double *share,
+                           int32_t *best, ls_err *err);
+
+// Sets the fastest number for m's engine, unless its number is fixed or the engine is slow (engine/engine.h). again:
+// time forwards even if there is a cached number. If a forward fails or other programs use the processors, the cached
+// number is used, otherwise one thread for each core. If one thread for each core had to wait for a CPU, a smaller
+// number may be only temporarily faster. Then it must be much faster (a machine that shows more processors than it
+// gives), and it is measured again later. Errors: LS_E_CANCELLED.
+ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *ud, ls_err *err);
 
 // ---- the current time of a plain decode step on this machine. It is not a constant: single-row forwards are timed in
 // this process at the contexts being decoded.

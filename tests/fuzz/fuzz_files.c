@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "report/export.h"
 #include "engine/measured.h"
-#include "engine/threads.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
 #include "spec/stream.h"

@@ -2,7 +2,6 @@
 #include "base/system.h"
 #include "engine/load.h"
 #include "engine/measured.h"
-#include "engine/threads.h"
 #include "base/mem.h"
 #include "base/file.h"
 

@@ -229,7 +229,7 @@ static char *draw_name(const char *folder) {
 
 // A file without a name (O_TMPFILE) vanishes with the process, however the process ends. If the system has no such
 // files, the part gets a random name, which must not exist yet.
-static int create_part(ls_replacement *r, mode_t mode) {
+static int create_part(ls_atomic_file *r, mode_t mode) {
     char *folder = folder_of(r->target);
     int fd = access("/proc/self/fd", X_OK) ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     if (fd < 0) {
@@ -249,7 +249,7 @@ static void keep_owner(int fd, const struct stat *old) {
 }
 
 static ssize_t take_bytes(void *cookie, const char *p, size_t n) {
-    ls_replacement *r = cookie;
+    ls_atomic_file *r = cookie;
     for (size_t done = 0; done < n && !r->error;) {
         const ssize_t got = ls_write_some(r->fd, p + done, n - done, PATIENCE_MS);
         if (got > 0) done += (size_t)got;
@@ -258,7 +258,7 @@ static ssize_t take_bytes(void *cookie, const char *p, size_t n) {
     return r->error ? 0 : (ssize_t)n;
 }
 
-static void free_replacement(ls_replacement *r) {
+static void free_replacement(ls_atomic_file *r) {
     if (r->fd >= 0) close(r->fd);
     free(r->path);
     free(r->target);
@@ -266,7 +266,7 @@ static void free_replacement(ls_replacement *r) {
 }
 
 // Opens the target itself if it is written in place, else a part beside it. Returns an errno, or 0.
-static int open_target(ls_replacement *r, mode_t mode) {
+static int open_target(ls_atomic_file *r, mode_t mode) {
     struct stat st, own;
     r->fd = ls_open_output(r->path, 0, 0, NULL, NULL);
     if (r->fd < 0 && errno != ENOENT) return errno;
@@ -290,8 +290,8 @@ static int open_target(ls_replacement *r, mode_t mode) {
     return error;
 }
 
-ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err *err) {
-    *r = (ls_replacement){.fd = -1, .path = ls_strdup(path)};
+ls_code ls_atomic_open(ls_atomic_file *r, const char *path, mode_t mode, ls_err *err) {
+    *r = (ls_atomic_file){.fd = -1, .path = ls_strdup(path)};
     int error = open_target(r, mode);
     if (!error && (r->f = fopencookie(r, "w", (cookie_io_functions_t){.write = take_bytes}))) return LS_OK;
     if (!error) error = ENOMEM; // the only reason for fopencookie to fail
@@ -305,7 +305,7 @@ ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err
 
 // Renames the part to the target. fsync comes first, so that after a crash the name has complete contents. Returns an
 // errno, or 0.
-static int put_in_place(ls_replacement *r) {
+static int put_in_place(ls_atomic_file *r) {
     char *folder = folder_of(r->target), self[32];
     int error = fsync(r->fd) && errno != EINVAL && errno != ENOTSUP ? errno : 0;
     snprintf(self, sizeof self, "/proc/self/fd/%d", r->fd);
@@ -323,7 +323,7 @@ static int put_in_place(ls_replacement *r) {
     return error;
 }
 
-ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err) {
+ls_code ls_atomic_close(ls_atomic_file *r, bool keep, ls_err *err) {
     if (fclose(r->f) && !r->error) r->error = errno;
     if (!r->error && keep && !r->in_place) r->error = put_in_place(r);
     const ls_code code = r->error ? cannot_write(r->path, r->error, err) : LS_OK;
@@ -333,11 +333,11 @@ ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err) {
 }
 
 static ls_code write_file(const char *path, const ls_buf *bytes, mode_t mode, ls_err *err) {
-    ls_replacement r;
-    const ls_code code = ls_replace_open(&r, path, mode, err);
+    ls_atomic_file r;
+    const ls_code code = ls_atomic_open(&r, path, mode, err);
     if (code) return code;
     fwrite(bytes->n ? bytes->p : "", 1, bytes->n, r.f);
-    return ls_replace_close(&r, true, err);
+    return ls_atomic_close(&r, true, err);
 }
 
 ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err) {

@@ -62,15 +62,15 @@ typedef struct {
     int fd, error;
     bool in_place;
     char *path, *target, *part; // as given; behind links; temporary name, NULL: none yet
-} ls_replacement;
+} ls_atomic_file;
 
 enum { LS_FILE_SHARED = 0666, LS_FILE_PRIVATE = 0600 }; // mode of a new file; the umask applies
 
 // LS_E_IO with path and reason. r must not move until it is closed.
-ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err *err);
+ls_code ls_atomic_open(ls_atomic_file *r, const char *path, mode_t mode, ls_err *err);
 // If keep is false or a write failed, the old file stays unchanged. LS_E_CANCELLED: a signal came while a FIFO was
 // full.
-ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err);
+ls_code ls_atomic_close(ls_atomic_file *r, bool keep, ls_err *err);
 
 ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err);    // the same in one call
 ls_code ls_write_private(const char *path, const ls_buf *bytes, ls_err *err); // a new file is for its owner only

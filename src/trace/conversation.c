@@ -254,9 +254,9 @@ static ls_code write_text(saving *v, const ls_conversation *c, ls_err *err) {
 
 ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err *err) {
     const size_t n = strlen(path);
-    ls_replacement r;
+    ls_atomic_file r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
-    ls_code code = ls_replace_open(&r, path, LS_FILE_PRIVATE, err);
+    ls_code code = ls_atomic_open(&r, path, LS_FILE_PRIVATE, err);
     if (code) return code;
     saving *v = ls_calloc(1, sizeof *v);
     v->f = r.f;
@@ -268,7 +268,7 @@ ls_code ls_conversation_save(const ls_conversation *c, const char *path, ls_err 
     ls_buf_free(&v->frame);
     ls_buf_free(&v->w.line);
     free(v);
-    const ls_code closed = ls_replace_close(&r, !code, code ? NULL : err);
+    const ls_code closed = ls_atomic_close(&r, !code, code ? NULL : err);
     return code ? code : closed;
 }
 

@@ -218,13 +218,13 @@ static void a_limit_on_the_size_of_files_is_an_error(void **state) {
 static void a_replacement_that_is_not_wanted_leaves_nothing(void **state) {
     (void)state;
     for (int named = 0; named < 2; named++) {
-        ls_replacement r;
+        ls_atomic_file r;
         no_nameless = named;
         put(path, "old", 0644);
-        assert_int_equal(ls_replace_open(&r, path, LS_FILE_SHARED, NULL), LS_OK);
+        assert_int_equal(ls_atomic_open(&r, path, LS_FILE_SHARED, NULL), LS_OK);
         fputs("half", r.f);
         holds(path, "old");
-        assert_int_equal(ls_replace_close(&r, false, NULL), LS_OK);
+        assert_int_equal(ls_atomic_close(&r, false, NULL), LS_OK);
         holds(path, "old");
         assert_int_equal(entries(), 1);
     }

@@ -121,7 +121,7 @@ static void give_back_outputs(void) {
     char text[4096];
     ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
     ls_buf shown = {0};
-    ls_visible_text(&shown, text, n > 0 ? (size_t)n : 0);
+    ls_sanitize_text(&shown, text, n > 0 ? (size_t)n : 0);
     if (shown.n) fwrite(shown.p, 1, shown.n, stderr);
     ls_buf_free(&shown);
 }

@@ -112,28 +112,28 @@ bool ls_is_visible(uint32_t cp, uint32_t before) {
     return !IS_IN(hidden, cp) && (cp & 0xFFFE) != 0xFFFE;
 }
 
-void ls_visible_sign(uint32_t cp, char sign[LS_VISIBLE_BYTES]) {
+void ls_sanitize_sign(uint32_t cp, char sign[LS_SANITIZE_BYTES]) {
     if (cp == '\n') strcpy(sign, "⏎");
     else if (cp == '\t') strcpy(sign, "⇥");
-    else if (cp < 0x80) snprintf(sign, LS_VISIBLE_BYTES, "^%c", (char)(cp ^ 64));
-    else snprintf(sign, LS_VISIBLE_BYTES, "<U+%04X>", (unsigned)(cp & 0x1FFFFF));
+    else if (cp < 0x80) snprintf(sign, LS_SANITIZE_BYTES, "^%c", (char)(cp ^ 64));
+    else snprintf(sign, LS_SANITIZE_BYTES, "<U+%04X>", (unsigned)(cp & 0x1FFFFF));
 }
 
-size_t ls_visible_next(const char *p, size_t n, uint32_t *before, char sign[LS_VISIBLE_BYTES]) {
+size_t ls_sanitize_next(const char *p, size_t n, uint32_t *before, char sign[LS_SANITIZE_BYTES]) {
     uint32_t cp = 0;
     const int len = ls_utf8_decode(p, n, &cp);
     *sign = 0;
     if (len > 0 && ls_is_visible(cp, *before)) return *before = cp, (size_t)len;
-    if (len > 0) ls_visible_sign(cp, sign);
-    else snprintf(sign, LS_VISIBLE_BYTES, "<%02X>", (unsigned char)*p);
+    if (len > 0) ls_sanitize_sign(cp, sign);
+    else snprintf(sign, LS_SANITIZE_BYTES, "<%02X>", (unsigned char)*p);
     *before = 0;
     return len > 0 ? (size_t)len : 1;
 }
 
 static void add_visible(ls_buf *out, const char *p, size_t n, uint32_t *before, bool line) {
-    char sign[LS_VISIBLE_BYTES];
+    char sign[LS_SANITIZE_BYTES];
     for (size_t i = 0; i < n;) {
-        const size_t taken = ls_visible_next(p + i, n - i, before, sign);
+        const size_t taken = ls_sanitize_next(p + i, n - i, before, sign);
         if (*sign && (line || (p[i] != '\n' && p[i] != '\t'))) ls_buf_str(out, sign);
         else ls_buf_add(out, p + i, taken);
         i += taken;
@@ -142,37 +142,37 @@ static void add_visible(ls_buf *out, const char *p, size_t n, uint32_t *before, 
 
 bool ls_all_visible(const char *s) {
     uint32_t before = 0;
-    char sign[LS_VISIBLE_BYTES] = "";
-    for (size_t n = strlen(s), i = 0; i < n && !*sign;) i += ls_visible_next(s + i, n - i, &before, sign);
+    char sign[LS_SANITIZE_BYTES] = "";
+    for (size_t n = strlen(s), i = 0; i < n && !*sign;) i += ls_sanitize_next(s + i, n - i, &before, sign);
     return !*sign;
 }
 
-void ls_visible_text(ls_buf *out, const char *p, size_t n) {
+void ls_sanitize_text(ls_buf *out, const char *p, size_t n) {
     add_visible(out, p, n, &(uint32_t){0}, false);
 }
 
-void ls_visible_line(ls_buf *out, const char *p, size_t n) {
+void ls_sanitize_line(ls_buf *out, const char *p, size_t n) {
     add_visible(out, p, n, &(uint32_t){0}, true);
 }
 
-void ls_visible_str(ls_buf *out, const char *s) {
-    ls_visible_line(out, s, strlen(s));
+void ls_sanitize_str(ls_buf *out, const char *s) {
+    ls_sanitize_line(out, s, strlen(s));
 }
 
 static void add_fmt(ls_buf *out, const char *fmt, va_list ap) {
     char *text = ls_format_list(fmt, ap);
-    ls_visible_str(out, text);
+    ls_sanitize_str(out, text);
     free(text);
 }
 
-void ls_visible_fmt(ls_buf *out, const char *fmt, ...) {
+void ls_sanitize_fmt(ls_buf *out, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     add_fmt(out, fmt, ap);
     va_end(ap);
 }
 
-void ls_visible_row(ls_buf *out, const char *fmt, ...) {
+void ls_sanitize_row(ls_buf *out, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     add_fmt(out, fmt, ap);
@@ -180,7 +180,7 @@ void ls_visible_row(ls_buf *out, const char *fmt, ...) {
     ls_buf_char(out, '\n');
 }
 
-void ls_visible_push(ls_visible_stream *s, const char *p, size_t n, ls_buf *out) {
+void ls_sanitize_push(ls_sanitize_stream *s, const char *p, size_t n, ls_buf *out) {
     ls_buf all = {0};
     ls_buf_add(&all, s->part, (size_t)s->n_part);
     ls_buf_add(&all, p, n);
@@ -193,9 +193,9 @@ void ls_visible_push(ls_visible_stream *s, const char *p, size_t n, ls_buf *out)
     ls_buf_free(&all);
 }
 
-void ls_visible_end(ls_visible_stream *s, ls_buf *out) {
+void ls_sanitize_end(ls_sanitize_stream *s, ls_buf *out) {
     add_visible(out, s->part, (size_t)s->n_part, &s->before, false);
-    *s = (ls_visible_stream){0};
+    *s = (ls_sanitize_stream){0};
 }
 
 void ls_warn(const char *fmt, ...) {
@@ -231,13 +231,13 @@ bool ls_char_joins(uint32_t before, uint32_t cp, int32_t *state) {
 }
 
 size_t ls_fitting(const char *p, size_t n, int room, int *cells) {
-    char sign[LS_VISIBLE_BYTES];
+    char sign[LS_SANITIZE_BYTES];
     uint32_t before = 0;
     size_t taken = 0;
     int used = 0;
     while (taken < n) {
         uint32_t cp = 0;
-        const size_t len = ls_visible_next(p + taken, n - taken, &before, sign);
+        const size_t len = ls_sanitize_next(p + taken, n - taken, &before, sign);
         if (!*sign) ls_utf8_decode(p + taken, len, &cp);
         // the signs of a newline and a tab are one character of several bytes, all others ASCII
         const int cell = !*sign ? ls_char_cells(cp) : *sign & 0x80 ? 1 : (int)strlen(sign);

@@ -25,8 +25,8 @@ static int list(const ls_demo *d, size_t n) {
     const int columns = ls_columns(STDOUT_FILENO);
     const size_t rows = ls_wrap(&out, 0, columns, 0);
     for (size_t i = 0; i < n; i++) {
-        ls_visible_row(&out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
-        if (d[i].about) ls_visible_row(&out, "                    %s", d[i].about);
+        ls_sanitize_row(&out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
+        if (d[i].about) ls_sanitize_row(&out, "                    %s", d[i].about);
     }
     const size_t end = ls_wrap(&out, rows, columns, 20);
     ls_buf_str(&out, "\n'logitspec demo FILE.yaml' plays your own demo; demos/README.md describes the file.\n");
@@ -58,7 +58,7 @@ static void answer(ui_state *s, ls_buf *out) {
     ls_buf text = {0};
     for (size_t i = 0; i < s->n_turns; i++) ui_answer_text(s, &s->turns[i], &text);
     const ls_stats *st = ui_stats(s);
-    ls_visible_text(out, text.p, text.n);
+    ls_sanitize_text(out, text.p, text.n);
     const size_t end = out->n;
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
                ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
@@ -78,7 +78,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     play.quiz = false; // a quiz needs a user
     ui_state_init(&s);
     s.recording = recorded;
-    ls_visible_fmt(out, "%s", d->play.title);
+    ls_sanitize_fmt(out, "%s", d->play.title);
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 0);
     ls_buf_fmt(out, "\n\n> %s\n\n", d->prompt);
     ui_demo_begin(&s, &play);
@@ -168,7 +168,7 @@ static int ask(const ls_command_line *c, ls_demo *d, size_t n) {
         if (!strcmp(line, "q")) break;
         ls_demo *wanted = *line ? find(d, n, line) : &d[next];
         if (!wanted) {
-            ls_visible_row(&out, "There is no demo '%.60s' in the list.", line);
+            ls_sanitize_row(&out, "There is no demo '%.60s' in the list.", line);
             continue;
         }
         status = play_read(c, wanted);

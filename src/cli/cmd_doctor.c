@@ -29,7 +29,7 @@ typedef struct {
 
 // Begins a check. The caller may add fields to r->json and must close the object.
 static void begin(report *r, const char *what, bool ok, bool needed, const char *detail) {
-    ls_visible_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
+    ls_sanitize_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
     ls_jw_open(&r->json, '{');
     ls_jw_field_str(&r->json, "check", what);
     ls_jw_field_bool(&r->json, "ok", ok);

@@ -490,7 +490,7 @@ void ls_options_show(const ls_options *o, ls_buf *out) {
         ls_buf line = {0};
         ls_buf_fmt(&line, "  %s: ", dot + 1);
         ls_options_value(o, i, &line);
-        ls_visible_row(out, "%-40s # %s", line.p, o->origin[i]);
+        ls_sanitize_row(out, "%-40s # %s", line.p, o->origin[i]);
         ls_buf_free(&line);
     }
 }

@@ -44,19 +44,19 @@ void ls_ids_push(ls_ids *v, int32_t id);
 void ls_ids_add(ls_ids *v, const int32_t *p, size_t n);
 void ls_ids_free(ls_ids *v);
 
-enum { LS_MAX_ENDS = 32 };
+enum { LS_MAX_EOS = 32 };
 
 typedef struct { // the tokens that end an answer
-    int32_t ids[LS_MAX_ENDS], n;
-} ls_ends;
+    int32_t ids[LS_MAX_EOS], n;
+} ls_eos_set;
 
-static inline bool ls_ends_has(const ls_ends *e, int32_t id) {
+static inline bool ls_eos_set_has(const ls_eos_set *e, int32_t id) {
     for (int32_t i = 0; i < e->n; i++)
         if (e->ids[i] == id) return true;
     return false;
 }
 
 // Does nothing if the id is in the list already or the list is full.
-static inline void ls_ends_add(ls_ends *e, int32_t id) {
-    if (e->n < LS_MAX_ENDS && !ls_ends_has(e, id)) e->ids[e->n++] = id;
+static inline void ls_eos_set_add(ls_eos_set *e, int32_t id) {
+    if (e->n < LS_MAX_EOS && !ls_eos_set_has(e, id)) e->ids[e->n++] = id;
 }

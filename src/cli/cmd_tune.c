@@ -88,7 +88,7 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
     ls_code code = ls_contender_read(&c, word, &t->base, err);
     if (code) return code;
     const ls_model *m = &t->k.model;
-    const ls_ends ends = ls_vocab_ends(m->vocab);
+    const ls_eos_set ends = ls_vocab_ends(m->vocab);
     const ls_draft_setup place = {
         .tokenizer = m->name, .n_vocab = m->engine->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab), .ends = &ends};
     ls_simulated total = {0};

@@ -55,7 +55,7 @@ static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_dra
 }
 
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
-    const ls_ends ends = ls_vocab_ends(s->model->vocab);
+    const ls_eos_set ends = ls_vocab_ends(s->model->vocab);
     const ls_draft_setup place = {.tokenizer = s->model->name,
                                   .n_vocab = s->e->n_vocab,
                                   .tokenizer_id = ls_vocab_id(s->model->vocab),

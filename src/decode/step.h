@@ -129,7 +129,7 @@ typedef struct {
     char chat[17];   // hash of the model's chat template; "": it has none
     int32_t threads, n_vocab, n_context;
     uint64_t tokenizer_id; // equal for equal vocabularies
-    ls_ends ends;          // tokens that end an answer
+    ls_eos_set ends;       // tokens that end an answer
     bool exact;            // output equals plain decoding bit for bit
     ls_cost_curve costs;
 } ls_run;

@@ -106,7 +106,7 @@ typedef struct {
     const char *tokenizer;      // name of the vocabulary, for messages
     int32_t n_vocab;            // 0: not known
     uint64_t tokenizer_id;      // identifies the vocabulary; a file of remembered tokens is for one vocabulary
-    const ls_ends *ends;        // tokens that end an answer: nothing is drafted after them; NULL: not known
+    const ls_eos_set *ends;     // tokens that end an answer: nothing is drafted after them; NULL: not known
     bool read_only;             // do not write to disk
     ls_draft_options draft;
     // Gives the second model that `draft` names; NULL: not available (a simulation).

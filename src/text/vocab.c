@@ -403,10 +403,10 @@ bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
     return ls_map_get(&v->ends, (uint64_t)id, &yes);
 }
 
-ls_ends ls_vocab_ends(const ls_vocab *v) {
-    ls_ends e = {0};
+ls_eos_set ls_vocab_ends(const ls_vocab *v) {
+    ls_eos_set e = {0};
     for (size_t i = 0; i < v->ends.cap; i++)
-        if (v->ends.used[i]) ls_ends_add(&e, (int32_t)v->ends.keys[i]);
+        if (v->ends.used[i]) ls_eos_set_add(&e, (int32_t)v->ends.keys[i]);
     return e;
 }
 

@@ -81,7 +81,7 @@ const char *ls_vocab_variables(const ls_vocab *v);
 int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
 // Tokens that end an answer: the vocabulary's eos, and those that the caller adds.
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);
-ls_ends ls_vocab_ends(const ls_vocab *v);       // LS_MAX_ENDS at most
+ls_eos_set ls_vocab_ends(const ls_vocab *v);    // LS_MAX_EOS at most
 void ls_vocab_add_end(ls_vocab *v, int32_t id); // becomes the eos if there is none; ignores an id out of range
 // Fits the vocabulary to an embedding. Ids beyond the tokens become empty special tokens that no text encodes to. If
 // rows are fewer than tokens, added tokens without a row are dropped; another token without one is LS_E_PARSE.

@@ -27,7 +27,7 @@ static void put(int *type, int of_tensor) {
         *type = LS_GGML_F32;
 }
 
-lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_part *own) {
+lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
     lsg_shape s = {.n_layers = h->n_layers,
                    .n_embd = h->n_embd,
                    .n_ff = h->n_ff,
@@ -41,7 +41,7 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_part *own) {
     return s;
 }
 
-void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_part *own) {
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_shard *own) {
     const ls_hparams *h = &c->hparams;
     const int keep = ls_ggml_kept(weights), layers = h->n_layers;
     int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
@@ -96,7 +96,7 @@ int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
 }
 
 // A GPU's keys and values are bf16.
-static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_part *own) {
+static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_shard *own) {
     const int32_t heads = own ? ls_range_size(own->kv_heads) : h->n_kv_heads;
     return ls_hparams_kv_bytes(h, sizeof(uint16_t)) / (uint64_t)h->n_kv_heads * (uint64_t)heads;
 }
@@ -134,7 +134,7 @@ static int gpu_number(const char *device) { // device: "cuda" or "cuda:N"
 }
 
 // own: this rank's part of the model; NULL: the whole model.
-static bool gpu_fits(const ls_gpu *g, const ls_part *own, const ls_checkpoint *c, const ls_engine_options *opt,
+static bool gpu_fits(const ls_gpu *g, const ls_shard *own, const ls_checkpoint *c, const ls_engine_options *opt,
                      ls_err *err) {
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
     ls_gpu_model m;
@@ -172,7 +172,7 @@ static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, cons
         char name[40];
         snprintf(name, sizeof name, "rank %d on cuda:%d", rank, d->gpu[rank]);
         if (d->gpu[rank] >= gpus.n) return no_such_gpu(name, gpus.n, err);
-        const ls_part part = ls_rank_holds(&c->hparams, rank, d->n, true);
+        const ls_shard part = ls_rank_holds(&c->hparams, rank, d->n, true);
         ls_err no_room;
         if (!gpu_fits(&gpus.gpu[d->gpu[rank]], &part, c, opt, &no_room))
             return ls_fail(err, no_room.code, "%s: %s", name, no_room.msg);
@@ -226,7 +226,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
 }
 
 ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
-                          const ls_part *own, uint64_t kv_bytes, ls_err *err) {
+                          const ls_shard *own, uint64_t kv_bytes, ls_err *err) {
     const ls_hparams *h = &c->hparams;
     if (!strcmp(device, "cpu")) {
         *out = ls_context_for(h, kv_bytes, ls_memory_free());

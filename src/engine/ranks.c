@@ -222,12 +222,12 @@ void ls_ranks_device(const ls_ranks *r, char out[32]) {
     else snprintf(out, 32, "cuda:%d", r->own.gpu);
 }
 
-ls_part ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
-    const ls_part part = ls_part_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, rank, n);
+ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
+    const ls_shard part = ls_shard_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, rank, n);
     return gpu ? lsg_held(part, h->n_heads, h->n_kv_heads, h->arch->qk_norm == LS_QK_NORM_WHOLE) : part;
 }
 
-ls_part ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
+ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
     return ls_rank_holds(h, r->own.rank, r->own.n, r->own.gpu >= 0);
 }
 
@@ -276,7 +276,7 @@ ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *
 int32_t ls_ranks_kv_heads(const ls_ranks *r, const ls_hparams *h) {
     int32_t n = 0;
     for (int32_t i = 0; i < r->own.n; i++) {
-        const ls_part p = ls_rank_holds(h, i, r->own.n, false);
+        const ls_shard p = ls_rank_holds(h, i, r->own.n, false);
         if (!strcmp(r->host[i], r->host[r->own.rank])) n += ls_range_size(p.kv_heads);
     }
     return n;

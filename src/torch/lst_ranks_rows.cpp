@@ -35,7 +35,7 @@ struct Best {
 };
 
 // In rank order, so that sums are the same on every rank.
-lst_row merge(const RowPart *said, size_t stride, const std::vector<ls_part> &parts) {
+lst_row merge(const RowPart *said, size_t stride, const std::vector<ls_shard> &parts) {
     lst_row out = said[0].row;
     std::vector<Best> best;
     double max = -INFINITY, total = 0, mean = 0;
@@ -129,7 +129,7 @@ void lst::merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *
 
 void lst::gather_logits(PartEngine &s, int32_t first, int32_t n, float *out) {
     int32_t widest = 0;
-    for (const ls_part &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
+    for (const ls_shard &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
     const size_t block = (size_t)n * (size_t)widest;
     std::vector<float> mine(block), all(block * s.model->parts.size());
     s.part_logits(first, n, mine.data());

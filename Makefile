@@ -71,7 +71,7 @@ keep = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 # of these variables those that are set, as options of a script: SEED=7 is --seed '7'
 asked = $(foreach v,$(1),$(if $($(v)),--$(shell echo $(v) | tr A-Z a-z) '$($(v))'))
 
-CORE_SRC := $(wildcard $(patsubst %,src/%/*.c,base text model spec gpu engine costs decode trace source report))
+CORE_SRC := $(wildcard $(patsubst %,src/%/*.c,base text model spec gpu engine decode trace source report))
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -112,7 +112,7 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 
 #: package | make embed | build/libspec.a, the drafters alone, and an example that uses them
 embed: $(B)/embed
-SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(patsubst %,src/base/%.c,buf clock err file map mem rescue rng cgroup sysfile sysmem)
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(patsubst %,src/base/%.c,buf err file map mem rng system)
 $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 	$(call say,AR  )
 	$(Q)rm -f $@ && ar rcs $@ $^

@@ -13,7 +13,7 @@ CLI_LIB_OBJ := $(filter-out $(B)/obj/src/cli/main.o,$(CLI_OBJ))
 EMULATED_LEVELS := $(filter %_emulated.c,$(TEST_LIB_SRC))
 KERNEL_TEST_SRC := $(EMULATED_LEVELS) tests/unit/random_tensor.c
 # what kernels need of the core
-KERNEL_BASE_SRC := $(patsubst %,src/base/%.c,ggml rng clock sample mem rescue) src/gpu/plan.c
+KERNEL_BASE_SRC := $(patsubst %,src/base/%.c,ggml rng mem system) src/gpu/plan.c
 $(call obj,$(EMULATED_LEVELS)): CFLAGS += -g1 $(if $(SAN),-O1)
 neondot_emulated_CFLAGS := -O0
 neoni8mm_emulated_CFLAGS := -O0

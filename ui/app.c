@@ -1,7 +1,7 @@
 #include "ui/app.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "ui/demo.h"
 #include "ui/navigate.h"
 #include "ui/picture.h"

@@ -1,8 +1,6 @@
 #include "ui/canvas.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "base/visible.h"
-#include "base/wrap.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,11 +48,11 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
         g.visible_form = true;
         g.newline = len > 0 && cp == '\n';
         uint32_t before = 0;
-        if (len <= 0) g.n = ls_visible_next(text, n, &before, g.glyph);
+        if (len <= 0) g.n = ls_sanitize_next(text, n, &before, g.glyph);
         else {
             g.n = (size_t)len;
             if (c->ascii && (cp == '\n' || cp == '\t')) strcpy(g.glyph, cp == '\n' ? "\\n" : "\\t");
-            else if (c->utf8 || cp < 128) ls_visible_sign(cp, g.glyph);
+            else if (c->utf8 || cp < 128) ls_sanitize_sign(cp, g.glyph);
             else strcpy(g.glyph, "?");
         }
         g.cells = 0;

@@ -1,7 +1,7 @@
 #include "ui/cast.h"
 #include "base/colour.h"
-#include "base/jsonw.h"
-#include "base/visible.h"
+#include "base/json.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ void ui_cast_begin(ui_cast *c, const ui_theme *t, int rows, int cols, const char
     ls_jw_field_int(&w, "width", cols);
     ls_jw_field_int(&w, "height", rows);
     ls_buf shown = {0}; // players put it on a terminal or a page
-    ls_visible_str(&shown, title);
+    ls_sanitize_str(&shown, title);
     ls_jw_field_str(&w, "title", shown.n ? shown.p : "");
     ls_buf_free(&shown);
     ls_jw_field_open(&w, "env", '{');

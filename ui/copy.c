@@ -1,8 +1,7 @@
 #include "ui/copy.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "ui/navigate.h"
 #include "ui/quiz.h"
 #include "ui/words.h"
@@ -67,7 +66,7 @@ static void words(const ui_state *s, ls_buf *out) {
 static void copy(ui_state *s, const ls_buf *text, const char *what) {
     char said[200];
     ls_buf shown = {0}; // control characters become visible signs: the text may be pasted into a shell
-    ls_visible_text(&shown, text->n ? text->p : "", text->n);
+    ls_sanitize_text(&shown, text->n ? text->p : "", text->n);
     if (!shown.n) snprintf(said, sizeof said, "nothing to copy yet");
     else if (!s->clipboard)
         snprintf(said, sizeof said,

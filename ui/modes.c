@@ -9,7 +9,6 @@
 #include "ui/rows.h"
 #include "ui/settings.h"
 #include "ui/welcome.h"
-#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>

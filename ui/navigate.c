@@ -1,5 +1,4 @@
 #include "ui/navigate.h"
-#include "base/plural.h"
 #include "ui/find.h"
 #include "ui/panels.h"
 #include "ui/quiz.h"

@@ -1,7 +1,6 @@
 // The race with another method on the same prompt: the recorded times of both on one clock, and whether the texts are
 // equal.
 #include "ui/panels.h"
-#include "base/plural.h"
 #include "ui/what_if.h"
 
 #include <math.h>

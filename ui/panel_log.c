@@ -1,6 +1,5 @@
 // The messages of this session, and the output of libraries while the screen is open.
 #include "ui/panels.h"
-#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "ui/quiz.h"
 #include "ui/welcome.h"
 #include "base/mem.h"
-#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>

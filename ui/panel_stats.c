@@ -1,6 +1,5 @@
 // Statistics of the viewed turn up to the viewed step. Every ratio names its denominator.
 #include "ui/panels.h"
-#include "base/plural.h"
 #include "ui/quiz.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "ui/picture.h"
 #include "base/colour.h"
 #include "base/file.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void run(const ui_canvas *c, const ui_theme *t, int row, int from, int to
 
 void ui_svg_begin(const ui_theme *t, int rows, int cols, const char *title, ls_buf *out) {
     ls_buf shown = {0};
-    ls_visible_str(&shown, title);
+    ls_sanitize_str(&shown, title);
     ls_buf_fmt(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu "
                "Sans Mono, "

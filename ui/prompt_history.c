@@ -1,9 +1,7 @@
 #include "ui/prompt_history.h"
 #include "base/file.h"
+#include "base/io.h"
 #include "base/json.h"
-#include "base/jsonw.h"
-#include "base/lines.h"
-#include "base/paths.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "ui/shadows.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/system.h"
 
 #include <math.h>
 #include <stdlib.h>

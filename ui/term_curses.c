@@ -1,9 +1,7 @@
 #include "ui/term_curses.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/rescue.h"
+#include "base/system.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 #include "ui/input.h"
 
 #include <curses.h>
@@ -123,7 +121,7 @@ static void give_back_outputs(void) {
     char text[4096];
     ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
     ls_buf shown = {0};
-    ls_visible_text(&shown, text, n > 0 ? (size_t)n : 0);
+    ls_sanitize_text(&shown, text, n > 0 ? (size_t)n : 0);
     if (shown.n) fwrite(shown.p, 1, shown.n, stderr);
     ls_buf_free(&shown);
 }
@@ -150,7 +148,7 @@ static void handle(int number, void (*handler)(int), int flags) {
 }
 
 // Handles a signal whose default action ends the program, so that the terminal is restored. Leaves signals that are
-// ignored or that a library handles, and SIGABRT (base/rescue.h).
+// ignored or that a library handles, and SIGABRT (base/mem.h).
 static void handle_end(int number) {
     static const int others[] = {SIGABRT, SIGKILL,  SIGSTOP, SIGCHLD, SIGCONT, SIGURG,
                                  SIGPIPE, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU},

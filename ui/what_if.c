@@ -1,5 +1,4 @@
 #include "ui/what_if.h"
-#include "base/plural.h"
 #include "base/mem.h"
 #include "ui/navigate.h"
 #include "ui/rows.h"

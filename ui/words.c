@@ -1,5 +1,4 @@
 #include "ui/words.h"
-#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>

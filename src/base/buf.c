@@ -4,7 +4,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+int ls_str_among(ls_str s, const char *words) {
+    for (int i = 0; *words; i++) {
+        const size_t n = strcspn(words, " ");
+        if (ls_str_same(s, (ls_str){words, n})) return i;
+        words += n + strspn(words + n, " ");
+    }
+    return -1;
+}
 
 static void buf_reserve(ls_buf *b, size_t extra) {
     if (b->n + extra + 1 <= b->cap) return;
@@ -78,8 +86,9 @@ void ls_ids_free(ls_ids *v) {
     *v = (ls_ids){0};
 }
 
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"; // of base64
+
 void ls_buf_base64(ls_buf *b, const char *bytes, size_t n) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *p = (const unsigned char *)bytes;
     for (size_t i = 0; i < n; i += 3) {
         uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
@@ -87,4 +96,17 @@ void ls_buf_base64(ls_buf *b, const char *bytes, size_t n) {
                      i + 2 < n ? digits[v & 63] : '='};
         ls_buf_add(b, t, 4);
     }
+}
+
+bool ls_buf_unbase64(ls_buf *out, ls_str s) {
+    uint32_t word = 0;
+    int bits = 0;
+    while (s.n && s.p[s.n - 1] == '=') s.n--;
+    for (size_t i = 0; i < s.n; i++) {
+        const char *d = s.p[i] ? strchr(digits, s.p[i]) : NULL;
+        if (!d) return false;
+        word = word << 6 | (uint32_t)(d - digits);
+        if ((bits += 6) >= 8) ls_buf_char(out, (char)(word >> (bits -= 8)));
+    }
+    return true;
 }

@@ -1,7 +1,24 @@
-// Growable byte and int32 arrays. Zero-initialise; free with ls_buf_free / ls_ids_free.
+// Bytes and token ids: borrowed, and in growable arrays. Zero-initialise those; free with ls_buf_free / ls_ids_free.
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+// A borrowed run of bytes: never NUL-terminated, may hold anything.
+typedef struct {
+    const char *p;
+    size_t n;
+} ls_str;
+
+static inline bool ls_str_same(ls_str a, ls_str b) {
+    return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n));
+}
+static inline bool ls_str_is(ls_str s, const char *text) {
+    return ls_str_same(s, (ls_str){text, strlen(text)});
+}
+// The number of s among words that blanks separate, from 0; -1: it is none of them.
+int ls_str_among(ls_str s, const char *words);
 
 typedef struct {
     char *p; // always NUL-terminated once anything was added; may hold NULs inside
@@ -14,7 +31,8 @@ void ls_buf_str(ls_buf *b, const char *s);
 void ls_buf_char(ls_buf *b, char c);
 void ls_buf_fmt(ls_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void ls_buf_base64(ls_buf *b, const char *bytes, size_t n);
-void ls_buf_clear(ls_buf *b); // keeps the memory
+bool ls_buf_unbase64(ls_buf *b, ls_str s); // appends the bytes; false: it is not base64
+void ls_buf_clear(ls_buf *b);              // keeps the memory
 void ls_buf_free(ls_buf *b);
 
 typedef struct {
@@ -25,3 +43,20 @@ typedef struct {
 void ls_ids_push(ls_ids *v, int32_t id);
 void ls_ids_add(ls_ids *v, const int32_t *p, size_t n);
 void ls_ids_free(ls_ids *v);
+
+enum { LS_MAX_EOS = 32 };
+
+typedef struct { // the tokens that end an answer
+    int32_t ids[LS_MAX_EOS], n;
+} ls_eos_set;
+
+static inline bool ls_eos_set_has(const ls_eos_set *e, int32_t id) {
+    for (int32_t i = 0; i < e->n; i++)
+        if (e->ids[i] == id) return true;
+    return false;
+}
+
+// Does nothing if the id is in the list already or the list is full.
+static inline void ls_eos_set_add(ls_eos_set *e, int32_t id) {
+    if (e->n < LS_MAX_EOS && !ls_eos_set_has(e, id)) e->ids[e->n++] = id;
+}

@@ -19,6 +19,8 @@ typedef struct {
     char msg[512]; // one line, NUL-terminated
 } ls_err;
 
+#define ls_plural(n) ((n) == 1 ? "" : "s") // the ending of a counted noun, for any kind of number
+
 // Stores code and message in err (may be NULL). Its value is the code, so callers can `return ls_fail(...)`. It is a
 // macro so that compilers and checkers know the code and see that statements after a failure are not reached.
 #define ls_fail(err, code, ...) (ls_err_set(err, code, __VA_ARGS__), ls_err_code(code))

@@ -1,14 +1,16 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/sysmem.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
@@ -118,6 +120,15 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
     return LS_OK;
 }
 
+ls_code ls_read_any(ls_buf *b, const char *path, size_t limit, int *unopened, ls_err *err) {
+    FILE *f = fopen(path, "re");
+    *unopened = f ? 0 : errno;
+    if (!f) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    const ls_code code = ls_read_all(b, f, path, limit, err);
+    fclose(f);
+    return code;
+}
+
 // ---- outputs
 
 enum { PATIENCE_MS = 30000, BEAT_MS = 50, LOCK_MS = 2000, LOCK_BEAT_MS = 10, CHUNK = 1 << 20, MOST_LINKS = 40 };
@@ -218,7 +229,7 @@ static char *draw_name(const char *folder) {
 
 // A file without a name (O_TMPFILE) vanishes with the process, however the process ends. If the system has no such
 // files, the part gets a random name, which must not exist yet.
-static int create_part(ls_replacement *r, mode_t mode) {
+static int create_part(ls_atomic_file *r, mode_t mode) {
     char *folder = folder_of(r->target);
     int fd = access("/proc/self/fd", X_OK) ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     if (fd < 0) {
@@ -238,7 +249,7 @@ static void keep_owner(int fd, const struct stat *old) {
 }
 
 static ssize_t take_bytes(void *cookie, const char *p, size_t n) {
-    ls_replacement *r = cookie;
+    ls_atomic_file *r = cookie;
     for (size_t done = 0; done < n && !r->error;) {
         const ssize_t got = ls_write_some(r->fd, p + done, n - done, PATIENCE_MS);
         if (got > 0) done += (size_t)got;
@@ -247,7 +258,7 @@ static ssize_t take_bytes(void *cookie, const char *p, size_t n) {
     return r->error ? 0 : (ssize_t)n;
 }
 
-static void free_replacement(ls_replacement *r) {
+static void free_replacement(ls_atomic_file *r) {
     if (r->fd >= 0) close(r->fd);
     free(r->path);
     free(r->target);
@@ -255,7 +266,7 @@ static void free_replacement(ls_replacement *r) {
 }
 
 // Opens the target itself if it is written in place, else a part beside it. Returns an errno, or 0.
-static int open_target(ls_replacement *r, mode_t mode) {
+static int open_target(ls_atomic_file *r, mode_t mode) {
     struct stat st, own;
     r->fd = ls_open_output(r->path, 0, 0, NULL, NULL);
     if (r->fd < 0 && errno != ENOENT) return errno;
@@ -279,8 +290,8 @@ static int open_target(ls_replacement *r, mode_t mode) {
     return error;
 }
 
-ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err *err) {
-    *r = (ls_replacement){.fd = -1, .path = ls_strdup(path)};
+ls_code ls_atomic_open(ls_atomic_file *r, const char *path, mode_t mode, ls_err *err) {
+    *r = (ls_atomic_file){.fd = -1, .path = ls_strdup(path)};
     int error = open_target(r, mode);
     if (!error && (r->f = fopencookie(r, "w", (cookie_io_functions_t){.write = take_bytes}))) return LS_OK;
     if (!error) error = ENOMEM; // the only reason for fopencookie to fail
@@ -294,7 +305,7 @@ ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err
 
 // Renames the part to the target. fsync comes first, so that after a crash the name has complete contents. Returns an
 // errno, or 0.
-static int put_in_place(ls_replacement *r) {
+static int put_in_place(ls_atomic_file *r) {
     char *folder = folder_of(r->target), self[32];
     int error = fsync(r->fd) && errno != EINVAL && errno != ENOTSUP ? errno : 0;
     snprintf(self, sizeof self, "/proc/self/fd/%d", r->fd);
@@ -312,7 +323,7 @@ static int put_in_place(ls_replacement *r) {
     return error;
 }
 
-ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err) {
+ls_code ls_atomic_close(ls_atomic_file *r, bool keep, ls_err *err) {
     if (fclose(r->f) && !r->error) r->error = errno;
     if (!r->error && keep && !r->in_place) r->error = put_in_place(r);
     const ls_code code = r->error ? cannot_write(r->path, r->error, err) : LS_OK;
@@ -322,11 +333,11 @@ ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err) {
 }
 
 static ls_code write_file(const char *path, const ls_buf *bytes, mode_t mode, ls_err *err) {
-    ls_replacement r;
-    const ls_code code = ls_replace_open(&r, path, mode, err);
+    ls_atomic_file r;
+    const ls_code code = ls_atomic_open(&r, path, mode, err);
     if (code) return code;
     fwrite(bytes->n ? bytes->p : "", 1, bytes->n, r.f);
-    return ls_replace_close(&r, true, err);
+    return ls_atomic_close(&r, true, err);
 }
 
 ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err) {
@@ -335,4 +346,64 @@ ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err) {
 
 ls_code ls_write_private(const char *path, const ls_buf *bytes, ls_err *err) {
     return write_file(path, bytes, LS_FILE_PRIVATE, err);
+}
+
+// ---- paths
+
+static char exe_dir[4096] = ".";
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void find_exe(void) {
+    ssize_t n = readlink("/proc/self/exe", exe_dir, sizeof exe_dir - 1);
+    const char *called = n > 0 ? NULL : (const char *)getauxval(AT_EXECFN); // where /proc is not mounted
+    if (n > 0) exe_dir[n] = 0;
+    else if (called && strchr(called, '/') && strlen(called) < sizeof exe_dir) strcpy(exe_dir, called);
+    else return;
+    char *slash = strrchr(exe_dir, '/');
+    if (slash && slash > exe_dir) *slash = 0;
+}
+
+const char *ls_exe_dir(void) {
+    pthread_once(&once, find_exe);
+    return exe_dir;
+}
+
+char *ls_real_path(const char *path) {
+    char *real = realpath(path, NULL);
+    if (!real && errno == ENOMEM) ls_out_of_memory(0);
+    return real;
+}
+
+char *ls_data_path(const char *rel) {
+    static const char *const places[] = {"../", "../../", "../../../", "../share/logitspec/"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char *p = ls_format("%s/%s%s", ls_exe_dir(), places[i], rel), *real = ls_real_path(p);
+        free(p);
+        if (real) return real;
+    }
+    char *parent = ls_strdup(ls_exe_dir()), *slash = strrchr(parent, '/');
+    if (slash) *slash = 0;
+    char *p = ls_format("%s/%s", parent, rel);
+    free(parent);
+    return p;
+}
+
+char *ls_user_path(const char *variable, const char *fallback, const char *name) {
+    const char *xdg = getenv(variable), *home = getenv("HOME");
+    if (xdg && *xdg == '/') return ls_format("%s/logitspec/%s", xdg, name);
+    return home && *home == '/' ? ls_format("%s/%s/logitspec/%s", home, fallback, name) : NULL;
+}
+
+bool ls_is_missing(int error) {
+    return error == ENOENT || error == ENOTDIR;
+}
+
+void ls_make_folders(const char *path) {
+    char *copy = ls_strdup(path);
+    for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(copy, 0700);
+        *p = '/';
+    }
+    free(copy);
 }

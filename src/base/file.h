@@ -1,4 +1,4 @@
-// Files: random-access and whole reads, and outputs that replace a file atomically.
+// Files: where they are, random-access and whole reads, and outputs that replace a file atomically.
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
@@ -13,7 +13,7 @@ typedef struct {
     uint64_t n_bytes;
     struct stat opened; // fstat() when it was opened
     char *path;
-    char sha256[65]; // of its bytes; "": not computed (engine/model_hash.h)
+    char sha256[65]; // of its bytes; "": not computed (engine/load.h)
 } ls_file;
 
 ls_code ls_file_open(ls_file *out, const char *path, ls_err *err);
@@ -32,6 +32,9 @@ const char *ls_file_mistaken(const void *p, size_t n);
 // are LS_E_IO with path and reason. Files are read, not mapped: if another program truncates a mapped file, SIGBUS ends
 // the process.
 ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err);
+// Appends the whole of a file of any kind (a pipe, too), at most `limit` bytes (more is LS_E_RANGE). LS_E_IO: "PATH:
+// reason"; *unopened: the errno if it cannot be opened, else 0.
+ls_code ls_read_any(ls_buf *b, const char *path, size_t limit, int *unopened, ls_err *err);
 // Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);
 
@@ -59,15 +62,30 @@ typedef struct {
     int fd, error;
     bool in_place;
     char *path, *target, *part; // as given; behind links; temporary name, NULL: none yet
-} ls_replacement;
+} ls_atomic_file;
 
 enum { LS_FILE_SHARED = 0666, LS_FILE_PRIVATE = 0600 }; // mode of a new file; the umask applies
 
 // LS_E_IO with path and reason. r must not move until it is closed.
-ls_code ls_replace_open(ls_replacement *r, const char *path, mode_t mode, ls_err *err);
+ls_code ls_atomic_open(ls_atomic_file *r, const char *path, mode_t mode, ls_err *err);
 // If keep is false or a write failed, the old file stays unchanged. LS_E_CANCELLED: a signal came while a FIFO was
 // full.
-ls_code ls_replace_close(ls_replacement *r, bool keep, ls_err *err);
+ls_code ls_atomic_close(ls_atomic_file *r, bool keep, ls_err *err);
 
 ls_code ls_write_file(const char *path, const ls_buf *bytes, ls_err *err);    // the same in one call
 ls_code ls_write_private(const char *path, const ls_buf *bytes, ls_err *err); // a new file is for its owner only
+
+// ---- where the program finds its files: beside the executable in a source checkout, or under PREFIX when installed
+
+const char *ls_exe_dir(void); // folder of the running executable, no trailing slash; valid for the process's life
+// Path of a user file: $VARIABLE/logitspec/name, or ~/fallback/logitspec/name if $VARIABLE is not an absolute path
+// (such as XDG_STATE_HOME, .local/state). Owned by the caller; NULL: HOME is not an absolute path either.
+char *ls_user_path(const char *variable, const char *fallback, const char *name);
+char *ls_real_path(const char *path);   // absolute and without links, owned by the caller; NULL with errno
+bool ls_is_missing(int error);          // errno of a missing file, or of a path through a file (HOME=/dev/null)
+void ls_make_folders(const char *path); // creates the parent folders of a file, for the user only
+
+// Path of a shipped file such as "configs/default.yaml": the first one that exists, one to three folders above the
+// executable (a checkout: build/, build/tests/, build/san/tests/) or in ../share/logitspec. If none exists, the path
+// one folder above. Owned by the caller.
+char *ls_data_path(const char *rel);

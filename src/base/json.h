@@ -1,5 +1,6 @@
-// JSON reader, the only user of jansson. Values are borrowed from the document that holds them.
+// JSON: a reader, the only user of jansson, whose values are borrowed from the document that holds them; and a writer.
 #pragma once
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -30,3 +31,33 @@ const ls_json *ls_json_at(const ls_json *array, size_t i); // NULL: not an array
 // Every key with its value, in the document's order. False: not an object.
 bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud);
 const char *ls_json_version(void); // of the library
+
+// ---- writes JSON straight into a buffer, with commas placed automatically. Compact, one line.
+
+typedef struct {
+    ls_buf *out;
+    bool comma; // a value was written at this level: the next one needs a comma
+} ls_jsonw;
+
+void ls_jw_open(ls_jsonw *w, char bracket);   // '{' or '['
+void ls_jw_close(ls_jsonw *w, char bracket);  // '}' or ']'
+void ls_jw_key(ls_jsonw *w, const char *key); // key is plain ASCII
+void ls_jw_any_key(ls_jsonw *w, const char *key, size_t n);
+void ls_jw_int(ls_jsonw *w, int64_t v);
+void ls_jw_u64(ls_jsonw *w, uint64_t v);
+void ls_jw_num(ls_jsonw *w, double v, int digits); // significant digits; NaN and infinities become null
+void ls_jw_bool(ls_jsonw *w, bool v);
+void ls_jw_null(ls_jsonw *w);
+// Invalid UTF-8 becomes U+FFFD. Characters that are unsafe for a terminal (base/utf8.h) are escaped as \uXXXX.
+void ls_jw_strn(ls_jsonw *w, const char *s, size_t n);
+void ls_jw_str(ls_jsonw *w, const char *s);
+void ls_jw_base64(ls_jsonw *w, const char *s, size_t n);
+void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n); // an array of integers
+
+// A key and its value.
+#define ls_jw_field_int(w, key, v) (ls_jw_key(w, key), ls_jw_int(w, v))
+#define ls_jw_field_u64(w, key, v) (ls_jw_key(w, key), ls_jw_u64(w, v))
+#define ls_jw_field_num(w, key, v, digits) (ls_jw_key(w, key), ls_jw_num(w, v, digits))
+#define ls_jw_field_bool(w, key, v) (ls_jw_key(w, key), ls_jw_bool(w, v))
+#define ls_jw_field_str(w, key, v) (ls_jw_key(w, key), ls_jw_str(w, v))
+#define ls_jw_field_open(w, key, bracket) (ls_jw_key(w, key), ls_jw_open(w, bracket))

@@ -1,8 +1,8 @@
 #include "base/log.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>

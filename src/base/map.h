@@ -1,5 +1,7 @@
-// Open-addressing hash map uint64 -> int32 (linear probing, grows at 60% load). Any key is allowed.
+// Open-addressing hash map uint64 -> int32 (linear probing, grows at 60% load); any key is allowed. And tries.
 #pragma once
+#include "base/buf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,3 +23,17 @@ void ls_map_free(ls_map *m);
 uint64_t ls_hash_bytes(const void *p, size_t n); // FNV-1a, finished with a mixer
 // For names from files: the seed is random in every process, so that no file can provoke collisions.
 uint64_t ls_hash_name(const char *name, size_t n);
+
+// Strings to numbers, walked byte by byte: the longest string at a place, or all of them.
+
+typedef struct {
+    ls_map next;       // node and byte -> node
+    ls_ids value;      // [node]; -1: no string ends there
+    int32_t root[256]; // the first step, the last one of most walks; 0: none
+} ls_trie;
+
+void ls_trie_add(ls_trie *t, const char *p, size_t n, int32_t value); // of two equal strings the first stays
+void ls_trie_free(ls_trie *t);
+int32_t ls_trie_step(const ls_trie *t, int32_t node, char c); // from node 0, the root; -1: no such string
+// Value and length of the longest string at p[0..n); -1: none.
+int32_t ls_trie_longest(const ls_trie *t, const char *p, size_t n, size_t *len);

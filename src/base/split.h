@@ -20,9 +20,9 @@ static inline ls_range ls_share(int64_t total, int i, int n) {
 typedef struct {
     ls_range heads, kv_heads; // kv_heads: those that the heads of this rank read; two ranks may share one
     ls_range ff, embd, vocab;
-} ls_part;
+} ls_shard;
 
-enum { LS_PART_FF = 32, LS_PART_EMBD = 16, LS_PART_VOCAB = 16 }; // smallest unit of a split
+enum { LS_SHARD_FF = 32, LS_SHARD_EMBD = 16, LS_SHARD_VOCAB = 16 }; // smallest unit of a split
 
 static inline ls_range ls_share_units(int32_t total, int32_t unit, int i, int n) {
     const ls_range r = ls_share(((int64_t)total + unit - 1) / unit, i, n);
@@ -32,22 +32,22 @@ static inline ls_range ls_share_units(int32_t total, int32_t unit, int i, int n)
 
 // The largest number of ranks that can share a model.
 static inline int32_t ls_most_ranks(int32_t n_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab) {
-    const int32_t of[] = {n_ff / LS_PART_FF, n_embd / LS_PART_EMBD, n_vocab / LS_PART_VOCAB};
+    const int32_t of[] = {n_ff / LS_SHARD_FF, n_embd / LS_SHARD_EMBD, n_vocab / LS_SHARD_VOCAB};
     int32_t most = n_heads;
     for (int i = 0; i < 3; i++) most = of[i] < most ? of[i] : most;
     return most;
 }
 
 // rank: of n <= ls_most_ranks().
-static inline ls_part ls_part_of(int32_t n_heads, int32_t n_kv_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab,
-                                 int rank, int n) {
+static inline ls_shard ls_shard_of(int32_t n_heads, int32_t n_kv_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab,
+                                   int rank, int n) {
     const int32_t group = n_heads / n_kv_heads;
-    ls_part p;
+    ls_shard p;
     p.heads = ls_share(n_heads, rank, n);
     p.kv_heads.from = p.heads.from / group;
     p.kv_heads.to = (p.heads.to - 1) / group + 1;
-    p.ff = ls_share_units(n_ff, LS_PART_FF, rank, n);
-    p.embd = ls_share_units(n_embd, LS_PART_EMBD, rank, n);
-    p.vocab = ls_share_units(n_vocab, LS_PART_VOCAB, rank, n);
+    p.ff = ls_share_units(n_ff, LS_SHARD_FF, rank, n);
+    p.embd = ls_share_units(n_embd, LS_SHARD_EMBD, rank, n);
+    p.vocab = ls_share_units(n_vocab, LS_SHARD_VOCAB, rank, n);
     return p;
 }

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -47,10 +46,7 @@ void ls_yaml_free(ls_yaml *y) {
 }
 
 static ls_yaml *add_child(ls_yaml *parent) {
-    if (parent->n_items == parent->cap) {
-        parent->cap = parent->cap * 2 + 8;
-        parent->items = ls_realloc(parent->items, parent->cap * sizeof *parent->items);
-    }
+    parent->items = ls_grown(parent->items, parent->n_items, sizeof *parent->items);
     ls_yaml *y = &parent->items[parent->n_items++];
     *y = (ls_yaml){0};
     return y;
@@ -167,11 +163,10 @@ ls_code ls_yaml_parse(ls_yaml **out, const char *p, size_t n, const char *name, 
 
 ls_code ls_yaml_read(ls_yaml **out, const char *path, ls_err *err) {
     *out = NULL;
-    FILE *f = fopen(path, "re");
-    if (!f) return ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno));
     ls_buf text = {0};
-    ls_code code = ls_read_all(&text, f, path, (size_t)2 * MAX_BYTES, err);
-    fclose(f);
+    int unopened;
+    ls_code code = ls_read_any(&text, path, (size_t)2 * MAX_BYTES, &unopened, err);
+    if (unopened) code = ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(unopened));
     if (!code) code = ls_yaml_parse(out, text.n ? text.p : "", text.n, path, err);
     ls_buf_free(&text);
     return code;

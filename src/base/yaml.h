@@ -18,7 +18,7 @@ struct ls_yaml {
     char *text;     // scalar, NUL-terminated
     bool plain;     // scalar without quotes
     ls_yaml *items; // sequence or mapping
-    size_t n_items, cap;
+    size_t n_items;
 };
 
 // Parses n bytes; name is for messages. An empty document is an empty mapping. *out is owned by the caller.

@@ -1,5 +1,5 @@
 #include "cli/alternatives.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/markup.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static void put_token(const ls_vocab *v, int32_t id, size_t cells, ls_buf *out) 
     const char *bytes = ls_vocab_bytes(v, id, &n);
     ls_buf label = {0};
     ls_buf_char(&label, '"');
-    ls_visible_line(&label, bytes, n);
+    ls_sanitize_line(&label, bytes, n);
     ls_buf_char(&label, '"');
     ls_buf_add(out, label.p, label.n);
     for (size_t used = ls_label_cells(label.p, label.n); used < cells; used++) ls_buf_char(out, ' ');

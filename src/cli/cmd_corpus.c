@@ -1,12 +1,10 @@
 // `corpus build` makes a corpus for the method `rest` from the user's texts and code; `corpus info` describes a corpus.
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/processors.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "spec/corpus.h"
-#include "base/plural.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,10 +1,9 @@
 // Checks the machine. The detail of a failed check says what to do.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/plural.h"
-#include "base/sysmem.h"
-#include "base/visible.h"
+#include "base/file.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/device_model.h"
 #include "cli/progress.h"
@@ -12,8 +11,6 @@
 #include "engine/engine_torch.h"
 #include "engine/measured.h"
 #include "engine/ranks.h"
-#include "engine/threads.h"
-#include "costs/costs.h"
 
 #include <langinfo.h>
 #include <stdio.h>
@@ -32,7 +29,7 @@ typedef struct {
 
 // Begins a check. The caller may add fields to r->json and must close the object.
 static void begin(report *r, const char *what, bool ok, bool needed, const char *detail) {
-    ls_visible_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
+    ls_sanitize_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
     ls_jw_open(&r->json, '{');
     ls_jw_field_str(&r->json, "check", what);
     ls_jw_field_bool(&r->json, "ok", ok);

@@ -1,8 +1,7 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
 #include "base/file.h"
-#include "base/jsonw.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/json.h"
+#include "base/utf8.h"
 #include "cli/alternatives.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -30,7 +29,7 @@ typedef struct {
     ls_gauge progress;
     double prefill_ms;
     size_t printed; // bytes of the text already written to standard output
-    ls_visible_stream shown;
+    ls_sanitize_stream shown;
     int alternatives; // --alt N: prints one line per token with N other choices; 0: prints the text
     bool streams, output_failed;
 } run;
@@ -44,13 +43,13 @@ static void write_bytes(run *r, const char *p, size_t n) {
     if (fwrite(n ? p : "", 1, n, stdout) != n || fflush(stdout)) output_failed(r);
 }
 
-// A terminal gets the model's text with visible signs (base/visible.h); a pipe gets the bytes unchanged.
+// A terminal gets the model's text with visible signs (base/utf8.h); a pipe gets the bytes unchanged.
 static void write_text(run *r, const char *p, size_t n, bool last) {
     ls_buf shown = {0};
     if (!isatty(STDOUT_FILENO)) write_bytes(r, p, n);
     else {
-        ls_visible_push(&r->shown, p, n, &shown);
-        if (last) ls_visible_end(&r->shown, &shown);
+        ls_sanitize_push(&r->shown, p, n, &shown);
+        if (last) ls_sanitize_end(&r->shown, &shown);
         write_bytes(r, shown.p, shown.n);
     }
     if (last) write_bytes(r, "\n", 1);
@@ -172,7 +171,7 @@ static void write_note(const run *r, ls_buf *line) {
     const char *dim = ls_wants_color(&r->line->options, STDERR_FILENO) ? "\033[2m" : "", *plain = *dim ? "\033[0m" : "";
     ls_buf shown = {0};
     ls_buf_str(&shown, "# ");
-    ls_visible_line(&shown, line->p, line->n);
+    ls_sanitize_line(&shown, line->p, line->n);
     ls_wrap(&shown, 0, ls_columns(STDERR_FILENO), 2);
     fprintf(stderr, "%s%s%s\n", dim, shown.p, plain);
     ls_buf_free(&shown);

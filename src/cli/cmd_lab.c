@@ -2,11 +2,10 @@
 // existing recordings.
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/lab_record.h"
 #include "cli/run_program.h"
 #include "report/lab_figures.h"
-#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 // `simulate TRACE...`: runs drafting and acceptance of other methods on recorded outputs, without a model.
-#include "base/clock.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "cli/contender.h"
 #include "cli/progress.h"
 #include "decode/simulate.h"
@@ -85,9 +84,9 @@ static ls_code run(const recordings *all, const ls_contender *c, outcome *out, l
 
 static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
     const int width = ls_contenders_width(c, n);
-    ls_visible_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", all->run.model, all->n,
-                   ls_plural(all->n), (unsigned long long)all->emitted, ls_plural(all->emitted), all->run.method,
-                   ls_per((double)all->emitted, all->steps));
+    ls_sanitize_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", all->run.model, all->n,
+                    ls_plural(all->n), (unsigned long long)all->emitted, ls_plural(all->emitted), all->run.method,
+                    ls_per((double)all->emitted, all->steps));
     ls_buf_fmt(out, "\n%-*s %6s %17s %9s %8s %8s %9s %10s\n", width, "method", "MAT", "accepted/verified", "rows/step",
                "draft", "speedup", "known", "steps/s");
     for (int i = 0; i < n; i++) {
@@ -96,10 +95,10 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
         snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
         if (ls_simulated_is_exact(t, c[i].method)) snprintf(known, sizeof known, "all");
         else snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
-        ls_visible_row(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f", width, c[i].label,
-                       ls_per((double)t->emitted, t->steps), rate,
-                       ls_per((double)(t->drafted + t->forwards), t->forwards), ls_per(t->draft_us, t->forwards),
-                       ls_simulated_speedup(t), known, o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
+        ls_sanitize_row(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f", width, c[i].label,
+                        ls_per((double)t->emitted, t->steps), rate,
+                        ls_per((double)(t->drafted + t->forwards), t->forwards), ls_per(t->draft_us, t->forwards),
+                        ls_simulated_speedup(t), known, o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
     }
     const ls_simulated *t = &o[0].total;
     ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",

@@ -1,7 +1,7 @@
 // The commands, one file each, and their shared functions. A command gets the parsed command line and returns the exit
 // code.
 #pragma once
-#include "base/wrap.h"
+#include "base/utf8.h"
 #include "cli/options.h"
 #include "source/source_live.h"
 #include "ui/app.h"
@@ -30,8 +30,8 @@ uint64_t ls_model_weight_bytes(const struct ls_checkpoint *c, const char *weight
 // "logitspec X.Y.Z", then one line each: the compute library, other libraries, the compiler.
 void ls_versions(ls_buf *out);
 
-// Writes text to standard output and frees it. Unsafe characters become signs (base/visible.h), newlines and tabs stay;
-// JSON of base/jsonw.h passes unchanged. False, with one line on standard error: this or an earlier write failed.
+// Writes text to standard output and frees it. Unsafe characters become signs (base/utf8.h), newlines and tabs stay;
+// JSON of base/json.h passes unchanged. False, with one line on standard error: this or an earlier write failed.
 bool ls_print(ls_buf *text);
 // Writes one line to standard output, wrapped as by ls_wrap. A later ls_print reports a failed write.
 void ls_say(int left, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

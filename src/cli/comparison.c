@@ -1,7 +1,7 @@
 #include "cli/comparison.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "base/system.h"
 #include "cli/item_run.h"
 
 #include <math.h>

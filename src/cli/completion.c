@@ -1,6 +1,6 @@
 #include "cli/completion.h"
 #include "base/mem.h"
-#include "base/paths.h"
+#include "base/file.h"
 #include "cli/demo_file.h"
 #include "cli/manual.h"
 #include "gpu/plan.h"

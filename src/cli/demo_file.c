@@ -1,7 +1,7 @@
 #include "cli/demo_file.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/yaml.h"
 #include "spec/knobs.h"
 

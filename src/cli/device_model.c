@@ -1,5 +1,5 @@
 #include "cli/device_model.h"
-#include "engine/gpu_model.h"
+#include "engine/device.h"
 
 #include <string.h>
 
@@ -96,7 +96,7 @@ ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engin
     return LS_OK;
 }
 
-ls_code ls_card_step_ms(const char *name, const ls_checkpoint *c, const ls_part *own, const lsg_card **which,
+ls_code ls_card_step_ms(const char *name, const ls_checkpoint *c, const ls_shard *own, const lsg_card **which,
                         double ms[2], ls_err *err) {
     if (card_named(which, name, err)) return err->code;
     ls_gpu_model m;

@@ -1,7 +1,7 @@
 // `--device-model CARD`: estimated time and memory of the model on a GPU that need not be present.
 #pragma once
 #include "base/buf.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "engine/load.h"
 #include "gpu/plan.h"
 #include "model/checkpoint.h"
@@ -13,5 +13,5 @@ ls_code ls_device_model(const char *card, const ls_checkpoint *c, const ls_engin
 enum { LS_PAPER_ROWS = 64 }; // rows of the larger tree in estimates
 // Milliseconds of a step with 1 and with LS_PAPER_ROWS rows on a card that has a part of the model (own), with the
 // context of the table, without exchanges between ranks.
-ls_code ls_card_step_ms(const char *card, const ls_checkpoint *c, const ls_part *own, const lsg_card **which,
+ls_code ls_card_step_ms(const char *card, const ls_checkpoint *c, const ls_shard *own, const lsg_card **which,
                         double ms[2], ls_err *err);

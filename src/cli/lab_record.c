@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "cli/item_run.h"
 #include "cli/lab_plan.h"
 #include "report/lab.h"

@@ -1,6 +1,6 @@
 // Facts of a benchmark about program, machine and model (report/manifest.def).
 #pragma once
-#include "base/cpuwait.h"
+#include "base/system.h"
 #include "engine/load.h"
 #include "report/bench.h"
 

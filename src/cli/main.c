@@ -1,8 +1,8 @@
 // The program: a command line in, an exit code out.
 #include "base/file.h"
 #include "base/log.h"
-#include "base/rescue.h"
-#include "base/visible.h"
+#include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
 #include "engine/launch.h"

@@ -1,5 +1,5 @@
 #include "cli/manual.h"
-#include "base/wrap.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <string.h>

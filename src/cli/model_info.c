@@ -1,8 +1,8 @@
 // Describes a model: architecture, parameters, memory of weights and context, tokenizer, chat template, and whether it
 // fits this machine.
-#include "base/jsonw.h"
-#include "base/sysmem.h"
-#include "base/visible.h"
+#include "base/json.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/shared.h"
 #include "engine/device.h"
@@ -101,7 +101,7 @@ static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls
     if (h->stated_ff) ls_buf_fmt(out, "; padded with zeros to %d and %d", h->n_ff, h->head_dim);
     ls_buf_char(out, '\n');
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
-    ls_visible_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
+    ls_sanitize_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,
                (double)f->context_bytes / 1e3);
     if (h->window) ls_buf_fmt(out, "; some layers attend to the last %d only", h->window);

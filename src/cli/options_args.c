@@ -1,7 +1,7 @@
 // The command line: commands and flags.
 #include "cli/options.h"
 #include "base/mem.h"
-#include "base/paths.h"
+#include "base/file.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "cli/plain_chat.h"
 #include "base/mem.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "ui/command.h"

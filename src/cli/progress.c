@@ -1,8 +1,7 @@
 #include "cli/progress.h"
-#include "base/clock.h"
-#include "base/lines.h"
-#include "base/visible.h"
-#include "base/wrap.h"
+#include "base/io.h"
+#include "base/system.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +40,8 @@ bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
         char percent[16] = "";
         if (fraction >= 0) snprintf(percent, sizeof percent, " %.0f%%", 100 * fraction);
         ls_buf line = {0};
-        ls_visible_fmt(&line, "%s", stage); // the stage may contain a file name
-        if (g->tty)                         // \r cannot go back over a wrapped line
+        ls_sanitize_fmt(&line, "%s", stage); // the stage may contain a file name
+        if (g->tty)                          // \r cannot go back over a wrapped line
             line.n = ls_fitting(line.p, line.n, ls_columns(STDERR_FILENO) - 1 - (int)strlen(percent), &(int){0});
         ls_buf_str(&line, percent);
         fprintf(stderr, g->tty ? "\r\033[K%s" : "%s\n", line.p);

@@ -1,7 +1,6 @@
 #include "cli/screen_settings.h"
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/plural.h"
 #include "cli/config_file.h"
 #include "spec/accept.h"
 #include "spec/cost_curve.h"

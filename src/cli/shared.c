@@ -30,7 +30,7 @@ static double share_of(ls_range part, int32_t whole) {
 }
 
 // The share of a tensor that a rank holds, 0 to 1.
-static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_part *p) {
+static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_shard *p) {
     const char *name = t->name;
     if (t->n_out == 1) return 1;
     if (!strncmp(name, "token_embd", 10) || !strncmp(name, "output.", 7)) return share_of(p->vocab, h->n_vocab);
@@ -42,7 +42,7 @@ static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_part *p)
     return share_of(p->embd, h->n_embd);
 }
 
-static uint64_t weights_of(const ls_checkpoint *c, const ls_part *p) {
+static uint64_t weights_of(const ls_checkpoint *c, const ls_shard *p) {
     const ls_hparams *h = &c->hparams;
     double weights = 0;
     for (int i = 0; i < c->n_tensors; i++) {
@@ -77,7 +77,7 @@ ls_code ls_share_out(ls_shared *out, const ls_checkpoint *c, const char *devices
     out->n = d.n;
     out->on_gpus = card || d.gpu[0] >= 0;
     for (int32_t rank = 0; rank < d.n; rank++) {
-        const ls_part p = ls_rank_holds(h, rank, d.n, out->on_gpus);
+        const ls_shard p = ls_rank_holds(h, rank, d.n, out->on_gpus);
         const uint64_t weights = weights_of(c, &p),
                        token = ls_hparams_kv_bytes(h, out->on_gpus ? sizeof(uint16_t) : sizeof(float)) /
                                (uint64_t)h->n_kv_heads * (uint64_t)ls_range_size(p.kv_heads);

@@ -1,7 +1,7 @@
 // `models info --devices LIST`: estimates of the memory of each rank and of the time of a step.
 #pragma once
 #include "base/buf.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "cli/device_model.h"
 #include "model/checkpoint.h"
 

@@ -1,6 +1,7 @@
 #include "cli/template_run.h"
 #include "base/file.h"
-#include "engine/load_text.h"
+#include "engine/load.h"
+#include "model/checkpoint.h"
 #include "text/chat.h"
 
 #include <errno.h>

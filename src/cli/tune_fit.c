@@ -4,7 +4,7 @@
 #include "cli/tune_fit.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/progress.h"
 #include "spec/c2t.h"
 #include "spec/sizing.h"
@@ -135,9 +135,9 @@ static ls_code conclude(const fitting *f, const ls_command_line *c, bool *printe
     if (code) return code;
     const double before = ls_c2t_loss(f->rows, f->n_rows, path_alone), after = ls_c2t_loss(f->rows, f->n_rows, weights);
     ls_buf text = {0};
-    ls_visible_row(&text, "# Written by logitspec tune %s --fit c2t: %s, %s%s; %zu turns, %zu steps, %zu drafted rows,",
-                   LS_VERSION, f->model, f->method, f->mixed ? " and other methods" : "", f->n_turns, f->n_steps,
-                   f->n_rows);
+    ls_sanitize_row(
+        &text, "# Written by logitspec tune %s --fit c2t: %s, %s%s; %zu turns, %zu steps, %zu drafted rows,",
+        LS_VERSION, f->model, f->method, f->mixed ? " and other methods" : "", f->n_turns, f->n_steps, f->n_rows);
     ls_buf_fmt(
         &text,
         "# %zu of them accepted. Mean log loss per row: %.4f with path estimates alone, %.4f with these weights.\n",
@@ -149,7 +149,7 @@ static ls_code conclude(const fitting *f, const ls_command_line *c, bool *printe
     if (threshold > 0) z.values[0] = threshold;
     ls_sizing_write(&z, rule, sizeof rule);
     ls_buf_str(&text, "decode:\n");
-    if (!f->mixed) ls_visible_row(&text, "  method: %s", f->method);
+    if (!f->mixed) ls_sanitize_row(&text, "  method: %s", f->method);
     ls_buf_fmt(&text, "  sizing: %s%s\nc2t:\n", rule,
                threshold > 0 ? "   # the fastest threshold by the recorded costs" : "");
     for (size_t i = 0; z.rule->knobs[i].key; i++)

@@ -1,8 +1,8 @@
 // The versions of the program and its libraries, for bug reports.
+#include "base/io.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/yaml.h"
-#include "base/zst.h"
 #include "cli/commands.h"
 #include "engine/engine_torch.h"
 #include "text/normalize.h"

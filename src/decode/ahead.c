@@ -1,7 +1,6 @@
 #include "decode/ahead.h"
 #include "base/mem.h"
-#include "base/processors.h"
-#include "base/thread.h"
+#include "base/system.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 #include "decode/choose.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/sample.h"
 
 #include <stdlib.h>
 #include <string.h>

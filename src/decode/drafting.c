@@ -112,7 +112,7 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
         memcpy(d->asked, asked, sizeof asked);
     }
     d->budget = opt->budget;
-    d->ends = place->ends ? *place->ends : (ls_ends){0};
+    d->ends = place->ends ? *place->ends : (ls_eos_set){0};
     return LS_OK;
 }
 
@@ -131,10 +131,10 @@ int32_t ls_drafting_rows(const ls_drafting *d) {
 
 // Drops nodes that do not fit into the context (the position of a node is the context plus its depth), and nodes after
 // the end of an answer.
-static void trim(ls_tree *t, int32_t room, const ls_ends *ends) {
+static void trim(ls_tree *t, int32_t room, const ls_eos_set *ends) {
     bool keep[LS_MAX_ROWS], all = keep[0] = room > 0;
     for (int32_t i = 1; i < t->n; i++)
-        all &= keep[i] = t->nodes[i].depth < room && !ls_ends_has(ends, t->nodes[t->nodes[i].parent].token);
+        all &= keep[i] = t->nodes[i].depth < room && !ls_eos_set_has(ends, t->nodes[t->nodes[i].parent].token);
     if (!all) ls_tree_keep(t, keep);
 }
 

@@ -38,8 +38,8 @@ typedef struct {
     ls_sizing sizing;       // settled
     char asked[40];         // the sizing before it was settled
     int32_t budget;
-    ls_ends ends;  // of answers
-    ls_buf before; // the drafter's state when the turn began; empty: not kept
+    ls_eos_set ends; // of answers
+    ls_buf before;   // the drafter's state when the turn began; empty: not kept
 } ls_drafting;
 
 // Takes method, knobs, sizing and budget from opt, vocabulary facts from place. What stays as it was keeps what it

@@ -1,6 +1,6 @@
 #include "decode/guesser_medusa.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "decode/hidden.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static ls_code guess(ls_guesser *base, const int32_t *context, size_t n, int32_t
     const float *values = ls_hidden_values(m->hidden, n ? n - 1 : 0, n, &at);
     if (!values) return ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
     const uint64_t start = ls_now_ns();
-    const ls_code code = m->heads->guess(m->heads, values, k, ids, p, err);
+    const ls_code code = ls_trained_guess(m->heads, values, k, ids, p, err);
     base->us = (double)(ls_now_ns() - start) / 1e3;
     ls_hidden_forget(m->hidden, n);
     return code;
@@ -34,7 +34,7 @@ static size_t bytes(const ls_guesser *base) {
 static void free_guesser(ls_guesser *base) {
     medusa *m = (medusa *)base;
     ls_hidden_free(m->hidden);
-    m->heads->free(m->heads);
+    ls_trained_free(m->heads);
     free(m);
 }
 

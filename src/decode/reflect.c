@@ -1,6 +1,6 @@
 #include "decode/reflect.h"
 #include "base/mem.h"
-#include "base/sample.h"
+#include "base/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 #include "decode/runner.h"
 #include "base/mem.h"
-#include "engine/prompt.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "decode/second.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/sample.h"
-#include "costs/costs.h"
+#include "base/rng.h"
+#include "base/system.h"
 #include "decode/choose.h"
+#include "engine/measured.h"
 #include "engine/second.h"
 
 #include <math.h>

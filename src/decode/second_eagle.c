@@ -3,12 +3,12 @@
 // because they used its own outputs instead of the target's hidden states.
 #include "decode/second_eagle.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/sample.h"
-#include "costs/costs.h"
+#include "base/rng.h"
+#include "base/system.h"
 #include "decode/choose.h"
 #include "decode/hidden.h"
+#include "engine/measured.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -87,8 +87,8 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
     int32_t *tokens = ls_malloc((n - at) * sizeof *tokens);
     for (size_t i = at; i < n; i++) tokens[i - at] = pair_token(context, n, root, i);
     const uint64_t start = ls_now_ns();
-    const ls_code code =
-        m->head->begin(m->head, (int32_t)keep, (int32_t)at, tokens, values, (int32_t)(n - at), m->sampling, &row, err);
+    const ls_code code = ls_trained_begin(m->head, (int32_t)keep, (int32_t)at, tokens, values, (int32_t)(n - at),
+                                          m->sampling, &row, err);
     if (!code) {
         timed(m, start, (int32_t)(n - at));
         for (size_t i = keep; i < at; i++) ls_ids_push(&m->read, UNSEEN);
@@ -110,7 +110,7 @@ static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *paren
     const int32_t first = m->n_rows;
     if (n > LST_MAX_ROWS - first) return ls_fail(err, LS_E_RANGE, "the head has no room for more rows");
     const uint64_t start = ls_now_ns();
-    ls_code code = m->head->grow(m->head, tokens, parents, n, m->sampling, rows, err);
+    ls_code code = ls_trained_grow(m->head, tokens, parents, n, m->sampling, rows, err);
     if (code) return code;
     timed(m, start, n);
     m->n_rows += n;
@@ -128,7 +128,7 @@ static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vo
     float *logits = ls_malloc((size_t)n_vocab * sizeof *logits);
     ls_code code =
         n_vocab == m->head->n_vocab
-            ? m->head->row_logits(m->head, row, logits, err)
+            ? ls_trained_row_logits(m->head, row, logits, err)
             : ls_fail(err, LS_E_RANGE, "the head has a vocabulary of %d tokens, not %d", m->head->n_vocab, n_vocab);
     if (!code) ls_sample_shape(logits, n_vocab, s->temperature, s->top_k, s->top_p, q);
     free(logits);
@@ -146,13 +146,13 @@ static double cost_ms(const ls_second *base, int32_t rows, size_t n) {
 
 static size_t bytes(const ls_second *base) {
     const eagle *m = (const eagle *)base;
-    return sizeof *m + m->read.cap * sizeof *m->read.p + ls_hidden_bytes(m->hidden) + (size_t)m->head->bytes(m->head);
+    return sizeof *m + m->read.cap * sizeof *m->read.p + ls_hidden_bytes(m->hidden) + (size_t)ls_trained_bytes(m->head);
 }
 
 static void free_second(ls_second *base) {
     eagle *m = (eagle *)base;
     ls_hidden_free(m->hidden);
-    m->head->free(m->head);
+    ls_trained_free(m->head);
     ls_ids_free(&m->read);
     free(m);
 }
@@ -167,9 +167,9 @@ static ls_code measure(eagle *m, ls_err *err) {
     ls_code code = LS_OK;
     for (int i = 0; i < REPEATS && !code; i++) {
         const uint64_t start = ls_now_ns();
-        code = m->head->begin(m->head, 0, 0, &token, values, 1, NULL, rows, err);
+        code = ls_trained_begin(m->head, 0, 0, &token, values, 1, NULL, rows, err);
         const uint64_t middle = ls_now_ns();
-        if (!code) code = m->head->grow(m->head, tokens, parents, FEW, NULL, rows, err);
+        if (!code) code = ls_trained_grow(m->head, tokens, parents, FEW, NULL, rows, err);
         one = fmin(one, (double)(middle - start) / 1e6);
         few = fmin(few, (double)(ls_now_ns() - middle) / 1e6);
     }

@@ -1,12 +1,12 @@
 #include "decode/session.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/mem.h"
 #include "decode/guesser_medusa.h"
 #include "decode/second.h"
 #include "decode/second_eagle.h"
 #include "decode/session_state.h"
-#include "costs/costs.h"
-#include "engine/prompt.h"
+#include "engine/measured.h"
+#include "engine/dialog.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_dra
 }
 
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err) {
-    const ls_ends ends = ls_vocab_ends(s->model->vocab);
+    const ls_eos_set ends = ls_vocab_ends(s->model->vocab);
     const ls_draft_setup place = {.tokenizer = s->model->name,
                                   .n_vocab = s->e->n_vocab,
                                   .tokenizer_id = ls_vocab_id(s->model->vocab),

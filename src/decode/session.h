@@ -8,7 +8,7 @@
 // plain decoding emits, given an exact engine and an exact acceptance rule.
 #pragma once
 #include "base/buf.h"
-#include "costs/costs.h"
+#include "engine/measured.h"
 #include "decode/drafting.h"
 #include "engine/load.h"
 #include "decode/step.h"
@@ -19,7 +19,7 @@ typedef struct ls_session ls_session;
 ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_options *opt, ls_err *err);
 void ls_session_free(ls_session *s);
 
-// What forwards of 1 to 64 rows cost on this machine, from the cache or measured (costs/costs.h); needed before the
+// What forwards of 1 to 64 rows cost on this machine, from the cache or measured (engine/measured.h); needed before the
 // first step of a method that sizes its trees. Also between turns, to repeat a measurement that had few forwards.
 ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress progress, void *ud, ls_err *err);
 const ls_cost_curve *ls_session_costs(const ls_session *s);

@@ -1,10 +1,10 @@
 // What the two halves of a session share: session.c has conversations, session_step.c the step loop.
 #pragma once
-#include "base/cpuwait.h"
-#include "costs/ar_cost.h"
+#include "base/system.h"
 #include "decode/ahead.h"
 #include "decode/answer.h"
 #include "decode/session.h"
+#include "engine/measured.h"
 
 struct ls_session {
     ls_model *model;

@@ -1,11 +1,11 @@
 // The decode step: root, draft, verify, commit (paper, section 3).
-#include "base/clock.h"
 #include "base/log.h"
-#include "costs/costs.h"
+#include "base/system.h"
 #include "decode/choose.h"
 #include "decode/reflect.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
+#include "engine/measured.h"
 
 #include <math.h>
 

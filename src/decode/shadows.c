@@ -1,6 +1,6 @@
 #include "decode/shadows.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "decode/stats.h"
 
 #include <stdio.h>

@@ -18,7 +18,7 @@ void ls_shadows_free(ls_shadows *s); // accepts NULL
 void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n);
 void ls_shadows_add(ls_shadows *s, const ls_step *step);
 void ls_shadows_end(ls_shadows *s); // no more steps will come in this turn
-// Works until that time (base/clock.h) at most, but one step of a method at least. True: nothing is left to do.
+// Works until that time (base/system.h) at most, but one step of a method at least. True: nothing is left to do.
 bool ls_shadows_work(ls_shadows *s, uint64_t until_ns);
 
 int ls_shadows_count(const ls_shadows *s);

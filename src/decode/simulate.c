@@ -1,8 +1,8 @@
 #include "decode/simulate.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/system.h"
 
 #include <math.h>
 #include <stdlib.h>

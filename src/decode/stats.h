@@ -1,6 +1,6 @@
 // Running statistics over step records. Every ratio states its denominator.
 #pragma once
-#include "base/cpuwait.h"
+#include "base/system.h"
 #include "decode/step.h"
 
 enum { LS_STATS_DEPTHS = 32, LS_STATS_RANKS = LS_MAX_TOP, LS_STATS_HIST = 64 };

@@ -4,7 +4,7 @@
 // Words: a decode step verifies one tree. Row 0 of the tree is the root, the target model's own token
 // (always emitted); the other rows are draft nodes. emitted = root + accepted draft nodes.
 #pragma once
-#include "base/ends.h"
+#include "base/buf.h"
 #include "spec/accept.h"
 #include "spec/cost_curve.h"
 #include "spec/tree.h"
@@ -71,7 +71,7 @@ typedef struct {
     double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
     double ar_spread;          // relative spread of the forwards that were timed for it; see ls_measured
     double cpu_wait;           // share of the time of the program's threads that they waited for a CPU, over the last
-                               // quarter of a second (base/cpuwait.h); 0: none, or not known
+                               // quarter of a second (base/system.h); 0: none, or not known
     int32_t ar_timed;          // how many were timed for ar_us in this session so far; 0: none, or not recorded
     int32_t pool_size;         // n-grams in the drafter's pool
 } ls_step;
@@ -134,7 +134,7 @@ typedef struct {
     char chat[17];   // hash of the model's chat template; "": it has none
     int32_t threads, n_vocab, n_context;
     uint64_t tokenizer_id; // equal for equal vocabularies
-    ls_ends ends;          // tokens that end an answer
+    ls_eos_set ends;       // tokens that end an answer
     bool exact;            // output equals plain decoding bit for bit
     ls_cost_curve costs;
 } ls_run;

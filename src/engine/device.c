@@ -1,13 +1,86 @@
 #include "engine/device.h"
-#include "base/sysmem.h"
-#include "engine/gpu_model.h"
-#include "engine/library.h"
+#include "base/ggml.h"
+#include "base/mem.h"
+#include "base/system.h"
 #include "engine/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+// ---- a model in GPU memory
+
+// Maps the name of a layer's tensor to the matrix that it is stacked into.
+static const struct {
+    const char *part;
+    lsg_which which;
+} parts[] = {{"attn_q", LSG_QKV},      {"attn_k", LSG_QKV},       {"attn_v", LSG_QKV},     {"attn_qkv", LSG_QKV},
+             {"attn_output", LSG_OUT}, {"ffn_gate", LSG_GATE_UP}, {"ffn_up", LSG_GATE_UP}, {"ffn_down", LSG_DOWN}};
+
+enum { UNSET = -1 };
+
+// As in lst_open.cpp, tensors of different formats are stacked as unquantised numbers.
+static void put(int *type, int of_tensor) {
+    if (*type == UNSET) *type = of_tensor;
+    else if (lsg_format_of(*type) != lsg_format_of(of_tensor) || (*type != of_tensor && lsg_format_of(*type) != LSG_Q4))
+        *type = LS_GGML_F32;
+}
+
+lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
+    lsg_shape s = {.n_layers = h->n_layers,
+                   .n_embd = h->n_embd,
+                   .n_ff = h->n_ff,
+                   .n_heads = h->n_heads,
+                   .n_kv_heads = h->n_kv_heads,
+                   .head_dim = h->head_dim,
+                   .rope_dims = h->rope_dims,
+                   .n_vocab = h->n_vocab,
+                   .gpu = gpu};
+    if (own) s.own = *own;
+    return s;
+}
+
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_shard *own) {
+    const ls_hparams *h = &c->hparams;
+    const int keep = ls_ggml_kept(weights), layers = h->n_layers;
+    int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
+    for (int i = 0; i < layers; i++)
+        for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
+    *out =
+        (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *t = &c->tensors[i];
+        const int kept = keep < 0 ? t->type : keep;
+        int layer;
+        char name[32], kind[16];
+        const bool embedding = !strcmp(t->name, "token_embd.weight");
+        if (embedding && (!h->tied || kept != t->type)) // the embedding's rows stay in the file's format
+            out->weight_bytes += lsg_matrix_size(lsg_format_of(t->type),
+                                                 own ? ls_range_size(own->vocab) : (int64_t)t->n_out, (int64_t)t->n_in);
+        if (h->tied ? embedding : !strcmp(t->name, "output.weight")) put(&types[0][LSG_HEAD], kept);
+        if (sscanf(t->name, "blk.%d.%31[^.].%15s", &layer, name, kind) != 3 || strcmp(kind, "weight") || layer < 0 ||
+            layer >= layers)
+            continue;
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            if (!strcmp(name, parts[k].part)) put(&types[layer][parts[k].which], kept);
+    }
+    for (int i = 0; i < layers; i++)
+        for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+            int32_t n_out, n_in;
+            out->formats[i][k] = lsg_format_of(types[k == LSG_HEAD ? 0 : i][k]);
+            lsg_matrix_shape(&out->shape, k, &n_out, &n_in);
+            if (k != LSG_HEAD || !i) out->weight_bytes += lsg_matrix_size(out->formats[i][k], n_out, n_in);
+        }
+    free(types);
+}
+
+void ls_gpu_model_free(ls_gpu_model *m) {
+    free(m->formats);
+    *m = (ls_gpu_model){0};
+}
+
+// ---- choosing a device
 
 static int32_t context_in(const ls_hparams *h, uint64_t room) {
     if (room >= (uint64_t)h->n_context || h->n_context <= LS_MIN_CONTEXT) return h->n_context;
@@ -23,7 +96,7 @@ int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
 }
 
 // A GPU's keys and values are bf16.
-static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_part *own) {
+static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_shard *own) {
     const int32_t heads = own ? ls_range_size(own->kv_heads) : h->n_kv_heads;
     return ls_hparams_kv_bytes(h, sizeof(uint16_t)) / (uint64_t)h->n_kv_heads * (uint64_t)heads;
 }
@@ -61,7 +134,7 @@ static int gpu_number(const char *device) { // device: "cuda" or "cuda:N"
 }
 
 // own: this rank's part of the model; NULL: the whole model.
-static bool gpu_fits(const ls_gpu *g, const ls_part *own, const ls_checkpoint *c, const ls_engine_options *opt,
+static bool gpu_fits(const ls_gpu *g, const ls_shard *own, const ls_checkpoint *c, const ls_engine_options *opt,
                      ls_err *err) {
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
     ls_gpu_model m;
@@ -99,7 +172,7 @@ static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, cons
         char name[40];
         snprintf(name, sizeof name, "rank %d on cuda:%d", rank, d->gpu[rank]);
         if (d->gpu[rank] >= gpus.n) return no_such_gpu(name, gpus.n, err);
-        const ls_part part = ls_rank_holds(&c->hparams, rank, d->n, true);
+        const ls_shard part = ls_rank_holds(&c->hparams, rank, d->n, true);
         ls_err no_room;
         if (!gpu_fits(&gpus.gpu[d->gpu[rank]], &part, c, opt, &no_room))
             return ls_fail(err, no_room.code, "%s: %s", name, no_room.msg);
@@ -153,7 +226,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
 }
 
 ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
-                          const ls_part *own, uint64_t kv_bytes, ls_err *err) {
+                          const ls_shard *own, uint64_t kv_bytes, ls_err *err) {
     const ls_hparams *h = &c->hparams;
     if (!strcmp(device, "cpu")) {
         *out = ls_context_for(h, kv_bytes, ls_memory_free());
@@ -166,4 +239,13 @@ ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoi
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h, own));
     return LS_OK;
+}
+
+ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, ls_err *err) {
+    ls_library lib = {0};
+    *out = (lst_limits_t){.size = sizeof *out};
+    const ls_code code = ls_library_load(&lib, LS_ON_CPU, err);
+    if (code) return code;
+    const int failure = lib.limits(threads, out);
+    return failure ? ls_library_failed(&lib, failure, err) : LS_OK;
 }

@@ -1,4 +1,4 @@
-// Chooses the device of a model: finds the GPUs, checks whether the model fits, and sets the context.
+// The device of a model: finds the GPUs, checks whether the model fits, and sets the context; what the machine can do.
 #pragma once
 #include "base/split.h"
 #include "engine/engine.h"
@@ -36,4 +36,23 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
 // The default context on `device`. Call it after the weights are loaded, so that the free memory is known. own: the
 // GPU's part of the model; NULL: the whole model. kv_bytes: KV cache bytes of a token on the CPU.
 ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
-                          const ls_part *own, uint64_t kv_bytes, ls_err *err);
+                          const ls_shard *own, uint64_t kv_bytes, ls_err *err);
+
+// ---- the layout of a checkpoint in GPU memory, as input of gpu/plan.h
+
+// own: the device's part of the model; NULL: the whole model.
+lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own);
+
+typedef struct {
+    lsg_shape shape;
+    lsg_format (*formats)[LSG_MATRICES]; // [shape.n_layers], the output head's in each
+    uint64_t weight_bytes;               // of the device
+} ls_gpu_model;
+
+// weights: as in lst_open_options. Free with ls_gpu_model_free.
+void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_shard *own);
+void ls_gpu_model_free(ls_gpu_model *m);
+
+// Measures the processor's maximum bandwidth and arithmetic rates, see lst_limits. Takes about a second. threads 0: one
+// for each core. LS_E_BACKEND: there is no compute library.
+ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, ls_err *err);

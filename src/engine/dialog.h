@@ -38,3 +38,9 @@ void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const
 void ls_dialog_unanswer(ls_dialog *d);         // the last answer continues: the caller will pass the whole answer again
 size_t ls_dialog_tokens(const ls_dialog *d);   // so far
 void ls_dialog_cut(ls_dialog *d, size_t turn); // removes turn `turn` and all later turns
+
+// Checks that there is memory for the KV cache of n more tokens; the message of LS_E_RANGE has both sizes. Without this
+// check the machine would swap, or the system would kill the process without a message.
+ls_code ls_prompt_fits(const ls_engine *e, int32_t n, ls_err *err);
+// Describes the prefill of n tokens: "reading 131072 tokens (1.2 GiB)".
+void ls_prompt_describe(const ls_engine *e, int32_t n, char *out, size_t size);

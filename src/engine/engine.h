@@ -68,7 +68,7 @@ typedef struct {
     const char *device, *dtype, *weights, *kv; // kv NULL: auto
     const char *devices; // of the ranks that share the model: "cpu,cpu,..."; NULL or "": the model is not shared
     bool alone;          // do not share the model, even if a launcher started this process: for a draft model
-    int32_t threads;     // 0: one for each core, or the measured faster number (engine/threads.h)
+    int32_t threads;     // 0: one for each core, or the measured faster number (engine/measured.h)
     int32_t context;     // tokens; 0: the model's context, limited by memory
     ls_progress progress;
     void (*note)(void *ud, const char *text); // receives notes for the user about the model; may be NULL

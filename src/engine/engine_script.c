@@ -1,6 +1,6 @@
-#include "engine/engine_script.h"
+#include "engine/load.h"
 #include "base/mem.h"
-#include "base/sample.h"
+#include "base/rng.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -110,16 +110,22 @@ static void nap(int ms) {
     if (ms) nanosleep(&t, NULL);
 }
 
-static void describe(const float *x, uint64_t next_position, const lst_sampling *sampling, lst_row *row) {
-    for (int i = 0; i < LST_ROW_TOP; i++) row->top_id[i] = -1;
-    for (int32_t t = 0; t < N_VOCAB; t++) {
-        int at = LST_ROW_TOP;
-        while (at > 0 && (row->top_id[at - 1] < 0 || x[row->top_id[at - 1]] < x[t])) at--;
-        for (int i = LST_ROW_TOP - 1; i > at; i--) row->top_id[i] = row->top_id[i - 1];
-        if (at < LST_ROW_TOP) row->top_id[at] = t;
+// The k largest of the logits x, the lower id first of equals.
+static void best_of(const float *x, int32_t k, int32_t *ids, float *logits) {
+    int32_t n = 0;
+    for (int32_t id = 0; id < N_VOCAB; id++) {
+        int32_t at = n < k ? n++ : k;
+        while (at > 0 && logits[at - 1] < x[id]) {
+            if (at < k) logits[at] = logits[at - 1], ids[at] = ids[at - 1];
+            at--;
+        }
+        if (at < k) logits[at] = x[id], ids[at] = id;
     }
+}
+
+static void describe(const float *x, uint64_t next_position, const lst_sampling *sampling, lst_row *row) {
+    best_of(x, LST_ROW_TOP, row->top_id, row->top_logit);
     double max = (double)x[row->top_id[0]], sum = 0, weighted = 0;
-    for (int i = 0; i < LST_ROW_TOP; i++) row->top_logit[i] = x[row->top_id[i]];
     for (int32_t t = 0; t < N_VOCAB; t++) {
         double d = (double)x[t] - max, e = exp(d);
         sum += e;
@@ -211,15 +217,7 @@ static ls_code row_top(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, flo
     if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known) || k < 1 || k > N_VOCAB)
         return ls_fail(err, LS_E_RANGE, "no such row, or more ranks than tokens");
     const float *x = row < 0 ? s->last : s->logits + (size_t)row * N_VOCAB;
-    int32_t n = 0;
-    for (int32_t id = 0; id < N_VOCAB; id++) {
-        int32_t at = n < k ? n++ : k;
-        while (at > 0 && logits[at - 1] < x[id]) {
-            if (at < k) logits[at] = logits[at - 1], ids[at] = ids[at - 1];
-            at--;
-        }
-        if (at < k) logits[at] = x[id], ids[at] = id;
-    }
+    best_of(x, k, ids, logits);
     return LS_OK;
 }
 
@@ -250,15 +248,11 @@ static ls_code rewind_to(ls_timeline *t, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static double no_ranks(const ls_timeline *t) {
+static double no_us(const ls_timeline *t) {
     (void)t;
     return 0;
 }
 
-static double device_us(const ls_timeline *t) {
-    (void)t;
-    return 0;
-}
 static int32_t length(const ls_timeline *t) {
     return ((const script *)t)->n;
 }
@@ -293,8 +287,8 @@ static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err 
                             .rewind = rewind_to,
                             .copy = copy,
                             .length = length,
-                            .device_us = device_us,
-                            .ranks_us = no_ranks,
+                            .device_us = no_us,
+                            .ranks_us = no_us,
                             .free = free_timeline};
     s->order = layers ? layers : ORDER;
     s->delay_ms = ((const script_engine *)e)->delay_ms;

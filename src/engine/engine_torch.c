@@ -1,9 +1,8 @@
 #include "engine/engine_torch.h"
 #include "base/mem.h"
-#include "base/sysmem.h"
+#include "base/system.h"
 #include "engine/device.h"
 #include "engine/library.h"
-#include "engine/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,7 +256,7 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
         const ls_hparams *h = &c->hparams;
         const int32_t heads = ls_ranks_kv_heads(e->ranks, h);
         const double share = (double)heads / h->n_kv_heads;
-        const ls_part own = ls_ranks_part(e->ranks, h);
+        const ls_shard own = ls_ranks_part(e->ranks, h);
         ls_rank_part part = {0};
         if (!code) part.context = ls_context_for(h, kv_bytes, (uint64_t)((double)ls_memory_free() / share));
         if (!code && strcmp(device, "cpu"))

@@ -1,6 +1,6 @@
 #include "engine/library.h"
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

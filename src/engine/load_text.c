@@ -1,14 +1,197 @@
-#include "engine/load_text.h"
+#include "engine/load.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "engine/templates.h"
-#include "engine/vocab_gguf.h"
+#include "model/checkpoint.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { CONFIG_BYTES = 16 << 20, TOKENIZER_BYTES = 256 << 20 };
+enum { TEMPLATE_BYTES = 16 << 20, TOKENIZER_BYTES = 256 << 20 };
+
+// ---- the chat templates of a checkpoint, by name. A folder: chat_template.jinja and
+// additional_chat_templates/NAME.jinja, otherwise chat_template of tokenizer_config.json, otherwise of
+// chat_template.json. A GGUF file: tokenizer.chat_template and tokenizer.chat_template.NAME. A single template is named
+// "default".
+
+typedef struct {
+    char *name;
+    ls_buf text;
+} template;
+
+typedef struct {
+    template *p;
+    size_t n;
+} templates;
+
+static ls_buf *add(templates *t, const char *name, size_t n) {
+    t->p = ls_realloc(t->p, (t->n + 1) * sizeof *t->p);
+    t->p[t->n] = (template){.name = ls_format("%.*s", (int)n, name)};
+    return &t->p[t->n++].text;
+}
+
+static void free_templates(templates *t) {
+    for (size_t i = 0; i < t->n; i++) {
+        free(t->p[i].name);
+        ls_buf_free(&t->p[i].text);
+    }
+    free(t->p);
+    *t = (templates){0};
+}
+
+static void add_json(templates *t, const char *name, const ls_json *text) {
+    size_t n;
+    const char *p = ls_json_str(text, &n);
+    if (p) ls_buf_add(add(t, name, strlen(name)), p, n);
+}
+
+static void on_template(void *ud, const char *name, const ls_json *text) {
+    add_json(ud, name, text);
+}
+
+// A string, an object from names to strings, or a list of {"name", "template"}.
+static void in_config(templates *t, const ls_json *v) {
+    size_t n;
+    add_json(t, "default", v);
+    ls_json_each(v, on_template, t);
+    for (size_t i = 0; i < ls_json_size(v); i++) {
+        const ls_json *one = ls_json_at(v, i);
+        const char *name = ls_json_str(ls_json_get(one, "name"), &n);
+        if (name) add_json(t, name, ls_json_get(one, "template"));
+    }
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const template *)a)->name, ((const template *)b)->name);
+}
+
+// Reads NAME.jinja of a folder of templates, which is optional.
+static ls_code in_folder(templates *t, const char *folder, ls_err *err) {
+    static const char tail[] = ".jinja";
+    DIR *dir = opendir(folder);
+    ls_code code = dir || ls_is_missing(errno) ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
+    const size_t first = t->n;
+    bool there;
+    for (struct dirent *e; dir && !code && (e = readdir(dir));) {
+        const size_t n = strlen(e->d_name), end = sizeof tail - 1;
+        if (n > end && !strcmp(e->d_name + n - end, tail))
+            code = ls_folder_read(folder, e->d_name, TEMPLATE_BYTES, add(t, e->d_name, n - end), &there, err);
+    }
+    if (dir) closedir(dir);
+    if (t->n > first) qsort(t->p + first, t->n - first, sizeof *t->p, by_name);
+    return code;
+}
+
+static ls_code of_folder(templates *t, const char *folder, ls_str config, ls_err *err) {
+    ls_buf text = {0};
+    ls_json *doc = NULL;
+    bool there;
+    ls_code code = ls_folder_read(folder, "chat_template.jinja", TEMPLATE_BYTES, &text, &there, err);
+    if (!code && there) *add(t, "default", 7) = text;
+    char *more = ls_format("%s/additional_chat_templates", folder);
+    if (!code) code = in_folder(t, more, err);
+    free(more);
+    if (code || t->n) return code;
+    if (config.n && !(code = ls_json_parse_pythons(&doc, config.p, config.n, "tokenizer_config.json", err)))
+        in_config(t, ls_json_get(doc, "chat_template"));
+    ls_json_free(doc);
+    doc = NULL;
+    if (!code && !t->n) { // some vision models have this file
+        code = ls_folder_read(folder, "chat_template.json", TEMPLATE_BYTES, &text, &there, err);
+        if (!code && there && !(code = ls_json_parse_pythons(&doc, text.p, text.n, "chat_template.json", err)))
+            in_config(t, ls_json_get(doc, "chat_template"));
+        ls_json_free(doc);
+        ls_buf_free(&text);
+    }
+    if (code) ls_err_prefix(err, "%s", folder);
+    return code;
+}
+
+static ls_code of_gguf(templates *t, const ls_gguf *g, ls_err *err) {
+    ls_str text, *names = NULL;
+    size_t n = 0;
+    ls_code code = LS_OK;
+    if (ls_gguf_has(g, "tokenizer.chat_template") && !(code = ls_gguf_str(g, "tokenizer.chat_template", &text, err)))
+        ls_buf_add(add(t, "default", 7), text.p, text.n);
+    if (!code && ls_gguf_has(g, "tokenizer.chat_templates"))
+        code = ls_gguf_str_array(g, "tokenizer.chat_templates", &names, &n, err);
+    for (size_t i = 0; i < n && !code; i++) {
+        char *key = ls_format("tokenizer.chat_template.%.*s", (int)(names[i].n < 200 ? names[i].n : 200), names[i].p);
+        if (ls_gguf_has(g, key) && !(code = ls_gguf_str(g, key, &text, err)))
+            ls_buf_add(add(t, names[i].p, names[i].n), text.p, text.n);
+        free(key);
+    }
+    free(names);
+    return code;
+}
+
+// config: the contents of tokenizer_config.json (n 0: none).
+static ls_code read_templates(templates *t, const ls_checkpoint *c, ls_str config, ls_err *err) {
+    return c->gguf ? of_gguf(t, c->gguf, err) : of_folder(t, c->folder, config, err);
+}
+
+static const ls_buf *find(const templates *t, const char *name) {
+    for (size_t i = 0; i < t->n; i++)
+        if (!strcmp(t->p[i].name, name)) return &t->p[i].text;
+    return NULL;
+}
+
+static void list_names(const templates *t, ls_buf *out) {
+    for (size_t i = 0; i < t->n; i++) ls_buf_fmt(out, "%s%.60s", i ? ", " : "", t->p[i].name);
+    ls_buf_char(out, 0);
+}
+
+// Adds a file, or a template of configs/chat, as the last of t.
+static ls_code from_file(templates *t, const char *name, const ls_buf **out, ls_err *err) {
+    const bool plain = strchr(name, '/') || !access(name, F_OK);
+    char *rel = ls_format("configs/chat/%s.jinja", name), *shipped = ls_data_path(rel);
+    const char *path = plain || access(shipped, F_OK) ? name : shipped;
+    ls_buf text = {0};
+    int unopened;
+    ls_code code = ls_read_any(&text, path, TEMPLATE_BYTES, &unopened, err);
+    if (!unopened) {
+        *add(t, path, strlen(path)) = text;
+        *out = &t->p[t->n - 1].text;
+    } else {
+        char *folder = ls_data_path("configs/chat");
+        templates known = {0};
+        ls_buf own = {0}, others = {0};
+        list_names(t, &own);
+        if (!in_folder(&known, folder, err)) list_names(&known, &others);
+        code = ls_fail(err, LS_E_IO,
+                       "the chat template %s: %s; use a Jinja file, %s%s%sor a template of configs/chat (%s)", name,
+                       strerror(unopened), t->n ? "a template of this model (" : "", t->n ? own.p : "",
+                       t->n ? "), " : "", others.n ? others.p : "");
+        ls_buf_free(&own);
+        ls_buf_free(&others);
+        free_templates(&known);
+        free(folder);
+    }
+    free(rel);
+    free(shipped);
+    return code;
+}
+
+// *out is borrowed from t; NULL: the model has none, and name is NULL.
+static ls_code choose_template(templates *t, const char *name, bool tools, const ls_buf **out, ls_err *err) {
+    ls_buf own = {0};
+    *out = name ? find(t, name) : tools ? find(t, "tool_use") : NULL;
+    if (!name && !*out) *out = find(t, "default");
+    if (*out || (!name && !t->n)) return LS_OK;
+    if (name) return from_file(t, name, out, err);
+    list_names(t, &own);
+    const ls_code code =
+        ls_fail(err, LS_E_USAGE,
+                "none of the model's chat templates is named 'default'; choose one with --template (%s)", own.p);
+    ls_buf_free(&own);
+    return code;
+}
+
+// ---- vocabulary and template
 
 // The other tokenizer files of a folder.
 typedef struct {
@@ -86,34 +269,27 @@ static void add_ends_of(ls_vocab *v, const ls_json *config) {
 // Tokens that end an answer: eos_token_id of generation_config.json and config.json, one number or several. Warns if a
 // file cannot be read, because answers might not stop at their end.
 static void add_ends(ls_vocab *v, const char *folder, const char *name, const ls_engine_options *o) {
-    ls_buf text = {0};
-    ls_json *doc = NULL;
+    ls_json *doc;
     ls_err err;
-    bool there;
     char note[700];
-    char *where = ls_format("%s/%s", folder, name);
-    ls_code code = ls_folder_read(folder, name, CONFIG_BYTES, &text, &there, &err);
-    if (!code && there && !(code = ls_json_parse_pythons(&doc, text.p, text.n, where, &err))) {
-        add_ends_of(v, doc);
-        add_ends_of(v, ls_json_get(doc, "text_config"));
-    }
+    const ls_code code = ls_folder_json(folder, name, &doc, NULL, &err);
+    add_ends_of(v, doc);
+    add_ends_of(v, ls_json_get(doc, "text_config"));
     if (code && o->note) {
         snprintf(note, sizeof note, "%s; the file is ignored, and with it the tokens that end an answer", err.msg);
         o->note(o->ud, note);
     }
     ls_json_free(doc);
-    ls_buf_free(&text);
-    free(where);
 }
 
 ls_code ls_load_template(const ls_checkpoint *c, const char *name, ls_buf *out, ls_buf *variables, ls_err *err) {
     beside b = {0};
-    ls_templates all = {0};
+    templates all = {0};
     const ls_buf *chosen = NULL;
     ls_vocab *v = NULL;
     ls_code code = c->folder ? read_beside(&b, c->folder, err) : LS_OK;
-    if (!code && !(code = ls_templates_read(&all, c, (ls_str){b.config.p, b.config.n}, err)))
-        code = ls_templates_choose(&all, name, false, &chosen, err);
+    if (!code && !(code = read_templates(&all, c, (ls_str){b.config.p, b.config.n}, err)))
+        code = choose_template(&all, name, false, &chosen, err);
     if (!code && chosen) ls_buf_add(out, chosen->p, chosen->n);
     if (!code && c->folder) {
         const ls_tokenizer_files files = files_of(c, &b);
@@ -121,7 +297,7 @@ ls_code ls_load_template(const ls_checkpoint *c, const char *name, ls_buf *out, 
     } else if (!code && ls_gguf_has(c->gguf, "tokenizer.ggml.model") && !(code = ls_vocab_gguf(&v, c->gguf, err)))
         ls_buf_str(variables, ls_vocab_variables(v));
     ls_vocab_free(v);
-    ls_templates_free(&all);
+    free_templates(&all);
     free_beside(&b);
     return code;
 }
@@ -129,7 +305,7 @@ ls_code ls_load_template(const ls_checkpoint *c, const char *name, ls_buf *out, 
 // A requested template must be usable. If the model's own template is not usable, the error appears when a chat begins.
 static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_options *o, const beside *b, ls_err *err) {
     const char *name = o->chat_template, *variables = o->template_variables;
-    ls_templates all = {0};
+    templates all = {0};
     const ls_buf *text = NULL;
     ls_json *given = NULL;
     ls_err why = {0};
@@ -137,8 +313,8 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_opt
         variables ? ls_json_parse(&given, variables, strlen(variables), "the template's variables", err) : LS_OK;
     if (code) return code;
     const ls_json *tools = ls_json_get(given, "tools");
-    if (!(code = ls_templates_read(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
-        code = ls_templates_choose(&all, name, tools && !ls_json_is_null(tools), &text, &why);
+    if (!(code = read_templates(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
+        code = choose_template(&all, name, tools && !ls_json_is_null(tools), &text, &why);
     if (!code && !text) why = (ls_err){.msg = "the model has no chat template; set one with --template FILE"};
     else if (!code) code = ls_chat_new(&m->chat, m->vocab, text->p ? text->p : "", text->n, &why);
     snprintf(m->chat_problem, sizeof m->chat_problem, "%.*s", m->chat ? 0 : (int)sizeof m->chat_problem - 1, why.msg);
@@ -149,7 +325,7 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_opt
     if (m->chat) ls_vocab_add_end(m->vocab, ls_chat_end(m->chat));
     if (m->chat && variables && !code) code = ls_chat_set(m->chat, variables, strlen(variables), err);
     ls_json_free(given);
-    ls_templates_free(&all);
+    free_templates(&all);
     return code;
 }
 

@@ -1,13 +1,14 @@
 #include "engine/ranks.h"
-#include "base/buf.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/sha256.h"
-#include "engine/model_hash.h"
+#include "base/system.h"
+#include "engine/engine_torch.h"
+#include "engine/load.h"
 #include "gpu/plan.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,14 @@ struct ls_ranks {
     void *ud;
     char host[LST_MAX_RANKS][64];
 };
+
+// What rank 0 offers, with its own data to compare. model "": no model, only exchanges are measured.
+typedef struct {
+    char program[64], level[96]; // version; level of the CPU's kernels, or kind of GPU
+    char model[1024], sha256[65];
+    char dtype[16], weights[16], kv[16];
+    int32_t threads;
+} rank_offer;
 
 // A process is one rank until it ends, because it has one environment. Used by one thread at a time.
 static ls_ranks *of_process;
@@ -213,16 +222,16 @@ void ls_ranks_device(const ls_ranks *r, char out[32]) {
     else snprintf(out, 32, "cuda:%d", r->own.gpu);
 }
 
-ls_part ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
-    const ls_part part = ls_part_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, rank, n);
+ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
+    const ls_shard part = ls_shard_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, rank, n);
     return gpu ? lsg_held(part, h->n_heads, h->n_kv_heads, h->arch->qk_norm == LS_QK_NORM_WHOLE) : part;
 }
 
-ls_part ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
+ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
     return ls_rank_holds(h, r->own.rank, r->own.n, r->own.gpu >= 0);
 }
 
-ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place *place, ls_err *err) {
+static ls_code join_as(ls_ranks **out, const ls_library *lib, const ls_rank_place *place, ls_err *err) {
     ls_ranks *r = ls_calloc(1, sizeof *r);
     *out = of_process = r;
     r->own = *place;
@@ -231,10 +240,11 @@ ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place
 
 // ---- one model
 
-ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
-                         ls_progress progress, void *ud, ls_err *err) {
+// Fills an offer with this rank's data: program, level, model and its SHA-256 (progress as in ls_model_hash).
+static ls_code describe(rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
+                        ls_progress progress, void *ud, ls_err *err) {
     const int32_t gpu = r->own.gpu;
-    *out = (ls_rank_offer){0};
+    *out = (rank_offer){0};
     lst_device_info device = {.size = sizeof device};
     if (lib->device(gpu < 0 ? 0 : gpu, &device)) return ls_fail(err, LS_E_BACKEND, "%s", lib->last_error());
     char *path = ls_real_path(c->folder ? c->folder : c->files[0].path);
@@ -251,8 +261,8 @@ ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library
 
 ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err) {
-    ls_rank_offer o;
-    const ls_code code = ls_rank_describe(&o, r, lib, c, opt->progress, opt->ud, err);
+    rank_offer o;
+    const ls_code code = describe(&o, r, lib, c, opt->progress, opt->ud, err);
     if (code) return code;
     snprintf(o.dtype, sizeof o.dtype, "%.15s", opt->dtype ? opt->dtype : "auto");
     snprintf(o.weights, sizeof o.weights, "%.15s", opt->weights ? opt->weights : "auto");
@@ -266,7 +276,7 @@ ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *
 int32_t ls_ranks_kv_heads(const ls_ranks *r, const ls_hparams *h) {
     int32_t n = 0;
     for (int32_t i = 0; i < r->own.n; i++) {
-        const ls_part p = ls_rank_holds(h, i, r->own.n, false);
+        const ls_shard p = ls_rank_holds(h, i, r->own.n, false);
         if (!strcmp(r->host[i], r->host[r->own.rank])) n += ls_range_size(p.kv_heads);
     }
     return n;
@@ -323,7 +333,7 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-ls_code ls_ranks_measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, ls_err *err) {
+static ls_code measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, ls_err *err) {
     enum { TIMES = 101 };
     static const int32_t sizes[] = {LS_RANKS_SMALL, LS_RANKS_LARGE};
     double us[TIMES], median[2] = {0};
@@ -353,7 +363,7 @@ ls_code ls_ranks_measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out
 ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *err) {
     ls_library lib = {0};
     ls_ranks *r;
-    ls_rank_offer nothing = {0};
+    rank_offer nothing = {0};
     ls_devices devices;
     *out = (ls_ranks_speed){0};
     ls_code code = ls_ranks_wanted(&devices, opt, err);
@@ -361,8 +371,7 @@ ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *
     if (!code) code = ls_ranks_get(&r, &lib, opt, err);
     if (code) return code;
     const int failed = lib.ranks_tell(r->group, &nothing, sizeof nothing);
-    return failed ? ls_ranks_failed(r, &lib, ls_library_failed(&lib, failed, err), err)
-                  : ls_ranks_measure(r, &lib, out, err);
+    return failed ? ls_ranks_failed(r, &lib, ls_library_failed(&lib, failed, err), err) : measure(r, &lib, out, err);
 }
 
 ls_code ls_ranks_failed(ls_ranks *r, const ls_library *lib, ls_code code, ls_err *err) {
@@ -384,11 +393,125 @@ ls_code ls_ranks_failed(ls_ranks *r, const ls_library *lib, ls_code code, ls_err
     return code;
 }
 
-ls_code ls_ranks_wait(ls_ranks *r, const ls_library *lib, ls_rank_offer *out, ls_err *err) {
+// Waits for rank 0's next model. LS_E_CANCELLED: rank 0 has ended.
+static ls_code wait_for_offer(ls_ranks *r, const ls_library *lib, rank_offer *out, ls_err *err) {
     if (lib->ranks_tell(r->group, out, sizeof *out)) return ls_fail(err, LS_E_CANCELLED, "rank 0 has ended");
     // terminate the received strings
     out->program[sizeof out->program - 1] = out->level[sizeof out->level - 1] = out->model[sizeof out->model - 1] = 0;
     out->sha256[sizeof out->sha256 - 1] = out->dtype[sizeof out->dtype - 1] = out->weights[sizeof out->weights - 1] = 0;
     out->kv[sizeof out->kv - 1] = 0;
     return LS_OK;
+}
+
+// ---- the other ranks
+
+// Rank 0 holds the other end of this pipe, so the pipe closes when rank 0 ends for any reason.
+static void *end_with_parent(void *unused) {
+    (void)unused;
+    char byte;
+    while (read(0, &byte, 1) > 0) continue;
+    _exit(0);
+}
+
+// Another program may accept a connection at that port and never answer.
+static void give_up(int signal) {
+    static const char text[] = "logitspec: the program at MASTER_ADDR:MASTER_PORT does not answer as rank 0\n";
+    (void)signal;
+    _exit(write(2, text, sizeof text - 1) < 0 ? 2 : 1);
+}
+
+static volatile sig_atomic_t asked_to_end;
+
+static void end_with_rank_0(int unused) {
+    (void)unused;
+    asked_to_end = 1;
+}
+
+static void end_soon(int unused) {
+    enum { SECONDS = 10 };
+    end_with_rank_0(unused);
+    signal(SIGALRM, SIG_DFL);
+    alarm(SECONDS);
+}
+
+// Checks that this rank has the program, file and kernels that rank 0 offers.
+static ls_code compare(const rank_offer *o, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
+                       ls_err *err) {
+    rank_offer own;
+    const ls_code code = describe(&own, r, lib, c, NULL, NULL, err);
+    if (code) return code;
+    const struct {
+        const char *what, *of_rank_0, *here;
+    } same[] = {{"program", o->program, own.program},
+                {"file (SHA-256)", o->sha256, own.sha256},
+                {"kernel level or kind of GPU", o->level, own.level}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (strcmp(same[i].of_rank_0, same[i].here))
+            return ls_fail(err, LS_E_USAGE, "%s mismatch: this rank has %.80s, rank 0 has %.80s", same[i].what,
+                           same[i].here, same[i].of_rank_0);
+    return LS_OK;
+}
+
+// *out_of_step: only this rank failed in a collective call. It must exit, because the other ranks would misread its
+// next bytes.
+static ls_code follow_one(ls_ranks *r, const ls_library *lib, const rank_offer *o, bool *out_of_step, ls_err *err) {
+    ls_checkpoint *c = NULL;
+    ls_engine *engine = NULL;
+    ls_code code = ls_checkpoint_open(&c, o->model, err);
+    if (!code) code = compare(o, r, lib, c, err);
+    code = ls_ranks_agree(r, lib, code, NULL, err);
+    if (!code) {
+        char device[32];
+        ls_ranks_device(r, device);
+        const ls_engine_options opt = {.device = device,
+                                       .dtype = o->dtype,
+                                       .weights = o->weights,
+                                       .kv = o->kv,
+                                       .threads = o->threads,
+                                       .context = 1};
+        code = ls_engine_torch_part(&engine, c, &opt, r, err);
+    }
+    ls_checkpoint_close(c);
+    if (!code) {
+        const ls_torch_engine *e = (const ls_torch_engine *)engine;
+        const int failed = lib->follow(e->model);
+        if (failed) code = ls_library_failed(lib, failed, err);
+        *out_of_step = failed != 0;
+    }
+    if (engine) engine->close(engine);
+    return code;
+}
+
+ls_code ls_follow(ls_err *err) {
+    ls_library lib = {0};
+    ls_ranks *r = NULL;
+    ls_rank_place place;
+    ls_code code = ls_rank_place_read(&place, err);
+    if (!code && place.n < 2)
+        code = ls_fail(err, LS_E_USAGE,
+                       "'rank' is started only by a launcher or by --devices: RANK and WORLD_SIZE are not set");
+    if (code) return code;
+    pthread_t watcher;
+    // If a launcher signals all ranks, rank 0 stops first and the other ranks end with it.
+    signal(SIGINT, end_with_rank_0);
+    signal(SIGHUP, end_with_rank_0);
+    if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
+    code = ls_library_load(&lib, place.gpu < 0 ? LS_ON_CPU : LS_ON_GPU, err);
+    signal(SIGALRM, give_up);
+    alarm((unsigned)place.timeout_s * 4 + 1); // longer than the sum of the four timeouts that can elapse in sequence
+    if (!code) code = join_as(&r, &lib, &place, err);
+    alarm(0);
+    signal(SIGTERM, end_soon); // end_soon sets another alarm
+    while (!code) {
+        rank_offer offer;
+        if (wait_for_offer(r, &lib, &offer, err)) return LS_OK;
+        ls_ranks_speed speed;
+        bool out_of_step = false;
+        code = *offer.model ? follow_one(r, &lib, &offer, &out_of_step, err) : measure(r, &lib, &speed, err);
+        // otherwise rank 0 knows of the failure, and may offer another model
+        const int32_t lost = lib.ranks_lost(ls_ranks_group(r));
+        if (!out_of_step && lost < 0) code = LS_OK;
+        if (lost == 0 && asked_to_end) return LS_OK; // rank 0 got the signal first, and ended during an exchange
+    }
+    return code;
 }

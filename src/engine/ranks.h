@@ -19,7 +19,7 @@ ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device
 // The devices of the ranks that share the model, from opt->devices or from a launcher.
 ls_code ls_ranks_wanted(ls_devices *out, const ls_engine_options *opt, ls_err *err);
 // This rank's part of a model, and the part in its memory: a GPU may compute more heads (gpu/plan.h).
-ls_part ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu);
+ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu);
 
 typedef struct ls_ranks ls_ranks;
 // On rank 0: starts the ranks of opt->devices, or connects to a launcher's. *out NULL: this process has the whole
@@ -28,9 +28,9 @@ ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_opti
 void ls_ranks_take(ls_ranks *r);                           // reserves the ranks for a model; one model at a time
 void ls_ranks_release(ls_ranks *r, const ls_library *lib); // call when that model is closed; r is invalid afterwards
 lst_ranks *ls_ranks_group(const ls_ranks *r);
-int32_t ls_ranks_beside(const ls_ranks *r);                    // number of ranks on this machine
-void ls_ranks_device(const ls_ranks *r, char out[32]);         // this rank's: "cpu" or "cuda:N"
-ls_part ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // the part in this rank's memory
+int32_t ls_ranks_beside(const ls_ranks *r);                     // number of ranks on this machine
+void ls_ranks_device(const ls_ranks *r, char out[32]);          // this rank's: "cpu" or "cuda:N"
+ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // the part in this rank's memory
 // Rank 0 asks the other ranks to open this model; all need the same program, file, settings and kind of CPU.
 ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err);
@@ -60,18 +60,6 @@ enum { LS_RANKS_SMALL = 4096, LS_RANKS_LARGE = 1 << 20 };
 // Starts or connects to the ranks of opt and measures; a collective call.
 ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *err);
 
-// ---- on the other ranks
-ls_code ls_ranks_join(ls_ranks **out, const ls_library *lib, const ls_rank_place *place, ls_err *err);
-typedef struct {
-    char program[64], level[96]; // version; level of the CPU's kernels, or kind of GPU
-    char model[1024], sha256[65];
-    char dtype[16], weights[16], kv[16];
-    int32_t threads;
-} ls_rank_offer; // model "": no model, only exchanges are measured
-// Fills an offer with this rank's data: program, level, model and its SHA-256 (progress as in ls_model_hash).
-ls_code ls_rank_describe(ls_rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
-                         ls_progress progress, void *ud, ls_err *err);
-// This rank's side of rank 0's ls_ranks_try.
-ls_code ls_ranks_measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, ls_err *err);
-// Waits for rank 0's next model. LS_E_CANCELLED: rank 0 has ended.
-ls_code ls_ranks_wait(ls_ranks *r, const ls_library *lib, ls_rank_offer *out, ls_err *err);
+// The main loop of a rank other than 0: opens its part of every model that rank 0 offers, and repeats rank 0's calls.
+// Returns when rank 0 has ended (LS_OK) or an exchange failed.
+ls_code ls_follow(ls_err *err);

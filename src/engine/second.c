@@ -1,6 +1,6 @@
 #include "engine/second.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void add_token(ls_buf *out, const ls_vocab *v, int32_t id) {
     size_t n;
     const char *bytes = ls_vocab_bytes(v, id, &n);
     ls_buf_str(out, "'");
-    ls_visible_line(out, bytes, n < 40 ? n : 40);
+    ls_sanitize_line(out, bytes, n < 40 ? n : 40);
     ls_buf_str(out, "'");
 }
 

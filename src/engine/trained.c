@@ -1,51 +1,37 @@
 #include "engine/trained.h"
 #include "base/mem.h"
-#include "engine/library.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    ls_trained base;
-    const ls_library *lib; // the engine's
-    lst_head *head;
-    lst_draft *draft; // NULL: Medusa
-} torch_trained;
-
-static ls_code trained_begin(ls_trained *base, int32_t keep, int32_t at, const int32_t *tokens, const float *values,
-                             int32_t n, const lst_sampling *s, lst_row *row, ls_err *err) {
-    const torch_trained *t = (const torch_trained *)base;
-    const int code = t->lib->draft_begin(t->draft, keep, at, tokens, values, n, s, row);
+static ls_code status(const ls_trained *t, int code, ls_err *err) {
     return code ? ls_library_failed(t->lib, code, err) : LS_OK;
 }
 
-static ls_code trained_grow(ls_trained *base, const int32_t *tokens, const int32_t *parents, int32_t n,
-                            const lst_sampling *s, lst_row *rows, ls_err *err) {
-    const torch_trained *t = (const torch_trained *)base;
-    const int code = t->lib->draft_grow(t->draft, tokens, parents, n, s, rows);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+ls_code ls_trained_begin(ls_trained *t, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
+                         const lst_sampling *s, lst_row *row, ls_err *err) {
+    return status(t, t->lib->draft_begin(t->draft, keep, at, tokens, values, n, s, row), err);
 }
 
-static ls_code trained_logits(ls_trained *base, int32_t row, float *logits, ls_err *err) {
-    const torch_trained *t = (const torch_trained *)base;
-    const int code = t->lib->draft_logits(t->draft, row, logits);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+ls_code ls_trained_grow(ls_trained *t, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *s,
+                        lst_row *rows, ls_err *err) {
+    return status(t, t->lib->draft_grow(t->draft, tokens, parents, n, s, rows), err);
 }
 
-static ls_code trained_guess(ls_trained *base, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err) {
-    const torch_trained *t = (const torch_trained *)base;
-    const int code = t->lib->head_guess(t->head, values, k, ids, p);
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+ls_code ls_trained_row_logits(ls_trained *t, int32_t row, float *logits, ls_err *err) {
+    return status(t, t->lib->draft_logits(t->draft, row, logits), err);
 }
 
-static uint64_t trained_bytes(const ls_trained *base) {
-    const torch_trained *t = (const torch_trained *)base;
+ls_code ls_trained_guess(ls_trained *t, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err) {
+    return status(t, t->lib->head_guess(t->head, values, k, ids, p), err);
+}
+
+uint64_t ls_trained_bytes(const ls_trained *t) {
     return t->draft ? t->lib->draft_bytes(t->draft) : 0;
 }
 
-static void trained_free(ls_trained *base) {
-    torch_trained *t = (torch_trained *)base;
+void ls_trained_free(ls_trained *t) {
     if (t->draft) t->lib->draft_free(t->draft);
     if (t->head) t->lib->head_close(t->head);
     free(t);
@@ -70,7 +56,7 @@ static lst_tensor table_row(const ls_tensor *t, const char *name) {
 }
 
 // The tensors of the head, then those of the target that the head does not have.
-static ls_code open_head(torch_trained *t, const ls_head *h, const ls_checkpoint *target, const ls_engine_options *opt,
+static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *target, const ls_engine_options *opt,
                          ls_err *err) {
     const ls_hparams *hp = &h->hparams;
     head_loading l = {{opt->progress, opt->ud}, h->weights, target, {0}, {0}};
@@ -89,7 +75,7 @@ static ls_code open_head(torch_trained *t, const ls_head *h, const ls_checkpoint
     }
     const lst_head_params p = {.size = sizeof p,
                                .kind = (int32_t)h->kind, // the same numbers
-                               .n_values = t->base.n_values,
+                               .n_values = t->n_values,
                                .n_vocab = hp->n_vocab,
                                .n_draft = h->n_draft,
                                .d2t = h->d2t,
@@ -114,10 +100,10 @@ static ls_code open_head(torch_trained *t, const ls_head *h, const ls_checkpoint
         *err = l.err;
         return LS_E_IO;
     }
-    if (code) return ls_library_failed(t->lib, code, err);
-    if (h->kind == LS_HEAD_MEDUSA) return ls_checkpoint_unchanged(h->weights, err);
-    const int room = t->lib->draft_new(&t->draft, t->head, t->base.n_context);
-    return room ? ls_library_failed(t->lib, room, err) : ls_checkpoint_unchanged(h->weights, err);
+    ls_code failed = status(t, code, err);
+    if (!failed && h->kind != LS_HEAD_MEDUSA)
+        failed = status(t, t->lib->draft_new(&t->draft, t->head, t->n_context), err);
+    return failed ? failed : ls_checkpoint_unchanged(h->weights, err);
 }
 
 ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *target, const char *folder,
@@ -126,28 +112,21 @@ ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *tar
     *out = NULL;
     ls_code code = ls_head_open(&h, folder, err);
     if (code) return code;
-    torch_trained *t = ls_calloc(1, sizeof *t);
+    ls_trained *t = ls_calloc(1, sizeof *t);
     const char *slash = strrchr(folder, '/');
-    t->lib = &((const ls_torch_engine *)e)->lib;
-    t->base = (ls_trained){.n_vocab = h->hparams.n_vocab,
-                           .n_context = e->n_context,
-                           .begin = trained_begin,
-                           .grow = trained_grow,
-                           .row_logits = trained_logits,
-                           .guess = trained_guess,
-                           .bytes = trained_bytes,
-                           .free = trained_free};
-    snprintf(t->base.name, sizeof t->base.name, "%s head %.48s", h->name, slash && slash[1] ? slash + 1 : folder);
-    code = ls_head_fits(h, &target->hparams, t->base.takes, &t->base.n_takes, err);
-    t->base.n_values = t->base.n_takes * target->hparams.n_embd;
-    if (h->kind == LS_HEAD_MEDUSA) t->base.n_guesses = h->n_heads;
+    *t = (ls_trained){
+        .n_vocab = h->hparams.n_vocab, .n_context = e->n_context, .lib = &((const ls_torch_engine *)e)->lib};
+    snprintf(t->name, sizeof t->name, "%s head %.48s", h->name, slash && slash[1] ? slash + 1 : folder);
+    code = ls_head_fits(h, &target->hparams, t->takes, &t->n_takes, err);
+    t->n_values = t->n_takes * target->hparams.n_embd;
+    if (h->kind == LS_HEAD_MEDUSA) t->n_guesses = h->n_heads;
     if (!code) code = open_head(t, h, target, opt, err);
     ls_head_close(h);
     if (code) {
-        trained_free(&t->base);
+        ls_trained_free(t);
         return code;
     }
-    t->base.weight_bytes = t->lib->head_bytes(t->head);
-    *out = &t->base;
+    t->weight_bytes = t->lib->head_bytes(t->head);
+    *out = t;
     return LS_OK;
 }

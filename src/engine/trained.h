@@ -2,29 +2,32 @@
 // (a token and a hidden state) and grows trees; Medusa predicts the tokens of several positions at once. Used by one
 // thread at a time.
 #pragma once
-#include "engine/engine.h"
+#include "engine/library.h"
 #include "model/head.h"
 
-typedef struct ls_trained ls_trained;
-struct ls_trained {
+typedef struct {
     char name[64];   // display name: "EAGLE-3 head NAME"
     int32_t n_vocab; // of the model; predictions use its ids
     int32_t n_context;
     int32_t takes[LS_HEAD_TAKES], n_takes; // hidden states of the model that feed it, for ls_timeline.hidden
     int32_t n_values;                      // numbers of a row: n_takes times the model's width
     int32_t n_guesses;                     // Medusa: predicted positions after the next one; 0: EAGLE
-    // EAGLE. See lst_draft_begin and lst_draft_grow; LS_E_RANGE: the context is full.
-    ls_code (*begin)(ls_trained *t, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
-                     const lst_sampling *s, lst_row *row, ls_err *err);
-    ls_code (*grow)(ls_trained *t, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *s,
-                    lst_row *rows, ls_err *err);
-    ls_code (*row_logits)(ls_trained *t, int32_t row, float *logits, ls_err *err); // see lst_draft_logits
-    // Medusa. See lst_head_guess.
-    ls_code (*guess)(ls_trained *t, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err);
     uint64_t weight_bytes;
-    uint64_t (*bytes)(const ls_trained *t); // of keys and values
-    void (*free)(ls_trained *t);            // before its engine is closed
-};
+    const ls_library *lib; // the engine's
+    lst_head *head;
+    lst_draft *draft; // NULL: Medusa
+} ls_trained;
+
+// EAGLE. See lst_draft_begin, lst_draft_grow and lst_draft_logits; LS_E_RANGE: the context is full.
+ls_code ls_trained_begin(ls_trained *t, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
+                         const lst_sampling *s, lst_row *row, ls_err *err);
+ls_code ls_trained_grow(ls_trained *t, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *s,
+                        lst_row *rows, ls_err *err);
+ls_code ls_trained_row_logits(ls_trained *t, int32_t row, float *logits, ls_err *err);
+// Medusa. See lst_head_guess.
+ls_code ls_trained_guess(ls_trained *t, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err);
+uint64_t ls_trained_bytes(const ls_trained *t); // of keys and values
+void ls_trained_free(ls_trained *t);            // before its engine is closed
 
 // Reads the head in that folder for the model of e, which ls_engine_torch_open has opened. target: the model's
 // checkpoint; a head without its own embedding and output head uses the target's. Used only during this call. Of opt,

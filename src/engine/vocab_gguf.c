@@ -1,6 +1,7 @@
-#include "engine/vocab_gguf.h"
-#include "base/jsonw.h"
+#include "engine/load.h"
+#include "base/json.h"
 #include "base/mem.h"
+#include "model/gguf.h"
 #include "text/pretok.h"
 
 #include <stdio.h>
@@ -9,17 +10,12 @@
 #include <strings.h>
 
 typedef struct {
-    ls_str *tokens, *merges;
+    ls_vocab_source src;
+    ls_str *tokens, *merges; // of src
     int32_t *types;
-    size_t n_tokens, n_merges;
-    int32_t bos, eos; // -1: none
     bool add_bos, add_eos;
     ls_buf variables;
 } common;
-
-static bool is(ls_str s, const char *name) {
-    return s.n == strlen(name) && !memcmp(s.p, name, s.n);
-}
 
 // An id outside the vocabulary, which some files use for "none", means the default id, as in llama.cpp; -1: none.
 static ls_code token_id(const ls_gguf *g, const char *key, size_t n_tokens, int32_t otherwise, int32_t *id,
@@ -49,8 +45,8 @@ static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
     int32_t id;
     ls_jw_open(&w, '{');
     for (size_t i = 0; i < sizeof names / sizeof *names && !code; i++) {
-        const int32_t otherwise = i == 0 ? c->bos : i == 1 ? c->eos : -1;
-        if ((code = token_id(g, names[i][0], c->n_tokens, otherwise, &id, err)) || (id < 0 && i > 1)) continue;
+        const int32_t otherwise = i == 0 ? c->src.bos : i == 1 ? c->src.eos : -1;
+        if ((code = token_id(g, names[i][0], c->src.n_tokens, otherwise, &id, err)) || (id < 0 && i > 1)) continue;
         ls_jw_key(&w, names[i][1]);
         ls_jw_strn(&w, id < 0 ? "" : c->tokens[id].p, id < 0 ? 0 : c->tokens[id].n);
     }
@@ -63,76 +59,30 @@ static ls_code variables(common *c, const ls_gguf *g, ls_err *err) {
 // and the marks of code infilling. This program does so only if the file types them as normal tokens: Gemma's </s> is
 // HTML, which users write and answers show.
 static bool looks_like_control(ls_str t) {
-    static const char *const texts[] = {"<|eot_id|>",
-                                        "<|im_end|>",
-                                        "<|end|>",
-                                        "<|return|>",
-                                        "<|call|>",
-                                        "<|flush|>",
-                                        "<|calls|>",
-                                        "<end_of_turn>",
-                                        "<|endoftext|>",
-                                        "</s>",
-                                        "<|eom_id|>",
-                                        "<EOT>",
-                                        "_<EOT>",
-                                        "[EOT]",
-                                        "[EOS]",
-                                        "<|end_of_text|>",
-                                        "<end_of_utterance>",
-                                        "<eos>",
-                                        "<turn|>",
-                                        "<|tool_response>",
-                                        "<\uff5cend\u2581of\u2581sentence\uff5c>",
-                                        "[e~[",
-                                        "<|fim_prefix|>",
-                                        "<fim-prefix>",
-                                        "<fim_prefix>",
-                                        "<\uff5cfim\u2581begin\uff5c>",
-                                        "<PRE>",
-                                        "<|code_prefix|>",
-                                        "<|prefix|>",
-                                        "<|fim_suffix|>",
-                                        "<fim-suffix>",
-                                        "<fim_suffix>",
-                                        "<\uff5cfim\u2581hole\uff5c>",
-                                        "<SUF>",
-                                        "<|code_suffix|>",
-                                        "<|suffix|>",
-                                        "<|fim_middle|>",
-                                        "<fim-middle>",
-                                        "<fim_middle>",
-                                        "<\uff5cfim\u2581end\uff5c>",
-                                        "<MID>",
-                                        "<|code_middle|>",
-                                        "<|middle|>",
-                                        "<|fim_pad|>",
-                                        "<fim-pad>",
-                                        "<fim_pad>",
-                                        "<PAD>",
-                                        "[PAD]",
-                                        "<|fim_repo|>",
-                                        "<|repo_name|>",
-                                        "<fim-repo>",
-                                        "<REPO>",
-                                        "<reponame>",
-                                        "<|file_sep|>"};
-    if (t.n < 4 || !strchr("<[_", *t.p)) return false;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (is(t, texts[i])) return true;
-    return false;
+    static const char texts[] =
+        "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> "
+        "<|endoftext|> </s> <|eom_id|> <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> "
+        "<end_of_utterance> <eos> <turn|> <|tool_response> "
+        "<\uff5cend\u2581of\u2581sentence\uff5c> [e~[ <|fim_prefix|> <fim-prefix> <fim_prefix> "
+        "<\uff5cfim\u2581begin\uff5c> <PRE> <|code_prefix|> <|prefix|> <|fim_suffix|> "
+        "<fim-suffix> <fim_suffix> <\uff5cfim\u2581hole\uff5c> <SUF> <|code_suffix|> <|suffix|> "
+        "<|fim_middle|> <fim-middle> <fim_middle> <\uff5cfim\u2581end\uff5c> <MID> "
+        "<|code_middle|> <|middle|> <|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD] <|fim_repo|> "
+        "<|repo_name|> <fim-repo> <REPO> <reponame> <|file_sep|>";
+    return t.n >= 4 && strchr("<[_", *t.p) && ls_str_among(t, texts) >= 0;
 }
 
 // Types of all tokens. Without types in the file, and for unknown numbers, the type is normal.
 static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
     static const char key[] = "tokenizer.ggml.token_type";
-    size_t n = c->n_tokens;
+    size_t n = c->src.n_tokens;
     const bool has = ls_gguf_has(g, key);
     const ls_code code = has ? ls_gguf_i32_array(g, key, &c->types, &n, err) : LS_OK;
     if (code) return code;
-    if (n < c->n_tokens) return ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", c->n_tokens, n);
-    if (!has) c->types = ls_calloc(c->n_tokens, sizeof *c->types);
-    for (size_t i = 0; i < c->n_tokens; i++) {
+    if (n < c->src.n_tokens)
+        return ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu token types", c->src.n_tokens, n);
+    if (!has) c->types = ls_calloc(c->src.n_tokens, sizeof *c->types);
+    for (size_t i = 0; i < c->src.n_tokens; i++) {
         int32_t *type = &c->types[i];
         if (*type < LS_NORMAL || *type > LS_BYTE) *type = LS_NORMAL;
         if (*type == LS_NORMAL && looks_like_control(c->tokens[i])) *type = LS_CONTROL;
@@ -142,18 +92,27 @@ static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
 
 static ls_code read_common(common *c, const ls_gguf *g, bool llama, bool t5, ls_err *err) {
     ls_code code;
-    if ((code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &c->tokens, &c->n_tokens, err)) ||
+    if ((code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &c->tokens, &c->src.n_tokens, err)) ||
         (code = token_types(c, g, err)) ||
-        (code = token_id(g, "tokenizer.ggml.bos_token_id", c->n_tokens, llama ? 1 : -1, &c->bos, err)) ||
-        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->n_tokens,
+        (code = token_id(g, "tokenizer.ggml.bos_token_id", c->src.n_tokens, llama ? 1 : -1, &c->src.bos, err)) ||
+        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->src.n_tokens,
                          llama ? 2
                          : t5  ? 1
                                : -1,
-                         &c->eos, err)) ||
+                         &c->src.eos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_bos_token", &c->add_bos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_eos_token", &c->add_eos, err)) || (code = variables(c, g, err)))
         return code;
     return LS_OK;
+}
+
+static ls_code make(ls_vocab **out, common *c, ls_err *err) {
+    c->src.tokens = c->tokens;
+    c->src.types = c->types;
+    c->src.bare = !c->add_bos;
+    c->src.ended = c->add_eos;
+    c->src.variables = c->variables.p;
+    return ls_vocab_new(out, &c->src, err);
 }
 
 static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gemma, ls_err *err) {
@@ -167,11 +126,10 @@ static ls_code with_merges(ls_vocab **out, common *c, const ls_gguf *g, bool gem
     }
     if (gemma) c->add_bos = true; // regardless of the file
     else if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = ls_pretok_traits(pre_name) & LS_PRE_BEGINS;
-    if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->n_merges, err))) return code;
-    return ls_vocab_new(out,
-                        &(ls_vocab_source){c->tokens, c->n_tokens, c->types, c->merges, c->n_merges, pre_name, c->bos,
-                                           c->eos, !c->add_bos, c->add_eos, c->variables.p},
-                        err);
+    if ((code = ls_gguf_str_array(g, "tokenizer.ggml.merges", &c->merges, &c->src.n_merges, err))) return code;
+    c->src.merges = c->merges;
+    c->src.pre = pre_name;
+    return make(out, c, err);
 }
 
 // Tokens that are cut out of a text before the rest is tokenized. A GGUF file has no flags for stripping: llama.cpp
@@ -185,14 +143,14 @@ static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_ad
     size_t n = 0;
     for (size_t i = 0; i + 4 <= name.n; i++)
         strips |= !strncasecmp(name.p + i, "phi3", 4) || (i + 5 <= name.n && !strncasecmp(name.p + i, "phi-3", 5));
-    for (size_t i = 0; i < c->n_tokens; i++) {
+    for (size_t i = 0; i < c->src.n_tokens; i++) {
         const ls_str t = c->tokens[i];
         const bool user = c->types[i] == LS_USER_DEFINED;
         if (!t.n || (user ? (!spaced && !strips) || memchr(t.p, ' ', t.n)
                           : c->types[i] != LS_CONTROL && c->types[i] != LS_UNKNOWN))
             continue;
         bool strip = strips;
-        for (size_t k = 0; k < 3; k++) strip &= !is(t, kept[k]);
+        for (size_t k = 0; k < 3; k++) strip &= !ls_str_is(t, kept[k]);
         out[n++] = (ls_added){.id = (int32_t)i, .special = !user, .rstrip = strip};
     }
     return n;
@@ -201,48 +159,38 @@ static size_t added_tokens(const common *c, const ls_gguf *g, bool spaced, ls_ad
 static ls_code sentencepiece(ls_vocab **out, common *c, const ls_gguf *g, bool unigram, ls_err *err) {
     if (!ls_gguf_has(g, "tokenizer.ggml.add_bos_token")) c->add_bos = !unigram;
     if (!ls_gguf_has(g, "tokenizer.ggml.add_eos_token")) c->add_eos = unigram;
-    ls_sentencepiece_source src = {
-        .tokens = c->tokens,
-        .types = c->types,
-        .n_tokens = c->n_tokens,
-        .unigram = unigram,
-        .dummy_prefix = true,
-        .remove_extra = unigram,
-        .escape = true,
-        .byte_fallback = !unigram,
-        .bos = c->bos,
-        .eos = c->eos,
-        .bare = !c->add_bos,
-        .ended = c->add_eos,
-        .variables = c->variables.p,
-    };
+    ls_sentencepiece_rules rules = {.dummy_prefix = true, .remove_extra = unigram, .escape = true};
+    bool byte_fallback = !unigram;
     float *scores = NULL;
     int32_t *map = NULL;
-    size_t n_scores = c->n_tokens, n_map = 0;
+    size_t n_scores = c->src.n_tokens, n_map = 0;
     ls_code code;
     if ((ls_gguf_has(g, "tokenizer.ggml.scores") &&
          (code = ls_gguf_f32_array(g, "tokenizer.ggml.scores", &scores, &n_scores, err))) ||
-        (code = flag(g, "tokenizer.ggml.add_space_prefix", &src.dummy_prefix, err)) ||
-        (code = flag(g, "tokenizer.ggml.remove_extra_whitespaces", &src.remove_extra, err)) ||
+        (code = flag(g, "tokenizer.ggml.add_space_prefix", &rules.dummy_prefix, err)) ||
+        (code = flag(g, "tokenizer.ggml.remove_extra_whitespaces", &rules.remove_extra, err)) ||
         (ls_gguf_has(g, "tokenizer.ggml.precompiled_charsmap") &&
          (code = ls_gguf_i32_array(g, "tokenizer.ggml.precompiled_charsmap", &map, &n_map, err)))) {
-    } else if (n_scores < c->n_tokens)
-        code = ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu scores", c->n_tokens, n_scores);
+    } else if (n_scores < c->src.n_tokens)
+        code = ls_fail(err, LS_E_PARSE, "the file has %zu tokens but %zu scores", c->src.n_tokens, n_scores);
     else {
-        double *wide = ls_calloc(c->n_tokens, sizeof *wide);
+        double *wide = ls_calloc(c->src.n_tokens, sizeof *wide);
         unsigned char *bytes = ls_calloc(n_map, 1);
-        ls_added *added = ls_calloc(c->n_tokens, sizeof *added);
-        for (size_t i = 0; i < c->n_tokens; i++) {
+        ls_added *added = ls_calloc(c->src.n_tokens, sizeof *added);
+        for (size_t i = 0; i < c->src.n_tokens; i++) {
             wide[i] = scores ? (double)scores[i] : 0;
-            src.byte_fallback = src.byte_fallback || c->types[i] == LS_BYTE;
+            byte_fallback |= c->types[i] == LS_BYTE;
         }
-        src.added = added;
-        src.n_added = added_tokens(c, g, src.dummy_prefix, added);
         for (size_t i = 0; i < n_map; i++) bytes[i] = (unsigned char)map[i];
-        src.scores = wide;
-        src.charsmap = bytes;
-        src.n_charsmap = n_map;
-        code = ls_vocab_new_sentencepiece(out, &src, err);
+        rules.charsmap = bytes;
+        rules.n_charsmap = n_map;
+        c->src.unigram = unigram;
+        c->src.byte_fallback = byte_fallback;
+        c->src.rules = rules;
+        c->src.scores = wide;
+        c->src.added = added;
+        c->src.n_added = added_tokens(c, g, rules.dummy_prefix, added);
+        code = make(out, c, err);
         free(wide);
         free(bytes);
         free(added);
@@ -259,11 +207,12 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     ls_code code = ls_gguf_str(g, "tokenizer.ggml.model", &kind, err);
     if (code) return code;
     // gemma4: llama.cpp's name for Gemma's tokenizer where it is stored with merges instead of scores
-    const bool bytes = is(kind, "gpt2"), gemma = is(kind, "gemma4"), llama = is(kind, "llama"), t5 = is(kind, "t5");
-    if (is(kind, "bert"))
+    const bool bytes = ls_str_is(kind, "gpt2"), gemma = ls_str_is(kind, "gemma4"), llama = ls_str_is(kind, "llama"),
+               t5 = ls_str_is(kind, "t5");
+    if (ls_str_is(kind, "bert"))
         code =
             ls_fail(err, LS_E_UNSUPPORTED, "tokenizer 'bert' (WordPiece) is for encoders; only decoders are supported");
-    else if (is(kind, "none") || is(kind, "no_vocab"))
+    else if (ls_str_is(kind, "none") || ls_str_is(kind, "no_vocab"))
         code = ls_fail(err, LS_E_UNSUPPORTED, "the file has no vocabulary (tokenizer '%.*s')", (int)kind.n, kind.p);
     else if (!bytes && !gemma && !llama && !t5)
         code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, gemma4, llama, t5)",
@@ -274,7 +223,7 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
         static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
         for (size_t i = 0; i < 2 && !code; i++) {
             int32_t id;
-            code = token_id(g, ends[i], c.n_tokens, -1, &id, err);
+            code = token_id(g, ends[i], c.src.n_tokens, -1, &id, err);
             if (!code) ls_vocab_add_end(*out, id);
         }
         if (code) {

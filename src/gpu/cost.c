@@ -99,7 +99,7 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
 int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
                    int32_t length, lsg_cost out[LSG_KERNELS]) {
     sheet s = {card, out, 0};
-    const ls_part own = lsg_own(m);
+    const ls_shard own = lsg_own(m);
     const int32_t n_heads = ls_range_size(own.heads), n_kv_heads = ls_range_size(own.kv_heads),
                   n_ff = ls_range_size(own.ff), n_vocab = ls_range_size(own.vocab);
     const int32_t launched = lsg_bucket_rows(rows), layers = m->n_layers, group = n_heads / n_kv_heads,

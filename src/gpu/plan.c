@@ -105,19 +105,19 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
            (size_t)(tails ? LSG_TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
 }
 
-static ls_part whole(const lsg_shape *s) {
-    return (ls_part){{0, s->n_heads}, {0, s->n_kv_heads}, {0, s->n_ff}, {0, s->n_embd}, {0, s->n_vocab}};
+static ls_shard whole(const lsg_shape *s) {
+    return (ls_shard){{0, s->n_heads}, {0, s->n_kv_heads}, {0, s->n_ff}, {0, s->n_embd}, {0, s->n_vocab}};
 }
 
 int lsg_is_whole(const lsg_shape *s) {
     return s->own.vocab.to == 0;
 }
 
-ls_part lsg_own(const lsg_shape *s) {
+ls_shard lsg_own(const lsg_shape *s) {
     return lsg_is_whole(s) ? whole(s) : s->own;
 }
 
-ls_part lsg_held(ls_part part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads) {
+ls_shard lsg_held(ls_shard part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads) {
     const int32_t group = n_heads / n_kv_heads;
     if (norm_spans_heads) part.kv_heads = (ls_range){0, n_kv_heads};
     if (norm_spans_heads || ls_range_size(part.kv_heads) > 1)
@@ -125,7 +125,7 @@ ls_part lsg_held(ls_part part, int32_t n_heads, int32_t n_kv_heads, int norm_spa
     return part;
 }
 
-static void shape_of(const lsg_shape *s, const ls_part *part, lsg_which which, int32_t *n_out, int32_t *n_in) {
+static void shape_of(const lsg_shape *s, const ls_shard *part, lsg_which which, int32_t *n_out, int32_t *n_in) {
     *n_out = which == LSG_QKV       ? (ls_range_size(part->heads) + 2 * ls_range_size(part->kv_heads)) * s->head_dim
              : which == LSG_GATE_UP ? 2 * ls_range_size(part->ff)
              : which == LSG_HEAD    ? ls_range_size(part->vocab)
@@ -134,12 +134,12 @@ static void shape_of(const lsg_shape *s, const ls_part *part, lsg_which which, i
 }
 
 void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in) {
-    const ls_part own = lsg_own(s);
+    const ls_shard own = lsg_own(s);
     shape_of(s, &own, which, n_out, n_in);
 }
 
 lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format) {
-    const ls_part all = whole(s);
+    const ls_shard all = whole(s);
     int32_t n_out, n_in;
     shape_of(s, &all, which, &n_out, &n_in);
     return lsg_cut_of(format, n_out, n_in, s->gpu);
@@ -173,7 +173,7 @@ size_t lsg_keys_count(int32_t rows, int32_t n_vocab) {
 }
 
 size_t lsg_page_values(const lsg_shape *s) {
-    const ls_part own = lsg_own(s);
+    const ls_shard own = lsg_own(s);
     return (size_t)s->n_layers * 2 * (size_t)ls_range_size(own.kv_heads) * LSG_PAGE * (size_t)s->head_dim;
 }
 
@@ -183,7 +183,7 @@ static size_t larger(size_t a, size_t b) {
 
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     enum { PART_BYTES = 256 << 20 }; /* the most that attention's partial results take */
-    const ls_part own = lsg_own(s);
+    const ls_shard own = lsg_own(s);
     const int32_t n_heads = ls_range_size(own.heads), n_vocab = ls_range_size(own.vocab);
     const size_t rows = LST_MAX_ROWS, q = (size_t)n_heads * (size_t)s->head_dim, of_part = q * sizeof(float),
                  all_q = (size_t)s->n_heads * (size_t)s->head_dim,

@@ -151,13 +151,13 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
 typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, n_vocab;
     lsg_gpu gpu;
-    ls_part own; /* zeros: all */
+    ls_shard own; /* zeros: all */
 } lsg_shape;
-ls_part lsg_own(const lsg_shape *s);
+ls_shard lsg_own(const lsg_shape *s);
 int lsg_is_whole(const lsg_shape *s);
 /* The part that a device computes for a rank's part: whole groups of heads that share keys and values, because a block
  * of attention computes a whole group; all heads if a norm spans them. */
-ls_part lsg_held(ls_part part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads);
+ls_shard lsg_held(ls_shard part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads);
 
 /* The matrices of a step: a device has its own outputs of all inputs. */
 typedef enum { LSG_QKV, LSG_OUT, LSG_GATE_UP, LSG_DOWN, LSG_HEAD, LSG_MATRICES } lsg_which;

@@ -47,3 +47,5 @@ uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);
 
 // Reads a whole file of a Hugging Face folder, at most `most` bytes. *there false (and LS_OK): no such file.
 ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err);
+// Reads and parses a JSON file of that folder. *out NULL (and LS_OK): no such file. sha256 (NULL: not wanted): of it.
+ls_code ls_folder_json(const char *folder, const char *name, ls_json **out, char sha256[65], ls_err *err);

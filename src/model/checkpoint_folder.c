@@ -1,9 +1,9 @@
+#include "model/checkpoint_internal.h"
+#include "base/ggml.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "model/checkpoint_internal.h"
-#include "model/tensor_names.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,19 +11,223 @@
 #include <string.h>
 #include <unistd.h>
 
+// ---- names
+
+static const struct {
+    const char *hf, *gguf;
+} of_model[] = {{"embed_tokens.weight", "token_embd.weight"}, {"norm.weight", "output_norm.weight"}},
+  of_layer[] = {
+      {"input_layernorm", "attn_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.qkv_proj", "attn_qkv"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"post_attention_layernorm", "ffn_norm"}, // post_attention_norm if there is another norm before the feed-forward
+      {"pre_feedforward_layernorm", "ffn_norm"},
+      {"post_feedforward_layernorm", "post_ffw_norm"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.gate_up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+};
+
+static const char *behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
+    const size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) ? NULL : name + n;
+}
+
+// Converts a Hugging Face tensor name to GGUF's name in out ("": an unused tensor, such as a buffer); false: not known.
+// sees: the model has a vision part, which is not used.
+static bool tensor_name(const ls_arch *arch, bool sees, const char *hf, char *out, size_t size) {
+    static const char *const prefixes[] = {"language_model.model.", "model.language_model.", "model.",
+                                           "language_model.", ""};
+    const char *name = NULL;
+    *out = 0;
+    for (size_t i = 0; !name; i++) name = behind(hf, prefixes[i]);
+    if (strstr(name, "rotary_emb.inv_freq")) return true;
+    if (sees && (strstr(hf, "vision_tower.") || strstr(hf, "multi_modal_projector."))) return true;
+    if (!strcmp(name, "lm_head.weight")) {
+        snprintf(out, size, "output.weight");
+        return true;
+    }
+    for (size_t i = 0; i < sizeof of_model / sizeof *of_model; i++)
+        if (!strcmp(name, of_model[i].hf)) {
+            snprintf(out, size, "%s", of_model[i].gguf);
+            return true;
+        }
+    char *end = NULL;
+    const char *at = behind(name, "layers.");
+    const long layer = at ? strtol(at, &end, 10) : -1;
+    if (!at || end == at || *end != '.' || layer < 0 || layer >= LS_MAX_LAYERS) return false;
+    at = end + 1;
+    for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
+        const char *kind = behind(at, of_layer[i].hf);
+        if (!kind || (strcmp(kind, ".weight") && strcmp(kind, ".bias"))) continue;
+        const char *gguf = of_layer[i].gguf;
+        if (arch->norm_after && !strcmp(of_layer[i].hf, "post_attention_layernorm")) gguf = "post_attention_norm";
+        snprintf(out, size, "blk.%ld.%s%s", layer, gguf, kind);
+        return true;
+    }
+    return false;
+}
+
+const char *ls_arch_norm(const ls_arch *arch, int i) {
+    static const struct {
+        const char *name;
+        enum { BEFORE, AFTER, QK } which;
+    } norms[] = {{"attn_norm", BEFORE},    {"ffn_norm", BEFORE}, {"post_attention_norm", AFTER},
+                 {"post_ffw_norm", AFTER}, {"attn_q_norm", QK},  {"attn_k_norm", QK}};
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+        const bool has = norms[k].which == BEFORE  ? arch->norm_before
+                         : norms[k].which == AFTER ? arch->norm_after
+                                                   : arch->qk_norm != LS_QK_NORM_NONE;
+        if (has && i-- == 0) return norms[k].name;
+    }
+    return NULL;
+}
+
+bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
+    static const char *const single[] = {
+        "token_embd.weight",        "output_norm.weight",       "output.weight", "output.bias", "rope_freqs.weight",
+        "rope_factors_long.weight", "rope_factors_short.weight"};
+    static const char *const matrices[] = {"attn_q",      "attn_k",   "attn_v", "attn_qkv",
+                                           "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        if (!strcmp(name, single[i])) return true;
+    char *end = NULL;
+    const char *at = behind(name, "blk.");
+    const long layer = at ? strtol(at, &end, 10) : -1;
+    if (!at || end == at || *end != '.' || layer < 0 || layer >= n_layers) return false;
+    const char *kind = strrchr(end, '.');
+    const size_t n = (size_t)(kind - end) - (kind > end);
+    for (int i = 0; ls_arch_norm(arch, i); i++)
+        if (strlen(ls_arch_norm(arch, i)) == n && !memcmp(ls_arch_norm(arch, i), end + 1, n))
+            return !strcmp(kind, ".weight");
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        if (strlen(matrices[i]) == n && !memcmp(matrices[i], end + 1, n))
+            return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");
+    return !strcmp(end + 1, "rope_freqs.weight"); // older files repeat it in every layer
+}
+
+// ---- a file of safetensors
+
+static const struct {
+    const char *name;
+    int type, bytes;
+} dtypes[] = {{"F32", LS_GGML_F32, 4}, {"F16", LS_GGML_F16, 2}, {"BF16", LS_GGML_BF16, 2},
+              {"F64", -1, 8},          {"I64", -1, 8},          {"U64", -1, 8},
+              {"I32", -1, 4},          {"U32", -1, 4},          {"I16", -1, 2},
+              {"U16", -1, 2},          {"I8", -1, 1},           {"U8", -1, 1},
+              {"BOOL", -1, 1},         {"F8_E4M3", -1, 1},      {"F8_E5M2", -1, 1}};
+
+typedef struct {
+    ls_safetensors *out;
+    uint64_t begin, n_data; // of the data in the file
+    ls_code code;
+    ls_err *err;
+} parsing;
+
+static ls_code read_type(parsing *p, const char *name, const ls_json *v, ls_safetensor *t, int *bytes) {
+    size_t n;
+    const char *dtype = ls_json_str(v, &n);
+    for (size_t i = 0; dtype && i < sizeof dtypes / sizeof *dtypes; i++)
+        if (strlen(dtypes[i].name) == n && !memcmp(dtypes[i].name, dtype, n)) {
+            t->type = dtypes[i].type;
+            snprintf(t->dtype, sizeof t->dtype, "%s", dtypes[i].name);
+            *bytes = dtypes[i].bytes;
+            return LS_OK;
+        }
+    return ls_fail(p->err, LS_E_UNSUPPORTED, "tensor '%.80s' has the unknown type '%.*s'", name,
+                   dtype ? (int)(n < 20 ? n : 20) : 1, dtype ? dtype : "?");
+}
+
+static ls_code read_tensor(parsing *p, const char *name, const ls_json *value) {
+    const ls_json *shape = ls_json_get(value, "shape"), *places = ls_json_get(value, "data_offsets");
+    ls_safetensor t = {0};
+    int64_t from, to, dim;
+    int bytes = 0;
+    ls_code code = read_type(p, name, ls_json_get(value, "dtype"), &t, &bytes);
+    if (code) return code;
+    if (!ls_json_is_array(shape) || ls_json_size(shape) > 4)
+        return ls_fail(p->err, LS_E_PARSE, "tensor '%.80s' must have a shape of at most 4 dimensions", name);
+    uint64_t n = (uint64_t)bytes;
+    for (t.n_dims = 0; t.n_dims < (int)ls_json_size(shape); t.n_dims++) {
+        if (!ls_json_int(ls_json_at(shape, (size_t)t.n_dims), &dim) || dim < 1 || (uint64_t)dim > p->n_data / n)
+            return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s' is empty or larger than its file", name);
+        t.dim[t.n_dims] = (uint64_t)dim;
+        n *= (uint64_t)dim;
+    }
+    if (ls_json_size(places) != 2 || !ls_json_int(ls_json_at(places, 0), &from) ||
+        !ls_json_int(ls_json_at(places, 1), &to) || from < 0 || to < from || (uint64_t)to > p->n_data ||
+        (uint64_t)(to - from) != n)
+        return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s': data_offsets do not fit its size or the file", name);
+    t.offset = p->begin + (uint64_t)from;
+    t.n_bytes = n;
+    t.name = ls_strdup(name);
+    p->out->tensors = ls_grown(p->out->tensors, p->out->n, sizeof *p->out->tensors);
+    p->out->tensors[p->out->n++] = t;
+    return LS_OK;
+}
+
+static void on_entry(void *ud, const char *name, const ls_json *value) {
+    parsing *p = ud;
+    if (!p->code && strcmp(name, "__metadata__")) p->code = read_tensor(p, name, value);
+}
+
+static int by_offset(const void *a, const void *b) {
+    const ls_safetensor *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+ls_code ls_safetensors_parse(ls_safetensors *out, const char *text, size_t n, uint64_t n_file, ls_err *err) {
+    ls_json *doc;
+    *out = (ls_safetensors){0};
+    if (n_file < 8 || n > n_file - 8) return ls_fail(err, LS_E_RANGE, "the header is longer than the file");
+    parsing p = {.out = out, .begin = 8 + n, .n_data = n_file - 8 - n, .err = err};
+    if ((p.code = ls_json_parse(&doc, text, n, "header", err))) return p.code;
+    if (!ls_json_each(doc, on_entry, &p)) p.code = ls_fail(err, LS_E_PARSE, "the header is not a JSON object");
+    ls_json_free(doc);
+    if (out->n) qsort(out->tensors, out->n, sizeof *out->tensors, by_offset);
+    for (size_t i = 1; i < out->n && !p.code; i++)
+        if (out->tensors[i].offset < out->tensors[i - 1].offset + out->tensors[i - 1].n_bytes)
+            p.code = ls_fail(err, LS_E_RANGE, "tensors '%.80s' and '%.80s' overlap", out->tensors[i - 1].name,
+                             out->tensors[i].name);
+    if (p.code) ls_safetensors_free(out);
+    return p.code;
+}
+
+void ls_safetensors_free(ls_safetensors *s) {
+    for (size_t i = 0; i < s->n; i++) free(s->tensors[i].name);
+    free(s->tensors);
+    *s = (ls_safetensors){0};
+}
+
+// ---- a folder
+
 enum { CONFIG_BYTES = 16 << 20, INDEX_BYTES = 64 << 20, HEADER_BYTES = 100 << 20 }; // 100 MB: the format's own limit
 
 ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err) {
     char *path = ls_format("%s/%s", folder, name);
-    FILE *f = fopen(path, "re");
-    ls_code code = LS_OK;
-    *there = f != NULL;
-    if (!f && errno != ENOENT) code = ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    if (f) {
-        code = ls_read_all(out, f, path, most, err);
-        fclose(f);
-    }
+    int unopened;
+    const ls_code code = ls_read_any(out, path, most, &unopened, err);
+    *there = !unopened;
     free(path);
+    return unopened == ENOENT ? LS_OK : code;
+}
+
+ls_code ls_folder_json(const char *folder, const char *name, ls_json **out, char sha256[65], ls_err *err) {
+    ls_buf text = {0};
+    bool there;
+    *out = NULL;
+    char *where = ls_format("%s/%s", folder, name);
+    ls_code code = ls_folder_read(folder, name, CONFIG_BYTES, &text, &there, err);
+    if (!code && there) code = ls_json_parse_pythons(out, text.p, text.n, where, err);
+    if (!code && there && sha256) ls_sha256_hex(text.p, text.n, sha256);
+    free(where);
+    ls_buf_free(&text);
     return code;
 }
 
@@ -31,7 +235,7 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
     char name[96];
     (void)ud;
     const char *path = c->files[c->n_files - 1].path;
-    if (!ls_tensor_name(c->hparams.arch, c->hparams.partial, t->name, name, sizeof name))
+    if (!tensor_name(c->hparams.arch, c->hparams.partial, t->name, name, sizeof name))
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'", path,
                        c->hparams.arch->hf, t->name);
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
@@ -78,7 +282,7 @@ static ls_code add_file(ls_checkpoint *c, const char *path, ls_on_safetensor on,
 
 typedef struct {
     char **names; // of the files
-    size_t n, cap;
+    size_t n;
     ls_map index; // hash of a name -> index in names
     ls_code code;
     ls_err *err;
@@ -95,10 +299,7 @@ static void on_shard(void *ud, const char *tensor, const ls_json *value) {
     }
     const int32_t i = *ls_map_at(&s->index, ls_hash_name(name, n), (int32_t)s->n);
     if ((size_t)i < s->n && !strcmp(s->names[i], name)) return;
-    if (s->n == s->cap) {
-        s->cap = 2 * s->cap + 16;
-        s->names = ls_realloc(s->names, s->cap * sizeof *s->names);
-    }
+    s->names = ls_grown(s->names, s->n, sizeof *s->names);
     s->names[s->n++] = ls_strdup(name);
 }
 
@@ -139,26 +340,14 @@ ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const ch
     return code;
 }
 
-static ls_code read_config(ls_checkpoint *c, const char *folder, const ls_buf *text, ls_err *err) {
-    ls_json *doc;
-    char *where = ls_format("%s/config.json", folder);
-    ls_code code = ls_json_parse_pythons(&doc, text->p, text->n, where, err);
-    if (!code && (code = ls_hparams_config(&c->hparams, doc, err))) ls_err_prefix(err, "%s", where);
-    free(where);
-    ls_json_free(doc);
-    return code;
-}
-
 ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *err) {
-    ls_buf text = {0};
-    bool there;
+    ls_json *config;
     c->folder = ls_strdup(folder);
-    ls_code code = ls_folder_read(folder, "config.json", CONFIG_BYTES, &text, &there, err);
-    if (!code && !there)
+    ls_code code = ls_folder_json(folder, "config.json", &config, c->config_sha256, err);
+    if (!code && !config)
         code = ls_fail(err, LS_E_IO, "%s: no config.json; a model is a Hugging Face folder or a GGUF file", folder);
-    if (!code) code = read_config(c, folder, &text, err);
-    if (!code) ls_sha256_hex(text.p, text.n, c->config_sha256);
-    ls_buf_free(&text);
+    if (!code && (code = ls_hparams_config(&c->hparams, config, err))) ls_err_prefix(err, "%s/config.json", folder);
+    ls_json_free(config);
     if (!code) code = ls_checkpoint_safetensors(c, folder, "model.safetensors", add_tensor, NULL, err);
     return code;
 }

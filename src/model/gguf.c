@@ -313,41 +313,42 @@ bool ls_gguf_is_array(const ls_gguf *g, const char *key) {
     return e && e->type == T_ARR;
 }
 
-static ls_code need(const ls_gguf *g, const char *key, const kv **e, ls_err *err) {
+// Bits of types: those of one value, and those of an array's elements.
+enum {
+    INTEGERS = 1 << T_U8 | 1 << T_I8 | 1 << T_U16 | 1 << T_I16 | 1 << T_U32 | 1 << T_I32 | 1 << T_U64 | 1 << T_I64,
+    FLOATS = 1 << T_F32 | 1 << T_F64,
+};
+
+// The value of a key, which must have one of these types.
+static ls_code need(const ls_gguf *g, const char *key, int types, int elements, const char *wanted, const kv **e,
+                    ls_err *err) {
     *e = find_kv(g, key);
-    return *e ? LS_OK : ls_fail(err, LS_E_PARSE, "no metadata key '%s'", key);
+    if (!*e) return ls_fail(err, LS_E_PARSE, "no metadata key '%s'", key);
+    const bool array = (*e)->type == T_ARR;
+    const uint32_t type = array ? (*e)->elem : (*e)->type;
+    if ((array ? elements : types) >> type & 1) return LS_OK;
+    return ls_fail(err, LS_E_PARSE, "metadata '%s' is %s%s, expected %s", key, array ? "an array of " : "",
+                   type_names[type], wanted);
 }
 
-static ls_code wrong(const char *key, const kv *e, const char *wanted, ls_err *err) {
-    return ls_fail(err, LS_E_PARSE, "metadata '%s' is %s%s, expected %s", key, e->type == T_ARR ? "an array of " : "",
-                   type_names[e->type == T_ARR ? e->elem : e->type], wanted);
-}
-
-// The integer at p of the given type; false if the type is none of the integers.
-static bool integer_at(const unsigned char *p, uint32_t type, int64_t *v) {
+// The integer at p of the given type. NOLINTBEGIN(bugprone-signed-char-misuse,cert-str34-c): numbers, no characters
+static int64_t integer_at(const unsigned char *p, uint32_t type) {
     int64_t x = 0;
     memcpy(&x, p, scalar_size[type]); // little endian, as GGUF and every platform this runs on
     switch (type) {
-    case T_BOOL: // in an array; a single bool is not accepted as an integer
-    case T_U8: *v = (uint8_t)x; return true;
-    case T_I8: *v = (int8_t)x; return true; // NOLINT(bugprone-signed-char-misuse,cert-str34-c): a number, no character
-    case T_U16: *v = (uint16_t)x; return true;
-    case T_I16: *v = (int16_t)x; return true;
-    case T_U32: *v = (uint32_t)x; return true;
-    case T_I32: *v = (int32_t)x; return true;
-    case T_U64: *v = x < 0 ? INT64_MAX : x; return true;
-    case T_I64: *v = x; return true;
-    default: return false;
+    case T_I8: return (int8_t)x;
+    case T_I16: return (int16_t)x;
+    case T_I32: return (int32_t)x;
+    case T_U64: return x < 0 ? INT64_MAX : x;
+    default: return x; // unsigned and shorter, or i64
     }
-}
+} // NOLINTEND(bugprone-signed-char-misuse,cert-str34-c)
 
 ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err) {
     const kv *e;
-    int64_t x;
-    ls_code code = need(g, key, &e, err);
+    const ls_code code = need(g, key, INTEGERS, 0, "an integer", &e, err);
     if (code) return code;
-    if (e->type == T_ARR || e->type == T_STR || e->type == T_BOOL || !integer_at(e->value, e->type, &x))
-        return wrong(key, e, "an integer", err);
+    const int64_t x = integer_at(e->value, e->type);
     if (x < 0 || x > UINT32_MAX) return ls_fail(err, LS_E_RANGE, "metadata '%s' is out of range", key);
     *v = (uint32_t)x;
     return LS_OK;
@@ -371,14 +372,11 @@ ls_code ls_gguf_shared_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_er
 
 ls_code ls_gguf_f32(const ls_gguf *g, const char *key, float *v, ls_err *err) {
     const kv *e;
-    ls_code code = need(g, key, &e, err);
+    double d;
+    const ls_code code = need(g, key, FLOATS, 0, "a float", &e, err);
     if (code) return code;
-    if (e->type == T_F32) memcpy(v, e->value, 4);
-    else if (e->type == T_F64) {
-        double d;
-        memcpy(&d, e->value, 8);
-        *v = (float)d;
-    } else return wrong(key, e, "a float", err);
+    memcpy(e->type == T_F32 ? (void *)v : &d, e->value, scalar_size[e->type]);
+    if (e->type == T_F64) *v = (float)d;
     return LS_OK;
 }
 
@@ -390,18 +388,15 @@ static ls_str str_at(const unsigned char *p) {
 
 ls_code ls_gguf_str(const ls_gguf *g, const char *key, ls_str *v, ls_err *err) {
     const kv *e;
-    ls_code code = need(g, key, &e, err);
-    if (code) return code;
-    if (e->type != T_STR) return wrong(key, e, "a string", err);
-    *v = str_at(e->value);
-    return LS_OK;
+    const ls_code code = need(g, key, 1 << T_STR, 0, "a string", &e, err);
+    if (!code) *v = str_at(e->value);
+    return code;
 }
 
 ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_t *n, ls_err *err) {
     const kv *e;
-    ls_code code = need(g, key, &e, err);
+    const ls_code code = need(g, key, 0, 1 << T_STR, "an array of strings", &e, err);
     if (code) return code;
-    if (e->type != T_ARR || e->elem != T_STR) return wrong(key, e, "an array of strings", err);
     *n = (size_t)e->count;
     *out = ls_malloc(*n * sizeof **out);
     const unsigned char *p = e->value;
@@ -414,15 +409,12 @@ ls_code ls_gguf_str_array(const ls_gguf *g, const char *key, ls_str **out, size_
 
 ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size_t *n, ls_err *err) {
     const kv *e;
-    int64_t x = 0;
-    ls_code code = need(g, key, &e, err);
+    const ls_code code = need(g, key, 0, INTEGERS | 1 << T_BOOL, "an array of integers", &e, err);
     if (code) return code;
-    if (e->type != T_ARR || e->elem == T_STR || e->elem == T_F32 || e->elem == T_F64)
-        return wrong(key, e, "an array of integers", err);
     *n = (size_t)e->count;
     *out = ls_malloc(*n * sizeof **out);
     for (size_t i = 0; i < *n; i++) {
-        integer_at(e->value + i * scalar_size[e->elem], e->elem, &x);
+        const int64_t x = integer_at(e->value + i * scalar_size[e->elem], e->elem);
         (*out)[i] = x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
     }
     return LS_OK;
@@ -430,9 +422,8 @@ ls_code ls_gguf_i32_array(const ls_gguf *g, const char *key, int32_t **out, size
 
 ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t *n, ls_err *err) {
     const kv *e;
-    ls_code code = need(g, key, &e, err);
+    const ls_code code = need(g, key, 0, 1 << T_F32 | 1 << T_I32, "an array of f32", &e, err);
     if (code) return code;
-    if (e->type != T_ARR || (e->elem != T_F32 && e->elem != T_I32)) return wrong(key, e, "an array of f32", err);
     *n = (size_t)e->count;
     *out = ls_malloc(*n * sizeof **out);
     for (size_t i = 0; i < *n; i++) {
@@ -445,9 +436,7 @@ ls_code ls_gguf_f32_array(const ls_gguf *g, const char *key, float **out, size_t
 
 ls_code ls_gguf_bool(const ls_gguf *g, const char *key, bool *v, ls_err *err) {
     const kv *e;
-    ls_code code = need(g, key, &e, err);
-    if (code) return code;
-    if (e->type != T_BOOL) return wrong(key, e, "a bool", err);
-    *v = *e->value != 0;
-    return LS_OK;
+    const ls_code code = need(g, key, 1 << T_BOOL, 0, "a bool", &e, err);
+    if (!code) *v = *e->value != 0;
+    return code;
 }

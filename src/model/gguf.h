@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/ggml.h"
-#include "base/str.h"
 
 #include <stdbool.h>
 #include <stdint.h>

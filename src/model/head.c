@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CONFIG_BYTES = 1 << 20, MAX_VOCAB = 1 << 21 };
+enum { MAX_VOCAB = 1 << 21 };
 
 typedef struct {
     ls_head *h;
@@ -227,16 +227,6 @@ static ls_code check_medusa(ls_head *h, ls_err *err) {
 
 // ---- config.json
 
-static ls_code config_int(const ls_json *config, const char *key, int64_t lo, int64_t hi, int32_t *out, ls_err *err) {
-    const ls_json *v = ls_json_get(config, key);
-    int64_t n;
-    if (!v || ls_json_is_null(v)) return LS_OK; // *out keeps the default
-    if (!ls_json_int(v, &n) || n < lo || n > hi)
-        return ls_fail(err, LS_E_RANGE, "'%s' is not an integer from %lld to %lld", key, (long long)lo, (long long)hi);
-    *out = (int32_t)n;
-    return LS_OK;
-}
-
 // Which of the target's hidden states feed the head. Two forms of the key are in use and count differently: at the top
 // level a number N means the input of layer N, inside eagle_config the output of layer N.
 static ls_code config_takes(ls_head *h, const ls_json *config, ls_err *err) {
@@ -274,20 +264,20 @@ static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
     if ((code = ls_hparams_config(&h->hparams, config, err))) return code;
     if (ls_json_bool(ls_json_get(config, "norm_before_residual"), &before) && before)
         return ls_fail(err, LS_E_UNSUPPORTED, "'norm_before_residual' is true, which is not supported");
-    if ((code = config_int(config, "vocab_size", 2, MAX_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
+    if ((code = ls_config_int(config, "vocab_size", 2, MAX_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
     if (!h->hparams.n_vocab) return ls_fail(err, LS_E_PARSE, "no 'vocab_size'");
     h->n_draft = h->hparams.n_vocab;
     h->target_embd = h->hparams.n_embd;
     if (h->kind == LS_HEAD_EAGLE) return LS_OK;
-    if ((code = config_int(config, "draft_vocab_size", 2, h->hparams.n_vocab, &h->n_draft, err)) ||
-        (code = config_int(config, "target_hidden_size", 1, 1 << 16, &h->target_embd, err)))
+    if ((code = ls_config_int(config, "draft_vocab_size", 2, h->hparams.n_vocab, &h->n_draft, err)) ||
+        (code = ls_config_int(config, "target_hidden_size", 1, 1 << 16, &h->target_embd, err)))
         return code;
     return config_takes(h, config, err);
 }
 
 static ls_code config_medusa(ls_head *h, const ls_json *config, ls_err *err) {
     h->n_blocks = 1;
-    return config_int(config, "medusa_num_layers", 0, LS_MEDUSA_BLOCKS, &h->n_blocks, err);
+    return ls_config_int(config, "medusa_num_layers", 0, LS_MEDUSA_BLOCKS, &h->n_blocks, err);
 }
 
 // ---- the reduced vocabulary
@@ -353,30 +343,24 @@ static ls_code choose_kind(ls_head *h, const char *folder, ls_err *err) {
 
 static ls_code read_head(reading *r, ls_err *err) {
     ls_head *h = r->h;
-    ls_buf text = {0};
-    ls_json *config = NULL;
-    bool there;
-    ls_code code = ls_folder_read(r->folder, "config.json", CONFIG_BYTES, &text, &there, err);
-    if (!code && !there)
+    ls_json *config;
+    ls_code code = ls_folder_json(r->folder, "config.json", &config, NULL, err);
+    if (!code && !config)
         code = ls_fail(err, LS_E_IO, "%s: no config.json; name a folder with a trained head", r->folder);
-    char *where = ls_format("%s/config.json", r->folder);
-    if (!code) code = ls_json_parse_pythons(&config, text.p, text.n, where, err);
     if (!code) code = open_weights(r, err);
     if (!code) code = choose_kind(h, r->folder, err);
     if (!code) {
         code = h->kind == LS_HEAD_MEDUSA ? config_medusa(h, config, err) : config_eagle(h, config, err);
-        if (code) ls_err_prefix(err, "%s", where);
+        if (code) ls_err_prefix(err, "%s/config.json", r->folder);
     }
     if (!code) code = h->kind == LS_HEAD_MEDUSA ? check_medusa(h, err) : check_eagle(h, err);
     int32_t asked = 0;
     if (!code && h->kind == LS_HEAD_MEDUSA &&
-        !(code = config_int(config, "medusa_num_heads", 1, LS_MEDUSA_HEADS, &asked, err)) && asked > h->n_heads)
-        code = ls_fail(err, LS_E_RANGE, "%s: 'medusa_num_heads' is %d, but there are tensors of %d heads", where, asked,
-                       h->n_heads);
+        !(code = ls_config_int(config, "medusa_num_heads", 1, LS_MEDUSA_HEADS, &asked, err)) && asked > h->n_heads)
+        code = ls_fail(err, LS_E_RANGE, "%s/config.json: 'medusa_num_heads' is %d, but there are tensors of %d heads",
+                       r->folder, asked, h->n_heads);
     if (!code && h->kind != LS_HEAD_MEDUSA) code = read_mapping(r, err);
-    free(where);
     ls_json_free(config);
-    ls_buf_free(&text);
     return code;
 }
 

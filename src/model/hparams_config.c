@@ -15,15 +15,18 @@ static const ls_json *get(const ls_json *j, const char *key) { // NULL: not ther
     return ls_json_is_null(v) ? NULL : v;
 }
 
-static ls_code may_int(source *s, const char *key, int64_t lo, int64_t hi, int32_t *out) {
-    const ls_json *v = get(s->j, key);
+ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_t hi, int32_t *out, ls_err *err) {
+    const ls_json *v = get(config, key);
     int64_t n;
     if (!v) return LS_OK;
     if (!ls_json_int(v, &n) || n < lo || n > hi)
-        return ls_fail(s->err, LS_E_RANGE, "'%s' is not an integer from %lld to %lld", key, (long long)lo,
-                       (long long)hi);
+        return ls_fail(err, LS_E_RANGE, "'%s' is not an integer from %lld to %lld", key, (long long)lo, (long long)hi);
     *out = (int32_t)n;
     return LS_OK;
+}
+
+static ls_code may_int(source *s, const char *key, int64_t lo, int64_t hi, int32_t *out) {
+    return ls_config_int(s->j, key, lo, hi, out, s->err);
 }
 
 static ls_code get_int(source *s, const char *key, int64_t lo, int64_t hi, int32_t *out) {

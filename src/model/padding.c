@@ -1,4 +1,4 @@
-#include "model/padding.h"
+#include "model/checkpoint_internal.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

@@ -1,11 +1,9 @@
 #include "model/place.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsonw.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/sha256.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "model/checkpoint.h"
 
 #include <dirent.h>
@@ -86,11 +84,9 @@ static bool read_lock(ls_model_place *p) {
     ls_json *doc = NULL;
     ls_err err = {0};
     char *path = ls_format("%s/%s", p->folder, lock_name);
-    FILE *f = fopen(path, "re");
-    if (!f) ls_fail(&err, LS_E_IO, "%s: %s", path, strerror(errno));
-    const bool read = f && !ls_read_all(&text, f, path, 16 << 20, &err);
+    int unopened;
+    const bool read = !ls_read_any(&text, path, 16 << 20, &unopened, &err);
     bool ok = read && !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
-    if (f) fclose(f);
     if (ok) {
         for (size_t i = 0; i < N_TEXTS; i++) *text_at(p, i) = text_of(ls_json_get(doc, texts[i].key));
         const ls_json *files = ls_json_get(doc, "files"), *wanted = ls_json_get(doc, "wanted");

@@ -1,14 +1,12 @@
 #include "model/registry.h"
 #include "base/file.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "base/yaml.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,10 +112,7 @@ static void add_entry(ls_registry *r, ls_registry_entry *e) {
         *old = e;
         return;
     }
-    if (r->n == r->cap) {
-        r->cap = 2 * r->cap + 32;
-        r->entries = ls_realloc(r->entries, r->cap * sizeof *r->entries);
-    }
+    r->entries = ls_grown(r->entries, r->n, sizeof *r->entries);
     r->entries[r->n++] = e;
     index_from(r, r->n - 1);
 }
@@ -270,13 +265,10 @@ ls_code ls_registry_parse(ls_registry *r, const char *text, size_t n, const char
 
 static ls_code parse_file(ls_registry *r, const char *path, bool shipped, ls_err *err) {
     ls_buf text = {0};
-    FILE *f = fopen(path, "re");
-    if (!f) {
-        if (!shipped && ls_is_missing(errno)) return LS_OK;
-        return ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(errno));
-    }
-    ls_code code = ls_read_all(&text, f, path, 2 << 20, err);
-    fclose(f);
+    int unopened;
+    ls_code code = ls_read_any(&text, path, 2 << 20, &unopened, err);
+    if (!shipped && ls_is_missing(unopened)) return LS_OK;
+    if (unopened) return ls_fail(err, LS_E_USAGE, "%s: %s", path, strerror(unopened));
     if (!code) code = ls_registry_parse(r, text.n ? text.p : "", text.n, path, shipped, err);
     ls_buf_free(&text);
     return code;

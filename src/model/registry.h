@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     ls_registry_entry **entries; // in the order of the files
-    size_t n, cap;
+    size_t n;
     ls_map index; // hash of a name -> index in entries
 } ls_registry;
 

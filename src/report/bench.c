@@ -1,5 +1,4 @@
 #include "report/bench.h"
-#include "base/plural.h"
 #include "base/mem.h"
 #include "decode/suite.h"
 

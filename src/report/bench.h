@@ -3,7 +3,7 @@
 // format, and to compare it with another benchmark.
 #pragma once
 #include "base/err.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "decode/totals.h"
 
 typedef struct {

@@ -1,9 +1,8 @@
 // Whether a method became faster from one benchmark to another, prompt by prompt.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/plural.h"
 #include "base/rng.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/bench.h"
 
 #include <math.h>
@@ -114,9 +113,9 @@ static void write_text(const char *label, const change *c, ls_buf *out) {
             snprintf(text[i], sizeof text[i], "%.3f (%.3f - %.3f)", of[i]->value, of[i]->low, of[i]->high);
         else if (isfinite(of[i]->value)) snprintf(text[i], sizeof text[i], "%.3f", of[i]->value);
     }
-    ls_visible_row(out, "%-24s %6.2f %6.2f %9.1f %9.1f %23s %23s  %s%s", label, c->a_mat, c->b_mat, c->a_rate,
-                   c->b_rate, text[0], text[1], verdict(isfinite(c->speedup.value) ? &c->speedup : &c->rate),
-                   c->same ? "" : "; other steps");
+    ls_sanitize_row(out, "%-24s %6.2f %6.2f %9.1f %9.1f %23s %23s  %s%s", label, c->a_mat, c->b_mat, c->a_rate,
+                    c->b_rate, text[0], text[1], verdict(isfinite(c->speedup.value) ? &c->speedup : &c->rate),
+                    c->same ? "" : "; other steps");
 }
 
 // Differences of the machines, models and settings, which affect every method.
@@ -134,7 +133,7 @@ static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *ou
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *x = (const char *)a + texts[i].at, *y = (const char *)b + texts[i].at;
         if (strcmp(x, y))
-            ls_visible_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(unknown)", *y ? y : "(unknown)");
+            ls_sanitize_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(unknown)", *y ? y : "(unknown)");
     }
     if (fabs(a->threads - b->threads) > 0) ls_buf_fmt(out, "threads: %.0f | %.0f\n", a->threads, b->threads);
     if (isfinite(a->read_gb_per_s) && isfinite(b->read_gb_per_s))

@@ -1,6 +1,5 @@
 // A benchmark's tables: for a terminal, and as Markdown, CSV and HTML.
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/bench.h"
 #include "report/markup.h"
 #include "report/page.h"
@@ -29,9 +28,9 @@ static void heading(const sheet *s, const char *text) {
 // terminal.
 static void cell(const sheet *s, bool head, int column, const char *text, int cells) {
     if (s->form == TERMINAL) {
-        if (!column) ls_visible_fmt(s->out, "%-*s", cells, text);
-        else if (cells < 0) ls_visible_fmt(s->out, "  %s", text);
-        else ls_visible_fmt(s->out, " %*.*s", cells, cells, text);
+        if (!column) ls_sanitize_fmt(s->out, "%-*s", cells, text);
+        else if (cells < 0) ls_sanitize_fmt(s->out, "  %s", text);
+        else ls_sanitize_fmt(s->out, " %*.*s", cells, cells, text);
     } else if (s->form == MARKDOWN) {
         ls_buf_str(s->out, column ? " " : "| ");
         ls_markdown_str(s->out, text);
@@ -176,7 +175,7 @@ static void notes(const ls_bench *b, ls_buf *out) {
     for (size_t i = 0; i < b->resumed.n; i++)
         ls_buf_fmt(out, "resumed after %d prompt%s: the drafters lost what they had learned before\n", b->resumed.p[i],
                    ls_plural((uint64_t)b->resumed.p[i]));
-    for (size_t i = 0; i < b->n_left_out; i++) ls_visible_row(out, "left out: %s", b->left_out[i]);
+    for (size_t i = 0; i < b->n_left_out; i++) ls_sanitize_row(out, "left out: %s", b->left_out[i]);
     if (b->done < b->planned)
         ls_buf_fmt(out, "NOT COMPLETE: %zu of %zu prompt%s\n", b->done, b->planned, ls_plural(b->planned));
     ls_bench_tell_busy(b, out);
@@ -298,7 +297,7 @@ static void tables(const sheet *s, const ls_bench *b) {
 void ls_bench_text(const ls_bench *b, ls_buf *out) {
     ls_buf head = {0};
     title(b, &head);
-    ls_visible_row(out, "%s", head.p);
+    ls_sanitize_row(out, "%s", head.p);
     ls_buf_free(&head);
     tables(&(sheet){TERMINAL, out, label_width(b)}, b);
 }

@@ -1,7 +1,6 @@
 // Why a step gained or lost: compares it with plain decoding and with the usual cost of its rows, and names the
 // target's choice.
 #include "base/mem.h"
-#include "base/plural.h"
 #include "report/markup.h"
 #include "report/report.h"
 

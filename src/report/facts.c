@@ -1,6 +1,5 @@
 #include "report/facts.h"
 #include "base/mem.h"
-#include "base/plural.h"
 
 #include <math.h>
 #include <stdlib.h>

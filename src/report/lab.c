@@ -1,7 +1,7 @@
 #include "report/lab.h"
+#include "base/file.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "decode/suite.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 // The page of a lab and the table of its methods.
-#include "base/cpuwait.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/system.h"
 #include "report/lab_figures.h"
 #include "report/markup.h"
 #include "report/page.h"

@@ -1,6 +1,5 @@
 #include "report/report.h"
 #include "base/mem.h"
-#include "base/plural.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "report/spec_bench.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/thread.h"
-#include "base/visible.h"
+#include "base/system.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>

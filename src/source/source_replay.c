@@ -1,5 +1,4 @@
 #include "source/source_replay.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "source/channel.h"
 #include "trace/trace_events.h"

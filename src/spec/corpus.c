@@ -119,14 +119,14 @@ static void sort_all(job *j, int32_t threads) {
 
 static ls_code write_file(const char *path, const header *h, const int32_t *tokens, const int32_t *suffixes,
                           const int32_t *first, ls_err *err) {
-    ls_replacement r;
-    ls_code code = ls_replace_open(&r, path, LS_FILE_SHARED, err);
+    ls_atomic_file r;
+    ls_code code = ls_atomic_open(&r, path, LS_FILE_SHARED, err);
     if (code) return code;
     fwrite(h, sizeof *h, 1, r.f);
     fwrite(tokens, sizeof *tokens, (size_t)h->n, r.f);
     fwrite(suffixes, sizeof *suffixes, (size_t)h->n_suffixes, r.f);
     fwrite(first, sizeof *first, (size_t)h->n_vocab + 1, r.f);
-    return ls_replace_close(&r, true, err);
+    return ls_atomic_close(&r, true, err);
 }
 
 ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus_facts *facts, int32_t threads,

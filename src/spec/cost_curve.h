@@ -1,6 +1,6 @@
 // The cost of rows, and the number of rows with the most expected tokens per millisecond.
 //
-// Costs come from timed forwards of this machine (costs/costs.h): T(rows, context) = base(rows) + slope *
+// Costs come from timed forwards of this machine (engine/measured.h): T(rows, context) = base(rows) + slope *
 // ls_cost_context_rows(rows) * (context - the context of the measurement), corrected by the steps themselves.
 #pragma once
 #include "base/err.h"

@@ -6,7 +6,6 @@
 //
 // A drafter is used by one thread. It keeps what it learned across conversations, in bounded memory, until it is freed.
 #pragma once
-#include "base/ends.h"
 #include "base/err.h"
 #include "spec/cost_curve.h"
 #include "spec/guesser.h"
@@ -107,7 +106,7 @@ typedef struct {
     const char *tokenizer;      // name of the vocabulary, for messages
     int32_t n_vocab;            // 0: not known
     uint64_t tokenizer_id;      // identifies the vocabulary; a file of remembered tokens is for one vocabulary
-    const ls_ends *ends;        // tokens that end an answer: nothing is drafted after them; NULL: not known
+    const ls_eos_set *ends;     // tokens that end an answer: nothing is drafted after them; NULL: not known
     bool read_only;             // do not write to disk
     ls_draft_options draft;
     // Gives the second model that `draft` names; NULL: not available (a simulation).

@@ -73,15 +73,15 @@ static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
 }
 
 static ls_code write_file(const ls_stream *h, ls_err *err) {
-    ls_replacement r;
+    ls_atomic_file r;
     const size_t n = h->ids.n < h->limit ? h->ids.n : h->limit;
     const int32_t *ids = n ? h->ids.p + (h->ids.n - n) : NULL;
-    ls_code code = ls_replace_open(&r, h->path, LS_FILE_PRIVATE, err);
+    ls_code code = ls_atomic_open(&r, h->path, LS_FILE_PRIVATE, err);
     if (code) return code;
     fprintf(r.f, "%s%016" PRIx64 " %zu %016" PRIx64 "\n", magic, h->setup.tokenizer_id, n,
             ls_hash_bytes(ids, n * sizeof *ids));
     if (n) fwrite(ids, sizeof *ids, n, r.f);
-    return ls_replace_close(&r, true, err);
+    return ls_atomic_close(&r, true, err);
 }
 
 // Appends this run's tokens to the current content of the file, because other programs may have written it meanwhile.

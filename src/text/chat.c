@@ -49,10 +49,10 @@ ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, b
 
 ls_code ls_chat_encode(const ls_chat *c, const ls_rendered *m, size_t from, ls_ids *out, ls_err *err) {
     ls_text_part *parts = NULL;
-    size_t n = 0, cap = 0;
+    size_t n = 0;
     for (size_t at = from, end; at < m->text.n; at = end) {
         for (end = at + 1; end < m->text.n && m->marks.p[end] == m->marks.p[at];) end++;
-        if (n == cap) parts = ls_realloc(parts, (cap = 2 * cap + 16) * sizeof *parts);
+        parts = ls_grown(parts, n, sizeof *parts);
         parts[n++] = (ls_text_part){m->text.p + at, end - at, !m->marks.p[at]};
     }
     const ls_code code = ls_encode_parts(c->vocab, parts, n, out, err);

@@ -3,10 +3,12 @@
 #include "base/mem.h"
 #include "text/jinja_internal.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TEMPLATE = 1 << 20, MAX_CALLS = 100, MAX_NESTED = 1000 };
+enum { MAX_TEMPLATE = 1 << 20, MAX_CALLS = 100, MAX_NESTED = 1000, MAX_VALUES = 100 };
+enum { BLOCK = 64 << 10, MAX_MEMORY = 96 << 20 };
 
 struct jframe {
     jframe *up;
@@ -20,6 +22,62 @@ struct ls_jinja {
     char *text;
     jnode *body;
 };
+
+// ---- memory, and the way out of everything
+
+void *j_alloc(jvm *m, size_t n) {
+    jarena *a = m->memory;
+    n = (n + 15) / 16 * 16;
+    if (n > MAX_MEMORY - a->total) j_fail(m, LS_E_RANGE, "the template needs more than %d MiB", MAX_MEMORY >> 20);
+    if (!a->blocks || n > a->room - a->used) {
+        const size_t room = n > BLOCK ? n : BLOCK;
+        jblock *b = ls_calloc(1, sizeof *b + 16 + room);
+        b->next = a->blocks;
+        a->blocks = b;
+        a->room = room;
+        a->used = 0;
+    }
+    void *p = (char *)a->blocks + (sizeof(jblock) + 15) / 16 * 16 + a->used;
+    a->used += n;
+    a->total += n;
+    j_spend(m, n / 64);
+    return p;
+}
+
+// It doubles where n is a power of two; the first have room for four.
+void *j_grown(jvm *m, const void *old, size_t n, size_t size) {
+    if (n && (n < 4 || n & (n - 1))) return (void *)old;
+    char *p = j_alloc(m, (n ? 2 * n : 4) * size);
+    if (n) memcpy(p, old, n * size);
+    return p;
+}
+
+static void free_arena(jarena *a) {
+    for (jblock *b = a->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    *a = (jarena){0};
+}
+
+void j_fail(jvm *m, ls_code code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = ls_format_list(fmt, ap);
+    va_end(ap);
+    ls_fail(m->err, code, "line %d: %s", m->line, text);
+    free(text);
+    longjmp(m->failed, (int)code);
+}
+
+void j_exhausted(jvm *m) {
+    m->fuel = J_FUEL; // for what the error itself costs
+    j_fail(m, LS_E_RANGE, "the template takes more than %d steps", J_FUEL);
+}
+
+void j_deeper(jvm *m) {
+    if (++m->depth > MAX_VALUES) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_VALUES);
+}
 
 // ---- variables
 
@@ -130,25 +188,12 @@ static jvalue call(jvm *m, const jnode *n, const jvalue *caller) {
     return j_call(m, &fn, &a);
 }
 
-static bool compares(jvm *m, char op, const jvalue *a, const jvalue *b) {
-    switch (op) {
-    case '=': return j_same(m, a, b);
-    case '!': return !j_same(m, a, b);
-    case 'i': return j_contains(m, b, a);
-    case 'o': return !j_contains(m, b, a);
-    case '<': return j_compare(m, a, b) < 0;
-    case '>': return j_compare(m, a, b) > 0;
-    case 'l': return j_compare(m, a, b) <= 0;
-    default: return j_compare(m, a, b) >= 0;
-    }
-}
-
 static jvalue compare(jvm *m, const jnode *n) {
     jvalue left = eval(m, n->a);
     for (int i = 0; i < n->n; i++) {
         const jvalue right = eval(m, n->items[i]);
         m->line = n->line;
-        if (!compares(m, n->ops[i], &left, &right)) return j_bool(false);
+        if (!j_compares(m, n->ops[i], &left, &right)) return j_bool(false);
         left = right;
     }
     return j_bool(true);
@@ -383,7 +428,7 @@ ls_code ls_jinja_parse(ls_jinja **out, const char *tmpl, size_t n, ls_err *err) 
 
 void ls_jinja_free(ls_jinja *t) {
     if (!t) return;
-    j_arena_free(&t->memory);
+    free_arena(&t->memory);
     free(t->text);
     free(t);
 }
@@ -439,7 +484,7 @@ ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_rendere
         else memset(marks, 0, text->n);
         out->marks.n += text->n;
     }
-    j_arena_free(&r->memory);
+    free_arena(&r->memory);
     free(r);
     return (ls_code)code;
 }

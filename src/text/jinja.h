@@ -14,7 +14,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/str.h"
 
 #include <stdbool.h>
 

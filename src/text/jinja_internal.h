@@ -1,5 +1,5 @@
-// Shared by jinja.c (runs nodes), jinja_parse.c and jinja_expr.c (make them of the source), jinja_value.c (values),
-// jinja_text.c and jinja_format.c (strings), jinja_filter.c (filters, tests) and jinja_method.c (methods, functions).
+// Shared by jinja.c (memory, runs nodes), jinja_parse.c (makes them of the source), jinja_value.c (values),
+// jinja_text.c (strings and formats) and jinja_call.c (filters, tests, methods, functions).
 //
 // Everything lives in an arena. An error ends the call by longjmp; nothing but the arena is to be freed then.
 #pragma once
@@ -42,7 +42,7 @@ typedef struct { // never changes once it is made
 
 typedef struct {
     jvalue *keys, *values; // in order of coming; few
-    size_t n, cap;
+    size_t n;
 } jdict;
 
 typedef struct { // the variable `loop`
@@ -168,7 +168,9 @@ typedef struct { // of a call
 
 enum { J_FUEL = 20000000 }; // steps of a rendering
 
-void *j_alloc(jvm *m, size_t n); // zeroed
+void *j_alloc(jvm *m, size_t n);                               // zeroed
+void *j_grown(jvm *m, const void *old, size_t n, size_t size); // room for one more than n items
+void j_deeper(jvm *m); // one value within another: m->depth grows, and may not beyond a limit
 void j_fail(jvm *m, ls_code code, const char *fmt, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void j_exhausted(jvm *m) __attribute__((noreturn));
 static inline void j_spend(jvm *m, size_t n) { // work in proportion to n
@@ -176,7 +178,6 @@ static inline void j_spend(jvm *m, size_t n) { // work in proportion to n
     if (m->fuel < 0) j_exhausted(m);
 }
 #define J_SHOWN(s) (int)((s).n < 60 ? (s).n : 60), (s).p
-void j_arena_free(jarena *a);
 
 // ---- nodes
 
@@ -226,8 +227,8 @@ jvalue j_function(jvm *m, jstr name, jvalue self);
 const char *j_type(const jvalue *v); // as Python names it
 bool j_true(const jvalue *v);
 bool j_same(jvm *m, const jvalue *a, const jvalue *b);
-int j_compare(jvm *m, const jvalue *a, const jvalue *b); // <0, 0, >0; fails where Python does
-bool j_contains(jvm *m, const jvalue *in, const jvalue *what);
+int j_compare(jvm *m, const jvalue *a, const jvalue *b);            // <0, 0, >0; fails where Python does
+bool j_compares(jvm *m, char op, const jvalue *a, const jvalue *b); // op: of jnode.ops
 size_t j_length(jvm *m, const jvalue *v);
 jlist j_items(jvm *m, const jvalue *v); // what iterating gives
 bool j_is_number(const jvalue *v);
@@ -241,10 +242,7 @@ jvalue j_slice(jvm *m, const jvalue *of, const jvalue *from, const jvalue *to, c
 
 void j_add(jvm *m, jtext *t, jstr s);
 void j_add_lit(jvm *m, jtext *t, const char *s);
-// s, each byte with the mark of the first of `like`.
-void j_add_like(jvm *m, jtext *t, const char *s, size_t n, jstr like);
 void j_print(jvm *m, jtext *t, const jvalue *v); // as str()
-void j_repr(jvm *m, jtext *t, const jvalue *v);
 jvalue j_made(jvm *m, const jtext *t);
 jstr j_text_of(jvm *m, const jvalue *v); // str()
 jstr j_part(jstr s, size_t from, size_t n);

@@ -1,14 +1,475 @@
-// A template's text, tags and statements: jinja2/parser.py and lexer.py say what is meant.
-#include "text/jinja_parser.h"
+// A template's text, tags and expressions, read by recursive descent straight from the source: jinja2/parser.py and
+// lexer.py say what is meant.
+#include "base/utf8.h"
+#include "text/jinja_internal.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
+
+typedef struct {
+    jvm *m;
+    const char *start, *p, *end;
+    const char *counted; // up to here there are `line` - 1 line ends
+    int line;
+    jnode *macro;    // the innermost
+    int depth, soft; // soft: in an `if`, where an unknown filter fails only when it is reached
+} parser;
+
+// m->line becomes that of r->p.
+static void place(parser *r) {
+    if (r->p < r->counted) r->counted = r->start, r->line = 1;
+    for (; r->counted < r->p; r->counted++) r->line += *r->counted == '\n';
+    r->m->line = r->line;
+}
+
+#define FAIL(r, ...) (place(r), j_fail((r)->m, LS_E_PARSE, __VA_ARGS__))
+
+static jnode *new_node(parser *r, jnode_kind kind) {
+    jnode *n = j_alloc(r->m, sizeof *n);
+    place(r);
+    n->kind = kind;
+    n->line = r->m->line;
+    return n;
+}
+
+static void push(parser *r, jnode *to, jnode *item) {
+    to->items = j_grown(r->m, to->items, (size_t)to->n, sizeof *to->items);
+    to->items[to->n++] = item;
+}
+
+static void push_name(parser *r, jnode *to, jstr name) {
+    to->names = j_grown(r->m, to->names, (size_t)to->n_names, sizeof *to->names);
+    to->names[to->n_names++] = name;
+}
+
+// ---- tokens
+
+static void skip_space(parser *r) {
+    while (r->p < r->end && isspace((unsigned char)*r->p)) r->p++;
+}
+
+// A tag ends here: "}}", "%}", perhaps behind "-" or "+".
+static bool at_close(parser *r) {
+    const char *q = r->p + (r->p < r->end && (*r->p == '-' || *r->p == '+'));
+    return q + 1 < r->end && q[1] == '}' && (*q == '}' || *q == '%');
+}
+
+static bool peek(parser *r, const char *op) {
+    skip_space(r);
+    const size_t n = strlen(op);
+    return (size_t)(r->end - r->p) >= n && !memcmp(r->p, op, n) &&
+           !((*op == '-' || *op == '+' || *op == '%') && at_close(r));
+}
+
+static bool take(parser *r, const char *op) {
+    if (!peek(r, op)) return false;
+    r->p += strlen(op);
+    return true;
+}
+
+static void expect(parser *r, const char *op) {
+    if (!take(r, op)) FAIL(r, "'%s' is expected", op);
+}
+
+static jstr peek_name(parser *r) {
+    skip_space(r);
+    const char *q = r->p;
+    if (q < r->end && (isalpha((unsigned char)*q) || *q == '_'))
+        while (q < r->end && (isalnum((unsigned char)*q) || *q == '_')) q++;
+    return (jstr){r->p, NULL, (size_t)(q - r->p)};
+}
+
+static bool take_word(parser *r, const char *what) {
+    const jstr s = peek_name(r);
+    if (!j_is(s, what)) return false;
+    r->p += s.n;
+    return true;
+}
+
+static jstr take_name(parser *r) {
+    const jstr s = peek_name(r);
+    if (!s.n) FAIL(r, "a name is expected");
+    r->p += s.n;
+    return s;
+}
+
+// Python's escapes in a string literal.
+static void unescape(parser *r, jtext *t) {
+    static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
+    const char *at = ++r->p < r->end && *r->p ? strchr(from, *r->p) : NULL;
+    if (r->p >= r->end) FAIL(r, "a string that is not closed");
+    char out[4] = "";
+    int n = 1;
+    if (at) out[0] = to[at - from];
+    else if (*r->p == '\n') n = 0;
+    else if (strchr("xuU", *r->p)) {
+        const int digits = *r->p == 'x' ? 2 : *r->p == 'u' ? 4 : 8;
+        char hex[9] = "", *stop;
+        if (r->end - r->p <= digits) FAIL(r, "a broken escape");
+        memcpy(hex, r->p + 1, (size_t)digits);
+        const unsigned long cp = strtoul(hex, &stop, 16);
+        if (stop != hex + digits || !isxdigit((unsigned char)*hex)) FAIL(r, "a broken escape");
+        n = cp <= 0x10ffff ? ls_utf8_encode((uint32_t)cp, out) : 0;
+        if (!n) FAIL(r, "an escape of an invalid character");
+        r->p += digits;
+    } else if (*r->p >= '0' && *r->p <= '7') {
+        unsigned v = 0;
+        const char *q = r->p;
+        while (q < r->end && q < r->p + 3 && *q >= '0' && *q <= '7') v = v * 8 + (unsigned)(*q++ - '0');
+        n = ls_utf8_encode(v, out);
+        r->p = q - 1;
+    } else {
+        j_add_lit(r->m, t, "\\");
+        out[0] = *r->p;
+    }
+    j_add(r->m, t, (jstr){out, NULL, (size_t)n});
+    r->p++;
+}
+
+static jstr quoted(parser *r) {
+    jtext t = {0};
+    skip_space(r);
+    while (r->p < r->end && (*r->p == '"' || *r->p == '\'')) { // neighbours are one
+        const char quote = *r->p++;
+        while (r->p < r->end && *r->p != quote) {
+            const char *q = r->p;
+            while (q < r->end && *q != quote && *q != '\\') q++;
+            j_add(r->m, &t, (jstr){r->p, NULL, (size_t)(q - r->p)});
+            r->p = q;
+            if (q < r->end && *q == '\\') unescape(r, &t);
+        }
+        if (r->p >= r->end) FAIL(r, "a string that is not closed");
+        r->p++;
+        skip_space(r);
+    }
+    return (jstr){t.p ? t.p : "", NULL, t.n};
+}
+
+static jvalue number(parser *r) {
+    char digits[64];
+    size_t n = 0;
+    bool real = false;
+    for (; r->p < r->end && n + 1 < sizeof digits; r->p++) {
+        const char c = *r->p;
+        const bool after_e = n && (digits[n - 1] == 'e' || digits[n - 1] == 'E');
+        if (c == '_') continue;
+        if (c == '.' && (real || r->p + 1 >= r->end || !isdigit((unsigned char)r->p[1]))) break;
+        if (!isdigit((unsigned char)c) && c != '.' && c != 'e' && c != 'E' && !(after_e && (c == '-' || c == '+')))
+            break;
+        real |= c == '.' || c == 'e' || c == 'E';
+        digits[n++] = c;
+    }
+    digits[n] = 0;
+    char *stop;
+    const jvalue v = real ? j_float(strtod(digits, &stop)) : j_int(strtoll(digits, &stop, 10));
+    if (*stop) FAIL(r, "a broken number");
+    return v;
+}
+
+// ---- expressions
+
+static jnode *expression(parser *r);
+static jnode *unary(parser *r, bool filters);
+
+// The items up to `close`, as a list or a tuple has them.
+static jnode *items(parser *r, jnode *n, const char *close) {
+    while (!take(r, close)) {
+        push(r, n, expression(r));
+        if (!peek(r, close)) expect(r, ",");
+    }
+    return n;
+}
+
+static void arguments(parser *r, jnode *n) {
+    while (!take(r, ")")) {
+        const char *was = r->p;
+        jstr key = peek_name(r);
+        r->p += key.n;
+        if (key.n && peek(r, "=") && !peek(r, "==")) take(r, "=");
+        else r->p = was, key = (jstr){0};
+        if (peek(r, "*")) FAIL(r, "'*' before arguments is not supported");
+        push(r, n, expression(r));
+        push_name(r, n, key);
+        if (!peek(r, ")")) expect(r, ",");
+    }
+}
+
+static jnode *primary(parser *r) {
+    skip_space(r);
+    if (r->p >= r->end) FAIL(r, "the template ends within a tag");
+    jnode *n;
+    if (*r->p == '"' || *r->p == '\'') {
+        n = new_node(r, J_CONST);
+        n->value = j_string(quoted(r));
+    } else if (isdigit((unsigned char)*r->p)) {
+        n = new_node(r, J_CONST);
+        n->value = number(r);
+    } else if (take(r, "(")) {
+        n = new_node(r, J_MAKE_TUPLE);
+        if (take(r, ")")) return n;
+        jnode *first = expression(r);
+        if (take(r, ")")) return first;
+        push(r, n, first);
+        expect(r, ",");
+        items(r, n, ")");
+    } else if (take(r, "[")) n = items(r, new_node(r, J_MAKE_LIST), "]");
+    else if (take(r, "{")) {
+        n = new_node(r, J_MAKE_DICT);
+        while (!take(r, "}")) {
+            push(r, n, expression(r));
+            expect(r, ":");
+            push(r, n, expression(r));
+            if (!peek(r, "}")) expect(r, ",");
+        }
+    } else {
+        if (!peek_name(r).n) FAIL(r, "'%c' is not expected", *r->p);
+        n = new_node(r, J_NAME);
+        n->name = take_name(r);
+        const jstr s = n->name;
+        const bool yes = j_is(s, "true") || j_is(s, "True"), no = j_is(s, "false") || j_is(s, "False");
+        if (yes || no) n->kind = J_CONST, n->value = j_bool(yes);
+        if (j_is(s, "none") || j_is(s, "None")) n->kind = J_CONST, n->value = j_none();
+        if (r->macro && j_is(s, "varargs")) r->macro->rest = true;
+        if (r->macro && j_is(s, "kwargs")) r->macro->named_rest = true;
+    }
+    return n;
+}
+
+static jnode *subscript(parser *r, jnode *of) {
+    jnode *n = new_node(r, J_ELEMENT), *parts[3] = {0};
+    n->a = of;
+    int at = 0;
+    while (!peek(r, "]")) {
+        if (take(r, ":")) {
+            if (++at > 2) FAIL(r, "a slice has at most three parts");
+        } else if (parts[at]) FAIL(r, "']' is expected");
+        else parts[at] = expression(r);
+    }
+    expect(r, "]");
+    n->b = parts[0];
+    if (!at && !n->b) FAIL(r, "an index is expected");
+    if (at) {
+        n->kind = J_SLICE;
+        for (int i = 0; i < 3; i++) push(r, n, parts[i]);
+    }
+    return n;
+}
+
+static jnode *postfix(parser *r, jnode *n) {
+    for (;;) {
+        jnode *of = n;
+        if (peek(r, ".") || peek(r, "[")) {
+            if (take(r, "[")) {
+                n = subscript(r, of);
+                continue;
+            }
+            take(r, ".");
+            skip_space(r);
+            if (r->p < r->end && isdigit((unsigned char)*r->p)) {
+                n = new_node(r, J_ELEMENT);
+                n->b = new_node(r, J_CONST);
+                n->b->value = number(r);
+            } else {
+                n = new_node(r, J_ATTRIBUTE);
+                n->name = take_name(r);
+            }
+        } else if (take(r, "(")) {
+            n = new_node(r, J_CALL);
+            arguments(r, n);
+        } else return n;
+        n->a = of;
+    }
+}
+
+static jstr dotted(parser *r) {
+    const jstr first = take_name(r);
+    jstr s = first;
+    while (take(r, ".")) {
+        take_name(r);
+        s.n = (size_t)(r->p - first.p);
+    }
+    return s;
+}
+
+static jnode *test(parser *r, jnode *of) {
+    jnode *n = new_node(r, J_TEST), *no = take_word(r, "not") ? new_node(r, J_NOT) : NULL;
+    n->name = dotted(r);
+    n->a = of;
+    if (!j_test_known(n->name) && !r->soft) FAIL(r, "No test named '%.*s'.", J_SHOWN(n->name));
+    if (take(r, "(")) arguments(r, n);
+    else {
+        const jstr next = peek_name(r);
+        const bool ends = j_is(next, "else") || j_is(next, "or") || j_is(next, "and") || j_is(next, "is") ||
+                          j_is(next, "if") || j_is(next, "in") || j_is(next, "not");
+        skip_space(r);
+        if ((next.n && !ends) ||
+            (!next.n && r->p < r->end && *r->p && (isdigit((unsigned char)*r->p) || strchr("\"'([{", *r->p)))) {
+            push(r, n, postfix(r, primary(r)));
+            push_name(r, n, (jstr){0});
+        }
+    }
+    if (no) no->a = n;
+    return no ? no : n;
+}
+
+static jnode *one_filter(parser *r, jnode *of) {
+    jnode *n = new_node(r, J_FILTER);
+    n->name = dotted(r);
+    n->a = of;
+    if (!j_filter_known(n->name) && !r->soft) FAIL(r, "No filter named '%.*s'.", J_SHOWN(n->name));
+    if (take(r, "(")) arguments(r, n);
+    return n;
+}
+
+static jnode *with_filters(parser *r, jnode *n) {
+    for (;;)
+        if (take(r, "|")) n = one_filter(r, n);
+        else if (take_word(r, "is")) n = test(r, n);
+        else if (take(r, "(")) {
+            jnode *call = new_node(r, J_CALL);
+            call->a = n;
+            arguments(r, call);
+            n = call;
+        } else return n;
+}
+
+static jnode *unary(parser *r, bool filters) {
+    jnode *n;
+    if (++r->depth > J_MAX_DEPTH) FAIL(r, "expressions nested more than %d deep", J_MAX_DEPTH);
+    if (peek(r, "-") || peek(r, "+")) {
+        n = new_node(r, *r->p == '-' ? J_NEGATIVE : J_POSITIVE);
+        r->p++;
+        n->a = unary(r, false);
+    } else n = primary(r);
+    n = postfix(r, n);
+    r->depth--;
+    return filters ? with_filters(r, n) : n;
+}
+
+// With what is behind it: calls, filters, tests.
+static jnode *operand_of(parser *r) {
+    return unary(r, true);
+}
+
+static jnode *binary(parser *r, jnode_kind kind, char op, jnode *a, jnode *b) {
+    jnode *n = new_node(r, kind);
+    n->op = op;
+    n->a = a;
+    n->b = b;
+    return n;
+}
+
+// Operators of one level, from left to right; as: their letters in jnode.op.
+static jnode *arithmetic(parser *r, const char *const *ops, const char *as, jnode *(*operand)(parser *r)) {
+    jnode *n = operand(r);
+    for (int i = 0; as[i];)
+        if (take(r, ops[i])) n = binary(r, J_ARITHMETIC, as[i], n, operand(r)), i = 0;
+        else i++;
+    return n;
+}
+
+static jnode *power(parser *r) {
+    return arithmetic(r, (const char *const[]){"**"}, "p", operand_of);
+}
+
+static jnode *product(parser *r) {
+    return arithmetic(r, (const char *const[]){"//", "*", "/", "%"}, "f*/%", power);
+}
+
+static jnode *concatenation(parser *r) {
+    jnode *n = product(r), *all = NULL;
+    while (take(r, "~")) {
+        if (!all) push(r, all = new_node(r, J_CONCAT), n);
+        push(r, all, product(r));
+    }
+    return all ? all : n;
+}
+
+static jnode *sum(parser *r) {
+    return arithmetic(r, (const char *const[]){"+", "-"}, "+-", concatenation);
+}
+
+static char comparison(parser *r) {
+    if (take(r, "==")) return '=';
+    if (take(r, "!=")) return '!';
+    if (take(r, "<=")) return 'l';
+    if (take(r, ">=")) return 'g';
+    if (take(r, "<")) return '<';
+    if (take(r, ">")) return '>';
+    if (take_word(r, "in")) return 'i';
+    const char *was = r->p;
+    if (take_word(r, "not") && take_word(r, "in")) return 'o';
+    r->p = was;
+    return 0;
+}
+
+static jnode *compare(parser *r) {
+    jnode *n = sum(r), *all = NULL;
+    for (char op; (op = comparison(r));) {
+        if (!all) {
+            all = new_node(r, J_COMPARE);
+            all->a = n;
+        }
+        all->ops = j_grown(r->m, all->ops, (size_t)all->n, 1);
+        all->ops[all->n] = op;
+        push(r, all, sum(r));
+    }
+    return all ? all : n;
+}
+
+static jnode *negation(parser *r) {
+    if (!take_word(r, "not")) return compare(r);
+    if (++r->depth > J_MAX_DEPTH) FAIL(r, "expressions nested more than %d deep", J_MAX_DEPTH);
+    jnode *n = binary(r, J_NOT, 0, negation(r), NULL);
+    r->depth--;
+    return n;
+}
+
+static jnode *conjunction(parser *r) {
+    jnode *n = negation(r);
+    while (take_word(r, "and")) n = binary(r, J_AND, 0, n, negation(r));
+    return n;
+}
+
+static jnode *disjunction(parser *r) {
+    jnode *n = conjunction(r);
+    while (take_word(r, "or")) n = binary(r, J_OR, 0, n, conjunction(r));
+    return n;
+}
+
+static jnode *expression(parser *r) {
+    if (++r->depth > J_MAX_DEPTH) FAIL(r, "expressions nested more than %d deep", J_MAX_DEPTH);
+    jnode *n = disjunction(r);
+    while (take_word(r, "if")) {
+        jnode *choice = binary(r, J_CHOICE, 0, NULL, n);
+        choice->a = disjunction(r);
+        if (take_word(r, "else")) choice->c = expression(r);
+        n = choice;
+    }
+    r->depth--;
+    return n;
+}
+
+// What a tag holds: one expression, or several as a tuple; conditional: "a if b else c" is one.
+static jnode *expressions(parser *r, bool conditional) {
+    jnode *n = conditional ? expression(r) : disjunction(r), *all = NULL;
+    while (take(r, ",")) {
+        if (!all) push(r, all = new_node(r, J_MAKE_TUPLE), n);
+        skip_space(r);
+        if (at_close(r)) break;
+        push(r, all, conditional ? expression(r) : disjunction(r));
+    }
+    return all ? all : n;
+}
+
+// ---- the template, tags and statements
 
 static jnode *body(parser *r, const char *const *ends, jstr *ended);
 
 // mark: "%}" or "}}"; trims: a line end that follows is not text (trim_blocks).
 static void close_tag_as(parser *r, const char *mark, bool trims) {
-    j_space(r);
+    skip_space(r);
     const bool minus = r->p < r->end && *r->p == '-', plus = r->p < r->end && *r->p == '+';
     const char *q = r->p + (minus || plus);
     if (q + 1 >= r->end || memcmp(q, mark, 2)) {
@@ -16,7 +477,7 @@ static void close_tag_as(parser *r, const char *mark, bool trims) {
         FAIL(r, "'%c' is not expected", *r->p);
     }
     r->p = q + 2;
-    if (minus) j_space(r);
+    if (minus) skip_space(r);
     else if (trims && !plus && r->p < r->end && *r->p == '\n') r->p++;
 }
 
@@ -33,94 +494,99 @@ static jnode *closed(parser *r, const char *end) {
     return n;
 }
 
+// The body of a tag, whose own end is read first.
+static jnode *block(parser *r, const char *end) {
+    close_tag(r, "%}");
+    return closed(r, end);
+}
+
+// Behind the tag `ended`: what an else holds.
+static jnode *otherwise(parser *r, jstr ended, const char *end) {
+    close_tag(r, "%}");
+    return j_is(ended, "else") ? closed(r, end) : NULL;
+}
+
 static jnode *parse_if(parser *r) {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
-    jnode *n = j_node(r, J_IF);
+    jnode *n = new_node(r, J_IF);
     jstr ended;
-    n->a = j_expressions(r, false);
+    n->a = expressions(r, false);
     close_tag(r, "%}");
     r->soft++;
     n->b = body(r, ends, &ended);
-    if (j_is(ended, "elif")) n->c = parse_if(r);
-    else {
-        close_tag(r, "%}");
-        if (j_is(ended, "else")) n->c = closed(r, "endif");
-    }
+    n->c = j_is(ended, "elif") ? parse_if(r) : otherwise(r, ended, "endif");
     r->soft--;
     return n;
 }
 
 // name or (name, name) or name, name
 static void targets(parser *r, jnode *n) {
-    const bool bracket = j_take(r, "(");
-    do j_push_name(r, n, j_take_name(r));
-    while (j_take(r, ",") && j_peek_name(r).n && !j_is(j_peek_name(r), "in"));
-    if (bracket) j_expect(r, ")");
+    const bool bracket = take(r, "(");
+    do push_name(r, n, take_name(r));
+    while (take(r, ",") && peek_name(r).n && !j_is(peek_name(r), "in"));
+    if (bracket) expect(r, ")");
 }
 
 static jnode *parse_for(parser *r) {
     static const char *const ends[] = {"else", "endfor", NULL};
-    jnode *n = j_node(r, J_FOR);
+    jnode *n = new_node(r, J_FOR);
     jstr ended;
     targets(r, n);
-    if (!j_word(r, "in")) FAIL(r, "'in' is expected");
-    n->a = j_expressions(r, false);
-    if (j_word(r, "if")) n->d = j_expression(r);
-    if (j_word(r, "recursive")) FAIL(r, "recursive loops are not supported");
+    if (!take_word(r, "in")) FAIL(r, "'in' is expected");
+    n->a = expressions(r, false);
+    if (take_word(r, "if")) n->d = expression(r);
+    if (take_word(r, "recursive")) FAIL(r, "recursive loops are not supported");
     close_tag(r, "%}");
     n->b = body(r, ends, &ended);
-    close_tag(r, "%}");
-    if (j_is(ended, "else")) n->c = closed(r, "endfor");
+    n->c = otherwise(r, ended, "endfor");
     return n;
 }
 
 static jnode *parse_set(parser *r) {
-    jnode *n = j_node(r, J_SET);
+    jnode *n = new_node(r, J_SET);
     targets(r, n);
     n->op = n->n_names > 1 ? ',' : 0;
-    if (!n->op && j_take(r, ".")) {
+    if (!n->op && take(r, ".")) {
         n->op = '.';
-        j_push_name(r, n, j_take_name(r));
+        push_name(r, n, take_name(r));
     }
-    if (j_take(r, "=")) {
-        n->a = j_expressions(r, true);
+    if (take(r, "=")) {
+        n->a = expressions(r, true);
         close_tag(r, "%}");
         return n;
     }
-    n->a = j_filters(r, j_node(r, J_BODY));
-    close_tag(r, "%}");
-    n->b = closed(r, "endset");
+    n->a = with_filters(r, new_node(r, J_BODY));
+    n->b = block(r, "endset");
     return n;
 }
 
 static void signature(parser *r, jnode *n) {
-    j_expect(r, "(");
-    while (!j_take(r, ")")) {
-        j_push_name(r, n, j_take_name(r));
-        j_push(r, n, j_take(r, "=") ? j_expression(r) : NULL);
-        if (!j_peek(r, ")")) j_expect(r, ",");
+    expect(r, "(");
+    while (!take(r, ")")) {
+        push_name(r, n, take_name(r));
+        push(r, n, take(r, "=") ? expression(r) : NULL);
+        if (!peek(r, ")")) expect(r, ",");
     }
 }
 
 static jnode *parse_macro(parser *r, jnode *n, const char *end) {
     jnode *outer = r->macro;
     r->macro = n;
-    if (n->kind == J_MACRO) n->name = j_take_name(r);
-    if (n->kind == J_MACRO || j_peek(r, "(")) signature(r, n);
+    if (n->kind == J_MACRO) n->name = take_name(r);
+    if (n->kind == J_MACRO || peek(r, "(")) signature(r, n);
     if (n->kind == J_CALLING) {
         r->macro = outer;
-        n->a = j_operand(r);
+        n->a = operand_of(r);
         if (n->a->kind != J_CALL) FAIL(r, "'call' needs a call expression");
         r->macro = n;
     }
-    close_tag(r, "%}");
-    n->b = closed(r, end);
+    n->b = block(r, end);
     r->macro = outer;
     return n;
 }
 
 static jnode *parse_raw(parser *r) {
-    jnode *n = j_node(r, J_TEXT);
+    jnode *n = new_node(r, J_TEXT);
     close_tag_as(r, "%}", false);
     const char *from = r->p;
     for (; r->p < r->end; r->p++) {
@@ -129,7 +595,7 @@ static jnode *parse_raw(parser *r) {
         r->p += 2;
         const bool minus = r->p < r->end && *r->p == '-';
         r->p += minus || (r->p < r->end && *r->p == '+');
-        if (!j_word(r, "endraw")) {
+        if (!take_word(r, "endraw")) {
             r->p = to;
             continue;
         }
@@ -146,31 +612,28 @@ static jnode *statement(parser *r, jstr tag) {
     if (j_is(tag, "if")) return parse_if(r);
     if (j_is(tag, "for")) return parse_for(r);
     if (j_is(tag, "set")) return parse_set(r);
-    if (j_is(tag, "macro")) return parse_macro(r, j_node(r, J_MACRO), "endmacro");
-    if (j_is(tag, "call")) return parse_macro(r, j_node(r, J_CALLING), "endcall");
+    if (j_is(tag, "macro")) return parse_macro(r, new_node(r, J_MACRO), "endmacro");
+    if (j_is(tag, "call")) return parse_macro(r, new_node(r, J_CALLING), "endcall");
     if (j_is(tag, "raw")) return parse_raw(r);
     if (j_is(tag, "break") || j_is(tag, "continue")) {
-        n = j_node(r, j_is(tag, "break") ? J_BREAK : J_CONTINUE);
+        n = new_node(r, j_is(tag, "break") ? J_BREAK : J_CONTINUE);
         close_tag(r, "%}");
     } else if (j_is(tag, "generation")) {
-        n = j_node(r, J_SCOPE);
-        close_tag(r, "%}");
-        n->b = closed(r, "endgeneration");
+        n = new_node(r, J_SCOPE);
+        n->b = block(r, "endgeneration");
     } else if (j_is(tag, "filter")) {
-        n = j_node(r, J_FILTERED);
-        n->a = j_filters(r, j_one_filter(r, j_node(r, J_BODY)));
-        close_tag(r, "%}");
-        n->b = closed(r, "endfilter");
+        n = new_node(r, J_FILTERED);
+        n->a = with_filters(r, one_filter(r, new_node(r, J_BODY)));
+        n->b = block(r, "endfilter");
     } else if (j_is(tag, "with")) {
-        n = j_node(r, J_WITH);
-        for (j_space(r); !j_at_close(r); j_space(r)) {
-            j_push_name(r, n, j_take_name(r));
-            j_expect(r, "=");
-            j_push(r, n, j_expression(r));
-            if (!j_take(r, ",")) break;
+        n = new_node(r, J_WITH);
+        for (skip_space(r); !at_close(r); skip_space(r)) {
+            push_name(r, n, take_name(r));
+            expect(r, "=");
+            push(r, n, expression(r));
+            if (!take(r, ",")) break;
         }
-        close_tag(r, "%}");
-        n->b = closed(r, "endwith");
+        n->b = block(r, "endwith");
     } else FAIL(r, "Encountered unknown tag '%.*s'.", J_SHOWN(tag));
     return n;
 }
@@ -194,7 +657,7 @@ static jnode *plain(parser *r) {
         }
     }
     if (to == from) return NULL;
-    jnode *n = j_node(r, J_TEXT);
+    jnode *n = new_node(r, J_TEXT);
     n->name = (jstr){from, NULL, (size_t)(to - from)};
     return n;
 }
@@ -204,7 +667,7 @@ static void comment(parser *r) {
     if (!close) FAIL(r, "a comment that is not closed");
     const char last = close > r->p ? close[-1] : 0;
     r->p = close + 2;
-    if (last == '-') j_space(r);
+    if (last == '-') skip_space(r);
     else if (last != '+' && r->p < r->end && *r->p == '\n') r->p++;
 }
 
@@ -222,17 +685,17 @@ static jnode *body(parser *r, const char *const *ends, jstr *ended) {
         const char kind = r->p[1];
         const char *tag_at = r->p;
         r->p += 2;
-        r->p += r->p < r->end && (*r->p == '-' || *r->p == '+') && !(kind != '#' && j_at_close(r));
+        r->p += r->p < r->end && (*r->p == '-' || *r->p == '+') && !(kind != '#' && at_close(r));
         if (kind == '#') {
             comment(r);
             continue;
         }
         if (kind == '{') {
-            n = j_node(r, J_PRINT);
-            n->a = j_expressions(r, true);
+            n = new_node(r, J_PRINT);
+            n->a = expressions(r, true);
             close_tag(r, "}}");
         } else {
-            const jstr tag = j_take_name(r);
+            const jstr tag = take_name(r);
             for (int i = 0; ends && ends[i]; i++)
                 if (j_is(tag, ends[i])) {
                     *ended = tag;

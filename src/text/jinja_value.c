@@ -2,9 +2,6 @@
 #include "text/jinja_internal.h"
 
 #include <math.h>
-#include <string.h>
-
-enum { MAX_NESTED = 100 };
 
 // ---- making
 
@@ -40,12 +37,8 @@ void j_put(jvm *m, jdict *d, jvalue key, jvalue v) {
         *old = v;
         return;
     }
-    if (d->n == d->cap) {
-        const size_t cap = 2 * d->cap + 4;
-        jvalue *keys = j_alloc(m, cap * sizeof *keys), *values = j_alloc(m, cap * sizeof *values);
-        if (d->n) memcpy(keys, d->keys, d->n * sizeof *keys), memcpy(values, d->values, d->n * sizeof *values);
-        *d = (jdict){keys, values, d->n, cap};
-    }
+    d->keys = j_grown(m, d->keys, d->n, sizeof *d->keys);
+    d->values = j_grown(m, d->values, d->n, sizeof *d->values);
     d->keys[d->n] = key;
     d->values[d->n++] = v;
 }
@@ -81,7 +74,7 @@ jvalue j_from_json(jvm *m, const ls_json *v, bool marked) {
     if (ls_json_is_null(v)) return j_none();
     if (!ls_json_is_real(v) && ls_json_int(v, &i)) return j_int(i);
     if (ls_json_num(v, &f)) return j_float(f);
-    if (++m->depth > MAX_NESTED) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_NESTED);
+    j_deeper(m);
     jvalue out;
     if (ls_json_is_array(v)) {
         out = j_list(m, J_LIST, ls_json_size(v));
@@ -143,7 +136,7 @@ bool j_same(jvm *m, const jvalue *a, const jvalue *b) {
     if (a->kind == J_FUNCTION) return a->fn == b->fn;
     if (a->kind == J_NAMESPACE) return a->dict == b->dict;
     if (!is_list(a) && a->kind != J_DICT) return true;
-    if (++m->depth > MAX_NESTED) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_NESTED);
+    j_deeper(m);
     bool same = is_list(a) ? a->list->n == b->list->n : a->dict->n == b->dict->n;
     for (size_t i = 0; same && is_list(a) && i < a->list->n; i++)
         same = j_same(m, &a->list->items[i], &b->list->items[i]);
@@ -153,6 +146,11 @@ bool j_same(jvm *m, const jvalue *a, const jvalue *b) {
     }
     m->depth--;
     return same;
+}
+
+static void need_defined(jvm *m, const jvalue *a, const jvalue *b) {
+    const jvalue *v = a->kind == J_UNDEFINED ? a : b;
+    if (v->kind == J_UNDEFINED) j_fail(m, LS_E_USAGE, "'%.*s' is undefined", J_SHOWN(v->s));
 }
 
 int j_compare(jvm *m, const jvalue *a, const jvalue *b) {
@@ -167,7 +165,7 @@ int j_compare(jvm *m, const jvalue *a, const jvalue *b) {
         return c ? c : a->s.n < b->s.n ? -1 : a->s.n > b->s.n;
     }
     if (is_list(a) && a->kind == b->kind) {
-        if (++m->depth > MAX_NESTED) j_fail(m, LS_E_RANGE, "values nested more than %d deep", MAX_NESTED);
+        j_deeper(m);
         int c = 0;
         for (size_t i = 0; !c && i < a->list->n && i < b->list->n; i++)
             if (!j_same(m, &a->list->items[i], &b->list->items[i]))
@@ -175,14 +173,11 @@ int j_compare(jvm *m, const jvalue *a, const jvalue *b) {
         m->depth--;
         return c ? c : a->list->n < b->list->n ? -1 : a->list->n > b->list->n;
     }
-    if (a->kind == J_UNDEFINED || b->kind == J_UNDEFINED) {
-        const jstr name = a->kind == J_UNDEFINED ? a->s : b->s;
-        j_fail(m, LS_E_USAGE, "'%.*s' is undefined", J_SHOWN(name));
-    }
+    need_defined(m, a, b);
     j_fail(m, LS_E_USAGE, "'<' not supported between instances of '%s' and '%s'", j_type(a), j_type(b));
 }
 
-bool j_contains(jvm *m, const jvalue *in, const jvalue *what) {
+static bool contains(jvm *m, const jvalue *in, const jvalue *what) {
     if (in->kind == J_STRING) {
         if (what->kind != J_STRING)
             j_fail(m, LS_E_USAGE, "'in <string>' requires string as left operand, not %s", j_type(what));
@@ -194,6 +189,19 @@ bool j_contains(jvm *m, const jvalue *in, const jvalue *what) {
     for (size_t i = 0; i < all.n; i++)
         if (j_same(m, &all.items[i], what)) return true;
     return false;
+}
+
+bool j_compares(jvm *m, char op, const jvalue *a, const jvalue *b) {
+    switch (op) {
+    case '=': return j_same(m, a, b);
+    case '!': return !j_same(m, a, b);
+    case 'i': return contains(m, b, a);
+    case 'o': return !contains(m, b, a);
+    case '<': return j_compare(m, a, b) < 0;
+    case '>': return j_compare(m, a, b) > 0;
+    case 'l': return j_compare(m, a, b) <= 0;
+    default: return j_compare(m, a, b) >= 0;
+    }
 }
 
 // Where character i begins; beyond the last: s.n. *left: characters that lack then.
@@ -300,10 +308,7 @@ static jvalue reals(char op, double a, double b) {
 }
 
 jvalue j_arithmetic(jvm *m, char op, const jvalue *a, const jvalue *b) {
-    if (a->kind == J_UNDEFINED || b->kind == J_UNDEFINED) {
-        const jstr name = a->kind == J_UNDEFINED ? a->s : b->s;
-        j_fail(m, LS_E_USAGE, "'%.*s' is undefined", J_SHOWN(name));
-    }
+    need_defined(m, a, b);
     if (j_is_number(a) && j_is_number(b)) {
         if ((op == '/' || op == 'f' || op == '%') && j_number(b) == 0) j_fail(m, LS_E_USAGE, "division by zero");
         if (op == '/' || a->kind == J_FLOAT || b->kind == J_FLOAT) return reals(op, j_number(a), j_number(b));

@@ -7,14 +7,82 @@
 #include <string.h>
 #include <utf8proc.h>
 
+// ---- charsmaps: rules compiled by sentencepiece. Reference: the double array of darts-clone (darts.h,
+// DoubleArrayUnit) in the little-endian layout that sentencepiece stores: size of the array in bytes, the array, then
+// the replacements, each ended by a NUL.
+
 typedef struct {
-    enum { FORM, LOWERCASE, STRIP_ACCENTS, STRIP, PREPEND, REPLACE, PRECOMPILED, SENTENCEPIECE } kind;
+    uint32_t *units;
+    size_t n_units;
+    char *by;
+    size_t n_by;
+} charsmap;
+
+static ls_code charsmap_new(charsmap **out, const void *blob, size_t n, ls_err *err) {
+    const unsigned char *p = blob;
+    const size_t size = n < 4 ? 0 : (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+    *out = NULL;
+    if (n < 4 || size > n - 4 || size % 4 || !size)
+        return ls_fail(err, LS_E_PARSE, "the tokenizer's charsmap of %zu bytes has an array of %zu", n, size);
+    charsmap *m = ls_calloc(1, sizeof *m);
+    m->n_units = size / 4;
+    m->units = ls_calloc(m->n_units, sizeof *m->units);
+    for (size_t i = 0; i < m->n_units; i++) {
+        const unsigned char *u = p + 4 + 4 * i;
+        m->units[i] = (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;
+    }
+    m->n_by = n - 4 - size;
+    m->by = ls_calloc(m->n_by + 1, 1); // the last ends, whatever the file says
+    memcpy(m->by, p + 4 + size, m->n_by);
+    *out = m;
+    return LS_OK;
+}
+
+static void charsmap_free(charsmap *m) {
+    if (!m) return;
+    free(m->units);
+    free(m->by);
+    free(m);
+}
+
+static size_t offset_of(uint32_t unit) {
+    return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
+}
+
+// The replacement by the longest (or the shortest) rule at p[0..n); NULL: none applies.
+static const char *charsmap_find(const charsmap *m, const char *p, size_t n, bool longest, size_t *taken, size_t *len) {
+    size_t at = offset_of(m->units[0]);
+    const char *found = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)p[i];
+        at ^= c;
+        if (at >= m->n_units || (m->units[at] & (1u << 31 | 0xFF)) != c) break;
+        const uint32_t unit = m->units[at];
+        at ^= offset_of(unit);
+        if (at >= m->n_units) break;
+        if (!(unit >> 8 & 1)) continue;
+        const size_t value = m->units[at] & 0x7FFFFFFF;
+        if (value > m->n_by) continue;
+        const size_t n_by = strlen(m->by + value);
+        if (!ls_utf8_valid(m->by + value, n_by)) continue;
+        found = m->by + value;
+        *taken = i + 1;
+        *len = n_by;
+        if (!longest) break;
+    }
+    return found;
+}
+
+// ---- steps
+
+typedef struct {
+    enum { FORM, EACH_CHARACTER, STRIP, PREPEND, REPLACE, PRECOMPILED, SENTENCEPIECE } kind;
     ls_form form;
     bool left, right;
     ls_regex *regex;
     char *by;
     size_t n_by;
-    ls_charsmap *charsmap;
+    charsmap *map;
     ls_sentencepiece_rules rules;
 } step;
 
@@ -29,6 +97,11 @@ void ls_marked_add(ls_marked *m, const char *p, size_t n, char marks) {
     m->marks.n += n;
 }
 
+static void add_slice(ls_marked *m, const ls_marked *from, size_t at, size_t end) {
+    ls_buf_add(&m->text, from->text.p + at, end - at);
+    ls_buf_add(&m->marks, from->marks.p + at, end - at);
+}
+
 void ls_marked_free(ls_marked *m) {
     ls_buf_free(&m->text);
     ls_buf_free(&m->marks);
@@ -40,7 +113,7 @@ ls_normalizer *ls_normalizer_new(void) {
 
 static void free_step(step *s) {
     ls_regex_free(s->regex);
-    ls_charsmap_free(s->charsmap);
+    charsmap_free(s->map);
     free(s->by);
 }
 
@@ -64,13 +137,7 @@ static ls_code add_step(ls_normalizer *z, step s, ls_err *err) {
 }
 
 ls_code ls_normalizer_add_form(ls_normalizer *z, ls_form form, ls_err *err) {
-    return add_step(z, (step){.kind = FORM, .form = form}, err);
-}
-ls_code ls_normalizer_add_lowercase(ls_normalizer *z, ls_err *err) {
-    return add_step(z, (step){.kind = LOWERCASE}, err);
-}
-ls_code ls_normalizer_add_strip_accents(ls_normalizer *z, ls_err *err) {
-    return add_step(z, (step){.kind = STRIP_ACCENTS}, err);
+    return add_step(z, (step){.kind = form < LS_LOWERCASE ? FORM : EACH_CHARACTER, .form = form}, err);
 }
 ls_code ls_normalizer_add_strip(ls_normalizer *z, bool left, bool right, ls_err *err) {
     return add_step(z, (step){.kind = STRIP, .left = left, .right = right}, err);
@@ -79,10 +146,10 @@ ls_code ls_normalizer_add_prepend(ls_normalizer *z, const char *p, size_t n, ls_
     return add_step(z, (step){.kind = PREPEND, .by = ls_strndup(p, n), .n_by = n}, err);
 }
 
-ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, bool literal, const char *by,
+ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, ls_regex_kind kind, const char *by,
                                   size_t n_by, ls_err *err) {
     step s = {.kind = REPLACE, .n_by = n_by};
-    ls_code code = ls_regex_new(&s.regex, pattern, n, literal, err);
+    ls_code code = ls_regex_new(&s.regex, pattern, n, kind, err);
     if (code) return code;
     s.by = ls_calloc(n_by + 1, 1); // it may hold NULs
     if (n_by) memcpy(s.by, by, n_by);
@@ -91,14 +158,14 @@ ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t 
 
 ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n, ls_err *err) {
     step s = {.kind = PRECOMPILED};
-    ls_code code = ls_charsmap_new(&s.charsmap, blob, n, err);
+    ls_code code = charsmap_new(&s.map, blob, n, err);
     return code ? code : add_step(z, s, err);
 }
 
 ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece_rules *rules, ls_err *err) {
     step s = {.kind = SENTENCEPIECE, .rules = *rules};
     ls_code code = LS_OK;
-    if (rules->n_charsmap) code = ls_charsmap_new(&s.charsmap, rules->charsmap, rules->n_charsmap, err);
+    if (rules->n_charsmap) code = charsmap_new(&s.map, rules->charsmap, rules->n_charsmap, err);
     s.rules.charsmap = NULL;
     return code ? code : add_step(z, s, err);
 }
@@ -151,8 +218,7 @@ static void to_form(ls_form form, const ls_marked *in, ls_marked *out) {
         size_t ascii = at;
         while (ascii < n && !(p[ascii] & 0x80)) ascii++;
         const size_t plain = ascii == n || ascii == at ? ascii : ascii - 1; // a mark may combine with the last one
-        ls_buf_add(&out->text, p + at, plain - at);
-        ls_buf_add(&out->marks, marks + at, plain - at);
+        add_slice(out, in, at, plain);
         if (ascii == n) return;
         size_t end = ascii;
         while (end < n && (p[end] & 0x80)) end++;
@@ -173,7 +239,7 @@ static void each_character(const step *s, const ls_marked *in, ls_marked *out) {
         const int len = ls_utf8_decode(in->text.p + at, in->text.n - at, &cp);
         const char mark = in->marks.p[at];
         char made[4];
-        if (s->kind == STRIP_ACCENTS) {
+        if (s->form == LS_STRIP_ACCENTS) {
             const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
             if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME)
                 ls_marked_add(out, in->text.p + at, (size_t)len, mark);
@@ -199,32 +265,27 @@ static void strip(const step *s, const ls_marked *in, ls_marked *out) {
     if (!s->left) start = 0;
     if (!s->right) end = in->text.n;
     if (start >= end) return;
-    ls_buf_add(&out->text, in->text.p + start, end - start);
-    ls_buf_add(&out->marks, in->marks.p + start, end - start);
+    add_slice(out, in, start, end);
 }
 
 static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, size_t limit, ls_marked *out) {
     size_t at = 0, start, end;
     while (at < in->text.n && out->text.n <= limit &&
            ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
-        ls_buf_add(&out->text, in->text.p + at, start - at);
-        ls_buf_add(&out->marks, in->marks.p + at, start - at);
+        add_slice(out, in, at, start);
         ls_marked_add(out, s->by, s->n_by, all_of(in->marks.p + start, end - start));
         at = end;
     }
-    ls_buf_add(&out->text, in->text.p + at, in->text.n - at);
-    ls_buf_add(&out->marks, in->marks.p + at, in->text.n - at);
+    add_slice(out, in, at, in->text.n);
 }
 
 static size_t grapheme_end(const char *p, size_t n) {
     uint32_t cp = 0, next;
-    utf8proc_int32_t state = 0;
+    int32_t state = 0;
     size_t at = (size_t)ls_utf8_decode(p, n, &cp);
-    while (at < n) {
-        const int len = ls_utf8_decode(p + at, n - at, &next);
-        if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)cp, (utf8proc_int32_t)next, &state)) break;
-        cp = next;
-        at += (size_t)len;
+    for (int len; at < n; at += (size_t)len, cp = next) {
+        len = ls_utf8_decode(p + at, n - at, &next);
+        if (!ls_char_joins(cp, next, &state)) break;
     }
     return at;
 }
@@ -236,11 +297,11 @@ static void precompiled(const step *s, const ls_marked *in, size_t limit, ls_mar
     size_t taken, n_by;
     for (size_t at = 0; at < in->text.n && out->text.n <= limit;) {
         const size_t cluster = grapheme_end(p + at, in->text.n - at);
-        const char *by = cluster < 6 ? ls_charsmap_find(s->charsmap, p + at, cluster, false, &taken, &n_by) : NULL;
+        const char *by = cluster < 6 ? charsmap_find(s->map, p + at, cluster, false, &taken, &n_by) : NULL;
         if (by) ls_marked_add(out, by, n_by, all_of(in->marks.p + at, cluster));
         for (size_t i = at; !by && i < at + cluster;) {
             const size_t len = (size_t)ls_utf8_decode(p + i, in->text.n - i, NULL);
-            const char *one = ls_charsmap_find(s->charsmap, p + i, len, false, &taken, &n_by);
+            const char *one = charsmap_find(s->map, p + i, len, false, &taken, &n_by);
             ls_marked_add(out, one ? one : p + i, one ? n_by : len, in->marks.p[i]);
             i += len;
         }
@@ -275,7 +336,7 @@ static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *i
         size_t taken = 0, n_by = 0;
         const char *by = NULL;
         if (kept && kept->value.n && ls_trie_longest(kept, p + at, n - at, &taken) >= 0) by = p + at, n_by = taken;
-        else if (s->charsmap) by = ls_charsmap_find(s->charsmap, p + at, n - at, true, &taken, &n_by);
+        else if (s->map) by = charsmap_find(s->map, p + at, n - at, true, &taken, &n_by);
         if (!by) {
             taken = n_by = (size_t)ls_utf8_decode(p + at, n - at, NULL);
             by = p + at;
@@ -311,13 +372,11 @@ bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
         ls_marked out = {0};
         switch (s->kind) {
         case FORM: to_form(s->form, text, &out); break;
-        case LOWERCASE:
-        case STRIP_ACCENTS: each_character(s, text, &out); break;
+        case EACH_CHARACTER: each_character(s, text, &out); break;
         case STRIP: strip(s, text, &out); break;
         case PREPEND:
             ls_marked_add(&out, s->by, s->n_by, text->marks.p[0]);
-            ls_buf_add(&out.text, text->text.p, text->text.n);
-            ls_buf_add(&out.marks, text->marks.p, text->marks.n);
+            add_slice(&out, text, 0, text->text.n);
             break;
         case REPLACE: replace(s, scratch, text, limit, &out); break;
         case PRECOMPILED: precompiled(s, text, limit, &out); break;

@@ -1,8 +1,9 @@
 // Normalises text before it is split: Unicode forms by utf8proc, replacements, sentencepiece's rules.
 // References: Hugging Face tokenizers' normalizers; sentencepiece's normalizer.cc.
 #pragma once
+#include "base/map.h"
 #include "text/regex.h"
-#include "text/trie.h"
+#include "text/vocab.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,34 +16,17 @@ typedef struct {
 void ls_marked_add(ls_marked *m, const char *p, size_t n, char marks);
 void ls_marked_free(ls_marked *m);
 
-typedef enum { LS_NFC, LS_NFD, LS_NFKC, LS_NFKD } ls_form;
-
-// Rules compiled by sentencepiece: a double array of the replaced strings, and the replacements.
-// blob: normalizer_spec.precompiled_charsmap. LS_E_PARSE where its sizes do not fit.
-typedef struct ls_charsmap ls_charsmap;
-ls_code ls_charsmap_new(ls_charsmap **out, const void *blob, size_t n, ls_err *err);
-void ls_charsmap_free(ls_charsmap *m);
-// The replacement by the longest (or the shortest) rule at p[0..n); NULL: none applies.
-const char *ls_charsmap_find(const ls_charsmap *m, const char *p, size_t n, bool longest, size_t *taken, size_t *len);
-
-typedef struct {
-    const void *charsmap; // NULL: none
-    size_t n_charsmap;
-    bool dummy_prefix, remove_extra, escape, suffix; // suffix: the dummy space comes last
-    bool first_only; // the dummy space only where the whole text begins (LS_MARK_FIRST), and not before another
-} ls_sentencepiece_rules;
+typedef enum { LS_NFC, LS_NFD, LS_NFKC, LS_NFKD, LS_LOWERCASE, LS_STRIP_ACCENTS } ls_form;
 
 enum { LS_NORMALIZER_STEPS = 32 };
 typedef struct ls_normalizer ls_normalizer; // steps, in the order in which they were added
 ls_normalizer *ls_normalizer_new(void);
 void ls_normalizer_free(ls_normalizer *z);
-// Each is LS_E_UNSUPPORTED beyond LS_NORMALIZER_STEPS steps.
+// Each is LS_E_UNSUPPORTED beyond LS_NORMALIZER_STEPS steps; LS_E_PARSE: a charsmap whose sizes do not fit.
 ls_code ls_normalizer_add_form(ls_normalizer *z, ls_form form, ls_err *err);
-ls_code ls_normalizer_add_lowercase(ls_normalizer *z, ls_err *err);
-ls_code ls_normalizer_add_strip_accents(ls_normalizer *z, ls_err *err);
 ls_code ls_normalizer_add_strip(ls_normalizer *z, bool left, bool right, ls_err *err);
 ls_code ls_normalizer_add_prepend(ls_normalizer *z, const char *p, size_t n, ls_err *err);
-ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, bool literal, const char *by,
+ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t n, ls_regex_kind kind, const char *by,
                                   size_t n_by, ls_err *err);
 ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n,
                                       ls_err *err); // as tokenizers reads it

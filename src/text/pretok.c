@@ -42,16 +42,10 @@ static ls_code add_step(ls_pretok *p, step s, ls_err *err) {
     return LS_OK;
 }
 
-ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool literal, ls_behavior behavior,
+ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, ls_regex_kind kind, ls_behavior behavior,
                             bool invert, ls_err *err) {
     step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
-    ls_code code = ls_regex_new(&s.regex, pattern, n, literal, err);
-    return code ? code : add_step(p, s, err);
-}
-
-ls_code ls_pretok_add_byte_split(ls_pretok *p, const char *pattern, size_t n, ls_err *err) {
-    step s = {.kind = SPLIT, .behavior = LS_ISOLATED};
-    ls_code code = ls_regex_new_bytes(&s.regex, pattern, n, err);
+    ls_code code = ls_regex_new(&s.regex, pattern, n, kind, err);
     return code ? code : add_step(p, s, err);
 }
 
@@ -156,4 +150,97 @@ ls_code ls_pretok_split(const ls_pretok *p, ls_pretok_scratch *s, const char *te
     if (!n) return LS_OK;
     if (!s->regex) s->regex = ls_regex_scratch_new();
     return run(&(splitter){p, s, fn, ud, err}, 0, text, n, first);
+}
+
+// ---- names
+
+enum { STEPS = 6 };
+
+// Each step isolates what it matches. The first byte of an expression may say that it sees bytes, as after ByteLevel.
+#define AS_BYTES "\1"
+
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define LETTERS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
+#define SIGNS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+#define SPACES "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CL100K(digits) ENDINGS "|" LETTERS "|" digits SIGNS SPACES
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(upper, lower, ending)                                                                                    \
+    "[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" ending "|[^\\r\\n\\p{L}\\p{N}]?" upper "+" lower "*" ending
+#define O200K(ending, digits) CASED(UPPER, LOWER, ending) "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
+// UPPER and LOWER without \p{Han}: PCRE2 has no intersections, so these are complements
+#define UPPER_NOT_HAN "[^\\p{Ll}\\p{C}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{sc:Han}]"
+#define LOWER_NOT_HAN "[^\\p{Lu}\\p{Lt}\\p{C}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{sc:Han}]"
+#define KANA "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+#define DEEPSEEK_WORDS                                                                                                 \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "              \
+    "?[\\p{P}\\p{S}]+"
+#define DEEPSEEK DEEPSEEK_WORDS "[\\r\\n]*" SPACES
+#define EAST_ASIAN "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+// letters with case, as the model's own file lists them
+#define CASED_LETTERS                                                                                                  \
+    "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373"          \
+    "\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f"     \
+    "\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77"         \
+    "\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d"    \
+    "\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4"   \
+    "\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139"      \
+    "\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d"     \
+    "\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a"         \
+    "\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2"                \
+    "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943"
+#define BLOOM " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
+// A run of digits in groups of three from its right, if `end` holds behind it. The files look ahead at every group,
+// in time that grows with the square of the run; here only the first group does, and the others follow it.
+#define GROUPS(end) "(?<!\\d)\\d{1,3}(?=(?:\\d{3})*+" end ")|\\G(?<=\\d)\\d{3}"
+// What stands before the first group of three: other numerals, and a run's first digits.
+#define BEFORE_GROUPS "(?:[^\\d]++|(?<!\\d)\\d{1,2}(?=(?:\\d{3})*+(?!\\d)))"
+
+const char ls_gpt2_pattern[] = GPT2;
+
+enum { NONE = 0, NFC = LS_PRE_NFC, WHOLE = LS_PRE_WHOLE, BEGINS = LS_PRE_BEGINS, CHARS = LS_PRE_CHARS, ENCODER = 16 };
+
+static const struct {
+    const char *name;
+    unsigned traits;
+    const char *split[STEPS];
+} known[] = {
+#define PRETOK(name, traits, ...) {name, traits, {__VA_ARGS__}},
+#include "text/pretok.def"
+#undef PRETOK
+};
+
+static int find(const char *name) {
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, name)) return (int)i;
+    return -1;
+}
+
+unsigned ls_pretok_traits(const char *name) {
+    const int i = find(name);
+    return i < 0 ? 0 : known[i].traits;
+}
+
+const char *ls_pretok_name(size_t i) {
+    return i < sizeof known / sizeof *known ? known[i].name : NULL;
+}
+
+ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err) {
+    const int at = find(name);
+    if (at < 0)
+        return ls_fail(err, LS_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not among the %zu known names", name,
+                       sizeof known / sizeof *known);
+    if (known[at].traits & ENCODER)
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "pre-tokenizer '%s' is for encoders (embeddings); only decoders are supported", name);
+    ls_code code = LS_OK;
+    for (int k = 0; k < STEPS && known[at].split[k] && !code; k++) {
+        const char *s = known[at].split[k];
+        const bool bytes = *s == *AS_BYTES;
+        code = ls_pretok_add_split(p, s + bytes, strlen(s + bytes), bytes ? LS_REGEX_BYTES : LS_REGEX_RUBY, LS_ISOLATED,
+                                   false, err);
+    }
+    return code;
 }

@@ -14,12 +14,10 @@ typedef ls_code (*ls_piece_fn)(void *ud, const char *piece, size_t n, ls_err *er
 ls_pretok *ls_pretok_new(void); // no steps: the text is one piece
 void ls_pretok_free(ls_pretok *p);
 // Each step works on every piece of the step before. LS_E_UNSUPPORTED: an expression that cannot be compiled, or more
-// than LS_PRETOK_STEPS steps.
-ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, bool literal, ls_behavior behavior,
+// than LS_PRETOK_STEPS steps. LS_REGEX_BYTES, as a step after ByteLevel sees the text: it may cut characters, so only
+// such steps may follow.
+ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, ls_regex_kind kind, ls_behavior behavior,
                             bool invert, ls_err *err);
-// Isolates the matches of an expression on single bytes, as a step after ByteLevel sees them; it may cut characters, so
-// only such steps may follow.
-ls_code ls_pretok_add_byte_split(ls_pretok *p, const char *pattern, size_t n, ls_err *err);
 // Replaces spaces by mark (UTF-8) and puts mark before each piece that does not begin with it, or only before the piece
 // that begins the whole text.
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err);

@@ -1,5 +1,4 @@
 #include "text/tokenizer_config.h"
-#include "base/jsonw.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -58,23 +57,17 @@ ls_added ls_added_flags(const ls_json *t, bool special) {
 
 // ---- names
 
-static bool same(ls_str a, ls_str b) {
-    return a.n == b.n && !memcmp(a.p, b.p, a.n);
-}
-
 static void put_named(ls_tokenizer_config *c, const char *name, const ls_json *v, ls_str text) {
     if (v) text = ls_json_text(ls_json_is_object(v) ? ls_json_get(v, "content") : v);
     if (!text.n) return;
     const ls_str key = name ? (ls_str){name, strlen(name)} : text;
     int32_t at = *ls_map_at(&c->by_name, ls_hash_name(key.p, key.n) ^ !name, (int32_t)c->n_named);
     const ls_named_token *had = (size_t)at < c->n_named ? &c->named[at] : NULL;
-    if (had && (!name != !had->name || !same(key, name ? (ls_str){had->name, strlen(had->name)} : had->text)))
+    if (had && (!name != !had->name || !ls_str_same(key, name ? (ls_str){had->name, strlen(had->name)} : had->text)))
         had = NULL;
     if (!had) {
         at = (int32_t)c->n_named;
-        if (!(c->n_named & (c->n_named - 1))) // a power of two: it is full
-            c->named = ls_realloc(c->named, (c->n_named ? 2 * c->n_named : 1) * sizeof *c->named);
-        c->n_named++;
+        c->named = ls_grown(c->named, c->n_named++, sizeof *c->named);
     }
     c->named[at] =
         (ls_named_token){.name = name, .text = text, .flags = ls_added_flags(v, true), .flagged = ls_json_is_object(v)};
@@ -146,7 +139,7 @@ const ls_named_token *ls_tokenizer_config_named(const ls_tokenizer_config *c, co
 
 static bool is_named(const ls_tokenizer_config *c, ls_str text) {
     int32_t at;
-    return ls_map_get(&c->by_text, ls_hash_name(text.p, text.n), &at) && same(c->named[at].text, text);
+    return ls_map_get(&c->by_text, ls_hash_name(text.p, text.n), &at) && ls_str_same(c->named[at].text, text);
 }
 
 // ---- added tokens
@@ -159,8 +152,7 @@ typedef struct {
 
 static void put_added(added *a, ls_str text, int64_t id, ls_added flags) {
     ls_tokenizer_config *c = a->c;
-    if (!(c->n_added & (c->n_added - 1)))
-        c->added = ls_realloc(c->added, (c->n_added ? 2 * c->n_added : 1) * sizeof *c->added);
+    c->added = ls_grown(c->added, c->n_added, sizeof *c->added);
     flags.id = (int32_t)id;
     c->added[c->n_added++] = (ls_listed_token){text, flags};
 }
@@ -197,7 +189,7 @@ static const tokenizer_class *class_of(const ls_json *config, const char *model_
         if (!strcmp(usual[i][0], model_type)) name = (ls_str){usual[i][1], strlen(usual[i][1])};
     if (name.n > 4 && !memcmp(name.p + name.n - 4, "Fast", 4)) name.n -= 4;
     for (size_t i = 0; i < sizeof classes / sizeof *classes && name.p; i++)
-        if (strlen(classes[i].name) == name.n && !memcmp(classes[i].name, name.p, name.n)) return &classes[i];
+        if (ls_str_is(name, classes[i].name)) return &classes[i];
     return NULL;
 }
 
@@ -291,4 +283,104 @@ ls_code ls_tokenizer_variables(const ls_tokenizer_files *files, ls_buf *out, ls_
     if (!code) ls_tokenizer_config_variables(&c, out);
     ls_tokenizer_config_free(&c);
     return code;
+}
+
+// ---- the table of tokens
+
+void ls_token_table_free(ls_token_table *t) {
+    free(t->tokens);
+    free(t->types);
+    free(t->scores);
+    free(t->added);
+    free(t->added_at);
+    ls_map_free(&t->by_text);
+}
+
+bool ls_token_table_reach(ls_token_table *t, int64_t n) {
+    if (n <= (int64_t)t->n) return true;
+    if ((uint64_t)n > t->limit) return false;
+    if ((size_t)n > t->room) {
+        t->room = (size_t)n < t->room * 2 ? t->room * 2 : (size_t)n;
+        t->tokens = ls_realloc(t->tokens, t->room * sizeof *t->tokens);
+        t->types = ls_realloc(t->types, t->room * sizeof *t->types);
+        t->added = ls_realloc(t->added, t->room * sizeof *t->added);
+        t->added_at = ls_realloc(t->added_at, t->room * sizeof *t->added_at);
+        if (t->scored) t->scores = ls_realloc(t->scores, t->room * sizeof *t->scores);
+    }
+    for (size_t i = t->n; i < (size_t)n; i++) {
+        t->tokens[i] = (ls_str){NULL, 0};
+        t->types[i] = LS_UNUSED;
+        t->added_at[i] = 0;
+        if (t->scored) t->scores[i] = 0;
+    }
+    t->n = (size_t)n;
+    return true;
+}
+
+int32_t ls_token_table_id(const ls_token_table *t, ls_str text) {
+    int32_t id;
+    if (!text.n) return -1;
+    if (ls_map_get(&t->by_text, ls_hash_name(text.p, text.n), &id) && ls_str_same(t->tokens[id], text)) return id;
+    return t->find(t->ud, text);
+}
+
+ls_code ls_token_table_add(ls_token_table *t, ls_str text, int64_t id, ls_added a, ls_err *err) {
+    if (!text.n) return LS_OK;
+    const int32_t in_model = t->find(t->ud, text), known = ls_token_table_id(t, text);
+    if (in_model >= 0) id = in_model; // as in the reference
+    else if (id < 0) id = known >= 0 ? known : (int64_t)t->n;
+    if (!ls_token_table_reach(t, id + 1))
+        return ls_fail(err, LS_E_PARSE, "the added token '%.*s' has the invalid id %lld",
+                       (int)(text.n < 60 ? text.n : 60), text.p, (long long)id);
+    if (t->tokens[id].n && !ls_str_same(t->tokens[id], text) && !t->renames)
+        return ls_fail(err, LS_E_PARSE, "the tokenizer's added token '%.*s' has the id %lld of another token",
+                       (int)(text.n < 60 ? text.n : 60), text.p, (long long)id);
+    a.id = (int32_t)id;
+    if (!ls_str_same(t->tokens[id], text))
+        t->types[id] = LS_UNUSED; // not a token of the model: no piece of text becomes it
+    t->tokens[id] = text;
+    // the last entry of a token holds, but its place of search is the first entry's, as in tokenizers
+    if (!t->added_at[id]) t->added_at[id] = (int32_t)++t->n_added;
+    else {
+        const ls_added *had = &t->added[t->added_at[id] - 1];
+        a.normalized = had->normalized && (a.normalized || had->special);
+    }
+    t->added[t->added_at[id] - 1] = a;
+    ls_map_at(&t->by_text, ls_hash_name(text.p, text.n), a.id);
+    return LS_OK;
+}
+
+static int by_id(const void *a, const void *b) {
+    const int32_t x = ((const ls_listed_token *)a)->token.id, y = ((const ls_listed_token *)b)->token.id;
+    return (x > y) - (x < y);
+}
+
+ls_code ls_token_table_configure(ls_token_table *t, ls_tokenizer_config *c, ls_err *err) {
+    ls_code code = LS_OK;
+    ls_map listed = {0}; // hashes of what the configuration lists with an id
+    if (c->n_added) qsort(c->added, c->n_added, sizeof *c->added, by_id);
+    for (size_t i = 0; i < c->n_added && !code; i++) {
+        ls_map_put(&listed, ls_hash_name(c->added[i].text.p, c->added[i].text.n), 1);
+        code = ls_token_table_add(t, c->added[i].text, c->added[i].token.id, c->added[i].token, err);
+    }
+    // the tokens that have a name are special ones even where no list says so; their flags hold beside a list without
+    // them
+    for (size_t i = 0; i < c->n_named && !code; i++) {
+        ls_named_token *named = &c->named[i];
+        const int32_t id = ls_token_table_id(t, named->text);
+        int32_t is;
+        named->absent = id < 0 && named->guessed && t->complete;
+        if (named->absent) continue;
+        const bool flagged =
+            named->flagged && c->n_added && !ls_map_get(&listed, ls_hash_name(named->text.p, named->text.n), &is);
+        if (id >= 0 && t->added_at[id] && !flagged) t->added[t->added_at[id] - 1].special = true;
+        else code = ls_token_table_add(t, named->text, -1, named->flags, err);
+    }
+    ls_map_free(&listed);
+    return code;
+}
+
+int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config *c, const char *name) {
+    const ls_named_token *named = ls_tokenizer_config_named(c, name);
+    return named ? ls_token_table_id(t, named->text) : -1;
 }

@@ -2,7 +2,7 @@
 // puts the configuration's tokens and flags over the tokenizer's.
 #include "base/json.h"
 #include "base/mem.h"
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,7 @@ static int32_t find_in_model(const void *ud, ls_str s) {
     int32_t at;
     if (!r->unigram) return ls_json_int(ls_json_get(r->vocab, s.p), &id) ? (int32_t)id : -1;
     if (!ls_map_get(&r->pieces, ls_hash_name(s.p, s.n), &at)) return -1;
-    const ls_str t = r->table.tokens[at];
-    return t.n == s.n && !memcmp(t.p, s.p, s.n) ? at : -1;
+    return ls_str_same(r->table.tokens[at], s) ? at : -1;
 }
 
 static int32_t id_of(const reader *r, ls_str s) {
@@ -126,48 +125,39 @@ static ls_code read_merges(reader *r) {
 
 // ---- normalizer
 
-bool ls_base64(ls_buf *out, ls_str s) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t word = 0;
-    int bits = 0;
-    while (s.n && s.p[s.n - 1] == '=') s.n--;
-    for (size_t i = 0; i < s.n; i++) {
-        const char *d = s.p[i] ? strchr(digits, s.p[i]) : NULL;
-        if (!d) return false;
-        word = word << 6 | (uint32_t)(d - digits);
-        if ((bits += 6) >= 8) ls_buf_char(out, (char)(word >> (bits -= 8)));
-    }
-    return true;
+static ls_code pattern_of(reader *r, const ls_json *pattern, ls_str *s, ls_regex_kind *kind) {
+    *s = ls_json_text(ls_json_get(pattern, "String"));
+    *kind = s->p ? LS_REGEX_LITERAL : LS_REGEX_RUBY;
+    if (!s->p) *s = ls_json_text(ls_json_get(pattern, "Regex"));
+    return s->p ? LS_OK : ls_fail(r->err, LS_E_PARSE, "the tokenizer has a step without a pattern");
 }
 
-static ls_code pattern_of(reader *r, const ls_json *pattern, ls_str *s, bool *literal) {
-    *s = ls_json_text(ls_json_get(pattern, "String"));
-    *literal = s->p != NULL;
-    if (!*literal) *s = ls_json_text(ls_json_get(pattern, "Regex"));
-    return s->p ? LS_OK : ls_fail(r->err, LS_E_PARSE, "the tokenizer has a step without a pattern");
+// Reads each of a sequence's steps.
+static ls_code read_sequence(reader *r, const ls_json *list, int depth,
+                             ls_code (*read)(reader *r, const ls_json *one, int depth)) {
+    ls_code code = LS_OK;
+    if (depth == MAX_DEPTH) return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
+    for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = read(r, ls_json_at(list, i), depth + 1);
+    return code;
 }
 
 static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     static const struct {
         const char *name;
         ls_form form;
-    } forms[] = {{"NFC", LS_NFC}, {"NFD", LS_NFD}, {"NFKC", LS_NFKC}, {"NFKD", LS_NFKD}};
+    } forms[] = {{"NFC", LS_NFC},
+                 {"NFD", LS_NFD},
+                 {"NFKC", LS_NFKC},
+                 {"NFKD", LS_NFKD},
+                 {"Lowercase", LS_LOWERCASE},
+                 {"StripAccents", LS_STRIP_ACCENTS}};
     const ls_json *type = ls_json_get(z, "type");
     ls_normalizer *to = r->parts.normalizer;
     ls_code code = LS_OK;
     if (!z || ls_json_is_null(z)) return LS_OK;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (ls_json_is(type, forms[i].name)) return ls_normalizer_add_form(to, forms[i].form, r->err);
-    if (ls_json_is(type, "Sequence")) {
-        const ls_json *list = ls_json_get(z, "normalizers");
-        if (depth == MAX_DEPTH)
-            return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
-        for (size_t i = 0; i < ls_json_size(list) && !code; i++)
-            code = read_normalizer(r, ls_json_at(list, i), depth + 1);
-        return code;
-    }
-    if (ls_json_is(type, "Lowercase")) return ls_normalizer_add_lowercase(to, r->err);
-    if (ls_json_is(type, "StripAccents")) return ls_normalizer_add_strip_accents(to, r->err);
+    if (ls_json_is(type, "Sequence")) return read_sequence(r, ls_json_get(z, "normalizers"), depth, read_normalizer);
     if (ls_json_is(type, "Strip"))
         return ls_normalizer_add_strip(to, ls_json_flag(z, "strip_left", true), ls_json_flag(z, "strip_right", true),
                                        r->err);
@@ -178,15 +168,16 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
     }
     if (ls_json_is(type, "Replace")) {
         ls_str pattern, by = ls_json_text(ls_json_get(z, "content"));
-        bool literal;
-        code = pattern_of(r, ls_json_get(z, "pattern"), &pattern, &literal);
-        return code ? code : ls_normalizer_add_replace(to, pattern.p, pattern.n, literal, by.p, by.n, r->err);
+        ls_regex_kind kind;
+        code = pattern_of(r, ls_json_get(z, "pattern"), &pattern, &kind);
+        return code ? code : ls_normalizer_add_replace(to, pattern.p, pattern.n, kind, by.p, by.n, r->err);
     }
     if (ls_json_is(type, "Precompiled")) {
         const ls_str s = ls_json_text(ls_json_get(z, "precompiled_charsmap"));
         if (!s.n) return LS_OK;
         ls_buf_clear(&r->charsmap);
-        if (!ls_base64(&r->charsmap, s)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer's charsmap is not base64");
+        if (!ls_buf_unbase64(&r->charsmap, s))
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's charsmap is not base64");
         return ls_normalizer_add_precompiled(to, r->charsmap.p, r->charsmap.n, r->err);
     }
     return unsupported(r, "normalizer", type,
@@ -196,7 +187,7 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
 // ---- pre-tokenizer
 
 static ls_code add_split(reader *r, const char *pattern, ls_behavior behavior, bool invert) {
-    return ls_pretok_add_split(r->parts.pretok, pattern, strlen(pattern), false, behavior, invert, r->err);
+    return ls_pretok_add_split(r->parts.pretok, pattern, strlen(pattern), LS_REGEX_RUBY, behavior, invert, r->err);
 }
 
 static ls_code behavior_of(reader *r, const ls_json *v, ls_behavior *b) {
@@ -219,7 +210,8 @@ static ls_code read_metaspace(reader *r, const ls_json *p) {
     if (!mark.p) mark = (ls_str){"\u2581", 3};
     ls_code code = ls_pretok_add_metaspace(r->parts.pretok, mark.p, mark.n, prepend, r->err);
     if (!code && ls_json_flag(p, "split", true))
-        code = ls_pretok_add_split(r->parts.pretok, mark.p, mark.n, true, LS_MERGED_WITH_NEXT, false, r->err);
+        code =
+            ls_pretok_add_split(r->parts.pretok, mark.p, mark.n, LS_REGEX_LITERAL, LS_MERGED_WITH_NEXT, false, r->err);
     return code;
 }
 
@@ -227,12 +219,13 @@ static ls_code read_metaspace(reader *r, const ls_json *p) {
 // expressions would find there is not known here.
 static ls_code read_byte_step(reader *r, const ls_json *p) {
     static const char threes[] = "[0-9][0-9][0-9]", digit[] = "[0-9\xb2\xb3\xb9\xbc-\xbe]+";
-    if (ls_json_is(ls_json_get(p, "type"), "Digits"))
-        return ls_pretok_add_byte_split(r->parts.pretok, digit,
-                                        sizeof digit - 1 - ls_json_flag(p, "individual_digits", false), r->err);
-    if (ls_json_is(ls_json_get(ls_json_get(p, "pattern"), "Regex"), threes) &&
-        ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !ls_json_flag(p, "invert", false))
-        return ls_pretok_add_byte_split(r->parts.pretok, threes, sizeof threes - 1, r->err);
+    const bool digits = ls_json_is(ls_json_get(p, "type"), "Digits"),
+               three = ls_json_is(ls_json_get(ls_json_get(p, "pattern"), "Regex"), threes) &&
+                       ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !ls_json_flag(p, "invert", false);
+    const size_t n = digits ? sizeof digit - 1 - ls_json_flag(p, "individual_digits", false) : sizeof threes - 1;
+    if (digits || three)
+        return ls_pretok_add_split(r->parts.pretok, digits ? digit : threes, n, LS_REGEX_BYTES, LS_ISOLATED, false,
+                                   r->err);
     return ls_fail(r->err, LS_E_UNSUPPORTED, "splitting text after ByteLevel is not supported");
 }
 
@@ -240,14 +233,8 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     const ls_json *type = ls_json_get(p, "type");
     ls_code code = LS_OK;
     if (!p || ls_json_is_null(p)) return LS_OK;
-    if (ls_json_is(type, "Sequence")) {
-        const ls_json *list = ls_json_get(p, "pretokenizers");
-        if (depth == MAX_DEPTH)
-            return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's sequences are nested too deep");
-        for (size_t i = 0; i < ls_json_size(list) && !code; i++)
-            code = read_pretokenizer(r, ls_json_at(list, i), depth + 1);
-        return code;
-    }
+    if (ls_json_is(type, "Sequence"))
+        return read_sequence(r, ls_json_get(p, "pretokenizers"), depth, read_pretokenizer);
     if (r->byte_level) return read_byte_step(r, p);
     if (ls_json_is(type, "ByteLevel")) {
         const bool prefix =
@@ -258,12 +245,12 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
     }
     if (ls_json_is(type, "Split")) {
         ls_str pattern;
-        bool literal;
+        ls_regex_kind kind;
         ls_behavior behavior = LS_ISOLATED;
-        if ((code = pattern_of(r, ls_json_get(p, "pattern"), &pattern, &literal)) ||
+        if ((code = pattern_of(r, ls_json_get(p, "pattern"), &pattern, &kind)) ||
             (code = behavior_of(r, ls_json_get(p, "behavior"), &behavior)))
             return code;
-        return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, literal, behavior,
+        return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, kind, behavior,
                                    ls_json_flag(p, "invert", false), r->err);
     }
     if (ls_json_is(type, "Metaspace")) return read_metaspace(r, p);

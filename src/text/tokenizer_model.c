@@ -1,6 +1,6 @@
 // sentencepiece's tokenizer.model. Reference: sentencepiece_model.proto; only the fields that encoding needs are read.
 #include "base/mem.h"
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static double as_float(uint64_t bits) {
 }
 
 typedef struct {
-    ls_sentencepiece_source src;
+    ls_vocab_source src;
     ls_token_table table;
     size_t n;      // of the model itself
     ls_map pieces; // hash -> id
@@ -91,7 +91,7 @@ static bool read_trainer(reader *r, wire w) {
     while (next_field(&w, &f)) {
         if (f.kind) continue;
         if (f.number == 3) r->model_type = (int32_t)f.value;
-        if (f.number == 24) r->src.suffix = f.value != 0;
+        if (f.number == 24) r->src.rules.suffix = f.value != 0;
         if (f.number == 35) r->src.byte_fallback = f.value != 0;
         if (f.number == 41) r->bos = (int32_t)f.value;
         if (f.number == 42) r->eos = (int32_t)f.value;
@@ -102,11 +102,11 @@ static bool read_trainer(reader *r, wire w) {
 static bool read_rules(reader *r, wire w) {
     field f;
     while (next_field(&w, &f)) {
-        if (f.number == 2 && f.kind == 2) r->src.charsmap = f.bytes.p, r->src.n_charsmap = f.bytes.n;
+        if (f.number == 2 && f.kind == 2) r->src.rules.charsmap = f.bytes.p, r->src.rules.n_charsmap = f.bytes.n;
         if (f.kind) continue;
-        if (f.number == 3) r->src.dummy_prefix = f.value != 0;
-        if (f.number == 4) r->src.remove_extra = f.value != 0;
-        if (f.number == 5) r->src.escape = f.value != 0;
+        if (f.number == 3) r->src.rules.dummy_prefix = f.value != 0;
+        if (f.number == 4) r->src.rules.remove_extra = f.value != 0;
+        if (f.number == 5) r->src.rules.escape = f.value != 0;
     }
     return !w.bad;
 }
@@ -135,8 +135,7 @@ static int32_t find_piece(const void *ud, ls_str s) {
     const reader *r = ud;
     int32_t at;
     if (!ls_map_get(&r->pieces, ls_hash_name(s.p, s.n), &at)) return -1;
-    const ls_str t = r->table.tokens[at];
-    return t.n == s.n && !memcmp(t.p, s.p, s.n) ? at : -1;
+    return ls_str_same(r->table.tokens[at], s) ? at : -1;
 }
 
 // What stands beside the model: added tokens, names, what a text begins and ends with. A model alone has its own.
@@ -158,8 +157,8 @@ static ls_code configure(reader *r, ls_tokenizer_config *c, ls_err *err) {
     if (r->src.eos < 0 && r->eos >= 0 && r->eos < n && t->types[r->eos] == LS_CONTROL) r->src.eos = r->eos;
     r->src.bare = c->own_rule ? !c->add_bos : r->src.unigram;
     r->src.ended = c->add_eos;
-    if (c->llama && c->prefix_space >= 0) r->src.dummy_prefix = c->prefix_space;
-    r->src.first_only = !c->legacy;
+    if (c->llama && c->prefix_space >= 0) r->src.rules.dummy_prefix = c->prefix_space;
+    r->src.rules.first_only = !c->legacy;
     r->src.tokens = t->tokens;
     r->src.types = t->types;
     r->src.scores = t->scores;
@@ -172,7 +171,7 @@ static ls_code configure(reader *r, ls_tokenizer_config *c, ls_err *err) {
 ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_files *beside, ls_err *err) {
     // the format's defaults
     reader r = {
-        .model_type = 1, .bos = 1, .eos = 2, .src = {.dummy_prefix = true, .remove_extra = true, .escape = true}};
+        .model_type = 1, .bos = 1, .eos = 2, .src.rules = {.dummy_prefix = true, .remove_extra = true, .escape = true}};
     ls_tokenizer_config config;
     ls_buf variables = {0};
     *out = NULL;
@@ -187,7 +186,7 @@ ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_file
     ls_tokenizer_config_variables(&config, &variables);
     ls_buf_char(&variables, 0);
     r.src.variables = variables.p;
-    if (!code) code = ls_vocab_new_sentencepiece(out, &r.src, err);
+    if (!code) code = ls_vocab_new(out, &r.src, err);
     ls_token_table_free(&r.table);
     ls_map_free(&r.pieces);
     ls_tokenizer_config_free(&config);

@@ -1,9 +1,9 @@
 // Tokenizers that come in other files than tokenizer.json: GPT-2's vocab.json and merges.txt, and Mistral's
 // tekken.json. Both are written as a tokenizer.json, as transformers and mistral-common build them.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,26 +13,15 @@
 static const char qwen2_pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
                                     "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-static void add_split(ls_jsonw *w, const char *pattern, size_t n, bool prefix_space) {
-    ls_jw_field_open(w, "pre_tokenizer", '{');
-    ls_jw_field_str(w, "type", "Sequence");
-    ls_jw_field_open(w, "pretokenizers", '[');
-    ls_jw_open(w, '{');
-    ls_jw_field_str(w, "type", "Split");
-    ls_jw_field_open(w, "pattern", '{');
-    ls_jw_key(w, "Regex");
-    ls_jw_strn(w, pattern, n);
-    ls_jw_close(w, '}');
-    ls_jw_field_str(w, "behavior", "Isolated");
-    ls_jw_field_bool(w, "invert", false);
-    ls_jw_close(w, '}');
-    ls_jw_open(w, '{');
-    ls_jw_field_str(w, "type", "ByteLevel");
-    ls_jw_field_bool(w, "add_prefix_space", prefix_space);
-    ls_jw_field_bool(w, "use_regex", false);
-    ls_jw_close(w, '}');
-    ls_jw_close(w, ']');
-    ls_jw_close(w, '}');
+static void add_split(ls_buf *out, const char *pattern, size_t n, bool prefix_space) {
+    ls_jsonw w = {.out = out};
+    ls_buf_str(
+        out,
+        "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"behavior\":\"Isolated\","
+        "\"invert\":false,\"pattern\":{\"Regex\":");
+    ls_jw_strn(&w, pattern, n);
+    ls_buf_fmt(out, "}},{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"use_regex\":false}]}",
+               prefix_space ? "true" : "false");
 }
 
 // Lines of merges.txt; the first may be "#version: ...".
@@ -64,28 +53,15 @@ ls_code ls_tokenizer_merges(ls_vocab **out, ls_str vocab, ls_str merges, const l
                     "a %s of vocab.json and merges.txt is not supported (supported: GPT2Tokenizer, Qwen2Tokenizer, and "
                     "any with tokenizer.json)",
                     class);
-    ls_jw_open(&w, '{');
-    ls_jw_field_open(&w, "added_tokens", '[');
-    ls_jw_close(&w, ']');
-    if (qwen) {
-        ls_jw_field_open(&w, "normalizer", '{');
-        ls_jw_field_str(&w, "type", "NFC");
-        ls_jw_close(&w, '}');
-        add_split(&w, qwen2_pattern, sizeof qwen2_pattern - 1, config.prefix_space > 0);
-    } else {
-        ls_jw_field_open(&w, "pre_tokenizer", '{');
-        ls_jw_field_str(&w, "type", "ByteLevel");
-        ls_jw_field_bool(&w, "add_prefix_space", false);
-        ls_jw_close(&w, '}');
-    }
-    ls_jw_field_open(&w, "model", '{');
-    ls_jw_field_str(&w, "type", "BPE");
+    ls_buf_str(&text, "{\"added_tokens\":[],");
+    if (qwen) ls_buf_str(&text, "\"normalizer\":{\"type\":\"NFC\"},");
+    if (qwen) add_split(&text, qwen2_pattern, sizeof qwen2_pattern - 1, config.prefix_space > 0);
+    else ls_buf_str(&text, "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}");
+    ls_buf_str(&text, ",\"model\":{\"type\":\"BPE\",");
     add_merges(&w, merges);
-    ls_jw_key(&w, "vocab");
+    ls_buf_str(&text, ",\"vocab\":");
     ls_buf_add(&text, vocab.p, vocab.n); // JSON already; anything else is found when it is read
-    w.comma = true;
-    ls_jw_close(&w, '}');
-    ls_jw_close(&w, '}');
+    ls_buf_str(&text, "}}");
     if (!code) code = ls_tokenizer_document(out, (ls_str){text.p, text.n}, "vocab.json", beside, true, err);
     ls_tokenizer_config_free(&config);
     ls_buf_free(&text);
@@ -112,8 +88,7 @@ static ls_str token_of(const tekken *t, int32_t rank) {
 static int32_t rank_of(const tekken *t, const char *p, size_t n) {
     int32_t rank;
     if (!ls_map_get(&t->by_bytes, ls_hash_name(p, n), &rank)) return -1;
-    const ls_str s = token_of(t, rank);
-    return s.n == n && !memcmp(s.p, p, n) ? rank : -1;
+    return ls_str_same(token_of(t, rank), (ls_str){p, n}) ? rank : -1;
 }
 
 static ls_code read_tekken(tekken *t) {
@@ -136,8 +111,8 @@ static ls_code read_tekken(tekken *t) {
         int64_t rank = -1;
         size_t n = 0;
         const char *p = ls_json_str(ls_json_get(one, "token_bytes"), &n);
-        if (!p || !ls_json_int(ls_json_get(one, "rank"), &rank) || rank != i || !ls_base64(&t->bytes, (ls_str){p, n}) ||
-            t->bytes.n == t->starts[i])
+        if (!p || !ls_json_int(ls_json_get(one, "rank"), &rank) || rank != i ||
+            !ls_buf_unbase64(&t->bytes, (ls_str){p, n}) || t->bytes.n == t->starts[i])
             return ls_fail(t->err, LS_E_PARSE, "tekken.json: entry %lld of 'vocab' is not a token with that rank",
                            (long long)i);
         t->starts[i + 1] = t->bytes.n;
@@ -235,7 +210,8 @@ static void write_tekken(const tekken *t, const char *pattern, size_t n_pattern,
     ls_buf spelled = {0};
     ls_jw_open(&w, '{');
     add_special(t, &w);
-    add_split(&w, pattern, n_pattern, false);
+    ls_buf_char(out, ',');
+    add_split(out, pattern, n_pattern, false);
     ls_jw_field_open(&w, "model", '{');
     ls_jw_field_str(&w, "type", "BPE");
     ls_jw_field_bool(&w, "ignore_merges", true);

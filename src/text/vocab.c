@@ -1,4 +1,4 @@
-#include "text/token_table.h"
+#include "text/tokenizer_config.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -236,27 +236,36 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
     return LS_OK;
 }
 
-ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
-    *out = NULL;
+// Tokens as the escaped text spells them. A tokenizer.model has U+2581 for the blanks of a user-defined symbol, and the
+// same symbol in a GGUF file has plain blanks. `spelled` owns what differs.
+static ls_str *tokens_as_escaped(const ls_vocab_source *src, ls_buf *spelled) {
+    ls_str *tokens = ls_calloc(src->n_tokens, sizeof *tokens);
+    size_t most = 0, used = 0;
+    for (size_t i = 0; i < src->n_tokens; i++)
+        if (src->types[i] == LS_USER_DEFINED) most += 3 * src->tokens[i].n;
+    ls_buf_room(spelled, most); // so that it does not move
+    for (size_t i = 0; i < src->n_tokens; i++, used = spelled->n) {
+        const ls_str t = tokens[i] = src->tokens[i];
+        if (!src->rules.escape || src->types[i] != LS_USER_DEFINED || !t.n || !memchr(t.p, ' ', t.n)) continue;
+        for (size_t k = 0; k < t.n; k++)
+            if (t.p[k] == ' ') ls_buf_add(spelled, "\u2581", 3);
+            else ls_buf_char(spelled, t.p[k]);
+        tokens[i] = (ls_str){spelled->p + used, spelled->n - used};
+    }
+    return tokens;
+}
+
+// The rest of the parts for the steps of a pre-tokenizer's name; merges has room for src->n_merges.
+static ls_code with_merges(ls_vocab_parts *parts, const ls_vocab_source *src, ls_str (*merges)[2], ls_added *added,
+                           ls_err *err) {
     const unsigned traits = ls_pretok_traits(src->pre);
     const bool chars = traits & LS_PRE_CHARS;
-    ls_vocab_parts parts = {
-        .kind = chars ? LS_CHAR_BPE : LS_BYTE_BPE,
-        .tokens = src->tokens,
-        .types = src->types,
-        .n_tokens = src->n_tokens,
-        .n_merges = src->n_merges,
-        .prefix = &(ls_ids){&(int32_t){src->bos}, !src->bare && src->bos >= 0, 0},
-        .suffix = &(ls_ids){&(int32_t){src->eos}, src->ended && src->eos >= 0, 0},
-        .variables = src->variables,
-        .eos = src->eos,
-        .unk = -1,
-        .whole = traits & LS_PRE_WHOLE,
-        .fuse_unk = chars,
-        .spaces = chars,
-    };
-    ls_str(*merges)[2] = ls_calloc(src->n_merges, sizeof *merges);
-    ls_added *added = ls_calloc(src->n_tokens, sizeof *added);
+    parts->kind = chars ? LS_CHAR_BPE : LS_BYTE_BPE;
+    parts->n_merges = src->n_merges;
+    parts->merges = (const ls_str(*)[2])merges;
+    parts->whole = traits & LS_PRE_WHOLE;
+    parts->fuse_unk = parts->spaces = chars;
+    if (!chars) parts->unk = -1;
     for (size_t i = 0; i < src->n_merges; i++) {
         const ls_str m = src->merges[i];
         const char *space = m.n > 2 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
@@ -266,88 +275,63 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
     }
     for (size_t i = 0; i < src->n_tokens; i++) {
         if (src->types[i] >= LS_UNKNOWN && src->types[i] <= LS_USER_DEFINED)
-            added[parts.n_added++] = (ls_added){.id = (int32_t)i, .special = src->types[i] != LS_USER_DEFINED};
-        if (chars && src->types[i] == LS_UNKNOWN && parts.unk < 0) parts.unk = (int32_t)i;
-        parts.byte_fallback = parts.byte_fallback || (chars && src->types[i] == LS_BYTE);
+            added[parts->n_added++] = (ls_added){.id = (int32_t)i, .special = src->types[i] != LS_USER_DEFINED};
+        parts->byte_fallback = parts->byte_fallback || (chars && src->types[i] == LS_BYTE);
     }
-    parts.merges = (const ls_str(*)[2])merges;
-    parts.added = added;
-    parts.pretok = ls_pretok_new();
-    parts.normalizer = ls_normalizer_new();
-    ls_code code = ls_pretok_named(parts.pretok, src->pre, err);
-    if (!code && traits & LS_PRE_NFC) code = ls_normalizer_add_form(parts.normalizer, LS_NFC, err);
-    if (!code && chars) code = ls_normalizer_add_replace(parts.normalizer, " ", 1, true, "\u2581", 3, err);
-    if (!code) code = ls_vocab_build(out, &parts, err);
-    else {
-        ls_pretok_free(parts.pretok);
-        ls_normalizer_free(parts.normalizer);
-    }
-    free(merges);
-    free(added);
+    ls_code code = ls_pretok_named(parts->pretok, src->pre, err);
+    if (!code && traits & LS_PRE_NFC) code = ls_normalizer_add_form(parts->normalizer, LS_NFC, err);
+    if (!code && chars) code = ls_normalizer_add_replace(parts->normalizer, " ", 1, LS_REGEX_LITERAL, "\u2581", 3, err);
     return code;
 }
 
-// Tokens as the escaped text spells them. A tokenizer.model has U+2581 for the blanks of a user-defined symbol, and the
-// same symbol in a GGUF file has plain blanks. `spelled` owns what differs.
-static ls_str *tokens_as_escaped(const ls_sentencepiece_source *src, ls_buf *spelled) {
-    ls_str *tokens = ls_calloc(src->n_tokens, sizeof *tokens);
-    size_t most = 0, used = 0;
-    for (size_t i = 0; i < src->n_tokens; i++)
-        if (src->types[i] == LS_USER_DEFINED) most += 3 * src->tokens[i].n;
-    ls_buf_room(spelled, most); // so that it does not move
-    for (size_t i = 0; i < src->n_tokens; i++, used = spelled->n) {
-        const ls_str t = tokens[i] = src->tokens[i];
-        if (!src->escape || src->types[i] != LS_USER_DEFINED || !t.n || !memchr(t.p, ' ', t.n)) continue;
-        for (size_t k = 0; k < t.n; k++)
-            if (t.p[k] == ' ') ls_buf_add(spelled, "\u2581", 3);
-            else ls_buf_char(spelled, t.p[k]);
-        tokens[i] = (ls_str){spelled->p + used, spelled->n - used};
+// The same for sentencepiece's rules; listed has room for src->n_tokens.
+static ls_code with_scores(ls_vocab_parts *parts, const ls_vocab_source *src, uint8_t *listed, ls_added *added,
+                           ls_err *err) {
+    parts->kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE;
+    parts->scores = src->scores;
+    parts->byte_fallback = src->byte_fallback;
+    parts->fuse_unk = parts->sentencepiece = true;
+    parts->spaces = src->rules.escape;
+    for (; parts->n_added < src->n_added; parts->n_added++) {
+        added[parts->n_added] = src->added[parts->n_added];
+        listed[added[parts->n_added].id] = 1;
     }
-    return tokens;
+    for (size_t i = 0; i < src->n_tokens; i++)
+        if (!listed[i] && (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN))
+            added[parts->n_added++] = (ls_added){.id = (int32_t)i, .special = true};
+    return ls_normalizer_add_sentencepiece(parts->normalizer, &src->rules, err);
 }
 
-ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err) {
+ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
     *out = NULL;
     ls_buf spelled = {0};
-    ls_str *tokens = tokens_as_escaped(src, &spelled);
+    ls_str *tokens = src->pre ? NULL : tokens_as_escaped(src, &spelled),
+           (*merges)[2] = ls_calloc(src->n_merges, sizeof *merges);
+    ls_added *added = ls_calloc(src->n_tokens + src->n_added, sizeof *added);
+    uint8_t *listed = ls_calloc(src->n_tokens, 1);
     ls_vocab_parts parts = {
-        .kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE,
-        .tokens = tokens,
+        .tokens = src->pre ? src->tokens : tokens,
         .types = src->types,
-        .scores = src->scores,
         .n_tokens = src->n_tokens,
         .prefix = &(ls_ids){&(int32_t){src->bos}, !src->bare && src->bos >= 0, 0},
         .suffix = &(ls_ids){&(int32_t){src->eos}, src->ended && src->eos >= 0, 0},
         .variables = src->variables,
         .eos = src->eos,
         .unk = -1,
-        .byte_fallback = src->byte_fallback,
-        .fuse_unk = true,
-        .sentencepiece = true,
-        .spaces = src->escape,
+        .added = added,
+        .pretok = ls_pretok_new(),
+        .normalizer = ls_normalizer_new(),
     };
-    ls_added *added = ls_calloc(src->n_tokens + src->n_added, sizeof *added);
-    uint8_t *listed = ls_calloc(src->n_tokens, 1);
-    for (; parts.n_added < src->n_added; parts.n_added++) {
-        added[parts.n_added] = src->added[parts.n_added];
-        listed[added[parts.n_added].id] = 1;
-    }
-    for (size_t i = 0; i < src->n_tokens; i++) {
-        if (src->types[i] == LS_UNKNOWN && parts.unk < 0) parts.unk = (int32_t)i;
-        if (!listed[i] && (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN))
-            added[parts.n_added++] = (ls_added){.id = (int32_t)i, .special = true};
-    }
-    parts.added = added;
-    parts.normalizer = ls_normalizer_new();
-    parts.pretok = ls_pretok_new();
-    const ls_sentencepiece_rules rules = {src->charsmap, src->n_charsmap, src->dummy_prefix, src->remove_extra,
-                                          src->escape,   src->suffix,     src->first_only};
-    ls_code code = ls_normalizer_add_sentencepiece(parts.normalizer, &rules, err);
+    for (size_t i = src->n_tokens; i-- > 0;)
+        if (src->types[i] == LS_UNKNOWN) parts.unk = (int32_t)i; // the first
+    ls_code code =
+        src->pre ? with_merges(&parts, src, merges, added, err) : with_scores(&parts, src, listed, added, err);
     if (!code) code = ls_vocab_build(out, &parts, err);
     else {
-        ls_normalizer_free(parts.normalizer);
         ls_pretok_free(parts.pretok);
+        ls_normalizer_free(parts.normalizer);
     }
+    free(merges);
     free(added);
     free(listed);
     free(tokens);
@@ -419,10 +403,10 @@ bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
     return ls_map_get(&v->ends, (uint64_t)id, &yes);
 }
 
-ls_ends ls_vocab_ends(const ls_vocab *v) {
-    ls_ends e = {0};
+ls_eos_set ls_vocab_ends(const ls_vocab *v) {
+    ls_eos_set e = {0};
     for (size_t i = 0; i < v->ends.cap; i++)
-        if (v->ends.used[i]) ls_ends_add(&e, (int32_t)v->ends.keys[i]);
+        if (v->ends.used[i]) ls_eos_set_add(&e, (int32_t)v->ends.keys[i]);
     return e;
 }
 

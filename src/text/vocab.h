@@ -3,27 +3,12 @@
 // sentencepiece's tokenizer.model.
 #pragma once
 #include "base/buf.h"
-#include "base/ends.h"
 #include "base/err.h"
-#include "base/str.h"
 
 #include <stdbool.h>
 
 // Token types, by the numbers that GGUF and sentencepiece share.
 enum { LS_NORMAL = 1, LS_UNKNOWN, LS_CONTROL, LS_USER_DEFINED, LS_UNUSED, LS_BYTE };
-
-typedef struct {
-    const ls_str *tokens; // as the file stores them (GPT-2 byte alphabet for normal tokens); borrowed for the call
-    size_t n_tokens;
-    const int32_t *types; // LS_NORMAL ... LS_BYTE
-    const ls_str *merges; // "left right"
-    size_t n_merges;
-    const char *pre;       // a name of text/pretok.def
-    int32_t bos, eos;      // -1: none
-    bool bare;             // raw text does not begin with bos
-    bool ended;            // raw text ends with eos
-    const char *variables; // of chat templates, see ls_vocab_variables; NULL: none
-} ls_vocab_source;
 
 typedef struct { // a token that is searched in the text first of all
     int32_t id;
@@ -31,31 +16,39 @@ typedef struct { // a token that is searched in the text first of all
     bool normalized; // searched in normalised text instead
 } ls_added;
 
-// The contents of a sentencepiece model, or of a GGUF file of the kind llama or t5.
+typedef struct {          // normalizer_spec of a sentencepiece model
+    const void *charsmap; // precompiled_charsmap; NULL: none
+    size_t n_charsmap;
+    bool dummy_prefix, remove_extra, escape, suffix; // suffix: the dummy space comes last
+    bool first_only; // the dummy space only where the text itself begins, and not before another
+} ls_sentencepiece_rules;
+
+// The contents of a file; pointers are borrowed for the call.
 typedef struct {
-    const ls_str *tokens; // borrowed for the call, as all that follows
-    const int32_t *types; // as above; sentencepiece's numbers are the same
-    const double *scores;
+    const ls_str *tokens; // as the file stores them (GPT-2 byte alphabet for normal tokens of byte-level BPE)
+    const int32_t *types; // LS_NORMAL ... LS_BYTE
     size_t n_tokens;
+    int32_t bos, eos;      // -1: none
+    bool bare;             // raw text does not begin with bos
+    bool ended;            // raw text ends with eos
+    const char *variables; // of chat templates, see ls_vocab_variables; NULL: none
+    // byte-level BPE, or BPE over characters where the name says so
+    const char *pre;      // a name of text/pretok.def; NULL: the rest is read, not this
+    const ls_str *merges; // "left right"
+    size_t n_merges;
+    // a sentencepiece model, or a GGUF file of the kind llama or t5
+    const double *scores;
     bool unigram; // else BPE by scores
     bool byte_fallback;
-    bool dummy_prefix, remove_extra, escape, suffix; // normalizer_spec; suffix: the dummy space comes last
-    const void *charsmap;                            // precompiled_charsmap; NULL: none
-    size_t n_charsmap;
-    bool first_only;  // the dummy space only where the text itself begins, and not before another
-    int32_t bos, eos; // -1: none
-    bool bare, ended; // as above
-    const char *variables;
+    ls_sentencepiece_rules rules;
     const ls_added *added; // tokens that are searched first, beside those of control and the unknown one
     size_t n_added;
-} ls_sentencepiece_source;
+} ls_vocab_source;
 
 typedef struct ls_vocab ls_vocab;
 
-// Byte-level BPE, or BPE over characters where the name says so. Errors: LS_E_PARSE, LS_E_RANGE or LS_E_UNSUPPORTED
-// with the problem and the entry.
+// Errors: LS_E_PARSE, LS_E_RANGE or LS_E_UNSUPPORTED with the problem and the entry.
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
-ls_code ls_vocab_new_sentencepiece(ls_vocab **out, const ls_sentencepiece_source *src, ls_err *err);
 
 // The contents of what may stand beside a tokenizer in a Hugging Face folder; n 0: no such file.
 typedef struct {
@@ -88,7 +81,7 @@ const char *ls_vocab_variables(const ls_vocab *v);
 int32_t ls_vocab_eos(const ls_vocab *v); // -1: none
 // Tokens that end an answer: the vocabulary's eos, and those that the caller adds.
 bool ls_vocab_is_end(const ls_vocab *v, int32_t id);
-ls_ends ls_vocab_ends(const ls_vocab *v);       // LS_MAX_ENDS at most
+ls_eos_set ls_vocab_ends(const ls_vocab *v);    // LS_MAX_EOS at most
 void ls_vocab_add_end(ls_vocab *v, int32_t id); // becomes the eos if there is none; ignores an id out of range
 // Fits the vocabulary to an embedding. Ids beyond the tokens become empty special tokens that no text encodes to. If
 // rows are fewer than tokens, added tokens without a row are dropped; another token without one is LS_E_PARSE.

@@ -1,5 +1,5 @@
-// The token table's insides, shared by its builders (vocab.c, tokenizer_json.c, tokenizer_model.c) and its encoders
-// (encode.c, bpe.c, unigram.c).
+// A vocabulary's insides, shared by its builders (vocab.c, tokenizer_json.c, tokenizer_model.c) and its encoder
+// (encode.c).
 #pragma once
 #include "base/map.h"
 #include "text/normalize.h"
@@ -68,54 +68,9 @@ struct ls_vocab {
     ls_map ends;               // ids of the tokens that end a text
 };
 
-static inline uint64_t ls_pair_key(int32_t left, int32_t right) {
-    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-}
 // Takes parts->normalizer and parts->pretok, also on failure.
 ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *parts, ls_err *err);
+static inline uint64_t ls_pair_key(int32_t left, int32_t right) { // of ls_vocab.merge_rank
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
 int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n); // by the file's spelling; -1: none
-
-// One call of ls_encode_parts.
-typedef struct {
-    int32_t id;         // -1: the vocabulary lacks this character
-    int32_t prev, next; // neighbours by index; -1: none
-    uint32_t at, n;     // of the piece; n = 0: joined into its left neighbour
-} ls_symbol;
-
-typedef struct {
-    int32_t rank, at, id; // join symbol `at` with its right neighbour, to id
-} ls_join;
-
-typedef struct {
-    double score;
-    int32_t id, start; // start -1: nothing ends here yet
-} ls_path_end;
-
-typedef struct {
-    const ls_vocab *v;
-    ls_ids *out;
-    size_t piece_start; // in out: unknown tokens are fused only within a piece
-    uint32_t asked;     // how often ls_encode_stops was
-    bool stopped;       // what was encoded since is not whole
-    ls_pretok_scratch pretok;
-    ls_symbol *sym;
-    ls_join *heap;
-    size_t cap, n_heap;
-    ls_path_end *ends;
-    size_t cap_ends;
-    // stretches met before in this call: most words of a text repeat
-    ls_map cache; // hash of the stretch -> index into entries
-    struct {
-        size_t key, n;       // in keys
-        size_t first, count; // in cached
-    } * entries;
-    size_t n_entries, cap_entries;
-    ls_buf keys;
-    ls_ids cached;
-} ls_encoder;
-
-bool ls_encode_stops(ls_encoder *e);                          // to be asked in every loop over a text
-void ls_push_id(ls_encoder *e, int32_t id);                   // fuses unknown tokens
-void ls_push_unknown(ls_encoder *e, const char *p, size_t n); // bytes, or the unknown token, or nothing
-void ls_bpe_encode(ls_encoder *e, const char *p, size_t n);   // one piece
-void ls_unigram_encode(ls_encoder *e, const char *p, size_t n);

@@ -31,7 +31,7 @@ TORCH_CXXFLAGS := -std=c++20 -O2 -g1 $(SAME) $(WARN) -Wno-unused-parameter -fPIC
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
 # in every compute library: loading, timelines, trained heads, ranks, what packs and unpacks weights
 TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo) $(KERNEL_OBJ) \
-  $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng clock sample mem rescue processors cgroup sysfile) $(B)/obj/pic/src/gpu/plan.o
+  $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
 	$(call say,CXX ,$<)

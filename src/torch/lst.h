@@ -122,7 +122,7 @@ typedef struct {
     const char *weights;
     /* Format of the KV cache: "auto" (bf16; f32 if the arithmetic is f32), "bf16", and on the CPU "f32". */
     const char *kv;
-    int32_t threads; /* 0: one for each core that this process may use (base/processors.h), until lst_use_threads */
+    int32_t threads;       /* 0: one for each core that this process may use (base/system.h), until lst_use_threads */
     lst_progress progress; /* may be NULL */
     /* Copies n bytes of tensors[i], starting at byte `at`, to dst. Returns 0; another value means an error
      * (LST_E_READ). */

@@ -94,7 +94,7 @@ bool CpuModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &sta
 void CpuModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) {
     if (l.paired) { // the rows are some of a tile, and halves are whole blocks
         const int64_t half = l.n_out / 2, at = row % half;
-        row = at / LS_PART_FF * 2 * LS_PART_FF + row / half * LS_PART_FF + at % LS_PART_FF;
+        row = at / LS_SHARD_FF * 2 * LS_SHARD_FF + row / half * LS_SHARD_FF + at % LS_SHARD_FF;
     }
     size_t section = l.sections.size() - 1;
     while (l.sections[section].first > row) section--;

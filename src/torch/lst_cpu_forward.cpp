@@ -31,7 +31,7 @@ struct Team {
     ls_range multiply(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
                       int32_t rows, int32_t first, int32_t count) {
         const lsk_table &k = *s.m->kernels;
-        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = l.paired ? 2 * LS_PART_FF / LSK_TILE : 2;
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
         const ls_range share = ls_share_units(tiles, unit, t, n);
         const int32_t a = share.from, b = share.to;
         float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
@@ -86,7 +86,7 @@ int32_t queries_at_once(int64_t columns) {
 void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range heads, int32_t from, int32_t to,
             int thread) {
     const lst_hparams &hp = s.m->hp;
-    const ls_part &part = s.m->part();
+    const ls_shard &part = s.m->part();
     const int64_t hd = hp.head_dim;
     const int32_t group = ls_range_size(heads), first_row = from / group;
     const int32_t *depth = s.depth + b.first, *tail_begin = s.tail_begin.data() + b.first; // of a tree's rows
@@ -143,9 +143,9 @@ void finish_logits(const CpuModel &m, float *logits) {
     std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
 }
 
-int64_t widest(const CpuModel &m, ls_range ls_part::*of) {
+int64_t widest(const CpuModel &m, ls_range ls_shard::*of) {
     int32_t n = 0;
-    for (const ls_part &part : m.parts) n = std::max(n, ls_range_size(part.*of));
+    for (const ls_shard &part : m.parts) n = std::max(n, ls_range_size(part.*of));
     return n;
 }
 
@@ -179,7 +179,7 @@ void show(CpuEngine &s, const Block &b, const Team &team, int32_t layer, const f
 void forward(CpuEngine &s, const Block &b, Team team) {
     const CpuModel &m = *s.m;
     const lst_hparams &hp = m.hp;
-    const ls_part &part = m.part();
+    const ls_shard &part = m.part();
     const lsk_table &k = *m.kernels;
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
     const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads),
@@ -195,7 +195,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     };
     // Columns that ranks computed, each its own of every row, become whole rows; row(i) is called for each of them.
     // Does nothing where there are no other ranks. False: the exchange failed.
-    auto gather = [&](ls_range ls_part::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
+    auto gather = [&](ls_range ls_shard::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
         if (!m.ranks) return true;
         const int64_t of_each = b.n * widest(m, of) * scale;
         if (!exchange(s, team, of_each)) return false;
@@ -217,7 +217,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     auto as_it_is = [](int32_t) {};
     const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
     // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
-    auto norm_all = [&](const lst::Layer &l, ls_range ls_part::*of, int64_t at, const at::Tensor &weights) {
+    auto norm_all = [&](const lst::Layer &l, ls_range ls_shard::*of, int64_t at, const at::Tensor &weights) {
         const ls_range own = part.*of;
         const int64_t all = weights.numel();
         team.each(LST_PART_ROTATE, [&](int t, int n) {
@@ -307,7 +307,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
         // not before this barrier: until then another thread may still look whether to begin the layer
         if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         if (norms_all && m.ranks &&
-            !(norm_all(l, &ls_part::heads, 0, l.q_norm) && norm_all(l, &ls_part::kv_heads, n_heads * hd, l.k_norm)))
+            !(norm_all(l, &ls_shard::heads, 0, l.q_norm) && norm_all(l, &ls_shard::kv_heads, n_heads * hd, l.k_norm)))
             return;
         if (norms_all && !m.ranks)
             team.each(LST_PART_ROTATE, [&](int t, int n) {
@@ -358,17 +358,17 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 }
             }
         });
-        if (!gather(&ls_part::heads, hd, fm(s.att), LST_PART_ATTENTION, [&](int32_t i) {
+        if (!gather(&ls_shard::heads, hd, fm(s.att), LST_PART_ATTENTION, [&](int32_t i) {
                 for (int32_t h = 0; h < hp.n_heads; h++)
                     prepare(s, l.out.arith, s.att_in, b.n, i, fm(s.att) + ((int64_t)i * hp.n_heads + h) * hd,
                             (int32_t)(h * hd), (int32_t)hd);
             }))
             return;
         team.linear(s, l.out, f(s.att), s.att_in, mine ? mine : tmp, b.n);
-        if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+        if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
-        const int32_t width = LS_PART_FF; // of the blocks of gate and up, and of a group
+        const int32_t width = LS_SHARD_FF; // of the blocks of gate and up, and of a group
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, fm(s.gate_up), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
         const int32_t from = tiles.from * LSK_TILE / 2, to = tiles.to * LSK_TILE / 2;
@@ -385,13 +385,13 @@ void forward(CpuEngine &s, const Block &b, Team team) {
             if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act + from, from, to - from);
         }
         team.meet(LST_PART_ACTIVATION);
-        if (!gather(&ls_part::ff, 1, fm(s.act), LST_PART_ACTIVATION, [&](int32_t i) {
+        if (!gather(&ls_shard::ff, 1, fm(s.act), LST_PART_ACTIVATION, [&](int32_t i) {
                 for (int32_t at = 0; at < hp.n_ff; at += 32)
                     prepare(s, l.down.arith, s.act_in, b.n, i, fm(s.act) + (int64_t)i * hp.n_ff + at, at, 32);
             }))
             return;
         team.linear(s, l.down, f(s.act), s.act_in, mine ? mine : tmp, b.n);
-        if (!gather(&ls_part::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+        if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
     }
     if (s.stopped >= 0) return;
     const lst::Layer &last = m.layers[(size_t)s.n_layers - 1];
@@ -430,8 +430,8 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
         s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
         s.act_in.resize(b.n, hp.n_ff);
         if (s.m->ranks) {
-            const int64_t width =
-                std::max({(int64_t)hp.n_embd, widest(*s.m, &ls_part::heads) * hp.head_dim, widest(*s.m, &ls_part::ff)});
+            const int64_t width = std::max(
+                {(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff)});
             s.mine = rows(width);
             s.theirs = at::empty({s.m->ranks->n, b.n * width}, at::kFloat);
         }

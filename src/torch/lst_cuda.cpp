@@ -16,7 +16,7 @@ const float *CudaModel::place(const at::Tensor &t) {
     return t.defined() ? (const float *)place(t.const_data_ptr<float>(), (size_t)t.numel() * sizeof(float)) : nullptr;
 }
 
-ls_part CudaModel::loaded_part() const {
+ls_shard CudaModel::loaded_part() const {
     return lsg_held(part(), hp.n_heads, hp.n_kv_heads, hp.qk_norm == LST_QK_NORM_WHOLE);
 }
 

@@ -32,7 +32,7 @@ struct CudaModel : lst_model {
     void info(lst_model_info_t *info) const override;
     std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
     std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) override;
-    ls_part loaded_part() const override;
+    ls_shard loaded_part() const override;
     lsg_shape shape(int32_t n_layers) const;
     lsg_gpu gpu() const { return device.of; }
     const lsg_matrix &embedding_rows() const { return own_embd ? embd.device : head.device; }

@@ -12,7 +12,6 @@
 
 extern "C" {
 #include "base/rng.h"
-#include "base/sample.h"
 }
 
 #include <algorithm>
@@ -32,9 +31,9 @@ struct CudaEngine;
 // A place in a step where rows become whole: what a graph's call on the host gets.
 struct Meeting {
     CudaEngine *engine;
-    ls_range ls_part::*of; // nullptr: a row is whole on the rank that has its token
-    size_t bytes;          // of a unit of that range
-    ls_range held;         // units that this device has of each row; its part is among them
+    ls_range ls_shard::*of; // nullptr: a row is whole on the rank that has its token
+    size_t bytes;           // of a unit of that range
+    ls_range held;          // units that this device has of each row; its part is among them
 };
 
 struct CudaEngine : lst::PartEngine {
@@ -54,7 +53,7 @@ struct CudaEngine : lst::PartEngine {
     Memory<int32_t> columns_at;
     Memory<int16_t> ancestors;
     Memory<uint16_t *> pages_at;
-    const ls_part held;
+    const ls_shard held;
     Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
     Memory<uint16_t> xn, q;
     Memory<uint64_t> keys;
@@ -138,8 +137,8 @@ CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
       part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
       slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
       top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
-      of_heads{this, &ls_part::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
-      of_ff{this, &ls_part::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_part::embd, sizeof(float), held.embd},
+      of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
+      of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
       before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
@@ -263,11 +262,11 @@ size_t CudaEngine::most_bytes(bool whole) const {
 void CudaEngine::exchange(const Meeting &at) {
     if (failure) return; // the step goes on to its end, with numbers that nobody reads
     try {
-        const std::vector<ls_part> &parts = m->parts;
+        const std::vector<ls_shard> &parts = m->parts;
         const auto n = (size_t)step->n_rows;
         const ls_range own = at.of ? m->part().*at.of : at.held;
         size_t widest = 0;
-        for (const ls_part &part : parts) widest = std::max(widest, row_bytes(at, at.of ? part.*at.of : at.held));
+        for (const ls_shard &part : parts) widest = std::max(widest, row_bytes(at, at.of ? part.*at.of : at.held));
         mine.resize(n * widest);
         theirs.resize(parts.size() * n * widest);
         for (size_t i = 0; i < n; i++)

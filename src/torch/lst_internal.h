@@ -16,7 +16,7 @@
 #include <vector>
 
 extern "C" {
-#include "base/sample.h"
+#include "base/rng.h"
 #include "base/split.h"
 #include "torch/kernels/gpu.h"
 #include "torch/kernels/kernels.h"
@@ -71,7 +71,7 @@ struct Linear {
     int32_t of_all = 0; // the outputs of all ranks together
     at::Tensor bias;    // f32 [n_out], in host memory; undefined: none
     // on the CPU
-    bool paired = false;             // gate and up: blocks of LS_PART_FF outputs of the two halves lie in turn
+    bool paired = false;             // gate and up: blocks of LS_SHARD_FF outputs of the two halves lie in turn
     lsk_arith arith = LSK_ARITH_F32; // of its input
     struct Section {
         int32_t first;     // output, that of a tile
@@ -150,9 +150,9 @@ struct lst_model {
     lst::Linear head;
     at::Tensor output_norm;
     uint64_t weight_bytes = 0;
-    lst_ranks *ranks = nullptr; // nullptr: it is whole
-    std::vector<ls_part> parts; // of every rank
-    const ls_part &part() const;
+    lst_ranks *ranks = nullptr;  // nullptr: it is whole
+    std::vector<ls_shard> parts; // of every rank
+    const ls_shard &part() const;
     // Rank 0's queued calls for the others (lst_ranks_calls.h).
     struct {
         bool lead = false; // see lst_lead
@@ -167,7 +167,7 @@ struct lst_model {
     virtual std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) = 0;
 
     // The heads, columns and tokens whose weights this rank loads: its part, and more if the device computes more.
-    virtual ls_part loaded_part() const { return part(); }
+    virtual ls_shard loaded_part() const { return part(); }
     // ---- loading, in this order for each matrix
     // Whether a matrix may have outputs of several types, each from a tile on; not if it is paired.
     virtual bool mixes() const { return false; }

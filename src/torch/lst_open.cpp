@@ -2,7 +2,7 @@
 #include "torch/lst_ranks.h"
 
 extern "C" {
-#include "base/processors.h"
+#include "base/system.h"
 }
 
 #include <ATen/Parallel.h>
@@ -203,8 +203,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                                         std::to_string(hp.n_heads) + " attention heads: at most " +
                                         std::to_string(most) + " can");
     for (int i = 0; i < ranks; i++)
-        m.parts.push_back(ls_part_of(hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, i, ranks));
-    const ls_part own = m.loaded_part();
+        m.parts.push_back(ls_shard_of(hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, i, ranks));
+    const ls_shard own = m.loaded_part();
     m.threads = lst::threads_of(opt.threads);
     if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
     m.most_threads = opt.threads < 1 && opt.beside < 2 ? std::max(m.threads, (int)ls_processors()) : m.threads;
@@ -269,7 +269,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
 
 } // namespace
 
-const ls_part &lst_model::part() const {
+const ls_shard &lst_model::part() const {
     return parts[(size_t)(ranks ? ranks->rank : 0)];
 }
 

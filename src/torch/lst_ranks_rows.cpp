@@ -35,7 +35,7 @@ struct Best {
 };
 
 // In rank order, so that sums are the same on every rank.
-lst_row merge(const RowPart *said, size_t stride, const std::vector<ls_part> &parts) {
+lst_row merge(const RowPart *said, size_t stride, const std::vector<ls_shard> &parts) {
     lst_row out = said[0].row;
     std::vector<Best> best;
     double max = -INFINITY, total = 0, mean = 0;
@@ -79,7 +79,7 @@ void best_here(PartEngine &s, int32_t row, int32_t k, Best *out) {
 }
 
 // Samples the rows' tokens. With top_k every rank's best tokens are enough, and what no rank names has no weight;
-// else all ranks' logits are needed, as the sum over the vocabulary has one order (base/sample.h).
+// else all ranks' logits are needed, as the sum over the vocabulary has one order (base/rng.h).
 void sample_rows(PartEngine &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling &how,
                  lst_row *rows) {
     const int32_t n_vocab = s.model->hp.n_vocab, ranks = s.model->ranks->n, k = how.top_k;
@@ -129,7 +129,7 @@ void lst::merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *
 
 void lst::gather_logits(PartEngine &s, int32_t first, int32_t n, float *out) {
     int32_t widest = 0;
-    for (const ls_part &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
+    for (const ls_shard &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
     const size_t block = (size_t)n * (size_t)widest;
     std::vector<float> mine(block), all(block * s.model->parts.size());
     s.part_logits(first, n, mine.data());

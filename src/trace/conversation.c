@@ -1,9 +1,8 @@
 #include "trace/conversation.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/file.h"
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/thread.h"
-#include "base/zst.h"
 #include "trace/kept.h"
 
 #include <errno.h>
@@ -423,12 +422,12 @@ static ls_code write_packed(ls_conversation *c, FILE *f, ls_err *err) {
 
 ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) {
     const size_t n = strlen(path);
-    ls_replacement r;
+    ls_atomic_file r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
-    ls_code code = ls_replace_open(&r, path, LS_FILE_PRIVATE, err);
+    ls_code code = ls_atomic_open(&r, path, LS_FILE_PRIVATE, err);
     if (code) return code;
     code = n >= 4 && !strcmp(path + n - 4, ".zst") ? write_packed(c, r.f, err) : write_plain(c, r.f, err);
-    const ls_code closed = ls_replace_close(&r, !code, code ? NULL : err);
+    const ls_code closed = ls_atomic_close(&r, !code, code ? NULL : err);
     return code ? code : closed;
 }
 

@@ -1,6 +1,6 @@
 #include "trace/kept.h"
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 
 #include <dirent.h>
 #include <errno.h>

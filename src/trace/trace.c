@@ -1,6 +1,6 @@
 #include "trace/trace.h"
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/sink.h"
 
 #include <inttypes.h>
 #include <stdio.h>

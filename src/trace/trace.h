@@ -15,7 +15,7 @@ typedef struct ls_trace ls_trace;
 
 void ls_trace_schema(ls_buf *out); // the JSON Schema of a line
 
-// Creates the file, see base/sink.h: "-" is standard output, .zst is compressed. go_on (may be NULL) is called while a
+// Creates the file, see base/io.h: "-" is standard output, .zst is compressed. go_on (may be NULL) is called while a
 // pipe has no reader. LS_E_IO: the message has the reason. The caller's thread formats the lines; another thread
 // writes.
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud, ls_err *err);

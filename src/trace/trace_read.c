@@ -86,12 +86,12 @@ static void get_ids(reading *g, const ls_json *o, const char *field, int32_t mos
         ls_ids_push(out, item_int(g, ids, i, field, 0, g->h->run.n_vocab - 1));
 }
 
-static void read_ends(reading *g, const ls_json *o, const char *field, ls_ends *out) {
-    const ls_json *ids = ls_json_get(o, field) ? get_array(g, o, field, LS_MAX_ENDS) : NULL;
-    *out = (ls_ends){0};
-    if (!ids && g->h->eos >= 0) ls_ends_add(out, g->h->eos);
+static void read_ends(reading *g, const ls_json *o, const char *field, ls_eos_set *out) {
+    const ls_json *ids = ls_json_get(o, field) ? get_array(g, o, field, LS_MAX_EOS) : NULL;
+    *out = (ls_eos_set){0};
+    if (!ids && g->h->eos >= 0) ls_eos_set_add(out, g->h->eos);
     for (size_t i = 0; i < ls_json_size(ids) && !g->code; i++)
-        ls_ends_add(out, item_int(g, ids, i, field, 0, g->h->run.n_vocab - 1));
+        ls_eos_set_add(out, item_int(g, ids, i, field, 0, g->h->run.n_vocab - 1));
 }
 
 // ---- fields

@@ -3,7 +3,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/lines.h"
+#include "base/io.h"
 #include "decode/stats.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 // Formats the lines of a trace (trace/trace.h). One thread.
 #pragma once
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "decode/runner.h"
 #include "trace/trace_read.h"
 

@@ -3,8 +3,8 @@
 //
 // Sizes take turns, round by round; each figure is the least of all rounds, its parts those of that forward. Trees are
 // binary: row i hangs off row (i - 1) / 2.
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "engine/load.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // What traces cost: formatting a step, reading a file. Usage: trace FILE...; one JSON object on standard output.
-#include "base/clock.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "trace/trace.h"
 #include "trace/trace_index.h"
 

@@ -2,7 +2,7 @@
 // at to its ends.
 #include "base/json.h"
 #include "model/checkpoint.h"
-#include "model/safetensors.h"
+#include "model/checkpoint_internal.h"
 #include "tests/fuzz/input.h"
 
 #include <unistd.h>

@@ -1,7 +1,8 @@
 // tokenizer.json, tokenizer.model and GGUF vocabularies: any bytes are a vocabulary or one clear error,
 // and whatever a vocabulary holds, text becomes ids of it.
 #include "base/mem.h"
-#include "engine/vocab_gguf.h"
+#include "engine/load.h"
+#include "model/gguf.h"
 #include "tests/fuzz/input.h"
 
 static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {

@@ -1,6 +1,5 @@
 // Logits and what is said about them: the best, sums, the chosen path, sampling.
 #include "base/rng.h"
-#include "base/sample.h"
 #include "tests/gpu/check.h"
 #include "tests/gpu/session.h"
 #include "torch/kernels/kernels.h"

@@ -1,6 +1,6 @@
 // probe MODEL [WEIGHTS [DTYPE]]: reads token ids, writes one JSON object: the raw logits after the last one, and what
 // the row was after the embedding and after each layer. For tests/tools/check_model.py.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "engine/engine_torch.h"
 

@@ -1,11 +1,9 @@
 // Base library: map, UTF-8, buffers, random numbers.
 #include "base/buf.h"
-#include "base/cgroup.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/processors.h"
 #include "base/rng.h"
-#include "base/sample.h"
+#include "base/system.h"
 #include "base/utf8.h"
 
 #include <math.h>

@@ -1,10 +1,8 @@
 // What traces lie in: sinks that write behind one's back, lines of plain and compressed files, the index, levels, and
 // the numbers that are written.
-#include "base/jsonw.h"
-#include "base/lines.h"
+#include "base/json.h"
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/sink.h"
-#include "base/zst.h"
 #include "recorded.h"
 #include "decode/stats.h"
 #include "trace/trace_index.h"

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/sample.h"
 #include "decode/guesser_medusa.h"
 #include "decode/second_eagle.h"
 #include "engine/engine_torch.h"
@@ -339,14 +338,14 @@ static void check_eagle(ls_trained *t, const char *name) {
         int32_t *tokens = ints_of(json_object_get(round, "tokens")), all_tokens[16], all_parents[16], n_all = 0;
         const int32_t n = (int32_t)json_array_size(json_object_get(round, "tokens"));
         floats_of(json_object_get(round, "values"), values);
-        if (t->begin(t, keep, keep, tokens, values, n, NULL, rows, &err)) fail_msg("%s", err.msg);
+        if (ls_trained_begin(t, keep, keep, tokens, values, n, NULL, rows, &err)) fail_msg("%s", err.msg);
         equal_to(name, 0, rows, json_object_get(round, "said"));
         json_array_foreach(json_object_get(round, "levels"), k, level) {
             const json_t *said = json_object_get(level, "said");
             const int32_t many = (int32_t)json_array_size(said);
             int32_t *drafted = ints_of(json_object_get(level, "tokens")),
                     *parents = ints_of(json_object_get(level, "parents"));
-            if (t->grow(t, drafted, parents, many, NULL, rows, &err)) fail_msg("%s", err.msg);
+            if (ls_trained_grow(t, drafted, parents, many, NULL, rows, &err)) fail_msg("%s", err.msg);
             for (int32_t r = 0; r < many; r++) {
                 equal_to(name, (size_t)(1 + n_all), &rows[r], json_array_get(said, (size_t)r));
                 all_tokens[n_all] = drafted[r];
@@ -356,18 +355,18 @@ static void check_eagle(ls_trained *t, const char *name) {
             free(drafted), free(parents);
         }
         // The last pair read again, the tree in one call: parents within it.
-        assert_int_equal(t->begin(t, keep + n - 1, keep + n - 1, tokens + n - 1, values + (n - 1) * t->n_values, 1,
-                                  NULL, rows, &err),
+        assert_int_equal(ls_trained_begin(t, keep + n - 1, keep + n - 1, tokens + n - 1, values + (n - 1) * t->n_values,
+                                          1, NULL, rows, &err),
                          LS_OK);
         equal_to(name, 0, rows, json_object_get(round, "said"));
-        assert_int_equal(t->grow(t, all_tokens, all_parents, n_all, NULL, rows, &err), LS_OK);
+        assert_int_equal(ls_trained_grow(t, all_tokens, all_parents, n_all, NULL, rows, &err), LS_OK);
         for (int32_t r = 0; r < n_all; r++) {
             assert_memory_equal(rows[r].top_id, whole[r].top_id, sizeof whole[r].top_id);
             assert_true(fabsf(rows[r].lse - whole[r].lse) < 1e-4f);
         }
         free(tokens);
     }
-    assert_true(t->bytes(t) > 0 && t->weight_bytes > 0);
+    assert_true(ls_trained_bytes(t) > 0 && t->weight_bytes > 0);
 }
 
 static void check_medusa(ls_trained *t, const char *name) {
@@ -380,12 +379,12 @@ static void check_medusa(ls_trained *t, const char *name) {
     floats_of(json_object_get(v, "value"), value);
     assert_int_equal(t->n_guesses, json_array_size(json_object_get(v, "heads")));
     assert_int_equal(t->n_values, 64);
-    assert_int_equal(t->guess(t, value, K, ids[0], p[0], &err), LS_OK);
+    assert_int_equal(ls_trained_guess(t, value, K, ids[0], p[0], &err), LS_OK);
     json_array_foreach(json_object_get(v, "heads"), i, head) for (size_t k = 0; k < K; k++) {
         assert_int_equal(ids[i][k], json_integer_value(json_array_get(json_object_get(head, "id"), k)));
         assert_true(fabs((double)p[i][k] - json_number_value(json_array_get(json_object_get(head, "p"), k))) < 1e-4);
     }
-    assert_int_equal(t->bytes(t), 0);
+    assert_int_equal(ls_trained_bytes(t), 0);
 }
 
 // Also beside a model on a GPU: heads run on the CPU.
@@ -401,7 +400,7 @@ static void each_head_equals_the_published_forward(void **state) {
             ls_trained *t = open_trained(e, target, name);
             assert_non_null(strstr(t->name, name));
             (t->n_guesses ? check_medusa : check_eagle)(t, name);
-            t->free(t);
+            ls_trained_free(t);
         }
         e->close(e);
     }
@@ -420,40 +419,41 @@ static void what_a_head_cannot_do_is_an_error_that_leaves_it(void **state) {
     int32_t tokens[LONGEST] = {1, 2, 3}, parents[2] = {0, 1}, wrong[2] = {0, 2}, far[1] = {1000};
     for (int i = 0; i < LONGEST * 64; i++) values[i] = (float)(i % 13) / 7 - 1;
     const lst_sampling how = {.temperature = 1, .top_p = 1, .seed = 5};
-    assert_int_equal(t->grow(t, tokens, parents, 1, NULL, rows, &err), LS_E_RANGE);
+    assert_int_equal(ls_trained_grow(t, tokens, parents, 1, NULL, rows, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "there is no tree"));
-    assert_int_equal(t->begin(t, 0, 0, tokens, values, 3, NULL, &row, &err), LS_OK);
-    assert_int_equal(t->grow(t, tokens, parents, 2, NULL, rows, &err), LS_OK);
+    assert_int_equal(ls_trained_begin(t, 0, 0, tokens, values, 3, NULL, &row, &err), LS_OK);
+    assert_int_equal(ls_trained_grow(t, tokens, parents, 2, NULL, rows, &err), LS_OK);
     const lst_row before = rows[1];
-    assert_int_equal(t->begin(t, 2, 2, tokens + 2, values + 128, 1, NULL, &again, &err), LS_OK);
+    assert_int_equal(ls_trained_begin(t, 2, 2, tokens + 2, values + 128, 1, NULL, &again, &err), LS_OK);
     assert_memory_equal(again.top_id, row.top_id, sizeof row.top_id);
-    assert_int_equal(t->grow(t, tokens, wrong, 2, NULL, rows, &err), LS_E_RANGE); // row 2 follows itself
-    assert_int_equal(t->grow(t, far, parents, 1, NULL, rows, &err), LS_E_RANGE);
+    assert_int_equal(ls_trained_grow(t, tokens, wrong, 2, NULL, rows, &err), LS_E_RANGE); // row 2 follows itself
+    assert_int_equal(ls_trained_grow(t, far, parents, 1, NULL, rows, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "outside the vocabulary"));
-    assert_int_equal(t->grow(t, tokens, parents, 2, NULL, rows, &err), LS_OK);
+    assert_int_equal(ls_trained_grow(t, tokens, parents, 2, NULL, rows, &err), LS_OK);
     assert_memory_equal(rows[1].top_id, before.top_id, sizeof before.top_id);
     // a full context
-    assert_int_equal(t->begin(t, 0, 1, tokens, values, LONGEST, NULL, &row, &err), LS_E_RANGE);
-    assert_int_equal(t->begin(t, 0, 0, tokens, values, LONGEST, NULL, &row, &err), LS_OK);
-    assert_int_equal(t->grow(t, tokens, parents, 1, NULL, rows, &err), LS_E_RANGE);
+    assert_int_equal(ls_trained_begin(t, 0, 1, tokens, values, LONGEST, NULL, &row, &err), LS_E_RANGE);
+    assert_int_equal(ls_trained_begin(t, 0, 0, tokens, values, LONGEST, NULL, &row, &err), LS_OK);
+    assert_int_equal(ls_trained_grow(t, tokens, parents, 1, NULL, rows, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "beyond the context of 200"));
     // sampled: the choice follows from seed and position, whatever was drafted before
-    assert_int_equal(t->begin(t, 0, 0, tokens, values, 3, &how, &row, &err), LS_OK);
-    assert_int_equal(t->begin(t, 0, 0, tokens, values, 3, &how, &again, &err), LS_OK);
+    assert_int_equal(ls_trained_begin(t, 0, 0, tokens, values, 3, &how, &row, &err), LS_OK);
+    assert_int_equal(ls_trained_begin(t, 0, 0, tokens, values, 3, &how, &again, &err), LS_OK);
     assert_int_equal(row.chosen, again.chosen);
     bool other = false; // than the most likely one, at some seed
     for (uint64_t seed = 0; seed < 20; seed++) {
-        assert_int_equal(t->begin(t, 0, 0, tokens, values, 3, &(lst_sampling){1, 0, 1, seed}, &row, &err), LS_OK);
+        assert_int_equal(ls_trained_begin(t, 0, 0, tokens, values, 3, &(lst_sampling){1, 0, 1, seed}, &row, &err),
+                         LS_OK);
         other |= row.chosen != row.top_id[0];
     }
     assert_true(other);
-    t->free(t);
+    ls_trained_free(t);
     // for another model, and one that is cut while it is read
     char *path = path_of("eagle", NULL);
     target->hparams.n_layers = 7; // EAGLE does not mind
     assert_int_equal(ls_trained_open(&t, e, target, path, &(ls_engine_options){0}, &err), LS_OK);
     assert_int_equal(t->takes[0], 8);
-    t->free(t);
+    ls_trained_free(t);
     target->hparams.n_vocab = 127;
     assert_int_equal(ls_trained_open(&t, e, target, path, &(ls_engine_options){0}, &err), LS_E_RANGE);
     assert_null(t);
@@ -507,8 +507,8 @@ static void check_draft(walk *w) {
     assert_int_equal(w->fresh->rewind(w->fresh, 0, &err), LS_OK);
     assert_int_equal(w->fresh->prefill(w->fresh, w->text.p, n, &(lst_sampling){0}, &last, NULL, NULL, &err), LS_OK);
     for (int32_t i = 0; i < n; i++) pairs[i] = i + 1 < n ? w->text.p[i + 1] : w->root;
-    assert_int_equal(w->head->begin(w->head, 0, 0, pairs, all_values[0], n, NULL, rows, &err), LS_OK);
-    assert_int_equal(w->head->grow(w->head, tokens, parents, 5, NULL, rows + 1, &err), LS_OK);
+    assert_int_equal(ls_trained_begin(w->head, 0, 0, pairs, all_values[0], n, NULL, rows, &err), LS_OK);
+    assert_int_equal(ls_trained_grow(w->head, tokens, parents, 5, NULL, rows + 1, &err), LS_OK);
     const int32_t unread = w->second->unread(w->second, w->text.p, w->text.n);
     assert_true(unread >= 0 && unread < n);
     if (w->second->begin(w->second, w->text.p, w->text.n, w->root, said, &err)) fail_msg("%s", err.msg);
@@ -605,7 +605,7 @@ static void eagle_follows_the_target(void **state) {
         assert_int_equal(w.second->begin(w.second, w.text.p, w.text.n, w.root, &said, &err), LS_OK);
         check_draft(&w);
         assert_int_equal(w.second->distribution(w.second, 0, q, 128, &err), LS_OK);
-        assert_int_equal(w.head->row_logits(w.head, 0, logits, &err), LS_OK);
+        assert_int_equal(ls_trained_row_logits(w.head, 0, logits, &err), LS_OK);
         ls_sample_shape(logits, 128, greedy.temperature, 0, 1, p);
         for (int i = 0; i < 128; i++) assert_true(fabsf(p[i] - q[i]) < 1e-4f), sum += (double)q[i];
         assert_true(fabs(sum - 1) < 1e-4 && q[said.id[0]] > 0);
@@ -616,7 +616,7 @@ static void eagle_follows_the_target(void **state) {
         read_text(&w, 0, 7);
         check_draft(&w);
         w.second->free(w.second);
-        w.head->free(w.head), w.t->free(w.t), w.fresh->free(w.fresh);
+        ls_trained_free(w.head), w.t->free(w.t), w.fresh->free(w.fresh);
         ls_ids_free(&w.text);
         w.e->close(w.e);
     }
@@ -653,7 +653,7 @@ static void medusa_drafts_its_tree(void **state) {
         const ls_draft_state s = {.context = w.text.p, .n_context = w.text.n, .root = w.root};
         assert_int_equal(w.fresh->rewind(w.fresh, 0, &err), LS_OK);
         assert_int_equal(w.fresh->prefill(w.fresh, w.text.p, n, &(lst_sampling){0}, &last, NULL, NULL, &err), LS_OK);
-        assert_int_equal(w.head->guess(w.head, all_values[0] + (size_t)(n - 1) * 64, K, ids[0], p[0], &err), LS_OK);
+        assert_int_equal(ls_trained_guess(w.head, all_values[0] + (size_t)(n - 1) * 64, K, ids[0], p[0], &err), LS_OK);
         for (int32_t budget = 1; budget <= 70; budget += 23) {
             d->propose(d, &s, budget, &tree);
             assert_int_equal(tree.n, budget < LS_MEDUSA_ROWS ? budget : LS_MEDUSA_ROWS);
@@ -684,7 +684,7 @@ static void medusa_drafts_its_tree(void **state) {
     assert_int_equal(tree.n, 1);
     assert_true(d->bytes(d) > 0);
     d->free(d);
-    w.head->free(w.head), w.t->free(w.t), w.fresh->free(w.fresh);
+    ls_trained_free(w.head), w.t->free(w.t), w.fresh->free(w.fresh);
     ls_ids_free(&w.text);
     w.e->close(w.e);
     ls_checkpoint_close(target);

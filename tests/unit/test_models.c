@@ -3,7 +3,7 @@
 // decoding. Needs the compute library and python3.
 #include "base/file.h"
 #include "base/mem.h"
-#include "model/padding.h"
+#include "model/checkpoint_internal.h"
 #include "engine/engine_torch.h"
 #include "decode/session.h"
 #include "tiny.h"

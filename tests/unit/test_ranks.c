@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "engine/device.h"
 #include "engine/engine_torch.h"
-#include "engine/follow.h"
+#include "engine/ranks.h"
 #include "tiny.h"
 
 #include <math.h>

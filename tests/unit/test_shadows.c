@@ -1,6 +1,6 @@
 // Shadows: what a method would have done is what it does.
 #include "decode/shadows.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/mem.h"
 #include "drafters.h"
 #include "recorded.h"

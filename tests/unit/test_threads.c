@@ -1,10 +1,9 @@
 // How many threads share a forward where nobody says.
-#include "base/clock.h"
+#include "base/system.h"
 #include "engine/load.h"
 #include "engine/measured.h"
-#include "engine/threads.h"
 #include "base/mem.h"
-#include "base/paths.h"
+#include "base/file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

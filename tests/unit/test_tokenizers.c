@@ -4,7 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/vocab_gguf.h"
+#include "engine/load.h"
+#include "model/gguf.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -152,17 +153,17 @@ static void symbols_of_blanks_have_two_spellings(void **state) {
     const int32_t types[] = {2, 1, 1, 1, 4, 4, 4};
     const double scores[] = {0, -1, -2, -3, 0, 0, 0};
     for (int i = 0; i < 4; i++) {
-        const ls_sentencepiece_source src = {.tokens = tokens[i / 2],
-                                             .types = types,
-                                             .scores = scores,
-                                             .n_tokens = 7,
-                                             .unigram = i % 2,
-                                             .escape = true,
-                                             .bos = -1,
-                                             .eos = -1};
+        const ls_vocab_source src = {.tokens = tokens[i / 2],
+                                     .types = types,
+                                     .scores = scores,
+                                     .n_tokens = 7,
+                                     .unigram = i % 2,
+                                     .rules.escape = true,
+                                     .bos = -1,
+                                     .eos = -1};
         ls_vocab *v;
         ls_err err = {0};
-        if (ls_vocab_new_sentencepiece(&v, &src, &err)) fail_msg("%s", err.msg);
+        if (ls_vocab_new(&v, &src, &err)) fail_msg("%s", err.msg);
         EXPECT(v, ((const ls_text_part[]){PART("a  b", false)}), 1, 4, 2);
         EXPECT(v, ((const ls_text_part[]){PART("b   b", false)}), 2, 5, 2);
         EXPECT(v, ((const ls_text_part[]){PART("b b", false)}), 2, 3, 2);
@@ -245,12 +246,12 @@ static void configurations_that_cannot_be(void **state) {
         const char *config, *special_map, *added, *says;
     } cases[] = {
         {"[1]", "", "", "tokenizer_config.json is not an object"},
-        {"{", "", "", "tokenizer_config.json: 1:"},
+        {"{", "", "", "tokenizer_config.json:1:"},
         {"{\"bos_token\":[\"a\"]}", "", "", "'bos_token' is not a token"},
         {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"a\"}}}", "", "", "the invalid id 'x'"},
         {"{\"added_tokens_decoder\":{\"9\":{}}}", "", "", "9 has no 'content'"},
         {"{\"added_tokens_decoder\":{\"999999\":{\"content\":\"z\"}}}", "", "", "the invalid id 999999"},
-        {"", "7", "", "special_tokens_map.json: 1:"},
+        {"", "7", "", "special_tokens_map.json:1:"},
         {"", "", "{\"z\":-1}", "added_tokens.json: 'z' has an invalid id"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,8 +1,6 @@
 // What of a stranger's text reaches a terminal as it is, and what by a sign.
 #include "base/json.h"
-#include "base/jsonw.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 #include "report/markup.h"
 
 #include <setjmp.h>
@@ -13,7 +11,7 @@
 
 static void line(const char *text, const char *want) {
     ls_buf out = {0};
-    ls_visible_str(&out, text);
+    ls_sanitize_str(&out, text);
     assert_string_equal(out.n ? out.p : "", want);
     assert_int_equal(ls_all_visible(text), !strcmp(text, want));
     ls_buf_free(&out);
@@ -54,14 +52,14 @@ static void what_text_needs_stays(void **state) {
 static void signs_are_plain(void **state) {
     (void)state;
     for (uint32_t cp = 0; cp <= 0x10FFFF; cp++) {
-        char sign[LS_VISIBLE_BYTES], bytes[4], again[LS_VISIBLE_BYTES];
+        char sign[LS_SANITIZE_BYTES], bytes[4], again[LS_SANITIZE_BYTES];
         const int n = ls_utf8_encode(cp, bytes);
         uint32_t before = 0;
         if (!n) continue;
-        assert_int_equal(ls_visible_next(bytes, (size_t)n, &before, sign), n);
+        assert_int_equal(ls_sanitize_next(bytes, (size_t)n, &before, sign), n);
         assert_int_equal(before, *sign ? 0 : cp);
         for (size_t at = 0, all = strlen(sign); at < all;) {
-            at += ls_visible_next(sign + at, all - at, &before, again);
+            at += ls_sanitize_next(sign + at, all - at, &before, again);
             assert_string_equal(again, "");
         }
         if (cp < 0x20 || (cp >= 0x7F && cp < 0xA0)) assert_true(*sign);
@@ -74,16 +72,16 @@ static void pieces(void **state) {
     static const char text[] = "a\302\2331m\n\xE4\xBD\u4f60\U0001F469\u200D\U0001F4BB\xF0\x9F\x98z\u202e\xC2";
     const size_t n = sizeof text - 1;
     ls_buf want = {0};
-    ls_visible_text(&want, text, n);
+    ls_sanitize_text(&want, text, n);
     assert_string_equal(want.p, "a<U+009B>1m\n<E4><BD>\u4f60\U0001F469\u200D\U0001F4BB<F0><9F><98>z<U+202E><C2>");
     for (size_t i = 0; i <= n; i++)
         for (size_t j = i; j <= n; j++) {
-            ls_visible_stream s = {0};
+            ls_sanitize_stream s = {0};
             ls_buf got = {0};
-            ls_visible_push(&s, text, i, &got);
-            ls_visible_push(&s, text + i, j - i, &got);
-            for (size_t k = j; k < n; k++) ls_visible_push(&s, text + k, 1, &got);
-            ls_visible_end(&s, &got);
+            ls_sanitize_push(&s, text, i, &got);
+            ls_sanitize_push(&s, text + i, j - i, &got);
+            for (size_t k = j; k < n; k++) ls_sanitize_push(&s, text + k, 1, &got);
+            ls_sanitize_end(&s, &got);
             assert_string_equal(got.p, want.p);
             ls_buf_free(&got);
         }
@@ -101,7 +99,7 @@ static void json_is_exact(void **state) {
     ls_jw_open(&w, '[');
     ls_jw_strn(&w, text, sizeof text - 1);
     ls_jw_close(&w, ']');
-    ls_visible_line(&shown, out.p, out.n);
+    ls_sanitize_line(&shown, out.p, out.n);
     assert_string_equal(shown.p, out.p);
     ls_json *doc;
     ls_err err;

@@ -1,5 +1,5 @@
 // Choices of the target that depend on the drafts: speculative sampling and recursive rejection
-// (spec/accept_speculative.c). Random numbers are functions of seed and position, in streams of their own: a run with a
+// (spec/accept.c). Random numbers are functions of seed and position, in streams of their own: a run with a
 // seed can be repeated, but its text differs from that of plain decoding.
 #pragma once
 #include "engine/engine.h"

@@ -1,4 +1,4 @@
-// The target looks at drafts once more (spec/accept_reflective.c). Behind the rows of the tree the same forward takes a
+// The target looks at drafts once more (spec/accept.c). Behind the rows of the tree the same forward takes a
 // probe: below the last row of one path the tokens of a prompt, below these the path again, from the root to the draft
 // before the last:
 //

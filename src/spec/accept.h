@@ -2,7 +2,7 @@
 // plain decoding's. Some rules choose the target's token together with the drafts (speculative sampling): the text has
 // the distribution of plain decoding, but differs for the same seed. The other rules are LOSSY: a row may be accepted
 // although the target chose another token. Except for `reflective`, they do not if the tree also has the target's
-// choice. To add a rule, write a file accept_*.c with its ls_accept_rule, and add a line to accepts.def.
+// choice. To add a rule, add it to the table in accept.c.
 #pragma once
 #include "spec/rule.h"
 #include "spec/tree.h"
@@ -35,12 +35,7 @@ struct ls_accept {
     double values[LS_RULE_NUMBERS];
 };
 
-#define ACCEPT(rule) +1
-enum {
-    LS_ACCEPT_COUNT =
-#include "spec/accepts.def"
-};
-#undef ACCEPT
+enum { LS_ACCEPT_COUNT = 10 }; // of the rules
 
 const ls_rule *ls_accept_at(int i); // the rules, as a list; the first is exact
 ls_accept ls_accept_usual(int i);   // that rule with its default numbers

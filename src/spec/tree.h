@@ -59,7 +59,7 @@ typedef struct {
     float p;        // the target's probability of this token at its parent (for the root: in the last logits)
     int32_t target; // what the target chose after this node; -1: no forward was run
     float target_p; // its probability
-    int32_t own;    // target's choice before a probe judged the row (spec/accept_reflective.c); -1: no probe
+    int32_t own;    // target's choice before a probe judged the row (spec/accept.c); -1: no probe
     float entropy;  // nats, of the target's distribution after this node
     float lse;      // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
     ls_top_entry top[LS_ROW_TOP]; // the target's best tokens after this node, best first; id -1: no more

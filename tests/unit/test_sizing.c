@@ -2,7 +2,6 @@
 // of c2t's weights; how a rule gets its knobs. What all rules share is in test_rules.c.
 #include "base/rng.h"
 #include "decode/drafting.h"
-#include "spec/c2t.h"
 #include "spec/sizing.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "decode/step.h"
 #include "spec/accept.h"
 #include "spec/drafter.h"
-#include "spec/scores.h"
+#include "spec/rates.h"
 #include "spec/sizing.h"
 #include "torch/lst.h"
 

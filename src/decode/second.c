@@ -46,7 +46,7 @@ static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vo
     return code;
 }
 
-static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+static ls_code second_distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     second *m = (second *)base;
     return distribution_after(m, m->row[row], q, n_vocab, err);
 }
@@ -99,7 +99,7 @@ static int32_t taken(const second *m, const int32_t *context, size_t n, int32_t 
     return n_path;
 }
 
-static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
+static int32_t second_unread(const ls_second *base, const int32_t *context, size_t n) {
     const second *m = (const second *)base;
     int32_t path[LST_MAX_ROWS];
     const size_t same = same_text(m, context, n);
@@ -140,7 +140,8 @@ static bool knows_all(const second *m, const int32_t *ids, size_t n) {
     return true;
 }
 
-static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+static ls_code second_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+                            ls_err *err) {
     second *m = (second *)base;
     base->forwards = 0;
     base->forward_us = 0;
@@ -171,7 +172,7 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
 
 // If the text continued as an earlier draft, the new draft begins with the remaining rows of that draft: no row is
 // forwarded twice.
-static bool resume(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
+static bool second_resume(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
     second *m = (second *)base;
     int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
     if (m->n > RESUMED || n + 1 >= (size_t)m->t->engine->n_context || n < m->text.n ||
@@ -196,8 +197,8 @@ static bool resume(ls_second *base, const int32_t *context, size_t n, int32_t ro
     return m->n_rows > 0;
 }
 
-static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                    ls_err *err) {
+static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                           ls_err *err) {
     second *m = (second *)base;
     const int32_t first = m->n;
     if (n > LST_MAX_ROWS - first || n > LS_MAX_SAID - m->n_rows || !knows_all(m, tokens, (size_t)n))
@@ -228,16 +229,16 @@ static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *paren
     return code;
 }
 
-static double cost_ms(const ls_second *base, int32_t rows, size_t n) {
+static double second_cost_ms(const ls_second *base, int32_t rows, size_t n) {
     return ls_cost_ms(&((const second *)base)->costs, rows, (int32_t)n);
 }
 
-static size_t bytes(const ls_second *base) {
+static size_t second_bytes(const ls_second *base) {
     const second *m = (const second *)base;
     return sizeof *m + m->text.cap * sizeof *m->text.p;
 }
 
-static void free_second(ls_second *base) {
+static void second_free(ls_second *base) {
     second *m = (second *)base;
     if (m->t) m->t->free(m->t);
     if (m->model && m->model != m->target) ls_second_model_done(m->target, m->model);
@@ -272,20 +273,20 @@ ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options
                        const ls_accept *accept, ls_err *err) {
     second *m = ls_calloc(1, sizeof *m);
     *out = NULL;
-    m->base = (ls_second){.begin = begin,
-                          .resume = resume,
-                          .more = more,
-                          .distribution = distribution,
-                          .unread = unread,
-                          .cost_ms = cost_ms,
-                          .bytes = bytes,
-                          .free = free_second};
+    m->base = (ls_second){.begin = second_begin,
+                          .resume = second_resume,
+                          .more = second_more,
+                          .distribution = second_distribution,
+                          .unread = second_unread,
+                          .cost_ms = second_cost_ms,
+                          .bytes = second_bytes,
+                          .free = second_free};
     m->target = target;
     m->sampling = sampling;
     m->accept = accept;
     const ls_code code = open_model(m, o, err);
     if (code) {
-        free_second(&m->base);
+        second_free(&m->base);
         return code;
     }
     *out = &m->base;

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
-#include "spec/frontier.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "spec/automaton.h"
 #include "spec/drafter.h"
-#include "spec/frontier.h"
 #include "spec/stream.h"
 
 #include <math.h>

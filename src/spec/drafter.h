@@ -9,7 +9,6 @@
 #include "base/ends.h"
 #include "base/err.h"
 #include "spec/cost_curve.h"
-#include "spec/guesser.h"
 #include "spec/knobs.h"
 #include "spec/memory.h"
 #include "spec/second.h"
@@ -125,7 +124,7 @@ struct ls_method {
     const char *source;   // where it was published
     int32_t rows;         // rows of the tree in its paper (sizing `paper`)
     bool sized;           // sized by cost by default (sizing `auto`)
-    bool scored;          // its estimates are acceptance rates; other methods' are refined by hit rates (spec/scores.h)
+    bool scored;          // its estimates are acceptance rates; other methods' are refined by hit rates (ls_scores)
     bool text_only;       // its drafts depend only on the text, not on the target's logits
     bool asks_model;      // it needs a second model
     bool asks_head;       // ... a trained head (draft.head)
@@ -143,3 +142,16 @@ ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
 
 // For drafters: the last `most` tokens of the text up to and including this row; returns their number.
 int32_t ls_draft_tail(const ls_draft_state *s, const ls_tree *t, int32_t row, int32_t *tail, int32_t most);
+
+// For drafters: a priority queue of candidates for best-first search: the most likely path first; of equal paths the
+// earlier item.
+enum { LS_FRONTIER_MAX = 2048 };
+
+typedef struct {
+    int32_t n;
+    double path[LS_FRONTIER_MAX]; // acceptance probability of the whole path
+    int32_t item[LS_FRONTIER_MAX];
+} ls_frontier;
+
+void ls_frontier_push(ls_frontier *q, int32_t item, double path); // dropped when the queue is full
+int32_t ls_frontier_pop(ls_frontier *q, double *path);            // *path may be NULL; -1: empty

@@ -5,7 +5,6 @@
 // Row 0 is the root, the target's own token; parents come before children. Plain data: a copy is a tree.
 #pragma once
 #include "spec/from.h"
-#include "spec/said.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +19,18 @@ typedef struct {
     int32_t id;
     float logit; // raw logit
 } ls_top_entry;
+
+// The draft model's prediction after a tree row.
+enum { LS_SAID_TOP = 8 };
+
+typedef struct {
+    int32_t chosen;            // its choice with the target's sampling and the same random number; greedy: the best
+    int32_t id[LS_SAID_TOP];   // its best tokens, best first, or the drawn tokens; -1: no more
+    float p[LS_SAID_TOP];      // their probabilities among all tokens, or in the distribution of the draws
+    float entropy;             // nats, of the complete distribution
+    int32_t n_draws;           // 0: nothing was drawn
+    int32_t draw[LS_SAID_TOP]; // the draws in order
+} ls_said;
 
 typedef enum {
     LS_NODE_ACCEPTED,    // on the verified path (the root always is)
@@ -36,7 +47,7 @@ const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not
     int16_t branch;    /* index into the tree's branches; -1 for the root */                                           \
     int16_t rank;      /* of its branch; -1: that continues the root itself */                                         \
     int16_t match_n;   /* length of the matched n-gram; 0: none */                                                     \
-    int16_t kind;      /* what hit rates count the row as (spec/scores.h, spec/search.h) */                            \
+    int16_t kind;      /* what hit rates count the row as (spec/rates.h, spec/search.h) */                             \
     int16_t said;      /* index + 1 of what a second model said after the row; 0: it did not see it */                 \
     uint8_t from;      /* ls_from */                                                                                   \
     uint8_t state;     /* ls_node_state */                                                                             \

@@ -8,7 +8,7 @@
 #include "decode/session.h"
 #include "decode/suite.h"
 #include "engine/dialog.h"
-#include "spec/draft_logitspec.h"
+#include "spec/search.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "drafters.h"
 #include "spec/automaton.h"
 #include "spec/stream.h"
-#include "spec/scores.h"
+#include "spec/rates.h"
 #include "spec/sizing.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 // to the test.
 #include "base/rng.h"
 #include "drafters.h"
-#include "spec/draft_logitspec.h"
+#include "spec/search.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,4 @@
-// EAGLE input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the pairs
-// of the text as they become known; the token of the last pair is the root. Pairs that the head drafted are forgotten,
-// because they used its own outputs instead of the target's hidden states.
-#include "decode/second_eagle.h"
+#include "decode/second.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -14,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// ---- EAGLE: input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the
+// pairs of the text as they become known; the token of the last pair is the root. Pairs that the head drafted are
+// forgotten, because they used its own outputs instead of the target's hidden states.
 enum { UNSEEN = -1 }; // token of a pair that was skipped, because its hidden state was unknown
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
 } eagle;
 _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
 
-static ls_said said_of(const lst_row *r) {
+static ls_said eagle_said_of(const lst_row *r) {
     ls_said s = {.chosen = r->chosen, .entropy = r->entropy};
     for (int i = 0; i < LST_ROW_TOP; i++) {
         s.id[i] = r->top_id[i];
@@ -55,20 +55,21 @@ static size_t same_pairs(const eagle *m, const int32_t *context, size_t n, int32
     return same;
 }
 
-static void timed(eagle *m, uint64_t start, int32_t rows) {
+static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
     const double us = (double)(ls_now_ns() - start) / 1e3;
     ls_cost_observe(&m->costs, rows, (int32_t)m->n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
 }
 
-static ls_code draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
+static ls_code eagle_draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
     if (!ls_accept_draws(m->accept, m->sampling->temperature)) return LS_OK;
     return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
                         (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
 }
 
-static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+static ls_code eagle_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+                           ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row row;
     size_t at;
@@ -90,7 +91,7 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
     const ls_code code =
         m->head->begin(m->head, (int32_t)keep, (int32_t)at, tokens, values, (int32_t)(n - at), m->sampling, &row, err);
     if (!code) {
-        timed(m, start, (int32_t)(n - at));
+        eagle_timed(m, start, (int32_t)(n - at));
         for (size_t i = keep; i < at; i++) ls_ids_push(&m->read, UNSEEN);
         ls_ids_add(&m->read, tokens, n - at);
         ls_hidden_forget(m->hidden, n);
@@ -99,12 +100,12 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
     if (code) return code;
     m->n_rows = 1;
     m->depth[0] = 0;
-    *said = said_of(&row);
-    return draw(m, 0, said, err);
+    *said = eagle_said_of(&row);
+    return eagle_draw(m, 0, said, err);
 }
 
-static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                    ls_err *err) {
+static ls_code eagle_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                          ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row rows[LST_MAX_ROWS];
     const int32_t first = m->n_rows;
@@ -112,17 +113,17 @@ static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *paren
     const uint64_t start = ls_now_ns();
     ls_code code = m->head->grow(m->head, tokens, parents, n, m->sampling, rows, err);
     if (code) return code;
-    timed(m, start, n);
+    eagle_timed(m, start, n);
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = said_of(&rows[i]);
-        code = draw(m, first + i, &said[i], err);
+        said[i] = eagle_said_of(&rows[i]);
+        code = eagle_draw(m, first + i, &said[i], err);
     }
     return code;
 }
 
-static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+static ls_code eagle_distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     eagle *m = (eagle *)base;
     const lst_sampling *s = m->sampling;
     float *logits = ls_malloc((size_t)n_vocab * sizeof *logits);
@@ -135,21 +136,21 @@ static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vo
     return code;
 }
 
-static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
+static int32_t eagle_unread(const ls_second *base, const int32_t *context, size_t n) {
     const size_t same = same_pairs((const eagle *)base, context, n, UNSEEN);
     return n ? (int32_t)(n - 1 - same) : 0;
 }
 
-static double cost_ms(const ls_second *base, int32_t rows, size_t n) {
+static double eagle_cost_ms(const ls_second *base, int32_t rows, size_t n) {
     return ls_cost_ms(&((const eagle *)base)->costs, rows, (int32_t)n);
 }
 
-static size_t bytes(const ls_second *base) {
+static size_t eagle_bytes(const ls_second *base) {
     const eagle *m = (const eagle *)base;
     return sizeof *m + m->read.cap * sizeof *m->read.p + ls_hidden_bytes(m->hidden) + (size_t)m->head->bytes(m->head);
 }
 
-static void free_second(ls_second *base) {
+static void eagle_free(ls_second *base) {
     eagle *m = (eagle *)base;
     ls_hidden_free(m->hidden);
     m->head->free(m->head);
@@ -158,7 +159,7 @@ static void free_second(ls_second *base) {
 }
 
 // Times a pair alone and a few rows under it, in an empty text.
-static ls_code measure(eagle *m, ls_err *err) {
+static ls_code eagle_measure(eagle *m, ls_err *err) {
     enum { FEW = 4, REPEATS = 2 };
     const int32_t token = 0, tokens[FEW] = {0}, parents[FEW] = {0};
     float *values = ls_calloc((size_t)m->head->n_values, sizeof *values);
@@ -182,22 +183,70 @@ ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_timeline *target, 
                         const ls_accept *accept, ls_err *err) {
     *out = NULL;
     eagle *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_second){.begin = begin,
-                          .more = more,
-                          .distribution = distribution,
-                          .unread = unread,
-                          .cost_ms = cost_ms,
-                          .bytes = bytes,
-                          .free = free_second};
+    m->base = (ls_second){.begin = eagle_begin,
+                          .more = eagle_more,
+                          .distribution = eagle_distribution,
+                          .unread = eagle_unread,
+                          .cost_ms = eagle_cost_ms,
+                          .bytes = eagle_bytes,
+                          .free = eagle_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", head->name);
     m->head = head;
     m->sampling = sampling;
     m->accept = accept;
     m->first = UNSEEN;
     ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s is a Medusa head: use method medusa", head->name)
-                                   : measure(m, err);
+                                   : eagle_measure(m, err);
     if (!code) code = ls_hidden_new(&m->hidden, target, head->takes, head->n_takes, head->n_values, err);
-    if (code) free_second(&m->base);
+    if (code) eagle_free(&m->base);
+    else *out = &m->base;
+    return code;
+}
+
+// ---- Medusa
+
+typedef struct {
+    ls_guesser base;
+    ls_trained *heads;
+    ls_hidden *hidden;
+} medusa;
+
+static ls_code medusa_guess(ls_guesser *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
+                            ls_err *err) {
+    medusa *m = (medusa *)base;
+    size_t at;
+    ls_hidden_follow(m->hidden, context, n);
+    const float *values = ls_hidden_values(m->hidden, n ? n - 1 : 0, n, &at);
+    if (!values) return ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
+    const uint64_t start = ls_now_ns();
+    const ls_code code = m->heads->guess(m->heads, values, k, ids, p, err);
+    base->us = (double)(ls_now_ns() - start) / 1e3;
+    ls_hidden_forget(m->hidden, n);
+    return code;
+}
+
+static size_t medusa_bytes(const ls_guesser *base) {
+    const medusa *m = (const medusa *)base;
+    return sizeof *m + ls_hidden_bytes(m->hidden);
+}
+
+static void medusa_free(ls_guesser *base) {
+    medusa *m = (medusa *)base;
+    ls_hidden_free(m->hidden);
+    m->heads->free(m->heads);
+    free(m);
+}
+
+ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_timeline *target, ls_err *err) {
+    *out = NULL;
+    medusa *m = ls_calloc(1, sizeof *m);
+    m->base = (ls_guesser){.n = heads->n_guesses, .guess = medusa_guess, .bytes = medusa_bytes, .free = medusa_free};
+    snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
+    m->heads = heads;
+    ls_code code =
+        heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s is an EAGLE head: use method eagle3", heads->name);
+    if (!code) code = ls_hidden_new(&m->hidden, target, heads->takes, heads->n_takes, heads->n_values, err);
+    if (code) medusa_free(&m->base);
     else *out = &m->base;
     return code;
 }

@@ -175,7 +175,7 @@ ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const l
     if (!d->drafter || !d->drafter->knows) return LS_MISS_NONE;
     if (last->target != last->top[0].id) return LS_MISS_SAMPLED;
     const ls_draft_question q = {s, tree, row, last->target, ask};
-    const ls_miss miss = of[d->drafter->knows(d->drafter, &q)];
+    const ls_miss miss = of[ls_drafter_knows(d->drafter, &q)];
     return miss == LS_MISS_BUDGET && d->sizing.rule->cut && tree->n < most ? LS_MISS_COST : miss;
 }
 
@@ -186,7 +186,7 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
     if (d->drafter->learn) d->drafter->learn(d->drafter, r);
 }
 
-static void memory(void *of, ls_memory_visit *v) {
+static void drafting_memory(void *of, ls_memory_visit *v) {
     ls_drafting *d = of;
     if (d->drafter->memory) d->drafter->memory(d->drafter, v);
     if (d->scores) ls_memory_part(v, d->scores, sizeof *d->scores);
@@ -197,11 +197,11 @@ static void memory(void *of, ls_memory_visit *v) {
 void ls_drafting_remember(ls_drafting *d, ls_buf *out) {
     enum { MOST = 256 << 20 };
     ls_buf_clear(out);
-    if (d->drafter && d->drafter->bytes(d->drafter) <= MOST) ls_memory_copy(out, memory, d);
+    if (d->drafter && ls_memory_bytes(drafting_memory, d) <= MOST) ls_memory_copy(out, drafting_memory, d);
 }
 
 bool ls_drafting_return(ls_drafting *d, const ls_buf *from) {
-    if (from->n) ls_memory_return(from, memory, d);
+    if (from->n) ls_memory_return(from, drafting_memory, d);
     return !d->drafter || from->n;
 }
 

@@ -144,12 +144,6 @@ void ls_hidden_forget(ls_hidden *s, size_t n) {
     s->values = ls_realloc(s->values, s->cap * s->width * sizeof *s->values);
 }
 
-size_t ls_hidden_bytes(const ls_hidden *s) {
-    size_t rows = s->cap;
-    for (int i = 0; i < s->n_pending; i++) rows += (size_t)s->pending[i].cap;
-    return sizeof *s + rows * s->width * sizeof(float) + s->text.cap * sizeof *s->text.p;
-}
-
 ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
                       ls_err *err) {
     *out = NULL;

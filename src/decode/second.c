@@ -28,7 +28,6 @@ typedef struct {
     int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n;
     ls_said said[LST_MAX_ROWS];
     int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
-    ls_cost_curve costs;
 } second;
 _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
 _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS,
@@ -71,7 +70,7 @@ static ls_code forward(second *m, int32_t first, int32_t n, ls_err *err) {
                                                                         m->sampling, rows, err);
     if (code) return code;
     const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->costs, n, (int32_t)m->text.n, us / 1e3);
+    ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
     for (int32_t i = 0; i < n; i++) m->said[first + i] = said_of(m, &rows[i]);
@@ -229,15 +228,6 @@ static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t
     return code;
 }
 
-static double second_cost_ms(const ls_second *base, int32_t rows, size_t n) {
-    return ls_cost_ms(&((const second *)base)->costs, rows, (int32_t)n);
-}
-
-static size_t second_bytes(const ls_second *base) {
-    const second *m = (const second *)base;
-    return sizeof *m + m->text.cap * sizeof *m->text.p;
-}
-
 static void second_free(ls_second *base) {
     second *m = (second *)base;
     if (m->t) m->t->free(m->t);
@@ -266,7 +256,7 @@ static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
     else snprintf(m->base.name, sizeof m->base.name, "%.60s", m->model->name);
     m->base.threads = strcmp(e->device, "cpu") ? 0 : e->threads;
     code = m->model->engine->timeline(m->model->engine, layers, &m->t, err);
-    return code ? code : ls_costs_measure_briefly(&m->costs, m->t, err);
+    return code ? code : ls_costs_measure_briefly(&m->base.costs, m->t, err);
 }
 
 ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options *o, const lst_sampling *sampling,
@@ -278,8 +268,6 @@ ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options
                           .more = second_more,
                           .distribution = second_distribution,
                           .unread = second_unread,
-                          .cost_ms = second_cost_ms,
-                          .bytes = second_bytes,
                           .free = second_free};
     m->target = target;
     m->sampling = sampling;

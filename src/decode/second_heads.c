@@ -27,7 +27,6 @@ typedef struct {
     // of the last draft
     size_t n; // tokens before its root
     int32_t n_rows, depth[LST_MAX_ROWS];
-    ls_cost_curve costs;
 } eagle;
 _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
 
@@ -57,7 +56,7 @@ static size_t same_pairs(const eagle *m, const int32_t *context, size_t n, int32
 
 static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
     const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->costs, rows, (int32_t)m->n, us / 1e3);
+    ls_cost_observe(&m->base.costs, rows, (int32_t)m->n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
 }
@@ -141,15 +140,6 @@ static int32_t eagle_unread(const ls_second *base, const int32_t *context, size_
     return n ? (int32_t)(n - 1 - same) : 0;
 }
 
-static double eagle_cost_ms(const ls_second *base, int32_t rows, size_t n) {
-    return ls_cost_ms(&((const eagle *)base)->costs, rows, (int32_t)n);
-}
-
-static size_t eagle_bytes(const ls_second *base) {
-    const eagle *m = (const eagle *)base;
-    return sizeof *m + m->read.cap * sizeof *m->read.p + ls_hidden_bytes(m->hidden) + (size_t)m->head->bytes(m->head);
-}
-
 static void eagle_free(ls_second *base) {
     eagle *m = (eagle *)base;
     ls_hidden_free(m->hidden);
@@ -174,7 +164,7 @@ static ls_code eagle_measure(eagle *m, ls_err *err) {
         one = fmin(one, (double)(middle - start) / 1e6);
         few = fmin(few, (double)(ls_now_ns() - middle) / 1e6);
     }
-    if (!code) ls_costs_of_two(&m->costs, one, few, FEW);
+    if (!code) ls_costs_of_two(&m->base.costs, one, few, FEW);
     free(values);
     return code;
 }
@@ -187,8 +177,6 @@ ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_timeline *target, 
                           .more = eagle_more,
                           .distribution = eagle_distribution,
                           .unread = eagle_unread,
-                          .cost_ms = eagle_cost_ms,
-                          .bytes = eagle_bytes,
                           .free = eagle_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", head->name);
     m->head = head;
@@ -225,11 +213,6 @@ static ls_code medusa_guess(ls_guesser *base, const int32_t *context, size_t n, 
     return code;
 }
 
-static size_t medusa_bytes(const ls_guesser *base) {
-    const medusa *m = (const medusa *)base;
-    return sizeof *m + ls_hidden_bytes(m->hidden);
-}
-
 static void medusa_free(ls_guesser *base) {
     medusa *m = (medusa *)base;
     ls_hidden_free(m->hidden);
@@ -240,7 +223,7 @@ static void medusa_free(ls_guesser *base) {
 ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_timeline *target, ls_err *err) {
     *out = NULL;
     medusa *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_guesser){.n = heads->n_guesses, .guess = medusa_guess, .bytes = medusa_bytes, .free = medusa_free};
+    m->base = (ls_guesser){.n = heads->n_guesses, .guess = medusa_guess, .free = medusa_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
     m->heads = heads;
     ls_code code =

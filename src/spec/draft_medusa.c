@@ -28,10 +28,6 @@ typedef struct {
     void *ud;
 } drafter;
 
-static void observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
-    (void)d, (void)context, (void)n, (void)reset; // the guesser reads the text in guess()
-}
-
 static ls_code guess(drafter *d, const ls_draft_state *s, float p[PLACES][K]) {
     const int32_t n = d->g->n;
     int32_t *ids = ls_malloc((size_t)n * K * sizeof *ids);
@@ -62,59 +58,37 @@ static int32_t row_above(const char *choice, const int32_t *row_of) {
     return -1;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void medusa_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     drafter *d = (drafter *)base;
-    ls_draft rows[ROWS];
-    int32_t n = 1, row_of[ROWS - 1];
+    int32_t row_of[ROWS - 1];
     float p[PLACES][K];
-    rows[0] =
-        (ls_draft){.token = s->root, .parent = -1, .rank = -1, .match_pos = -1, .from = LS_FROM_ROOT, .est_p = NAN};
-    const bool asked = budget > 1 && !guess(d, s, p);
-    for (int32_t i = 0; i < ROWS - 1 && asked; i++) {
+    if (g->q || ls_grow_room(g) < 1 || guess(d, s, p)) return; // the heads are not asked twice
+    for (int32_t i = 0; i < ROWS - 1; i++) {
         const size_t place = strlen(choices[i]) - 1;
         const int32_t rank = choices[i][place] - '0', up = row_above(choices[i], row_of), token = d->ids[place][rank];
-        row_of[i] = -1;
-        if (n == budget || up < 0 || token < 0) continue;
-        rows[n] = (ls_draft){.token = token,
-                             .parent = (int16_t)up,
-                             .rank = -1,
-                             .match_pos = -1,
-                             .from = LS_FROM_DRAFT_MODEL,
-                             .est_p = p[place][rank]};
-        row_of[i] = n++;
+        const bool known = up >= 0 && token >= 0;
+        row_of[i] = known ? ls_grow(g, up, token, LS_FROM_DRAFT_MODEL, 0, (double)p[place][rank]) : -1;
     }
-    ls_tree_lay_out(tree, rows, n);
 }
 
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+static ls_knowledge medusa_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const drafter *d = (const drafter *)base;
     const int32_t place = q->tree->nodes[q->row].depth;
-    bool any = false;
     for (int i = 0; place < PLACES && i < K; i++) {
         if (d->ids[place][i] == q->token)
             return LS_KNOWS_BEYOND; // the head guessed it, but the tree has no such choice
-        any |= d->ids[place][i] >= 0;
+        if (d->ids[place][i] >= 0) known = LS_KNOWS_OTHERS;
     }
-    return any ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    return known;
 }
 
-static int32_t pool_size(const ls_drafter *base) {
-    (void)base;
-    return 0;
-}
-
-static size_t bytes(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return sizeof *d + d->g->bytes(d->g);
-}
-
-static void free_drafter(ls_drafter *base) {
+static void medusa_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
     d->g->free(d->g);
     free(d);
 }
 
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     ls_guesser *g;
     *out = NULL;
     if (!setup->draft.head || !*setup->draft.head)
@@ -126,13 +100,8 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
     const ls_code code = setup->guesser(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .knows = knows,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+    drafter *d =
+        ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .knows = medusa_knows, .free = medusa_free});
     d->g = g;
     d->note = setup->note;
     d->ud = setup->ud;
@@ -148,5 +117,5 @@ const ls_method ls_method_medusa = {
     .rows = ROWS,
     .asks_model = true,
     .asks_head = true,
-    .make = make,
+    .make = medusa_make,
 };

@@ -65,7 +65,7 @@ static void add_answer(drafter *d, int32_t token) {
     add_to(&d->young, token);
 }
 
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+static void suffix_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset || n < d->seen) {
         forget(&d->conversation);
@@ -92,24 +92,27 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     ls_stream_observe(&d->history, d->answers.p, d->answers.n, reset);
 }
 
-static void learn(ls_drafter *base, const ls_draft_result *r) {
+static void suffix_learn(ls_drafter *base, const ls_draft_result *r) {
     (void)r;
     ((drafter *)base)->verified = true;
 }
 
-// Nodes of a tree that grows from one state.
+// A tree that grows from one state.
 typedef struct {
-    ls_draft nodes[LS_MAX_ROWS];
+    struct {
+        int32_t parent, token;
+        double p;
+    } rows[LS_MAX_ROWS];
     int32_t n;
-    double sum; // sum of its nodes' probabilities: expected accepted tokens
+    double sum; // sum of its rows' probabilities: expected accepted tokens
     const ls_automaton *text;
     ls_automaton_match at; // the match that it grew from
-} growth;
+} suffix_tree;
 
-static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, growth *g) {
+static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, suffix_tree *g) {
     static _Thread_local struct {
-        ls_draft node;
-        int32_t state, depth;
+        int32_t parent, token, state, depth;
+        double p;
     } c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
     int32_t n = 0;
@@ -133,13 +136,9 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
             e = edge->next;
             if (edge->token < 0 || chance * p < d->least || p > 1)
                 continue; // a separator, or an inexact count (see automaton.c)
-            c[n].node = (ls_draft){.token = edge->token,
-                                   .parent = (int16_t)parent,
-                                   .rank = -1,
-                                   .match_n = (int16_t)(at.length < INT16_MAX ? at.length : INT16_MAX),
-                                   .match_pos = -1,
-                                   .from = LS_FROM_HISTORY,
-                                   .est_p = (float)p};
+            c[n].parent = parent;
+            c[n].token = edge->token;
+            c[n].p = p;
             c[n].state = edge->to;
             c[n].depth = depth + 1;
             ls_frontier_push(&open, n++, chance * p);
@@ -148,8 +147,10 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
         if (item < 0) break;
         state = c[item].state;
         depth = c[item].depth;
-        parent = g->n;
-        g->nodes[g->n++] = c[item].node;
+        parent = g->n++;
+        g->rows[parent].parent = c[item].parent;
+        g->rows[parent].token = c[item].token;
+        g->rows[parent].p = c[item].p;
         g->sum += chance;
     }
 }
@@ -163,10 +164,9 @@ static int32_t best_length(const drafter *d, int32_t shortest, int32_t longest) 
 }
 
 // The best tree; without a text if no text has a continuation.
-static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
-    static _Thread_local growth best, g;
+static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
+    static _Thread_local suffix_tree best, g;
     const grown *texts[] = {&d->conversation, &d->young, &d->old};
-    best.nodes[0] = g.nodes[0] = (ls_draft){.token = s->root, .parent = -1};
     best.n = 1;
     best.sum = 0;
     best.text = NULL;
@@ -185,11 +185,6 @@ static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_
     return &best;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    const growth *g = grow_best((const drafter *)base, s, budget);
-    ls_tree_lay_out(tree, g->nodes, g->n);
-}
-
 // Extends a match along the path; false: the text has the path only after a shorter ending.
 static bool follow(const ls_automaton *text, ls_automaton_match *m, const int32_t *path, int32_t n) {
     const int32_t length = m->length;
@@ -197,36 +192,39 @@ static bool follow(const ls_automaton *text, ls_automaton_match *m, const int32_
     return m->length == length + n - 1;
 }
 
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
-    const drafter *d = (const drafter *)base;
-    int32_t path[LS_MAX_ROWS], at = 0, i = 1;
-    const int32_t n = ls_tree_tokens(q->tree, q->row, path);
-    const growth *g = grow_best(d, q->state, LS_MAX_ROWS);
-    for (int32_t k = 1; k < g->n; k++) // parents come first
-        if (g->nodes[k].parent == at && i <= n && g->nodes[k].token == (i < n ? path[i] : q->token)) at = k, i++;
-    if (i > n) return LS_KNOWS_IT;
-    ls_automaton_match m = g->at;
-    if (g->text && follow(g->text, &m, path, n)) {
-        const int32_t length = m.length;
-        ls_automaton_follow(g->text, &m, q->token);
-        if (m.length > length) return LS_KNOWS_BEYOND;
+static void suffix_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
+    const suffix_tree *best = grow_best((const drafter *)base, s, g->q ? LS_MAX_ROWS : g->budget);
+    int32_t row[LS_MAX_ROWS] = {0};
+    for (int32_t i = 1; i < best->n; i++) {
+        const int32_t parent = row[best->rows[i].parent], n = best->at.length < INT16_MAX ? best->at.length : INT16_MAX;
+        row[i] = parent < 0 ? -1 : ls_grow(g, parent, best->rows[i].token, LS_FROM_HISTORY, n, best->rows[i].p);
     }
+    ls_automaton_match m = best->at;
+    if (!g->q || !best->text || !follow(best->text, &m, g->path, g->n)) return;
+    const int32_t length = m.length;
+    ls_automaton_follow(best->text, &m, g->q->token);
+    if (m.length > length) ls_grow_note(g, LS_KNOWS_BEYOND);
+}
+
+static ls_knowledge suffix_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+    const drafter *d = (const drafter *)base;
     const grown *texts[] = {&d->conversation, &d->young, &d->old};
-    bool any = false;
-    for (int k = 0; k < 3; k++) {
+    int32_t path[LS_MAX_ROWS];
+    const int32_t n = ls_tree_tokens(q->tree, q->row, path);
+    for (int k = 0; k < 3 && known < LS_KNOWS_BEYOND; k++) {
         const ls_automaton *text = &texts[k]->text;
-        m = texts[k]->at;
+        ls_automaton_match m = texts[k]->at;
         if (!text->n_states) continue;
         ls_automaton_follow(text, &m, q->state->root);
         follow(text, &m, path, n);
-        any |= m.length > 0;
+        if (m.length > 0) known = LS_KNOWS_OTHERS;
         ls_automaton_follow(text, &m, q->token);
         if (m.length > 1) return LS_KNOWS_HIDDEN; // after an ending of one token at least
     }
-    return any ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    return known;
 }
 
-static void memory(void *of, ls_memory_visit *v) {
+static void suffix_memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
     grown *const all[] = {&d->conversation, &d->young, &d->old};
     for (int i = 0; i < 3; i++) {
@@ -241,19 +239,12 @@ static void memory(void *of, ls_memory_visit *v) {
     ls_stream_memory(&d->history, v);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
+static int32_t suffix_pool_size(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
     return d->conversation.text.n_states + d->young.text.n_states + d->old.text.n_states;
 }
 
-static size_t bytes(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return sizeof *d + (d->history.ids.cap + d->answers.cap) * sizeof *d->answers.p +
-           ls_automaton_bytes(&d->conversation.text) + ls_automaton_bytes(&d->young.text) +
-           ls_automaton_bytes(&d->old.text);
-}
-
-static void free_drafter(ls_drafter *base) {
+static void suffix_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
     ls_stream_close(&d->history);
     ls_ids_free(&d->answers);
@@ -274,16 +265,14 @@ static const ls_knob knobs[] = {
     {0},
 };
 
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .learn = learn,
-                           .knows = knows,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+static ls_code suffix_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = suffix_observe,
+                                                        .grow = suffix_grow,
+                                                        .learn = suffix_learn,
+                                                        .knows = suffix_knows,
+                                                        .memory = suffix_memory,
+                                                        .pool_size = suffix_pool_size,
+                                                        .free = suffix_free});
     d->factor = setup->knobs[FACTOR].number;
     d->least = setup->knobs[LEAST].number;
     d->longest = (int32_t)setup->knobs[LONGEST].number;
@@ -291,7 +280,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup, err);
     for (size_t i = 0; i < d->history.ids.n; i++) add_answer(d, d->history.ids.p[i]);
     *out = code ? NULL : &d->base;
-    if (code) free_drafter(&d->base);
+    if (code) suffix_free(&d->base);
     return code;
 }
 
@@ -302,5 +291,5 @@ const ls_method ls_method_suffix = {
     .rows = 64,
     .text_only = true,
     .knobs = knobs,
-    .make = make,
+    .make = suffix_make,
 };

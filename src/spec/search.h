@@ -9,7 +9,6 @@
 
 // The data behind look-ups for the tokens that may follow a row: a pool (copies of tokens that followed the same tokens
 // before), successors (the target's best tokens the last time), and rates, which estimate a candidate's acceptance.
-// Each drafter that searches over them (spec/search.h) owns one.
 typedef struct {
     ls_pool pool;
     ls_successors successors;
@@ -17,19 +16,19 @@ typedef struct {
     bool retrieved, remembered, last_logit; // the enabled sources
 } ls_evidence;
 
-// Initialises all sources as empty; memory: limit of the remembered choices in bytes.
-void ls_evidence_init(ls_evidence *e, size_t memory);
-void ls_evidence_free(ls_evidence *e);
-size_t ls_evidence_bytes(const ls_evidence *e);              // beside the struct itself
-void ls_evidence_memory(ls_evidence *e, ls_memory_visit *v); // lists all of it
-// The implementations of a drafter's functions with these names.
-void ls_evidence_observe(ls_evidence *e, const int32_t *context, size_t n, bool reset);
-void ls_evidence_learn(ls_evidence *e, const ls_draft_result *r);
-void ls_evidence_read(ls_evidence *e, const int32_t *context, size_t at, size_t n, const ls_node *rows);
-ls_knowledge ls_evidence_knows(const ls_evidence *e, const ls_draft_question *q);
-// The target's predictions the last time after the last `order` tokens of tail[0..n); NULL: none.
-const ls_successor *ls_evidence_remembered(const ls_evidence *e, const int32_t *tail, int32_t n, int32_t order);
-const ls_rates *ls_draft_logitspec_rates(const ls_drafter *d); // its learned rates; d must be of method "logitspec"
+// A drafter that searches over evidence begins with this.
+typedef struct {
+    ls_drafter base;
+    ls_evidence e;
+} ls_searcher;
+
+// As ls_drafter_new, with empty evidence and the functions over it that `with` leaves NULL, but propose and knows.
+// memory: limit of the remembered choices in bytes.
+void *ls_searcher_new(size_t size, ls_drafter with, size_t memory);
+// For functions that do more: what the drafter's own would do.
+void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r);
+void ls_searcher_memory(void *d, ls_memory_visit *v);
+void ls_searcher_free(ls_drafter *d);
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,
@@ -63,7 +62,13 @@ typedef struct {
     int32_t n_taken, taken[LS_MAX_ROWS]; // candidates that are rows, parents before children
 } ls_search;
 
-// Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set e, blend, spoken and s before.
+// The thread's working memory, for a search over the drafter's evidence without a second model. It is used up by the
+// next call.
+ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
+// Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set blend, spoken and the switches before.
 void ls_search_run(ls_search *q, int32_t budget);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
+// Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter
+// n-grams.
+ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k);

@@ -52,14 +52,6 @@ int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget
     return t->n - first;
 }
 
-int32_t ls_draft_child(ls_draft *drafts, int32_t *n, int32_t budget, const ls_draft *draft) {
-    for (int32_t i = draft->parent + 1; i < *n; i++)
-        if (drafts[i].parent == draft->parent && drafts[i].token == draft->token) return i;
-    if (*n >= budget) return -1;
-    drafts[*n] = *draft;
-    return (*n)++;
-}
-
 void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n) {
     int32_t row_of[LS_MAX_ROWS] = {0}, first[LS_MAX_ROWS], next[LS_MAX_ROWS], last[LS_MAX_ROWS];
     assert(n >= 1); // the root

@@ -100,9 +100,6 @@ void ls_tree_start(ls_tree *t, int32_t root);
 // a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the
 // authors' program. Returns the number of added rows; a branch without rows is not listed.
 int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info);
-// Finds the child of draft->parent with draft->token in drafts[0..*n), or appends the draft; -1: there are already
-// `budget` rows.
-int32_t ls_draft_child(ls_draft *drafts, int32_t *n, int32_t budget, const ls_draft *draft);
 // Makes the tree from drafts[0..n), 1 <= n <= LS_MAX_ROWS: the root first, parents before children. The caller need not
 // set depth and branch, and sets the rank only for children of the root. The rows under each child of the root are
 // grouped as its branch; siblings keep their order.

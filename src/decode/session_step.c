@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "costs/costs.h"
 #include "decode/choose.h"
-#include "decode/reflect.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
 

@@ -72,7 +72,7 @@ typedef struct {
                                // quarter of a second (base/cpuwait.h); 0: none, or not known
     int32_t pool_size;         // n-grams in the drafter's pool
     int16_t rows;              // of the tree that was verified, root included (1: no draft)
-    int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/reflect.h)
+    int16_t probes;            // rows of the same forward behind the tree, which judged drafts (decode/choose.h)
     ls_tree tree; // the known rows: all, or the path alone in a trace of level `steps`. The last member, so that a
                   // copy may stop after its nodes
 } ls_step;

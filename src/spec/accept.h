@@ -13,7 +13,7 @@ typedef struct {
     ls_rule is;
     // Whether row i may be accepted although the target chose another token after its parent. NULL: never (exact).
     bool (*stands)(const ls_accept *a, const ls_tree *t, int32_t i);
-    // The target judges drafts again with a probe in the same forward (decode/reflect.h). A draft that it then chooses
+    // The target judges drafts again with a probe in the same forward (decode/choose.h). A draft that it then chooses
     // replaces its first choice. values[0] is the weight of the probe's distribution. LOSSY.
     bool reflects;
     // If sampling is not greedy, a second model's drafts are drawn from its distribution, and the target's choice

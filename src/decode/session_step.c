@@ -99,9 +99,9 @@ static ls_draft_state state_of(const work *w) {
 static bool begins_beside(const ls_session *s) {
     enum { FIT = 3 };
     const ls_second *m = s->drafting.drafter->second;
-    const double one = ls_cost_ms(&m->costs, s->drafting.draft.width, (int32_t)s->context.n),
+    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->context.n),
                  target = ls_cost_ms(&s->costs, 1, (int32_t)s->context.n);
-    return one > 0 && FIT * one <= target && s->drafting.draft.depth * one >= target;
+    return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
 }
 
 static bool reflects(const ls_session *s) {

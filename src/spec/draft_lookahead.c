@@ -10,7 +10,6 @@
 #include "spec/drafter.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_WINDOW = 32, MAX_NGRAM = 8, MAX_GUESSES = 32, LEADERS = 4096 };
@@ -126,11 +125,6 @@ static int32_t lookahead_pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->n_grams;
 }
 
-static void lookahead_free(ls_drafter *base) {
-    for (int i = 0; i < LEADERS; i++) free(((drafter *)base)->leaders[i]);
-    free(base);
-}
-
 enum { WINDOW, NGRAM, GUESSES };
 static const ls_knob knobs[] = {
     [WINDOW] = {"lookahead.window", LS_KNOB_INT, 15, 1, MAX_WINDOW, "columns of the window"},
@@ -146,8 +140,7 @@ static ls_code lookahead_make(ls_drafter **out, const ls_draft_setup *setup, ls_
                                                         .learn = lookahead_learn,
                                                         .knows = lookahead_knows,
                                                         .memory = lookahead_memory,
-                                                        .pool_size = lookahead_pool_size,
-                                                        .free = lookahead_free});
+                                                        .pool_size = lookahead_pool_size});
     d->window = (int32_t)setup->knobs[WINDOW].number;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->guesses = (int32_t)setup->knobs[GUESSES].number;

@@ -18,6 +18,7 @@
 #include "spec/search.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum {
     ASK_AGAIN = 16,
@@ -250,7 +251,8 @@ static void model_memory(void *of, ls_memory_visit *v) {
 static void model_free(ls_drafter *base) {
     ls_second *second = ((drafter *)base)->second;
     second->free(second);
-    ls_searcher_free(base);
+    ls_memory_drop(model_memory, base);
+    free(base);
 }
 
 // look_ups: other sources of drafts, too.

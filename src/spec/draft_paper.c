@@ -3,7 +3,6 @@
 #include "spec/drafter.h"
 #include "spec/pool.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -96,18 +95,12 @@ static int32_t paper_pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->pool);
 }
 
-static void paper_free(ls_drafter *base) {
-    ls_pool_free(&((drafter *)base)->pool);
-    free(base);
-}
-
 static drafter *new_paper(ls_drafter **out, bool guesses, bool retrieval) {
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = paper_observe,
                                                         .grow = paper_grow,
                                                         .knows = paper_knows,
                                                         .memory = paper_memory,
-                                                        .pool_size = paper_pool_size,
-                                                        .free = paper_free});
+                                                        .pool_size = paper_pool_size});
     d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->guesses = guesses;
     d->root = d->tails = retrieval;

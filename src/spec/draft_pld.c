@@ -3,8 +3,6 @@
 #include "spec/drafter.h"
 #include "spec/pool.h"
 
-#include <stdlib.h>
-
 enum { ORDER = 3 }; // an n-gram must fit a key of 64 bits
 
 typedef struct {
@@ -71,11 +69,6 @@ static int32_t pld_pool_size(const ls_drafter *base) {
     return (int32_t)n;
 }
 
-static void pld_free(ls_drafter *base) {
-    for (int k = 0; k < ORDER; k++) ls_map_free(&((drafter *)base)->first[k]);
-    free(base);
-}
-
 enum { NGRAM, TOKENS };
 static const ls_knob knobs[] = {
     [NGRAM] = {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram of a look-up"},
@@ -89,8 +82,7 @@ static ls_code pld_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *e
                                                         .grow = pld_grow,
                                                         .knows = pld_knows,
                                                         .memory = pld_memory,
-                                                        .pool_size = pld_pool_size,
-                                                        .free = pld_free});
+                                                        .pool_size = pld_pool_size});
     d->order = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;
     *out = &d->base;

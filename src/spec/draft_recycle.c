@@ -10,7 +10,6 @@
 #include "spec/drafter.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WIDTH = LS_ROW_TOP, SHAPE = 81 }; // SHAPE: rows of the tree, including the root
@@ -110,19 +109,13 @@ static int32_t recycle_pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->m.known;
 }
 
-static void recycle_free(ls_drafter *base) {
-    free(((drafter *)base)->m.next);
-    free(base);
-}
-
 static ls_code recycle_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.grow = recycle_grow,
                                                         .learn = recycle_learn,
                                                         .knows = recycle_knows,
                                                         .memory = recycle_memory,
-                                                        .pool_size = recycle_pool_size,
-                                                        .free = recycle_free});
+                                                        .pool_size = recycle_pool_size});
     make_shape(&d->m);
     *out = &d->base;
     return LS_OK;

@@ -247,10 +247,7 @@ static int32_t suffix_pool_size(const ls_drafter *base) {
 static void suffix_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
     ls_stream_close(&d->history);
-    ls_ids_free(&d->answers);
-    forget(&d->conversation);
-    forget(&d->young);
-    forget(&d->old);
+    ls_memory_drop(suffix_memory, d);
     free(d);
 }
 

@@ -40,7 +40,8 @@ static int32_t no_pool(const ls_drafter *d) {
     return 0;
 }
 
-static void free_block(ls_drafter *d) {
+static void free_listed(ls_drafter *d) {
+    if (d->memory) ls_memory_drop(d->memory, d);
     free(d);
 }
 
@@ -62,7 +63,7 @@ void *ls_drafter_new(size_t size, ls_drafter with) {
     if (!d->observe) d->observe = no_observe;
     if (!d->propose) d->propose = propose_grown;
     if (!d->pool_size) d->pool_size = no_pool;
-    if (!d->free) d->free = free_block;
+    if (!d->free) d->free = free_listed;
     return d;
 }
 

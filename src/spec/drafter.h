@@ -95,7 +95,7 @@ struct ls_drafter {
     bool beside;       // set before `propose`: if the second model has not seen the root, it only begins in `ahead`
     double read_share; // share of the answer's expected time for learning from the prompt; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
-    void (*free)(ls_drafter *d);               // NULL: only its own block
+    void (*free)(ls_drafter *d);               // NULL: its block and the arrays that it lists
 };
 
 // A zeroed block of `size` bytes that begins with this drafter. Functions that may be NULL and are called without a

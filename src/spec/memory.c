@@ -44,6 +44,10 @@ size_t ls_memory_bytes(void (*lists)(void *of, ls_memory_visit *v), void *of) {
     return v.at;
 }
 
+void ls_memory_drop(void (*lists)(void *of, ls_memory_visit *v), void *of) {
+    lists(of, &(ls_memory_visit){.does = LS_MEMORY_DROPS});
+}
+
 void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), void *of) {
     ls_buf_clear(out);
     lists(of, &(ls_memory_visit){.does = LS_MEMORY_COPIES, .bytes = out});
@@ -51,6 +55,6 @@ void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), vo
 
 void ls_memory_return(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of) {
     ls_buf from = *bytes;
-    lists(of, &(ls_memory_visit){.does = LS_MEMORY_DROPS});
+    ls_memory_drop(lists, of);
     lists(of, &(ls_memory_visit){.does = LS_MEMORY_RETURNS, .bytes = &from});
 }

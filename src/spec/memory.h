@@ -20,5 +20,6 @@ void ls_memory_map(ls_memory_visit *v, ls_map *m);
 
 // lists: calls the two functions above for all memory of `of`, always in the same order.
 size_t ls_memory_bytes(void (*lists)(void *of, ls_memory_visit *v), void *of);
+void ls_memory_drop(void (*lists)(void *of, ls_memory_visit *v), void *of);              // frees its arrays
 void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), void *of); // replaces the content of out
 void ls_memory_return(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of);

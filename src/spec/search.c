@@ -58,20 +58,12 @@ static int32_t searcher_pool_size(const ls_drafter *d) {
     return ls_pool_size(&((const ls_searcher *)d)->e.pool);
 }
 
-void ls_searcher_free(ls_drafter *d) {
-    ls_evidence *e = &((ls_searcher *)d)->e;
-    ls_pool_free(&e->pool);
-    ls_successors_free(&e->successors);
-    free(d);
-}
-
 void *ls_searcher_new(size_t size, ls_drafter with, size_t memory) {
     with.observe = searcher_observe;
     with.read = searcher_read;
     with.pool_size = searcher_pool_size;
     if (!with.learn) with.learn = ls_searcher_learn;
     if (!with.memory) with.memory = ls_searcher_memory;
-    if (!with.free) with.free = ls_searcher_free;
     ls_searcher *d = ls_drafter_new(size, with);
     d->e = (ls_evidence){.pool = {.order = LS_POOL_ORDER, .span = LS_POOL_SPAN},
                          .successors = {.limit = memory},

@@ -28,7 +28,6 @@ void *ls_searcher_new(size_t size, ls_drafter with, size_t memory);
 // For functions that do more: what the drafter's own would do.
 void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r);
 void ls_searcher_memory(void *d, ls_memory_visit *v);
-void ls_searcher_free(ls_drafter *d);
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,

@@ -9,7 +9,7 @@ ls_draft_setup ls_run_place(const ls_run *r) {
         .tokenizer = r->model, .n_vocab = r->n_vocab, .tokenizer_id = r->tokenizer_id, .ends = &r->ends};
 }
 
-static bool same(const ls_buf *a, const ls_buf *b) {
+static bool same_words(const ls_buf *a, const ls_buf *b) {
     return a->n == b->n && (!a->n || !memcmp(a->p, b->p, a->n));
 }
 
@@ -64,7 +64,7 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
     setup.note = opt->note;
     setup.ud = opt->ud;
     describe_drafter(&setup, m, &made);
-    if (!same(&made, &d->made)) {
+    if (!same_words(&made, &d->made)) {
         code = new_drafter(d, m, &setup, &made, err);
         if (!code && d->drafter) d->drafter->observe(d->drafter, context, n, true);
     }
@@ -83,7 +83,7 @@ static void set_sizing(ls_drafting *d, const ls_method *m, const ls_decode_optio
     ls_sizing_tune(&sizing, opt->knobs);
     ls_buf_fmt(&sized, "%s %d", asked, opt->budget);
     for (int i = 0; i < LS_SIZING_KNOBS; i++) ls_buf_fmt(&sized, " %a", sizing.knobs[i]);
-    if (!same(&sized, &d->sized)) d->sizing = sizing;
+    if (!same_words(&sized, &d->sized)) d->sizing = sizing;
     ls_buf_free(&d->sized);
     d->sized = sized;
     d->budget = opt->budget;

@@ -50,11 +50,11 @@ static ls_code second_distribution(ls_second *base, int32_t row, float *q, int32
     return distribution_after(m, m->row[row], q, n_vocab, err);
 }
 
-static ls_said said_of(const second *m, const lst_row *r) {
-    ls_said s = {.chosen = m->differs < 0 || r->chosen < m->differs ? r->chosen : -1, .entropy = r->entropy};
+ls_said ls_said_of(const lst_row *r, int32_t differs) {
+    ls_said s = {.chosen = differs < 0 || r->chosen < differs ? r->chosen : -1, .entropy = r->entropy};
     int n = 0;
     for (int i = 0; i < LST_ROW_TOP; i++) {
-        if (r->top_id[i] < 0 || (m->differs >= 0 && r->top_id[i] >= m->differs)) continue;
+        if (r->top_id[i] < 0 || (differs >= 0 && r->top_id[i] >= differs)) continue;
         s.id[n] = r->top_id[i];
         s.p[n++] = expf(r->top_logit[i] - r->lse);
     }
@@ -63,7 +63,7 @@ static ls_said said_of(const second *m, const lst_row *r) {
 }
 
 // Runs and times a forward of rows first .. first + n - 1.
-static ls_code forward(second *m, int32_t first, int32_t n, ls_err *err) {
+static ls_code second_forward(second *m, int32_t first, int32_t n, ls_err *err) {
     lst_row rows[LST_MAX_ROWS];
     const uint64_t start = ls_now_ns();
     const ls_code code = (first ? m->t->grow_tree : m->t->forward_tree)(m->t, m->token + first, m->parent + first, n,
@@ -73,11 +73,11 @@ static ls_code forward(second *m, int32_t first, int32_t n, ls_err *err) {
     ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
-    for (int32_t i = 0; i < n; i++) m->said[first + i] = said_of(m, &rows[i]);
+    for (int32_t i = 0; i < n; i++) m->said[first + i] = ls_said_of(&rows[i], m->differs);
     return LS_OK;
 }
 
-static ls_code forget(second *m, size_t n, ls_err *err) {
+static ls_code second_forget(second *m, size_t n, ls_err *err) {
     m->n = 0;
     m->text.n = n;
     return m->t->rewind(m->t, (int32_t)n, err);
@@ -106,7 +106,7 @@ static int32_t second_unread(const ls_second *base, const int32_t *context, size
 }
 
 // Commits these rows.
-static ls_code keep(second *m, const int32_t *context, size_t n, ls_err *err) {
+static ls_code second_keep(second *m, const int32_t *context, size_t n, ls_err *err) {
     int32_t path[LST_MAX_ROWS];
     const int32_t n_path = taken(m, context, n, path);
     m->n = 0;
@@ -117,9 +117,9 @@ static ls_code keep(second *m, const int32_t *context, size_t n, ls_err *err) {
 }
 
 // Commits the text to the timeline, except for at most CHAIN tokens at its end.
-static ls_code follow(second *m, const int32_t *context, size_t n, ls_err *err) {
+static ls_code second_follow(second *m, const int32_t *context, size_t n, ls_err *err) {
     const size_t same = same_text(m, context, n);
-    ls_code code = same < m->text.n ? forget(m, same, err) : keep(m, context, n, err);
+    ls_code code = same < m->text.n ? second_forget(m, same, err) : second_keep(m, context, n, err);
     const size_t more = n - m->text.n;
     if (code || more <= CHAIN) return code;
     const uint64_t start = ls_now_ns();
@@ -152,15 +152,15 @@ static ls_code second_begin(ls_second *base, const int32_t *context, size_t n, i
         return ls_fail(
             err, LS_E_RANGE,
             "the text has special tokens that the draft model lacks: the answer continues without its drafts");
-    ls_code code = follow(m, context, n, err);
+    ls_code code = second_follow(m, context, n, err);
     for (size_t i = m->text.n; i < n && !code; i++) m->token[m->n++] = context[i];
     m->row[0] = m->n;
     m->n_rows = 1;
     m->token[m->n++] = root;
     for (int32_t i = 0; i < m->n; i++) m->parent[i] = i - 1;
-    if (!code) code = forward(m, 0, m->n, err);
+    if (!code) code = second_forward(m, 0, m->n, err);
     if (code) {
-        forget(m, m->text.n, NULL); // what was committed before stays
+        second_forget(m, m->text.n, NULL); // what was committed before stays
         return code;
     }
     *said = m->said[m->row[0]];
@@ -211,9 +211,9 @@ static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t
         if (m->text.n + (size_t)depth[i] + 1 >= (size_t)m->t->engine->n_context)
             return ls_fail(err, LS_E_RANGE, "the draft model's context is full");
     }
-    ls_code code = forward(m, first, n, err);
+    ls_code code = second_forward(m, first, n, err);
     if (code) {
-        forget(m, m->text.n, NULL); // a GPU that failed has also lost the old rows
+        second_forget(m, m->text.n, NULL); // a GPU that failed has also lost the old rows
         return code;
     }
     m->n = first + n;

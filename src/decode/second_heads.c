@@ -28,16 +28,6 @@ typedef struct {
     size_t n; // tokens before its root
     int32_t n_rows, depth[LST_MAX_ROWS];
 } eagle;
-_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
-
-static ls_said eagle_said_of(const lst_row *r) {
-    ls_said s = {.chosen = r->chosen, .entropy = r->entropy};
-    for (int i = 0; i < LST_ROW_TOP; i++) {
-        s.id[i] = r->top_id[i];
-        s.p[i] = r->top_id[i] < 0 ? 0 : expf(r->top_logit[i] - r->lse);
-    }
-    return s;
-}
 
 static int32_t pair_token(const int32_t *context, size_t n, int32_t root, size_t i) {
     return i + 1 < n ? context[i + 1] : root;
@@ -99,7 +89,7 @@ static ls_code eagle_begin(ls_second *base, const int32_t *context, size_t n, in
     if (code) return code;
     m->n_rows = 1;
     m->depth[0] = 0;
-    *said = eagle_said_of(&row);
+    *said = ls_said_of(&row, -1);
     return eagle_draw(m, 0, said, err);
 }
 
@@ -116,7 +106,7 @@ static ls_code eagle_more(ls_second *base, const int32_t *tokens, const int32_t 
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = eagle_said_of(&rows[i]);
+        said[i] = ls_said_of(&rows[i], -1);
         code = eagle_draw(m, first + i, &said[i], err);
     }
     return code;
@@ -199,8 +189,8 @@ typedef struct {
     ls_hidden *hidden;
 } medusa;
 
-static ls_code medusa_guess(ls_guesser *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
-                            ls_err *err) {
+static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
+                           ls_err *err) {
     medusa *m = (medusa *)base;
     size_t at;
     ls_hidden_follow(m->hidden, context, n);
@@ -213,7 +203,7 @@ static ls_code medusa_guess(ls_guesser *base, const int32_t *context, size_t n, 
     return code;
 }
 
-static void medusa_free(ls_guesser *base) {
+static void heads_free(ls_guesser *base) {
     medusa *m = (medusa *)base;
     ls_hidden_free(m->hidden);
     m->heads->free(m->heads);
@@ -223,13 +213,13 @@ static void medusa_free(ls_guesser *base) {
 ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_timeline *target, ls_err *err) {
     *out = NULL;
     medusa *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_guesser){.n = heads->n_guesses, .guess = medusa_guess, .free = medusa_free};
+    m->base = (ls_guesser){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
     m->heads = heads;
     ls_code code =
         heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s is an EAGLE head: use method eagle3", heads->name);
     if (!code) code = ls_hidden_new(&m->hidden, target, heads->takes, heads->n_takes, heads->n_values, err);
-    if (code) medusa_free(&m->base);
+    if (code) heads_free(&m->base);
     else *out = &m->base;
     return code;
 }

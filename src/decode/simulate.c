@@ -68,7 +68,7 @@ static int known_of(const ls_top_entry *top, int most) {
 }
 
 // What is known of the token at this output position; the longer list stays.
-static void describe(ls_recording *r, size_t position, const ls_top_entry *top, int n, float lse) {
+static void describe_token(ls_recording *r, size_t position, const ls_top_entry *top, int n, float lse) {
     if (position >= r->cap_at) {
         const size_t old = r->cap_at;
         r->cap_at = 2 * position + 64;
@@ -98,7 +98,7 @@ void ls_recording_add(ls_recording *r, const ls_step *s) {
 }
 
 void ls_recording_more(ls_recording *r, size_t position, const ls_step *s) {
-    describe(r, position, s->top, s->n_top, s->top_lse);
+    describe_token(r, position, s->top, s->n_top, s->top_lse);
     if (!s->forward) return;
     int32_t path[LS_MAX_ROWS];
     bool on_path[LS_MAX_ROWS] = {0};
@@ -107,7 +107,7 @@ void ls_recording_more(ls_recording *r, size_t position, const ls_step *s) {
         const ls_node *n = &s->tree.nodes[i];
         const int known = known_of(n->top, LS_ROW_TOP);
         if (on_path[i]) {
-            describe(r, position + (size_t)n->depth + 1, n->top, known, n->lse);
+            describe_token(r, position + (size_t)n->depth + 1, n->top, known, n->lse);
             continue;
         }
         const int32_t len = leave(&s->tree, on_path, i, path);
@@ -183,7 +183,7 @@ static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, cons
     }
 }
 
-static void propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
+static void simulate_propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
     const size_t n_context = r->n_context + s->position;
     const best b = s->position < r->n_at ? r->at[s->position] : (best){0};
     int32_t ids[LS_MAX_TOP];
@@ -203,7 +203,7 @@ static void propose(ls_simulator *s, const ls_recording *r, ls_simulated *total)
 }
 
 // Checks the tree against the text; returns the tokens that the step emits. 0: that depends on text to come.
-static int32_t verify(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total) {
+static int32_t simulate_verify(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total) {
     const size_t n_context = r->n_context + s->position, left = r->text.n - n_context;
     int32_t path[LS_MAX_ROWS];
     bool on_path[LS_MAX_ROWS];
@@ -240,8 +240,8 @@ bool ls_simulate_step(ls_simulator *s, const ls_recording *r, bool whole, ls_sim
     if (left == 0 || (left == 1 && !whole)) return false;
     int32_t emitted = 1; // the last token: nothing follows, so it takes no forward
     if (left > 1) {
-        if (!s->proposed) propose(s, r, total);
-        emitted = verify(s, r, whole, total);
+        if (!s->proposed) simulate_propose(s, r, total);
+        emitted = simulate_verify(s, r, whole, total);
         if (!emitted) return false;
     }
     total->steps++;

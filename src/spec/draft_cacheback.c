@@ -36,18 +36,18 @@ typedef struct {
 } drafter;
 
 // Twenty bits per token; with a larger vocabulary some leaders share a key, which costs only accuracy.
-static uint64_t key_of(const int32_t *tokens, int32_t n) {
+static uint64_t leader_key(const int32_t *tokens, int32_t n) {
     uint64_t key = (uint64_t)n;
     for (int32_t i = 0; i < n; i++) key = key << 20 | ((uint32_t)tokens[i] & 0xFFFFF);
     return key;
 }
 
-static int32_t *bucket_of(const table *t, uint64_t key) {
+static int32_t *leader_bucket(const table *t, uint64_t key) {
     return &t->buckets[(key * 0x9E3779B97F4A7C15u >> 32) * (uint64_t)t->limit >> 32];
 }
 
 static int32_t find_leader(const table *t, uint64_t key) {
-    int32_t i = *bucket_of(t, key);
+    int32_t i = *leader_bucket(t, key);
     while (i >= 0 && t->leaders[i].key != key) i = t->leaders[i].chain;
     return i;
 }
@@ -70,7 +70,7 @@ static void use(table *t, int32_t i) { // makes it the most recently used
 static int32_t take_leader(table *t) { // a new place, or that of the least recently used leader
     if (t->n < t->limit) return t->n++;
     const int32_t i = t->oldest;
-    int32_t *p = bucket_of(t, t->leaders[i].key);
+    int32_t *p = leader_bucket(t, t->leaders[i].key);
     while (*p != i) p = &t->leaders[*p].chain;
     *p = t->leaders[i].chain;
     unlink_use(t, i);
@@ -82,7 +82,7 @@ static void put_follower(table *t, uint64_t key, const int32_t *follower, int32_
     if (i >= 0) unlink_use(t, i);
     else {
         i = take_leader(t);
-        int32_t *bucket = bucket_of(t, key);
+        int32_t *bucket = leader_bucket(t, key);
         t->leaders[i] = (leader){.key = key, .chain = *bucket};
         *bucket = i;
     }
@@ -98,14 +98,14 @@ static void put_follower(table *t, uint64_t key, const int32_t *follower, int32_
 }
 
 // Adds the tokens ids[end - length .. end) as follower of the leaders before them.
-static void add_text(const drafter *d, table *t, const int32_t *ids, size_t end) {
+static void add_followers(const drafter *d, table *t, const int32_t *ids, size_t end) {
     const size_t length = (size_t)d->length;
     for (size_t k = 1; k <= (size_t)d->max_leader && k + length <= end; k++) {
         const int32_t *first = ids + end - length - k;
         if (*first == LS_STREAM_BREAK) return;
         bool whole = true;
         for (size_t i = 1; i < k + length; i++) whole &= first[i] != LS_STREAM_BREAK;
-        if (whole) put_follower(t, key_of(first, (int32_t)k), first + k, d->length);
+        if (whole) put_follower(t, leader_key(first, (int32_t)k), first + k, d->length);
     }
 }
 
@@ -113,14 +113,14 @@ static void cacheback_observe(ls_drafter *base, const int32_t *context, size_t n
     drafter *d = (drafter *)base;
     const size_t added = ls_stream_observe(&d->history, context, n, reset);
     for (size_t end = d->history.ids.n - added + 1; end <= d->history.ids.n; end++)
-        add_text(d, &d->seen, d->history.ids.p, end);
+        add_followers(d, &d->seen, d->history.ids.p, end);
 }
 
 // The longest leader in a table that ends before `end`, of at most `most` tokens; *k: its length; -1: there is none.
 static int32_t longest(const table *t, const int32_t *end, int32_t n, int32_t most, int32_t *k) {
     int32_t found = -1;
     for (*k = most < n ? most : n; t->n && *k > 0; --*k)
-        if ((found = find_leader(t, key_of(end - *k, *k))) >= 0) break;
+        if ((found = find_leader(t, leader_key(end - *k, *k))) >= 0) break;
     return found;
 }
 
@@ -210,7 +210,7 @@ static void make_table(table *t, int32_t limit) {
 }
 
 static void fill_table(const drafter *d, table *t, const ls_stream *text) {
-    for (size_t end = 1; end <= text->ids.n; end++) add_text(d, t, text->ids.p, end);
+    for (size_t end = 1; end <= text->ids.n; end++) add_followers(d, t, text->ids.p, end);
 }
 
 static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *setup, ls_err *err) {

@@ -28,7 +28,7 @@ typedef struct {
     void *ud;
 } drafter;
 
-static ls_code guess(drafter *d, const ls_draft_state *s, float p[PLACES][K]) {
+static ls_code medusa_guess(drafter *d, const ls_draft_state *s, float p[PLACES][K]) {
     const int32_t n = d->g->n;
     int32_t *ids = ls_malloc((size_t)n * K * sizeof *ids);
     float *all = ls_malloc((size_t)n * K * sizeof *all);
@@ -62,7 +62,7 @@ static void medusa_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
     drafter *d = (drafter *)base;
     int32_t row_of[ROWS - 1];
     float p[PLACES][K];
-    if (g->q || ls_grow_room(g) < 1 || guess(d, s, p)) return; // the heads are not asked twice
+    if (g->q || ls_grow_room(g) < 1 || medusa_guess(d, s, p)) return; // the heads are not asked twice
     for (int32_t i = 0; i < ROWS - 1; i++) {
         const size_t place = strlen(choices[i]) - 1;
         const int32_t rank = choices[i][place] - '0', up = row_above(choices[i], row_of), token = d->ids[place][rank];

@@ -34,7 +34,6 @@ static const double LEAST_OF_BEST = 0.05; // rows below this share of the round'
 typedef struct {
     ls_searcher base;
     ls_blend blend;
-    ls_second *second;
     ls_spoken spoken;
     int32_t depth, width;
     bool hierarchical;
@@ -94,24 +93,25 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     double path[LS_MAX_ROWS], now, expected = 0;
     if (!s->costs) return true;
     ls_cost_curve costs = *s->costs;
-    costs.beside_ms = d->second->forward_us / 1e3;
+    costs.beside_ms = d->base.base.second->forward_us / 1e3;
     for (int32_t i = 0; i < q->n_taken; i++) path[i] = q->c[q->taken[i]].path;
     const int32_t n = ls_cost_choose(&costs, path, q->n_taken, (int32_t)s->n_context, &now);
     for (int32_t i = 0; i < n; i++) expected += path[i];
-    const int32_t unread = d->spoken.n ? 0 : d->second->unread(d->second, s->context, s->n_context),
+    const int32_t unread = d->spoken.n ? 0 : d->base.base.second->unread(d->base.base.second, s->context, s->n_context),
                   usual = unread > 1 ? 1 : unread;
-    const double ms = ls_cost_ms(&d->second->costs, r->n + usual, (int32_t)s->n_context),
-                 late = ls_cost_ms(&d->second->costs, r->n + unread, (int32_t)s->n_context) - ms;
+    const double ms = ls_cost_ms(&d->base.base.second->costs, r->n + usual, (int32_t)s->n_context),
+                 late = ls_cost_ms(&d->base.base.second->costs, r->n + unread, (int32_t)s->n_context) - ms;
     if (now <= 0 || ms <= 0) return true; // without measurements always run the round
     const double then = ls_cost_ms(&costs, n + r->n + costs.beside_rows, (int32_t)s->n_context) + costs.beside_ms + ms;
     return (expected + r->gain) / now - then > late / STEPS_AHEAD + MARGIN * then;
 }
 
-static ls_code show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {
+static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {
     ls_spoken *s = &d->spoken;
     const int32_t first = s->n;
     if (!first) {
-        const ls_code code = d->second->begin(d->second, q->s->context, q->s->n_context, q->s->root, &s->said[0], err);
+        const ls_code code = d->base.base.second->begin(d->base.base.second, q->s->context, q->s->n_context, q->s->root,
+                                                        &s->said[0], err);
         s->token[0] = q->s->root;
         s->parent[0] = -1;
         s->n = code ? 0 : 1;
@@ -124,14 +124,15 @@ static ls_code show(drafter *d, const ls_search *q, const round_ *r, ls_err *err
         for (int32_t k = 0; k < i && s->parent[first + i] < 0; k++) // of this round
             if (r->candidate[k] == c->draft.parent) s->parent[first + i] = first + k;
     }
-    const ls_code code = d->second->more(d->second, s->token + first, s->parent + first, r->n, s->said + first, err);
+    const ls_code code =
+        d->base.base.second->more(d->base.base.second, s->token + first, s->parent + first, r->n, s->said + first, err);
     if (!code) s->n += r->n;
     return code;
 }
 
 // Reports an error once; the conversation continues without these drafts. If the context is full, the next conversation
 // tries again; after other errors the second model is not used any more.
-static void tell(drafter *d, ls_code code, const ls_err *err) {
+static void model_tell(drafter *d, ls_code code, const ls_err *err) {
     char line[sizeof err->msg + 80];
     if (code == LS_E_RANGE && !d->told && d->note) d->note(d->ud, err->msg);
     d->told |= code == LS_E_RANGE;
@@ -152,13 +153,15 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
     d->spoken.n = 0;
-    d->second->forwards = 0;
-    d->second->forward_us = 0;
-    if (d->second->resume && !d->failed) d->second->resume(d->second, s->context, s->n_context, s->root, &d->spoken);
+    d->base.base.second->forwards = 0;
+    d->base.base.second->forward_us = 0;
+    if (d->base.base.second->resume && !d->failed)
+        d->base.base.second->resume(d->base.base.second, s->context, s->n_context, s->root, &d->spoken);
     for (;;) {
         q->drawn = d->spoken.n && d->spoken.said[0].n_draws;
         ls_search_run(q, budget);
-        if (d->second->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n)) break;
+        if (d->base.base.second->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n))
+            break;
         round_ r = next_round(d, q, d->reach);
         bool again = false;
         const bool must = d->owed && !d->spoken.n;
@@ -170,9 +173,9 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
         }
         if (!r.n) break;
         ls_err err = {0};
-        const ls_code code = show(d, q, &r, &err);
+        const ls_code code = model_show(d, q, &r, &err);
         if (code) {
-            tell(d, code, &err);
+            model_tell(d, code, &err);
             if (code == LS_E_RANGE) break;
             d->spoken.n = 0; // its results may be invalid
             q->drawn = false;
@@ -199,12 +202,12 @@ static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_
     while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
         ls_search_run(q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
-        if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || show(d, q, &r, &err)) break;
+        if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || model_show(d, q, &r, &err)) break;
     }
 }
 
 // The second model's prediction after a row; NULL: it did not see the row.
-static const ls_said *said_after(const ls_tree *t, int32_t row) {
+static const ls_said *model_said_after(const ls_tree *t, int32_t row) {
     return t->nodes[row].said ? &t->said[t->nodes[row].said - 1] : NULL;
 }
 
@@ -216,7 +219,7 @@ static bool names(const ls_said *said, int32_t token) {
 
 static ls_knowledge model_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const ls_knowledge looked = ls_search_knows(search_for((const drafter *)base, q->state), q);
-    if (said_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the second model did not name it
+    if (model_said_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the second model did not name it
     return looked > known ? looked : known;
 }
 
@@ -234,7 +237,7 @@ static void model_learn(ls_drafter *base, const ls_draft_result *r) {
         const ls_node *n = &t->nodes[i];
         if (i && n->kind && n->state != LS_NODE_NOT_REACHED)
             ls_blend_learn(&d->blend, n->kind - 1, n->state == LS_NODE_ACCEPTED);
-        const ls_said *said = n->state == LS_NODE_ACCEPTED ? said_after(t, i) : NULL;
+        const ls_said *said = n->state == LS_NODE_ACCEPTED ? model_said_after(t, i) : NULL;
         if (said) d->reach += MEMORY * ((names(said, n->target) ? 1 : 0) - d->reach);
     }
 }
@@ -249,8 +252,7 @@ static void model_memory(void *of, ls_memory_visit *v) {
 }
 
 static void model_free(ls_drafter *base) {
-    ls_second *second = ((drafter *)base)->second;
-    second->free(second);
+    base->second->free(base->second);
     ls_memory_drop(model_memory, base);
     free(base);
 }
@@ -280,7 +282,6 @@ static ls_code model_make(ls_drafter **out, const ls_draft_setup *setup, const c
                                  REMEMBERED);
     ls_evidence *e = &d->base.e;
     e->retrieved = e->remembered = e->last_logit = look_ups;
-    d->second = second;
     d->depth = setup->draft.depth;
     d->width = setup->draft.width;
     d->hierarchical = hierarchical;

@@ -28,7 +28,7 @@ static void pld_observe(ls_drafter *base, const int32_t *context, size_t n, bool
 }
 
 // The position after the longest known n-gram that ends tail[0..n). *k: in: largest length; out: its length.
-static bool look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k, int32_t *pos) {
+static bool pld_look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k, int32_t *pos) {
     for (*k = n < *k ? n : *k; *k > 0; --*k)
         if (ls_map_get(&d->first[*k - 1], ls_gram_key(tail + n - *k, (size_t)*k), pos)) return true;
     return false;
@@ -37,7 +37,7 @@ static bool look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k
 static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
     int32_t tail[ORDER], k = d->order, pos;
-    if (!look_up(d, tail, ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, ORDER), &k, &pos)) return;
+    if (!pld_look_up(d, tail, ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, ORDER), &k, &pos)) return;
     const int32_t left = (int32_t)s->n_context - pos;
     ls_grow_note(g, LS_KNOWS_OTHERS);
     ls_grow_chain(g, s->context + pos, left, d->tokens,
@@ -51,7 +51,7 @@ static ls_knowledge pld_knows(const ls_drafter *base, const ls_draft_question *q
     const drafter *d = (const drafter *)base;
     int32_t tail[ORDER], pos;
     const int32_t n = ls_question_tail(q, tail, ORDER);
-    for (int32_t k = d->order; known < LS_KNOWS_BEYOND && look_up(d, tail, n, &k, &pos); k--)
+    for (int32_t k = d->order; known < LS_KNOWS_BEYOND && pld_look_up(d, tail, n, &k, &pos); k--)
         known = q->state->context[pos] == q->token ? LS_KNOWS_HIDDEN : LS_KNOWS_OTHERS;
     return known;
 }

@@ -37,7 +37,7 @@ typedef struct {
     int32_t longest; // limit for the tokens of a match and its drafts
 } drafter;
 
-static void forget(grown *g) {
+static void suffix_forget(grown *g) {
     ls_automaton_free(&g->text);
     *g = (grown){0};
 }
@@ -49,7 +49,7 @@ static void add_to(grown *g, int32_t token) {
 
 // A match is shorter than `longest`, so that drafts can follow it. Also, in a text that repeats one token each ending
 // is a state: without this limit each step would visit all of them.
-static void move(const drafter *d, const ls_automaton *text, ls_automaton_match *at, int32_t token) {
+static void suffix_move(const drafter *d, const ls_automaton *text, ls_automaton_match *at, int32_t token) {
     ls_automaton_follow(text, at, token);
     if (at->length >= d->longest) at->length = d->longest - 1;
     ls_automaton_settle(text, at);
@@ -58,7 +58,7 @@ static void move(const drafter *d, const ls_automaton *text, ls_automaton_match 
 static void add_answer(drafter *d, int32_t token) {
     if (token == LS_STREAM_BREAK) token = -2 - d->breaks++;
     if ((size_t)d->young.text.n >= d->history.limit / 2) {
-        forget(&d->old);
+        suffix_forget(&d->old);
         d->old = d->young;
         d->young = (grown){0};
     }
@@ -68,16 +68,16 @@ static void add_answer(drafter *d, int32_t token) {
 static void suffix_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset || n < d->seen) {
-        forget(&d->conversation);
+        suffix_forget(&d->conversation);
         d->young.at = d->old.at = (ls_automaton_match){0};
         d->seen = d->answers.n = 0;
         d->verified = false;
         reset = true;
     }
     for (size_t i = d->seen; i < n; i++) {
-        move(d, &d->old.text, &d->old.at, context[i]);
-        move(d, &d->young.text, &d->young.at, context[i]);
-        move(d, &d->conversation.text, &d->conversation.at, context[i]);
+        suffix_move(d, &d->old.text, &d->old.at, context[i]);
+        suffix_move(d, &d->young.text, &d->young.at, context[i]);
+        suffix_move(d, &d->conversation.text, &d->conversation.at, context[i]);
         add_to(&d->conversation, context[i]);
         const bool begins = d->verified && d->broken;
         if (begins && d->young.text.n) add_answer(d, LS_STREAM_BREAK);
@@ -109,7 +109,8 @@ typedef struct {
     ls_automaton_match at; // the match that it grew from
 } suffix_tree;
 
-static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, suffix_tree *g) {
+static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget,
+                             suffix_tree *g) {
     static _Thread_local struct {
         int32_t parent, token, state, depth;
         double p;
@@ -174,10 +175,10 @@ static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, i
         const ls_automaton *text = &texts[i]->text;
         ls_automaton_match at = texts[i]->at;
         if (!text->n_states) continue;
-        move(d, text, &at, s->root);
+        suffix_move(d, text, &at, s->root);
         for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest suffix, then shorter ones with more counts
             const int32_t link = text->states[at.state].link, shortest = text->states[link].length + 1;
-            grow(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, budget, &g);
+            suffix_grow_from(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, budget, &g);
             if (g.sum > best.sum) best = g;
             at = (ls_automaton_match){link, shortest - 1};
         }
@@ -186,7 +187,7 @@ static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, i
 }
 
 // Extends a match along the path; false: the text has the path only after a shorter ending.
-static bool follow(const ls_automaton *text, ls_automaton_match *m, const int32_t *path, int32_t n) {
+static bool suffix_follow(const ls_automaton *text, ls_automaton_match *m, const int32_t *path, int32_t n) {
     const int32_t length = m->length;
     for (int32_t i = 1; i < n; i++) ls_automaton_follow(text, m, path[i]);
     return m->length == length + n - 1;
@@ -200,7 +201,7 @@ static void suffix_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
         row[i] = parent < 0 ? -1 : ls_grow(g, parent, best->rows[i].token, LS_FROM_HISTORY, n, best->rows[i].p);
     }
     ls_automaton_match m = best->at;
-    if (!g->q || !best->text || !follow(best->text, &m, g->path, g->n)) return;
+    if (!g->q || !best->text || !suffix_follow(best->text, &m, g->path, g->n)) return;
     const int32_t length = m.length;
     ls_automaton_follow(best->text, &m, g->q->token);
     if (m.length > length) ls_grow_note(g, LS_KNOWS_BEYOND);
@@ -216,7 +217,7 @@ static ls_knowledge suffix_knows(const ls_drafter *base, const ls_draft_question
         ls_automaton_match m = texts[k]->at;
         if (!text->n_states) continue;
         ls_automaton_follow(text, &m, q->state->root);
-        follow(text, &m, path, n);
+        suffix_follow(text, &m, path, n);
         if (m.length > 0) known = LS_KNOWS_OTHERS;
         ls_automaton_follow(text, &m, q->token);
         if (m.length > 1) return LS_KNOWS_HIDDEN; // after an ending of one token at least

@@ -95,7 +95,7 @@ void ls_rates_learn(ls_rates *r, int32_t note, double error, double step) {
 
 static const float MEMORY = 400; // trials; more of them halve the counts
 
-static void count(float *hit, float *trial, bool right) {
+static void count_trial(float *hit, float *trial, bool right) {
     *hit += right;
     *trial += 1;
     if (*trial > MEMORY) *hit /= 2, *trial /= 2;
@@ -128,7 +128,7 @@ double ls_blend_rate(const ls_blend *b, const ls_views *v) {
 }
 
 void ls_blend_learn(ls_blend *b, int32_t key, bool hit) {
-    count(&b->hit[key], &b->trial[key], hit);
+    count_trial(&b->hit[key], &b->trial[key], hit);
 }
 
 static const float SCORES_PRIOR = 4; // trials
@@ -147,7 +147,7 @@ static int32_t depth_of(int32_t depth) { // classes: 1, 2, 3, 4, 5-6, above
     return depth < 5 ? depth - 1 : depth < 7 ? 4 : 5;
 }
 
-static double rate(float hit, float trial, double prior) {
+static double trial_rate(float hit, float trial, double prior) {
     return ((double)hit + (double)SCORES_PRIOR * prior) / ((double)trial + (double)SCORES_PRIOR);
 }
 
@@ -164,9 +164,9 @@ void ls_scores_fill(const ls_scores *s, ls_tree *t) {
         const int32_t kind = ((n->from * 5 + min32(n->match_n, 4)) * 7 + share) * 5 + sibling;
         const int32_t d = depth_of(n->depth);
         const double prior = own ? 0.8 * (double)n->est_p : guess[sibling];
-        const double all = rate(s->hit[kind][LS_SCORE_DEPTHS], s->trial[kind][LS_SCORE_DEPTHS], prior);
+        const double all = trial_rate(s->hit[kind][LS_SCORE_DEPTHS], s->trial[kind][LS_SCORE_DEPTHS], prior);
         n->kind = (int16_t)kind;
-        n->est_p = (float)rate(s->hit[kind][d], s->trial[kind][d], all);
+        n->est_p = (float)trial_rate(s->hit[kind][d], s->trial[kind][d], all);
         sum[n->parent] += (double)n->est_p;
     }
     for (int32_t i = 1; i < t->n; i++) { // at most one child is right, so limit the sum of the children to 1
@@ -181,7 +181,7 @@ void ls_scores_learn(ls_scores *s, const ls_tree *t) {
         if (n->state == LS_NODE_NOT_REACHED) continue; // not verified, because its parent was not accepted
         const bool right = n->state == LS_NODE_ACCEPTED;
         const int32_t d = depth_of(n->depth);
-        count(&s->hit[n->kind][d], &s->trial[n->kind][d], right);
-        count(&s->hit[n->kind][LS_SCORE_DEPTHS], &s->trial[n->kind][LS_SCORE_DEPTHS], right);
+        count_trial(&s->hit[n->kind][d], &s->trial[n->kind][d], right);
+        count_trial(&s->hit[n->kind][LS_SCORE_DEPTHS], &s->trial[n->kind][LS_SCORE_DEPTHS], right);
     }
 }

@@ -42,8 +42,6 @@ static bool fly_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
 // it is the drafter's estimate: one outcome for each child of the row, and one for all other tokens. A divergence over
 // these outcomes is at most that of the complete distributions.
 
-typedef double (*divergence)(double p, double q); // one outcome's part; p: the target's
-
 static double kl(double p, double q) {
     return p > 0 ? p * log(p / (q > 1e-9 ? q : 1e-9)) : 0;
 }
@@ -85,23 +83,11 @@ static int32_t outcomes(const ls_tree *t, int32_t row, double *p, double *q) {
     return n + 1;
 }
 
-static bool fuzzy_stands(const ls_accept *a, divergence part, const ls_tree *t, int32_t i) {
+static bool fuzzy_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
     double p[LS_MAX_ROWS], q[LS_MAX_ROWS], sum = 0;
     const int32_t n = outcomes(t, t->nodes[i].parent, p, q);
-    for (int32_t k = 0; k < n; k++) sum += part(p[k], q[k]);
+    for (int32_t k = 0; k < n; k++) sum += a->rule->divergence(p[k], q[k]);
     return sum <= a->values[0];
-}
-
-static bool fuzzy_js_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
-    return fuzzy_stands(a, js, t, i);
-}
-
-static bool fuzzy_kl_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
-    return fuzzy_stands(a, kl, t, i);
-}
-
-static bool fuzzy_tv_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
-    return fuzzy_stands(a, tv, t, i);
 }
 
 // ---- Typical acceptance (Medusa, arXiv 2401.10774): accepts a draft if its target probability is at least
@@ -133,9 +119,9 @@ static const ls_accept_rule rules[] = {
             .source = "arXiv 2511.22972",
             .number = {{"ENTROPY", 0.3, 0, 20, false}, {"WINDOW", 6, 1, 64, true}}},
      .stands = fly_stands},
-    {.is = FUZZY("fuzzy-js", "Jensen-Shannon", 0.1, 0.7), .stands = fuzzy_js_stands},
-    {.is = FUZZY("fuzzy-kl", "Kullback-Leibler", 0.4, 100), .stands = fuzzy_kl_stands},
-    {.is = FUZZY("fuzzy-tv", "total variation", 0.3, 1), .stands = fuzzy_tv_stands},
+    {.is = FUZZY("fuzzy-js", "Jensen-Shannon", 0.1, 0.7), .stands = fuzzy_stands, .divergence = js},
+    {.is = FUZZY("fuzzy-kl", "Kullback-Leibler", 0.4, 100), .stands = fuzzy_stands, .divergence = kl},
+    {.is = FUZZY("fuzzy-tv", "total variation", 0.3, 1), .stands = fuzzy_stands, .divergence = tv},
     {.is = {.name = "typical",
             .summary = "LOSSY: accepts a draft if its target probability is at least min(EPSILON, 0.3 exp(-H))",
             .source = "arXiv 2401.10774",

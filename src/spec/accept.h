@@ -13,6 +13,7 @@ typedef struct {
     ls_rule is;
     // Whether row i may be accepted although the target chose another token after its parent. NULL: never (exact).
     bool (*stands)(const ls_accept *a, const ls_tree *t, int32_t i);
+    double (*divergence)(double p, double q); // of the fuzzy rules: one outcome's part; p: the target's
     // The target judges drafts again with a probe in the same forward (decode/choose.h). A draft that it then chooses
     // replaces its first choice. values[0] is the weight of the probe's distribution. LOSSY.
     bool reflects;

@@ -17,6 +17,7 @@ int32_t ls_draw(float *q, int32_t n, uint64_t seed, uint64_t position, int32_t k
 ls_code ls_draw_said(const ls_accept *a, const lst_sampling *s, ls_second *second, int32_t row, int32_t n,
                      uint64_t position, ls_said *said, ls_err *err) {
     const int32_t draws = ls_accept_draws(a, s->temperature);
+    if (!draws) return LS_OK;
     float *q = ls_malloc(2 * (size_t)n * sizeof *q), *left = q + n;
     const ls_code code = second->distribution(second, row, q, n, err);
     if (!code) memcpy(left, q, (size_t)n * sizeof *q);

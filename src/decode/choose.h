@@ -13,7 +13,7 @@ enum { LS_STREAM_PLAIN, LS_STREAM_REST, LS_STREAM_DRAW = 16, LS_STREAM_TEST = 64
 // Draws a token from q[0..n) for the k-th time at a position; with `removes` it is taken out of q. -1: q holds nothing.
 int32_t ls_draw(float *q, int32_t n, uint64_t seed, uint64_t position, int32_t k, bool removes);
 // Drafts drawn after a row of the second model's draft, in place of the likeliest tokens, as many as the rule asks for
-// (ls_accept_draws); position: of the token after it.
+// (ls_accept_draws; 0: nothing is changed); position: of the token after it.
 ls_code ls_draw_said(const ls_accept *a, const lst_sampling *s, ls_second *second, int32_t row, int32_t n_vocab,
                      uint64_t position, ls_said *said, ls_err *err);
 // What the target chooses after a row, p[0..n) being its distribution there, which is changed: the drafts are tested in

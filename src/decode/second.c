@@ -164,9 +164,7 @@ static ls_code second_begin(ls_second *base, const int32_t *context, size_t n, i
         return code;
     }
     *said = m->said[m->row[0]];
-    return ls_accept_draws(m->accept, m->sampling->temperature)
-               ? ls_draw_said(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, said, err)
-               : LS_OK;
+    return ls_draw_said(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, said, err);
 }
 
 // If the text continued as an earlier draft, the new draft begins with the remaining rows of that draft: no row is
@@ -220,9 +218,8 @@ static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t
     for (int32_t i = 0; i < n && !code; i++) {
         said[i] = m->said[first + i];
         m->row[m->n_rows] = first + i;
-        if (ls_accept_draws(m->accept, m->sampling->temperature))
-            code = ls_draw_said(m->accept, m->sampling, base, m->n_rows, m->target->engine->n_vocab,
-                                (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &said[i], err);
+        code = ls_draw_said(m->accept, m->sampling, base, m->n_rows, m->target->engine->n_vocab,
+                            (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &said[i], err);
         m->n_rows++;
     }
     return code;

@@ -52,7 +52,6 @@ static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
 }
 
 static ls_code eagle_draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
-    if (!ls_accept_draws(m->accept, m->sampling->temperature)) return LS_OK;
     return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
                         (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
 }

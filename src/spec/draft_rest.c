@@ -37,9 +37,9 @@ static int32_t continuations(const ls_corpus *corpus, ls_corpus_range range, int
 }
 
 typedef struct {
-    ls_draft node;
+    int32_t parent, token, depth; // depth: of the row in the tree
+    double share;
     ls_corpus_range range;
-    int32_t depth; // of the node in the tree
 } candidate;
 
 // The occurrences of the longest suffix of the text plus the root.
@@ -54,11 +54,7 @@ static ls_corpus_range matches(const drafter *d, const ls_draft_state *s, const 
 
 static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
-    static _Thread_local struct {
-        int32_t parent, token, depth;
-        double share;
-        ls_corpus_range range;
-    } c[LS_FRONTIER_MAX];
+    static _Thread_local candidate c[LS_FRONTIER_MAX];
     static _Thread_local continuation next[MATCHES];
     static _Thread_local ls_frontier open;
     int32_t length, n_c = 0, parent = 0, depth = 0, room;
@@ -78,11 +74,7 @@ static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
             int32_t before = 0; // if enough more likely nodes fill the tree, skip this one and the following ones
             for (int32_t k = 0; k < open.n && before < room; k++) before += open.path[k] >= chance * share;
             if (before == room) break;
-            c[n_c].parent = parent;
-            c[n_c].token = next[i].token;
-            c[n_c].depth = depth + 1;
-            c[n_c].share = share;
-            c[n_c].range = next[i].range;
+            c[n_c] = (candidate){parent, next[i].token, depth + 1, share, next[i].range};
             ls_frontier_push(&open, n_c++, chance * share);
         }
         const int32_t at = ls_frontier_pop(&open, &chance);

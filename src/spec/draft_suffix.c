@@ -19,6 +19,7 @@
 
 enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // MAX_CHILDREN: examined children of a state, newest first
 
+enum { CONVERSATION, YOUNG, OLD, TEXTS }; // young and old: of answers
 typedef struct {
     ls_automaton text;
     ls_automaton_match at; // match of the conversation's ending in it
@@ -26,13 +27,13 @@ typedef struct {
 
 typedef struct {
     ls_drafter base;
-    grown conversation, young, old; // young and old: of answers
-    size_t seen;                    // tokens of the conversation
-    ls_ids answers;                 // of this conversation, with a break between them
-    ls_stream history;              // answers of all
-    bool verified;                  // the next observed tokens are of an answer
-    bool broken;                    // the last observed token was not of an answer
-    int32_t breaks;                 // separators so far: each is a different token
+    grown texts[TEXTS];
+    size_t seen;       // tokens of the conversation
+    ls_ids answers;    // of this conversation, with a break between them
+    ls_stream history; // answers of all
+    bool verified;     // the next observed tokens are of an answer
+    bool broken;       // the last observed token was not of an answer
+    int32_t breaks;    // separators so far: each is a different token
     double factor, least;
     int32_t longest; // limit for the tokens of a match and its drafts
 } drafter;
@@ -57,30 +58,28 @@ static void suffix_move(const drafter *d, const ls_automaton *text, ls_automaton
 
 static void add_answer(drafter *d, int32_t token) {
     if (token == LS_STREAM_BREAK) token = -2 - d->breaks++;
-    if ((size_t)d->young.text.n >= d->history.limit / 2) {
-        suffix_forget(&d->old);
-        d->old = d->young;
-        d->young = (grown){0};
+    if ((size_t)d->texts[YOUNG].text.n >= d->history.limit / 2) {
+        suffix_forget(&d->texts[OLD]);
+        d->texts[OLD] = d->texts[YOUNG];
+        d->texts[YOUNG] = (grown){0};
     }
-    add_to(&d->young, token);
+    add_to(&d->texts[YOUNG], token);
 }
 
 static void suffix_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset || n < d->seen) {
-        suffix_forget(&d->conversation);
-        d->young.at = d->old.at = (ls_automaton_match){0};
+        suffix_forget(&d->texts[CONVERSATION]);
+        d->texts[YOUNG].at = d->texts[OLD].at = (ls_automaton_match){0};
         d->seen = d->answers.n = 0;
         d->verified = false;
         reset = true;
     }
     for (size_t i = d->seen; i < n; i++) {
-        suffix_move(d, &d->old.text, &d->old.at, context[i]);
-        suffix_move(d, &d->young.text, &d->young.at, context[i]);
-        suffix_move(d, &d->conversation.text, &d->conversation.at, context[i]);
-        add_to(&d->conversation, context[i]);
+        for (int k = 0; k < TEXTS; k++) suffix_move(d, &d->texts[k].text, &d->texts[k].at, context[i]);
+        add_to(&d->texts[CONVERSATION], context[i]);
         const bool begins = d->verified && d->broken;
-        if (begins && d->young.text.n) add_answer(d, LS_STREAM_BREAK);
+        if (begins && d->texts[YOUNG].text.n) add_answer(d, LS_STREAM_BREAK);
         if (begins && d->answers.n) ls_ids_push(&d->answers, LS_STREAM_BREAK);
         d->broken = !d->verified;
         if (!d->verified) continue;
@@ -97,12 +96,14 @@ static void suffix_learn(ls_drafter *base, const ls_draft_result *r) {
     ((drafter *)base)->verified = true;
 }
 
+typedef struct {
+    int32_t parent, token, state, depth;
+    double p;
+} offshoot;
+
 // A tree that grows from one state.
 typedef struct {
-    struct {
-        int32_t parent, token;
-        double p;
-    } rows[LS_MAX_ROWS];
+    offshoot rows[LS_MAX_ROWS];
     int32_t n;
     double sum; // sum of its rows' probabilities: expected accepted tokens
     const ls_automaton *text;
@@ -111,10 +112,7 @@ typedef struct {
 
 static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget,
                              suffix_tree *g) {
-    static _Thread_local struct {
-        int32_t parent, token, state, depth;
-        double p;
-    } c[LS_FRONTIER_MAX];
+    static _Thread_local offshoot c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
     int32_t n = 0;
     const double most = d->factor * at.length;
@@ -137,11 +135,7 @@ static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const
             e = edge->next;
             if (edge->token < 0 || chance * p < d->least || p > 1)
                 continue; // a separator, or an inexact count (see automaton.c)
-            c[n].parent = parent;
-            c[n].token = edge->token;
-            c[n].p = p;
-            c[n].state = edge->to;
-            c[n].depth = depth + 1;
+            c[n] = (offshoot){parent, edge->token, edge->to, depth + 1, p};
             ls_frontier_push(&open, n++, chance * p);
         }
         const int32_t item = ls_frontier_pop(&open, &chance);
@@ -149,9 +143,7 @@ static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const
         state = c[item].state;
         depth = c[item].depth;
         parent = g->n++;
-        g->rows[parent].parent = c[item].parent;
-        g->rows[parent].token = c[item].token;
-        g->rows[parent].p = c[item].p;
+        g->rows[parent] = c[item];
         g->sum += chance;
     }
 }
@@ -167,13 +159,12 @@ static int32_t best_length(const drafter *d, int32_t shortest, int32_t longest) 
 // The best tree; without a text if no text has a continuation.
 static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
     static _Thread_local suffix_tree best, g;
-    const grown *texts[] = {&d->conversation, &d->young, &d->old};
     best.n = 1;
     best.sum = 0;
     best.text = NULL;
-    for (int i = 0; i < 3; i++) {
-        const ls_automaton *text = &texts[i]->text;
-        ls_automaton_match at = texts[i]->at;
+    for (int i = 0; i < TEXTS; i++) {
+        const ls_automaton *text = &d->texts[i].text;
+        ls_automaton_match at = d->texts[i].at;
         if (!text->n_states) continue;
         suffix_move(d, text, &at, s->root);
         for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest suffix, then shorter ones with more counts
@@ -209,12 +200,11 @@ static void suffix_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
 
 static ls_knowledge suffix_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const drafter *d = (const drafter *)base;
-    const grown *texts[] = {&d->conversation, &d->young, &d->old};
     int32_t path[LS_MAX_ROWS];
     const int32_t n = ls_tree_tokens(q->tree, q->row, path);
-    for (int k = 0; k < 3 && known < LS_KNOWS_BEYOND; k++) {
-        const ls_automaton *text = &texts[k]->text;
-        ls_automaton_match m = texts[k]->at;
+    for (int k = 0; k < TEXTS && known < LS_KNOWS_BEYOND; k++) {
+        const ls_automaton *text = &d->texts[k].text;
+        ls_automaton_match m = d->texts[k].at;
         if (!text->n_states) continue;
         ls_automaton_follow(text, &m, q->state->root);
         suffix_follow(text, &m, path, n);
@@ -227,10 +217,9 @@ static ls_knowledge suffix_knows(const ls_drafter *base, const ls_draft_question
 
 static void suffix_memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
-    grown *const all[] = {&d->conversation, &d->young, &d->old};
-    for (int i = 0; i < 3; i++) {
-        ls_automaton_memory(&all[i]->text, v);
-        ls_memory_part(v, &all[i]->at, sizeof all[i]->at);
+    for (int i = 0; i < TEXTS; i++) {
+        ls_automaton_memory(&d->texts[i].text, v);
+        ls_memory_part(v, &d->texts[i].at, sizeof d->texts[i].at);
     }
     ls_memory_part(v, &d->seen, sizeof d->seen);
     ls_memory_part(v, &d->verified, sizeof d->verified);
@@ -241,8 +230,9 @@ static void suffix_memory(void *of, ls_memory_visit *v) {
 }
 
 static int32_t suffix_pool_size(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return d->conversation.text.n_states + d->young.text.n_states + d->old.text.n_states;
+    int32_t n = 0;
+    for (int k = 0; k < TEXTS; k++) n += ((const drafter *)base)->texts[k].text.n_states;
+    return n;
 }
 
 static void suffix_free(ls_drafter *base) {

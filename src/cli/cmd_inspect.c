@@ -34,7 +34,7 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     ui_canvas_free(&canvas);
 }
 
-// For each judged row: the choice of the target, and its choice with the reflection (decode/reflect.h).
+// For each judged row: the choice of the target, and its choice with the reflection (decode/choose.h).
 static void list_judged(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     int changed;
     if (!ls_step_judged(step, &changed)) return;

@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "cli/progress.h"
-#include "spec/c2t.h"
 #include "spec/sizing.h"
 #include "trace/trace_read.h"
 

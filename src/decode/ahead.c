@@ -60,7 +60,7 @@ bool ls_ahead_is_on(const ls_ahead *a) {
     return a && a->on;
 }
 
-static void *run(void *ud) {
+static void *ahead_run(void *ud) {
     ls_ahead *a = ud;
     pthread_mutex_lock(&a->lock);
     while (!a->quit) {
@@ -79,7 +79,7 @@ static void *run(void *ud) {
 }
 
 bool ls_ahead_start(ls_ahead *a, ls_drafter *d, const ls_draft_state *s) {
-    if (!a->started && !(a->started = ls_thread_start(&a->thread, run, a))) {
+    if (!a->started && !(a->started = ls_thread_start(&a->thread, ahead_run, a))) {
         a->on = false;
         a->fixed = true;
         return false;

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ int32_t ls_draw(float *q, int32_t n, uint64_t seed, uint64_t position, int32_t k
 ls_code ls_draw_said(const ls_accept *a, const lst_sampling *s, ls_second *second, int32_t row, int32_t n,
                      uint64_t position, ls_said *said, ls_err *err) {
     const int32_t draws = ls_accept_draws(a, s->temperature);
+    if (!draws) return LS_OK;
     float *q = ls_malloc(2 * (size_t)n * sizeof *q), *left = q + n;
     const ls_code code = second->distribution(second, row, q, n, err);
     if (!code) memcpy(left, q, (size_t)n * sizeof *q);
@@ -89,16 +91,33 @@ static int32_t others_of(const ls_tree *tree, const bool *here, const ls_said *s
     return n;
 }
 
+// Rows of a place: those with one path of tokens, more than one where siblings may be equal. All of them get the
+// choice.
+static void set_choice(const ls_tree *t, const bool *here, lst_row *rows, int32_t token, float logit) {
+    for (int32_t i = 0; i < t->n; i++)
+        if (here[i]) rows[i].chosen = token, rows[i].chosen_logit = logit;
+}
+
+// The place below with this token. Returns its first row; -1: there is none.
+static int32_t go_down(const ls_tree *t, bool *here, int32_t token) {
+    int32_t first = -1;
+    for (int32_t i = t->n - 1; i >= 0; i--) { // children come after their parents
+        here[i] = i && here[t->nodes[i].parent] && t->nodes[i].token == token;
+        if (here[i]) first = i;
+    }
+    return first;
+}
+
 ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_timeline *t, ls_second *second, const ls_tree *tree,
                   int32_t context, lst_row *rows, ls_err *err) {
     const int32_t n = t->engine->n_vocab;
     float *logits = ls_malloc(3 * (size_t)n * sizeof *logits), *p = logits + n, *q = p + n;
-    bool here[LS_MAX_ROWS] = {true}; // the rows at this place: more than one where siblings may be equal
+    bool here[LS_MAX_ROWS] = {true};
     ls_code code = LS_OK;
     for (int32_t first = 0; first >= 0 && !code;) {
         const ls_node *row = &tree->nodes[first];
         const ls_said *said = row->said && tree->said[row->said - 1].n_draws ? &tree->said[row->said - 1] : NULL;
-        int32_t others[LS_MAX_ROWS], next = -1;
+        int32_t others[LS_MAX_ROWS];
         const int32_t n_others = others_of(tree, here, said, others);
         if (!said && !n_others) break; // no drafts here: the choice of the forward remains
         code = t->row_logits(t, first, logits, err);
@@ -107,16 +126,82 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_timeline *t, ls_
         ls_sample_shape(logits, n, s->temperature, s->top_k, s->top_p, p);
         const int32_t token =
             ls_choose_token(a, said, q, others, n_others, p, n, s->seed, (uint64_t)(context + row->depth + 1));
-        bool there[LS_MAX_ROWS] = {0};
-        for (int32_t i = 0; i < tree->n && token >= 0; i++) {
-            if (here[i]) rows[i].chosen = token, rows[i].chosen_logit = logits[token];
-            if (!i || !here[tree->nodes[i].parent] || tree->nodes[i].token != token) continue;
-            there[i] = true;
-            if (next < 0) next = i;
-        }
-        for (int32_t i = 0; i < tree->n; i++) here[i] = there[i];
-        first = next;
+        if (token >= 0) set_choice(tree, here, rows, token, logits[token]);
+        first = token >= 0 ? go_down(tree, here, token) : -1;
     }
     free(logits);
+    return code;
+}
+
+// ---- a second look
+
+// The row whose path is expected to have the most drafts accepted; of equals the first.
+static int32_t likeliest_end(const ls_tree *t) {
+    double chance[LS_MAX_ROWS] = {1}, accepted[LS_MAX_ROWS] = {0};
+    int32_t best = 0;
+    for (int32_t i = 1; i < t->n; i++) {
+        const int32_t parent = t->nodes[i].parent;
+        chance[i] = chance[parent] * (double)t->nodes[i].est_p;
+        accepted[i] = accepted[parent] + chance[i];
+        if (!best || accepted[i] > accepted[best]) best = i;
+    }
+    return best;
+}
+
+void ls_probe_add(ls_probe *p, const ls_tree *tree, const ls_ids *prompt, int32_t room, int32_t *ids,
+                  int32_t *parents) {
+    *p = (ls_probe){0};
+    const int32_t end = likeliest_end(tree), depth = tree->nodes[end].depth;
+    const size_t n = prompt->n + (size_t)depth;
+    if (!end || n > (size_t)(LS_MAX_ROWS - tree->n) || n + (size_t)depth >= (size_t)room) return;
+    p->n = (int32_t)n;
+    p->copies = tree->n + (int32_t)prompt->n;
+    p->n_path = ls_tree_path(tree, end, p->path);
+    for (int32_t i = 0; i < p->n; i++) {
+        const int32_t row = tree->n + i;
+        ids[row] = row < p->copies ? prompt->p[i] : tree->nodes[p->path[row - p->copies]].token;
+        parents[row] = i ? row - 1 : end;
+    }
+}
+
+static double log_sum(const float *logits, int32_t n, double inv) {
+    double max = (double)logits[0];
+    for (int32_t i = 1; i < n; i++) max = (double)logits[i] > max ? (double)logits[i] : max;
+    double sum = exp(((double)logits[0] - max) * inv);
+    for (int32_t i = 1; i < n; i++) sum += exp(((double)logits[i] - max) * inv);
+    return max * inv + log(sum);
+}
+
+void ls_fuse(const float *own, const float *reflected, int32_t n, double weight, double temperature, float *fused) {
+    const double scale = temperature > 0 ? temperature : 1, inv = 1 / scale;
+    const double apart = log_sum(reflected, n, inv) - log_sum(own, n, inv);
+    for (int32_t i = 0; i < n; i++) {
+        const double ratio = exp(((double)reflected[i] - (double)own[i]) * inv - apart); // of the probabilities
+        fused[i] = (float)((double)own[i] + scale * log1p(weight * (ratio - 1)));
+    }
+}
+
+ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_timeline *t, const ls_tree *tree,
+                   int32_t context, lst_row *rows, int32_t *own, ls_err *err) {
+    const int32_t n = t->engine->n_vocab;
+    float *alone = ls_malloc(3 * (size_t)n * sizeof *alone), *reflected = alone + n, *fused = reflected + n;
+    bool here[LS_MAX_ROWS] = {true};
+    ls_code code = LS_OK;
+    for (int32_t i = 0; i < tree->n; i++) own[i] = -1;
+    for (int32_t k = 0; k + 1 < p->n_path && !code; k++) {
+        const int32_t row = p->path[k];
+        code = t->row_logits(t, row, alone, err);
+        if (!code) code = t->row_logits(t, p->copies + k, reflected, err);
+        if (code) break;
+        ls_fuse(alone, reflected, n, weight, s->temperature, fused);
+        const int32_t draft = tree->nodes[p->path[k + 1]].token;
+        const bool stands =
+            ls_sample(fused, n, s->temperature, s->top_k, s->top_p, s->seed, (uint64_t)(context + k + 1)) == draft;
+        for (int32_t i = 0; i < tree->n; i++)
+            if (here[i]) own[i] = rows[i].chosen;
+        if (stands) set_choice(tree, here, rows, draft, alone[draft]);
+        go_down(tree, here, draft);
+    }
+    free(alone);
     return code;
 }

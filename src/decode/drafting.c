@@ -9,90 +9,84 @@ ls_draft_setup ls_run_place(const ls_run *r) {
         .tokenizer = r->model, .n_vocab = r->n_vocab, .tokenizer_id = r->tokenizer_id, .ends = &r->ends};
 }
 
-static void free_knobs(ls_knob_value *knobs, const ls_method *m) {
-    for (size_t i = 0; m && m->knobs && m->knobs[i].key; i++) free((char *)knobs[i].text);
-    free(knobs);
+static bool same_words(const ls_buf *a, const ls_buf *b) {
+    return a->n == b->n && (!a->n || !memcmp(a->p, b->p, a->n));
 }
 
-// The method's values of all knobs, texts owned.
-static ls_knob_value *copy_knobs(const ls_knob_value *all, const ls_method *m) {
-    ls_knob_value *k = ls_calloc(ls_knob_count() + 1, sizeof *k);
-    if (all) memcpy(k, all, ls_knob_count() * sizeof *k);
-    else ls_knob_defaults(k);
-    memmove(k, k + ls_knob_offset(m), (ls_knob_count() - ls_knob_offset(m)) * sizeof *k);
-    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) k[i].text = k[i].text ? ls_strdup(k[i].text) : NULL;
-    return k;
+// What the drafter is made of, in words.
+static void describe_drafter(const ls_draft_setup *s, const ls_method *m, ls_buf *out) {
+    const ls_draft_options *o = &s->draft;
+    ls_buf_str(out, m->name);
+    for (size_t i = 0; m->knobs && m->knobs[i].key; i++)
+        ls_buf_fmt(out, "\n%a %s", s->knobs[i].number, s->knobs[i].text ? s->knobs[i].text : "");
+    if (m->asks_model)
+        ls_buf_fmt(out, "\n%s\n%s\n%s\n%s\n%d %d %d %d", o->model, o->weights, o->head, o->device, o->threads,
+                   o->layers, o->depth, o->width);
 }
 
-static bool same_knobs(const ls_knob_value *a, const ls_knob_value *b, const ls_method *m) {
-    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) {
-        const char *x = a[i].text ? a[i].text : "", *y = b[i].text ? b[i].text : "";
-        if (a[i].number < b[i].number || a[i].number > b[i].number || strcmp(x, y)) return false;
-    }
-    return true;
-}
-
-static void free_draft(ls_draft_options *o) {
-    free((char *)o->model);
-    free((char *)o->weights);
-    free((char *)o->head);
-    free((char *)o->device);
-}
-
-static ls_draft_options copy_draft(const ls_draft_options *o) {
+static ls_draft_options whole_options(const ls_draft_options *o) {
     ls_draft_options c = *o;
-    c.model = ls_strdup(o->model ? o->model : "");
-    c.weights = ls_strdup(o->weights ? o->weights : "auto");
-    c.head = ls_strdup(o->head ? o->head : "");
-    c.device = ls_strdup(o->device ? o->device : "auto");
+    if (!c.model) c.model = "";
+    if (!c.weights) c.weights = "auto";
+    if (!c.head) c.head = "";
+    if (!c.device) c.device = "auto";
     if (!c.depth) c.depth = LS_DRAFT_DEPTH;
     if (!c.width) c.width = LS_DRAFT_WIDTH;
     return c;
 }
 
-static bool same_draft(const ls_draft_options *a, const ls_draft_options *b) {
-    return !strcmp(a->model, b->model) && !strcmp(a->weights, b->weights) && !strcmp(a->head, b->head) &&
-           !strcmp(a->device, b->device) && a->threads == b->threads && a->layers == b->layers &&
-           a->depth == b->depth && a->width == b->width;
+static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_setup *setup, ls_buf *made, ls_err *err) {
+    ls_drafter *drafter = NULL;
+    const ls_code code = m->make ? m->make(&drafter, setup, err) : LS_OK;
+    if (code) return code;
+    ls_drafting_free(d);
+    d->method = m;
+    d->drafter = drafter;
+    d->made = *made;
+    *made = (ls_buf){0};
+    d->depth = setup->draft.depth;
+    d->width = setup->draft.width;
+    if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
+    // the state before the turn: if the last prompt is answered again, the drafter must not know the first answer
+    ls_drafting_remember(d, &d->before);
+    return LS_OK;
 }
 
 static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_options *opt, const ls_draft_setup *place,
                           const int32_t *context, size_t n, ls_err *err) {
-    ls_knob_value *knobs = copy_knobs(opt->knobs, m);
-    ls_draft_options draft = copy_draft(&opt->draft);
-    if (m == d->method && same_knobs(knobs, d->knobs, m) && (!m->asks_model || same_draft(&draft, &d->draft))) {
-        free_knobs(knobs, m);
-        free_draft(&draft);
-        return LS_OK;
-    }
+    ls_knob_value *defaults = ls_calloc(ls_knob_count() + 1, sizeof *defaults);
     ls_draft_setup setup = *place;
-    ls_drafter *drafter = NULL;
-    setup.knobs = knobs;
-    setup.draft = draft;
+    ls_buf made = {0};
+    ls_code code = LS_OK;
+    ls_knob_defaults(defaults);
+    setup.knobs = (opt->knobs ? opt->knobs : defaults) + ls_knob_offset(m);
+    setup.draft = whole_options(&opt->draft);
     setup.note = opt->note;
     setup.ud = opt->ud;
-    const ls_code code = m->make ? m->make(&drafter, &setup, err) : LS_OK;
-    if (code) {
-        free_knobs(knobs, m);
-        free_draft(&draft);
-        return code;
+    describe_drafter(&setup, m, &made);
+    if (!same_words(&made, &d->made)) {
+        code = new_drafter(d, m, &setup, &made, err);
+        if (!code && d->drafter) d->drafter->observe(d->drafter, context, n, true);
     }
-    ls_drafting_free(d);
-    d->method = m;
-    d->drafter = drafter;
-    d->knobs = knobs;
-    d->draft = draft;
-    if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
-    // the state before the turn: if the last prompt is answered again, the drafter must not know the first answer
-    ls_drafting_remember(d, &d->before);
-    if (drafter) drafter->observe(drafter, context, n, true);
-    return LS_OK;
+    ls_buf_free(&made);
+    free(defaults);
+    return code;
 }
 
-static bool same_weights(const ls_sizing *a, const ls_sizing *b) {
-    for (int i = 0; i < LS_SIZING_KNOBS; i++)
-        if (a->knobs[i] < b->knobs[i] || a->knobs[i] > b->knobs[i]) return false;
-    return true;
+// The rule that trees are sized by from now on; one that is already in force keeps what it learnt.
+static void set_sizing(ls_drafting *d, const ls_method *m, const ls_decode_options *opt) {
+    char asked[40];
+    ls_buf sized = {0};
+    ls_sizing sizing = opt->sizing;
+    ls_sizing_write(&sizing, asked, sizeof asked);
+    ls_sizing_settle(&sizing, m, opt->budget);
+    ls_sizing_tune(&sizing, opt->knobs);
+    ls_buf_fmt(&sized, "%s %d", asked, opt->budget);
+    for (int i = 0; i < LS_SIZING_KNOBS; i++) ls_buf_fmt(&sized, " %a", sizing.knobs[i]);
+    if (!same_words(&sized, &d->sized)) d->sizing = sizing;
+    ls_buf_free(&d->sized);
+    d->sized = sized;
+    d->budget = opt->budget;
 }
 
 ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
@@ -101,26 +95,16 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
     if (!m) return ls_fail(err, LS_E_USAGE, "unknown method '%s'", opt->method);
     const ls_code code = set_method(d, m, opt, place, context, n, err);
     if (code) return code;
-    char asked[sizeof d->asked];
-    ls_sizing_write(&opt->sizing, asked, sizeof asked);
-    ls_sizing sizing = opt->sizing;
-    ls_sizing_settle(&sizing, m, opt->budget);
-    ls_sizing_tune(&sizing, opt->knobs);
-    if (!d->sizing.rule || opt->budget != d->budget || strcmp(asked, d->asked) ||
-        !same_weights(&sizing, &d->sizing)) { // else the rule keeps what it learnt
-        d->sizing = sizing;
-        memcpy(d->asked, asked, sizeof asked);
-    }
-    d->budget = opt->budget;
+    set_sizing(d, m, opt);
     d->ends = place->ends ? *place->ends : (ls_eos_set){0};
     return LS_OK;
 }
 
 void ls_drafting_free(ls_drafting *d) {
     if (d->drafter) d->drafter->free(d->drafter);
-    free_knobs(d->knobs, d->method);
-    free_draft(&d->draft);
     free(d->scores);
+    ls_buf_free(&d->made);
+    ls_buf_free(&d->sized);
     ls_buf_free(&d->before);
     *d = (ls_drafting){0};
 }
@@ -175,7 +159,7 @@ ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const l
     if (!d->drafter || !d->drafter->knows) return LS_MISS_NONE;
     if (last->target != last->top[0].id) return LS_MISS_SAMPLED;
     const ls_draft_question q = {s, tree, row, last->target, ask};
-    const ls_miss miss = of[d->drafter->knows(d->drafter, &q)];
+    const ls_miss miss = of[ls_drafter_knows(d->drafter, &q)];
     return miss == LS_MISS_BUDGET && d->sizing.rule->cut && tree->n < most ? LS_MISS_COST : miss;
 }
 
@@ -186,7 +170,7 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
     if (d->drafter->learn) d->drafter->learn(d->drafter, r);
 }
 
-static void memory(void *of, ls_memory_visit *v) {
+static void drafting_memory(void *of, ls_memory_visit *v) {
     ls_drafting *d = of;
     if (d->drafter->memory) d->drafter->memory(d->drafter, v);
     if (d->scores) ls_memory_part(v, d->scores, sizeof *d->scores);
@@ -197,11 +181,11 @@ static void memory(void *of, ls_memory_visit *v) {
 void ls_drafting_remember(ls_drafting *d, ls_buf *out) {
     enum { MOST = 256 << 20 };
     ls_buf_clear(out);
-    if (d->drafter && d->drafter->bytes(d->drafter) <= MOST) ls_memory_copy(out, memory, d);
+    if (d->drafter && ls_memory_bytes(drafting_memory, d) <= MOST) ls_memory_copy(out, drafting_memory, d);
 }
 
 bool ls_drafting_return(ls_drafting *d, const ls_buf *from) {
-    if (from->n) ls_memory_return(from, memory, d);
+    if (from->n) ls_memory_return(from, drafting_memory, d);
     return !d->drafter || from->n;
 }
 

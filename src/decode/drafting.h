@@ -4,7 +4,7 @@
 #include "decode/step.h"
 #include "spec/accept.h"
 #include "spec/drafter.h"
-#include "spec/scores.h"
+#include "spec/rates.h"
 #include "spec/sizing.h"
 #include "torch/lst.h"
 
@@ -15,7 +15,7 @@ typedef struct {
     ls_sizing sizing;           // how trees are cut; zero: `default`
     ls_cost_curve costs;        // given by the user; zero: measured
     ls_accept accept;           // acceptance rule; zero: exact
-    const char *reflection;     // the prompt of a probe (decode/reflect.h); NULL: none, the path is only repeated
+    const char *reflection;     // the prompt of a probe (decode/choose.h); NULL: none, the path is only repeated
     const ls_knob_value *knobs; // all of them (spec/knobs.h); NULL: defaults
     ls_draft_options draft;     // of the methods that ask a second model
     int32_t max_tokens;         // output tokens of a turn
@@ -31,12 +31,11 @@ ls_draft_setup ls_run_place(const ls_run *r); // where drafters of a recording w
 // Zero-initialise; ls_drafting_free releases it.
 typedef struct {
     const ls_method *method;
-    ls_drafter *drafter;    // NULL for plain decoding
-    ls_knob_value *knobs;   // with which the drafter was made; texts owned
-    ls_draft_options draft; // likewise
-    ls_scores *scores;      // for methods without estimates of their own
-    ls_sizing sizing;       // settled
-    char asked[40];         // the sizing before it was settled
+    ls_drafter *drafter;  // NULL for plain decoding
+    int32_t depth, width; // of a second model's drafts (ls_draft_options)
+    ls_scores *scores;    // for methods without estimates of their own
+    ls_sizing sizing;     // settled
+    ls_buf made, sized;   // what the drafter was made of, and the sizing, in words: the same again changes nothing
     int32_t budget;
     ls_eos_set ends; // of answers
     ls_buf before;   // the drafter's state when the turn began; empty: not kept

@@ -36,7 +36,7 @@ static size_t end_of(const ls_hidden *s) {
     return s->from + s->text.n;
 }
 
-static void drop(ls_hidden *s, int i) {
+static void hidden_drop(ls_hidden *s, int i) {
     batch *b = &s->pending[i];
     free(b->token), free(b->parent), free(b->values);
     memmove(b, b + 1, (size_t)(--s->n_pending - i) * sizeof *b);
@@ -55,7 +55,7 @@ static void add_rows(ls_hidden *s, batch *b, const lst_rows_seen *r) {
     b->n += r->n_rows;
 }
 
-static void take(void *ud, const lst_rows_seen *r) {
+static void hidden_take(void *ud, const lst_rows_seen *r) {
     ls_hidden *s = ud;
     const size_t at = (size_t)r->length;
     bool grown = false;
@@ -64,24 +64,24 @@ static void take(void *ud, const lst_rows_seen *r) {
         const batch *b = &s->pending[s->n_pending - 1];
         grown = r->tree && r->first && b->tree && b->at == at && b->n == r->first;
         if (b->at < at || grown) break;
-        drop(s, s->n_pending - 1);
+        hidden_drop(s, s->n_pending - 1);
     }
     if (r->first && !grown) return; // its first rows are missing
     batch *b = s->n_pending ? &s->pending[s->n_pending - 1] : NULL;
     if (!grown && !(b && !r->tree && !b->tree && b->at + (size_t)b->n == at)) {
-        if (s->n_pending == MOST) drop(s, 0);
+        if (s->n_pending == MOST) hidden_drop(s, 0);
         b = &s->pending[s->n_pending++];
         *b = (batch){.tree = r->tree, .at = at};
     }
     add_rows(s, b, r);
 }
 
-static void cut(ls_hidden *s, size_t n) { // forgets tokens after the first n
+static void hidden_cut(ls_hidden *s, size_t n) { // forgets tokens after the first n
     if (n < s->from) s->from = n;
     if (n < end_of(s)) s->text.n = n - s->from;
 }
 
-static void add_row(ls_hidden *s, int32_t token, const float *values) {
+static void hidden_add_row(ls_hidden *s, int32_t token, const float *values) {
     if (s->text.n == s->cap) {
         s->cap = 2 * s->cap + KEPT;
         s->values = ls_realloc(s->values, s->cap * s->width * sizeof *s->values);
@@ -101,15 +101,15 @@ static void add_path(ls_hidden *s, const batch *b, const int32_t *context, size_
     const int32_t n_path = last < 0 ? 0 : depth[last] + 1;
     int32_t *path = ls_malloc(((size_t)n_path + 1) * sizeof *path);
     for (int32_t k = n_path, row = last; k-- > 0; row = b->parent[row]) path[k] = row;
-    for (int32_t k = 0; k < n_path; k++) add_row(s, b->token[path[k]], b->values + (size_t)path[k] * s->width);
+    for (int32_t k = 0; k < n_path; k++) hidden_add_row(s, b->token[path[k]], b->values + (size_t)path[k] * s->width);
     free(depth), free(path);
 }
 
 void ls_hidden_follow(ls_hidden *s, const int32_t *context, size_t n) {
-    cut(s, n);
+    hidden_cut(s, n);
     for (size_t i = 0; i < s->text.n; i++)
         if (s->text.p[i] != context[s->from + i]) {
-            cut(s, s->from + i);
+            hidden_cut(s, s->from + i);
             break;
         }
     for (int i = 0; i < s->n_pending; i++) {
@@ -118,11 +118,11 @@ void ls_hidden_follow(ls_hidden *s, const int32_t *context, size_t n) {
             s->from = b->at;
             s->text.n = 0;
         }
-        cut(s, b->at);
+        hidden_cut(s, b->at);
         add_path(s, b, context, n);
     }
     // The last tree stays: it may not have been committed yet, or grow.
-    while (s->n_pending > 1 || (s->n_pending && !s->pending[0].tree)) drop(s, 0);
+    while (s->n_pending > 1 || (s->n_pending && !s->pending[0].tree)) hidden_drop(s, 0);
 }
 
 const float *ls_hidden_values(const ls_hidden *s, size_t least, size_t n, size_t *from) {
@@ -144,12 +144,6 @@ void ls_hidden_forget(ls_hidden *s, size_t n) {
     s->values = ls_realloc(s->values, s->cap * s->width * sizeof *s->values);
 }
 
-size_t ls_hidden_bytes(const ls_hidden *s) {
-    size_t rows = s->cap;
-    for (int i = 0; i < s->n_pending; i++) rows += (size_t)s->pending[i].cap;
-    return sizeof *s + rows * s->width * sizeof(float) + s->text.cap * sizeof *s->text.p;
-}
-
 ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
                       ls_err *err) {
     *out = NULL;
@@ -157,7 +151,7 @@ ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, in
     ls_hidden *s = ls_calloc(1, sizeof *s);
     s->t = t;
     s->width = (size_t)n_values;
-    const ls_code code = t->hidden(t, layers, n_layers, take, s, err);
+    const ls_code code = t->hidden(t, layers, n_layers, hidden_take, s, err);
     if (code) free(s);
     else *out = s;
     return code;
@@ -166,7 +160,7 @@ ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, in
 void ls_hidden_free(ls_hidden *s) {
     if (!s) return;
     s->t->hidden(s->t, NULL, 0, NULL, NULL, NULL);
-    while (s->n_pending) drop(s, s->n_pending - 1);
+    while (s->n_pending) hidden_drop(s, s->n_pending - 1);
     ls_ids_free(&s->text);
     free(s->values);
     free(s);

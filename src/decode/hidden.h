@@ -20,4 +20,3 @@ void ls_hidden_follow(ls_hidden *s, const int32_t *context, size_t n);
 const float *ls_hidden_values(const ls_hidden *s, size_t least, size_t n, size_t *from);
 // Frees the values of the first n tokens, except for a few of the last ones.
 void ls_hidden_forget(ls_hidden *s, size_t n);
-size_t ls_hidden_bytes(const ls_hidden *s);

@@ -28,7 +28,6 @@ typedef struct {
     int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n;
     ls_said said[LST_MAX_ROWS];
     int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
-    ls_cost_curve costs;
 } second;
 _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
 _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS,
@@ -46,16 +45,16 @@ static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vo
     return code;
 }
 
-static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+static ls_code second_distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     second *m = (second *)base;
     return distribution_after(m, m->row[row], q, n_vocab, err);
 }
 
-static ls_said said_of(const second *m, const lst_row *r) {
-    ls_said s = {.chosen = m->differs < 0 || r->chosen < m->differs ? r->chosen : -1, .entropy = r->entropy};
+ls_said ls_said_of(const lst_row *r, int32_t differs) {
+    ls_said s = {.chosen = differs < 0 || r->chosen < differs ? r->chosen : -1, .entropy = r->entropy};
     int n = 0;
     for (int i = 0; i < LST_ROW_TOP; i++) {
-        if (r->top_id[i] < 0 || (m->differs >= 0 && r->top_id[i] >= m->differs)) continue;
+        if (r->top_id[i] < 0 || (differs >= 0 && r->top_id[i] >= differs)) continue;
         s.id[n] = r->top_id[i];
         s.p[n++] = expf(r->top_logit[i] - r->lse);
     }
@@ -64,21 +63,21 @@ static ls_said said_of(const second *m, const lst_row *r) {
 }
 
 // Runs and times a forward of rows first .. first + n - 1.
-static ls_code forward(second *m, int32_t first, int32_t n, ls_err *err) {
+static ls_code second_forward(second *m, int32_t first, int32_t n, ls_err *err) {
     lst_row rows[LST_MAX_ROWS];
     const uint64_t start = ls_now_ns();
     const ls_code code = (first ? m->t->grow_tree : m->t->forward_tree)(m->t, m->token + first, m->parent + first, n,
                                                                         m->sampling, rows, err);
     if (code) return code;
     const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->costs, n, (int32_t)m->text.n, us / 1e3);
+    ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
-    for (int32_t i = 0; i < n; i++) m->said[first + i] = said_of(m, &rows[i]);
+    for (int32_t i = 0; i < n; i++) m->said[first + i] = ls_said_of(&rows[i], m->differs);
     return LS_OK;
 }
 
-static ls_code forget(second *m, size_t n, ls_err *err) {
+static ls_code second_forget(second *m, size_t n, ls_err *err) {
     m->n = 0;
     m->text.n = n;
     return m->t->rewind(m->t, (int32_t)n, err);
@@ -99,7 +98,7 @@ static int32_t taken(const second *m, const int32_t *context, size_t n, int32_t 
     return n_path;
 }
 
-static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
+static int32_t second_unread(const ls_second *base, const int32_t *context, size_t n) {
     const second *m = (const second *)base;
     int32_t path[LST_MAX_ROWS];
     const size_t same = same_text(m, context, n);
@@ -107,7 +106,7 @@ static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
 }
 
 // Commits these rows.
-static ls_code keep(second *m, const int32_t *context, size_t n, ls_err *err) {
+static ls_code second_keep(second *m, const int32_t *context, size_t n, ls_err *err) {
     int32_t path[LST_MAX_ROWS];
     const int32_t n_path = taken(m, context, n, path);
     m->n = 0;
@@ -118,9 +117,9 @@ static ls_code keep(second *m, const int32_t *context, size_t n, ls_err *err) {
 }
 
 // Commits the text to the timeline, except for at most CHAIN tokens at its end.
-static ls_code follow(second *m, const int32_t *context, size_t n, ls_err *err) {
+static ls_code second_follow(second *m, const int32_t *context, size_t n, ls_err *err) {
     const size_t same = same_text(m, context, n);
-    ls_code code = same < m->text.n ? forget(m, same, err) : keep(m, context, n, err);
+    ls_code code = same < m->text.n ? second_forget(m, same, err) : second_keep(m, context, n, err);
     const size_t more = n - m->text.n;
     if (code || more <= CHAIN) return code;
     const uint64_t start = ls_now_ns();
@@ -140,7 +139,8 @@ static bool knows_all(const second *m, const int32_t *ids, size_t n) {
     return true;
 }
 
-static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+static ls_code second_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+                            ls_err *err) {
     second *m = (second *)base;
     base->forwards = 0;
     base->forward_us = 0;
@@ -152,26 +152,24 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
         return ls_fail(
             err, LS_E_RANGE,
             "the text has special tokens that the draft model lacks: the answer continues without its drafts");
-    ls_code code = follow(m, context, n, err);
+    ls_code code = second_follow(m, context, n, err);
     for (size_t i = m->text.n; i < n && !code; i++) m->token[m->n++] = context[i];
     m->row[0] = m->n;
     m->n_rows = 1;
     m->token[m->n++] = root;
     for (int32_t i = 0; i < m->n; i++) m->parent[i] = i - 1;
-    if (!code) code = forward(m, 0, m->n, err);
+    if (!code) code = second_forward(m, 0, m->n, err);
     if (code) {
-        forget(m, m->text.n, NULL); // what was committed before stays
+        second_forget(m, m->text.n, NULL); // what was committed before stays
         return code;
     }
     *said = m->said[m->row[0]];
-    return ls_accept_draws(m->accept, m->sampling->temperature)
-               ? ls_draw_said(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, said, err)
-               : LS_OK;
+    return ls_draw_said(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, said, err);
 }
 
 // If the text continued as an earlier draft, the new draft begins with the remaining rows of that draft: no row is
 // forwarded twice.
-static bool resume(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
+static bool second_resume(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
     second *m = (second *)base;
     int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
     if (m->n > RESUMED || n + 1 >= (size_t)m->t->engine->n_context || n < m->text.n ||
@@ -196,8 +194,8 @@ static bool resume(ls_second *base, const int32_t *context, size_t n, int32_t ro
     return m->n_rows > 0;
 }
 
-static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                    ls_err *err) {
+static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                           ls_err *err) {
     second *m = (second *)base;
     const int32_t first = m->n;
     if (n > LST_MAX_ROWS - first || n > LS_MAX_SAID - m->n_rows || !knows_all(m, tokens, (size_t)n))
@@ -211,33 +209,23 @@ static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *paren
         if (m->text.n + (size_t)depth[i] + 1 >= (size_t)m->t->engine->n_context)
             return ls_fail(err, LS_E_RANGE, "the draft model's context is full");
     }
-    ls_code code = forward(m, first, n, err);
+    ls_code code = second_forward(m, first, n, err);
     if (code) {
-        forget(m, m->text.n, NULL); // a GPU that failed has also lost the old rows
+        second_forget(m, m->text.n, NULL); // a GPU that failed has also lost the old rows
         return code;
     }
     m->n = first + n;
     for (int32_t i = 0; i < n && !code; i++) {
         said[i] = m->said[first + i];
         m->row[m->n_rows] = first + i;
-        if (ls_accept_draws(m->accept, m->sampling->temperature))
-            code = ls_draw_said(m->accept, m->sampling, base, m->n_rows, m->target->engine->n_vocab,
-                                (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &said[i], err);
+        code = ls_draw_said(m->accept, m->sampling, base, m->n_rows, m->target->engine->n_vocab,
+                            (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &said[i], err);
         m->n_rows++;
     }
     return code;
 }
 
-static double cost_ms(const ls_second *base, int32_t rows, size_t n) {
-    return ls_cost_ms(&((const second *)base)->costs, rows, (int32_t)n);
-}
-
-static size_t bytes(const ls_second *base) {
-    const second *m = (const second *)base;
-    return sizeof *m + m->text.cap * sizeof *m->text.p;
-}
-
-static void free_second(ls_second *base) {
+static void second_free(ls_second *base) {
     second *m = (second *)base;
     if (m->t) m->t->free(m->t);
     if (m->model && m->model != m->target) ls_second_model_done(m->target, m->model);
@@ -265,27 +253,25 @@ static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
     else snprintf(m->base.name, sizeof m->base.name, "%.60s", m->model->name);
     m->base.threads = strcmp(e->device, "cpu") ? 0 : e->threads;
     code = m->model->engine->timeline(m->model->engine, layers, &m->t, err);
-    return code ? code : ls_costs_measure_briefly(&m->costs, m->t, err);
+    return code ? code : ls_costs_measure_briefly(&m->base.costs, m->t, err);
 }
 
 ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options *o, const lst_sampling *sampling,
                        const ls_accept *accept, ls_err *err) {
     second *m = ls_calloc(1, sizeof *m);
     *out = NULL;
-    m->base = (ls_second){.begin = begin,
-                          .resume = resume,
-                          .more = more,
-                          .distribution = distribution,
-                          .unread = unread,
-                          .cost_ms = cost_ms,
-                          .bytes = bytes,
-                          .free = free_second};
+    m->base = (ls_second){.begin = second_begin,
+                          .resume = second_resume,
+                          .more = second_more,
+                          .distribution = second_distribution,
+                          .unread = second_unread,
+                          .free = second_free};
     m->target = target;
     m->sampling = sampling;
     m->accept = accept;
     const ls_code code = open_model(m, o, err);
     if (code) {
-        free_second(&m->base);
+        second_free(&m->base);
         return code;
     }
     *out = &m->base;

@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "base/system.h"
 #include "decode/choose.h"
-#include "decode/reflect.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
 #include "engine/measured.h"
@@ -101,9 +100,9 @@ static ls_draft_state state_of(const work *w) {
 static bool begins_beside(const ls_session *s) {
     enum { FIT = 3 };
     const ls_second *m = s->drafting.drafter->second;
-    const double one = m->cost_ms(m, s->drafting.draft.width, s->context.n),
+    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->context.n),
                  target = ls_cost_ms(&s->costs, 1, (int32_t)s->context.n);
-    return one > 0 && FIT * one <= target && s->drafting.draft.depth * one >= target;
+    return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
 }
 
 static bool reflects(const ls_session *s) {

@@ -18,14 +18,14 @@ typedef struct {
 struct ls_recording {
     ls_ids text; // context, then output
     size_t n_context;
-    int32_t capacity;    // context of the model
-    best *at;            // [output position]: what predicted that token
-    size_t n_at, cap_at; // output positions that are described, one beyond the last token included
+    int32_t capacity; // context of the model
     ls_top_entry *entries;
     size_t n_entries, cap_entries;
-    best *off; // of rows off the text's path
-    size_t n_off, cap_off;
-    ls_map off_by_path; // hash of (output position where the row leaves the text, tokens since) -> index into off
+    best *known;
+    size_t n_known, cap_known;
+    // hash of (output position where a row leaves the text, tokens since) -> index into known; without tokens: what
+    // predicted the token at that position, one beyond the last included
+    ls_map by_path;
 };
 
 ls_recording *ls_recording_new(const int32_t *context, size_t n, int32_t n_context) {
@@ -39,26 +39,14 @@ ls_recording *ls_recording_new(const int32_t *context, size_t n, int32_t n_conte
 void ls_recording_free(ls_recording *r) {
     if (!r) return;
     ls_ids_free(&r->text);
-    free(r->at);
     free(r->entries);
-    free(r->off);
-    ls_map_free(&r->off_by_path);
+    free(r->known);
+    ls_map_free(&r->by_path);
     free(r);
 }
 
 size_t ls_recording_output(const ls_recording *r) {
     return r->text.n - r->n_context;
-}
-
-static best add_best(ls_recording *r, const ls_top_entry *top, int n, float lse) {
-    const best b = {(uint32_t)r->n_entries, (uint16_t)n, lse};
-    if (r->n_entries + (size_t)n > r->cap_entries) {
-        r->cap_entries = 2 * r->cap_entries + 1024;
-        r->entries = ls_realloc(r->entries, r->cap_entries * sizeof *r->entries);
-    }
-    if (n) memcpy(r->entries + r->n_entries, top, (size_t)n * sizeof *top);
-    r->n_entries += (size_t)n;
-    return b;
 }
 
 static int known_of(const ls_top_entry *top, int most) {
@@ -67,23 +55,34 @@ static int known_of(const ls_top_entry *top, int most) {
     return n;
 }
 
-// What is known of the token at this output position; the longer list stays.
-static void describe(ls_recording *r, size_t position, const ls_top_entry *top, int n, float lse) {
-    if (position >= r->cap_at) {
-        const size_t old = r->cap_at;
-        r->cap_at = 2 * position + 64;
-        r->at = ls_realloc(r->at, r->cap_at * sizeof *r->at);
-        memset(r->at + old, 0, (r->cap_at - old) * sizeof *r->at);
-    }
-    if (position >= r->n_at) r->n_at = position + 1;
-    if (r->at[position].n < n) r->at[position] = add_best(r, top, n, lse);
-}
-
 static uint64_t path_key(size_t position, const int32_t *tokens, int32_t n) {
     return ls_hash_bytes(tokens, (size_t)n * sizeof *tokens) ^ (position + 1) * 0x9E3779B97F4A7C15u;
 }
 
-// The tokens from where a row leaves the path to the row itself.
+static best recall(const ls_recording *r, size_t position, const int32_t *tokens, int32_t n) {
+    int32_t index;
+    return ls_map_get(&r->by_path, path_key(position, tokens, n), &index) ? r->known[index] : (best){0};
+}
+
+// What is known of that place; of the text's own the longer list stays.
+static void describe_place(ls_recording *r, size_t position, const int32_t *tokens, int32_t n_tokens,
+                           const ls_top_entry *top, int n, float lse) {
+    if (!n_tokens && recall(r, position, NULL, 0).n >= n) return;
+    if (r->n_entries + (size_t)n > r->cap_entries) {
+        r->cap_entries = 2 * r->cap_entries + 1024;
+        r->entries = ls_realloc(r->entries, r->cap_entries * sizeof *r->entries);
+    }
+    if (r->n_known == r->cap_known) {
+        r->cap_known = 2 * r->cap_known + 256;
+        r->known = ls_realloc(r->known, r->cap_known * sizeof *r->known);
+    }
+    r->known[r->n_known] = (best){(uint32_t)r->n_entries, (uint16_t)n, lse};
+    if (n) memcpy(r->entries + r->n_entries, top, (size_t)n * sizeof *top);
+    r->n_entries += (size_t)n;
+    ls_map_put(&r->by_path, path_key(position, tokens, n_tokens), (int32_t)r->n_known++);
+}
+
+// The tokens from where a row leaves the path to the row itself; none on the path.
 static int32_t leave(const ls_tree *t, const bool *on_path, int32_t row, int32_t *out) {
     int32_t n = 0, reversed[LS_MAX_ROWS];
     for (; !on_path[row]; row = t->nodes[row].parent) reversed[n++] = t->nodes[row].token;
@@ -98,25 +97,16 @@ void ls_recording_add(ls_recording *r, const ls_step *s) {
 }
 
 void ls_recording_more(ls_recording *r, size_t position, const ls_step *s) {
-    describe(r, position, s->top, s->n_top, s->top_lse);
+    describe_place(r, position, NULL, 0, s->top, s->n_top, s->top_lse);
     if (!s->forward) return;
     int32_t path[LS_MAX_ROWS];
     bool on_path[LS_MAX_ROWS] = {0};
     for (int i = 0; i < s->n_emitted; i++) on_path[s->path[i]] = true; // what was cut off did not become text
     for (int i = 0; i < s->tree.n; i++) {
         const ls_node *n = &s->tree.nodes[i];
-        const int known = known_of(n->top, LS_ROW_TOP);
-        if (on_path[i]) {
-            describe(r, position + (size_t)n->depth + 1, n->top, known, n->lse);
-            continue;
-        }
         const int32_t len = leave(&s->tree, on_path, i, path);
-        if (r->n_off == r->cap_off) {
-            r->cap_off = 2 * r->cap_off + 256;
-            r->off = ls_realloc(r->off, r->cap_off * sizeof *r->off);
-        }
-        r->off[r->n_off] = add_best(r, n->top, known, n->lse);
-        ls_map_put(&r->off_by_path, path_key(position + (size_t)(n->depth - len), path, len), (int32_t)r->n_off++);
+        describe_place(r, position + (size_t)(n->depth - len) + !len, path, len, n->top, known_of(n->top, LS_ROW_TOP),
+                       n->lse);
     }
 }
 
@@ -167,16 +157,8 @@ static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, cons
     int32_t tokens[LS_MAX_ROWS];
     for (int32_t i = 0; i < t->n; i++) {
         ls_node *row = &t->nodes[i];
-        best b = {0};
-        if (on_path[i]) {
-            const size_t next = position + (size_t)row->depth + 1;
-            if (next < r->n_at) b = r->at[next];
-        } else {
-            int32_t index;
-            const int32_t len = leave(t, on_path, i, tokens);
-            if (ls_map_get(&r->off_by_path, path_key(position + (size_t)(row->depth - len), tokens, len), &index))
-                b = r->off[index];
-        }
+        const int32_t len = leave(t, on_path, i, tokens);
+        const best b = recall(r, position + (size_t)(row->depth - len) + !len, tokens, len);
         row->lse = b.lse;
         for (int j = 0; j < LS_ROW_TOP; j++)
             row->top[j] = j < b.n ? r->entries[b.first + (uint32_t)j] : (ls_top_entry){-1, 0};
@@ -185,9 +167,9 @@ static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, cons
     }
 }
 
-static void propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
+static void simulate_propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
     const size_t n_context = r->n_context + s->position;
-    const best b = s->position < r->n_at ? r->at[s->position] : (best){0};
+    const best b = recall(r, s->position, NULL, 0);
     int32_t ids[LS_MAX_TOP];
     float p[LS_MAX_TOP];
     for (uint32_t i = 0; i < b.n; i++) {
@@ -205,7 +187,7 @@ static void propose(ls_simulator *s, const ls_recording *r, ls_simulated *total)
 }
 
 // Checks the tree against the text; returns the tokens that the step emits. 0: that depends on text to come.
-static int32_t verify(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total) {
+static int32_t simulate_verify(ls_simulator *s, const ls_recording *r, bool whole, ls_simulated *total) {
     const size_t n_context = r->n_context + s->position, left = r->text.n - n_context;
     int32_t path[LS_MAX_ROWS];
     bool on_path[LS_MAX_ROWS];
@@ -242,8 +224,8 @@ bool ls_simulate_step(ls_simulator *s, const ls_recording *r, bool whole, ls_sim
     if (left == 0 || (left == 1 && !whole)) return false;
     int32_t emitted = 1; // the last token: nothing follows, so it takes no forward
     if (left > 1) {
-        if (!s->proposed) propose(s, r, total);
-        emitted = verify(s, r, whole, total);
+        if (!s->proposed) simulate_propose(s, r, total);
+        emitted = simulate_verify(s, r, whole, total);
         if (!emitted) return false;
     }
     total->steps++;

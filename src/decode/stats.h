@@ -43,7 +43,7 @@ typedef struct {
     double draft_forward_us;                                     // ... their time, a part of draft_us
     uint64_t ahead_forwards;                                     // of it, beside the target's
     double wait_us;                                              // waiting for these after the target's forward
-    uint64_t probes;                   // rows of forwards behind their trees, which judged drafts (decode/reflect.h)
+    uint64_t probes;                   // rows of forwards behind their trees, which judged drafts (decode/choose.h)
     uint64_t judged, judged_otherwise; // rows that they judged; where the choice became another one
     // speed against plain decoding, over the steps where the plain cost is known
     double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time

@@ -2,7 +2,7 @@
 // plain decoding's. Some rules choose the target's token together with the drafts (speculative sampling): the text has
 // the distribution of plain decoding, but differs for the same seed. The other rules are LOSSY: a row may be accepted
 // although the target chose another token. Except for `reflective`, they do not if the tree also has the target's
-// choice. To add a rule, write a file accept_*.c with its ls_accept_rule, and add a line to accepts.def.
+// choice. To add a rule, add it to the table in accept.c.
 #pragma once
 #include "spec/rule.h"
 #include "spec/tree.h"
@@ -13,7 +13,8 @@ typedef struct {
     ls_rule is;
     // Whether row i may be accepted although the target chose another token after its parent. NULL: never (exact).
     bool (*stands)(const ls_accept *a, const ls_tree *t, int32_t i);
-    // The target judges drafts again with a probe in the same forward (decode/reflect.h). A draft that it then chooses
+    double (*divergence)(double p, double q); // of the fuzzy rules: one outcome's part; p: the target's
+    // The target judges drafts again with a probe in the same forward (decode/choose.h). A draft that it then chooses
     // replaces its first choice. values[0] is the weight of the probe's distribution. LOSSY.
     bool reflects;
     // If sampling is not greedy, a second model's drafts are drawn from its distribution, and the target's choice
@@ -35,12 +36,7 @@ struct ls_accept {
     double values[LS_RULE_NUMBERS];
 };
 
-#define ACCEPT(rule) +1
-enum {
-    LS_ACCEPT_COUNT =
-#include "spec/accepts.def"
-};
-#undef ACCEPT
+enum { LS_ACCEPT_COUNT = 10 }; // of the rules
 
 const ls_rule *ls_accept_at(int i); // the rules, as a list; the first is exact
 ls_accept ls_accept_usual(int i);   // that rule with its default numbers

@@ -104,8 +104,3 @@ void ls_automaton_memory(ls_automaton *a, ls_memory_visit *v) {
     ls_memory_array(v, (void **)&a->edges, (size_t)a->cap_edges * sizeof *a->edges);
     ls_memory_array(v, (void **)&a->slots, (size_t)a->n_slots * sizeof *a->slots);
 }
-
-size_t ls_automaton_bytes(const ls_automaton *a) {
-    return (size_t)a->cap_states * sizeof *a->states + (size_t)a->cap_edges * sizeof *a->edges +
-           (size_t)a->n_slots * sizeof *a->slots;
-}

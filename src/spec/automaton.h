@@ -39,4 +39,3 @@ void ls_automaton_follow(const ls_automaton *a, ls_automaton_match *m, int32_t t
 // Call it for kept matches after ls_automaton_add, because states may have been split.
 void ls_automaton_settle(const ls_automaton *a, ls_automaton_match *m);
 void ls_automaton_memory(ls_automaton *a, ls_memory_visit *v); // lists all of it
-size_t ls_automaton_bytes(const ls_automaton *a);

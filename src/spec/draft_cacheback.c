@@ -36,18 +36,18 @@ typedef struct {
 } drafter;
 
 // Twenty bits per token; with a larger vocabulary some leaders share a key, which costs only accuracy.
-static uint64_t key_of(const int32_t *tokens, int32_t n) {
+static uint64_t leader_key(const int32_t *tokens, int32_t n) {
     uint64_t key = (uint64_t)n;
     for (int32_t i = 0; i < n; i++) key = key << 20 | ((uint32_t)tokens[i] & 0xFFFFF);
     return key;
 }
 
-static int32_t *bucket_of(const table *t, uint64_t key) {
+static int32_t *leader_bucket(const table *t, uint64_t key) {
     return &t->buckets[(key * 0x9E3779B97F4A7C15u >> 32) * (uint64_t)t->limit >> 32];
 }
 
-static int32_t find(const table *t, uint64_t key) {
-    int32_t i = *bucket_of(t, key);
+static int32_t find_leader(const table *t, uint64_t key) {
+    int32_t i = *leader_bucket(t, key);
     while (i >= 0 && t->leaders[i].key != key) i = t->leaders[i].chain;
     return i;
 }
@@ -70,19 +70,19 @@ static void use(table *t, int32_t i) { // makes it the most recently used
 static int32_t take_leader(table *t) { // a new place, or that of the least recently used leader
     if (t->n < t->limit) return t->n++;
     const int32_t i = t->oldest;
-    int32_t *p = bucket_of(t, t->leaders[i].key);
+    int32_t *p = leader_bucket(t, t->leaders[i].key);
     while (*p != i) p = &t->leaders[*p].chain;
     *p = t->leaders[i].chain;
     unlink_use(t, i);
     return i;
 }
 
-static void put(table *t, uint64_t key, const int32_t *follower, int32_t length) {
-    int32_t i = find(t, key);
+static void put_follower(table *t, uint64_t key, const int32_t *follower, int32_t length) {
+    int32_t i = find_leader(t, key);
     if (i >= 0) unlink_use(t, i);
     else {
         i = take_leader(t);
-        int32_t *bucket = bucket_of(t, key);
+        int32_t *bucket = leader_bucket(t, key);
         t->leaders[i] = (leader){.key = key, .chain = *bucket};
         *bucket = i;
     }
@@ -98,33 +98,33 @@ static void put(table *t, uint64_t key, const int32_t *follower, int32_t length)
 }
 
 // Adds the tokens ids[end - length .. end) as follower of the leaders before them.
-static void take(const drafter *d, table *t, const int32_t *ids, size_t end) {
+static void add_followers(const drafter *d, table *t, const int32_t *ids, size_t end) {
     const size_t length = (size_t)d->length;
     for (size_t k = 1; k <= (size_t)d->max_leader && k + length <= end; k++) {
         const int32_t *first = ids + end - length - k;
         if (*first == LS_STREAM_BREAK) return;
         bool whole = true;
         for (size_t i = 1; i < k + length; i++) whole &= first[i] != LS_STREAM_BREAK;
-        if (whole) put(t, key_of(first, (int32_t)k), first + k, d->length);
+        if (whole) put_follower(t, leader_key(first, (int32_t)k), first + k, d->length);
     }
 }
 
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+static void cacheback_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     const size_t added = ls_stream_observe(&d->history, context, n, reset);
     for (size_t end = d->history.ids.n - added + 1; end <= d->history.ids.n; end++)
-        take(d, &d->seen, d->history.ids.p, end);
+        add_followers(d, &d->seen, d->history.ids.p, end);
 }
 
 // The longest leader in a table that ends before `end`, of at most `most` tokens; *k: its length; -1: there is none.
 static int32_t longest(const table *t, const int32_t *end, int32_t n, int32_t most, int32_t *k) {
     int32_t found = -1;
     for (*k = most < n ? most : n; t->n && *k > 0; --*k)
-        if ((found = find(t, key_of(end - *k, *k))) >= 0) break;
+        if ((found = find_leader(t, leader_key(end - *k, *k))) >= 0) break;
     return found;
 }
 
-// The longest known leader; the frozen table is used if the other has none.
+// The longest known leader; the frozen table is used if the other has none. *seen: its place in the other; -1: none.
 static const leader *peek(const drafter *d, const int32_t *end, int32_t n, int32_t *k, int32_t *seen) {
     *seen = longest(&d->seen, end, n, d->max_leader, k);
     if (*seen >= 0) return &d->seen.leaders[*seen];
@@ -132,74 +132,39 @@ static const leader *peek(const drafter *d, const int32_t *end, int32_t n, int32
     return frozen >= 0 ? &d->frozen.leaders[frozen] : NULL;
 }
 
-// A look-up counts as a use.
-static const leader *look_up(drafter *d, const int32_t *end, int32_t n, int32_t *k) {
-    int32_t seen;
-    const leader *l = peek(d, end, n, k, &seen);
-    if (seen >= 0) unlink_use(&d->seen, seen), use(&d->seen, seen);
-    return l;
-}
-
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void cacheback_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     drafter *d = (drafter *)base;
-    ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
-    int32_t queue[LS_MAX_ROWS] = {0}, n_queue = 1, n = 1;
-    for (int32_t q = 0; q < n_queue && n < budget; q++) {
-        int32_t tail[MAX_LEADER], m = MAX_LEADER, k;
-        for (int32_t at = queue[q]; at >= 0 && m > 0; at = nodes[at].parent) tail[--m] = nodes[at].token;
-        for (size_t i = s->n_context; i > 0 && m > 0; i--) tail[--m] = s->context[i - 1];
-        const leader *found = look_up(d, tail + MAX_LEADER, MAX_LEADER - m, &k);
-        for (int32_t f = 0; found && f < found->n && n < budget; f++) {
-            int32_t at = queue[q];
-            for (int32_t i = 0; i < d->length && n < budget; i++) {
-                const ls_draft draft = {.token = found->follower[f][i],
-                                        .parent = (int16_t)at,
-                                        .rank = -1,
-                                        .match_n = (int16_t)k,
-                                        .match_pos = -1,
-                                        .from = LS_FROM_HISTORY,
-                                        .est_p = NAN};
-                at = ls_draft_child(nodes, &n, budget, &draft);
-            }
-            if (n_queue < LS_MAX_ROWS) queue[n_queue++] = at;
+    int32_t queue[LS_MAX_ROWS] = {0}, n_queue = 1;
+    for (int32_t i = 0; i < n_queue && ls_grow_room(g) > 0; i++) {
+        int32_t tail[MAX_LEADER], k, seen;
+        const int32_t n = ls_draft_tail(s, g->rows, sizeof *g->rows, queue[i], tail, MAX_LEADER);
+        const leader *found = peek(d, tail + n, n, &k, &seen);
+        if (seen >= 0 && !g->q) unlink_use(&d->seen, seen), use(&d->seen, seen);
+        for (int32_t f = 0; found && f < found->n; f++) {
+            int32_t at = queue[i];
+            for (int32_t t = 0; t < d->length && at >= 0; t++)
+                at = ls_grow(g, at, found->follower[f][t], LS_FROM_HISTORY, k, NAN);
+            if (at >= 0 && n_queue < LS_MAX_ROWS) queue[n_queue++] = at;
         }
     }
-    ls_tree_lay_out(tree, nodes, n);
 }
 
-// The tokens at place n of a leader's followers, for followers that begin with path[0..n).
-static ls_knowledge followers_know(const leader *l, const int32_t *path, int32_t n, int32_t token) {
-    ls_knowledge best = LS_KNOWS_NOTHING;
-    for (int32_t f = 0; l && f < l->n; f++) {
-        if (memcmp(l->follower[f], path, (size_t)n * sizeof *path)) continue;
-        if (l->follower[f][n] == token) return LS_KNOWS_IT;
-        best = LS_KNOWS_OTHERS;
-    }
-    return best;
-}
-
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+static ls_knowledge cacheback_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const drafter *d = (const drafter *)base;
-    int32_t path[LS_MAX_ROWS], after[MAX_LENGTH], tail[MAX_LEADER], seen, k;
-    const int32_t depth = ls_tree_path(q->tree, q->row, path) - 1, into = depth % d->length; // of a follower
-    for (int32_t i = 0; i < into; i++) after[i] = q->tree->nodes[path[depth - into + 1 + i]].token;
-    int32_t n = ls_draft_tail(q->state, q->tree, path[depth - into], tail, MAX_LEADER);
-    const ls_knowledge grown = followers_know(peek(d, tail + n, n, &k, &seen), after, into, q->token);
-    if (grown == LS_KNOWS_IT) return grown;
-    bool others = grown != LS_KNOWS_NOTHING;
-    n = ls_draft_tail(q->state, q->tree, q->row, tail, MAX_LEADER);
     const table *tables[] = {&d->seen, &d->frozen};
-    for (int t = 0; t < 2; t++) { // leaders that were not looked up
-        int32_t at;
-        for (k = d->max_leader; (at = longest(tables[t], tail + n, n, k, &k)) >= 0; k--) {
-            if (followers_know(&tables[t]->leaders[at], after, 0, q->token) == LS_KNOWS_IT) return LS_KNOWS_HIDDEN;
-            others = true;
+    int32_t tail[MAX_LEADER], at;
+    const int32_t n = ls_question_tail(q, tail, MAX_LEADER);
+    for (int t = 0; t < 2; t++) // also leaders that were not looked up
+        for (int32_t k = d->max_leader; (at = longest(tables[t], tail + n, n, k, &k)) >= 0; k--) {
+            const leader *l = &tables[t]->leaders[at];
+            for (int32_t f = 0; f < l->n; f++)
+                if (l->follower[f][0] == q->token) return LS_KNOWS_HIDDEN;
+            known = LS_KNOWS_OTHERS;
         }
-    }
-    return others ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    return known;
 }
 
-static void memory(void *of, ls_memory_visit *v) {
+static void cacheback_memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
     table *t = &d->seen; // its arrays are never reallocated
     ls_memory_part(v, t, sizeof *t);
@@ -208,18 +173,9 @@ static void memory(void *of, ls_memory_visit *v) {
     ls_stream_memory(&d->history, v);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
+static int32_t cacheback_pool_size(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
     return d->seen.n + d->frozen.n;
-}
-
-static size_t bytes_of(const table *t) {
-    return (size_t)t->n * sizeof *t->leaders + (size_t)t->limit * sizeof *t->buckets;
-}
-
-static size_t bytes(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return sizeof *d + bytes_of(&d->seen) + bytes_of(&d->frozen) + d->history.ids.cap * sizeof *d->history.ids.p;
 }
 
 static void free_table(table *t) {
@@ -227,7 +183,7 @@ static void free_table(table *t) {
     free(t->buckets);
 }
 
-static void free_drafter(ls_drafter *base) {
+static void cacheback_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
     ls_stream_close(&d->history);
     free_table(&d->seen);
@@ -253,8 +209,8 @@ static void make_table(table *t, int32_t limit) {
     memset(t->buckets, -1, (size_t)limit * sizeof *t->buckets);
 }
 
-static void fill(const drafter *d, table *t, const ls_stream *text) {
-    for (size_t end = 1; end <= text->ids.n; end++) take(d, t, text->ids.p, end);
+static void fill_table(const drafter *d, table *t, const ls_stream *text) {
+    for (size_t end = 1; end <= text->ids.n; end++) add_followers(d, t, text->ids.p, end);
 }
 
 static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *setup, ls_err *err) {
@@ -264,30 +220,28 @@ static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *s
     if (code) ls_err_prefix(err, "cacheback.frozen");
     else {
         make_table(&d->frozen, d->seen.limit);
-        fill(d, &d->frozen, &text);
+        fill_table(d, &d->frozen, &text);
     }
     ls_stream_close(&text);
     return code;
 }
 
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .knows = knows,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+static ls_code cacheback_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = cacheback_observe,
+                                                        .grow = cacheback_grow,
+                                                        .knows = cacheback_knows,
+                                                        .memory = cacheback_memory,
+                                                        .pool_size = cacheback_pool_size,
+                                                        .free = cacheback_free});
     d->max_leader = (int32_t)setup->knobs[LEADER].number;
     d->length = (int32_t)setup->knobs[LENGTH].number;
     make_table(&d->seen, (int32_t)setup->knobs[LEADERS].number);
     ls_code code =
         ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
-    fill(d, &d->seen, &d->history);
+    fill_table(d, &d->seen, &d->history);
     if (!code) code = open_frozen(d, setup->knobs[FROZEN].text, setup, err);
     *out = code ? NULL : &d->base;
-    if (code) ls_stream_keep(&d->history), free_drafter(&d->base);
+    if (code) ls_stream_keep(&d->history), cacheback_free(&d->base);
     return code;
 }
 
@@ -298,5 +252,5 @@ const ls_method ls_method_cacheback = {
     .rows = 64,
     .text_only = true,
     .knobs = knobs,
-    .make = make,
+    .make = cacheback_make,
 };

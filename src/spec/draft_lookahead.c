@@ -10,7 +10,6 @@
 #include "spec/drafter.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_WINDOW = 32, MAX_NGRAM = 8, MAX_GUESSES = 32, LEADERS = 4096 };
@@ -49,7 +48,7 @@ static void harvest(drafter *d, const int32_t *gram) {
     memcpy(l->gram[0], gram + 1, size);
 }
 
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+static void lookahead_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset) d->harvested = 0, d->filled = false; // keep the n-grams
     const size_t len = (size_t)d->ngram;
@@ -62,75 +61,37 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     d->filled = true;
 }
 
-typedef struct {
-    ls_draft nodes[LS_MAX_ROWS];
-    int32_t n, budget;
-} growth;
-
-static int32_t child(growth *g, int32_t parent, int32_t token, uint8_t from, int32_t match_n) {
-    const ls_draft draft = {.token = token,
-                            .parent = (int16_t)parent,
-                            .rank = -1,
-                            .match_n = (int16_t)match_n,
-                            .match_pos = -1,
-                            .from = from,
-                            .key = g->n,
-                            .est_p = NAN};
-    return ls_draft_child(g->nodes, &g->n, g->budget, &draft);
+static const leader *leader_of(const drafter *d, int32_t token) {
+    const leader *l = d->leaders[(uint32_t)token % LEADERS];
+    return l && l->token == token ? l : NULL;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void lookahead_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     drafter *d = (drafter *)base;
-    growth g = {.nodes = {{.token = s->root, .parent = -1}}, .n = 1, .budget = budget};
-    const leader *l = d->leaders[(uint32_t)s->root % LEADERS];
-    for (int32_t k = 0; l && l->token == s->root && k < l->n; k++)
+    const leader *l = leader_of(d, s->root);
+    int32_t row[MAX_NGRAM][MAX_WINDOW] = {{0}};
+    for (int32_t k = 0; l && k < l->n; k++)
         for (int32_t i = 0, at = 0; i < d->ngram - 1 && at >= 0; i++)
-            at = child(&g, at, l->gram[k][i], LS_FROM_HISTORY, 1);
+            at = ls_grow(g, at, l->gram[k][i], LS_FROM_HISTORY, 1, NAN);
     for (int32_t j = 0; j < d->ngram - 1; j++)
         for (int32_t i = 0; i < d->window; i++) {
-            const int32_t parent = j ? d->node[j - 1][i] : i ? d->node[0][i - 1] : 0;
-            d->node[j][i] = d->filled && parent >= 0 ? child(&g, parent, d->cell[j][i], LS_FROM_WINDOW, 0) : -1;
+            const int32_t parent = j ? row[j - 1][i] : i ? row[0][i - 1] : 0;
+            row[j][i] = d->filled && parent >= 0 ? ls_grow(g, parent, d->cell[j][i], LS_FROM_WINDOW, 0, NAN) : -1;
         }
-    ls_tree_lay_out(tree, g.nodes, g.n);
+    if (!g->q) memcpy(d->node, row, sizeof row);
 }
 
-// The tokens at place n of a leader's n-grams, for n-grams that begin with path[0..n).
-static ls_knowledge grams_know(const drafter *d, int32_t first, const int32_t *path, int32_t n, int32_t token) {
-    const leader *l = d->leaders[(uint32_t)first % LEADERS];
-    ls_knowledge best = LS_KNOWS_NOTHING;
-    for (int32_t k = 0; l && l->token == first && n < d->ngram - 1 && k < l->n; k++) {
-        if (memcmp(l->gram[k], path, (size_t)n * sizeof *path)) continue;
-        if (l->gram[k][n] == token) return LS_KNOWS_IT;
-        best = LS_KNOWS_OTHERS;
+// n-grams that begin at the row are not looked up.
+static ls_knowledge lookahead_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+    const leader *l = leader_of((const drafter *)base, q->tree->nodes[q->row].token);
+    for (int32_t k = 0; l && k < l->n; k++) {
+        if (l->gram[k][0] == q->token) return LS_KNOWS_HIDDEN;
+        known = LS_KNOWS_OTHERS;
     }
-    return best;
+    return known;
 }
 
-static ls_knowledge window_knows(const drafter *d, const ls_draft_question *q) {
-    const int32_t key = q->row ? q->tree->nodes[q->row].key : 0;
-    ls_knowledge best = LS_KNOWS_NOTHING;
-    for (int32_t j = 0; d->filled && j < d->ngram - 1; j++)
-        for (int32_t i = 0; i < d->window; i++) {
-            const int32_t parent = j ? d->node[j - 1][i] : i ? d->node[0][i - 1] : 0;
-            if (parent != key) continue;
-            if (d->cell[j][i] == q->token) return LS_KNOWS_IT;
-            best = LS_KNOWS_OTHERS;
-        }
-    return best;
-}
-
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
-    const drafter *d = (const drafter *)base;
-    int32_t path[LS_MAX_ROWS];
-    const int32_t depth = ls_tree_tokens(q->tree, q->row, path) - 1, last = path[depth];
-    const ls_knowledge grams = grams_know(d, q->state->root, path + 1, depth, q->token), window = window_knows(d, q);
-    if (grams == LS_KNOWS_IT || window == LS_KNOWS_IT) return LS_KNOWS_IT;
-    const ls_knowledge later = depth ? grams_know(d, last, path, 0, q->token) : LS_KNOWS_NOTHING;
-    if (later == LS_KNOWS_IT) return LS_KNOWS_HIDDEN; // n-grams that begin there have it, but are not looked up
-    return grams || window || later ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
-}
-
-static void learn(ls_drafter *base, const ls_draft_result *r) {
+static void lookahead_learn(ls_drafter *base, const ls_draft_result *r) {
     drafter *d = (drafter *)base;
     int32_t row_of[LS_MAX_ROWS];
     const int32_t lowest = d->ngram - 2;
@@ -147,7 +108,7 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     }
 }
 
-static void memory(void *of, ls_memory_visit *v) {
+static void lookahead_memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
     ls_memory_part(v, d->cell, sizeof d->cell);
     ls_memory_part(v, d->node, sizeof d->node);
@@ -160,17 +121,8 @@ static void memory(void *of, ls_memory_visit *v) {
         ls_memory_array(v, (void **)&d->leaders[i], d->leaders[i] ? sizeof *d->leaders[i] : 0);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
+static int32_t lookahead_pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->n_grams;
-}
-
-static size_t bytes(const ls_drafter *base) {
-    return sizeof(drafter) + (size_t)((const drafter *)base)->n_leaders * sizeof(leader);
-}
-
-static void free_drafter(ls_drafter *base) {
-    for (int i = 0; i < LEADERS; i++) free(((drafter *)base)->leaders[i]);
-    free(base);
 }
 
 enum { WINDOW, NGRAM, GUESSES };
@@ -181,17 +133,14 @@ static const ls_knob knobs[] = {
     {0},
 };
 
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code lookahead_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)err;
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .learn = learn,
-                           .knows = knows,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = lookahead_observe,
+                                                        .grow = lookahead_grow,
+                                                        .learn = lookahead_learn,
+                                                        .knows = lookahead_knows,
+                                                        .memory = lookahead_memory,
+                                                        .pool_size = lookahead_pool_size});
     d->window = (int32_t)setup->knobs[WINDOW].number;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->guesses = (int32_t)setup->knobs[GUESSES].number;
@@ -205,5 +154,5 @@ const ls_method ls_method_lookahead = {
     .source = "arXiv 2402.02057",
     .rows = 1 + 15 * 4 + 15 * 4,
     .knobs = knobs,
-    .make = make,
+    .make = lookahead_make,
 };

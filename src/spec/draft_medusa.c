@@ -1,47 +1,44 @@
-// The tree that Medusa's authors publish for heads of a 7B model (mc_sim_7b_63 of FasterDecoding/Medusa): 63 drafts
-// over four places. A choice is the list of its tokens' ranks, starting at the place after the root. The choices are in
-// the order in which the tree was grown, the most useful first, and each follows its own prefix. So the first choices
-// form a valid tree for any number of rows.
-#include "spec/draft_medusa.h"
+// Medusa (arXiv 2401.10774): a fixed tree of choices over a guesser's tokens. The tree that Medusa's authors publish
+// for heads of a 7B model (mc_sim_7b_63 of FasterDecoding/Medusa): 63 drafts over four places. A choice is the list of
+// its tokens' ranks, starting at the place after the root. The choices are in the order in which the tree was grown,
+// the most useful first, and each follows its own prefix. So the first choices form a valid tree for any number of
+// rows.
 #include "base/mem.h"
+#include "spec/drafter.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char choices[LS_MEDUSA_ROWS - 1][5] = {
+enum { PLACES = 4, K = 10, ROWS = 64 }; // K: choices of a place; ROWS: of the published tree, including the root
+
+static const char choices[ROWS - 1][5] = {
     "0",  "00",  "1",   "01",  "2",    "000", "10",  "02",  "3",   "03",  "4",   "04",  "20",   "05",  "001", "5",
     "06", "6",   "07",  "010", "11",   "7",   "08",  "002", "30",  "09",  "8",   "9",   "100",  "020", "12",  "003",
     "40", "21",  "004", "005", "0000", "011", "006", "030", "50",  "13",  "007", "008", "009",  "60",  "040", "14",
     "70", "012", "200", "31",  "22",   "80",  "050", "15",  "101", "021", "90",  "060", "0001", "16",  "070"};
 
-enum { PLACES = 4 };
-
 typedef struct {
     ls_drafter base;
     ls_guesser *g;
-    int32_t ids[PLACES][LS_MEDUSA_K]; // of the last step's guesses
-    bool failed;                      // the user was told that the head fails
+    int32_t ids[PLACES][K]; // of the last step's guesses
+    bool failed;            // the user was told that the head fails
     void (*note)(void *ud, const char *text);
     void *ud;
 } drafter;
 
-static void observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
-    (void)d, (void)context, (void)n, (void)reset; // the guesser reads the text in guess()
-}
-
-static ls_code guess(drafter *d, const ls_draft_state *s, float p[PLACES][LS_MEDUSA_K]) {
+static ls_code medusa_guess(drafter *d, const ls_draft_state *s, float p[PLACES][K]) {
     const int32_t n = d->g->n;
-    int32_t *ids = ls_malloc((size_t)n * LS_MEDUSA_K * sizeof *ids);
-    float *all = ls_malloc((size_t)n * LS_MEDUSA_K * sizeof *all);
+    int32_t *ids = ls_malloc((size_t)n * K * sizeof *ids);
+    float *all = ls_malloc((size_t)n * K * sizeof *all);
     ls_err err = {0};
-    const ls_code code = d->g->guess(d->g, s->context, s->n_context, LS_MEDUSA_K, ids, all, &err);
+    const ls_code code = d->g->guess(d->g, s->context, s->n_context, K, ids, all, &err);
     for (int32_t i = 0; i < PLACES; i++)
-        for (int32_t k = 0; k < LS_MEDUSA_K; k++) {
+        for (int32_t k = 0; k < K; k++) {
             const bool known = !code && i < n;
-            d->ids[i][k] = known ? ids[i * LS_MEDUSA_K + k] : -1;
-            p[i][k] = known ? all[i * LS_MEDUSA_K + k] : 0;
+            d->ids[i][k] = known ? ids[i * K + k] : -1;
+            p[i][k] = known ? all[i * K + k] : 0;
         }
     free(ids), free(all);
     if (!code || code == LS_E_RANGE || code == LS_E_CANCELLED || d->failed) return code;
@@ -56,79 +53,42 @@ static ls_code guess(drafter *d, const ls_draft_state *s, float p[PLACES][LS_MED
 static int32_t row_above(const char *choice, const int32_t *row_of) {
     const size_t n = strlen(choice) - 1;
     if (!n) return 0;
-    for (int32_t i = 0; i < LS_MEDUSA_ROWS - 1; i++)
+    for (int32_t i = 0; i < ROWS - 1; i++)
         if (strlen(choices[i]) == n && !memcmp(choices[i], choice, n)) return row_of[i];
     return -1;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void medusa_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     drafter *d = (drafter *)base;
-    ls_draft rows[LS_MEDUSA_ROWS];
-    int32_t n = 1, row_of[LS_MEDUSA_ROWS - 1];
-    float p[PLACES][LS_MEDUSA_K];
-    rows[0] =
-        (ls_draft){.token = s->root, .parent = -1, .rank = -1, .match_pos = -1, .from = LS_FROM_ROOT, .est_p = NAN};
-    const bool asked = budget > 1 && !guess(d, s, p);
-    for (int32_t i = 0; i < LS_MEDUSA_ROWS - 1 && asked; i++) {
+    int32_t row_of[ROWS - 1];
+    float p[PLACES][K];
+    if (g->q || ls_grow_room(g) < 1 || medusa_guess(d, s, p)) return; // the heads are not asked twice
+    for (int32_t i = 0; i < ROWS - 1; i++) {
         const size_t place = strlen(choices[i]) - 1;
         const int32_t rank = choices[i][place] - '0', up = row_above(choices[i], row_of), token = d->ids[place][rank];
-        row_of[i] = -1;
-        if (n == budget || up < 0 || token < 0) continue;
-        rows[n] = (ls_draft){.token = token,
-                             .parent = (int16_t)up,
-                             .rank = -1,
-                             .match_pos = -1,
-                             .from = LS_FROM_DRAFT_MODEL,
-                             .est_p = p[place][rank]};
-        row_of[i] = n++;
+        const bool known = up >= 0 && token >= 0;
+        row_of[i] = known ? ls_grow(g, up, token, LS_FROM_DRAFT_MODEL, 0, (double)p[place][rank]) : -1;
     }
-    ls_tree_lay_out(tree, rows, n);
 }
 
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+static ls_knowledge medusa_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const drafter *d = (const drafter *)base;
     const int32_t place = q->tree->nodes[q->row].depth;
-    bool any = false;
-    for (int i = 0; place < PLACES && i < LS_MEDUSA_K; i++) {
+    for (int i = 0; place < PLACES && i < K; i++) {
         if (d->ids[place][i] == q->token)
             return LS_KNOWS_BEYOND; // the head guessed it, but the tree has no such choice
-        any |= d->ids[place][i] >= 0;
+        if (d->ids[place][i] >= 0) known = LS_KNOWS_OTHERS;
     }
-    return any ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    return known;
 }
 
-static int32_t pool_size(const ls_drafter *base) {
-    (void)base;
-    return 0;
-}
-
-static size_t bytes(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return sizeof *d + d->g->bytes(d->g);
-}
-
-static void free_drafter(ls_drafter *base) {
+static void medusa_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
     d->g->free(d->g);
     free(d);
 }
 
-ls_drafter *ls_drafter_medusa(ls_guesser *g, void (*note)(void *ud, const char *text), void *ud) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .knows = knows,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
-    d->g = g;
-    d->note = note;
-    d->ud = ud;
-    memset(d->ids, -1, sizeof d->ids);
-    return &d->base;
-}
-
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     ls_guesser *g;
     *out = NULL;
     if (!setup->draft.head || !*setup->draft.head)
@@ -140,7 +100,13 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
     const ls_code code = setup->guesser(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
-    *out = ls_drafter_medusa(g, setup->note, setup->ud);
+    drafter *d =
+        ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .knows = medusa_knows, .free = medusa_free});
+    d->g = g;
+    d->note = setup->note;
+    d->ud = setup->ud;
+    memset(d->ids, -1, sizeof d->ids);
+    *out = &d->base;
     return LS_OK;
 }
 
@@ -148,8 +114,8 @@ const ls_method ls_method_medusa = {
     .name = "medusa",
     .summary = "trained Medusa heads guess the tokens of the next positions, in a fixed tree",
     .source = "arXiv 2401.10774, its tree mc_sim_7b_63",
-    .rows = LS_MEDUSA_ROWS,
+    .rows = ROWS,
     .asks_model = true,
     .asks_head = true,
-    .make = make,
+    .make = medusa_make,
 };

@@ -15,7 +15,6 @@
 // 2508.04462). If the next step begins at one of the rows that it sees then, its results are reused. PEARL continues at
 // the end of a chain, and verifies a first token while it drafts. Here the root of each tree is the target's own token,
 // and the most likely unseen rows come first, at any place in the tree.
-#include "base/mem.h"
 #include "spec/search.h"
 
 #include <stdio.h>
@@ -33,10 +32,8 @@ static const double MEMORY = 0.03;        // weight of the last step in the movi
 static const double LEAST_OF_BEST = 0.05; // rows below this share of the round's best path probability are postponed
 
 typedef struct {
-    ls_drafter base;
-    ls_evidence e;
+    ls_searcher base;
     ls_blend blend;
-    ls_second *second;
     ls_spoken spoken;
     int32_t depth, width;
     bool hierarchical;
@@ -50,10 +47,6 @@ typedef struct {
     void (*note)(void *ud, const char *text);
     void *ud;
 } drafter;
-
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
-    ls_evidence_observe(&((drafter *)base)->e, context, n, reset);
-}
 
 // The rows of the second model's next forward.
 typedef struct {
@@ -100,24 +93,25 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     double path[LS_MAX_ROWS], now, expected = 0;
     if (!s->costs) return true;
     ls_cost_curve costs = *s->costs;
-    costs.beside_ms = d->second->forward_us / 1e3;
+    costs.beside_ms = d->base.base.second->forward_us / 1e3;
     for (int32_t i = 0; i < q->n_taken; i++) path[i] = q->c[q->taken[i]].path;
     const int32_t n = ls_cost_choose(&costs, path, q->n_taken, (int32_t)s->n_context, &now);
     for (int32_t i = 0; i < n; i++) expected += path[i];
-    const int32_t unread = d->spoken.n ? 0 : d->second->unread(d->second, s->context, s->n_context),
+    const int32_t unread = d->spoken.n ? 0 : d->base.base.second->unread(d->base.base.second, s->context, s->n_context),
                   usual = unread > 1 ? 1 : unread;
-    const double ms = d->second->cost_ms(d->second, r->n + usual, s->n_context),
-                 late = d->second->cost_ms(d->second, r->n + unread, s->n_context) - ms;
+    const double ms = ls_cost_ms(&d->base.base.second->costs, r->n + usual, (int32_t)s->n_context),
+                 late = ls_cost_ms(&d->base.base.second->costs, r->n + unread, (int32_t)s->n_context) - ms;
     if (now <= 0 || ms <= 0) return true; // without measurements always run the round
     const double then = ls_cost_ms(&costs, n + r->n + costs.beside_rows, (int32_t)s->n_context) + costs.beside_ms + ms;
     return (expected + r->gain) / now - then > late / STEPS_AHEAD + MARGIN * then;
 }
 
-static ls_code show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {
+static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {
     ls_spoken *s = &d->spoken;
     const int32_t first = s->n;
     if (!first) {
-        const ls_code code = d->second->begin(d->second, q->s->context, q->s->n_context, q->s->root, &s->said[0], err);
+        const ls_code code = d->base.base.second->begin(d->base.base.second, q->s->context, q->s->n_context, q->s->root,
+                                                        &s->said[0], err);
         s->token[0] = q->s->root;
         s->parent[0] = -1;
         s->n = code ? 0 : 1;
@@ -130,14 +124,15 @@ static ls_code show(drafter *d, const ls_search *q, const round_ *r, ls_err *err
         for (int32_t k = 0; k < i && s->parent[first + i] < 0; k++) // of this round
             if (r->candidate[k] == c->draft.parent) s->parent[first + i] = first + k;
     }
-    const ls_code code = d->second->more(d->second, s->token + first, s->parent + first, r->n, s->said + first, err);
+    const ls_code code =
+        d->base.base.second->more(d->base.base.second, s->token + first, s->parent + first, r->n, s->said + first, err);
     if (!code) s->n += r->n;
     return code;
 }
 
 // Reports an error once; the conversation continues without these drafts. If the context is full, the next conversation
 // tries again; after other errors the second model is not used any more.
-static void tell(drafter *d, ls_code code, const ls_err *err) {
+static void model_tell(drafter *d, ls_code code, const ls_err *err) {
     char line[sizeof err->msg + 80];
     if (code == LS_E_RANGE && !d->told && d->note) d->note(d->ud, err->msg);
     d->told |= code == LS_E_RANGE;
@@ -147,27 +142,26 @@ static void tell(drafter *d, ls_code code, const ls_err *err) {
     if (d->note) d->note(d->ud, line);
 }
 
-static ls_search *search_for(drafter *d, const ls_draft_state *s) {
-    static _Thread_local ls_search q; // too large for the stack; used only during this call
-    q.e = &d->e;
-    q.blend = &d->blend;
-    q.spoken = &d->spoken;
-    q.s = s;
-    q.named_only = q.drawn = false;
-    return &q;
+static ls_search *search_for(const drafter *d, const ls_draft_state *s) {
+    ls_search *q = ls_search_of(&d->base, s);
+    q->blend = &d->blend;
+    q->spoken = &d->spoken;
+    return q;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
     d->spoken.n = 0;
-    d->second->forwards = 0;
-    d->second->forward_us = 0;
-    if (d->second->resume && !d->failed) d->second->resume(d->second, s->context, s->n_context, s->root, &d->spoken);
+    d->base.base.second->forwards = 0;
+    d->base.base.second->forward_us = 0;
+    if (d->base.base.second->resume && !d->failed)
+        d->base.base.second->resume(d->base.base.second, s->context, s->n_context, s->root, &d->spoken);
     for (;;) {
         q->drawn = d->spoken.n && d->spoken.said[0].n_draws;
         ls_search_run(q, budget);
-        if (d->second->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n)) break;
+        if (d->base.base.second->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n))
+            break;
         round_ r = next_round(d, q, d->reach);
         bool again = false;
         const bool must = d->owed && !d->spoken.n;
@@ -179,9 +173,9 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
         }
         if (!r.n) break;
         ls_err err = {0};
-        const ls_code code = show(d, q, &r, &err);
+        const ls_code code = model_show(d, q, &r, &err);
         if (code) {
-            tell(d, code, &err);
+            model_tell(d, code, &err);
             if (code == LS_E_RANGE) break;
             d->spoken.n = 0; // its results may be invalid
             q->drawn = false;
@@ -200,7 +194,7 @@ static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, l
     ls_search_tree(q, tree);
 }
 
-static void ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *stop) {
+static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *stop) {
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
     ls_err err;                                // ignored: the next propose gets the same error
@@ -208,12 +202,12 @@ static void ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *
     while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
         ls_search_run(q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
-        if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || show(d, q, &r, &err)) break;
+        if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || model_show(d, q, &r, &err)) break;
     }
 }
 
 // The second model's prediction after a row; NULL: it did not see the row.
-static const ls_said *said_after(const ls_tree *t, int32_t row) {
+static const ls_said *model_said_after(const ls_tree *t, int32_t row) {
     return t->nodes[row].said ? &t->said[t->nodes[row].said - 1] : NULL;
 }
 
@@ -223,15 +217,13 @@ static bool names(const ls_said *said, int32_t token) {
     return said->chosen == token;
 }
 
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
-    const drafter *d = (const drafter *)base;
-    const ls_said *said = said_after(q->tree, q->row);
-    if (said && names(said, q->token)) return LS_KNOWS_IT;
-    const ls_knowledge looked = ls_evidence_knows(&d->e, q), own = said ? LS_KNOWS_BEYOND : LS_KNOWS_NOTHING;
-    return looked > own ? looked : own;
+static ls_knowledge model_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+    const ls_knowledge looked = ls_search_knows(search_for((const drafter *)base, q->state), q);
+    if (model_said_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the second model did not name it
+    return looked > known ? looked : known;
 }
 
-static void learn(ls_drafter *base, const ls_draft_result *r) {
+static void model_learn(ls_drafter *base, const ls_draft_result *r) {
     drafter *d = (drafter *)base;
     const ls_tree *t = r->tree;
     const ls_node *end = &t->nodes[0];
@@ -240,120 +232,85 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     for (int32_t i = end->said; end->said && i < d->spoken.n; i++) // later rows may be children of the row seen there
         d->owed |=
             d->spoken.parent[i] == end->said - 1 && d->spoken.token[i] == end->target && d->spoken.said[i].n_draws > 0;
-    ls_evidence_learn(&d->e, r);
+    ls_searcher_learn(base, r);
     for (int32_t i = 0; i < t->n; i++) {
         const ls_node *n = &t->nodes[i];
         if (i && n->kind && n->state != LS_NODE_NOT_REACHED)
             ls_blend_learn(&d->blend, n->kind - 1, n->state == LS_NODE_ACCEPTED);
-        const ls_said *said = n->state == LS_NODE_ACCEPTED ? said_after(t, i) : NULL;
+        const ls_said *said = n->state == LS_NODE_ACCEPTED ? model_said_after(t, i) : NULL;
         if (said) d->reach += MEMORY * ((names(said, n->target) ? 1 : 0) - d->reach);
     }
 }
 
-static void read_prompt(ls_drafter *base, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
-    ls_evidence_read(&((drafter *)base)->e, context, at, n, rows);
-}
-
-static void memory(void *of, ls_memory_visit *v) {
+static void model_memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
-    ls_evidence_memory(&d->e, v);
+    ls_searcher_memory(of, v);
     ls_memory_part(v, &d->blend, sizeof d->blend);
     ls_memory_part(v, &d->reach, sizeof d->reach);
     ls_memory_part(v, &d->unasked, sizeof d->unasked);
     ls_memory_part(v, &d->wait, sizeof d->wait);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
-    return ls_pool_size(&((const drafter *)base)->e.pool);
+static void model_free(ls_drafter *base) {
+    base->second->free(base->second);
+    ls_memory_drop(model_memory, base);
+    free(base);
 }
 
-static size_t bytes(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return sizeof *d + ls_evidence_bytes(&d->e) + d->second->bytes(d->second);
-}
-
-static void free_drafter(ls_drafter *base) {
-    drafter *d = (drafter *)base;
-    d->second->free(d->second);
-    ls_evidence_free(&d->e);
-    free(d);
-}
-
-static ls_code make(drafter **out, const ls_draft_setup *setup, const char *method, bool with_head, ls_err *err) {
+// look_ups: other sources of drafts, too.
+static ls_code model_make(ls_drafter **out, const ls_draft_setup *setup, const char *method, bool look_ups,
+                          bool hierarchical, ls_err *err) {
     enum { REMEMBERED = 32 << 20 };
     ls_draft_options options = setup->draft;
     ls_second *second;
     *out = NULL;
-    if (!with_head) options.head = NULL;
+    if (!ls_method_find(method)->asks_head) options.head = NULL;
     if (!setup->second)
         return ls_fail(err, LS_E_USAGE, "method %s cannot be simulated, because a simulation has no second model",
                        method);
     const ls_code code = setup->second(setup->of, &options, &second, err);
     if (code) return ls_err_prefix(err, "method %s", method);
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .learn = learn,
-                           .knows = knows,
-                           .read = read_prompt,
-                           .ahead = second->resume ? ahead : NULL,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .second = second,
-                           .bytes = bytes,
-                           .free = free_drafter};
-    ls_evidence_init(&d->e, REMEMBERED);
-    d->second = second;
+    drafter *d = ls_searcher_new(sizeof *d,
+                                 (ls_drafter){.propose = model_propose,
+                                              .learn = model_learn,
+                                              .knows = model_knows,
+                                              .ahead = second->resume ? model_ahead : NULL,
+                                              .memory = model_memory,
+                                              .second = second,
+                                              .read_share = look_ups ? READ_SHARE : 0,
+                                              .free = model_free},
+                                 REMEMBERED);
+    ls_evidence *e = &d->base.e;
+    e->retrieved = e->remembered = e->last_logit = look_ups;
     d->depth = setup->draft.depth;
     d->width = setup->draft.width;
+    d->hierarchical = hierarchical;
     d->reach = 0.8;
     d->wait = ASK_AGAIN;
     d->note = setup->note;
     d->ud = setup->ud;
-    *out = d;
+    *out = &d->base.base;
     return LS_OK;
 }
 
 static ls_code make_alone(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d;
-    const ls_code code = make(&d, setup, "draft-model", false, err);
-    if (code) return code;
-    d->e.retrieved = d->e.remembered = d->e.last_logit = false;
-    *out = &d->base;
-    return LS_OK;
+    return model_make(out, setup, "draft-model", false, false, err);
 }
 
 static ls_code make_hybrid(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d;
-    const ls_code code = make(&d, setup, "hybrid", false, err);
-    if (code) return code;
-    d->base.read_share = READ_SHARE;
-    *out = &d->base;
-    return LS_OK;
+    return model_make(out, setup, "hybrid", true, false, err);
 }
 
 static ls_code make_hierarchical(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d;
-    const ls_code code = make(&d, setup, "hierarchical", false, err);
-    if (code) return code;
-    d->hierarchical = true;
-    d->base.read_share = READ_SHARE;
-    *out = &d->base;
-    return LS_OK;
+    return model_make(out, setup, "hierarchical", true, true, err);
 }
 
 static ls_code make_eagle(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d;
-    if (!setup->draft.head || !*setup->draft.head)
-        return ls_fail(
-            err, LS_E_USAGE,
-            "method eagle3 needs a trained head for this model: set --draft-head FOLDER, with config.json and "
-            "*.safetensors");
-    const ls_code code = make(&d, setup, "eagle3", true, err);
-    if (code) return code;
-    d->e.retrieved = d->e.remembered = d->e.last_logit = false;
-    *out = &d->base;
-    return LS_OK;
+    if (setup->draft.head && *setup->draft.head) return model_make(out, setup, "eagle3", false, false, err);
+    *out = NULL;
+    return ls_fail(err, LS_E_USAGE,
+                   "method eagle3 needs a trained head for this model: set --draft-head FOLDER, with config.json and "
+                   "*.safetensors");
 }
 
 const ls_method ls_method_eagle3 = {

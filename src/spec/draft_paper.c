@@ -1,10 +1,8 @@
 // LogitSpec as published: arXiv 2507.01449, section 3, and the authors' program. Each of two ablations has one half of
 // it.
-#include "base/mem.h"
 #include "spec/drafter.h"
 #include "spec/pool.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -20,7 +18,7 @@ static int32_t branch_length(int32_t rank) {
     return rank <= 8 ? 4 : rank <= 32 ? 3 : 1;
 }
 
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+static void paper_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset) ls_pool_clear(&d->pool);
     ls_pool_update(&d->pool, context, n);
@@ -28,22 +26,29 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 
 // A chain under the root: a continuation retrieved after the root (rank -1), or a guess and its retrieved continuation.
 typedef struct {
-    int32_t tokens[1 + LS_POOL_MAX_SPAN], n;
+    int32_t tokens[1 + LS_MAX_ROWS], n;
     int32_t most; // limit of drafted tokens
     ls_match match;
 } chain;
 
-static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank) {
-    chain c = {.match = {.pos = -1}};
+// least: so many tokens if the text has them there, even beyond those of the match.
+static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank, int32_t least) {
+    chain c;
+    c.n = 0;
+    c.match = (ls_match){.pos = -1};
     // the last two committed tokens, the root, and a guess after it
     int32_t tail[4], n = 0;
     for (size_t i = s->n_context > 2 ? s->n_context - 2 : 0; i < s->n_context; i++) tail[n++] = s->context[i];
     tail[n++] = s->root;
     if (rank >= 0) tail[n++] = c.tokens[c.n++] = s->top_ids[rank];
     if (rank < 0 ? d->root : d->tails) c.match = ls_pool_find(&d->pool, tail, (size_t)n);
-    if (c.match.n) memcpy(c.tokens + c.n, s->context + c.match.pos, (size_t)c.match.len * sizeof *c.tokens);
-    c.n += c.match.len;
-    c.most = rank < 0 || c.n < branch_length(rank) ? c.n : branch_length(rank);
+    const int32_t limited = c.n + c.match.len, left = (int32_t)s->n_context - c.match.pos,
+                  more = least <= c.match.len || !c.match.n ? c.match.len
+                         : least < left                     ? least
+                                                            : left;
+    if (c.match.n) memcpy(c.tokens + c.n, s->context + c.match.pos, (size_t)more * sizeof *c.tokens);
+    c.n += more;
+    c.most = rank < 0 || limited < branch_length(rank) ? limited : branch_length(rank);
     return c;
 }
 
@@ -56,77 +61,46 @@ static int32_t ranks_of(const drafter *d, const ls_draft_state *s, int32_t budge
 
 // First (a) the tokens that followed the longest n-gram that ends in the root, then (b) next-next-token guesses: the
 // other likely tokens at the root's position often come directly after it.
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void paper_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
-    const int32_t ranks = ranks_of(d, s, budget);
-    ls_tree_start(tree, s->root);
-    for (int32_t rank = -1; rank < ranks && tree->n < budget; rank++) {
+    const int32_t ranks = ranks_of(d, s, g->budget);
+    for (int32_t rank = -1; rank < ranks && ls_grow_room(g) > 0; rank++) {
         if (rank >= 0 && s->top_ids[rank] == s->root) continue;
-        const chain c = chain_of(d, s, rank);
-        ls_tree_add(tree, c.tokens, c.most, budget,
-                    (ls_branch){.rank = (int16_t)rank,
-                                .match_n = (int16_t)c.match.n,
-                                .match_pos = c.match.pos,
-                                .found = (int16_t)c.match.len});
+        const chain c = chain_of(d, s, rank, g->q ? g->n : 0);
+        ls_grow_chain(g, c.tokens, c.n, c.most,
+                      (ls_branch){.rank = (int16_t)rank,
+                                  .match_n = (int16_t)c.match.n,
+                                  .match_pos = c.match.pos,
+                                  .found = (int16_t)c.match.len});
     }
 }
 
-static ls_knowledge at_most_hidden(const drafter *d, const ls_draft_question *q) {
-    int32_t tail[LS_POOL_ORDER];
-    const int32_t n = ls_draft_tail(q->state, q->tree, q->row, tail, LS_POOL_ORDER);
-    bool has;
-    if (!(q->row ? d->root || d->tails : d->root) ||
-        !ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has))
-        return LS_KNOWS_NOTHING;
-    return has ? LS_KNOWS_HIDDEN : LS_KNOWS_OTHERS;
-}
-
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+static ls_knowledge paper_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const drafter *d = (const drafter *)base;
-    const ls_draft_state *s = q->state;
-    int32_t path[LS_MAX_ROWS];
-    const int32_t depth = ls_tree_tokens(q->tree, q->row, path) - 1, ranks = ranks_of(d, s, q->budget);
-    ls_knowledge best = at_most_hidden(d, q);
-    if (!depth && d->guesses && q->token != s->root && best < LS_KNOWS_BEYOND) best = LS_KNOWS_BEYOND;
-    for (int32_t rank = -1; rank < ranks; rank++) {
-        if (rank >= 0 && (s->top_ids[rank] == s->root || (depth && s->top_ids[rank] != path[1]))) continue;
-        const chain c = chain_of(d, s, rank);
-        if (c.n < depth || memcmp(c.tokens, path + 1, (size_t)depth * sizeof *path)) continue;
-        const size_t next = c.match.n ? (size_t)(c.match.pos + depth - (rank >= 0)) : s->n_context;
-        const bool has =
-            depth < c.n ? c.tokens[depth] == q->token : next < s->n_context && s->context[next] == q->token;
-        const ls_knowledge k = !has ? LS_KNOWS_OTHERS : depth < c.most ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
-        if (k > best && (has || depth < c.n)) best = k;
-    }
-    return best;
+    int32_t tail[LS_POOL_ORDER];
+    const int32_t n = ls_question_tail(q, tail, LS_POOL_ORDER);
+    bool has = false;
+    const bool any =
+        (d->root || (q->row && d->tails)) && ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has);
+    if (has) return LS_KNOWS_HIDDEN;
+    if (!q->row && d->guesses && q->token != q->state->root) return LS_KNOWS_BEYOND;
+    return any && known < LS_KNOWS_OTHERS ? LS_KNOWS_OTHERS : known;
 }
 
-static void memory(void *d, ls_memory_visit *v) {
+static void paper_memory(void *d, ls_memory_visit *v) {
     ls_pool_memory(&((drafter *)d)->pool, v);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
+static int32_t paper_pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->pool);
 }
 
-static void free_drafter(ls_drafter *base) {
-    ls_pool_free(&((drafter *)base)->pool);
-    free(base);
-}
-
-static size_t bytes(const ls_drafter *base) {
-    return sizeof(drafter) + ls_pool_bytes(&((const drafter *)base)->pool);
-}
-
-static drafter *make(ls_drafter **out, bool guesses, bool retrieval) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .knows = knows,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+static drafter *new_paper(ls_drafter **out, bool guesses, bool retrieval) {
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = paper_observe,
+                                                        .grow = paper_grow,
+                                                        .knows = paper_knows,
+                                                        .memory = paper_memory,
+                                                        .pool_size = paper_pool_size});
     d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->guesses = guesses;
     d->root = d->tails = retrieval;
@@ -150,7 +124,7 @@ static const ls_knob knobs[] = {
 
 static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)err;
-    drafter *d = make(out, true, true);
+    drafter *d = new_paper(out, true, true);
     d->pool.order = (int32_t)setup->knobs[NGRAM].number;
     d->pool.span = (int32_t)setup->knobs[SPAN].number;
     d->ranks = (int32_t)setup->knobs[RANKS].number;
@@ -161,13 +135,13 @@ static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err 
 
 static ls_code make_guesses(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
-    make(out, true, false);
+    new_paper(out, true, false);
     return LS_OK;
 }
 
 static ls_code make_retrieval(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
-    make(out, false, true);
+    new_paper(out, false, true);
     return LS_OK;
 }
 

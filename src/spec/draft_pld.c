@@ -1,10 +1,7 @@
 // Prompt lookup decoding (Saxena 2023; Hugging Face's prompt_lookup_num_tokens): drafts the tokens that followed the
 // earliest occurrence of the last n tokens, including the root; n = 3, then 2, then 1.
-#include "base/mem.h"
 #include "spec/drafter.h"
 #include "spec/pool.h"
-
-#include <stdlib.h>
 
 enum { ORDER = 3 }; // an n-gram must fit a key of 64 bits
 
@@ -15,7 +12,7 @@ typedef struct {
     int32_t order, tokens; // knobs
 } drafter;
 
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+static void pld_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset) {
         for (int k = 0; k < ORDER; k++) ls_map_clear(&d->first[k]);
@@ -31,63 +28,45 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
 }
 
 // The position after the longest known n-gram that ends tail[0..n). *k: in: largest length; out: its length.
-static bool look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k, int32_t *pos) {
+static bool pld_look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k, int32_t *pos) {
     for (*k = n < *k ? n : *k; *k > 0; --*k)
         if (ls_map_get(&d->first[*k - 1], ls_gram_key(tail + n - *k, (size_t)*k), pos)) return true;
     return false;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
     int32_t tail[ORDER], k = d->order, pos;
-    ls_tree_start(tree, s->root);
-    if (!look_up(d, tail, ls_draft_tail(s, tree, 0, tail, ORDER), &k, &pos)) return;
-    const int32_t left = (int32_t)s->n_context - pos, len = left < d->tokens ? left : d->tokens;
-    ls_tree_add(tree, s->context + pos, len, budget,
-                (ls_branch){.rank = -1, .match_n = (int16_t)k, .match_pos = pos, .found = (int16_t)len});
+    if (!pld_look_up(d, tail, ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, ORDER), &k, &pos)) return;
+    const int32_t left = (int32_t)s->n_context - pos;
+    ls_grow_note(g, LS_KNOWS_OTHERS);
+    ls_grow_chain(g, s->context + pos, left, d->tokens,
+                  (ls_branch){.rank = -1,
+                              .match_n = (int16_t)k,
+                              .match_pos = pos,
+                              .found = (int16_t)(left < d->tokens ? left : d->tokens)});
 }
 
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+static ls_knowledge pld_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const drafter *d = (const drafter *)base;
-    const ls_draft_state *s = q->state;
-    const int32_t depth = q->tree->nodes[q->row].depth;
-    int32_t tail[ORDER], k = d->order, pos;
-    ls_knowledge best = LS_KNOWS_NOTHING;
-    if (look_up(d, tail, ls_draft_tail(s, q->tree, 0, tail, ORDER), &k, &pos)) { // the tree was copied from there
-        if ((size_t)(pos + depth) < s->n_context && s->context[pos + depth] == q->token)
-            return depth < d->tokens ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
-        best = LS_KNOWS_OTHERS;
-    }
-    const int32_t n = ls_draft_tail(s, q->tree, q->row, tail, ORDER);
-    for (k = d->order; look_up(d, tail, n, &k, &pos); k--) {
-        if (s->context[pos] == q->token) return LS_KNOWS_HIDDEN;
-        best = LS_KNOWS_OTHERS;
-    }
-    return best;
+    int32_t tail[ORDER], pos;
+    const int32_t n = ls_question_tail(q, tail, ORDER);
+    for (int32_t k = d->order; known < LS_KNOWS_BEYOND && pld_look_up(d, tail, n, &k, &pos); k--)
+        known = q->state->context[pos] == q->token ? LS_KNOWS_HIDDEN : LS_KNOWS_OTHERS;
+    return known;
 }
 
-static void memory(void *of, ls_memory_visit *v) {
+static void pld_memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
     for (int k = 0; k < ORDER; k++) ls_memory_map(v, &d->first[k]);
     ls_memory_part(v, &d->indexed, sizeof d->indexed);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
+static int32_t pld_pool_size(const ls_drafter *base) {
     const drafter *d = (const drafter *)base;
     size_t n = 0;
     for (int k = 0; k < ORDER; k++) n += d->first[k].n;
     return (int32_t)n;
-}
-
-static void free_drafter(ls_drafter *base) {
-    for (int k = 0; k < ORDER; k++) ls_map_free(&((drafter *)base)->first[k]);
-    free(base);
-}
-
-static size_t bytes(const ls_drafter *base) {
-    size_t n = sizeof(drafter);
-    for (int k = 0; k < ORDER; k++) n += ls_map_bytes(&((const drafter *)base)->first[k]);
-    return n;
 }
 
 enum { NGRAM, TOKENS };
@@ -97,16 +76,13 @@ static const ls_knob knobs[] = {
     {0},
 };
 
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code pld_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)err;
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .knows = knows,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = pld_observe,
+                                                        .grow = pld_grow,
+                                                        .knows = pld_knows,
+                                                        .memory = pld_memory,
+                                                        .pool_size = pld_pool_size});
     d->order = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;
     *out = &d->base;
@@ -120,5 +96,5 @@ const ls_method ls_method_pld = {
     .rows = 1 + 10,
     .text_only = true,
     .knobs = knobs,
-    .make = make,
+    .make = pld_make,
 };

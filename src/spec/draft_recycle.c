@@ -10,7 +10,6 @@
 #include "spec/drafter.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WIDTH = LS_ROW_TOP, SHAPE = 81 }; // SHAPE: rows of the tree, including the root
@@ -61,54 +60,28 @@ static void make_shape(matrix *m) {
     }
 }
 
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
-    (void)base, (void)context, (void)n, (void)reset; // it learns from rows, not from the text
-}
-
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void recycle_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const matrix *m = &((drafter *)base)->m;
-    ls_draft nodes[SHAPE] = {{.token = s->root, .parent = -1, .match_pos = -1, .est_p = NAN}};
-    int32_t index[SHAPE] = {0}, n = 1; // tree rows of the shape's rows; -1: no successor is known there
-    for (int32_t i = 1; i < SHAPE && n < budget; i++) {
-        const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : nodes[parent].token;
+    int32_t index[SHAPE] = {0}; // rows of the shape's rows; -1: no successor is known there
+    (void)s;
+    for (int32_t i = 1; i < SHAPE && ls_grow_room(g) > 0; i++) {
+        const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : g->rows[parent].token;
         const int32_t token = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
-        index[i] = token < 0 ? -1 : n;
-        if (token < 0) continue;
-        nodes[n++] = (ls_draft){.token = token,
-                                .parent = (int16_t)parent,
-                                .rank = -1,
-                                .match_pos = -1,
-                                .from = LS_FROM_REMEMBERED,
-                                .est_p = NAN};
+        index[i] = token < 0 ? -1 : ls_grow(g, parent, token, LS_FROM_REMEMBERED, 0, NAN);
     }
-    ls_tree_lay_out(tree, nodes, n);
 }
 
-// The child of this row of the shape with this rank; -1: there is none.
-static int32_t shape_child(const matrix *m, int32_t parent, int32_t rank) {
-    for (int32_t i = parent + 1; i < SHAPE && rank < WIDTH; i++)
-        if (m->shape_parent[i] == parent && m->shape_rank[i] == rank) return i;
-    return -1;
-}
-
-// The token's rank among the successors of another token; WIDTH: it is not among them.
-static int32_t rank_after(const matrix *m, int32_t before, int32_t token) {
-    int32_t rank = before < m->n ? 0 : WIDTH;
-    while (rank < WIDTH && m->next[before][rank] != token) rank++;
-    return rank;
-}
-
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+static ls_knowledge recycle_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const matrix *m = &((const drafter *)base)->m;
-    int32_t path[LS_MAX_ROWS], at = 0;
-    const int32_t n = ls_tree_tokens(q->tree, q->row, path), last = path[n - 1];
-    for (int32_t i = 1; i < n; i++) at = shape_child(m, at, rank_after(m, path[i - 1], path[i]));
-    if (last >= m->n || m->next[last][0] < 0) return LS_KNOWS_NOTHING;
-    const int32_t rank = rank_after(m, last, q->token);
-    return rank == WIDTH ? LS_KNOWS_OTHERS : shape_child(m, at, rank) < 0 ? LS_KNOWS_BEYOND : LS_KNOWS_IT;
+    const int32_t last = q->tree->nodes[q->row].token;
+    for (int32_t i = 0; last < m->n && i < WIDTH && m->next[last][i] >= 0; i++) {
+        if (m->next[last][i] == q->token) return LS_KNOWS_BEYOND; // the shape has no row for its rank
+        known = LS_KNOWS_OTHERS;
+    }
+    return known;
 }
 
-static void learn(ls_drafter *base, const ls_draft_result *r) {
+static void recycle_learn(ls_drafter *base, const ls_draft_result *r) {
     matrix *m = &((drafter *)base)->m;
     for (int32_t i = 0; i < r->tree->n; i++) {
         const ls_node *row = &r->tree->nodes[i];
@@ -126,36 +99,23 @@ static void learn(ls_drafter *base, const ls_draft_result *r) {
     }
 }
 
-static void memory(void *d, ls_memory_visit *v) {
+static void recycle_memory(void *d, ls_memory_visit *v) {
     matrix *m = &((drafter *)d)->m;
     ls_memory_part(v, m, sizeof *m);
     ls_memory_array(v, (void **)&m->next, (size_t)m->n * sizeof *m->next);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
+static int32_t recycle_pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->m.known;
 }
 
-static void free_drafter(ls_drafter *base) {
-    free(((drafter *)base)->m.next);
-    free(base);
-}
-
-static size_t bytes(const ls_drafter *base) {
-    return sizeof(drafter) + (size_t)((const drafter *)base)->m.n * sizeof(int32_t[WIDTH]);
-}
-
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code recycle_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .learn = learn,
-                           .knows = knows,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.grow = recycle_grow,
+                                                        .learn = recycle_learn,
+                                                        .knows = recycle_knows,
+                                                        .memory = recycle_memory,
+                                                        .pool_size = recycle_pool_size});
     make_shape(&d->m);
     *out = &d->base;
     return LS_OK;
@@ -166,5 +126,5 @@ const ls_method ls_method_recycle = {
     .summary = "Token Recycling: the target's latest predictions after each token, in a fixed tree",
     .source = "arXiv 2408.08696",
     .rows = SHAPE,
-    .make = make,
+    .make = recycle_make,
 };

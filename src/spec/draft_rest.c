@@ -1,10 +1,8 @@
 // REST (arXiv 2311.08252): finds the longest suffix of the text, including the root, that occurs in the user's corpus,
 // and makes a tree of the tokens that followed it there, by counts, the most likely paths first. As in the authors'
 // program, a suffix has at least two tokens, and only its first 5,000 occurrences in the suffix array are counted.
-#include "base/mem.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"
-#include "spec/frontier.h"
 
 #include <stdlib.h>
 
@@ -15,10 +13,6 @@ typedef struct {
     ls_corpus *corpus;
     int32_t ngram, tokens;
 } drafter;
-
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
-    (void)base, (void)context, (void)n, (void)reset; // the corpus does not change
-}
 
 typedef struct {
     int32_t token;
@@ -43,101 +37,71 @@ static int32_t continuations(const ls_corpus *corpus, ls_corpus_range range, int
 }
 
 typedef struct {
-    ls_draft node;
+    int32_t parent, token, depth; // depth: of the row in the tree
+    double share;
     ls_corpus_range range;
-    int32_t depth; // of the node in the tree
 } candidate;
 
-// The occurrences of the longest suffix of the text plus the root, which is row 0 of the tree.
-static ls_corpus_range matches(const drafter *d, const ls_draft_state *s, const ls_tree *tree, int32_t *length) {
+// The occurrences of the longest suffix of the text plus the root.
+static ls_corpus_range matches(const drafter *d, const ls_draft_state *s, const ls_growth *g, int32_t *length) {
     int32_t tail[MAX_NGRAM];
-    const int32_t n = ls_draft_tail(s, tree, 0, tail, d->ngram);
+    const int32_t n = ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, d->ngram);
     ls_corpus_range range = ls_corpus_find(d->corpus, tail, n, d->ngram, length);
     if (*length < MIN_NGRAM) range.hi = range.lo;
     if (range.hi - range.lo > MATCHES) range.hi = range.lo + MATCHES;
     return range;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
     static _Thread_local candidate c[LS_FRONTIER_MAX];
     static _Thread_local continuation next[MATCHES];
     static _Thread_local ls_frontier open;
-    ls_draft nodes[LS_MAX_ROWS] = {{.token = s->root, .parent = -1}};
-    int32_t length, n = 1, n_c = 0, parent = 0, depth = 0;
-    ls_tree_start(tree, s->root);
-    ls_corpus_range range = matches(d, s, tree, &length);
+    int32_t length, n_c = 0, parent = 0, depth = 0, room;
+    ls_corpus_range range = matches(d, s, g, &length);
     double chance = 1;
     open.n = 0;
-    while (n < budget) {
-        const int32_t n_next = depth < d->tokens ? continuations(d->corpus, range, length + depth, next) : 0;
+    while ((room = ls_grow_room(g)) > 0) {
+        const int32_t n_next = depth < d->tokens || g->q ? continuations(d->corpus, range, length + depth, next) : 0;
         for (int32_t i = 0; i < n_next && n_c < LS_FRONTIER_MAX; i++) {
             if (next[i].token == LS_CORPUS_BREAK) continue;
+            if (depth == d->tokens) { // of a question
+                ls_grow_note(g, next[i].token == g->q->token ? LS_KNOWS_BEYOND : LS_KNOWS_OTHERS);
+                continue;
+            }
             const double share = (double)(next[i].range.hi - next[i].range.lo) / (range.hi - range.lo);
+            if (g->q && ls_grow(g, parent, next[i].token, LS_FROM_CORPUS, length, share) < 0) continue;
             int32_t before = 0; // if enough more likely nodes fill the tree, skip this one and the following ones
-            for (int32_t k = 0; k < open.n && before < budget - n; k++) before += open.path[k] >= chance * share;
-            if (before == budget - n) break;
-            c[n_c].node = (ls_draft){.token = next[i].token,
-                                     .parent = (int16_t)parent,
-                                     .rank = -1,
-                                     .match_n = (int16_t)length,
-                                     .match_pos = -1,
-                                     .from = LS_FROM_CORPUS,
-                                     .est_p = (float)share};
-            c[n_c].range = next[i].range;
-            c[n_c].depth = depth + 1;
+            for (int32_t k = 0; k < open.n && before < room; k++) before += open.path[k] >= chance * share;
+            if (before == room) break;
+            c[n_c] = (candidate){parent, next[i].token, depth + 1, share, next[i].range};
             ls_frontier_push(&open, n_c++, chance * share);
         }
-        const int32_t item = ls_frontier_pop(&open, &chance);
-        if (item < 0) break;
-        range = c[item].range;
-        depth = c[item].depth;
-        parent = n;
-        nodes[n++] = c[item].node;
+        const int32_t at = ls_frontier_pop(&open, &chance);
+        if (at < 0) break;
+        range = c[at].range;
+        depth = c[at].depth;
+        parent = ls_grow(g, c[at].parent, c[at].token, LS_FROM_CORPUS, length, c[at].share);
     }
-    ls_tree_lay_out(tree, nodes, n);
 }
 
-// The part of a range with this token at this depth; may be empty.
-static ls_corpus_range going_on(const ls_corpus *corpus, ls_corpus_range range, int32_t depth, int32_t token) {
-    while (range.lo < range.hi) {
-        int32_t next;
-        const ls_corpus_range r = ls_corpus_next(corpus, range, depth, range.lo, &next);
-        if (next == token) return r;
-        range.lo = r.hi;
-    }
-    return range;
-}
-
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
+static ls_knowledge rest_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const drafter *d = (const drafter *)base;
-    int32_t path[LS_MAX_ROWS], tail[MIN_NGRAM + 1], length, found;
-    const int32_t depth = ls_tree_tokens(q->tree, q->row, path) - 1;
-    ls_corpus_range range = matches(d, q->state, q->tree, &length);
-    for (int32_t i = 1; i <= depth; i++) range = going_on(d->corpus, range, length + i - 1, path[i]);
-    const bool any = range.lo < range.hi;
-    range = going_on(d->corpus, range, length + depth, q->token);
-    if (range.lo < range.hi) return depth < d->tokens ? LS_KNOWS_IT : LS_KNOWS_BEYOND;
-    const int32_t n =
-        ls_draft_tail(q->state, q->tree, q->row, tail, MIN_NGRAM); // the shortest ending that a look-up could find
+    int32_t tail[MIN_NGRAM + 1], found; // the shortest ending that a look-up could find
+    const int32_t n = ls_question_tail(q, tail, MIN_NGRAM);
+    if (known == LS_KNOWS_BEYOND || n < MIN_NGRAM) return known;
     tail[n] = q->token;
-    if (n < MIN_NGRAM) return LS_KNOWS_NOTHING;
     ls_corpus_find(d->corpus, tail, n + 1, n + 1, &found);
     if (found > n) return LS_KNOWS_HIDDEN;
     ls_corpus_find(d->corpus, tail, n, n, &found);
-    return any || found == n ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    return found == n ? LS_KNOWS_OTHERS : known;
 }
 
-static int32_t pool_size(const ls_drafter *base) {
+static int32_t rest_pool_size(const ls_drafter *base) {
     return (int32_t)ls_corpus_get_facts(((const drafter *)base)->corpus)->n;
 }
 
-static size_t bytes(const ls_drafter *base) {
-    (void)base;
-    return sizeof(drafter); // without the corpus, which is a mapped file
-}
-
-static void free_drafter(ls_drafter *base) {
+static void rest_free(ls_drafter *base) {
     ls_corpus_close(((drafter *)base)->corpus);
     free(base);
 }
@@ -150,7 +114,7 @@ static const ls_knob knobs[] = {
     {0},
 };
 
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code rest_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     const char *path = setup->knobs[CORPUS].text;
     if (!path || !*path)
         return ls_fail(err, LS_E_USAGE,
@@ -167,13 +131,9 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         ls_corpus_close(corpus);
         return code;
     }
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .knows = knows,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+    drafter *d = ls_drafter_new(
+        sizeof *d,
+        (ls_drafter){.grow = rest_grow, .knows = rest_knows, .pool_size = rest_pool_size, .free = rest_free});
     d->corpus = corpus;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;
@@ -188,5 +148,5 @@ const ls_method ls_method_rest = {
     .rows = 64,
     .text_only = true,
     .knobs = knobs,
-    .make = make,
+    .make = rest_make,
 };

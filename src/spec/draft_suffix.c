@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "spec/automaton.h"
 #include "spec/drafter.h"
-#include "spec/frontier.h"
 #include "spec/stream.h"
 
 #include <math.h>
@@ -20,6 +19,7 @@
 
 enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // MAX_CHILDREN: examined children of a state, newest first
 
+enum { CONVERSATION, YOUNG, OLD, TEXTS }; // young and old: of answers
 typedef struct {
     ls_automaton text;
     ls_automaton_match at; // match of the conversation's ending in it
@@ -27,18 +27,18 @@ typedef struct {
 
 typedef struct {
     ls_drafter base;
-    grown conversation, young, old; // young and old: of answers
-    size_t seen;                    // tokens of the conversation
-    ls_ids answers;                 // of this conversation, with a break between them
-    ls_stream history;              // answers of all
-    bool verified;                  // the next observed tokens are of an answer
-    bool broken;                    // the last observed token was not of an answer
-    int32_t breaks;                 // separators so far: each is a different token
+    grown texts[TEXTS];
+    size_t seen;       // tokens of the conversation
+    ls_ids answers;    // of this conversation, with a break between them
+    ls_stream history; // answers of all
+    bool verified;     // the next observed tokens are of an answer
+    bool broken;       // the last observed token was not of an answer
+    int32_t breaks;    // separators so far: each is a different token
     double factor, least;
     int32_t longest; // limit for the tokens of a match and its drafts
 } drafter;
 
-static void forget(grown *g) {
+static void suffix_forget(grown *g) {
     ls_automaton_free(&g->text);
     *g = (grown){0};
 }
@@ -50,7 +50,7 @@ static void add_to(grown *g, int32_t token) {
 
 // A match is shorter than `longest`, so that drafts can follow it. Also, in a text that repeats one token each ending
 // is a state: without this limit each step would visit all of them.
-static void move(const drafter *d, const ls_automaton *text, ls_automaton_match *at, int32_t token) {
+static void suffix_move(const drafter *d, const ls_automaton *text, ls_automaton_match *at, int32_t token) {
     ls_automaton_follow(text, at, token);
     if (at->length >= d->longest) at->length = d->longest - 1;
     ls_automaton_settle(text, at);
@@ -58,30 +58,28 @@ static void move(const drafter *d, const ls_automaton *text, ls_automaton_match 
 
 static void add_answer(drafter *d, int32_t token) {
     if (token == LS_STREAM_BREAK) token = -2 - d->breaks++;
-    if ((size_t)d->young.text.n >= d->history.limit / 2) {
-        forget(&d->old);
-        d->old = d->young;
-        d->young = (grown){0};
+    if ((size_t)d->texts[YOUNG].text.n >= d->history.limit / 2) {
+        suffix_forget(&d->texts[OLD]);
+        d->texts[OLD] = d->texts[YOUNG];
+        d->texts[YOUNG] = (grown){0};
     }
-    add_to(&d->young, token);
+    add_to(&d->texts[YOUNG], token);
 }
 
-static void observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
+static void suffix_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
     if (reset || n < d->seen) {
-        forget(&d->conversation);
-        d->young.at = d->old.at = (ls_automaton_match){0};
+        suffix_forget(&d->texts[CONVERSATION]);
+        d->texts[YOUNG].at = d->texts[OLD].at = (ls_automaton_match){0};
         d->seen = d->answers.n = 0;
         d->verified = false;
         reset = true;
     }
     for (size_t i = d->seen; i < n; i++) {
-        move(d, &d->old.text, &d->old.at, context[i]);
-        move(d, &d->young.text, &d->young.at, context[i]);
-        move(d, &d->conversation.text, &d->conversation.at, context[i]);
-        add_to(&d->conversation, context[i]);
+        for (int k = 0; k < TEXTS; k++) suffix_move(d, &d->texts[k].text, &d->texts[k].at, context[i]);
+        add_to(&d->texts[CONVERSATION], context[i]);
         const bool begins = d->verified && d->broken;
-        if (begins && d->young.text.n) add_answer(d, LS_STREAM_BREAK);
+        if (begins && d->texts[YOUNG].text.n) add_answer(d, LS_STREAM_BREAK);
         if (begins && d->answers.n) ls_ids_push(&d->answers, LS_STREAM_BREAK);
         d->broken = !d->verified;
         if (!d->verified) continue;
@@ -93,25 +91,28 @@ static void observe(ls_drafter *base, const int32_t *context, size_t n, bool res
     ls_stream_observe(&d->history, d->answers.p, d->answers.n, reset);
 }
 
-static void learn(ls_drafter *base, const ls_draft_result *r) {
+static void suffix_learn(ls_drafter *base, const ls_draft_result *r) {
     (void)r;
     ((drafter *)base)->verified = true;
 }
 
-// Nodes of a tree that grows from one state.
 typedef struct {
-    ls_draft nodes[LS_MAX_ROWS];
+    int32_t parent, token, state, depth;
+    double p;
+} offshoot;
+
+// A tree that grows from one state.
+typedef struct {
+    offshoot rows[LS_MAX_ROWS];
     int32_t n;
-    double sum; // sum of its nodes' probabilities: expected accepted tokens
+    double sum; // sum of its rows' probabilities: expected accepted tokens
     const ls_automaton *text;
     ls_automaton_match at; // the match that it grew from
-} growth;
+} suffix_tree;
 
-static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget, growth *g) {
-    static _Thread_local struct {
-        ls_draft node;
-        int32_t state, depth;
-    } c[LS_FRONTIER_MAX];
+static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget,
+                             suffix_tree *g) {
+    static _Thread_local offshoot c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
     int32_t n = 0;
     const double most = d->factor * at.length;
@@ -134,23 +135,15 @@ static void grow(const ls_automaton *a, ls_automaton_match at, const drafter *d,
             e = edge->next;
             if (edge->token < 0 || chance * p < d->least || p > 1)
                 continue; // a separator, or an inexact count (see automaton.c)
-            c[n].node = (ls_draft){.token = edge->token,
-                                   .parent = (int16_t)parent,
-                                   .rank = -1,
-                                   .match_n = (int16_t)(at.length < INT16_MAX ? at.length : INT16_MAX),
-                                   .match_pos = -1,
-                                   .from = LS_FROM_HISTORY,
-                                   .est_p = (float)p};
-            c[n].state = edge->to;
-            c[n].depth = depth + 1;
+            c[n] = (offshoot){parent, edge->token, edge->to, depth + 1, p};
             ls_frontier_push(&open, n++, chance * p);
         }
         const int32_t item = ls_frontier_pop(&open, &chance);
         if (item < 0) break;
         state = c[item].state;
         depth = c[item].depth;
-        parent = g->n;
-        g->nodes[g->n++] = c[item].node;
+        parent = g->n++;
+        g->rows[parent] = c[item];
         g->sum += chance;
     }
 }
@@ -164,21 +157,19 @@ static int32_t best_length(const drafter *d, int32_t shortest, int32_t longest) 
 }
 
 // The best tree; without a text if no text has a continuation.
-static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
-    static _Thread_local growth best, g;
-    const grown *texts[] = {&d->conversation, &d->young, &d->old};
-    best.nodes[0] = g.nodes[0] = (ls_draft){.token = s->root, .parent = -1};
+static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
+    static _Thread_local suffix_tree best, g;
     best.n = 1;
     best.sum = 0;
     best.text = NULL;
-    for (int i = 0; i < 3; i++) {
-        const ls_automaton *text = &texts[i]->text;
-        ls_automaton_match at = texts[i]->at;
+    for (int i = 0; i < TEXTS; i++) {
+        const ls_automaton *text = &d->texts[i].text;
+        ls_automaton_match at = d->texts[i].at;
         if (!text->n_states) continue;
-        move(d, text, &at, s->root);
+        suffix_move(d, text, &at, s->root);
         for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest suffix, then shorter ones with more counts
             const int32_t link = text->states[at.state].link, shortest = text->states[link].length + 1;
-            grow(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, budget, &g);
+            suffix_grow_from(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, budget, &g);
             if (g.sum > best.sum) best = g;
             at = (ls_automaton_match){link, shortest - 1};
         }
@@ -186,53 +177,49 @@ static const growth *grow_best(const drafter *d, const ls_draft_state *s, int32_
     return &best;
 }
 
-static void propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
-    const growth *g = grow_best((const drafter *)base, s, budget);
-    ls_tree_lay_out(tree, g->nodes, g->n);
-}
-
 // Extends a match along the path; false: the text has the path only after a shorter ending.
-static bool follow(const ls_automaton *text, ls_automaton_match *m, const int32_t *path, int32_t n) {
+static bool suffix_follow(const ls_automaton *text, ls_automaton_match *m, const int32_t *path, int32_t n) {
     const int32_t length = m->length;
     for (int32_t i = 1; i < n; i++) ls_automaton_follow(text, m, path[i]);
     return m->length == length + n - 1;
 }
 
-static ls_knowledge knows(const ls_drafter *base, const ls_draft_question *q) {
-    const drafter *d = (const drafter *)base;
-    int32_t path[LS_MAX_ROWS], at = 0, i = 1;
-    const int32_t n = ls_tree_tokens(q->tree, q->row, path);
-    const growth *g = grow_best(d, q->state, LS_MAX_ROWS);
-    for (int32_t k = 1; k < g->n; k++) // parents come first
-        if (g->nodes[k].parent == at && i <= n && g->nodes[k].token == (i < n ? path[i] : q->token)) at = k, i++;
-    if (i > n) return LS_KNOWS_IT;
-    ls_automaton_match m = g->at;
-    if (g->text && follow(g->text, &m, path, n)) {
-        const int32_t length = m.length;
-        ls_automaton_follow(g->text, &m, q->token);
-        if (m.length > length) return LS_KNOWS_BEYOND;
+static void suffix_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
+    const suffix_tree *best = grow_best((const drafter *)base, s, g->q ? LS_MAX_ROWS : g->budget);
+    int32_t row[LS_MAX_ROWS] = {0};
+    for (int32_t i = 1; i < best->n; i++) {
+        const int32_t parent = row[best->rows[i].parent], n = best->at.length < INT16_MAX ? best->at.length : INT16_MAX;
+        row[i] = parent < 0 ? -1 : ls_grow(g, parent, best->rows[i].token, LS_FROM_HISTORY, n, best->rows[i].p);
     }
-    const grown *texts[] = {&d->conversation, &d->young, &d->old};
-    bool any = false;
-    for (int k = 0; k < 3; k++) {
-        const ls_automaton *text = &texts[k]->text;
-        m = texts[k]->at;
+    ls_automaton_match m = best->at;
+    if (!g->q || !best->text || !suffix_follow(best->text, &m, g->path, g->n)) return;
+    const int32_t length = m.length;
+    ls_automaton_follow(best->text, &m, g->q->token);
+    if (m.length > length) ls_grow_note(g, LS_KNOWS_BEYOND);
+}
+
+static ls_knowledge suffix_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+    const drafter *d = (const drafter *)base;
+    int32_t path[LS_MAX_ROWS];
+    const int32_t n = ls_tree_tokens(q->tree, q->row, path);
+    for (int k = 0; k < TEXTS && known < LS_KNOWS_BEYOND; k++) {
+        const ls_automaton *text = &d->texts[k].text;
+        ls_automaton_match m = d->texts[k].at;
         if (!text->n_states) continue;
         ls_automaton_follow(text, &m, q->state->root);
-        follow(text, &m, path, n);
-        any |= m.length > 0;
+        suffix_follow(text, &m, path, n);
+        if (m.length > 0) known = LS_KNOWS_OTHERS;
         ls_automaton_follow(text, &m, q->token);
         if (m.length > 1) return LS_KNOWS_HIDDEN; // after an ending of one token at least
     }
-    return any ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    return known;
 }
 
-static void memory(void *of, ls_memory_visit *v) {
+static void suffix_memory(void *of, ls_memory_visit *v) {
     drafter *d = of;
-    grown *const all[] = {&d->conversation, &d->young, &d->old};
-    for (int i = 0; i < 3; i++) {
-        ls_automaton_memory(&all[i]->text, v);
-        ls_memory_part(v, &all[i]->at, sizeof all[i]->at);
+    for (int i = 0; i < TEXTS; i++) {
+        ls_automaton_memory(&d->texts[i].text, v);
+        ls_memory_part(v, &d->texts[i].at, sizeof d->texts[i].at);
     }
     ls_memory_part(v, &d->seen, sizeof d->seen);
     ls_memory_part(v, &d->verified, sizeof d->verified);
@@ -242,25 +229,16 @@ static void memory(void *of, ls_memory_visit *v) {
     ls_stream_memory(&d->history, v);
 }
 
-static int32_t pool_size(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return d->conversation.text.n_states + d->young.text.n_states + d->old.text.n_states;
+static int32_t suffix_pool_size(const ls_drafter *base) {
+    int32_t n = 0;
+    for (int k = 0; k < TEXTS; k++) n += ((const drafter *)base)->texts[k].text.n_states;
+    return n;
 }
 
-static size_t bytes(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    return sizeof *d + (d->history.ids.cap + d->answers.cap) * sizeof *d->answers.p +
-           ls_automaton_bytes(&d->conversation.text) + ls_automaton_bytes(&d->young.text) +
-           ls_automaton_bytes(&d->old.text);
-}
-
-static void free_drafter(ls_drafter *base) {
+static void suffix_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
     ls_stream_close(&d->history);
-    ls_ids_free(&d->answers);
-    forget(&d->conversation);
-    forget(&d->young);
-    forget(&d->old);
+    ls_memory_drop(suffix_memory, d);
     free(d);
 }
 
@@ -275,16 +253,14 @@ static const ls_knob knobs[] = {
     {0},
 };
 
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d = ls_calloc(1, sizeof *d);
-    d->base = (ls_drafter){.observe = observe,
-                           .propose = propose,
-                           .learn = learn,
-                           .knows = knows,
-                           .memory = memory,
-                           .pool_size = pool_size,
-                           .bytes = bytes,
-                           .free = free_drafter};
+static ls_code suffix_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = suffix_observe,
+                                                        .grow = suffix_grow,
+                                                        .learn = suffix_learn,
+                                                        .knows = suffix_knows,
+                                                        .memory = suffix_memory,
+                                                        .pool_size = suffix_pool_size,
+                                                        .free = suffix_free});
     d->factor = setup->knobs[FACTOR].number;
     d->least = setup->knobs[LEAST].number;
     d->longest = (int32_t)setup->knobs[LONGEST].number;
@@ -292,7 +268,7 @@ static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) 
         ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup, err);
     for (size_t i = 0; i < d->history.ids.n; i++) add_answer(d, d->history.ids.p[i]);
     *out = code ? NULL : &d->base;
-    if (code) free_drafter(&d->base);
+    if (code) suffix_free(&d->base);
     return code;
 }
 
@@ -303,5 +279,5 @@ const ls_method ls_method_suffix = {
     .rows = 64,
     .text_only = true,
     .knobs = knobs,
-    .make = make,
+    .make = suffix_make,
 };

@@ -31,12 +31,108 @@ const ls_method *ls_method_find(const char *name) {
     return NULL;
 }
 
-int32_t ls_draft_tail(const ls_draft_state *s, const ls_tree *t, int32_t row, int32_t *tail, int32_t most) {
+static void no_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
+    (void)d, (void)context, (void)n, (void)reset;
+}
+
+static int32_t no_pool(const ls_drafter *d) {
+    (void)d;
+    return 0;
+}
+
+static void free_listed(ls_drafter *d) {
+    if (d->memory) ls_memory_drop(d->memory, d);
+    free(d);
+}
+
+static void propose_grown(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+    ls_growth g;
+    g.rows[0] = (ls_draft){.token = s->root, .parent = -1};
+    g.n = 1;
+    g.budget = budget;
+    g.tree = tree;
+    g.q = NULL;
+    ls_tree_start(tree, s->root);
+    d->grow(d, s, &g);
+    if (g.n > 1) ls_tree_lay_out(tree, g.rows, g.n);
+}
+
+void *ls_drafter_new(size_t size, ls_drafter with) {
+    ls_drafter *d = ls_calloc(1, size);
+    *d = with;
+    if (!d->observe) d->observe = no_observe;
+    if (!d->propose) d->propose = propose_grown;
+    if (!d->pool_size) d->pool_size = no_pool;
+    if (!d->free) d->free = free_listed;
+    return d;
+}
+
+size_t ls_drafter_bytes(const ls_drafter *d) {
+    return d->memory ? ls_memory_bytes(d->memory, (void *)d) : 0;
+}
+
+ls_knowledge ls_drafter_knows(ls_drafter *d, const ls_draft_question *q) {
+    ls_growth g;
+    g.n = ls_tree_tokens(q->tree, q->row, g.path);
+    for (int32_t i = 0; i < g.n; i++) g.rows[i] = (ls_draft){.token = g.path[i], .parent = (int16_t)(i - 1)};
+    g.budget = q->budget;
+    g.tree = NULL;
+    g.q = q;
+    g.known = LS_KNOWS_NOTHING;
+    if (d->grow) d->grow(d, q->state, &g);
+    return g.known == LS_KNOWS_IT ? g.known : d->knows(d, q, g.known);
+}
+
+// ---- growing
+
+void ls_grow_note(ls_growth *g, ls_knowledge known) {
+    if (g->q && known > g->known) g->known = known;
+}
+
+int32_t ls_grow_room(const ls_growth *g) {
+    const int32_t taken = g->tree && g->tree->n > g->n ? g->tree->n : g->n;
+    return g->q ? LS_MAX_ROWS : g->budget - taken;
+}
+
+int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32_t match_n, double est_p) {
+    if (g->q && parent == g->n - 1) ls_grow_note(g, token == g->q->token ? LS_KNOWS_IT : LS_KNOWS_OTHERS);
+    if (g->q) return parent + 1 < g->n && g->path[parent + 1] == token ? parent + 1 : -1;
+    for (int32_t i = parent + 1; i < g->n; i++)
+        if (g->rows[i].parent == parent && g->rows[i].token == token) return i;
+    if (g->n >= g->budget) return -1;
+    g->rows[g->n] = (ls_draft){.token = token,
+                               .parent = (int16_t)parent,
+                               .rank = -1,
+                               .match_n = (int16_t)match_n,
+                               .match_pos = -1,
+                               .from = (uint8_t)from,
+                               .key = g->n,
+                               .est_p = (float)est_p};
+    return g->n++;
+}
+
+void ls_grow_chain(ls_growth *g, const int32_t *tokens, int32_t n, int32_t most, ls_branch info) {
+    const int32_t depth = g->n - 1;
+    if (!g->q) ls_tree_add(g->tree, tokens, n < most ? n : most, g->budget, info);
+    else if (n > depth && !memcmp(tokens, g->path + 1, (size_t)depth * sizeof *tokens))
+        ls_grow_note(g, tokens[depth] != g->q->token ? LS_KNOWS_OTHERS : depth < most ? LS_KNOWS_IT : LS_KNOWS_BEYOND);
+}
+
+int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail,
+                      int32_t most) {
     int32_t n = 0;
-    for (; row >= 0 && n < most; row = t->nodes[row].parent) tail[most - ++n] = t->nodes[row].token;
+    while (row >= 0 && n < most) {
+        const ls_draft *d = (const ls_draft *)((const char *)rows + (size_t)row * size);
+        tail[most - ++n] = d->token;
+        row = d->parent;
+    }
     for (size_t i = s->n_context; i > 0 && n < most; i--) tail[most - ++n] = s->context[i - 1];
     memmove(tail, tail + most - n, (size_t)n * sizeof *tail);
     return n;
+}
+
+int32_t ls_question_tail(const ls_draft_question *q, int32_t *tail, int32_t most) {
+    return ls_draft_tail(q->state, q->tree->nodes, sizeof *q->tree->nodes, q->row, tail, most);
 }
 
 ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err) {
@@ -47,4 +143,35 @@ ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err) {
         m->make ? m->make(out, &(ls_draft_setup){.knobs = knobs + ls_knob_offset(m), .tokenizer = ""}, err) : LS_OK;
     free(knobs);
     return code;
+}
+
+static bool before(double path, int32_t item, double than_path, int32_t than_item) {
+    return path > than_path || (path == than_path && item < than_item);
+}
+
+void ls_frontier_push(ls_frontier *q, int32_t item, double path) {
+    if (q->n == LS_FRONTIER_MAX) return;
+    int32_t i = q->n++;
+    while (i > 0) {
+        const int32_t up = (i - 1) / 2;
+        if (!before(path, item, q->path[up], q->item[up])) break;
+        q->path[i] = q->path[up], q->item[i] = q->item[up];
+        i = up;
+    }
+    q->path[i] = path;
+    q->item[i] = item;
+}
+
+int32_t ls_frontier_pop(ls_frontier *q, double *path) {
+    if (!q->n) return -1;
+    const int32_t top = q->item[0], last = --q->n;
+    if (path) *path = q->path[0];
+    int32_t i = 0;
+    for (int32_t k; (k = 2 * i + 1) < last; i = k) {
+        if (k + 1 < last && before(q->path[k + 1], q->item[k + 1], q->path[k], q->item[k])) k++;
+        if (!before(q->path[k], q->item[k], q->path[last], q->item[last])) break;
+        q->path[i] = q->path[k], q->item[i] = q->item[k];
+    }
+    q->path[i] = q->path[last], q->item[i] = q->item[last];
+    return top;
 }

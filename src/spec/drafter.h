@@ -2,13 +2,13 @@
 //
 // To add a method, write a file draft_*.c with its ls_method (name, source, knobs, make), and add a line to
 // methods.def. Then --method, compare, simulate, tune, the help, the configuration keys of its knobs and the tests of
-// all methods include it (a test requires configs/methods/NAME.yaml with its knobs). draft_pld.c is a short example.
+// all methods include it (a test requires configs/methods/NAME.yaml with its knobs). draft_pld.c is a short example:
+// `make` fills in the functions that the drafter has of its own, ls_drafter_new the others.
 //
 // A drafter is used by one thread. It keeps what it learned across conversations, in bounded memory, until it is freed.
 #pragma once
 #include "base/err.h"
 #include "spec/cost_curve.h"
-#include "spec/guesser.h"
 #include "spec/knobs.h"
 #include "spec/memory.h"
 #include "spec/second.h"
@@ -37,7 +37,7 @@ typedef struct {
     int32_t n_path; // accepted rows, including the root
 } ls_draft_result;
 
-// Whether a drafter's sources have one token at one place of its tree.
+// Whether a drafter has one token at one place of its tree.
 typedef enum {
     LS_KNOWS_NOTHING, // no source has anything there
     LS_KNOWS_OTHERS,  // they have other tokens there
@@ -55,17 +55,32 @@ typedef struct {
     int32_t budget; // limit of the tree's rows
 } ls_draft_question;
 
+// What a drafter's rows go to: a tree; or the answer to a question, for which the same drafts are offered again. Then
+// there is no budget, and the only rows are those of the path to the question's row, so it costs little.
+typedef struct {
+    ls_draft rows[LS_MAX_ROWS]; // the root first
+    int32_t n, budget;
+    ls_tree *tree;              // NULL: a question
+    const ls_draft_question *q; // NULL: a tree
+    int32_t path[LS_MAX_ROWS];  // of a question: the tokens of its rows
+    ls_knowledge known;         // the answer so far
+} ls_growth;
+
 typedef struct ls_drafter ls_drafter;
 struct ls_drafter {
-    // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset).
+    // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset). NULL:
+    // learns nothing from the text.
     void (*observe)(ls_drafter *d, const int32_t *context, size_t n, bool reset);
     // Fills tree (including the root) with at most budget rows, 1..LS_MAX_ROWS; exactly budget if there are enough
-    // candidates.
+    // candidates. NULL: by `grow`.
     void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree);
+    // Offers drafts to ls_grow and ls_grow_chain, the first ones first. For a question (g->q) it changes nothing in the
+    // drafter. NULL: `knows` answers alone.
+    void (*grow)(ls_drafter *d, const ls_draft_state *s, ls_growth *g);
     void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing from rows
-    // Called between `propose` and `learn`, for the tree proposed last (some of its rows may have been cut). NULL: not
-    // supported.
-    ls_knowledge (*knows)(const ls_drafter *d, const ls_draft_question *q);
+    // Completes the answer of ls_drafter_knows by what the sources have at that place if they are asked for it alone.
+    // known: the answer of `grow`, less than LS_KNOWS_IT. NULL: not supported.
+    ls_knowledge (*knows)(const ls_drafter *d, const ls_draft_question *q, ls_knowledge known);
     // rows: the target's results after each of the n tokens of a prompt, from context[at] on. NULL: learns nothing from
     // prompts.
     void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
@@ -78,10 +93,17 @@ struct ls_drafter {
     ls_second *second; // the second model; NULL: none
     bool beside;       // set before `propose`: if the second model has not seen the root, it only begins in `ahead`
     double read_share; // share of the answer's expected time for learning from the prompt; 0: none
-    int32_t (*pool_size)(const ls_drafter *d); // remembered entries
-    size_t (*bytes)(const ls_drafter *d);      // bytes of the remembered entries
-    void (*free)(ls_drafter *d);
+    int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
+    void (*free)(ls_drafter *d);               // NULL: its block and the arrays that it lists
 };
+
+// A zeroed block of `size` bytes that begins with this drafter. Functions that may be NULL and are called without a
+// test get one that does what NULL says.
+void *ls_drafter_new(size_t size, ls_drafter with);
+size_t ls_drafter_bytes(const ls_drafter *d); // of the memory that it lists
+// Whether the drafter has the token at the place, and if it was not drafted, why. Called between `propose` and `learn`,
+// for the tree proposed last (some of its rows may have been cut). d->knows must not be NULL.
+ls_knowledge ls_drafter_knows(ls_drafter *d, const ls_draft_question *q);
 
 enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
 
@@ -124,7 +146,7 @@ struct ls_method {
     const char *source;   // where it was published
     int32_t rows;         // rows of the tree in its paper (sizing `paper`)
     bool sized;           // sized by cost by default (sizing `auto`)
-    bool scored;          // its estimates are acceptance rates; other methods' are refined by hit rates (spec/scores.h)
+    bool scored;          // its estimates are acceptance rates; other methods' are refined by hit rates (ls_scores)
     bool text_only;       // its drafts depend only on the text, not on the target's logits
     bool asks_model;      // it needs a second model
     bool asks_head;       // ... a trained head (draft.head)
@@ -140,5 +162,30 @@ const ls_method *ls_method_find(const char *name); // NULL: unknown
 // A drafter with default knobs and without a tokenizer.
 ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
 
-// For drafters: the last `most` tokens of the text up to and including this row; returns their number.
-int32_t ls_draft_tail(const ls_draft_state *s, const ls_tree *t, int32_t row, int32_t *tail, int32_t most);
+// ---- for drafters
+
+// Offers a draft; a row that a child of the same parent already has is not added again. Returns its row; -1: there is
+// no more room, or the question's path does not go there. est_p: NAN for no estimate. Its key is its row.
+int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32_t match_n, double est_p);
+// Offers a chain below the root, of which tokens[0..most) may be drafted (ls_tree_add): the others, up to n, are beyond
+// the method's limits.
+void ls_grow_chain(ls_growth *g, const int32_t *tokens, int32_t n, int32_t most, ls_branch info);
+void ls_grow_note(ls_growth *g, ls_knowledge known); // raises the answer to a question
+int32_t ls_grow_room(const ls_growth *g);            // rows that may be added
+// The last `most` tokens of the text up to and including this row; returns their number. rows: of `size` bytes each,
+// which begin with an ls_draft; its parents are rows.
+int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail, int32_t most);
+int32_t ls_question_tail(const ls_draft_question *q, int32_t *tail, int32_t most); // the same of its row
+
+// A priority queue of candidates for best-first search: the most likely path first; of equal paths the
+// earlier item.
+enum { LS_FRONTIER_MAX = 2048 };
+
+typedef struct {
+    int32_t n;
+    double path[LS_FRONTIER_MAX]; // acceptance probability of the whole path
+    int32_t item[LS_FRONTIER_MAX];
+} ls_frontier;
+
+void ls_frontier_push(ls_frontier *q, int32_t item, double path); // dropped when the queue is full
+int32_t ls_frontier_pop(ls_frontier *q, double *path);            // *path may be NULL; -1: empty

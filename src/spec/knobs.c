@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t count(const ls_knob *knobs) {
+static size_t count_knobs(const ls_knob *knobs) {
     size_t n = 0;
     while (knobs && knobs[n].key) n++;
     return n;
@@ -20,23 +20,24 @@ size_t ls_knob_count(void) {
 
 size_t ls_knob_offset(const ls_method *m) {
     size_t n = 0;
-    for (const ls_method *const *p = ls_methods; *p && *p != m; p++) n += count((*p)->knobs);
+    for (const ls_method *const *p = ls_methods; *p && *p != m; p++) n += count_knobs((*p)->knobs);
     return n;
 }
 
 size_t ls_knob_of_sizing(const ls_sizing_rule *r) {
     size_t n = ls_knob_offset(NULL);
-    for (int i = 0; ls_sizing_rule_at(i) && ls_sizing_rule_at(i) != r; i++) n += count(ls_sizing_rule_at(i)->knobs);
+    for (int i = 0; ls_sizing_rule_at(i) && ls_sizing_rule_at(i) != r; i++)
+        n += count_knobs(ls_sizing_rule_at(i)->knobs);
     return n;
 }
 
 const ls_knob *ls_knob_at(size_t i) {
     for (const ls_method *const *m = ls_methods; *m; m++) {
-        if (i < count((*m)->knobs)) return &(*m)->knobs[i];
-        i -= count((*m)->knobs);
+        if (i < count_knobs((*m)->knobs)) return &(*m)->knobs[i];
+        i -= count_knobs((*m)->knobs);
     }
     int r = 0;
-    for (; i >= count(ls_sizing_rule_at(r)->knobs); r++) i -= count(ls_sizing_rule_at(r)->knobs);
+    for (; i >= count_knobs(ls_sizing_rule_at(r)->knobs); r++) i -= count_knobs(ls_sizing_rule_at(r)->knobs);
     return &ls_sizing_rule_at(r)->knobs[i];
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 void ls_memory_part(ls_memory_visit *v, void *part, size_t n) {
+    if (v->does == LS_MEMORY_COUNTS) v->at += n;
     if (v->does == LS_MEMORY_COPIES) ls_buf_add(v->bytes, part, n);
     if (v->does != LS_MEMORY_RETURNS) return;
     memcpy(part, v->bytes->p + v->at, n);
@@ -15,8 +16,8 @@ void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
     if (v->does == LS_MEMORY_DROPS) {
         free(*p);
         *p = NULL;
-    } else if (v->does == LS_MEMORY_COPIES) {
-        if (n) ls_buf_add(v->bytes, *p, n);
+    } else if (v->does != LS_MEMORY_RETURNS) {
+        if (n) ls_memory_part(v, *p, n);
     } else { // the copied pointer may be dangling; keep the current one
         *p = NULL;
         if (!n) return;
@@ -37,6 +38,16 @@ void ls_memory_map(ls_memory_visit *v, ls_map *m) {
     ls_memory_array(v, (void **)&m->used, m->cap * sizeof *m->used);
 }
 
+size_t ls_memory_bytes(void (*lists)(void *of, ls_memory_visit *v), void *of) {
+    ls_memory_visit v = {.does = LS_MEMORY_COUNTS};
+    lists(of, &v);
+    return v.at;
+}
+
+void ls_memory_drop(void (*lists)(void *of, ls_memory_visit *v), void *of) {
+    lists(of, &(ls_memory_visit){.does = LS_MEMORY_DROPS});
+}
+
 void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), void *of) {
     ls_buf_clear(out);
     lists(of, &(ls_memory_visit){.does = LS_MEMORY_COPIES, .bytes = out});
@@ -44,6 +55,6 @@ void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), vo
 
 void ls_memory_return(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of) {
     ls_buf from = *bytes;
-    lists(of, &(ls_memory_visit){.does = LS_MEMORY_DROPS});
+    ls_memory_drop(lists, of);
     lists(of, &(ls_memory_visit){.does = LS_MEMORY_RETURNS, .bytes = &from});
 }

@@ -1,13 +1,13 @@
-// Copies and restores a drafter's memory, so that an answer that is repeated gets the same drafts as the first time. A
-// drafter lists its memory in one function (ls_drafter.memory), which serves both copy and restore.
+// Counts, copies and restores a drafter's memory, so that an answer that is repeated gets the same drafts as the first
+// time. A drafter lists its memory in one function (ls_drafter.memory), which serves all three.
 #pragma once
 #include "base/buf.h"
 #include "base/map.h"
 
 typedef struct {
-    enum { LS_MEMORY_COPIES, LS_MEMORY_DROPS, LS_MEMORY_RETURNS } does;
+    enum { LS_MEMORY_COUNTS, LS_MEMORY_COPIES, LS_MEMORY_DROPS, LS_MEMORY_RETURNS } does;
     ls_buf *bytes;
-    size_t at; // position in bytes during a restore
+    size_t at; // bytes counted; position in bytes during a restore
 } ls_memory_visit;
 
 // Lists n bytes that are not a heap block. Counts and pointers of arrays must be listed before their arrays.
@@ -19,5 +19,7 @@ void ls_memory_ids(ls_memory_visit *v, ls_ids *ids);
 void ls_memory_map(ls_memory_visit *v, ls_map *m);
 
 // lists: calls the two functions above for all memory of `of`, always in the same order.
+size_t ls_memory_bytes(void (*lists)(void *of, ls_memory_visit *v), void *of);
+void ls_memory_drop(void (*lists)(void *of, ls_memory_visit *v), void *of);              // frees its arrays
 void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), void *of); // replaces the content of out
 void ls_memory_return(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of);

@@ -58,9 +58,3 @@ int32_t ls_pool_size(const ls_pool *p) {
     for (int i = 0; i < LS_POOL_ORDER; i++) n += p->tables[i].n;
     return (int32_t)n;
 }
-
-size_t ls_pool_bytes(const ls_pool *p) {
-    size_t n = 0;
-    for (int i = 0; i < LS_POOL_ORDER; i++) n += ls_map_bytes(&p->tables[i]);
-    return n;
-}

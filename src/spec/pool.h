@@ -43,4 +43,3 @@ ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n);
 bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has);
 void ls_pool_memory(ls_pool *p, ls_memory_visit *v); // lists all of it
 int32_t ls_pool_size(const ls_pool *p);              // number of n-grams
-size_t ls_pool_bytes(const ls_pool *p);              // memory in use

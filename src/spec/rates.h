@@ -1,4 +1,14 @@
-// Acceptance probability of a candidate: online multinomial logistic regression over look-up features. Each view of a
+// Acceptance probability of a candidate, learnt online, in three ways: of look-ups (ls_rates), of a second model beside
+// them (ls_blend), and of drafters without estimates of their own (ls_scores).
+#pragma once
+#include "spec/successors.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// ---- ls_rates
+
+// Online multinomial logistic regression over look-up features. Each view of a
 // candidate (its copy, the target's earlier predictions after the same tokens, its rank in the last logits) has a
 // weight for each value; the candidate's log odds are the sum of these weights. At most one child of a row is right, so
 // the children share the probability. Each verified row moves the weights a little; the initial weights were fitted to
@@ -6,11 +16,6 @@
 // the acceptance of a candidate with these features, not how often it is drafted.
 //
 // A trial is a verified row whose parent was accepted.
-#pragma once
-#include "spec/successors.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 typedef enum {
     LS_VIEW_COPY, // length of agreement, and whether the copy continues the parent's copy
@@ -68,3 +73,42 @@ void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]);
 double ls_rate_odds(const ls_rates *r, int32_t note);
 // error: outcome (1: right, 0: wrong) minus the estimated probability. step: learning rate.
 void ls_rates_learn(ls_rates *r, int32_t note, double error, double step);
+
+// ---- ls_blend
+
+// Acceptance rates of a token by two inputs: the second model's probability and the look-ups' estimate, each in grades;
+// counted online. A second model's probability is not an acceptance rate (the model may be overconfident), and its
+// errors and the look-ups' errors are not independent. So each pair of grades has its own rate, which starts at the
+// value for independent inputs.
+enum { LS_BLEND_MODEL = 9, LS_BLEND_LOOKED = 7, LS_BLEND_KEYS = (2 * LS_BLEND_MODEL + 1) * LS_BLEND_LOOKED };
+
+typedef struct {
+    float hit[LS_BLEND_KEYS], trial[LS_BLEND_KEYS]; // exponentially decayed counts
+} ls_blend;
+
+// The inputs for a token.
+typedef struct {
+    float p;       // the second model's probability; negative: the token is beyond its best
+    bool chosen;   // the second model chose it
+    double looked; // probability by look-ups; negative: no look-up has the token
+} ls_views;
+
+int32_t ls_blend_key(const ls_views *v);
+double ls_blend_rate(const ls_blend *b, const ls_views *v); // acceptance probability, given that the parent is accepted
+void ls_blend_learn(ls_blend *b, int32_t key, bool hit);
+
+// ---- ls_scores
+
+// Acceptance rates for drafters whose trees have none, or only counts: the hit rate of similar rows, by source, length
+// of the match, the drafter's own estimate and place among the siblings, refined by depth. Counted online; a kind of
+// row that was never seen gets the drafter's estimate, or a fixed rate.
+enum { LS_SCORE_DEPTHS = 6, LS_SCORE_KINDS = LS_FROM_COUNT * 5 * 7 * 5 };
+
+typedef struct {
+    float hit[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1], trial[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1]; // the last: all depths
+} ls_scores;
+
+// Replaces the estimates of a proposed tree; the children of a row sum to at most 1.
+void ls_scores_fill(const ls_scores *s, ls_tree *t);
+// Counts the rows of a verified tree whose estimates were replaced before (some rows may have been cut since).
+void ls_scores_learn(ls_scores *s, const ls_tree *t);

@@ -1,18 +1,83 @@
 #include "spec/search.h"
 
-#include <string.h>
+#include <stdlib.h>
+
+// ---- evidence
+
+static const double LEARNING = 0.01; // learning rate of the rates, per row
+_Static_assert((int)LS_POOL_ORDER >= (int)LS_SUCCESSORS_ORDER, "one tail serves n-grams and what was said");
+
+static void searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
+    ls_evidence *e = &((ls_searcher *)d)->e;
+    if (reset)
+        ls_pool_clear(&e->pool); // rates and remembered choices depend on the model, not on the text, and are kept
+    ls_pool_update(&e->pool, context, n);
+}
+
+// The target's predictions the last time after the last `order` tokens of tail[0..n); NULL: none.
+static const ls_successor *remembered(const ls_evidence *e, const int32_t *tail, int32_t n, int32_t order) {
+    return e->remembered && n >= order ? ls_successors_get(&e->successors, tail + n - order, order) : NULL;
+}
+
+// tail: the row's token, and those before it.
+static void remember(ls_evidence *e, const int32_t *tail, int32_t n, const ls_node *row) {
+    const ls_successor said = ls_successors_of(row);
+    for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, &said);
+}
+
+void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
+    ls_evidence *e = &((ls_searcher *)d)->e;
+    const ls_tree *t = r->tree;
+    const ls_draft_state s = {.context = r->context, .n_context = r->n_context};
+    int32_t tail[LS_SUCCESSORS_ORDER];
+    for (int32_t i = 0; i < t->n; i++) {
+        const ls_node *n = &t->nodes[i];
+        if (i && n->key >= 0 && n->state != LS_NODE_NOT_REACHED)
+            ls_rates_learn(&e->rates, n->key, (n->state == LS_NODE_ACCEPTED) - (double)n->looked, LEARNING);
+        if (e->remembered)
+            remember(e, tail, ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_SUCCESSORS_ORDER), n);
+    }
+}
+
+static void searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
+    ls_evidence *e = &((ls_searcher *)d)->e;
+    for (size_t i = at; i < at + n && e->remembered; i++) {
+        const int32_t most = i + 1 < LS_SUCCESSORS_ORDER ? (int32_t)i + 1 : LS_SUCCESSORS_ORDER;
+        remember(e, context + i + 1 - most, most, &rows[i - at]);
+    }
+}
+
+void ls_searcher_memory(void *d, ls_memory_visit *v) {
+    ls_evidence *e = &((ls_searcher *)d)->e;
+    ls_memory_part(v, &e->rates, sizeof e->rates);
+    ls_pool_memory(&e->pool, v);
+    ls_successors_memory(&e->successors, v);
+}
+
+static int32_t searcher_pool_size(const ls_drafter *d) {
+    return ls_pool_size(&((const ls_searcher *)d)->e.pool);
+}
+
+void *ls_searcher_new(size_t size, ls_drafter with, size_t memory) {
+    with.observe = searcher_observe;
+    with.read = searcher_read;
+    with.pool_size = searcher_pool_size;
+    if (!with.learn) with.learn = ls_searcher_learn;
+    if (!with.memory) with.memory = ls_searcher_memory;
+    ls_searcher *d = ls_drafter_new(size, with);
+    d->e = (ls_evidence){.pool = {.order = LS_POOL_ORDER, .span = LS_POOL_SPAN},
+                         .successors = {.limit = memory},
+                         .retrieved = true,
+                         .remembered = true,
+                         .last_logit = true};
+    ls_rates_init(&d->e.rates);
+    return d;
+}
+
+// ---- the search
 
 enum { MAX_AGREE = 16 };
 static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
-
-// The last `most` tokens up to and including candidate c; returns their number.
-static int32_t tail_of(const ls_search *q, int32_t c, int32_t *tail, int32_t most) {
-    int32_t n = 0;
-    for (; c >= 0 && n < most; c = q->c[c].draft.parent) tail[most - ++n] = q->c[c].draft.token;
-    for (size_t i = q->s->n_context; i > 0 && n < most; i--) tail[most - ++n] = q->s->context[i - 1];
-    memmove(tail, tail + most - n, (size_t)n * sizeof *tail);
-    return n;
-}
 
 // Finds the child with that token in list[0..*n), or appends a new one.
 static ls_candidate *child_of(ls_candidate *list, int32_t *n, int32_t token) {
@@ -115,7 +180,7 @@ static void expand(ls_search *q, int32_t at) {
     ls_candidate *list = &q->c[q->n];
     int32_t n = 0, tail[MAX_AGREE];
     ls_candidate *c = &q->c[at];
-    const int32_t n_tail = tail_of(q, at, tail, MAX_AGREE);
+    const int32_t n_tail = ls_draft_tail(q->s, q->c, sizeof *q->c, at, tail, MAX_AGREE);
     if (q->e->retrieved && c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
         add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // continue the parent's copy
     const ls_match m = q->e->retrieved ? ls_pool_find(&q->e->pool, tail, (size_t)n_tail) : (ls_match){0};
@@ -123,7 +188,7 @@ static void expand(ls_search *q, int32_t at) {
     const bool copies = n > 0;
     bool known[LS_SUCCESSORS_ORDER];
     for (int32_t order = LS_SUCCESSORS_ORDER; order > 0; order--) {
-        const ls_successor *said = ls_evidence_remembered(q->e, tail, n_tail, order);
+        const ls_successor *said = remembered(q->e, tail, n_tail, order);
         known[order - 1] = said != NULL;
         for (int32_t i = 0; said && i < LS_ROW_TOP && said->id[i] >= 0; i++) {
             ls_candidate *k = child_of(list, &n, said->id[i]);
@@ -177,6 +242,16 @@ static void expand(ls_search *q, int32_t at) {
     }
 }
 
+ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s) {
+    static _Thread_local ls_search q; // too large for the stack
+    q.e = &d->e;
+    q.blend = NULL;
+    q.spoken = NULL;
+    q.s = s;
+    q.named_only = q.drawn = false;
+    return &q;
+}
+
 void ls_search_run(ls_search *q, int32_t budget) {
     const int32_t context = (int32_t)q->s->n_context;
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
@@ -207,4 +282,26 @@ void ls_search_tree(const ls_search *q, ls_tree *tree) {
     }
     ls_tree_lay_out(tree, drafts, q->n_taken);
     for (int32_t i = 0; q->spoken && i < q->spoken->n; i++) tree->said[tree->n_said++] = q->spoken->said[i];
+}
+
+ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
+    const ls_draft_state *s = k->state;
+    int32_t path[LS_MAX_ROWS], tail[LS_POOL_ORDER];
+    bool has = false;
+    q->n = ls_tree_path(k->tree, k->row, path);
+    q->open.n = 0;
+    for (int32_t i = 0; i < q->n; i++) {
+        const ls_draft *row = &k->tree->nodes[path[i]].draft;
+        q->c[i] = (ls_candidate){.draft = *row, .spoken = row->said - 1, .path = 1};
+        q->c[i].draft.parent = (int16_t)(i - 1);
+    }
+    const int32_t first = q->n;
+    expand(q, first - 1);
+    for (int32_t i = first; i < q->n; i++)
+        if (q->c[i].draft.token == k->token) return LS_KNOWS_IT;
+    const int32_t n = ls_question_tail(k, tail, LS_POOL_ORDER);
+    if (q->e->retrieved) ls_pool_ask(&q->e->pool, s->context, tail, (size_t)n, k->token, &has);
+    if (has) return LS_KNOWS_HIDDEN;
+    if (!k->row && q->e->last_logit && k->token != s->root) return LS_KNOWS_BEYOND;
+    return q->n > first ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }

@@ -1,10 +1,33 @@
 // Best-first search for the most likely paths from the root. The children of each row come from look-ups
-// (spec/evidence.h) and, after rows that a second model saw, from its predictions.
+// (ls_evidence) and, after rows that a second model saw, from its predictions.
 #pragma once
-#include "spec/blend.h"
-#include "spec/evidence.h"
-#include "spec/frontier.h"
+#include "spec/drafter.h"
+#include "spec/pool.h"
+#include "spec/rates.h"
 #include "spec/second.h"
+#include "spec/successors.h"
+
+// The data behind look-ups for the tokens that may follow a row: a pool (copies of tokens that followed the same tokens
+// before), successors (the target's best tokens the last time), and rates, which estimate a candidate's acceptance.
+typedef struct {
+    ls_pool pool;
+    ls_successors successors;
+    ls_rates rates;
+    bool retrieved, remembered, last_logit; // the enabled sources
+} ls_evidence;
+
+// A drafter that searches over evidence begins with this.
+typedef struct {
+    ls_drafter base;
+    ls_evidence e;
+} ls_searcher;
+
+// As ls_drafter_new, with empty evidence and the functions over it that `with` leaves NULL, but propose and knows.
+// memory: limit of the remembered choices in bytes.
+void *ls_searcher_new(size_t size, ls_drafter with, size_t memory);
+// For functions that do more: what the drafter's own would do.
+void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r);
+void ls_searcher_memory(void *d, ls_memory_visit *v);
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,
@@ -38,7 +61,13 @@ typedef struct {
     int32_t n_taken, taken[LS_MAX_ROWS]; // candidates that are rows, parents before children
 } ls_search;
 
-// Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set e, blend, spoken and s before.
+// The thread's working memory, for a search over the drafter's evidence without a second model. It is used up by the
+// next call.
+ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
+// Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set blend, spoken and the switches before.
 void ls_search_run(ls_search *q, int32_t budget);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
+// Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter
+// n-grams.
+ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k);

@@ -37,12 +37,25 @@ struct ls_second {
     ls_code (*distribution)(ls_second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err);
     // How many tokens of the text the next begin would have to read, without the root.
     int32_t (*unread)(const ls_second *m, const int32_t *context, size_t n);
-    // Measured time of a forward of `rows` rows after a text of n tokens, ms; 0: not measured.
-    double (*cost_ms)(const ls_second *m, int32_t rows, size_t n);
-    int32_t threads; // CPU threads of its forwards; 0: they run on a GPU
+    ls_cost_curve costs; // measured times of its forwards
+    int32_t threads;     // CPU threads of its forwards; 0: they run on a GPU
     // Of the draft since the last begin or resume, including that call.
     int32_t forwards;
     double forward_us;
-    size_t (*bytes)(const ls_second *m); // memory of its KV cache
     void (*free)(ls_second *m);
+};
+
+// The drafters' interface to a model that guesses by position: the best tokens of each position after the next one,
+// independent of the tokens between. decode/second.h implements it.
+typedef struct ls_guesser ls_guesser;
+struct ls_guesser {
+    char name[64]; // display name
+    int32_t n;     // guessed positions; the first one is after the root
+    // Gives the k best tokens of each position with their probabilities, best first, id -1: no more; ids and p are
+    // [n][k]. The text is context[0..n_context); the guesses do not depend on the root, which follows it. LS_E_RANGE:
+    // no hidden states of this text, so nothing is drafted in this step.
+    ls_code (*guess)(ls_guesser *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
+                     ls_err *err);
+    double us; // time of the last guess
+    void (*free)(ls_guesser *g);
 };

@@ -4,19 +4,267 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SIZING(rule) extern const ls_sizing_rule rule;
-#include "spec/sizings.def"
-#undef SIZING
+// The rows sorted by path, the most likely first (of equal rows the earlier). The first k rows form a tree for any k.
+static void order_rows(const ls_tree *t, const double *path, int32_t *order) {
+    for (int32_t i = 0; i < t->n;
+         i++) { // stable insertion sort: a row is never more likely than its parent, so parents stay first
+        int32_t at = i;
+        for (; at > 0 && path[order[at - 1]] < path[i]; at--) order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
 
-static const ls_sizing_rule *const rules[] = {
-#define SIZING(rule) &rule,
-#include "spec/sizings.def"
-#undef SIZING
-    NULL,
+// The entropy (nats) of the drafter's distribution after each row: the second model's if it saw the row, otherwise that
+// of the children's estimates, with one outcome for all other tokens.
+static void entropy_after(const ls_tree *t, double *entropy) {
+    double rest[LS_MAX_ROWS];
+    for (int32_t i = 0; i < t->n; i++) entropy[i] = 0, rest[i] = 1;
+    for (int32_t i = 1; i < t->n; i++) {
+        const double p = (double)t->nodes[i].est_p;
+        if (p > 0) entropy[t->nodes[i].parent] -= p * log(p);
+        rest[t->nodes[i].parent] -= p;
+    }
+    for (int32_t i = 0; i < t->n; i++)
+        if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->nodes[i].said) entropy[i] = (double)t->said[t->nodes[i].said - 1].entropy;
+}
+
+// ---- auto: expected tokens per millisecond: the most likely rows, as many as pay by the measured cost of forwards
+
+static void auto_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
+                     int32_t context, bool *keep) {
+    (void)z;
+    int32_t order[LS_MAX_ROWS];
+    double best[LS_MAX_ROWS];
+    order_rows(t, path, order);
+    for (int32_t i = 0; i < t->n; i++) best[i] = path[order[i]];
+    const int32_t n = ls_cost_choose(costs, best, t->n, context, NULL);
+    for (int32_t i = n; i < t->n; i++) keep[order[i]] = false;
+}
+
+// ---- AdaEDL, arXiv 2410.18351: stops drafting if a lower bound of the acceptance rate, 1 - sqrt(gamma H), is below a
+// threshold. H is the entropy of the draft's distribution at a node: here the estimates of its children, and one
+// outcome for all other tokens. The threshold follows the running acceptance: it rises while less than TARGET of the
+// drafted levels is accepted, and falls while more is.
+
+static const double ADAEDL_GAMMA = 0.2, ADAEDL_TARGET = 0.9, ADAEDL_ACCEPTANCE = 0.5, ADAEDL_THRESHOLD = 0.9,
+                    ADAEDL_STEP = 0.01;
+
+static void adaedl_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
+                       int32_t context, bool *keep) {
+    (void)costs, (void)context;
+    double entropy[LS_MAX_ROWS];
+    entropy_after(t, entropy);
+    const double threshold = z->threshold > 0 ? z->threshold : z->values[0];
+    int32_t first = 0; // the most likely token after the root is always drafted, as in the paper
+    for (int32_t i = 1; i < t->n; i++) {
+        if (t->nodes[i].parent == 0 && (!first || path[i] > path[first])) first = i;
+        keep[i] = 1 - sqrt(ADAEDL_GAMMA * entropy[t->nodes[i].parent]) >= threshold;
+    }
+    keep[first] = true;
+}
+
+static void adaedl_learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
+    int32_t levels = 0;
+    for (int32_t i = 1; i < t->n; i++) levels = t->nodes[i].depth > levels ? t->nodes[i].depth : levels;
+    if (!levels) return; // nothing was drafted, so there is nothing to learn
+    const double rate = (double)(n_path - 1) / levels, old = z->threshold > 0 ? z->threshold : z->values[0];
+    z->acceptance = ADAEDL_ACCEPTANCE * z->acceptance + (1 - ADAEDL_ACCEPTANCE) * rate;
+    const double moved = old + (z->acceptance < ADAEDL_TARGET ? ADAEDL_STEP : -ADAEDL_STEP);
+    z->threshold = ADAEDL_THRESHOLD * old + (1 - ADAEDL_THRESHOLD) * moved;
+    if (z->threshold < ADAEDL_STEP) z->threshold = ADAEDL_STEP;
+    if (z->threshold > 1 - ADAEDL_STEP) z->threshold = 1 - ADAEDL_STEP;
+}
+
+// ---- SpecDec++, arXiv 2405.19715: stops a draft when the probability of at least one rejection, 1 - product of p_i,
+// exceeds a threshold. The drafter's estimates, or hit rates counted online, replace the paper's trained head. Of its
+// bounds for the length of a draft, 2 applies here to the most likely path and 20 to every path.
+
+enum { SPECDEC_SHORTEST = 2, SPECDEC_LONGEST = 20 };
+
+static void specdec_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
+                        int32_t context, bool *keep) {
+    (void)costs, (void)context;
+    for (int32_t i = 1; i < t->n; i++) keep[i] = t->nodes[i].depth <= SPECDEC_LONGEST && 1 - path[i] <= z->values[0];
+    for (int32_t depth = 0, at = 0; depth < SPECDEC_SHORTEST; depth++) {
+        int32_t best = 0;
+        for (int32_t i = at + 1; i < t->n; i++)
+            if (t->nodes[i].parent == at && (!best || path[i] > path[best])) best = i;
+        if (!best) break;
+        keep[at = best] = true;
+    }
+}
+
+// ---- TETRIS, arXiv 2502.15197, for one request: of all rows that the drafter can propose, the N with the largest
+// cumulative products of acceptance.
+
+static void tetris_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
+                       int32_t context, bool *keep) {
+    (void)costs, (void)context;
+    int32_t order[LS_MAX_ROWS];
+    order_rows(t, path, order);
+    for (int32_t i = (int32_t)z->values[0]; i < t->n; i++) keep[order[i]] = false;
+}
+
+// ---- Dynamic Depth Decoding, arXiv 2409.00142: the draft grows level by level while the beam is likely to have the
+// right text. The paper drafts with EAGLE-2, whose beam is the ten most likely rows of a level, to a depth of at most
+// eleven. A check costs the paper's draft model time, so it is made only at the depths 5, 7 and 9: it compares log(sum
+// of exp(log-probability of the path)) over the beam with a threshold, and stops below it.
+//
+// Here a drafter proposes its complete tree at once, so the rule cuts the rows deeper than the failing level; the level
+// itself is kept, because it has been drafted by then. The tree's estimates replace the draft model's probabilities.
+// The threshold is for the sum itself, because a probability is easier to set than its logarithm. The default is this
+// program's; the paper's is tuned for its draft models. The first of the three checks can be moved. A level keeps also
+// the rows outside the beam, because the method and the budget determine the number of rows.
+
+enum { DDD_BEAM = 10, DDD_DEEPEST = 11, DDD_CHECKS = 3, DDD_APART = 2 };
+
+// The sum of the beam's path probabilities at a depth.
+static double beam_chance(const ls_tree *t, const double *path, int32_t depth) {
+    double best[DDD_BEAM] = {0}, sum = 0;
+    for (int32_t i = 1; i < t->n; i++) {
+        if (t->nodes[i].depth != depth) continue;
+        int32_t at = DDD_BEAM; // insertion sort, the most likely first
+        for (; at > 0 && best[at - 1] < path[i]; at--)
+            if (at < DDD_BEAM) best[at] = best[at - 1];
+        if (at < DDD_BEAM) best[at] = path[i];
+    }
+    for (int32_t i = 0; i < DDD_BEAM; i++) sum += best[i];
+    return sum;
+}
+
+static void ddd_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
+                    int32_t context, bool *keep) {
+    (void)costs, (void)context;
+    const int32_t first = (int32_t)z->values[1];
+    int32_t deepest = DDD_DEEPEST;
+    for (int32_t check = DDD_CHECKS - 1; check >= 0; check--) {
+        const int32_t depth = first + check * DDD_APART;
+        if (depth < deepest && beam_chance(t, path, depth) < z->values[0]) deepest = depth;
+    }
+    for (int32_t i = 1; i < t->n; i++) keep[i] = t->nodes[i].depth <= deepest;
+}
+
+// ---- C2T, arXiv 2502.13652: a classifier predicts for each row of the draft whether it will be accepted, from the
+// joint probability of its path, the entropy of the draft's distribution and the depth. Rows below a threshold are not
+// verified and get no children.
+//
+// The paper trains a two-layer network on the outputs of a draft model and builds its tree with it, level by level.
+// Here the classifier is a logistic regression with five weights, which `logitspec tune --fit c2t` fits to a user's
+// recordings in a second. Its probabilities are the estimates of the drafter in use, the entropy is that of the
+// estimates at the row's parent, and a row's own estimate is another feature. It cuts a complete tree. The result is
+// the same, because a row is cut together with its parent. The default threshold was found by that command.
+//
+// The weights below equal those of configs/sizings/c2t.yaml; its comment describes the fit.
+
+_Static_assert((int)LS_C2T_FEATURES == (int)LS_SIZING_KNOBS, "one weight for each feature");
+
+static double log_odds(double p) {
+    const double least = 1e-6, q = p < least ? least : p > 1 - least ? 1 - least : p;
+    return log(q / (1 - q));
+}
+
+void ls_c2t_features(const ls_tree *t, const double *path, double (*x)[LS_C2T_FEATURES]) {
+    double entropy[LS_MAX_ROWS];
+    entropy_after(t, entropy);
+    for (int32_t i = 1; i < t->n; i++) {
+        const ls_node *n = &t->nodes[i];
+        x[i][0] = 1;
+        x[i][1] = log_odds(path[i]);
+        x[i][2] = log_odds((double)n->est_p);
+        x[i][3] = entropy[n->parent];
+        x[i][4] = n->depth;
+    }
+}
+
+double ls_c2t_chance(const double *weights, const double *x) {
+    double z = 0;
+    for (int i = 0; i < LS_C2T_FEATURES; i++) z += weights[i] * x[i];
+    return 1 / (1 + exp(-z));
+}
+
+static void c2t_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
+                    int32_t context, bool *keep) {
+    (void)costs, (void)context;
+    double x[LS_MAX_ROWS][LS_C2T_FEATURES];
+    ls_c2t_features(t, path, x);
+    for (int32_t i = 1; i < t->n; i++) keep[i] = ls_c2t_chance(z->knobs, x[i]) >= z->values[0];
+}
+
+static const ls_knob c2t_knobs[] = {
+    {"c2t.bias", LS_KNOB_NUMBER, 0.422042, -100, 100, "constant term, in log-odds"},
+    {"c2t.path", LS_KNOB_NUMBER, 1.05658, -100, 100, "weight of the path's estimate, in log-odds"},
+    {"c2t.estimate", LS_KNOB_NUMBER, -0.0469687, -100, 100, "weight of the row's own estimate, in log-odds"},
+    {"c2t.entropy", LS_KNOB_NUMBER, -0.231759, -100, 100, "weight of the entropy of its siblings' estimates"},
+    {"c2t.depth", LS_KNOB_NUMBER, 0.0795973, -100, 100, "weight of its depth"},
+    {0},
+};
+
+// ---- the rules
+
+static const ls_sizing_rule rules[] = {
+    {
+        .is = {.name = "auto",
+               .summary = "the rows with the most expected tokens per millisecond, by measured costs",
+               .source = "this program's own"},
+        .by_cost = true,
+        .rows = 64,
+        .cut = auto_cut,
+    },
+    {
+        .is = {.name = "fixed",
+               .summary = "exactly ROWS rows, if there are enough candidates",
+               .source = "",
+               .number = {{"ROWS", 64, 1, LS_MAX_ROWS, true}}},
+        .counts = true,
+    },
+    {
+        .is = {.name = "paper", .summary = "the number of rows that the method's paper uses", .source = ""},
+    },
+    {
+        .is = {.name = "adaedl",
+               .summary = "stops a branch if 1 - sqrt(0.2 H) is below a threshold that follows the acceptance",
+               .source = "arXiv 2410.18351",
+               .number = {{"THRESHOLD", 0.6, 0, 1, false}}},
+        .cut = adaedl_cut,
+        .learn = adaedl_learn,
+    },
+    {
+        .is = {.name = "specdec++",
+               .summary = "stops a branch when the probability of a rejection in it exceeds the threshold",
+               .source = "arXiv 2405.19715",
+               .number = {{"CHANCE", 0.7, 0, 1, false}}},
+        .cut = specdec_cut,
+    },
+    {
+        .is = {.name = "tetris",
+               .summary = "the rows with the largest cumulative products, of all that the drafter can propose",
+               .source = "arXiv 2502.15197",
+               .number = {{"ROWS", 16, 1, LS_MAX_ROWS, true}}},
+        .picks = true,
+        .rows = LS_MAX_ROWS,
+        .cut = tetris_cut,
+    },
+    {
+        .is = {.name = "ddd",
+               .summary = "stops at a level where the beam's ten rows together are less likely than the threshold",
+               .source = "arXiv 2409.00142",
+               .number = {{"CHANCE", 0.3, 0, 1, false}, {"FIRST", 5, 1, DDD_DEEPEST, true}}},
+        .cut = ddd_cut,
+    },
+    {
+        .is = {.name = "c2t",
+               .summary = "rows with at least that probability by a classifier of path, estimate, entropy and depth",
+               .source = "arXiv 2502.13652",
+               .number = {{"CHANCE", 0.2, 0, 1, false}}},
+        .knobs = c2t_knobs,
+        .cut = c2t_cut,
+    },
 };
 
 const ls_rule *ls_sizing_at(int i) {
-    return rules[i] ? &rules[i]->is : NULL;
+    return ls_sizing_rule_at(i) ? &rules[i].is : NULL;
 }
 
 ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_err *err) {
@@ -24,13 +272,13 @@ ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_er
     if (!strcmp(text, "default")) return LS_OK;
     int i;
     const ls_code code = ls_rule_read(ls_sizing_at, "default, ", what, text, &i, out->values, err);
-    if (!code) out->rule = rules[i];
+    if (!code) out->rule = &rules[i];
     ls_sizing_tune(out, NULL);
     return code;
 }
 
 const ls_sizing_rule *ls_sizing_rule_at(int i) {
-    return rules[i];
+    return i < (int)(sizeof rules / sizeof *rules) ? &rules[i] : NULL;
 }
 
 void ls_sizing_tune(ls_sizing *z, const ls_knob_value *all) {
@@ -46,32 +294,9 @@ void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget) {
 }
 
 int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget) {
-    int32_t rows = z->rule->ask(z, m);
+    int32_t rows = z->rule->counts ? (int32_t)z->values[0] : z->rule->rows ? z->rule->rows : m->rows;
     if (budget > 0 && rows > budget && !z->rule->picks) rows = budget;
     return rows < 1 ? 1 : rows > LS_MAX_ROWS ? LS_MAX_ROWS : rows;
-}
-
-void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order) {
-    for (int32_t i = 0; i < t->n;
-         i++) { // stable insertion sort: a row is never more likely than its parent, so parents stay first
-        int32_t at = i;
-        for (; at > 0 && path[order[at - 1]] < path[i]; at--) order[at] = order[at - 1];
-        order[at] = i;
-    }
-}
-
-void ls_sizing_entropy(const ls_tree *t, double *entropy) {
-    double rest[LS_MAX_ROWS];
-    for (int32_t i = 0; i < t->n; i++) entropy[i] = 0, rest[i] = 1;
-    for (int32_t i = 1; i < t->n; i++) {
-        const double p = (double)t->nodes[i].est_p;
-        if (p > 0) entropy[t->nodes[i].parent] -= p * log(p);
-        rest[t->nodes[i].parent] -= p;
-    }
-    for (int32_t i = 0; i < t->n; i++)
-        if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
-    for (int32_t i = 0; i < t->n; i++)
-        if (t->nodes[i].said) entropy[i] = (double)t->said[t->nodes[i].said - 1].entropy;
 }
 
 void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget) {
@@ -85,7 +310,7 @@ void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, i
     }
     z->rule->cut(z, t, path, costs, context, keep);
     if (z->rule->picks && budget > 0) {
-        ls_sizing_order(t, path, order);
+        order_rows(t, path, order);
         for (int32_t i = 0; i < t->n; i++) keep[order[i]] &= kept < budget, kept += keep[order[i]];
     }
     for (int32_t i = 1; i < t->n;

@@ -1,5 +1,5 @@
 // Sizing rules decide how many rows of a proposed tree are verified. A rule sets the drafter's budget and cuts the tree
-// by its estimates. To add a rule, write a file size_*.c with its ls_sizing_rule, and add a line to sizings.def.
+// by its estimates. To add a rule, add it to the table in sizing.c.
 #pragma once
 #include "base/err.h"
 #include "spec/cost_curve.h"
@@ -18,8 +18,8 @@ typedef struct ls_sizing_rule {
     const ls_knob *knobs; // numbers that are not in NAME:VALUE, at most LS_SIZING_KNOBS; NULL: none
     bool picks;           // it keeps fewer rows than the drafter proposes: a budget limits the kept rows
     bool by_cost;         // it decides by the cost of rows: the drafter may omit rows that cannot pay
-    // The budget for the drafter, including the root.
-    int32_t (*ask)(const ls_sizing *z, const ls_method *m);
+    bool counts;          // values[0] is the budget for the drafter, including the root
+    int32_t rows;         // else that budget; 0: the rows of the method's paper
     // Clears keep[i] for rows that are not verified; all are true before the call. path[i]: acceptance probability of
     // the whole path to row i. The root is always kept, and a row is cut with its parent. NULL: verifies all rows.
     void (*cut)(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
@@ -52,11 +52,20 @@ void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path);
 // Writes the rule with its values, in the syntax of ls_sizing_read.
 void ls_sizing_write(const ls_sizing *z, char *out, size_t size);
 
-// For rules: the rows sorted by path, the most likely first (of equal rows the earlier). The first k rows form a tree
-// for any k.
-void ls_sizing_order(const ls_tree *t, const double *path, int32_t *order);
-// Fills entropy[i] with the entropy (nats) of the drafter's distribution after row i: the second model's if it saw the
-// row, otherwise that of the children's estimates, with one outcome for all other tokens.
-void ls_sizing_entropy(const ls_tree *t, double *entropy);
-int32_t ls_sizing_paper_rows(const ls_sizing *z,
-                             const ls_method *m); // an `ask` function: the rows of the method's paper
+// The classifier of C2T: its features, and the fit of its weights to rows with a known outcome (c2t.c).
+enum { LS_C2T_FEATURES = 5 };
+
+// Fills x[i] with the features of row i, except the root: 1, log-odds of its path, log-odds of its own estimate,
+// entropy of the drafter's distribution at its parent, depth. path: as in sizing rules.
+void ls_c2t_features(const ls_tree *t, const double *path, double (*x)[LS_C2T_FEATURES]);
+double ls_c2t_chance(const double *weights, const double *x); // probability that the row is accepted
+
+typedef struct {
+    float x[LS_C2T_FEATURES];
+    bool accepted;
+} ls_c2t_row;
+
+// Fits the weights by maximum likelihood with Newton's method; `weights` has the start values and gets the result.
+// LS_E_RANGE: not enough rows, or all rows have the same outcome.
+ls_code ls_c2t_fit(const ls_c2t_row *rows, size_t n, double *weights, ls_err *err);
+double ls_c2t_loss(const ls_c2t_row *rows, size_t n, const double *weights); // mean log loss of a row, nats

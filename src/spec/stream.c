@@ -27,14 +27,14 @@ static void free_stream(ls_stream *h) {
     *h = (ls_stream){0};
 }
 
-static void start(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup) {
+static void stream_start(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup) {
     *h = (ls_stream){.limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
     if (path && *path) h->path = ls_strdup(path);
 }
 
 // LS_E_USAGE: not a history (`means` is appended to the message); LS_E_UNSUPPORTED: a history of another version or
 // vocabulary; LS_E_PARSE: a damaged history.
-static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
+static ls_code stream_read_file(ls_stream *h, const char *means, ls_err *err) {
     ls_buf m = {0};
     struct stat st;
     if (stat(h->path, &st) && errno == ENOENT) return LS_OK; // the first run
@@ -72,7 +72,7 @@ static ls_code read_file(ls_stream *h, const char *means, ls_err *err) {
     return code;
 }
 
-static ls_code write_file(const ls_stream *h, ls_err *err) {
+static ls_code stream_write_file(const ls_stream *h, ls_err *err) {
     ls_atomic_file r;
     const size_t n = h->ids.n < h->limit ? h->ids.n : h->limit;
     const int32_t *ids = n ? h->ids.p + (h->ids.n - n) : NULL;
@@ -85,7 +85,7 @@ static ls_code write_file(const ls_stream *h, ls_err *err) {
 }
 
 // Appends this run's tokens to the current content of the file, because other programs may have written it meanwhile.
-static ls_code save(const ls_stream *h, ls_err *err) {
+static ls_code stream_save(const ls_stream *h, ls_err *err) {
     ls_stream now;
     const size_t fresh = h->fresh < h->ids.n ? h->fresh : h->ids.n;
     bool made;
@@ -94,15 +94,15 @@ static ls_code save(const ls_stream *h, ls_err *err) {
     if (lock < 0)
         return ls_fail(err, LS_E_IO, "cannot write %s, so the tokens of this run are not saved: %s", h->path,
                        errno == EWOULDBLOCK ? "another program is using it" : strerror(errno));
-    start(&now, h->path, h->limit, &h->setup);
-    ls_code code = read_file(&now, "", err);
+    stream_start(&now, h->path, h->limit, &h->setup);
+    ls_code code = stream_read_file(&now, "", err);
     if (code == LS_E_PARSE) now.ids.n = 0, code = LS_OK; // damaged when it was opened, or since
     if (code) ls_err_prefix(err, "the tokens of this run are not saved");
     else {
         const int32_t *first = h->ids.p + (h->ids.n - fresh);
         if (fresh && *first != LS_STREAM_BREAK) add_break(&now.ids);
         ls_ids_add(&now.ids, first, fresh);
-        code = write_file(&now, err);
+        code = stream_write_file(&now, err);
     }
     if (code && made) unlink(h->path);
     close(lock);
@@ -110,15 +110,15 @@ static ls_code save(const ls_stream *h, ls_err *err) {
     return code;
 }
 
-static void note(const ls_stream *h, const char *text) {
+static void stream_note(const ls_stream *h, const char *text) {
     if (h->setup.note) h->setup.note(h->setup.ud, text);
 }
 
 ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
-    start(h, path, limit, setup);
+    stream_start(h, path, limit, setup);
     if (!h->path) return LS_OK;
     ls_err why = {0};
-    const ls_code code = read_file(h, ", and it would be overwritten: name another file", &why);
+    const ls_code code = stream_read_file(h, ", and it would be overwritten: name another file", &why);
     if (!code) return LS_OK;
     const bool kept = code != LS_E_PARSE; // do not change its file
     h->damaged = !kept;
@@ -127,7 +127,7 @@ ls_code ls_stream_open(ls_stream *h, const char *path, size_t limit, const ls_dr
     char text[600];
     snprintf(text, sizeof text, "%s; the file is not used, and %s", why.msg,
              kept ? "not changed: the tokens of this run are not saved" : "it is rewritten at the end");
-    note(h, text);
+    stream_note(h, text);
     return LS_OK;
 }
 
@@ -161,9 +161,9 @@ void ls_stream_keep(ls_stream *h) {
 }
 
 ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_draft_setup *setup, ls_err *err) {
-    start(h, path, limit, setup);
+    stream_start(h, path, limit, setup);
     ls_err why = {0};
-    const ls_code code = read_file(h, "", &why);
+    const ls_code code = stream_read_file(h, "", &why);
     ls_stream_keep(h);
     if (code) return ls_fail(err, LS_E_USAGE, "%s", why.msg);
     if (!h->ids.n) return ls_fail(err, LS_E_USAGE, "%s: the file is empty or does not exist", path);
@@ -172,6 +172,6 @@ ls_code ls_stream_read(ls_stream *h, const char *path, size_t limit, const ls_dr
 
 void ls_stream_close(ls_stream *h) {
     ls_err err = {0};
-    if (h->path && !h->setup.read_only && save(h, &err)) note(h, err.msg);
+    if (h->path && !h->setup.read_only && stream_save(h, &err)) stream_note(h, err.msg);
     free_stream(h);
 }

@@ -13,21 +13,21 @@ typedef struct ls_successor_entry {
     ls_successor said;
 } entry;
 
-static uint64_t key_of(const int32_t *tail,
-                       int32_t n) { // ids are stored + 1, so that leading zeros mark a shorter tail
+static uint64_t successors_key(const int32_t *tail,
+                               int32_t n) { // ids are stored + 1, so that leading zeros mark a shorter tail
     uint64_t key = 0;
     for (int32_t i = 0; i < n; i++) key = key << 21 | (uint32_t)(tail[i] + 1);
     return key;
 }
 
-static int32_t *bucket_of(const ls_successors *s, uint64_t key) {
+static int32_t *successors_bucket(const ls_successors *s, uint64_t key) {
     const uint64_t h = key * 0x9E3779B97F4A7C15u;
     return &s->buckets[(h ^ h >> 32) & (uint64_t)(s->n_buckets - 1)];
 }
 
-static int32_t find(const ls_successors *s, uint64_t key) { // -1: not found
+static int32_t successors_find(const ls_successors *s, uint64_t key) { // -1: not found
     if (!s->n_buckets) return -1;
-    int32_t i = *bucket_of(s, key);
+    int32_t i = *successors_bucket(s, key);
     while (i >= 0 && s->entries[i].key != key) i = s->entries[i].chain;
     return i;
 }
@@ -42,13 +42,13 @@ static void link_all(ls_successors *s) {
     s->buckets = ls_realloc(s->buckets, (size_t)s->n_buckets * sizeof *s->buckets);
     memset(s->buckets, -1, (size_t)s->n_buckets * sizeof *s->buckets);
     for (int32_t i = 0; i < s->n; i++) {
-        int32_t *bucket = bucket_of(s, s->entries[i].key);
+        int32_t *bucket = successors_bucket(s, s->entries[i].key);
         s->entries[i].chain = *bucket;
         *bucket = i;
     }
 }
 
-static int32_t take(ls_successors *s) { // index of a new or evicted entry
+static int32_t successors_take(ls_successors *s) { // index of a new or evicted entry
     if (s->n < most(s)) {
         if (s->n == s->cap) {
             s->cap = s->cap ? s->cap + s->cap / 4 : 1024;
@@ -63,7 +63,7 @@ static int32_t take(ls_successors *s) { // index of a new or evicted entry
         s->hand = (s->hand + 1) % s->n;
     }
     const int32_t i = s->hand;
-    int32_t *p = bucket_of(s, s->entries[i].key);
+    int32_t *p = successors_bucket(s, s->entries[i].key);
     while (*p != i) p = &s->entries[*p].chain;
     *p = s->entries[i].chain;
     s->hand = (s->hand + 1) % s->n;
@@ -87,12 +87,12 @@ ls_successor ls_successors_of(const ls_node *n) {
 
 void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *said) {
     if (said->id[0] < 0) return;
-    const uint64_t key = key_of(tail, n);
-    int32_t i = find(s, key);
+    const uint64_t key = successors_key(tail, n);
+    int32_t i = successors_find(s, key);
     if (i >= 0) s->entries[i].again = true;
     else {
-        i = take(s);
-        int32_t *bucket = bucket_of(s, key);
+        i = successors_take(s);
+        int32_t *bucket = successors_bucket(s, key);
         s->entries[i].key = key;
         s->entries[i].chain = *bucket;
         s->entries[i].again = false;
@@ -102,7 +102,7 @@ void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const l
 }
 
 const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tail, int32_t n) {
-    const int32_t i = find(s, key_of(tail, n));
+    const int32_t i = successors_find(s, successors_key(tail, n));
     return i < 0 ? NULL : &s->entries[i].said;
 }
 

@@ -5,6 +5,26 @@
 #include <math.h>
 #include <string.h>
 
+const ls_from_facts ls_sources[LS_FROM_COUNT] = {
+#define SOURCE(place, name, label, letter, kind, sentence)                                                             \
+    [LS_FROM_##place] = {name, label, letter, LS_KIND_##kind, sentence},
+#include "spec/sources.def"
+};
+
+const ls_kind_facts ls_source_kinds[LS_KIND_COUNT] = {
+#define KIND(place, legend, word, html_class, html_line, dark, light, first8)                                          \
+    [LS_KIND_##place] = {legend, word, html_class, html_line, dark, light},
+#include "spec/sources.def"
+};
+
+const char *ls_from_name(ls_from f) {
+    return ls_sources[f].name;
+}
+
+const char *ls_from_label(ls_from f) {
+    return ls_sources[f].label;
+}
+
 const char *ls_node_state_name(ls_node_state s) {
     static const char *const names[] = {"accepted", "rejected", "not-reached"};
     return names[s];
@@ -78,14 +98,6 @@ int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget
                             .est_p = NAN},
                 i ? t->n - 1 : 0);
     return t->n - first;
-}
-
-int32_t ls_draft_child(ls_draft *drafts, int32_t *n, int32_t budget, const ls_draft *draft) {
-    for (int32_t i = draft->parent + 1; i < *n; i++)
-        if (drafts[i].parent == draft->parent && drafts[i].token == draft->token) return i;
-    if (*n >= budget) return -1;
-    drafts[*n] = *draft;
-    return (*n)++;
 }
 
 void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n) {

@@ -6,7 +6,6 @@
 // ls_tree_new have room for any tree, those of a kept step (decode/step.h) for what is there.
 #pragma once
 #include "spec/from.h"
-#include "spec/said.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +22,18 @@ typedef struct {
     float logit; // raw logit
 } ls_top_entry;
 
+// The draft model's prediction after a tree row.
+enum { LS_SAID_TOP = 8 };
+
+typedef struct {
+    int32_t chosen;            // its choice with the target's sampling and the same random number; greedy: the best
+    int32_t id[LS_SAID_TOP];   // its best tokens, best first, or the drawn tokens; -1: no more
+    float p[LS_SAID_TOP];      // their probabilities among all tokens, or in the distribution of the draws
+    float entropy;             // nats, of the complete distribution
+    int32_t n_draws;           // 0: nothing was drawn
+    int32_t draw[LS_SAID_TOP]; // the draws in order
+} ls_said;
+
 typedef enum {
     LS_NODE_ACCEPTED,    // on the verified path (the root always is)
     LS_NODE_REJECTED,    // its parent is on the path, but the target chose another token there
@@ -38,7 +49,7 @@ const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not
     int16_t branch;    /* index into the tree's branches; -1 for the root */                                           \
     int16_t rank;      /* of its branch; -1: that continues the root itself */                                         \
     int16_t match_n;   /* length of the matched n-gram; 0: none */                                                     \
-    int16_t kind;      /* what hit rates count the row as (spec/scores.h, spec/search.h) */                            \
+    int16_t kind;      /* what hit rates count the row as (spec/rates.h, spec/search.h) */                             \
     int16_t said;      /* index + 1 of what a second model said after the row; 0: it did not see it */                 \
     uint8_t from;      /* ls_from */                                                                                   \
     uint8_t state;     /* ls_node_state */                                                                             \
@@ -61,7 +72,7 @@ typedef struct {
     float p;        // the target's probability of this token at its parent (for the root: in the last logits)
     int32_t target; // what the target chose after this node; -1: no forward was run
     float target_p; // its probability
-    int32_t own;    // target's choice before a probe judged the row (spec/accept_reflective.c); -1: no probe
+    int32_t own;    // target's choice before a probe judged the row (spec/accept.c); -1: no probe
     float entropy;  // nats, of the target's distribution after this node
     float lse;      // log-sum-exp of the raw logits after this node (p = exp(logit - lse))
     ls_top_entry top[LS_ROW_TOP]; // the target's best tokens after this node, best first; id -1: no more
@@ -97,9 +108,6 @@ void ls_tree_start(ls_tree *t, int32_t root);
 // a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the
 // authors' program. Returns the number of added rows; a branch without rows is not listed.
 int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info);
-// Finds the child of draft->parent with draft->token in drafts[0..*n), or appends the draft; -1: there are already
-// `budget` rows.
-int32_t ls_draft_child(ls_draft *drafts, int32_t *n, int32_t budget, const ls_draft *draft);
 // Makes the tree from drafts[0..n), 1 <= n <= LS_MAX_ROWS: the root first, parents before children. The caller need not
 // set depth and branch, and sets the rank only for children of the root. The rows under each child of the root are
 // grouped as its branch; siblings keep their order.

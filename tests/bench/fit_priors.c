@@ -8,7 +8,7 @@
 #include "decode/session.h"
 #include "decode/suite.h"
 #include "engine/dialog.h"
-#include "spec/draft_logitspec.h"
+#include "spec/search.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static ls_code decode(trials *all, size_t *prompts, char **argv, bool odd, ls_er
             (code = ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, err)))
             return code;
         do {
-            const ls_rates before = *ls_draft_logitspec_rates(ls_session_drafter(s));
+            const ls_rates before = ((const ls_searcher *)ls_session_drafter(s))->e.rates;
             if ((code = ls_session_step(s, step, err))) return code;
             gather(all, &step->tree, &before);
         } while (!step->finish);

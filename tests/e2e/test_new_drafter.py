@@ -9,37 +9,18 @@ from program import ROOT
 
 DRAFTER = """
 // Drafts the root once more.
-#include "base/mem.h"
 #include "spec/drafter.h"
 
-#include <stdlib.h>
-
-static void observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
-    (void)d, (void)context, (void)n, (void)reset;
-}
-static void propose(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void again_grow(ls_drafter *d, const ls_draft_state *s, ls_growth *g) {
     (void)d;
-    ls_tree_start(tree, s->root);
-    ls_tree_add(tree, &s->root, 1, budget, (ls_branch){.rank = -1, .match_pos = -1, .found = 1});
+    ls_grow_chain(g, &s->root, 1, 1, (ls_branch){.rank = -1, .match_pos = -1, .found = 1});
 }
-static int32_t pool_size(const ls_drafter *d) {
-    (void)d;
-    return 0;
-}
-static size_t bytes(const ls_drafter *d) {
-    return sizeof *d;
-}
-static void free_drafter(ls_drafter *d) {
-    free(d);
-}
-static ls_code make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code again_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
-    *out = ls_calloc(1, sizeof **out);
-    **out = (ls_drafter){
-        .observe = observe, .propose = propose, .pool_size = pool_size, .bytes = bytes, .free = free_drafter};
+    *out = ls_drafter_new(sizeof **out, (ls_drafter){.grow = again_grow});
     return LS_OK;
 }
-const ls_method ls_method_again = {.name = "again", .summary = "the root once more", .source = "a test", .rows = 2, .make = make};
+const ls_method ls_method_again = {.name = "again", .summary = "the root once more", .source = "a test", .rows = 2, .make = again_make};
 """
 
 

@@ -95,15 +95,6 @@ static int32_t fake_unread(const ls_second *base, const int32_t *context, size_t
     return 1;
 }
 
-static double fake_cost(const ls_second *base, int32_t rows, size_t n) {
-    (void)base, (void)n;
-    return 1 + 0.1 * rows;
-}
-
-static size_t fake_bytes(const ls_second *base) {
-    return sizeof *base;
-}
-
 static void fake_free(ls_second *base) {
     free(base);
 }
@@ -111,13 +102,9 @@ static void fake_free(ls_second *base) {
 static ls_code make_fake(void *of, const ls_draft_options *o, ls_second **out, ls_err *err) {
     (void)of, (void)o, (void)err;
     fake_second *f = ls_calloc(1, sizeof *f);
-    f->base = (ls_second){.name = "fake",
-                          .begin = fake_begin,
-                          .more = fake_more,
-                          .unread = fake_unread,
-                          .cost_ms = fake_cost,
-                          .bytes = fake_bytes,
-                          .free = fake_free};
+    f->base =
+        (ls_second){.name = "fake", .begin = fake_begin, .more = fake_more, .unread = fake_unread, .free = fake_free};
+    ls_cost_of_points(&f->base.costs, (int32_t[]){1, 64}, (double[]){1.1, 7.4}, 2);
     *out = &f->base;
     return LS_OK;
 }
@@ -130,10 +117,6 @@ static ls_code fake_guess(ls_guesser *g, const int32_t *context, size_t n_contex
     return LS_OK;
 }
 
-static size_t fake_guesser_bytes(const ls_guesser *g) {
-    return sizeof *g;
-}
-
 static void free_guesser(ls_guesser *g) {
     free(g);
 }
@@ -141,8 +124,7 @@ static void free_guesser(ls_guesser *g) {
 static ls_code make_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
     (void)of, (void)o, (void)err;
     *out = ls_calloc(1, sizeof **out);
-    **out =
-        (ls_guesser){.name = "fake", .n = 4, .guess = fake_guess, .bytes = fake_guesser_bytes, .free = free_guesser};
+    **out = (ls_guesser){.name = "fake", .n = 4, .guess = fake_guess, .free = free_guesser};
     return LS_OK;
 }
 

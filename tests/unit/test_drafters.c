@@ -5,7 +5,7 @@
 #include "drafters.h"
 #include "spec/automaton.h"
 #include "spec/stream.h"
-#include "spec/scores.h"
+#include "spec/rates.h"
 #include "spec/sizing.h"
 
 #include <math.h>
@@ -113,14 +113,14 @@ static void what_drafters_remember_is_bounded(void **state) {
         if (!(*m)->make) continue;
         ls_drafter *d = test_drafter(*m);
         d->observe(d, text, 1, true);
-        const size_t before = d->bytes(d);
+        const size_t before = ls_drafter_bytes(d);
         d->observe(d, text, N, false);
-        const size_t after = d->bytes(d);
+        const size_t after = ls_drafter_bytes(d);
         const bool fixed = !strcmp((*m)->name, "lookahead") || !strcmp((*m)->name, "cacheback"); // tables of one size
         if (!fixed && after - before > 200 * N) fail_msg("%s: %zu bytes a token", (*m)->name, (after - before) / N);
-        assert_in_range(after, 1, 16 << 20);
+        assert_in_range(after, 0, 16 << 20);
         for (int i = 0; i < 60; i++) d->observe(d, text, N, true); // many conversations
-        assert_in_range(d->bytes(d), 1, 64 << 20);
+        assert_in_range(ls_drafter_bytes(d), 0, 64 << 20);
         assert_true(d->pool_size(d) >= 0);
         d->free(d);
     }
@@ -176,7 +176,7 @@ static void matches_follow_a_growing_text(void **state) {
             assert_int_equal(a.states[m.state].count, occurrences(text, n + 1, text + n + 1 - longest, longest));
     }
     ls_automaton_free(&a);
-    assert_int_equal(ls_automaton_bytes(&a), 0);
+    assert_null(a.states);
 }
 
 static ls_tree draft_after(ls_drafter *d, const int32_t *text, size_t n, int32_t root, int32_t budget) {

@@ -1,6 +1,6 @@
 // Reflective verification: where the probe lies, how distributions are fused, what stands by it, what it leaves alone.
 #include "base/mem.h"
-#include "decode/reflect.h"
+#include "decode/choose.h"
 #include "decode/session.h"
 #include "decode/stats.h"
 

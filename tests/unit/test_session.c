@@ -156,7 +156,7 @@ static void prompts_can_be_read_row_by_row(void **state) {
         assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
         for (int turn = 0; turn < 2; turn++) {
             assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-            if (!turn) bytes[k] = ls_session_drafter(s)->bytes(ls_session_drafter(s));
+            if (!turn) bytes[k] = ls_drafter_bytes(ls_session_drafter(s));
             ls_step *step = ls_step_new();
             do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
             while (!step->finish);
@@ -202,7 +202,7 @@ static void a_prompts_rows_are_read_where_that_pays(void **state) {
             assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
             assert_int_equal(ls_session_begin(s, ids, n, NULL, NULL, NULL, &err), LS_OK);
             enum { REMEMBERS = 50000 }; // bytes: with anything that the target said
-            const bool read = ls_session_drafter(s)->bytes(ls_session_drafter(s)) > REMEMBERS;
+            const bool read = ls_drafter_bytes(ls_session_drafter(s)) > REMEMBERS;
             if (read == more) fail_msg("case %zu: %d tokens %s", c, (int)n, read ? "are read" : "are not read");
             ls_session_free(s);
         }

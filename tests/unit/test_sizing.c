@@ -3,7 +3,6 @@
 #include "drafters.h"
 #include "base/rng.h"
 #include "decode/drafting.h"
-#include "spec/c2t.h"
 #include "spec/sizing.h"
 
 #include <math.h>

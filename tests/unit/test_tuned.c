@@ -2,7 +2,7 @@
 // to the test.
 #include "base/rng.h"
 #include "drafters.h"
-#include "spec/draft_logitspec.h"
+#include "spec/search.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -188,7 +188,7 @@ static void rates_count_what_was_tested(void **state) {
     (void)state;
     enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
     ls_drafter *d = test_drafter_named("logitspec");
-    const ls_rates *r = ls_draft_logitspec_rates(d);
+    const ls_rates *r = &((const ls_searcher *)d)->e.rates;
     const ls_features guess = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
     const int32_t note[] = {note_of(3, LS_PLACE_FIRST), note_of(4, LS_PLACE_ON), ls_rate_note(&guess)};
     const ls_rates before = *r;

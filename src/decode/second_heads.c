@@ -1,7 +1,4 @@
-// EAGLE input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the pairs
-// of the text as they become known; the token of the last pair is the root. Pairs that the head drafted are forgotten,
-// because they used its own outputs instead of the target's hidden states.
-#include "decode/second_eagle.h"
+#include "decode/second.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -14,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// ---- EAGLE: input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the
+// pairs of the text as they become known; the token of the last pair is the root. Pairs that the head drafted are
+// forgotten, because they used its own outputs instead of the target's hidden states.
 enum { UNSEEN = -1 }; // token of a pair that was skipped, because its hidden state was unknown
 
 typedef struct {
@@ -27,18 +27,7 @@ typedef struct {
     // of the last draft
     size_t n; // tokens before its root
     int32_t n_rows, depth[LST_MAX_ROWS];
-    ls_cost_curve costs;
 } eagle;
-_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
-
-static ls_said said_of(const lst_row *r) {
-    ls_said s = {.chosen = r->chosen, .entropy = r->entropy};
-    for (int i = 0; i < LST_ROW_TOP; i++) {
-        s.id[i] = r->top_id[i];
-        s.p[i] = r->top_id[i] < 0 ? 0 : expf(r->top_logit[i] - r->lse);
-    }
-    return s;
-}
 
 static int32_t pair_token(const int32_t *context, size_t n, int32_t root, size_t i) {
     return i + 1 < n ? context[i + 1] : root;
@@ -55,20 +44,20 @@ static size_t same_pairs(const eagle *m, const int32_t *context, size_t n, int32
     return same;
 }
 
-static void timed(eagle *m, uint64_t start, int32_t rows) {
+static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
     const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->costs, rows, (int32_t)m->n, us / 1e3);
+    ls_cost_observe(&m->base.costs, rows, (int32_t)m->n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
 }
 
-static ls_code draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
-    if (!ls_accept_draws(m->accept, m->sampling->temperature)) return LS_OK;
+static ls_code eagle_draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
     return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
                         (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
 }
 
-static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+static ls_code eagle_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+                           ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row row;
     size_t at;
@@ -90,7 +79,7 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
     const ls_code code = ls_trained_begin(m->head, (int32_t)keep, (int32_t)at, tokens, values, (int32_t)(n - at),
                                           m->sampling, &row, err);
     if (!code) {
-        timed(m, start, (int32_t)(n - at));
+        eagle_timed(m, start, (int32_t)(n - at));
         for (size_t i = keep; i < at; i++) ls_ids_push(&m->read, UNSEEN);
         ls_ids_add(&m->read, tokens, n - at);
         ls_hidden_forget(m->hidden, n);
@@ -99,12 +88,12 @@ static ls_code begin(ls_second *base, const int32_t *context, size_t n, int32_t 
     if (code) return code;
     m->n_rows = 1;
     m->depth[0] = 0;
-    *said = said_of(&row);
-    return draw(m, 0, said, err);
+    *said = ls_said_of(&row, -1);
+    return eagle_draw(m, 0, said, err);
 }
 
-static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                    ls_err *err) {
+static ls_code eagle_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                          ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row rows[LST_MAX_ROWS];
     const int32_t first = m->n_rows;
@@ -112,17 +101,17 @@ static ls_code more(ls_second *base, const int32_t *tokens, const int32_t *paren
     const uint64_t start = ls_now_ns();
     ls_code code = ls_trained_grow(m->head, tokens, parents, n, m->sampling, rows, err);
     if (code) return code;
-    timed(m, start, n);
+    eagle_timed(m, start, n);
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = said_of(&rows[i]);
-        code = draw(m, first + i, &said[i], err);
+        said[i] = ls_said_of(&rows[i], -1);
+        code = eagle_draw(m, first + i, &said[i], err);
     }
     return code;
 }
 
-static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+static ls_code eagle_distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     eagle *m = (eagle *)base;
     const lst_sampling *s = m->sampling;
     float *logits = ls_malloc((size_t)n_vocab * sizeof *logits);
@@ -135,21 +124,12 @@ static ls_code distribution(ls_second *base, int32_t row, float *q, int32_t n_vo
     return code;
 }
 
-static int32_t unread(const ls_second *base, const int32_t *context, size_t n) {
+static int32_t eagle_unread(const ls_second *base, const int32_t *context, size_t n) {
     const size_t same = same_pairs((const eagle *)base, context, n, UNSEEN);
     return n ? (int32_t)(n - 1 - same) : 0;
 }
 
-static double cost_ms(const ls_second *base, int32_t rows, size_t n) {
-    return ls_cost_ms(&((const eagle *)base)->costs, rows, (int32_t)n);
-}
-
-static size_t bytes(const ls_second *base) {
-    const eagle *m = (const eagle *)base;
-    return sizeof *m + m->read.cap * sizeof *m->read.p + ls_hidden_bytes(m->hidden) + (size_t)ls_trained_bytes(m->head);
-}
-
-static void free_second(ls_second *base) {
+static void eagle_free(ls_second *base) {
     eagle *m = (eagle *)base;
     ls_hidden_free(m->hidden);
     ls_trained_free(m->head);
@@ -158,7 +138,7 @@ static void free_second(ls_second *base) {
 }
 
 // Times a pair alone and a few rows under it, in an empty text.
-static ls_code measure(eagle *m, ls_err *err) {
+static ls_code eagle_measure(eagle *m, ls_err *err) {
     enum { FEW = 4, REPEATS = 2 };
     const int32_t token = 0, tokens[FEW] = {0}, parents[FEW] = {0};
     float *values = ls_calloc((size_t)m->head->n_values, sizeof *values);
@@ -173,7 +153,7 @@ static ls_code measure(eagle *m, ls_err *err) {
         one = fmin(one, (double)(middle - start) / 1e6);
         few = fmin(few, (double)(ls_now_ns() - middle) / 1e6);
     }
-    if (!code) ls_costs_of_two(&m->costs, one, few, FEW);
+    if (!code) ls_costs_of_two(&m->base.costs, one, few, FEW);
     free(values);
     return code;
 }
@@ -182,22 +162,63 @@ ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_timeline *target, 
                         const ls_accept *accept, ls_err *err) {
     *out = NULL;
     eagle *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_second){.begin = begin,
-                          .more = more,
-                          .distribution = distribution,
-                          .unread = unread,
-                          .cost_ms = cost_ms,
-                          .bytes = bytes,
-                          .free = free_second};
+    m->base = (ls_second){.begin = eagle_begin,
+                          .more = eagle_more,
+                          .distribution = eagle_distribution,
+                          .unread = eagle_unread,
+                          .free = eagle_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", head->name);
     m->head = head;
     m->sampling = sampling;
     m->accept = accept;
     m->first = UNSEEN;
     ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s is a Medusa head: use method medusa", head->name)
-                                   : measure(m, err);
+                                   : eagle_measure(m, err);
     if (!code) code = ls_hidden_new(&m->hidden, target, head->takes, head->n_takes, head->n_values, err);
-    if (code) free_second(&m->base);
+    if (code) eagle_free(&m->base);
+    else *out = &m->base;
+    return code;
+}
+
+// ---- Medusa
+
+typedef struct {
+    ls_guesser base;
+    ls_trained *heads;
+    ls_hidden *hidden;
+} medusa;
+
+static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
+                           ls_err *err) {
+    medusa *m = (medusa *)base;
+    size_t at;
+    ls_hidden_follow(m->hidden, context, n);
+    const float *values = ls_hidden_values(m->hidden, n ? n - 1 : 0, n, &at);
+    if (!values) return ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
+    const uint64_t start = ls_now_ns();
+    const ls_code code = ls_trained_guess(m->heads, values, k, ids, p, err);
+    base->us = (double)(ls_now_ns() - start) / 1e3;
+    ls_hidden_forget(m->hidden, n);
+    return code;
+}
+
+static void heads_free(ls_guesser *base) {
+    medusa *m = (medusa *)base;
+    ls_hidden_free(m->hidden);
+    ls_trained_free(m->heads);
+    free(m);
+}
+
+ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_timeline *target, ls_err *err) {
+    *out = NULL;
+    medusa *m = ls_calloc(1, sizeof *m);
+    m->base = (ls_guesser){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
+    snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
+    m->heads = heads;
+    ls_code code =
+        heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s is an EAGLE head: use method eagle3", heads->name);
+    if (!code) code = ls_hidden_new(&m->hidden, target, heads->takes, heads->n_takes, heads->n_values, err);
+    if (code) heads_free(&m->base);
     else *out = &m->base;
     return code;
 }

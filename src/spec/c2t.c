@@ -1,7 +1,7 @@
-// Logistic regression: maximises the log-likelihood of the rows minus a small penalty for large weights. The penalty
-// keeps the weights finite if features are redundant or separate the rows completely. The function is concave, so
-// Newton's steps, halved if they overshoot, find its only maximum.
-#include "spec/c2t.h"
+// C2T's weights by logistic regression: maximises the log-likelihood of the rows minus a small penalty for large
+// weights. The penalty keeps the weights finite if features are redundant or separate the rows completely. The function
+// is concave, so Newton's steps, halved if they overshoot, find its only maximum.
+#include "spec/sizing.h"
 
 #include <float.h>
 #include <math.h>

@@ -232,7 +232,7 @@ class Folders(unittest.TestCase):
             self.assertEqual(self.answer(path, "--prompt", "Tell me.", "--raw")["finish_reason"], "eos" if read else "length", text)
             r = run("generate", "--model", path, "--max-tokens", "6", "--prompt", "Tell me.", "--raw")
             self.assertEqual(r.returncode, 0)
-            self.assertRegex(r.stderr, r"\A# 6 tokens" if read else r"\Alogitspec: \S+/generation_config.json: 1:\d+: not JSON: .*; the file is ignored, and with it "
+            self.assertRegex(r.stderr, r"\A# 6 tokens" if read else r"\Alogitspec: \S+/generation_config.json:1:\d+: not JSON: .*; the file is ignored, and with it "
                              r"the tokens that end an answer\n# 6 tokens")
         os.remove(generation)
         with open(config, encoding="utf-8") as f:  # of a vision model

@@ -387,7 +387,7 @@ class Report(unittest.TestCase):
         trace = self.files[0]
         for args, code, what in (([], 2, "TRACE"), ([trace, "-o", "x.pdf"], 2, ".html"),
                                  ([trace, "-o", "/nonexistent/x.html"], 1, "cannot write"), (["/nowhere", "-o", "x.html"], 1, "cannot read"),
-                                 ([trace, "-o", "x.html", "--step", "a"], 2, "expected steps such as"), ([os.devnull, "-o", "x.html"], 1, "empty")):
+                                 ([trace, "-o", "x.html", "--step", "a"], 2, "expected steps such as"), ([os.devnull, "-o", "x.html"], 1, "no complete line")):
             r = run("report", *args, cwd=self.dir.name)
             self.assertEqual((r.returncode, r.stderr.count("\n")), (code, 1), r.stderr)
             self.assertIn(what, r.stderr)

@@ -301,7 +301,7 @@ class Compare(unittest.TestCase):
     def test_bad_input(self):
         for args, what in ((["--methods", "ar,nonsense", "--prompt", "x"], "nonsense"), (["--methods", "logitspec:0", "--prompt", "x"], "1 to 256"),
                            (["--methods", "", "--prompt", "x"], "METHOD[:ROWS]"), (["--methods", "ar,pld+ngram=9", "--prompt", "x"], "from 1 to 3"),
-                           (["--methods", "ar,pld+depth=9", "--prompt", "x"], "pld.depth"), (["--methods", "ar/some", "--prompt", "x"], "expected one of auto"),
+                           (["--methods", "ar,pld+depth=9", "--prompt", "x"], "pld.depth"), (["--methods", "ar/some", "--prompt", "x"], "expected one of default, auto"),
                            (["--methods", "ar@loose", "--prompt", "x"], "expected one of exact"), (["--methods", "rest", "--prompt", "x"], "needs a corpus"),
                            (["--methods", "nothing.yaml", "--prompt", "x"], "nothing.yaml"), (["--suite", "/nonexistent"], "cannot read"),
                            (["--suite", "x", "--prompt", "y"], "cannot be combined"), ([], "a prompt is needed")):
@@ -409,7 +409,7 @@ class Recorded(unittest.TestCase):
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             self.assertIn(f"step {n}: root ", r.stdout)
             taken = len(step["emitted"]) - 1
-            self.assertIn(f"+{taken} of {step['rows'] - 1} drafted", r.stdout)
+            self.assertIn(f"; {taken} of {step['rows'] - 1} drafts accepted", r.stdout)
             self.assertIn(f"Tree: {step['rows']} rows, root + {taken} accepted", r.stdout)
             tree = r.stdout[r.stdout.index("\nTree"):]
             self.assertEqual(tree.count("*"), len(step["path"]))  # accepted nodes by sign

@@ -150,9 +150,11 @@ class Numbers(unittest.TestCase):
             self.assertEqual(says(r"drafts +(\d+) of (\d+) accepted"), tuple(map(str, n["drafts"])))
             self.assertEqual(says(r"useful in (\d+) of (\d+) steps? with drafts"), tuple(map(str, n["helped"])))
             self.assertEqual(says(r"mean ([\d.]+) tokens/step \(MAT\)"), (f"{n['mat']:.2f}",))
-            self.assertEqual(says(r"(\d+) steps?, ([\d.]+) rows? on average"), (str(n["steps"]), f"{n['rows']:.1f}"))
-            self.assertEqual(says(r"top 8 in (\d+), top 64 in (\d+) of (\d+) steps"),
-                             (str(n["near"][0]), str(n["within"][0]), str(n["within"][1])))
+            forwards = n["within"][1]
+            self.assertEqual(says(r"(\d+) steps?(?: \((\d+) forwards?\))?, ([\d.]+) rows? on average"),
+                             (str(n["steps"]), str(forwards) if forwards != n["steps"] else None, f"{n['rows']:.1f}"))
+            self.assertEqual(says(r"token in the top 8 of the last logits: (\d+) of (\d+) steps?, in the top 64: (\d+)"),
+                             (str(n["near"][0]), str(n["within"][1]), str(n["within"][0])))
             self.assertEqual(says(r"speed +([\d.]+) tok/s; plain ([\d.]+)"), (f"{n['per_s']:.1f}", f"{n['plain_per_s']:.1f}"))
             self.assertIn(f"{round(n['per_s'])} tok/s", text.splitlines()[0])
             if method != "ar" and "×?" not in text:
@@ -166,7 +168,7 @@ class Numbers(unittest.TestCase):
     def test_inspect(self):
         for path, _, _, lines, n in self.made:
             r = run("inspect", path, "--step", f"0-{n['steps'] - 1}")
-            told = re.findall(r"^step (\d+): root .*?(?:, \+(\d+) of (\d+) drafted|; no drafts|; the answer)", r.stdout, re.M)
+            told = re.findall(r"^step (\d+): root .*?(?:; (\d+) of (\d+) drafts? accepted|; no drafts|; the answer)", r.stdout, re.M)
             self.assertEqual([int(i) for i, _, _ in told], list(range(n["steps"])), path)
             self.assertEqual((sum(int(a or 0) for _, a, _ in told), sum(int(d or 0) for _, _, d in told)), n["drafts"])
 

@@ -269,7 +269,9 @@ class Endings(unittest.TestCase):
                     s.keys("4", "Enter")  # it is a prompt now, of the conversation that goes on in this program's file
                     s.wait("› 4", "30 tokens", "READY")
                     self.assertEqual(len(kept()), 1)
-                    s.keys("Escape", "q")
+                    s.keys("Escape")
+                    s.wait("q Quit")  # on a busy machine Esc and q may be read together, as Alt-q
+                    s.keys("q")
                     s.wait("exit=0")
                 self.assertEqual(glob.glob(d + "/logitspec/conversation-*"), [])
         with tempfile.TemporaryDirectory() as d:
@@ -521,7 +523,7 @@ class Output(unittest.TestCase):
             s.keys("F5", "Enter")
             s.wait("PAUSED")
             s.keys("F6", "F6", "F6", "F6")
-            self.assertRegex(re.sub(r"\s+", " ", s.wait("step 3: root")), r'step 3: root .*(drafted|one token).*(; missed "|\))')
+            self.assertRegex(re.sub(r"\s+", " ", s.wait("step 3: root")), r'step 3: root .* drafts accepted \(.*\); missed ".*" p [\d.]+: no row left')
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ class Wrap(unittest.TestCase):
             text = on_terminal(["generate", *SCRIPT, "--acceptance", "typical", "--temperature", "1"], cols, stream=2)
             self.assertRegex(" ".join(text.split()), "^# 40 tokens in .* # acceptance typical: .*, seed [0-9]+$")
             self.fits(text, cols, "summary")
-        text = on_terminal(["export"], 60, stream=2)
+        text = on_terminal(["export"], 40, stream=2)
         self.assertGreater(len(text.splitlines()), 2)
         for line in text.splitlines()[1:]:  # what a stranger says begins no line as the program does
             self.assertTrue(line.startswith(" " * 11), line)

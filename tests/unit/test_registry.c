@@ -297,7 +297,8 @@ static void files_are_hashed_in_pieces(void **state) {
     fclose(f);
     assert_int_equal(ls_sha256_file(&file, pieces, NULL, NULL, &err), LS_E_IO);
     assert_non_null(strstr(err.msg, "was changed while it was read"));
-    assert_null(ls_file_key(&file)); // it may change again within the same tick
+    file.opened.st_ctim.tv_sec = time(NULL); // just now, however long the sums took
+    assert_null(ls_file_key(&file));         // it may change again within the same tick
     ls_file_close(&file);
     ls_sha256_hex("abc", 3, whole);
     assert_string_equal(whole, SHA_ABC);

@@ -878,7 +878,7 @@ static void suites_are_read_line_by_line(void **state) {
         {"", "has no prompts", 0},
         {"{\"prompt\": \"a\"}\n{\"prompt\": \"\"}\n", ":2: no user text: none of", 0},
         {"{\"prompt\": 3}\n", ": no user text", 0},
-        {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2:", 0},
+        {"{\"prompt\": \"a\"}\n{\"prompt\": \"a\"\n", ":2:14: not JSON", 0},
         {"[1]\n", ": element 1: no user text", 0},
         {"[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]\n", NULL, 2},
         {"{\"data\":\n[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]}\n", NULL, 2},

@@ -246,12 +246,12 @@ static void configurations_that_cannot_be(void **state) {
         const char *config, *special_map, *added, *says;
     } cases[] = {
         {"[1]", "", "", "tokenizer_config.json is not an object"},
-        {"{", "", "", "tokenizer_config.json:1:"},
+        {"{", "", "", "tokenizer_config.json:1:1: not JSON"},
         {"{\"bos_token\":[\"a\"]}", "", "", "'bos_token' is not a token"},
         {"{\"added_tokens_decoder\":{\"x\":{\"content\":\"a\"}}}", "", "", "the invalid id 'x'"},
         {"{\"added_tokens_decoder\":{\"9\":{}}}", "", "", "9 has no 'content'"},
         {"{\"added_tokens_decoder\":{\"999999\":{\"content\":\"z\"}}}", "", "", "the invalid id 999999"},
-        {"", "7", "", "special_tokens_map.json:1:"},
+        {"", "7", "", "special_tokens_map.json:1:1: not JSON"},
         {"", "", "{\"z\":-1}", "added_tokens.json: 'z' has an invalid id"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

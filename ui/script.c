@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "base/visible.h"
-#include "ui/cast.h"
 #include "ui/demo.h"
 #include "ui/picture.h"
 #include "ui/render.h"
@@ -25,8 +24,8 @@ typedef struct {
     ui_state state;
     ui_canvas canvas;
     const ui_theme *theme;
-    ui_cast cast;
-    ls_buf film; // of the cast
+    ui_film film;
+    ls_buf cast; // what the film has written
     bool filming, ended;
     uint64_t start_ns, frame_ns;
 } player;
@@ -37,7 +36,7 @@ static void draw(player *p) {
     p->canvas.ascii = p->state.ascii || !p->canvas.utf8 || p->canvas.ambiguous_wide;
     ui_render(&p->state, &p->canvas, &row, &col);
     p->frame_ns = ls_now_ns();
-    if (p->filming) ui_cast_frame(&p->cast, &p->canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
+    if (p->filming) ui_film_frame(&p->film, &p->canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
 }
 
 // Handles events of the source for at most `ms` milliseconds.
@@ -206,7 +205,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     p.tour = (ui_tour){.options = o, .source = &p.source, .state = &p.state};
     ui_begin(&p.state, o);
     if (p.filming)
-        ui_cast_begin(&p.cast, p.theme, play->rows, play->cols, o->demo ? o->demo->title : "logitspec", &p.film);
+        ui_film_begin(&p.film, false, p.theme, play->rows, play->cols, o->demo ? o->demo->title : "logitspec", &p.cast);
     draw(&p);
     ls_code code = LS_OK;
     if (play->script) code = follow(&p, play->script, err);
@@ -217,8 +216,8 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     for (size_t i = 0; !code && o->recording && !play->script && i < p.state.n_log; i++)
         if (i + UI_LOG_LINES >= p.state.n_log) ls_warn("%s", p.state.log[i % UI_LOG_LINES]);
     if (p.filming) {
-        ui_cast_end(&p.cast, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
-        if (!code) code = ls_write_file(play->cast, &p.film, err);
+        ui_film_end(&p.film, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
+        if (!code) code = ls_write_file(play->cast, &p.cast, err);
         else ls_err_suffix(err, "no asciicast was written");
     }
     ui_tour_leave(&p.tour);
@@ -226,6 +225,6 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     *exit_code = p.state.exit_code;
     ui_state_free(&p.state);
     ui_canvas_free(&p.canvas);
-    ls_buf_free(&p.film);
+    ls_buf_free(&p.cast);
     return code;
 }

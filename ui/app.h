@@ -36,3 +36,18 @@ void ui_send_requests(ui_state *s, ls_source *source); // what waits in the outb
 // Takes the source: restores the terminal, then closes the source. Sets *exit_code, the program's. LS_E_IO: there is no
 // terminal to use; the source is closed then too.
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err);
+
+// ---- the guided tour: shows recorded demos, one after another, and then the conversation again
+
+typedef struct {
+    const ui_options *options; // borrowed
+    ls_source **source;        // what the application shows: the conversation's, or a demo's while there is a tour
+    ui_state *state;
+    ls_source *waiting; // the conversation, meanwhile; NULL: no tour is shown
+    ui_state conversation;
+    int stop; // from 0
+} ui_tour;
+
+// Begins, continues or leaves the tour as the state requests it. True: something else is shown now.
+bool ui_tour_follow(ui_tour *t);
+void ui_tour_leave(ui_tour *t); // back to the conversation; without a tour, nothing

@@ -1,10 +1,8 @@
-#include "ui/command.h"
+#include "ui/modes.h"
 #include "base/mem.h"
-#include "ui/copy.h"
-#include "ui/help.h"
+#include "ui/words.h"
 #include "ui/navigate.h"
-#include "ui/rows.h"
-#include "ui/what_if.h"
+#include "ui/panels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,11 @@
 #include "ui/modes.h"
 #include "base/mem.h"
-#include "ui/command.h"
 #include "ui/demo.h"
-#include "ui/help.h"
-#include "ui/layout.h"
+#include "ui/render.h"
 #include "ui/navigate.h"
 #include "ui/quiz.h"
-#include "ui/rows.h"
+#include "ui/panels.h"
 #include "ui/settings.h"
-#include "ui/welcome.h"
 #include "base/plural.h"
 
 #include <stdio.h>

@@ -1,11 +1,13 @@
 #include "ui/navigate.h"
+#include "base/mem.h"
 #include "base/plural.h"
-#include "ui/find.h"
 #include "ui/panels.h"
 #include "ui/quiz.h"
-#include "ui/rows.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void ui_say(ui_state *s, const char *text, bool is_error) {
     snprintf(s->message, sizeof s->message, "%s", text);
@@ -41,16 +43,56 @@ void ui_look_at(ui_state *s, int64_t step) {
     s->scroll[UI_OUTPUT] = s->scroll[UI_LOGITS] = s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = 0;
 }
 
-void ui_jump(ui_state *s, int64_t step, const char *none) {
+// ---- steps by what happened in them
+
+static void jump(ui_state *s, int64_t step, const char *none) {
     if (step >= 0) ui_look_at(s, step);
     else ui_say(s, s->n_steps ? none : "no step yet: type a prompt first", false);
+}
+
+static bool happened(const ui_state *s, const ls_step *step, ui_find what) {
+    if (what == UI_FIND_LOSSY) return ls_step_loose(step, NULL) > 0 || ui_preview(s, step) >= 0;
+    bool tried = !ls_step_described(step) && step->n_path < step->rows; // where it was is not recorded
+    for (int i = 1; i < step->tree.n; i++) tried |= step->tree.nodes[i].state == LS_NODE_REJECTED;
+    return step->forward && tried;
+}
+
+// Negative: there is none.
+static int64_t find_step(const ui_state *s, ui_find what, int by) {
+    if (!s->n_steps) return -1;
+    for (int64_t i = (int64_t)ui_viewed_index(s) + by; i >= 0 && i < (int64_t)s->n_steps; i += by)
+        if (happened(s, ui_step(s, i), what)) return i;
+    return -1;
+}
+
+// The step that lost (sign -1) or gained (1) most against plain decoding; after: the one behind this step in that
+// order, -1: the first. Returns -1 where there is none.
+static int64_t extreme_step(const ui_state *s, int sign, int64_t after) {
+    const double limit = after < 0 ? (double)INFINITY : sign * ls_step_gain_us(ui_step(s, (size_t)after));
+    double found = -(double)INFINITY;
+    int64_t at = -1;
+    for (size_t i = 0; i < s->n_steps; i++) {
+        const double v = sign * ls_step_gain_us(ui_step(s, i));
+        if (isnan(v) || v <= found || v > limit || (v == limit && (int64_t)i <= after)) continue;
+        found = v;
+        at = (int64_t)i;
+    }
+    return at;
+}
+
+void ui_jump(ui_state *s, ui_find what, int by) {
+    const char *none = what == UI_FIND_REJECTION
+                           ? (by > 0 ? "no later step rejected a draft" : "no earlier step rejected a draft")
+                       : s->preview ? "no later step has a draft that this rule would accept"
+                                    : "no later step accepted a draft that the target did not choose";
+    jump(s, find_step(s, what, by), none);
 }
 
 // A repeated call shows the next best or worst step.
 void ui_jump_extreme(ui_state *s, int sign) {
     const bool again = s->extreme == sign && s->n_steps && ui_viewed_index(s) == s->extreme_at;
-    const int64_t step = ui_extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
-    ui_jump(s, step, again ? "no more steps" : "plain decoding was not measured");
+    const int64_t step = extreme_step(s, sign, again ? (int64_t)s->extreme_at : -1);
+    jump(s, step, again ? "no more steps" : "plain decoding was not measured");
     if (step < 0) return;
     s->extreme = sign;
     s->extreme_at = (size_t)step;
@@ -68,6 +110,74 @@ void ui_choose_row(ui_state *s, ui_panel p, int row) {
     if (p == UI_DRAFTS && row < step->tree.n_branches) s->node = step->tree.branches[row].first_node;
     for (int b = 0; p == UI_LOGITS && b < step->tree.n_branches; b++)
         if (step->tree.branches[b].rank == row) s->node = step->tree.branches[b].first_node;
+}
+
+// ---- search
+
+typedef struct {
+    ls_buf text;
+    size_t *ends;  // of each token's text
+    size_t *steps; // that it belongs to
+    int16_t *rows;
+    size_t n, cap;
+} output;
+
+static void add_tokens(output *o, const ui_state *s) {
+    for (size_t i = 0; i < s->n_steps; i++) {
+        const ls_step *step = ui_step(s, i);
+        for (int k = 0; k < step->n_emitted; k++) {
+            if (o->n == o->cap) {
+                o->cap = 2 * o->cap + 1024;
+                o->ends = ls_realloc(o->ends, o->cap * sizeof *o->ends);
+                o->steps = ls_realloc(o->steps, o->cap * sizeof *o->steps);
+                o->rows = ls_realloc(o->rows, o->cap * sizeof *o->rows);
+            }
+            ui_add_sought(s, step->tree.nodes[step->path[k]].token, &o->text);
+            o->ends[o->n] = o->text.n;
+            o->steps[o->n] = i;
+            o->rows[o->n++] = step->path[k];
+        }
+    }
+}
+
+static size_t token_at(const output *o, size_t byte) {
+    size_t lo = 0, hi = o->n;
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+        if (o->ends[mid] <= byte) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+// The next place of the output that holds the text, whatever its case; the search goes on at the other end. Returns
+// its step and sets *node to the row of its token; -1: nowhere.
+static int64_t search_output(const ui_state *s, const char *text, int by, int *node) {
+    output o = {0};
+    int64_t found = -1;
+    add_tokens(&o, s);
+    const size_t view = s->n_steps ? ui_viewed_index(s) : 0;
+    const int row = s->n_steps ? ui_inspected(s) : 0;
+    size_t first = o.n, before = o.n, after = o.n, last = o.n; // tokens where the text begins; n: none
+    for (const char *p = o.text.p; p && *text && (p = strcasestr(p, text)); p++) {
+        const size_t t = token_at(&o, (size_t)(p - o.text.p));
+        const bool here = o.steps[t] == view && o.rows[t] == row;
+        const bool earlier = o.steps[t] < view || (o.steps[t] == view && o.rows[t] < row);
+        if (first == o.n) first = t;
+        if (earlier && !here) before = t;
+        if (!earlier && !here && after == o.n) after = t;
+        last = t;
+    }
+    const size_t t = by > 0 ? (after < o.n ? after : first) : before < o.n ? before : last;
+    if (t < o.n) {
+        found = (int64_t)o.steps[t];
+        *node = o.rows[t];
+    }
+    ls_buf_free(&o.text);
+    free(o.ends);
+    free(o.steps);
+    free(o.rows);
+    return found;
 }
 
 static void search_rows(ui_state *s, ui_panel p, int by) {
@@ -96,10 +206,10 @@ void ui_look_for(ui_state *s, int by) {
         search_rows(s, s->shown.focus, by);
         return;
     }
-    const int64_t step = ui_search(s, s->sought, by, &node);
+    const int64_t step = search_output(s, s->sought, by, &node);
     char none[160];
     snprintf(none, sizeof none, "not found: '%.100s'", s->sought);
-    ui_jump(s, step, none);
+    jump(s, step, none);
     if (step >= 0) s->at_newest = false, s->node = node;
 }
 

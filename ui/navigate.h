@@ -7,8 +7,9 @@ void ui_focus(ui_state *s, ui_panel p);           // gives it the focus
 void ui_open(ui_state *s, ui_panel p, bool open); // opens or closes Inspect or Compare
 void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exists; follows the newest
 void ui_move(ui_state *s, int64_t by);            // steps
-// Goes to a step that was found. Negative: there is none, and the message is `none`.
-void ui_jump(ui_state *s, int64_t step, const char *none);
+// Goes to the next step (by: 1) or the previous one (-1) in which that happened, or says that there is none.
+typedef enum { UI_FIND_REJECTION, UI_FIND_LOSSY } ui_find;
+void ui_jump(ui_state *s, ui_find what, int by);
 void ui_jump_extreme(ui_state *s, int sign); // to the best (1) or worst (-1) step; then to the next in that order
 void ui_look_for(ui_state *s,
                  int by); // finds s->sought forwards (1) or back (-1), in the panel's rows or in the output

@@ -1,11 +1,12 @@
 // The race with another method on the same prompt: the recorded times of both on one clock, and whether the texts are
 // equal.
 #include "ui/panels.h"
+#include "ui/words.h"
 #include "base/plural.h"
-#include "ui/what_if.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LABEL = 16 };
@@ -119,6 +120,45 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
     ui_print(&p, "token %d: p %.3f above the second token", at, closest);
 }
 
+static void add_tokens(const ui_state *s, const int32_t *ids, size_t n, ls_buf *text) {
+    for (size_t i = 0; i < n; i++) ui_add_token(s, ids[i], text);
+}
+
+// What-if, in the place of the race.
+static void draw_fork(ui_panel_view *v) {
+    enum { BEFORE = 12 };
+    const ui_state *s = v->state;
+    const ui_rival *r = &s->rival;
+    const ui_turn *t = &s->turns[r->turn];
+    const int32_t answer = t->first_id + t->n_ids, end = answer + r->at,
+                  from = end - BEFORE > answer - t->n_begun ? end - BEFORE : answer - t->n_begun;
+    ls_buf text = {0};
+    size_t n_lines;
+    if ((size_t)end <= s->context.n) add_tokens(s, s->context.p + from, (size_t)(end - from), &text);
+    const size_t chosen = text.n;
+    add_tokens(s, r->begun.p, r->begun.n, &text);
+    const size_t written = text.n;
+    add_tokens(s, r->text.p, r->text.n, &text);
+    ui_line *lines = ui_wrap(v->canvas, text.n ? text.p : "", text.n, v->area.cols, &n_lines);
+    const size_t rows = (size_t)(v->area.rows > 1 ? v->area.rows - 1 : 1), top = n_lines > rows ? n_lines - rows : 0;
+    for (size_t i = top; i < n_lines; i++) {
+        ui_pen p = ui_pen_at(v->canvas, v->area, (int)(i - top), UI_DIM);
+        for (size_t at = lines[i].from; at < lines[i].to;) {
+            const ui_glyph g = ui_next_glyph(v->canvas, text.p + at, lines[i].to - at);
+            p.role = at < chosen ? UI_DIM : at < written ? UI_CURSOR : UI_TEXT;
+            ui_draw(&p, text.p + at, g.n);
+            at += g.n;
+        }
+    }
+    ui_pen p = ui_pen_at(v->canvas, v->area, v->area.rows - 1, UI_LABEL);
+    ui_print(&p, "%zu token%s in %zu step%s", r->text.n, ls_plural(r->text.n), r->n_steps, ls_plural(r->n_steps));
+    if (r->done) ui_print(&p, ", %s", r->finish ? ls_finish_name(r->finish) : "ended");
+    if (r->done && ui_can_keep(s)) ui_print(&p, "; K: keep it");
+    snprintf(v->right, UI_RIGHT_BYTES, "what if%s", r->done ? "" : ", running");
+    free(lines);
+    ls_buf_free(&text);
+}
+
 void ui_panel_compare(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_rival *r = &s->rival;
@@ -130,7 +170,7 @@ void ui_panel_compare(ui_panel_view *v) {
         return;
     }
     if (r->forks) {
-        ui_draw_fork(v);
+        draw_fork(v);
         return;
     }
     const ui_turn *t = &s->turns[r->turn];

@@ -2,7 +2,6 @@
 #include "ui/panels.h"
 #include "ui/settings.h"
 #include "ui/quiz.h"
-#include "ui/rows.h"
 #include "ui/words.h"
 
 #include <stdio.h>

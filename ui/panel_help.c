@@ -1,8 +1,6 @@
 // What the screen's signs and colours mean, then what every key and command does, from their tables.
-#include "ui/command.h"
-#include "ui/help.h"
+#include "ui/modes.h"
 #include "ui/panels.h"
-#include "ui/welcome.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 // The last logits: the target's top tokens, the branches that begin with them, and the outcome of each.
 #include "ui/panels.h"
 #include "ui/quiz.h"
-#include "ui/rows.h"
 
 #include <math.h>
 #include <stdio.h>

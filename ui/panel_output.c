@@ -1,13 +1,72 @@
 // The conversation, every token in the colour of its source; the tokens of the viewed step are highlighted.
 #include "ui/panels.h"
 #include "ui/quiz.h"
-#include "ui/welcome.h"
+#include "ui/modes.h"
+#include "ui/navigate.h"
 #include "base/mem.h"
 #include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// ---- an empty conversation
+
+// What an empty conversation offers: a prompt that is the number alone chooses it. prompt: is sent; tour: the guided
+// tour begins; left: the conversation that an earlier process kept is loaded, where there is one.
+static const struct {
+    char key;
+    const char *offer, *prompt;
+    bool tour, left;
+} starters[] = {
+    {'1', "a guided tour: one step, the idea, and when it is slower", NULL, true, false},
+    {'2', "a prompt with a repetitive answer: drafts help",
+     "List five facts about bread. Begin every line with: Bread is", false, false},
+    {'3', "a prompt with a varied answer: drafts do not help", "What would a cat say about Monday?", false, false},
+    {'4', "load the interrupted conversation", NULL, false, true}};
+enum { STARTERS = sizeof starters / sizeof *starters };
+
+static bool is_there(const ui_state *s, int i) {
+    return starters[i].tour ? s->has_tour : !starters[i].left || (s->left && *s->left);
+}
+
+// No prompt was sent yet, and one can be sent.
+static bool can_begin(const ui_state *s) {
+    return !s->n_turns && !s->recording && !s->demo && s->editing < 0 && s->run_state != LS_STATE_FAILED;
+}
+
+bool ui_welcome_choose(ui_state *s, const char *prompt) {
+    if (!can_begin(s)) return false;
+    for (int i = 0; i < STARTERS; i++) {
+        if (prompt[0] != starters[i].key || prompt[1] || !is_there(s, i)) continue;
+        if (!starters[i].tour && !ui_can_send(s)) return true; // it stays typed
+        ui_edit_clear(&s->prompt);
+        if (starters[i].tour) s->want_tour = true;
+        else if (starters[i].left) {
+            ui_request_of(s, LS_CMD_LOAD, ls_strdup(*s->left), 0);
+            s->left++; // if it cannot be loaded, the one before it is offered
+            if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the conversation is queued", false);
+        } else {
+            ui_edit_set(&s->prompt, starters[i].prompt);
+            ui_send_prompt(s);
+        }
+        return true;
+    }
+    return false;
+}
+
+void ui_legend(ui_pen *p, const ui_state *s) {
+    for (int kind = 0; kind <= LS_KIND_COUNT; kind++) {              // the last one is no source: corrections
+        if (kind == LS_KIND_DRAFTED && !*s->header.second) continue; // nothing drafts so here
+        const char *word = kind < LS_KIND_COUNT ? ls_source_kinds[kind].word : "correction";
+        if ((int)strlen(word) + 1 > p->end - p->col) return;
+        p->col++; // the frame's line
+        p->role = (uint8_t)(kind < LS_KIND_COUNT ? ui_kind_role((ls_from_kind)kind) : UI_CORRECTED);
+        ui_print(p, "%s", word);
+    }
+}
+
+// ---- the text
 
 typedef struct {
     ls_buf text, roles, marks; // a role and marks for every byte
@@ -185,14 +244,13 @@ void ui_panel_output(ui_panel_view *v) {
     const int32_t emitted =
         last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + (hides ? 1 : last->n_emitted) : 0;
     if (!s->n_turns) {
-        char key;
-        const char *offer = ui_welcome_offer(s, 0, &key);
-        add_str(&f, offer ? "Type a prompt and press Enter. Or type a number and press Enter:\n" : "No text yet.\n",
+        const bool begins = can_begin(s);
+        add_str(&f, begins ? "Type a prompt and press Enter. Or type a number and press Enter:\n" : "No text yet.\n",
                 UI_TEXT);
-        for (int i = 0; (offer = ui_welcome_offer(s, i, &key)); i++) {
-            if (!*offer) continue;
-            add_str(&f, (const char[]){' ', key, ' ', ' ', 0}, UI_KEY);
-            add_str(&f, offer, UI_TEXT);
+        for (int i = 0; begins && i < STARTERS; i++) {
+            if (!is_there(s, i)) continue;
+            add_str(&f, (const char[]){' ', starters[i].key, ' ', ' ', 0}, UI_KEY);
+            add_str(&f, starters[i].offer, UI_TEXT);
             add_str(&f, "\n", UI_TEXT);
         }
         add_str(&f,

@@ -2,7 +2,6 @@
 #include "ui/panels.h"
 #include "base/plural.h"
 #include "ui/quiz.h"
-#include "ui/rows.h"
 #include "base/mem.h"
 #include "base/plural.h"
 

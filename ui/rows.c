@@ -1,4 +1,3 @@
-#include "ui/rows.h"
 #include "base/mem.h"
 #include "ui/panels.h"
 #include "ui/quiz.h"
@@ -22,7 +21,7 @@ bool ui_rows_in(ui_panel p) {
     return p == UI_LOGITS || p == UI_DRAFTS || p == UI_TREE;
 }
 
-static void add_token(const ui_state *s, int32_t id, ls_buf *out) {
+void ui_add_sought(const ui_state *s, int32_t id, ls_buf *out) {
     const ls_token *t = ls_token_of(&s->tokens, id);
     for (int32_t i = 0; i < t->n; i++) ls_buf_char(out, t->bytes[i] ? t->bytes[i] : ' ');
 }
@@ -30,14 +29,15 @@ static void add_token(const ui_state *s, int32_t id, ls_buf *out) {
 // Whether the text of a row contains `text`.
 static bool holds(const ui_state *s, const ls_step *step, ui_panel p, int row, const char *text) {
     ls_buf b = {0};
-    if (p == UI_LOGITS) add_token(s, step->top[row].id, &b);
+    if (p == UI_LOGITS) ui_add_sought(s, step->top[row].id, &b);
     else if (p == UI_DRAFTS) {
         const ls_branch *br = &step->tree.branches[row];
-        for (int i = br->first_node; i < br->first_node + br->n_nodes; i++) add_token(s, step->tree.nodes[i].token, &b);
+        for (int i = br->first_node; i < br->first_node + br->n_nodes; i++)
+            ui_add_sought(s, step->tree.nodes[i].token, &b);
     } else {
-        int path[LS_MAX_ROWS], n = 0;
-        for (int i = row; i >= 0 && n < LS_MAX_ROWS; i = step->tree.nodes[i].parent) path[n++] = i;
-        while (n > 0) add_token(s, step->tree.nodes[path[--n]].token, &b);
+        int32_t ids[LS_MAX_ROWS];
+        const int n = ls_tree_tokens(&step->tree, row, ids);
+        for (int i = 0; i < n; i++) ui_add_sought(s, ids[i], &b);
     }
     const bool found = b.n && strcasestr(b.p, text);
     ls_buf_free(&b);

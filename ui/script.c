@@ -9,7 +9,7 @@
 #include "ui/picture.h"
 #include "ui/render.h"
 #include "ui/shadows.h"
-#include "ui/tour.h"
+#include "ui/app.h"
 
 #include <poll.h>
 #include <stdio.h>

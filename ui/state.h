@@ -10,7 +10,8 @@
 #include "ui/edit.h"
 #include "ui/keys.h"
 #include "ui/steps.h"
-#include "ui/thinking.h"
+
+#include <stdbool.h>
 
 typedef enum {
     UI_OUTPUT,
@@ -23,6 +24,18 @@ typedef enum {
     UI_PANELS,
     UI_NO_PANEL = -1
 } ui_panel;
+
+// Which tokens of an answer are thinking: from "<think>" to "</think>" or what other models write (ui/state.c has the
+// pairs), spelled by any number of tokens. A prompt may end with the beginning.
+enum { UI_THINKING_TAIL = 40 }; // bytes; the longest sign is shorter
+
+typedef struct {
+    int32_t from, to; // tokens of the answer; from -1: none so far; to -1: it has not ended
+    int pair;         // how it began
+    int n;            // bytes of what was written last:
+    char tail[UI_THINKING_TAIL];
+    int32_t token[UI_THINKING_TAIL]; // each byte's
+} ui_thinking;
 
 typedef struct {
     char *text;             // what the user wrote
@@ -204,6 +217,8 @@ void ui_find_nothing(ui_state *s);                                        // for
 void ui_log(ui_state *s, const char *text, size_t n);                     // adds each of its lines
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 void ui_ask_rival(ui_state *s, const char *method);
+void ui_what_if_text(ui_state *s, const char *text);         // continues with it behind the token under the cursor
+bool ui_can_keep(const ui_state *s);                         // the what-if as the answer, once it is done
 bool ui_can_send(ui_state *s);                               // a prompt; if not, a message says why
 void ui_type_line(ui_state *s, char sign, const char *text); // opens the line at the bottom, see typing, with this text
 
@@ -217,3 +232,7 @@ const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
 const ls_stats *ui_stats(ui_state *s);                  // of the viewed turn, up to the viewed step
 int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would accept; -1: none
 bool ui_busy(const ui_state *s);                        // a turn is being answered
+
+void ui_thinking_begin(ui_thinking *t, const ls_tokens *tokens, const int32_t *prompt, int32_t n);
+void ui_thinking_add(ui_thinking *t, const ls_token *token, int32_t at); // token `at` of the answer
+bool ui_thinking_at(const ui_thinking *t, int32_t at);

@@ -1,18 +1,17 @@
 // Actions: how the user changes what is shown, and what is asked of the source.
 #include "base/mem.h"
-#include "ui/copy.h"
+#include "ui/words.h"
 #include "ui/demo.h"
-#include "ui/find.h"
 #include "ui/modes.h"
 #include "ui/navigate.h"
 #include "ui/quiz.h"
-#include "ui/rows.h"
+#include "ui/panels.h"
 #include "ui/settings.h"
-#include "ui/what_if.h"
 #include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PAGE = 10, ALL_STEPS = 1 << 30 };
 
@@ -107,6 +106,71 @@ static bool compare(ui_state *s) {
     return s->shown.compare;
 }
 
+// ---- what-if: the model continues from a rejected draft, from another token, or from a text of the user, on a second
+// timeline; the result can be kept as the answer
+
+// The viewed step if a what-if can begin there; else NULL, and a message with the reason.
+static const ls_step *what_if_step(ui_state *s) {
+    const ls_step *step = ui_viewed(s);
+    const char *why = s->recording                                       ? "this is a recording: what-if needs a model"
+                      : ui_busy(s) || s->run_state == LS_STATE_COMPARING ? "wait for the answer to finish, then press x"
+                      : !step                                            ? "no answer to branch from yet"
+                      : ui_turn_of(s, ui_viewed_index(s)) != &s->turns[s->n_turns - 1]
+                          ? "what-if continues the last answer only (E edits an earlier prompt)"
+                          : NULL;
+    if (why) ui_say(s, why, false);
+    return why ? NULL : step;
+}
+
+// text: follows the ids; NULL: none.
+static void ask_fork(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
+    ls_buf request = {0};
+    for (int32_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);
+    if (text) ls_buf_fmt(&request, "\n%s", text);
+    ui_request_of(s, LS_CMD_FORK, request.p, step->output_pos);
+    ui_open(s, UI_COMPARE, true);
+}
+
+// The row under the cursor; without a cursor the last one whose token was emitted.
+static int chosen_row(const ui_state *s, const ls_step *step) {
+    const bool cursor = s->node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
+    return cursor ? ui_inspected(s) : step->path[step->n_emitted - 1];
+}
+
+// From where the cursor is, or asks for a text.
+static void what_if(ui_state *s) {
+    int32_t ids[LS_MAX_ROWS];
+    const ls_step *step = what_if_step(s);
+    if (!step) return;
+    const int row = chosen_row(s, step), other = s->shown.focus == UI_LOGITS ? s->found[UI_LOGITS] : -1;
+    if (other >= 0 && other < step->n_top) ask_fork(s, step, &step->top[other].id, 1, NULL);
+    else if (row && step->tree.nodes[row].state != LS_NODE_ACCEPTED)
+        ask_fork(s, step, ids, ls_tree_tokens(&step->tree, row, ids), NULL);
+    else ui_type_line(s, ':', "what-if ");
+}
+
+void ui_what_if_text(ui_state *s, const char *text) {
+    int32_t ids[LS_MAX_ROWS];
+    const ls_step *step = what_if_step(s);
+    if (!step) return;
+    if (*text) ask_fork(s, step, ids, ls_tree_tokens(&step->tree, chosen_row(s, step), ids), text);
+    else ui_say(s, "what-if TEXT: the model continues after TEXT (start a new word with a space)", false);
+}
+
+bool ui_can_keep(const ui_state *s) {
+    const ui_rival *r = &s->rival;
+    return r->known && r->forks && r->turn + 1 == s->n_turns;
+}
+
+static void keep_fork(ui_state *s) {
+    const ui_rival *r = &s->rival;
+    if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one", false);
+    else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it", false);
+    else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->turns[r->turn].text), (int)r->turn);
+}
+
+// ----
+
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
     case UI_ACT_HELP: ui_toggle(s, UI_HELP); break;
@@ -158,21 +222,13 @@ void ui_act(ui_state *s, ui_action a) {
         else if (ui_busy(s) || s->run_state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
             ui_say(s, "stopped; the text so far is kept", false);
-        } else ui_what_if(s);
+        } else what_if(s);
         break;
-    case UI_ACT_WHAT_IF: ui_what_if(s); break;
-    case UI_ACT_KEEP: ui_keep(s); break;
-    case UI_ACT_NEXT_REJECTION:
-        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step rejected a draft");
-        break;
-    case UI_ACT_PREV_REJECTION:
-        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step rejected a draft");
-        break;
-    case UI_ACT_NEXT_LOSSY:
-        ui_jump(s, ui_find_step(s, UI_FIND_LOSSY, 1),
-                s->preview ? "no later step has a draft that this rule would accept"
-                           : "no later step accepted a draft that the target did not choose");
-        break;
+    case UI_ACT_WHAT_IF: what_if(s); break;
+    case UI_ACT_KEEP: keep_fork(s); break;
+    case UI_ACT_NEXT_REJECTION: ui_jump(s, UI_FIND_REJECTION, 1); break;
+    case UI_ACT_PREV_REJECTION: ui_jump(s, UI_FIND_REJECTION, -1); break;
+    case UI_ACT_NEXT_LOSSY: ui_jump(s, UI_FIND_LOSSY, 1); break;
     case UI_ACT_PREVIEW: preview_next(s); break;
     case UI_ACT_WORST: ui_jump_extreme(s, -1); break;
     case UI_ACT_BEST: ui_jump_extreme(s, 1); break;

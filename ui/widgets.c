@@ -1,4 +1,4 @@
-#include "ui/widgets.h"
+#include "ui/panels.h"
 #include "base/mem.h"
 
 #include <math.h>

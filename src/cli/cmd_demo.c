@@ -6,7 +6,6 @@
 #include "cli/screen_source.h"
 #include "cli/progress.h"
 #include "source/source_replay.h"
-#include "ui/copy.h"
 #include "ui/app.h"
 #include "ui/words.h"
 #include "base/plural.h"

@@ -5,7 +5,7 @@
 #include "spec/from.h"
 #include "spec/sizing.h"
 #include "ui/actions.h"
-#include "ui/command.h"
+#include "ui/modes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "ui/command.h"
-#include "ui/copy.h"
 #include "ui/modes.h"
 #include "ui/words.h"
 

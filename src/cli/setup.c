@@ -12,7 +12,7 @@
 #include "source/source_replay.h"
 #include "spec/drafter.h"
 #include "ui/actions.h"
-#include "ui/layout.h"
+#include "ui/render.h"
 #include "ui/script.h"
 
 #include <errno.h>

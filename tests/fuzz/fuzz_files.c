@@ -16,7 +16,7 @@
 #include "spec/drafter.h"
 #include "spec/stream.h"
 #include "tests/fuzz/input.h"
-#include "ui/prompt_history.h"
+#include "ui/edit.h"
 
 #include <math.h>
 #include <unistd.h>

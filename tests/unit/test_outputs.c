@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/sink.h"
-#include "ui/prompt_history.h"
+#include "ui/edit.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,11 +7,10 @@
 #include "source/source_live.h"
 #include "ui/app.h"
 #include "ui/demo.h"
-#include "ui/prompt_history.h"
+#include "ui/edit.h"
 #include "ui/panels.h"
 #include "ui/render.h"
 #include "ui/navigate.h"
-#include "ui/rows.h"
 #include "ui/settings.h"
 #include "ui/words.h"
 

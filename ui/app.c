@@ -65,11 +65,11 @@ static void take_key(app *a, ui_key k) {
     if (k.code == UI_KEY_PASTE) {
         const ls_buf *text = ui_term_paste();
         ui_on_paste(&a->state, text->p, text->n);
-        if (k.tag) ui_say(&a->state, "the paste is incomplete; the received part was kept", true);
+        if (k.tag) ui_say_error(&a->state, "the paste is incomplete; the received part was kept");
     } else if (k.code == UI_KEY_INVALID) {
         a->state.interrupted = false;
-        ui_say(&a->state, "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8",
-               true);
+        ui_say_error(&a->state,
+                     "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8");
     } else if (k.code == UI_KEY_BACKGROUND) {
         if (a->light) ui_term_colors(a->theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
     } else {
@@ -88,7 +88,7 @@ void ui_send_requests(ui_state *s, ls_source *source) {
         const bool refused = source->command(source, &(ls_command){r->kind, r->text, r->n}, &err) != LS_OK;
         s->sent |= begins && !refused;
         if (refused) {
-            ui_say(s, err.msg, true);
+            ui_say_error(s, "%s", err.msg);
             if (r->kind == LS_CMD_PROMPT && !s->prompt.text.n) ui_edit_set(&s->prompt, r->text); // gives it back
         }
         free(r->text);
@@ -101,7 +101,7 @@ static void send_requests(app *a) {
     ls_err err;
     ui_state *s = &a->state;
     if (a->history && ui_history_add(&s->prompt, a->history, &err) && !a->history_failed) {
-        ui_say(s, err.msg, true);
+        ui_say_error(s, "%s", err.msg);
         ui_log(s, err.msg, strlen(err.msg)); // the message line may soon show another message
         a->history_failed = true;
     }
@@ -110,15 +110,13 @@ static void send_requests(app *a) {
 
 static void save_display(app *a) {
     ls_err err;
-    char said[320];
     int row, col;
     ui_canvas file = {.utf8 = true, .ascii = a->state.ascii}; // whatever this terminal shows
     ui_canvas_resize(&file, a->canvas.rows, a->canvas.cols);
     ui_render(&a->state, &file, &row, &col);
-    const bool failed = ui_canvas_save(&file, a->theme, a->state.save_to, &err) != LS_OK;
+    if (ui_canvas_save(&file, a->theme, a->state.save_to, &err)) ui_say_error(&a->state, "%s", err.msg);
+    else ui_say(&a->state, "saved %.300s", a->state.save_to);
     ui_canvas_free(&file);
-    snprintf(said, sizeof said, "saved %.300s", a->state.save_to);
-    ui_say(&a->state, failed ? err.msg : said, failed);
     free(a->state.save_to);
     a->state.save_to = NULL;
 }
@@ -143,7 +141,7 @@ static void edit_outside(app *a) {
     else if (ui_term_run(command, path))
         ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is unchanged", editor);
     else ls_read_file(&text, path, MOST_PROMPT, &err);
-    if (err.code) ui_say(&a->state, err.msg, true);
+    if (err.code) ui_say_error(&a->state, "%s", err.msg);
     else {
         while (text.n && text.p[text.n - 1] == '\n') text.n--; // editors add one
         ui_edit_clear(&a->state.prompt);
@@ -285,8 +283,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     a.tour = (ui_tour){.options = o, .source = &a.source, .state = &a.state};
     ui_begin(&a.state, o);
     if (!a.canvas.utf8)
-        ui_say(&a.state, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged",
-               false);
+        ui_say(&a.state, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged");
     a.state.clipboard = o->clipboard ? ui_term_copies() : NULL;
     send_requests(&a);
     loop(&a);
@@ -337,7 +334,7 @@ static void show_stop(ui_tour *t, int stop) {
     ls_source *source = o.tour(o.ud, stop, &of, &o.demo, &err);
     if (!source) {
         bring_back(t);
-        if (stop < of) ui_say(t->state, err.msg, true); // else the one before was the last
+        if (stop < of) ui_say_error(t->state, "%s", err.msg); // else the one before was the last
         return;
     }
     t->stop = stop;

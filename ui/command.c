@@ -18,13 +18,10 @@ static void goto_step(ui_state *s, const char *text) {
     char *end;
     const unsigned long n = strtoul(text, &end, 10);
     const ui_turn *t = s->n_steps ? ui_turn_of(s, ui_viewed_index(s)) : NULL;
-    char line[120];
     if (!t) ui_look_at(s, 0);
-    else if (end == text || *end || n >= t->n_steps) {
-        snprintf(line, sizeof line, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->turns + 1,
-                 t->n_steps - 1);
-        ui_say(s, line, true);
-    } else ui_look_at(s, (int64_t)(t->first_step + n));
+    else if (end == text || *end || n >= t->n_steps)
+        ui_say_error(s, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->turns + 1, t->n_steps - 1);
+    else ui_look_at(s, (int64_t)(t->first_step + n));
 }
 
 static void save_display(ui_state *s, const char *path) {
@@ -71,10 +68,8 @@ static void run_command(ui_state *s, const char *line) {
         free(path);
     } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {
-        char said[200];
-        snprintf(said, sizeof said, "unknown command '%.80s' (F1 lists all)%s", word,
-                 s->typing_prompt ? "; Enter sends the line as a prompt" : "");
-        ui_say(s, said, true);
+        ui_say_error(s, "unknown command '%.80s' (F1 lists all)%s", word,
+                     s->typing_prompt ? "; Enter sends the line as a prompt" : "");
         if (!s->typing_prompt) return;
         ui_edit_set(&s->prompt, ":");
         ui_edit_insert(&s->prompt, line, strlen(line));
@@ -119,8 +114,8 @@ static void complete(ui_state *s) {
             ls_buf_fmt(&list, "%s%s", list.n ? "  " : "", word);
         }
     if (common > n) ui_edit_insert(&s->command, first + n, common - n);
-    if (found > 1) ui_say(s, list.p, false);
-    else if (!found) ui_say(s, "no command begins with this", false);
+    if (found > 1) ui_say(s, "%s", list.p);
+    else if (!found) ui_say(s, "no command begins with this");
     ls_buf_free(&list);
 }
 

@@ -63,7 +63,7 @@ static bool setup_key(ui_state *s, int key, ui_action a) {
     else if (key == UI_KEY_UP || a == UI_ACT_UP) ui_setting_move(s, -1);
     else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) ui_setting_move(s, 1);
     else if (key == 'w') ui_settings_save(s);
-    else if (s->recording) ui_say(s, "this is a recording: its settings cannot change", false);
+    else if (s->recording) ui_say(s, "this is a recording: its settings cannot change");
     else if (by && ui_setting_choice(t, by, value, sizeof value)) ui_setting_ask(s, t, value);
     else if (a == UI_ACT_PAPER) ui_paper_step(s);
     else if (key == UI_KEY_ENTER) {
@@ -78,7 +78,7 @@ static bool shadows_key(ui_state *s, int key, ui_action a) {
     if (up && s->shadow > 0) s->shadow--;
     else if (down && s->shadow + 1 < s->n_ways) s->shadow++;
     else if (key == 'u') s->shadows_always = !s->shadows_always;
-    else if (key == UI_KEY_ENTER && s->recording) ui_say(s, "this is a recording: its method cannot change", false);
+    else if (key == UI_KEY_ENTER && s->recording) ui_say(s, "this is a recording: its method cannot change");
     else if (key == UI_KEY_ENTER && s->n_ways) { // a method, and perhaps its rows
         const char *label = s->ways[s->shadow].label, *rows = strchr(label, ':');
         const int name = (int)strcspn(label, ":");
@@ -140,7 +140,7 @@ void ui_send_prompt(ui_state *s) {
     if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->editing);
     else ui_request_of(s, LS_CMD_PROMPT, text, 0);
     s->editing = -1;
-    if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt is queued", false);
+    if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt is queued");
 }
 
 // Begins a command in the place of the prompt.
@@ -161,7 +161,7 @@ static void enter_prompt(ui_state *s) {
     } else if (s->editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
     else { // a pasted or recalled line: the user decides whether it is a command or a prompt
         begin_command(s, text + 1);
-        ui_say(s, "this is a command: Enter runs it; begin with :: to send it to the model", false);
+        ui_say(s, "this is a command: Enter runs it; begin with :: to send it to the model");
     }
 }
 
@@ -312,7 +312,6 @@ static void interrupt(ui_state *s) {
     const char *then = !s->n_turns                         ? "your input is lost"
                        : s->keep && !access(s->keep, F_OK) ? "the next start offers to load the conversation"
                                                            : "the conversation is lost";
-    char said[160];
     if (s->tour_of) s->tour_go = -1;
     else if (s->typing) ui_line_leave(s);
     else if (safe || s->interrupted) {
@@ -320,8 +319,7 @@ static void interrupt(ui_state *s) {
         s->exit_code = EXIT_INTERRUPTED;
     } else {
         if (busy) ui_request_of(s, LS_CMD_STOP, NULL, 0);
-        snprintf(said, sizeof said, "%s^C again quits: %s", busy ? "stopped. " : "", then);
-        ui_say(s, said, false);
+        ui_say(s, "%s^C again quits: %s", busy ? "stopped. " : "", then);
         s->interrupted = true;
     }
 }
@@ -348,13 +346,11 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
 }
 
 void ui_on_paste(ui_state *s, const char *text, size_t n) {
-    char said[120];
     s->interrupted = false;
     if (!s->typing && s->recording) return;
     if (!s->typing) ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
     const size_t left_out = ui_edit_insert(s->typing ? &s->command : &s->prompt, text, n);
-    if (!left_out) return;
-    snprintf(said, sizeof said, "%zu character%s of the paste ignored: control characters or invalid UTF-8", left_out,
-             ls_plural(left_out));
-    ui_say(s, said, false);
+    if (left_out)
+        ui_say(s, "%zu character%s of the paste ignored: control characters or invalid UTF-8", left_out,
+               ls_plural(left_out));
 }

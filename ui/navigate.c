@@ -5,13 +5,28 @@
 #include "ui/quiz.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void ui_say(ui_state *s, const char *text, bool is_error) {
-    snprintf(s->message, sizeof s->message, "%s", text);
+static void set_message(ui_state *s, bool is_error, const char *fmt, va_list ap) {
+    vsnprintf(s->message, sizeof s->message, fmt, ap);
     s->message_is_error = is_error;
+}
+
+void ui_say(ui_state *s, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    set_message(s, false, fmt, ap);
+    va_end(ap);
+}
+
+void ui_say_error(ui_state *s, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    set_message(s, true, fmt, ap);
+    va_end(ap);
 }
 
 void ui_focus(ui_state *s, ui_panel p) {
@@ -30,7 +45,7 @@ void ui_open(ui_state *s, ui_panel p, bool open) {
 
 void ui_look_at(ui_state *s, int64_t step) {
     if (!s->n_steps) {
-        ui_say(s, "no step yet: type a prompt first", false);
+        ui_say(s, "no step yet: type a prompt first");
         return;
     }
     if (step < 0) step = 0;
@@ -47,7 +62,7 @@ void ui_look_at(ui_state *s, int64_t step) {
 
 static void jump(ui_state *s, int64_t step, const char *none) {
     if (step >= 0) ui_look_at(s, step);
-    else ui_say(s, s->n_steps ? none : "no step yet: type a prompt first", false);
+    else ui_say(s, "%s", s->n_steps ? none : "no step yet: type a prompt first");
 }
 
 static bool happened(const ui_state *s, const ls_step *step, ui_find what) {
@@ -97,10 +112,8 @@ void ui_jump_extreme(ui_state *s, int sign) {
     s->extreme = sign;
     s->extreme_at = (size_t)step;
     const ls_step *at = ui_step(s, (size_t)step);
-    char text[120];
-    snprintf(text, sizeof text, "step %u: %d token%s in %.2f ms, by plain decoding %.2f ms", at->index, at->n_emitted,
-             ls_plural(at->n_emitted), at->t_total_us / 1e3, (at->t_total_us + ls_step_gain_us(at)) / 1e3);
-    ui_say(s, text, false);
+    ui_say(s, "step %u: %d token%s in %.2f ms, by plain decoding %.2f ms", at->index, at->n_emitted,
+           ls_plural(at->n_emitted), at->t_total_us / 1e3, (at->t_total_us + ls_step_gain_us(at)) / 1e3);
 }
 
 void ui_choose_row(ui_state *s, ui_panel p, int row) {
@@ -184,9 +197,7 @@ static void search_rows(ui_state *s, ui_panel p, int by) {
     const int row = ui_rows_find(s, p, s->sought, by);
     int16_t rows[LS_MAX_ROWS];
     if (row < 0) {
-        char none[160];
-        snprintf(none, sizeof none, "not found in this panel: '%.100s'", s->sought);
-        ui_say(s, none, false);
+        ui_say(s, "not found in this panel: '%.100s'", s->sought);
         return;
     }
     s->found[p] = row;
@@ -199,7 +210,7 @@ static void search_rows(ui_state *s, ui_panel p, int by) {
 void ui_look_for(ui_state *s, int by) {
     int node = -1;
     if (!s->sought || !*s->sought) {
-        ui_say(s, "no previous search: press / to search", false);
+        ui_say(s, "no previous search: press / to search");
         return;
     }
     if (ui_rows_in(s->shown.focus)) {

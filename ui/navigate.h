@@ -2,7 +2,9 @@
 #pragma once
 #include "ui/state.h"
 
-void ui_say(ui_state *s, const char *text, bool is_error);
+// The message line: a note, or an error.
+void ui_say(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_say_error(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void ui_focus(ui_state *s, ui_panel p);           // gives it the focus
 void ui_open(ui_state *s, ui_panel p, bool open); // opens or closes Inspect or Compare
 void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exists; follows the newest

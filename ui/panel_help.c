@@ -1,5 +1,6 @@
 // What the screen's signs and colours mean, then what every key and command does, from their tables.
 #include "ui/modes.h"
+#include "ui/navigate.h"
 #include "ui/panels.h"
 
 #include <ctype.h>
@@ -102,8 +103,7 @@ void ui_help_find(ui_state *s, int by) {
         s->help_jumps = true;
         return;
     }
-    snprintf(s->message, sizeof s->message, "not found in Help: '%.100s'", s->sought ? s->sought : "");
-    s->message_is_error = false;
+    ui_say(s, "not found in Help: '%.100s'", s->sought ? s->sought : "");
 }
 
 // The text of a line, which may take several rows; from: the column where it begins.

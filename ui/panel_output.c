@@ -45,7 +45,7 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
         else if (starters[i].left) {
             ui_request_of(s, LS_CMD_LOAD, ls_strdup(*s->left), 0);
             s->left++; // if it cannot be loaded, the one before it is offered
-            if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the conversation is queued", false);
+            if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the conversation is queued");
         } else {
             ui_edit_set(&s->prompt, starters[i].prompt);
             ui_send_prompt(s);

@@ -19,7 +19,7 @@ void ui_quiz_toggle(ui_state *s) {
     q->asked = q->right = q->found = q->of = q->answered = 0;
     s->node = -1;
     if (q->on) s->shown.focus = UI_TREE;
-    ui_say(s, q->on ? "quiz on: trees are shown before their verification" : "quiz off", false);
+    ui_say(s, "%s", q->on ? "quiz on: trees are shown before their verification" : "quiz off");
 }
 
 bool ui_quiz_hides(const ui_state *s) {
@@ -70,14 +70,11 @@ void ui_quiz_answer(ui_state *s) {
     q->of += depth > accepted ? depth : accepted;
     q->answered = q->next = ui_viewed_index(s) + 1;
     s->node = step->path[accepted];
-    char text[160];
+    char text[80];
     if (right) snprintf(text, sizeof text, "right: %d accepted", accepted);
     else if (!accepted) snprintf(text, sizeof text, "wrong: none was accepted, you marked %d", depth);
     else snprintf(text, sizeof text, "wrong: %d accepted, you marked %d (%d right)", accepted, depth, found);
-    const size_t at = strlen(text);
-    snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d; Enter continues", q->right, q->asked,
-             q->found, q->of);
-    ui_say(s, text, false);
+    ui_say(s, "%s; score %d of %d, tokens %d of %d; Enter continues", text, q->right, q->asked, q->found, q->of);
 }
 
 bool ui_quiz_go_on(ui_state *s) {

@@ -50,8 +50,9 @@ void ui_setting_ask(ui_state *s, ui_setting *t, const char *value) {
 
 void ui_settings_save(ui_state *s) {
     char said[sizeof s->message] = "these settings cannot be saved";
-    const bool failed = !s->save_settings || s->save_settings(s->settings, s->n_settings, said, sizeof said) != LS_OK;
-    ui_say(s, said, failed);
+    if (!s->save_settings || s->save_settings(s->settings, s->n_settings, said, sizeof said))
+        ui_say_error(s, "%s", said);
+    else ui_say(s, "%s", said);
 }
 
 // ---- the paper's step
@@ -72,7 +73,7 @@ ui_setting *ui_setting_of(ui_state *s, const char *key) {
 void ui_paper_said(ui_state *s) {
     const size_t n = s->paper_last ? strlen(s->paper_last) : 0;
     if (!n || strncmp(s->message, s->paper_last, n) || s->message[n] != '=') return;
-    ui_say(s, s->paper_said, false);
+    ui_say(s, "%s", s->paper_said);
     s->paper_last = NULL;
 }
 
@@ -81,13 +82,13 @@ void ui_paper_step(ui_state *s) {
     for (int i = 0; i < UI_PAPER; i++) {
         const ui_setting *t = ui_setting_of(s, paper[i].key);
         if (!t || s->recording) {
-            ui_say(s, "this is a recording: its method cannot change", false);
+            ui_say(s, "this is a recording: its method cannot change");
             return;
         }
         is_set &= !strcmp(ui_setting_now(t), paper[i].value);
     }
     if (is_set && !*s->before_paper[0]) {
-        ui_say(s, "the paper's method (logitspec-paper, 16 rows) is already set", false);
+        ui_say(s, "the paper's method (logitspec-paper, 16 rows) is already set");
         return;
     }
     if (is_set)

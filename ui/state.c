@@ -226,7 +226,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_RIVAL: on_rival(s, e); break;
     case LS_EV_SETTING: on_setting(s, e); break;
     case LS_EV_MESSAGE:
-        ui_say(s, e->message.text, e->message.is_error);
+        (e->message.is_error ? ui_say_error : ui_say)(s, "%s", e->message.text);
         ui_paper_said(s);
         ui_log(s, s->message, strlen(s->message));
         break;

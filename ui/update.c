@@ -9,6 +9,7 @@
 #include "ui/settings.h"
 #include "base/plural.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static void cycle_focus(ui_state *s, int by) {
 
 static void sort_rows(ui_state *s, bool reverse) {
     const ui_panel p = s->shown.focus;
-    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "only Logits (2) and Drafts (3) can be sorted", false);
+    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "only Logits (2) and Drafts (3) can be sorted");
     else if (reverse) s->reversed[p] = !s->reversed[p];
     else ui_rows_sort(s, p);
 }
@@ -46,9 +47,9 @@ static bool ended(ui_state *s) { // a recording that was played to its end
     const bool failed = s->recording && s->run_state == LS_STATE_FAILED;
     const bool yes = failed || (s->recording && s->has_header && s->run_state == LS_STATE_IDLE);
     if (failed)
-        ui_say(s, "cannot read the rest of the recording (L shows why): ^N plays it again, [ and ] show its steps",
-               true);
-    else if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] show its steps", false);
+        ui_say_error(s,
+                     "cannot read the rest of the recording (L shows why): ^N plays it again, [ and ] show its steps");
+    else if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] show its steps");
     return yes;
 }
 
@@ -60,48 +61,43 @@ static bool play_on(ui_state *s, int steps) {
 }
 
 static bool takes_prompts(ui_state *s) {
-    if (s->recording) ui_say(s, "this is a recording: it accepts no prompts", false);
+    if (s->recording) ui_say(s, "this is a recording: it accepts no prompts");
     return !s->recording;
 }
 
 bool ui_can_send(ui_state *s) {
     if (!takes_prompts(s)) return false;
-    if (s->run_state == LS_STATE_FAILED) ui_say(s, "the model is not loaded; your input was kept", true);
-    else if (s->sent) ui_say(s, "the previous request has not started yet; your input was kept", false);
-    else if (s->run_state == LS_STATE_PREFILL)
-        ui_say(s, "a prefill is running (^X stops it); your input was kept", false);
-    else if (ui_busy(s)) ui_say(s, "an answer is being decoded (^X stops it); your input was kept", false);
+    if (s->run_state == LS_STATE_FAILED) ui_say_error(s, "the model is not loaded; your input was kept");
+    else if (s->sent) ui_say(s, "the previous request has not started yet; your input was kept");
+    else if (s->run_state == LS_STATE_PREFILL) ui_say(s, "a prefill is running (^X stops it); your input was kept");
+    else if (ui_busy(s)) ui_say(s, "an answer is being decoded (^X stops it); your input was kept");
     else return true;
     return false;
 }
 
 static void preview_next(ui_state *s) {
-    char said[200];
     ls_accept rule;
     do {
         s->preview = (s->preview + 1) % LS_ACCEPT_COUNT;
         rule = ls_accept_usual(s->preview);
     } while (s->preview && !ls_accept_previews(&rule));
     const ls_stats *st = ui_stats(s);
-    if (!s->preview) ui_say(s, "no lossy rule is previewed", false);
-    else if (s->n_steps && !ui_viewed(s)->exact)
-        ui_say(s, "a preview needs an exact answer; this answer is not exact", false);
-    else {
-        snprintf(said, sizeof said,
-                 "%s (lossy) would accept %llu of %llu rejected drafts, +%llu token%s (! goes to the next one)",
-                 ls_accept_at(s->preview)->name, (unsigned long long)st->would_steps[s->preview],
-                 (unsigned long long)st->rejections, (unsigned long long)st->would_tokens[s->preview],
-                 ls_plural(st->would_tokens[s->preview]));
-        ui_say(s, said, false);
-    }
+    if (!s->preview) ui_say(s, "no lossy rule is previewed");
+    else if (s->n_steps && !ui_viewed(s)->exact) ui_say(s, "a preview needs an exact answer; this answer is not exact");
+    else
+        ui_say(s,
+               "%s (lossy) would accept %" PRIu64 " of %" PRIu64 " rejected drafts, +%" PRIu64
+               " token%s (! goes to the next one)",
+               ls_accept_at(s->preview)->name, st->would_steps[s->preview], st->rejections,
+               st->would_tokens[s->preview], ls_plural(st->would_tokens[s->preview]));
 }
 
 // Opens Compare, and starts a race on the last answer if it had none. False: Compare stays closed.
 static bool compare(ui_state *s) {
     const bool raced = s->rival.known && s->rival.turn + 1 == s->n_turns;
     if (raced || s->recording || s->run_state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
-    else if (ui_busy(s)) ui_say(s, "wait for the answer to finish, then press c to compare", false);
-    else if (!s->n_turns) ui_say(s, "no answer to compare yet", false);
+    else if (ui_busy(s)) ui_say(s, "wait for the answer to finish, then press c to compare");
+    else if (!s->n_turns) ui_say(s, "no answer to compare yet");
     else ui_ask_rival(s, "ar");
     return s->shown.compare;
 }
@@ -118,7 +114,7 @@ static const ls_step *what_if_step(ui_state *s) {
                       : ui_turn_of(s, ui_viewed_index(s)) != &s->turns[s->n_turns - 1]
                           ? "what-if continues the last answer only (E edits an earlier prompt)"
                           : NULL;
-    if (why) ui_say(s, why, false);
+    if (why) ui_say(s, "%s", why);
     return why ? NULL : step;
 }
 
@@ -154,7 +150,7 @@ void ui_what_if_text(ui_state *s, const char *text) {
     const ls_step *step = what_if_step(s);
     if (!step) return;
     if (*text) ask_fork(s, step, ids, ls_tree_tokens(&step->tree, chosen_row(s, step), ids), text);
-    else ui_say(s, "what-if TEXT: the model continues after TEXT (start a new word with a space)", false);
+    else ui_say(s, "what-if TEXT: the model continues after TEXT (start a new word with a space)");
 }
 
 bool ui_can_keep(const ui_state *s) {
@@ -164,8 +160,8 @@ bool ui_can_keep(const ui_state *s) {
 
 static void keep_fork(ui_state *s) {
     const ui_rival *r = &s->rival;
-    if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one", false);
-    else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it", false);
+    if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one");
+    else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it");
     else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->turns[r->turn].text), (int)r->turn);
 }
 
@@ -182,10 +178,9 @@ void ui_act(ui_state *s, ui_action a) {
         if (ui_demo_hold(s)) break;
         if (!ui_busy(s)) {
             s->starts_paused = !s->starts_paused;
-            ui_say(s,
+            ui_say(s, "%s",
                    s->starts_paused ? "the next answer will start paused: s (F6) decodes one step"
-                                    : "the next answer will not pause",
-                   false);
+                                    : "the next answer will not pause");
             ui_request_of(s, s->starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
         }
@@ -198,7 +193,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
         if (ended(s)) break;
-        if (!ui_busy(s)) ui_say(s, "nothing is being decoded: type a prompt first", false);
+        if (!ui_busy(s)) ui_say(s, "nothing is being decoded: type a prompt first");
         else {
             ui_quiz_go_on(s);
             s->at_newest = s->demo_held = true;
@@ -218,10 +213,10 @@ void ui_act(ui_state *s, ui_action a) {
         if (!play_on(s, ALL_STEPS)) ui_look_at(s, (int64_t)s->n_steps);
         break;
     case UI_ACT_STOP:
-        if (s->recording) ui_say(s, "this is a recording: Space pauses it", false);
+        if (s->recording) ui_say(s, "this is a recording: Space pauses it");
         else if (ui_busy(s) || s->run_state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
-            ui_say(s, "stopped; the text so far is kept", false);
+            ui_say(s, "stopped; the text so far is kept");
         } else what_if(s);
         break;
     case UI_ACT_WHAT_IF: what_if(s); break;
@@ -237,7 +232,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_SEARCH_PREV: ui_look_for(s, -1); break;
     case UI_ACT_FILTER:
         if (!ui_rows_in(s->shown.focus)) {
-            ui_say(s, "only Logits (2), Drafts (3) and Tree (4) can be filtered", false);
+            ui_say(s, "only Logits (2), Drafts (3) and Tree (4) can be filtered");
             break;
         }
         ui_type_line(s, '\\', s->filter[s->shown.focus] ? s->filter[s->shown.focus] : "");
@@ -297,13 +292,13 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
         if (!s->n_turns) {
-            ui_say(s, "no prompt yet", false);
+            ui_say(s, "no prompt yet");
             break;
         }
         s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
         ui_edit_set(&s->prompt, s->turns[s->editing].text);
         ui_to_prompt(s);
-        ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels", false);
+        ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels");
         break;
     case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;

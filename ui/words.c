@@ -220,24 +220,19 @@ static void words(const ui_state *s, ls_buf *out) {
 }
 
 static void copy(ui_state *s, const ls_buf *text, const char *what) {
-    char said[200];
     ls_buf shown = {0}; // control characters become visible signs: the text may be pasted into a shell
     ls_visible_text(&shown, text->n ? text->p : "", text->n);
-    if (!shown.n) snprintf(said, sizeof said, "nothing to copy yet");
+    if (!shown.n) ui_say(s, "nothing to copy yet");
     else if (!s->clipboard)
-        snprintf(said, sizeof said,
-                 "no clipboard (terminal without OSC 52, or ui.clipboard: no): use ':save-text FILE' "
-                 "or ':save-step FILE'");
+        ui_say(s, "no clipboard (terminal without OSC 52, or ui.clipboard: no): use ':save-text FILE' "
+                  "or ':save-step FILE'");
     else if (shown.n > MOST)
-        snprintf(said, sizeof said, "%s is too long for the terminal's clipboard (%zu bytes): use ':save-text FILE'",
-                 what, shown.n);
+        ui_say(s, "%s is too long for the terminal's clipboard (%zu bytes): use ':save-text FILE'", what, shown.n);
     else {
         free(s->to_copy);
         s->to_copy = ls_strndup(shown.p, shown.n);
-        snprintf(said, sizeof said, "%s: %zu byte%s sent to the clipboard (OSC 52); %s", what, shown.n,
-                 ls_plural(shown.n), s->clipboard);
+        ui_say(s, "%s: %zu byte%s sent to the clipboard (OSC 52); %s", what, shown.n, ls_plural(shown.n), s->clipboard);
     }
-    ui_say(s, said, false);
     ls_buf_free(&shown);
 }
 
@@ -257,15 +252,9 @@ void ui_copy_step(ui_state *s) {
 
 static void save(ui_state *s, const ls_buf *text, const char *path) {
     ls_err err;
-    char said[sizeof s->message];
-    bool failed = true;
-    if (!text->n) snprintf(said, sizeof said, "nothing to save yet");
-    else if (ls_write_file(path, text, &err)) snprintf(said, sizeof said, "%s", err.msg);
-    else {
-        snprintf(said, sizeof said, "saved %.300s", path);
-        failed = false;
-    }
-    ui_say(s, said, failed);
+    if (!text->n) ui_say_error(s, "nothing to save yet");
+    else if (ls_write_file(path, text, &err)) ui_say_error(s, "%s", err.msg);
+    else ui_say(s, "saved %.300s", path);
 }
 
 void ui_save_text(ui_state *s, const char *path) {

@@ -11,13 +11,8 @@
 
 enum { LABEL = 16 };
 
-typedef struct {
-    ui_panel_view *v;
-    int line;
-} out;
-
-static ui_pen next_line(out *o, const char *label) {
-    ui_pen p = ui_pen_at(o->v->canvas, o->v->area, o->line++, UI_LABEL);
+static ui_pen race_line(ui_panel_view *v, const char *label) {
+    ui_pen p = ui_next_line(v, UI_LABEL);
     const int col = p.col, end = p.end;
     p.end = col + LABEL - 1 < end ? col + LABEL - 1 : end;
     ui_print(&p, "%s", label);
@@ -53,9 +48,9 @@ static double time_of(const ui_rival *r, int32_t tokens) {
 }
 
 // tokens: those emitted until `us`, or all if it is done; share: filled part of the bar, 0 to 1.
-static void lane(out *o, const char *name, int32_t tokens, double share, double us, bool done, ui_role role) {
-    ui_pen p = next_line(o, name);
-    const int room = o->v->area.cols - LABEL - 26;
+static void lane(ui_panel_view *v, const char *name, int32_t tokens, double share, double us, bool done, ui_role role) {
+    ui_pen p = race_line(v, name);
+    const int room = v->area.cols - LABEL - 26;
     p.role = role;
     ui_bar(&p, room > 4 ? room : 4, share);
     p.role = UI_TEXT;
@@ -77,8 +72,8 @@ static choice choice_of(const ls_step *step, int k) {
                     known ? ui_prob(top[0].logit, lse) - ui_prob(top[1].logit, lse) : (double)NAN};
 }
 
-static void equality(out *o, const ui_turn *t, int32_t mine) {
-    const ui_state *s = o->v->state;
+static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
+    const ui_state *s = v->state;
     const ui_rival *r = &s->rival;
     const int32_t n = mine < (int32_t)r->text.n ? mine : (int32_t)r->text.n;
     int32_t same = 0;
@@ -95,7 +90,7 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
             same += equal;
         }
     }
-    ui_pen p = next_line(o, "text");
+    ui_pen p = race_line(v, "text");
     if (same < n) {
         p.role = UI_BAD;
         ui_print(&p, "differs from token %d on: ", same);
@@ -108,15 +103,14 @@ static void equality(out *o, const ui_turn *t, int32_t mine) {
         ui_print(&p, "; p");
         ui_draw_prob(&p, c.p);
         ui_end_clause(&p);
-        if (!isnan(c.gap)) ui_print(&p, ", %.3f above the second token", c.gap);
-        ui_end_clause(&p);
+        if (!isnan(c.gap)) ui_clause(&p, ", %.3f above the second token", c.gap);
         return;
     }
     p.role = UI_GOOD;
     ui_print(&p, "the same, %d of %d tokens%s", same,
              r->done ? (mine > (int32_t)r->text.n ? mine : (int32_t)r->text.n) : mine, r->done ? "" : " so far");
     if (closest > 1) return;
-    p = next_line(o, "closest choice");
+    p = race_line(v, "closest choice");
     ui_print(&p, "token %d: p %.3f above the second token", at, closest);
 }
 
@@ -154,7 +148,7 @@ static void draw_fork(ui_panel_view *v) {
     ui_print(&p, "%zu token%s in %zu step%s", r->text.n, ls_plural(r->text.n), r->n_steps, ls_plural(r->n_steps));
     if (r->done) ui_print(&p, ", %s", r->finish ? ls_finish_name(r->finish) : "ended");
     if (r->done && ui_can_keep(s)) ui_print(&p, "; K: keep it");
-    snprintf(v->right, UI_RIGHT_BYTES, "what if%s", r->done ? "" : ", running");
+    ui_right(v, "what if%s", r->done ? "" : ", running");
     free(lines);
     ls_buf_free(&text);
 }
@@ -162,11 +156,9 @@ static void draw_fork(ui_panel_view *v) {
 void ui_panel_compare(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_rival *r = &s->rival;
-    out o = {v, 0};
     if (!r->known || !s->n_steps) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, s->recording ? "'logitspec replay A B' compares two recordings"
-                                  : "c: race plain decoding on the last prompt");
+        ui_dim_line(v, s->recording ? "'logitspec replay A B' compares two recordings"
+                                    : "c: race plain decoding on the last prompt");
         return;
     }
     if (r->forks) {
@@ -194,25 +186,22 @@ void ui_panel_compare(ui_panel_view *v) {
     const bool they_ended = r->done && (over || their_end <= us);
     const double whole = most ? most : 1;
     const int32_t theirs = they_ended ? in_all : tokens_at(r, us);
-    lane(&o, t->method, mine, own_at(s, t, clock) / whole, us, mine == all, UI_GOOD);
-    lane(&o, r->method, theirs, tokens_at(r, clock) / whole, they_ended ? their_end : us, they_ended, UI_BAR);
-    equality(&o, t, all);
+    lane(v, t->method, mine, own_at(s, t, clock) / whole, us, mine == all, UI_GOOD);
+    lane(v, r->method, theirs, tokens_at(r, clock) / whole, they_ended ? their_end : us, they_ended, UI_BAR);
+    equality(v, t, all);
     const bool timed = !isnan(their_us) && us > 0;
-    ui_pen p = next_line(&o, "time");
+    ui_pen p = race_line(v, "time");
     if (timed) {
         ui_print(&p, "%d token%s: %s %.2f s, %s%.2f in this race", mine, ls_plural(mine), r->method, their_us / 1e6,
-                 v->canvas->ascii ? "x" : "×", their_us / us);
-        ui_end_clause(&p);
-        if (!strcmp(r->method, "ar")) ui_print(&p, " (Stats: against plain steps that were timed one by one)");
-        ui_end_clause(&p);
+                 ui_times(v->canvas), their_us / us);
+        ui_end_clause(&p); // the method's name is the user's
+        if (!strcmp(r->method, "ar")) ui_clause(&p, " (Stats: against plain steps that were timed one by one)");
     } else
         ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
                  r->done ? " in total" : " so far");
-    p = next_line(&o, "forwards");
+    p = race_line(v, "forwards");
     ui_print(&p, "%s %d%s, %s %zu%s", t->method, forwards, mine == all ? "" : " so far", r->method, r->forwards,
              r->done ? "" : " so far");
-    if (timed && r->done)
-        snprintf(v->right, UI_RIGHT_BYTES, "%s%.2f against %.40s", v->canvas->ascii ? "x" : "×", their_us / us,
-                 r->method);
-    else snprintf(v->right, UI_RIGHT_BYTES, "against %.40s%s", r->method, r->done ? "" : ", running");
+    if (timed && r->done) ui_right(v, "%s%.2f against %.40s", ui_times(v->canvas), their_us / us, r->method);
+    else ui_right(v, "against %.40s%s", r->method, r->done ? "" : ", running");
 }

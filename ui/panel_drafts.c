@@ -109,16 +109,14 @@ void ui_panel_drafts(ui_panel_view *v) {
         draw_tokens(&p, s, step, b);
     }
     if (!step->tree.n_branches) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 1, UI_DIM);
-        ui_print(&p, "%s",
-                 step->rows > 1      ? "the recording has accepted drafts only (trace level steps)"
-                 : !step->forward    ? "no draft: the answer ends with this token"
-                 : step->budget <= 1 ? one_row(s)
-                                     : "no draft: no candidate found");
+        v->line = 1;
+        ui_dim_line(v, step->rows > 1      ? "the recording has accepted drafts only (trace level steps)"
+                       : !step->forward    ? "no draft: the answer ends with this token"
+                       : step->budget <= 1 ? one_row(s)
+                                           : "no draft: no candidate found");
     }
-    int used = snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted", step->tree.n_branches,
-                        step->tree.n_branches == 1 ? "" : "es", step->rows - 1);
-    if (!ui_quiz_hides(s))
-        snprintf(v->right + used, (size_t)(UI_RIGHT_BYTES - used), ", %d accepted", ls_step_accepted(step));
-    ui_rows_title(s, UI_DRAFTS, n, step->tree.n_branches, v->right, UI_RIGHT_BYTES);
+    ui_right(v, "%d branch%s, %d drafted", step->tree.n_branches, step->tree.n_branches == 1 ? "" : "es",
+             step->rows - 1);
+    if (!ui_quiz_hides(s)) ui_right(v, ", %d accepted", ls_step_accepted(step));
+    ui_rows_title(s, UI_DRAFTS, n, step->tree.n_branches, v->right);
 }

@@ -152,5 +152,5 @@ void ui_panel_help(ui_panel_view *v) {
         const line l = line_at(i);
         row += draw(v, &l, row, i == s->help_found);
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "j, k and page keys scroll, / searches, any other key closes");
+    ui_right(v, "j, k and page keys scroll, / searches, any other key closes");
 }

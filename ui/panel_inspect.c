@@ -4,8 +4,6 @@
 #include "base/plural.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LEAST = 3 }; // rows that a heading with lines below it is worth
@@ -14,12 +12,8 @@ typedef struct {
     ui_panel_view *v;
     const ls_step *step;
     const ls_node *node;
-    int row, line; // of the tree; of the panel
-} out;
-
-static ui_pen next_line(out *o, ui_role role) {
-    return ui_pen_at(o->v->canvas, o->v->area, o->line++, role);
-}
+    int row; // of the tree
+} inspected;
 
 static void prob(ui_pen *p, double v) {
     if (isnan(v)) ui_print(p, "-");
@@ -27,11 +21,11 @@ static void prob(ui_pen *p, double v) {
 }
 
 // The outcome of the draft in one sentence.
-static void verdict(out *o) {
+static void verdict(inspected *o) {
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
     const ls_node_state state = ls_step_state(o->step, o->row);
-    ui_pen p = next_line(o, state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM);
+    ui_pen p = ui_next_line(o->v, state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM);
     ui_draw_token(&p, s, n->token);
     p.role = UI_TEXT;
     if (o->row == 0) {
@@ -71,9 +65,9 @@ static void verdict(out *o) {
     if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would accept it", ls_accept_at(s->preview)->name);
 }
 
-static void estimates(out *o) {
+static void estimates(inspected *o) {
     const ls_node *n = o->node;
-    ui_pen p = next_line(o, UI_TEXT);
+    ui_pen p = ui_next_line(o->v, UI_TEXT);
     if (o->row && ui_quiz_hides(o->v->state)) {
         ui_print(&p, "p estimated ");
         prob(&p, (double)n->est_p);
@@ -87,7 +81,7 @@ static void estimates(out *o) {
                  o->step->n_top && o->step->top[0].id != n->token ? ": sampled (seeded)" : "");
         const ls_next_next next = ls_step_next_next(o->step);
         if (next.token < 0) return;
-        p = next_line(o, UI_TEXT);
+        p = ui_next_line(o->v, UI_TEXT);
         ui_print(&p, "after it the target chose ");
         ui_draw_token(&p, o->v->state, next.token);
         p.role = UI_TEXT;
@@ -107,20 +101,16 @@ static void estimates(out *o) {
 }
 
 // If the path ended here: the reason. It gets as many rows as it needs, because users open Inspect to find it.
-static void reason(out *o) {
+static void reason(inspected *o) {
     const int end = o->step->path[o->step->n_path - 1];
     if (!o->step->miss || (o->row != end && o->node->parent != end)) return;
     ls_buf text = {0};
-    size_t n;
     ls_buf_str(&text, "why ");
     ui_token_text(o->v->canvas, o->v->state, o->step->tree.nodes[end].target, &text);
     ls_buf_fmt(&text, " was not drafted: %s", ls_misses[o->step->miss].sentence);
-    ui_line *line = ui_wrap(o->v->canvas, text.p, text.n, o->v->area.cols, &n);
-    for (size_t i = 0; i < n; i++) {
-        ui_pen p = next_line(o, UI_TEXT);
-        ui_draw(&p, text.p + line[i].from, line[i].to - line[i].from);
-    }
-    free(line);
+    const ui_rect area = o->v->area;
+    const ui_rect rest = {area.row + o->v->line, area.col, area.rows - o->v->line, area.cols};
+    o->v->line += ui_draw_wrapped(o->v->canvas, rest, text.p, UI_TEXT);
     ls_buf_free(&text);
 }
 
@@ -132,19 +122,17 @@ static bool is_drafted(const ls_step *step, int parent, int32_t token) {
 
 // A line of a distribution: the token and its probability, cut where the second one begins.
 static void token_line(ui_pen *p, const ui_state *s, int32_t id, double v, int cells) {
-    const int col = p->col, end = p->end;
-    p->end = col + cells;
-    ui_draw_token(p, s, id);
+    const int beyond = p->col + cells + 1;
+    ui_draw_token_in(p, s, id, cells);
     p->role = UI_TEXT;
-    p->end = end;
-    ui_pad(p, col + cells + 1);
+    ui_pad(p, beyond);
     prob(p, v);
     ui_print(p, " ");
 }
 
 // Where a heading and its lines have no room: the best tokens in one line.
-static void short_line(out *o, const char *label, const int32_t *ids, const double *p, int n) {
-    ui_pen pen = next_line(o, UI_LABEL);
+static void short_line(inspected *o, const char *label, const int32_t *ids, const double *p, int n) {
+    ui_pen pen = ui_next_line(o->v, UI_LABEL);
     ui_print(&pen, "%s", label);
     for (int i = 0; i < n && ids[i] >= 0; i++) {
         ui_end_clause(&pen);
@@ -158,7 +146,7 @@ static void short_line(out *o, const char *label, const int32_t *ids, const doub
 }
 
 // The top tokens of both models at one place, side by side: a draft is rejected where they differ.
-static void both_models(out *o, const ls_node *parent, const ls_said *said, int rows) {
+static void both_models(inspected *o, const ls_node *parent, const ls_said *said, int rows) {
     const ui_state *s = o->v->state;
     const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;
     if (rows < LEAST) {
@@ -167,14 +155,14 @@ static void both_models(out *o, const ls_node *parent, const ls_said *said, int 
         for (int i = 0; i < LS_ROW_TOP; i++) {
             ids[i] = parent->top[i].id;
             others[i] = said->id[i];
-            theirs[i] = exp((double)parent->top[i].logit - (double)parent->lse);
+            theirs[i] = ui_prob(parent->top[i].logit, parent->lse);
             drafts[i] = (double)said->p[i];
         }
         short_line(o, "target:", ids, theirs, LS_ROW_TOP);
         short_line(o, "draft model:", others, drafts, LS_ROW_TOP);
         return;
     }
-    ui_pen p = next_line(o, UI_LABEL);
+    ui_pen p = ui_next_line(o->v, UI_LABEL);
     ui_print(&p, half >= 26 ? "the target's top tokens" : "the target's top");
     ui_pad(&p, o->v->area.col + half);
     ui_print(&p, "the draft model's");
@@ -182,9 +170,9 @@ static void both_models(out *o, const ls_node *parent, const ls_said *said, int 
     for (int i = 0; i < LS_ROW_TOP && i < rows - 1; i++) {
         const int32_t id = parent->top[i].id, other = said->id[i];
         if (id < 0 && other < 0) break;
-        p = next_line(o, id == o->node->token ? UI_CURSOR : UI_TEXT);
+        p = ui_next_line(o->v, id == o->node->token ? UI_CURSOR : UI_TEXT);
         if (id >= 0) {
-            token_line(&p, s, id, exp((double)parent->top[i].logit - (double)parent->lse), cells);
+            token_line(&p, s, id, ui_prob(parent->top[i].logit, parent->lse), cells);
             p.role = id == parent->target ? UI_GOOD : UI_DIM;
             ui_print(&p, "%s", id == parent->target ? "chosen" : "");
         }
@@ -198,11 +186,11 @@ static void both_models(out *o, const ls_node *parent, const ls_said *said, int 
 }
 
 // The target's best tokens where this one was drafted.
-static void alternatives(out *o, int rows) {
+static void alternatives(inspected *o, int rows) {
     const ui_state *s = o->v->state;
     const int parent = o->node->parent;
     const ls_top_entry *top = parent < 0 ? o->step->top : o->step->tree.nodes[parent].top;
-    const double lse = (double)(parent < 0 ? o->step->top_lse : o->step->tree.nodes[parent].lse);
+    const float lse = parent < 0 ? o->step->top_lse : o->step->tree.nodes[parent].lse;
     const int32_t choice = parent < 0 ? o->step->tree.nodes[0].token : o->step->tree.nodes[parent].target;
     const int most = parent < 0 ? o->step->n_top : LS_ROW_TOP;
     const int said = parent < 0 ? 0 : o->step->tree.nodes[parent].said;
@@ -211,7 +199,7 @@ static void alternatives(out *o, int rows) {
         return;
     }
     if (!most || top[0].id < 0 || isnan(lse)) {
-        ui_pen none = next_line(o, UI_LABEL);
+        ui_pen none = ui_next_line(o->v, UI_LABEL);
         ui_print(&none, "the recording has no top tokens of the target here");
         return;
     }
@@ -219,24 +207,17 @@ static void alternatives(out *o, int rows) {
         int32_t ids[LS_ROW_TOP];
         double probs[LS_ROW_TOP];
         const int n = most < LS_ROW_TOP ? most : LS_ROW_TOP;
-        for (int i = 0; i < n; i++) ids[i] = top[i].id, probs[i] = exp((double)top[i].logit - lse);
+        for (int i = 0; i < n; i++) ids[i] = top[i].id, probs[i] = ui_prob(top[i].logit, lse);
         short_line(o, "target:", ids, probs, n);
         return;
     }
-    ui_pen head = next_line(o, UI_LABEL);
+    ui_pen head = ui_next_line(o->v, UI_LABEL);
     ui_print(&head, "the target's top tokens");
-    const int bar = o->v->area.cols >= 60 ? 16 : 8, token = o->v->area.cols - 8 - bar - 20;
+    const int bar = o->v->area.cols >= 60 ? 16 : 8, room = o->v->area.cols - 8 - bar - 20;
     for (int i = 0; i < most && i < rows - 1 && top[i].id >= 0; i++) {
-        ui_pen p = next_line(o, top[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
-        const int col = p.col, end = p.end;
-        p.end = col + (token > 6 ? token : 6);
-        ui_draw_token(&p, s, top[i].id);
-        p.role = UI_TEXT;
-        p.end = end;
-        ui_pad(&p, col + (token > 6 ? token : 6) + 1);
-        const double v = exp((double)top[i].logit - lse);
-        prob(&p, v);
-        ui_print(&p, " ");
+        ui_pen p = ui_next_line(o->v, top[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
+        const double v = ui_prob(top[i].logit, lse);
+        token_line(&p, s, top[i].id, v, room > 6 ? room : 6);
         p.role = UI_BAR;
         ui_bar(&p, bar, v);
         p.role = top[i].id == choice ? UI_GOOD : UI_DIM;
@@ -250,16 +231,16 @@ static void context_text(ui_pen *p, const ui_state *s, int32_t from, int32_t to)
         if (!ui_draw_token(p, s, s->context.p[i])) return;
 }
 
-static void origin(out *o) {
+static void origin(inspected *o) {
     enum { AROUND = 12 };
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
     if (o->row == 0) return;
-    ui_pen p = next_line(o, UI_TEXT);
+    ui_pen p = ui_next_line(o->v, UI_TEXT);
     if (n->match_pos >= 0) {
         ui_print(&p, "copied from position %d", n->match_pos);
         if (n->match_n) ui_print(&p, ", after a matching %d-gram", n->match_n);
-        p = next_line(o, UI_DIM);
+        p = ui_next_line(o->v, UI_DIM);
         ui_print(&p, "  ");
         context_text(&p, s, n->match_pos > AROUND ? n->match_pos - AROUND : 0, n->match_pos - n->match_n);
         p.role = UI_SPAN;
@@ -278,9 +259,9 @@ static void origin(out *o) {
     if (n->rank >= 0) ui_print(&p, "; in the branch of rank %d", n->rank);
 }
 
-static void attention(out *o) {
+static void attention(inspected *o) {
     const ui_state *s = o->v->state;
-    ui_pen p = next_line(o, UI_TEXT);
+    ui_pen p = ui_next_line(o->v, UI_TEXT);
     ui_print(&p, "position %d attends to %d token%s, %d tree row%s", o->step->context_len + o->node->depth,
              o->step->context_len, ls_plural(o->step->context_len), o->node->depth + 1, ls_plural(o->node->depth + 1));
     if (!s->mask) {
@@ -291,7 +272,7 @@ static void attention(out *o) {
     bool seen[LS_MAX_ROWS] = {0};
     for (int i = o->row; i >= 0; i = o->step->tree.nodes[i].parent) seen[i] = true;
     for (int i = 0; i < o->step->tree.n;) {
-        p = next_line(o, UI_DIM);
+        p = ui_next_line(o->v, UI_DIM);
         for (int k = 0; k < o->v->area.cols && i < o->step->tree.n; k++, i++) {
             p.role = i == o->row ? UI_CURSOR : seen[i] ? UI_GOOD : UI_DIM;
             p.tag = i + 1;
@@ -303,17 +284,16 @@ static void attention(out *o) {
 void ui_panel_inspect(ui_panel_view *v) {
     const ls_step *step = ui_viewed(v->state);
     const int row = ui_inspected(v->state);
-    out o = {v, step, &step->tree.nodes[row], row, 0};
+    inspected o = {v, step, &step->tree.nodes[row], row};
     verdict(&o);
     estimates(&o);
     reason(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
                       (v->state->mask ? 1 + step->tree.n / v->area.cols : 0);
-    if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - o.line - below);
+    if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - v->line - below);
     origin(&o);
     attention(&o);
-    if (!row) snprintf(v->right, UI_RIGHT_BYTES, "root");
-    else if (o.node->rank >= 0)
-        snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, o.node->rank);
-    else snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d", row, o.node->depth);
+    if (!row) ui_right(v, "root");
+    else if (o.node->rank >= 0) ui_right(v, "row %d, depth %d, branch #%d", row, o.node->depth, o.node->rank);
+    else ui_right(v, "row %d, depth %d", row, o.node->depth);
 }

@@ -2,7 +2,6 @@
 #include "ui/panels.h"
 #include "base/plural.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,9 +29,6 @@ void ui_panel_log(ui_panel_view *v) {
         }
         free(lines[i]);
     }
-    if (!kept) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 0, UI_DIM);
-        ui_print(&p, "no messages yet");
-    }
-    snprintf(v->right, UI_RIGHT_BYTES, "%zu message%s, L closes", s->n_log, ls_plural(s->n_log));
+    if (!kept) ui_dim_line(v, "no messages yet");
+    ui_right(v, "%zu message%s, L closes", s->n_log, ls_plural(s->n_log));
 }

@@ -54,15 +54,12 @@ void ui_panel_logits(ui_panel_view *v) {
         bool is_root = e->id == step->tree.nodes[0].token;
         double prob = ui_prob(e->logit, step->top_lse);
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_DIM);
-        int col = p.col, end = p.end;
         p.tag = rank + 1;
         p.role = rank == next.rank ? UI_GOOD : UI_DIM;
         ui_print(&p, "%3d%s", rank, rank != next.rank ? " " : p.canvas->ascii ? ">" : "▸");
         p.role = rank == v->state->found[UI_LOGITS] ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
-        p.end = col + 4 + token_cells - 1;
-        ui_draw_token(&p, v->state, e->id);
-        p.end = end;
-        ui_pad(&p, col + 4 + token_cells);
+        ui_draw_token_in(&p, v->state, e->id, token_cells - 1);
+        ui_pad(&p, v->area.col + 4 + token_cells);
         p.role = UI_TEXT;
         ui_draw_prob(&p, prob);
         ui_print(&p, " ");
@@ -81,7 +78,7 @@ void ui_panel_logits(ui_panel_view *v) {
     else if (next.token >= 0) snprintf(after, sizeof after, "next-next: not in the top %d", step->n_top);
     snprintf(of, sizeof of, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
     const bool both = *after && v->area.cols >= 64;
-    if (!step->n_top) snprintf(v->right, UI_RIGHT_BYTES, "not recorded");
-    else snprintf(v->right, UI_RIGHT_BYTES, "%s%s%s", after, both ? "; " : "", both || !*after ? of : "");
-    ui_rows_title(v->state, UI_LOGITS, n, step->n_top, v->right, UI_RIGHT_BYTES);
+    if (!step->n_top) ui_right(v, "not recorded");
+    else ui_right(v, "%s%s%s", after, both ? "; " : "", both || !*after ? of : "");
+    ui_rows_title(v->state, UI_LOGITS, n, step->n_top, v->right);
 }

@@ -275,7 +275,7 @@ void ui_panel_output(ui_panel_view *v) {
         draw_line(&p, &f, lines[top + row]);
     }
     const char *follow = s->scroll[UI_OUTPUT] ? "scrolled" : s->at_newest ? "follow" : "history";
-    snprintf(v->right, UI_RIGHT_BYTES, "%d token%s, %s", emitted, ls_plural(emitted), follow);
+    ui_right(v, "%d token%s, %s", emitted, ls_plural(emitted), follow);
     free(lines);
     ls_buf_free(&f.text);
     ls_buf_free(&f.roles);

@@ -2,10 +2,6 @@
 #include "ui/panels.h"
 #include "ui/settings.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { DETAILS = 8 }; // rows below the list
 
 static int list(ui_panel_view *v, ui_rect area) {
@@ -38,17 +34,6 @@ static int list(ui_panel_view *v, ui_rect area) {
     return n < area.rows ? n : area.rows;
 }
 
-static int wrapped(ui_panel_view *v, ui_rect area, const char *text, ui_role role) {
-    size_t n;
-    ui_line *line = ui_wrap(v->canvas, text, strlen(text), area.cols, &n);
-    for (size_t i = 0; i < n && (int)i < area.rows; i++) {
-        ui_pen p = ui_pen_at(v->canvas, area, (int)i, role);
-        ui_draw(&p, text + line[i].from, line[i].to - line[i].from);
-    }
-    free(line);
-    return (int)n < area.rows ? (int)n : area.rows;
-}
-
 void ui_panel_setup(ui_panel_view *v) {
     ui_state *s = v->state;
     if (!s->n_settings) return;
@@ -61,14 +46,15 @@ void ui_panel_setup(ui_panel_view *v) {
     ls_buf text = {0};
     ls_buf_fmt(&text, "%s: %s.", t->key, t->help);
     if (about) ls_buf_fmt(&text, "\n%s: %s.", ui_setting_now(t), about);
-    int rows = wrapped(v, rest, text.p, UI_TEXT);
+    const int rows = ui_draw_wrapped(v->canvas, rest, text.p, UI_TEXT);
     ls_buf_free(&text);
     rest.row += rows;
     rest.rows -= rows;
-    wrapped(v, rest,
-            s->recording ? "The settings of a recording cannot change. These settings apply to the next run."
-                         : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
-                           "type a value, Tab completes it. A change takes effect at the next step.",
-            UI_DIM);
-    snprintf(v->right, UI_RIGHT_BYTES, "F2 closes");
+    ui_draw_wrapped(v->canvas, rest,
+                    s->recording
+                        ? "The settings of a recording cannot change. These settings apply to the next run."
+                        : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
+                          "type a value, Tab completes it. A change takes effect at the next step.",
+                    UI_DIM);
+    ui_right(v, "F2 closes");
 }

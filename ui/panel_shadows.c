@@ -47,7 +47,7 @@ static void draw_line(ui_pen *p, int col, const line *l) {
     ui_print(p, "%s", text);
     p->role = UI_TEXT;
     if (isnan(l->speed)) snprintf(text, sizeof text, "-");
-    else snprintf(text, sizeof text, "%s%.2f", p->canvas->ascii ? "x" : "×", l->speed);
+    else snprintf(text, sizeof text, "%s%.2f", ui_times(p->canvas), l->speed);
     ui_pad(p, col + 36);
     ui_print(p, "%s", text);
     snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)l->accepted, (unsigned long long)l->drafted);
@@ -62,18 +62,14 @@ static void draw_line(ui_pen *p, int col, const line *l) {
     cell(p, col + 70, 7, text);
 }
 
-static void say(const ui_panel_view *v, int row, const char *text) {
-    ui_pen p = ui_pen_at(v->canvas, v->area, row, UI_DIM);
-    ui_print(&p, " %s", text);
-}
-
 void ui_panel_shadows(ui_panel_view *v) {
     ui_state *s = v->state;
     const char *why;
     const ui_turn *turn;
     const ls_shadows *w = ui_shadows_of(s, &turn, &why);
     if (!w) {
-        say(v, 0, why);
+        ui_pen p = ui_next_line(v, UI_DIM);
+        ui_print(&p, " %s", why);
         return;
     }
     const int n = ls_shadows_count(w);
@@ -94,19 +90,17 @@ void ui_panel_shadows(ui_panel_view *v) {
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
         else draw_line(&p, col, &l);
     }
-    char text[160];
     const double us = ls_shadows_us_per_step(w), share = ui_shadows_share(s);
     const char *when = s->shadows_always   ? "always runs (u: above 2%, only in pauses)"
                        : ui_shadows_may(s) ? "above 2%, runs only in pauses (u: always)"
                                            : "waiting for a pause (u: run now)";
-    if (isnan(us) || isnan(share)) snprintf(text, sizeof text, "%s", when);
-    else snprintf(text, sizeof text, "cost: %.0f us per step, %.1f%%; %s", us, 100 * share, when);
-    const int below = v->area.rows > n + 4 ? n + 2 : n + 1;
-    say(v, below, text);
-    say(v, below + 1,
-        s->recording ? "speed: against plain decoding, by recorded costs and drafting timed here"
-                     : "Enter: use this method. speed: against plain decoding, by measured costs");
-    say(v, below + 2, "known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
-    snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,
+    v->line = v->area.rows > n + 4 ? n + 2 : n + 1;
+    ui_pen p = ui_next_line(v, UI_DIM);
+    if (isnan(us) || isnan(share)) ui_print(&p, " %s", when);
+    else ui_print(&p, " cost: %.0f us per step, %.1f%%; %s", us, 100 * share, when);
+    ui_dim_line(v, s->recording ? " speed: against plain decoding, by recorded costs and drafting timed here"
+                                : " Enter: use this method. speed: against plain decoding, by measured costs");
+    ui_dim_line(v, " known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
+    ui_right(v, "turn %td%s; a closes", turn - s->turns + 1,
              turn + 1 < s->turns + s->n_turns ? ", not up to date" : "");
 }

@@ -170,12 +170,11 @@ void ui_panel_tree(ui_panel_view *v) {
                      t.n - top - i, ls_plural(t.n - top - i));
         } else draw_row(&p, s, &t, &t.rows[top + i]);
     }
-    if (ui_quiz_hides(s))
-        snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, not yet verified", step->rows, ls_plural(step->rows));
-    else if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
+    if (ui_quiz_hides(s)) ui_right(v, "%d row%s, not yet verified", step->rows, ls_plural(step->rows));
+    else if (!step->forward) ui_right(v, "the root only: no forward");
     else
-        snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows),
-                 ls_step_accepted(step), step->tree.n < step->rows ? " (other rows not recorded)" : "");
-    ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right, UI_RIGHT_BYTES);
+        ui_right(v, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows), ls_step_accepted(step),
+                 step->tree.n < step->rows ? " (other rows not recorded)" : "");
+    ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right);
     free(t.rows);
 }

@@ -8,7 +8,8 @@ typedef struct {
     ui_canvas *canvas;
     ui_state *state;
     ui_rect area; // inside the box
-    char *right;  // 128 bytes
+    char *right;  // UI_RIGHT_BYTES
+    int line;     // of the area: the next one to write, see ui_next_line
 } ui_panel_view;
 
 void ui_panel_output(ui_panel_view *v);
@@ -26,6 +27,9 @@ void ui_panel_help(ui_panel_view *v);
 
 enum { UI_RIGHT_BYTES = 128 };
 
+void ui_right(ui_panel_view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // appends to `right`
+ui_pen ui_next_line(ui_panel_view *v, ui_role role);
+void ui_dim_line(ui_panel_view *v, const char *text); // the next line
 // The rows of a tree as the Tree panel lists them, from top to bottom: order[0 .. step->tree.n).
 void ui_tree_order(const ls_step *step, int16_t *order);
 // What an empty conversation offers: carries out an offer if the prompt is its number. False: it is a prompt.
@@ -42,6 +46,14 @@ typedef struct {
 } ui_line;
 // Breaks at newlines, and at blanks where a word does not fit. Owned by the caller.
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines);
+
+// Draws text from the first row of the area on, wrapped. Returns the rows that it needs; they may be more than there
+// are.
+int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role);
+// As ui_print; what is between { and } is drawn as a number. The arguments have no braces.
+void ui_print_numbers(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_clause(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // and ends the clause
+const char *ui_times(const ui_canvas *c);                                              // the sign before a factor
 
 // One of several fields of a line.
 typedef struct {
@@ -60,6 +72,7 @@ void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);
 void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double max);
 // A token as one word: blanks visible, in ASCII between quotes; broken UTF-8 as <XX>.
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
+void ui_draw_token_in(ui_pen *p, const ui_state *s, int32_t id, int cells); // cut where it takes more cells
 // Appends what ui_draw_token would draw.
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);
 void ui_quote_token(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out); // between quotes
@@ -101,7 +114,7 @@ void ui_rows_filter(ui_state *s, ui_panel p, const char *text);
 bool ui_rows_sort(ui_state *s, ui_panel p);
 // If the panel is filtered or sorted, replaces `right` (the text at the right of its title) with the filter and the
 // order. n of `of` rows are shown.
-void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char *right, size_t size);
+void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char right[UI_RIGHT_BYTES]);
 
 // ---- Help
 

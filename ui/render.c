@@ -80,7 +80,7 @@ static void title(ui_state *s, ui_canvas *c, ui_rect r) {
             add(&f, 4, "%.0f%% repeats", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
         if (ls_stats_speedup(st) > 0 && !(s->shown.compare && s->rival.done && !s->rival.forks)) // Compare has a factor
-            add(&f, 9, "%s%s", c->ascii ? "x" : "×", ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
+            add(&f, 9, "%s%s", ui_times(c), ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
     }
     ui_print(&p, " ");
     ui_draw_fields(&p, fields, (int)(f - fields));
@@ -214,7 +214,7 @@ static void frame(ui_state *s, ui_canvas *c, const ui_frame *f, ui_rect r, bool 
     if (f->promise && !s->n_steps) {
         ui_pen p = ui_pen_at(c, ui_inside(r), 0, UI_DIM);
         ui_print(&p, "%s", f->promise);
-    } else f->draw(&(ui_panel_view){c, s, ui_inside(r), right});
+    } else f->draw(&(ui_panel_view){c, s, ui_inside(r), right, 0});
     ui_box(c, r, f->title, right, active);
     if (f->draw != ui_panel_output) return;
     ui_pen p = ui_pen_at(c, (ui_rect){r.row + r.rows - 1, r.col + 2, 1, r.cols - 4}, 0, UI_FRAME);

@@ -135,13 +135,13 @@ bool ui_rows_sort(ui_state *s, ui_panel p) {
     return true;
 }
 
-void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char *right, size_t size) {
+void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char right[UI_RIGHT_BYTES]) {
     const int at = order_of(s, p);
     char order[48] = "", filter[64] = "";
     if (at >= 0 && (s->order[p] != BY_PLACE || s->reversed[p]))
         snprintf(order, sizeof order, "by %s%s", orders[at].name, s->reversed[p] ? " reversed" : "");
     if (s->filter[p]) snprintf(filter, sizeof filter, "'%.12s' %d of %d", s->filter[p], n, of);
-    if (*order || *filter) snprintf(right, size, "%s%s%s", order, *order && *filter ? ", " : "", filter);
+    if (*order || *filter) snprintf(right, UI_RIGHT_BYTES, "%s%s%s", order, *order && *filter ? ", " : "", filter);
 }
 
 int ui_rows_top(ui_state *s, ui_panel p, int16_t *rows, int n, int lines, int decided) {

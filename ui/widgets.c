@@ -2,7 +2,69 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+void ui_right(ui_panel_view *v, const char *fmt, ...) {
+    const size_t used = strlen(v->right);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(v->right + used, UI_RIGHT_BYTES - used, fmt, ap);
+    va_end(ap);
+}
+
+ui_pen ui_next_line(ui_panel_view *v, ui_role role) {
+    return ui_pen_at(v->canvas, v->area, v->line++, role);
+}
+
+void ui_dim_line(ui_panel_view *v, const char *text) {
+    ui_pen p = ui_next_line(v, UI_DIM);
+    ui_print(&p, "%s", text);
+}
+
+int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role) {
+    size_t n;
+    ui_line *line = ui_wrap(c, text, strlen(text), area.cols, &n);
+    for (int i = 0; i < (int)n && i < area.rows; i++) {
+        ui_pen p = ui_pen_at(c, area, i, role);
+        ui_draw(&p, text + line[i].from, line[i].to - line[i].from);
+    }
+    free(line);
+    return (int)n;
+}
+
+static void print_numbers(ui_pen *p, const char *fmt, va_list ap) {
+    char text[512];
+    const uint8_t role = p->role;
+    vsnprintf(text, sizeof text, fmt, ap);
+    for (char *at = text; *at;) {
+        const size_t n = strcspn(at, "{}");
+        ui_print(p, "%.*s", (int)n, at);
+        at += n;
+        if (*at) p->role = *at++ == '{' ? UI_NUMBER : role;
+    }
+}
+
+void ui_print_numbers(ui_pen *p, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    print_numbers(p, fmt, ap);
+    va_end(ap);
+}
+
+void ui_clause(ui_pen *p, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    print_numbers(p, fmt, ap);
+    va_end(ap);
+    ui_end_clause(p);
+}
+
+const char *ui_times(const ui_canvas *c) {
+    return c->ascii ? "x" : "×";
+}
 
 static int cells_of_fields(const ui_canvas *c, const ui_field *f, int n) {
     int cells = 0;
@@ -110,6 +172,13 @@ bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id) {
     bool fits = ui_draw(p, text.n ? text.p : "", text.n);
     ls_buf_free(&text);
     return fits;
+}
+
+void ui_draw_token_in(ui_pen *p, const ui_state *s, int32_t id, int cells) {
+    const int end = p->end, beyond = p->col + cells;
+    p->end = beyond < end ? beyond : end;
+    ui_draw_token(p, s, id);
+    p->end = end;
 }
 
 const char *ui_branch_letter(const ls_step *step, const ls_branch *b) {

@@ -24,7 +24,7 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     const int columns = ls_columns(STDOUT_FILENO), cols = columns ? columns : FILE_COLS;
     const size_t from = out->n;
     ui_canvas_resize(&canvas, rows, cols);
-    panel(&(ui_panel_view){&canvas, s, {0, 0, rows, cols}, right});
+    panel(&(ui_panel_view){&canvas, s, {0, 0, rows, cols}, right, 0});
     ui_canvas_text(&canvas, false, &text);
     while (text.n && text.p[text.n - 1] == '\n') text.n--; // empty rows at the end
     ls_buf_fmt(out, "\n%s%s%s\n", title, *right ? ": " : "", right);

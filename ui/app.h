@@ -7,26 +7,16 @@
 #include <stdbool.h>
 
 typedef struct {
+    ui_given given;
     const ui_theme *theme, *light; // light: used if the terminal reports a light background; NULL: never
     bool color, mouse, ambiguous_wide;
     bool clipboard;             // copies go to the terminal (OSC 52), if it supports them
     int fps;                    // frames a second at most; 0: as many as ever
     bool ascii;                 // draw with ASCII only (always where the terminal shows no UTF-8)
-    bool recording;             // the source plays a recording: it takes no prompts
     const char *prompt;         // sent at once; NULL: none
     const ui_setting *settings; // that can change while it runs; ends with a NULL key; may be NULL
-    const char *(*about)(const char *key, const char *value);                             // see ui_state
-    ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size); // likewise
-    // Returns the ways of decoding for Shadows; called when Shadows is first opened. The callee owns them. NULL: none.
-    const ls_shadow_way *(*ways)(void *ud, int *n);
-    // Opens stop i (from 0) of the guided tour; *of: the number of stops. NULL: err has the reason, or i is *of.
-    ls_source *(*tour)(void *ud, int i, int *of, const ui_demo **demo, ls_err *err); // NULL: there is no tour
-    void *ud;
-    const char *const *words; // that commands complete to, besides actions; ends with NULL; may be NULL
-    const char *history;      // file of earlier prompts; NULL: none
-    const char *const *left; // conversations that earlier processes kept, the newest first, ends with NULL; may be NULL
-    const char *keep;        // file that keeps this conversation for the next start; NULL: none
-    const ui_demo *demo;     // played; NULL: none
+    const char *history;        // file of earlier prompts; NULL: none
+    const ui_demo *demo;        // played; NULL: none
 } ui_options;
 
 // ---- what every way to run the screen shares

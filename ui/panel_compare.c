@@ -74,7 +74,7 @@ static choice choice_of(const ls_step *step, int k) {
 
 static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
     const ui_state *s = v->state;
-    const ui_rival *r = &s->rival;
+    const ui_rival *r = &s->run.rival;
     const int32_t n = mine < (int32_t)r->text.n ? mine : (int32_t)r->text.n;
     int32_t same = 0;
     double closest = 2;
@@ -122,13 +122,13 @@ static void add_tokens(const ui_state *s, const int32_t *ids, size_t n, ls_buf *
 static void draw_fork(ui_panel_view *v) {
     enum { BEFORE = 12 };
     const ui_state *s = v->state;
-    const ui_rival *r = &s->rival;
-    const ui_turn *t = &s->turns[r->turn];
+    const ui_rival *r = &s->run.rival;
+    const ui_turn *t = &s->run.turns[r->turn];
     const int32_t answer = t->first_id + t->n_ids, end = answer + r->at,
                   from = end - BEFORE > answer - t->n_begun ? end - BEFORE : answer - t->n_begun;
     ls_buf text = {0};
     size_t n_lines;
-    if ((size_t)end <= s->context.n) add_tokens(s, s->context.p + from, (size_t)(end - from), &text);
+    if ((size_t)end <= s->run.context.n) add_tokens(s, s->run.context.p + from, (size_t)(end - from), &text);
     const size_t chosen = text.n;
     add_tokens(s, r->begun.p, r->begun.n, &text);
     const size_t written = text.n;
@@ -155,17 +155,17 @@ static void draw_fork(ui_panel_view *v) {
 
 void ui_panel_compare(ui_panel_view *v) {
     const ui_state *s = v->state;
-    const ui_rival *r = &s->rival;
-    if (!r->known || !s->n_steps) {
-        ui_dim_line(v, s->recording ? "'logitspec replay A B' compares two recordings"
-                                    : "c: race plain decoding on the last prompt");
+    const ui_rival *r = &s->run.rival;
+    if (!r->known || !s->run.n_steps) {
+        ui_dim_line(v, s->given.recording ? "'logitspec replay A B' compares two recordings"
+                                          : "c: race plain decoding on the last prompt");
         return;
     }
     if (r->forks) {
         draw_fork(v);
         return;
     }
-    const ui_turn *t = &s->turns[r->turn];
+    const ui_turn *t = &s->run.turns[r->turn];
     const size_t view = ui_viewed_end(s) - 1, last = t->first_step + t->n_steps;
     const bool inside = view >= t->first_step && view < last;
     double us = 0, all_us = 0;

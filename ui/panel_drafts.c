@@ -40,15 +40,15 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
 }
 
 // Why a step has no row for a draft. A recording does not have the budget that was set.
-static const char *one_row(ui_state *s) {
+static const char *one_row(const ui_state *s) {
     const ui_setting *budget = ui_setting_of(s, "decode.budget");
-    if (s->recording || !budget) return "no draft: none was worth its cost, or the budget was 1";
+    if (s->given.recording || !budget) return "no draft: none was worth its cost, or the budget was 1";
     return strcmp(ui_setting_now(budget), "1") ? "no draft: none is worth its cost here"
                                                : "no draft: decode.budget is 1";
 }
 
 void ui_panel_drafts(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
     const ui_turn *turn = ui_turn_of(s, ui_viewed_index(s));
     const int rows = v->area.rows - 1, ngram = v->area.cols >= 100 ? 24 : v->area.cols >= 70 ? 16 : 0;
@@ -64,14 +64,14 @@ void ui_panel_drafts(ui_panel_view *v) {
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(s, step, UI_DRAFTS, order);
     const int decided = step->n_path > 1 ? step->tree.nodes[step->path[1]].branch : -1;
-    const int top = ui_rows_top(s, UI_DRAFTS, order, n, rows, decided);
+    const int top = ui_rows_top(v, UI_DRAFTS, order, n, rows, decided);
     for (int i = 0; i < rows && top + i < n; i++) {
         const int row = order[top + i];
         const ls_branch *b = &step->tree.branches[row];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
         int end = p.end;
         p.tag = row + 1;
-        if (row == s->found[UI_DRAFTS]) p.role = UI_CURSOR;
+        if (row == s->list[UI_DRAFTS].found) p.role = UI_CURSOR;
         const ls_from from = step->tree.nodes[b->first_node].from;
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);

@@ -93,17 +93,17 @@ static bool holds(const char *text, const char *word) {
 
 void ui_help_find(ui_state *s, int by) {
     const int n = n_lines();
-    for (int i = 1; i <= n && s->sought && *s->sought; i++) {
-        const int at = (s->help_found + by * i + 2 * n) % n;
+    for (int i = 1; i <= n && s->view.sought && *s->view.sought; i++) {
+        const int at = (s->over.help_found + by * i + 2 * n) % n;
         const line l = line_at(at);
-        if (!holds(l.title, s->sought) && !holds(l.text, s->sought) && !holds(l.key, s->sought) &&
-            !holds(l.name, s->sought) && !holds(l.help, s->sought))
+        if (!holds(l.title, s->view.sought) && !holds(l.text, s->view.sought) && !holds(l.key, s->view.sought) &&
+            !holds(l.name, s->view.sought) && !holds(l.help, s->view.sought))
             continue;
-        s->help_found = at;
-        s->help_jumps = true;
+        s->over.help_found = at;
+        s->drawn.help_jumps = true;
         return;
     }
-    ui_say(s, "not found in Help: '%.100s'", s->sought ? s->sought : "");
+    ui_say(s, "not found in Help: '%.100s'", s->view.sought ? s->view.sought : "");
 }
 
 // The text of a line, which may take several rows; from: the column where it begins.
@@ -139,18 +139,18 @@ static int draw(ui_panel_view *v, const line *l, int row, bool found) {
 
 void ui_panel_help(ui_panel_view *v) {
     enum { NOWHERE = 1 << 20 }; // a row out of sight: only measures
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     int n = 0;
     for (int i = 0; i < n_lines(); i++) {
         const line l = line_at(i);
-        if (s->help_jumps && i == s->help_found) s->overlay_scroll[UI_HELP] = n > 2 ? n - 2 : 0;
+        if (v->drawn->help_jumps && i == s->over.help_found) v->drawn->overlay_scroll[UI_HELP] = n > 2 ? n - 2 : 0;
         n += draw(v, &l, NOWHERE, false);
     }
-    s->help_jumps = false;
-    const int top = ui_scroll_top(&s->overlay_scroll[UI_HELP], n, v->area.rows);
+    v->drawn->help_jumps = false;
+    const int top = ui_scroll_top(&v->drawn->overlay_scroll[UI_HELP], n, v->area.rows);
     for (int i = 0, row = -top; i < n_lines() && row < v->area.rows; i++) {
         const line l = line_at(i);
-        row += draw(v, &l, row, i == s->help_found);
+        row += draw(v, &l, row, i == s->over.help_found);
     }
     ui_right(v, "j, k and page keys scroll, / searches, any other key closes");
 }

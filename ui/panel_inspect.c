@@ -62,7 +62,7 @@ static void verdict(inspected *o) {
         ui_draw_token(&p, s, own);
         p.role = UI_TEXT;
     }
-    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would accept it", ls_accept_at(s->preview)->name);
+    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would accept it", ls_accept_at(s->view.preview)->name);
 }
 
 static void estimates(inspected *o) {
@@ -227,8 +227,8 @@ static void alternatives(inspected *o, int rows) {
 }
 
 static void context_text(ui_pen *p, const ui_state *s, int32_t from, int32_t to) {
-    for (int32_t i = from; i < to && (size_t)i < s->context.n; i++)
-        if (!ui_draw_token(p, s, s->context.p[i])) return;
+    for (int32_t i = from; i < to && (size_t)i < s->run.context.n; i++)
+        if (!ui_draw_token(p, s, s->run.context.p[i])) return;
 }
 
 static void origin(inspected *o) {
@@ -264,7 +264,7 @@ static void attention(inspected *o) {
     ui_pen p = ui_next_line(o->v, UI_TEXT);
     ui_print(&p, "position %d attends to %d token%s, %d tree row%s", o->step->context_len + o->node->depth,
              o->step->context_len, ls_plural(o->step->context_len), o->node->depth + 1, ls_plural(o->node->depth + 1));
-    if (!s->mask) {
+    if (!s->view.mask) {
         p.role = UI_DIM;
         ui_print(&p, " (m: which)");
         return;
@@ -289,7 +289,7 @@ void ui_panel_inspect(ui_panel_view *v) {
     estimates(&o);
     reason(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
-                      (v->state->mask ? 1 + step->tree.n / v->area.cols : 0);
+                      (v->state->view.mask ? 1 + step->tree.n / v->area.cols : 0);
     if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - v->line - below);
     origin(&o);
     attention(&o);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 void ui_panel_log(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const size_t kept = s->n_log < UI_LOG_LINES ? s->n_log : UI_LOG_LINES;
     ui_line *lines[UI_LOG_LINES];
     size_t n[UI_LOG_LINES];
@@ -17,7 +17,7 @@ void ui_panel_log(ui_panel_view *v) {
         total += (int)n[i];
     }
     const int most = total > v->area.rows ? total - v->area.rows : 0;
-    int *up = &s->overlay_scroll[UI_LOG]; // from the newest
+    int *up = &v->drawn->overlay_scroll[UI_LOG]; // from the newest
     if (*up > most) *up = most;
     for (size_t i = 0; i < kept; i++) {
         const char *text = s->log[(s->n_log - kept + i) % UI_LOG_LINES];

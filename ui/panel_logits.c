@@ -41,7 +41,7 @@ void ui_panel_logits(ui_panel_view *v) {
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(v->state, step, UI_LOGITS, order);
     const ls_next_next next = ls_step_next_next(step);
-    const int top = ui_rows_top(v->state, UI_LOGITS, order, n, rows, next.rank);
+    const int top = ui_rows_top(v, UI_LOGITS, order, n, rows, next.rank);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk token");
     ui_pad(&head, v->area.col + 4 + token_cells);
@@ -57,7 +57,7 @@ void ui_panel_logits(ui_panel_view *v) {
         p.tag = rank + 1;
         p.role = rank == next.rank ? UI_GOOD : UI_DIM;
         ui_print(&p, "%3d%s", rank, rank != next.rank ? " " : p.canvas->ascii ? ">" : "▸");
-        p.role = rank == v->state->found[UI_LOGITS] ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
+        p.role = rank == v->state->list[UI_LOGITS].found ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
         ui_draw_token_in(&p, v->state, e->id, token_cells - 1);
         ui_pad(&p, v->area.col + 4 + token_cells);
         p.role = UI_TEXT;

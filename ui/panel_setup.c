@@ -5,22 +5,22 @@
 enum { DETAILS = 8 }; // rows below the list
 
 static int list(ui_panel_view *v, ui_rect area) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const int name = area.cols < 60 ? 20 : 26, value = area.cols < 60 ? 38 : 46;
     int n = 0, chosen = 0;
-    for (int i = 0; i < s->n_settings; i++) {
-        if (i == s->setting) chosen = n;
-        n += ui_setting_applies(s, &s->settings[i]);
+    for (int i = 0; i < s->setup.n; i++) {
+        if (i == s->setup.chosen) chosen = n;
+        n += ui_setting_applies(s, &s->setup.settings[i]);
     }
-    int *scroll = &s->overlay_scroll[UI_SETUP];
+    int *scroll = &v->drawn->overlay_scroll[UI_SETUP];
     if (chosen < *scroll) *scroll = chosen;
     if (chosen >= *scroll + area.rows) *scroll = chosen - area.rows + 1;
     const int top = ui_scroll_top(scroll, n, area.rows);
     int row = -top;
-    for (int i = 0; i < s->n_settings; i++) {
-        const ui_setting *t = &s->settings[i];
+    for (int i = 0; i < s->setup.n; i++) {
+        const ui_setting *t = &s->setup.settings[i];
         if (!ui_setting_applies(s, t)) continue;
-        ui_pen p = ui_pen_at(v->canvas, area, row++, i == s->setting ? UI_CURSOR : UI_LABEL);
+        ui_pen p = ui_pen_at(v->canvas, area, row++, i == s->setup.chosen ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
         p.tag = i + 1;
         ui_print(&p, " %s ", t->key);
@@ -35,14 +35,14 @@ static int list(ui_panel_view *v, ui_rect area) {
 }
 
 void ui_panel_setup(ui_panel_view *v) {
-    ui_state *s = v->state;
-    if (!s->n_settings) return;
+    const ui_state *s = v->state;
+    if (!s->setup.n) return;
     ui_rect area = v->area;
     area.rows = v->area.rows > DETAILS + 3 ? v->area.rows - DETAILS : v->area.rows;
     const int used = list(v, area) + 1;
     ui_rect rest = {v->area.row + used, v->area.col + 1, v->area.rows - used, v->area.cols - 2};
-    const ui_setting *t = &s->settings[s->setting];
-    const char *about = s->about ? s->about(t->key, ui_setting_now(t)) : NULL;
+    const ui_setting *t = &s->setup.settings[s->setup.chosen];
+    const char *about = s->given.about ? s->given.about(t->key, ui_setting_now(t)) : NULL;
     ls_buf text = {0};
     ls_buf_fmt(&text, "%s: %s.", t->key, t->help);
     if (about) ls_buf_fmt(&text, "\n%s: %s.", ui_setting_now(t), about);
@@ -51,7 +51,7 @@ void ui_panel_setup(ui_panel_view *v) {
     rest.row += rows;
     rest.rows -= rows;
     ui_draw_wrapped(v->canvas, rest,
-                    s->recording
+                    s->given.recording
                         ? "The settings of a recording cannot change. These settings apply to the next run."
                         : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
                           "type a value, Tab completes it. A change takes effect at the next step.",

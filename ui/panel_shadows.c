@@ -63,7 +63,7 @@ static void draw_line(ui_pen *p, int col, const line *l) {
 }
 
 void ui_panel_shadows(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const char *why;
     const ui_turn *turn;
     const ls_shadows *w = ui_shadows_of(s, &turn, &why);
@@ -73,14 +73,13 @@ void ui_panel_shadows(ui_panel_view *v) {
         return;
     }
     const int n = ls_shadows_count(w);
-    if (s->shadow >= n) s->shadow = n - 1;
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "method", "MAT", "speed", "accepted", "rows", "draft us", "known");
     for (int i = 0; i < n && i + 1 < v->area.rows; i++) {
         const char *label = ls_shadows_label(w, i), *refusal = ls_shadows_refusal(w, i);
         const ls_simulated *t = ls_shadows_of(w, i);
         const bool decodes = !turn->switched && !strcmp(label, turn->method);
-        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, i == s->shadow ? UI_CURSOR : UI_LABEL);
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, i == s->shadows.chosen ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
         p.tag = i + 1;
         ui_print(&p, " %s%s", label, decodes ? " (active)" : "");
@@ -91,16 +90,16 @@ void ui_panel_shadows(ui_panel_view *v) {
         else draw_line(&p, col, &l);
     }
     const double us = ls_shadows_us_per_step(w), share = ui_shadows_share(s);
-    const char *when = s->shadows_always   ? "always runs (u: above 2%, only in pauses)"
+    const char *when = s->shadows.always   ? "always runs (u: above 2%, only in pauses)"
                        : ui_shadows_may(s) ? "above 2%, runs only in pauses (u: always)"
                                            : "waiting for a pause (u: run now)";
     v->line = v->area.rows > n + 4 ? n + 2 : n + 1;
     ui_pen p = ui_next_line(v, UI_DIM);
     if (isnan(us) || isnan(share)) ui_print(&p, " %s", when);
     else ui_print(&p, " cost: %.0f us per step, %.1f%%; %s", us, 100 * share, when);
-    ui_dim_line(v, s->recording ? " speed: against plain decoding, by recorded costs and drafting timed here"
-                                : " Enter: use this method. speed: against plain decoding, by measured costs");
+    ui_dim_line(v, s->given.recording ? " speed: against plain decoding, by recorded costs and drafting timed here"
+                                      : " Enter: use this method. speed: against plain decoding, by measured costs");
     ui_dim_line(v, " known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
-    ui_right(v, "turn %td%s; a closes", turn - s->turns + 1,
-             turn + 1 < s->turns + s->n_turns ? ", not up to date" : "");
+    ui_right(v, "turn %td%s; a closes", turn - s->run.turns + 1,
+             turn + 1 < s->run.turns + s->run.n_turns ? ", not up to date" : "");
 }

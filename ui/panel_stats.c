@@ -131,7 +131,7 @@ static void miss_costs(ui_panel_view *v, const ls_stats *st) {
 
 // What the previewed lossy rule would have done here.
 static void preview_line(ui_panel_view *v, const ls_stats *st) {
-    const int rule = v->state->preview;
+    const int rule = v->state->view.preview;
     const uint64_t more = st->would_tokens[rule];
     ui_pen p = stats_line(v, "preview", ls_accept_at(rule)->name);
     ui_clause(&p, "would accept {" N " of " N "} rejected drafts: {" N "} more tokens", st->would_steps[rule],
@@ -229,7 +229,7 @@ static void length_line(ui_panel_view *v, const ls_stats *st) {
 
 // The cost of n rows as a multiple of one row: a tree of n rows is faster if the step emits more tokens than that.
 static void cost_line(ui_panel_view *v, bool runs) {
-    const ls_cost_curve *costs = &v->state->header.costs;
+    const ls_cost_curve *costs = &v->state->run.header.costs;
     const double *ms = costs->base_ms;
     if (ms[0] <= 0) return;
     ui_pen p = stats_line(v, "forward", NULL);
@@ -272,21 +272,21 @@ static void graphs(ui_panel_view *v, const ls_stats *st, const past *b) {
 }
 
 void ui_panel_stats(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
     if (!step) {
-        if (s->has_header) cost_line(v, false);
+        if (s->run.has_header) cost_line(v, false);
         else ui_dim_line(v, "acceptance and speed");
         return;
     }
-    const ls_stats *st = ui_stats(s);
+    const ls_stats *st = ui_stats(s, &v->drawn->statistics);
     past b;
     const size_t fits = (size_t)v->area.cols * 2;
     remember(&b, s, fits < HISTORY ? fits : HISTORY);
     emitted_line(v, st, step, &b);
     draft_line(v, st);
     next_next_line(v, st); // always: the smallest panel has three lines, and the title bar has the speed
-    if (s->preview) preview_line(v, st);
+    if (s->view.preview) preview_line(v, st);
     const bool loses = ls_stats_speedup_sign(st) < 0; // then the costs explain it, also where there is little room
     speed_line(v, st, step);
     time_line(v, st);

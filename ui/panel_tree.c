@@ -144,11 +144,11 @@ static void show_accepted(tree *t, int line) {
 }
 
 void ui_panel_tree(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
-    const bool chosen = s->node >= 0 || ui_quiz_hides(s) || s->shown.inspect || s->shown.focus == UI_TREE;
+    const bool chosen = s->view.node >= 0 || ui_quiz_hides(s) || s->shown.inspect || s->shown.focus == UI_TREE;
     tree t = {.step = step,
-              .full = s->tree_full,
+              .full = s->view.tree_full,
               .ascii = v->canvas->ascii,
               .preview = ui_preview(s, step),
               .cursor = chosen ? ui_inspected(s) : -1};
@@ -157,10 +157,10 @@ void ui_panel_tree(ui_panel_view *v) {
     for (int i = 0; i < t.n; i++) // the cursor stays in sight
         for (int k = 0; k < t.rows[i].n && chosen; k++)
             if (t.order[t.rows[i].at + k] == t.cursor) {
-                if (i < s->scroll[UI_TREE]) s->scroll[UI_TREE] = i;
-                if (i > s->scroll[UI_TREE] + v->area.rows - 2) s->scroll[UI_TREE] = i - v->area.rows + 2;
+                if (i < v->drawn->scroll[UI_TREE]) v->drawn->scroll[UI_TREE] = i;
+                if (i > v->drawn->scroll[UI_TREE] + v->area.rows - 2) v->drawn->scroll[UI_TREE] = i - v->area.rows + 2;
             }
-    const int top = ui_scroll_top(&s->scroll[UI_TREE], t.n, v->area.rows), last = v->area.rows - 2;
+    const int top = ui_scroll_top(&v->drawn->scroll[UI_TREE], t.n, v->area.rows), last = v->area.rows - 2;
     if (!chosen && !top && step->n_path > 1 && last > 0) show_accepted(&t, last);
     for (int i = 0; i < v->area.rows && top + i < t.n; i++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);

@@ -1,12 +1,13 @@
-// The panels. Each draws the inside of its box from the state, keeps its scroll position in range, and writes the
-// text at the right of the box's title into `right`.
+// The panels. Each draws the inside of its box from the state, keeps its scroll position (in `drawn`) in range, and
+// writes the text at the right of the box's title into `right`.
 #pragma once
 #include "ui/canvas.h"
 #include "ui/state.h"
 
 typedef struct {
     ui_canvas *canvas;
-    ui_state *state;
+    const ui_state *state;
+    ui_drawn *drawn;
     ui_rect area; // inside the box
     char *right;  // UI_RIGHT_BYTES
     int line;     // of the area: the next one to write, see ui_next_line
@@ -104,7 +105,7 @@ void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown);
 // The first of n rows to draw in so many lines: the scroll position, limited, and moved to the cursor if that moved. If
 // the panel is not scrolled or sorted and the row `decided` (-1: none) is further down, it becomes the last line:
 // `rows` is changed.
-int ui_rows_top(ui_state *s, ui_panel p, int16_t *rows, int n, int lines, int decided);
+int ui_rows_top(ui_panel_view *v, ui_panel p, int16_t *rows, int n, int lines, int decided);
 // The next (by: 1) or previous (-1) row of the viewed step with the text, from the last one found on, wrapping around:
 // a rank, a branch or a node. -1: none.
 int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by);

@@ -33,7 +33,7 @@ typedef struct {
 static void draw(player *p) {
     int row, col;
     ui_canvas_resize(&p->canvas, p->canvas.rows, p->canvas.cols);
-    p->canvas.ascii = p->state.ascii || !p->canvas.utf8 || p->canvas.ambiguous_wide;
+    p->canvas.ascii = p->state.view.ascii || !p->canvas.utf8 || p->canvas.ambiguous_wide;
     ui_render(&p->state, &p->canvas, &row, &col);
     p->frame_ns = ls_now_ns();
     if (p->filming) ui_film_frame(&p->film, &p->canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
@@ -108,8 +108,8 @@ static ls_code why_it_failed(const player *p, ls_err *err) {
 static ls_code wait_for(player *p, const char *text, const char *where, ls_err *err) {
     const uint64_t end = ls_now_ns() + PATIENCE_S * 1000000000ull;
     while (!shows(p, text)) {
-        if (p->state.run_state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
-        if (ls_now_ns() > end || p->state.quit) return not_as_said(p, where, "never shows", text, err);
+        if (p->state.run.state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
+        if (ls_now_ns() > end || p->state.asked.quit) return not_as_said(p, where, "never shows", text, err);
         // a frame for every step would take CPU time from the decoder, and change the measured times
         const uint64_t next = ls_now_ns() + FRAME_MS * 1000000ull;
         for (uint64_t now; (now = ls_now_ns()) < next;) go_on(p, (int)((next - now) / 1000000) + 1);
@@ -168,7 +168,7 @@ static ls_code follow(player *p, const char *script, ls_err *err) {
     ls_line line;
     ls_code code = ls_lines_open(&l, script, err);
     if (code) return code;
-    while (!code && !(code = ls_lines_next(l, &line, err)) && line.p && !p->state.quit) {
+    while (!code && !(code = ls_lines_next(l, &line, err)) && line.p && !p->state.asked.quit) {
         char *text = ls_strndup(line.p, line.n), *word = text + strspn(text, " \t");
         char *where = ls_format("%s:%zu", script, line.number);
         if (*word && *word != '#') code = command(p, word, where, err);
@@ -182,9 +182,9 @@ static ls_code follow(player *p, const char *script, ls_err *err) {
 
 // Goes on until the answer is complete or the recording has ended.
 static void go_to_end(player *p, bool has_prompt) {
-    while (!p->state.quit && p->state.run_state != LS_STATE_FAILED) {
-        const bool idle = p->state.has_header && p->state.run_state == LS_STATE_IDLE;
-        if (idle && (p->state.recording || p->ended || !has_prompt)) break;
+    while (!p->state.asked.quit && p->state.run.state != LS_STATE_FAILED) {
+        const bool idle = p->state.run.has_header && p->state.run.state == LS_STATE_IDLE;
+        if (idle && (p->state.given.recording || p->ended || !has_prompt)) break;
         if (ui_demo_note(&p->state) && !ui_demo_note(&p->state)->go_on) {
             for (const uint64_t until = ls_now_ns() + HOLD_S * 1000000000ull; ls_now_ns() < until;)
                 go_on(p, FRAME_MS); // to be read
@@ -211,9 +211,9 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     if (play->script) code = follow(&p, play->script, err);
     else go_to_end(&p, o->prompt != NULL);
     draw(&p);
-    if (!code && p.state.run_state == LS_STATE_FAILED) code = why_it_failed(&p, err);
+    if (!code && p.state.run.state == LS_STATE_FAILED) code = why_it_failed(&p, err);
     // without a script, nobody saw the last messages of a recording
-    for (size_t i = 0; !code && o->recording && !play->script && i < p.state.n_log; i++)
+    for (size_t i = 0; !code && o->given.recording && !play->script && i < p.state.n_log; i++)
         if (i + UI_LOG_LINES >= p.state.n_log) ls_warn("%s", p.state.log[i % UI_LOG_LINES]);
     if (p.filming) {
         ui_film_end(&p.film, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
@@ -222,7 +222,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     }
     ui_tour_leave(&p.tour);
     p.source->close(p.source);
-    *exit_code = p.state.exit_code;
+    *exit_code = p.state.asked.exit_code;
     ui_state_free(&p.state);
     ui_canvas_free(&p.canvas);
     ls_buf_free(&p.cast);

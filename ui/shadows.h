@@ -7,7 +7,6 @@
 // results came since the last call; MORE: work is left.
 typedef enum { UI_SHADOWS_STILL, UI_SHADOWS_NEW, UI_SHADOWS_MORE } ui_shadows_progress;
 ui_shadows_progress ui_shadows_work(ui_state *s);
-void ui_shadows_free(ui_shadows *w); // accepts NULL
 // The conversation was forgotten from this turn on.
 void ui_shadows_forget(ui_state *s, size_t turn);
 // Simulation time over decoding time, per step; NAN: not known yet.

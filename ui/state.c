@@ -11,17 +11,16 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
-                    .at_newest = true,
-                    .editing = -1,
-                    .help_found = -1,
-                    .node = -1,
-                    .fraction = -1};
+    *s = (ui_state){.run = {.fraction = -1},
+                    .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
+                    .view = {.at_newest = true, .node = -1},
+                    .over = {.help_found = -1},
+                    .typed = {.editing = -1}};
     ui_find_nothing(s);
 }
 
 void ui_find_nothing(ui_state *s) {
-    for (int p = 0; p < UI_PANELS; p++) s->found[p] = -1;
+    for (int p = 0; p < UI_PANELS; p++) s->list[p].found = -1;
 }
 
 void ui_log(ui_state *s, const char *text, size_t n) {
@@ -46,109 +45,108 @@ static void forget_rival(ui_rival *r) {
     *r = (ui_rival){0};
 }
 
+static void forget_statistics(ui_state *s) {
+    s->drawn.statistics = (ui_statistics){.marks = s->drawn.statistics.marks};
+}
+
 static void forget_conversation(ui_state *s) {
     if (s->shown.compare) ui_open(s, UI_COMPARE, false);
     ui_shadows_forget(s, 0);
-    forget_rival(&s->rival);
-    for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);
-    ui_steps_cut(&s->steps, 0);
-    s->n_turns = s->n_steps = 0;
-    s->context.n = 0;
-    s->at_newest = true;
-    s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = s->n_marks = s->quiz.next = s->quiz.answered = 0;
-    memset(s->scroll, 0, sizeof s->scroll);
+    forget_rival(&s->run.rival);
+    for (size_t i = 0; i < s->run.n_turns; i++) free(s->run.turns[i].text);
+    ui_steps_cut(&s->run.steps, 0);
+    s->run.n_turns = s->run.n_steps = 0;
+    s->run.context.n = 0;
+    s->view.at_newest = true;
+    forget_statistics(s);
+    s->quiz.next = s->quiz.answered = 0;
+    memset(s->drawn.scroll, 0, sizeof s->drawn.scroll);
 }
 
 void ui_state_free(ui_state *s) {
     free(s->quiz.masked);
-    ui_shadows_free(s->shadows);
-    s->shadows = NULL;
     forget_conversation(s);
-    ls_tokens_free(&s->tokens);
-    for (int i = 0; i < s->n_outbox; i++) free(s->outbox[i].text);
-    free(s->turns);
-    ui_steps_free(&s->steps);
-    free(s->marks);
-    free(s->save_to);
-    free(s->to_copy);
-    free(s->sought);
-    for (int p = 0; p < UI_PANELS; p++) free(s->filter[p]);
+    ls_tokens_free(&s->run.tokens);
+    for (int i = 0; i < s->asked.n_outbox; i++) free(s->asked.outbox[i].text);
+    free(s->run.turns);
+    ui_steps_free(&s->run.steps);
+    free(s->drawn.statistics.marks);
+    free(s->asked.save_to);
+    free(s->asked.to_copy);
+    free(s->view.sought);
+    for (int p = 0; p < UI_PANELS; p++) free(s->list[p].filter);
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
-    free(s->demo_told);
-    free(s->demo_notes);
-    free(s->demo_where);
-    ls_ids_free(&s->context);
-    ui_edit_free(&s->prompt);
-    ui_edit_free(&s->command);
+    free(s->playing.told);
+    ls_ids_free(&s->run.context);
+    ui_edit_free(&s->typed.prompt);
+    ui_edit_free(&s->typed.line);
     *s = (ui_state){0};
 }
 
 // Forgets a turn and those after it, which are about to be answered anew.
 static void cut_turns(ui_state *s, size_t turn) {
-    if (turn >= s->n_turns) return;
+    if (turn >= s->run.n_turns) return;
     ui_shadows_forget(s, turn);
-    if (s->rival.known && s->rival.turn >= turn) forget_rival(&s->rival);
-    s->n_steps = s->turns[turn].first_step;
-    ui_steps_cut(&s->steps, s->n_steps);
-    for (; s->n_turns > turn; s->n_turns--) free(s->turns[s->n_turns - 1].text);
-    s->view = 0;
-    s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = s->n_marks = 0;
-    if (s->quiz.next > s->n_steps) s->quiz.next = s->n_steps;
+    if (s->run.rival.known && s->run.rival.turn >= turn) forget_rival(&s->run.rival);
+    s->run.n_steps = s->run.turns[turn].first_step;
+    ui_steps_cut(&s->run.steps, s->run.n_steps);
+    for (; s->run.n_turns > turn; s->run.n_turns--) free(s->run.turns[s->run.n_turns - 1].text);
+    s->view.step = 0;
+    forget_statistics(s);
+    if (s->quiz.next > s->run.n_steps) s->quiz.next = s->run.n_steps;
     s->quiz.answered = 0;
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
     cut_turns(s, e->prompt.turn);
-    s->turns = ls_realloc(s->turns, (s->n_turns + 1) * sizeof *s->turns);
+    s->run.turns = ls_realloc(s->run.turns, (s->run.n_turns + 1) * sizeof *s->run.turns);
     int32_t first = e->prompt.context_len - e->prompt.n_ids;
-    s->turns[s->n_turns++] = (ui_turn){.text = e->prompt.text,
-                                       .first_id = first,
-                                       .n_ids = e->prompt.n_ids,
-                                       .n_begun = e->prompt.n_begun,
-                                       .first_step = s->n_steps,
-                                       .prefill_ms = e->prompt.prefill_ms,
-                                       .temperature = e->prompt.temperature};
-    ui_thinking_begin(&s->turns[s->n_turns - 1].thinking, &s->tokens, e->prompt.ids, e->prompt.n_ids);
-    memcpy(s->turns[s->n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
-    s->header.costs = e->prompt.costs;
+    s->run.turns[s->run.n_turns++] = (ui_turn){.text = e->prompt.text,
+                                               .first_id = first,
+                                               .n_ids = e->prompt.n_ids,
+                                               .n_begun = e->prompt.n_begun,
+                                               .first_step = s->run.n_steps,
+                                               .prefill_ms = e->prompt.prefill_ms,
+                                               .temperature = e->prompt.temperature};
+    ui_thinking_begin(&s->run.turns[s->run.n_turns - 1].thinking, &s->run.tokens, e->prompt.ids, e->prompt.n_ids);
+    memcpy(s->run.turns[s->run.n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
+    s->run.header.costs = e->prompt.costs;
     e->prompt.text = NULL;
-    if ((int64_t)s->context.n > first) s->context.n = first > 0 ? (size_t)first : 0;
-    while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);
-    ls_ids_add(&s->context, e->prompt.ids, (size_t)e->prompt.n_ids);
-    s->at_newest = true;
-    s->interrupted = false;                    // ^C stops this one first
+    if ((int64_t)s->run.context.n > first) s->run.context.n = first > 0 ? (size_t)first : 0;
+    while ((int64_t)s->run.context.n < first) ls_ids_push(&s->run.context, -1);
+    ls_ids_add(&s->run.context, e->prompt.ids, (size_t)e->prompt.n_ids);
+    s->view.at_newest = true;
+    s->typed.interrupted = false;              // ^C stops this one first
     if (!s->message_is_error) *s->message = 0; // it belongs to the previous turn
-    memset(s->scroll, 0, sizeof s->scroll);
+    memset(s->drawn.scroll, 0, sizeof s->drawn.scroll);
 }
 
 static void add_step(ui_state *s, ls_event *e) {
-    if (!s->n_turns) return;
-    ui_steps_put(&s->steps, ls_packed_share(e->step));
-    const ls_step *step = ui_step(s, s->n_steps++);
-    s->turns[s->n_turns - 1].n_steps++;
+    if (!s->run.n_turns) return;
+    ui_steps_put(&s->run.steps, ls_packed_share(e->step));
+    const ls_step *step = ui_step(s, s->run.n_steps++);
+    s->run.turns[s->run.n_turns - 1].n_steps++;
     for (int i = 0; i < step->n_emitted; i++)
-        ui_thinking_add(&s->turns[s->n_turns - 1].thinking,
-                        ls_token_of(&s->tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
-    while (s->context.n < (size_t)step->context_len)
-        ls_ids_push(&s->context, -1); // tokens of steps that a recording left out
+        ui_thinking_add(&s->run.turns[s->run.n_turns - 1].thinking,
+                        ls_token_of(&s->run.tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
+    while (s->run.context.n < (size_t)step->context_len)
+        ls_ids_push(&s->run.context, -1); // tokens of steps that a recording left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
-    for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->tree.nodes[step->path[i]].token);
+    for (int i = 0; i < keep; i++) ls_ids_push(&s->run.context, step->tree.nodes[step->path[i]].token);
     ui_quiz_on_step(s);
-    if (!s->at_newest || ui_quiz_newest(s) != s->n_steps - 1) return;
-    s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
-    s->node = -1;
+    if (!s->view.at_newest || ui_quiz_newest(s) != s->run.n_steps - 1) return;
+    s->drawn.scroll[UI_DRAFTS] = s->drawn.scroll[UI_TREE] = s->drawn.scroll[UI_LOGITS] = 0;
+    s->view.node = -1;
     ui_find_nothing(s);
 }
 
 static void on_rival(ui_state *s, const ls_event *e) {
-    ui_rival *r = &s->rival;
+    ui_rival *r = &s->run.rival;
     if (e->rival.what == LS_RIVAL_BEGINS) {
         forget_rival(r);
-        if (!s->n_turns) return;
+        if (!s->run.n_turns) return;
         r->known = true;
-        r->turn = s->n_turns - 1;
+        r->turn = s->run.n_turns - 1;
         r->forks = e->rival.n_ids > 0;
         r->at = e->rival.at;
         ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
@@ -173,14 +171,14 @@ static void on_rival(ui_state *s, const ls_event *e) {
 
 static void on_setting(ui_state *s, const ls_event *e) {
     const char *key = e->setting.key, *value = e->setting.value;
-    for (int i = 0; i < s->n_settings; i++) {
-        ui_setting *t = &s->settings[i];
+    for (int i = 0; i < s->setup.n; i++) {
+        ui_setting *t = &s->setup.settings[i];
         if (strcmp(t->key, key)) continue;
         if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
         if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     }
-    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->n_turns) {
-        ui_turn *t = &s->turns[s->n_turns - 1];
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->run.n_turns) {
+        ui_turn *t = &s->run.turns[s->run.n_turns - 1];
         t->switched |= strcmp(t->method, value) != 0;
         snprintf(t->method, sizeof t->method, "%.31s", value);
     }
@@ -190,37 +188,38 @@ void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
     case LS_EV_STATUS:
         if (e->status.state != LS_STATE_LOADING &&
-            (e->status.state != LS_STATE_IDLE || s->run_state == LS_STATE_PREFILL))
-            s->sent = false;
+            (e->status.state != LS_STATE_IDLE || s->run.state == LS_STATE_PREFILL))
+            s->run.sent = false;
         // the progress of the prefill replaces an older message
-        if (e->status.state == LS_STATE_PREFILL && s->run_state != LS_STATE_PREFILL && !s->message_is_error)
+        if (e->status.state == LS_STATE_PREFILL && s->run.state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;
-        if (s->n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
-            s->turns[s->n_turns - 1].finish == LS_FINISH_LENGTH)
-            s->turns[s->n_turns - 1].finish = LS_GOING; // the answer goes on
-        s->run_state = e->status.state;
-        memcpy(s->stage, e->status.stage, sizeof s->stage);
-        s->fraction = e->status.fraction;
-        if (s->run_state == LS_STATE_PAUSED || s->run_state == LS_STATE_RUNNING)
-            s->starts_paused = s->run_state == LS_STATE_PAUSED;
+        if (s->run.n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
+            s->run.turns[s->run.n_turns - 1].finish == LS_FINISH_LENGTH)
+            s->run.turns[s->run.n_turns - 1].finish = LS_GOING; // the answer goes on
+        s->run.state = e->status.state;
+        memcpy(s->run.stage, e->status.stage, sizeof s->run.stage);
+        s->run.fraction = e->status.fraction;
+        if (s->run.state == LS_STATE_PAUSED || s->run.state == LS_STATE_RUNNING)
+            s->run.starts_paused = s->run.state == LS_STATE_PAUSED;
         break;
     case LS_EV_HEADER:
-        s->header = *e->header;
-        s->has_header = true;
+        s->run.header = *e->header;
+        s->run.has_header = true;
         forget_conversation(s);
-        if (!s->recording && !s->demo) s->shown.focus = s->shown.zoom = UI_NO_PANEL; // a prompt is what comes next
+        if (!s->given.recording && !s->playing.demo)
+            s->shown.focus = s->shown.zoom = UI_NO_PANEL; // a prompt is what comes next
         break;
-    case LS_EV_TOKENS: ls_tokens_learn(&s->tokens, e); break;
+    case LS_EV_TOKENS: ls_tokens_learn(&s->run.tokens, e); break;
     case LS_EV_PROMPT:
         begin_turn(s, e);
         ui_demo_on_start(s);
         break;
     case LS_EV_STEP:
         add_step(s, e);
-        if (s->n_steps) ui_demo_on_step(s, ui_step(s, s->n_steps - 1));
+        if (s->run.n_steps) ui_demo_on_step(s, ui_step(s, s->run.n_steps - 1));
         break;
     case LS_EV_END:
-        if (s->n_turns) s->turns[s->n_turns - 1].finish = e->end.finish;
+        if (s->run.n_turns) s->run.turns[s->run.n_turns - 1].finish = e->end.finish;
         ui_demo_on_end(s);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
@@ -240,29 +239,29 @@ static bool is_end(const ui_state *s, size_t i) {
 }
 
 size_t ui_viewed_index(const ui_state *s) {
-    const size_t newest = ui_quiz_newest(s), view = s->at_newest || s->view > newest ? newest : s->view;
+    const size_t newest = ui_quiz_newest(s), view = s->view.at_newest || s->view.step > newest ? newest : s->view.step;
     return view - is_end(s, view);
 }
 
 size_t ui_viewed_end(const ui_state *s) {
     const size_t end = ui_viewed_index(s) + 1;
-    return end + (end < s->n_steps && is_end(s, end));
+    return end + (end < s->run.n_steps && is_end(s, end));
 }
 
 const ls_step *ui_step(const ui_state *s, size_t i) {
-    return ui_steps_at(&s->steps, i);
+    return ui_steps_at(&s->run.steps, i);
 }
 
 const ls_step *ui_viewed(const ui_state *s) {
-    if (!s->n_steps) return NULL;
-    const ls_step *step = ui_steps_pin(&s->steps, ui_viewed_index(s));
+    if (!s->run.n_steps) return NULL;
+    const ls_step *step = ui_steps_pin(&s->run.steps, ui_viewed_index(s));
     return ui_quiz_hides(s) ? ui_quiz_masked(s, step) : step;
 }
 
 // The chosen row; else the likeliest draft that was rejected where the path ended; else the last row of the path.
 int ui_inspected(const ui_state *s) {
     const ls_step *step = ui_viewed(s);
-    if (s->node >= 0 && s->node < step->tree.n) return s->node;
+    if (s->view.node >= 0 && s->view.node < step->tree.n) return s->view.node;
     const int last = step->path[step->n_path - 1];
     int best = -1;
     for (int i = 1; i < step->tree.n; i++)
@@ -273,48 +272,43 @@ int ui_inspected(const ui_state *s) {
 }
 
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step) {
-    for (size_t t = s->n_turns; t > 0; t--)
-        if (s->turns[t - 1].first_step <= i_step) return &s->turns[t - 1];
+    for (size_t t = s->run.n_turns; t > 0; t--)
+        if (s->run.turns[t - 1].first_step <= i_step) return &s->run.turns[t - 1];
     return NULL;
 }
 
-const ls_stats *ui_stats(ui_state *s) {
-    if (!s->n_steps) {
-        s->stats = (ls_stats){0};
-        return &s->stats;
+const ls_stats *ui_stats(const ui_state *s, ui_statistics *k) {
+    if (!s->run.n_steps) {
+        k->now = (ls_stats){0};
+        return &k->now;
     }
-    const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->turns);
-    const size_t first = s->turns[turn].first_step, end = ui_quiz_hides(s) ? view : ui_viewed_end(s);
-    if (turn != s->stats_turn || s->stats_until < first) {
-        s->n_marks = 0;
-        s->stats = (ls_stats){0};
-        s->stats_turn = turn;
-        s->stats_until = first;
-    }
-    if (end < s->stats_until) { // back to the mark before it
+    const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->run.turns);
+    const size_t first = s->run.turns[turn].first_step, end = ui_quiz_hides(s) ? view : ui_viewed_end(s);
+    if (turn != k->turn || k->until < first) *k = (ui_statistics){.turn = turn, .until = first, .marks = k->marks};
+    if (end < k->until) { // back to the mark before it
         const size_t mark = (end - first) / UI_STATS_EVERY;
-        s->stats = mark ? s->marks[mark - 1] : (ls_stats){0};
-        s->stats_until = first + mark * UI_STATS_EVERY;
+        k->now = mark ? k->marks[mark - 1] : (ls_stats){0};
+        k->until = first + mark * UI_STATS_EVERY;
     }
-    while (s->stats_until < end) {
-        ls_stats_add(&s->stats, ui_step(s, s->stats_until++));
-        const size_t done = s->stats_until - first;
-        if (done % UI_STATS_EVERY || done / UI_STATS_EVERY <= s->n_marks) continue;
-        s->marks = ls_realloc(s->marks, (s->n_marks + 1) * sizeof *s->marks);
-        s->marks[s->n_marks++] = s->stats;
+    while (k->until < end) {
+        ls_stats_add(&k->now, ui_step(s, k->until++));
+        const size_t done = k->until - first;
+        if (done % UI_STATS_EVERY || done / UI_STATS_EVERY <= k->n_marks) continue;
+        k->marks = ls_realloc(k->marks, (k->n_marks + 1) * sizeof *k->marks);
+        k->marks[k->n_marks++] = k->now;
     }
-    return &s->stats;
+    return &k->now;
 }
 
 int ui_preview(const ui_state *s, const ls_step *step) {
     int row = -1;
-    const ls_accept rule = ls_accept_usual(s->preview);
-    if (s->preview) ls_step_would(step, &rule, &row);
+    const ls_accept rule = ls_accept_usual(s->view.preview);
+    if (s->view.preview) ls_step_would(step, &rule, &row);
     return row;
 }
 
 bool ui_busy(const ui_state *s) {
-    return s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PAUSED;
+    return s->run.state == LS_STATE_PREFILL || s->run.state == LS_STATE_RUNNING || s->run.state == LS_STATE_PAUSED;
 }
 
 // ---- thinking

@@ -1,6 +1,6 @@
-// The state of the screen: the run as received in events, and the user's view. Events and keys change the
-// state; rendering changes only scroll positions and the notes on the last frame. Commands for the source wait in
-// `outbox` until the application sends them.
+// The state of the screen, in parts that each have one writer. `run` mirrors what events said. Keys change `shown`,
+// `view`, `list`, `over`, `typed`, `setup` and `quiz`, and leave what they ask of the application in `asked`. Rendering
+// writes only `drawn`.
 #pragma once
 #include "source/source.h"
 #include "decode/shadows.h"
@@ -60,9 +60,6 @@ typedef struct {
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
     bool note;         // room for the note of a demo
-    int prompt_rows;   // lines of the prompt; 0: one
-    int message_rows;  // of the message above it; 0: one
-    bool empty;        // no turn yet: Output explains
     bool inspect_last; // of Inspect and Compare, it was opened last
 } ui_shown;
 
@@ -90,12 +87,6 @@ typedef struct {
     char asked[48]; // requested and not yet answered; "": nothing
 } ui_setting;
 
-typedef struct {
-    ls_command_kind kind;
-    char *text; // owned; may be NULL
-    int n;
-} ui_request;
-
 // See ui/quiz.h.
 typedef struct {
     bool on;
@@ -106,23 +97,17 @@ typedef struct {
     ls_step *masked;  // room for a step; owned
 } ui_quiz;
 
-typedef struct ui_demo ui_demo;       // ui/demo.h
-typedef struct ui_shadows ui_shadows; // ui/shadows.h
+typedef struct ui_demo ui_demo; // ui/demo.h
 
 enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 
+// The run, as events told it.
 typedef struct {
-    // the run
     bool has_header;
-    bool recording;           // the run is a replay: it accepts no prompts
-    bool has_tour, want_tour; // the application can show the guided tour; it is asked for
-    const char *const *left;  // files of conversations that were cut off, to be loaded; borrowed, may be NULL
-    const char *keep;         // file that keeps this conversation for the next start; borrowed, may be NULL
-    bool interrupted;         // the last key was ^C
-    bool sent;                // a prompt or a conversation to load was sent, and the source has not started it
-    bool starts_paused;       // the next answer
+    bool sent;          // a prompt or a conversation to load was sent, and the source has not started it
+    bool starts_paused; // the next answer
     ls_run header;
-    ls_run_state run_state;
+    ls_run_state state;
     char stage[64];
     double fraction;
     ls_tokens tokens;
@@ -132,78 +117,158 @@ typedef struct {
     size_t n_steps;
     ls_ids context; // committed tokens; -1 where unknown
     ui_rival rival;
-    // the view
-    ui_shown shown;
-    bool at_newest;        // the view follows the newest step
-    size_t view;           // else the viewed step
-    int node;              // row of the viewed tree that is inspected; -1: ui_inspected chooses one
-    int scroll[UI_PANELS]; // lines from the natural position
-    bool tree_full, brackets, folded, mask, ascii, redraw, suspend; // folded: thinking is one line
-    int preview;        // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
-    int editing;        // turn whose prompt is being changed; -1: a new one is written
-    int themes, mice;   // pending requests to switch theme and mouse; the application handles them
-    bool want_editor;   // the prompt goes to the user's own editor
-    char typing;        // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
-    bool typing_prompt; // the line was begun in the prompt line: an unknown command returns there
-    int extreme;        // the last jump to a worst (-1) or best (1) step, and where it led
+} ui_mirror;
+
+// What the application gives as the screen opens. Pointers are borrowed and may be NULL.
+typedef struct {
+    bool recording;           // the run is a replay: it accepts no prompts
+    const char *const *words; // that commands complete to, besides actions; ends with NULL
+    const char *const *left;  // files of conversations that were cut off, the newest first, ends with NULL
+    const char *keep;         // file that keeps this conversation for the next start
+    const char *clipboard;    // a note for messages about copies; NULL: no clipboard
+    const char *(*about)(const char *key, const char *value); // describes a value of a setting, or returns NULL
+    // Writes the settings to the user's configuration; *said: the result in words.
+    ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
+    // Returns the ways of decoding for Shadows; called when Shadows is first opened. The callee owns them.
+    const ls_shadow_way *(*ways)(void *ud, int *n);
+    // Opens stop i (from 0) of the guided tour; *of: the number of stops. NULL: err has the reason, or i is *of.
+    ls_source *(*tour)(void *ud, int i, int *of, const ui_demo **demo, ls_err *err); // NULL: there is no tour
+    void *ud;
+} ui_given;
+
+// What is looked at, and how.
+typedef struct {
+    bool at_newest; // the view follows the newest step
+    size_t step;    // else the viewed step
+    int node;       // row of the viewed tree that is inspected; -1: ui_inspected chooses one
+    bool tree_full, brackets, folded, mask, ascii; // folded: thinking is one line
+    int preview; // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
+    int extreme; // the last jump to a worst (-1) or best (1) step, and where it led
     size_t extreme_at;
     char *sought; // the last search; owned, may be NULL
-    // of the panels that list rows, see ui/rows.h
-    char *filter[UI_PANELS]; // only rows with this text; owned, NULL: all
-    int order[UI_PANELS];    // the column that they are sorted by
-    bool reversed[UI_PANELS];
-    int found[UI_PANELS]; // row of the cursor, set by a key or a search; -1: none
-    bool to_row;          // it moved: the panel scrolls to it
-    ui_edit prompt, command;
+} ui_view;
+
+// Of a panel that lists rows, see ui/panels.h.
+typedef struct {
+    char *filter; // only rows with this text; owned, NULL: all
+    int order;    // the column that they are sorted by
+    bool reversed;
+    int found; // row of the cursor, set by a key or a search; -1: none
+} ui_list;
+
+// What lies over the panels.
+typedef struct {
+    ui_overlay open[UI_OVERLAYS]; // each once; the last one is on top
+    int n;
+    int help_found; // line of Help that a search led to; -1: none
+} ui_over;
+
+// The lines in which the user types.
+typedef struct {
+    char sign;      // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
+    bool in_prompt; // the line was begun in the prompt line: an unknown command returns there
+    ui_edit prompt, line;
+    int editing;      // turn whose prompt is being changed; -1: a new one is written
+    bool interrupted; // the last key was ^C
+} ui_typed;
+
+typedef struct {
+    ui_setting settings[UI_SETTINGS];
+    int n, chosen;
+    const char *paper_last; // last setting of the preset, while it is not answered; NULL: none
+    char paper_said[120];   // the message then, instead of that setting's own
+    char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // values before the preset; "": none yet
+} ui_setup;
+
+// See ui/shadows.h, which works on it between frames.
+typedef struct {
+    const ls_shadow_way *ways; // once they were made; borrowed
+    int n_ways, chosen;
+    bool always;         // also while it decodes, whatever the cost
+    ls_shadows *work;    // NULL: none was begun; owned
+    size_t turn, step;   // the next ones to simulate
+    bool begun, ended;   // that turn
+    ls_stats real;       // of it
+    const char *refused; // why the conversation cannot be simulated; NULL: it can
+} ui_shadows;
+
+// A demo that is played, and the tour that it is a stop of.
+typedef struct {
+    const ui_demo *demo; // borrowed, NULL: none
+    struct ui_told {
+        size_t note;     // of the demo
+        int64_t step;    // at which it was shown; -1: before the first one
+    } * told;            // the notes that were shown, in their order; owned
+    size_t n_told, read; // read: of them; the next one is on the screen
+    bool asked;          // requested a step that has not arrived
+    bool held;           // the user paused it
+    uint64_t due_ns;
+    int tour_stop, tour_of; // current stop (from 1) and number of stops; 0: no tour
+} ui_playing;
+
+typedef struct {
+    ls_command_kind kind;
+    char *text; // owned; may be NULL
+    int n;
+} ui_request;
+
+// What is asked of the application, which resets it.
+typedef struct {
+    ui_request outbox[8]; // commands for the source
+    int n_outbox;
+    bool tour;        // the guided tour
+    int tour_go;      // 1: to its next stop; -1: back to the conversation
+    int themes, mice; // so many switches of theme and mouse
+    bool editor;      // the prompt goes to the user's own editor
+    bool redraw, suspend, quit;
+    int exit_code;
+    char *save_to; // file for the display; owned
+    char *to_copy; // for the clipboard; owned
+} ui_asked;
+
+// The window, and what its texts need of it.
+typedef struct {
+    int rows, cols;   // 0: no frame was drawn
+    int prompt_rows;  // lines of the prompt; 0: one
+    int message_rows; // of the message above it; 0: one
+    bool empty;       // no turn yet: Output explains
+} ui_room;
+
+// Statistics of a turn up to a step, kept so that another step costs little.
+typedef struct {
+    ls_stats now;
+    size_t turn, until; // until: first step not counted
+    ls_stats *marks;    // after every UI_STATS_EVERY steps of that turn: going back starts at one of them
+    size_t n_marks;
+} ui_statistics;
+
+// What rendering writes: notes on the last frame; scroll positions, which keys change and rendering keeps in range.
+typedef struct {
+    ui_room room;
+    int scroll[UI_PANELS], overlay_scroll[UI_OVERLAYS]; // lines from the natural position
+    bool to_row;                                        // the cursor moved: the panel scrolls to it
+    bool help_jumps;                                    // Help scrolls to what was found
+    ui_statistics statistics;
+} ui_drawn;
+
+typedef struct {
+    ui_mirror run;
+    ui_given given;
+    ui_shown shown;
+    ui_view view;
+    ui_list list[UI_PANELS];
+    ui_over over;
+    ui_typed typed;
+    ui_setup setup;
+    ui_shadows shadows;
+    ui_quiz quiz;
+    ui_playing playing;
+    ui_asked asked;
+    ui_drawn drawn;
     char message[512];
     bool message_is_error;
     char *log[UI_LOG_LINES]; // messages and foreign output, the newest at n_log - 1 (modulo); owned
     size_t n_log;
-    ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
-    int n_overlays, overlay_scroll[UI_OVERLAYS];
-    int help_found;  // line of Help that a search led to; -1: none
-    bool help_jumps; // Help scrolls to it
-    ui_setting settings[UI_SETTINGS];
-    int n_settings, setting; // setting: the chosen one
-    const char *paper_last;  // last setting of the preset, while it is not answered; NULL: none
-    char paper_said[120];    // the message then, instead of that setting's own
-    char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // values before the preset; "": none yet
-    const char *(*about)(const char *key, const char *value);      // describes a value, or returns NULL
-    // Writes the settings to the user's configuration; *said: the result in words. NULL: not possible.
-    ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
-    const ls_shadow_way *(*make_ways)(void *ud, int *n); // the ways of decoding for Shadows; NULL: none
-    void *ways_ud;
-    const ls_shadow_way *ways; // once they were made; borrowed
-    int n_ways, shadow;        // shadow: the chosen one
-    ui_quiz quiz;
-    int rows, cols;           // of the frame that was drawn last; 0: none was
-    bool shadows_always;      // also while it decodes, whatever they cost
-    ui_shadows *shadows;      // NULL: never opened; owned
-    const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
-    // a demo that is played; borrowed, NULL: none
-    const ui_demo *demo;
-    char *demo_told;                // [note]: whether it was shown; owned
-    int *demo_notes;                // the shown notes in their order; owned
-    int64_t *demo_where;            // the step of each shown note; -1: before the first step; owned
-    size_t n_demo_notes, demo_read; // demo_read: number of read notes; the next one is on the screen
-    int tour_stop, tour_of;         // current stop (from 1) and number of stops; 0: no tour
-    int tour_go;                    // 1: to its next stop; -1: back to the conversation
-    bool demo_asked;                // requested a step that has not arrived
-    bool demo_held;                 // the user paused it
-    uint64_t demo_due_ns;
-    // for the application
-    ui_request outbox[8];
-    int n_outbox;
-    char *save_to;         // file for the display; owned
-    const char *clipboard; // a note for messages about copies; NULL: no clipboard
-    char *to_copy;         // for it; owned
-    bool quit;
-    int exit_code;
-    // statistics of the viewed turn up to the viewed step
-    ls_stats stats;
-    size_t stats_turn, stats_until; // until: first step not counted
-    ls_stats *marks;                // after every UI_STATS_EVERY steps of that turn: going back starts at one of them
-    size_t n_marks;
 } ui_state;
 
 void ui_state_init(ui_state *s);
@@ -229,9 +294,9 @@ const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_ste
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
 size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one, the end of an answer included
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
-const ls_stats *ui_stats(ui_state *s);                  // of the viewed turn, up to the viewed step
-int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would accept; -1: none
-bool ui_busy(const ui_state *s);                        // a turn is being answered
+const ls_stats *ui_stats(const ui_state *s, ui_statistics *kept); // of the viewed turn, up to the viewed step
+int ui_preview(const ui_state *s, const ls_step *step);           // row that the previewed rule would accept; -1: none
+bool ui_busy(const ui_state *s);                                  // a turn is being answered
 
 void ui_thinking_begin(ui_thinking *t, const ls_tokens *tokens, const int32_t *prompt, int32_t n);
 void ui_thinking_add(ui_thinking *t, const ls_token *token, int32_t at); // token `at` of the answer

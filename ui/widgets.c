@@ -150,7 +150,7 @@ void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double ma
 }
 
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
-    const ls_token *t = ls_token_of(&s->tokens, id);
+    const ls_token *t = ls_token_of(&s->run.tokens, id);
     if (c->ascii) ls_buf_char(out, '"');
     for (size_t i = 0, n = (size_t)t->n; i < n;) {
         const ui_glyph g = ui_next_glyph(c, t->bytes + i, n - i);

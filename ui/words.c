@@ -15,8 +15,8 @@ int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t
     int32_t tail[UI_NGRAM], n = 0;
     if (b->rank >= 0) tail[n++] = step->tree.nodes[b->first_node].token;
     tail[n++] = step->tree.nodes[0].token;
-    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->context.n; at--)
-        tail[n++] = s->context.p[at];
+    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->run.context.n; at--)
+        tail[n++] = s->run.context.p[at];
     const int most = b->match_n < n ? b->match_n : n;
     for (int i = 0; i < most; i++) ids[i] = tail[most - 1 - i];
     return most;
@@ -88,7 +88,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
 void ui_quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, int n, ls_buf *out) {
     ls_buf_char(out, '"');
     for (int i = 0; i < n; i++) {
-        const ls_token *t = ls_token_of(&s->tokens, ids[i]);
+        const ls_token *t = ls_token_of(&s->run.tokens, ids[i]);
         for (size_t k = 0; k < (size_t)t->n;) {
             const ui_glyph g = ui_next_glyph(c, t->bytes + k, (size_t)t->n - k);
             ls_buf_str(out, g.glyph);
@@ -132,16 +132,16 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
 bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     const ui_panel p = s->shown.focus;
     const ls_branch *b = NULL;
-    if (p == UI_DRAFTS && s->found[p] >= 0 && s->found[p] < step->tree.n_branches)
-        b = &step->tree.branches[s->found[p]];
-    else if (p == UI_LOGITS && s->found[p] >= 0) {
-        const bool root = s->found[p] < step->n_top && step->top[s->found[p]].id == step->tree.nodes[0].token;
-        b = ui_branch_of_rank(step, root ? -1 : s->found[p]);
-        if (!b && !root) ls_buf_fmt(out, "-: rank %d of the last logits was not drafted", s->found[p]);
+    if (p == UI_DRAFTS && s->list[p].found >= 0 && s->list[p].found < step->tree.n_branches)
+        b = &step->tree.branches[s->list[p].found];
+    else if (p == UI_LOGITS && s->list[p].found >= 0) {
+        const bool root = s->list[p].found < step->n_top && step->top[s->list[p].found].id == step->tree.nodes[0].token;
+        b = ui_branch_of_rank(step, root ? -1 : s->list[p].found);
+        if (!b && !root) ls_buf_fmt(out, "-: rank %d of the last logits was not drafted", s->list[p].found);
         else if (!b) ls_buf_str(out, "root: the target's own choice; no draft continues from the root alone");
         if (!b) return true;
-    } else if (p != UI_NO_PANEL && s->node > 0 && s->node < step->tree.n)
-        b = ls_branch_of(step, &step->tree.nodes[s->node]);
+    } else if (p != UI_NO_PANEL && s->view.node > 0 && s->view.node < step->tree.n)
+        b = ls_branch_of(step, &step->tree.nodes[s->view.node]);
     if (b) decode_branch(c, s, step, b, out);
     return b != NULL;
 }
@@ -174,7 +174,7 @@ void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, l
 enum { MOST = 100000 }; // bytes; terminals silently drop longer copies
 
 void ui_add_token(const ui_state *s, int32_t id, ls_buf *out) {
-    const ls_token *t = ls_token_of(&s->tokens, id);
+    const ls_token *t = ls_token_of(&s->run.tokens, id);
     if (!t->special) ls_buf_add(out, t->bytes, (size_t)t->n);
 }
 
@@ -187,25 +187,25 @@ void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out) {
 }
 
 static void answer(const ui_state *s, ls_buf *out) { // the viewed one
-    if (s->n_steps) ui_answer_text(s, ui_turn_of(s, ui_viewed_index(s)), out);
+    if (s->run.n_steps) ui_answer_text(s, ui_turn_of(s, ui_viewed_index(s)), out);
 }
 
 // What the cursor is on; else the answer. Returns its name.
 static const char *selected(const ui_state *s, ls_buf *out) {
     const ui_panel p = s->shown.focus;
     const ls_step *step = ui_viewed(s);
-    if (step && p == UI_LOGITS && s->found[p] >= 0 && s->found[p] < step->n_top) {
-        ui_add_token(s, step->top[s->found[p]].id, out);
+    if (step && p == UI_LOGITS && s->list[p].found >= 0 && s->list[p].found < step->n_top) {
+        ui_add_token(s, step->top[s->list[p].found].id, out);
         return "the token";
     }
-    if (step && p == UI_DRAFTS && s->found[p] >= 0 && s->found[p] < step->tree.n_branches) {
-        const ls_branch *b = &step->tree.branches[s->found[p]];
+    if (step && p == UI_DRAFTS && s->list[p].found >= 0 && s->list[p].found < step->tree.n_branches) {
+        const ls_branch *b = &step->tree.branches[s->list[p].found];
         for (int i = 0; i < b->n_nodes; i++) ui_add_token(s, step->tree.nodes[b->first_node + i].token, out);
         return "the draft";
     }
-    if (step && p == UI_TREE && s->node > 0 && s->node < step->tree.n) {
+    if (step && p == UI_TREE && s->view.node > 0 && s->view.node < step->tree.n) {
         int32_t ids[LS_MAX_ROWS]; // from the root to the node
-        const int n = ls_tree_tokens(&step->tree, s->node, ids);
+        const int n = ls_tree_tokens(&step->tree, s->view.node, ids);
         for (int i = 1; i < n; i++) ui_add_token(s, ids[i], out);
         return "the draft";
     }
@@ -214,7 +214,7 @@ static const char *selected(const ui_state *s, ls_buf *out) {
 }
 
 static void words(const ui_state *s, ls_buf *out) {
-    const ui_canvas c = {.utf8 = true, .ascii = s->ascii}; // whatever this terminal shows
+    const ui_canvas c = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
     const ls_step *step = ui_viewed(s);
     if (step && !ui_quiz_hides(s)) ui_step_words(&c, s, step, out);
 }
@@ -223,15 +223,16 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
     ls_buf shown = {0}; // control characters become visible signs: the text may be pasted into a shell
     ls_visible_text(&shown, text->n ? text->p : "", text->n);
     if (!shown.n) ui_say(s, "nothing to copy yet");
-    else if (!s->clipboard)
+    else if (!s->given.clipboard)
         ui_say(s, "no clipboard (terminal without OSC 52, or ui.clipboard: no): use ':save-text FILE' "
                   "or ':save-step FILE'");
     else if (shown.n > MOST)
         ui_say(s, "%s is too long for the terminal's clipboard (%zu bytes): use ':save-text FILE'", what, shown.n);
     else {
-        free(s->to_copy);
-        s->to_copy = ls_strndup(shown.p, shown.n);
-        ui_say(s, "%s: %zu byte%s sent to the clipboard (OSC 52); %s", what, shown.n, ls_plural(shown.n), s->clipboard);
+        free(s->asked.to_copy);
+        s->asked.to_copy = ls_strndup(shown.p, shown.n);
+        ui_say(s, "%s: %zu byte%s sent to the clipboard (OSC 52); %s", what, shown.n, ls_plural(shown.n),
+               s->given.clipboard);
     }
     ls_buf_free(&shown);
 }

@@ -70,8 +70,8 @@ static void play(film *f, ls_event *e, double speed) {
     double ms = 0;
     if (kind == LS_EV_PROMPT) ms = e->prompt.prefill_ms;
     ui_on_event(&f->state, e);
-    if (kind == LS_EV_STEP && f->state.n_steps) ms = ui_step(&f->state, f->state.n_steps - 1)->t_total_us / 1e3;
-    f->state.run_state = kind == LS_EV_END ? LS_STATE_IDLE : kind == LS_EV_PROMPT ? LS_STATE_PREFILL : LS_STATE_RUNNING;
+    if (kind == LS_EV_STEP && f->state.run.n_steps) ms = ui_step(&f->state, f->state.run.n_steps - 1)->t_total_us / 1e3;
+    f->state.run.state = kind == LS_EV_END ? LS_STATE_IDLE : kind == LS_EV_PROMPT ? LS_STATE_PREFILL : LS_STATE_RUNNING;
     if (kind == LS_EV_PROMPT) frame(f);
     if (ms > 0 && isfinite(ms)) f->now += ms / 1e3 / speed;
     if (kind == LS_EV_END || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
@@ -93,15 +93,15 @@ static ls_code shoot(const ls_command_line *c, bool svg, ls_buf *out, ls_err *er
         code = ls_fail(err, LS_E_USAGE, "this format takes one recording (%d given)", c->n_args);
     if (!code) code = ls_trace_events_open(&t, c->args[0], err);
     ui_state_init(&f.state);
-    f.state.recording = true;
+    f.state.given.recording = true;
     f.state.shown.focus = UI_OUTPUT;
-    f.state.ascii = c->options.ascii;
+    f.state.view.ascii = c->options.ascii;
     if (!code) {
         ui_film_begin(&f.written, svg, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
-        if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[0]);
+        if (!code && !f.state.run.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[0]);
         if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
-        f.state.run_state = LS_STATE_IDLE;
+        f.state.run.state = LS_STATE_IDLE;
         if (!code) frame(&f);
         ui_film_end(&f.written, f.now + HOLD_S);
     }

@@ -223,7 +223,7 @@ void fuzz_shown(const char *p, size_t n, int ansi) {
 
 void fuzz_screen(ui_state *s, int rows, int cols, ui_film *film, double seconds) {
     const ui_theme *theme = ui_theme_find("default");
-    ui_canvas c = {.utf8 = true, .ascii = s->ascii};
+    ui_canvas c = {.utf8 = true, .ascii = s->view.ascii};
     ls_buf out = {0};
     int row, col;
     ui_canvas_resize(&c, rows, cols);

@@ -38,10 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     fuzz_said(code, &err);
     ui_film_begin(&film, false, ui_theme_find("default"), 24, 80, "a film", &cast);
     fuzz_screen(&s, 24, 80, &film, 0);
-    if (s.n_steps) {
+    if (s.run.n_steps) {
         fuzz_screen(&s, 9, 31, NULL, 0);
-        s.tree_full = true;
-        s.at_newest = false;
+        s.view.tree_full = true;
+        s.view.at_newest = false;
         fuzz_screen(&s, 24, 80, &film, 1.5);
         fuzz_screen(&s, 36, 120, NULL, 0);
     }

@@ -21,11 +21,8 @@
 enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 
 typedef struct {
-    ls_source *source;
-    ui_tour tour;
-    const ui_theme *theme, *light, *dark; // light, dark: by the terminal's background; light NULL: never
-    ui_state state;
-    ui_canvas canvas;
+    ui_screen screen;
+    const ui_theme *light, *dark;    // by the terminal's background; light NULL: never
     const char *history;             // file of prompts; NULL: none
     int fps;                         // frames a second at most
     bool history_failed;             // a write failed, and the user was told
@@ -34,19 +31,18 @@ typedef struct {
 } app;
 
 static void draw(app *a) {
+    ui_state *s = &a->screen.state;
     const uint64_t start = ls_now_ns();
     ls_buf printed = {0};
     ui_term_caught(&printed);
-    ui_log(&a->state, printed.n ? printed.p : "", printed.n);
+    ui_log(s, printed.n ? printed.p : "", printed.n);
     ls_buf_free(&printed);
     int rows, cols, cursor_row, cursor_col;
     ui_term_size(&rows, &cols);
-    ui_canvas_resize(&a->canvas, rows, cols);
-    a->canvas.ascii = a->state.view.ascii || !a->canvas.utf8 || a->canvas.ambiguous_wide;
-    ui_render(&a->state, &a->canvas, &cursor_row, &cursor_col);
-    if (a->state.asked.redraw) ui_term_redraw();
-    a->state.asked.redraw = false;
-    ui_term_show(&a->canvas, cursor_row, cursor_col);
+    ui_screen_draw(&a->screen, rows, cols, &cursor_row, &cursor_col);
+    if (s->asked.redraw) ui_term_redraw();
+    s->asked.redraw = false;
+    ui_term_show(&a->screen.canvas, cursor_row, cursor_col);
     a->last_frame_ns = ls_now_ns();
     a->draw_ns = (3 * a->draw_ns + (a->last_frame_ns - start)) / 4;
     a->dirty = a->urgent = false;
@@ -54,29 +50,29 @@ static void draw(app *a) {
 
 static void take_events(app *a) {
     ls_event *e;
-    for (int i = 0; i < EVENTS_AT_ONCE && (e = a->source->next(a->source)); i++) {
-        ui_on_event(&a->state, e);
+    for (int i = 0; i < EVENTS_AT_ONCE && (e = a->screen.source->next(a->screen.source)); i++) {
+        ui_on_event(&a->screen.state, e);
         a->dirty = true;
     }
 }
 
 static void take_key(app *a, ui_key k) {
+    ui_state *s = &a->screen.state;
     a->dirty = a->urgent = true;
     if (k.code == UI_KEY_PASTE) {
         const ls_buf *text = ui_term_paste();
-        ui_on_paste(&a->state, text->p, text->n);
-        if (k.tag) ui_say_error(&a->state, "the paste is incomplete; the received part was kept");
+        ui_on_paste(s, text->p, text->n);
+        if (k.tag) ui_say_error(s, "the paste is incomplete; the received part was kept");
     } else if (k.code == UI_KEY_INVALID) {
-        a->state.typed.interrupted = false;
-        ui_say_error(&a->state,
-                     "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8");
+        s->typed.interrupted = false;
+        ui_say_error(s, "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8");
     } else if (k.code == UI_KEY_BACKGROUND) {
-        if (a->light) ui_term_colors(a->theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
+        if (a->light) ui_term_colors(a->screen.theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
     } else {
-        const ui_layout l = ui_layout_of(&a->state.drawn.room, &a->state.shown);
-        if (k.code == UI_KEY_MOUSE && k.row < a->canvas.rows && k.col < a->canvas.cols)
-            k.tag = a->canvas.cells[k.row * a->canvas.cols + k.col].tag;
-        ui_on_key(&a->state, k, ui_panel_at(&l, k.row, k.col));
+        const ui_layout l = ui_layout_of(&s->drawn.room, &s->shown);
+        if (k.code == UI_KEY_MOUSE && k.row < a->screen.canvas.rows && k.col < a->screen.canvas.cols)
+            k.tag = a->screen.canvas.cells[k.row * a->screen.canvas.cols + k.col].tag;
+        ui_on_key(s, k, ui_panel_at(&l, k.row, k.col));
     }
 }
 
@@ -100,31 +96,33 @@ void ui_send_requests(ui_state *s, ls_source *source) {
 // Writes prompts to the history file before it sends them, so that a crash loses none.
 static void send_requests(app *a) {
     ls_err err;
-    ui_state *s = &a->state;
+    ui_state *s = &a->screen.state;
     if (a->history && ui_history_add(&s->typed.prompt, a->history, &err) && !a->history_failed) {
         ui_say_error(s, "%s", err.msg);
         ui_log(s, err.msg, strlen(err.msg)); // the message line may soon show another message
         a->history_failed = true;
     }
-    ui_send_requests(s, a->source);
+    ui_send_requests(s, a->screen.source);
 }
 
 static void save_display(app *a) {
+    ui_state *s = &a->screen.state;
     ls_err err;
     int row, col;
-    ui_canvas file = {.utf8 = true, .ascii = a->state.view.ascii}; // whatever this terminal shows
-    ui_canvas_resize(&file, a->canvas.rows, a->canvas.cols);
-    ui_render(&a->state, &file, &row, &col);
-    if (ui_canvas_save(&file, a->theme, a->state.asked.save_to, &err)) ui_say_error(&a->state, "%s", err.msg);
-    else ui_say(&a->state, "saved %.300s", a->state.asked.save_to);
+    ui_canvas file = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
+    ui_canvas_resize(&file, a->screen.canvas.rows, a->screen.canvas.cols);
+    ui_render(s, &file, &row, &col);
+    if (ui_canvas_save(&file, a->screen.theme, s->asked.save_to, &err)) ui_say_error(s, "%s", err.msg);
+    else ui_say(s, "saved %.300s", s->asked.save_to);
     ui_canvas_free(&file);
-    free(a->state.asked.save_to);
-    a->state.asked.save_to = NULL;
+    free(s->asked.save_to);
+    s->asked.save_to = NULL;
 }
 
 // Opens the prompt in the user's own editor. An editor that fails changes nothing.
 static void edit_outside(app *a) {
-    a->state.asked.editor = false;
+    ui_state *s = &a->screen.state;
+    s->asked.editor = false;
     const char *folder = getenv("TMPDIR");
     char *path = ls_format("%s/logitspec-prompt-XXXXXX", folder && *folder ? folder : "/tmp");
     const char *editor = getenv("VISUAL");
@@ -134,20 +132,20 @@ static void edit_outside(app *a) {
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     ls_buf text = {0};
     ls_err err = {0};
-    bool ok = f && fwrite(a->state.typed.prompt.text.n ? a->state.typed.prompt.text.p : "", 1,
-                          a->state.typed.prompt.text.n, f) == a->state.typed.prompt.text.n;
+    bool ok = f && fwrite(s->typed.prompt.text.n ? s->typed.prompt.text.p : "", 1, s->typed.prompt.text.n, f) ==
+                       s->typed.prompt.text.n;
     if (f && fclose(f)) ok = false;
     char *command = ls_format("%s \"$1\"", editor);
     if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
     else if (ui_term_run(command, path))
         ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is unchanged", editor);
     else ls_read_file(&text, path, MOST_PROMPT, &err);
-    if (err.code) ui_say_error(&a->state, "%s", err.msg);
+    if (err.code) ui_say_error(s, "%s", err.msg);
     else {
         while (text.n && text.p[text.n - 1] == '\n') text.n--; // editors add one
-        ui_edit_clear(&a->state.typed.prompt);
-        ui_on_paste(&a->state, text.n ? text.p : "", text.n);
-        a->state.shown.focus = UI_NO_PANEL;
+        ui_edit_clear(&s->typed.prompt);
+        ui_on_paste(s, text.n ? text.p : "", text.n);
+        s->shown.focus = UI_NO_PANEL;
     }
     unlink(path);
     free(path);
@@ -157,14 +155,15 @@ static void edit_outside(app *a) {
 }
 
 // Changes the theme and the mouse as often as the user asked for it.
-static void look_otherwise(app *a) {
-    if (a->state.asked.themes) a->light = NULL; // the user chose a theme: the terminal's background no longer does
-    for (; a->state.asked.themes > 0; a->state.asked.themes--) {
-        a->theme = ui_theme_after(a->theme);
-        ui_term_colors(a->theme);
-        a->state.view.brackets = !ui_theme_has_colors(a->theme);
+static void apply_theme(app *a) {
+    ui_state *s = &a->screen.state;
+    if (s->asked.themes) a->light = NULL; // the user chose a theme: the terminal's background no longer does
+    for (; s->asked.themes > 0; s->asked.themes--) {
+        a->screen.theme = ui_theme_after(a->screen.theme);
+        ui_term_colors(a->screen.theme);
+        s->view.brackets = !ui_theme_has_colors(a->screen.theme);
     }
-    for (; a->state.asked.mice > 0; a->state.asked.mice--) ui_term_mouse(!ui_term_has_mouse());
+    for (; s->asked.mice > 0; s->asked.mice--) ui_term_mouse(!ui_term_has_mouse());
 }
 
 // The least time between two frames. Drawing takes at most 1/SHARE of one CPU, so that the decoder keeps its cores.
@@ -181,7 +180,7 @@ static int sooner(int a, int b) { // in milliseconds; -1: never
 }
 
 static int wait_ms(const app *a) {
-    const int least = sooner(ui_demo_wait_ms(&a->state, ls_now_ns()), ui_term_key_ms());
+    const int least = sooner(ui_demo_wait_ms(&a->screen.state, ls_now_ns()), ui_term_key_ms());
     if (!a->dirty) return least;
     const uint64_t since = ls_now_ns() - a->last_frame_ns, due = frame_ns(a);
     return since >= due ? 0 : sooner(least, (int)((due - since) / 1000000) + 1);
@@ -192,12 +191,14 @@ static bool is_time(const app *a) { // for another frame
 }
 
 static void loop(app *a) {
+    ui_state *s = &a->screen.state;
     bool worked = false; // shadows worked in the last round: their result must be drawn
     draw(a);
-    while (!a->state.asked.quit && !ui_term_signal()) {
-        struct pollfd fds[] = {
-            {STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0}, {ui_term_signal_fd(), POLLIN, 0}};
-        const ui_shadows_progress shadows = ui_shadows_work(&a->state);
+    while (!s->asked.quit && !ui_term_signal()) {
+        struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0},
+                               {a->screen.source->wake_fd(a->screen.source), POLLIN, 0},
+                               {ui_term_signal_fd(), POLLIN, 0}};
+        const ui_shadows_progress shadows = ui_shadows_work(s);
         const bool more = shadows == UI_SHADOWS_MORE;
         a->dirty |= shadows != UI_SHADOWS_STILL || worked;
         worked = more;
@@ -207,31 +208,30 @@ static void loop(app *a) {
         take_events(a);
         ui_key k;
         // bytes after a key that hands the terminal to an editor or the shell belong to that program
-        while (!a->state.asked.quit && !a->state.asked.editor && !a->state.asked.suspend &&
-               (k = ui_term_key()).code != UI_KEY_NONE)
+        while (!s->asked.quit && !s->asked.editor && !s->asked.suspend && (k = ui_term_key()).code != UI_KEY_NONE)
             take_key(a, k);
-        a->dirty |= ui_tour_follow(&a->tour);
-        ui_demo_is_due(&a->state, ls_now_ns());
+        a->dirty |= ui_screen_follow(&a->screen);
+        ui_demo_is_due(s, ls_now_ns());
         send_requests(a);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) { // the terminal was closed
-            a->state.asked.exit_code = 1;
+            s->asked.exit_code = 1;
             break;
         }
-        if (a->state.asked.editor) edit_outside(a);
-        look_otherwise(a);
+        if (s->asked.editor) edit_outside(a);
+        apply_theme(a);
         a->dirty |= ui_term_resized();
         a->dirty |= ui_term_continued();
-        if (a->state.asked.suspend || ui_term_stop_asked()) {
-            a->state.asked.suspend = false;
+        if (s->asked.suspend || ui_term_stop_asked()) {
+            s->asked.suspend = false;
             ui_term_suspend();
         }
-        if (a->state.asked.to_copy) {
-            ui_term_copy(a->state.asked.to_copy);
-            free(a->state.asked.to_copy);
-            a->state.asked.to_copy = NULL;
+        if (s->asked.to_copy) {
+            ui_term_copy(s->asked.to_copy);
+            free(s->asked.to_copy);
+            s->asked.to_copy = NULL;
         }
         if (a->dirty && is_time(a)) draw(a);
-        if (a->state.asked.save_to) {
+        if (s->asked.save_to) {
             save_display(a);
             a->dirty = true;
         }
@@ -268,91 +268,102 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
         source->close(source);
         return code;
     }
-    app a = {.source = source, .theme = shown.theme, .light = light, .dark = o->theme};
-    ui_state_init(&a.state);
-    a.canvas.utf8 = ui_term_is_utf8();
-    a.canvas.ambiguous_wide = o->ambiguous_wide;
-    a.history = o->history;
-    a.fps = o->fps > 0 ? o->fps : FRAMES;
-    a.tour = (ui_tour){.options = o, .source = &a.source, .state = &a.state};
-    ui_begin(&a.state, o);
-    if (!a.canvas.utf8)
-        ui_say(&a.state, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged");
-    a.state.given.clipboard = o->clipboard ? ui_term_copies() : NULL;
+    app a = {.light = light, .dark = o->theme, .history = o->history, .fps = o->fps > 0 ? o->fps : FRAMES};
+    ui_state *s = &a.screen.state;
+    ui_screen_open(&a.screen, source, o, shown.theme, ui_term_is_utf8());
+    if (!a.screen.canvas.utf8)
+        ui_say(s, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged");
+    s->given.clipboard = o->clipboard ? ui_term_copies() : NULL;
     send_requests(&a);
     loop(&a);
-    ui_tour_leave(&a.tour);
-    int signal_number = ui_term_signal();
+    const int signal_number = ui_term_signal();
     ui_term_close();
-    a.source->close(a.source);
-    *exit_code = a.state.asked.exit_code;
-    ui_state_free(&a.state);
-    ui_canvas_free(&a.canvas);
+    *exit_code = ui_screen_close(&a.screen);
     if (signal_number) raise(signal_number); // by the default action: the exit status names the signal
     return LS_OK;
 }
 
-// ---- the tour
+// ---- what is shown
 
-static void bring_back(ui_tour *t) {
-    *t->state = t->conversation;
-    *t->source = t->waiting;
-    t->waiting = NULL;
+void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const ui_theme *t, bool utf8) {
+    *s = (ui_screen){.options = o, .source = source, .theme = t};
+    s->canvas = (ui_canvas){.utf8 = utf8, .ambiguous_wide = o->ambiguous_wide};
+    ui_state_init(&s->state);
+    ui_begin(&s->state, o);
 }
 
-static void close_stop(ui_tour *t) {
-    (*t->source)->close(*t->source);
-    ui_state_free(t->state);
+void ui_screen_draw(ui_screen *s, int rows, int cols, int *cursor_row, int *cursor_col) {
+    ui_canvas *c = &s->canvas;
+    ui_canvas_resize(c, rows, cols);
+    c->ascii = s->state.view.ascii || !c->utf8 || c->ambiguous_wide;
+    ui_render(&s->state, c, cursor_row, cursor_col);
 }
 
-void ui_tour_leave(ui_tour *t) {
-    if (!t->waiting) return;
-    const bool quit = t->state->asked.quit;
-    const int exit_code = t->state->asked.exit_code;
-    close_stop(t);
-    bring_back(t);
-    t->state->asked.quit |= quit;
-    if (quit) t->state->asked.exit_code = exit_code;
+static void close_shown(ui_screen *s) {
+    s->source->close(s->source);
+    ui_state_free(&s->state);
+}
+
+static void show_conversation(ui_screen *s) {
+    s->state = s->conversation;
+    s->source = s->waiting;
+    s->waiting = NULL;
+}
+
+static void leave_tour(ui_screen *s) {
+    const bool quit = s->state.asked.quit;
+    const int exit_code = s->state.asked.exit_code;
+    close_shown(s);
+    show_conversation(s);
+    s->state.asked.quit |= quit;
+    if (quit) s->state.asked.exit_code = exit_code;
 }
 
 // The conversation is set aside, or the stop before is closed.
-static void show_stop(ui_tour *t, int stop) {
+static void show_stop(ui_screen *s, int stop) {
     ls_err err;
-    ui_options o = *t->options;
+    ui_options o = *s->options;
     int of = 0;
-    if (t->waiting) close_stop(t);
+    if (s->waiting) close_shown(s);
     else {
-        t->waiting = *t->source;
-        t->conversation = *t->state;
+        s->waiting = s->source;
+        s->conversation = s->state;
     }
-    ls_source *source = o.given.tour(o.given.ud, stop, &of, &o.demo, &err);
-    if (!source) {
-        bring_back(t);
-        if (stop < of) ui_say_error(t->state, "%s", err.msg); // else the one before was the last
+    s->stop = stop;
+    s->source = o.given.tour(o.given.ud, stop, &of, &o.demo, &err);
+    if (!s->source) {
+        show_conversation(s);
+        if (stop < of) ui_say_error(&s->state, "%s", err.msg); // else the one before was the last
         return;
     }
-    t->stop = stop;
-    *t->source = source;
-    ui_state_init(t->state);
-    o.given = t->conversation.given;
+    o.given = s->conversation.given;
     o.given.recording = true;
     o.given.tour = NULL;
-    o.given.keep = o.prompt = o.history = NULL;
     o.given.left = NULL;
-    ui_begin(t->state, &o);
-    t->state->view.ascii = t->conversation.view.ascii;
-    t->state->view.brackets = t->conversation.view.brackets;
-    t->state->playing.tour_stop = stop + 1;
-    t->state->playing.tour_of = of;
+    o.given.keep = o.prompt = o.history = NULL;
+    ui_state_init(&s->state);
+    ui_begin(&s->state, &o);
+    s->state.view.ascii = s->conversation.view.ascii;
+    s->state.view.brackets = s->conversation.view.brackets;
+    s->state.playing.tour_stop = stop + 1;
+    s->state.playing.tour_of = of;
 }
 
-bool ui_tour_follow(ui_tour *t) {
-    ui_state *s = t->state;
-    if (!t->waiting && s->asked.tour) {
-        s->asked.tour = false;
-        show_stop(t, 0);
-    } else if (t->waiting && (s->asked.quit || s->asked.tour_go < 0)) ui_tour_leave(t);
-    else if (t->waiting && s->asked.tour_go) show_stop(t, t->stop + 1);
+bool ui_screen_follow(ui_screen *s) {
+    const ui_asked *asked = &s->state.asked;
+    if (!s->waiting && asked->tour) {
+        s->state.asked.tour = false;
+        show_stop(s, 0);
+    } else if (s->waiting && (asked->quit || asked->tour_go < 0)) leave_tour(s);
+    else if (s->waiting && asked->tour_go) show_stop(s, s->stop + 1);
     else return false;
     return true;
+}
+
+int ui_screen_close(ui_screen *s) {
+    if (s->waiting) leave_tour(s);
+    const int exit_code = s->state.asked.exit_code;
+    close_shown(s);
+    ui_canvas_free(&s->canvas);
+    return exit_code;
 }

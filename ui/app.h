@@ -2,7 +2,7 @@
 #pragma once
 #include "source/source.h"
 #include "ui/state.h"
-#include "ui/theme.h"
+#include "ui/canvas.h"
 
 #include <stdbool.h>
 
@@ -19,25 +19,30 @@ typedef struct {
     const ui_demo *demo;        // played; NULL: none
 } ui_options;
 
-// ---- what every way to run the screen shares
-void ui_begin(ui_state *s, const ui_options *o);       // a fresh state, as the options say
-void ui_send_requests(ui_state *s, ls_source *source); // what waits in the outbox; refusals become messages
-
 // Takes the source: restores the terminal, then closes the source. Sets *exit_code, the program's. LS_E_IO: there is no
 // terminal to use; the source is closed then too.
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err);
 
-// ---- the guided tour: shows recorded demos, one after another, and then the conversation again
+// ---- what every way to run the screen shares
 
+void ui_begin(ui_state *s, const ui_options *o);       // a fresh state, as the options say
+void ui_send_requests(ui_state *s, ls_source *source); // what waits in the outbox; refusals become messages
+
+// What is shown: the conversation, or a stop of the guided tour. The tour shows recorded demos, one after another, and
+// then the conversation again.
 typedef struct {
     const ui_options *options; // borrowed
-    ls_source **source;        // what the application shows: the conversation's, or a demo's while there is a tour
-    ui_state *state;
-    ls_source *waiting; // the conversation, meanwhile; NULL: no tour is shown
+    ls_source *source;         // owned
+    ui_state state;
+    ui_canvas canvas;
+    const ui_theme *theme;
+    ls_source *waiting; // the conversation, during the tour; NULL: no tour is shown
     ui_state conversation;
     int stop; // from 0
-} ui_tour;
+} ui_screen;
 
+void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const ui_theme *t, bool utf8);
+void ui_screen_draw(ui_screen *s, int rows, int cols, int *cursor_row, int *cursor_col); // on its canvas
 // Begins, continues or leaves the tour as the state requests it. True: something else is shown now.
-bool ui_tour_follow(ui_tour *t);
-void ui_tour_leave(ui_tour *t); // back to the conversation; without a tour, nothing
+bool ui_screen_follow(ui_screen *s);
+int ui_screen_close(ui_screen *s); // returns the exit code

@@ -124,16 +124,15 @@ void ui_line_leave(ui_state *s) {
     s->typed.sign = 0;
 }
 
-bool ui_line_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key == UI_KEY_ENTER) enter(s);
-    else if (key == UI_KEY_TAB && s->typed.sign == ':') complete(s);
-    else if (key == UI_KEY_BACKSPACE && !s->typed.line.text.n) ui_line_leave(s);
-    else if (key == ':' && s->typed.sign == ':' && !s->typed.line.text.n && s->typed.in_prompt) {
+bool ui_line_key(ui_state *s, ui_press k) {
+    if (k.code == UI_KEY_ENTER) enter(s);
+    else if (k.code == UI_KEY_TAB && s->typed.sign == ':') complete(s);
+    else if (k.code == UI_KEY_BACKSPACE && !s->typed.line.text.n) ui_line_leave(s);
+    else if (k.code == ':' && s->typed.sign == ':' && !s->typed.line.text.n && s->typed.in_prompt) {
         ui_line_leave(s);
         ui_edit_set(&s->typed.prompt, "::"); // a prompt that begins with a colon
     } else {
-        ui_edit_key(&s->typed.line, key);
+        ui_edit_key(&s->typed.line, k.code);
         if (s->typed.sign == '\\') ui_rows_filter(s, s->shown.focus, s->typed.line.text.n ? s->typed.line.text.p : "");
     }
     return true;

@@ -36,78 +36,80 @@ static void overlay_mouse(ui_state *s, ui_key k, ui_panel at) {
     else if (top_overlay(s) == UI_SETUP && k.tag > 0 && k.tag <= s->setup.n) s->setup.chosen = k.tag - 1;
 }
 
-static bool help_key(ui_state *s, int key, ui_action a) {
-    (void)key;
-    if (a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN || a == UI_ACT_TOP ||
-        a == UI_ACT_BOTTOM)
-        ui_act(s, a);
-    else if (a == UI_ACT_SEARCH) ui_type_line(s, '/', "");
-    else if (a == UI_ACT_SEARCH_NEXT || a == UI_ACT_SEARCH_PREV) ui_help_find(s, a == UI_ACT_SEARCH_NEXT ? 1 : -1);
+// -1: one of the first two; 1: one of the others; 0: another key.
+static int direction(ui_press k, int back, ui_action back_too, int on, ui_action on_too) {
+    return k.code == back || k.action == back_too ? -1 : k.code == on || k.action == on_too;
+}
+
+static bool help_key(ui_state *s, ui_press k) {
+    if (k.action == UI_ACT_UP || k.action == UI_ACT_DOWN || k.action == UI_ACT_PAGE_UP ||
+        k.action == UI_ACT_PAGE_DOWN || k.action == UI_ACT_TOP || k.action == UI_ACT_BOTTOM)
+        ui_act(s, k.action);
+    else if (k.action == UI_ACT_SEARCH) ui_type_line(s, '/', "");
+    else if (k.action == UI_ACT_SEARCH_NEXT || k.action == UI_ACT_SEARCH_PREV)
+        ui_help_find(s, k.action == UI_ACT_SEARCH_NEXT ? 1 : -1);
     else ui_close(s); // any other key
     return true;
 }
 
-static bool panel_key(ui_state *s, int key, ui_action a) {
-    (void)key;
-    ui_act(s, a);
+static bool panel_key(ui_state *s, ui_press k) {
+    ui_act(s, k.action);
     return true;
 }
 
-static bool setup_key(ui_state *s, int key, ui_action a) {
+static bool setup_key(ui_state *s, ui_press k) {
     ui_setting *t = &s->setup.settings[s->setup.chosen];
     char value[sizeof t->value], line[160];
-    const int by = key == UI_KEY_RIGHT || a == UI_ACT_RIGHT ? 1 : key == UI_KEY_LEFT || a == UI_ACT_LEFT ? -1 : 0;
-    if (a == UI_ACT_QUIT) return false;
+    const int by = direction(k, UI_KEY_LEFT, UI_ACT_LEFT, UI_KEY_RIGHT, UI_ACT_RIGHT);
+    const int rows = direction(k, UI_KEY_UP, UI_ACT_UP, UI_KEY_DOWN, UI_ACT_DOWN);
+    if (k.action == UI_ACT_QUIT) return false;
     if (!s->setup.n) ui_close(s);
-    else if (a == UI_ACT_CLOSE || a == UI_ACT_SETUP || a == UI_ACT_HELP || a == UI_ACT_LOG) ui_act(s, a);
-    else if (key == UI_KEY_UP || a == UI_ACT_UP) ui_setting_move(s, -1);
-    else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) ui_setting_move(s, 1);
-    else if (key == 'w') ui_settings_save(s);
+    else if (k.action == UI_ACT_CLOSE || k.action == UI_ACT_SETUP || k.action == UI_ACT_HELP || k.action == UI_ACT_LOG)
+        ui_act(s, k.action);
+    else if (rows) ui_setting_move(s, rows);
+    else if (k.code == 'w') ui_settings_save(s);
     else if (s->given.recording) ui_say(s, "this is a recording: its settings cannot change");
     else if (by && ui_setting_choice(t, by, value, sizeof value)) ui_setting_ask(s, t, value);
-    else if (a == UI_ACT_PAPER) ui_paper_step(s);
-    else if (key == UI_KEY_ENTER) {
+    else if (k.action == UI_ACT_PAPER) ui_paper_step(s);
+    else if (k.code == UI_KEY_ENTER) {
         snprintf(line, sizeof line, "set %s=", t->key);
         ui_type_line(s, ':', line);
     }
     return true;
 }
 
-static bool shadows_key(ui_state *s, int key, ui_action a) {
-    const bool up = key == UI_KEY_UP || a == UI_ACT_UP, down = key == UI_KEY_DOWN || a == UI_ACT_DOWN;
-    if (up && s->shadows.chosen > 0) s->shadows.chosen--;
-    else if (down && s->shadows.chosen + 1 < s->shadows.n_ways) s->shadows.chosen++;
-    else if (key == 'u') s->shadows.always = !s->shadows.always;
-    else if (key == UI_KEY_ENTER && s->given.recording) ui_say(s, "this is a recording: its method cannot change");
-    else if (key == UI_KEY_ENTER && s->shadows.n_ways) { // a method, and perhaps its rows
-        const char *label = s->shadows.ways[s->shadows.chosen].label, *rows = strchr(label, ':');
+static bool shadows_key(ui_state *s, ui_press k) {
+    ui_shadows *w = &s->shadows;
+    const int by = direction(k, UI_KEY_UP, UI_ACT_UP, UI_KEY_DOWN, UI_ACT_DOWN), to = w->chosen + by;
+    if (by) w->chosen = to >= 0 && to < w->n_ways ? to : w->chosen;
+    else if (k.code == 'u') w->always = !w->always;
+    else if (k.code == UI_KEY_ENTER && s->given.recording) ui_say(s, "this is a recording: its method cannot change");
+    else if (k.code == UI_KEY_ENTER && w->n_ways) { // a method, and perhaps its rows
+        const char *label = w->ways[w->chosen].label, *rows = strchr(label, ':');
         const int name = (int)strcspn(label, ":");
         if (rows) ui_request_of(s, LS_CMD_SET, ls_format("decode.budget=%s", rows + 1), 0);
         ui_request_of(s, LS_CMD_SET, ls_format("decode.method=%.*s", name, label), 0);
-    } else if (!up && !down) return panel_key(s, key, a);
+    } else return panel_key(s, k);
     return true;
 }
 
 // ---- a demo's note, the prompt
 
-static bool note_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
-    if ((key != UI_KEY_ENTER && key != ' ') || !ui_demo_go_on(s)) return false;
+static bool note_key(ui_state *s, ui_press k) {
+    if (k.code == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
+    if ((k.code != UI_KEY_ENTER && k.code != ' ') || !ui_demo_go_on(s)) return false;
     s->asked.tour_go = s->playing.tour_of && ui_demo_is_over(s);
     return true;
 }
 
-static bool stop_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key != UI_KEY_ENTER && key != ' ') return false;
+static bool stop_key(ui_state *s, ui_press k) {
+    if (k.code != UI_KEY_ENTER && k.code != ' ') return false;
     s->asked.tour_go = 1;
     return true;
 }
 
-static bool quiz_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key != UI_KEY_ENTER) return false;
+static bool quiz_key(ui_state *s, ui_press k) {
+    if (k.code != UI_KEY_ENTER) return false;
     if (ui_quiz_go_on(s)) s->view.at_newest = true; // to the next question
     else ui_quiz_answer(s);
     return true;
@@ -165,11 +167,12 @@ static void enter_prompt(ui_state *s) {
     }
 }
 
-static bool prompt_key(ui_state *s, int key, ui_action a) {
-    if (key == ':' && !s->typed.prompt.text.n && s->typed.editing < 0) begin_command(s, "");
-    else if (key == UI_KEY_ENTER) enter_prompt(s);
-    else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->typed.prompt, key);
-    else ui_act(s, a);
+static bool prompt_key(ui_state *s, ui_press k) {
+    if (k.code == ':' && !s->typed.prompt.text.n && s->typed.editing < 0) begin_command(s, "");
+    else if (k.code == UI_KEY_ENTER) enter_prompt(s);
+    else if (k.code == UI_KEY_UP || k.code == UI_KEY_DOWN || k.action == UI_ACT_NONE)
+        ui_edit_key(&s->typed.prompt, k.code);
+    else ui_act(s, k.action);
     return true;
 }
 
@@ -228,15 +231,14 @@ typedef struct {
     void (*leave)(ui_state *s);
     int how;
     // the handlers below may be NULL
-    bool (*key)(ui_state *s, int key, ui_action a); // false: not handled, the next mode gets the key
+    bool (*key)(ui_state *s, ui_press k); // false: not handled, the next mode gets the key
     void (*scroll)(ui_state *s, int by);
     void (*mouse)(ui_state *s, ui_key k, ui_panel at);
     ui_frame frame;
 } mode;
 
 static const mode modes[] = {
-#define MODE(id, on, leave, how, key, scroll, mouse, title, draw)                                                      \
-    {id##_is_on, leave_##id, how, key, scroll, mouse, {title, draw, NULL}},
+#define MODE(id, on, ends, by, ...) {.is_on = id##_is_on, .leave = leave_##id, .how = by, __VA_ARGS__},
 #include "ui/modes.def"
 #undef MODE
 };
@@ -334,11 +336,11 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
     } else {
         *s->message = 0;
         TOPMOST(keys, s, key);
-        const ui_action a = ui_action_of(k.code, keys->how & TYPES);
+        const ui_press press = {k.code, ui_action_of(k.code, keys->how & TYPES)};
         for (const mode *m = modes; m < modes + sizeof modes / sizeof *modes; m++) {
             if (!m->is_on(s)) continue;
             // Esc is for no handler: it leaves the topmost mode that has BY_ESC, and with GOES_ON the next one too
-            if (k.code != UI_KEY_ESC && m->key && m->key(s, k.code, a)) return;
+            if (k.code != UI_KEY_ESC && m->key && m->key(s, press)) return;
             if (k.code != UI_KEY_ESC || !(m->how & BY_ESC)) continue;
             m->leave(s);
             if (!(m->how & GOES_ON)) return;

@@ -40,5 +40,10 @@ typedef struct {
 extern const ui_verb ui_verbs[]; // ends with a NULL name
 
 bool ui_is_command(const char *line); // ":" and a known command, without a newline
-bool ui_line_key(ui_state *s, int key, ui_action a);
+// A key, and what it means in the mode that takes it.
+typedef struct {
+    int code;
+    ui_action action;
+} ui_press;
+bool ui_line_key(ui_state *s, ui_press k);
 void ui_line_leave(ui_state *s); // closes the line without running it

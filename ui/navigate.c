@@ -127,70 +127,39 @@ void ui_choose_row(ui_state *s, ui_panel p, int row) {
 
 // ---- search
 
-typedef struct {
-    ls_buf text;
-    size_t *ends;  // of each token's text
-    size_t *steps; // that it belongs to
-    int16_t *rows;
-    size_t n, cap;
-} output;
-
-static void add_tokens(output *o, const ui_state *s) {
-    for (size_t i = 0; i < s->run.n_steps; i++) {
-        const ls_step *step = ui_step(s, i);
-        for (int k = 0; k < step->n_emitted; k++) {
-            if (o->n == o->cap) {
-                o->cap = 2 * o->cap + 1024;
-                o->ends = ls_realloc(o->ends, o->cap * sizeof *o->ends);
-                o->steps = ls_realloc(o->steps, o->cap * sizeof *o->steps);
-                o->rows = ls_realloc(o->rows, o->cap * sizeof *o->rows);
-            }
-            ui_add_sought(s, step->tree.nodes[step->path[k]].token, &o->text);
-            o->ends[o->n] = o->text.n;
-            o->steps[o->n] = i;
-            o->rows[o->n++] = step->path[k];
-        }
-    }
-}
-
-static size_t token_at(const output *o, size_t byte) {
-    size_t lo = 0, hi = o->n;
-    while (lo < hi) {
-        const size_t mid = (lo + hi) / 2;
-        if (o->ends[mid] <= byte) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
-}
-
 // The next place of the output that holds the text, whatever its case; the search goes on at the other end. Returns
 // its step and sets *node to the row of its token; -1: nowhere.
 static int64_t search_output(const ui_state *s, const char *text, int by, int *node) {
-    output o = {0};
-    int64_t found = -1;
-    add_tokens(&o, s);
-    const size_t view = s->run.n_steps ? ui_viewed_index(s) : 0;
-    const int row = s->run.n_steps ? ui_inspected(s) : 0;
-    size_t first = o.n, before = o.n, after = o.n, last = o.n; // tokens where the text begins; n: none
-    for (const char *p = o.text.p; p && *text && (p = strcasestr(p, text)); p++) {
-        const size_t t = token_at(&o, (size_t)(p - o.text.p));
-        const bool here = o.steps[t] == view && o.rows[t] == row;
-        const bool earlier = o.steps[t] < view || (o.steps[t] == view && o.rows[t] < row);
-        if (first == o.n) first = t;
-        if (earlier && !here) before = t;
-        if (!earlier && !here && after == o.n) after = t;
+    struct token {
+        size_t end, step; // end: of its text
+        int row;
+    } *tokens = NULL;
+    size_t n = 0, cap = 0;
+    ls_buf all = {0};
+    for (size_t i = 0; i < s->run.n_steps; i++) {
+        const ls_step *step = ui_step(s, i);
+        for (int k = 0; k < step->n_emitted; k++) {
+            if (n == cap) tokens = ls_realloc(tokens, (cap = 2 * cap + 1024) * sizeof *tokens);
+            ui_add_sought(s, step->tree.nodes[step->path[k]].token, &all);
+            tokens[n++] = (struct token){all.n, i, step->path[k]};
+        }
+    }
+    const size_t view = n ? ui_viewed_index(s) : 0;
+    const int row = n ? ui_inspected(s) : 0;
+    const struct token *t = tokens, *first = NULL, *before = NULL, *after = NULL, *last = NULL;
+    for (const char *p = all.p; p && *text && (p = strcasestr(p, text)); p++) {
+        while (t->end <= (size_t)(p - all.p)) t++;
+        if (!first) first = t;
+        if (t->step < view || (t->step == view && t->row < row)) before = t;
+        else if (!after && (t->step > view || t->row > row)) after = t;
         last = t;
     }
-    const size_t t = by > 0 ? (after < o.n ? after : first) : before < o.n ? before : last;
-    if (t < o.n) {
-        found = (int64_t)o.steps[t];
-        *node = o.rows[t];
-    }
-    ls_buf_free(&o.text);
-    free(o.ends);
-    free(o.steps);
-    free(o.rows);
-    return found;
+    const struct token *found = by > 0 ? (after ? after : first) : before ? before : last;
+    const int64_t at = found ? (int64_t)found->step : -1;
+    if (found) *node = found->row;
+    ls_buf_free(&all);
+    free(tokens);
+    return at;
 }
 
 static void search_rows(ui_state *s, ui_panel p, int by) {

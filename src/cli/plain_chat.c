@@ -130,7 +130,7 @@ static void obey(chat *c, char *line) {
     *s->message = 0;
     if (*line == ':') {
         ui_type_line(s, ':', line + 1);
-        ui_line_key(s, UI_KEY_ENTER, UI_ACT_NONE);
+        ui_line_key(s, (ui_press){UI_KEY_ENTER, UI_ACT_NONE});
     } else {
         ui_edit_set(&s->typed.prompt, line);
         ui_send_prompt(s);

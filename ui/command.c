@@ -38,8 +38,8 @@ const ui_verb ui_verbs[] = {
     {"save ", "FILE", "write the conversation as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
     {"load ", "FILE", "load a saved conversation and continue it", NULL, LS_CMD_LOAD, false},
     {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", save_display, 0, false},
-    {"save-text ", "FILE", "write the viewed answer as plain text", ui_save_text, 0, false},
-    {"save-step ", "FILE", "write a description of the viewed step", ui_save_step, 0, false},
+    {"save-text ", "FILE", "write the viewed answer as plain text", ui_export_text, 0, false},
+    {"save-step ", "FILE", "write a description of the viewed step", ui_export_step, 0, false},
     {0},
 };
 

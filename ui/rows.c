@@ -96,25 +96,19 @@ void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown) {
 int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by) {
     const ls_step *step = ui_viewed(s);
     int16_t rows[LS_MAX_ROWS];
+    bool shown[LS_MAX_ROWS];
     int n = 0, from = -1;
     if (!step || !*text) return -1;
-    if (p == UI_TREE) {
-        bool shown[LS_MAX_ROWS];
-        ui_rows_tree(s, step, shown);
-        for (int i = 0; i < step->tree.n; i++) // the node that completes the text, not all nodes below it
-            if (shown[i] && holds(s, step, p, i, text) &&
-                (step->tree.nodes[i].parent < 0 || !holds(s, step, p, step->tree.nodes[i].parent, text)))
-                rows[n++] = (int16_t)i;
-        for (int i = 0; i < n; i++)
-            if (rows[i] == s->list[p].found) from = i;
-    } else {
-        int16_t all[LS_MAX_ROWS];
-        const int m = ui_rows_of(s, step, p, all);
-        for (int i = 0; i < m; i++) {
-            if (!holds(s, step, p, all[i], text)) continue;
-            if (all[i] == s->list[p].found) from = n;
-            rows[n++] = all[i];
-        }
+    if (p == UI_TREE) ui_rows_tree(s, step, shown);
+    const int all = p == UI_TREE ? step->tree.n : ui_rows_of(s, step, p, rows);
+    for (int i = 0; i < all; i++) {
+        const int row = p == UI_TREE ? i : rows[i], above = p == UI_TREE ? step->tree.nodes[i].parent : -1;
+        // of the tree the node that completes the text, not all nodes below it
+        if ((p == UI_TREE && !shown[i]) || !holds(s, step, p, row, text) ||
+            (above >= 0 && holds(s, step, p, above, text)))
+            continue;
+        if (row == s->list[p].found) from = n;
+        rows[n++] = (int16_t)row;
     }
     if (!n) return -1;
     return rows[from < 0 ? (by > 0 ? 0 : n - 1) : (from + by + n) % n];

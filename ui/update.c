@@ -305,8 +305,8 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_EDITOR: s->asked.editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
-    case UI_ACT_COPY: ui_copy_text(s); break;
-    case UI_ACT_COPY_STEP: ui_copy_step(s); break;
+    case UI_ACT_COPY: ui_export_text(s, NULL); break;
+    case UI_ACT_COPY_STEP: ui_export_step(s, NULL); break;
     case UI_ACT_PAPER: ui_paper_step(s); break;
     case UI_ACT_QUIZ: ui_quiz_toggle(s); break;
     case UI_ACT_SHADOWS: ui_toggle(s, UI_SHADOWS); break;

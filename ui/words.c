@@ -237,20 +237,6 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
     ls_buf_free(&shown);
 }
 
-void ui_copy_text(ui_state *s) {
-    ls_buf text = {0};
-    const char *what = selected(s, &text);
-    copy(s, &text, what);
-    ls_buf_free(&text);
-}
-
-void ui_copy_step(ui_state *s) {
-    ls_buf text = {0};
-    words(s, &text);
-    copy(s, &text, "the description of the step");
-    ls_buf_free(&text);
-}
-
 static void save(ui_state *s, const ls_buf *text, const char *path) {
     ls_err err;
     if (!text->n) ui_say_error(s, "nothing to save yet");
@@ -258,17 +244,21 @@ static void save(ui_state *s, const ls_buf *text, const char *path) {
     else ui_say(s, "saved %.300s", path);
 }
 
-void ui_save_text(ui_state *s, const char *path) {
+void ui_export_text(ui_state *s, const char *path) {
     ls_buf text = {0};
-    answer(s, &text);
-    if (text.n) ls_buf_char(&text, '\n');
-    save(s, &text, path);
+    const char *what = NULL;
+    if (!path) what = selected(s, &text);
+    else answer(s, &text);
+    if (path && text.n) ls_buf_char(&text, '\n');
+    if (path) save(s, &text, path);
+    else copy(s, &text, what);
     ls_buf_free(&text);
 }
 
-void ui_save_step(ui_state *s, const char *path) {
+void ui_export_step(ui_state *s, const char *path) {
     ls_buf text = {0};
     words(s, &text);
-    save(s, &text, path);
+    if (path) save(s, &text, path);
+    else copy(s, &text, "the description of the step");
     ls_buf_free(&text);
 }

@@ -22,7 +22,7 @@ void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, l
 void ui_add_token(const ui_state *s, int32_t id, ls_buf *out); // appends its bytes; a special token's are left out
 // Appends the tokens of a turn's answer; a quiz hides its end.
 void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out);
-void ui_copy_text(ui_state *s);                   // of the answer; in Logits, Drafts and Tree what the cursor is on
-void ui_copy_step(ui_state *s);                   // the viewed step in words
-void ui_save_text(ui_state *s, const char *path); // the answer of the viewed turn
-void ui_save_step(ui_state *s, const char *path);
+// To a file, or to the clipboard (path NULL): the answer of the viewed turn; to the clipboard, in Logits, Drafts and
+// Tree, what the cursor is on.
+void ui_export_text(ui_state *s, const char *path);
+void ui_export_step(ui_state *s, const char *path); // likewise the viewed step in words

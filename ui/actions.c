@@ -7,9 +7,8 @@
 #include <string.h>
 
 const ui_action_info ui_actions[UI_ACTIONS] = {
-#define ACTION(id, name, keys, label, help) {name, keys, label, help},
+#define ACTION(id, name, keys, help) {name, keys, help},
 #include "ui/actions.def"
-#undef ACTION
 };
 
 static char *bound[UI_ACTIONS]; // NULL: the default keys

@@ -3,15 +3,14 @@
 #include "base/err.h"
 
 typedef enum {
-#define ACTION(id, name, keys, label, help) UI_ACT_##id,
+#define ACTION(id, name, keys, help) UI_ACT_##id,
 #include "ui/actions.def"
-#undef ACTION
     UI_ACTIONS,
     UI_ACT_NONE = UI_ACTIONS,
 } ui_action;
 
 typedef struct {
-    const char *name, *keys, *label, *help;
+    const char *name, *keys, *help;
 } ui_action_info;
 extern const ui_action_info ui_actions[UI_ACTIONS]; // keys: as shipped, see ui_action_keys
 

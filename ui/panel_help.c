@@ -31,7 +31,6 @@ static const struct {
 #define GROUP(title) {title, UI_ACT_NONE},
 #define ACTION(id, ...) {NULL, UI_ACT_##id},
 #include "ui/actions.def"
-#undef ACTION
 };
 
 enum { WORDS = sizeof words / sizeof *words, KEYS = sizeof keys / sizeof *keys, BEFORE_KEYS = 2 + WORDS, SEND = 3 };

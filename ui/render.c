@@ -175,38 +175,35 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row,
     }
 }
 
-static void key_bar(const ui_state *s, ui_canvas *c, ui_rect r) {
-    enum { SEND = UI_ACTIONS, PANELS, QUIT }; // keys that are no actions
-    static const int typing[] = {UI_ACT_HELP, SEND,           PANELS,      UI_ACT_RUN_PAUSE, UI_ACT_STEP,      QUIT,
-                                 UI_ACT_BACK, UI_ACT_FORWARD, UI_ACT_STOP, UI_ACT_PAPER,     UI_ACT_NEXT_PANEL};
-    static const int panels[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,
-                                 UI_ACT_FORWARD, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_CLOSE,
-                                 UI_ACT_PROMPT,  UI_ACT_STOP,       UI_ACT_PAPER};
-    static const char *const fixed[][2] = {{"Enter", "Send"}, {"Esc", "Panels"}, {"^C", "Quit"}};
+static const char *bar_label(const ui_state *s, ui_action a, bool typing, const char *label) {
     const bool goes = s->run.state == LS_STATE_RUNNING || s->run.state == LS_STATE_PREFILL || ui_demo_plays(s);
-    const char *run = goes ? "Pause" : s->run.state == LS_STATE_PAUSED ? "Run" : ui_actions[UI_ACT_RUN_PAUSE].label;
     const bool idle = s->run.state == LS_STATE_IDLE && s->run.n_turns && !s->given.recording; // x then asks what if
-    bool types = s->shown.focus == UI_NO_PANEL;
-    const int *list = types ? typing : panels;
-    size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
+    if (a == UI_ACT_RUN_PAUSE) return goes ? "Pause" : s->run.state == LS_STATE_PAUSED ? "Run" : label;
+    return a == UI_ACT_STOP && !typing && idle ? "What-if" : label;
+}
+
+static void key_bar(const ui_state *s, ui_canvas *c, ui_rect r) {
+    enum { TYPING = 1, PANELS = 2 };
+    static const struct {
+        int where;
+        ui_action action;
+        const char *key, *label;
+    } entries[] = {
+#define BAR(where, action, key, label) {where, UI_ACT_##action, key, label},
+#include "ui/actions.def"
+    };
+    const bool typing = s->shown.focus == UI_NO_PANEL;
     ui_pen p = ui_pen_at(c, r, 0, UI_KEY);
-    for (size_t i = 0; i < n; i++) {
-        char key[16], label[24];
-        if (list[i] < UI_ACTIONS) {
-            const char *keys = ui_action_keys((ui_action)list[i]), *blank = strchr(keys, ' ');
-            if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
-            snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
-            snprintf(label, sizeof label, "%s",
-                     list[i] == UI_ACT_RUN_PAUSE                ? run
-                     : list[i] == UI_ACT_STOP && !types && idle ? "What-if"
-                                                                : ui_actions[list[i]].label);
-        } else {
-            snprintf(key, sizeof key, "%s", fixed[list[i] - SEND][0]);
-            snprintf(label, sizeof label, "%s", fixed[list[i] - SEND][1]);
-        }
-        if (p.col + (int)strlen(key) + (int)strlen(label) + 2 > p.end) break; // whole entries only
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        const ui_action a = entries[i].action;
+        if (!(entries[i].where & (typing ? TYPING : PANELS))) continue;
+        const char *keys = entries[i].key ? entries[i].key : ui_action_keys(a), *blank = strchr(keys, ' ');
+        const char *label = bar_label(s, a, typing, entries[i].label);
+        if (!typing && blank && a != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
+        const int n = (int)strcspn(keys, " ");
+        if (p.col + n + (int)strlen(label) + 2 > p.end) break; // whole entries only
         p.role = UI_KEY;
-        ui_print(&p, " %s ", key);
+        ui_print(&p, " %.*s ", n, keys);
         p.role = UI_KEY_LABEL;
         ui_print(&p, "%s", label);
     }

@@ -120,27 +120,36 @@ static bool is_drafted(const ls_step *step, int parent, int32_t token) {
     return false;
 }
 
+typedef struct {
+    int32_t id; // -1: none
+    double p;
+} choice;
+
+static void choices_of(const ls_top_entry *top, float lse, int n, choice *out) {
+    for (int i = 0; i < n; i++) out[i] = (choice){top[i].id, ui_prob(top[i].logit, lse)};
+}
+
 // A line of a distribution: the token and its probability, cut where the second one begins.
-static void token_line(ui_pen *p, const ui_state *s, int32_t id, double v, int cells) {
+static void token_line(ui_pen *p, const ui_state *s, choice c, int cells) {
     const int beyond = p->col + cells + 1;
-    ui_draw_token_in(p, s, id, cells);
+    ui_draw_token_in(p, s, c.id, cells);
     p->role = UI_TEXT;
     ui_pad(p, beyond);
-    prob(p, v);
+    prob(p, c.p);
     ui_print(p, " ");
 }
 
 // Where a heading and its lines have no room: the best tokens in one line.
-static void short_line(inspected *o, const char *label, const int32_t *ids, const double *p, int n) {
+static void short_line(inspected *o, const char *label, const choice *c, int n) {
     ui_pen pen = ui_next_line(o->v, UI_LABEL);
     ui_print(&pen, "%s", label);
-    for (int i = 0; i < n && ids[i] >= 0; i++) {
+    for (int i = 0; i < n && c[i].id >= 0; i++) {
         ui_end_clause(&pen);
-        pen.role = ids[i] == o->node->token ? UI_CURSOR : UI_TEXT;
+        pen.role = c[i].id == o->node->token ? UI_CURSOR : UI_TEXT;
         ui_print(&pen, " ");
-        ui_draw_token(&pen, o->v->state, ids[i]);
+        ui_draw_token(&pen, o->v->state, c[i].id);
         pen.role = UI_TEXT;
-        prob(&pen, p[i]);
+        prob(&pen, c[i].p);
     }
     ui_end_clause(&pen);
 }
@@ -149,17 +158,12 @@ static void short_line(inspected *o, const char *label, const int32_t *ids, cons
 static void both_models(inspected *o, const ls_node *parent, const ls_said *said, int rows) {
     const ui_state *s = o->v->state;
     const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;
+    choice theirs[LS_ROW_TOP], drafts[LS_ROW_TOP];
+    choices_of(parent->top, parent->lse, LS_ROW_TOP, theirs);
+    for (int i = 0; i < LS_ROW_TOP; i++) drafts[i] = (choice){said->id[i], (double)said->p[i]};
     if (rows < LEAST) {
-        int32_t ids[LS_ROW_TOP], others[LS_ROW_TOP];
-        double theirs[LS_ROW_TOP], drafts[LS_ROW_TOP];
-        for (int i = 0; i < LS_ROW_TOP; i++) {
-            ids[i] = parent->top[i].id;
-            others[i] = said->id[i];
-            theirs[i] = ui_prob(parent->top[i].logit, parent->lse);
-            drafts[i] = (double)said->p[i];
-        }
-        short_line(o, "target:", ids, theirs, LS_ROW_TOP);
-        short_line(o, "draft model:", others, drafts, LS_ROW_TOP);
+        short_line(o, "target:", theirs, LS_ROW_TOP);
+        short_line(o, "draft model:", drafts, LS_ROW_TOP);
         return;
     }
     ui_pen p = ui_next_line(o->v, UI_LABEL);
@@ -167,35 +171,31 @@ static void both_models(inspected *o, const ls_node *parent, const ls_said *said
     ui_pad(&p, o->v->area.col + half);
     ui_print(&p, "the draft model's");
     if (half >= 34) ui_print(&p, "; entropy %.2f nat", (double)said->entropy);
-    for (int i = 0; i < LS_ROW_TOP && i < rows - 1; i++) {
-        const int32_t id = parent->top[i].id, other = said->id[i];
-        if (id < 0 && other < 0) break;
-        p = ui_next_line(o->v, id == o->node->token ? UI_CURSOR : UI_TEXT);
-        if (id >= 0) {
-            token_line(&p, s, id, ui_prob(parent->top[i].logit, parent->lse), cells);
-            p.role = id == parent->target ? UI_GOOD : UI_DIM;
-            ui_print(&p, "%s", id == parent->target ? "chosen" : "");
+    for (int i = 0; i < LS_ROW_TOP && i < rows - 1 && (theirs[i].id >= 0 || drafts[i].id >= 0); i++)
+        for (int which = 0; which < 2; which++) {
+            const choice c = which ? drafts[i] : theirs[i];
+            const ui_role role = c.id == o->node->token ? UI_CURSOR : UI_TEXT;
+            const bool chosen = c.id == parent->target;
+            if (!which) p = ui_next_line(o->v, role);
+            else ui_pad(&p, o->v->area.col + half);
+            if (c.id < 0) continue;
+            p.role = role;
+            token_line(&p, s, c, cells);
+            p.role = chosen ? UI_GOOD : UI_DIM;
+            ui_print(&p, "%s", !chosen ? "" : which && half >= 34 ? "the target's choice" : "chosen");
         }
-        ui_pad(&p, o->v->area.col + half);
-        p.role = other == o->node->token ? UI_CURSOR : UI_TEXT;
-        if (other < 0) continue;
-        token_line(&p, s, other, (double)said->p[i], cells);
-        p.role = other == parent->target ? UI_GOOD : UI_DIM;
-        ui_print(&p, "%s", other != parent->target ? "" : half >= 34 ? "the target's choice" : "chosen");
-    }
 }
 
 // The target's best tokens where this one was drafted.
 static void alternatives(inspected *o, int rows) {
-    const ui_state *s = o->v->state;
     const int parent = o->node->parent;
-    const ls_top_entry *top = parent < 0 ? o->step->top : o->step->tree.nodes[parent].top;
-    const float lse = parent < 0 ? o->step->top_lse : o->step->tree.nodes[parent].lse;
-    const int32_t choice = parent < 0 ? o->step->tree.nodes[0].token : o->step->tree.nodes[parent].target;
-    const int most = parent < 0 ? o->step->n_top : LS_ROW_TOP;
-    const int said = parent < 0 ? 0 : o->step->tree.nodes[parent].said;
-    if (said) {
-        both_models(o, &o->step->tree.nodes[parent], &o->step->tree.said[said - 1], rows);
+    const ls_node *above = parent < 0 ? NULL : &o->step->tree.nodes[parent]; // else the last logits
+    const ls_top_entry *top = above ? above->top : o->step->top;
+    const float lse = above ? above->lse : o->step->top_lse;
+    const int32_t chosen = above ? above->target : o->node->token;
+    const int most = above ? LS_ROW_TOP : o->step->n_top;
+    if (above && above->said) {
+        both_models(o, above, &o->step->tree.said[above->said - 1], rows);
         return;
     }
     if (!most || top[0].id < 0 || isnan(lse)) {
@@ -203,26 +203,23 @@ static void alternatives(inspected *o, int rows) {
         ui_print(&none, "the recording has no top tokens of the target here");
         return;
     }
+    choice c[LS_MAX_TOP];
+    choices_of(top, lse, most, c);
     if (rows < LEAST) {
-        int32_t ids[LS_ROW_TOP];
-        double probs[LS_ROW_TOP];
-        const int n = most < LS_ROW_TOP ? most : LS_ROW_TOP;
-        for (int i = 0; i < n; i++) ids[i] = top[i].id, probs[i] = ui_prob(top[i].logit, lse);
-        short_line(o, "target:", ids, probs, n);
+        short_line(o, "target:", c, most < LS_ROW_TOP ? most : LS_ROW_TOP);
         return;
     }
     ui_pen head = ui_next_line(o->v, UI_LABEL);
     ui_print(&head, "the target's top tokens");
     const int bar = o->v->area.cols >= 60 ? 16 : 8, room = o->v->area.cols - 8 - bar - 20;
-    for (int i = 0; i < most && i < rows - 1 && top[i].id >= 0; i++) {
-        ui_pen p = ui_next_line(o->v, top[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
-        const double v = ui_prob(top[i].logit, lse);
-        token_line(&p, s, top[i].id, v, room > 6 ? room : 6);
+    for (int i = 0; i < most && i < rows - 1 && c[i].id >= 0; i++) {
+        ui_pen p = ui_next_line(o->v, c[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
+        token_line(&p, o->v->state, c[i], room > 6 ? room : 6);
         p.role = UI_BAR;
-        ui_bar(&p, bar, v);
-        p.role = top[i].id == choice ? UI_GOOD : UI_DIM;
-        ui_print(&p, "%s%s", top[i].id == choice ? " chosen" : "",
-                 parent >= 0 && is_drafted(o->step, parent, top[i].id) ? " drafted" : "");
+        ui_bar(&p, bar, c[i].p);
+        p.role = c[i].id == chosen ? UI_GOOD : UI_DIM;
+        ui_print(&p, "%s%s", c[i].id == chosen ? " chosen" : "",
+                 above && is_drafted(o->step, parent, c[i].id) ? " drafted" : "");
     }
 }
 

@@ -17,7 +17,7 @@ void ui_type_line(ui_state *s, char sign, const char *text) {
 static void goto_step(ui_state *s, const char *text) {
     char *end;
     const unsigned long n = strtoul(text, &end, 10);
-    const ui_turn *t = s->run.n_steps ? ui_turn_of(s, ui_viewed_index(s)) : NULL;
+    const ui_turn *t = s->run.n_steps ? ui_viewed_turn(s) : NULL;
     if (!t) ui_look_at(s, 0);
     else if (end == text || *end || n >= t->n_steps)
         ui_say_error(s, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->run.turns + 1, t->n_steps - 1);

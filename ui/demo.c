@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ui_note_applies(const ui_note *n, const ls_step *step) {
+static bool applies(const ui_note *n, const ls_step *step) {
     if (step->index < n->from) return false;
     const int accepted = ls_step_accepted(step), drafted = step->rows - 1;
     const ls_next_next next = ls_step_next_next(step);
@@ -71,28 +71,15 @@ static void show_note(ui_state *s, size_t i) {
     look(s);
 }
 
-// Shows the notes that apply to the step, or to the start or the end, and were not shown.
-static void show_notes(ui_state *s, ui_when when, const ls_step *step) {
+void ui_demo_on(ui_state *s, ui_when when, const ls_step *step) {
+    if (step) s->playing.asked = false;
     for (size_t i = 0; s->playing.demo && i < s->playing.demo->n_notes; i++) {
         const ui_note *n = &s->playing.demo->notes[i];
-        bool told = step ? !ui_note_applies(n, step) : n->when != when;
+        bool told = step ? !applies(n, step) : n->when != when;
         for (size_t k = 0; k < s->playing.n_told && !told; k++) told = s->playing.told[k].note == i;
         if (!told) show_note(s, i);
     }
-}
-
-void ui_demo_on_start(ui_state *s) {
-    show_notes(s, UI_WHEN_START, NULL);
-}
-
-void ui_demo_on_step(ui_state *s, const ls_step *step) {
-    s->playing.asked = false;
-    show_notes(s, UI_WHEN_STEP, step);
-}
-
-void ui_demo_on_end(ui_state *s) {
-    show_notes(s, UI_WHEN_END, NULL);
-    if (!s->playing.demo || !s->playing.demo->rival) return;
+    if (when != UI_WHEN_END || !s->playing.demo || !s->playing.demo->rival) return;
     s->shown.compare = true;
     if (!s->given.recording) ui_request_of(s, LS_CMD_RIVAL, ls_strdup(s->playing.demo->rival), 0);
 }
@@ -126,7 +113,7 @@ bool ui_demo_plays(const ui_state *s) {
 }
 
 bool ui_demo_is_over(const ui_state *s) {
-    return s->playing.demo && s->run.n_turns && s->run.turns[s->run.n_turns - 1].finish && !ui_demo_note(s);
+    return s->playing.demo && ui_last_turn(s) && ui_last_turn(s)->finish && !ui_demo_note(s);
 }
 
 bool ui_demo_hold(ui_state *s) {

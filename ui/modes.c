@@ -127,8 +127,8 @@ static void forget_edit(ui_state *s) { // the prompt stays as it was
 
 // The last answer was cut by its length.
 static bool can_go_on(const ui_state *s) {
-    return s->run.n_turns && s->run.turns[s->run.n_turns - 1].finish == LS_FINISH_LENGTH && !s->given.recording &&
-           !s->playing.demo && s->typed.editing < 0 && !ui_busy(s) && !ui_quiz_hides(s) && !s->quiz.answered;
+    return ui_last_turn(s) && ui_last_turn(s)->finish == LS_FINISH_LENGTH && !s->given.recording && !s->playing.demo &&
+           s->typed.editing < 0 && !ui_busy(s) && !ui_quiz_hides(s) && !s->quiz.answered;
 }
 
 void ui_send_prompt(ui_state *s) {

@@ -50,7 +50,7 @@ static const char *one_row(const ui_state *s) {
 void ui_panel_drafts(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
-    const ui_turn *turn = ui_turn_of(s, ui_viewed_index(s));
+    const ui_turn *turn = ui_viewed_turn(s);
     const int rows = v->area.rows - 1, ngram = v->area.cols >= 100 ? 24 : v->area.cols >= 70 ? 16 : 0;
     const int at_ngram = v->area.col + 19, at_len = at_ngram + (ngram ? ngram + 1 : 0), at_tokens = at_len + 14;
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);

@@ -3,7 +3,6 @@
 #include "ui/navigate.h"
 #include "ui/panels.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,13 +79,10 @@ static line line_at(int i) {
     return l;
 }
 
-static bool holds(const char *text, const char *word) {
-    const size_t n = strlen(word);
-    for (; text && *text; text++) {
-        size_t i = 0;
-        while (i < n && tolower((unsigned char)text[i]) == tolower((unsigned char)word[i])) i++;
-        if (i == n) return true;
-    }
+static bool holds(const line *l, const char *word) {
+    const char *const texts[] = {l->title, l->text, l->key, l->name, l->help};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i] && strcasestr(texts[i], word)) return true;
     return false;
 }
 
@@ -95,9 +91,7 @@ void ui_help_find(ui_state *s, int by) {
     for (int i = 1; i <= n && s->view.sought && *s->view.sought; i++) {
         const int at = (s->over.help_found + by * i + 2 * n) % n;
         const line l = line_at(at);
-        if (!holds(l.title, s->view.sought) && !holds(l.text, s->view.sought) && !holds(l.key, s->view.sought) &&
-            !holds(l.name, s->view.sought) && !holds(l.help, s->view.sought))
-            continue;
+        if (!holds(&l, s->view.sought)) continue;
         s->over.help_found = at;
         s->drawn.help_jumps = true;
         return;

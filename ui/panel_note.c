@@ -7,7 +7,7 @@
 void ui_panel_note(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_note *n = ui_demo_note(s);
-    const bool over = s->run.n_turns && s->run.turns[s->run.n_turns - 1].finish;
+    const bool over = ui_last_turn(s) && ui_last_turn(s)->finish;
     if (!n && over && s->playing.read)
         n = &s->playing.demo->notes[s->playing.told[s->playing.read - 1].note]; // the last note stays
     if (!n) {
@@ -18,7 +18,7 @@ void ui_panel_note(ui_panel_view *v) {
         return;
     }
     const bool waits = ui_demo_note(s) != NULL;
-    ui_draw_wrapped(v->canvas, v->area, n->say, waits ? UI_NUMBER : UI_DIM);
+    ui_draw_wrapped(v->canvas, v->area, n->say, waits ? UI_NUMBER : UI_DIM, NULL);
     const size_t told = s->playing.read + waits;
     const bool last = s->playing.tour_of && over && told == s->playing.n_told;
     const int room = v->area.cols - 12 - (int)strlen(s->playing.demo->title); // beside the title

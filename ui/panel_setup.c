@@ -46,7 +46,7 @@ void ui_panel_setup(ui_panel_view *v) {
     ls_buf text = {0};
     ls_buf_fmt(&text, "%s: %s.", t->key, t->help);
     if (about) ls_buf_fmt(&text, "\n%s: %s.", ui_setting_now(t), about);
-    const int rows = ui_draw_wrapped(v->canvas, rest, text.p, UI_TEXT);
+    const int rows = ui_draw_wrapped(v->canvas, rest, text.p, UI_TEXT, NULL);
     ls_buf_free(&text);
     rest.row += rows;
     rest.rows -= rows;
@@ -55,6 +55,6 @@ void ui_panel_setup(ui_panel_view *v) {
                         ? "The settings of a recording cannot change. These settings apply to the next run."
                         : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
                           "type a value, Tab completes it. A change takes effect at the next step.",
-                    UI_DIM);
+                    UI_DIM, NULL);
     ui_right(v, "F2 closes");
 }

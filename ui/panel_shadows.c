@@ -85,7 +85,7 @@ void ui_panel_shadows(ui_panel_view *v) {
         ui_print(&p, " %s%s", label, decodes ? " (active)" : "");
         p.role = UI_DIM;
         ui_pad(&p, col + 29);
-        const line l = decodes ? real_line(ui_shadows_real(s)) : line_of(t, ls_shadows_method(w, i));
+        const line l = decodes ? real_line(&s->shadows.real) : line_of(t, ls_shadows_method(w, i));
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
         else draw_line(&p, col, &l);
     }

@@ -48,9 +48,9 @@ typedef struct {
 // Breaks at newlines, and at blanks where a word does not fit. Owned by the caller.
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines);
 
-// Draws text from the first row of the area on, wrapped. Returns the rows that it needs; they may be more than there
-// are.
-int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role);
+// Draws text from the first row of the area on, wrapped. up: its end is drawn, so many lines from the last one, which
+// it limits; NULL: its beginning. Returns the rows that it needs; they may be more than there are.
+int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role, int *up);
 // As ui_print; what is between { and } is drawn as a number. The arguments have no braces.
 void ui_print_numbers(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void ui_clause(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // and ends the clause

@@ -46,9 +46,7 @@ static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect 
     ui_field fields[16], *f = fields;
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
     const ls_step *step = ui_viewed(s);
-    const ui_turn *turn = step             ? ui_turn_of(s, ui_viewed_index(s))
-                          : s->run.n_turns ? &s->run.turns[s->run.n_turns - 1]
-                                           : NULL;
+    const ui_turn *turn = ui_viewed_turn(s);
     char device[80] = "", temperature[32] = "";
     add(&f, 1, "LogitSpec");
     if (s->run.has_header) {

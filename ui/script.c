@@ -68,9 +68,7 @@ static void press(player *p, int key) {
 static ls_code press_keys(player *p, const char *names, const char *where, ls_err *err) {
     for (const char *at = names; *at;) {
         const size_t n = strcspn(at, " ");
-        char *name = ls_strndup(at, n);
-        const int key = ui_key_named(name);
-        free(name);
+        const int key = ui_key_named(at, n);
         if (!key) return ls_fail(err, LS_E_USAGE, "%s: '%.*s' is not a key", where, (int)n, at);
         press(p, key);
         at += n + strspn(at + n, " ");

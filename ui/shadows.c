@@ -118,7 +118,3 @@ const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const c
     *turn = there ? &s->run.turns[w->turn] : NULL;
     return there && !*why ? w->work : NULL;
 }
-
-const ls_stats *ui_shadows_real(const ui_state *s) {
-    return &s->shadows.real;
-}

@@ -12,7 +12,5 @@ void ui_shadows_forget(ui_state *s, size_t turn);
 // Simulation time over decoding time, per step; NAN: not known yet.
 double ui_shadows_share(const ui_state *s);
 bool ui_shadows_may(const ui_state *s); // work now: during decoding only if it costs little or the user wants it
-const ls_stats *
-ui_shadows_real(const ui_state *s); // measured results of the turn that is simulated, up to the same step
 // *turn: the simulated turn; it may be older than the last one. NULL: there is no result, and *why is the reason.
 const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why);

@@ -212,15 +212,15 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_TOKENS: ls_tokens_learn(&s->run.tokens, e); break;
     case LS_EV_PROMPT:
         begin_turn(s, e);
-        ui_demo_on_start(s);
+        ui_demo_on(s, UI_WHEN_START, NULL);
         break;
     case LS_EV_STEP:
         add_step(s, e);
-        if (s->run.n_steps) ui_demo_on_step(s, ui_step(s, s->run.n_steps - 1));
+        if (s->run.n_steps) ui_demo_on(s, UI_WHEN_STEP, ui_step(s, s->run.n_steps - 1));
         break;
     case LS_EV_END:
         if (s->run.n_turns) s->run.turns[s->run.n_turns - 1].finish = e->end.finish;
-        ui_demo_on_end(s);
+        ui_demo_on(s, UI_WHEN_END, NULL);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
     case LS_EV_SETTING: on_setting(s, e); break;
@@ -269,6 +269,18 @@ int ui_inspected(const ui_state *s) {
             (best < 0 || step->tree.nodes[i].est_p > step->tree.nodes[best].est_p))
             best = i;
     return best >= 0 ? best : last;
+}
+
+const ui_turn *ui_viewed_turn(const ui_state *s) {
+    return s->run.n_steps ? ui_turn_of(s, ui_viewed_index(s)) : ui_last_turn(s);
+}
+
+const ui_turn *ui_last_turn(const ui_state *s) {
+    return s->run.n_turns ? &s->run.turns[s->run.n_turns - 1] : NULL;
+}
+
+bool ui_raced(const ui_state *s) {
+    return s->run.rival.known && s->run.rival.turn + 1 == s->run.n_turns;
 }
 
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step) {

@@ -294,6 +294,9 @@ const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_ste
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
 size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one, the end of an answer included
 const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
+const ui_turn *ui_viewed_turn(const ui_state *s); // of the viewed step; before the first step the last turn
+const ui_turn *ui_last_turn(const ui_state *s);   // NULL: there is none
+bool ui_raced(const ui_state *s);                 // the rival answers the last turn
 const ls_stats *ui_stats(const ui_state *s, ui_statistics *kept); // of the viewed turn, up to the viewed step
 int ui_preview(const ui_state *s, const ls_step *step);           // row that the previewed rule would accept; -1: none
 bool ui_busy(const ui_state *s);                                  // a turn is being answered

@@ -95,8 +95,7 @@ static void preview_next(ui_state *s) {
 
 // Opens Compare, and starts a race on the last answer if it had none. False: Compare stays closed.
 static bool compare(ui_state *s) {
-    const bool raced = s->run.rival.known && s->run.rival.turn + 1 == s->run.n_turns;
-    if (raced || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
+    if (ui_raced(s) || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
     else if (ui_busy(s)) ui_say(s, "wait for the answer to finish, then press c to compare");
     else if (!s->run.n_turns) ui_say(s, "no answer to compare yet");
     else ui_ask_rival(s, "ar");
@@ -112,7 +111,7 @@ static const ls_step *what_if_step(ui_state *s) {
     const char *why = s->given.recording                                 ? "this is a recording: what-if needs a model"
                       : ui_busy(s) || s->run.state == LS_STATE_COMPARING ? "wait for the answer to finish, then press x"
                       : !step                                            ? "no answer to branch from yet"
-                      : ui_turn_of(s, ui_viewed_index(s)) != &s->run.turns[s->run.n_turns - 1]
+                      : ui_viewed_turn(s) != ui_last_turn(s)
                           ? "what-if continues the last answer only (E edits an earlier prompt)"
                           : NULL;
     if (why) ui_say(s, "%s", why);
@@ -156,7 +155,7 @@ void ui_what_if_text(ui_state *s, const char *text) {
 
 bool ui_can_keep(const ui_state *s) {
     const ui_rival *r = &s->run.rival;
-    return r->known && r->forks && r->turn + 1 == s->run.n_turns;
+    return r->forks && ui_raced(s);
 }
 
 static void keep_fork(ui_state *s) {
@@ -251,8 +250,7 @@ void ui_act(ui_state *s, ui_action a) {
         ui_focus(s, UI_COMPARE);
         break;
     case UI_ACT_COMPARE:
-        if (s->shown.compare && s->run.rival.known && s->run.rival.turn + 1 == s->run.n_turns)
-            ui_open(s, UI_COMPARE, false);
+        if (s->shown.compare && ui_raced(s)) ui_open(s, UI_COMPARE, false);
         else compare(s);
         break;
     case UI_ACT_INSPECT: // Compare may be in its place
@@ -289,7 +287,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
         if (ui_can_send(s) && s->run.n_turns)
-            ui_request_of(s, LS_CMD_EDIT, ls_strdup(s->run.turns[s->run.n_turns - 1].text), (int)s->run.n_turns - 1);
+            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_last_turn(s)->text), (int)s->run.n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
@@ -297,8 +295,7 @@ void ui_act(ui_state *s, ui_action a) {
             ui_say(s, "no prompt yet");
             break;
         }
-        s->typed.editing =
-            s->run.n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->run.turns) : (int)s->run.n_turns - 1;
+        s->typed.editing = (int)(ui_viewed_turn(s) - s->run.turns);
         ui_edit_set(&s->typed.prompt, s->run.turns[s->typed.editing].text);
         ui_to_prompt(s);
         ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels");

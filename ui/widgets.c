@@ -24,12 +24,15 @@ void ui_dim_line(ui_panel_view *v, const char *text) {
     ui_print(&p, "%s", text);
 }
 
-int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role) {
+int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role, int *up) {
     size_t n;
     ui_line *line = ui_wrap(c, text, strlen(text), area.cols, &n);
+    const int most = (int)n > area.rows ? (int)n - area.rows : 0;
+    if (up && *up > most) *up = most;
+    const ui_line *first = line + (up ? most - *up : 0);
     for (int i = 0; i < (int)n && i < area.rows; i++) {
         ui_pen p = ui_pen_at(c, area, i, role);
-        ui_draw(&p, text + line[i].from, line[i].to - line[i].from);
+        ui_draw(&p, text + first[i].from, first[i].to - first[i].from);
     }
     free(line);
     return (int)n;

@@ -148,7 +148,9 @@ bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_bu
 
 // ---- a step for other programs
 
-void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+// The viewed step in several lines, without signs: what it did, what it emitted, which drafts were accepted, and what
+// ended its path.
+static void step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     int32_t ids[LS_MAX_ROWS];
     ui_narrate(c, s, step, out);
     for (int i = 0; i < step->n_emitted; i++) ids[i] = step->tree.nodes[step->path[i]].token;
@@ -187,7 +189,7 @@ void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out) {
 }
 
 static void answer(const ui_state *s, ls_buf *out) { // the viewed one
-    if (s->run.n_steps) ui_answer_text(s, ui_turn_of(s, ui_viewed_index(s)), out);
+    if (s->run.n_steps) ui_answer_text(s, ui_viewed_turn(s), out);
 }
 
 // What the cursor is on; else the answer. Returns its name.
@@ -216,7 +218,7 @@ static const char *selected(const ui_state *s, ls_buf *out) {
 static void words(const ui_state *s, ls_buf *out) {
     const ui_canvas c = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
     const ls_step *step = ui_viewed(s);
-    if (step && !ui_quiz_hides(s)) ui_step_words(&c, s, step, out);
+    if (step && !ui_quiz_hides(s)) step_words(&c, s, step, out);
 }
 
 static void copy(ui_state *s, const ls_buf *text, const char *what) {

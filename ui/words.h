@@ -13,9 +13,6 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
 // "3@104 +20" in words: which n-gram matched where, and how much of what followed it there was drafted. False: there is
 // no cursor on a draft, and nothing was appended.
 bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
-// The viewed step in several lines, without signs: what it did, what it emitted, which drafts were accepted, and what
-// ended its path.
-void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
 
 // ---- texts for other programs: the terminal's clipboard (by OSC 52), or a file
 

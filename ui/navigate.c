@@ -260,8 +260,3 @@ void ui_move_token(ui_state *s, int by) {
     s->view.at_newest = false;
     s->view.node = step->path[at];
 }
-
-void ui_move(ui_state *s, int64_t by) {
-    if (s->run.n_steps) ui_look_at(s, (int64_t)ui_viewed_index(s) + by);
-    else ui_look_at(s, 0);
-}

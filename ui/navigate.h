@@ -8,7 +8,6 @@ void ui_say_error(ui_state *s, const char *fmt, ...) __attribute__((format(print
 void ui_focus(ui_state *s, ui_panel p);           // gives it the focus
 void ui_open(ui_state *s, ui_panel p, bool open); // opens or closes Inspect or Compare
 void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exists; follows the newest
-void ui_move(ui_state *s, int64_t by);            // steps
 // Goes to the next step (by: 1) or the previous one (-1) in which that happened, or says that there is none.
 typedef enum { UI_FIND_REJECTION, UI_FIND_LOSSY } ui_find;
 void ui_jump(ui_state *s, ui_find what, int by);

@@ -2,6 +2,7 @@
 // equal.
 #include "ui/panels.h"
 #include "ui/words.h"
+#include "base/mem.h"
 #include "base/plural.h"
 
 #include <math.h>
@@ -22,28 +23,33 @@ static ui_pen race_line(ui_panel_view *v, const char *label) {
     return p;
 }
 
-// Tokens that the rival had emitted `us` after its first step began.
-static int32_t tokens_at(const ui_rival *r, double us) {
-    int32_t n = 0;
-    for (size_t i = 0; i < r->n_steps && r->us[i] <= us; i++) n = r->tokens.p[i];
-    return n;
-}
+// How an answer came about: after each step the time that had passed, and the tokens until then.
+typedef struct {
+    double *us;
+    int32_t *tokens;
+    size_t n;
+} course;
 
-// Tokens that the turn's own answer had at that time.
-static int32_t own_at(const ui_state *s, const ui_turn *t, double us) {
-    int32_t n = 0;
-    double passed = 0;
-    for (size_t i = t->first_step; i < t->first_step + t->n_steps; i++) {
-        passed += ui_step(s, i)->t_total_us;
-        if (passed <= us) n += ui_step(s, i)->n_emitted;
+static course course_of(const ui_state *s, const ui_turn *t) {
+    course c = {ls_calloc(t->n_steps + 1, sizeof *c.us), ls_calloc(t->n_steps + 1, sizeof *c.tokens), t->n_steps};
+    for (size_t i = 0; i < c.n; i++) {
+        c.us[i] = (i ? c.us[i - 1] : 0) + ui_step(s, t->first_step + i)->t_total_us;
+        c.tokens[i] = (i ? c.tokens[i - 1] : 0) + ui_step(s, t->first_step + i)->n_emitted;
     }
+    return c;
+}
+
+// Tokens that were emitted `us` after the first step began.
+static int32_t tokens_at(const course *c, double us) {
+    int32_t n = 0;
+    for (size_t i = 0; i < c->n && c->us[i] <= us; i++) n = c->tokens[i];
     return n;
 }
 
-// The time at which the rival had that many tokens; NAN: not yet.
-static double time_of(const ui_rival *r, int32_t tokens) {
-    for (size_t i = 0; i < r->n_steps; i++)
-        if (r->tokens.p[i] >= tokens) return r->us[i];
+// The time at which there were that many tokens; NAN: not yet.
+static double time_of(const course *c, int32_t tokens) {
+    for (size_t i = 0; i < c->n; i++)
+        if (c->tokens[i] >= tokens) return c->us[i];
     return (double)NAN;
 }
 
@@ -166,28 +172,23 @@ void ui_panel_compare(ui_panel_view *v) {
         return;
     }
     const ui_turn *t = &s->run.turns[r->turn];
-    const size_t view = ui_viewed_end(s) - 1, last = t->first_step + t->n_steps;
-    const bool inside = view >= t->first_step && view < last;
-    double us = 0, all_us = 0;
-    int32_t mine = 0, all = 0, forwards = 0;
-    for (size_t i = t->first_step; i < last; i++) {
-        all_us += ui_step(s, i)->t_total_us;
-        all += ui_step(s, i)->n_emitted;
-        if (inside && i > view) continue;
-        us = all_us;
-        mine = all;
-        forwards += ui_step(s, i)->forward;
-    }
+    const course own = course_of(s, t), other = {r->us, r->tokens.p, r->n_steps};
+    const size_t view = ui_viewed_end(s) - 1 - t->first_step,
+                 n = view < own.n ? view + 1 : own.n; // steps up to the viewed one
+    int32_t forwards = 0;
+    for (size_t i = 0; i < n; i++) forwards += ui_step(s, t->first_step + i)->forward;
+    const double us = n ? own.us[n - 1] : 0, all_us = own.n ? own.us[own.n - 1] : 0;
+    const int32_t mine = n ? own.tokens[n - 1] : 0, all = own.n ? own.tokens[own.n - 1] : 0;
     const int32_t in_all = (int32_t)r->text.n, most = all > in_all ? all : in_all;
-    const double their_us = time_of(r, mine), their_end = r->n_steps ? r->us[r->n_steps - 1] : 0;
+    const double their_us = time_of(&other, mine), their_end = r->n_steps ? r->us[r->n_steps - 1] : 0;
     // the clock is the time of the viewed step; after both have ended, the end of the faster one: only its bar is full
     const bool over = r->done && mine == all && us >= all_us;
     const double clock = over && their_end < us ? their_end : us;
     const bool they_ended = r->done && (over || their_end <= us);
     const double whole = most ? most : 1;
-    const int32_t theirs = they_ended ? in_all : tokens_at(r, us);
-    lane(v, t->method, mine, own_at(s, t, clock) / whole, us, mine == all, UI_GOOD);
-    lane(v, r->method, theirs, tokens_at(r, clock) / whole, they_ended ? their_end : us, they_ended, UI_BAR);
+    const int32_t theirs = they_ended ? in_all : tokens_at(&other, us);
+    lane(v, t->method, mine, tokens_at(&own, clock) / whole, us, mine == all, UI_GOOD);
+    lane(v, r->method, theirs, tokens_at(&other, clock) / whole, they_ended ? their_end : us, they_ended, UI_BAR);
     equality(v, t, all);
     const bool timed = !isnan(their_us) && us > 0;
     ui_pen p = race_line(v, "time");
@@ -204,4 +205,6 @@ void ui_panel_compare(ui_panel_view *v) {
              r->done ? "" : " so far");
     if (timed && r->done) ui_right(v, "%s%.2f against %.40s", ui_times(v->canvas), their_us / us, r->method);
     else ui_right(v, "against %.40s%s", r->method, r->done ? "" : ", running");
+    free(own.us);
+    free(own.tokens);
 }

@@ -27,19 +27,17 @@ void ui_setting_move(ui_state *s, int by) {
 }
 
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
-    const char *now = ui_setting_now(t);
+    const char *now = ui_setting_now(t), *p = t->choices;
     int n = 0, at = -1;
-    const char *list[UI_CHOICES];
-    size_t length[UI_CHOICES];
-    for (const char *p = t->choices; *p && n < UI_CHOICES; n++) {
-        list[n] = p;
-        length[n] = strcspn(p, "|");
-        if (length[n] == strlen(now) && !strncmp(p, now, length[n])) at = n;
-        p += length[n] + (p[length[n]] == '|');
+    for (; *p; n++) {
+        const size_t length = strcspn(p, "|");
+        if (length == strlen(now) && !strncmp(p, now, length)) at = n;
+        p += length + (p[length] == '|');
     }
     if (!n) return NULL;
     at = at < 0 ? 0 : (at + by + n) % n; // the value is not a usual one: takes the first
-    snprintf(out, size, "%.*s", (int)length[at], list[at]);
+    for (p = t->choices; at > 0; at--) p += strcspn(p, "|") + 1;
+    snprintf(out, size, "%.*s", (int)strcspn(p, "|"), p);
     return out;
 }
 

@@ -77,7 +77,7 @@ typedef struct {
     size_t n_steps, cap_steps, forwards;
 } ui_rival;
 
-enum { UI_SETTINGS = 64, UI_CHOICES = 32, UI_PAPER = 4 };
+enum { UI_SETTINGS = 64, UI_PAPER = 4 };
 
 // A setting that can be changed while it runs.
 typedef struct {

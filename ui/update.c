@@ -53,11 +53,11 @@ static bool ended(ui_state *s) { // a recording that was played to its end
     return yes;
 }
 
-// At the newest step of a recording, a key that moves forward plays more of it. False: the view can just move.
-static bool play_on(ui_state *s, int steps) {
-    if (!s->given.recording || !s->view.at_newest || !ui_busy(s)) return false;
-    ui_request_of(s, LS_CMD_STEP, NULL, steps);
-    return true;
+// At the newest step of a recording, a key that moves forward plays more of it.
+static void move_view(ui_state *s, int steps) {
+    const bool plays = steps > 0 && s->given.recording && s->view.at_newest && ui_busy(s);
+    if (plays) ui_request_of(s, LS_CMD_STEP, NULL, steps);
+    else ui_look_at(s, s->run.n_steps ? (int64_t)ui_viewed_index(s) + steps : 0);
 }
 
 static bool takes_prompts(ui_state *s) {
@@ -200,18 +200,12 @@ void ui_act(ui_state *s, ui_action a) {
             ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }
         break;
-    case UI_ACT_BACK: ui_move(s, -1); break;
-    case UI_ACT_FORWARD:
-        if (!play_on(s, 1)) ui_move(s, 1);
-        break;
-    case UI_ACT_BACK_10: ui_move(s, -10); break;
-    case UI_ACT_FORWARD_10:
-        if (!play_on(s, 10)) ui_move(s, 10);
-        break;
-    case UI_ACT_FIRST: ui_look_at(s, 0); break;
-    case UI_ACT_LIVE:
-        if (!play_on(s, ALL_STEPS)) ui_look_at(s, (int64_t)s->run.n_steps);
-        break;
+    case UI_ACT_BACK: move_view(s, -1); break;
+    case UI_ACT_FORWARD: move_view(s, 1); break;
+    case UI_ACT_BACK_10: move_view(s, -10); break;
+    case UI_ACT_FORWARD_10: move_view(s, 10); break;
+    case UI_ACT_FIRST: move_view(s, -ALL_STEPS); break;
+    case UI_ACT_LIVE: move_view(s, ALL_STEPS); break;
     case UI_ACT_STOP:
         if (s->given.recording) ui_say(s, "this is a recording: Space pauses it");
         else if (ui_busy(s) || s->run.state == LS_STATE_COMPARING) {

@@ -4,10 +4,8 @@
 #include "base/mem.h"
 #include "ui/demo.h"
 #include "ui/edit.h"
-#include "ui/navigate.h"
 #include "ui/picture.h"
 #include "ui/render.h"
-#include "ui/shadows.h"
 #include "ui/term_curses.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 #include "ui/modes.h"
 #include "base/mem.h"
 #include "ui/words.h"
-#include "ui/navigate.h"
 #include "ui/panels.h"
 
 #include <stdio.h>

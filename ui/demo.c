@@ -1,7 +1,5 @@
 #include "ui/demo.h"
 #include "base/mem.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,7 @@
 #include "base/mem.h"
 #include "ui/demo.h"
 #include "ui/render.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
 #include "ui/panels.h"
-#include "ui/settings.h"
 #include "base/plural.h"
 
 #include <stdio.h>

@@ -1,8 +1,6 @@
-#include "ui/navigate.h"
 #include "base/mem.h"
 #include "base/plural.h"
 #include "ui/panels.h"
-#include "ui/quiz.h"
 
 #include <math.h>
 #include <stdarg.h>

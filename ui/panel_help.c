@@ -1,6 +1,5 @@
 // What the screen's signs and colours mean, then what every key and command does, from their tables.
 #include "ui/modes.h"
-#include "ui/navigate.h"
 #include "ui/panels.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 // One draft: its outcome and the reason, the target's probabilities there, its source, and what it attends to.
 #include "ui/panels.h"
-#include "ui/quiz.h"
 #include "base/plural.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 // The last logits: the target's top tokens, the branches that begin with them, and the outcome of each.
 #include "ui/panels.h"
-#include "ui/quiz.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 // The conversation, every token in the colour of its source; the tokens of the viewed step are highlighted.
 #include "ui/panels.h"
-#include "ui/quiz.h"
 #include "ui/modes.h"
-#include "ui/navigate.h"
 #include "base/mem.h"
 #include "base/plural.h"
 

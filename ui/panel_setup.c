@@ -1,6 +1,5 @@
 // Settings that take effect from the next step, with their usual values, and what the chosen one means.
 #include "ui/panels.h"
-#include "ui/settings.h"
 
 enum { DETAILS = 8 }; // rows below the list
 

@@ -1,6 +1,5 @@
 // A table with the simulated result of each method on the answer.
 #include "ui/panels.h"
-#include "ui/shadows.h"
 
 #include <math.h>
 #include <stdio.h>

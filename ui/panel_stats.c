@@ -1,7 +1,6 @@
 // Statistics of the viewed turn up to the viewed step. Every ratio names its denominator.
 #include "ui/panels.h"
 #include "base/plural.h"
-#include "ui/quiz.h"
 
 #include <inttypes.h>
 #include <math.h>

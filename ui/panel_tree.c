@@ -1,7 +1,6 @@
 // The verified tree. One line a chain (a run of nodes with one child each), or one line a node.
 #include "ui/panels.h"
 #include "base/plural.h"
-#include "ui/quiz.h"
 #include "base/mem.h"
 #include "base/plural.h"
 

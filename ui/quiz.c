@@ -1,6 +1,5 @@
-#include "ui/quiz.h"
+#include "ui/state.h"
 #include "base/mem.h"
-#include "ui/navigate.h"
 
 #include <math.h>
 #include <stdint.h>

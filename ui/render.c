@@ -1,7 +1,6 @@
 #include "ui/render.h"
 #include "ui/demo.h"
 #include "ui/modes.h"
-#include "ui/quiz.h"
 #include "ui/words.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 #include "base/mem.h"
 #include "ui/panels.h"
-#include "ui/quiz.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include "ui/demo.h"
 #include "ui/picture.h"
 #include "ui/render.h"
-#include "ui/shadows.h"
 #include "ui/app.h"
 
 #include <poll.h>

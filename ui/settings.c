@@ -1,6 +1,5 @@
-#include "ui/settings.h"
+#include "ui/state.h"
 #include "base/mem.h"
-#include "ui/navigate.h"
 
 #include <stdio.h>
 #include <string.h>

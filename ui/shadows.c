@@ -1,4 +1,4 @@
-#include "ui/shadows.h"
+#include "ui/state.h"
 #include "base/clock.h"
 #include "base/mem.h"
 

@@ -1,10 +1,6 @@
 #include "ui/state.h"
 #include "base/mem.h"
 #include "ui/demo.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
-#include "ui/settings.h"
-#include "ui/shadows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -87,7 +87,6 @@ typedef struct {
     char asked[48]; // requested and not yet answered; "": nothing
 } ui_setting;
 
-// See ui/quiz.h.
 typedef struct {
     bool on;
     size_t next;      // first step that may be asked about
@@ -180,7 +179,7 @@ typedef struct {
     char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // values before the preset; "": none yet
 } ui_setup;
 
-// See ui/shadows.h, which works on it between frames.
+// What Shadows knows; works between frames.
 typedef struct {
     const ls_shadow_way *ways; // once they were made; borrowed
     int n_ways, chosen;
@@ -304,3 +303,71 @@ bool ui_busy(const ui_state *s);                                  // a turn is b
 void ui_thinking_begin(ui_thinking *t, const ls_tokens *tokens, const int32_t *prompt, int32_t n);
 void ui_thinking_add(ui_thinking *t, const ls_token *token, int32_t at); // token `at` of the answer
 bool ui_thinking_at(const ui_thinking *t, int32_t at);
+
+// ---- navigate.c: moves of the view, and the message line
+
+// The message line: a note, or an error.
+void ui_say(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_say_error(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_focus(ui_state *s, ui_panel p);           // gives it the focus
+void ui_open(ui_state *s, ui_panel p, bool open); // opens or closes Inspect or Compare
+void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exists; follows the newest
+// Goes to the next step (by: 1) or the previous one (-1) in which that happened, or says that there is none.
+typedef enum { UI_FIND_REJECTION, UI_FIND_LOSSY } ui_find;
+void ui_jump(ui_state *s, ui_find what, int by);
+void ui_jump_extreme(ui_state *s, int sign); // to the best (1) or worst (-1) step; then to the next in that order
+void ui_look_for(ui_state *s,
+                 int by); // finds s->sought forwards (1) or back (-1), in the panel's rows or in the output
+// Chooses a row of Logits, Drafts or Tree; the other panels then show its node.
+void ui_choose_row(ui_state *s, ui_panel p, int row);
+void ui_move_row(ui_state *s, ui_panel p, int by); // Logits, Drafts
+void ui_move_node(ui_state *s, int by);            // up and down as the Tree panel lists them
+void ui_move_deeper(ui_state *s, bool deeper);     // to the first child, or to the parent
+void ui_move_token(ui_state *s, int by);           // to the next token of the output, and the step that made it
+
+// ---- settings.c: which of them apply now, their usual values, and the preset of the paper's method
+
+// A knob applies only with its method or sizing rule.
+bool ui_setting_applies(const ui_state *s, const ui_setting *t);
+const ui_setting *ui_setting_of(const ui_state *s, const char *key); // NULL: it cannot change here
+void ui_setting_move(ui_state *s, int by);                           // to the next or previous one that applies
+// The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
+const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
+void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value); // one of s->setup
+const char *ui_setting_now(const ui_setting *t);                          // the value that it has or will have
+void ui_settings_save(ui_state *s);                                       // to the user's configuration
+// Sets the published method with 16 rows a step (affordable on a CPU). If it is set, restores the previous settings.
+void ui_paper_step(ui_state *s);
+// Called after each message about a setting. After the one of the preset's last setting, shows one message about the
+// whole preset instead.
+void ui_paper_said(ui_state *s);
+
+// ---- quiz.c, for teaching: the tree of a step is shown as it was before its verification, the class says which draft
+// is the last that the target accepts, then the verification is shown. Steps without drafts ask nothing.
+
+void ui_quiz_toggle(ui_state *s);
+void ui_quiz_on_step(ui_state *s);              // after each new step: skips a step without a question
+bool ui_quiz_hides(const ui_state *s);          // whether the outcome of the viewed step is hidden
+size_t ui_quiz_first_hidden(const ui_state *s); // first step whose outcome is hidden; SIZE_MAX: none
+void ui_quiz_answer(ui_state *s);               // the draft under the cursor; the root: none is accepted
+bool ui_quiz_go_on(ui_state *s);                // leaves a shown answer; false: none is shown
+// The last visible step: the one that is asked about or whose answer is shown; without a quiz the newest.
+size_t ui_quiz_newest(const ui_state *s);
+// The step as it was before its verification, in the state's own room.
+const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step);
+void ui_quiz_question(const ui_state *s, ls_buf *out); // a line of text, with the score
+
+// ---- shadows.c: what every method would do on the conversation, while one decodes it. Nothing is computed before the
+// view is open.
+
+// Works for one time slice if the view is open and ui_shadows_may. Call it between frames. NEW: all work is done, and
+// results came since the last call; MORE: work is left.
+typedef enum { UI_SHADOWS_STILL, UI_SHADOWS_NEW, UI_SHADOWS_MORE } ui_shadows_progress;
+ui_shadows_progress ui_shadows_work(ui_state *s);
+// The conversation was forgotten from this turn on.
+void ui_shadows_forget(ui_state *s, size_t turn);
+// Simulation time over decoding time, per step; NAN: not known yet.
+double ui_shadows_share(const ui_state *s);
+bool ui_shadows_may(const ui_state *s); // work now: during decoding only if it costs little or the user wants it
+// *turn: the simulated turn; it may be older than the last one. NULL: there is no result, and *why is the reason.
+const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why);

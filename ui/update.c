@@ -3,10 +3,7 @@
 #include "ui/words.h"
 #include "ui/demo.h"
 #include "ui/modes.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
 #include "ui/panels.h"
-#include "ui/settings.h"
 #include "base/plural.h"
 
 #include <inttypes.h>

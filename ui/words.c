@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "base/plural.h"
 #include "base/visible.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
 
 #include <math.h>
 #include <stdio.h>

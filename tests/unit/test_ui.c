@@ -10,8 +10,6 @@
 #include "ui/edit.h"
 #include "ui/panels.h"
 #include "ui/render.h"
-#include "ui/navigate.h"
-#include "ui/settings.h"
 #include "ui/words.h"
 
 #include <ctype.h>

@@ -28,7 +28,7 @@ typedef struct {
     uint64_t last_frame_ns, draw_ns; // draw_ns: smoothed time of one frame
 } app;
 
-static void draw(app *a) {
+static void app_draw(app *a) {
     ui_state *s = &a->screen.state;
     const uint64_t start = ls_now_ns();
     ls_buf printed = {0};
@@ -191,7 +191,7 @@ static bool is_time(const app *a) { // for another frame
 static void loop(app *a) {
     ui_state *s = &a->screen.state;
     bool worked = false; // shadows worked in the last round: their result must be drawn
-    draw(a);
+    app_draw(a);
     while (!s->asked.quit && !ui_term_signal()) {
         struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0},
                                {a->screen.source->wake_fd(a->screen.source), POLLIN, 0},
@@ -228,7 +228,7 @@ static void loop(app *a) {
             free(s->asked.to_copy);
             s->asked.to_copy = NULL;
         }
-        if (a->dirty && is_time(a)) draw(a);
+        if (a->dirty && is_time(a)) app_draw(a);
         if (s->asked.save_to) {
             save_display(a);
             a->dirty = true;

@@ -23,7 +23,7 @@ static void goto_step(ui_state *s, const char *text) {
     else ui_look_at(s, (int64_t)(t->first_step + n));
 }
 
-static void save_display(ui_state *s, const char *path) {
+static void request_display(ui_state *s, const char *path) {
     free(s->asked.save_to);
     s->asked.save_to = ls_strdup(path);
 }
@@ -36,7 +36,7 @@ const ui_verb ui_verbs[] = {
      true},
     {"save ", "FILE", "write the conversation as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
     {"load ", "FILE", "load a saved conversation and continue it", NULL, LS_CMD_LOAD, false},
-    {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", save_display, 0, false},
+    {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", request_display, 0, false},
     {"save-text ", "FILE", "write the viewed answer as plain text", ui_export_text, 0, false},
     {"save-step ", "FILE", "write a description of the viewed step", ui_export_step, 0, false},
     {0},

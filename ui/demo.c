@@ -56,7 +56,7 @@ static void look(ui_state *s) {
 }
 
 // Shows the step at which the current note appeared.
-static void go_to(ui_state *s) {
+static void look_at_note(ui_state *s) {
     const int64_t step = s->playing.told[s->playing.read].step;
     if (s->run.n_steps) ui_look_at(s, step < 0 ? 0 : step);
 }
@@ -88,7 +88,7 @@ bool ui_demo_go_on(ui_state *s) {
     s->playing.held = false;
     look(s);
     if (s->playing.read == s->playing.n_told) s->view.at_newest = true; // it plays on
-    else go_to(s);
+    else look_at_note(s);
     return true;
 }
 
@@ -96,7 +96,7 @@ bool ui_demo_go_back(ui_state *s) {
     if (!s->playing.demo || !s->playing.read || ui_quiz_hides(s)) return false;
     s->playing.read--;
     look(s);
-    go_to(s);
+    look_at_note(s);
     return true;
 }
 

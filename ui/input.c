@@ -235,7 +235,7 @@ static size_t sequence(ui_input *in, const unsigned char *p, size_t n, bool over
 }
 
 // xterm's answer to a question for a colour: "]11;rgb:", then three numbers of one to four hexadecimal digits.
-static ui_key answer(const ls_buf *text) {
+static ui_key colour_answer(const ls_buf *text) {
     static const char begin[] = "]11;rgb";
     unsigned rgb = 0;
     const char *p = strchr(text->p, ':');
@@ -265,7 +265,7 @@ static bool string(ui_input *in, bool over, ui_key *k) {
     const bool ended = left && (p[i] == 7 || (p[i] == 27 && left > 1 && p[i + 1] == '\\'));
     if (ended) { // else another control character cuts it off, and is what it is
         in->at += p[i] == 7 ? 1 : 2;
-        *k = answer(&in->text);
+        *k = colour_answer(&in->text);
     }
     in->mode = UI_INPUT_KEYS;
     return true;

@@ -78,7 +78,7 @@ static line line_at(int i) {
     return l;
 }
 
-static bool holds(const line *l, const char *word) {
+static bool line_holds(const line *l, const char *word) {
     const char *const texts[] = {l->title, l->text, l->key, l->name, l->help};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i] && strcasestr(texts[i], word)) return true;
@@ -90,7 +90,7 @@ void ui_help_find(ui_state *s, int by) {
     for (int i = 1; i <= n && s->view.sought && *s->view.sought; i++) {
         const int at = (s->over.help_found + by * i + 2 * n) % n;
         const line l = line_at(at);
-        if (!holds(&l, s->view.sought)) continue;
+        if (!line_holds(&l, s->view.sought)) continue;
         s->over.help_found = at;
         s->drawn.help_jumps = true;
         return;
@@ -106,7 +106,7 @@ static const char *text_of(const line *l, int cols, int *from) {
 }
 
 // Draws the line from that row of the area on, clipped to the area; returns its number of rows.
-static int draw(ui_panel_view *v, const line *l, int row, bool found) {
+static int draw_help_line(ui_panel_view *v, const line *l, int row, bool found) {
     const ui_rect area = v->area;
     int from;
     size_t n = 1;
@@ -136,13 +136,13 @@ void ui_panel_help(ui_panel_view *v) {
     for (int i = 0; i < n_lines(); i++) {
         const line l = line_at(i);
         if (v->drawn->help_jumps && i == s->over.help_found) v->drawn->overlay_scroll[UI_HELP] = n > 2 ? n - 2 : 0;
-        n += draw(v, &l, NOWHERE, false);
+        n += draw_help_line(v, &l, NOWHERE, false);
     }
     v->drawn->help_jumps = false;
     const int top = ui_scroll_top(&v->drawn->overlay_scroll[UI_HELP], n, v->area.rows);
     for (int i = 0, row = -top; i < n_lines() && row < v->area.rows; i++) {
         const line l = line_at(i);
-        row += draw(v, &l, row, i == s->over.help_found);
+        row += draw_help_line(v, &l, row, i == s->over.help_found);
     }
     ui_right(v, "j, k and page keys scroll, / searches, any other key closes");
 }

@@ -107,8 +107,8 @@ static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
     add_str(f, text, UI_DIM);
 }
 
-static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
-                     bool ascii) {
+static void add_step_text(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
+                          bool ascii) {
     const int would = s->view.preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
     const ls_step *step = ui_step(s, index);
     if (index == f->hidden) step = ui_quiz_masked(s, step);
@@ -233,7 +233,7 @@ void ui_panel_output(ui_panel_view *v) {
         }
         for (; i < turn->first_step + turn->n_steps && i < w.end; i++) {
             bool is_viewed = i == viewed && (!s->view.at_newest || ui_busy(s));
-            add_step(&f, s, turn, i, src, is_viewed, ascii);
+            add_step_text(&f, s, turn, i, src, is_viewed, ascii);
             if (i == viewed) viewed_end = f.text.n;
         }
         if (w.end < s->run.n_steps && i >= w.end) break; // what follows is out of sight

@@ -37,7 +37,7 @@ static line real_line(const ls_stats *st) {
                   st->drafted};
 }
 
-static void draw_line(ui_pen *p, int col, const line *l) {
+static void draw_way(ui_pen *p, int col, const line *l) {
     char text[48];
     const bool guess = l->known < 1;
     snprintf(text, sizeof text, "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
@@ -86,7 +86,7 @@ void ui_panel_shadows(ui_panel_view *v) {
         ui_pad(&p, col + 29);
         const line l = decodes ? real_line(&s->shadows.real) : line_of(t, ls_shadows_method(w, i));
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
-        else draw_line(&p, col, &l);
+        else draw_way(&p, col, &l);
     }
     const double us = ls_shadows_us_per_step(w), share = ui_shadows_share(s);
     const char *when = s->shadows.always   ? "always runs (u: above 2%, only in pauses)"

@@ -26,7 +26,7 @@ void ui_add_sought(const ui_state *s, int32_t id, ls_buf *out) {
 }
 
 // Whether the text of a row contains `text`.
-static bool holds(const ui_state *s, const ls_step *step, ui_panel p, int row, const char *text) {
+static bool row_holds(const ui_state *s, const ls_step *step, ui_panel p, int row, const char *text) {
     ls_buf b = {0};
     if (p == UI_LOGITS) ui_add_sought(s, step->top[row].id, &b);
     else if (p == UI_DRAFTS) {
@@ -65,7 +65,7 @@ int ui_rows_of(const ui_state *s, const ls_step *step, ui_panel p, int16_t *rows
     const int all = p == UI_LOGITS ? step->n_top : step->tree.n_branches, column = s->list[p].order;
     int values[LS_MAX_ROWS], n = 0;
     for (int row = 0; row < all && n < LS_MAX_ROWS; row++) {
-        if (s->list[p].filter && !holds(s, step, p, row, s->list[p].filter)) continue;
+        if (s->list[p].filter && !row_holds(s, step, p, row, s->list[p].filter)) continue;
         const int v = column == BY_PLACE ? -row : value(step, p, row, column);
         int at = n++; // few rows: equal ones keep their order
         for (; at > 0 && values[at - 1] < v; at--) values[at] = values[at - 1], rows[at] = rows[at - 1];
@@ -87,7 +87,7 @@ void ui_rows_tree(const ui_state *s, const ls_step *step, bool *shown) {
     for (int i = 0; i < step->tree.n; i++) {
         const int parent = step->tree.nodes[i].parent;
         top[i] = (int16_t)(parent <= 0 ? i : top[parent]);
-        kept[top[i]] |= !filter || i == 0 || holds(s, step, UI_TREE, i, filter);
+        kept[top[i]] |= !filter || i == 0 || row_holds(s, step, UI_TREE, i, filter);
     }
     for (int i = 0; i < step->tree.n; i++) shown[i] = kept[top[i]];
 }
@@ -103,8 +103,8 @@ int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by) {
     for (int i = 0; i < all; i++) {
         const int row = p == UI_TREE ? i : rows[i], above = p == UI_TREE ? step->tree.nodes[i].parent : -1;
         // of the tree the node that completes the text, not all nodes below it
-        if ((p == UI_TREE && !shown[i]) || !holds(s, step, p, row, text) ||
-            (above >= 0 && holds(s, step, p, above, text)))
+        if ((p == UI_TREE && !shown[i]) || !row_holds(s, step, p, row, text) ||
+            (above >= 0 && row_holds(s, step, p, above, text)))
             continue;
         if (row == s->list[p].found) from = n;
         rows[n++] = (int16_t)row;

@@ -25,7 +25,7 @@ typedef struct {
     uint64_t start_ns, frame_ns;
 } player;
 
-static void draw(player *p) {
+static void script_draw(player *p) {
     int row, col;
     ui_screen_draw(&p->screen, p->screen.canvas.rows, p->screen.canvas.cols, &row, &col);
     p->frame_ns = ls_now_ns();
@@ -47,12 +47,12 @@ static void go_on(player *p, int ms) {
     }
     ui_demo_is_due(s, ls_now_ns());
     ui_send_requests(s, p->screen.source);
-    if (ls_now_ns() - p->frame_ns >= FRAME_MS * 1000000ull) draw(p);
+    if (ls_now_ns() - p->frame_ns >= FRAME_MS * 1000000ull) script_draw(p);
 }
 
 static bool shows(player *p, const char *text) {
     ls_buf screen = {0};
-    draw(p);
+    script_draw(p);
     ui_canvas_text(&p->screen.canvas, false, &screen);
     const bool found = strstr(screen.n ? screen.p : "", text) != NULL;
     ls_buf_free(&screen);
@@ -98,7 +98,7 @@ static ls_code why_it_failed(const player *p, ls_err *err) {
     return ls_fail(err, LS_E_BACKEND, "%s", s->n_log ? s->log[(s->n_log - 1) % UI_LOG_LINES] : "");
 }
 
-static ls_code wait_for(player *p, const char *text, const char *where, ls_err *err) {
+static ls_code wait_for_text(player *p, const char *text, const char *where, ls_err *err) {
     const uint64_t end = ls_now_ns() + WAIT_S * 1000000000ull;
     while (!shows(p, text)) {
         if (p->screen.state.run.state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
@@ -146,13 +146,13 @@ static ls_code command(player *p, const char *line, const char *where, ls_err *e
     case 0: return resize(p, rest, where, err);
     case 1: type(p, rest); return LS_OK;
     case 2: return press_keys(p, rest, where, err);
-    case 3: return wait_for(p, rest, where, err);
+    case 3: return wait_for_text(p, rest, where, err);
     case 4: return shows(p, rest) ? LS_OK : not_as_said(p, where, "does not show", rest, err);
     case 5: return shows(p, rest) ? not_as_said(p, where, "shows", rest, err) : LS_OK;
     case 6: return pause_for(p, rest, where, err);
     default: break;
     }
-    draw(p);
+    script_draw(p);
     return ui_canvas_save(&p->screen.canvas, p->screen.theme, rest, err) ? ls_err_prefix(err, "%s", where) : LS_OK;
 }
 
@@ -195,11 +195,11 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     if (p.filming)
         ui_film_begin(&p.film, false, p.screen.theme, play->rows, play->cols, o->demo ? o->demo->title : "logitspec",
                       &p.cast);
-    draw(&p);
+    script_draw(&p);
     ls_code code = LS_OK;
     if (play->script) code = follow(&p, play->script, err);
     else go_to_end(&p, o->prompt != NULL);
-    draw(&p);
+    script_draw(&p);
     if (!code && p.screen.state.run.state == LS_STATE_FAILED) code = why_it_failed(&p, err);
     // without a script, nobody saw the last messages of a recording
     for (size_t i = 0; !code && o->given.recording && !play->script && i < p.screen.state.n_log; i++)

@@ -402,7 +402,7 @@ static void add_without_pauses(ls_buf *out, const char *s) {
     ls_buf_str(out, s);
 }
 
-static void go_to(int row, int col, ls_buf *out) {
+static void place_cursor(int row, int col, ls_buf *out) {
     add_without_pauses(out, tiparm(tigetstr("cup"), row, col));
 }
 
@@ -410,10 +410,10 @@ static void go_to(int row, int col, ls_buf *out) {
 static void put_cell(const ui_canvas *c, int row, int col, ls_buf *out) {
     const ui_cell *cell = &c->cells[row * c->cols + col];
     if (!*cell->glyph) return; // the cell before holds it
-    go_to(row, col, out);
+    place_cursor(row, col, out);
     ui_sgr(&term.theme->style[cell->role], cell->mark, term.colors, out);
     ls_buf_fmt(out, "%*s", ui_cells_at(c, row, col), "");
-    go_to(row, col, out);
+    place_cursor(row, col, out);
     ls_buf_str(out, cell->glyph);
 }
 
@@ -441,7 +441,7 @@ static void put_odd(const ui_canvas *c) {
         int row, col;
         getyx(curscr, row, col);
         ls_buf_str(&out, "\033[0m");
-        go_to(row, col, &out);
+        place_cursor(row, col, &out);
         fputs(out.p, term.out);
     }
     fflush(term.out);
@@ -568,7 +568,7 @@ bool ui_term_continued(void) {
 
 // Waits for the child. A signal that ends this program is passed on to the child; if the child stays, the wait ends
 // after TIMEOUT_MS.
-static int wait_for(pid_t child) {
+static int wait_for_child(pid_t child) {
     enum { TIMEOUT_MS = 1000 };
     int status = -1, signalled = 0;
     while (waitpid(child, &status, WNOHANG) == 0) {
@@ -598,7 +598,7 @@ int ui_term_run(const char *command, const char *argument) {
         execl("/bin/sh", "sh", "-c", command, "sh", argument, (char *)NULL);
         _exit(127);
     }
-    const int status = child > 0 ? wait_for(child) : -1;
+    const int status = child > 0 ? wait_for_child(child) : -1;
     signal(SIGCHLD, SIG_DFL);
     sigaction(SIGINT, &before[0], NULL);
     sigaction(SIGQUIT, &before[1], NULL);

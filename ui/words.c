@@ -186,7 +186,7 @@ void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out) {
     }
 }
 
-static void answer(const ui_state *s, ls_buf *out) { // the viewed one
+static void viewed_answer(const ui_state *s, ls_buf *out) { // the viewed one
     if (s->run.n_steps) ui_answer_text(s, ui_viewed_turn(s), out);
 }
 
@@ -209,7 +209,7 @@ static const char *selected(const ui_state *s, ls_buf *out) {
         for (int i = 1; i < n; i++) ui_add_token(s, ids[i], out);
         return "the draft";
     }
-    answer(s, out);
+    viewed_answer(s, out);
     return "the answer";
 }
 
@@ -248,7 +248,7 @@ void ui_export_text(ui_state *s, const char *path) {
     ls_buf text = {0};
     const char *what = NULL;
     if (!path) what = selected(s, &text);
-    else answer(s, &text);
+    else viewed_answer(s, &text);
     if (path && text.n) ls_buf_char(&text, '\n');
     if (path) save(s, &text, path);
     else copy(s, &text, what);

@@ -80,7 +80,7 @@ void ui_send_requests(ui_state *s, ls_source *source) {
         ls_err err;
         const bool begins = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT || r->kind == LS_CMD_LOAD;
         const bool refused = source->command(source, &(ls_command){r->kind, r->text, r->n}, &err) != LS_OK;
-        s->run.sent |= begins && !refused;
+        s->asked.sent |= begins && !refused;
         if (refused) {
             ui_say_error(s, "%s", err.msg);
             if (r->kind == LS_CMD_PROMPT && !s->typed.prompt.text.n)

@@ -203,61 +203,73 @@ static window window_of(const ui_state *s, int scroll, int rows, int cols) {
     }
 }
 
-void ui_panel_output(ui_panel_view *v) {
-    const ui_state *s = v->state;
-    flow f = {0};
+static void add_welcome(flow *f, const ui_state *s) {
+    const bool begins = can_begin(s);
+    add_str(f, begins ? "Type a prompt and press Enter. Or type a number and press Enter:\n" : "No text yet.\n",
+            UI_TEXT);
+    for (int i = 0; begins && i < STARTERS; i++) {
+        if (!is_there(s, i)) continue;
+        add_str(f, (const char[]){' ', starters[i].key, ' ', ' ', 0}, UI_KEY);
+        add_str(f, starters[i].offer, UI_TEXT);
+        add_str(f, "\n", UI_TEXT);
+    }
+    add_str(f,
+            "The frame below shows the style of each kind of token. A step drafts a tree of likely tokens, and one "
+            "forward of the target verifies the whole tree. If the colours are hard to read: Esc, then T.",
+            UI_DIM);
+}
+
+// The prompt, and the beginning of the answer where the user chose it.
+static void add_prompt(flow *f, const ui_state *s, const ui_turn *turn, bool ascii) {
+    if (turn != s->run.turns) add_str(f, "\n\n", UI_TEXT);
+    add_str(f, ascii ? "> " : "› ", UI_LABEL);
+    add_text(f, turn->text, strlen(turn->text), UI_PROMPT, 0);
+    add_str(f, "\n", UI_TEXT);
+    const int32_t end = turn->first_id + turn->n_ids;
+    for (int32_t k = end - turn->n_begun; k < end && (size_t)k < s->run.context.n; k++) {
+        const ls_token *begun = ls_token_of(&s->run.tokens, s->run.context.p[k]);
+        if (!begun->special) add_text(f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
+    }
+    const ls_step *newest = turn->n_steps ? ui_step(s, turn->first_step + turn->n_steps - 1) : NULL;
+    if (s->view.folded && newest && turn->thinking.from >= 0)
+        add_folded(f, &turn->thinking, newest->output_pos + newest->n_emitted);
+}
+
+// Returns where the text of the viewed step ends.
+static size_t add_turns(flow *f, const ui_state *s, window w, bool ascii) {
     const size_t viewed = s->run.n_steps ? ui_viewed_index(s) : 0;
-    size_t viewed_end = 0;
-    const bool ascii = v->canvas->ascii;
     const source src = source_of(s);
-    window w = window_of(s, v->drawn->scroll[UI_OUTPUT], v->area.rows, v->area.cols);
-    f.hidden = ui_quiz_first_hidden(s);
-    if (f.hidden < w.end) w.end = f.hidden + 1; // later text would reveal the answer
+    size_t viewed_end = 0;
     for (size_t t = w.turn; t < s->run.n_turns; t++) {
         const ui_turn *turn = &s->run.turns[t];
         size_t i = turn->first_step;
         if (t == w.turn && w.first > i) i = w.first; // the prompt and what was before is out of sight
-        else {
-            if (t) add_str(&f, "\n\n", UI_TEXT);
-            add_str(&f, ascii ? "> " : "› ", UI_LABEL);
-            add_text(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
-            add_str(&f, "\n", UI_TEXT);
-            const int32_t end = turn->first_id + turn->n_ids;
-            for (int32_t k = end - turn->n_begun; k < end && (size_t)k < s->run.context.n; k++) { // chosen by the user
-                const ls_token *begun = ls_token_of(&s->run.tokens, s->run.context.p[k]);
-                if (!begun->special) add_text(&f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
-            }
-            const ls_step *newest = turn->n_steps ? ui_step(s, turn->first_step + turn->n_steps - 1) : NULL;
-            if (s->view.folded && newest && turn->thinking.from >= 0)
-                add_folded(&f, &turn->thinking, newest->output_pos + newest->n_emitted);
-        }
+        else add_prompt(f, s, turn, ascii);
         for (; i < turn->first_step + turn->n_steps && i < w.end; i++) {
-            bool is_viewed = i == viewed && (!s->view.at_newest || ui_busy(s));
-            add_step_text(&f, s, turn, i, src, is_viewed, ascii);
-            if (i == viewed) viewed_end = f.text.n;
+            add_step_text(f, s, turn, i, src, i == viewed && (!s->view.at_newest || ui_busy(s)), ascii);
+            if (i == viewed) viewed_end = f->text.n;
         }
         if (w.end < s->run.n_steps && i >= w.end) break; // what follows is out of sight
     }
-    const bool hides =
-        f.hidden < s->run.n_steps; // of that step the root alone is shown, so the count must not tell more
-    const ls_step *last = s->run.n_steps ? ui_step(s, hides ? f.hidden : s->run.n_steps - 1) : NULL;
-    const int32_t emitted =
-        last && s->run.turns[s->run.n_turns - 1].n_steps ? last->output_pos + (hides ? 1 : last->n_emitted) : 0;
-    if (!s->run.n_turns) {
-        const bool begins = can_begin(s);
-        add_str(&f, begins ? "Type a prompt and press Enter. Or type a number and press Enter:\n" : "No text yet.\n",
-                UI_TEXT);
-        for (int i = 0; begins && i < STARTERS; i++) {
-            if (!is_there(s, i)) continue;
-            add_str(&f, (const char[]){' ', starters[i].key, ' ', ' ', 0}, UI_KEY);
-            add_str(&f, starters[i].offer, UI_TEXT);
-            add_str(&f, "\n", UI_TEXT);
-        }
-        add_str(&f,
-                "The frame below shows the style of each kind of token. A step drafts a tree of likely tokens, and one "
-                "forward of the target verifies the whole tree. If the colours are hard to read: Esc, then T.",
-                UI_DIM);
-    }
+    return viewed_end;
+}
+
+// Tokens of the last answer. Of a step that a quiz hides the root alone is shown, so the count must not tell more.
+static int32_t tokens_shown(const ui_state *s, size_t hidden) {
+    const bool hides = hidden < s->run.n_steps;
+    if (!s->run.n_steps || !ui_last_turn(s)->n_steps) return 0;
+    const ls_step *last = ui_step(s, hides ? hidden : s->run.n_steps - 1);
+    return last->output_pos + (hides ? 1 : last->n_emitted);
+}
+
+void ui_panel_output(ui_panel_view *v) {
+    const ui_state *s = v->state;
+    int *scroll = &v->drawn->scroll[UI_OUTPUT];
+    flow f = {.hidden = ui_quiz_first_hidden(s)};
+    window w = window_of(s, *scroll, v->area.rows, v->area.cols);
+    if (f.hidden < w.end) w.end = f.hidden + 1; // later text would reveal the answer
+    const size_t viewed_end = add_turns(&f, s, w, v->canvas->ascii);
+    if (!s->run.n_turns) add_welcome(&f, s);
     size_t n;
     ui_line *lines = ui_wrap(v->canvas, f.text.n ? f.text.p : "", f.text.n, v->area.cols, &n);
     size_t bottom = n; // line after the last one shown, when not scrolled
@@ -268,14 +280,17 @@ void ui_panel_output(ui_panel_view *v) {
     }
     int most = (int)bottom - v->area.rows;
     if (most < 0 || !s->run.n_turns) most = 0; // the text of an empty conversation begins at the top
-    if (v->drawn->scroll[UI_OUTPUT] > most) v->drawn->scroll[UI_OUTPUT] = most;
-    int top = most - v->drawn->scroll[UI_OUTPUT];
+    if (*scroll > most) *scroll = most;
+    const int top = most - *scroll;
     for (int row = 0; row < v->area.rows && (size_t)(top + row) < n; row++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, row, UI_TEXT);
         draw_line(&p, &f, lines[top + row]);
     }
-    const char *follow = v->drawn->scroll[UI_OUTPUT] ? "scrolled" : s->view.at_newest ? "follow" : "history";
-    ui_right(v, "%d token%s, %s", emitted, ls_plural(emitted), follow);
+    const int32_t tokens = tokens_shown(s, f.hidden);
+    ui_right(v, "%d token%s, %s", tokens, ls_plural(tokens),
+             *scroll             ? "scrolled"
+             : s->view.at_newest ? "follow"
+                                 : "history");
     free(lines);
     ls_buf_free(&f.text);
     ls_buf_free(&f.roles);

@@ -56,15 +56,6 @@ void ui_print_numbers(ui_pen *p, const char *fmt, ...) __attribute__((format(pri
 void ui_clause(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // and ends the clause
 const char *ui_times(const ui_canvas *c);                                              // the sign before a factor
 
-// One of several fields of a line.
-typedef struct {
-    char text[96];
-    const char *tail; // what may follow it where there is room; NULL: nothing
-    int weight;       // the lightest goes first
-} ui_field;
-// Draws fields side by side as far as they fit: tails go before fields, and each goes whole.
-void ui_draw_fields(ui_pen *p, ui_field *fields, int n);
-
 void ui_bar(ui_pen *p, int cells, double fraction); // filled from the left, in eighths of a cell
 // The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).
 void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);

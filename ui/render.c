@@ -12,7 +12,7 @@
 static const char *state_name(const ui_state *s) {
     switch (s->run.state) {
     case LS_STATE_LOADING: return "LOADING";
-    case LS_STATE_IDLE: return s->given.recording ? "ENDED" : s->run.starts_paused ? "READY, starts paused" : "READY";
+    case LS_STATE_IDLE: return s->given.recording ? "ENDED" : s->asked.starts_paused ? "READY, starts paused" : "READY";
     case LS_STATE_PREFILL: return "READING";
     case LS_STATE_RUNNING: return "RUN";
     case LS_STATE_PAUSED: return ui_demo_plays(s) ? "PLAYING" : ui_demo_note(s) ? "PAUSED AT A NOTE" : "PAUSED";
@@ -22,9 +22,52 @@ static const char *state_name(const ui_state *s) {
     return "";
 }
 
-static ui_field *add(ui_field **f, int weight, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static ui_field *add(ui_field **f, int weight, const char *fmt, ...) {
-    ui_field *new = (*f)++;
+// One of several fields of a line.
+typedef struct {
+    char text[96];
+    const char *tail; // what may follow it where there is room; NULL: nothing
+    int weight;       // the lightest goes first
+} field;
+
+static int cells_of_fields(const ui_canvas *c, const field *f, int n) {
+    int cells = 0;
+    for (int i = 0; i < n; i++) {
+        if (!*f[i].text) continue;
+        cells += (cells ? 3 : 0) + ui_text_cells(c, f[i].text, strlen(f[i].text));
+        if (f[i].tail) cells += ui_text_cells(c, f[i].tail, strlen(f[i].tail));
+    }
+    return cells;
+}
+
+// Removes the lightest tail, or else the lightest field. False: only one field is left.
+static bool lighten(field *f, int n) {
+    int tail = -1, lightest = -1, left = 0;
+    for (int i = 0; i < n; i++) {
+        if (!*f[i].text) continue;
+        left++;
+        if (f[i].tail && (tail < 0 || f[i].weight < f[tail].weight)) tail = i;
+        if (lightest < 0 || f[i].weight < f[lightest].weight) lightest = i;
+    }
+    if (tail >= 0) f[tail].tail = NULL;
+    else if (left > 1) *f[lightest].text = 0;
+    return tail >= 0 || left > 1;
+}
+
+// Draws fields side by side as far as they fit: tails go before fields, and each goes whole.
+static void draw_fields(ui_pen *p, field *f, int n) {
+    bool first = true;
+    while (cells_of_fields(p->canvas, f, n) > p->end - p->col && lighten(f, n)) continue;
+    for (int i = 0; i < n; i++) {
+        if (!*f[i].text) continue;
+        if (!first) ui_print(p, p->canvas->ascii ? " | " : " │ ");
+        ui_print(p, "%s%s", f[i].text, f[i].tail ? f[i].tail : "");
+        first = false;
+    }
+}
+
+static field *add(field **f, int weight, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static field *add(field **f, int weight, const char *fmt, ...) {
+    field *new = (*f)++;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(new->text, sizeof new->text, fmt, ap);
@@ -42,7 +85,7 @@ static bool ends_after(const ui_state *s) {
 // Narrow terminals drop fields of low weight first: the user knows the model and the method, but not the state, the
 // exactness and the speed.
 static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect r) {
-    ui_field fields[16], *f = fields;
+    field fields[16], *f = fields;
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
     const ls_step *step = ui_viewed(s);
     const ui_turn *turn = ui_viewed_turn(s);
@@ -83,7 +126,7 @@ static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect 
             add(&f, 9, "%s%s", ui_times(c), ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
     }
     ui_print(&p, " ");
-    ui_draw_fields(&p, fields, (int)(f - fields));
+    draw_fields(&p, fields, (int)(f - fields));
     ui_pad(&p, r.cols);
 }
 

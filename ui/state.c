@@ -185,7 +185,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_STATUS:
         if (e->status.state != LS_STATE_LOADING &&
             (e->status.state != LS_STATE_IDLE || s->run.state == LS_STATE_PREFILL))
-            s->run.sent = false;
+            s->asked.sent = false;
         // the progress of the prefill replaces an older message
         if (e->status.state == LS_STATE_PREFILL && s->run.state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;
@@ -196,7 +196,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         memcpy(s->run.stage, e->status.stage, sizeof s->run.stage);
         s->run.fraction = e->status.fraction;
         if (s->run.state == LS_STATE_PAUSED || s->run.state == LS_STATE_RUNNING)
-            s->run.starts_paused = s->run.state == LS_STATE_PAUSED;
+            s->asked.starts_paused = s->run.state == LS_STATE_PAUSED;
         break;
     case LS_EV_HEADER:
         s->run.header = *e->header;

@@ -1,6 +1,8 @@
-// The state of the screen, in parts that each have one writer. `run` mirrors what events said. Keys change `shown`,
-// `view`, `list`, `over`, `typed`, `setup` and `quiz`, and leave what they ask of the application in `asked`. Rendering
-// writes only `drawn`.
+// The state of the screen, in parts by who writes them. Events write `run`, the application `given`. Keys change
+// `shown`, `view`, `list`, `over`, `typed`, `setup` and `quiz`, and leave what they ask of the application and the
+// source in `asked`; an event may take back a choice whose object it replaced. Work between frames writes `shadows`,
+// the demo `playing`. Rendering writes only `drawn`, and the room behind `run.steps` and `quiz.masked` into which steps
+// are unpacked.
 #pragma once
 #include "source/source.h"
 #include "decode/shadows.h"
@@ -103,8 +105,6 @@ enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 // The run, as events told it.
 typedef struct {
     bool has_header;
-    bool sent;          // a prompt or a conversation to load was sent, and the source has not started it
-    bool starts_paused; // the next answer
     ls_run header;
     ls_run_state state;
     char stage[64];
@@ -211,14 +211,16 @@ typedef struct {
     int n;
 } ui_request;
 
-// What is asked of the application, which resets it.
+// What is asked of the source, and of the application, which resets it.
 typedef struct {
     ui_request outbox[8]; // commands for the source
     int n_outbox;
-    bool tour;        // the guided tour
-    int tour_go;      // 1: to its next stop; -1: back to the conversation
-    int themes, mice; // so many switches of theme and mouse
-    bool editor;      // the prompt goes to the user's own editor
+    bool sent;          // a prompt or a conversation to load was sent, and the source has not started it
+    bool starts_paused; // the next answer
+    bool tour;          // the guided tour
+    int tour_go;        // 1: to its next stop; -1: back to the conversation
+    int themes, mice;   // so many switches of theme and mouse
+    bool editor;        // the prompt goes to the user's own editor
     bool redraw, suspend, quit;
     int exit_code;
     char *save_to; // file for the display; owned

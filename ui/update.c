@@ -65,7 +65,7 @@ static bool takes_prompts(ui_state *s) {
 bool ui_can_send(ui_state *s) {
     if (!takes_prompts(s)) return false;
     if (s->run.state == LS_STATE_FAILED) ui_say_error(s, "the model is not loaded; your input was kept");
-    else if (s->run.sent) ui_say(s, "the previous request has not started yet; your input was kept");
+    else if (s->asked.sent) ui_say(s, "the previous request has not started yet; your input was kept");
     else if (s->run.state == LS_STATE_PREFILL) ui_say(s, "a prefill is running (^X stops it); your input was kept");
     else if (ui_busy(s)) ui_say(s, "an answer is being decoded (^X stops it); your input was kept");
     else return true;
@@ -174,11 +174,11 @@ void ui_act(ui_state *s, ui_action a) {
         if (ended(s)) break;
         if (ui_demo_hold(s)) break;
         if (!ui_busy(s)) {
-            s->run.starts_paused = !s->run.starts_paused;
+            s->asked.starts_paused = !s->asked.starts_paused;
             ui_say(s, "%s",
-                   s->run.starts_paused ? "the next answer will start paused: s (F6) decodes one step"
-                                        : "the next answer will not pause");
-            ui_request_of(s, s->run.starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
+                   s->asked.starts_paused ? "the next answer will start paused: s (F6) decodes one step"
+                                          : "the next answer will not pause");
+            ui_request_of(s, s->asked.starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
         }
         ui_request_of(s, s->run.state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);

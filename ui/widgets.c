@@ -69,41 +69,6 @@ const char *ui_times(const ui_canvas *c) {
     return c->ascii ? "x" : "×";
 }
 
-static int cells_of_fields(const ui_canvas *c, const ui_field *f, int n) {
-    int cells = 0;
-    for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        cells += (cells ? 3 : 0) + ui_text_cells(c, f[i].text, strlen(f[i].text));
-        if (f[i].tail) cells += ui_text_cells(c, f[i].tail, strlen(f[i].tail));
-    }
-    return cells;
-}
-
-// Removes the lightest tail, or else the lightest field. False: only one field is left.
-static bool lighten(ui_field *f, int n) {
-    int tail = -1, field = -1, left = 0;
-    for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        left++;
-        if (f[i].tail && (tail < 0 || f[i].weight < f[tail].weight)) tail = i;
-        if (field < 0 || f[i].weight < f[field].weight) field = i;
-    }
-    if (tail >= 0) f[tail].tail = NULL;
-    else if (left > 1) *f[field].text = 0;
-    return tail >= 0 || left > 1;
-}
-
-void ui_draw_fields(ui_pen *p, ui_field *f, int n) {
-    bool first = true;
-    while (cells_of_fields(p->canvas, f, n) > p->end - p->col && lighten(f, n)) continue;
-    for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        if (!first) ui_print(p, p->canvas->ascii ? " | " : " │ ");
-        ui_print(p, "%s%s", f[i].text, f[i].tail ? f[i].tail : "");
-        first = false;
-    }
-}
-
 void ui_bar(ui_pen *p, int cells, double fraction) {
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     if (!(fraction > 0)) fraction = 0;

@@ -63,7 +63,7 @@ static bool setup_key(ui_state *s, ui_press k) {
     if (!s->setup.n) ui_close(s);
     else if (k.action == UI_ACT_CLOSE || k.action == UI_ACT_SETUP || k.action == UI_ACT_HELP || k.action == UI_ACT_LOG)
         ui_act(s, k.action);
-    else if (rows) ui_setting_move(s, rows);
+    else if (rows) ui_setting_move(&s->setup, rows);
     else if (k.code == 'w') ui_settings_save(s);
     else if (s->given.recording) ui_say(s, "this is a recording: its settings cannot change");
     else if (by && ui_setting_choice(t, by, value, sizeof value)) ui_setting_ask(s, t, value);
@@ -124,8 +124,8 @@ static void forget_edit(ui_state *s) { // the prompt stays as it was
 
 // The last answer was cut by its length.
 static bool can_go_on(const ui_state *s) {
-    return ui_last_turn(s) && ui_last_turn(s)->finish == LS_FINISH_LENGTH && !s->given.recording && !s->playing.demo &&
-           s->typed.editing < 0 && !ui_busy(s) && !ui_quiz_hides(s) && !s->quiz.answered;
+    return ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish == LS_FINISH_LENGTH && !s->given.recording &&
+           !s->playing.demo && s->typed.editing < 0 && !ui_busy(&s->run) && !ui_quiz_hides(s) && !s->quiz.answered;
 }
 
 void ui_send_prompt(ui_state *s) {
@@ -305,7 +305,7 @@ void ui_to_prompt(ui_state *s) {
 
 // The first ^C stops the answer or warns; the second one quits. If nothing can be lost, the first one quits.
 static void interrupt(ui_state *s) {
-    const bool busy = ui_busy(s) || s->run.state == LS_STATE_COMPARING;
+    const bool busy = ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING;
     const bool safe = s->given.recording || s->run.state == LS_STATE_FAILED ||
                       (!s->run.n_turns && !s->typed.prompt.text.n && !busy && !s->asked.sent);
     const char *then = !s->run.n_turns ? "your input is lost"

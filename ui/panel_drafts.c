@@ -39,7 +39,7 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
 
 // Why a step has no row for a draft. A recording does not have the budget that was set.
 static const char *one_row(const ui_state *s) {
-    const ui_setting *budget = ui_setting_of(s, "decode.budget");
+    const ui_setting *budget = ui_setting_of(&s->setup, "decode.budget");
     if (s->given.recording || !budget) return "no draft: none was worth its cost, or the budget was 1";
     return strcmp(ui_setting_now(budget), "1") ? "no draft: none is worth its cost here"
                                                : "no draft: decode.budget is 1";

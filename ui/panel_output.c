@@ -158,7 +158,7 @@ typedef struct {
 
 static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
     const ls_step *step = ui_step(s, i);
-    const ui_turn *turn = s->view.folded ? ui_turn_of(s, i) : NULL;
+    const ui_turn *turn = s->view.folded ? ui_turn_of(&s->run, i) : NULL;
     size_t n = 0;
     for (int k = 0; k < step->n_emitted; k++) {
         const ls_token *t = ls_token_of(&s->run.tokens, step->tree.nodes[step->path[k]].token);
@@ -185,7 +185,7 @@ static window window_of(const ui_state *s, int scroll, int rows, int cols) {
         for (w.end = i + 1; w.end < s->run.n_steps && n < screen; w.end++) n += bytes_of(s, w.end, &ends_line);
         n = 0;
     } else i = s->run.n_steps - 1;
-    size_t turn = (size_t)(ui_turn_of(s, i) - s->run.turns);
+    size_t turn = (size_t)(ui_turn_of(&s->run, i) - s->run.turns);
     for (;; i--) {
         ends_line = false;
         if (i == s->run.turns[turn].first_step) { // its prompt comes along
@@ -246,7 +246,7 @@ static size_t add_turns(flow *f, const ui_state *s, window w, bool ascii) {
         if (t == w.turn && w.first > i) i = w.first; // the prompt and what was before is out of sight
         else add_prompt(f, s, turn, ascii);
         for (; i < turn->first_step + turn->n_steps && i < w.end; i++) {
-            add_step_text(f, s, turn, i, src, i == viewed && (!s->view.at_newest || ui_busy(s)), ascii);
+            add_step_text(f, s, turn, i, src, i == viewed && (!s->view.at_newest || ui_busy(&s->run)), ascii);
             if (i == viewed) viewed_end = f->text.n;
         }
         if (w.end < s->run.n_steps && i >= w.end) break; // what follows is out of sight
@@ -257,7 +257,7 @@ static size_t add_turns(flow *f, const ui_state *s, window w, bool ascii) {
 // Tokens of the last answer. Of a step that a quiz hides the root alone is shown, so the count must not tell more.
 static int32_t tokens_shown(const ui_state *s, size_t hidden) {
     const bool hides = hidden < s->run.n_steps;
-    if (!s->run.n_steps || !ui_last_turn(s)->n_steps) return 0;
+    if (!s->run.n_steps || !ui_last_turn(&s->run)->n_steps) return 0;
     const ls_step *last = ui_step(s, hides ? hidden : s->run.n_steps - 1);
     return last->output_pos + (hides ? 1 : last->n_emitted);
 }

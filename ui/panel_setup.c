@@ -9,7 +9,7 @@ static int list(ui_panel_view *v, ui_rect area) {
     int n = 0, chosen = 0;
     for (int i = 0; i < s->setup.n; i++) {
         if (i == s->setup.chosen) chosen = n;
-        n += ui_setting_applies(s, &s->setup.settings[i]);
+        n += ui_setting_applies(&s->setup, &s->setup.settings[i]);
     }
     int *scroll = &v->drawn->overlay_scroll[UI_SETUP];
     if (chosen < *scroll) *scroll = chosen;
@@ -18,7 +18,7 @@ static int list(ui_panel_view *v, ui_rect area) {
     int row = -top;
     for (int i = 0; i < s->setup.n; i++) {
         const ui_setting *t = &s->setup.settings[i];
-        if (!ui_setting_applies(s, t)) continue;
+        if (!ui_setting_applies(&s->setup, t)) continue;
         ui_pen p = ui_pen_at(v->canvas, area, row++, i == s->setup.chosen ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
         p.tag = i + 1;

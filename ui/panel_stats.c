@@ -32,7 +32,7 @@ typedef struct {
 
 static void remember(past *p, const ui_state *s, size_t n_most) {
     const size_t view = ui_viewed_index(s);
-    size_t first = ui_turn_of(s, view)->first_step;
+    size_t first = ui_turn_of(&s->run, view)->first_step;
     if (view + 1 - first > n_most) first = view + 1 - n_most;
     p->n = 0;
     p->most_emitted = p->most_ms = 0;

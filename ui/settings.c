@@ -8,11 +8,11 @@ const char *ui_setting_now(const ui_setting *t) { // the requested value until t
     return *t->asked ? t->asked : t->value;
 }
 
-bool ui_setting_applies(const ui_state *s, const ui_setting *t) {
+bool ui_setting_applies(const ui_setup *s, const ui_setting *t) {
     if (!t->of) return true;
     const size_t n = strlen(t->of);
-    for (int i = 0; i < s->setup.n; i++) {
-        const ui_setting *o = &s->setup.settings[i];
+    for (int i = 0; i < s->n; i++) {
+        const ui_setting *o = &s->settings[i];
         if (strcmp(o->key, "decode.method") && strcmp(o->key, "decode.sizing")) continue;
         const char *now = ui_setting_now(o);
         if (!strncmp(now, t->of, n) && (!now[n] || now[n] == ':')) return true;
@@ -20,9 +20,9 @@ bool ui_setting_applies(const ui_state *s, const ui_setting *t) {
     return false;
 }
 
-void ui_setting_move(ui_state *s, int by) {
-    do s->setup.chosen = (s->setup.chosen + by + s->setup.n) % s->setup.n;
-    while (!ui_setting_applies(s, &s->setup.settings[s->setup.chosen])); // ends: decode.method always applies
+void ui_setting_move(ui_setup *s, int by) {
+    do s->chosen = (s->chosen + by + s->n) % s->n;
+    while (!ui_setting_applies(s, &s->settings[s->chosen])); // ends: decode.method always applies
 }
 
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
@@ -62,9 +62,9 @@ static const struct {
                      {"decode.budget", "16"},
                      {"decode.method", "logitspec-paper"}};
 
-const ui_setting *ui_setting_of(const ui_state *s, const char *key) {
-    for (int i = 0; i < s->setup.n; i++)
-        if (!strcmp(s->setup.settings[i].key, key)) return &s->setup.settings[i];
+const ui_setting *ui_setting_of(const ui_setup *s, const char *key) {
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->settings[i].key, key)) return &s->settings[i];
     return NULL;
 }
 
@@ -78,7 +78,7 @@ void ui_paper_said(ui_state *s) {
 void ui_paper_step(ui_state *s) {
     bool is_set = true;
     for (int i = 0; i < UI_PAPER; i++) {
-        const ui_setting *t = ui_setting_of(s, paper[i].key);
+        const ui_setting *t = ui_setting_of(&s->setup, paper[i].key);
         if (!t || s->given.recording) {
             ui_say(s, "this is a recording: its method cannot change");
             return;
@@ -96,7 +96,7 @@ void ui_paper_step(ui_state *s) {
         snprintf(s->setup.paper_said, sizeof s->setup.paper_said,
                  "the paper's method, 16 rows; F4 restores the previous settings");
     for (int i = 0; i < UI_PAPER; i++) {
-        const ui_setting *t = ui_setting_of(s, paper[i].key);
+        const ui_setting *t = ui_setting_of(&s->setup, paper[i].key);
         const char *value = is_set ? s->setup.before_paper[i] : paper[i].value;
         char now[sizeof t->value];
         snprintf(now, sizeof now, "%s", ui_setting_now(t));

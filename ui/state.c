@@ -173,7 +173,7 @@ static void on_setting(ui_state *s, const ls_event *e) {
         if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
         if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     }
-    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->run.n_turns) {
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.n_turns) {
         ui_turn *t = &s->run.turns[s->run.n_turns - 1];
         t->switched |= strcmp(t->method, value) != 0;
         snprintf(t->method, sizeof t->method, "%.31s", value);
@@ -231,7 +231,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
 
 // The last step of an answer may have no forward and emit one token, the end. It is shown with the step before it.
 static bool is_end(const ui_state *s, size_t i) {
-    return i && ui_turn_of(s, i) == ui_turn_of(s, i - 1) && !ui_step(s, i)->forward;
+    return i && ui_turn_of(&s->run, i) == ui_turn_of(&s->run, i - 1) && !ui_step(s, i)->forward;
 }
 
 size_t ui_viewed_index(const ui_state *s) {
@@ -268,20 +268,20 @@ int ui_inspected(const ui_state *s) {
 }
 
 const ui_turn *ui_viewed_turn(const ui_state *s) {
-    return s->run.n_steps ? ui_turn_of(s, ui_viewed_index(s)) : ui_last_turn(s);
+    return s->run.n_steps ? ui_turn_of(&s->run, ui_viewed_index(s)) : ui_last_turn(&s->run);
 }
 
-const ui_turn *ui_last_turn(const ui_state *s) {
-    return s->run.n_turns ? &s->run.turns[s->run.n_turns - 1] : NULL;
+const ui_turn *ui_last_turn(const ui_mirror *run) {
+    return run->n_turns ? &run->turns[run->n_turns - 1] : NULL;
 }
 
-bool ui_raced(const ui_state *s) {
-    return s->run.rival.known && s->run.rival.turn + 1 == s->run.n_turns;
+bool ui_raced(const ui_mirror *run) {
+    return run->rival.known && run->rival.turn + 1 == run->n_turns;
 }
 
-const ui_turn *ui_turn_of(const ui_state *s, size_t i_step) {
-    for (size_t t = s->run.n_turns; t > 0; t--)
-        if (s->run.turns[t - 1].first_step <= i_step) return &s->run.turns[t - 1];
+const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step) {
+    for (size_t t = run->n_turns; t > 0; t--)
+        if (run->turns[t - 1].first_step <= i_step) return &run->turns[t - 1];
     return NULL;
 }
 
@@ -290,7 +290,7 @@ const ls_stats *ui_stats(const ui_state *s, ui_statistics *k) {
         k->now = (ls_stats){0};
         return &k->now;
     }
-    const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->run.turns);
+    const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(&s->run, view) - s->run.turns);
     const size_t first = s->run.turns[turn].first_step, end = ui_quiz_hides(s) ? view : ui_viewed_end(s);
     if (turn != k->turn || k->until < first) *k = (ui_statistics){.turn = turn, .until = first, .marks = k->marks};
     if (end < k->until) { // back to the mark before it
@@ -315,8 +315,8 @@ int ui_preview(const ui_state *s, const ls_step *step) {
     return row;
 }
 
-bool ui_busy(const ui_state *s) {
-    return s->run.state == LS_STATE_PREFILL || s->run.state == LS_STATE_RUNNING || s->run.state == LS_STATE_PAUSED;
+bool ui_busy(const ui_mirror *run) {
+    return run->state == LS_STATE_PREFILL || run->state == LS_STATE_RUNNING || run->state == LS_STATE_PAUSED;
 }
 
 // ---- thinking

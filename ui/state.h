@@ -294,13 +294,13 @@ int ui_inspected(const ui_state *s);                 // row of the viewed tree; 
 const ls_step *ui_step(const ui_state *s, size_t i); // for a moment, see ui_steps_at
 size_t ui_viewed_index(const ui_state *s);           // valid if there is one
 size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one, the end of an answer included
-const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
-const ui_turn *ui_viewed_turn(const ui_state *s); // of the viewed step; before the first step the last turn
-const ui_turn *ui_last_turn(const ui_state *s);   // NULL: there is none
-bool ui_raced(const ui_state *s);                 // the rival answers the last turn
+const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step);
+const ui_turn *ui_viewed_turn(const ui_state *s);  // of the viewed step; before the first step the last turn
+const ui_turn *ui_last_turn(const ui_mirror *run); // NULL: there is none
+bool ui_raced(const ui_mirror *run);               // the rival answers the last turn
 const ls_stats *ui_stats(const ui_state *s, ui_statistics *kept); // of the viewed turn, up to the viewed step
 int ui_preview(const ui_state *s, const ls_step *step);           // row that the previewed rule would accept; -1: none
-bool ui_busy(const ui_state *s);                                  // a turn is being answered
+bool ui_busy(const ui_mirror *run);                               // a turn is being answered
 
 void ui_thinking_begin(ui_thinking *t, const ls_tokens *tokens, const int32_t *prompt, int32_t n);
 void ui_thinking_add(ui_thinking *t, const ls_token *token, int32_t at); // token `at` of the answer
@@ -330,9 +330,9 @@ void ui_move_token(ui_state *s, int by);           // to the next token of the o
 // ---- settings.c: which of them apply now, their usual values, and the preset of the paper's method
 
 // A knob applies only with its method or sizing rule.
-bool ui_setting_applies(const ui_state *s, const ui_setting *t);
-const ui_setting *ui_setting_of(const ui_state *s, const char *key); // NULL: it cannot change here
-void ui_setting_move(ui_state *s, int by);                           // to the next or previous one that applies
+bool ui_setting_applies(const ui_setup *s, const ui_setting *t);
+const ui_setting *ui_setting_of(const ui_setup *s, const char *key); // NULL: it cannot change here
+void ui_setting_move(ui_setup *s, int by);                           // to the next or previous one that applies
 // The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
 void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value); // one of s->setup

@@ -52,7 +52,7 @@ static bool ended(ui_state *s) { // a recording that was played to its end
 
 // At the newest step of a recording, a key that moves forward plays more of it.
 static void move_view(ui_state *s, int steps) {
-    const bool plays = steps > 0 && s->given.recording && s->view.at_newest && ui_busy(s);
+    const bool plays = steps > 0 && s->given.recording && s->view.at_newest && ui_busy(&s->run);
     if (plays) ui_request_of(s, LS_CMD_STEP, NULL, steps);
     else ui_look_at(s, s->run.n_steps ? (int64_t)ui_viewed_index(s) + steps : 0);
 }
@@ -67,7 +67,7 @@ bool ui_can_send(ui_state *s) {
     if (s->run.state == LS_STATE_FAILED) ui_say_error(s, "the model is not loaded; your input was kept");
     else if (s->asked.sent) ui_say(s, "the previous request has not started yet; your input was kept");
     else if (s->run.state == LS_STATE_PREFILL) ui_say(s, "a prefill is running (^X stops it); your input was kept");
-    else if (ui_busy(s)) ui_say(s, "an answer is being decoded (^X stops it); your input was kept");
+    else if (ui_busy(&s->run)) ui_say(s, "an answer is being decoded (^X stops it); your input was kept");
     else return true;
     return false;
 }
@@ -92,8 +92,8 @@ static void preview_next(ui_state *s) {
 
 // Opens Compare, and starts a race on the last answer if it had none. False: Compare stays closed.
 static bool compare(ui_state *s) {
-    if (ui_raced(s) || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
-    else if (ui_busy(s)) ui_say(s, "wait for the answer to finish, then press c to compare");
+    if (ui_raced(&s->run) || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
+    else if (ui_busy(&s->run)) ui_say(s, "wait for the answer to finish, then press c to compare");
     else if (!s->run.n_turns) ui_say(s, "no answer to compare yet");
     else ui_ask_rival(s, "ar");
     return s->shown.compare;
@@ -105,10 +105,11 @@ static bool compare(ui_state *s) {
 // The viewed step if a what-if can begin there; else NULL, and a message with the reason.
 static const ls_step *what_if_step(ui_state *s) {
     const ls_step *step = ui_viewed(s);
-    const char *why = s->given.recording                                 ? "this is a recording: what-if needs a model"
-                      : ui_busy(s) || s->run.state == LS_STATE_COMPARING ? "wait for the answer to finish, then press x"
-                      : !step                                            ? "no answer to branch from yet"
-                      : ui_viewed_turn(s) != ui_last_turn(s)
+    const char *why = s->given.recording ? "this is a recording: what-if needs a model"
+                      : ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING
+                          ? "wait for the answer to finish, then press x"
+                      : !step ? "no answer to branch from yet"
+                      : ui_viewed_turn(s) != ui_last_turn(&s->run)
                           ? "what-if continues the last answer only (E edits an earlier prompt)"
                           : NULL;
     if (why) ui_say(s, "%s", why);
@@ -152,7 +153,7 @@ void ui_what_if_text(ui_state *s, const char *text) {
 
 bool ui_can_keep(const ui_state *s) {
     const ui_rival *r = &s->run.rival;
-    return r->forks && ui_raced(s);
+    return r->forks && ui_raced(&s->run);
 }
 
 static void keep_fork(ui_state *s) {
@@ -173,7 +174,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_RUN_PAUSE:
         if (ended(s)) break;
         if (ui_demo_hold(s)) break;
-        if (!ui_busy(s)) {
+        if (!ui_busy(&s->run)) {
             s->asked.starts_paused = !s->asked.starts_paused;
             ui_say(s, "%s",
                    s->asked.starts_paused ? "the next answer will start paused: s (F6) decodes one step"
@@ -190,7 +191,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
         if (ended(s)) break;
-        if (!ui_busy(s)) ui_say(s, "nothing is being decoded: type a prompt first");
+        if (!ui_busy(&s->run)) ui_say(s, "nothing is being decoded: type a prompt first");
         else {
             ui_quiz_go_on(s);
             s->view.at_newest = s->playing.held = true;
@@ -205,7 +206,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_LIVE: move_view(s, ALL_STEPS); break;
     case UI_ACT_STOP:
         if (s->given.recording) ui_say(s, "this is a recording: Space pauses it");
-        else if (ui_busy(s) || s->run.state == LS_STATE_COMPARING) {
+        else if (ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
             ui_say(s, "stopped; the text so far is kept");
         } else what_if(s);
@@ -241,7 +242,7 @@ void ui_act(ui_state *s, ui_action a) {
         ui_focus(s, UI_COMPARE);
         break;
     case UI_ACT_COMPARE:
-        if (s->shown.compare && ui_raced(s)) ui_open(s, UI_COMPARE, false);
+        if (s->shown.compare && ui_raced(&s->run)) ui_open(s, UI_COMPARE, false);
         else compare(s);
         break;
     case UI_ACT_INSPECT: // Compare may be in its place
@@ -278,7 +279,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
         if (ui_can_send(s) && s->run.n_turns)
-            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_last_turn(s)->text), (int)s->run.n_turns - 1);
+            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_last_turn(&s->run)->text), (int)s->run.n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;

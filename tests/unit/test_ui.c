@@ -1154,12 +1154,12 @@ static void the_papers_step_is_one_key_away(void **state) {
     ui_state s;
     ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
-    assert_true(ui_setting_applies(&s, &s.setup.settings[4]));
+    assert_true(ui_setting_applies(&s.setup, &s.setup.settings[4]));
     key(&s, UI_KEY_F0 + 4); // while the prompt has the keys, too
     const char *const set[] = {"decode.sizing=default", "decode.budget=16", "decode.method=logitspec-paper"};
     assert_int_equal(s.asked.n_outbox, 3); // the acceptance is as it should be
     for (int i = 0; i < 3; i++) assert_string_equal(s.asked.outbox[i].text, set[i]);
-    assert_false(ui_setting_applies(&s, &s.setup.settings[4])); // no knob of that method
+    assert_false(ui_setting_applies(&s.setup, &s.setup.settings[4])); // no knob of that method
     const char *const values[] = {"exact", "default", "16", "logitspec-paper"};
     for (int i = 0; i < 4; i++) answer_key(&s, keys[i], values[i]);
     key(&s, UI_KEY_ESC);

@@ -161,7 +161,7 @@ static void apply_theme(app *a) {
         ui_term_colors(a->screen.theme);
         s->view.brackets = !ui_theme_has_colors(a->screen.theme);
     }
-    for (; s->asked.mice > 0; s->asked.mice--) ui_term_mouse(!ui_term_has_mouse());
+    for (; s->asked.mice > 0; s->asked.mice--) ui_term_switch_mouse();
 }
 
 // The least time between two frames. Drawing takes at most 1/SHARE of one CPU, so that the decoder keeps its cores.
@@ -217,8 +217,7 @@ static void loop(app *a) {
         }
         if (s->asked.editor) edit_outside(a);
         apply_theme(a);
-        a->dirty |= ui_term_resized();
-        a->dirty |= ui_term_continued();
+        a->dirty |= ui_term_changed();
         if (s->asked.suspend || ui_term_stop_asked()) {
             s->asked.suspend = false;
             ui_term_suspend();

@@ -1,12 +1,21 @@
 // A table with the simulated result of each method on the answer.
 #include "ui/panels.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static void cell(ui_pen *p, int col, int width, const char *text) {
-    ui_pad(p, col + width - (int)strlen(text));
+// Text that ends before that column.
+static void cell(ui_pen *p, int end, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void cell(ui_pen *p, int end, const char *fmt, ...) {
+    char text[48];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    ui_pad(p, end - (int)strlen(text));
     ui_print(p, "%s", text);
 }
 
@@ -38,27 +47,20 @@ static line real_line(const ls_stats *st) {
 }
 
 static void draw_way(ui_pen *p, int col, const line *l) {
-    char text[48];
     const bool guess = l->known < 1;
-    snprintf(text, sizeof text, "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
     ui_pad(p, col + 28);
     p->role = UI_NUMBER;
-    ui_print(p, "%s", text);
+    ui_print(p, "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
     p->role = UI_TEXT;
-    if (isnan(l->speed)) snprintf(text, sizeof text, "-");
-    else snprintf(text, sizeof text, "%s%.2f", ui_times(p->canvas), l->speed);
     ui_pad(p, col + 36);
-    ui_print(p, "%s", text);
-    snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)l->accepted, (unsigned long long)l->drafted);
-    cell(p, col + 42, 12, text);
-    snprintf(text, sizeof text, "%.1f", l->rows);
-    cell(p, col + 54, 7, text);
-    snprintf(text, sizeof text, "%.0f", l->draft_us);
-    cell(p, col + 61, 9, text);
-    if (isnan(l->known)) snprintf(text, sizeof text, "real");
-    else if (!guess) snprintf(text, sizeof text, "all");
-    else snprintf(text, sizeof text, "%.0f%%", 100 * l->known);
-    cell(p, col + 70, 7, text);
+    if (isnan(l->speed)) ui_print(p, "-");
+    else ui_print(p, "%s%.2f", ui_times(p->canvas), l->speed);
+    cell(p, col + 54, "%" PRIu64 "/%" PRIu64, l->accepted, l->drafted);
+    cell(p, col + 61, "%.1f", l->rows);
+    cell(p, col + 70, "%.0f", l->draft_us);
+    if (isnan(l->known)) cell(p, col + 77, "real");
+    else if (!guess) cell(p, col + 77, "all");
+    else cell(p, col + 77, "%.0f%%", 100 * l->known);
 }
 
 void ui_panel_shadows(ui_panel_view *v) {

@@ -484,13 +484,9 @@ void ui_term_colors(const ui_theme *theme) {
     ui_term_redraw();
 }
 
-bool ui_term_has_mouse(void) {
-    return term.mouse;
-}
-
-void ui_term_mouse(bool on) {
-    term.mouse = on;
-    term_send(on ? mouse_on : mouse_off);
+void ui_term_switch_mouse(void) {
+    term.mouse = !term.mouse;
+    term_send(term.mouse ? mouse_on : mouse_off);
 }
 
 void ui_term_copy(const char *text) {
@@ -552,18 +548,11 @@ void ui_term_suspend(void) {
     take_back(&ours);
 }
 
-bool ui_term_resized(void) {
-    const bool resized = term.resized;
-    term.resized = 0;
-    return resized;
-}
-
-// SIGSTOP cannot be caught, and another program may have changed the terminal before SIGCONT.
-bool ui_term_continued(void) {
-    if (!term.continued) return false;
-    term.continued = 0;
-    come_back();
-    return true;
+bool ui_term_changed(void) {
+    const bool resized = term.resized, continued = term.continued;
+    term.resized = term.continued = 0;
+    if (continued) come_back(); // SIGSTOP cannot be caught, and another program may have changed the terminal
+    return resized || continued;
 }
 
 // Waits for the child. A signal that ends this program is passed on to the child; if the child stays, the wait ends

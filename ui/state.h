@@ -1,8 +1,8 @@
 // The state of the screen, in parts by who writes them. Events write `run`, the application `given`. Keys change
 // `shown`, `view`, `list`, `over`, `typed`, `setup` and `quiz`, and leave what they ask of the application and the
-// source in `asked`; an event may take back a choice whose object it replaced. Work between frames writes `shadows`,
-// the demo `playing`. Rendering writes only `drawn`, and the room behind `run.steps` and `quiz.masked` into which steps
-// are unpacked.
+// source in `asked`; an event may take back a choice whose object it replaced. `shadows` and `playing` are written
+// between frames, and by keys that choose in them. Rendering writes only `drawn`, and the room behind `run.steps` and
+// `quiz.masked` into which steps are unpacked.
 #pragma once
 #include "source/source.h"
 #include "decode/shadows.h"
@@ -171,6 +171,7 @@ typedef struct {
     bool interrupted; // the last key was ^C
 } ui_typed;
 
+// The settings that can change during a run, and the preset of the paper's method.
 typedef struct {
     ui_setting settings[UI_SETTINGS];
     int n, chosen;
@@ -283,10 +284,11 @@ void ui_find_nothing(ui_state *s);                                        // for
 void ui_log(ui_state *s, const char *text, size_t n);                     // adds each of its lines
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 void ui_ask_rival(ui_state *s, const char *method);
-void ui_what_if_text(ui_state *s, const char *text);         // continues with it behind the token under the cursor
-bool ui_can_keep(const ui_state *s);                         // the what-if as the answer, once it is done
-bool ui_can_send(ui_state *s);                               // a prompt; if not, a message says why
-void ui_type_line(ui_state *s, char sign, const char *text); // opens the line at the bottom, see typing, with this text
+void ui_what_if_text(ui_state *s, const char *text); // continues with it behind the token under the cursor
+bool ui_can_keep(const ui_state *s);                 // the what-if as the answer, once it is done
+bool ui_can_send(ui_state *s);                       // a prompt; if not, a message says why
+// Opens the line at the bottom (see ui_typed) with this text.
+void ui_type_line(ui_state *s, char sign, const char *text);
 
 // Reading
 const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step
@@ -318,8 +320,8 @@ void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exis
 typedef enum { UI_FIND_REJECTION, UI_FIND_LOSSY } ui_find;
 void ui_jump(ui_state *s, ui_find what, int by);
 void ui_jump_extreme(ui_state *s, int sign); // to the best (1) or worst (-1) step; then to the next in that order
-void ui_look_for(ui_state *s,
-                 int by); // finds s->sought forwards (1) or back (-1), in the panel's rows or in the output
+// Finds view.sought forwards (by: 1) or back (-1), in the panel's rows or in the output.
+void ui_look_for(ui_state *s, int by);
 // Chooses a row of Logits, Drafts or Tree; the other panels then show its node.
 void ui_choose_row(ui_state *s, ui_panel p, int row);
 void ui_move_row(ui_state *s, ui_panel p, int by); // Logits, Drafts

@@ -106,8 +106,7 @@ static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
         ui_print(&p, ", %s ", r->method);
         ui_draw_token(&p, s, r->text.p[same]);
         ui_end_clause(&p);
-        ui_print(&p, "; p");
-        ui_draw_prob(&p, c.p);
+        ui_draw_prob(&p, "; p", c.p);
         ui_end_clause(&p);
         if (!isnan(c.gap)) ui_clause(&p, ", %.3f above the second token", c.gap);
         return;

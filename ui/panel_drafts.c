@@ -19,7 +19,7 @@ static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const
             p->role = UI_FRAME;
             if (before >= 0 && n->parent != before) ui_print(p, p->canvas->ascii ? "| " : "│ ");
             before = i;
-            p->role = state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+            p->role = ui_outcome_role(state);
             const char *sign = state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
             ui_print(p, "%s", sign);
             if (!ui_draw_token(p, s, n->token)) return;
@@ -89,8 +89,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);
         else if (ngram && step->tree.nodes[b->first_node].draft_p > 0) {
-            ui_print(&p, "its p");
-            ui_draw_prob(&p, (double)step->tree.nodes[b->first_node].draft_p);
+            ui_draw_prob(&p, "its p", (double)step->tree.nodes[b->first_node].draft_p);
         }
         p.end = end;
         ui_pad(&p, at_len);

@@ -14,9 +14,9 @@ typedef struct {
     int row; // of the tree
 } inspected;
 
-static void prob(ui_pen *p, double v) {
-    if (isnan(v)) ui_print(p, "-");
-    else ui_draw_prob(p, v);
+static void prob(ui_pen *p, const char *before, double v) {
+    if (isnan(v)) ui_print(p, "%s-", before);
+    else ui_draw_prob(p, before, v);
 }
 
 // The outcome of the draft in one sentence.
@@ -24,7 +24,7 @@ static void verdict(inspected *o) {
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
     const ls_node_state state = ls_step_state(o->step, o->row);
-    ui_pen p = ui_next_line(o->v, state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM);
+    ui_pen p = ui_next_line(o->v, ui_outcome_role(state));
     ui_draw_token(&p, s, n->token);
     p.role = UI_TEXT;
     if (o->row == 0) {
@@ -68,14 +68,12 @@ static void estimates(inspected *o) {
     const ls_node *n = o->node;
     ui_pen p = ui_next_line(o->v, UI_TEXT);
     if (o->row && ui_quiz_hides(o->v->state)) {
-        ui_print(&p, "p estimated ");
-        prob(&p, (double)n->est_p);
+        prob(&p, "p estimated ", (double)n->est_p);
         ui_print(&p, "; the target's choice is shown after your answer");
         return;
     }
     if (o->row == 0) {
-        ui_print(&p, "probability ");
-        prob(&p, (double)n->p);
+        prob(&p, "probability ", (double)n->p);
         ui_print(&p, " in the last logits%s",
                  o->step->n_top && o->step->top[0].id != n->token ? ": sampled (seeded)" : "");
         const ls_next_next next = ls_step_next_next(o->step);
@@ -89,14 +87,9 @@ static void estimates(inspected *o) {
         ui_print(&p, next.drafted ? ", drafted" : ", not drafted");
         return;
     }
-    ui_print(&p, "p estimated ");
-    prob(&p, (double)n->est_p);
-    if (n->draft_p > 0) {
-        ui_print(&p, ", draft model ");
-        prob(&p, (double)n->draft_p);
-        ui_print(&p, ", target ");
-    } else ui_print(&p, ", target ");
-    prob(&p, (double)n->p);
+    prob(&p, "p estimated ", (double)n->est_p);
+    if (n->draft_p > 0) prob(&p, ", draft model ", (double)n->draft_p);
+    prob(&p, ", target ", (double)n->p);
 }
 
 // If the path ended here: the reason. It gets as many rows as it needs, because users open Inspect to find it.
@@ -134,7 +127,7 @@ static void token_line(ui_pen *p, const ui_state *s, choice c, int cells) {
     ui_draw_token_in(p, s, c.id, cells);
     p->role = UI_TEXT;
     ui_pad(p, beyond);
-    prob(p, c.p);
+    prob(p, "", c.p);
     ui_print(p, " ");
 }
 
@@ -148,7 +141,7 @@ static void short_line(inspected *o, const char *label, const choice *c, int n) 
         ui_print(&pen, " ");
         ui_draw_token(&pen, o->v->state, c[i].id);
         pen.role = UI_TEXT;
-        prob(&pen, c[i].p);
+        prob(&pen, "", c[i].p);
     }
     ui_end_clause(&pen);
 }

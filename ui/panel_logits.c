@@ -60,7 +60,7 @@ void ui_panel_logits(ui_panel_view *v) {
         ui_draw_token_in(&p, v->state, e->id, token_cells - 1);
         ui_pad(&p, v->area.col + 4 + token_cells);
         p.role = UI_TEXT;
-        ui_draw_prob(&p, prob);
+        ui_draw_prob(&p, "", prob);
         ui_print(&p, " ");
         if (bar) {
             p.role = UI_BAR;

@@ -93,7 +93,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         const int node = t->order[r->at + i];
         const ls_node *n = &step->tree.nodes[node];
         const ls_node_state state = ls_step_state(step, node);
-        p->role = state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+        p->role = ui_outcome_role(state);
         if (state == LS_NODE_REJECTED) broke = n;
         p->tag = node + 1;
         if (i) ui_print(p, " ");
@@ -107,27 +107,23 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     const ls_branch *b = ls_branch_of(step, first);
     p->role = UI_DIM;
     if (head == 0) {
-        ui_print(p, "  root p");
-        ui_draw_prob(p, (double)first->p);
+        ui_draw_prob(p, "  root p", (double)first->p);
     } else if (b && b->first_node == head) {
         if (b->rank < 0) ui_print(p, "  %s ", ui_branch_letter(step, b));
         else ui_print(p, "  #%d ", b->rank);
         if (b->match_n) ui_draw_match(p, b->match_n, b->match_pos);
     }
     if (first->from == LS_FROM_DRAFT_MODEL) {
-        ui_print(p, "%s draft p", b && b->first_node == head ? "" : " ");
-        ui_draw_prob(p, (double)first->draft_p);
+        ui_draw_prob(p, b && b->first_node == head ? " draft p" : "  draft p", (double)first->draft_p);
     }
     if (broke) {
-        ui_print(p, "  p");
-        ui_draw_prob(p, (double)broke->p);
+        ui_draw_prob(p, "  p", (double)broke->p);
         const ls_node *parent = &step->tree.nodes[broke->parent];
         ui_print(p, ", target ");
         p->role = UI_CORRECTED;
         if (ui_draw_token(p, s, parent->target)) {
             p->role = UI_DIM;
-            ui_print(p, " p");
-            ui_draw_prob(p, (double)parent->target_p);
+            ui_draw_prob(p, " p", (double)parent->target_p);
         }
     }
 }

@@ -77,8 +77,9 @@ const ls_branch *ui_branch_of_rank(const ls_step *step, int rank);
 // "3@104": n-gram length and position; "=3" where the place is outside this conversation; "-" without a match.
 void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos);
 double ui_prob(float logit, float lse);
-// Draws a probability in five cells: " .831", " 1.00", "<.001".
-void ui_draw_prob(ui_pen *p, double prob);
+// Draws a text, and a probability in five cells: " .831", " 1.00", "<.001".
+void ui_draw_prob(ui_pen *p, const char *before, double prob);
+ui_role ui_outcome_role(ls_node_state s);
 ui_role ui_kind_role(ls_from_kind kind);
 ui_role ui_from_role(ls_from from, bool corrected);
 

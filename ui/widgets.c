@@ -171,11 +171,16 @@ double ui_prob(float logit, float lse) {
     return exp((double)logit - (double)lse);
 }
 
-void ui_draw_prob(ui_pen *p, double prob) {
+void ui_draw_prob(ui_pen *p, const char *before, double prob) {
+    ui_print(p, "%s", before);
     if (isnan(prob)) ui_print(p, "    -");
     else if (prob >= 0.9995) ui_print(p, " 1.00");
     else if (prob < 0.0005) ui_print(p, "<.001");
     else ui_print(p, " .%03d", (int)lround(prob * 1000));
+}
+
+ui_role ui_outcome_role(ls_node_state s) {
+    return s == LS_NODE_ACCEPTED ? UI_GOOD : s == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
 }
 
 ui_role ui_kind_role(ls_from_kind kind) {

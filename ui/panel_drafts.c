@@ -74,17 +74,10 @@ void ui_panel_drafts(ui_panel_view *v) {
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
-        if (b->match_n && b->match_pos >= 0) {
-            // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
-            ui_print(&p, "%s ", turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
-            ui_draw_match(&p, b->match_n, b->match_pos);
-        } else {
-            ui_print(&p, "%s", ls_from_label(from));
-            if (b->match_n) {
-                ui_print(&p, " ");
-                ui_draw_match(&p, b->match_n, b->match_pos);
-            }
-        }
+        // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
+        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_from_label(from));
+        else ui_print(&p, turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
+        if (b->match_n) ui_print(&p, " %s", ui_match_text(b->match_n, b->match_pos).s);
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);

@@ -28,8 +28,7 @@ static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, b
     const bool accepted = ls_step_branch_accepted(step, b) > 0;
     p->role = accepted ? UI_GOOD : UI_DIM;
     ui_print(p, "%s ", accepted ? (ascii ? "*" : "●") : tried ? (ascii ? "o" : "○") : " ");
-    ui_draw_match(p, b->match_n, b->match_pos);
-    ui_print(p, " +%d", b->n_nodes);
+    ui_print(p, "%s +%d", ui_match_text(b->match_n, b->match_pos).s, b->n_nodes);
 }
 
 void ui_panel_logits(ui_panel_view *v) {

@@ -111,7 +111,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     } else if (b && b->first_node == head) {
         if (b->rank < 0) ui_print(p, "  %s ", ui_branch_letter(step, b));
         else ui_print(p, "  #%d ", b->rank);
-        if (b->match_n) ui_draw_match(p, b->match_n, b->match_pos);
+        if (b->match_n) ui_print(p, "%s", ui_match_text(b->match_n, b->match_pos).s);
     }
     if (first->from == LS_FROM_DRAFT_MODEL) {
         ui_draw_prob(p, b && b->first_node == head ? " draft p" : "  draft p", (double)first->draft_p);

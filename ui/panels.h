@@ -75,7 +75,7 @@ const char *ui_branch_letter(const ls_step *step, const ls_branch *b);
 // accepted. NULL: none.
 const ls_branch *ui_branch_of_rank(const ls_step *step, int rank);
 // "3@104": n-gram length and position; "=3" where the place is outside this conversation; "-" without a match.
-void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos);
+ls_short_text ui_match_text(int match_n, int32_t match_pos);
 double ui_prob(float logit, float lse);
 // Draws a text, and a probability in five cells: " .831", " 1.00", "<.001".
 void ui_draw_prob(ui_pen *p, const char *before, double prob);

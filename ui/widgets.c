@@ -161,10 +161,11 @@ const ls_branch *ui_branch_of_rank(const ls_step *step, int rank) {
     return best;
 }
 
-void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos) {
-    if (match_n > 0 && match_pos >= 0) ui_print(p, "%d@%d", match_n, match_pos);
-    else if (match_n > 0) ui_print(p, "=%d", match_n);
-    else ui_print(p, "-");
+ls_short_text ui_match_text(int match_n, int32_t match_pos) {
+    ls_short_text t = {"-"};
+    if (match_n > 0 && match_pos >= 0) snprintf(t.s, sizeof t.s, "%d@%d", match_n, match_pos);
+    else if (match_n > 0) snprintf(t.s, sizeof t.s, "=%d", match_n);
+    return t;
 }
 
 double ui_prob(float logit, float lse) {

@@ -100,9 +100,7 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
     int32_t ids[UI_NGRAM];
     const ls_from from = step->tree.nodes[b->first_node].from;
     const int guess = b->rank >= 0, copied = b->n_nodes - guess, n = ui_ngram(s, step, b, ids);
-    if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, "%d@%d +%d: ", b->match_n, b->match_pos, b->n_nodes);
-    else if (b->match_n) ls_buf_fmt(out, "=%d +%d: ", b->match_n, b->n_nodes);
-    else ls_buf_fmt(out, "- +%d: ", b->n_nodes);
+    ls_buf_fmt(out, "%s +%d: ", ui_match_text(b->match_n, b->match_pos).s, b->n_nodes);
     if (guess) {
         ls_buf_fmt(out, "rank %d of the last logits, ", b->rank);
         ui_quote_token(c, s, step->tree.nodes[b->first_node].token, out);

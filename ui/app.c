@@ -1,5 +1,5 @@
 #include "ui/app.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "ui/demo.h"

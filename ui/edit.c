@@ -1,10 +1,8 @@
 #include "ui/edit.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsonw.h"
-#include "base/lines.h"
+#include "base/io.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/utf8.h"
 #include "ui/keys.h"
 

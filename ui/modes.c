@@ -3,7 +3,7 @@
 #include "ui/demo.h"
 #include "ui/render.h"
 #include "ui/panels.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,7 +236,6 @@ typedef struct {
 
 static const mode modes[] = {
 #define MODE(id, on, ends, by, ...) {.is_on = id##_is_on, .leave = leave_##id, .how = by, __VA_ARGS__},
-#include "ui/modes.def"
 #undef MODE
 };
 

@@ -1,5 +1,5 @@
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "ui/panels.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "ui/panels.h"
 #include "ui/words.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // One draft: its outcome and the reason, the target's probabilities there, its source, and what it attends to.
 #include "ui/panels.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // The messages of this session, and the output of libraries while the screen is open.
 #include "ui/panels.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 void ui_panel_log(ui_panel_view *v) {
     const ui_state *s = v->state;

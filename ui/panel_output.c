@@ -2,7 +2,7 @@
 #include "ui/panels.h"
 #include "ui/modes.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Statistics of the viewed turn up to the viewed step. Every ratio names its denominator.
 #include "ui/panels.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,7 @@
 // The verified tree. One line a chain (a run of nodes with one child each), or one line a node.
 #include "ui/panels.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "base/mem.h"
-#include "base/plural.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 #include "ui/picture.h"
 #include "base/colour.h"
 #include "base/file.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void svg_run(const ui_canvas *c, const ui_theme *t, int row, int from, in
 
 static void svg_begin(const ui_theme *t, int rows, int cols, const char *title, ls_buf *out) {
     ls_buf shown = {0};
-    ls_visible_str(&shown, title);
+    ls_sanitize_str(&shown, title);
     ls_buf_fmt(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 %.0f %.0f\" "
                "font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"14\">\n<title>",
@@ -107,7 +107,7 @@ static void cast_begin(const ui_film *f) {
     ls_jw_field_int(&w, "width", f->shown.cols);
     ls_jw_field_int(&w, "height", f->shown.rows);
     ls_buf text = {0}; // players put it on a terminal or a page
-    ls_visible_str(&text, f->title);
+    ls_sanitize_str(&text, f->title);
     ls_jw_field_str(&w, "title", text.n ? text.p : "");
     ls_jw_field_open(&w, "env", '{');
     ls_jw_field_str(&w, "TERM", "xterm-256color");

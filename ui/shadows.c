@@ -1,5 +1,5 @@
 #include "ui/state.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/mem.h"
 
 #include <math.h>

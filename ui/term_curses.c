@@ -1,9 +1,7 @@
 #include "ui/term_curses.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/mem.h"
-#include "base/rescue.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 #include "ui/input.h"
 
 #include <curses.h>
@@ -112,7 +110,7 @@ static void give_back_outputs(void) {
     char text[4096];
     ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
     ls_buf shown = {0};
-    ls_visible_text(&shown, text, n > 0 ? (size_t)n : 0);
+    ls_sanitize_text(&shown, text, n > 0 ? (size_t)n : 0);
     if (shown.n) fwrite(shown.p, 1, shown.n, stderr);
     ls_buf_free(&shown);
 }

@@ -4,7 +4,7 @@
 #include "ui/demo.h"
 #include "ui/modes.h"
 #include "ui/panels.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <inttypes.h>
 #include <stdio.h>

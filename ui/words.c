@@ -1,8 +1,8 @@
 #include "ui/words.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/err.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -219,7 +219,7 @@ static void words(const ui_state *s, ls_buf *out) {
 
 static void copy(ui_state *s, const ls_buf *text, const char *what) {
     ls_buf shown = {0}; // control characters become visible signs: the text may be pasted into a shell
-    ls_visible_text(&shown, text->n ? text->p : "", text->n);
+    ls_sanitize_text(&shown, text->n ? text->p : "", text->n);
     if (!shown.n) ui_say(s, "nothing to copy yet");
     else if (!s->given.clipboard)
         ui_say(s, "no clipboard (terminal without OSC 52, or ui.clipboard: no): use ':save-text FILE' "

@@ -1,5 +1,5 @@
 // The screen.
-#include "base/paths.h"
+#include "base/file.h"
 #include "cli/plain_chat.h"
 #include "cli/screen_source.h"
 #include "trace/kept.h"

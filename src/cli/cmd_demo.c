@@ -1,14 +1,14 @@
 // `demo [NAME]`: guided runs on the screen, or as text without a terminal. A demo plays its recording, which needs no
 // model; with --live, or without a recording, it decodes.
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/demo_file.h"
 #include "cli/screen_source.h"
 #include "cli/progress.h"
 #include "source/source_replay.h"
 #include "ui/app.h"
 #include "ui/words.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <langinfo.h>
 #include <poll.h>
@@ -25,8 +25,8 @@ static int list(const ls_demo *d, size_t n) {
     const int columns = ls_columns(STDOUT_FILENO);
     const size_t rows = ls_wrap(&out, 0, columns, 0);
     for (size_t i = 0; i < n; i++) {
-        ls_visible_row(&out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
-        if (d[i].about) ls_visible_row(&out, "                    %s", d[i].about);
+        ls_sanitize_row(&out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
+        if (d[i].about) ls_sanitize_row(&out, "                    %s", d[i].about);
     }
     const size_t end = ls_wrap(&out, rows, columns, 20);
     ls_buf_str(&out, "\n'logitspec demo FILE.yaml' plays your own demo; demos/README.md describes the file.\n");
@@ -58,7 +58,7 @@ static void answer(ui_state *s, ls_buf *out) {
     ls_buf text = {0};
     for (size_t i = 0; i < s->run.n_turns; i++) ui_answer_text(s, &s->run.turns[i], &text);
     const ls_stats *st = ui_stats(s, &s->drawn.statistics);
-    ls_visible_text(out, text.p, text.n);
+    ls_sanitize_text(out, text.p, text.n);
     const size_t end = out->n;
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
                ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
@@ -78,7 +78,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     play.quiz = false; // a quiz needs a user
     ui_state_init(&s);
     s.given.recording = recorded;
-    ls_visible_fmt(out, "%s", d->play.title);
+    ls_sanitize_fmt(out, "%s", d->play.title);
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 0);
     ls_buf_fmt(out, "\n\n> %s\n\n", d->prompt);
     ui_demo_begin(&s, &play);
@@ -168,7 +168,7 @@ static int ask(const ls_command_line *c, ls_demo *d, size_t n) {
         if (!strcmp(line, "q")) break;
         ls_demo *wanted = *line ? find(d, n, line) : &d[next];
         if (!wanted) {
-            ls_visible_row(&out, "There is no demo '%.60s' in the list.", line);
+            ls_sanitize_row(&out, "There is no demo '%.60s' in the list.", line);
             continue;
         }
         status = play_read(c, wanted);

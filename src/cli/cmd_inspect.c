@@ -1,6 +1,6 @@
 // `inspect TRACE --step LIST`: recorded steps in words, with their last logits, drafts and trees, as plain text.
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/err.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/step_list.h"
@@ -63,16 +63,16 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     s->view.tree_full = true;
     ui_narrate(&canvas, s, step, out);
     ls_buf_char(out, '\n');
-    ls_visible_fmt(out, "turn %u, context %d tokens, method %s, at most %d rows; %.3f ms (draft %.3f, forward %.3f",
-                   step->turn + 1, step->context_len, s->run.header.method, step->budget, step->t_total_us / 1e3,
-                   step->t_draft_us / 1e3, step->t_forward_us / 1e3);
+    ls_sanitize_fmt(out, "turn %u, context %d tokens, method %s, at most %d rows; %.3f ms (draft %.3f, forward %.3f",
+                    step->turn + 1, step->context_len, s->run.header.method, step->budget, step->t_total_us / 1e3,
+                    step->t_draft_us / 1e3, step->t_forward_us / 1e3);
     if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them for the probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)
-        ls_visible_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
-                       ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->run.header.second);
+        ls_sanitize_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
+                        ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->run.header.second);
     if (step->ahead_forwards)
-        ls_visible_fmt(out, "; at the same time %d forward%s of %s, waited for %.3f", step->ahead_forwards,
-                       ls_plural(step->ahead_forwards), s->run.header.second, step->t_wait_us / 1e3);
+        ls_sanitize_fmt(out, "; at the same time %d forward%s of %s, waited for %.3f", step->ahead_forwards,
+                        ls_plural(step->ahead_forwards), s->run.header.second, step->t_wait_us / 1e3);
     if (step->t_comm_us > 0) ls_buf_fmt(out, ", %.3f of that for exchanges with other ranks", step->t_comm_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");

@@ -1,9 +1,9 @@
 // What is written: files that are replaced at once or not at all, devices and FIFOs that are written as they are,
 // recordings that nobody reads, prompts that several screens keep in one file.
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/sink.h"
+#include "base/io.h"
 #include "ui/edit.h"
 
 #include <dirent.h>
@@ -218,13 +218,13 @@ static void a_limit_on_the_size_of_files_is_an_error(void **state) {
 static void a_replacement_that_is_not_wanted_leaves_nothing(void **state) {
     (void)state;
     for (int named = 0; named < 2; named++) {
-        ls_replacement r;
+        ls_atomic_file r;
         no_nameless = named;
         put(path, "old", 0644);
-        assert_int_equal(ls_replace_open(&r, path, LS_FILE_SHARED, NULL), LS_OK);
+        assert_int_equal(ls_atomic_open(&r, path, LS_FILE_SHARED, NULL), LS_OK);
         fputs("half", r.f);
         holds(path, "old");
-        assert_int_equal(ls_replace_close(&r, false, NULL), LS_OK);
+        assert_int_equal(ls_atomic_close(&r, false, NULL), LS_OK);
         holds(path, "old");
         assert_int_equal(entries(), 1);
     }

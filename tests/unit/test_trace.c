@@ -380,7 +380,7 @@ static ls_simulated simulate(const ls_recording *r, ls_decode_options o) {
     ls_cost_curve costs = {0};
     ls_simulated total = {0};
     for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 2 + 0.1 * ls_cost_rows[i];
-    const ls_ends ends = ls_vocab_ends(model.vocab);
+    const ls_eos_set ends = ls_vocab_ends(model.vocab);
     const ls_draft_setup place = {.tokenizer = "script",
                                   .n_vocab = model.engine->n_vocab,
                                   .tokenizer_id = ls_vocab_id(model.vocab),

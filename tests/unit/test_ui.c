@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 #include "source/source_live.h"
 #include "ui/app.h"
 #include "ui/demo.h"

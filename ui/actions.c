@@ -7,9 +7,8 @@
 #include <string.h>
 
 const ui_action_info ui_actions[UI_ACTIONS] = {
-#define ACTION(id, name, keys, label, help) {name, keys, label, help},
+#define ACTION(id, name, keys, help) {name, keys, help},
 #include "ui/actions.def"
-#undef ACTION
 };
 
 static char *bound[UI_ACTIONS]; // NULL: the default keys
@@ -18,7 +17,7 @@ const char *ui_action_keys(ui_action a) {
     return bound[a] ? bound[a] : ui_actions[a].keys;
 }
 
-static int key_of(const char *name, size_t n) {
+int ui_key_named(const char *name, size_t n) {
     static const struct {
         const char *name;
         int key;
@@ -47,10 +46,6 @@ static int key_of(const char *name, size_t n) {
     return n == 1 && *name > 32 && *name < 127 ? *name : UI_KEY_NONE;
 }
 
-int ui_key_named(const char *name) {
-    return key_of(name, strlen(name));
-}
-
 ui_action ui_action_of(int key, int typing) {
     if (typing && (key == UI_KEY_LEFT || key == UI_KEY_RIGHT || key == UI_KEY_ENTER || key == UI_KEY_HOME ||
                    key == UI_KEY_END || key == UI_CTRL('U') || key == UI_CTRL('D')))
@@ -59,7 +54,7 @@ ui_action ui_action_of(int key, int typing) {
     for (int a = 0; a < UI_ACTIONS; a++)
         for (const char *p = ui_action_keys((ui_action)a); *p;) {
             size_t n = strcspn(p, " ");
-            if (key_of(p, n) == key) return (ui_action)a;
+            if (ui_key_named(p, n) == key) return (ui_action)a;
             p += n + strspn(p + n, " ");
         }
     return UI_ACT_NONE;
@@ -84,7 +79,7 @@ static void unbind(int action, int key) {
     ls_buf left = {0};
     for (const char *p = keys; *p;) {
         const size_t n = strcspn(p, " ");
-        if (key_of(p, n) != key) ls_buf_fmt(&left, "%s%.*s", left.n ? " " : "", (int)n, p);
+        if (ui_key_named(p, n) != key) ls_buf_fmt(&left, "%s%.*s", left.n ? " " : "", (int)n, p);
         p += n + strspn(p + n, " ");
     }
     ls_buf_str(&left, "");
@@ -102,7 +97,7 @@ ls_code ui_bind(const char *text, ls_err *err) {
                        text);
     for (const char *p = eq + 1 + strspn(eq + 1, " "); *p;) {
         const size_t n = strcspn(p, " ");
-        const int key = key_of(p, n);
+        const int key = ui_key_named(p, n);
         if (key == UI_KEY_NONE || key > UI_KEY_LAST)
             return ls_fail(err, LS_E_USAGE,
                            "'%.60s': '%.*s' is not a key; keys are letters, ^X, F1 to F12, Space, Tab, Up, PgDn, ...",

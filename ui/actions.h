@@ -2,16 +2,17 @@
 #pragma once
 #include "base/err.h"
 
+#include <stddef.h>
+
 typedef enum {
-#define ACTION(id, name, keys, label, help) UI_ACT_##id,
+#define ACTION(id, name, keys, help) UI_ACT_##id,
 #include "ui/actions.def"
-#undef ACTION
     UI_ACTIONS,
     UI_ACT_NONE = UI_ACTIONS,
 } ui_action;
 
 typedef struct {
-    const char *name, *keys, *label, *help;
+    const char *name, *keys, *help;
 } ui_action_info;
 extern const ui_action_info ui_actions[UI_ACTIONS]; // keys: as shipped, see ui_action_keys
 
@@ -21,7 +22,7 @@ const char *ui_action_keys(ui_action a); // the keys in force, separated by blan
 ls_code ui_bind(const char *text, ls_err *err);
 void ui_bind_defaults(void);
 
-int ui_key_named(const char *name); // "F5", "Space", "^X", "s", ...; UI_KEY_NONE: not a key
+int ui_key_named(const char *name, size_t n); // "F5", "Space", "^X", "s", ...; UI_KEY_NONE: not a key
 // The action of a key. While the user types, a key that is text has none.
 ui_action ui_action_of(int key, int typing);
 ui_action ui_action_named(const char *name); // UI_ACT_NONE: unknown

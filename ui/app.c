@@ -1,15 +1,13 @@
 #include "ui/app.h"
+#include "base/system.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "ui/demo.h"
-#include "ui/navigate.h"
+#include "ui/edit.h"
 #include "ui/picture.h"
-#include "ui/prompt_history.h"
 #include "ui/render.h"
-#include "ui/shadows.h"
 #include "ui/term_curses.h"
-#include "ui/tour.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,11 +20,8 @@
 enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
 
 typedef struct {
-    ls_source *source;
-    ui_tour tour;
-    const ui_theme *theme, *light, *dark; // light, dark: by the terminal's background; light NULL: never
-    ui_state state;
-    ui_canvas canvas;
+    ui_screen screen;
+    const ui_theme *light, *dark;    // by the terminal's background; light NULL: never
     const char *history;             // file of prompts; NULL: none
     int fps;                         // frames a second at most
     bool history_failed;             // a write failed, and the user was told
@@ -34,20 +29,19 @@ typedef struct {
     uint64_t last_frame_ns, draw_ns; // draw_ns: smoothed time of one frame
 } app;
 
-static void draw(app *a) {
+static void app_draw(app *a) {
+    ui_state *s = &a->screen.state;
     const uint64_t start = ls_now_ns();
     ls_buf printed = {0};
     ui_term_caught(&printed);
-    ui_log(&a->state, printed.n ? printed.p : "", printed.n);
+    ui_log(s, printed.n ? printed.p : "", printed.n);
     ls_buf_free(&printed);
     int rows, cols, cursor_row, cursor_col;
     ui_term_size(&rows, &cols);
-    ui_canvas_resize(&a->canvas, rows, cols);
-    a->canvas.ascii = a->state.ascii || !a->canvas.utf8 || a->canvas.ambiguous_wide;
-    ui_render(&a->state, &a->canvas, &cursor_row, &cursor_col);
-    if (a->state.redraw) ui_term_redraw();
-    a->state.redraw = false;
-    ui_term_show(&a->canvas, cursor_row, cursor_col);
+    ui_screen_draw(&a->screen, rows, cols, &cursor_row, &cursor_col);
+    if (s->asked.redraw) ui_term_redraw();
+    s->asked.redraw = false;
+    ui_term_show(&a->screen.canvas, cursor_row, cursor_col);
     a->last_frame_ns = ls_now_ns();
     a->draw_ns = (3 * a->draw_ns + (a->last_frame_ns - start)) / 4;
     a->dirty = a->urgent = false;
@@ -55,78 +49,79 @@ static void draw(app *a) {
 
 static void take_events(app *a) {
     ls_event *e;
-    for (int i = 0; i < EVENTS_AT_ONCE && (e = a->source->next(a->source)); i++) {
-        ui_on_event(&a->state, e);
+    for (int i = 0; i < EVENTS_AT_ONCE && (e = a->screen.source->next(a->screen.source)); i++) {
+        ui_on_event(&a->screen.state, e);
         a->dirty = true;
     }
 }
 
 static void take_key(app *a, ui_key k) {
+    ui_state *s = &a->screen.state;
     a->dirty = a->urgent = true;
     if (k.code == UI_KEY_PASTE) {
         const ls_buf *text = ui_term_paste();
-        ui_on_paste(&a->state, text->p, text->n);
-        if (k.tag) ui_say(&a->state, "the paste is incomplete; the received part was kept", true);
+        ui_on_paste(s, text->p, text->n);
+        if (k.tag) ui_say_error(s, "the paste is incomplete; the received part was kept");
     } else if (k.code == UI_KEY_INVALID) {
-        a->state.interrupted = false;
-        ui_say(&a->state, "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8",
-               true);
+        s->typed.interrupted = false;
+        ui_say_error(s, "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8");
     } else if (k.code == UI_KEY_BACKGROUND) {
-        if (a->light) ui_term_colors(a->theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
+        if (a->light) ui_term_colors(a->screen.theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
     } else {
-        ui_layout l = ui_layout_of(a->canvas.rows, a->canvas.cols, &a->state.shown);
-        if (k.code == UI_KEY_MOUSE && k.row < a->canvas.rows && k.col < a->canvas.cols)
-            k.tag = a->canvas.cells[k.row * a->canvas.cols + k.col].tag;
-        ui_on_key(&a->state, k, ui_panel_at(&l, k.row, k.col));
+        const ui_layout l = ui_layout_of(&s->drawn.room, &s->shown);
+        if (k.code == UI_KEY_MOUSE && k.row < a->screen.canvas.rows && k.col < a->screen.canvas.cols)
+            k.tag = a->screen.canvas.cells[k.row * a->screen.canvas.cols + k.col].tag;
+        ui_on_key(s, k, ui_panel_at(&l, k.row, k.col));
     }
 }
 
 void ui_send_requests(ui_state *s, ls_source *source) {
-    for (int i = 0; i < s->n_outbox; i++) {
-        ui_request *r = &s->outbox[i];
+    for (int i = 0; i < s->asked.n_outbox; i++) {
+        ui_request *r = &s->asked.outbox[i];
         ls_err err;
         const bool begins = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT || r->kind == LS_CMD_LOAD;
         const bool refused = source->command(source, &(ls_command){r->kind, r->text, r->n}, &err) != LS_OK;
-        s->sent |= begins && !refused;
+        s->asked.sent |= begins && !refused;
         if (refused) {
-            ui_say(s, err.msg, true);
-            if (r->kind == LS_CMD_PROMPT && !s->prompt.text.n) ui_edit_set(&s->prompt, r->text); // gives it back
+            ui_say_error(s, "%s", err.msg);
+            if (r->kind == LS_CMD_PROMPT && !s->typed.prompt.text.n)
+                ui_edit_set(&s->typed.prompt, r->text); // gives it back
         }
         free(r->text);
     }
-    s->n_outbox = 0;
+    s->asked.n_outbox = 0;
 }
 
 // Writes prompts to the history file before it sends them, so that a crash loses none.
 static void send_requests(app *a) {
     ls_err err;
-    ui_state *s = &a->state;
-    if (a->history && ui_history_add(&s->prompt, a->history, &err) && !a->history_failed) {
-        ui_say(s, err.msg, true);
+    ui_state *s = &a->screen.state;
+    if (a->history && ui_history_add(&s->typed.prompt, a->history, &err) && !a->history_failed) {
+        ui_say_error(s, "%s", err.msg);
         ui_log(s, err.msg, strlen(err.msg)); // the message line may soon show another message
         a->history_failed = true;
     }
-    ui_send_requests(s, a->source);
+    ui_send_requests(s, a->screen.source);
 }
 
 static void save_display(app *a) {
+    ui_state *s = &a->screen.state;
     ls_err err;
-    char said[320];
     int row, col;
-    ui_canvas file = {.utf8 = true, .ascii = a->state.ascii}; // whatever this terminal shows
-    ui_canvas_resize(&file, a->canvas.rows, a->canvas.cols);
-    ui_render(&a->state, &file, &row, &col);
-    const bool failed = ui_canvas_save(&file, a->theme, a->state.save_to, &err) != LS_OK;
+    ui_canvas file = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
+    ui_canvas_resize(&file, a->screen.canvas.rows, a->screen.canvas.cols);
+    ui_render(s, &file, &row, &col);
+    if (ui_canvas_save(&file, a->screen.theme, s->asked.save_to, &err)) ui_say_error(s, "%s", err.msg);
+    else ui_say(s, "saved %.300s", s->asked.save_to);
     ui_canvas_free(&file);
-    snprintf(said, sizeof said, "saved %.300s", a->state.save_to);
-    ui_say(&a->state, failed ? err.msg : said, failed);
-    free(a->state.save_to);
-    a->state.save_to = NULL;
+    free(s->asked.save_to);
+    s->asked.save_to = NULL;
 }
 
 // Opens the prompt in the user's own editor. An editor that fails changes nothing.
 static void edit_outside(app *a) {
-    a->state.want_editor = false;
+    ui_state *s = &a->screen.state;
+    s->asked.editor = false;
     const char *folder = getenv("TMPDIR");
     char *path = ls_format("%s/logitspec-prompt-XXXXXX", folder && *folder ? folder : "/tmp");
     const char *editor = getenv("VISUAL");
@@ -136,20 +131,20 @@ static void edit_outside(app *a) {
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     ls_buf text = {0};
     ls_err err = {0};
-    bool ok = f && fwrite(a->state.prompt.text.n ? a->state.prompt.text.p : "", 1, a->state.prompt.text.n, f) ==
-                       a->state.prompt.text.n;
+    bool ok = f && fwrite(s->typed.prompt.text.n ? s->typed.prompt.text.p : "", 1, s->typed.prompt.text.n, f) ==
+                       s->typed.prompt.text.n;
     if (f && fclose(f)) ok = false;
     char *command = ls_format("%s \"$1\"", editor);
     if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
     else if (ui_term_run(command, path))
         ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is unchanged", editor);
     else ls_read_file(&text, path, MOST_PROMPT, &err);
-    if (err.code) ui_say(&a->state, err.msg, true);
+    if (err.code) ui_say_error(s, "%s", err.msg);
     else {
         while (text.n && text.p[text.n - 1] == '\n') text.n--; // editors add one
-        ui_edit_clear(&a->state.prompt);
-        ui_on_paste(&a->state, text.n ? text.p : "", text.n);
-        a->state.shown.focus = UI_NO_PANEL;
+        ui_edit_clear(&s->typed.prompt);
+        ui_on_paste(s, text.n ? text.p : "", text.n);
+        s->shown.focus = UI_NO_PANEL;
     }
     unlink(path);
     free(path);
@@ -159,14 +154,15 @@ static void edit_outside(app *a) {
 }
 
 // Changes the theme and the mouse as often as the user asked for it.
-static void look_otherwise(app *a) {
-    if (a->state.themes) a->light = NULL; // the user chose a theme: the terminal's background no longer does
-    for (; a->state.themes > 0; a->state.themes--) {
-        a->theme = ui_theme_after(a->theme);
-        ui_term_colors(a->theme);
-        a->state.brackets = !ui_theme_has_colors(a->theme);
+static void apply_theme(app *a) {
+    ui_state *s = &a->screen.state;
+    if (s->asked.themes) a->light = NULL; // the user chose a theme: the terminal's background no longer does
+    for (; s->asked.themes > 0; s->asked.themes--) {
+        a->screen.theme = ui_theme_after(a->screen.theme);
+        ui_term_colors(a->screen.theme);
+        s->view.brackets = !ui_theme_has_colors(a->screen.theme);
     }
-    for (; a->state.mice > 0; a->state.mice--) ui_term_mouse(!ui_term_has_mouse());
+    for (; s->asked.mice > 0; s->asked.mice--) ui_term_switch_mouse();
 }
 
 // The least time between two frames. Drawing takes at most 1/SHARE of one CPU, so that the decoder keeps its cores.
@@ -183,7 +179,7 @@ static int sooner(int a, int b) { // in milliseconds; -1: never
 }
 
 static int wait_ms(const app *a) {
-    const int least = sooner(ui_demo_wait_ms(&a->state, ls_now_ns()), ui_term_key_ms());
+    const int least = sooner(ui_demo_wait_ms(&a->screen.state, ls_now_ns()), ui_term_key_ms());
     if (!a->dirty) return least;
     const uint64_t since = ls_now_ns() - a->last_frame_ns, due = frame_ns(a);
     return since >= due ? 0 : sooner(least, (int)((due - since) / 1000000) + 1);
@@ -194,12 +190,14 @@ static bool is_time(const app *a) { // for another frame
 }
 
 static void loop(app *a) {
+    ui_state *s = &a->screen.state;
     bool worked = false; // shadows worked in the last round: their result must be drawn
-    draw(a);
-    while (!a->state.quit && !ui_term_signal()) {
-        struct pollfd fds[] = {
-            {STDIN_FILENO, POLLIN, 0}, {a->source->wake_fd(a->source), POLLIN, 0}, {ui_term_signal_fd(), POLLIN, 0}};
-        const ui_shadows_progress shadows = ui_shadows_work(&a->state);
+    app_draw(a);
+    while (!s->asked.quit && !ui_term_signal()) {
+        struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0},
+                               {a->screen.source->wake_fd(a->screen.source), POLLIN, 0},
+                               {ui_term_signal_fd(), POLLIN, 0}};
+        const ui_shadows_progress shadows = ui_shadows_work(s);
         const bool more = shadows == UI_SHADOWS_MORE;
         a->dirty |= shadows != UI_SHADOWS_STILL || worked;
         worked = more;
@@ -209,30 +207,29 @@ static void loop(app *a) {
         take_events(a);
         ui_key k;
         // bytes after a key that hands the terminal to an editor or the shell belong to that program
-        while (!a->state.quit && !a->state.want_editor && !a->state.suspend && (k = ui_term_key()).code != UI_KEY_NONE)
+        while (!s->asked.quit && !s->asked.editor && !s->asked.suspend && (k = ui_term_key()).code != UI_KEY_NONE)
             take_key(a, k);
-        a->dirty |= ui_tour_follow(&a->tour);
-        ui_demo_is_due(&a->state, ls_now_ns());
+        a->dirty |= ui_screen_follow(&a->screen);
+        ui_demo_is_due(s, ls_now_ns());
         send_requests(a);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) { // the terminal was closed
-            a->state.exit_code = 1;
+            s->asked.exit_code = 1;
             break;
         }
-        if (a->state.want_editor) edit_outside(a);
-        look_otherwise(a);
-        a->dirty |= ui_term_resized();
-        a->dirty |= ui_term_continued();
-        if (a->state.suspend || ui_term_stop_asked()) {
-            a->state.suspend = false;
+        if (s->asked.editor) edit_outside(a);
+        apply_theme(a);
+        a->dirty |= ui_term_changed();
+        if (s->asked.suspend || ui_term_stop_asked()) {
+            s->asked.suspend = false;
             ui_term_suspend();
         }
-        if (a->state.to_copy) {
-            ui_term_copy(a->state.to_copy);
-            free(a->state.to_copy);
-            a->state.to_copy = NULL;
+        if (s->asked.to_copy) {
+            ui_term_copy(s->asked.to_copy);
+            free(s->asked.to_copy);
+            s->asked.to_copy = NULL;
         }
-        if (a->dirty && is_time(a)) draw(a);
-        if (a->state.save_to) {
+        if (a->dirty && is_time(a)) app_draw(a);
+        if (s->asked.save_to) {
             save_display(a);
             a->dirty = true;
         }
@@ -240,26 +237,18 @@ static void loop(app *a) {
 }
 
 void ui_begin(ui_state *s, const ui_options *o) {
-    s->ascii = o->ascii;
-    s->words = o->words;
-    s->has_tour = o->tour != NULL;
-    s->left = o->left;
-    s->keep = o->keep;
-    s->about = o->about;
-    s->save_settings = o->save_settings;
-    s->make_ways = o->ways;
-    s->ways_ud = o->ud;
-    for (const ui_setting *t = o->settings; t && t->key && s->n_settings < UI_SETTINGS; t++)
-        s->settings[s->n_settings++] = *t;
-    s->brackets = !o->color;
-    s->recording = o->recording;
-    if (o->recording) s->shown.focus = UI_OUTPUT; // keys act on the panels
-    if (o->history) ui_history_load(&s->prompt, o->history);
+    s->given = o->given;
+    s->view.ascii = o->ascii;
+    for (const ui_setting *t = o->settings; t && t->key && s->setup.n < UI_SETTINGS; t++)
+        s->setup.settings[s->setup.n++] = *t;
+    s->view.brackets = !o->color;
+    if (o->given.recording) s->shown.focus = UI_OUTPUT; // keys act on the panels
+    if (o->history) ui_history_load(&s->typed.prompt, o->history);
     if (o->demo) ui_demo_begin(s, o->demo);
     if (o->prompt && o->demo) ui_request_of(s, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
     else if (o->prompt) {
         ui_on_paste(s, o->prompt, strlen(o->prompt));
-        ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->prompt), 0); // a prompt, even if it looks like a command
+        ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->typed.prompt), 0); // a prompt, even if it looks like a command
     }
 }
 
@@ -277,27 +266,102 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
         source->close(source);
         return code;
     }
-    app a = {.source = source, .theme = shown.theme, .light = light, .dark = o->theme};
-    ui_state_init(&a.state);
-    a.canvas.utf8 = ui_term_is_utf8();
-    a.canvas.ambiguous_wide = o->ambiguous_wide;
-    a.history = o->history;
-    a.fps = o->fps > 0 ? o->fps : FRAMES;
-    a.tour = (ui_tour){.options = o, .source = &a.source, .state = &a.state};
-    ui_begin(&a.state, o);
-    if (!a.canvas.utf8)
-        ui_say(&a.state, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged",
-               false);
-    a.state.clipboard = o->clipboard ? ui_term_copies() : NULL;
+    app a = {.light = light, .dark = o->theme, .history = o->history, .fps = o->fps > 0 ? o->fps : FRAMES};
+    ui_state *s = &a.screen.state;
+    ui_screen_open(&a.screen, source, o, shown.theme, ui_term_is_utf8());
+    if (!a.screen.canvas.utf8)
+        ui_say(s, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged");
+    s->given.clipboard = o->clipboard ? ui_term_copies() : NULL;
     send_requests(&a);
     loop(&a);
-    ui_tour_leave(&a.tour);
-    int signal_number = ui_term_signal();
+    const int signal_number = ui_term_signal();
     ui_term_close();
-    a.source->close(a.source);
-    *exit_code = a.state.exit_code;
-    ui_state_free(&a.state);
-    ui_canvas_free(&a.canvas);
+    *exit_code = ui_screen_close(&a.screen);
     if (signal_number) raise(signal_number); // by the default action: the exit status names the signal
     return LS_OK;
+}
+
+// ---- what is shown
+
+void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const ui_theme *t, bool utf8) {
+    *s = (ui_screen){.options = o, .source = source, .theme = t};
+    s->canvas = (ui_canvas){.utf8 = utf8, .ambiguous_wide = o->ambiguous_wide};
+    ui_state_init(&s->state);
+    ui_begin(&s->state, o);
+}
+
+void ui_screen_draw(ui_screen *s, int rows, int cols, int *cursor_row, int *cursor_col) {
+    ui_canvas *c = &s->canvas;
+    ui_canvas_resize(c, rows, cols);
+    c->ascii = s->state.view.ascii || !c->utf8 || c->ambiguous_wide;
+    ui_render(&s->state, c, cursor_row, cursor_col);
+}
+
+static void close_shown(ui_screen *s) {
+    s->source->close(s->source);
+    ui_state_free(&s->state);
+}
+
+static void show_conversation(ui_screen *s) {
+    s->state = s->conversation;
+    s->source = s->waiting;
+    s->waiting = NULL;
+}
+
+static void leave_tour(ui_screen *s) {
+    const bool quit = s->state.asked.quit;
+    const int exit_code = s->state.asked.exit_code;
+    close_shown(s);
+    show_conversation(s);
+    s->state.asked.quit |= quit;
+    if (quit) s->state.asked.exit_code = exit_code;
+}
+
+// The conversation is set aside, or the stop before is closed.
+static void show_stop(ui_screen *s, int stop) {
+    ls_err err;
+    ui_options o = *s->options;
+    int of = 0;
+    if (s->waiting) close_shown(s);
+    else {
+        s->waiting = s->source;
+        s->conversation = s->state;
+    }
+    s->stop = stop;
+    s->source = o.given.tour(o.given.ud, stop, &of, &o.demo, &err);
+    if (!s->source) {
+        show_conversation(s);
+        if (stop < of) ui_say_error(&s->state, "%s", err.msg); // else the one before was the last
+        return;
+    }
+    o.given = s->conversation.given;
+    o.given.recording = true;
+    o.given.tour = NULL;
+    o.given.left = NULL;
+    o.given.keep = o.prompt = o.history = NULL;
+    ui_state_init(&s->state);
+    ui_begin(&s->state, &o);
+    s->state.view.ascii = s->conversation.view.ascii;
+    s->state.view.brackets = s->conversation.view.brackets;
+    s->state.playing.tour_stop = stop + 1;
+    s->state.playing.tour_of = of;
+}
+
+bool ui_screen_follow(ui_screen *s) {
+    const ui_asked *asked = &s->state.asked;
+    if (!s->waiting && asked->tour) {
+        s->state.asked.tour = false;
+        show_stop(s, 0);
+    } else if (s->waiting && (asked->quit || asked->tour_go < 0)) leave_tour(s);
+    else if (s->waiting && asked->tour_go) show_stop(s, s->stop + 1);
+    else return false;
+    return true;
+}
+
+int ui_screen_close(ui_screen *s) {
+    if (s->waiting) leave_tour(s);
+    const int exit_code = s->state.asked.exit_code;
+    close_shown(s);
+    ui_canvas_free(&s->canvas);
+    return exit_code;
 }

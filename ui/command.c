@@ -1,37 +1,31 @@
-#include "ui/command.h"
+#include "ui/modes.h"
 #include "base/mem.h"
-#include "ui/copy.h"
-#include "ui/help.h"
-#include "ui/navigate.h"
-#include "ui/rows.h"
-#include "ui/what_if.h"
+#include "ui/words.h"
+#include "ui/panels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void ui_type_line(ui_state *s, char sign, const char *text) {
-    s->typing = sign;
-    s->typing_prompt = false;
-    ui_edit_set(&s->command, text);
+    s->typed.sign = sign;
+    s->typed.in_prompt = false;
+    ui_edit_set(&s->typed.line, text);
 }
 
 static void goto_step(ui_state *s, const char *text) {
     char *end;
     const unsigned long n = strtoul(text, &end, 10);
-    const ui_turn *t = s->n_steps ? ui_turn_of(s, ui_viewed_index(s)) : NULL;
-    char line[120];
+    const ui_turn *t = s->run.n_steps ? ui_viewed_turn(s) : NULL;
     if (!t) ui_look_at(s, 0);
-    else if (end == text || *end || n >= t->n_steps) {
-        snprintf(line, sizeof line, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->turns + 1,
-                 t->n_steps - 1);
-        ui_say(s, line, true);
-    } else ui_look_at(s, (int64_t)(t->first_step + n));
+    else if (end == text || *end || n >= t->n_steps)
+        ui_say_error(s, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->run.turns + 1, t->n_steps - 1);
+    else ui_look_at(s, (int64_t)(t->first_step + n));
 }
 
-static void save_display(ui_state *s, const char *path) {
-    free(s->save_to);
-    s->save_to = ls_strdup(path);
+static void request_display(ui_state *s, const char *path) {
+    free(s->asked.save_to);
+    s->asked.save_to = ls_strdup(path);
 }
 
 const ui_verb ui_verbs[] = {
@@ -42,9 +36,9 @@ const ui_verb ui_verbs[] = {
      true},
     {"save ", "FILE", "write the conversation as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
     {"load ", "FILE", "load a saved conversation and continue it", NULL, LS_CMD_LOAD, false},
-    {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", save_display, 0, false},
-    {"save-text ", "FILE", "write the viewed answer as plain text", ui_save_text, 0, false},
-    {"save-step ", "FILE", "write a description of the viewed step", ui_save_step, 0, false},
+    {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", request_display, 0, false},
+    {"save-text ", "FILE", "write the viewed answer as plain text", ui_export_text, 0, false},
+    {"save-step ", "FILE", "write a description of the viewed step", ui_export_step, 0, false},
     {0},
 };
 
@@ -73,24 +67,22 @@ static void run_command(ui_state *s, const char *line) {
         free(path);
     } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {
-        char said[200];
-        snprintf(said, sizeof said, "unknown command '%.80s' (F1 lists all)%s", word,
-                 s->typing_prompt ? "; Enter sends the line as a prompt" : "");
-        ui_say(s, said, true);
-        if (!s->typing_prompt) return;
-        ui_edit_set(&s->prompt, ":");
-        ui_edit_insert(&s->prompt, line, strlen(line));
+        ui_say_error(s, "unknown command '%.80s' (F1 lists all)%s", word,
+                     s->typed.in_prompt ? "; Enter sends the line as a prompt" : "");
+        if (!s->typed.in_prompt) return;
+        ui_edit_set(&s->typed.prompt, ":");
+        ui_edit_insert(&s->typed.prompt, line, strlen(line));
     }
 }
 
 static void enter(ui_state *s) {
-    char *text = ui_edit_take(&s->command);
-    const char sign = s->typing;
-    s->typing = 0;
+    char *text = ui_edit_take(&s->typed.line);
+    const char sign = s->typed.sign;
+    s->typed.sign = 0;
     if (sign == '/') {
-        free(s->sought);
-        s->sought = text;
-        if (s->n_overlays && s->overlays[s->n_overlays - 1] == UI_HELP) ui_help_find(s, 1);
+        free(s->view.sought);
+        s->view.sought = text;
+        if (s->over.n && s->over.open[s->over.n - 1] == UI_HELP) ui_help_find(s, 1);
         else ui_look_for(s, 1);
         return;
     }
@@ -100,7 +92,7 @@ static void enter(ui_state *s) {
 
 // Types what all candidates have in common, and lists them where there are several.
 static void complete(ui_state *s) {
-    const char *typed = s->command.text.n ? s->command.text.p : "", *first = NULL;
+    const char *typed = s->typed.line.text.n ? s->typed.line.text.p : "", *first = NULL;
     const size_t n = strlen(typed);
     size_t common = 0, found = 0;
     ls_buf list = {0};
@@ -108,7 +100,7 @@ static void complete(ui_state *s) {
         for (int i = 0;; i++) {
             const char *word = source == 0   ? (i < UI_ACTIONS ? ui_actions[i].name : NULL)
                                : source == 1 ? ui_verbs[i].name
-                                             : (s->words ? s->words[i] : NULL);
+                                             : (s->given.words ? s->given.words[i] : NULL);
             if (!word) break;
             const char *value = strchr(word, '='); // KEY=VALUE is a candidate once "KEY=" was typed
             if (strncmp(word, typed, n) || (value && value[1] && n <= (size_t)(value - word))) continue;
@@ -120,28 +112,27 @@ static void complete(ui_state *s) {
             found++;
             ls_buf_fmt(&list, "%s%s", list.n ? "  " : "", word);
         }
-    if (common > n) ui_edit_insert(&s->command, first + n, common - n);
-    if (found > 1) ui_say(s, list.p, false);
-    else if (!found) ui_say(s, "no command begins with this", false);
+    if (common > n) ui_edit_insert(&s->typed.line, first + n, common - n);
+    if (found > 1) ui_say(s, "%s", list.p);
+    else if (!found) ui_say(s, "no command begins with this");
     ls_buf_free(&list);
 }
 
 void ui_line_leave(ui_state *s) {
-    if (s->typing == '\\') ui_rows_filter(s, s->shown.focus, "");
-    s->typing = 0;
+    if (s->typed.sign == '\\') ui_rows_filter(s, s->shown.focus, "");
+    s->typed.sign = 0;
 }
 
-bool ui_line_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key == UI_KEY_ENTER) enter(s);
-    else if (key == UI_KEY_TAB && s->typing == ':') complete(s);
-    else if (key == UI_KEY_BACKSPACE && !s->command.text.n) ui_line_leave(s);
-    else if (key == ':' && s->typing == ':' && !s->command.text.n && s->typing_prompt) {
+bool ui_line_key(ui_state *s, ui_press k) {
+    if (k.code == UI_KEY_ENTER) enter(s);
+    else if (k.code == UI_KEY_TAB && s->typed.sign == ':') complete(s);
+    else if (k.code == UI_KEY_BACKSPACE && !s->typed.line.text.n) ui_line_leave(s);
+    else if (k.code == ':' && s->typed.sign == ':' && !s->typed.line.text.n && s->typed.in_prompt) {
         ui_line_leave(s);
-        ui_edit_set(&s->prompt, "::"); // a prompt that begins with a colon
+        ui_edit_set(&s->typed.prompt, "::"); // a prompt that begins with a colon
     } else {
-        ui_edit_key(&s->command, key);
-        if (s->typing == '\\') ui_rows_filter(s, s->shown.focus, s->command.text.n ? s->command.text.p : "");
+        ui_edit_key(&s->typed.line, k.code);
+        if (s->typed.sign == '\\') ui_rows_filter(s, s->shown.focus, s->typed.line.text.n ? s->typed.line.text.p : "");
     }
     return true;
 }

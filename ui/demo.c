@@ -1,12 +1,10 @@
 #include "ui/demo.h"
 #include "base/mem.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool ui_note_applies(const ui_note *n, const ls_step *step) {
+static bool applies(const ui_note *n, const ls_step *step) {
     if (step->index < n->from) return false;
     const int accepted = ls_step_accepted(step), drafted = step->rows - 1;
     const ls_next_next next = ls_step_next_next(step);
@@ -36,10 +34,8 @@ bool ui_note_applies(const ui_note *n, const ls_step *step) {
 }
 
 void ui_demo_begin(ui_state *s, const ui_demo *d) {
-    s->demo = d;
-    s->demo_told = ls_calloc(d->n_notes + 1, 1);
-    s->demo_notes = ls_calloc(d->n_notes + 1, sizeof *s->demo_notes);
-    s->demo_where = ls_calloc(d->n_notes + 1, sizeof *s->demo_where);
+    s->playing.demo = d;
+    s->playing.told = ls_calloc(d->n_notes + 1, sizeof *s->playing.told);
     s->shown.note = true;
     s->shown.focus = UI_OUTPUT;
     if (d->quiz) ui_quiz_toggle(s);
@@ -47,8 +43,8 @@ void ui_demo_begin(ui_state *s, const ui_demo *d) {
 }
 
 const ui_note *ui_demo_note(const ui_state *s) { // a question of the quiz comes before the notes
-    return s->demo && s->demo_read < s->n_demo_notes && !ui_quiz_hides(s) ? &s->demo->notes[s->demo_notes[s->demo_read]]
-                                                                          : NULL;
+    const ui_playing *p = &s->playing;
+    return p->demo && p->read < p->n_told && !ui_quiz_hides(s) ? &p->demo->notes[p->told[p->read].note] : NULL;
 }
 
 static void look(ui_state *s) {
@@ -60,57 +56,47 @@ static void look(ui_state *s) {
 }
 
 // Shows the step at which the current note appeared.
-static void go_to(ui_state *s) {
-    const int64_t step = s->demo_where[s->demo_read];
-    if (s->n_steps) ui_look_at(s, step < 0 ? 0 : step);
+static void look_at_note(ui_state *s) {
+    const int64_t step = s->playing.told[s->playing.read].step;
+    if (s->run.n_steps) ui_look_at(s, step < 0 ? 0 : step);
 }
 
-static void tell(ui_state *s, size_t i) {
+static void show_note(ui_state *s, size_t i) {
     const ui_note *shown = ui_demo_note(s);
     if (shown && shown->go_on) ui_demo_go_on(s); // a note that does not wait is replaced by the next one
-    s->demo_told[i] = 1;
-    s->demo_where[s->n_demo_notes] = s->demo->notes[i].when == UI_WHEN_START ? -1 : (int64_t)s->n_steps - 1;
-    s->demo_notes[s->n_demo_notes++] = (int)i;
+    const bool start = s->playing.demo->notes[i].when == UI_WHEN_START;
+    s->playing.told[s->playing.n_told++] = (struct ui_told){i, start ? -1 : (int64_t)s->run.n_steps - 1};
     look(s);
 }
 
-static void tell_all(ui_state *s, ui_when when) {
-    for (size_t i = 0; s->demo && i < s->demo->n_notes; i++)
-        if (s->demo->notes[i].when == when && !s->demo_told[i]) tell(s, i);
-}
-
-void ui_demo_on_start(ui_state *s) {
-    tell_all(s, UI_WHEN_START);
-}
-
-void ui_demo_on_step(ui_state *s, const ls_step *step) {
-    s->demo_asked = false;
-    for (size_t i = 0; s->demo && i < s->demo->n_notes; i++)
-        if (!s->demo_told[i] && ui_note_applies(&s->demo->notes[i], step)) tell(s, i);
-}
-
-void ui_demo_on_end(ui_state *s) {
-    tell_all(s, UI_WHEN_END);
-    if (!s->demo || !s->demo->rival) return;
+void ui_demo_on(ui_state *s, ui_when when, const ls_step *step) {
+    if (step) s->playing.asked = false;
+    for (size_t i = 0; s->playing.demo && i < s->playing.demo->n_notes; i++) {
+        const ui_note *n = &s->playing.demo->notes[i];
+        bool told = step ? !applies(n, step) : n->when != when;
+        for (size_t k = 0; k < s->playing.n_told && !told; k++) told = s->playing.told[k].note == i;
+        if (!told) show_note(s, i);
+    }
+    if (when != UI_WHEN_END || !s->playing.demo || !s->playing.demo->rival) return;
     s->shown.compare = true;
-    if (!s->recording) ui_request_of(s, LS_CMD_RIVAL, ls_strdup(s->demo->rival), 0);
+    if (!s->given.recording) ui_request_of(s, LS_CMD_RIVAL, ls_strdup(s->playing.demo->rival), 0);
 }
 
 bool ui_demo_go_on(ui_state *s) {
     if (!ui_demo_note(s)) return false;
-    s->demo_read++;
-    s->demo_held = false;
+    s->playing.read++;
+    s->playing.held = false;
     look(s);
-    if (s->demo_read == s->n_demo_notes) s->at_newest = true; // it plays on
-    else go_to(s);
+    if (s->playing.read == s->playing.n_told) s->view.at_newest = true; // it plays on
+    else look_at_note(s);
     return true;
 }
 
 bool ui_demo_go_back(ui_state *s) {
-    if (!s->demo || !s->demo_read || ui_quiz_hides(s)) return false;
-    s->demo_read--;
+    if (!s->playing.demo || !s->playing.read || ui_quiz_hides(s)) return false;
+    s->playing.read--;
     look(s);
-    go_to(s);
+    look_at_note(s);
     return true;
 }
 
@@ -120,30 +106,30 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->demo && s->n_turns && !is_waiting(s) && !s->demo_held && !ui_quiz_hides(s) && !s->quiz.answered &&
-           s->run_state == LS_STATE_PAUSED && s->at_newest;
+    return s->playing.demo && s->run.n_turns && !is_waiting(s) && !s->playing.held && !ui_quiz_hides(s) &&
+           !s->quiz.answered && s->run.state == LS_STATE_PAUSED && s->view.at_newest;
 }
 
 bool ui_demo_is_over(const ui_state *s) {
-    return s->demo && s->n_turns && s->turns[s->n_turns - 1].finish && !ui_demo_note(s);
+    return s->playing.demo && ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish && !ui_demo_note(s);
 }
 
 bool ui_demo_hold(ui_state *s) {
-    if (!s->demo || s->run_state != LS_STATE_PAUSED) return false;
-    s->demo_held = ui_demo_plays(s);
-    s->at_newest = true;
+    if (!s->playing.demo || s->run.state != LS_STATE_PAUSED) return false;
+    s->playing.held = ui_demo_plays(s);
+    s->view.at_newest = true;
     return true;
 }
 
 int ui_demo_wait_ms(const ui_state *s, uint64_t now_ns) {
-    if (!ui_demo_plays(s) || s->demo_asked) return -1;
-    return now_ns >= s->demo_due_ns ? 0 : (int)((s->demo_due_ns - now_ns) / 1000000) + 1;
+    if (!ui_demo_plays(s) || s->playing.asked) return -1;
+    return now_ns >= s->playing.due_ns ? 0 : (int)((s->playing.due_ns - now_ns) / 1000000) + 1;
 }
 
 bool ui_demo_is_due(ui_state *s, uint64_t now_ns) {
     if (ui_demo_wait_ms(s, now_ns) != 0) return false;
-    s->demo_asked = true;
-    s->demo_due_ns = now_ns + (uint64_t)(s->demo->pace * 1e9);
+    s->playing.asked = true;
+    s->playing.due_ns = now_ns + (uint64_t)(s->playing.demo->pace * 1e9);
     ui_request_of(s, LS_CMD_STEP, NULL, 1);
     return true;
 }

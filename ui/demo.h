@@ -41,13 +41,10 @@ struct ui_demo {
     char *rival; // a contender that answers the same prompt at the end; NULL: none
 };
 
-bool ui_note_applies(const ui_note *n, const ls_step *step); // to a step; start and end are no steps
-
 // ---- playing, in the screen's state
 void ui_demo_begin(ui_state *s, const ui_demo *d); // call it before anything else
-void ui_demo_on_start(ui_state *s);
-void ui_demo_on_step(ui_state *s, const ls_step *step);
-void ui_demo_on_end(ui_state *s);
+// Shows the notes that apply to a step, or (step NULL) to the start or the end of the answer, and were not shown yet.
+void ui_demo_on(ui_state *s, ui_when when, const ls_step *step);
 bool ui_demo_go_on(ui_state *s);       // the user has read the note; false: no note waits
 bool ui_demo_go_back(ui_state *s);     // to the note before; false: there is none
 bool ui_demo_hold(ui_state *s);        // pauses the demo, or continues it; false: there is no demo to pause

@@ -72,42 +72,34 @@ static int of_character(int c) {
 
 // CSI or SS3, then a letter.
 static int of_letter(int c) {
-    static const struct {
-        char letter;
-        int key;
-    } letters[] = {{'A', UI_KEY_UP},
-                   {'B', UI_KEY_DOWN},
-                   {'C', UI_KEY_RIGHT},
-                   {'D', UI_KEY_LEFT},
-                   {'H', UI_KEY_HOME},
-                   {'F', UI_KEY_END},
-                   {'Z', UI_KEY_BACKTAB},
-                   {'P', UI_KEY_F0 + 1},
-                   {'Q', UI_KEY_F0 + 2},
-                   {'R', UI_KEY_F0 + 3},
-                   {'S', UI_KEY_F0 + 4},
-                   {'M', UI_KEY_ENTER},
-                   {'w', UI_KEY_END},
-                   {'I', UI_KEY_TAB},
-                   {' ', ' '},
-                   {'X', '='}};
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
-        if (letters[i].letter == c) return letters[i].key;
-    return UI_KEY_NONE;
+    static const char letters[] = "ABCDHFZPQRSMwI X";
+    static const int keys[] = {UI_KEY_UP,
+                               UI_KEY_DOWN,
+                               UI_KEY_RIGHT,
+                               UI_KEY_LEFT,
+                               UI_KEY_HOME,
+                               UI_KEY_END,
+                               UI_KEY_BACKTAB,
+                               UI_KEY_F0 + 1,
+                               UI_KEY_F0 + 2,
+                               UI_KEY_F0 + 3,
+                               UI_KEY_F0 + 4,
+                               UI_KEY_ENTER,
+                               UI_KEY_END,
+                               UI_KEY_TAB,
+                               ' ',
+                               '='};
+    const char *found = c ? strchr(letters, c) : NULL;
+    return found ? keys[found - letters] : UI_KEY_NONE;
 }
 
 // CSI, a number, "~".
 static int of_number(int n) {
-    static const int function[] = {11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 23, 24};
-    static const struct {
-        int number, key;
-    } named[] = {{1, UI_KEY_HOME}, {3, UI_KEY_DELETE},  {4, UI_KEY_END},      {7, UI_KEY_HOME},
-                 {8, UI_KEY_END},  {5, UI_KEY_PAGE_UP}, {6, UI_KEY_PAGE_DOWN}};
-    for (int i = 0; i < 12; i++)
-        if (function[i] == n) return UI_KEY_F0 + 1 + i;
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (named[i].number == n) return named[i].key;
-    return UI_KEY_NONE;
+    static const signed char function[] = {[11] = 1, 2, 3, 4, 5, [17] = 6, 7, 8, 9, 10, [23] = 11, 12};
+    static const int named[] = {
+        0, UI_KEY_HOME, 0, UI_KEY_DELETE, UI_KEY_END, UI_KEY_PAGE_UP, UI_KEY_PAGE_DOWN, UI_KEY_HOME, UI_KEY_END};
+    if (n >= 0 && n < (int)(sizeof named / sizeof *named)) return named[n];
+    return n > 0 && n < (int)sizeof function && function[n] ? UI_KEY_F0 + function[n] : UI_KEY_NONE;
 }
 
 static ui_key mouse(int button, int col, int row, bool pressed) {
@@ -243,7 +235,7 @@ static size_t sequence(ui_input *in, const unsigned char *p, size_t n, bool over
 }
 
 // xterm's answer to a question for a colour: "]11;rgb:", then three numbers of one to four hexadecimal digits.
-static ui_key answer(const ls_buf *text) {
+static ui_key colour_answer(const ls_buf *text) {
     static const char begin[] = "]11;rgb";
     unsigned rgb = 0;
     const char *p = strchr(text->p, ':');
@@ -273,7 +265,7 @@ static bool string(ui_input *in, bool over, ui_key *k) {
     const bool ended = left && (p[i] == 7 || (p[i] == 27 && left > 1 && p[i + 1] == '\\'));
     if (ended) { // else another control character cuts it off, and is what it is
         in->at += p[i] == 7 ? 1 : 2;
-        *k = answer(&in->text);
+        *k = colour_answer(&in->text);
     }
     in->mode = UI_INPUT_KEYS;
     return true;

@@ -1,14 +1,9 @@
 #include "ui/modes.h"
 #include "base/mem.h"
-#include "ui/command.h"
 #include "ui/demo.h"
-#include "ui/help.h"
-#include "ui/layout.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
-#include "ui/rows.h"
-#include "ui/settings.h"
-#include "ui/welcome.h"
+#include "ui/render.h"
+#include "ui/panels.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +16,12 @@ enum { BY_ESC = 1, BY_Q = 2, GOES_ON = 4, TYPES = 8 };
 // ---- Help, Log, Setup, Shadows: the open ones form a stack, and the last one is drawn
 
 static ui_overlay top_overlay(const ui_state *s) {
-    return s->n_overlays ? s->overlays[s->n_overlays - 1] : UI_NO_OVERLAY;
+    return s->over.n ? s->over.open[s->over.n - 1] : UI_NO_OVERLAY;
 }
 
 static void overlay_scroll(ui_state *s, int by) { // while one is open
-    const ui_overlay top = s->overlays[s->n_overlays - 1];
-    int *lines = &s->overlay_scroll[top];
+    const ui_overlay top = s->over.open[s->over.n - 1];
+    int *lines = &s->drawn.overlay_scroll[top];
     *lines += top == UI_LOG ? -by : by; // the log's natural position is its end
     if (*lines < 0) *lines = 0;
 }
@@ -34,144 +29,147 @@ static void overlay_scroll(ui_state *s, int by) { // while one is open
 static void overlay_mouse(ui_state *s, ui_key k, ui_panel at) {
     (void)at;
     if (k.mouse != UI_MOUSE_CLICK) overlay_scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
-    else if (top_overlay(s) == UI_SHADOWS && k.tag > 0 && k.tag <= s->n_ways) s->shadow = k.tag - 1;
-    else if (top_overlay(s) == UI_SETUP && k.tag > 0 && k.tag <= s->n_settings) s->setting = k.tag - 1;
+    else if (top_overlay(s) == UI_SHADOWS && k.tag > 0 && k.tag <= s->shadows.n_ways) s->shadows.chosen = k.tag - 1;
+    else if (top_overlay(s) == UI_SETUP && k.tag > 0 && k.tag <= s->setup.n) s->setup.chosen = k.tag - 1;
 }
 
-static bool help_key(ui_state *s, int key, ui_action a) {
-    (void)key;
-    if (a == UI_ACT_UP || a == UI_ACT_DOWN || a == UI_ACT_PAGE_UP || a == UI_ACT_PAGE_DOWN || a == UI_ACT_TOP ||
-        a == UI_ACT_BOTTOM)
-        ui_act(s, a);
-    else if (a == UI_ACT_SEARCH) ui_type_line(s, '/', "");
-    else if (a == UI_ACT_SEARCH_NEXT || a == UI_ACT_SEARCH_PREV) ui_help_find(s, a == UI_ACT_SEARCH_NEXT ? 1 : -1);
+// -1: one of the first two; 1: one of the others; 0: another key.
+static int direction(ui_press k, int back, ui_action back_too, int on, ui_action on_too) {
+    return k.code == back || k.action == back_too ? -1 : k.code == on || k.action == on_too;
+}
+
+static bool help_key(ui_state *s, ui_press k) {
+    if (k.action == UI_ACT_UP || k.action == UI_ACT_DOWN || k.action == UI_ACT_PAGE_UP ||
+        k.action == UI_ACT_PAGE_DOWN || k.action == UI_ACT_TOP || k.action == UI_ACT_BOTTOM)
+        ui_act(s, k.action);
+    else if (k.action == UI_ACT_SEARCH) ui_type_line(s, '/', "");
+    else if (k.action == UI_ACT_SEARCH_NEXT || k.action == UI_ACT_SEARCH_PREV)
+        ui_help_find(s, k.action == UI_ACT_SEARCH_NEXT ? 1 : -1);
     else ui_close(s); // any other key
     return true;
 }
 
-static bool panel_key(ui_state *s, int key, ui_action a) {
-    (void)key;
-    ui_act(s, a);
+static bool panel_key(ui_state *s, ui_press k) {
+    ui_act(s, k.action);
     return true;
 }
 
-static bool setup_key(ui_state *s, int key, ui_action a) {
-    ui_setting *t = &s->settings[s->setting];
+static bool setup_key(ui_state *s, ui_press k) {
+    ui_setting *t = &s->setup.settings[s->setup.chosen];
     char value[sizeof t->value], line[160];
-    const int by = key == UI_KEY_RIGHT || a == UI_ACT_RIGHT ? 1 : key == UI_KEY_LEFT || a == UI_ACT_LEFT ? -1 : 0;
-    if (a == UI_ACT_QUIT) return false;
-    if (!s->n_settings) ui_close(s);
-    else if (a == UI_ACT_CLOSE || a == UI_ACT_SETUP || a == UI_ACT_HELP || a == UI_ACT_LOG) ui_act(s, a);
-    else if (key == UI_KEY_UP || a == UI_ACT_UP) ui_setting_move(s, -1);
-    else if (key == UI_KEY_DOWN || a == UI_ACT_DOWN) ui_setting_move(s, 1);
-    else if (key == 'w') ui_settings_save(s);
-    else if (s->recording) ui_say(s, "this is a recording: its settings cannot change", false);
+    const int by = direction(k, UI_KEY_LEFT, UI_ACT_LEFT, UI_KEY_RIGHT, UI_ACT_RIGHT);
+    const int rows = direction(k, UI_KEY_UP, UI_ACT_UP, UI_KEY_DOWN, UI_ACT_DOWN);
+    if (k.action == UI_ACT_QUIT) return false;
+    if (!s->setup.n) ui_close(s);
+    else if (k.action == UI_ACT_CLOSE || k.action == UI_ACT_SETUP || k.action == UI_ACT_HELP || k.action == UI_ACT_LOG)
+        ui_act(s, k.action);
+    else if (rows) ui_setting_move(&s->setup, rows);
+    else if (k.code == 'w') ui_settings_save(s);
+    else if (s->given.recording) ui_say(s, "this is a recording: its settings cannot change");
     else if (by && ui_setting_choice(t, by, value, sizeof value)) ui_setting_ask(s, t, value);
-    else if (a == UI_ACT_PAPER) ui_paper_step(s);
-    else if (key == UI_KEY_ENTER) {
+    else if (k.action == UI_ACT_PAPER) ui_paper_step(s);
+    else if (k.code == UI_KEY_ENTER) {
         snprintf(line, sizeof line, "set %s=", t->key);
         ui_type_line(s, ':', line);
     }
     return true;
 }
 
-static bool shadows_key(ui_state *s, int key, ui_action a) {
-    const bool up = key == UI_KEY_UP || a == UI_ACT_UP, down = key == UI_KEY_DOWN || a == UI_ACT_DOWN;
-    if (up && s->shadow > 0) s->shadow--;
-    else if (down && s->shadow + 1 < s->n_ways) s->shadow++;
-    else if (key == 'u') s->shadows_always = !s->shadows_always;
-    else if (key == UI_KEY_ENTER && s->recording) ui_say(s, "this is a recording: its method cannot change", false);
-    else if (key == UI_KEY_ENTER && s->n_ways) { // a method, and perhaps its rows
-        const char *label = s->ways[s->shadow].label, *rows = strchr(label, ':');
+static bool shadows_key(ui_state *s, ui_press k) {
+    ui_shadows *w = &s->shadows;
+    const int by = direction(k, UI_KEY_UP, UI_ACT_UP, UI_KEY_DOWN, UI_ACT_DOWN), to = w->chosen + by;
+    if (by) w->chosen = to >= 0 && to < w->n_ways ? to : w->chosen;
+    else if (k.code == 'u') w->always = !w->always;
+    else if (k.code == UI_KEY_ENTER && s->given.recording) ui_say(s, "this is a recording: its method cannot change");
+    else if (k.code == UI_KEY_ENTER && w->n_ways) { // a method, and perhaps its rows
+        const char *label = w->ways[w->chosen].label, *rows = strchr(label, ':');
         const int name = (int)strcspn(label, ":");
         if (rows) ui_request_of(s, LS_CMD_SET, ls_format("decode.budget=%s", rows + 1), 0);
         ui_request_of(s, LS_CMD_SET, ls_format("decode.method=%.*s", name, label), 0);
-    } else if (!up && !down) return panel_key(s, key, a);
+    } else return panel_key(s, k);
     return true;
 }
 
 // ---- a demo's note, the prompt
 
-static bool note_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
-    if ((key != UI_KEY_ENTER && key != ' ') || !ui_demo_go_on(s)) return false;
-    s->tour_go = s->tour_of && ui_demo_is_over(s);
+static bool note_key(ui_state *s, ui_press k) {
+    if (k.code == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
+    if ((k.code != UI_KEY_ENTER && k.code != ' ') || !ui_demo_go_on(s)) return false;
+    s->asked.tour_go = s->playing.tour_of && ui_demo_is_over(s);
     return true;
 }
 
-static bool stop_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key != UI_KEY_ENTER && key != ' ') return false;
-    s->tour_go = 1;
+static bool stop_key(ui_state *s, ui_press k) {
+    if (k.code != UI_KEY_ENTER && k.code != ' ') return false;
+    s->asked.tour_go = 1;
     return true;
 }
 
-static bool quiz_key(ui_state *s, int key, ui_action a) {
-    (void)a;
-    if (key != UI_KEY_ENTER) return false;
-    if (ui_quiz_go_on(s)) s->at_newest = true; // to the next question
+static bool quiz_key(ui_state *s, ui_press k) {
+    if (k.code != UI_KEY_ENTER) return false;
+    if (ui_quiz_go_on(s)) s->view.at_newest = true; // to the next question
     else ui_quiz_answer(s);
     return true;
 }
 
 // Whether the panel is drawn: q does not close an open panel that has no room on the screen.
 static bool in_sight(const ui_state *s, ui_panel p) {
-    return !s->rows || ui_layout_of(s->rows, s->cols, &s->shown).panel[p].rows;
+    return !s->drawn.room.rows || ui_layout_of(&s->drawn.room, &s->shown).panel[p].rows;
 }
 
 static void forget_edit(ui_state *s) { // the prompt stays as it was
-    s->editing = -1;
-    ui_edit_clear(&s->prompt);
+    s->typed.editing = -1;
+    ui_edit_clear(&s->typed.prompt);
 }
 
 // The last answer was cut by its length.
 static bool can_go_on(const ui_state *s) {
-    return s->n_turns && s->turns[s->n_turns - 1].finish == LS_FINISH_LENGTH && !s->recording && !s->demo &&
-           s->editing < 0 && !ui_busy(s) && !ui_quiz_hides(s) && !s->quiz.answered;
+    return ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish == LS_FINISH_LENGTH && !s->given.recording &&
+           !s->playing.demo && s->typed.editing < 0 && !ui_busy(&s->run) && !ui_quiz_hides(s) && !s->quiz.answered;
 }
 
 void ui_send_prompt(ui_state *s) {
-    if (!s->prompt.text.n && can_go_on(s)) {
+    if (!s->typed.prompt.text.n && can_go_on(s)) {
         ui_request_of(s, LS_CMD_GO_ON, NULL, 0);
-        s->at_newest = true;
+        s->view.at_newest = true;
         return;
     }
-    if (!s->prompt.text.n || !ui_can_send(s)) return;
-    char *text = ui_edit_take(&s->prompt);
-    if (s->editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->editing);
+    if (!s->typed.prompt.text.n || !ui_can_send(s)) return;
+    char *text = ui_edit_take(&s->typed.prompt);
+    if (s->typed.editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->typed.editing);
     else ui_request_of(s, LS_CMD_PROMPT, text, 0);
-    s->editing = -1;
-    if (s->run_state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt is queued", false);
+    s->typed.editing = -1;
+    if (s->run.state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt is queued");
 }
 
 // Begins a command in the place of the prompt.
 static void begin_command(ui_state *s, const char *text) {
     ui_type_line(s, ':', text);
-    ui_edit_clear(&s->prompt);
-    s->typing_prompt = true;
+    ui_edit_clear(&s->typed.prompt);
+    s->typed.in_prompt = true;
 }
 
 static void enter_prompt(ui_state *s) {
-    const char *text = s->prompt.text.n ? s->prompt.text.p : "";
+    const char *text = s->typed.prompt.text.n ? s->typed.prompt.text.p : "";
     if (ui_welcome_choose(s, text)) return;
     if (*text == ':' && ui_is_command(text + 1) && ui_can_send(s)) { // "::" is one ":"
         char *rest = ls_strdup(text + 1);
-        ui_edit_set(&s->prompt, rest);
+        ui_edit_set(&s->typed.prompt, rest);
         free(rest);
         ui_send_prompt(s);
-    } else if (s->editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
+    } else if (s->typed.editing >= 0 || !ui_is_command(text)) ui_send_prompt(s);
     else { // a pasted or recalled line: the user decides whether it is a command or a prompt
         begin_command(s, text + 1);
-        ui_say(s, "this is a command: Enter runs it; begin with :: to send it to the model", false);
+        ui_say(s, "this is a command: Enter runs it; begin with :: to send it to the model");
     }
 }
 
-static bool prompt_key(ui_state *s, int key, ui_action a) {
-    if (key == ':' && !s->prompt.text.n && s->editing < 0) begin_command(s, "");
-    else if (key == UI_KEY_ENTER) enter_prompt(s);
-    else if (key == UI_KEY_UP || key == UI_KEY_DOWN || a == UI_ACT_NONE) ui_edit_key(&s->prompt, key);
-    else ui_act(s, a);
+static bool prompt_key(ui_state *s, ui_press k) {
+    if (k.code == ':' && !s->typed.prompt.text.n && s->typed.editing < 0) begin_command(s, "");
+    else if (k.code == UI_KEY_ENTER) enter_prompt(s);
+    else if (k.code == UI_KEY_UP || k.code == UI_KEY_DOWN || k.action == UI_ACT_NONE)
+        ui_edit_key(&s->typed.prompt, k.code);
+    else ui_act(s, k.action);
     return true;
 }
 
@@ -184,8 +182,8 @@ static void panel_scroll(ui_state *s, int by) {
         if (p == UI_LOGITS || p == UI_DRAFTS) ui_move_row(s, p, by);
         if (p == UI_TREE || p == UI_LOGITS || p == UI_DRAFTS) return;
     }
-    s->scroll[p] += p == UI_OUTPUT ? -by : by; // the output's natural position is its end
-    if (s->scroll[p] < 0) s->scroll[p] = 0;
+    s->drawn.scroll[p] += p == UI_OUTPUT ? -by : by; // the output's natural position is its end
+    if (s->drawn.scroll[p] < 0) s->drawn.scroll[p] = 0;
 }
 
 // A click means what the panel put into its cells.
@@ -201,12 +199,12 @@ static void panel_mouse(ui_state *s, ui_key k, ui_panel at) {
     ui_focus(s, at);
     const int what = k.tag - 1;
     if (what < 0) return;
-    if (at == UI_OUTPUT && (size_t)(what / LS_MAX_ROWS) < s->n_steps) {
+    if (at == UI_OUTPUT && (size_t)(what / LS_MAX_ROWS) < s->run.n_steps) {
         ui_look_at(s, what / LS_MAX_ROWS);
-        s->at_newest = false;
-        s->node = what % LS_MAX_ROWS;
+        s->view.at_newest = false;
+        s->view.node = what % LS_MAX_ROWS;
     } else {
-        if (at == UI_LOGITS) s->found[at] = what; // its rows are no nodes of the tree
+        if (at == UI_LOGITS) s->list[at].found = what; // its rows are no nodes of the tree
         ui_choose_row(s, at, what);
     }
 }
@@ -230,15 +228,14 @@ typedef struct {
     void (*leave)(ui_state *s);
     int how;
     // the handlers below may be NULL
-    bool (*key)(ui_state *s, int key, ui_action a); // false: not handled, the next mode gets the key
+    bool (*key)(ui_state *s, ui_press k); // false: not handled, the next mode gets the key
     void (*scroll)(ui_state *s, int by);
     void (*mouse)(ui_state *s, ui_key k, ui_panel at);
     ui_frame frame;
 } mode;
 
 static const mode modes[] = {
-#define MODE(id, on, leave, how, key, scroll, mouse, title, draw)                                                      \
-    {id##_is_on, leave_##id, how, key, scroll, mouse, {title, draw, NULL}},
+#define MODE(id, on, ends, by, ...) {.is_on = id##_is_on, .leave = leave_##id, .how = by, __VA_ARGS__},
 #include "ui/modes.def"
 #undef MODE
 };
@@ -256,7 +253,7 @@ const ui_frame *ui_frame_on_top(const ui_state *s) {
 
 static const char *cut_hint(const ui_state *s) {
     static char hint[80];
-    const ls_step *last = ui_step(s, s->n_steps - 1);
+    const ls_step *last = ui_step(s, s->run.n_steps - 1);
     snprintf(hint, sizeof hint, "cut at %d token%s: Enter continues, or type a prompt",
              last->output_pos + last->n_emitted, ls_plural(last->output_pos + last->n_emitted));
     return hint;
@@ -265,14 +262,14 @@ static const char *cut_hint(const ui_state *s) {
 ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
     TOPMOST(m, s, key);
     const bool prompt = s->shown.focus == UI_NO_PANEL, types = m->how & TYPES;
-    ui_bottom b = {.edit = &s->prompt, .active = prompt, .cursor = types};
+    ui_bottom b = {.edit = &s->typed.prompt, .active = prompt, .cursor = types};
     if (m == modes) // a line is typed
-        return (ui_bottom){{s->typing}, &s->command, "", true, true};
-    if (s->editing >= 0) snprintf(b.sign, sizeof b.sign, "%d%s", s->editing, arrow);
+        return (ui_bottom){{s->typed.sign}, &s->typed.line, "", true, true};
+    if (s->typed.editing >= 0) snprintf(b.sign, sizeof b.sign, "%d%s", s->typed.editing, arrow);
     else snprintf(b.sign, sizeof b.sign, "%s", arrow);
-    b.hint = s->tour_of     ? "tour: Enter continues, [ ] back and forward, q returns to your conversation"
-             : s->recording ? "recording: Space plays, s steps, [ ] back and forward, G plays all, q quits"
-             : s->run_state == LS_STATE_FAILED ? "Esc, then L shows the full message; q quits"
+    b.hint = s->playing.tour_of   ? "tour: Enter continues, [ ] back and forward, q returns to your conversation"
+             : s->given.recording ? "recording: Space plays, s steps, [ ] back and forward, G plays all, q quits"
+             : s->run.state == LS_STATE_FAILED ? "Esc, then L shows the full message; q quits"
              : prompt && can_go_on(s)          ? cut_hint(s)
              : prompt                          ? "type a prompt, Enter sends it"
                                                : "p: type a prompt";
@@ -292,44 +289,43 @@ void ui_scroll(ui_state *s, int by) {
 void ui_toggle(ui_state *s, ui_overlay o) {
     const bool close = top_overlay(s) == o;
     int kept = 0;
-    for (int i = 0; i < s->n_overlays; i++) // removes it wherever it is in the stack
-        if (s->overlays[i] != o) s->overlays[kept++] = s->overlays[i];
-    s->n_overlays = kept;
+    for (int i = 0; i < s->over.n; i++) // removes it wherever it is in the stack
+        if (s->over.open[i] != o) s->over.open[kept++] = s->over.open[i];
+    s->over.n = kept;
     if (close) return;
-    s->overlays[s->n_overlays++] = o;
-    s->overlay_scroll[o] = 0;
-    s->help_found = -1;
+    s->over.open[s->over.n++] = o;
+    s->drawn.overlay_scroll[o] = 0;
+    s->over.help_found = -1;
 }
 
 void ui_to_prompt(ui_state *s) {
     s->shown.focus = s->shown.zoom = UI_NO_PANEL;
-    s->n_overlays = 0;
+    s->over.n = 0;
 }
 
 // The first ^C stops the answer or warns; the second one quits. If nothing can be lost, the first one quits.
 static void interrupt(ui_state *s) {
-    const bool busy = ui_busy(s) || s->run_state == LS_STATE_COMPARING;
-    const bool safe =
-        s->recording || s->run_state == LS_STATE_FAILED || (!s->n_turns && !s->prompt.text.n && !busy && !s->sent);
-    const char *then = !s->n_turns                         ? "your input is lost"
-                       : s->keep && !access(s->keep, F_OK) ? "the next start offers to load the conversation"
-                                                           : "the conversation is lost";
-    char said[160];
-    if (s->tour_of) s->tour_go = -1;
-    else if (s->typing) ui_line_leave(s);
-    else if (safe || s->interrupted) {
-        s->quit = true;
-        s->exit_code = EXIT_INTERRUPTED;
+    const bool busy = ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING;
+    const bool safe = s->given.recording || s->run.state == LS_STATE_FAILED ||
+                      (!s->run.n_turns && !s->typed.prompt.text.n && !busy && !s->asked.sent);
+    const char *then = !s->run.n_turns ? "your input is lost"
+                       : s->given.keep && !access(s->given.keep, F_OK)
+                           ? "the next start offers to load the conversation"
+                           : "the conversation is lost";
+    if (s->playing.tour_of) s->asked.tour_go = -1;
+    else if (s->typed.sign) ui_line_leave(s);
+    else if (safe || s->typed.interrupted) {
+        s->asked.quit = true;
+        s->asked.exit_code = EXIT_INTERRUPTED;
     } else {
         if (busy) ui_request_of(s, LS_CMD_STOP, NULL, 0);
-        snprintf(said, sizeof said, "%s^C again quits: %s", busy ? "stopped. " : "", then);
-        ui_say(s, said, false);
-        s->interrupted = true;
+        ui_say(s, "%s^C again quits: %s", busy ? "stopped. " : "", then);
+        s->typed.interrupted = true;
     }
 }
 
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
-    s->interrupted &= k.code == UI_CTRL('C');
+    s->typed.interrupted &= k.code == UI_CTRL('C');
     if (k.code == UI_CTRL('C')) interrupt(s);
     else if (k.code == UI_KEY_MOUSE) {
         TOPMOST(m, s, mouse);
@@ -337,11 +333,11 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
     } else {
         *s->message = 0;
         TOPMOST(keys, s, key);
-        const ui_action a = ui_action_of(k.code, keys->how & TYPES);
+        const ui_press press = {k.code, ui_action_of(k.code, keys->how & TYPES)};
         for (const mode *m = modes; m < modes + sizeof modes / sizeof *modes; m++) {
             if (!m->is_on(s)) continue;
             // Esc is for no handler: it leaves the topmost mode that has BY_ESC, and with GOES_ON the next one too
-            if (k.code != UI_KEY_ESC && m->key && m->key(s, k.code, a)) return;
+            if (k.code != UI_KEY_ESC && m->key && m->key(s, press)) return;
             if (k.code != UI_KEY_ESC || !(m->how & BY_ESC)) continue;
             m->leave(s);
             if (!(m->how & GOES_ON)) return;
@@ -350,13 +346,11 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
 }
 
 void ui_on_paste(ui_state *s, const char *text, size_t n) {
-    char said[120];
-    s->interrupted = false;
-    if (!s->typing && s->recording) return;
-    if (!s->typing) ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
-    const size_t left_out = ui_edit_insert(s->typing ? &s->command : &s->prompt, text, n);
-    if (!left_out) return;
-    snprintf(said, sizeof said, "%zu character%s of the paste ignored: control characters or invalid UTF-8", left_out,
-             ls_plural(left_out));
-    ui_say(s, said, false);
+    s->typed.interrupted = false;
+    if (!s->typed.sign && s->given.recording) return;
+    if (!s->typed.sign) ui_to_prompt(s); // what is pasted is a prompt, wherever the keys were
+    const size_t left_out = ui_edit_insert(s->typed.sign ? &s->typed.line : &s->typed.prompt, text, n);
+    if (left_out)
+        ui_say(s, "%zu character%s of the paste ignored: control characters or invalid UTF-8", left_out,
+               ls_plural(left_out));
 }

@@ -3,6 +3,7 @@
 // not take. Nothing else knows which mode comes first.
 #pragma once
 #include "ui/panels.h"
+#include "ui/state.h"
 
 // A frame: what is drawn into it, and its title.
 typedef struct {
@@ -26,3 +27,23 @@ void ui_close(ui_state *s);                // the topmost that q can close; the 
 void ui_scroll(ui_state *s, int by);       // the topmost that scrolls, by lines
 void ui_send_prompt(ui_state *s);          // what was typed, if it may be sent
 void ui_to_prompt(ui_state *s);            // gives the focus to the prompt line and closes what covers the panels
+
+// ---- the line that the user types at the bottom: a command (':'), a text to look for ('/'), a filter of rows ('\\')
+
+// Commands that take an argument; those without one are the names of actions.
+typedef struct {
+    const char *name, *argument, *help;             // name: with the blank behind it
+    void (*run)(ui_state *s, const char *argument); // NULL: sends this request to the source
+    ls_command_kind request;
+    bool verbatim; // blanks before the argument belong to it
+} ui_verb;
+extern const ui_verb ui_verbs[]; // ends with a NULL name
+
+bool ui_is_command(const char *line); // ":" and a known command, without a newline
+// A key, and what it means in the mode that takes it.
+typedef struct {
+    int code;
+    ui_action action;
+} ui_press;
+bool ui_line_key(ui_state *s, ui_press k);
+void ui_line_leave(ui_state *s); // closes the line without running it

@@ -1,8 +1,5 @@
 // The branches under the root: source, matched n-gram and outcome of each.
 #include "ui/panels.h"
-#include "ui/settings.h"
-#include "ui/quiz.h"
-#include "ui/rows.h"
 #include "ui/words.h"
 
 #include <stdio.h>
@@ -22,7 +19,7 @@ static void draw_tokens(ui_pen *p, const ui_state *s, const ls_step *step, const
             p->role = UI_FRAME;
             if (before >= 0 && n->parent != before) ui_print(p, p->canvas->ascii ? "| " : "│ ");
             before = i;
-            p->role = state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+            p->role = ui_outcome_role(state);
             const char *sign = state == LS_NODE_REJECTED ? (p->canvas->ascii ? "!" : "✗") : "";
             ui_print(p, "%s", sign);
             if (!ui_draw_token(p, s, n->token)) return;
@@ -41,17 +38,17 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
 }
 
 // Why a step has no row for a draft. A recording does not have the budget that was set.
-static const char *one_row(ui_state *s) {
-    const ui_setting *budget = ui_setting_of(s, "decode.budget");
-    if (s->recording || !budget) return "no draft: none was worth its cost, or the budget was 1";
+static const char *one_row(const ui_state *s) {
+    const ui_setting *budget = ui_setting_of(&s->setup, "decode.budget");
+    if (s->given.recording || !budget) return "no draft: none was worth its cost, or the budget was 1";
     return strcmp(ui_setting_now(budget), "1") ? "no draft: none is worth its cost here"
                                                : "no draft: decode.budget is 1";
 }
 
 void ui_panel_drafts(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
-    const ui_turn *turn = ui_turn_of(s, ui_viewed_index(s));
+    const ui_turn *turn = ui_viewed_turn(s);
     const int rows = v->area.rows - 1, ngram = v->area.cols >= 100 ? 24 : v->area.cols >= 70 ? 16 : 0;
     const int at_ngram = v->area.col + 19, at_len = at_ngram + (ngram ? ngram + 1 : 0), at_tokens = at_len + 14;
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
@@ -65,35 +62,27 @@ void ui_panel_drafts(ui_panel_view *v) {
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(s, step, UI_DRAFTS, order);
     const int decided = step->n_path > 1 ? step->tree.nodes[step->path[1]].branch : -1;
-    const int top = ui_rows_top(s, UI_DRAFTS, order, n, rows, decided);
+    const int top = ui_rows_top(v, UI_DRAFTS, order, n, rows, decided);
     for (int i = 0; i < rows && top + i < n; i++) {
         const int row = order[top + i];
         const ls_branch *b = &step->tree.branches[row];
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
         int end = p.end;
         p.tag = row + 1;
-        if (row == s->found[UI_DRAFTS]) p.role = UI_CURSOR;
+        if (row == s->list[UI_DRAFTS].found) p.role = UI_CURSOR;
         const ls_from from = step->tree.nodes[b->first_node].from;
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
-        if (b->match_n && b->match_pos >= 0) {
-            // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
-            ui_print(&p, "%s ", turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
-            ui_draw_match(&p, b->match_n, b->match_pos);
-        } else {
-            ui_print(&p, "%s", ls_from_label(from));
-            if (b->match_n) {
-                ui_print(&p, " ");
-                ui_draw_match(&p, b->match_n, b->match_pos);
-            }
-        }
+        // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
+        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_from_label(from));
+        else ui_print(&p, turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
+        if (b->match_n) ui_print(&p, " %s", ui_match_text(b->match_n, b->match_pos).s);
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);
         else if (ngram && step->tree.nodes[b->first_node].draft_p > 0) {
-            ui_print(&p, "its p");
-            ui_draw_prob(&p, (double)step->tree.nodes[b->first_node].draft_p);
+            ui_draw_prob(&p, "its p", (double)step->tree.nodes[b->first_node].draft_p);
         }
         p.end = end;
         ui_pad(&p, at_len);
@@ -110,16 +99,14 @@ void ui_panel_drafts(ui_panel_view *v) {
         draw_tokens(&p, s, step, b);
     }
     if (!step->tree.n_branches) {
-        ui_pen p = ui_pen_at(v->canvas, v->area, 1, UI_DIM);
-        ui_print(&p, "%s",
-                 step->rows > 1      ? "the recording has accepted drafts only (trace level steps)"
-                 : !step->forward    ? "no draft: the answer ends with this token"
-                 : step->budget <= 1 ? one_row(s)
-                                     : "no draft: no candidate found");
+        v->line = 1;
+        ui_dim_line(v, step->rows > 1      ? "the recording has accepted drafts only (trace level steps)"
+                       : !step->forward    ? "no draft: the answer ends with this token"
+                       : step->budget <= 1 ? one_row(s)
+                                           : "no draft: no candidate found");
     }
-    int used = snprintf(v->right, UI_RIGHT_BYTES, "%d branch%s, %d drafted", step->tree.n_branches,
-                        step->tree.n_branches == 1 ? "" : "es", step->rows - 1);
-    if (!ui_quiz_hides(s))
-        snprintf(v->right + used, (size_t)(UI_RIGHT_BYTES - used), ", %d accepted", ls_step_accepted(step));
-    ui_rows_title(s, UI_DRAFTS, n, step->tree.n_branches, v->right, UI_RIGHT_BYTES);
+    ui_right(v, "%d branch%s, %d drafted", step->tree.n_branches, step->tree.n_branches == 1 ? "" : "es",
+             step->rows - 1);
+    if (!ui_quiz_hides(s)) ui_right(v, ", %d accepted", ls_step_accepted(step));
+    ui_rows_title(s, UI_DRAFTS, n, step->tree.n_branches, v->right);
 }

@@ -1,10 +1,7 @@
 // What the screen's signs and colours mean, then what every key and command does, from their tables.
-#include "ui/command.h"
-#include "ui/help.h"
+#include "ui/modes.h"
 #include "ui/panels.h"
-#include "ui/welcome.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +29,6 @@ static const struct {
 #define GROUP(title) {title, UI_ACT_NONE},
 #define ACTION(id, ...) {NULL, UI_ACT_##id},
 #include "ui/actions.def"
-#undef ACTION
 };
 
 enum { WORDS = sizeof words / sizeof *words, KEYS = sizeof keys / sizeof *keys, BEFORE_KEYS = 2 + WORDS, SEND = 3 };
@@ -82,30 +78,24 @@ static line line_at(int i) {
     return l;
 }
 
-static bool holds(const char *text, const char *word) {
-    const size_t n = strlen(word);
-    for (; text && *text; text++) {
-        size_t i = 0;
-        while (i < n && tolower((unsigned char)text[i]) == tolower((unsigned char)word[i])) i++;
-        if (i == n) return true;
-    }
+static bool line_holds(const line *l, const char *word) {
+    const char *const texts[] = {l->title, l->text, l->key, l->name, l->help};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i] && strcasestr(texts[i], word)) return true;
     return false;
 }
 
 void ui_help_find(ui_state *s, int by) {
     const int n = n_lines();
-    for (int i = 1; i <= n && s->sought && *s->sought; i++) {
-        const int at = (s->help_found + by * i + 2 * n) % n;
+    for (int i = 1; i <= n && s->view.sought && *s->view.sought; i++) {
+        const int at = (s->over.help_found + by * i + 2 * n) % n;
         const line l = line_at(at);
-        if (!holds(l.title, s->sought) && !holds(l.text, s->sought) && !holds(l.key, s->sought) &&
-            !holds(l.name, s->sought) && !holds(l.help, s->sought))
-            continue;
-        s->help_found = at;
-        s->help_jumps = true;
+        if (!line_holds(&l, s->view.sought)) continue;
+        s->over.help_found = at;
+        s->drawn.help_jumps = true;
         return;
     }
-    snprintf(s->message, sizeof s->message, "not found in Help: '%.100s'", s->sought ? s->sought : "");
-    s->message_is_error = false;
+    ui_say(s, "not found in Help: '%.100s'", s->view.sought ? s->view.sought : "");
 }
 
 // The text of a line, which may take several rows; from: the column where it begins.
@@ -116,7 +106,7 @@ static const char *text_of(const line *l, int cols, int *from) {
 }
 
 // Draws the line from that row of the area on, clipped to the area; returns its number of rows.
-static int draw(ui_panel_view *v, const line *l, int row, bool found) {
+static int draw_help_line(ui_panel_view *v, const line *l, int row, bool found) {
     const ui_rect area = v->area;
     int from;
     size_t n = 1;
@@ -141,18 +131,18 @@ static int draw(ui_panel_view *v, const line *l, int row, bool found) {
 
 void ui_panel_help(ui_panel_view *v) {
     enum { NOWHERE = 1 << 20 }; // a row out of sight: only measures
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     int n = 0;
     for (int i = 0; i < n_lines(); i++) {
         const line l = line_at(i);
-        if (s->help_jumps && i == s->help_found) s->overlay_scroll[UI_HELP] = n > 2 ? n - 2 : 0;
-        n += draw(v, &l, NOWHERE, false);
+        if (v->drawn->help_jumps && i == s->over.help_found) v->drawn->overlay_scroll[UI_HELP] = n > 2 ? n - 2 : 0;
+        n += draw_help_line(v, &l, NOWHERE, false);
     }
-    s->help_jumps = false;
-    const int top = ui_scroll_top(&s->overlay_scroll[UI_HELP], n, v->area.rows);
+    v->drawn->help_jumps = false;
+    const int top = ui_scroll_top(&v->drawn->overlay_scroll[UI_HELP], n, v->area.rows);
     for (int i = 0, row = -top; i < n_lines() && row < v->area.rows; i++) {
         const line l = line_at(i);
-        row += draw(v, &l, row, i == s->help_found);
+        row += draw_help_line(v, &l, row, i == s->over.help_found);
     }
-    snprintf(v->right, UI_RIGHT_BYTES, "j, k and page keys scroll, / searches, any other key closes");
+    ui_right(v, "j, k and page keys scroll, / searches, any other key closes");
 }

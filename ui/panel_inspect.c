@@ -1,10 +1,8 @@
 // One draft: its outcome and the reason, the target's probabilities there, its source, and what it attends to.
 #include "ui/panels.h"
-#include "ui/quiz.h"
+#include "base/err.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LEAST = 3 }; // rows that a heading with lines below it is worth
@@ -13,24 +11,20 @@ typedef struct {
     ui_panel_view *v;
     const ls_step *step;
     const ls_node *node;
-    int row, line; // of the tree; of the panel
-} out;
+    int row; // of the tree
+} inspected;
 
-static ui_pen next_line(out *o, ui_role role) {
-    return ui_pen_at(o->v->canvas, o->v->area, o->line++, role);
-}
-
-static void prob(ui_pen *p, double v) {
-    if (isnan(v)) ui_print(p, "-");
-    else ui_draw_prob(p, v);
+static void prob(ui_pen *p, const char *before, double v) {
+    if (isnan(v)) ui_print(p, "%s-", before);
+    else ui_draw_prob(p, before, v);
 }
 
 // The outcome of the draft in one sentence.
-static void verdict(out *o) {
+static void verdict(inspected *o) {
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
     const ls_node_state state = ls_step_state(o->step, o->row);
-    ui_pen p = next_line(o, state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM);
+    ui_pen p = ui_next_line(o->v, ui_outcome_role(state));
     ui_draw_token(&p, s, n->token);
     p.role = UI_TEXT;
     if (o->row == 0) {
@@ -67,26 +61,24 @@ static void verdict(out *o) {
         ui_draw_token(&p, s, own);
         p.role = UI_TEXT;
     }
-    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would accept it", ls_accept_at(s->preview)->name);
+    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would accept it", ls_accept_at(s->view.preview)->name);
 }
 
-static void estimates(out *o) {
+static void estimates(inspected *o) {
     const ls_node *n = o->node;
-    ui_pen p = next_line(o, UI_TEXT);
+    ui_pen p = ui_next_line(o->v, UI_TEXT);
     if (o->row && ui_quiz_hides(o->v->state)) {
-        ui_print(&p, "p estimated ");
-        prob(&p, (double)n->est_p);
+        prob(&p, "p estimated ", (double)n->est_p);
         ui_print(&p, "; the target's choice is shown after your answer");
         return;
     }
     if (o->row == 0) {
-        ui_print(&p, "probability ");
-        prob(&p, (double)n->p);
+        prob(&p, "probability ", (double)n->p);
         ui_print(&p, " in the last logits%s",
                  o->step->n_top && o->step->top[0].id != n->token ? ": sampled (seeded)" : "");
         const ls_next_next next = ls_step_next_next(o->step);
         if (next.token < 0) return;
-        p = next_line(o, UI_TEXT);
+        p = ui_next_line(o->v, UI_TEXT);
         ui_print(&p, "after it the target chose ");
         ui_draw_token(&p, o->v->state, next.token);
         p.role = UI_TEXT;
@@ -95,31 +87,22 @@ static void estimates(out *o) {
         ui_print(&p, next.drafted ? ", drafted" : ", not drafted");
         return;
     }
-    ui_print(&p, "p estimated ");
-    prob(&p, (double)n->est_p);
-    if (n->draft_p > 0) {
-        ui_print(&p, ", draft model ");
-        prob(&p, (double)n->draft_p);
-        ui_print(&p, ", target ");
-    } else ui_print(&p, ", target ");
-    prob(&p, (double)n->p);
+    prob(&p, "p estimated ", (double)n->est_p);
+    if (n->draft_p > 0) prob(&p, ", draft model ", (double)n->draft_p);
+    prob(&p, ", target ", (double)n->p);
 }
 
 // If the path ended here: the reason. It gets as many rows as it needs, because users open Inspect to find it.
-static void reason(out *o) {
+static void reason(inspected *o) {
     const int end = o->step->path[o->step->n_path - 1];
     if (!o->step->miss || (o->row != end && o->node->parent != end)) return;
     ls_buf text = {0};
-    size_t n;
     ls_buf_str(&text, "why ");
     ui_token_text(o->v->canvas, o->v->state, o->step->tree.nodes[end].target, &text);
     ls_buf_fmt(&text, " was not drafted: %s", ls_misses[o->step->miss].sentence);
-    ui_line *line = ui_wrap(o->v->canvas, text.p, text.n, o->v->area.cols, &n);
-    for (size_t i = 0; i < n; i++) {
-        ui_pen p = next_line(o, UI_TEXT);
-        ui_draw(&p, text.p + line[i].from, line[i].to - line[i].from);
-    }
-    free(line);
+    const ui_rect area = o->v->area;
+    const ui_rect rest = {area.row + o->v->line, area.col, area.rows - o->v->line, area.cols};
+    o->v->line += ui_draw_wrapped(o->v->canvas, rest, text.p, UI_TEXT, NULL);
     ls_buf_free(&text);
 }
 
@@ -129,136 +112,124 @@ static bool is_drafted(const ls_step *step, int parent, int32_t token) {
     return false;
 }
 
+typedef struct {
+    int32_t id; // -1: none
+    double p;
+} choice;
+
+static void choices_of(const ls_top_entry *top, float lse, int n, choice *out) {
+    for (int i = 0; i < n; i++) out[i] = (choice){top[i].id, ui_prob(top[i].logit, lse)};
+}
+
 // A line of a distribution: the token and its probability, cut where the second one begins.
-static void token_line(ui_pen *p, const ui_state *s, int32_t id, double v, int cells) {
-    const int col = p->col, end = p->end;
-    p->end = col + cells;
-    ui_draw_token(p, s, id);
+static void token_line(ui_pen *p, const ui_state *s, choice c, int cells) {
+    const int beyond = p->col + cells + 1;
+    ui_draw_token_in(p, s, c.id, cells);
     p->role = UI_TEXT;
-    p->end = end;
-    ui_pad(p, col + cells + 1);
-    prob(p, v);
+    ui_pad(p, beyond);
+    prob(p, "", c.p);
     ui_print(p, " ");
 }
 
 // Where a heading and its lines have no room: the best tokens in one line.
-static void short_line(out *o, const char *label, const int32_t *ids, const double *p, int n) {
-    ui_pen pen = next_line(o, UI_LABEL);
+static void short_line(inspected *o, const char *label, const choice *c, int n) {
+    ui_pen pen = ui_next_line(o->v, UI_LABEL);
     ui_print(&pen, "%s", label);
-    for (int i = 0; i < n && ids[i] >= 0; i++) {
+    for (int i = 0; i < n && c[i].id >= 0; i++) {
         ui_end_clause(&pen);
-        pen.role = ids[i] == o->node->token ? UI_CURSOR : UI_TEXT;
+        pen.role = c[i].id == o->node->token ? UI_CURSOR : UI_TEXT;
         ui_print(&pen, " ");
-        ui_draw_token(&pen, o->v->state, ids[i]);
+        ui_draw_token(&pen, o->v->state, c[i].id);
         pen.role = UI_TEXT;
-        prob(&pen, p[i]);
+        prob(&pen, "", c[i].p);
     }
     ui_end_clause(&pen);
 }
 
 // The top tokens of both models at one place, side by side: a draft is rejected where they differ.
-static void both_models(out *o, const ls_node *parent, const ls_said *said, int rows) {
+static void both_models(inspected *o, const ls_node *parent, const ls_said *said, int rows) {
     const ui_state *s = o->v->state;
     const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;
+    choice theirs[LS_ROW_TOP], drafts[LS_ROW_TOP];
+    choices_of(parent->top, parent->lse, LS_ROW_TOP, theirs);
+    for (int i = 0; i < LS_ROW_TOP; i++) drafts[i] = (choice){said->id[i], (double)said->p[i]};
     if (rows < LEAST) {
-        int32_t ids[LS_ROW_TOP], others[LS_ROW_TOP];
-        double theirs[LS_ROW_TOP], drafts[LS_ROW_TOP];
-        for (int i = 0; i < LS_ROW_TOP; i++) {
-            ids[i] = parent->top[i].id;
-            others[i] = said->id[i];
-            theirs[i] = exp((double)parent->top[i].logit - (double)parent->lse);
-            drafts[i] = (double)said->p[i];
-        }
-        short_line(o, "target:", ids, theirs, LS_ROW_TOP);
-        short_line(o, "draft model:", others, drafts, LS_ROW_TOP);
+        short_line(o, "target:", theirs, LS_ROW_TOP);
+        short_line(o, "draft model:", drafts, LS_ROW_TOP);
         return;
     }
-    ui_pen p = next_line(o, UI_LABEL);
+    ui_pen p = ui_next_line(o->v, UI_LABEL);
     ui_print(&p, half >= 26 ? "the target's top tokens" : "the target's top");
     ui_pad(&p, o->v->area.col + half);
     ui_print(&p, "the draft model's");
     if (half >= 34) ui_print(&p, "; entropy %.2f nat", (double)said->entropy);
-    for (int i = 0; i < LS_ROW_TOP && i < rows - 1; i++) {
-        const int32_t id = parent->top[i].id, other = said->id[i];
-        if (id < 0 && other < 0) break;
-        p = next_line(o, id == o->node->token ? UI_CURSOR : UI_TEXT);
-        if (id >= 0) {
-            token_line(&p, s, id, exp((double)parent->top[i].logit - (double)parent->lse), cells);
-            p.role = id == parent->target ? UI_GOOD : UI_DIM;
-            ui_print(&p, "%s", id == parent->target ? "chosen" : "");
+    for (int i = 0; i < LS_ROW_TOP && i < rows - 1 && (theirs[i].id >= 0 || drafts[i].id >= 0); i++)
+        for (int which = 0; which < 2; which++) {
+            const choice c = which ? drafts[i] : theirs[i];
+            const ui_role role = c.id == o->node->token ? UI_CURSOR : UI_TEXT;
+            const bool chosen = c.id == parent->target;
+            if (!which) p = ui_next_line(o->v, role);
+            else ui_pad(&p, o->v->area.col + half);
+            if (c.id < 0) continue;
+            p.role = role;
+            token_line(&p, s, c, cells);
+            p.role = chosen ? UI_GOOD : UI_DIM;
+            ui_print(&p, "%s", !chosen ? "" : which && half >= 34 ? "the target's choice" : "chosen");
         }
-        ui_pad(&p, o->v->area.col + half);
-        p.role = other == o->node->token ? UI_CURSOR : UI_TEXT;
-        if (other < 0) continue;
-        token_line(&p, s, other, (double)said->p[i], cells);
-        p.role = other == parent->target ? UI_GOOD : UI_DIM;
-        ui_print(&p, "%s", other != parent->target ? "" : half >= 34 ? "the target's choice" : "chosen");
-    }
 }
 
 // The target's best tokens where this one was drafted.
-static void alternatives(out *o, int rows) {
-    const ui_state *s = o->v->state;
+static void alternatives(inspected *o, int rows) {
     const int parent = o->node->parent;
-    const ls_top_entry *top = parent < 0 ? o->step->top : o->step->tree.nodes[parent].top;
-    const double lse = (double)(parent < 0 ? o->step->top_lse : o->step->tree.nodes[parent].lse);
-    const int32_t choice = parent < 0 ? o->step->tree.nodes[0].token : o->step->tree.nodes[parent].target;
-    const int most = parent < 0 ? o->step->n_top : LS_ROW_TOP;
-    const int said = parent < 0 ? 0 : o->step->tree.nodes[parent].said;
-    if (said) {
-        both_models(o, &o->step->tree.nodes[parent], &o->step->tree.said[said - 1], rows);
+    const ls_node *above = parent < 0 ? NULL : &o->step->tree.nodes[parent]; // else the last logits
+    const ls_top_entry *top = above ? above->top : o->step->top;
+    const float lse = above ? above->lse : o->step->top_lse;
+    const int32_t chosen = above ? above->target : o->node->token;
+    const int most = above ? LS_ROW_TOP : o->step->n_top;
+    if (above && above->said) {
+        both_models(o, above, &o->step->tree.said[above->said - 1], rows);
         return;
     }
     if (!most || top[0].id < 0 || isnan(lse)) {
-        ui_pen none = next_line(o, UI_LABEL);
+        ui_pen none = ui_next_line(o->v, UI_LABEL);
         ui_print(&none, "the recording has no top tokens of the target here");
         return;
     }
+    choice c[LS_MAX_TOP];
+    choices_of(top, lse, most, c);
     if (rows < LEAST) {
-        int32_t ids[LS_ROW_TOP];
-        double probs[LS_ROW_TOP];
-        const int n = most < LS_ROW_TOP ? most : LS_ROW_TOP;
-        for (int i = 0; i < n; i++) ids[i] = top[i].id, probs[i] = exp((double)top[i].logit - lse);
-        short_line(o, "target:", ids, probs, n);
+        short_line(o, "target:", c, most < LS_ROW_TOP ? most : LS_ROW_TOP);
         return;
     }
-    ui_pen head = next_line(o, UI_LABEL);
+    ui_pen head = ui_next_line(o->v, UI_LABEL);
     ui_print(&head, "the target's top tokens");
-    const int bar = o->v->area.cols >= 60 ? 16 : 8, token = o->v->area.cols - 8 - bar - 20;
-    for (int i = 0; i < most && i < rows - 1 && top[i].id >= 0; i++) {
-        ui_pen p = next_line(o, top[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
-        const int col = p.col, end = p.end;
-        p.end = col + (token > 6 ? token : 6);
-        ui_draw_token(&p, s, top[i].id);
-        p.role = UI_TEXT;
-        p.end = end;
-        ui_pad(&p, col + (token > 6 ? token : 6) + 1);
-        const double v = exp((double)top[i].logit - lse);
-        prob(&p, v);
-        ui_print(&p, " ");
+    const int bar = o->v->area.cols >= 60 ? 16 : 8, room = o->v->area.cols - 8 - bar - 20;
+    for (int i = 0; i < most && i < rows - 1 && c[i].id >= 0; i++) {
+        ui_pen p = ui_next_line(o->v, c[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
+        token_line(&p, o->v->state, c[i], room > 6 ? room : 6);
         p.role = UI_BAR;
-        ui_bar(&p, bar, v);
-        p.role = top[i].id == choice ? UI_GOOD : UI_DIM;
-        ui_print(&p, "%s%s", top[i].id == choice ? " chosen" : "",
-                 parent >= 0 && is_drafted(o->step, parent, top[i].id) ? " drafted" : "");
+        ui_bar(&p, bar, c[i].p);
+        p.role = c[i].id == chosen ? UI_GOOD : UI_DIM;
+        ui_print(&p, "%s%s", c[i].id == chosen ? " chosen" : "",
+                 above && is_drafted(o->step, parent, c[i].id) ? " drafted" : "");
     }
 }
 
 static void context_text(ui_pen *p, const ui_state *s, int32_t from, int32_t to) {
-    for (int32_t i = from; i < to && (size_t)i < s->context.n; i++)
-        if (!ui_draw_token(p, s, s->context.p[i])) return;
+    for (int32_t i = from; i < to && (size_t)i < s->run.context.n; i++)
+        if (!ui_draw_token(p, s, s->run.context.p[i])) return;
 }
 
-static void origin(out *o) {
+static void origin(inspected *o) {
     enum { AROUND = 12 };
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
     if (o->row == 0) return;
-    ui_pen p = next_line(o, UI_TEXT);
+    ui_pen p = ui_next_line(o->v, UI_TEXT);
     if (n->match_pos >= 0) {
         ui_print(&p, "copied from position %d", n->match_pos);
         if (n->match_n) ui_print(&p, ", after a matching %d-gram", n->match_n);
-        p = next_line(o, UI_DIM);
+        p = ui_next_line(o->v, UI_DIM);
         ui_print(&p, "  ");
         context_text(&p, s, n->match_pos > AROUND ? n->match_pos - AROUND : 0, n->match_pos - n->match_n);
         p.role = UI_SPAN;
@@ -277,12 +248,12 @@ static void origin(out *o) {
     if (n->rank >= 0) ui_print(&p, "; in the branch of rank %d", n->rank);
 }
 
-static void attention(out *o) {
+static void attention(inspected *o) {
     const ui_state *s = o->v->state;
-    ui_pen p = next_line(o, UI_TEXT);
+    ui_pen p = ui_next_line(o->v, UI_TEXT);
     ui_print(&p, "position %d attends to %d token%s, %d tree row%s", o->step->context_len + o->node->depth,
              o->step->context_len, ls_plural(o->step->context_len), o->node->depth + 1, ls_plural(o->node->depth + 1));
-    if (!s->mask) {
+    if (!s->view.mask) {
         p.role = UI_DIM;
         ui_print(&p, " (m: which)");
         return;
@@ -290,7 +261,7 @@ static void attention(out *o) {
     bool seen[LS_MAX_ROWS] = {0};
     for (int i = o->row; i >= 0; i = o->step->tree.nodes[i].parent) seen[i] = true;
     for (int i = 0; i < o->step->tree.n;) {
-        p = next_line(o, UI_DIM);
+        p = ui_next_line(o->v, UI_DIM);
         for (int k = 0; k < o->v->area.cols && i < o->step->tree.n; k++, i++) {
             p.role = i == o->row ? UI_CURSOR : seen[i] ? UI_GOOD : UI_DIM;
             p.tag = i + 1;
@@ -302,17 +273,16 @@ static void attention(out *o) {
 void ui_panel_inspect(ui_panel_view *v) {
     const ls_step *step = ui_viewed(v->state);
     const int row = ui_inspected(v->state);
-    out o = {v, step, &step->tree.nodes[row], row, 0};
+    inspected o = {v, step, &step->tree.nodes[row], row};
     verdict(&o);
     estimates(&o);
     reason(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
-                      (v->state->mask ? 1 + step->tree.n / v->area.cols : 0);
-    if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - o.line - below);
+                      (v->state->view.mask ? 1 + step->tree.n / v->area.cols : 0);
+    if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - v->line - below);
     origin(&o);
     attention(&o);
-    if (!row) snprintf(v->right, UI_RIGHT_BYTES, "root");
-    else if (o.node->rank >= 0)
-        snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d, branch #%d", row, o.node->depth, o.node->rank);
-    else snprintf(v->right, UI_RIGHT_BYTES, "row %d, depth %d", row, o.node->depth);
+    if (!row) ui_right(v, "root");
+    else if (o.node->rank >= 0) ui_right(v, "row %d, depth %d, branch #%d", row, o.node->depth, o.node->rank);
+    else ui_right(v, "row %d, depth %d", row, o.node->depth);
 }

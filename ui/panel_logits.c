@@ -1,7 +1,5 @@
 // The last logits: the target's top tokens, the branches that begin with them, and the outcome of each.
 #include "ui/panels.h"
-#include "ui/quiz.h"
-#include "ui/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,8 +28,7 @@ static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, b
     const bool accepted = ls_step_branch_accepted(step, b) > 0;
     p->role = accepted ? UI_GOOD : UI_DIM;
     ui_print(p, "%s ", accepted ? (ascii ? "*" : "●") : tried ? (ascii ? "o" : "○") : " ");
-    ui_draw_match(p, b->match_n, b->match_pos);
-    ui_print(p, " +%d", b->n_nodes);
+    ui_print(p, "%s +%d", ui_match_text(b->match_n, b->match_pos).s, b->n_nodes);
 }
 
 void ui_panel_logits(ui_panel_view *v) {
@@ -42,7 +39,7 @@ void ui_panel_logits(ui_panel_view *v) {
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(v->state, step, UI_LOGITS, order);
     const ls_next_next next = ls_step_next_next(step);
-    const int top = ui_rows_top(v->state, UI_LOGITS, order, n, rows, next.rank);
+    const int top = ui_rows_top(v, UI_LOGITS, order, n, rows, next.rank);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk token");
     ui_pad(&head, v->area.col + 4 + token_cells);
@@ -55,17 +52,14 @@ void ui_panel_logits(ui_panel_view *v) {
         bool is_root = e->id == step->tree.nodes[0].token;
         double prob = ui_prob(e->logit, step->top_lse);
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_DIM);
-        int col = p.col, end = p.end;
         p.tag = rank + 1;
         p.role = rank == next.rank ? UI_GOOD : UI_DIM;
         ui_print(&p, "%3d%s", rank, rank != next.rank ? " " : p.canvas->ascii ? ">" : "▸");
-        p.role = rank == v->state->found[UI_LOGITS] ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
-        p.end = col + 4 + token_cells - 1;
-        ui_draw_token(&p, v->state, e->id);
-        p.end = end;
-        ui_pad(&p, col + 4 + token_cells);
+        p.role = rank == v->state->list[UI_LOGITS].found ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
+        ui_draw_token_in(&p, v->state, e->id, token_cells - 1);
+        ui_pad(&p, v->area.col + 4 + token_cells);
         p.role = UI_TEXT;
-        ui_draw_prob(&p, prob);
+        ui_draw_prob(&p, "", prob);
         ui_print(&p, " ");
         if (bar) {
             p.role = UI_BAR;
@@ -82,7 +76,7 @@ void ui_panel_logits(ui_panel_view *v) {
     else if (next.token >= 0) snprintf(after, sizeof after, "next-next: not in the top %d", step->n_top);
     snprintf(of, sizeof of, "top %d, entropy %.2f nat", step->n_top, (double)step->top_entropy);
     const bool both = *after && v->area.cols >= 64;
-    if (!step->n_top) snprintf(v->right, UI_RIGHT_BYTES, "not recorded");
-    else snprintf(v->right, UI_RIGHT_BYTES, "%s%s%s", after, both ? "; " : "", both || !*after ? of : "");
-    ui_rows_title(v->state, UI_LOGITS, n, step->n_top, v->right, UI_RIGHT_BYTES);
+    if (!step->n_top) ui_right(v, "not recorded");
+    else ui_right(v, "%s%s%s", after, both ? "; " : "", both || !*after ? of : "");
+    ui_rows_title(v->state, UI_LOGITS, n, step->n_top, v->right);
 }

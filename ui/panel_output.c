@@ -1,12 +1,71 @@
 // The conversation, every token in the colour of its source; the tokens of the viewed step are highlighted.
 #include "ui/panels.h"
-#include "ui/quiz.h"
-#include "ui/welcome.h"
+#include "ui/modes.h"
 #include "base/mem.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// ---- an empty conversation
+
+// What an empty conversation offers: a prompt that is the number alone chooses it. prompt: is sent; tour: the guided
+// tour begins; left: the conversation that an earlier process kept is loaded, where there is one.
+static const struct {
+    char key;
+    const char *offer, *prompt;
+    bool tour, left;
+} starters[] = {
+    {'1', "a guided tour: one step, the idea, and when it is slower", NULL, true, false},
+    {'2', "a prompt with a repetitive answer: drafts help",
+     "List five facts about bread. Begin every line with: Bread is", false, false},
+    {'3', "a prompt with a varied answer: drafts do not help", "What would a cat say about Monday?", false, false},
+    {'4', "load the interrupted conversation", NULL, false, true}};
+enum { STARTERS = sizeof starters / sizeof *starters };
+
+static bool is_there(const ui_state *s, int i) {
+    return starters[i].tour ? s->given.tour != NULL : !starters[i].left || (s->given.left && *s->given.left);
+}
+
+// No prompt was sent yet, and one can be sent.
+static bool can_begin(const ui_state *s) {
+    return !s->run.n_turns && !s->given.recording && !s->playing.demo && s->typed.editing < 0 &&
+           s->run.state != LS_STATE_FAILED;
+}
+
+bool ui_welcome_choose(ui_state *s, const char *prompt) {
+    if (!can_begin(s)) return false;
+    for (int i = 0; i < STARTERS; i++) {
+        if (prompt[0] != starters[i].key || prompt[1] || !is_there(s, i)) continue;
+        if (!starters[i].tour && !ui_can_send(s)) return true; // it stays typed
+        ui_edit_clear(&s->typed.prompt);
+        if (starters[i].tour) s->asked.tour = true;
+        else if (starters[i].left) {
+            ui_request_of(s, LS_CMD_LOAD, ls_strdup(*s->given.left), 0);
+            s->given.left++; // if it cannot be loaded, the one before it is offered
+            if (s->run.state == LS_STATE_LOADING) ui_say(s, "the model is loading; the conversation is queued");
+        } else {
+            ui_edit_set(&s->typed.prompt, starters[i].prompt);
+            ui_send_prompt(s);
+        }
+        return true;
+    }
+    return false;
+}
+
+void ui_legend(ui_pen *p, const ui_state *s) {
+    for (int kind = 0; kind <= LS_KIND_COUNT; kind++) {                  // the last one is no source: corrections
+        if (kind == LS_KIND_DRAFTED && !*s->run.header.second) continue; // nothing drafts so here
+        const char *word = kind < LS_KIND_COUNT ? ls_source_kinds[kind].word : "correction";
+        if ((int)strlen(word) + 1 > p->end - p->col) return;
+        p->col++; // the frame's line
+        p->role = (uint8_t)(kind < LS_KIND_COUNT ? ui_kind_role((ls_from_kind)kind) : UI_CORRECTED);
+        ui_print(p, "%s", word);
+    }
+}
+
+// ---- the text
 
 typedef struct {
     ls_buf text, roles, marks; // a role and marks for every byte
@@ -48,25 +107,25 @@ static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
     add_str(f, text, UI_DIM);
 }
 
-static void add_step(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
-                     bool ascii) {
-    const int would = s->preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
+static void add_step_text(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
+                          bool ascii) {
+    const int would = s->view.preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
     const ls_step *step = ui_step(s, index);
     if (index == f->hidden) step = ui_quiz_masked(s, step);
-    const bool brackets = s->brackets;
+    const bool brackets = s->view.brackets;
     f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that the previewed rule would accept here
-    const bool folded = s->folded && ui_thinking_at(&turn->thinking, step->output_pos);
+    const bool folded = s->view.folded && ui_thinking_at(&turn->thinking, step->output_pos);
     if (would >= 0 && !folded) add_str(f, ascii ? "~" : "≈", UI_BAD);
     f->tag = 0;
     for (int i = 0; i < step->n_emitted; i++) {
         const ls_node *node = &step->tree.nodes[step->path[i]];
-        const ls_token *t = ls_token_of(&s->tokens, node->token);
+        const ls_token *t = ls_token_of(&s->run.tokens, node->token);
         const bool thinks = ui_thinking_at(&turn->thinking, step->output_pos + i);
-        if (thinks && s->folded) continue;
+        if (thinks && s->view.folded) continue;
         ui_role role = ui_from_role(node->from, step->corrected && i == 0);
         const int32_t position = step->context_len + i;
         if (position >= src.from && position < src.to) role = UI_SPAN;
-        if (viewed && s->node == step->path[i]) role = UI_CURSOR;
+        if (viewed && s->view.node == step->path[i]) role = UI_CURSOR;
         f->tag = (int32_t)index * LS_MAX_ROWS + step->path[i] + 1;
         bool shown = !t->special;
         if (viewed && brackets && (i == 0 || (i == 1 && step->n_emitted > 1)))
@@ -99,10 +158,10 @@ typedef struct {
 
 static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
     const ls_step *step = ui_step(s, i);
-    const ui_turn *turn = s->folded ? ui_turn_of(s, i) : NULL;
+    const ui_turn *turn = s->view.folded ? ui_turn_of(&s->run, i) : NULL;
     size_t n = 0;
     for (int k = 0; k < step->n_emitted; k++) {
-        const ls_token *t = ls_token_of(&s->tokens, step->tree.nodes[step->path[k]].token);
+        const ls_token *t = ls_token_of(&s->run.tokens, step->tree.nodes[step->path[k]].token);
         if (turn && ui_thinking_at(&turn->thinking, step->output_pos + k)) continue; // folded away
         n += (size_t)t->n;
         if (t->n) *ends_line = t->bytes[t->n - 1] == '\n';
@@ -110,30 +169,30 @@ static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
     return n;
 }
 
-static window window_of(const ui_state *s, int rows, int cols) {
+static window window_of(const ui_state *s, int scroll, int rows, int cols) {
     enum {
         BYTES = 4,
         FAR = 1 << 16
     }; // BYTES: of a cell, at most; FAR: beyond this, the window may begin within a line
-    window w = {0, 0, s->n_steps};
-    if (!s->n_steps) return w;
+    window w = {0, 0, s->run.n_steps};
+    if (!s->run.n_steps) return w;
     const size_t screen = (size_t)rows * (size_t)cols * BYTES;
     // two screens of text before the viewed step, and the lines that were scrolled over
-    const size_t wanted = screen * 2 + (size_t)s->scroll[UI_OUTPUT] * (size_t)cols * BYTES;
+    const size_t wanted = screen * 2 + (size_t)scroll * (size_t)cols * BYTES;
     size_t i = ui_viewed_index(s), n = 0;
     bool ends_line = false;
-    if (!s->at_newest) {
-        for (w.end = i + 1; w.end < s->n_steps && n < screen; w.end++) n += bytes_of(s, w.end, &ends_line);
+    if (!s->view.at_newest) {
+        for (w.end = i + 1; w.end < s->run.n_steps && n < screen; w.end++) n += bytes_of(s, w.end, &ends_line);
         n = 0;
-    } else i = s->n_steps - 1;
-    size_t turn = (size_t)(ui_turn_of(s, i) - s->turns);
+    } else i = s->run.n_steps - 1;
+    size_t turn = (size_t)(ui_turn_of(&s->run, i) - s->run.turns);
     for (;; i--) {
         ends_line = false;
-        if (i == s->turns[turn].first_step) { // its prompt comes along
-            n += strlen(s->turns[turn].text) + (size_t)cols;
+        if (i == s->run.turns[turn].first_step) { // its prompt comes along
+            n += strlen(s->run.turns[turn].text) + (size_t)cols;
             if (n >= wanted || !turn) return (window){turn, i, w.end};
-            while (turn && s->turns[--turn].n_steps == 0) n += strlen(s->turns[turn].text) + (size_t)cols;
-            if (!s->turns[turn].n_steps) return (window){0, 0, w.end};
+            while (turn && s->run.turns[--turn].n_steps == 0) n += strlen(s->run.turns[turn].text) + (size_t)cols;
+            if (!s->run.turns[turn].n_steps) return (window){0, 0, w.end};
             n += bytes_of(s, i, &ends_line);
             continue;
         }
@@ -144,79 +203,94 @@ static window window_of(const ui_state *s, int rows, int cols) {
     }
 }
 
-void ui_panel_output(ui_panel_view *v) {
-    ui_state *s = v->state;
-    flow f = {0};
-    const size_t viewed = s->n_steps ? ui_viewed_index(s) : 0;
-    size_t viewed_end = 0;
-    const bool ascii = v->canvas->ascii;
+static void add_welcome(flow *f, const ui_state *s) {
+    const bool begins = can_begin(s);
+    add_str(f, begins ? "Type a prompt and press Enter. Or type a number and press Enter:\n" : "No text yet.\n",
+            UI_TEXT);
+    for (int i = 0; begins && i < STARTERS; i++) {
+        if (!is_there(s, i)) continue;
+        add_str(f, (const char[]){' ', starters[i].key, ' ', ' ', 0}, UI_KEY);
+        add_str(f, starters[i].offer, UI_TEXT);
+        add_str(f, "\n", UI_TEXT);
+    }
+    add_str(f,
+            "The frame below shows the style of each kind of token. A step drafts a tree of likely tokens, and one "
+            "forward of the target verifies the whole tree. If the colours are hard to read: Esc, then T.",
+            UI_DIM);
+}
+
+// The prompt, and the beginning of the answer where the user chose it.
+static void add_prompt(flow *f, const ui_state *s, const ui_turn *turn, bool ascii) {
+    if (turn != s->run.turns) add_str(f, "\n\n", UI_TEXT);
+    add_str(f, ascii ? "> " : "› ", UI_LABEL);
+    add_text(f, turn->text, strlen(turn->text), UI_PROMPT, 0);
+    add_str(f, "\n", UI_TEXT);
+    const int32_t end = turn->first_id + turn->n_ids;
+    for (int32_t k = end - turn->n_begun; k < end && (size_t)k < s->run.context.n; k++) {
+        const ls_token *begun = ls_token_of(&s->run.tokens, s->run.context.p[k]);
+        if (!begun->special) add_text(f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
+    }
+    const ls_step *newest = turn->n_steps ? ui_step(s, turn->first_step + turn->n_steps - 1) : NULL;
+    if (s->view.folded && newest && turn->thinking.from >= 0)
+        add_folded(f, &turn->thinking, newest->output_pos + newest->n_emitted);
+}
+
+// Returns where the text of the viewed step ends.
+static size_t add_turns(flow *f, const ui_state *s, window w, bool ascii) {
+    const size_t viewed = s->run.n_steps ? ui_viewed_index(s) : 0;
     const source src = source_of(s);
-    window w = window_of(s, v->area.rows, v->area.cols);
-    f.hidden = ui_quiz_first_hidden(s);
-    if (f.hidden < w.end) w.end = f.hidden + 1; // later text would reveal the answer
-    for (size_t t = w.turn; t < s->n_turns; t++) {
-        const ui_turn *turn = &s->turns[t];
+    size_t viewed_end = 0;
+    for (size_t t = w.turn; t < s->run.n_turns; t++) {
+        const ui_turn *turn = &s->run.turns[t];
         size_t i = turn->first_step;
         if (t == w.turn && w.first > i) i = w.first; // the prompt and what was before is out of sight
-        else {
-            if (t) add_str(&f, "\n\n", UI_TEXT);
-            add_str(&f, ascii ? "> " : "› ", UI_LABEL);
-            add_text(&f, turn->text, strlen(turn->text), UI_PROMPT, 0);
-            add_str(&f, "\n", UI_TEXT);
-            const int32_t end = turn->first_id + turn->n_ids;
-            for (int32_t k = end - turn->n_begun; k < end && (size_t)k < s->context.n; k++) { // chosen by the user
-                const ls_token *begun = ls_token_of(&s->tokens, s->context.p[k]);
-                if (!begun->special) add_text(&f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
-            }
-            const ls_step *newest = turn->n_steps ? ui_step(s, turn->first_step + turn->n_steps - 1) : NULL;
-            if (s->folded && newest && turn->thinking.from >= 0)
-                add_folded(&f, &turn->thinking, newest->output_pos + newest->n_emitted);
-        }
+        else add_prompt(f, s, turn, ascii);
         for (; i < turn->first_step + turn->n_steps && i < w.end; i++) {
-            bool is_viewed = i == viewed && (!s->at_newest || ui_busy(s));
-            add_step(&f, s, turn, i, src, is_viewed, ascii);
-            if (i == viewed) viewed_end = f.text.n;
+            add_step_text(f, s, turn, i, src, i == viewed && (!s->view.at_newest || ui_busy(&s->run)), ascii);
+            if (i == viewed) viewed_end = f->text.n;
         }
-        if (w.end < s->n_steps && i >= w.end) break; // what follows is out of sight
+        if (w.end < s->run.n_steps && i >= w.end) break; // what follows is out of sight
     }
-    const bool hides = f.hidden < s->n_steps; // of that step the root alone is shown, so the count must not tell more
-    const ls_step *last = s->n_steps ? ui_step(s, hides ? f.hidden : s->n_steps - 1) : NULL;
-    const int32_t emitted =
-        last && s->turns[s->n_turns - 1].n_steps ? last->output_pos + (hides ? 1 : last->n_emitted) : 0;
-    if (!s->n_turns) {
-        char key;
-        const char *offer = ui_welcome_offer(s, 0, &key);
-        add_str(&f, offer ? "Type a prompt and press Enter. Or type a number and press Enter:\n" : "No text yet.\n",
-                UI_TEXT);
-        for (int i = 0; (offer = ui_welcome_offer(s, i, &key)); i++) {
-            if (!*offer) continue;
-            add_str(&f, (const char[]){' ', key, ' ', ' ', 0}, UI_KEY);
-            add_str(&f, offer, UI_TEXT);
-            add_str(&f, "\n", UI_TEXT);
-        }
-        add_str(&f,
-                "The frame below shows the style of each kind of token. A step drafts a tree of likely tokens, and one "
-                "forward of the target verifies the whole tree. If the colours are hard to read: Esc, then T.",
-                UI_DIM);
-    }
+    return viewed_end;
+}
+
+// Tokens of the last answer. Of a step that a quiz hides the root alone is shown, so the count must not tell more.
+static int32_t tokens_shown(const ui_state *s, size_t hidden) {
+    const bool hides = hidden < s->run.n_steps;
+    if (!s->run.n_steps || !ui_last_turn(&s->run)->n_steps) return 0;
+    const ls_step *last = ui_step(s, hides ? hidden : s->run.n_steps - 1);
+    return last->output_pos + (hides ? 1 : last->n_emitted);
+}
+
+void ui_panel_output(ui_panel_view *v) {
+    const ui_state *s = v->state;
+    int *scroll = &v->drawn->scroll[UI_OUTPUT];
+    flow f = {.hidden = ui_quiz_first_hidden(s)};
+    window w = window_of(s, *scroll, v->area.rows, v->area.cols);
+    if (f.hidden < w.end) w.end = f.hidden + 1; // later text would reveal the answer
+    const size_t viewed_end = add_turns(&f, s, w, v->canvas->ascii);
+    if (!s->run.n_turns) add_welcome(&f, s);
     size_t n;
     ui_line *lines = ui_wrap(v->canvas, f.text.n ? f.text.p : "", f.text.n, v->area.cols, &n);
     size_t bottom = n; // line after the last one shown, when not scrolled
-    if (!s->at_newest && s->n_steps) {
+    if (!s->view.at_newest && s->run.n_steps) {
         for (bottom = 0; bottom < n && lines[bottom].to < viewed_end;) bottom++;
         bottom += 1 + (size_t)v->area.rows / 3;
         if (bottom > n) bottom = n;
     }
     int most = (int)bottom - v->area.rows;
-    if (most < 0 || !s->n_turns) most = 0; // the text of an empty conversation begins at the top
-    if (s->scroll[UI_OUTPUT] > most) s->scroll[UI_OUTPUT] = most;
-    int top = most - s->scroll[UI_OUTPUT];
+    if (most < 0 || !s->run.n_turns) most = 0; // the text of an empty conversation begins at the top
+    if (*scroll > most) *scroll = most;
+    const int top = most - *scroll;
     for (int row = 0; row < v->area.rows && (size_t)(top + row) < n; row++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, row, UI_TEXT);
         draw_line(&p, &f, lines[top + row]);
     }
-    const char *follow = s->scroll[UI_OUTPUT] ? "scrolled" : s->at_newest ? "follow" : "history";
-    snprintf(v->right, UI_RIGHT_BYTES, "%d token%s, %s", emitted, ls_plural(emitted), follow);
+    const int32_t tokens = tokens_shown(s, f.hidden);
+    ui_right(v, "%d token%s, %s", tokens, ls_plural(tokens),
+             *scroll             ? "scrolled"
+             : s->view.at_newest ? "follow"
+                                 : "history");
     free(lines);
     ls_buf_free(&f.text);
     ls_buf_free(&f.roles);

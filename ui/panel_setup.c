@@ -1,30 +1,25 @@
 // Settings that take effect from the next step, with their usual values, and what the chosen one means.
 #include "ui/panels.h"
-#include "ui/settings.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { DETAILS = 8 }; // rows below the list
 
 static int list(ui_panel_view *v, ui_rect area) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const int name = area.cols < 60 ? 20 : 26, value = area.cols < 60 ? 38 : 46;
     int n = 0, chosen = 0;
-    for (int i = 0; i < s->n_settings; i++) {
-        if (i == s->setting) chosen = n;
-        n += ui_setting_applies(s, &s->settings[i]);
+    for (int i = 0; i < s->setup.n; i++) {
+        if (i == s->setup.chosen) chosen = n;
+        n += ui_setting_applies(&s->setup, &s->setup.settings[i]);
     }
-    int *scroll = &s->overlay_scroll[UI_SETUP];
+    int *scroll = &v->drawn->overlay_scroll[UI_SETUP];
     if (chosen < *scroll) *scroll = chosen;
     if (chosen >= *scroll + area.rows) *scroll = chosen - area.rows + 1;
     const int top = ui_scroll_top(scroll, n, area.rows);
     int row = -top;
-    for (int i = 0; i < s->n_settings; i++) {
-        const ui_setting *t = &s->settings[i];
-        if (!ui_setting_applies(s, t)) continue;
-        ui_pen p = ui_pen_at(v->canvas, area, row++, i == s->setting ? UI_CURSOR : UI_LABEL);
+    for (int i = 0; i < s->setup.n; i++) {
+        const ui_setting *t = &s->setup.settings[i];
+        if (!ui_setting_applies(&s->setup, t)) continue;
+        ui_pen p = ui_pen_at(v->canvas, area, row++, i == s->setup.chosen ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
         p.tag = i + 1;
         ui_print(&p, " %s ", t->key);
@@ -38,37 +33,27 @@ static int list(ui_panel_view *v, ui_rect area) {
     return n < area.rows ? n : area.rows;
 }
 
-static int wrapped(ui_panel_view *v, ui_rect area, const char *text, ui_role role) {
-    size_t n;
-    ui_line *line = ui_wrap(v->canvas, text, strlen(text), area.cols, &n);
-    for (size_t i = 0; i < n && (int)i < area.rows; i++) {
-        ui_pen p = ui_pen_at(v->canvas, area, (int)i, role);
-        ui_draw(&p, text + line[i].from, line[i].to - line[i].from);
-    }
-    free(line);
-    return (int)n < area.rows ? (int)n : area.rows;
-}
-
 void ui_panel_setup(ui_panel_view *v) {
-    ui_state *s = v->state;
-    if (!s->n_settings) return;
+    const ui_state *s = v->state;
+    if (!s->setup.n) return;
     ui_rect area = v->area;
     area.rows = v->area.rows > DETAILS + 3 ? v->area.rows - DETAILS : v->area.rows;
     const int used = list(v, area) + 1;
     ui_rect rest = {v->area.row + used, v->area.col + 1, v->area.rows - used, v->area.cols - 2};
-    const ui_setting *t = &s->settings[s->setting];
-    const char *about = s->about ? s->about(t->key, ui_setting_now(t)) : NULL;
+    const ui_setting *t = &s->setup.settings[s->setup.chosen];
+    const char *about = s->given.about ? s->given.about(t->key, ui_setting_now(t)) : NULL;
     ls_buf text = {0};
     ls_buf_fmt(&text, "%s: %s.", t->key, t->help);
     if (about) ls_buf_fmt(&text, "\n%s: %s.", ui_setting_now(t), about);
-    int rows = wrapped(v, rest, text.p, UI_TEXT);
+    const int rows = ui_draw_wrapped(v->canvas, rest, text.p, UI_TEXT, NULL);
     ls_buf_free(&text);
     rest.row += rows;
     rest.rows -= rows;
-    wrapped(v, rest,
-            s->recording ? "The settings of a recording cannot change. These settings apply to the next run."
-                         : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
-                           "type a value, Tab completes it. A change takes effect at the next step.",
-            UI_DIM);
-    snprintf(v->right, UI_RIGHT_BYTES, "F2 closes");
+    ui_draw_wrapped(v->canvas, rest,
+                    s->given.recording
+                        ? "The settings of a recording cannot change. These settings apply to the next run."
+                        : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
+                          "type a value, Tab completes it. A change takes effect at the next step.",
+                    UI_DIM, NULL);
+    ui_right(v, "F2 closes");
 }

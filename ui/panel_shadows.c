@@ -1,13 +1,21 @@
 // A table with the simulated result of each method on the answer.
 #include "ui/panels.h"
-#include "ui/shadows.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static void cell(ui_pen *p, int col, int width, const char *text) {
-    ui_pad(p, col + width - (int)strlen(text));
+// Text that ends before that column.
+static void cell(ui_pen *p, int end, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void cell(ui_pen *p, int end, const char *fmt, ...) {
+    char text[48];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    ui_pad(p, end - (int)strlen(text));
     ui_print(p, "%s", text);
 }
 
@@ -38,75 +46,61 @@ static line real_line(const ls_stats *st) {
                   st->drafted};
 }
 
-static void draw_line(ui_pen *p, int col, const line *l) {
-    char text[48];
+static void draw_way(ui_pen *p, int col, const line *l) {
     const bool guess = l->known < 1;
-    snprintf(text, sizeof text, "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
     ui_pad(p, col + 28);
     p->role = UI_NUMBER;
-    ui_print(p, "%s", text);
+    ui_print(p, "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
     p->role = UI_TEXT;
-    if (isnan(l->speed)) snprintf(text, sizeof text, "-");
-    else snprintf(text, sizeof text, "%s%.2f", p->canvas->ascii ? "x" : "×", l->speed);
     ui_pad(p, col + 36);
-    ui_print(p, "%s", text);
-    snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)l->accepted, (unsigned long long)l->drafted);
-    cell(p, col + 42, 12, text);
-    snprintf(text, sizeof text, "%.1f", l->rows);
-    cell(p, col + 54, 7, text);
-    snprintf(text, sizeof text, "%.0f", l->draft_us);
-    cell(p, col + 61, 9, text);
-    if (isnan(l->known)) snprintf(text, sizeof text, "real");
-    else if (!guess) snprintf(text, sizeof text, "all");
-    else snprintf(text, sizeof text, "%.0f%%", 100 * l->known);
-    cell(p, col + 70, 7, text);
-}
-
-static void say(const ui_panel_view *v, int row, const char *text) {
-    ui_pen p = ui_pen_at(v->canvas, v->area, row, UI_DIM);
-    ui_print(&p, " %s", text);
+    if (isnan(l->speed)) ui_print(p, "-");
+    else ui_print(p, "%s%.2f", ui_times(p->canvas), l->speed);
+    cell(p, col + 54, "%" PRIu64 "/%" PRIu64, l->accepted, l->drafted);
+    cell(p, col + 61, "%.1f", l->rows);
+    cell(p, col + 70, "%.0f", l->draft_us);
+    if (isnan(l->known)) cell(p, col + 77, "real");
+    else if (!guess) cell(p, col + 77, "all");
+    else cell(p, col + 77, "%.0f%%", 100 * l->known);
 }
 
 void ui_panel_shadows(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const char *why;
     const ui_turn *turn;
     const ls_shadows *w = ui_shadows_of(s, &turn, &why);
     if (!w) {
-        say(v, 0, why);
+        ui_pen p = ui_next_line(v, UI_DIM);
+        ui_print(&p, " %s", why);
         return;
     }
     const int n = ls_shadows_count(w);
-    if (s->shadow >= n) s->shadow = n - 1;
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "method", "MAT", "speed", "accepted", "rows", "draft us", "known");
     for (int i = 0; i < n && i + 1 < v->area.rows; i++) {
         const char *label = ls_shadows_label(w, i), *refusal = ls_shadows_refusal(w, i);
         const ls_simulated *t = ls_shadows_of(w, i);
         const bool decodes = !turn->switched && !strcmp(label, turn->method);
-        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, i == s->shadow ? UI_CURSOR : UI_LABEL);
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, i == s->shadows.chosen ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
         p.tag = i + 1;
         ui_print(&p, " %s%s", label, decodes ? " (active)" : "");
         p.role = UI_DIM;
         ui_pad(&p, col + 29);
-        const line l = decodes ? real_line(ui_shadows_real(s)) : line_of(t, ls_shadows_method(w, i));
+        const line l = decodes ? real_line(&s->shadows.real) : line_of(t, ls_shadows_method(w, i));
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
-        else draw_line(&p, col, &l);
+        else draw_way(&p, col, &l);
     }
-    char text[160];
     const double us = ls_shadows_us_per_step(w), share = ui_shadows_share(s);
-    const char *when = s->shadows_always   ? "always runs (u: above 2%, only in pauses)"
+    const char *when = s->shadows.always   ? "always runs (u: above 2%, only in pauses)"
                        : ui_shadows_may(s) ? "above 2%, runs only in pauses (u: always)"
                                            : "waiting for a pause (u: run now)";
-    if (isnan(us) || isnan(share)) snprintf(text, sizeof text, "%s", when);
-    else snprintf(text, sizeof text, "cost: %.0f us per step, %.1f%%; %s", us, 100 * share, when);
-    const int below = v->area.rows > n + 4 ? n + 2 : n + 1;
-    say(v, below, text);
-    say(v, below + 1,
-        s->recording ? "speed: against plain decoding, by recorded costs and drafting timed here"
-                     : "Enter: use this method. speed: against plain decoding, by measured costs");
-    say(v, below + 2, "known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
-    snprintf(v->right, UI_RIGHT_BYTES, "turn %td%s; a closes", turn - s->turns + 1,
-             turn + 1 < s->turns + s->n_turns ? ", not up to date" : "");
+    v->line = v->area.rows > n + 4 ? n + 2 : n + 1;
+    ui_pen p = ui_next_line(v, UI_DIM);
+    if (isnan(us) || isnan(share)) ui_print(&p, " %s", when);
+    else ui_print(&p, " cost: %.0f us per step, %.1f%%; %s", us, 100 * share, when);
+    ui_dim_line(v, s->given.recording ? " speed: against plain decoding, by recorded costs and drafting timed here"
+                                      : " Enter: use this method. speed: against plain decoding, by measured costs");
+    ui_dim_line(v, " known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
+    ui_right(v, "turn %td%s; a closes", turn - s->run.turns + 1,
+             turn + 1 < s->run.turns + s->run.n_turns ? ", not up to date" : "");
 }

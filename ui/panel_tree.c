@@ -1,7 +1,6 @@
 // The verified tree. One line a chain (a run of nodes with one child each), or one line a node.
 #include "ui/panels.h"
-#include "ui/quiz.h"
-#include "ui/rows.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -93,7 +92,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         const int node = t->order[r->at + i];
         const ls_node *n = &step->tree.nodes[node];
         const ls_node_state state = ls_step_state(step, node);
-        p->role = state == LS_NODE_ACCEPTED ? UI_GOOD : state == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
+        p->role = ui_outcome_role(state);
         if (state == LS_NODE_REJECTED) broke = n;
         p->tag = node + 1;
         if (i) ui_print(p, " ");
@@ -107,27 +106,23 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     const ls_branch *b = ls_branch_of(step, first);
     p->role = UI_DIM;
     if (head == 0) {
-        ui_print(p, "  root p");
-        ui_draw_prob(p, (double)first->p);
+        ui_draw_prob(p, "  root p", (double)first->p);
     } else if (b && b->first_node == head) {
         if (b->rank < 0) ui_print(p, "  %s ", ui_branch_letter(step, b));
         else ui_print(p, "  #%d ", b->rank);
-        if (b->match_n) ui_draw_match(p, b->match_n, b->match_pos);
+        if (b->match_n) ui_print(p, "%s", ui_match_text(b->match_n, b->match_pos).s);
     }
     if (first->from == LS_FROM_DRAFT_MODEL) {
-        ui_print(p, "%s draft p", b && b->first_node == head ? "" : " ");
-        ui_draw_prob(p, (double)first->draft_p);
+        ui_draw_prob(p, b && b->first_node == head ? " draft p" : "  draft p", (double)first->draft_p);
     }
     if (broke) {
-        ui_print(p, "  p");
-        ui_draw_prob(p, (double)broke->p);
+        ui_draw_prob(p, "  p", (double)broke->p);
         const ls_node *parent = &step->tree.nodes[broke->parent];
         ui_print(p, ", target ");
         p->role = UI_CORRECTED;
         if (ui_draw_token(p, s, parent->target)) {
             p->role = UI_DIM;
-            ui_print(p, " p");
-            ui_draw_prob(p, (double)parent->target_p);
+            ui_draw_prob(p, " p", (double)parent->target_p);
         }
     }
 }
@@ -143,11 +138,11 @@ static void show_accepted(tree *t, int line) {
 }
 
 void ui_panel_tree(ui_panel_view *v) {
-    ui_state *s = v->state;
+    const ui_state *s = v->state;
     const ls_step *step = ui_viewed(s);
-    const bool chosen = s->node >= 0 || ui_quiz_hides(s) || s->shown.inspect || s->shown.focus == UI_TREE;
+    const bool chosen = s->view.node >= 0 || ui_quiz_hides(s) || s->shown.inspect || s->shown.focus == UI_TREE;
     tree t = {.step = step,
-              .full = s->tree_full,
+              .full = s->view.tree_full,
               .ascii = v->canvas->ascii,
               .preview = ui_preview(s, step),
               .cursor = chosen ? ui_inspected(s) : -1};
@@ -156,10 +151,10 @@ void ui_panel_tree(ui_panel_view *v) {
     for (int i = 0; i < t.n; i++) // the cursor stays in sight
         for (int k = 0; k < t.rows[i].n && chosen; k++)
             if (t.order[t.rows[i].at + k] == t.cursor) {
-                if (i < s->scroll[UI_TREE]) s->scroll[UI_TREE] = i;
-                if (i > s->scroll[UI_TREE] + v->area.rows - 2) s->scroll[UI_TREE] = i - v->area.rows + 2;
+                if (i < v->drawn->scroll[UI_TREE]) v->drawn->scroll[UI_TREE] = i;
+                if (i > v->drawn->scroll[UI_TREE] + v->area.rows - 2) v->drawn->scroll[UI_TREE] = i - v->area.rows + 2;
             }
-    const int top = ui_scroll_top(&s->scroll[UI_TREE], t.n, v->area.rows), last = v->area.rows - 2;
+    const int top = ui_scroll_top(&v->drawn->scroll[UI_TREE], t.n, v->area.rows), last = v->area.rows - 2;
     if (!chosen && !top && step->n_path > 1 && last > 0) show_accepted(&t, last);
     for (int i = 0; i < v->area.rows && top + i < t.n; i++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);
@@ -169,12 +164,11 @@ void ui_panel_tree(ui_panel_view *v) {
                      t.n - top - i, ls_plural(t.n - top - i));
         } else draw_row(&p, s, &t, &t.rows[top + i]);
     }
-    if (ui_quiz_hides(s))
-        snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, not yet verified", step->rows, ls_plural(step->rows));
-    else if (!step->forward) snprintf(v->right, UI_RIGHT_BYTES, "the root only: no forward");
+    if (ui_quiz_hides(s)) ui_right(v, "%d row%s, not yet verified", step->rows, ls_plural(step->rows));
+    else if (!step->forward) ui_right(v, "the root only: no forward");
     else
-        snprintf(v->right, UI_RIGHT_BYTES, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows),
-                 ls_step_accepted(step), step->tree.n < step->rows ? " (other rows not recorded)" : "");
-    ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right, UI_RIGHT_BYTES);
+        ui_right(v, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows), ls_step_accepted(step),
+                 step->tree.n < step->rows ? " (other rows not recorded)" : "");
+    ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right);
     free(t.rows);
 }

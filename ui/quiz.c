@@ -1,5 +1,5 @@
-#include "ui/quiz.h"
-#include "ui/navigate.h"
+#include "ui/state.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -14,19 +14,19 @@ void ui_quiz_toggle(ui_state *s) {
     ui_quiz *q = &s->quiz;
     if (!q->masked) q->masked = ls_step_new();
     q->on = !q->on;
-    q->next = s->n_steps ? ui_viewed_index(s) + 1 : 0; // steps that were seen already are not asked about
+    q->next = s->run.n_steps ? ui_viewed_index(s) + 1 : 0; // steps that were seen already are not asked about
     q->asked = q->right = q->found = q->of = q->answered = 0;
-    s->node = -1;
+    s->view.node = -1;
     if (q->on) s->shown.focus = UI_TREE;
-    ui_say(s, q->on ? "quiz on: trees are shown before their verification" : "quiz off", false);
+    ui_say(s, "%s", q->on ? "quiz on: trees are shown before their verification" : "quiz off");
 }
 
 bool ui_quiz_hides(const ui_state *s) {
-    return s->quiz.on && s->n_steps && ui_viewed_index(s) >= s->quiz.next && asks(ui_step(s, ui_viewed_index(s)));
+    return s->quiz.on && s->run.n_steps && ui_viewed_index(s) >= s->quiz.next && asks(ui_step(s, ui_viewed_index(s)));
 }
 
 size_t ui_quiz_first_hidden(const ui_state *s) {
-    for (size_t i = s->quiz.next; s->quiz.on && i < s->n_steps; i++)
+    for (size_t i = s->quiz.next; s->quiz.on && i < s->run.n_steps; i++)
         if (asks(ui_step(s, i))) return i;
     return SIZE_MAX;
 }
@@ -68,34 +68,31 @@ void ui_quiz_answer(ui_state *s) {
     q->found += found;
     q->of += depth > accepted ? depth : accepted;
     q->answered = q->next = ui_viewed_index(s) + 1;
-    s->node = step->path[accepted];
-    char text[160];
+    s->view.node = step->path[accepted];
+    char text[80];
     if (right) snprintf(text, sizeof text, "right: %d accepted", accepted);
     else if (!accepted) snprintf(text, sizeof text, "wrong: none was accepted, you marked %d", depth);
     else snprintf(text, sizeof text, "wrong: %d accepted, you marked %d (%d right)", accepted, depth, found);
-    const size_t at = strlen(text);
-    snprintf(text + at, sizeof text - at, "; score %d of %d, tokens %d of %d; Enter continues", q->right, q->asked,
-             q->found, q->of);
-    ui_say(s, text, false);
+    ui_say(s, "%s; score %d of %d, tokens %d of %d; Enter continues", text, q->right, q->asked, q->found, q->of);
 }
 
 bool ui_quiz_go_on(ui_state *s) {
     if (!s->quiz.answered) return false;
     s->quiz.answered = 0;
-    s->node = -1;
+    s->view.node = -1;
     return true;
 }
 
 size_t ui_quiz_newest(const ui_state *s) {
     if (s->quiz.answered) return s->quiz.answered - 1;
     const size_t asked = ui_quiz_first_hidden(s);
-    return asked < s->n_steps ? asked : s->n_steps - 1;
+    return asked < s->run.n_steps ? asked : s->run.n_steps - 1;
 }
 
 void ui_quiz_on_step(ui_state *s) {
     // a question is answered in the Tree: the keys go there, unless the user is typing
-    if (ui_quiz_hides(s) && s->shown.focus == UI_NO_PANEL && !s->prompt.text.n) ui_focus(s, UI_TREE);
-    if (s->quiz.next == s->n_steps - 1 && !asks(ui_step(s, s->quiz.next))) s->quiz.next++;
+    if (ui_quiz_hides(s) && s->shown.focus == UI_NO_PANEL && !s->typed.prompt.text.n) ui_focus(s, UI_TREE);
+    if (s->quiz.next == s->run.n_steps - 1 && !asks(ui_step(s, s->quiz.next))) s->quiz.next++;
 }
 
 void ui_quiz_question(const ui_state *s, ls_buf *out) {

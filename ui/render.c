@@ -1,8 +1,6 @@
 #include "ui/render.h"
 #include "ui/demo.h"
 #include "ui/modes.h"
-#include "ui/quiz.h"
-#include "ui/welcome.h"
 #include "ui/words.h"
 
 #include <math.h>
@@ -12,9 +10,9 @@
 #include <string.h>
 
 static const char *state_name(const ui_state *s) {
-    switch (s->run_state) {
+    switch (s->run.state) {
     case LS_STATE_LOADING: return "LOADING";
-    case LS_STATE_IDLE: return s->recording ? "ENDED" : s->starts_paused ? "READY, starts paused" : "READY";
+    case LS_STATE_IDLE: return s->given.recording ? "ENDED" : s->asked.starts_paused ? "READY, starts paused" : "READY";
     case LS_STATE_PREFILL: return "READING";
     case LS_STATE_RUNNING: return "RUN";
     case LS_STATE_PAUSED: return ui_demo_plays(s) ? "PLAYING" : ui_demo_note(s) ? "PAUSED AT A NOTE" : "PAUSED";
@@ -24,9 +22,52 @@ static const char *state_name(const ui_state *s) {
     return "";
 }
 
-static ui_field *add(ui_field **f, int weight, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static ui_field *add(ui_field **f, int weight, const char *fmt, ...) {
-    ui_field *new = (*f)++;
+// One of several fields of a line.
+typedef struct {
+    char text[96];
+    const char *tail; // what may follow it where there is room; NULL: nothing
+    int weight;       // the lightest goes first
+} field;
+
+static int cells_of_fields(const ui_canvas *c, const field *f, int n) {
+    int cells = 0;
+    for (int i = 0; i < n; i++) {
+        if (!*f[i].text) continue;
+        cells += (cells ? 3 : 0) + ui_text_cells(c, f[i].text, strlen(f[i].text));
+        if (f[i].tail) cells += ui_text_cells(c, f[i].tail, strlen(f[i].tail));
+    }
+    return cells;
+}
+
+// Removes the lightest tail, or else the lightest field. False: only one field is left.
+static bool lighten(field *f, int n) {
+    int tail = -1, lightest = -1, left = 0;
+    for (int i = 0; i < n; i++) {
+        if (!*f[i].text) continue;
+        left++;
+        if (f[i].tail && (tail < 0 || f[i].weight < f[tail].weight)) tail = i;
+        if (lightest < 0 || f[i].weight < f[lightest].weight) lightest = i;
+    }
+    if (tail >= 0) f[tail].tail = NULL;
+    else if (left > 1) *f[lightest].text = 0;
+    return tail >= 0 || left > 1;
+}
+
+// Draws fields side by side as far as they fit: tails go before fields, and each goes whole.
+static void draw_fields(ui_pen *p, field *f, int n) {
+    bool first = true;
+    while (cells_of_fields(p->canvas, f, n) > p->end - p->col && lighten(f, n)) continue;
+    for (int i = 0; i < n; i++) {
+        if (!*f[i].text) continue;
+        if (!first) ui_print(p, p->canvas->ascii ? " | " : " │ ");
+        ui_print(p, "%s%s", f[i].text, f[i].tail ? f[i].tail : "");
+        first = false;
+    }
+}
+
+static field *add(field **f, int weight, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static field *add(field **f, int weight, const char *fmt, ...) {
+    field *new = (*f)++;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(new->text, sizeof new->text, fmt, ap);
@@ -43,61 +84,62 @@ static bool ends_after(const ui_state *s) {
 
 // Narrow terminals drop fields of low weight first: the user knows the model and the method, but not the state, the
 // exactness and the speed.
-static void title(ui_state *s, ui_canvas *c, ui_rect r) {
-    ui_field fields[16], *f = fields;
+static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect r) {
+    field fields[16], *f = fields;
     ui_pen p = ui_pen_at(c, r, 0, UI_TITLE);
     const ls_step *step = ui_viewed(s);
-    const ui_turn *turn = step ? ui_turn_of(s, ui_viewed_index(s)) : s->n_turns ? &s->turns[s->n_turns - 1] : NULL;
+    const ui_turn *turn = ui_viewed_turn(s);
     char device[80] = "", temperature[32] = "";
     add(&f, 1, "LogitSpec");
-    if (s->has_header) {
-        snprintf(device, sizeof device, " %s", s->header.device);
+    if (s->run.has_header) {
+        snprintf(device, sizeof device, " %s", s->run.header.device);
         f = fields + 1;
-        add(&f, 3, "%.*s %s", r.cols >= 110 ? 64 : 12, s->header.model, s->header.dtype)->tail =
-            strcmp(s->header.device, "cpu") ? NULL : device;
-        if (strcmp(s->header.device, "cpu")) add(&f, 4, "%s", s->header.device);
+        add(&f, 3, "%.*s %s", r.cols >= 110 ? 64 : 12, s->run.header.model, s->run.header.dtype)->tail =
+            strcmp(s->run.header.device, "cpu") ? NULL : device;
+        if (strcmp(s->run.header.device, "cpu")) add(&f, 4, "%s", s->run.header.device);
         if (turn && turn->temperature > 0) snprintf(temperature, sizeof temperature, ", T %.3g", turn->temperature);
-        add(&f, 5, "%s", turn && *turn->method ? turn->method : s->header.method)->tail = temperature;
+        add(&f, 5, "%s", turn && *turn->method ? turn->method : s->run.header.method)->tail = temperature;
     }
-    if (s->has_header && (!s->header.exact || (step && !step->exact)))
-        add(&f, 10, "%s", !s->header.exact ? "NOT EXACT" : step->odds ? "SAME DISTRIBUTION" : "LOSSY");
+    if (s->run.has_header && (!s->run.header.exact || (step && !step->exact)))
+        add(&f, 10, "%s", !s->run.header.exact ? "NOT EXACT" : step->odds ? "SAME DISTRIBUTION" : "LOSSY");
     if (s->quiz.on) add(&f, 9, "QUIZ"); // trees are hidden until they are answered
     char file[16] = "";                 // how much of it was read
-    if (s->recording && s->fraction >= 0) snprintf(file, sizeof file, " %.0f%%", 100 * s->fraction);
-    add(&f, 11, "%s%s", s->recording ? "REPLAY " : "", state_name(s))->tail = file;
+    if (s->given.recording && s->run.fraction >= 0) snprintf(file, sizeof file, " %.0f%%", 100 * s->run.fraction);
+    add(&f, 11, "%s%s", s->given.recording ? "REPLAY " : "", state_name(s))->tail = file;
     if (step) {
-        const ls_stats *st = ui_stats(s);
+        const ls_stats *st = ui_stats(s, kept);
         char which[32] = "";
-        if (s->n_turns > 1) snprintf(which, sizeof which, "turn %td, ", turn - s->turns + 1);
+        if (s->run.n_turns > 1) snprintf(which, sizeof which, "turn %td, ", turn - s->run.turns + 1);
         char end[16] = "";
         if (ends_after(s)) snprintf(end, sizeof end, "-%u", step->index + 1);
-        if (s->at_newest) add(&f, 6, "%sstep %u%s", which, step->index, end);
-        else add(&f, 8, "%sstep %u%s, %zu behind", which, step->index, end, s->n_steps - ui_viewed_end(s));
-        add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->header.n_context);
+        if (s->view.at_newest) add(&f, 6, "%sstep %u%s", which, step->index, end);
+        else add(&f, 8, "%sstep %u%s, %zu behind", which, step->index, end, s->run.n_steps - ui_viewed_end(s));
+        add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->run.header.n_context);
         // the larger one of this step and of the steps that the speeds are of
         const double waited = fmax(step->cpu_wait, ls_stats_waited(st));
         if (waited > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * waited);
         if (ls_stats_repeats(st)) // what made it fast
             add(&f, 4, "%.0f%% repeats", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
-        if (ls_stats_speedup(st) > 0 && !(s->shown.compare && s->rival.done && !s->rival.forks)) // Compare has a factor
-            add(&f, 9, "%s%s", c->ascii ? "x" : "×", ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
+        if (ls_stats_speedup(st) > 0 &&
+            !(s->shown.compare && s->run.rival.done && !s->run.rival.forks)) // Compare has a factor
+            add(&f, 9, "%s%s", ui_times(c), ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
     }
     ui_print(&p, " ");
-    ui_draw_fields(&p, fields, (int)(f - fields));
+    draw_fields(&p, fields, (int)(f - fields));
     ui_pad(&p, r.cols);
 }
 
 static bool works(const ui_state *s) { // busy, with a progress
-    return s->run_state == LS_STATE_LOADING || s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_COMPARING;
+    return s->run.state == LS_STATE_LOADING || s->run.state == LS_STATE_PREFILL || s->run.state == LS_STATE_COMPARING;
 }
 
 // The text of the message line: the state's message if there is one.
-static void message_text(ui_state *s, const ui_canvas *c, ls_buf *out) {
+static void message_text(const ui_state *s, const ui_canvas *c, ls_buf *out) {
     const ls_step *step = ui_viewed(s);
     ls_buf_str(out, "");
     if (*s->message) ls_buf_fmt(out, "%s%s", s->message_is_error ? "! " : "", s->message);
-    else if (works(s)) ls_buf_fmt(out, "%s ", *s->stage ? s->stage : "starting");
+    else if (works(s)) ls_buf_fmt(out, "%s ", *s->run.stage ? s->run.stage : "starting");
     else if (step && ui_quiz_hides(s)) ui_quiz_question(s, out);
     else if (step && !ui_decode(c, s, step, out)) {
         ui_narrate(c, s, step, out);
@@ -115,10 +157,10 @@ static void message(const ui_state *s, ui_canvas *c, ui_rect r, const ls_buf *te
         ui_draw(&p, text->p + line[i].from, line[i].to - line[i].from);
     }
     free(line);
-    if (*s->message || !works(s) || s->fraction < 0) return;
+    if (*s->message || !works(s) || s->run.fraction < 0) return;
     p.role = UI_BAR;
-    ui_bar(&p, 20, s->fraction);
-    ui_print(&p, " %3.0f%%", 100 * s->fraction);
+    ui_bar(&p, 20, s->run.fraction);
+    ui_print(&p, " %3.0f%%", 100 * s->run.fraction);
 }
 
 // Where a line that begins at `from` must be cut so that its text up to the cursor takes at most `room` cells. Only the
@@ -173,49 +215,46 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row,
     }
 }
 
-static void key_bar(ui_state *s, ui_canvas *c, ui_rect r) {
-    enum { SEND = UI_ACTIONS, PANELS, QUIT }; // keys that are no actions
-    static const int typing[] = {UI_ACT_HELP, SEND,           PANELS,      UI_ACT_RUN_PAUSE, UI_ACT_STEP,      QUIT,
-                                 UI_ACT_BACK, UI_ACT_FORWARD, UI_ACT_STOP, UI_ACT_PAPER,     UI_ACT_NEXT_PANEL};
-    static const int panels[] = {UI_ACT_HELP,    UI_ACT_RUN_PAUSE,  UI_ACT_STEP, UI_ACT_BACK,
-                                 UI_ACT_FORWARD, UI_ACT_NEXT_PANEL, UI_ACT_ZOOM, UI_ACT_CLOSE,
-                                 UI_ACT_PROMPT,  UI_ACT_STOP,       UI_ACT_PAPER};
-    static const char *const fixed[][2] = {{"Enter", "Send"}, {"Esc", "Panels"}, {"^C", "Quit"}};
-    const bool goes = s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PREFILL || ui_demo_plays(s);
-    const char *run = goes ? "Pause" : s->run_state == LS_STATE_PAUSED ? "Run" : ui_actions[UI_ACT_RUN_PAUSE].label;
-    const bool idle = s->run_state == LS_STATE_IDLE && s->n_turns && !s->recording; // x then asks what if
-    bool types = s->shown.focus == UI_NO_PANEL;
-    const int *list = types ? typing : panels;
-    size_t n = types ? sizeof typing / sizeof *typing : sizeof panels / sizeof *panels;
+static const char *bar_label(const ui_state *s, ui_action a, bool typing, const char *label) {
+    const bool goes = s->run.state == LS_STATE_RUNNING || s->run.state == LS_STATE_PREFILL || ui_demo_plays(s);
+    const bool idle = s->run.state == LS_STATE_IDLE && s->run.n_turns && !s->given.recording; // x then asks what if
+    if (a == UI_ACT_RUN_PAUSE) return goes ? "Pause" : s->run.state == LS_STATE_PAUSED ? "Run" : label;
+    return a == UI_ACT_STOP && !typing && idle ? "What-if" : label;
+}
+
+static void key_bar(const ui_state *s, ui_canvas *c, ui_rect r) {
+    enum { TYPING = 1, PANELS = 2 };
+    static const struct {
+        int where;
+        ui_action action;
+        const char *key, *label;
+    } entries[] = {
+#define BAR(where, action, key, label) {where, UI_ACT_##action, key, label},
+#include "ui/actions.def"
+    };
+    const bool typing = s->shown.focus == UI_NO_PANEL;
     ui_pen p = ui_pen_at(c, r, 0, UI_KEY);
-    for (size_t i = 0; i < n; i++) {
-        char key[16], label[24];
-        if (list[i] < UI_ACTIONS) {
-            const char *keys = ui_action_keys((ui_action)list[i]), *blank = strchr(keys, ' ');
-            if (!types && blank && list[i] != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
-            snprintf(key, sizeof key, "%.*s", (int)strcspn(keys, " "), keys);
-            snprintf(label, sizeof label, "%s",
-                     list[i] == UI_ACT_RUN_PAUSE                ? run
-                     : list[i] == UI_ACT_STOP && !types && idle ? "What-if"
-                                                                : ui_actions[list[i]].label);
-        } else {
-            snprintf(key, sizeof key, "%s", fixed[list[i] - SEND][0]);
-            snprintf(label, sizeof label, "%s", fixed[list[i] - SEND][1]);
-        }
-        if (p.col + (int)strlen(key) + (int)strlen(label) + 2 > p.end) break; // whole entries only
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        const ui_action a = entries[i].action;
+        if (!(entries[i].where & (typing ? TYPING : PANELS))) continue;
+        const char *keys = entries[i].key ? entries[i].key : ui_action_keys(a), *blank = strchr(keys, ' ');
+        const char *label = bar_label(s, a, typing, entries[i].label);
+        if (!typing && blank && a != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
+        const int n = (int)strcspn(keys, " ");
+        if (p.col + n + (int)strlen(label) + 2 > p.end) break; // whole entries only
         p.role = UI_KEY;
-        ui_print(&p, " %s ", key);
+        ui_print(&p, " %.*s ", n, keys);
         p.role = UI_KEY_LABEL;
         ui_print(&p, "%s", label);
     }
 }
 
-static void frame(ui_state *s, ui_canvas *c, const ui_frame *f, ui_rect r, bool active) {
+static void frame(const ui_state *s, ui_drawn *drawn, ui_canvas *c, const ui_frame *f, ui_rect r, bool active) {
     char right[UI_RIGHT_BYTES] = "";
-    if (f->promise && !s->n_steps) {
+    if (f->promise && !s->run.n_steps) {
         ui_pen p = ui_pen_at(c, ui_inside(r), 0, UI_DIM);
         ui_print(&p, "%s", f->promise);
-    } else f->draw(&(ui_panel_view){c, s, ui_inside(r), right});
+    } else f->draw(&(ui_panel_view){c, s, drawn, ui_inside(r), right, 0});
     ui_box(c, r, f->title, right, active);
     if (f->draw != ui_panel_output) return;
     ui_pen p = ui_pen_at(c, (ui_rect){r.row + r.rows - 1, r.col + 2, 1, r.cols - 4}, 0, UI_FRAME);
@@ -229,16 +268,36 @@ static void too_small(ui_canvas *c) {
 }
 
 // Over the panels; to: the first row below.
-static void cover(ui_state *s, ui_canvas *c, const ui_frame *f, int to) {
+static void cover(const ui_state *s, ui_drawn *drawn, ui_canvas *c, const ui_frame *f, int to) {
     const ui_rect body = {1, 0, to - 1, c->cols};
     for (int row = 0; row < body.rows; row++) {
         ui_pen p = ui_pen_at(c, body, row, UI_TEXT);
         ui_pad(&p, c->cols);
     }
-    frame(s, c, f, body, true);
+    frame(s, drawn, c, f, body, true);
 }
 
-void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
+// Text above the prompt, and lines of the prompt, decide what room the panels have.
+static ui_room room_of(const ui_state *s, const ui_canvas *c, const ui_bottom *b, const ls_buf *said) {
+    enum { WIDE = 110 }; // a step's sentence fits in one row
+    ui_room r = {.rows = c->rows, .cols = c->cols, .prompt_rows = 1, .empty = !s->run.n_turns};
+    size_t rows;
+    for (size_t i = 0; i < b->edit->text.n; i++) r.prompt_rows += b->edit->text.p[i] == '\n';
+    free(ui_wrap(c, said->p, said->n, c->cols - 1, &rows));
+    // most steps need two rows: the panels do not move between steps
+    r.message_rows = rows < 2 && s->run.n_steps && c->cols < WIDE ? 2 : (int)rows;
+    return r;
+}
+
+static void draw_note(const ui_state *s, ui_drawn *drawn, ui_canvas *c, ui_rect r) {
+    const ui_playing *p = &s->playing;
+    char tour[32] = "Demo", heading[96];
+    if (p->tour_of) snprintf(tour, sizeof tour, "Tour %d of %d", p->tour_stop, p->tour_of);
+    snprintf(heading, sizeof heading, "%s: %.70s", tour, p->demo ? p->demo->title : "");
+    frame(s, drawn, c, &(ui_frame){heading, ui_panel_note, NULL}, r, ui_demo_note(s) != NULL);
+}
+
+static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c, int *cursor_row, int *cursor_col) {
     static const ui_frame panels[UI_PANELS] = {{"1 Output", ui_panel_output, NULL},
                                                {"2 Logits", ui_panel_logits, "the model's last logits, by rank"},
                                                {"3 Drafts", ui_panel_drafts, "drafted branches and their sources"},
@@ -246,41 +305,139 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
                                                {"5 Stats", ui_panel_stats, NULL},
                                                {"6 Inspect", ui_panel_inspect, "one draft, and what the target chose"},
                                                {"7 Compare", ui_panel_compare, NULL}};
-    enum { WIDE = 110 }; // a step's sentence fits in one row
-    *cursor_row = *cursor_col = -1;
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
-    s->shown.prompt_rows = 1;
-    for (size_t i = 0; i < b.edit->text.n; i++) s->shown.prompt_rows += b.edit->text.p[i] == '\n';
     ls_buf said = {0};
-    size_t rows;
     message_text(s, c, &said);
-    free(ui_wrap(c, said.p, said.n, c->cols - 1, &rows));
-    if (rows < 2 && s->n_steps && c->cols < WIDE)
-        rows = 2; // most steps need two rows: the panels do not move between steps
-    s->shown.message_rows = (int)rows;
-    s->shown.empty = !s->n_turns;
-    s->rows = c->rows;
-    s->cols = c->cols;
-    ui_layout l = ui_layout_of(c->rows, c->cols, &s->shown);
-    if (l.too_small) {
-        too_small(c);
-        ls_buf_free(&said);
-        return;
+    drawn->room = room_of(s, c, &b, &said);
+    const ui_layout l = ui_layout_of(&drawn->room, &s->shown);
+    if (l.too_small) too_small(c);
+    else {
+        title(s, &drawn->statistics, c, l.title);
+        for (int i = 0; i < UI_PANELS; i++)
+            if (l.panel[i].rows) frame(s, drawn, c, &panels[i], l.panel[i], (int)s->shown.focus == i);
+        if (l.note.rows) draw_note(s, drawn, c, l.note);
+        message(s, c, l.message, &said);
+        bottom(c, l.prompt, &b, cursor_row, cursor_col);
+        key_bar(s, c, l.keys);
+        const ui_frame *top = ui_frame_on_top(s);
+        if (top) cover(s, drawn, c, top, l.message.row);
     }
-    title(s, c, l.title);
-    for (int i = 0; i < UI_PANELS; i++)
-        if (l.panel[i].rows) frame(s, c, &panels[i], l.panel[i], (int)s->shown.focus == i);
-    if (l.note.rows) {
-        char heading[96];
-        if (s->tour_of) snprintf(heading, sizeof heading, "Tour %d of %d: ", s->tour_stop, s->tour_of);
-        else snprintf(heading, sizeof heading, "Demo: ");
-        snprintf(heading + strlen(heading), sizeof heading - strlen(heading), "%.70s", s->demo ? s->demo->title : "");
-        frame(s, c, &(ui_frame){heading, ui_panel_note, NULL}, l.note, ui_demo_note(s) != NULL);
-    }
-    message(s, c, l.message, &said);
     ls_buf_free(&said);
-    bottom(c, l.prompt, &b, cursor_row, cursor_col);
-    key_bar(s, c, l.keys);
-    const ui_frame *top = ui_frame_on_top(s);
-    if (top) cover(s, c, top, l.message.row);
+}
+
+void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
+    *cursor_row = *cursor_col = -1;
+    draw_all(s, &s->drawn, c, cursor_row, cursor_col);
+}
+
+// ---- layout
+
+static void small(ui_layout *l, ui_rect b, const ui_shown *w, bool empty) {
+    // with a note there is room for two rows of panels; Stats then appears only if it has the focus
+    int stats = b.rows < 16    ? 0
+                : b.rows >= 24 ? 6
+                               : 5,
+        middle = empty ? 4 : (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
+    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
+    ui_rect mid = {b.row + top, b.col, middle, b.cols};
+    int left = b.cols * (w->inspect ? 40 : 36) / 80;
+    if (!stats && w->focus == UI_STATS) { // it has many lines
+        l->panel[UI_OUTPUT].rows = 4;
+        mid = (ui_rect){b.row + 4, b.col, b.rows - 4, b.cols};
+    }
+    if (w->focus == UI_DRAFTS || w->focus == UI_COMPARE || (w->focus == UI_STATS && !stats)) l->panel[w->focus] = mid;
+    else {
+        const ui_panel beside = w->inspect && w->focus != UI_LOGITS ? UI_INSPECT : UI_LOGITS;
+        l->panel[beside] = (ui_rect){mid.row, mid.col, mid.rows, left};
+        l->panel[UI_TREE] = (ui_rect){mid.row, mid.col + left, mid.rows, mid.cols - left};
+    }
+    if (stats) l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
+}
+
+// Drafts, Inspect and Compare share a place. The one with the focus gets it, else the one that was opened last.
+static ui_panel sharing(const ui_shown *w) {
+    if (w->focus == UI_DRAFTS || w->focus == UI_INSPECT || w->focus == UI_COMPARE) return w->focus;
+    if (w->compare && w->inspect) return w->inspect_last ? UI_INSPECT : UI_COMPARE;
+    return w->compare ? UI_COMPARE : w->inspect ? UI_INSPECT : UI_DRAFTS;
+}
+
+static void medium(ui_layout *l, ui_rect b, const ui_shown *w) {
+    int stats = w->focus == UI_STATS ? 11 : 8, middle = (b.rows - stats) * 12 / 25, top = b.rows - stats - middle;
+    int logits = b.cols * 42 / 100 < 56 ? b.cols * 42 / 100 : 56, half = b.cols / 2;
+    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols - logits};
+    l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + b.cols - logits, top, logits};
+    l->panel[sharing(w)] = (ui_rect){b.row + top, b.col, middle, half};
+    l->panel[UI_TREE] = (ui_rect){b.row + top, b.col + half, middle, b.cols - half};
+    l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
+}
+
+static void large(ui_layout *l, ui_rect b, const ui_shown *w) {
+    int stats = 11, drafts = b.rows / 4, top = b.rows - stats - drafts;
+    int logits = 56, output = (b.cols - logits) * 11 / 20;
+    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, output};
+    l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + output, top, logits};
+    l->panel[UI_TREE] = (ui_rect){b.row, b.col + output + logits, top, b.cols - output - logits};
+    const int inspect = w->inspect ? b.cols * 2 / 5 : 0;
+    l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, drafts, b.cols - inspect};
+    if (inspect) l->panel[UI_INSPECT] = (ui_rect){b.row + top, b.col + b.cols - inspect, drafts, inspect};
+    const int compare = w->compare ? b.cols / 3 : 0;
+    l->panel[UI_STATS] = (ui_rect){b.row + top + drafts, b.col, stats, b.cols - compare};
+    if (compare) l->panel[UI_COMPARE] = (ui_rect){b.row + top + drafts, b.col + b.cols - compare, stats, compare};
+}
+
+// Below 80x24: Output and one more panel if there is room for two; else only the panel with the focus.
+static void compact(ui_layout *l, ui_rect b, const ui_shown *w) {
+    enum { TWO_ROWS = 12, TWO_COLS = 80, WITH_STATS = 24, STATS = 5 };
+    const bool elsewhere = w->focus != UI_NO_PANEL && w->focus != UI_OUTPUT,
+               beside = w->inspect && w->focus != UI_INSPECT;
+    const ui_panel first = elsewhere && beside ? w->focus : UI_OUTPUT, other = beside      ? UI_INSPECT
+                                                                               : elsewhere ? w->focus
+                                                                                           : UI_TREE;
+    if (b.cols >= TWO_COLS) {
+        const int left = b.cols / 2;
+        l->panel[first] = (ui_rect){b.row, b.col, b.rows, left};
+        l->panel[other] = (ui_rect){b.row, b.col + left, b.rows, b.cols - left};
+    } else if (b.rows >= TWO_ROWS) {
+        const int stats = b.rows >= WITH_STATS && first != UI_STATS && other != UI_STATS ? STATS : 0,
+                  top = (b.rows - stats) / 2;
+        l->panel[first] = (ui_rect){b.row, b.col, top, b.cols};
+        l->panel[other] = (ui_rect){b.row + top, b.col, b.rows - stats - top, b.cols};
+        if (stats) l->panel[UI_STATS] = (ui_rect){b.row + b.rows - stats, b.col, stats, b.cols};
+    } else l->panel[w->focus == UI_NO_PANEL ? UI_OUTPUT : w->focus] = b;
+}
+
+ui_layout ui_layout_of(const ui_room *r, const ui_shown *w) {
+    const int rows = r->rows, cols = r->cols;
+    const bool little = rows < UI_SMALL_ROWS || cols < UI_SMALL_COLS;
+    ui_layout l = {.too_small = rows < UI_MIN_ROWS || cols < UI_MIN_COLS};
+    if (l.too_small) return l;
+    l.title = (ui_rect){0, 0, 1, cols};
+    const int most = rows >= 32 ? 8
+                     : !little  ? 4
+                     : w->note  ? 1
+                                : 2,
+              prompt = r->prompt_rows < 1      ? 1
+                       : r->prompt_rows < most ? r->prompt_rows
+                                               : most;
+    const int message = r->message_rows < 1 ? 1 : r->message_rows < most ? r->message_rows : most;
+    l.message = (ui_rect){rows - 1 - prompt - message, 0, message, cols};
+    l.prompt = (ui_rect){rows - 1 - prompt, 0, prompt, cols};
+    l.keys = (ui_rect){rows - 1, 0, 1, cols};
+    const int note = !w->note ? 0 : rows >= 32 ? 6 : rows >= UI_SMALL_ROWS ? 7 : rows >= 18 ? 6 : 4;
+    ui_rect body = {1, 0, rows - 2 - prompt - message - note, cols};
+    l.note = (ui_rect){body.row + body.rows, 0, note, cols};
+    if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
+    else if (little) compact(&l, body, w);
+    else if (rows >= 44 && cols >= 170) large(&l, body, w);
+    else if (rows >= 32 && cols >= 110) medium(&l, body, w);
+    else small(&l, body, w, r->empty);
+    return l;
+}
+
+ui_panel ui_panel_at(const ui_layout *l, int row, int col) {
+    for (int p = 0; p < UI_PANELS; p++) {
+        ui_rect r = l->panel[p];
+        if (row >= r.row && row < r.row + r.rows && col >= r.col && col < r.col + r.cols) return (ui_panel)p;
+    }
+    return UI_NO_PANEL;
 }

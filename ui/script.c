@@ -1,81 +1,73 @@
 #include "ui/script.h"
+#include "base/system.h"
 #include "base/file.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/utf8.h"
-#include "ui/cast.h"
 #include "ui/demo.h"
 #include "ui/picture.h"
 #include "ui/render.h"
-#include "ui/shadows.h"
-#include "ui/tour.h"
+#include "ui/app.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME_MS = 33, PATIENCE_S = 60, HOLD_S = 2 };
+enum { FRAME_MS = 33, WAIT_S = 60, HOLD_S = 2 };
 
 typedef struct {
-    ls_source *source;
-    ui_tour tour;
-    ui_state state;
-    ui_canvas canvas;
-    const ui_theme *theme;
-    ui_cast cast;
-    ls_buf film; // of the cast
+    ui_screen screen;
+    ui_film film;
+    ls_buf cast; // what the film has written
     bool filming, ended;
     uint64_t start_ns, frame_ns;
 } player;
 
-static void draw(player *p) {
+static void script_draw(player *p) {
     int row, col;
-    ui_canvas_resize(&p->canvas, p->canvas.rows, p->canvas.cols);
-    p->canvas.ascii = p->state.ascii || !p->canvas.utf8 || p->canvas.ambiguous_wide;
-    ui_render(&p->state, &p->canvas, &row, &col);
+    ui_screen_draw(&p->screen, p->screen.canvas.rows, p->screen.canvas.cols, &row, &col);
     p->frame_ns = ls_now_ns();
-    if (p->filming) ui_cast_frame(&p->cast, &p->canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
+    if (p->filming) ui_film_frame(&p->film, &p->screen.canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
 }
 
 // Handles events of the source for at most `ms` milliseconds.
 static void go_on(player *p, int ms) {
-    ui_tour_follow(&p->tour);
-    struct pollfd fd = {p->source->wake_fd(p->source), POLLIN, 0};
-    const int demo = ui_demo_wait_ms(&p->state, ls_now_ns());
-    ui_send_requests(&p->state, p->source);
-    if (ui_shadows_work(&p->state) == UI_SHADOWS_MORE) ms = 0;
+    ui_state *s = &p->screen.state;
+    ui_screen_follow(&p->screen);
+    struct pollfd fd = {p->screen.source->wake_fd(p->screen.source), POLLIN, 0};
+    const int demo = ui_demo_wait_ms(s, ls_now_ns());
+    ui_send_requests(s, p->screen.source);
+    if (ui_shadows_work(s) == UI_SHADOWS_MORE) ms = 0;
     poll(&fd, 1, demo >= 0 && demo < ms ? demo : ms);
-    for (ls_event *e; (e = p->source->next(p->source));) {
+    for (ls_event *e; (e = p->screen.source->next(p->screen.source));) {
         p->ended |= e->kind == LS_EV_END;
-        ui_on_event(&p->state, e);
+        ui_on_event(s, e);
     }
-    ui_demo_is_due(&p->state, ls_now_ns());
-    ui_send_requests(&p->state, p->source);
-    if (ls_now_ns() - p->frame_ns >= FRAME_MS * 1000000ull) draw(p);
+    ui_demo_is_due(s, ls_now_ns());
+    ui_send_requests(s, p->screen.source);
+    if (ls_now_ns() - p->frame_ns >= FRAME_MS * 1000000ull) script_draw(p);
 }
 
 static bool shows(player *p, const char *text) {
     ls_buf screen = {0};
-    draw(p);
-    ui_canvas_text(&p->canvas, false, &screen);
+    script_draw(p);
+    ui_canvas_text(&p->screen.canvas, false, &screen);
     const bool found = strstr(screen.n ? screen.p : "", text) != NULL;
     ls_buf_free(&screen);
     return found;
 }
 
 static void press(player *p, int key) {
-    ui_on_key(&p->state, (ui_key){.code = key}, UI_NO_PANEL);
-    ui_send_requests(&p->state, p->source);
+    ui_on_key(&p->screen.state, (ui_key){.code = key}, UI_NO_PANEL);
+    ui_send_requests(&p->screen.state, p->screen.source);
 }
 
 static ls_code press_keys(player *p, const char *names, const char *where, ls_err *err) {
     for (const char *at = names; *at;) {
         const size_t n = strcspn(at, " ");
-        char *name = ls_strndup(at, n);
-        const int key = ui_key_named(name);
-        free(name);
+        const int key = ui_key_named(at, n);
         if (!key) return ls_fail(err, LS_E_USAGE, "%s: '%.*s' is not a key", where, (int)n, at);
         press(p, key);
         at += n + strspn(at + n, " ");
@@ -94,7 +86,7 @@ static void type(player *p, const char *text) {
 
 static ls_code not_as_said(player *p, const char *where, const char *what, const char *text, ls_err *err) {
     ls_buf screen = {0};
-    ui_canvas_text(&p->canvas, false, &screen);
+    ui_canvas_text(&p->screen.canvas, false, &screen);
     fprintf(stderr, "%s", screen.n ? screen.p : "");
     ls_buf_free(&screen);
     return ls_fail(err, LS_E_RANGE, "%s: the screen %s '%.200s'", where, what, text);
@@ -102,14 +94,15 @@ static ls_code not_as_said(player *p, const char *where, const char *what, const
 
 // From the log: a key may have cleared the message line.
 static ls_code why_it_failed(const player *p, ls_err *err) {
-    return ls_fail(err, LS_E_BACKEND, "%s", p->state.n_log ? p->state.log[(p->state.n_log - 1) % UI_LOG_LINES] : "");
+    const ui_state *s = &p->screen.state;
+    return ls_fail(err, LS_E_BACKEND, "%s", s->n_log ? s->log[(s->n_log - 1) % UI_LOG_LINES] : "");
 }
 
-static ls_code wait_for(player *p, const char *text, const char *where, ls_err *err) {
-    const uint64_t end = ls_now_ns() + PATIENCE_S * 1000000000ull;
+static ls_code wait_for_text(player *p, const char *text, const char *where, ls_err *err) {
+    const uint64_t end = ls_now_ns() + WAIT_S * 1000000000ull;
     while (!shows(p, text)) {
-        if (p->state.run_state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
-        if (ls_now_ns() > end || p->state.quit) return not_as_said(p, where, "never shows", text, err);
+        if (p->screen.state.run.state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
+        if (ls_now_ns() > end || p->screen.state.asked.quit) return not_as_said(p, where, "never shows", text, err);
         // a frame for every step would take CPU time from the decoder, and change the measured times
         const uint64_t next = ls_now_ns() + FRAME_MS * 1000000ull;
         for (uint64_t now; (now = ls_now_ns()) < next;) go_on(p, (int)((next - now) / 1000000) + 1);
@@ -136,7 +129,7 @@ static ls_code resize(player *p, const char *text, const char *where, ls_err *er
     if (sscanf(text, "%4dx%4d%n", &cols, &rows, &end) != 2 || text[end] || cols < 1 || rows < 1 || cols > 500 ||
         rows > 200)
         return ls_fail(err, LS_E_USAGE, "%s: size is COLSxROWS, up to 500x200", where);
-    ui_canvas_resize(&p->canvas, rows, cols);
+    ui_canvas_resize(&p->screen.canvas, rows, cols);
     return LS_OK;
 }
 
@@ -153,14 +146,14 @@ static ls_code command(player *p, const char *line, const char *where, ls_err *e
     case 0: return resize(p, rest, where, err);
     case 1: type(p, rest); return LS_OK;
     case 2: return press_keys(p, rest, where, err);
-    case 3: return wait_for(p, rest, where, err);
+    case 3: return wait_for_text(p, rest, where, err);
     case 4: return shows(p, rest) ? LS_OK : not_as_said(p, where, "does not show", rest, err);
     case 5: return shows(p, rest) ? not_as_said(p, where, "shows", rest, err) : LS_OK;
     case 6: return pause_for(p, rest, where, err);
     default: break;
     }
-    draw(p);
-    return ui_canvas_save(&p->canvas, p->theme, rest, err) ? ls_err_prefix(err, "%s", where) : LS_OK;
+    script_draw(p);
+    return ui_canvas_save(&p->screen.canvas, p->screen.theme, rest, err) ? ls_err_prefix(err, "%s", where) : LS_OK;
 }
 
 static ls_code follow(player *p, const char *script, ls_err *err) {
@@ -168,7 +161,7 @@ static ls_code follow(player *p, const char *script, ls_err *err) {
     ls_line line;
     ls_code code = ls_lines_open(&l, script, err);
     if (code) return code;
-    while (!code && !(code = ls_lines_next(l, &line, err)) && line.p && !p->state.quit) {
+    while (!code && !(code = ls_lines_next(l, &line, err)) && line.p && !p->screen.state.asked.quit) {
         char *text = ls_strndup(line.p, line.n), *word = text + strspn(text, " \t");
         char *where = ls_format("%s:%zu", script, line.number);
         if (*word && *word != '#') code = command(p, word, where, err);
@@ -182,49 +175,41 @@ static ls_code follow(player *p, const char *script, ls_err *err) {
 
 // Goes on until the answer is complete or the recording has ended.
 static void go_to_end(player *p, bool has_prompt) {
-    while (!p->state.quit && p->state.run_state != LS_STATE_FAILED) {
-        const bool idle = p->state.has_header && p->state.run_state == LS_STATE_IDLE;
-        if (idle && (p->state.recording || p->ended || !has_prompt)) break;
-        if (ui_demo_note(&p->state) && !ui_demo_note(&p->state)->go_on) {
+    ui_state *s = &p->screen.state;
+    while (!s->asked.quit && s->run.state != LS_STATE_FAILED) {
+        const bool idle = s->run.has_header && s->run.state == LS_STATE_IDLE;
+        if (idle && (s->given.recording || p->ended || !has_prompt)) break;
+        if (ui_demo_note(s) && !ui_demo_note(s)->go_on) {
             for (const uint64_t until = ls_now_ns() + HOLD_S * 1000000000ull; ls_now_ns() < until;)
                 go_on(p, FRAME_MS); // to be read
-            ui_demo_go_on(&p->state);
+            ui_demo_go_on(s);
         }
         go_on(p, FRAME_MS);
     }
 }
 
 ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *play, int *exit_code, ls_err *err) {
-    player p = {.source = source,
-                .theme = o->color ? o->theme : ui_theme_find("mono"),
-                .filming = play->cast != NULL,
-                .start_ns = ls_now_ns()};
-    p.canvas = (ui_canvas){.utf8 = !o->ascii, .ambiguous_wide = o->ambiguous_wide};
-    ui_canvas_resize(&p.canvas, play->rows, play->cols);
-    ui_state_init(&p.state);
-    p.tour = (ui_tour){.options = o, .source = &p.source, .state = &p.state};
-    ui_begin(&p.state, o);
+    player p = {.filming = play->cast != NULL, .start_ns = ls_now_ns()};
+    ui_screen_open(&p.screen, source, o, o->color ? o->theme : ui_theme_find("mono"), !o->ascii);
+    ui_canvas_resize(&p.screen.canvas, play->rows, play->cols);
     if (p.filming)
-        ui_cast_begin(&p.cast, p.theme, play->rows, play->cols, o->demo ? o->demo->title : "logitspec", &p.film);
-    draw(&p);
+        ui_film_begin(&p.film, false, p.screen.theme, play->rows, play->cols, o->demo ? o->demo->title : "logitspec",
+                      &p.cast);
+    script_draw(&p);
     ls_code code = LS_OK;
     if (play->script) code = follow(&p, play->script, err);
     else go_to_end(&p, o->prompt != NULL);
-    draw(&p);
-    if (!code && p.state.run_state == LS_STATE_FAILED) code = why_it_failed(&p, err);
+    script_draw(&p);
+    if (!code && p.screen.state.run.state == LS_STATE_FAILED) code = why_it_failed(&p, err);
     // without a script, nobody saw the last messages of a recording
-    for (size_t i = 0; !code && o->recording && !play->script && i < p.state.n_log; i++)
-        if (i + UI_LOG_LINES >= p.state.n_log) ls_warn("%s", p.state.log[i % UI_LOG_LINES]);
+    for (size_t i = 0; !code && o->given.recording && !play->script && i < p.screen.state.n_log; i++)
+        if (i + UI_LOG_LINES >= p.screen.state.n_log) ls_warn("%s", p.screen.state.log[i % UI_LOG_LINES]);
     if (p.filming) {
-        ui_cast_end(&p.cast, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
-        if (!code) code = ls_write_file(play->cast, &p.film, err);
+        ui_film_end(&p.film, (double)(ls_now_ns() - p.start_ns) / 1e9 + HOLD_S);
+        if (!code) code = ls_write_file(play->cast, &p.cast, err);
         else ls_err_suffix(err, "no asciicast was written");
     }
-    ui_tour_leave(&p.tour);
-    p.source->close(p.source);
-    *exit_code = p.state.exit_code;
-    ui_state_free(&p.state);
-    ui_canvas_free(&p.canvas);
-    ls_buf_free(&p.film);
+    *exit_code = ui_screen_close(&p.screen);
+    ls_buf_free(&p.cast);
     return code;
 }

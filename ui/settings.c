@@ -1,6 +1,5 @@
-#include "ui/settings.h"
+#include "ui/state.h"
 #include "base/mem.h"
-#include "ui/navigate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +8,10 @@ const char *ui_setting_now(const ui_setting *t) { // the requested value until t
     return *t->asked ? t->asked : t->value;
 }
 
-bool ui_setting_applies(const ui_state *s, const ui_setting *t) {
+bool ui_setting_applies(const ui_setup *s, const ui_setting *t) {
     if (!t->of) return true;
     const size_t n = strlen(t->of);
-    for (int i = 0; i < s->n_settings; i++) {
+    for (int i = 0; i < s->n; i++) {
         const ui_setting *o = &s->settings[i];
         if (strcmp(o->key, "decode.method") && strcmp(o->key, "decode.sizing")) continue;
         const char *now = ui_setting_now(o);
@@ -21,37 +20,37 @@ bool ui_setting_applies(const ui_state *s, const ui_setting *t) {
     return false;
 }
 
-void ui_setting_move(ui_state *s, int by) {
-    do s->setting = (s->setting + by + s->n_settings) % s->n_settings;
-    while (!ui_setting_applies(s, &s->settings[s->setting])); // ends: decode.method always applies
+void ui_setting_move(ui_setup *s, int by) {
+    do s->chosen = (s->chosen + by + s->n) % s->n;
+    while (!ui_setting_applies(s, &s->settings[s->chosen])); // ends: decode.method always applies
 }
 
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
-    const char *now = ui_setting_now(t);
+    const char *now = ui_setting_now(t), *p = t->choices;
     int n = 0, at = -1;
-    const char *list[UI_CHOICES];
-    size_t length[UI_CHOICES];
-    for (const char *p = t->choices; *p && n < UI_CHOICES; n++) {
-        list[n] = p;
-        length[n] = strcspn(p, "|");
-        if (length[n] == strlen(now) && !strncmp(p, now, length[n])) at = n;
-        p += length[n] + (p[length[n]] == '|');
+    for (; *p; n++) {
+        const size_t length = strcspn(p, "|");
+        if (length == strlen(now) && !strncmp(p, now, length)) at = n;
+        p += length + (p[length] == '|');
     }
     if (!n) return NULL;
     at = at < 0 ? 0 : (at + by + n) % n; // the value is not a usual one: takes the first
-    snprintf(out, size, "%.*s", (int)length[at], list[at]);
+    for (p = t->choices; at > 0; at--) p += strcspn(p, "|") + 1;
+    snprintf(out, size, "%.*s", (int)strcspn(p, "|"), p);
     return out;
 }
 
-void ui_setting_ask(ui_state *s, ui_setting *t, const char *value) {
-    snprintf(t->asked, sizeof t->asked, "%s", value);
+void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value) {
+    char *asked = s->setup.settings[t - s->setup.settings].asked;
+    snprintf(asked, sizeof t->asked, "%s", value);
     ui_request_of(s, LS_CMD_SET, ls_format("%s=%s", t->key, value), 0);
 }
 
 void ui_settings_save(ui_state *s) {
     char said[sizeof s->message] = "these settings cannot be saved";
-    const bool failed = !s->save_settings || s->save_settings(s->settings, s->n_settings, said, sizeof said) != LS_OK;
-    ui_say(s, said, failed);
+    if (!s->given.save_settings || s->given.save_settings(s->setup.settings, s->setup.n, said, sizeof said))
+        ui_say_error(s, "%s", said);
+    else ui_say(s, "%s", said);
 }
 
 // ---- the paper's step
@@ -63,47 +62,48 @@ static const struct {
                      {"decode.budget", "16"},
                      {"decode.method", "logitspec-paper"}};
 
-ui_setting *ui_setting_of(ui_state *s, const char *key) {
-    for (int i = 0; i < s->n_settings; i++)
+const ui_setting *ui_setting_of(const ui_setup *s, const char *key) {
+    for (int i = 0; i < s->n; i++)
         if (!strcmp(s->settings[i].key, key)) return &s->settings[i];
     return NULL;
 }
 
 void ui_paper_said(ui_state *s) {
-    const size_t n = s->paper_last ? strlen(s->paper_last) : 0;
-    if (!n || strncmp(s->message, s->paper_last, n) || s->message[n] != '=') return;
-    ui_say(s, s->paper_said, false);
-    s->paper_last = NULL;
+    const size_t n = s->setup.paper_last ? strlen(s->setup.paper_last) : 0;
+    if (!n || strncmp(s->message, s->setup.paper_last, n) || s->message[n] != '=') return;
+    ui_say(s, "%s", s->setup.paper_said);
+    s->setup.paper_last = NULL;
 }
 
 void ui_paper_step(ui_state *s) {
     bool is_set = true;
     for (int i = 0; i < UI_PAPER; i++) {
-        const ui_setting *t = ui_setting_of(s, paper[i].key);
-        if (!t || s->recording) {
-            ui_say(s, "this is a recording: its method cannot change", false);
+        const ui_setting *t = ui_setting_of(&s->setup, paper[i].key);
+        if (!t || s->given.recording) {
+            ui_say(s, "this is a recording: its method cannot change");
             return;
         }
         is_set &= !strcmp(ui_setting_now(t), paper[i].value);
     }
-    if (is_set && !*s->before_paper[0]) {
-        ui_say(s, "the paper's method (logitspec-paper, 16 rows) is already set", false);
+    if (is_set && !*s->setup.before_paper[0]) {
+        ui_say(s, "the paper's method (logitspec-paper, 16 rows) is already set");
         return;
     }
     if (is_set)
-        snprintf(s->paper_said, sizeof s->paper_said, "restored: %s, %s rows", s->before_paper[UI_PAPER - 1],
-                 s->before_paper[UI_PAPER - 2]);
+        snprintf(s->setup.paper_said, sizeof s->setup.paper_said, "restored: %s, %s rows",
+                 s->setup.before_paper[UI_PAPER - 1], s->setup.before_paper[UI_PAPER - 2]);
     else
-        snprintf(s->paper_said, sizeof s->paper_said, "the paper's method, 16 rows; F4 restores the previous settings");
+        snprintf(s->setup.paper_said, sizeof s->setup.paper_said,
+                 "the paper's method, 16 rows; F4 restores the previous settings");
     for (int i = 0; i < UI_PAPER; i++) {
-        ui_setting *t = ui_setting_of(s, paper[i].key);
-        const char *value = is_set ? s->before_paper[i] : paper[i].value;
+        const ui_setting *t = ui_setting_of(&s->setup, paper[i].key);
+        const char *value = is_set ? s->setup.before_paper[i] : paper[i].value;
         char now[sizeof t->value];
         snprintf(now, sizeof now, "%s", ui_setting_now(t));
         if (strcmp(now, value)) {
             ui_setting_ask(s, t, value);
-            s->paper_last = paper[i].key;
+            s->setup.paper_last = paper[i].key;
         }
-        if (!is_set) memcpy(s->before_paper[i], now, sizeof now);
+        if (!is_set) memcpy(s->setup.before_paper[i], now, sizeof now);
     }
 }

@@ -1,27 +1,22 @@
 #include "ui/state.h"
-#include "ui/demo.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
-#include "ui/settings.h"
-#include "ui/shadows.h"
 #include "base/mem.h"
+#include "ui/demo.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
-                    .at_newest = true,
-                    .editing = -1,
-                    .help_found = -1,
-                    .node = -1,
-                    .fraction = -1};
+    *s = (ui_state){.run = {.fraction = -1},
+                    .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
+                    .view = {.at_newest = true, .node = -1},
+                    .over = {.help_found = -1},
+                    .typed = {.editing = -1}};
     ui_find_nothing(s);
 }
 
 void ui_find_nothing(ui_state *s) {
-    for (int p = 0; p < UI_PANELS; p++) s->found[p] = -1;
+    for (int p = 0; p < UI_PANELS; p++) s->list[p].found = -1;
 }
 
 void ui_log(ui_state *s, const char *text, size_t n) {
@@ -46,115 +41,115 @@ static void forget_rival(ui_rival *r) {
     *r = (ui_rival){0};
 }
 
-static void cut_steps(ui_state *s, size_t n) {
-    while (s->n_steps > n) ls_step_free(s->steps[--s->n_steps]);
+static void cut_steps(ui_mirror *m, size_t n) {
+    while (m->n_steps > n) ls_step_free(m->steps[--m->n_steps]);
+}
+
+static void forget_statistics(ui_state *s) {
+    s->drawn.statistics = (ui_statistics){.marks = s->drawn.statistics.marks};
 }
 
 static void forget_conversation(ui_state *s) {
     if (s->shown.compare) ui_open(s, UI_COMPARE, false);
     ui_shadows_forget(s, 0);
-    forget_rival(&s->rival);
-    for (size_t i = 0; i < s->n_turns; i++) free(s->turns[i].text);
-    cut_steps(s, 0);
-    s->n_turns = 0;
-    s->context.n = 0;
-    s->at_newest = true;
-    s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = s->n_marks = s->quiz.next = s->quiz.answered = 0;
-    memset(s->scroll, 0, sizeof s->scroll);
+    forget_rival(&s->run.rival);
+    for (size_t i = 0; i < s->run.n_turns; i++) free(s->run.turns[i].text);
+    cut_steps(&s->run, 0);
+    s->run.n_turns = 0;
+    s->run.context.n = 0;
+    s->view.at_newest = true;
+    forget_statistics(s);
+    s->quiz.next = s->quiz.answered = 0;
+    memset(s->drawn.scroll, 0, sizeof s->drawn.scroll);
 }
 
 void ui_state_free(ui_state *s) {
     ls_step_free(s->quiz.masked);
-    ui_shadows_free(s->shadows);
-    s->shadows = NULL;
     forget_conversation(s);
-    ls_tokens_free(&s->tokens);
-    for (int i = 0; i < s->n_outbox; i++) free(s->outbox[i].text);
-    free(s->turns);
-    free(s->steps);
-    free(s->marks);
-    free(s->save_to);
-    free(s->to_copy);
-    free(s->sought);
-    for (int p = 0; p < UI_PANELS; p++) free(s->filter[p]);
+    ls_tokens_free(&s->run.tokens);
+    for (int i = 0; i < s->asked.n_outbox; i++) free(s->asked.outbox[i].text);
+    free(s->run.turns);
+    free(s->run.steps);
+    free(s->drawn.statistics.marks);
+    free(s->asked.save_to);
+    free(s->asked.to_copy);
+    free(s->view.sought);
+    for (int p = 0; p < UI_PANELS; p++) free(s->list[p].filter);
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
-    free(s->demo_told);
-    free(s->demo_notes);
-    free(s->demo_where);
-    ls_ids_free(&s->context);
-    ui_edit_free(&s->prompt);
-    ui_edit_free(&s->command);
+    free(s->playing.told);
+    ls_ids_free(&s->run.context);
+    ui_edit_free(&s->typed.prompt);
+    ui_edit_free(&s->typed.line);
     *s = (ui_state){0};
 }
 
 // Forgets a turn and those after it, which are about to be answered anew.
 static void cut_turns(ui_state *s, size_t turn) {
-    if (turn >= s->n_turns) return;
+    if (turn >= s->run.n_turns) return;
     ui_shadows_forget(s, turn);
-    if (s->rival.known && s->rival.turn >= turn) forget_rival(&s->rival);
-    cut_steps(s, s->turns[turn].first_step);
-    for (; s->n_turns > turn; s->n_turns--) free(s->turns[s->n_turns - 1].text);
-    s->view = 0;
-    s->stats = (ls_stats){0};
-    s->stats_turn = s->stats_until = s->n_marks = 0;
-    if (s->quiz.next > s->n_steps) s->quiz.next = s->n_steps;
+    if (s->run.rival.known && s->run.rival.turn >= turn) forget_rival(&s->run.rival);
+    cut_steps(&s->run, s->run.turns[turn].first_step);
+    for (; s->run.n_turns > turn; s->run.n_turns--) free(s->run.turns[s->run.n_turns - 1].text);
+    s->view.step = 0;
+    forget_statistics(s);
+    if (s->quiz.next > s->run.n_steps) s->quiz.next = s->run.n_steps;
     s->quiz.answered = 0;
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
     cut_turns(s, e->prompt.turn);
-    s->turns = ls_realloc(s->turns, (s->n_turns + 1) * sizeof *s->turns);
+    s->run.turns = ls_realloc(s->run.turns, (s->run.n_turns + 1) * sizeof *s->run.turns);
     int32_t first = e->prompt.context_len - e->prompt.n_ids;
-    s->turns[s->n_turns++] = (ui_turn){.text = e->prompt.text,
-                                       .first_id = first,
-                                       .n_ids = e->prompt.n_ids,
-                                       .n_begun = e->prompt.n_begun,
-                                       .first_step = s->n_steps,
-                                       .prefill_ms = e->prompt.prefill_ms,
-                                       .temperature = e->prompt.temperature};
-    ui_thinking_begin(&s->turns[s->n_turns - 1].thinking, &s->tokens, e->prompt.ids, e->prompt.n_ids);
-    memcpy(s->turns[s->n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
-    s->header.costs = e->prompt.costs;
+    s->run.turns[s->run.n_turns++] = (ui_turn){.text = e->prompt.text,
+                                               .first_id = first,
+                                               .n_ids = e->prompt.n_ids,
+                                               .n_begun = e->prompt.n_begun,
+                                               .first_step = s->run.n_steps,
+                                               .prefill_ms = e->prompt.prefill_ms,
+                                               .temperature = e->prompt.temperature};
+    ui_thinking_begin(&s->run.turns[s->run.n_turns - 1].thinking, &s->run.tokens, e->prompt.ids, e->prompt.n_ids);
+    memcpy(s->run.turns[s->run.n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
+    s->run.header.costs = e->prompt.costs;
     e->prompt.text = NULL;
-    if ((int64_t)s->context.n > first) s->context.n = first > 0 ? (size_t)first : 0;
-    while ((int64_t)s->context.n < first) ls_ids_push(&s->context, -1);
-    ls_ids_add(&s->context, e->prompt.ids, (size_t)e->prompt.n_ids);
-    s->at_newest = true;
-    s->interrupted = false;                    // ^C stops this one first
+    if ((int64_t)s->run.context.n > first) s->run.context.n = first > 0 ? (size_t)first : 0;
+    while ((int64_t)s->run.context.n < first) ls_ids_push(&s->run.context, -1);
+    ls_ids_add(&s->run.context, e->prompt.ids, (size_t)e->prompt.n_ids);
+    s->view.at_newest = true;
+    s->typed.interrupted = false;              // ^C stops this one first
     if (!s->message_is_error) *s->message = 0; // it belongs to the previous turn
-    memset(s->scroll, 0, sizeof s->scroll);
+    memset(s->drawn.scroll, 0, sizeof s->drawn.scroll);
 }
 
 static void add_step(ui_state *s, ls_event *e) {
-    if (!s->n_turns) return;
-    if (s->n_steps == s->cap_steps) {
-        s->cap_steps = 2 * s->cap_steps + 256;
-        s->steps = ls_realloc(s->steps, s->cap_steps * sizeof *s->steps);
+    ui_mirror *m = &s->run;
+    if (!m->n_turns) return;
+    if (m->n_steps == m->cap_steps) {
+        m->cap_steps = 2 * m->cap_steps + 256;
+        m->steps = ls_realloc(m->steps, m->cap_steps * sizeof *m->steps);
     }
-    const ls_step *step = s->steps[s->n_steps++] = ls_step_keep(e->step);
-    s->turns[s->n_turns - 1].n_steps++;
+    const ls_step *step = m->steps[m->n_steps++] = ls_step_keep(e->step);
+    s->run.turns[s->run.n_turns - 1].n_steps++;
     for (int i = 0; i < step->n_emitted; i++)
-        ui_thinking_add(&s->turns[s->n_turns - 1].thinking,
-                        ls_token_of(&s->tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
-    while (s->context.n < (size_t)step->context_len)
-        ls_ids_push(&s->context, -1); // tokens of steps that a recording left out
+        ui_thinking_add(&s->run.turns[s->run.n_turns - 1].thinking,
+                        ls_token_of(&s->run.tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
+    while (s->run.context.n < (size_t)step->context_len)
+        ls_ids_push(&s->run.context, -1); // tokens of steps that a recording left out
     int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
-    for (int i = 0; i < keep; i++) ls_ids_push(&s->context, step->tree.nodes[step->path[i]].token);
+    for (int i = 0; i < keep; i++) ls_ids_push(&s->run.context, step->tree.nodes[step->path[i]].token);
     ui_quiz_on_step(s);
-    if (!s->at_newest || ui_quiz_newest(s) != s->n_steps - 1) return;
-    s->scroll[UI_DRAFTS] = s->scroll[UI_TREE] = s->scroll[UI_LOGITS] = 0;
-    s->node = -1;
+    if (!s->view.at_newest || ui_quiz_newest(s) != s->run.n_steps - 1) return;
+    s->drawn.scroll[UI_DRAFTS] = s->drawn.scroll[UI_TREE] = s->drawn.scroll[UI_LOGITS] = 0;
+    s->view.node = -1;
     ui_find_nothing(s);
 }
 
 static void on_rival(ui_state *s, const ls_event *e) {
-    ui_rival *r = &s->rival;
+    ui_rival *r = &s->run.rival;
     if (e->rival.what == LS_RIVAL_BEGINS) {
         forget_rival(r);
-        if (!s->n_turns) return;
+        if (!s->run.n_turns) return;
         r->known = true;
-        r->turn = s->n_turns - 1;
+        r->turn = s->run.n_turns - 1;
         r->forks = e->rival.n_ids > 0;
         r->at = e->rival.at;
         ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
@@ -178,14 +173,14 @@ static void on_rival(ui_state *s, const ls_event *e) {
 
 static void on_setting(ui_state *s, const ls_event *e) {
     const char *key = e->setting.key, *value = e->setting.value;
-    for (int i = 0; i < s->n_settings; i++) {
-        ui_setting *t = &s->settings[i];
+    for (int i = 0; i < s->setup.n; i++) {
+        ui_setting *t = &s->setup.settings[i];
         if (strcmp(t->key, key)) continue;
         if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
         if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     }
-    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(s) && s->n_turns) {
-        ui_turn *t = &s->turns[s->n_turns - 1];
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.n_turns) {
+        ui_turn *t = &s->run.turns[s->run.n_turns - 1];
         t->switched |= strcmp(t->method, value) != 0;
         snprintf(t->method, sizeof t->method, "%.31s", value);
     }
@@ -195,43 +190,44 @@ void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
     case LS_EV_STATUS:
         if (e->status.state != LS_STATE_LOADING &&
-            (e->status.state != LS_STATE_IDLE || s->run_state == LS_STATE_PREFILL))
-            s->sent = false;
+            (e->status.state != LS_STATE_IDLE || s->run.state == LS_STATE_PREFILL))
+            s->asked.sent = false;
         // the progress of the prefill replaces an older message
-        if (e->status.state == LS_STATE_PREFILL && s->run_state != LS_STATE_PREFILL && !s->message_is_error)
+        if (e->status.state == LS_STATE_PREFILL && s->run.state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;
-        if (s->n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
-            s->turns[s->n_turns - 1].finish == LS_FINISH_LENGTH)
-            s->turns[s->n_turns - 1].finish = LS_GOING; // the answer goes on
-        s->run_state = e->status.state;
-        memcpy(s->stage, e->status.stage, sizeof s->stage);
-        s->fraction = e->status.fraction;
-        if (s->run_state == LS_STATE_PAUSED || s->run_state == LS_STATE_RUNNING)
-            s->starts_paused = s->run_state == LS_STATE_PAUSED;
+        if (s->run.n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
+            s->run.turns[s->run.n_turns - 1].finish == LS_FINISH_LENGTH)
+            s->run.turns[s->run.n_turns - 1].finish = LS_GOING; // the answer goes on
+        s->run.state = e->status.state;
+        memcpy(s->run.stage, e->status.stage, sizeof s->run.stage);
+        s->run.fraction = e->status.fraction;
+        if (s->run.state == LS_STATE_PAUSED || s->run.state == LS_STATE_RUNNING)
+            s->asked.starts_paused = s->run.state == LS_STATE_PAUSED;
         break;
     case LS_EV_HEADER:
-        s->header = *e->header;
-        s->has_header = true;
+        s->run.header = *e->header;
+        s->run.has_header = true;
         forget_conversation(s);
-        if (!s->recording && !s->demo) s->shown.focus = s->shown.zoom = UI_NO_PANEL; // a prompt is what comes next
+        if (!s->given.recording && !s->playing.demo)
+            s->shown.focus = s->shown.zoom = UI_NO_PANEL; // a prompt is what comes next
         break;
-    case LS_EV_TOKENS: ls_tokens_learn(&s->tokens, e); break;
+    case LS_EV_TOKENS: ls_tokens_learn(&s->run.tokens, e); break;
     case LS_EV_PROMPT:
         begin_turn(s, e);
-        ui_demo_on_start(s);
+        ui_demo_on(s, UI_WHEN_START, NULL);
         break;
     case LS_EV_STEP:
         add_step(s, e);
-        if (s->n_steps) ui_demo_on_step(s, ui_step(s, s->n_steps - 1));
+        if (s->run.n_steps) ui_demo_on(s, UI_WHEN_STEP, ui_step(s, s->run.n_steps - 1));
         break;
     case LS_EV_END:
-        if (s->n_turns) s->turns[s->n_turns - 1].finish = e->end.finish;
-        ui_demo_on_end(s);
+        if (s->run.n_turns) s->run.turns[s->run.n_turns - 1].finish = e->end.finish;
+        ui_demo_on(s, UI_WHEN_END, NULL);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
     case LS_EV_SETTING: on_setting(s, e); break;
     case LS_EV_MESSAGE:
-        ui_say(s, e->message.text, e->message.is_error);
+        (e->message.is_error ? ui_say_error : ui_say)(s, "%s", e->message.text);
         ui_paper_said(s);
         ui_log(s, s->message, strlen(s->message));
         break;
@@ -241,25 +237,25 @@ void ui_on_event(ui_state *s, ls_event *e) {
 
 // The last step of an answer may have no forward and emit one token, the end. It is shown with the step before it.
 static bool is_end(const ui_state *s, size_t i) {
-    return i && ui_turn_of(s, i) == ui_turn_of(s, i - 1) && !ui_step(s, i)->forward;
+    return i && ui_turn_of(&s->run, i) == ui_turn_of(&s->run, i - 1) && !ui_step(s, i)->forward;
 }
 
 size_t ui_viewed_index(const ui_state *s) {
-    const size_t newest = ui_quiz_newest(s), view = s->at_newest || s->view > newest ? newest : s->view;
+    const size_t newest = ui_quiz_newest(s), view = s->view.at_newest || s->view.step > newest ? newest : s->view.step;
     return view - is_end(s, view);
 }
 
 size_t ui_viewed_end(const ui_state *s) {
     const size_t end = ui_viewed_index(s) + 1;
-    return end + (end < s->n_steps && is_end(s, end));
+    return end + (end < s->run.n_steps && is_end(s, end));
 }
 
 const ls_step *ui_step(const ui_state *s, size_t i) {
-    return s->steps[i];
+    return s->run.steps[i];
 }
 
 const ls_step *ui_viewed(const ui_state *s) {
-    if (!s->n_steps) return NULL;
+    if (!s->run.n_steps) return NULL;
     const ls_step *step = ui_step(s, ui_viewed_index(s));
     return ui_quiz_hides(s) ? ui_quiz_masked(s, step) : step;
 }
@@ -267,7 +263,7 @@ const ls_step *ui_viewed(const ui_state *s) {
 // The chosen row; else the likeliest draft that was rejected where the path ended; else the last row of the path.
 int ui_inspected(const ui_state *s) {
     const ls_step *step = ui_viewed(s);
-    if (s->node >= 0 && s->node < step->tree.n) return s->node;
+    if (s->view.node >= 0 && s->view.node < step->tree.n) return s->view.node;
     const int last = step->path[step->n_path - 1];
     int best = -1;
     for (int i = 1; i < step->tree.n; i++)
@@ -277,47 +273,106 @@ int ui_inspected(const ui_state *s) {
     return best >= 0 ? best : last;
 }
 
-const ui_turn *ui_turn_of(const ui_state *s, size_t i_step) {
-    for (size_t t = s->n_turns; t > 0; t--)
-        if (s->turns[t - 1].first_step <= i_step) return &s->turns[t - 1];
+const ui_turn *ui_viewed_turn(const ui_state *s) {
+    return s->run.n_steps ? ui_turn_of(&s->run, ui_viewed_index(s)) : ui_last_turn(&s->run);
+}
+
+const ui_turn *ui_last_turn(const ui_mirror *run) {
+    return run->n_turns ? &run->turns[run->n_turns - 1] : NULL;
+}
+
+bool ui_raced(const ui_mirror *run) {
+    return run->rival.known && run->rival.turn + 1 == run->n_turns;
+}
+
+const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step) {
+    for (size_t t = run->n_turns; t > 0; t--)
+        if (run->turns[t - 1].first_step <= i_step) return &run->turns[t - 1];
     return NULL;
 }
 
-const ls_stats *ui_stats(ui_state *s) {
-    if (!s->n_steps) {
-        s->stats = (ls_stats){0};
-        return &s->stats;
+const ls_stats *ui_stats(const ui_state *s, ui_statistics *k) {
+    if (!s->run.n_steps) {
+        k->now = (ls_stats){0};
+        return &k->now;
     }
-    const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(s, view) - s->turns);
-    const size_t first = s->turns[turn].first_step, end = ui_quiz_hides(s) ? view : ui_viewed_end(s);
-    if (turn != s->stats_turn || s->stats_until < first) {
-        s->n_marks = 0;
-        s->stats = (ls_stats){0};
-        s->stats_turn = turn;
-        s->stats_until = first;
-    }
-    if (end < s->stats_until) { // back to the mark before it
+    const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(&s->run, view) - s->run.turns);
+    const size_t first = s->run.turns[turn].first_step, end = ui_quiz_hides(s) ? view : ui_viewed_end(s);
+    if (turn != k->turn || k->until < first) *k = (ui_statistics){.turn = turn, .until = first, .marks = k->marks};
+    if (end < k->until) { // back to the mark before it
         const size_t mark = (end - first) / UI_STATS_EVERY;
-        s->stats = mark ? s->marks[mark - 1] : (ls_stats){0};
-        s->stats_until = first + mark * UI_STATS_EVERY;
+        k->now = mark ? k->marks[mark - 1] : (ls_stats){0};
+        k->until = first + mark * UI_STATS_EVERY;
     }
-    while (s->stats_until < end) {
-        ls_stats_add(&s->stats, ui_step(s, s->stats_until++));
-        const size_t done = s->stats_until - first;
-        if (done % UI_STATS_EVERY || done / UI_STATS_EVERY <= s->n_marks) continue;
-        s->marks = ls_realloc(s->marks, (s->n_marks + 1) * sizeof *s->marks);
-        s->marks[s->n_marks++] = s->stats;
+    while (k->until < end) {
+        ls_stats_add(&k->now, ui_step(s, k->until++));
+        const size_t done = k->until - first;
+        if (done % UI_STATS_EVERY || done / UI_STATS_EVERY <= k->n_marks) continue;
+        k->marks = ls_realloc(k->marks, (k->n_marks + 1) * sizeof *k->marks);
+        k->marks[k->n_marks++] = k->now;
     }
-    return &s->stats;
+    return &k->now;
 }
 
 int ui_preview(const ui_state *s, const ls_step *step) {
     int row = -1;
-    const ls_accept rule = ls_accept_usual(s->preview);
-    if (s->preview) ls_step_would(step, &rule, &row);
+    const ls_accept rule = ls_accept_usual(s->view.preview);
+    if (s->view.preview) ls_step_would(step, &rule, &row);
     return row;
 }
 
-bool ui_busy(const ui_state *s) {
-    return s->run_state == LS_STATE_PREFILL || s->run_state == LS_STATE_RUNNING || s->run_state == LS_STATE_PAUSED;
+bool ui_busy(const ui_mirror *run) {
+    return run->state == LS_STATE_PREFILL || run->state == LS_STATE_RUNNING || run->state == LS_STATE_PAUSED;
+}
+
+// ---- thinking
+
+static const char *const pairs[][2] = {
+    {"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"<|channel|>analysis<|message|>", "<|end|>"}};
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+static void push(ui_thinking *t, char byte, int32_t at) {
+    if (t->n == UI_THINKING_TAIL) {
+        t->n--;
+        memmove(t->tail, t->tail + 1, (size_t)t->n);
+        memmove(t->token, t->token + 1, (size_t)t->n * sizeof *t->token);
+    }
+    t->tail[t->n] = byte;
+    t->token[t->n++] = at;
+}
+
+static bool ends_with(const ui_thinking *t, const char *sign) {
+    const size_t n = strlen(sign);
+    return (size_t)t->n >= n && !memcmp(t->tail + t->n - n, sign, n);
+}
+
+static void begins(ui_thinking *t) {
+    for (int i = 0; i < PAIRS && t->from < 0; i++)
+        if (ends_with(t, pairs[i][0])) {
+            t->from = t->token[t->n - (int)strlen(pairs[i][0])];
+            t->pair = i;
+        }
+}
+
+void ui_thinking_begin(ui_thinking *t, const ls_tokens *tokens, const int32_t *prompt, int32_t n) {
+    *t = (ui_thinking){.from = -1, .to = -1};
+    for (int32_t i = n > UI_THINKING_TAIL ? n - UI_THINKING_TAIL : 0; i < n; i++) {
+        const ls_token *token = ls_token_of(tokens, prompt[i]);
+        for (int32_t k = 0; k < token->n; k++) push(t, token->bytes[k], 0);
+    }
+    while (t->n && strchr(" \n", t->tail[t->n - 1])) t->n--;
+    begins(t);
+    t->n = 0;
+}
+
+void ui_thinking_add(ui_thinking *t, const ls_token *token, int32_t at) {
+    for (int32_t k = 0; k < token->n && t->to < 0; k++) { // one stretch of an answer
+        push(t, token->bytes[k], at);
+        if (t->from < 0) begins(t);
+        else if (ends_with(t, pairs[t->pair][1])) t->to = at + 1;
+    }
+}
+
+bool ui_thinking_at(const ui_thinking *t, int32_t at) {
+    return t->from >= 0 && at >= t->from && (t->to < 0 || at < t->to);
 }

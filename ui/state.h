@@ -1,6 +1,8 @@
-// The state of the screen: the run as received in events, and the user's view. Events and keys change the
-// state; rendering changes only scroll positions and the notes on the last frame. Commands for the source wait in
-// `outbox` until the application sends them.
+// The state of the screen, in parts by who writes them. Events write `run`, the application `given`. Keys change
+// `shown`, `view`, `list`, `over`, `typed`, `setup` and `quiz`, and leave what they ask of the application and the
+// source in `asked`; an event may take back a choice whose object it replaced. `shadows` and `playing` are written
+// between frames, and by keys that choose in them. Rendering writes only `drawn`, and the room behind `run.steps` and
+// `quiz.masked` into which steps are unpacked.
 #pragma once
 #include "source/source.h"
 #include "decode/shadows.h"
@@ -9,7 +11,8 @@
 #include "ui/actions.h"
 #include "ui/edit.h"
 #include "ui/keys.h"
-#include "ui/thinking.h"
+
+#include <stdbool.h>
 
 typedef enum {
     UI_OUTPUT,
@@ -22,6 +25,18 @@ typedef enum {
     UI_PANELS,
     UI_NO_PANEL = -1
 } ui_panel;
+
+// Which tokens of an answer are thinking: from "<think>" to "</think>" or what other models write (ui/state.c has the
+// pairs), spelled by any number of tokens. A prompt may end with the beginning.
+enum { UI_THINKING_TAIL = 40 }; // bytes; the longest sign is shorter
+
+typedef struct {
+    int32_t from, to; // tokens of the answer; from -1: none so far; to -1: it has not ended
+    int pair;         // how it began
+    int n;            // bytes of what was written last:
+    char tail[UI_THINKING_TAIL];
+    int32_t token[UI_THINKING_TAIL]; // each byte's
+} ui_thinking;
 
 typedef struct {
     char *text;             // what the user wrote
@@ -46,9 +61,6 @@ typedef struct {
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
     bool note;         // room for the note of a demo
-    int prompt_rows;   // lines of the prompt; 0: one
-    int message_rows;  // of the message above it; 0: one
-    bool empty;        // no turn yet: Output explains
     bool inspect_last; // of Inspect and Compare, it was opened last
 } ui_shown;
 
@@ -66,7 +78,7 @@ typedef struct {
     size_t n_steps, cap_steps, forwards;
 } ui_rival;
 
-enum { UI_SETTINGS = 64, UI_CHOICES = 32, UI_PAPER = 4 };
+enum { UI_SETTINGS = 64, UI_PAPER = 4 };
 
 // A setting that can be changed while it runs.
 typedef struct {
@@ -77,13 +89,6 @@ typedef struct {
 } ui_setting;
 
 typedef struct {
-    ls_command_kind kind;
-    char *text; // owned; may be NULL
-    int n;
-} ui_request;
-
-// See ui/quiz.h.
-typedef struct {
     bool on;
     size_t next;      // first step that may be asked about
     size_t answered;  // index + 1 of the step whose answer is shown until the user continues; 0: none
@@ -92,23 +97,15 @@ typedef struct {
     ls_step *masked;  // a work area; owned
 } ui_quiz;
 
-typedef struct ui_demo ui_demo;       // ui/demo.h
-typedef struct ui_shadows ui_shadows; // ui/shadows.h
+typedef struct ui_demo ui_demo; // ui/demo.h
 
 enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 
+// The run, as events told it.
 typedef struct {
-    // the run
     bool has_header;
-    bool recording;           // the run is a replay: it accepts no prompts
-    bool has_tour, want_tour; // the application can show the guided tour; it is asked for
-    const char *const *left;  // files of conversations that were cut off, to be loaded; borrowed, may be NULL
-    const char *keep;         // file that keeps this conversation for the next start; borrowed, may be NULL
-    bool interrupted;         // the last key was ^C
-    bool sent;                // a prompt or a conversation to load was sent, and the source has not started it
-    bool starts_paused;       // the next answer
     ls_run header;
-    ls_run_state run_state;
+    ls_run_state state;
     char stage[64];
     double fraction;
     ls_tokens tokens;
@@ -118,78 +115,161 @@ typedef struct {
     size_t n_steps, cap_steps;
     ls_ids context; // committed tokens; -1 where unknown
     ui_rival rival;
-    // the view
-    ui_shown shown;
-    bool at_newest;        // the view follows the newest step
-    size_t view;           // else the viewed step
-    int node;              // row of the viewed tree that is inspected; -1: ui_inspected chooses one
-    int scroll[UI_PANELS]; // lines from the natural position
-    bool tree_full, brackets, folded, mask, ascii, redraw, suspend; // folded: thinking is one line
-    int preview;        // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
-    int editing;        // turn whose prompt is being changed; -1: a new one is written
-    int themes, mice;   // pending requests to switch theme and mouse; the application handles them
-    bool want_editor;   // the prompt goes to the user's own editor
-    char typing;        // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
-    bool typing_prompt; // the line was begun in the prompt line: an unknown command returns there
-    int extreme;        // the last jump to a worst (-1) or best (1) step, and where it led
+} ui_mirror;
+
+// What the application gives as the screen opens. Pointers are borrowed and may be NULL.
+typedef struct {
+    bool recording;           // the run is a replay: it accepts no prompts
+    const char *const *words; // that commands complete to, besides actions; ends with NULL
+    const char *const *left;  // files of conversations that were cut off, the newest first, ends with NULL
+    const char *keep;         // file that keeps this conversation for the next start
+    const char *clipboard;    // a note for messages about copies; NULL: no clipboard
+    const char *(*about)(const char *key, const char *value); // describes a value of a setting, or returns NULL
+    // Writes the settings to the user's configuration; *said: the result in words.
+    ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
+    // Returns the ways of decoding for Shadows; called when Shadows is first opened. The callee owns them.
+    const ls_shadow_way *(*ways)(void *ud, int *n);
+    // Opens stop i (from 0) of the guided tour; *of: the number of stops. NULL: err has the reason, or i is *of.
+    ls_source *(*tour)(void *ud, int i, int *of, const ui_demo **demo, ls_err *err); // NULL: there is no tour
+    void *ud;
+} ui_given;
+
+// What is looked at, and how.
+typedef struct {
+    bool at_newest; // the view follows the newest step
+    size_t step;    // else the viewed step
+    int node;       // row of the viewed tree that is inspected; -1: ui_inspected chooses one
+    bool tree_full, brackets, folded, mask, ascii; // folded: thinking is one line
+    int preview; // lossy rule (ls_accept_at) whose effect is marked on exact steps; 0: none
+    int extreme; // the last jump to a worst (-1) or best (1) step, and where it led
     size_t extreme_at;
     char *sought; // the last search; owned, may be NULL
-    // of the panels that list rows, see ui/rows.h
-    char *filter[UI_PANELS]; // only rows with this text; owned, NULL: all
-    int order[UI_PANELS];    // the column that they are sorted by
-    bool reversed[UI_PANELS];
-    int found[UI_PANELS]; // row of the cursor, set by a key or a search; -1: none
-    bool to_row;          // it moved: the panel scrolls to it
-    ui_edit prompt, command;
+} ui_view;
+
+// Of a panel that lists rows, see ui/panels.h.
+typedef struct {
+    char *filter; // only rows with this text; owned, NULL: all
+    int order;    // the column that they are sorted by
+    bool reversed;
+    int found; // row of the cursor, set by a key or a search; -1: none
+} ui_list;
+
+// What lies over the panels.
+typedef struct {
+    ui_overlay open[UI_OVERLAYS]; // each once; the last one is on top
+    int n;
+    int help_found; // line of Help that a search led to; -1: none
+} ui_over;
+
+// The lines in which the user types.
+typedef struct {
+    char sign;      // what is typed below: 0 (the prompt), ':' a command, '/' a search, '\\' a filter
+    bool in_prompt; // the line was begun in the prompt line: an unknown command returns there
+    ui_edit prompt, line;
+    int editing;      // turn whose prompt is being changed; -1: a new one is written
+    bool interrupted; // the last key was ^C
+} ui_typed;
+
+// The settings that can change during a run, and the preset of the paper's method.
+typedef struct {
+    ui_setting settings[UI_SETTINGS];
+    int n, chosen;
+    const char *paper_last; // last setting of the preset, while it is not answered; NULL: none
+    char paper_said[120];   // the message then, instead of that setting's own
+    char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // values before the preset; "": none yet
+} ui_setup;
+
+// What Shadows knows; works between frames.
+typedef struct {
+    const ls_shadow_way *ways; // once they were made; borrowed
+    int n_ways, chosen;
+    bool always;         // also while it decodes, whatever the cost
+    ls_shadows *work;    // NULL: none was begun; owned
+    size_t turn, step;   // the next ones to simulate
+    bool begun, ended;   // that turn
+    ls_stats real;       // of it
+    const char *refused; // why the conversation cannot be simulated; NULL: it can
+} ui_shadows;
+
+// A demo that is played, and the tour that it is a stop of.
+typedef struct {
+    const ui_demo *demo; // borrowed, NULL: none
+    struct ui_told {
+        size_t note;     // of the demo
+        int64_t step;    // at which it was shown; -1: before the first one
+    } * told;            // the notes that were shown, in their order; owned
+    size_t n_told, read; // read: of them; the next one is on the screen
+    bool asked;          // requested a step that has not arrived
+    bool held;           // the user paused it
+    uint64_t due_ns;
+    int tour_stop, tour_of; // current stop (from 1) and number of stops; 0: no tour
+} ui_playing;
+
+typedef struct {
+    ls_command_kind kind;
+    char *text; // owned; may be NULL
+    int n;
+} ui_request;
+
+// What is asked of the source, and of the application, which resets it.
+typedef struct {
+    ui_request outbox[8]; // commands for the source
+    int n_outbox;
+    bool sent;          // a prompt or a conversation to load was sent, and the source has not started it
+    bool starts_paused; // the next answer
+    bool tour;          // the guided tour
+    int tour_go;        // 1: to its next stop; -1: back to the conversation
+    int themes, mice;   // so many switches of theme and mouse
+    bool editor;        // the prompt goes to the user's own editor
+    bool redraw, suspend, quit;
+    int exit_code;
+    char *save_to; // file for the display; owned
+    char *to_copy; // for the clipboard; owned
+} ui_asked;
+
+// The window, and what its texts need of it.
+typedef struct {
+    int rows, cols;   // 0: no frame was drawn
+    int prompt_rows;  // lines of the prompt; 0: one
+    int message_rows; // of the message above it; 0: one
+    bool empty;       // no turn yet: Output explains
+} ui_room;
+
+// Statistics of a turn up to a step, kept so that another step costs little.
+typedef struct {
+    ls_stats now;
+    size_t turn, until; // until: first step not counted
+    ls_stats *marks;    // after every UI_STATS_EVERY steps of that turn: going back starts at one of them
+    size_t n_marks;
+} ui_statistics;
+
+// What rendering writes: notes on the last frame; scroll positions, which keys change and rendering keeps in range.
+typedef struct {
+    ui_room room;
+    int scroll[UI_PANELS], overlay_scroll[UI_OVERLAYS]; // lines from the natural position
+    bool to_row;                                        // the cursor moved: the panel scrolls to it
+    bool help_jumps;                                    // Help scrolls to what was found
+    ui_statistics statistics;
+} ui_drawn;
+
+typedef struct {
+    ui_mirror run;
+    ui_given given;
+    ui_shown shown;
+    ui_view view;
+    ui_list list[UI_PANELS];
+    ui_over over;
+    ui_typed typed;
+    ui_setup setup;
+    ui_shadows shadows;
+    ui_quiz quiz;
+    ui_playing playing;
+    ui_asked asked;
+    ui_drawn drawn;
     char message[512];
     bool message_is_error;
     char *log[UI_LOG_LINES]; // messages and foreign output, the newest at n_log - 1 (modulo); owned
     size_t n_log;
-    ui_overlay overlays[UI_OVERLAYS]; // those that are open, each once; the last one is on top
-    int n_overlays, overlay_scroll[UI_OVERLAYS];
-    int help_found;  // line of Help that a search led to; -1: none
-    bool help_jumps; // Help scrolls to it
-    ui_setting settings[UI_SETTINGS];
-    int n_settings, setting; // setting: the chosen one
-    const char *paper_last;  // last setting of the preset, while it is not answered; NULL: none
-    char paper_said[120];    // the message then, instead of that setting's own
-    char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // values before the preset; "": none yet
-    const char *(*about)(const char *key, const char *value);      // describes a value, or returns NULL
-    // Writes the settings to the user's configuration; *said: the result in words. NULL: not possible.
-    ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
-    const ls_shadow_way *(*make_ways)(void *ud, int *n); // the ways of decoding for Shadows; NULL: none
-    void *ways_ud;
-    const ls_shadow_way *ways; // once they were made; borrowed
-    int n_ways, shadow;        // shadow: the chosen one
-    ui_quiz quiz;
-    int rows, cols;           // of the frame that was drawn last; 0: none was
-    bool shadows_always;      // also while it decodes, whatever they cost
-    ui_shadows *shadows;      // NULL: never opened; owned
-    const char *const *words; // that commands complete to, besides actions; borrowed, ends with NULL; may be NULL
-    // a demo that is played; borrowed, NULL: none
-    const ui_demo *demo;
-    char *demo_told;                // [note]: whether it was shown; owned
-    int *demo_notes;                // the shown notes in their order; owned
-    int64_t *demo_where;            // the step of each shown note; -1: before the first step; owned
-    size_t n_demo_notes, demo_read; // demo_read: number of read notes; the next one is on the screen
-    int tour_stop, tour_of;         // current stop (from 1) and number of stops; 0: no tour
-    int tour_go;                    // 1: to its next stop; -1: back to the conversation
-    bool demo_asked;                // requested a step that has not arrived
-    bool demo_held;                 // the user paused it
-    uint64_t demo_due_ns;
-    // for the application
-    ui_request outbox[8];
-    int n_outbox;
-    char *save_to;         // file for the display; owned
-    const char *clipboard; // a note for messages about copies; NULL: no clipboard
-    char *to_copy;         // for it; owned
-    bool quit;
-    int exit_code;
-    // statistics of the viewed turn up to the viewed step
-    ls_stats stats;
-    size_t stats_turn, stats_until; // until: first step not counted
-    ls_stats *marks;                // after every UI_STATS_EVERY steps of that turn: going back starts at one of them
-    size_t n_marks;
 } ui_state;
 
 void ui_state_init(ui_state *s);
@@ -203,16 +283,94 @@ void ui_find_nothing(ui_state *s);                                        // for
 void ui_log(ui_state *s, const char *text, size_t n);                     // adds each of its lines
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
 void ui_ask_rival(ui_state *s, const char *method);
-bool ui_can_send(ui_state *s);                               // a prompt; if not, a message says why
-void ui_type_line(ui_state *s, char sign, const char *text); // opens the line at the bottom, see typing, with this text
+void ui_what_if_text(ui_state *s, const char *text); // continues with it behind the token under the cursor
+bool ui_can_keep(const ui_state *s);                 // the what-if as the answer, once it is done
+bool ui_can_send(ui_state *s);                       // a prompt; if not, a message says why
+// Opens the line at the bottom (see ui_typed) with this text.
+void ui_type_line(ui_state *s, char sign, const char *text);
 
 // Reading
-const ls_step *ui_viewed(const ui_state *s); // NULL before the first step
-int ui_inspected(const ui_state *s);         // row of the viewed tree; valid if there is one
-const ls_step *ui_step(const ui_state *s, size_t i);
-size_t ui_viewed_index(const ui_state *s); // valid if there is one
-size_t ui_viewed_end(const ui_state *s);   // number of steps up to the viewed one, the end of an answer included
-const ui_turn *ui_turn_of(const ui_state *s, size_t i_step);
-const ls_stats *ui_stats(ui_state *s);                  // of the viewed turn, up to the viewed step
-int ui_preview(const ui_state *s, const ls_step *step); // row that the previewed rule would accept; -1: none
-bool ui_busy(const ui_state *s);                        // a turn is being answered
+const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step
+int ui_inspected(const ui_state *s);                 // row of the viewed tree; valid if there is one
+const ls_step *ui_step(const ui_state *s, size_t i); // as long as it is there
+size_t ui_viewed_index(const ui_state *s);           // valid if there is one
+size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one, the end of an answer included
+const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step);
+const ui_turn *ui_viewed_turn(const ui_state *s);  // of the viewed step; before the first step the last turn
+const ui_turn *ui_last_turn(const ui_mirror *run); // NULL: there is none
+bool ui_raced(const ui_mirror *run);               // the rival answers the last turn
+const ls_stats *ui_stats(const ui_state *s, ui_statistics *kept); // of the viewed turn, up to the viewed step
+int ui_preview(const ui_state *s, const ls_step *step);           // row that the previewed rule would accept; -1: none
+bool ui_busy(const ui_mirror *run);                               // a turn is being answered
+
+void ui_thinking_begin(ui_thinking *t, const ls_tokens *tokens, const int32_t *prompt, int32_t n);
+void ui_thinking_add(ui_thinking *t, const ls_token *token, int32_t at); // token `at` of the answer
+bool ui_thinking_at(const ui_thinking *t, int32_t at);
+
+// ---- navigate.c: moves of the view, and the message line
+
+// The message line: a note, or an error.
+void ui_say(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_say_error(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_focus(ui_state *s, ui_panel p);           // gives it the focus
+void ui_open(ui_state *s, ui_panel p, bool open); // opens or closes Inspect or Compare
+void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exists; follows the newest
+// Goes to the next step (by: 1) or the previous one (-1) in which that happened, or says that there is none.
+typedef enum { UI_FIND_REJECTION, UI_FIND_LOSSY } ui_find;
+void ui_jump(ui_state *s, ui_find what, int by);
+void ui_jump_extreme(ui_state *s, int sign); // to the best (1) or worst (-1) step; then to the next in that order
+// Finds view.sought forwards (by: 1) or back (-1), in the panel's rows or in the output.
+void ui_look_for(ui_state *s, int by);
+// Chooses a row of Logits, Drafts or Tree; the other panels then show its node.
+void ui_choose_row(ui_state *s, ui_panel p, int row);
+void ui_move_row(ui_state *s, ui_panel p, int by); // Logits, Drafts
+void ui_move_node(ui_state *s, int by);            // up and down as the Tree panel lists them
+void ui_move_deeper(ui_state *s, bool deeper);     // to the first child, or to the parent
+void ui_move_token(ui_state *s, int by);           // to the next token of the output, and the step that made it
+
+// ---- settings.c: which of them apply now, their usual values, and the preset of the paper's method
+
+// A knob applies only with its method or sizing rule.
+bool ui_setting_applies(const ui_setup *s, const ui_setting *t);
+const ui_setting *ui_setting_of(const ui_setup *s, const char *key); // NULL: it cannot change here
+void ui_setting_move(ui_setup *s, int by);                           // to the next or previous one that applies
+// The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
+const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
+void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value); // one of s->setup
+const char *ui_setting_now(const ui_setting *t);                          // the value that it has or will have
+void ui_settings_save(ui_state *s);                                       // to the user's configuration
+// Sets the published method with 16 rows a step (affordable on a CPU). If it is set, restores the previous settings.
+void ui_paper_step(ui_state *s);
+// Called after each message about a setting. After the one of the preset's last setting, shows one message about the
+// whole preset instead.
+void ui_paper_said(ui_state *s);
+
+// ---- quiz.c, for teaching: the tree of a step is shown as it was before its verification, the class says which draft
+// is the last that the target accepts, then the verification is shown. Steps without drafts ask nothing.
+
+void ui_quiz_toggle(ui_state *s);
+void ui_quiz_on_step(ui_state *s);              // after each new step: skips a step without a question
+bool ui_quiz_hides(const ui_state *s);          // whether the outcome of the viewed step is hidden
+size_t ui_quiz_first_hidden(const ui_state *s); // first step whose outcome is hidden; SIZE_MAX: none
+void ui_quiz_answer(ui_state *s);               // the draft under the cursor; the root: none is accepted
+bool ui_quiz_go_on(ui_state *s);                // leaves a shown answer; false: none is shown
+// The last visible step: the one that is asked about or whose answer is shown; without a quiz the newest.
+size_t ui_quiz_newest(const ui_state *s);
+// The step as it was before its verification, in the state's own room.
+const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step);
+void ui_quiz_question(const ui_state *s, ls_buf *out); // a line of text, with the score
+
+// ---- shadows.c: what every method would do on the conversation, while one decodes it. Nothing is computed before the
+// view is open.
+
+// Works for one time slice if the view is open and ui_shadows_may. Call it between frames. NEW: all work is done, and
+// results came since the last call; MORE: work is left.
+typedef enum { UI_SHADOWS_STILL, UI_SHADOWS_NEW, UI_SHADOWS_MORE } ui_shadows_progress;
+ui_shadows_progress ui_shadows_work(ui_state *s);
+// The conversation was forgotten from this turn on.
+void ui_shadows_forget(ui_state *s, size_t turn);
+// Simulation time over decoding time, per step; NAN: not known yet.
+double ui_shadows_share(const ui_state *s);
+bool ui_shadows_may(const ui_state *s); // work now: during decoding only if it costs little or the user wants it
+// *turn: the simulated turn; it may be older than the last one. NULL: there is no result, and *why is the reason.
+const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why);

@@ -1,6 +1,6 @@
 #include "ui/term_curses.h"
-#include "base/mem.h"
 #include "base/system.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "ui/input.h"
 
@@ -46,7 +46,7 @@ static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 // Clicks with positions in decimal (SGR): the older form ends at column 223.
 static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";
 
-static void tell(const char *sequence) {
+static void term_send(const char *sequence) {
     term.writing = true;
     fputs(sequence, term.out);
     fflush(term.out);
@@ -55,8 +55,8 @@ static void tell(const char *sequence) {
 
 // Pastes and mouse events, which the terminal reports besides keys; off while another program has the terminal.
 static void reports(bool on) {
-    tell(on ? paste_on : paste_off);
-    if (term.mouse) tell(on ? mouse_on : mouse_off);
+    term_send(on ? paste_on : paste_off);
+    if (term.mouse) term_send(on ? mouse_on : mouse_off);
 }
 
 static void wake(void) {
@@ -94,23 +94,12 @@ static void on_signal(int number) {
     wake();
 }
 
-// The signal came from outside: ui_term_suspend restores the terminal before the process stops.
-static void on_stop(int number) {
-    (void)number;
-    term.stop_asked = 1;
-    wake();
-}
-
-static void on_continue(int number) {
-    (void)number;
-    term.continued = 1;
-    wake();
-}
-
-// It may come while nobody waits for keys, so it must end the next wait.
-static void on_resize(int number) {
-    (void)number;
-    term.resized = 1;
+// Signals that only end the next wait: they may come while nobody waits for keys. SIGTSTP came from outside:
+// ui_term_suspend restores the terminal before the process stops.
+static void on_notice(int number) {
+    if (number == SIGTSTP) term.stop_asked = 1;
+    if (number == SIGCONT) term.continued = 1;
+    if (number == SIGWINCH) term.resized = 1;
     wake();
 }
 
@@ -246,12 +235,12 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
         return ls_fail(err, LS_E_IO, "cannot start the screen: no file descriptors left");
     // Before curses handles some of them: it would ignore SIGTSTP while it draws, and lose the one that comes then.
     for (int i = 1; i <= SIGRTMAX; i++) handle_end(i);
-    handle(SIGWINCH, on_resize, SA_RESTART);
+    handle(SIGWINCH, on_notice, SA_RESTART);
     struct sigaction stop;
     sigaction(SIGTSTP, NULL, &stop);
     if (stop.sa_handler != SIG_IGN) { // without job control it stays so
-        handle(SIGTSTP, on_stop, SA_RESTART);
-        handle(SIGCONT, on_continue, SA_RESTART);
+        handle(SIGTSTP, on_notice, SA_RESTART);
+        handle(SIGCONT, on_notice, SA_RESTART);
     }
     int rows, cols;
     // with LINES and COLUMNS curses would ignore a new size: they count only if the terminal does not know its size
@@ -289,7 +278,7 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     reports(true);
     init_colors(o->theme);
     if (o->ask && takes_strings()) {
-        tell("\033]11;?\a");
+        term_send("\033]11;?\a");
         term.asked_ns = ls_now_ns();
     }
     signal(SIGPIPE, SIG_IGN);
@@ -329,10 +318,10 @@ ui_key ui_term_key(void) {
 
 // Waits for the answer to the background query: a late answer would become input of the shell.
 static void await_answer(void) {
-    enum { PATIENCE_MS = 250, LATE_MS = 1000 };
+    enum { NEXT_MS = 250, LATE_MS = 1000 };
     struct pollfd more = {STDIN_FILENO, POLLIN, 0};
     while (term.asked_ns && !term.signal && ls_now_ns() - term.asked_ns < LATE_MS * 1000000ull &&
-           poll(&more, 1, PATIENCE_MS) > 0 && more.revents == POLLIN)
+           poll(&more, 1, NEXT_MS) > 0 && more.revents == POLLIN)
         ui_term_key();
 }
 
@@ -411,7 +400,7 @@ static void add_without_pauses(ls_buf *out, const char *s) {
     ls_buf_str(out, s);
 }
 
-static void go_to(int row, int col, ls_buf *out) {
+static void place_cursor(int row, int col, ls_buf *out) {
     add_without_pauses(out, tiparm(tigetstr("cup"), row, col));
 }
 
@@ -419,10 +408,10 @@ static void go_to(int row, int col, ls_buf *out) {
 static void put_cell(const ui_canvas *c, int row, int col, ls_buf *out) {
     const ui_cell *cell = &c->cells[row * c->cols + col];
     if (!*cell->glyph) return; // the cell before holds it
-    go_to(row, col, out);
+    place_cursor(row, col, out);
     ui_sgr(&term.theme->style[cell->role], cell->mark, term.colors, out);
     ls_buf_fmt(out, "%*s", ui_cells_at(c, row, col), "");
-    go_to(row, col, out);
+    place_cursor(row, col, out);
     ls_buf_str(out, cell->glyph);
 }
 
@@ -450,7 +439,7 @@ static void put_odd(const ui_canvas *c) {
         int row, col;
         getyx(curscr, row, col);
         ls_buf_str(&out, "\033[0m");
-        go_to(row, col, &out);
+        place_cursor(row, col, &out);
         fputs(out.p, term.out);
     }
     fflush(term.out);
@@ -493,13 +482,9 @@ void ui_term_colors(const ui_theme *theme) {
     ui_term_redraw();
 }
 
-bool ui_term_has_mouse(void) {
-    return term.mouse;
-}
-
-void ui_term_mouse(bool on) {
-    term.mouse = on;
-    tell(on ? mouse_on : mouse_off);
+void ui_term_switch_mouse(void) {
+    term.mouse = !term.mouse;
+    term_send(term.mouse ? mouse_on : mouse_off);
 }
 
 void ui_term_copy(const char *text) {
@@ -507,7 +492,7 @@ void ui_term_copy(const char *text) {
     ls_buf_str(&sequence, "\033]52;c;");
     ls_buf_base64(&sequence, text, strlen(text));
     ls_buf_str(&sequence, "\a");
-    tell(sequence.p);
+    term_send(sequence.p);
     ls_buf_free(&sequence);
 }
 
@@ -561,34 +546,22 @@ void ui_term_suspend(void) {
     take_back(&ours);
 }
 
-bool ui_term_resized(void) {
-    const bool resized = term.resized;
-    term.resized = 0;
-    return resized;
-}
-
-// SIGSTOP cannot be caught, and another program may have changed the terminal before SIGCONT.
-bool ui_term_continued(void) {
-    if (!term.continued) return false;
-    term.continued = 0;
-    come_back();
-    return true;
-}
-
-static void on_child(int number) {
-    (void)number;
-    wake();
+bool ui_term_changed(void) {
+    const bool resized = term.resized, continued = term.continued;
+    term.resized = term.continued = 0;
+    if (continued) come_back(); // SIGSTOP cannot be caught, and another program may have changed the terminal
+    return resized || continued;
 }
 
 // Waits for the child. A signal that ends this program is passed on to the child; if the child stays, the wait ends
-// after PATIENCE_MS.
-static int wait_for(pid_t child) {
-    enum { PATIENCE_MS = 1000 };
+// after TIMEOUT_MS.
+static int wait_for_child(pid_t child) {
+    enum { TIMEOUT_MS = 1000 };
     int status = -1, signalled = 0;
     while (waitpid(child, &status, WNOHANG) == 0) {
         struct pollfd woken = {term.wake[0], POLLIN, 0};
         if (term.signal && !signalled) kill(child, signalled = term.signal);
-        if (poll(&woken, 1, signalled ? PATIENCE_MS : -1) == 0) return -1;
+        if (poll(&woken, 1, signalled ? TIMEOUT_MS : -1) == 0) return -1;
         ui_term_woken();
     }
     return status;
@@ -597,7 +570,7 @@ static int wait_for(pid_t child) {
 int ui_term_run(const char *command, const char *argument) {
     struct sigaction ours;
     give_away(&ours); // ^Z stops the editor and this process alike
-    handle(SIGCHLD, on_child, SA_RESTART);
+    handle(SIGCHLD, on_notice, SA_RESTART);
     struct sigaction before[2], ignored = {.sa_handler = SIG_IGN}; // the terminal may send them to both
     sigaction(SIGINT, &ignored, &before[0]);
     sigaction(SIGQUIT, &ignored, &before[1]);
@@ -612,7 +585,7 @@ int ui_term_run(const char *command, const char *argument) {
         execl("/bin/sh", "sh", "-c", command, "sh", argument, (char *)NULL);
         _exit(127);
     }
-    const int status = child > 0 ? wait_for(child) : -1;
+    const int status = child > 0 ? wait_for_child(child) : -1;
     signal(SIGCHLD, SIG_DFL);
     sigaction(SIGINT, &before[0], NULL);
     sigaction(SIGQUIT, &before[1], NULL);

@@ -1,26 +1,24 @@
 // Actions: how the user changes what is shown, and what is asked of the source.
 #include "base/mem.h"
-#include "ui/copy.h"
+#include "ui/words.h"
 #include "ui/demo.h"
-#include "ui/find.h"
 #include "ui/modes.h"
-#include "ui/navigate.h"
-#include "ui/quiz.h"
-#include "ui/rows.h"
-#include "ui/settings.h"
-#include "ui/what_if.h"
+#include "ui/panels.h"
+#include "base/err.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PAGE = 10, ALL_STEPS = 1 << 30 };
 
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
-    if (s->n_outbox == (int)(sizeof s->outbox / sizeof *s->outbox)) {
+    if (s->asked.n_outbox == (int)(sizeof s->asked.outbox / sizeof *s->asked.outbox)) {
         free(text);
         return;
     }
-    s->outbox[s->n_outbox++] = (ui_request){kind, text, n};
+    s->asked.outbox[s->asked.n_outbox++] = (ui_request){kind, text, n};
 }
 
 void ui_ask_rival(ui_state *s, const char *method) {
@@ -37,74 +35,134 @@ static void cycle_focus(ui_state *s, int by) {
 
 static void sort_rows(ui_state *s, bool reverse) {
     const ui_panel p = s->shown.focus;
-    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "only Logits (2) and Drafts (3) can be sorted", false);
-    else if (reverse) s->reversed[p] = !s->reversed[p];
+    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "only Logits (2) and Drafts (3) can be sorted");
+    else if (reverse) s->list[p].reversed = !s->list[p].reversed;
     else ui_rows_sort(s, p);
 }
 
 static bool ended(ui_state *s) { // a recording that was played to its end
-    const bool failed = s->recording && s->run_state == LS_STATE_FAILED;
-    const bool yes = failed || (s->recording && s->has_header && s->run_state == LS_STATE_IDLE);
+    const bool failed = s->given.recording && s->run.state == LS_STATE_FAILED;
+    const bool yes = failed || (s->given.recording && s->run.has_header && s->run.state == LS_STATE_IDLE);
     if (failed)
-        ui_say(s, "cannot read the rest of the recording (L shows why): ^N plays it again, [ and ] show its steps",
-               true);
-    else if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] show its steps", false);
+        ui_say_error(s,
+                     "cannot read the rest of the recording (L shows why): ^N plays it again, [ and ] show its steps");
+    else if (yes) ui_say(s, "the recording has ended: ^N plays it again, [ and ] show its steps");
     return yes;
 }
 
-// At the newest step of a recording, a key that moves forward plays more of it. False: the view can just move.
-static bool play_on(ui_state *s, int steps) {
-    if (!s->recording || !s->at_newest || !ui_busy(s)) return false;
-    ui_request_of(s, LS_CMD_STEP, NULL, steps);
-    return true;
+// At the newest step of a recording, a key that moves forward plays more of it.
+static void move_view(ui_state *s, int steps) {
+    const bool plays = steps > 0 && s->given.recording && s->view.at_newest && ui_busy(&s->run);
+    if (plays) ui_request_of(s, LS_CMD_STEP, NULL, steps);
+    else ui_look_at(s, s->run.n_steps ? (int64_t)ui_viewed_index(s) + steps : 0);
 }
 
 static bool takes_prompts(ui_state *s) {
-    if (s->recording) ui_say(s, "this is a recording: it accepts no prompts", false);
-    return !s->recording;
+    if (s->given.recording) ui_say(s, "this is a recording: it accepts no prompts");
+    return !s->given.recording;
 }
 
 bool ui_can_send(ui_state *s) {
     if (!takes_prompts(s)) return false;
-    char said[160];
-    const char *why = ls_command_refusal(LS_CMD_PROMPT, s->run_state, false);
-    if (!why && s->sent) why = "the previous request has not started yet";
-    if (!why) return true;
-    snprintf(said, sizeof said, "%s%s; your input was kept", why, ui_busy(s) ? " (^X)" : "");
-    ui_say(s, said, s->run_state == LS_STATE_FAILED);
-    return false;
+    const char *why = ls_command_refusal(LS_CMD_PROMPT, s->run.state, false);
+    if (!why && s->asked.sent) why = "the previous request has not started yet";
+    if (why && s->run.state == LS_STATE_FAILED) ui_say_error(s, "%s; your input was kept", why);
+    else if (why) ui_say(s, "%s%s; your input was kept", why, ui_busy(&s->run) ? " (^X)" : "");
+    return !why;
 }
 
 static void preview_next(ui_state *s) {
-    char said[200];
     ls_accept rule;
     do {
-        s->preview = (s->preview + 1) % LS_ACCEPT_COUNT;
-        rule = ls_accept_usual(s->preview);
-    } while (s->preview && !ls_accept_previews(&rule));
-    const ls_stats *st = ui_stats(s);
-    if (!s->preview) ui_say(s, "no lossy rule is previewed", false);
-    else if (s->n_steps && !ui_viewed(s)->exact)
-        ui_say(s, "a preview needs an exact answer; this answer is not exact", false);
-    else {
-        snprintf(said, sizeof said,
-                 "%s (lossy) would accept %llu of %llu rejected drafts, +%llu token%s (! goes to the next one)",
-                 ls_accept_at(s->preview)->name, (unsigned long long)st->would_steps[s->preview],
-                 (unsigned long long)st->rejections, (unsigned long long)st->would_tokens[s->preview],
-                 ls_plural(st->would_tokens[s->preview]));
-        ui_say(s, said, false);
-    }
+        s->view.preview = (s->view.preview + 1) % LS_ACCEPT_COUNT;
+        rule = ls_accept_usual(s->view.preview);
+    } while (s->view.preview && !ls_accept_previews(&rule));
+    const ls_stats *st = ui_stats(s, &s->drawn.statistics);
+    if (!s->view.preview) ui_say(s, "no lossy rule is previewed");
+    else if (s->run.n_steps && !ui_viewed(s)->exact)
+        ui_say(s, "a preview needs an exact answer; this answer is not exact");
+    else
+        ui_say(s,
+               "%s (lossy) would accept %" PRIu64 " of %" PRIu64 " rejected drafts, +%" PRIu64
+               " token%s (! goes to the next one)",
+               ls_accept_at(s->view.preview)->name, st->would_steps[s->view.preview], st->rejections,
+               st->would_tokens[s->view.preview], ls_plural(st->would_tokens[s->view.preview]));
 }
 
 // Opens Compare, and starts a race on the last answer if it had none. False: Compare stays closed.
 static bool compare(ui_state *s) {
-    const bool raced = s->rival.known && s->rival.turn + 1 == s->n_turns;
-    if (raced || s->recording || s->run_state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
-    else if (ui_busy(s)) ui_say(s, "wait for the answer to finish, then press c to compare", false);
-    else if (!s->n_turns) ui_say(s, "no answer to compare yet", false);
+    if (ui_raced(&s->run) || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
+    else if (ui_busy(&s->run)) ui_say(s, "wait for the answer to finish, then press c to compare");
+    else if (!s->run.n_turns) ui_say(s, "no answer to compare yet");
     else ui_ask_rival(s, "ar");
     return s->shown.compare;
 }
+
+// ---- what-if: the model continues from a rejected draft, from another token, or from a text of the user, on a second
+// timeline; the result can be kept as the answer
+
+// The viewed step if a what-if can begin there; else NULL, and a message with the reason.
+static const ls_step *what_if_step(ui_state *s) {
+    const ls_step *step = ui_viewed(s);
+    const char *why = s->given.recording ? "this is a recording: what-if needs a model"
+                      : ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING
+                          ? "wait for the answer to finish, then press x"
+                      : !step ? "no answer to branch from yet"
+                      : ui_viewed_turn(s) != ui_last_turn(&s->run)
+                          ? "what-if continues the last answer only (E edits an earlier prompt)"
+                          : NULL;
+    if (why) ui_say(s, "%s", why);
+    return why ? NULL : step;
+}
+
+// text: follows the ids; NULL: none.
+static void ask_fork(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
+    ls_buf request = {0};
+    for (int32_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);
+    if (text) ls_buf_fmt(&request, "\n%s", text);
+    ui_request_of(s, LS_CMD_FORK, request.p, step->output_pos);
+    ui_open(s, UI_COMPARE, true);
+}
+
+// The row under the cursor; without a cursor the last one whose token was emitted.
+static int chosen_row(const ui_state *s, const ls_step *step) {
+    const bool cursor = s->view.node >= 0 || s->shown.inspect || s->shown.focus == UI_TREE;
+    return cursor ? ui_inspected(s) : step->path[step->n_emitted - 1];
+}
+
+// From where the cursor is, or asks for a text.
+static void what_if(ui_state *s) {
+    int32_t ids[LS_MAX_ROWS];
+    const ls_step *step = what_if_step(s);
+    if (!step) return;
+    const int row = chosen_row(s, step), other = s->shown.focus == UI_LOGITS ? s->list[UI_LOGITS].found : -1;
+    if (other >= 0 && other < step->n_top) ask_fork(s, step, &step->top[other].id, 1, NULL);
+    else if (row && step->tree.nodes[row].state != LS_NODE_ACCEPTED)
+        ask_fork(s, step, ids, ls_tree_tokens(&step->tree, row, ids), NULL);
+    else ui_type_line(s, ':', "what-if ");
+}
+
+void ui_what_if_text(ui_state *s, const char *text) {
+    int32_t ids[LS_MAX_ROWS];
+    const ls_step *step = what_if_step(s);
+    if (!step) return;
+    if (*text) ask_fork(s, step, ids, ls_tree_tokens(&step->tree, chosen_row(s, step), ids), text);
+    else ui_say(s, "what-if TEXT: the model continues after TEXT (start a new word with a space)");
+}
+
+bool ui_can_keep(const ui_state *s) {
+    const ui_rival *r = &s->run.rival;
+    return r->forks && ui_raced(&s->run);
+}
+
+static void keep_fork(ui_state *s) {
+    const ui_rival *r = &s->run.rival;
+    if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one");
+    else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it");
+    else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->run.turns[r->turn].text), (int)r->turn);
+}
+
+// ----
 
 void ui_act(ui_state *s, ui_action a) {
     switch (a) {
@@ -115,63 +173,48 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_RUN_PAUSE:
         if (ended(s)) break;
         if (ui_demo_hold(s)) break;
-        if (!ui_busy(s)) {
-            s->starts_paused = !s->starts_paused;
-            ui_say(s,
-                   s->starts_paused ? "the next answer will start paused: s (F6) decodes one step"
-                                    : "the next answer will not pause",
-                   false);
-            ui_request_of(s, s->starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
+        if (!ui_busy(&s->run)) {
+            s->asked.starts_paused = !s->asked.starts_paused;
+            ui_say(s, "%s",
+                   s->asked.starts_paused ? "the next answer will start paused: s (F6) decodes one step"
+                                          : "the next answer will not pause");
+            ui_request_of(s, s->asked.starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
         }
-        ui_request_of(s, s->run_state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
-        if (s->run_state == LS_STATE_PAUSED) {
+        ui_request_of(s, s->run.state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
+        if (s->run.state == LS_STATE_PAUSED) {
             ui_quiz_go_on(s);
-            s->at_newest = true;
+            s->view.at_newest = true;
         }
         break;
     case UI_ACT_STEP:
     case UI_ACT_STEP_10:
         if (ended(s)) break;
-        if (!ui_busy(s)) ui_say(s, "nothing is being decoded: type a prompt first", false);
+        if (!ui_busy(&s->run)) ui_say(s, "nothing is being decoded: type a prompt first");
         else {
             ui_quiz_go_on(s);
-            s->at_newest = s->demo_held = true;
+            s->view.at_newest = s->playing.held = true;
             ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }
         break;
-    case UI_ACT_BACK: ui_move(s, -1); break;
-    case UI_ACT_FORWARD:
-        if (!play_on(s, 1)) ui_move(s, 1);
-        break;
-    case UI_ACT_BACK_10: ui_move(s, -10); break;
-    case UI_ACT_FORWARD_10:
-        if (!play_on(s, 10)) ui_move(s, 10);
-        break;
-    case UI_ACT_FIRST: ui_look_at(s, 0); break;
-    case UI_ACT_LIVE:
-        if (!play_on(s, ALL_STEPS)) ui_look_at(s, (int64_t)s->n_steps);
-        break;
+    case UI_ACT_BACK: move_view(s, -1); break;
+    case UI_ACT_FORWARD: move_view(s, 1); break;
+    case UI_ACT_BACK_10: move_view(s, -10); break;
+    case UI_ACT_FORWARD_10: move_view(s, 10); break;
+    case UI_ACT_FIRST: move_view(s, -ALL_STEPS); break;
+    case UI_ACT_LIVE: move_view(s, ALL_STEPS); break;
     case UI_ACT_STOP:
-        if (s->recording) ui_say(s, "this is a recording: Space pauses it", false);
-        else if (ui_busy(s) || s->run_state == LS_STATE_COMPARING) {
+        if (s->given.recording) ui_say(s, "this is a recording: Space pauses it");
+        else if (ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
-            ui_say(s, "stopped; the text so far is kept", false);
-        } else ui_what_if(s);
+            ui_say(s, "stopped; the text so far is kept");
+        } else what_if(s);
         break;
-    case UI_ACT_WHAT_IF: ui_what_if(s); break;
-    case UI_ACT_KEEP: ui_keep(s); break;
-    case UI_ACT_NEXT_REJECTION:
-        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, 1), "no later step rejected a draft");
-        break;
-    case UI_ACT_PREV_REJECTION:
-        ui_jump(s, ui_find_step(s, UI_FIND_REJECTION, -1), "no earlier step rejected a draft");
-        break;
-    case UI_ACT_NEXT_LOSSY:
-        ui_jump(s, ui_find_step(s, UI_FIND_LOSSY, 1),
-                s->preview ? "no later step has a draft that this rule would accept"
-                           : "no later step accepted a draft that the target did not choose");
-        break;
+    case UI_ACT_WHAT_IF: what_if(s); break;
+    case UI_ACT_KEEP: keep_fork(s); break;
+    case UI_ACT_NEXT_REJECTION: ui_jump(s, UI_FIND_REJECTION, 1); break;
+    case UI_ACT_PREV_REJECTION: ui_jump(s, UI_FIND_REJECTION, -1); break;
+    case UI_ACT_NEXT_LOSSY: ui_jump(s, UI_FIND_LOSSY, 1); break;
     case UI_ACT_PREVIEW: preview_next(s); break;
     case UI_ACT_WORST: ui_jump_extreme(s, -1); break;
     case UI_ACT_BEST: ui_jump_extreme(s, 1); break;
@@ -180,10 +223,10 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_SEARCH_PREV: ui_look_for(s, -1); break;
     case UI_ACT_FILTER:
         if (!ui_rows_in(s->shown.focus)) {
-            ui_say(s, "only Logits (2), Drafts (3) and Tree (4) can be filtered", false);
+            ui_say(s, "only Logits (2), Drafts (3) and Tree (4) can be filtered");
             break;
         }
-        ui_type_line(s, '\\', s->filter[s->shown.focus] ? s->filter[s->shown.focus] : "");
+        ui_type_line(s, '\\', s->list[s->shown.focus].filter ? s->list[s->shown.focus].filter : "");
         break;
     case UI_ACT_SORT: sort_rows(s, false); break;
     case UI_ACT_REVERSE: sort_rows(s, true); break;
@@ -198,7 +241,7 @@ void ui_act(ui_state *s, ui_action a) {
         ui_focus(s, UI_COMPARE);
         break;
     case UI_ACT_COMPARE:
-        if (s->shown.compare && s->rival.known && s->rival.turn + 1 == s->n_turns) ui_open(s, UI_COMPARE, false);
+        if (s->shown.compare && ui_raced(&s->run)) ui_open(s, UI_COMPARE, false);
         else compare(s);
         break;
     case UI_ACT_INSPECT: // Compare may be in its place
@@ -209,7 +252,7 @@ void ui_act(ui_state *s, ui_action a) {
         if (s->shown.focus == UI_TREE || s->shown.focus == UI_INSPECT) ui_move_deeper(s, a == UI_ACT_RIGHT);
         else ui_move_token(s, a == UI_ACT_RIGHT ? 1 : -1);
         break;
-    case UI_ACT_MASK: s->mask = !s->mask; break;
+    case UI_ACT_MASK: s->view.mask = !s->view.mask; break;
     case UI_ACT_PANEL_1:
     case UI_ACT_PANEL_2:
     case UI_ACT_PANEL_3:
@@ -226,45 +269,45 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_TOP: ui_scroll(s, -(1 << 20)); break;
     case UI_ACT_BOTTOM: ui_scroll(s, 1 << 20); break;
     case UI_ACT_TREE_MODE:
-        s->tree_full = !s->tree_full;
-        s->scroll[UI_TREE] = 0;
+        s->view.tree_full = !s->view.tree_full;
+        s->drawn.scroll[UI_TREE] = 0;
         break;
-    case UI_ACT_BRACKETS: s->brackets = !s->brackets; break;
-    case UI_ACT_FOLD: s->folded = !s->folded; break;
-    case UI_ACT_ASCII: s->ascii = !s->ascii; break;
+    case UI_ACT_BRACKETS: s->view.brackets = !s->view.brackets; break;
+    case UI_ACT_FOLD: s->view.folded = !s->view.folded; break;
+    case UI_ACT_ASCII: s->view.ascii = !s->view.ascii; break;
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
-        if (ui_can_send(s) && s->n_turns)
-            ui_request_of(s, LS_CMD_EDIT, ls_strdup(s->turns[s->n_turns - 1].text), (int)s->n_turns - 1);
+        if (ui_can_send(s) && s->run.n_turns)
+            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_last_turn(&s->run)->text), (int)s->run.n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
-        if (!s->n_turns) {
-            ui_say(s, "no prompt yet", false);
+        if (!s->run.n_turns) {
+            ui_say(s, "no prompt yet");
             break;
         }
-        s->editing = s->n_steps ? (int)(ui_turn_of(s, ui_viewed_index(s)) - s->turns) : (int)s->n_turns - 1;
-        ui_edit_set(&s->prompt, s->turns[s->editing].text);
+        s->typed.editing = (int)(ui_viewed_turn(s) - s->run.turns);
+        ui_edit_set(&s->typed.prompt, s->run.turns[s->typed.editing].text);
         ui_to_prompt(s);
-        ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels", false);
+        ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels");
         break;
-    case UI_ACT_EDITOR: s->want_editor = takes_prompts(s); break;
+    case UI_ACT_EDITOR: s->asked.editor = takes_prompts(s); break;
     case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
-    case UI_ACT_COPY: ui_copy_text(s); break;
-    case UI_ACT_COPY_STEP: ui_copy_step(s); break;
+    case UI_ACT_COPY: ui_export_text(s, NULL); break;
+    case UI_ACT_COPY_STEP: ui_export_step(s, NULL); break;
     case UI_ACT_PAPER: ui_paper_step(s); break;
     case UI_ACT_QUIZ: ui_quiz_toggle(s); break;
     case UI_ACT_SHADOWS: ui_toggle(s, UI_SHADOWS); break;
     case UI_ACT_SETUP: ui_toggle(s, UI_SETUP); break;
-    case UI_ACT_THEME: s->themes++; break;
-    case UI_ACT_MOUSE: s->mice++; break;
+    case UI_ACT_THEME: s->asked.themes++; break;
+    case UI_ACT_MOUSE: s->asked.mice++; break;
     case UI_ACT_LOG: ui_toggle(s, UI_LOG); break;
-    case UI_ACT_REDRAW: s->redraw = true; break;
-    case UI_ACT_SUSPEND: s->suspend = true; break;
+    case UI_ACT_REDRAW: s->asked.redraw = true; break;
+    case UI_ACT_SUSPEND: s->asked.suspend = true; break;
     case UI_ACT_CLOSE: ui_close(s); break;
     case UI_ACT_QUIT:
-        s->quit = true;
-        if (s->run_state == LS_STATE_FAILED) s->exit_code = 1; // as without a screen
+        s->asked.quit = true;
+        if (s->run.state == LS_STATE_FAILED) s->asked.exit_code = 1; // as without a screen
         break;
     case UI_ACT_NONE: break;
     }

@@ -1,42 +1,72 @@
-#include "ui/widgets.h"
+#include "ui/panels.h"
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static int cells_of_fields(const ui_canvas *c, const ui_field *f, int n) {
-    int cells = 0;
-    for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        cells += (cells ? 3 : 0) + ui_text_cells(c, f[i].text, strlen(f[i].text));
-        if (f[i].tail) cells += ui_text_cells(c, f[i].tail, strlen(f[i].tail));
-    }
-    return cells;
+void ui_right(ui_panel_view *v, const char *fmt, ...) {
+    const size_t used = strlen(v->right);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(v->right + used, UI_RIGHT_BYTES - used, fmt, ap);
+    va_end(ap);
 }
 
-// Removes the lightest tail, or else the lightest field. False: only one field is left.
-static bool lighten(ui_field *f, int n) {
-    int tail = -1, field = -1, left = 0;
-    for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        left++;
-        if (f[i].tail && (tail < 0 || f[i].weight < f[tail].weight)) tail = i;
-        if (field < 0 || f[i].weight < f[field].weight) field = i;
-    }
-    if (tail >= 0) f[tail].tail = NULL;
-    else if (left > 1) *f[field].text = 0;
-    return tail >= 0 || left > 1;
+ui_pen ui_next_line(ui_panel_view *v, ui_role role) {
+    return ui_pen_at(v->canvas, v->area, v->line++, role);
 }
 
-void ui_draw_fields(ui_pen *p, ui_field *f, int n) {
-    bool first = true;
-    while (cells_of_fields(p->canvas, f, n) > p->end - p->col && lighten(f, n)) continue;
-    for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        if (!first) ui_print(p, p->canvas->ascii ? " | " : " │ ");
-        ui_print(p, "%s%s", f[i].text, f[i].tail ? f[i].tail : "");
-        first = false;
+void ui_dim_line(ui_panel_view *v, const char *text) {
+    ui_pen p = ui_next_line(v, UI_DIM);
+    ui_print(&p, "%s", text);
+}
+
+int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role, int *up) {
+    size_t n;
+    ui_line *line = ui_wrap(c, text, strlen(text), area.cols, &n);
+    const int most = (int)n > area.rows ? (int)n - area.rows : 0;
+    if (up && *up > most) *up = most;
+    const ui_line *first = line + (up ? most - *up : 0);
+    for (int i = 0; i < (int)n && i < area.rows; i++) {
+        ui_pen p = ui_pen_at(c, area, i, role);
+        ui_draw(&p, text + first[i].from, first[i].to - first[i].from);
     }
+    free(line);
+    return (int)n;
+}
+
+static void print_numbers(ui_pen *p, const char *fmt, va_list ap) {
+    char text[512];
+    const uint8_t role = p->role;
+    vsnprintf(text, sizeof text, fmt, ap);
+    for (char *at = text; *at;) {
+        const size_t n = strcspn(at, "{}");
+        ui_print(p, "%.*s", (int)n, at);
+        at += n;
+        if (*at) p->role = *at++ == '{' ? UI_NUMBER : role;
+    }
+}
+
+void ui_print_numbers(ui_pen *p, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    print_numbers(p, fmt, ap);
+    va_end(ap);
+}
+
+void ui_clause(ui_pen *p, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    print_numbers(p, fmt, ap);
+    va_end(ap);
+    ui_end_clause(p);
+}
+
+const char *ui_times(const ui_canvas *c) {
+    return c->ascii ? "x" : "×";
 }
 
 void ui_bar(ui_pen *p, int cells, double fraction) {
@@ -88,7 +118,7 @@ void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double ma
 }
 
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
-    const ls_token *t = ls_token_of(&s->tokens, id);
+    const ls_token *t = ls_token_of(&s->run.tokens, id);
     if (c->ascii) ls_buf_char(out, '"');
     for (size_t i = 0, n = (size_t)t->n; i < n;) {
         const ui_glyph g = ui_next_glyph(c, t->bytes + i, n - i);
@@ -112,6 +142,13 @@ bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id) {
     return fits;
 }
 
+void ui_draw_token_in(ui_pen *p, const ui_state *s, int32_t id, int cells) {
+    const int end = p->end, beyond = p->col + cells;
+    p->end = beyond < end ? beyond : end;
+    ui_draw_token(p, s, id);
+    p->end = end;
+}
+
 const char *ui_branch_letter(const ls_step *step, const ls_branch *b) {
     return ls_sources[step->tree.nodes[b->first_node].from].letter;
 }
@@ -124,21 +161,27 @@ const ls_branch *ui_branch_of_rank(const ls_step *step, int rank) {
     return best;
 }
 
-void ui_draw_match(ui_pen *p, int match_n, int32_t match_pos) {
-    if (match_n > 0 && match_pos >= 0) ui_print(p, "%d@%d", match_n, match_pos);
-    else if (match_n > 0) ui_print(p, "=%d", match_n);
-    else ui_print(p, "-");
+ls_short_text ui_match_text(int match_n, int32_t match_pos) {
+    ls_short_text t = {"-"};
+    if (match_n > 0 && match_pos >= 0) snprintf(t.s, sizeof t.s, "%d@%d", match_n, match_pos);
+    else if (match_n > 0) snprintf(t.s, sizeof t.s, "=%d", match_n);
+    return t;
 }
 
 double ui_prob(float logit, float lse) {
     return exp((double)logit - (double)lse);
 }
 
-void ui_draw_prob(ui_pen *p, double prob) {
+void ui_draw_prob(ui_pen *p, const char *before, double prob) {
+    ui_print(p, "%s", before);
     if (isnan(prob)) ui_print(p, "    -");
     else if (prob >= 0.9995) ui_print(p, " 1.00");
     else if (prob < 0.0005) ui_print(p, "<.001");
     else ui_print(p, " .%03d", (int)lround(prob * 1000));
+}
+
+ui_role ui_outcome_role(ls_node_state s) {
+    return s == LS_NODE_ACCEPTED ? UI_GOOD : s == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
 }
 
 ui_role ui_kind_role(ls_from_kind kind) {

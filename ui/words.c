@@ -1,14 +1,20 @@
 #include "ui/words.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/err.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t ids[UI_NGRAM]) {
     int32_t tail[UI_NGRAM], n = 0;
     if (b->rank >= 0) tail[n++] = step->tree.nodes[b->first_node].token;
     tail[n++] = step->tree.nodes[0].token;
-    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->context.n; at--)
-        tail[n++] = s->context.p[at];
+    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->run.context.n; at--)
+        tail[n++] = s->run.context.p[at];
     const int most = b->match_n < n ? b->match_n : n;
     for (int i = 0; i < most; i++) ids[i] = tail[most - 1 - i];
     return most;
@@ -80,7 +86,7 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
 void ui_quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, int n, ls_buf *out) {
     ls_buf_char(out, '"');
     for (int i = 0; i < n; i++) {
-        const ls_token *t = ls_token_of(&s->tokens, ids[i]);
+        const ls_token *t = ls_token_of(&s->run.tokens, ids[i]);
         for (size_t k = 0; k < (size_t)t->n;) {
             const ui_glyph g = ui_next_glyph(c, t->bytes + k, (size_t)t->n - k);
             ls_buf_str(out, g.glyph);
@@ -94,9 +100,7 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
     int32_t ids[UI_NGRAM];
     const ls_from from = step->tree.nodes[b->first_node].from;
     const int guess = b->rank >= 0, copied = b->n_nodes - guess, n = ui_ngram(s, step, b, ids);
-    if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, "%d@%d +%d: ", b->match_n, b->match_pos, b->n_nodes);
-    else if (b->match_n) ls_buf_fmt(out, "=%d +%d: ", b->match_n, b->n_nodes);
-    else ls_buf_fmt(out, "- +%d: ", b->n_nodes);
+    ls_buf_fmt(out, "%s +%d: ", ui_match_text(b->match_n, b->match_pos).s, b->n_nodes);
     if (guess) {
         ls_buf_fmt(out, "rank %d of the last logits, ", b->rank);
         ui_quote_token(c, s, step->tree.nodes[b->first_node].token, out);
@@ -124,23 +128,25 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
 bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     const ui_panel p = s->shown.focus;
     const ls_branch *b = NULL;
-    if (p == UI_DRAFTS && s->found[p] >= 0 && s->found[p] < step->tree.n_branches)
-        b = &step->tree.branches[s->found[p]];
-    else if (p == UI_LOGITS && s->found[p] >= 0) {
-        const bool root = s->found[p] < step->n_top && step->top[s->found[p]].id == step->tree.nodes[0].token;
-        b = ui_branch_of_rank(step, root ? -1 : s->found[p]);
-        if (!b && !root) ls_buf_fmt(out, "-: rank %d of the last logits was not drafted", s->found[p]);
+    if (p == UI_DRAFTS && s->list[p].found >= 0 && s->list[p].found < step->tree.n_branches)
+        b = &step->tree.branches[s->list[p].found];
+    else if (p == UI_LOGITS && s->list[p].found >= 0) {
+        const bool root = s->list[p].found < step->n_top && step->top[s->list[p].found].id == step->tree.nodes[0].token;
+        b = ui_branch_of_rank(step, root ? -1 : s->list[p].found);
+        if (!b && !root) ls_buf_fmt(out, "-: rank %d of the last logits was not drafted", s->list[p].found);
         else if (!b) ls_buf_str(out, "root: the target's own choice; no draft continues from the root alone");
         if (!b) return true;
-    } else if (p != UI_NO_PANEL && s->node > 0 && s->node < step->tree.n)
-        b = ls_branch_of(step, &step->tree.nodes[s->node]);
+    } else if (p != UI_NO_PANEL && s->view.node > 0 && s->view.node < step->tree.n)
+        b = ls_branch_of(step, &step->tree.nodes[s->view.node]);
     if (b) decode_branch(c, s, step, b, out);
     return b != NULL;
 }
 
 // ---- a step for other programs
 
-void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+// The viewed step in several lines, without signs: what it did, what it emitted, which drafts were accepted, and what
+// ended its path.
+static void step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     int32_t ids[LS_MAX_ROWS];
     ui_narrate(c, s, step, out);
     for (int i = 0; i < step->n_emitted; i++) ids[i] = step->tree.nodes[step->path[i]].token;
@@ -159,4 +165,98 @@ void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, l
     ls_buf_fmt(out, "It took %.2f ms", step->t_total_us / 1e3);
     if (step->ar_us > 0) ls_buf_fmt(out, "; a plain step takes %.2f ms here", ls_step_plain_us(step) / 1e3);
     ls_buf_str(out, ".\n");
+}
+
+// ---- texts for other programs
+
+enum { MOST = 100000 }; // bytes; terminals silently drop longer copies
+
+void ui_add_token(const ui_state *s, int32_t id, ls_buf *out) {
+    const ls_token *t = ls_token_of(&s->run.tokens, id);
+    if (!t->special) ls_buf_add(out, t->bytes, (size_t)t->n);
+}
+
+void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out) {
+    const size_t hidden = ui_quiz_first_hidden(s);
+    for (size_t i = 0; i < t->n_steps && t->first_step + i < hidden; i++) {
+        const ls_step *step = ui_step(s, t->first_step + i);
+        for (int k = 0; k < step->n_emitted; k++) ui_add_token(s, step->tree.nodes[step->path[k]].token, out);
+    }
+}
+
+static void viewed_answer(const ui_state *s, ls_buf *out) { // the viewed one
+    if (s->run.n_steps) ui_answer_text(s, ui_viewed_turn(s), out);
+}
+
+// What the cursor is on; else the answer. Returns its name.
+static const char *selected(const ui_state *s, ls_buf *out) {
+    const ui_panel p = s->shown.focus;
+    const ls_step *step = ui_viewed(s);
+    if (step && p == UI_LOGITS && s->list[p].found >= 0 && s->list[p].found < step->n_top) {
+        ui_add_token(s, step->top[s->list[p].found].id, out);
+        return "the token";
+    }
+    if (step && p == UI_DRAFTS && s->list[p].found >= 0 && s->list[p].found < step->tree.n_branches) {
+        const ls_branch *b = &step->tree.branches[s->list[p].found];
+        for (int i = 0; i < b->n_nodes; i++) ui_add_token(s, step->tree.nodes[b->first_node + i].token, out);
+        return "the draft";
+    }
+    if (step && p == UI_TREE && s->view.node > 0 && s->view.node < step->tree.n) {
+        int32_t ids[LS_MAX_ROWS]; // from the root to the node
+        const int n = ls_tree_tokens(&step->tree, s->view.node, ids);
+        for (int i = 1; i < n; i++) ui_add_token(s, ids[i], out);
+        return "the draft";
+    }
+    viewed_answer(s, out);
+    return "the answer";
+}
+
+static void words(const ui_state *s, ls_buf *out) {
+    const ui_canvas c = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
+    const ls_step *step = ui_viewed(s);
+    if (step && !ui_quiz_hides(s)) step_words(&c, s, step, out);
+}
+
+static void copy(ui_state *s, const ls_buf *text, const char *what) {
+    ls_buf shown = {0}; // control characters become visible signs: the text may be pasted into a shell
+    ls_sanitize_text(&shown, text->n ? text->p : "", text->n);
+    if (!shown.n) ui_say(s, "nothing to copy yet");
+    else if (!s->given.clipboard)
+        ui_say(s, "no clipboard (terminal without OSC 52, or ui.clipboard: no): use ':save-text FILE' "
+                  "or ':save-step FILE'");
+    else if (shown.n > MOST)
+        ui_say(s, "%s is too long for the terminal's clipboard (%zu bytes): use ':save-text FILE'", what, shown.n);
+    else {
+        free(s->asked.to_copy);
+        s->asked.to_copy = ls_strndup(shown.p, shown.n);
+        ui_say(s, "%s: %zu byte%s sent to the clipboard (OSC 52); %s", what, shown.n, ls_plural(shown.n),
+               s->given.clipboard);
+    }
+    ls_buf_free(&shown);
+}
+
+static void save(ui_state *s, const ls_buf *text, const char *path) {
+    ls_err err;
+    if (!text->n) ui_say_error(s, "nothing to save yet");
+    else if (ls_write_file(path, text, &err)) ui_say_error(s, "%s", err.msg);
+    else ui_say(s, "saved %.300s", path);
+}
+
+void ui_export_text(ui_state *s, const char *path) {
+    ls_buf text = {0};
+    const char *what = NULL;
+    if (!path) what = selected(s, &text);
+    else viewed_answer(s, &text);
+    if (path && text.n) ls_buf_char(&text, '\n');
+    if (path) save(s, &text, path);
+    else copy(s, &text, what);
+    ls_buf_free(&text);
+}
+
+void ui_export_step(ui_state *s, const char *path) {
+    ls_buf text = {0};
+    words(s, &text);
+    if (path) save(s, &text, path);
+    else copy(s, &text, "the description of the step");
+    ls_buf_free(&text);
 }

@@ -1,6 +1,7 @@
 // A step, and the draft under the cursor, as sentences.
 #pragma once
-#include "ui/widgets.h"
+#include "ui/panels.h"
+#include "ui/state.h"
 
 enum { UI_NGRAM = 8 };
 // The n-gram that a branch matched, from its first token on: the last tokens before the continuation. Returns how many.
@@ -12,6 +13,13 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
 // "3@104 +20" in words: which n-gram matched where, and how much of what followed it there was drafted. False: there is
 // no cursor on a draft, and nothing was appended.
 bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
-// The viewed step in several lines, without signs: what it did, what it emitted, which drafts were accepted, and what
-// ended its path.
-void ui_step_words(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
+
+// ---- texts for other programs: the terminal's clipboard (by OSC 52), or a file
+
+void ui_add_token(const ui_state *s, int32_t id, ls_buf *out); // appends its bytes; a special token's are left out
+// Appends the tokens of a turn's answer; a quiz hides its end.
+void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out);
+// To a file, or to the clipboard (path NULL): the answer of the viewed turn; to the clipboard, in Logits, Drafts and
+// Tree, what the cursor is on.
+void ui_export_text(ui_state *s, const char *path);
+void ui_export_step(ui_state *s, const char *path); // likewise the viewed step in words

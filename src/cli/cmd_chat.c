@@ -44,8 +44,8 @@ int ls_cmd_chat(const ls_command_line *c) {
     if (source && (code = ls_screen_options(o, &screen, &err))) source->close(source);
     if (!code) {
         screen.history = history;
-        screen.left = (const char *const *)left;
-        screen.keep = keep;
+        screen.given.left = (const char *const *)left;
+        screen.given.keep = keep;
         screen.prompt = prompt.n ? prompt.p : NULL;
         code = c->plain ? ls_plain_chat(source, &screen, &status, &err) : ls_show(source, &screen, c, &status, &err);
     }

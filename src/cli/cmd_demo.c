@@ -6,9 +6,9 @@
 #include "cli/screen_source.h"
 #include "cli/progress.h"
 #include "source/source_replay.h"
-#include "ui/copy.h"
 #include "ui/app.h"
 #include "ui/words.h"
+#include "base/err.h"
 
 #include <langinfo.h>
 #include <poll.h>
@@ -56,8 +56,8 @@ static void speak(ui_state *s, ls_buf *out) {
 
 static void answer(ui_state *s, ls_buf *out) {
     ls_buf text = {0};
-    for (size_t i = 0; i < s->n_turns; i++) ui_answer_text(s, &s->turns[i], &text);
-    const ls_stats *st = ui_stats(s);
+    for (size_t i = 0; i < s->run.n_turns; i++) ui_answer_text(s, &s->run.turns[i], &text);
+    const ls_stats *st = ui_stats(s, &s->drawn.statistics);
     ls_sanitize_text(out, text.p, text.n);
     const size_t end = out->n;
     ls_buf_fmt(out, "\n\n# %llu token%s in %llu step%s: MAT %.2f", (unsigned long long)st->emitted,
@@ -77,7 +77,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     play.rival = NULL; // a race needs a screen
     play.quiz = false; // a quiz needs a user
     ui_state_init(&s);
-    s.recording = recorded;
+    s.given.recording = recorded;
     ls_sanitize_fmt(out, "%s", d->play.title);
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 0);
     ls_buf_fmt(out, "\n\n> %s\n\n", d->prompt);
@@ -97,7 +97,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
         ui_demo_is_due(&s, UINT64_MAX);
     }
     if (!code) answer(&s, out);
-    while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
     ui_state_free(&s);
     return code;
 }
@@ -116,7 +116,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
     ui_options options;
     if (screen && (code = ls_screen_options(o, &options, err))) source->close(source);
     else if (screen) {
-        options.recording = !live_run;
+        options.given.recording = !live_run;
         options.demo = &d->play;
         options.prompt = live_run ? d->prompt : NULL;
         code = ls_show(source, &options, c, &status, err);

@@ -5,8 +5,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "trace/trace.h"
-#include "ui/cast.h"
-#include "ui/film.h"
+#include "ui/picture.h"
 #include "ui/render.h"
 
 #include <math.h>
@@ -53,9 +52,7 @@ enum { FRAMES_PER_S = 30, HOLD_S = 2 };
 typedef struct {
     ui_state state;
     ui_canvas canvas;
-    bool moving; // an animated SVG; else an asciicast
-    ui_cast cast;
-    ui_film picture;
+    ui_film written;
     double now, shown; // seconds; shown: time of the last frame
 } film;
 
@@ -63,8 +60,7 @@ static void frame(film *f) {
     int row, col;
     ui_canvas_resize(&f->canvas, f->canvas.rows, f->canvas.cols);
     ui_render(&f->state, &f->canvas, &row, &col);
-    if (f->moving) ui_film_frame(&f->picture, &f->canvas, f->now);
-    else ui_cast_frame(&f->cast, &f->canvas, f->now);
+    ui_film_frame(&f->written, &f->canvas, f->now);
     f->shown = f->now;
 }
 
@@ -74,15 +70,15 @@ static void play(film *f, ls_event *e, double speed) {
     double ms = 0;
     if (kind == LS_EV_PROMPT) ms = e->prompt.prefill_ms;
     ui_on_event(&f->state, e);
-    if (kind == LS_EV_STEP && f->state.n_steps) ms = ui_step(&f->state, f->state.n_steps - 1)->t_total_us / 1e3;
-    f->state.run_state = kind == LS_EV_END ? LS_STATE_IDLE : kind == LS_EV_PROMPT ? LS_STATE_PREFILL : LS_STATE_RUNNING;
+    if (kind == LS_EV_STEP && f->state.run.n_steps) ms = ui_step(&f->state, f->state.run.n_steps - 1)->t_total_us / 1e3;
+    f->state.run.state = kind == LS_EV_END ? LS_STATE_IDLE : kind == LS_EV_PROMPT ? LS_STATE_PREFILL : LS_STATE_RUNNING;
     if (kind == LS_EV_PROMPT) frame(f);
     if (ms > 0 && isfinite(ms)) f->now += ms / 1e3 / speed;
     if (kind == LS_EV_END || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
 }
 
-static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err *err) {
-    film f = {.moving = moving, .canvas = {.utf8 = true, .ascii = c->options.ascii}};
+static ls_code shoot(const ls_command_line *c, bool svg, ls_buf *out, ls_err *err) {
+    film f = {.canvas = {.utf8 = true, .ascii = c->options.ascii}};
     const ui_theme *theme;
     double speed = 1;
     ls_trace_events *t = NULL;
@@ -97,19 +93,17 @@ static ls_code shoot(const ls_command_line *c, bool moving, ls_buf *out, ls_err 
         code = ls_fail(err, LS_E_USAGE, "this format takes one recording (%d given)", c->n_args);
     if (!code) code = ls_trace_events_open(&t, c->args[0], err);
     ui_state_init(&f.state);
-    f.state.recording = true;
+    f.state.given.recording = true;
     f.state.shown.focus = UI_OUTPUT;
-    f.state.ascii = c->options.ascii;
+    f.state.view.ascii = c->options.ascii;
     if (!code) {
-        if (moving) ui_film_begin(&f.picture, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
-        else ui_cast_begin(&f.cast, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
+        ui_film_begin(&f.written, svg, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
-        if (!code && !f.state.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[0]);
+        if (!code && !f.state.run.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[0]);
         if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
-        f.state.run_state = LS_STATE_IDLE;
+        f.state.run.state = LS_STATE_IDLE;
         if (!code) frame(&f);
-        if (moving) ui_film_end(&f.picture, f.now + HOLD_S);
-        else ui_cast_end(&f.cast, f.now + HOLD_S);
+        ui_film_end(&f.written, f.now + HOLD_S);
     }
     ls_trace_events_close(t);
     ui_state_free(&f.state);

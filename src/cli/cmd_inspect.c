@@ -1,4 +1,5 @@
 // `inspect TRACE --step LIST`: recorded steps in words, with their last logits, drafts and trees, as plain text.
+#include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -23,7 +24,7 @@ static void draw(ui_state *s, const char *title, void (*panel)(ui_panel_view *v)
     const int columns = ls_columns(STDOUT_FILENO), cols = columns ? columns : FILE_COLS;
     const size_t from = out->n;
     ui_canvas_resize(&canvas, rows, cols);
-    panel(&(ui_panel_view){&canvas, s, {0, 0, rows, cols}, right});
+    panel(&(ui_panel_view){&canvas, s, &s->drawn, {0, 0, rows, cols}, right, 0});
     ui_canvas_text(&canvas, false, &text);
     while (text.n && text.p[text.n - 1] == '\n') text.n--; // empty rows at the end
     ls_buf_fmt(out, "\n%s%s%s\n", title, *right ? ": " : "", right);
@@ -57,21 +58,21 @@ static void list_judged(const ui_canvas *c, const ui_state *s, const ls_step *st
 
 static void describe(ui_state *s, bool ascii, ls_buf *out) {
     const ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
-    const ls_step *step = ui_step(s, s->view);
+    const ls_step *step = ui_step(s, s->view.step);
     const size_t from = out->n;
-    s->tree_full = true;
+    s->view.tree_full = true;
     ui_narrate(&canvas, s, step, out);
     ls_buf_char(out, '\n');
     ls_sanitize_fmt(out, "turn %u, context %d tokens, method %s, at most %d rows; %.3f ms (draft %.3f, forward %.3f",
-                    step->turn + 1, step->context_len, s->header.method, step->budget, step->t_total_us / 1e3,
+                    step->turn + 1, step->context_len, s->run.header.method, step->budget, step->t_total_us / 1e3,
                     step->t_draft_us / 1e3, step->t_forward_us / 1e3);
     if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them for the probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)
         ls_sanitize_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
-                        ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->header.second);
+                        ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->run.header.second);
     if (step->ahead_forwards)
         ls_sanitize_fmt(out, "; at the same time %d forward%s of %s, waited for %.3f", step->ahead_forwards,
-                        ls_plural(step->ahead_forwards), s->header.second, step->t_wait_us / 1e3);
+                        ls_plural(step->ahead_forwards), s->run.header.second, step->t_wait_us / 1e3);
     if (step->t_comm_us > 0) ls_buf_fmt(out, ", %.3f of that for exchanges with other ranks", step->t_comm_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");
@@ -91,8 +92,8 @@ static ls_code show(ls_trace_index *x, size_t turn, size_t step, bool ascii, ls_
     if (code) return code;
     ui_state_init(&s);
     while (!(code = ls_trace_events_next(t, &e, err)) && e) ui_on_event(&s, e);
-    s.at_newest = false;
-    s.view = s.n_steps - 1;
+    s.view.at_newest = false;
+    s.view.step = s.run.n_steps - 1;
     if (!code) describe(&s, ascii, out);
     ui_state_free(&s);
     ls_trace_events_close(t);

@@ -34,7 +34,7 @@ int ls_cmd_replay(const ls_command_line *c) {
     int status = LS_EXIT_OK;
     ui_options screen;
     if ((code = ls_screen_options(&c->options, &screen, &err))) source->close(source);
-    screen.recording = true;
+    screen.given.recording = true;
     if (code || ls_show(source, &screen, c, &status, &err)) status = ls_complain(&err);
     return status;
 }

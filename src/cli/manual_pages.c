@@ -5,7 +5,7 @@
 #include "spec/from.h"
 #include "spec/sizing.h"
 #include "ui/actions.h"
-#include "ui/command.h"
+#include "ui/modes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -109,7 +109,6 @@ static ls_code program(ls_manual *m, ls_err *err) {
 #undef VARIABLE
     ls_manual_head(m, "exit status");
 #define EXIT(name, code, meaning) ls_manual_item(m, #code, NULL, meaning);
-#include "cli/exits.def"
 #undef EXIT
     return LS_OK;
 }

@@ -1,10 +1,9 @@
 #include "cli/plain_chat.h"
 #include "base/mem.h"
+#include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "ui/command.h"
-#include "ui/copy.h"
 #include "ui/modes.h"
 #include "ui/words.h"
 
@@ -53,7 +52,7 @@ static void tell_message(chat *c) {
 }
 
 static void tell_header(chat *c) {
-    const ls_run *h = &c->state.header;
+    const ls_run *h = &c->state.run.header;
     ls_buf line = {0};
     ls_buf_fmt(
         &line,
@@ -65,14 +64,14 @@ static void tell_header(chat *c) {
 
 static void tell_step(chat *c) {
     const ui_state *s = &c->state;
-    const ls_step *step = ui_step(s, s->n_steps - 1);
+    const ls_step *step = ui_step(s, s->run.n_steps - 1);
     ls_buf line = {0};
     ui_narrate(&c->canvas, s, step, &line);
     int32_t ids[LS_MAX_ROWS];
     int n = 0;
     for (int i = 0; i < step->n_emitted; i++) {
         const int32_t id = step->tree.nodes[step->path[i]].token;
-        if (!ls_token_of(&s->tokens, id)->special) ids[n++] = id;
+        if (!ls_token_of(&s->run.tokens, id)->special) ids[n++] = id;
     }
     ls_buf_str(&line, "; emitted ");
     ui_quote_tokens(&c->canvas, s, ids, n, &line);
@@ -82,8 +81,8 @@ static void tell_step(chat *c) {
 
 static void tell_end(chat *c) {
     ui_state *s = &c->state;
-    const ui_turn *t = &s->turns[s->n_turns - 1];
-    const ls_stats *st = ui_stats(s);
+    const ui_turn *t = &s->run.turns[s->run.n_turns - 1];
+    const ls_stats *st = ui_stats(s, &s->drawn.statistics);
     ls_buf text = {0};
     ls_buf_str(&text, "answer:\n");
     ui_answer_text(s, t, &text);
@@ -101,9 +100,9 @@ static void tell_end(chat *c) {
 static void take(chat *c, ls_event *e) {
     ui_state *s = &c->state;
     const ls_event_kind kind = e->kind;
-    const bool known = s->has_header, idle = kind == LS_EV_STATUS && e->status.state == LS_STATE_IDLE;
+    const bool known = s->run.has_header, idle = kind == LS_EV_STATUS && e->status.state == LS_STATE_IDLE;
     const bool failed = kind == LS_EV_STATUS && e->status.state == LS_STATE_FAILED;
-    const bool refused = kind == LS_EV_MESSAGE && e->message.is_error && s->run_state == LS_STATE_IDLE;
+    const bool refused = kind == LS_EV_MESSAGE && e->message.is_error && s->run.state == LS_STATE_IDLE;
     // for input from a pipe, a command is finished when its result message arrives
     const bool result = kind == LS_EV_MESSAGE && e->message.is_result && !c->interactive;
     ui_on_event(s, e);
@@ -111,18 +110,18 @@ static void take(chat *c, ls_event *e) {
     if (kind == LS_EV_MESSAGE) tell_message(c);
     if (kind == LS_EV_PROMPT) {
         ls_buf line = {0};
-        const ui_turn *t = &s->turns[s->n_turns - 1];
-        ls_buf_fmt(&line, "turn %zu: %s\nread %d token%s in %.0f ms\n", s->n_turns, t->text, t->n_ids,
+        const ui_turn *t = &s->run.turns[s->run.n_turns - 1];
+        ls_buf_fmt(&line, "turn %zu: %s\nread %d token%s in %.0f ms\n", s->run.n_turns, t->text, t->n_ids,
                    ls_plural(t->n_ids), t->prefill_ms);
         print(c, &line, line.n); // line.n: the prompt is not wrapped
     }
-    if (kind == LS_EV_STEP && s->n_steps) tell_step(c);
-    if (kind == LS_EV_END && s->n_turns) tell_end(c);
+    if (kind == LS_EV_STEP && s->run.n_steps) tell_step(c);
+    if (kind == LS_EV_END && s->run.n_turns) tell_end(c);
     if ((idle && c->ready) || failed || refused || result) c->waits = false;
     c->ready |= idle;
     if (failed) {
-        s->quit = true;
-        s->exit_code = LS_EXIT_FAILED;
+        s->asked.quit = true;
+        s->asked.exit_code = LS_EXIT_FAILED;
     }
 }
 
@@ -131,14 +130,15 @@ static void obey(chat *c, char *line) {
     *s->message = 0;
     if (*line == ':') {
         ui_type_line(s, ':', line + 1);
-        ui_line_key(s, UI_KEY_ENTER, UI_ACT_NONE);
+        ui_line_key(s, (ui_press){UI_KEY_ENTER, UI_ACT_NONE});
     } else {
-        ui_edit_set(&s->prompt, line);
+        ui_edit_set(&s->typed.prompt, line);
         ui_send_prompt(s);
-        ui_edit_clear(&s->prompt);
+        ui_edit_clear(&s->typed.prompt);
     }
-    for (int i = 0; i < s->n_outbox; i++)
-        c->waits |= ls_command_waits(s->outbox[i].kind) || (s->outbox[i].kind == LS_CMD_SAVE && !c->interactive);
+    for (int i = 0; i < s->asked.n_outbox; i++)
+        c->waits |=
+            ls_command_waits(s->asked.outbox[i].kind) || (s->asked.outbox[i].kind == LS_CMD_SAVE && !c->interactive);
     ui_send_requests(s, c->source);
     if (s->message_is_error && *s->message) c->waits = false; // no answer will follow
     tell_message(c);
@@ -186,14 +186,14 @@ ls_code ls_plain_chat(ls_source *source, const ui_options *o, int *status, ls_er
     c->interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     ui_state_init(s);
     ui_begin(s, o);
-    c->waits = s->n_outbox > 0;
+    c->waits = s->asked.n_outbox > 0;
     ui_send_requests(s, source);
     ls_catch_signals();
-    while (!s->quit && !c->failed && !ls_interrupted) {
+    while (!s->asked.quit && !c->failed && !ls_interrupted) {
         for (ls_event *e; (e = source->next(source));) take(c, e);
-        while (!s->quit && take_line(c)) {
+        while (!s->asked.quit && take_line(c)) {
         }
-        if (s->quit || (c->ended && !c->waits && !c->input.n && c->ready)) break;
+        if (s->asked.quit || (c->ended && !c->waits && !c->input.n && c->ready)) break;
         if (c->interactive && c->ready && !c->waits && !c->asked) {
             fputs("> ", stdout);
             fflush(stdout);
@@ -204,7 +204,7 @@ ls_code ls_plain_chat(ls_source *source, const ui_options *o, int *status, ls_er
         if (fds[1].revents) read_input(c);
     }
     source->close(source);
-    *status = c->failed || (c->refused && !c->interactive) ? LS_EXIT_FAILED : s->exit_code;
+    *status = c->failed || (c->refused && !c->interactive) ? LS_EXIT_FAILED : s->asked.exit_code;
     const ls_code code = ls_interrupted ? ls_fail(err, LS_E_CANCELLED, "interrupted") : LS_OK;
     ui_state_free(s);
     ls_buf_free(&c->input);

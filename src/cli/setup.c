@@ -10,7 +10,7 @@
 #include "source/source_replay.h"
 #include "spec/drafter.h"
 #include "ui/actions.h"
-#include "ui/layout.h"
+#include "ui/render.h"
 #include "ui/script.h"
 
 #include <errno.h>
@@ -216,18 +216,17 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     ui_bind_defaults();
     for (size_t i = 0; i < o->keys.n && !code; i++)
         if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
-    *out = (ui_options){.words = ls_screen_words(),
-                        .settings = ls_screen_settings(o),
-                        .about = ls_screen_about,
-                        .save_settings = ls_screen_save,
-                        .theme = theme,
-                        .light = light,
-                        .color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme),
-                        .mouse = o->mouse,
-                        .clipboard = o->clipboard,
-                        .fps = o->fps,
-                        .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
-                        .ascii = o->ascii};
+    *out =
+        (ui_options){.given = {.words = ls_screen_words(), .about = ls_screen_about, .save_settings = ls_screen_save},
+                     .settings = ls_screen_settings(o),
+                     .theme = theme,
+                     .light = light,
+                     .color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme),
+                     .mouse = o->mouse,
+                     .clipboard = o->clipboard,
+                     .fps = o->fps,
+                     .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
+                     .ascii = o->ascii};
     return code;
 }
 
@@ -294,9 +293,9 @@ static ls_source *open_stop(void *ud, int i, int *of, const ui_demo **demo, ls_e
 ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
     ways w = {.options = &c->options};
     ui_options shown = *o;
-    shown.ways = make_ways;
-    if (!o->recording && !o->demo) shown.tour = open_stop;
-    shown.ud = &w;
+    shown.given.ways = make_ways;
+    if (!o->given.recording && !o->demo) shown.given.tour = open_stop;
+    shown.given.ud = &w;
     const ls_code code = show(source, &shown, c, status, err);
     ls_contenders_free(w.all, w.n);
     free(w.list);

@@ -1,4 +1,5 @@
 // What the screen costs: a frame at three sizes on a long recording, a key, memory. Usage: screen TRACE.
+#include "base/system.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "trace/trace_events.h"
@@ -17,11 +18,11 @@ int main(int argc, char **argv) {
     ui_state s;
     if (argc != 2 || ls_trace_events_open(&t, argv[1], &err)) return fprintf(stderr, "usage: screen TRACE\n"), 1;
     ui_state_init(&s);
-    s.recording = true;
+    s.given.recording = true;
     s.shown.focus = UI_OUTPUT;
     const size_t before = mallinfo2().uordblks;
     while (!ls_trace_events_next(t, &e, &err) && e) ui_on_event(&s, e);
-    printf("{\"steps\":%zu,\"tokens\":%zu,\"state_mb\":%.1f", s.n_steps, s.context.n,
+    printf("{\"steps\":%zu,\"tokens\":%zu,\"state_mb\":%.1f", s.run.n_steps, s.run.context.n,
            (double)(mallinfo2().uordblks - before) / 1e6);
     for (int i = 0; i < 3; i++) {
         ui_canvas c = {.utf8 = true};

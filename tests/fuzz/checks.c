@@ -1,7 +1,6 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "tests/fuzz/input.h"
-#include "ui/picture.h"
 #include "ui/render.h"
 
 #include <ctype.h>
@@ -222,9 +221,9 @@ void fuzz_shown(const char *p, size_t n, int ansi) {
     }
 }
 
-void fuzz_screen(ui_state *s, int rows, int cols, ui_cast *film, double seconds) {
+void fuzz_screen(ui_state *s, int rows, int cols, ui_film *film, double seconds) {
     const ui_theme *theme = ui_theme_find("default");
-    ui_canvas c = {.utf8 = true, .ascii = s->ascii};
+    ui_canvas c = {.utf8 = true, .ascii = s->view.ascii};
     ls_buf out = {0};
     int row, col;
     ui_canvas_resize(&c, rows, cols);
@@ -232,7 +231,7 @@ void fuzz_screen(ui_state *s, int rows, int cols, ui_cast *film, double seconds)
     ui_canvas_text(&c, false, &out);
     fuzz_shown(out.p, out.n, 0);
     if (film) {
-        ui_cast_frame(film, &c, seconds);
+        ui_film_frame(film, &c, seconds);
         ls_buf_clear(&out);
         ui_canvas_ansi(&c, theme, &out);
         fuzz_shown(out.p, out.n, 1);

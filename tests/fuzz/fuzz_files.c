@@ -13,7 +13,7 @@
 #include "spec/drafter.h"
 #include "spec/stream.h"
 #include "tests/fuzz/input.h"
-#include "ui/prompt_history.h"
+#include "ui/edit.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -316,19 +316,19 @@ static void earlier_prompts(const uint8_t *data, size_t n) {
     if (!path) path = path_of("prompts");
     write_file(path, data, n);
     ui_state_init(&s);
-    ui_history_load(&s.prompt, path);
+    ui_history_load(&s.typed.prompt, path);
     for (int i = 0; i < 4; i++) {
         ui_on_key(&s, (ui_key){.code = UI_KEY_UP}, UI_NO_PANEL);
         if (i == 3) ui_on_key(&s, (ui_key){.code = UI_KEY_DOWN}, UI_NO_PANEL);
         fuzz_screen(&s, 24, 60, NULL, 0);
     }
-    ui_edit_set(&s.prompt, "another, \"quoted\"");
-    free(ui_edit_take(&s.prompt));
-    EXPECT(!ui_history_add(&s.prompt, path, NULL));
+    ui_edit_set(&s.typed.prompt, "another, \"quoted\"");
+    free(ui_edit_take(&s.typed.prompt));
+    EXPECT(!ui_history_add(&s.typed.prompt, path, NULL));
     ui_history_load(&again, path); // all that could be read, and what was added
-    EXPECT(again.n_history == s.prompt.n_history);
+    EXPECT(again.n_history == s.typed.prompt.n_history);
     for (size_t i = 0; i < again.n_history; i++)
-        EXPECT(*again.history[i] && !strcmp(again.history[i], s.prompt.history[i]));
+        EXPECT(*again.history[i] && !strcmp(again.history[i], s.typed.prompt.history[i]));
     ui_edit_free(&again);
     ui_state_free(&s);
     unlink(path);

@@ -128,9 +128,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     fuzz_clock();
     const ui_options o = {.theme = ui_theme_find("default"),
                           .color = true,
-                          .recording = n && data[0] == '#', // a comment in the first line
-                          .settings = settings,
-                          .words = words};
+                          .given = {.recording = n && data[0] == '#', .words = words}, // a comment in the first line
+                          .settings = settings};
     const ui_play play = {
         .script = fuzz_file(data, n), .cast = n && data[n - 1] == '\n' ? "x.cast" : NULL, .rows = 24, .cols = 80};
     ls_err err = {0};

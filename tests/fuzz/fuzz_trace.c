@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     ls_event *e;
     ls_err err = {0};
     ui_state s;
-    ui_cast film;
+    ui_film film;
     ls_buf cast = {0};
     ls_recording *r = NULL;
     EXPECT(!ls_trace_events_open(&t, fuzz_file(data, n), &err));
@@ -36,16 +36,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         ui_on_event(&s, e);
     }
     fuzz_said(code, &err);
-    ui_cast_begin(&film, ui_theme_find("default"), 24, 80, "a film", &cast);
+    ui_film_begin(&film, false, ui_theme_find("default"), 24, 80, "a film", &cast);
     fuzz_screen(&s, 24, 80, &film, 0);
-    if (s.n_steps) {
+    if (s.run.n_steps) {
         fuzz_screen(&s, 9, 31, NULL, 0);
-        s.tree_full = true;
-        s.at_newest = false;
+        s.view.tree_full = true;
+        s.view.at_newest = false;
         fuzz_screen(&s, 24, 80, &film, 1.5);
         fuzz_screen(&s, 36, 120, NULL, 0);
     }
-    ui_cast_end(&film, 3);
+    ui_film_end(&film, 3);
     fuzz_json_lines(cast.p, cast.n);
     if (r && ls_recording_output(r)) simulate(r, ls_trace_read_header(ls_trace_events_reader(t)));
     ls_recording_free(r);

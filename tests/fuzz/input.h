@@ -2,7 +2,7 @@
 // met says why and aborts, which libFuzzer and `make test` report with the input.
 #pragma once
 #include "base/err.h"
-#include "ui/cast.h"
+#include "ui/picture.h"
 #include "ui/state.h"
 
 #include <stddef.h>
@@ -28,5 +28,5 @@ void fuzz_markup(const char *p, size_t n);          // XML, or HTML with a docty
 void fuzz_shown(const char *p, size_t n, int ansi); // lines for a terminal: no control but (ansi) our own sequences
 
 // The screen at that size holds nothing that a terminal would obey; where it is filmed, its picture is well-formed.
-void fuzz_screen(ui_state *s, int rows, int cols, ui_cast *film, double seconds);
+void fuzz_screen(ui_state *s, int rows, int cols, ui_film *film, double seconds);
 void fuzz_clock(void); // begins a time in which nobody waits

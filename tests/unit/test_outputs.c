@@ -1,10 +1,11 @@
 // What is written: files that are replaced at once or not at all, devices and FIFOs that are written as they are,
 // recordings that nobody reads, prompts that several screens keep in one file.
+#include "base/system.h"
 #include "base/file.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/system.h"
-#include "ui/prompt_history.h"
+#include "base/io.h"
+#include "ui/edit.h"
 
 #include <dirent.h>
 #include <errno.h>

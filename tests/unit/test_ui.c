@@ -6,12 +6,9 @@
 #include "source/source_live.h"
 #include "ui/app.h"
 #include "ui/demo.h"
-#include "ui/prompt_history.h"
+#include "ui/edit.h"
 #include "ui/panels.h"
 #include "ui/render.h"
-#include "ui/navigate.h"
-#include "ui/rows.h"
-#include "ui/settings.h"
 #include "ui/words.h"
 
 #include <ctype.h>
@@ -42,11 +39,13 @@ static void layout_covers_the_window(void **state) {
                                             .inspect = inspect,
                                             .compare = race,
                                             .note = note,
-                                            .prompt_rows = lines,
-                                            .message_rows = cols % 6,
-                                            .empty = cols % 4 == 0,
                                             .inspect_last = rows % 3 == 0};
-                    ui_layout l = ui_layout_of(rows, cols, &shown);
+                    const ui_room room = {.rows = rows,
+                                          .cols = cols,
+                                          .prompt_rows = lines,
+                                          .message_rows = cols % 6,
+                                          .empty = cols % 4 == 0};
+                    ui_layout l = ui_layout_of(&room, &shown);
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
                     int cells = 0;
@@ -123,7 +122,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
     ls_source *source = ls_source_live(&(ls_live_options){.setup = &setup});
     assert_non_null(source);
     assert_int_equal(source->command(source, &(ls_command){LS_CMD_PROMPT, prompt, 0}, NULL), LS_OK);
-    for (bool ended = false; !ended || s->run_state != LS_STATE_IDLE;) {
+    for (bool ended = false; !ended || s->run.state != LS_STATE_IDLE;) {
         struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
         assert_true(poll(&fd, 1, 20000) >= 0);
         for (ls_event *e; (e = source->next(source));) {
@@ -191,11 +190,11 @@ static void frames_equal_the_golden_ones(void **state) {
     converse(&s, "One fish, two fish. One", "logitspec-paper", 160);
     compare(&s, "ui_end_120x36", 36, 120, false);
     key(&s, UI_KEY_ESC);
-    s.view = 20; // a step in the middle
-    s.at_newest = false;
+    s.view.step = 20; // a step in the middle
+    s.view.at_newest = false;
     compare(&s, "ui_history_80x24_ascii", 24, 80, true);
     compare(&s, "ui_history_120x36_ascii", 36, 120, true);
-    s.brackets = true;
+    s.view.brackets = true;
     compare(&s, "ui_history_200x50", 50, 200, false);
     key(&s, 'i');
     compare(&s, "ui_inspect_200x50_ascii", 50, 200, true);
@@ -216,9 +215,9 @@ static void frames_equal_the_golden_ones(void **state) {
     compare(&s, "ui_stats_zoomed_80x24_ascii", 24, 80, true);
     key(&s, 'v');
     compare(&s, "ui_preview_120x36", 36, 120, false);
-    s.preview = 0;
-    s.view = 20;
-    s.at_newest = false;
+    s.view.preview = 0;
+    s.view.step = 20;
+    s.view.at_newest = false;
     key(&s, 'z');
     key(&s, '2');
     key(&s, 'o');
@@ -234,9 +233,9 @@ static void frames_equal_the_golden_ones(void **state) {
     for (const char *p = "set decode.budget=8"; *p; p++) key(&s, *p);
     compare(&s, "ui_command_80x24", 24, 80, false);
     key(&s, UI_KEY_ENTER);
-    assert_int_equal(s.n_outbox, 1);
-    assert_int_equal(s.outbox[0].kind, LS_CMD_SET);
-    assert_string_equal(s.outbox[0].text, "decode.budget=8");
+    assert_int_equal(s.asked.n_outbox, 1);
+    assert_int_equal(s.asked.outbox[0].kind, LS_CMD_SET);
+    assert_string_equal(s.asked.outbox[0].text, "decode.budget=8");
     compare(&s, "ui_compact_79x23", 23, 79, false);
     compare(&s, "ui_compact_40x12", 12, 40, false);
     compare(&s, "ui_compact_100x16_ascii", 16, 100, true);
@@ -293,24 +292,24 @@ static void statistics_follow_the_view(void **state) {
     ui_state s;
     ui_state_init(&s);
     converse(&s, "One fish", "logitspec-paper", 100);
-    uint64_t steps = ui_stats(&s)->steps, emitted = ui_stats(&s)->emitted;
-    assert_int_equal(steps, s.n_steps);
+    uint64_t steps = ui_stats(&s, &s.drawn.statistics)->steps, emitted = ui_stats(&s, &s.drawn.statistics)->emitted;
+    assert_int_equal(steps, s.run.n_steps);
     assert_int_equal(emitted, 100);
-    assert_int_equal(s.context.n, s.turns[0].n_ids + 100);
+    assert_int_equal(s.run.context.n, s.run.turns[0].n_ids + 100);
     key(&s, UI_KEY_ESC);
-    assert_false(ui_step(&s, s.n_steps - 1)->forward); // so the last step is seen with the one before it
+    assert_false(ui_step(&s, s.run.n_steps - 1)->forward); // so the last step is seen with the one before it
     assert_true(ui_viewed(&s)->forward);
     key(&s, '[');
-    assert_int_equal(ui_stats(&s)->steps, steps - 2);
+    assert_int_equal(ui_stats(&s, &s.drawn.statistics)->steps, steps - 2);
     key(&s, ']');
-    assert_true(s.at_newest);
-    assert_int_equal(ui_stats(&s)->steps, steps);
+    assert_true(s.view.at_newest);
+    assert_int_equal(ui_stats(&s, &s.drawn.statistics)->steps, steps);
     key(&s, 'g');
-    assert_int_equal(ui_stats(&s)->steps, 1);
+    assert_int_equal(ui_stats(&s, &s.drawn.statistics)->steps, 1);
     key(&s, '}');
-    assert_int_equal(ui_stats(&s)->steps, 11);
+    assert_int_equal(ui_stats(&s, &s.drawn.statistics)->steps, 11);
     key(&s, 'G');
-    assert_int_equal(ui_stats(&s)->emitted, emitted);
+    assert_int_equal(ui_stats(&s, &s.drawn.statistics)->emitted, emitted);
     ui_state_free(&s);
 }
 
@@ -326,24 +325,25 @@ static void history_is_gone_through_by_what_happened(void **state) {
     key(&s, UI_KEY_ESC);
     key(&s, 'g');
     int rejected = 0;
-    for (size_t i = 1; i < s.n_steps; i++)
+    for (size_t i = 1; i < s.run.n_steps; i++)
         rejected += ui_step(&s, i)->forward && ui_step(&s, i)->n_path < ui_step(&s, i)->tree.n;
     int found = 0;
     for (size_t before = 0; key(&s, ')'), ui_viewed_index(&s) > before; before = ui_viewed_index(&s)) found++;
     assert_int_equal(found, rejected);
     assert_true(found > 5 && strstr(s.message, "no later step"));
-    for (size_t before = s.n_steps; key(&s, '('), ui_viewed_index(&s) < before; before = ui_viewed_index(&s)) found--;
+    for (size_t before = s.run.n_steps; key(&s, '('), ui_viewed_index(&s) < before; before = ui_viewed_index(&s))
+        found--;
     assert_true(found <= 1); // the one that it began at
     // worst and best, in order
     double gain[400], seen = -1e18;
-    for (size_t i = 0; i < s.n_steps; i++)
+    for (size_t i = 0; i < s.run.n_steps; i++)
         gain[i] = ui_step(&s, i)->ar_us * ls_plain_forwards(ui_step(&s, i)) - ui_step(&s, i)->t_total_us;
     key(&s, 'G');
-    for (size_t n = 0; n < s.n_steps; n++) {
+    for (size_t n = 0; n < s.run.n_steps; n++) {
         key(&s, 'w');
         const size_t at = ui_viewed_index(&s); // it may be the newest
         assert_true(gain[at] >= seen);
-        for (size_t i = 0; n == 0 && i < s.n_steps; i++) assert_true(gain[i] >= gain[at]);
+        for (size_t i = 0; n == 0 && i < s.run.n_steps; i++) assert_true(gain[i] >= gain[at]);
         seen = gain[at];
     }
     key(&s, 'g');
@@ -351,7 +351,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     key(&s, UI_KEY_ENTER);
     for (int round = 0; round < 3; round++) {
         const ls_step *step = ui_viewed(&s);
-        const ls_token *t = ls_token_of(&s.tokens, step->tree.nodes[ui_inspected(&s)].token);
+        const ls_token *t = ls_token_of(&s.run.tokens, step->tree.nodes[ui_inspected(&s)].token);
         assert_string_equal(t->bytes, "t");
         key(&s, round == 1 ? 'N' : 'n');
     }
@@ -375,14 +375,14 @@ static void what_is_clicked_is_inspected(void **state) {
     converse(&s, "One fish, two fish. One", "logitspec-paper", 100);
     key(&s, UI_KEY_ESC);
     key(&s, 'i');
-    s.at_newest = false;
-    s.view = 12;
+    s.view.at_newest = false;
+    s.view.step = 12;
     ui_canvas c = {.utf8 = true};
     int row, col, clicks[UI_PANELS] = {0};
     for (int cell = 0; cell < 50 * 200; cell += 3) {
         ui_canvas_resize(&c, 50, 200);
         ui_render(&s, &c, &row, &col);
-        const ui_layout l = ui_layout_of(50, 200, &s.shown);
+        const ui_layout l = ui_layout_of(&s.drawn.room, &s.shown);
         const int tag = c.cells[cell].tag;
         const ui_panel at = ui_panel_at(&l, cell / 200, cell % 200);
         if (!tag) continue;
@@ -392,17 +392,17 @@ static void what_is_clicked_is_inspected(void **state) {
         const ls_step *step = ui_viewed(&s);
         if (at == UI_OUTPUT) {
             assert_int_equal(ui_viewed_index(&s), (tag - 1) / LS_MAX_ROWS);
-            assert_int_equal(step->tree.nodes[s.node].state, LS_NODE_ACCEPTED);
+            assert_int_equal(step->tree.nodes[s.view.node].state, LS_NODE_ACCEPTED);
         }
         if (at == UI_TREE) assert_int_equal(ui_inspected(&s), tag - 1);
-        if (at == UI_DRAFTS) assert_int_equal(s.node, step->tree.branches[tag - 1].first_node);
-        s.view = 12, s.at_newest = false;
+        if (at == UI_DRAFTS) assert_int_equal(s.view.node, step->tree.branches[tag - 1].first_node);
+        s.view.step = 12, s.view.at_newest = false;
     }
     assert_true(clicks[UI_OUTPUT] > 25 && clicks[UI_TREE] > 20 && clicks[UI_DRAFTS] > 20 && clicks[UI_LOGITS] > 20);
     // down through the tree meets every row once
     bool met[LS_MAX_ROWS] = {0};
     key(&s, '4');
-    s.node = 0;
+    s.view.node = 0;
     for (int i = 0; i < ui_step(&s, 12)->tree.n; i++) {
         assert_false(met[ui_inspected(&s)]);
         met[ui_inspected(&s)] = true;
@@ -436,8 +436,8 @@ static void rows_are_filtered_sorted_and_found(void **state) {
     ui_state_init(&s);
     converse(&s, "One fish, two fish. One", "logitspec-paper", 100);
     key(&s, UI_KEY_ESC);
-    s.at_newest = false;
-    s.view = 12;
+    s.view.at_newest = false;
+    s.view.step = 12;
     const ls_step *step = ui_viewed(&s);
     int16_t rows[LS_MAX_ROWS], tree[LS_MAX_ROWS];
     assert_int_equal(ui_rows_of(&s, step, UI_DRAFTS, rows), step->tree.n_branches);
@@ -455,17 +455,19 @@ static void rows_are_filtered_sorted_and_found(void **state) {
     assert_int_equal(rows[step->tree.n_branches - 1], longest);
     for (int i = 0; i < 3; i++) key(&s, 'o'); // accepted, match, rank
     key(&s, 'O');
-    assert_int_equal(s.order[UI_DRAFTS], 0);
+    assert_int_equal(s.list[UI_DRAFTS].order, 0);
 
     const char *word = NULL; // a letter that begins a guess
     for (int b = 1; b < step->tree.n_branches && !word; b++) {
-        const char *bytes = ls_token_of(&s.tokens, step->tree.nodes[step->tree.branches[b].first_node].token)->bytes;
+        const char *bytes =
+            ls_token_of(&s.run.tokens, step->tree.nodes[step->tree.branches[b].first_node].token)->bytes;
         if (isalpha((unsigned char)*bytes)) word = bytes;
     }
     assert_non_null(word);
     key(&s, '2');
     int holding = 0;
-    for (int i = 0; i < step->n_top; i++) holding += !!strcasestr(ls_token_of(&s.tokens, step->top[i].id)->bytes, word);
+    for (int i = 0; i < step->n_top; i++)
+        holding += !!strcasestr(ls_token_of(&s.run.tokens, step->top[i].id)->bytes, word);
     assert_true(holding > 0 && holding < step->n_top);
     key(&s, '\\');
     type_keys(&s, word);
@@ -473,7 +475,7 @@ static void rows_are_filtered_sorted_and_found(void **state) {
     key(&s, UI_KEY_ENTER);
     assert_int_equal(ui_rows_of(&s, step, UI_LOGITS, rows), holding);
     for (int i = 0; i < holding; i++)
-        assert_non_null(strcasestr(ls_token_of(&s.tokens, step->top[rows[i]].id)->bytes, word));
+        assert_non_null(strcasestr(ls_token_of(&s.run.tokens, step->top[rows[i]].id)->bytes, word));
     key(&s, UI_KEY_ESC);
     assert_int_equal(ui_rows_of(&s, step, UI_LOGITS, rows), step->n_top);
     key(&s, '/');
@@ -481,11 +483,11 @@ static void rows_are_filtered_sorted_and_found(void **state) {
     key(&s, UI_KEY_ENTER);
     bool met[LS_MAX_ROWS] = {false};
     for (int i = 0; i < holding; i++) { // every one once, then around
-        assert_false(met[s.found[UI_LOGITS]]);
-        met[s.found[UI_LOGITS]] = true;
+        assert_false(met[s.list[UI_LOGITS].found]);
+        met[s.list[UI_LOGITS].found] = true;
         key(&s, 'n');
     }
-    assert_true(met[s.found[UI_LOGITS]]);
+    assert_true(met[s.list[UI_LOGITS].found]);
 
     key(&s, '4'); // of the tree whole branches stay
     key(&s, '\\');
@@ -498,10 +500,10 @@ static void rows_are_filtered_sorted_and_found(void **state) {
         const int parent = step->tree.nodes[i].parent;
         left += shown[i];
         if (parent > 0) assert_int_equal(shown[i], shown[parent]);
-        if (strcasestr(ls_token_of(&s.tokens, step->tree.nodes[i].token)->bytes, word)) assert_true(shown[i]);
+        if (strcasestr(ls_token_of(&s.run.tokens, step->tree.nodes[i].token)->bytes, word)) assert_true(shown[i]);
     }
     assert_true(shown[0] && left > 0 && left < step->tree.n - 1);
-    s.node = 0;
+    s.view.node = 0;
     ui_tree_order(step, tree);
     for (int i = 0; i < step->tree.n; i++, key(&s, 'j')) assert_true(shown[ui_inspected(&s)]);
     key(&s, UI_KEY_ESC);
@@ -655,13 +657,13 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
     key(&s, 'L');
     key(&s, UI_KEY_PAGE_UP);
     assert_top(&s, "Log");
-    assert_int_equal(s.overlay_scroll[UI_LOG], 10);
+    assert_int_equal(s.drawn.overlay_scroll[UI_LOG], 10);
     key(&s, UI_KEY_F0 + 1);
     assert_top(&s, "Help");
     key(&s, UI_KEY_DOWN);
     key(&s, UI_KEY_PAGE_DOWN);
-    assert_int_equal(s.overlay_scroll[UI_HELP], 11);
-    assert_int_equal(s.overlay_scroll[UI_LOG], 10);
+    assert_int_equal(s.drawn.overlay_scroll[UI_HELP], 11);
+    assert_int_equal(s.drawn.overlay_scroll[UI_LOG], 10);
     key(&s, UI_KEY_ESC); // closes what is on top, and only that
     assert_top(&s, "Log");
     key(&s, '?');
@@ -669,17 +671,17 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
     assert_top(&s, "Log");
     key(&s, 'q');
     assert_top(&s, "");
-    assert_false(s.quit);
+    assert_false(s.asked.quit);
     // each pair, in both orders: Esc goes back the way that the keys came
     key(&s, 'L');
     key(&s, UI_KEY_F0 + 2);
     assert_top(&s, "Setup");
     key(&s, 'j');
-    assert_int_equal(s.setting, 1);
+    assert_int_equal(s.setup.chosen, 1);
     key(&s, 'L'); // it comes to the top and is there once
     assert_top(&s, "Log");
     key(&s, UI_KEY_UP);
-    assert_int_equal(s.setting, 1);
+    assert_int_equal(s.setup.chosen, 1);
     key(&s, '?');
     assert_top(&s, "Help");
     key(&s, UI_KEY_ESC);
@@ -690,21 +692,21 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
     assert_top(&s, "");
     // the mouse: a click and the wheel reach no panel that is covered
     key(&s, '4');
-    const int node = s.node;
+    const int node = s.view.node;
     key(&s, UI_KEY_F0 + 2);
     ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_CLICK, 2, 3, 1}, UI_OUTPUT);
-    assert_int_equal(s.setting, 0);
+    assert_int_equal(s.setup.chosen, 0);
     ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_WHEEL_DOWN, 5, 5, 0}, UI_TREE);
     assert_int_equal(s.shown.focus, UI_TREE);
-    assert_int_equal(s.node, node);
-    assert_int_equal(s.scroll[UI_TREE], 0);
+    assert_int_equal(s.view.node, node);
+    assert_int_equal(s.drawn.scroll[UI_TREE], 0);
     key(&s, 'q');
     // from the prompt line too; what is pasted is a prompt, and is seen
     key(&s, 'p');
     key(&s, UI_KEY_F0 + 2);
     key(&s, 'q');
     assert_top(&s, "");
-    assert_int_equal(s.prompt.text.n, 0);
+    assert_int_equal(s.typed.prompt.text.n, 0);
     key(&s, UI_KEY_F0 + 1);
     ui_on_paste(&s, "pasted", 6);
     assert_top(&s, "");
@@ -713,8 +715,8 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
     key(&s, 'p');
     key(&s, 'L');
     assert_top(&s, "");
-    assert_memory_equal(s.prompt.text.p, "pastedL", 7);
-    while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    assert_memory_equal(s.typed.prompt.text.p, "pastedL", 7);
+    while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
     ui_state_free(&s);
 }
 
@@ -733,39 +735,39 @@ static void esc_leaves_one_mode_at_a_time(void **state) {
     key(&s, 'z');
     key(&s, UI_KEY_F0 + 2);
     key(&s, UI_KEY_ENTER);
-    assert_int_equal(s.typing, ':');
+    assert_int_equal(s.typed.sign, ':');
     assert_true(cursor_shows(&s));
     type_keys(&s, "1q"); // text, whatever lies below
-    assert_string_equal(s.command.text.p, "set decode.budget=1q");
+    assert_string_equal(s.typed.line.text.p, "set decode.budget=1q");
     key(&s, UI_KEY_ESC);
-    assert_int_equal(s.typing, 0);
+    assert_int_equal(s.typed.sign, 0);
     assert_top(&s, "Setup");
     assert_false(cursor_shows(&s));
     key(&s, UI_KEY_ESC);
-    assert_int_equal(s.n_overlays, 0);
-    assert_non_null(s.filter[UI_LOGITS]);
+    assert_int_equal(s.over.n, 0);
+    assert_non_null(s.list[UI_LOGITS].filter);
     key(&s, UI_KEY_ESC);
-    assert_null(s.filter[UI_LOGITS]);
+    assert_null(s.list[UI_LOGITS].filter);
     assert_int_equal(s.shown.zoom, UI_LOGITS);
     key(&s, 'q');
     assert_int_equal(s.shown.zoom, UI_NO_PANEL);
     key(&s, 'q');
-    assert_false(s.shown.inspect || s.quit);
+    assert_false(s.shown.inspect || s.asked.quit);
     key(&s, '\\'); // a filter is in force while it is typed; Esc takes it back
     key(&s, 'f');
-    assert_string_equal(s.filter[UI_LOGITS], "f");
+    assert_string_equal(s.list[UI_LOGITS].filter, "f");
     key(&s, UI_KEY_ESC);
-    assert_null(s.filter[UI_LOGITS]);
+    assert_null(s.list[UI_LOGITS].filter);
     key(&s, 'E'); // an earlier prompt that is changed: one Esc leaves it and the prompt line
     assert_true(cursor_shows(&s));
     key(&s, '!');
-    assert_int_equal(s.editing, 0);
+    assert_int_equal(s.typed.editing, 0);
     key(&s, UI_KEY_ESC);
-    assert_int_equal(s.editing, -1);
-    assert_int_equal(s.prompt.text.n, 0);
+    assert_int_equal(s.typed.editing, -1);
+    assert_int_equal(s.typed.prompt.text.n, 0);
     assert_int_equal(s.shown.focus, UI_OUTPUT);
     key(&s, 'q');
-    assert_true(s.quit);
+    assert_true(s.asked.quit);
     ui_state_free(&s);
 }
 
@@ -799,7 +801,7 @@ static void a_setting_waits_for_its_answer(void **state) {
     ui_state s;
     ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
-    const ui_setting *t = &s.settings[0];
+    const ui_setting *t = &s.setup.settings[0];
     key(&s, UI_KEY_F0 + 2);
     key(&s, UI_KEY_RIGHT);
     assert_string_equal(t->asked, "4");
@@ -816,9 +818,9 @@ static void a_setting_waits_for_its_answer(void **state) {
     answer_setting(&s, false, "8");
     assert_string_equal(t->value, "4");
     assert_string_equal(t->asked, "");
-    assert_int_equal(s.n_outbox, 2);
-    assert_string_equal(s.outbox[1].text, "decode.budget=8");
-    while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    assert_int_equal(s.asked.n_outbox, 2);
+    assert_string_equal(s.asked.outbox[1].text, "decode.budget=8");
+    while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
     ui_state_free(&s);
 }
 
@@ -842,13 +844,13 @@ static void a_refused_prompt_is_kept(void **state) {
         ui_state s;
         ui_state_init(&s);
         ui_begin(&s, &(ui_options){.color = true});
-        s.run_state = cases[i].state;
+        s.run.state = cases[i].state;
         type_keys(&s, "more");
         key(&s, UI_KEY_ENTER);
         ui_send_requests(&s, &source);
         assert_non_null(strstr(s.message, cases[i].said));
-        ls_buf_str(&s.prompt.text, "");
-        assert_string_equal(s.prompt.text.p, "more");
+        ls_buf_str(&s.typed.prompt.text, "");
+        assert_string_equal(s.typed.prompt.text.p, "more");
         ui_state_free(&s);
     }
 }
@@ -873,12 +875,12 @@ static void a_demo_waits_for_its_prompt(void **state) {
     assert_false(ui_demo_is_due(&s, UINT64_MAX));
     assert_true(ui_demo_go_on(&s));
     assert_true(ui_demo_is_due(&s, UINT64_MAX));
-    while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+    while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
     ui_state_free(&s);
 }
 
 static void forget_requests(ui_state *s) {
-    while (s->n_outbox) free(s->outbox[--s->n_outbox].text);
+    while (s->asked.n_outbox) free(s->asked.outbox[--s->asked.n_outbox].text);
 }
 
 static void send_line(ui_state *s, const char *text) {
@@ -886,42 +888,47 @@ static void send_line(ui_state *s, const char *text) {
     key(s, UI_KEY_ENTER);
 }
 
+static ls_source *no_stop(void *ud, int i, int *of, const ui_demo **demo, ls_err *err) {
+    (void)ud, (void)i, (void)of, (void)demo, (void)err;
+    return NULL;
+}
+
 // What an empty conversation offers: a prompt that is one of the numbers alone chooses it.
 static void an_empty_conversation_offers_choices(void **state) {
     (void)state;
     ui_state s;
     ui_state_init(&s);
-    s.run_state = LS_STATE_IDLE;
-    s.has_tour = true;
+    s.run.state = LS_STATE_IDLE;
+    s.given.tour = no_stop;
     for (const char *const *t = (const char *const[]){"3 primes please", "2+2=?", "10 facts", " 1", "9", NULL}; *t;
          t++) {
         send_line(&s, *t);
-        assert_true(!s.want_tour && s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_PROMPT);
-        assert_string_equal(s.outbox[0].text, *t);
+        assert_true(!s.asked.tour && s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_PROMPT);
+        assert_string_equal(s.asked.outbox[0].text, *t);
         forget_requests(&s);
     }
     send_line(&s, "1");
-    assert_true(s.want_tour && !s.prompt.text.n && !s.n_outbox);
+    assert_true(s.asked.tour && !s.typed.prompt.text.n && !s.asked.n_outbox);
     for (int k = '2'; k <= '3'; k++) {
         send_line(&s, (const char[]){(char)k, 0});
-        assert_int_equal(s.outbox[s.n_outbox - 1].kind, LS_CMD_PROMPT);
-        assert_true(strlen(s.outbox[s.n_outbox - 1].text) > 10 && !s.prompt.text.n);
+        assert_int_equal(s.asked.outbox[s.asked.n_outbox - 1].kind, LS_CMD_PROMPT);
+        assert_true(strlen(s.asked.outbox[s.asked.n_outbox - 1].text) > 10 && !s.typed.prompt.text.n);
     }
-    assert_string_not_equal(s.outbox[0].text, s.outbox[1].text);
+    assert_string_not_equal(s.asked.outbox[0].text, s.asked.outbox[1].text);
     forget_requests(&s);
     send_line(&s, "4"); // no conversation was cut off
-    assert_string_equal(s.outbox[0].text, "4");
+    assert_string_equal(s.asked.outbox[0].text, "4");
     forget_requests(&s);
     static const char *const left[] = {"/x/conversation.jsonl.zst", "/x/older", NULL};
-    s.left = left;
+    s.given.left = left;
     send_line(&s, "4");
-    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_LOAD);
-    assert_string_equal(*s.left, "/x/older"); // the next one, if that cannot be loaded
-    assert_string_equal(s.outbox[0].text, "/x/conversation.jsonl.zst");
+    assert_true(s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_LOAD);
+    assert_string_equal(*s.given.left, "/x/older"); // the next one, if that cannot be loaded
+    assert_string_equal(s.asked.outbox[0].text, "/x/conversation.jsonl.zst");
     forget_requests(&s);
     converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
     send_line(&s, "2");
-    assert_string_equal(s.outbox[0].text, "2");
+    assert_string_equal(s.asked.outbox[0].text, "2");
     forget_requests(&s);
     ui_state_free(&s);
 }
@@ -931,47 +938,47 @@ static void a_command_in_the_prompt_line(void **state) {
     (void)state;
     ui_state s;
     ui_state_init(&s);
-    s.run_state = LS_STATE_IDLE;
+    s.run.state = LS_STATE_IDLE;
     send_line(&s, ":set decode.budget=8");
-    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_SET);
-    assert_string_equal(s.outbox[0].text, "decode.budget=8");
+    assert_true(s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_SET);
+    assert_string_equal(s.asked.outbox[0].text, "decode.budget=8");
     forget_requests(&s);
-    assert_true(!s.prompt.text.n && s.shown.focus == UI_NO_PANEL);
+    assert_true(!s.typed.prompt.text.n && s.shown.focus == UI_NO_PANEL);
     char *home = getenv("HOME") ? ls_strdup(getenv("HOME")) : NULL;
     setenv("HOME", "/home/me", 1);
     send_line(&s, ":save ~/x.jsonl");
-    assert_string_equal(s.outbox[0].text, "/home/me/x.jsonl");
+    assert_string_equal(s.asked.outbox[0].text, "/home/me/x.jsonl");
     forget_requests(&s);
     if (home) setenv("HOME", home, 1);
     else unsetenv("HOME");
     free(home);
     forget_requests(&s);
     send_line(&s, ":  ) hello "); // none: it goes back as it was, and Enter sends it
-    assert_true(!s.n_outbox && s.message_is_error);
-    assert_string_equal(s.prompt.text.p, ":  ) hello ");
+    assert_true(!s.asked.n_outbox && s.message_is_error);
+    assert_string_equal(s.typed.prompt.text.p, ":  ) hello ");
     key(&s, UI_KEY_ENTER);
-    assert_string_equal(s.outbox[0].text, ":  ) hello ");
+    assert_string_equal(s.asked.outbox[0].text, ":  ) hello ");
     forget_requests(&s);
     send_line(&s, "::set decode.budget=8"); // meant for the model
-    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_PROMPT);
-    assert_string_equal(s.outbox[0].text, ":set decode.budget=8");
+    assert_true(s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_PROMPT);
+    assert_string_equal(s.asked.outbox[0].text, ":set decode.budget=8");
     forget_requests(&s);
     send_line(&s, "::std::vector");
-    assert_string_equal(s.outbox[0].text, "::std::vector");
+    assert_string_equal(s.asked.outbox[0].text, "::std::vector");
     forget_requests(&s);
     ui_on_paste(&s, ":save /tmp/x", 12); // pasted: it is offered as a command
     key(&s, UI_KEY_ENTER);
-    assert_true(!s.n_outbox && s.typing == ':' && strstr(s.message, "Enter runs it"));
+    assert_true(!s.asked.n_outbox && s.typed.sign == ':' && strstr(s.message, "Enter runs it"));
     key(&s, UI_KEY_ENTER);
-    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_SAVE);
+    assert_true(s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_SAVE);
     forget_requests(&s);
     ui_on_paste(&s, ":quit\nis what I type to leave vim", 33); // of several lines it is none
     key(&s, UI_KEY_ENTER);
-    assert_true(s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_PROMPT && !s.quit);
+    assert_true(s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_PROMPT && !s.asked.quit);
     forget_requests(&s);
     key(&s, 'a');
     key(&s, ':');
-    assert_string_equal(s.prompt.text.p, "a:");
+    assert_string_equal(s.typed.prompt.text.p, "a:");
     ui_state_free(&s);
 }
 
@@ -980,31 +987,32 @@ static void ctrl_c_warns_before_it_quits(void **state) {
     (void)state;
     ui_state s;
     ui_state_init(&s);
-    s.run_state = LS_STATE_IDLE;
+    s.run.state = LS_STATE_IDLE;
     key(&s, UI_CTRL('C'));
-    assert_true(s.quit && s.exit_code == 130);
-    s.quit = false;
+    assert_true(s.asked.quit && s.asked.exit_code == 130);
+    s.asked.quit = false;
     converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
     key(&s, UI_CTRL('C'));
-    assert_true(!s.quit && strstr(s.message, "the conversation is lost") && !s.n_outbox);
+    assert_true(!s.asked.quit && strstr(s.message, "the conversation is lost") && !s.asked.n_outbox);
     key(&s, 'a'); // another key: it begins anew
     key(&s, UI_CTRL('C'));
     ui_on_paste(&s, "a long prompt", 13); // and so does a paste
     key(&s, UI_CTRL('C'));
-    assert_false(s.quit);
+    assert_false(s.asked.quit);
     key(&s, 'a');
-    s.keep = "/";
-    s.run_state = LS_STATE_RUNNING;
+    s.given.keep = "/";
+    s.run.state = LS_STATE_RUNNING;
     key(&s, UI_CTRL('C'));
-    assert_true(!s.quit && s.n_outbox == 1 && s.outbox[0].kind == LS_CMD_STOP && strstr(s.message, "next start"));
+    assert_true(!s.asked.quit && s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_STOP &&
+                strstr(s.message, "next start"));
     key(&s, UI_CTRL('C'));
-    assert_true(s.quit && s.exit_code == 130);
-    s.quit = s.interrupted = false;
-    s.run_state = LS_STATE_IDLE;
+    assert_true(s.asked.quit && s.asked.exit_code == 130);
+    s.asked.quit = s.typed.interrupted = false;
+    s.run.state = LS_STATE_IDLE;
     key(&s, UI_KEY_ESC);
     key(&s, ':');
     key(&s, UI_CTRL('C')); // leaves the line
-    assert_true(!s.quit && !s.typing && !s.interrupted);
+    assert_true(!s.asked.quit && !s.typed.sign && !s.typed.interrupted);
     forget_requests(&s);
     ui_state_free(&s);
 }
@@ -1021,7 +1029,7 @@ static void long_texts_take_linear_time(void **state) {
         ls_buf text = {0};
         while (text.n < LONG) ls_buf_str(&text, pieces[kind]);
         ui_state_init(&s);
-        s.run_state = LS_STATE_IDLE;
+        s.run.state = LS_STATE_IDLE;
         ui_on_paste(&s, text.p, text.n);
         static const int keys[] = {'y', UI_KEY_HOME, UI_KEY_RIGHT, UI_KEY_END, UI_KEY_LEFT, UI_KEY_BACKSPACE};
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -1036,11 +1044,11 @@ static void long_texts_take_linear_time(void **state) {
             ui_render(&s, &c, &row, &col);
             assert_true(row == 22 && col >= 76);
         }
-        s.typing = 0;
-        ui_edit_clear(&s.prompt);
+        s.typed.sign = 0;
+        ui_edit_clear(&s.typed.prompt);
         converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
-        free(s.turns[0].text);
-        s.turns[0].text = ls_strdup(text.p);
+        free(s.run.turns[0].text);
+        s.run.turns[0].text = ls_strdup(text.p);
         key(&s, UI_KEY_ESC);
         for (const char *keys_there = "1kkgG"; *keys_there; keys_there++) {
             key(&s, *keys_there == 'k' ? UI_KEY_HOME : *keys_there);
@@ -1123,12 +1131,12 @@ static void the_draft_under_the_cursor_is_told_in_words(void **state) {
         "- +1: rank 6 of the last logits, \"W\", is a guess for the token after the root; no n-gram that ends in it "
         "was seen before");
     key(&s, UI_KEY_UP);
-    assert_int_equal(s.found[UI_LOGITS], 5);
+    assert_int_equal(s.list[UI_LOGITS].found, 5);
     key(&s, '4');
-    s.node = 1;
+    s.view.node = 1;
     assert_decodes(
         &s, "3@101 +20: the 3-gram \". O\" also ends just before position 101; the draft copies 20 tokens from there");
-    s.node = 0;
+    s.view.node = 0;
     assert_decodes(&s, NULL); // the root is no draft
     ui_state_free(&s);
 }
@@ -1146,27 +1154,27 @@ static void the_papers_step_is_one_key_away(void **state) {
     ui_state s;
     ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
-    assert_true(ui_setting_applies(&s, &s.settings[4]));
+    assert_true(ui_setting_applies(&s.setup, &s.setup.settings[4]));
     key(&s, UI_KEY_F0 + 4); // while the prompt has the keys, too
     const char *const set[] = {"decode.sizing=default", "decode.budget=16", "decode.method=logitspec-paper"};
-    assert_int_equal(s.n_outbox, 3); // the acceptance is as it should be
-    for (int i = 0; i < 3; i++) assert_string_equal(s.outbox[i].text, set[i]);
-    assert_false(ui_setting_applies(&s, &s.settings[4])); // no knob of that method
+    assert_int_equal(s.asked.n_outbox, 3); // the acceptance is as it should be
+    for (int i = 0; i < 3; i++) assert_string_equal(s.asked.outbox[i].text, set[i]);
+    assert_false(ui_setting_applies(&s.setup, &s.setup.settings[4])); // no knob of that method
     const char *const values[] = {"exact", "default", "16", "logitspec-paper"};
     for (int i = 0; i < 4; i++) answer_key(&s, keys[i], values[i]);
     key(&s, UI_KEY_ESC);
     key(&s, 'P');
     const char *const back[] = {"decode.sizing=adaedl", "decode.budget=auto", "decode.method=pld"};
-    assert_int_equal(s.n_outbox, 6);
-    for (int i = 0; i < 3; i++) assert_string_equal(s.outbox[3 + i].text, back[i]);
-    s.recording = true;
+    assert_int_equal(s.asked.n_outbox, 6);
+    for (int i = 0; i < 3; i++) assert_string_equal(s.asked.outbox[3 + i].text, back[i]);
+    s.given.recording = true;
     key(&s, 'P');
-    assert_int_equal(s.n_outbox, 6);
+    assert_int_equal(s.asked.n_outbox, 6);
     ui_state_free(&s);
 }
 
 static bool is_shown(ui_state *s, ui_panel p, int rows, int cols) {
-    return ui_layout_of(rows, cols, &s->shown).panel[p].rows > 0;
+    return ui_layout_of(&(ui_room){.rows = rows, .cols = cols}, &s->shown).panel[p].rows > 0;
 }
 
 // Of the panels that share a place the one that was opened last is seen; a new conversation gives the prompt the keys.
@@ -1199,10 +1207,10 @@ static void what_was_asked_for_is_seen(void **state) {
 
 static void assert_copied(ui_state *s, int k, const char *what) {
     key(s, k);
-    assert_non_null(s->to_copy);
-    assert_string_equal(s->to_copy, what);
-    free(s->to_copy);
-    s->to_copy = NULL;
+    assert_non_null(s->asked.to_copy);
+    assert_string_equal(s->asked.to_copy, what);
+    free(s->asked.to_copy);
+    s->asked.to_copy = NULL;
 }
 
 // y: the answer, or what the cursor is on; Y: the step in words. Nothing that a terminal would obey is copied.
@@ -1216,8 +1224,8 @@ static void texts_are_copied_and_saved(void **state) {
     converse(&s, "One fish, two fish. One", "logitspec-paper", 160);
     key(&s, UI_KEY_ESC);
     key(&s, 'y');
-    assert_true(!s.to_copy && strstr(s.message, ":save-text FILE")); // nobody takes it
-    s.clipboard = "terminals do not confirm a copy";
+    assert_true(!s.asked.to_copy && strstr(s.message, ":save-text FILE")); // nobody takes it
+    s.given.clipboard = "terminals do not confirm a copy";
     static const char answer[] = " cat, two cats, red cats, blue cats. One dog, two dogs, red dogs, blue cats. One "
                                  "dog, two dogs, red dogs, blue "
                                  "cats. One dog, two dogs, red dogs, blue cats. One";
@@ -1229,13 +1237,13 @@ static void texts_are_copied_and_saved(void **state) {
     key(&s, UI_KEY_DOWN);
     assert_copied(&s, 'y', "O");
     key(&s, '4');
-    s.node = 3;
+    s.view.node = 3;
     assert_copied(&s, 'y', "ne ");
     key(&s, '1');
     key(&s, 'Y');
-    assert_true(s.to_copy && !strncmp(s.to_copy, "step 31: root \"O\" p 1.00; 2 of 63 drafts", 40));
-    assert_non_null(strstr(s.to_copy, "It emitted 3 tokens: \"One\"."));
-    assert_non_null(strstr(s.to_copy, "Accepted 2 of the draft 3@101 +20: "));
+    assert_true(s.asked.to_copy && !strncmp(s.asked.to_copy, "step 31: root \"O\" p 1.00; 2 of 63 drafts", 40));
+    assert_non_null(strstr(s.asked.to_copy, "It emitted 3 tokens: \"One\"."));
+    assert_non_null(strstr(s.asked.to_copy, "Accepted 2 of the draft 3@101 +20: "));
     char path[] = "/tmp/logitspec-copy-XXXXXX", line[128], got[512] = "";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -1281,7 +1289,7 @@ static void help_is_searched(void **state) {
     key(&s, UI_KEY_ENTER);
     assert_non_null(strstr(s.message, "not found in Help: 'frobnicate'"));
     key(&s, 'x'); // any other key closes
-    assert_int_equal(s.n_overlays, 0);
+    assert_int_equal(s.over.n, 0);
     ls_buf_free(&text);
     ui_canvas_free(&c);
     ui_state_free(&s);
@@ -1293,23 +1301,23 @@ static void enter_lets_a_cut_answer_go_on(void **state) {
     ui_state s;
     ui_state_init(&s);
     key(&s, UI_KEY_ENTER);
-    assert_int_equal(s.n_outbox, 0);
+    assert_int_equal(s.asked.n_outbox, 0);
     converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
     key(&s, UI_KEY_ENTER);
-    assert_int_equal(s.n_outbox, 1);
-    assert_int_equal(s.outbox[0].kind, LS_CMD_GO_ON);
+    assert_int_equal(s.asked.n_outbox, 1);
+    assert_int_equal(s.asked.outbox[0].kind, LS_CMD_GO_ON);
     ls_event *e = ls_event_new(LS_EV_STATUS);
     e->status.state = LS_STATE_RUNNING;
     ui_on_event(&s, e);
-    assert_int_equal(s.turns[0].finish, LS_GOING);
+    assert_int_equal(s.run.turns[0].finish, LS_GOING);
     key(&s, UI_KEY_ENTER);
-    assert_int_equal(s.n_outbox, 1);
+    assert_int_equal(s.asked.n_outbox, 1);
     e = ls_event_new(LS_EV_END);
     e->end.finish = LS_FINISH_EOS;
     ui_on_event(&s, e);
-    s.run_state = LS_STATE_IDLE;
+    s.run.state = LS_STATE_IDLE;
     key(&s, UI_KEY_ENTER);
-    assert_int_equal(s.n_outbox, 1);
+    assert_int_equal(s.asked.n_outbox, 1);
     ui_state_free(&s);
 }
 
@@ -1326,12 +1334,12 @@ static void random_keys_and_sizes(void **state) {
         int code = u < 0.6 ? (int)(v * 128) : UI_KEY_FIRST + (int)(v * (UI_KEY_LAST - UI_KEY_FIRST + 1));
         ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200), (int)(v * 5000) - 50},
                   (ui_panel)((int)(v * 6) - 1));
-        s.quit = false;
-        while (s.n_outbox) free(s.outbox[--s.n_outbox].text);
+        s.asked.quit = false;
+        while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
         if (i % 3) continue;
         int row, col;
         ui_canvas_resize(&c, (int)(ls_uniform_at(7, i) * 70), (int)(ls_uniform_at(8, i) * 240));
-        c.ascii = s.ascii;
+        c.ascii = s.view.ascii;
         ui_render(&s, &c, &row, &col);
         assert_true(row < c.rows && col < c.cols);
     }

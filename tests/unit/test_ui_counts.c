@@ -74,21 +74,21 @@ static void statistics_of_long_turns(void **state) {
             e->step = ls_step_keep(step);
             ls_step_free(step);
             ui_on_event(&s, e);
-            assert_int_equal(s.context.n, committed);
+            assert_int_equal(s.run.context.n, committed);
         }
         e = ls_event_new(LS_EV_END);
         e->end.turn = turn;
         e->end.finish = LS_FINISH_EOS;
         ui_on_event(&s, e);
     }
-    assert_int_equal(s.n_steps, ALL);
-    s.at_newest = false;
+    assert_int_equal(s.run.n_steps, ALL);
+    s.view.at_newest = false;
     size_t at = ALL - 1;
     for (uint64_t i = 0; i < 3000; i++) { // a step back or forth, and far jumps
         const double u = ls_uniform_at(77, i);
         at = i % 5 == 0 ? (size_t)(u * ALL) : u < 0.6 ? at - (at > 0) : at + (at + 1 < ALL);
-        s.view = at;
-        const ls_stats *got = ui_stats(&s);
+        s.view.step = at;
+        const ls_stats *got = ui_stats(&s, &s.drawn.statistics);
         assert_int_equal(got->steps, at % STEPS + 1);
         assert_int_equal(got->emitted, want[at].emitted);
         assert_int_equal(got->accepted, want[at].accepted);

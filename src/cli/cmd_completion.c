@@ -11,7 +11,7 @@ static void words(const ls_offer *o, ls_buf *out) {
 static void flags_of(const ls_command_info *c, ls_buf *out) {
     const char *between = "";
     for (int i = 0; i < ls_flag_count; i++) {
-        if (!ls_flags[i].name || !ls_command_takes(c, ls_flags[i].name)) continue;
+        if (!ls_command_takes(c, &ls_flags[i])) continue;
         ls_buf_fmt(out, "%s--%s", between, ls_flags[i].name);
         between = " ";
     }
@@ -139,7 +139,7 @@ static ls_code zsh_flag(const ls_flag_info *f, ls_buf *out, ls_err *err) {
 static ls_code zsh_flags(const ls_command_info *c, ls_buf *out, ls_err *err) {
     ls_code code = LS_OK;
     for (int i = 0; i < ls_flag_count && !code; i++)
-        if (ls_flags[i].name && ls_command_takes(c, ls_flags[i].name)) code = zsh_flag(&ls_flags[i], out, err);
+        if (ls_command_takes(c, &ls_flags[i])) code = zsh_flag(&ls_flags[i], out, err);
     return code;
 }
 
@@ -224,9 +224,9 @@ static ls_code fish(ls_buf *out, ls_err *err) {
         const ls_flag_info *f = &ls_flags[i];
         if (!f->name) continue;
         ls_buf_fmt(out, "complete -c logitspec -n '%s__fish_seen_subcommand_from",
-                   ls_command_takes(&ls_commands[0], f->name) ? "__logitspec_before_command; or " : "");
+                   ls_command_takes(&ls_commands[0], f) ? "__logitspec_before_command; or " : "");
         for (const ls_command_info *c = ls_commands; c->name; c++)
-            if (ls_command_takes(c, f->name)) ls_buf_fmt(out, " %s", c->name);
+            if (ls_command_takes(c, f)) ls_buf_fmt(out, " %s", c->name);
         ls_buf_fmt(out, "' -l %s", f->name);
         if (f->letter) ls_buf_fmt(out, " -s %c", f->letter);
         code = ls_offer_of_flag(&o, f, err);

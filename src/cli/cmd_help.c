@@ -13,14 +13,11 @@ static ls_code form_of(const char *text, ls_manual_form *out, ls_err *err) {
 }
 
 static ls_code unknown(const char *name, ls_err *err) {
-    const char *names[64] = {0};
-    int n = 0;
-    for (const ls_command_info *c = ls_commands; c->name; c++) names[n++] = c->name;
-    for (const ls_manual_page *p = ls_manual_pages; p->name; p++)
-        if (*p->name) names[n++] = p->name;
-    const char *near = ls_nearest(name, names);
-    return ls_fail(err, LS_E_USAGE, "no help on '%.80s' (%s%s%s)", name,
-                   near ? "did you mean '" : "'logitspec help' lists all", near ? near : "", near ? "'?" : "");
+    ls_near near = {.word = name};
+    for (const ls_command_info *c = ls_commands; c->name; c++) ls_near_try(&near, c->name, strlen(c->name));
+    for (const ls_manual_page *p = ls_manual_pages; p->name; p++) ls_near_try(&near, p->name, strlen(p->name));
+    return ls_fail(err, LS_E_USAGE, "no help on '%.80s'%s", name,
+                   ls_near_hint(&near, "", "'logitspec help' lists all"));
 }
 
 int ls_cmd_help(const ls_command_line *c) {

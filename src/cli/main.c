@@ -50,15 +50,13 @@ static void log_settings(const ls_options *o) {
     ls_options plain;
     ls_options_init(&plain);
     for (int i = 0; i < ls_options_count(); i++) {
-        ls_buf built_in = {0}, now = {0};
-        ls_options_value(&plain, i, &built_in);
+        if (!ls_options_differ(&plain, o, i)) continue;
+        ls_buf now = {0};
         ls_options_value(o, i, &now);
-        if (built_in.n != now.n || (now.n && memcmp(built_in.p, now.p, now.n)))
-            ls_log("setting %s=%s", ls_options_key(i),
-                   !ls_log_may_hold(ls_options_key(i)) ? "(a text)"
-                   : now.n                             ? now.p
-                                                       : "");
-        ls_buf_free(&built_in);
+        ls_log("setting %s=%s", ls_options_key(i),
+               !ls_log_may_hold(ls_options_key(i)) ? "(a text)"
+               : now.n                             ? now.p
+                                                   : "");
         ls_buf_free(&now);
     }
     ls_options_free(&plain);
@@ -79,7 +77,7 @@ static ls_code begin_log(const ls_command_line *c, const char *command, ls_err *
 
 // Whether ranks share the work of the command. Other commands run independently on every rank.
 static bool decodes(const char *name) {
-    return ls_command_takes(ls_command_find(name), "threads") && strcmp(name, "config") != 0;
+    return ls_command_takes(ls_command_find(name), ls_flag_find("threads")) && strcmp(name, "config") != 0;
 }
 
 // If a standard stream is closed, the next open file would get its number, and output could go into a trace. So this

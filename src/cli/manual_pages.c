@@ -53,7 +53,7 @@ void ls_help(const char *command, ls_buf *out) {
     for (int i = 0; i < ls_flag_count; i++) {
         const ls_flag_info *f = &ls_flags[i];
         char left[64];
-        if (!f->name || !ls_command_takes(c, f->name)) continue;
+        if (!ls_command_takes(c, f)) continue;
         snprintf(left, sizeof left, "--%s %s", f->name, f->arg ? f->arg : "");
         ls_buf_fmt(out, "  %-24s %s", left, f->help);
         if (f->letter) ls_buf_fmt(out, " (-%c)", f->letter);

@@ -48,6 +48,8 @@ void ls_options_copy(ls_options *to, const ls_options *from); // values and orig
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
 // Reads a whole YAML file. A missing file is an error only if it must_exist.
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err);
+ls_code ls_options_files(ls_options *o, ls_err *err); // configs/default.yaml, and the user's file
+char *ls_options_user_file(void);                     // owned by the caller; NULL: HOME is not set
 // Reads a mapping of a YAML document; file: its name, for messages and origins.
 typedef struct ls_yaml ls_yaml;
 ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_err *err);
@@ -55,6 +57,7 @@ ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_er
 ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
 // Appends the value in the format of `config show` and traces.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
+bool ls_options_differ(const ls_options *a, const ls_options *b, int i);
 const char *ls_options_key(int i);
 const char *ls_options_help(int i);
 const char *ls_options_choices(int i);                  // "a|b|c"; NULL: the values are no fixed words
@@ -82,7 +85,6 @@ typedef struct {
 } ls_command_info;
 extern const ls_command_info ls_commands[];               // ends with a NULL name
 const ls_command_info *ls_command_find(const char *name); // NULL: unknown name
-bool ls_command_takes(const ls_command_info *c, const char *flag);
 
 typedef struct {
     const char *name, *arg, *help; // name NULL: a key without a flag; arg NULL: a flag without an argument
@@ -92,11 +94,24 @@ typedef struct {
 } ls_flag_info;
 extern const ls_flag_info ls_flags[]; // flags of options.def first, in their order
 extern const int ls_flag_count;
+const ls_flag_info *ls_flag_find(const char *name);                     // NULL: unknown name
+bool ls_command_takes(const ls_command_info *c, const ls_flag_info *f); // false if the flag has no name
 
 bool ls_command_takes_arguments(const char *name); // whether it takes arguments besides flags
 
 // Parses flags and applies all layers. LS_E_USAGE with one line.
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);
 void ls_command_line_free(ls_command_line *c);
-// The candidate with the smallest edit distance to the word; NULL: none is close. candidates ends with NULL.
-const char *ls_nearest(const char *word, const char *const *candidates);
+
+// The candidate that a user may have meant by a word: the first that begins with it, else the one with the smallest
+// edit distance, if it is small.
+typedef struct {
+    const char *word;
+    const char *best; // n bytes, borrowed from a candidate; NULL: none is close
+    size_t n;
+    int distance;
+    char hint[120];
+} ls_near;
+void ls_near_try(ls_near *near, const char *candidate, size_t n);
+// " (did you mean 'DASHESbest'?)", or " (otherwise)", or "" if that is empty. The text lies in `near`.
+const char *ls_near_hint(ls_near *near, const char *dashes, const char *otherwise);

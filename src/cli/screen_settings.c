@@ -130,26 +130,17 @@ ls_code ls_screen_save(const ui_setting *settings, int n, char *said, size_t siz
     int n_changes = 0;
     ls_options plain; // the options of a start without flags
     ls_options_init(&plain);
-    char *path = ls_user_path("XDG_CONFIG_HOME", ".config", "config.yaml"),
-         *shipped = ls_data_path("configs/default.yaml");
-    ls_code code = path ? ls_options_file(&plain, shipped, false, &err)
+    char *path = ls_options_user_file();
+    ls_code code = path ? ls_options_files(&plain, &err)
                         : ls_fail(&err, LS_E_IO, "no folder for your configuration: HOME is not set");
-    if (!code) code = ls_options_file(&plain, path, false, &err);
     ls_options wanted; // plain with the current settings: checks and normalises each value
     ls_options_copy(&wanted, &plain);
     for (int i = 0; i < n && !code; i++)
         if (*settings[i].value) code = ls_options_set(&wanted, settings[i].key, settings[i].value, path, &err);
-    for (int i = 0; i < ls_options_count() && !code; i++) {
-        ls_buf before = {0}, now = {0};
-        ls_options_value(&plain, i, &before);
-        ls_options_value(&wanted, i, &now);
-        if (before.n != now.n || (now.n && memcmp(before.p, now.p, now.n)))
-            for (int k = 0; k < n; k++)
-                if (!strcmp(settings[k].key, ls_options_key(i)))
-                    changes[n_changes++] = (ls_config_change){settings[k].key, settings[k].value};
-        ls_buf_free(&before);
-        ls_buf_free(&now);
-    }
+    for (int i = 0; i < ls_options_count() && !code; i++)
+        for (int k = 0; k < n && ls_options_differ(&plain, &wanted, i); k++)
+            if (!strcmp(settings[k].key, ls_options_key(i)))
+                changes[n_changes++] = (ls_config_change){settings[k].key, settings[k].value};
     if (!code && n_changes) code = ls_config_file_change(path, changes, n_changes, &err);
     if (code) snprintf(said, size, "%s", err.msg);
     else if (!n_changes) snprintf(said, size, "%.300s already has these values: nothing was written", path);
@@ -157,6 +148,5 @@ ls_code ls_screen_save(const ui_setting *settings, int n, char *said, size_t siz
     ls_options_free(&wanted);
     ls_options_free(&plain);
     free(path);
-    free(shipped);
     return code;
 }

@@ -3,7 +3,6 @@
 #include "base/paths.h"
 #include "cli/commands.h"
 #include "cli/demo_file.h"
-#include "cli/manual.h"
 #include "gpu/plan.h"
 #include "model/registry.h"
 #include "spec/accept.h"
@@ -112,7 +111,7 @@ static ls_code add_meant(offer *o, const char *p, size_t n, const char *of, bool
     else if (is(p, n, "COMMAND"))
         for (const ls_command_info *c = ls_commands; c->name; c++) add_word(o, c->name);
     else if (is(p, n, "PAGE"))
-        for (const ls_manual_page *m = ls_manual_pages + 1; m->name; m++) add_word(o, m->name);
+        for (int i = 1; ls_manual_page(i); i++) add_word(o, ls_manual_page(i));
     else if (is(p, n, "FILE") || is(p, n, "FOLDER") || is(p, n, "PATH")) o->files = true;
     else if (*p >= 'a' && *p <= 'z' && !memchr(p, ':', n)) add(o, p, n);
     else if (command && !is(p, n, "FLAGS") && (*p == '.' || (*p >= 'A' && *p <= 'Z'))) o->files = true;

@@ -27,6 +27,9 @@ ls_code ls_model_describe(const char *path, const char *devices, const char *car
 struct ls_checkpoint;
 uint64_t ls_model_weight_bytes(const struct ls_checkpoint *c, const char *weights);
 
+void ls_help(const char *command, ls_buf *out); // what --help prints; "": the program
+const char *ls_manual_page(int i);              // as in `help NAME`; "": the program; NULL: no more
+
 // "logitspec X.Y.Z", then one line each: the compute library, other libraries, the compiler.
 void ls_versions(ls_buf *out);
 

@@ -4,7 +4,6 @@
 #include "base/rescue.h"
 #include "base/visible.h"
 #include "cli/commands.h"
-#include "cli/manual.h"
 #include "engine/launch.h"
 
 #include <fcntl.h>

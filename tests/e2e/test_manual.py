@@ -92,7 +92,7 @@ class Manual(unittest.TestCase):
     def test_mistakes_are_one_line(self):
         for args, message in ((["help", "generat"], "no help on 'generat' (did you mean 'generate'?)"),
                               (["help", "xyzzy"], "no help on 'xyzzy' ('logitspec help' lists all)"),
-                              (["help", "keys", "--as", "pdf"], "--as pdf: expected text, man or md"),
+                              (["help", "keys", "--as", "pdf"], "--as pdf: expected one of text, man, md"),
                               (["help", "a", "b"], "takes one command or page"),
                               (["help", "chat", "--as", "man"], "'chat' is a command"),
                               (["completion"], "usage: logitspec completion bash|zsh|fish"),

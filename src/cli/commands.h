@@ -41,10 +41,9 @@ void ls_say(int left, const char *fmt, ...) __attribute__((format(printf, 2, 3))
 
 // The options, converted for the decoding modules. Borrows from the options.
 typedef struct {
-    ls_setup s;          // with a random seed if none was given
-    ls_buf values;       // owns the values that s.config points to
-    const char **config; // key, value, ..., NULL
-    ls_buf variables;    // of the chat template, JSON; empty: none
+    ls_setup s;       // with a random seed if none was given
+    char **config;    // key, value (owned), ..., NULL
+    ls_buf variables; // of the chat template, JSON; empty: none
 } ls_run_setup;
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o);
 void ls_run_setup_free(ls_run_setup *r);

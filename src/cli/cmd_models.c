@@ -5,6 +5,7 @@
 #include "base/plural.h"
 #include "base/visible.h"
 #include "cli/commands.h"
+#include "cli/model_info.h"
 #include "cli/progress.h"
 #include "cli/run_program.h"
 #include "cli/template_run.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +36,8 @@ static const char *licence_of(const ls_registry_entry *e, const ls_model_place *
     return e->licence ? e->licence : p->licence ? p->licence : "";
 }
 
-static void field(ls_jsonw *w, const char *key, const char *value) {
-    ls_jw_key(w, key);
-    if (value) ls_jw_str(w, value);
-    else ls_jw_null(w);
+static void field_if(ls_jsonw *w, const char *key, int64_t n, bool known) {
+    ls_jw_field_num(w, key, known ? (double)n : NAN, 15);
 }
 
 // The estimated size of a download if only the number of parameters is known: 16 bits each. Else -1.
@@ -47,40 +47,34 @@ static int64_t about_bytes(const ls_registry_entry *e, const ls_model_place *p) 
 
 static void add_fields(ls_jsonw *w, const ls_registry_entry *e, const ls_model_place *p) {
     static const char *const from[] = {"pypi", "huggingface", "path", "folder"};
-    field(w, "what", e->what);
-    field(w, "licence", *licence_of(e, p) ? licence_of(e, p) : NULL);
+    ls_jw_field_str(w, "what", e->what);
+    ls_jw_field_str(w, "licence", *licence_of(e, p) ? licence_of(e, p) : NULL);
     ls_jw_field_bool(w, "gated", e->gated);
-    field(w, "from", from[e->from]);
-    field(w, "repository", e->repository ? e->repository : p->repository);
-    field(w, "revision", e->revision ? e->revision : p->revision);
-    field(w, "commit", p->commit);
-    ls_jw_key(w, "size");
-    if (p->size < 0) ls_jw_null(w);
-    else ls_jw_int(w, p->size);
-    ls_jw_key(w, "about_bytes");
-    if (about_bytes(e, p) < 0) ls_jw_null(w);
-    else ls_jw_int(w, about_bytes(e, p));
-    ls_jw_key(w, "parameters");
-    if (e->parameters) ls_jw_int(w, e->parameters);
-    else ls_jw_null(w);
-    field(w, "state", state_of(p));
-    field(w, "problem", *p->problem ? p->problem : NULL);
-    field(w, "path", p->path);
+    ls_jw_field_str(w, "from", from[e->from]);
+    ls_jw_field_str(w, "repository", e->repository ? e->repository : p->repository);
+    ls_jw_field_str(w, "revision", e->revision ? e->revision : p->revision);
+    ls_jw_field_str(w, "commit", p->commit);
+    field_if(w, "size", p->size, p->size >= 0);
+    field_if(w, "about_bytes", about_bytes(e, p), about_bytes(e, p) >= 0);
+    field_if(w, "parameters", e->parameters, e->parameters != 0);
+    ls_jw_field_str(w, "state", state_of(p));
+    ls_jw_field_str(w, "problem", *p->problem ? p->problem : NULL);
+    ls_jw_field_str(w, "path", p->path);
 }
 
 static void list_json(ls_registry *r, ls_buf *out) {
     ls_jsonw w = {.out = out};
     char *folder = ls_models_folder();
     ls_jw_open(&w, '{');
-    field(&w, "folder", folder);
+    ls_jw_field_str(&w, "folder", folder);
     ls_jw_field_open(&w, "models", '[');
     for (size_t i = 0; i < r->n; i++) {
         const ls_registry_entry *e = ls_registry_get(r, r->entries[i]->name);
         ls_model_place p;
         ls_model_place_find(&p, e);
         ls_jw_open(&w, '{');
-        field(&w, "name", r->entries[i]->name);
-        field(&w, "alias", r->entries[i]->alias);
+        ls_jw_field_str(&w, "name", r->entries[i]->name);
+        ls_jw_field_str(&w, "alias", r->entries[i]->alias);
         add_fields(&w, e, &p);
         ls_jw_close(&w, '}');
         ls_model_place_free(&p);
@@ -210,8 +204,8 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     if (json) {
         ls_jsonw w = {.out = out};
         ls_jw_open(&w, '{');
-        field(&w, "name", plain ? NULL : e->name);
-        if (plain) field(&w, "path", path);
+        ls_jw_field_str(&w, "name", plain ? NULL : e->name);
+        if (plain) ls_jw_field_str(&w, "path", path);
         else add_fields(&w, e, &p);
         ls_jw_field_open(&w, "files", '[');
         for (size_t i = 0; i < p.n_files; i++) {

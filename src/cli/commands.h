@@ -19,19 +19,8 @@ enum {
 // Writes "logitspec: MESSAGE" to standard error. Returns the exit code that goes with the error.
 int ls_complain(const ls_err *err);
 
-// Appends a description of a model file or folder, as lines of text or as one JSON object. devices, card: values of
-// --devices and --device-model, to estimate ranks that share the model; NULL: none.
-ls_code ls_model_describe(const char *path, const char *devices, const char *card, ls_buf *out, bool json, ls_err *err);
-
-// Bytes of a model's weights in CPU memory, with this value of --weights.
-struct ls_checkpoint;
-uint64_t ls_model_weight_bytes(const struct ls_checkpoint *c, const char *weights);
-
 void ls_help(const char *command, ls_buf *out); // what --help prints; "": the program
 const char *ls_manual_page(int i);              // as in `help NAME`; "": the program; NULL: no more
-
-// "logitspec X.Y.Z", then one line each: the compute library, other libraries, the compiler.
-void ls_versions(ls_buf *out);
 
 // Writes text to standard output and frees it. Unsafe characters become signs (base/visible.h), newlines and tabs stay;
 // JSON of base/jsonw.h passes unchanged. False, with one line on standard error: this or an earlier write failed.

@@ -1,12 +1,22 @@
 // The program: a command line in, an exit code out.
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/rescue.h"
+#include "base/sha256.h"
 #include "base/visible.h"
+#include "base/yaml.h"
+#include "base/zst.h"
 #include "cli/commands.h"
+#include "engine/engine_torch.h"
 #include "engine/launch.h"
+#include "text/normalize.h"
+#include "text/regex.h"
+#include "trace/trace.h"
+#include "ui/term_curses.h"
 
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -96,6 +106,27 @@ static void save_nothing(void *ud, char *said, size_t n) {
     (void)ud, (void)said, (void)n;
 }
 
+// "logitspec X.Y.Z", then one line each: the compute library, other libraries, the compiler.
+static void write_versions(ls_buf *out) {
+    ls_engine_torch_facts torch;
+    ls_err err;
+    char regex[32];
+    ls_buf_str(out, "logitspec " LS_VERSION "\n");
+    if (ls_engine_torch_probe(&torch, &err)) ls_buf_fmt(out, "no compute library: %s\n", err.msg);
+    else ls_buf_fmt(out, "%s, CPU kernels for %s\n", torch.version, torch.level);
+    ls_regex_version(regex);
+    ls_buf_fmt(out, "%s, libyaml %s, PCRE2 %s, utf8proc %s, OpenSSL %s, jansson %s, zstd %s, glibc %s\n",
+               ui_curses_version(), ls_yaml_version(), regex, ls_normalize_version(), ls_sha256_version(),
+               ls_json_version(), ls_zst_version(), gnu_get_libc_version());
+#ifdef __clang__
+    ls_buf_str(out, "built by clang " __clang_version__);
+#else
+    ls_buf_str(out, "built by gcc " __VERSION__);
+#endif
+    ls_buf_fmt(out, "; trace format version %d\n", LS_TRACE_VERSION);
+    ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
+}
+
 int main(int argc, char **argv) {
     fill_standard_streams();
     ls_rescue_add(save_nothing, NULL);
@@ -110,11 +141,9 @@ int main(int argc, char **argv) {
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     int status = LS_EXIT_USAGE;
     if (ls_command_line_read(&c, argc, argv, environ, &err)) status = ls_complain(&err);
-    else if (c.help) {
-        ls_help(c.command, &text);
-        status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
-    } else if (c.version) {
-        ls_versions(&text);
+    else if (c.help || c.version) {
+        if (c.help) ls_help(c.command, &text);
+        else write_versions(&text);
         status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
     } else {
         const char *name = *c.command ? c.command : "chat";

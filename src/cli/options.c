@@ -408,8 +408,7 @@ ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *
     return LS_OK;
 }
 
-// Writes a YAML double-quoted string; valid for any text.
-static void quoted(const char *s, ls_buf *out) {
+void ls_options_quoted(const char *s, ls_buf *out) {
     uint32_t before = 0;
     ls_buf_char(out, '"');
     for (size_t n = strlen(s); n;) {
@@ -436,7 +435,7 @@ void ls_options_value(const ls_options *o, int i, ls_buf *out) {
     switch (option_at(i).type) {
     case STR:
     case PATH:
-        if (*text) quoted(*text, out);
+        if (*text) ls_options_quoted(*text, out);
         else ls_buf_char(out, '~');
         break;
     case ENUM:
@@ -455,7 +454,7 @@ void ls_options_value(const ls_options *o, int i, ls_buf *out) {
         ls_buf_char(out, '[');
         for (size_t k = 0; k < l->n; k++) {
             if (k) ls_buf_str(out, ", ");
-            quoted(l->p[k], out);
+            ls_options_quoted(l->p[k], out);
         }
         ls_buf_char(out, ']');
     }

@@ -57,6 +57,7 @@ ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_er
 ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
 // Appends the value in the format of `config show` and traces.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
+void ls_options_quoted(const char *s, ls_buf *out); // ... a text as a YAML string in double quotes
 bool ls_options_differ(const ls_options *a, const ls_options *b, int i);
 const char *ls_options_key(int i);
 const char *ls_options_help(int i);

@@ -375,6 +375,5 @@ int ls_cmd_completion(const ls_command_line *c) {
     if (!code) shells[shell].write(&s);
     for (int i = 0; i < ls_flag_count + n_commands; i++) ls_buf_free(&offers[i].words);
     free(offers);
-    if (code) return ls_complain(&err);
-    return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    return ls_conclude(code, &err, &out);
 }

@@ -72,7 +72,6 @@ int ls_cmd_config(const ls_command_line *c) {
     else if (c->n_args && c->n_args < 3 && !strcmp(c->args[0], "default"))
         code = write_default(c->n_args > 1 ? c->args[1] : NULL, &out, &err);
     else code = ls_fail(&err, LS_E_USAGE, "usage: logitspec config show, or config default [METHOD|SIZING]");
-    if (code) return ls_complain(&err);
     ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), LS_COMMANDS); // users copy it as YAML
-    return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    return ls_conclude(code, &err, &out);
 }

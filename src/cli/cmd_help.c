@@ -466,6 +466,5 @@ int ls_cmd_help(const ls_command_line *c) {
                        "'%s' is a command, and --as is for pages only; 'logitspec help --as %s' describes all commands",
                        name, c->as);
     else ls_help(name, &out);
-    if (code) return ls_complain(&err);
-    return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    return ls_conclude(code, &err, &out);
 }

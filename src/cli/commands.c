@@ -31,6 +31,12 @@ bool ls_print(ls_buf *text) {
     return ok;
 }
 
+int ls_conclude(ls_code code, const ls_err *err, ls_buf *out) {
+    if (!code) return ls_print(out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    ls_buf_free(out);
+    return ls_complain(err);
+}
+
 void ls_say(int left, const char *fmt, ...) {
     ls_buf line = {0};
     va_list ap;

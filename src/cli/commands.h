@@ -25,6 +25,8 @@ const char *ls_manual_page(int i);              // as in `help NAME`; "": the pr
 // Writes text to standard output and frees it. Unsafe characters become signs (base/visible.h), newlines and tabs stay;
 // JSON of base/jsonw.h passes unchanged. False, with one line on standard error: this or an earlier write failed.
 bool ls_print(ls_buf *text);
+// The end of a command: complains, or prints its output. Frees it and returns the exit code.
+int ls_conclude(ls_code code, const ls_err *err, ls_buf *out);
 // Writes one line to standard output, wrapped as by ls_wrap. A later ls_print reports a failed write.
 void ls_say(int left, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
     else if (c.help || c.version) {
         if (c.help) ls_help(c.command, &text);
         else write_versions(&text);
-        status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
+        status = ls_conclude(LS_OK, &err, &text);
     } else {
         const char *name = *c.command ? c.command : "chat";
         // a launcher gives all ranks the same command line

@@ -434,8 +434,8 @@ static void help_on_command(const ls_command_info *c, ls_buf *out) {
     ls_wrap(out, at, columns, 27);
 }
 
-void ls_help(const char *command, ls_buf *out) {
-    if (*command) help_on_command(ls_command_find(command), out);
+void ls_help(const ls_command_info *c, ls_buf *out) {
+    if (c) help_on_command(c, out);
     else help_on_program(out);
 }
 
@@ -465,6 +465,6 @@ int ls_cmd_help(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE,
                        "'%s' is a command, and --as is for pages only; 'logitspec help --as %s' describes all commands",
                        name, c->as);
-    else ls_help(name, &out);
+    else ls_help(ls_command_find(name), &out);
     return ls_conclude(code, &err, &out);
 }

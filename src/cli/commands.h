@@ -1,5 +1,4 @@
-// The commands, one file each, and their shared functions. A command gets the parsed command line and returns the exit
-// code.
+// The commands, one file each, and their shared functions.
 #pragma once
 #include "base/wrap.h"
 #include "cli/options.h"
@@ -19,8 +18,8 @@ enum {
 // Writes "logitspec: MESSAGE" to standard error. Returns the exit code that goes with the error.
 int ls_complain(const ls_err *err);
 
-void ls_help(const char *command, ls_buf *out); // what --help prints; "": the program
-const char *ls_manual_page(int i);              // as in `help NAME`; "": the program; NULL: no more
+void ls_help(const ls_command_info *c, ls_buf *out); // what --help prints; NULL: the program
+const char *ls_manual_page(int i);                   // as in `help NAME`; "": the program; NULL: no more
 
 // Writes text to standard output and frees it. Unsafe characters become signs (base/visible.h), newlines and tabs stay;
 // JSON of base/jsonw.h passes unchanged. False, with one line on standard error: this or an earlier write failed.

@@ -85,8 +85,8 @@ static ls_code begin_log(const ls_command_line *c, const char *command, ls_err *
 }
 
 // Whether ranks share the work of the command. Other commands run independently on every rank.
-static bool decodes(const char *name) {
-    return ls_command_takes(ls_command_find(name), ls_flag_find("threads")) && strcmp(name, "config") != 0;
+static bool decodes(const ls_command_info *c) {
+    return ls_command_takes(c, ls_flag_find("threads")) && c->run != ls_cmd_config;
 }
 
 // If a standard stream is closed, the next open file would get its number, and output could go into a trace. So this
@@ -146,17 +146,16 @@ int main(int argc, char **argv) {
         else write_versions(&text);
         status = ls_conclude(LS_OK, &err, &text);
     } else {
-        const char *name = *c.command ? c.command : "chat";
+        const ls_command_info *command = c.command ? c.command : ls_commands;
         // a launcher gives all ranks the same command line
-        if (decodes(name) && ls_is_other_rank()) status = ls_cmd_rank(&c);
-        else if (c.n_args && !ls_command_takes_arguments(name)) {
-            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt", name,
-                    c.args[0]);
+        if (decodes(command) && ls_is_other_rank()) status = ls_cmd_rank(&c);
+        else if (c.n_args && !strcmp(command->usage, "[FLAGS]")) {
+            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt",
+                    command->name, c.args[0]);
             status = ls_complain(&err);
-        } else if (refuse_own_input(&c, name, &err) || begin_log(&c, name, &err)) status = ls_complain(&err);
-#define COMMAND(command, ...) else if (!strcmp(name, #command)) status = ls_cmd_##command(&c);
-#include "cli/commands.def"
-#undef COMMAND
+        } else if (refuse_own_input(&c, command->name, &err) || begin_log(&c, command->name, &err))
+            status = ls_complain(&err);
+        else status = command->run(&c);
     }
     if (ls_log_failure()) ls_warn("warning: the log is not complete: %s", strerror(ls_log_failure()));
     ls_command_line_free(&c);

@@ -68,10 +68,11 @@ void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin 
 // The command line.
 typedef const char *ls_flag_TEXT;
 typedef bool ls_flag_YES;
+typedef struct ls_command_info ls_command_info;
 typedef struct {
     ls_options options;
-    const char *command; // a name of ls_commands; "": none was given
-    const char **args;   // positional arguments, borrowed from argv
+    const ls_command_info *command; // NULL: none was given
+    const char **args;              // positional arguments, borrowed from argv
     int n_args;
     // Texts are borrowed; NULL: not given.
 #define FLAG(field, type, ...) ls_flag_##type field;
@@ -81,10 +82,11 @@ typedef struct {
 #undef KEYED
 } ls_command_line;
 
-typedef struct {
-    const char *name, *usage, *summary, *flags, *examples; // flags: names of its flags, separated by blanks
-} ls_command_info;
-extern const ls_command_info ls_commands[];               // ends with a NULL name
+struct ls_command_info {
+    const char *name, *usage, *summary, *flags, *examples; // flags: see commands.def
+    int (*run)(const ls_command_line *c);                  // returns the exit code
+};
+extern const ls_command_info ls_commands[];               // `chat` first; ends with a NULL name
 const ls_command_info *ls_command_find(const char *name); // NULL: unknown name
 
 typedef struct {
@@ -97,8 +99,6 @@ extern const ls_flag_info ls_flags[]; // flags of options.def first, in their or
 extern const int ls_flag_count;
 const ls_flag_info *ls_flag_find(const char *name);                     // NULL: unknown name
 bool ls_command_takes(const ls_command_info *c, const ls_flag_info *f); // false if the flag has no name
-
-bool ls_command_takes_arguments(const char *name); // whether it takes arguments besides flags
 
 // Parses flags and applies all layers. LS_E_USAGE with one line.
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);

@@ -1,5 +1,5 @@
 // The command line: commands and flags.
-#include "cli/options.h"
+#include "cli/commands.h"
 #include "base/mem.h"
 #include "base/paths.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 const ls_command_info ls_commands[] = {
-#define COMMAND(name, usage, summary, flags, examples) {#name, usage, summary, flags, examples},
+#define COMMAND(name, usage, summary, flags, examples) {#name, usage, summary, flags, examples, ls_cmd_##name},
 #include "cli/commands.def"
 #undef COMMAND
     {0},
@@ -33,10 +33,6 @@ const ls_command_info *ls_command_find(const char *name) {
     for (const ls_command_info *c = ls_commands; c->name; c++)
         if (!strcmp(c->name, name)) return c;
     return NULL;
-}
-
-bool ls_command_takes_arguments(const char *name) {
-    return strcmp(ls_command_find(name)->usage, "[FLAGS]") != 0;
 }
 
 const ls_flag_info *ls_flag_find(const char *name) {
@@ -144,15 +140,15 @@ static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[M
 }
 
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err) {
-    *c = (ls_command_line){.command = ""};
+    *c = (ls_command_line){0};
     ls_options_init(&c->options);
     c->args = ls_calloc((size_t)argc + 1, sizeof *c->args);
     given flags[MAX_GIVEN];
     int n = 0;
     ls_code code = read_flags(c, argc, argv, flags, &n, err);
-    const ls_command_info *info = ls_command_find(code || optind >= argc ? "chat" : argv[optind]);
-    if (!info) code = unknown_command(argv[optind], err);
-    else if (optind < argc) c->command = info->name;
+    if (!code && optind < argc && !(c->command = ls_command_find(argv[optind])))
+        code = unknown_command(argv[optind], err);
+    const ls_command_info *info = c->command ? c->command : ls_commands;
     for (int i = optind + 1; i < argc; i++) c->args[c->n_args++] = argv[i];
     for (int i = 0; i < n && !code; i++)
         if (!ls_command_takes(info, flags[i].flag))
@@ -169,5 +165,5 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
 void ls_command_line_free(ls_command_line *c) {
     ls_options_free(&c->options);
     free(c->args);
-    *c = (ls_command_line){.command = ""};
+    *c = (ls_command_line){0};
 }

@@ -125,7 +125,7 @@ static void layers_in_order(void **state) {
     snprintf(line, sizeof line,
              "logitspec generate --config %s --top-k 30 --set decode.top_p=0.5 --stop x --stop y --raw", file);
     if (parse(&c, env, &err, line)) fail_msg("%s", err.msg);
-    assert_string_equal(c.command, "generate");
+    assert_string_equal(c.command->name, "generate");
     assert_int_equal(c.options.budget, 10);
     assert_int_equal(c.options.max_tokens, 20);
     assert_int_equal(c.options.top_k, 30);

@@ -28,10 +28,7 @@ typedef struct {
 static void add(offer *o, const char *word, size_t n) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-=:";
     if (strspn(word, safe) < n) return; // a user's name with characters that a shell interprets
-    for (const char *p = o->words.n ? o->words.p : ""; *p; p += strspn(p, " ")) {
-        if (strcspn(p, " ") == n && !strncmp(p, word, n)) return;
-        p += strcspn(p, " ");
-    }
+    if (o->words.n && ls_has_word(o->words.p, " ", word, n)) return;
     ls_buf_fmt(&o->words, "%s%.*s", o->words.n ? " " : "", (int)n, word);
 }
 
@@ -40,11 +37,8 @@ static void add_word(offer *o, const char *word) {
 }
 
 static void add_choices(offer *o, const char *choices) { // "a|b|c"
-    for (; *choices; choices += strspn(choices, "|")) {
-        const size_t n = strcspn(choices, "|");
-        add(o, choices, n);
-        choices += n;
-    }
+    size_t n;
+    for (const char *w; (w = ls_next_word(&choices, "|", &n));) add(o, w, n);
 }
 
 static void add_rules(offer *o, ls_rule_list list) {
@@ -123,24 +117,20 @@ static ls_code offer_of_flag(offer *o, const ls_flag_info *f, ls_err *err) {
     for (int i = 0; f->key && i < LS_OPT_COUNT; i++)
         if (!strcmp(ls_options_key(i), f->key) && ls_options_choices(i))
             return add_choices(o, ls_options_choices(i)), LS_OK;
-    for (const char *p = f->arg; *p && !code; p += strspn(p, "|")) {
-        const size_t n = strcspn(p, "|");
-        code = add_meant(o, p, n, f->name, false, err);
-        p += n;
-    }
+    size_t n;
+    for (const char *list = f->arg, *w; !code && (w = ls_next_word(&list, "|", &n));)
+        code = add_meant(o, w, n, f->name, false, err);
     return code;
 }
 
 static ls_code offer_of_command(offer *o, const ls_command_info *c, ls_err *err) { // arguments, not flags
-    static const char between[] = " |[]";
     ls_code code = LS_OK;
+    size_t n;
     bool of_flag = false; // the word before is a flag, so this word is its value
-    for (const char *p = c->usage + strspn(c->usage, between); *p && !code; p += strspn(p, between)) {
-        const size_t n = strcspn(p, between);
-        const bool flag = n > 1 && !strncmp(p, "--", 2);
-        if (!flag && !of_flag) code = add_meant(o, p, n, c->name, true, err);
-        of_flag = flag && strcmp(p, "--schema"); // the only flag without a value in a usage
-        p += n;
+    for (const char *list = c->usage, *w; !code && (w = ls_next_word(&list, " |[]", &n));) {
+        const bool flag = n > 1 && !strncmp(w, "--", 2);
+        if (!flag && !of_flag) code = add_meant(o, w, n, c->name, true, err);
+        of_flag = flag && strcmp(w, "--schema"); // the only flag without a value in a usage
     }
     return code;
 }

@@ -104,6 +104,20 @@ static char **text_of(ls_options *o, int i) {
     }
 }
 
+const char *ls_next_word(const char **list, const char *between, size_t *n) {
+    const char *word = *list + strspn(*list, between);
+    *n = strcspn(word, between);
+    *list = word + *n;
+    return *n ? word : NULL;
+}
+
+bool ls_has_word(const char *list, const char *between, const char *word, size_t n) {
+    size_t length;
+    for (const char *w; (w = ls_next_word(&list, between, &length));)
+        if (length == n && !strncmp(w, word, n)) return true;
+    return false;
+}
+
 static int least(int a, int b) {
     return a < b ? a : b;
 }
@@ -150,12 +164,9 @@ static ls_code bad_value(const option *t, const char *value, const char *where, 
 
 static ls_code check_choice(const option *t, const char *value, const char *where, ls_err *err) {
     ls_near near = {.word = value};
-    for (const char *p = t->choices; *p; p += strspn(p, "|")) {
-        const size_t n = strcspn(p, "|");
-        if (strlen(value) == n && !strncmp(p, value, n)) return LS_OK;
-        ls_near_try(&near, p, n);
-        p += n;
-    }
+    size_t n;
+    if (ls_has_word(t->choices, "|", value, strlen(value))) return LS_OK;
+    for (const char *list = t->choices, *w; (w = ls_next_word(&list, "|", &n));) ls_near_try(&near, w, n);
     ls_buf wanted = {0};
     ls_buf_str(&wanted, "one of ");
     words(t->choices, &wanted);

@@ -42,13 +42,8 @@ const ls_flag_info *ls_flag_find(const char *name) {
 }
 
 bool ls_command_takes(const ls_command_info *c, const ls_flag_info *f) {
-    for (const char *p = c->flags; f->name && *p; p += strspn(p, " ")) {
-        const size_t n = strcspn(p, " ");
-        if (p[n - 1] == '.' ? f->key && !strncmp(f->key, p, n) : strlen(f->name) == n && !strncmp(f->name, p, n))
-            return true;
-        p += n;
-    }
-    return false;
+    return f->name && (ls_has_word(c->flags, " ", f->name, strlen(f->name)) ||
+                       (f->key && ls_has_word(c->flags, " ", f->key, strcspn(f->key, ".") + 1)));
 }
 
 typedef struct {

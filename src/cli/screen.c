@@ -101,15 +101,14 @@ static bool can_change(const char *key) { // while the program runs
 static const char *const *words(void) {
     enum { MOST = 600 };
     static char *made[MOST + 1];
+    size_t length;
     int n = 0;
     if (made[0]) return (const char *const *)made;
     for (int i = 0; i < ls_options_count() && n < MOST; i++)
         if (can_change(ls_options_key(i))) made[n++] = ls_format("set %s=", ls_options_key(i));
     for (size_t k = 0; option_of(k) >= 0; k++)
-        for (const char *p = choices_of(k); *p && n < MOST; p += strspn(p, "|")) {
-            made[n++] = ls_format("set %s=%.*s", ls_options_key(option_of(k)), (int)strcspn(p, "|"), p);
-            p += strcspn(p, "|");
-        }
+        for (const char *list = choices_of(k), *w; n < MOST && (w = ls_next_word(&list, "|", &length));)
+            made[n++] = ls_format("set %s=%.*s", ls_options_key(option_of(k)), (int)length, w);
     for (const ls_method *const *m = ls_methods; *m && n < MOST; m++) made[n++] = ls_format("compare %s", (*m)->name);
     return (const char *const *)made;
 }

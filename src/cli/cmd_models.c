@@ -28,11 +28,16 @@ static const char *state_of(const ls_model_place *p) {
     return !p->here ? "absent" : *p->problem ? "broken" : p->n_files ? "here" : "unchecked";
 }
 
-static void amount(int64_t n, char out[31]) {
-    if (n < 0) snprintf(out, 31, "?");
-    else if (n >= 1000000000) snprintf(out, 31, "%.1f GB", (double)n / 1e9);
-    else if (n >= 1000000) snprintf(out, 31, "%.1f MB", (double)n / 1e6);
-    else snprintf(out, 31, "%" PRId64 " bytes", n);
+typedef struct {
+    char s[32];
+} amount;
+
+static amount amount_of(int64_t n) {
+    amount a = {"?"};
+    if (n >= 1000000000) snprintf(a.s, sizeof a.s, "%.1f GB", (double)n / 1e9);
+    else if (n >= 1000000) snprintf(a.s, sizeof a.s, "%.1f MB", (double)n / 1e6);
+    else if (n >= 0) snprintf(a.s, sizeof a.s, "%" PRId64 " bytes", n);
+    return a;
 }
 
 static const char *licence_of(const ls_registry_entry *e, const ls_model_place *p) {
@@ -94,15 +99,15 @@ static void list_text(ls_registry *r, ls_buf *out) {
     for (size_t i = 0; i < r->n; i++) {
         const ls_registry_entry *e = r->entries[i];
         ls_model_place p;
-        char size[32] = "";
         if (e->alias) {
             ls_visible_row(out, "%-26s %9s  %-9s %-27s = %s", e->name, "", "", "", e->alias);
             continue;
         }
         ls_model_place_find(&p, e);
-        if (p.size >= 0) amount(p.size, size);
-        else if (about_bytes(e, &p) >= 0) *size = '~', amount(about_bytes(e, &p), size + 1);
-        ls_visible_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size,
+        const int64_t about = about_bytes(e, &p);
+        amount size = p.size >= 0 ? amount_of(p.size) : (amount){""};
+        if (about >= 0) snprintf(size.s, sizeof size.s, "~%.30s", amount_of(about).s);
+        ls_visible_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size.s,
                        p.here     ? state_of(&p)
                        : e->gated ? "gated"
                                   : "",
@@ -167,7 +172,6 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
 }
 
 static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_buf *out) {
-    char size[32];
     ls_visible_row(out, "%-13s %s", "name", e->name);
     if (e->what) ls_visible_row(out, "%-13s %s", "what", e->what);
     if (*licence_of(e, p)) ls_visible_row(out, "%-13s %s%s", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
@@ -183,8 +187,8 @@ static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_bu
     if (!p->n_files && e->from == LS_FROM_HUGGINGFACE)
         ls_visible_row(out, "%-13s %s", "files", "listed and pinned when the model is fetched");
     for (size_t i = 0; i < p->n_files; i++) {
-        amount(p->files[i].size, size);
-        ls_visible_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name, size, p->files[i].sha256,
+        ls_visible_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name,
+                       amount_of(p->files[i].size).s, p->files[i].sha256,
                        !p->files[i].mtime_ns ? ""
                        : *p->problem         ? ""
                                              : ", verified");
@@ -258,7 +262,6 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
     verifier v = {.gauge = ls_gauge_start(false), .name = name};
     ls_model_place p;
     size_t bad = 0;
-    char size[32];
     ls_code code = LS_OK;
     ls_model_place_find(&p, e);
     const char *problem = !p.here               ? "not fetched"
@@ -270,8 +273,8 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
     else if (p.n_files) {
         code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
         ls_gauge_clear(&v.gauge);
-        amount(p.size, size);
-        if (!code && !bad) ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), size);
+        if (!code && !bad)
+            ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), amount_of(p.size).s);
     }
     *wrong += bad;
 end:
@@ -308,13 +311,12 @@ static bool is_ours(const char *folder) {
 }
 
 static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_err *err) {
-    char size[32], answer[16] = "";
+    char answer[16] = "";
     if (yes) return LS_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return ls_fail(err, LS_E_USAGE, "no terminal to ask for confirmation: to remove %s, add --yes", what);
-    amount(p->size, size);
     ls_buf question = {0};
-    ls_visible_fmt(&question, "remove %s (%s)? [y/N] ", what, size);
+    ls_visible_fmt(&question, "remove %s (%s)? [y/N] ", what, amount_of(p->size).s);
     ls_wrap(&question, 0, ls_columns(STDERR_FILENO), 2);
     fputs(question.p, stderr);
     ls_buf_free(&question);

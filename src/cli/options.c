@@ -399,26 +399,6 @@ ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_er
     return apply_tree(o, y, "", file, err);
 }
 
-ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err) {
-    static const char prefix[] = "LOGITSPEC_SET_";
-    for (; environment && *environment; environment++) {
-        const char *eq = strchr(*environment, '=');
-        if (!eq || strncmp(*environment, prefix, sizeof prefix - 1)) continue;
-        char key[128], where[160];
-        size_t n = 0;
-        for (const char *p = *environment + sizeof prefix - 1; p < eq && n + 1 < sizeof key; p++) {
-            if (p[0] == '_' && p[1] == '_') key[n++] = '.', p++;
-            else key[n++] = (char)tolower((unsigned char)*p);
-        }
-        key[n] = 0;
-        snprintf(where, sizeof where, "environment %.*s", (int)(eq - *environment < 120 ? eq - *environment : 120),
-                 *environment);
-        ls_code code = ls_options_set(o, key, eq + 1, where, err);
-        if (code) return code;
-    }
-    return LS_OK;
-}
-
 void ls_options_quoted(const char *s, ls_buf *out) {
     uint32_t before = 0;
     ls_buf_char(out, '"');

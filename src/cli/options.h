@@ -53,8 +53,6 @@ char *ls_options_user_file(void);                     // owned by the caller; NU
 // Reads a mapping of a YAML document; file: its name, for messages and origins.
 typedef struct ls_yaml ls_yaml;
 ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_err *err);
-// LOGITSPEC_SET_A__B=v sets a.b; ignores other variables.
-ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
 // Appends the value in the format of `config show` and traces.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
 void ls_options_quoted(const char *s, ls_buf *out); // ... a text as a YAML string in double quotes

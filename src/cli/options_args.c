@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,11 +95,32 @@ char *ls_options_user_file(void) {
     return ls_user_path("XDG_CONFIG_HOME", ".config", "config.yaml");
 }
 
+// LOGITSPEC_SET_A__B=v sets a.b; ignores other variables.
+static ls_code apply_environment(ls_options *o, char *const *environment, ls_err *err) {
+    static const char prefix[] = "LOGITSPEC_SET_";
+    for (; environment && *environment; environment++) {
+        const char *eq = strchr(*environment, '=');
+        if (!eq || strncmp(*environment, prefix, sizeof prefix - 1)) continue;
+        char key[128], where[160];
+        size_t n = 0;
+        for (const char *p = *environment + sizeof prefix - 1; p < eq && n + 1 < sizeof key; p++) {
+            if (p[0] == '_' && p[1] == '_') key[n++] = '.', p++;
+            else key[n++] = (char)tolower((unsigned char)*p);
+        }
+        key[n] = 0;
+        snprintf(where, sizeof where, "environment %.*s", (int)(eq - *environment < 120 ? eq - *environment : 120),
+                 *environment);
+        ls_code code = ls_options_set(o, key, eq + 1, where, err);
+        if (code) return code;
+    }
+    return LS_OK;
+}
+
 static ls_code apply_layers(ls_command_line *c, char *const *environment, const given *flags, int n, ls_err *err) {
     ls_options *o = &c->options;
     ls_code code = ls_options_files(o, err);
     if (!code && c->config) code = ls_options_file(o, c->config, true, err);
-    if (!code) code = ls_options_environment(o, environment, err);
+    if (!code) code = apply_environment(o, environment, err);
     for (int i = 0; i < n && !code; i++)
         if (!flags[i].flag->at) code = apply_flag(o, &flags[i], err);
     return code;

@@ -113,30 +113,24 @@ static const char *const *words(void) {
     return (const char *const *)made;
 }
 
-static const char *summary_of(const ls_rule *r, const char *value) {
-    const size_t n = strcspn(value, ":");
-    return r && strlen(r->name) == n && !strncmp(r->name, value, n) ? r->summary : NULL;
-}
-
 static const char *about_value(const char *key, const char *value) {
     static char about[400];
-    const char *found = NULL;
-    if (!strcmp(key, "decode.method")) {
-        const ls_method *m = ls_method_find(value);
-        if (!m) return NULL;
-        snprintf(about, sizeof about, "%s%s%s", m->summary, m->source && *m->source ? "; " : "",
-                 m->source ? m->source : "");
+    const bool sizing = !strcmp(key, "decode.sizing"), acceptance = !strcmp(key, "decode.acceptance");
+    const ls_rule_list rules = sizing ? ls_sizing_at : ls_accept_at;
+    const ls_method *m = strcmp(key, "decode.method") ? NULL : ls_method_find(value);
+    if (m) {
+        const bool published = m->source && *m->source;
+        snprintf(about, sizeof about, "%s%s%s", m->summary, published ? "; " : "", published ? m->source : "");
         return about;
     }
     for (const ls_cost_preset *p = ls_cost_presets; !strcmp(key, "decode.costs") && p->name; p++)
         if (!strcmp(value, p->name)) return p->about;
-    if (!strcmp(key, "decode.sizing") && !strcmp(value, "default"))
+    if (sizing && !strcmp(value, "default"))
         return "the method's rule: by measured cost if the method supports it, else as in its paper";
-    const ls_rule_list rules = !strcmp(key, "decode.sizing")       ? ls_sizing_at
-                               : !strcmp(key, "decode.acceptance") ? ls_accept_at
-                                                                   : NULL;
-    for (int i = 0; rules && rules(i) && !found; i++) found = summary_of(rules(i), value);
-    return found;
+    for (int i = 0; (sizing || acceptance) && rules(i); i++)
+        if (strlen(rules(i)->name) == strcspn(value, ":") && !strncmp(rules(i)->name, value, strcspn(value, ":")))
+            return rules(i)->summary;
+    return NULL;
 }
 
 // Saves the settings that differ from a start without flags to the user's configuration. said: a message about the

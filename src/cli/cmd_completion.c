@@ -1,6 +1,6 @@
 // `completion SHELL`: a script that completes commands, flags and their values, from the tables of both.
 #include "base/mem.h"
-#include "base/paths.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/demo_file.h"
 #include "gpu/plan.h"

@@ -1,10 +1,10 @@
 // Checks the machine. The detail of a failed check says what to do.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/plural.h"
-#include "base/sysmem.h"
-#include "base/visible.h"
+#include "base/file.h"
+#include "base/err.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/model_info.h"
 #include "cli/progress.h"
@@ -12,8 +12,6 @@
 #include "engine/engine_torch.h"
 #include "engine/measured.h"
 #include "engine/ranks.h"
-#include "engine/threads.h"
-#include "costs/costs.h"
 
 #include <langinfo.h>
 #include <stdarg.h>
@@ -45,7 +43,7 @@ __attribute__((format(printf, 5, 6))) static void check(report *r, const char *w
     char *detail = ls_format_list(fmt, ap);
     va_end(ap);
     end(r);
-    ls_visible_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
+    ls_sanitize_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
     ls_jw_open(&r->json, '{');
     ls_jw_field_str(&r->json, "check", what);
     ls_jw_field_bool(&r->json, "ok", ok);

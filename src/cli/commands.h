@@ -1,6 +1,6 @@
 // The commands, one file each, and their shared functions.
 #pragma once
-#include "base/wrap.h"
+#include "base/utf8.h"
 #include "cli/options.h"
 #include "source/source_live.h"
 #include "ui/app.h"

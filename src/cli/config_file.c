@@ -2,7 +2,6 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "base/yaml.h"
 #include "cli/options.h"
 

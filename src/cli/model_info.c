@@ -1,7 +1,7 @@
 #include "cli/model_info.h"
 #include "base/split.h"
-#include "base/sysmem.h"
-#include "base/visible.h"
+#include "base/system.h"
+#include "base/utf8.h"
 #include "engine/device.h"
 #include "engine/gpu_model.h"
 #include "engine/ranks.h"
@@ -37,7 +37,7 @@ typedef struct {
 } paper;
 
 // own: the part of the model that the card has; NULL: the whole model. After LS_OK, free p->model.
-static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const char *weights, const ls_part *own,
+static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const char *weights, const ls_shard *own,
                        ls_err *err) {
     char known[200] = "";
     size_t n = 0;
@@ -168,7 +168,7 @@ static double share_of(ls_range part, int32_t whole) {
 }
 
 // The share of a tensor that a rank holds, 0 to 1.
-static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_part *p) {
+static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_shard *p) {
     const char *name = t->name;
     if (t->n_out == 1) return 1;
     if (!strncmp(name, "token_embd", 10) || !strncmp(name, "output.", 7)) return share_of(p->vocab, h->n_vocab);
@@ -180,7 +180,7 @@ static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_part *p)
     return share_of(p->embd, h->n_embd);
 }
 
-static uint64_t weights_of(const ls_checkpoint *c, const ls_part *p) {
+static uint64_t weights_of(const ls_checkpoint *c, const ls_shard *p) {
     const ls_hparams *h = &c->hparams;
     double weights = 0;
     for (int i = 0; i < c->n_tensors; i++) {
@@ -215,7 +215,7 @@ static ls_code share_out(shared *out, const ls_checkpoint *c, const char *device
     out->n = d.n;
     out->on_gpus = card || d.gpu[0] >= 0;
     for (int32_t rank = 0; rank < d.n; rank++) {
-        const ls_part p = ls_rank_holds(h, rank, d.n, out->on_gpus);
+        const ls_shard p = ls_rank_holds(h, rank, d.n, out->on_gpus);
         const uint64_t weights = weights_of(c, &p),
                        token = ls_hparams_kv_bytes(h, out->on_gpus ? sizeof(uint16_t) : sizeof(float)) /
                                (uint64_t)h->n_kv_heads * (uint64_t)ls_range_size(p.kv_heads);
@@ -373,7 +373,7 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     if (h->stated_ff) ls_buf_fmt(out, "; padded with zeros to %d and %d", h->n_ff, h->head_dim);
     ls_buf_char(out, '\n');
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
-    ls_visible_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
+    ls_sanitize_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,
                (double)f->context_bytes / 1e3);
     if (h->window) ls_buf_fmt(out, "; some layers attend to the last %d only", h->window);

@@ -3,7 +3,7 @@
 // present.
 #pragma once
 #include "base/buf.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "engine/load.h"
 #include "model/checkpoint.h"
 

@@ -1,8 +1,7 @@
 #include "cli/options.h"
 #include "base/mem.h"
-#include "base/paths.h"
+#include "base/file.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 #include "base/yaml.h"
 #include "spec/accept.h"
 #include "spec/drafter.h"
@@ -460,7 +459,7 @@ void ls_options_show(const ls_options *o, ls_buf *out) {
         ls_buf line = {0};
         ls_buf_fmt(&line, "  %s: ", name);
         ls_options_value(o, i, &line);
-        ls_visible_row(out, "%-40s # %s", line.p, o->origin[i]);
+        ls_sanitize_row(out, "%-40s # %s", line.p, o->origin[i]);
         ls_buf_free(&line);
     }
 }

@@ -1,7 +1,7 @@
 // The command line: commands and flags.
 #include "cli/commands.h"
 #include "base/mem.h"
-#include "base/paths.h"
+#include "base/file.h"
 
 #include <ctype.h>
 #include <getopt.h>

@@ -1,6 +1,6 @@
 // The screen as commands start it: its colours and keys, the panel Setup, the methods of Shadows, the tour.
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/contender.h"

@@ -261,7 +261,8 @@ void ls_jw_strn(ls_jsonw *w, const char *s, size_t n) {
 }
 
 void ls_jw_str(ls_jsonw *w, const char *s) {
-    ls_jw_strn(w, s, strlen(s));
+    if (s) ls_jw_strn(w, s, strlen(s));
+    else ls_jw_null(w);
 }
 
 void ls_jw_base64(ls_jsonw *w, const char *s, size_t n) {

@@ -50,7 +50,7 @@ void ls_jw_bool(ls_jsonw *w, bool v);
 void ls_jw_null(ls_jsonw *w);
 // Invalid UTF-8 becomes U+FFFD. Characters that are unsafe for a terminal (base/utf8.h) are escaped as \uXXXX.
 void ls_jw_strn(ls_jsonw *w, const char *s, size_t n);
-void ls_jw_str(ls_jsonw *w, const char *s);
+void ls_jw_str(ls_jsonw *w, const char *s); // NULL becomes null
 void ls_jw_base64(ls_jsonw *w, const char *s, size_t n);
 void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n); // an array of integers
 

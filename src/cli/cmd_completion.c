@@ -1,44 +1,188 @@
-// `completion SHELL`: a script that completes commands, flags and their values.
+// `completion SHELL`: a script that completes commands, flags and their values, from the tables of both.
+#include "base/mem.h"
+#include "base/file.h"
 #include "cli/commands.h"
-#include "cli/completion.h"
+#include "cli/demo_file.h"
+#include "gpu/plan.h"
+#include "model/registry.h"
+#include "spec/accept.h"
+#include "spec/drafter.h"
+#include "spec/sizing.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void words(const ls_offer *o, ls_buf *out) {
-    for (size_t i = 0; i < o->n; i++) ls_buf_fmt(out, "%s%s", i ? " " : "", o->words[i]);
+typedef struct {
+    ls_buf words; // separated by blanks
+    bool files;   // ... and names of files
+    bool open;    // a word is not complete: KEY= needs a value
+} offer;
+
+typedef struct {
+    offer *of_flag, *of_command; // values of each row of ls_flags, arguments of each command
+    ls_buf *out;
+} script;
+
+static void add(offer *o, const char *word, size_t n) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-=:";
+    if (strspn(word, safe) < n) return; // a user's name with characters that a shell interprets
+    if (o->words.n && ls_has_word(o->words.p, " ", word, n)) return;
+    ls_buf_fmt(&o->words, "%s%.*s", o->words.n ? " " : "", (int)n, word);
+}
+
+static void add_word(offer *o, const char *word) {
+    add(o, word, strlen(word));
+}
+
+static void add_choices(offer *o, const char *choices) { // "a|b|c"
+    size_t n;
+    for (const char *w; (w = ls_next_word(&choices, "|", &n));) add(o, w, n);
+}
+
+static void add_rules(offer *o, ls_rule_list list) {
+    for (int i = 0; list(i); i++) add_word(o, list(i)->name);
+}
+
+static ls_code add_models(offer *o, ls_err *err) {
+    ls_registry r = {0};
+    const ls_code code = ls_registry_read(&r, err);
+    for (size_t i = 0; i < r.n && !code; i++) add_word(o, r.entries[i]->name);
+    ls_registry_free(&r);
+    add_word(o, "script");
+    return code;
+}
+
+static void add_demos(offer *o) {
+    ls_demo *all;
+    size_t n;
+    ls_demos_read(&all, &n, NULL); // skips demos that cannot be read
+    for (size_t i = 0; i < n; i++) add_word(o, all[i].name);
+    ls_demos_free(all, n);
+}
+
+static ls_code add_templates(offer *o, ls_err *err) {
+    char *folder = ls_data_path("configs/chat");
+    DIR *dir = opendir(folder);
+    ls_code code = dir || ls_is_missing(errno) ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
+    errno = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const char *end = strstr(e->d_name, ".jinja");
+        if (end) add(o, e->d_name, (size_t)(end - e->d_name));
+    }
+    if (dir && errno) code = ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
+    if (dir) closedir(dir);
+    free(folder);
+    return code;
+}
+
+static void add_keys(offer *o) {
+    o->open = true;
+    for (int i = 0; i < ls_options_count(); i++) {
+        char *word = ls_format("%s=", ls_options_key(i));
+        add_word(o, word);
+        free(word);
+    }
+}
+
+static bool is(const char *p, size_t n, const char *word) {
+    return strlen(word) == n && !strncmp(p, word, n);
+}
+
+// Adds what the word p[0..n) of a usage stands for. of: the name of the flag or command.
+static ls_code add_meant(offer *o, const char *p, size_t n, const char *of, bool command, ls_err *err) {
+    if (is(p, n, "NAME") && !strcmp(of, "template")) return add_templates(o, err);
+    if (is(p, n, "NAME") && !strcmp(of, "demo")) add_demos(o);
+    else if (is(p, n, "NAME") || is(p, n, "NAME...")) return add_models(o, err);
+    else if (is(p, n, "ROWS:MS,...")) add_choices(o, LS_COST_CHOICES);
+    else if (is(p, n, "METHODS") || is(p, n, "METHOD")) add_choices(o, ls_method_names);
+    else if (is(p, n, "SIZING") || (is(p, n, "RULE") && !strcmp(of, "sizing"))) add_rules(o, ls_sizing_at);
+    else if (is(p, n, "RULE")) add_rules(o, ls_accept_at);
+    else if (is(p, n, "KEY=VALUE")) add_keys(o);
+    else if (is(p, n, "CARD"))
+        for (const lsg_card *c = lsg_cards; c->name; c++) add_word(o, c->name);
+    else if (is(p, n, "COMMAND"))
+        for (const ls_command_info *c = ls_commands; c->name; c++) add_word(o, c->name);
+    else if (is(p, n, "PAGE"))
+        for (int i = 1; ls_manual_page(i); i++) add_word(o, ls_manual_page(i));
+    else if (is(p, n, "FILE") || is(p, n, "FOLDER") || is(p, n, "PATH")) o->files = true;
+    else if (*p >= 'a' && *p <= 'z' && !memchr(p, ':', n)) add(o, p, n);
+    else if (command && !is(p, n, "FLAGS") && (*p == '.' || (*p >= 'A' && *p <= 'Z'))) o->files = true;
+    return LS_OK;
+}
+
+static ls_code offer_of_flag(offer *o, const ls_flag_info *f, ls_err *err) {
+    ls_code code = LS_OK;
+    for (int i = 0; f->key && i < LS_OPT_COUNT; i++)
+        if (!strcmp(ls_options_key(i), f->key) && ls_options_choices(i))
+            return add_choices(o, ls_options_choices(i)), LS_OK;
+    size_t n;
+    for (const char *list = f->arg, *w; !code && (w = ls_next_word(&list, "|", &n));)
+        code = add_meant(o, w, n, f->name, false, err);
+    return code;
+}
+
+static ls_code offer_of_command(offer *o, const ls_command_info *c, ls_err *err) { // arguments, not flags
+    ls_code code = LS_OK;
+    size_t n;
+    bool of_flag = false; // the word before is a flag, so this word is its value
+    for (const char *list = c->usage, *w; !code && (w = ls_next_word(&list, " |[]", &n));) {
+        const bool flag = n > 1 && !strncmp(w, "--", 2);
+        if (!flag && !of_flag) code = add_meant(o, w, n, c->name, true, err);
+        of_flag = flag && strcmp(w, "--schema"); // the only flag without a value in a usage
+    }
+    return code;
 }
 
 static void flags_of(const ls_command_info *c, ls_buf *out) {
     const char *between = "";
     for (int i = 0; i < ls_flag_count; i++) {
-        if (!ls_flags[i].name || !ls_command_takes(c, ls_flags[i].name)) continue;
+        if (!ls_command_takes(c, &ls_flags[i])) continue;
         ls_buf_fmt(out, "%s--%s", between, ls_flags[i].name);
         between = " ";
     }
+}
+
+static bool has_value(const ls_flag_info *f) {
+    return f->name && f->arg;
 }
 
 // The flags that take a value, separated by `between`.
 static void flags_with_values(const char *between, ls_buf *out) {
     const char *put = "";
     for (int i = 0; i < ls_flag_count; i++) {
-        if (!ls_flags[i].name || !ls_flags[i].arg) continue;
+        if (!has_value(&ls_flags[i])) continue;
         ls_buf_fmt(out, "%s--%s", put, ls_flags[i].name);
         put = between;
         if (ls_flags[i].letter) ls_buf_fmt(out, "%s-%c", between, ls_flags[i].letter);
     }
 }
 
-// ---- bash
-
-static void bash_offer(const ls_offer *o, ls_buf *out) {
-    ls_buf_str(out, "words='");
-    words(o, out);
-    ls_buf_fmt(out, "'%s%s", o->files ? " files=1" : "", o->open ? " open=1" : "");
+static const char *words(const offer *o) {
+    return o->words.n ? o->words.p : "";
 }
 
-static ls_code bash(ls_buf *out, ls_err *err) {
-    ls_offer o;
-    ls_code code = LS_OK;
+static void all_commands(ls_buf *out) {
+    for (const ls_command_info *c = ls_commands; c->name; c++)
+        ls_buf_fmt(out, "%s%s", c == ls_commands ? "" : " ", c->name);
+}
+
+// Text with a backslash before each character of `special`; "'" becomes `quote`, unless that is NULL.
+static void escaped(const char *s, const char *special, const char *quote, ls_buf *out) {
+    for (; *s; s++)
+        if (*s == '\'' && quote) ls_buf_str(out, quote);
+        else ls_buf_fmt(out, strchr(special, *s) ? "\\%c" : "%c", *s);
+}
+
+// ---- bash
+
+static void bash_offer(const offer *o, ls_buf *out) {
+    ls_buf_fmt(out, "words='%s'%s%s ;;\n", words(o), o->files ? " files=1" : "", o->open ? " open=1" : "");
+}
+
+static void bash(const script *s) {
+    ls_buf *out = s->out;
     ls_buf_str(
         out,
         "# Completion of logitspec " LS_VERSION " for bash, by 'logitspec completion bash'.\n"
@@ -54,31 +198,23 @@ static ls_code bash(ls_buf *out, ls_err *err) {
                     "        esac\n"
                     "    done\n"
                     "    case $prev in\n");
-    for (int i = 0; i < ls_flag_count && !code; i++) {
+    for (int i = 0; i < ls_flag_count; i++) {
         const ls_flag_info *f = &ls_flags[i];
-        if (!f->name || !f->arg) continue;
-        code = ls_offer_of_flag(&o, f, err);
+        if (!has_value(f)) continue;
         ls_buf_fmt(out, "    --%s", f->name);
         if (f->letter) ls_buf_fmt(out, "|-%c", f->letter);
         ls_buf_str(out, ") ");
-        bash_offer(&o, out);
-        ls_buf_str(out, " ;;\n");
-        ls_offer_free(&o);
+        bash_offer(&s->of_flag[i], out);
     }
     ls_buf_str(out, "    *) case $cur,$command in\n");
-    for (const ls_command_info *c = ls_commands; c->name && !code; c++) {
+    for (const ls_command_info *c = ls_commands; c->name; c++) {
         ls_buf_fmt(out, "        -*,%s%s) words='", c->name, strcmp(c->name, "chat") ? "" : "|-*,");
         flags_of(c, out);
-        ls_buf_fmt(out, "' ;;\n");
-        code = ls_offer_of_command(&o, c, err);
-        ls_buf_fmt(out, "        *,%s) ", c->name);
-        bash_offer(&o, out);
-        ls_buf_str(out, " ;;\n");
-        ls_offer_free(&o);
+        ls_buf_fmt(out, "' ;;\n        *,%s) ", c->name);
+        bash_offer(&s->of_command[c - ls_commands], out);
     }
     ls_buf_str(out, "        *,) words='");
-    for (const ls_command_info *c = ls_commands; c->name; c++)
-        ls_buf_fmt(out, "%s%s", c == ls_commands ? "" : " ", c->name);
+    all_commands(out);
     ls_buf_str(out, "' ;;\n"
                     "        esac ;;\n"
                     "    esac\n"
@@ -90,61 +226,43 @@ static ls_code bash(ls_buf *out, ls_err *err) {
                     "    if [[ $open ]]; then compopt -o nospace 2>/dev/null; fi\n"
                     "}\n"
                     "complete -F _logitspec logitspec\n");
-    return code;
 }
 
 // ---- zsh
 
-// Text in single quotes; `special` gets a backslash.
-static void quoted(const char *s, const char *special, ls_buf *out) {
-    for (; *s; s++)
-        if (*s == '\'') ls_buf_str(out, "'\\''");
-        else ls_buf_fmt(out, strchr(special, *s) ? "\\%c" : "%c", *s);
+static void zsh_action(const offer *o, ls_buf *out) {
+    const char *left = o->files || o->open ? "{compadd " : "(", *right = o->files ? "; _files}" : o->open ? "}" : ")";
+    if (!o->words.n) ls_buf_str(out, o->files ? "_files" : " ");
+    else
+        ls_buf_fmt(out, "%s%s%s%s%s", left, o->open ? "-S \"\" " : "", o->files || o->open ? "-- " : "", o->words.p,
+                   right);
 }
 
-static void zsh_action(const ls_offer *o, ls_buf *out) {
-    if (!o->n) ls_buf_str(out, o->files ? "_files" : " ");
-    else {
-        ls_buf_str(out, o->files || o->open ? "{compadd " : "(");
-        if (o->open) ls_buf_str(out, "-S \"\" ");
-        if (o->files || o->open) ls_buf_str(out, "-- ");
-        words(o, out);
-        ls_buf_str(out, o->files ? "; _files}" : o->open ? "}" : ")");
-    }
-}
-
-static ls_code zsh_flag(const ls_flag_info *f, ls_buf *out, ls_err *err) {
-    ls_offer o;
-    const ls_code code = ls_offer_of_flag(&o, f, err);
+static void zsh_flag(const ls_flag_info *f, const offer *o, ls_buf *out) {
+    const bool repeats = f->key && strstr(f->help, "may be repeated");
     for (int letter = 0; letter < (f->letter ? 2 : 1); letter++) {
         ls_buf_str(out, " \\\n            '");
         if (letter) ls_buf_fmt(out, "-%c[", f->letter);
-        else
-            ls_buf_fmt(out, "%s--%s%s[", f->key && strstr(f->help, "may be repeated") ? "*" : "", f->name,
-                       f->arg ? "=" : "");
-        quoted(f->help, "[]:\\", out);
+        else ls_buf_fmt(out, "%s--%s%s[", repeats ? "*" : "", f->name, f->arg ? "=" : "");
+        escaped(f->help, "[]:\\", "'\\''", out);
         ls_buf_char(out, ']');
         if (f->arg) {
             ls_buf_char(out, ':');
-            quoted(f->arg, ":\\", out);
+            escaped(f->arg, ":\\", "'\\''", out);
             ls_buf_char(out, ':');
-            zsh_action(&o, out);
+            zsh_action(o, out);
         }
         ls_buf_char(out, '\'');
     }
-    ls_offer_free(&o);
-    return code;
 }
 
-static ls_code zsh_flags(const ls_command_info *c, ls_buf *out, ls_err *err) {
-    ls_code code = LS_OK;
-    for (int i = 0; i < ls_flag_count && !code; i++)
-        if (ls_flags[i].name && ls_command_takes(c, ls_flags[i].name)) code = zsh_flag(&ls_flags[i], out, err);
-    return code;
+static void zsh_flags(const script *s, const ls_command_info *c) {
+    for (int i = 0; i < ls_flag_count; i++)
+        if (ls_command_takes(c, &ls_flags[i])) zsh_flag(&ls_flags[i], &s->of_flag[i], s->out);
 }
 
-static ls_code zsh(ls_buf *out, ls_err *err) {
-    ls_code code;
+static void zsh(const script *s) {
+    ls_buf *out = s->out;
     ls_buf_str(out, "#compdef logitspec\n"
                     "# Completion of logitspec " LS_VERSION " for zsh, by 'logitspec completion zsh'.\n"
                     "_logitspec() {\n"
@@ -160,99 +278,92 @@ static ls_code zsh(ls_buf *out, ls_err *err) {
                     "    done\n"
                     "    case $command in\n"
                     "    '') _arguments :");
-    code = zsh_flags(&ls_commands[0], out, err);
+    zsh_flags(s, &ls_commands[0]);
     ls_buf_str(out, " \\\n            '1:command:((");
     for (const ls_command_info *c = ls_commands; c->name; c++) {
         ls_buf_fmt(out, "%s%s\\:\"", c == ls_commands ? "" : " ", c->name);
-        quoted(c->summary, "\\\":", out);
+        escaped(c->summary, "\\\":", "'\\''", out);
         ls_buf_char(out, '"');
     }
     ls_buf_str(out, "))' ;;\n");
-    for (const ls_command_info *c = ls_commands; c->name && !code; c++) {
-        ls_offer o = {0};
+    for (const ls_command_info *c = ls_commands; c->name; c++) {
+        const offer *o = &s->of_command[c - ls_commands];
         ls_buf_fmt(out, "    %s) _arguments :", c->name);
-        code = zsh_flags(c, out, err);
-        if (!code) code = ls_offer_of_command(&o, c, err);
+        zsh_flags(s, c);
         ls_buf_fmt(out, " \\\n            '1:command:(%s)'", c->name);
-        if (o.n || o.files) {
+        if (o->words.n || o->files) {
             ls_buf_str(out, " '*:argument:");
-            zsh_action(&o, out);
+            zsh_action(o, out);
             ls_buf_char(out, '\'');
         }
         ls_buf_str(out, " ;;\n");
-        ls_offer_free(&o);
     }
     ls_buf_str(out, "    esac\n}\nif [[ $funcstack[1] == _logitspec ]]; then _logitspec \"$@\"; else compdef "
                     "_logitspec logitspec; fi\n");
-    return code;
 }
 
 // ---- fish
 
-static void fish_text(const char *s, ls_buf *out) {
-    for (; *s; s++) ls_buf_fmt(out, strchr("'\\", *s) ? "\\%c" : "%c", *s);
-}
-
-static void fish_offer(const ls_offer *o, ls_buf *out) {
+static void fish_offer(const offer *o, ls_buf *out) {
     if (o->files) ls_buf_str(out, " -F");
-    if (!o->n) return;
-    ls_buf_str(out, " -a '");
-    words(o, out);
-    ls_buf_char(out, '\'');
+    if (o->words.n) ls_buf_fmt(out, " -a '%s'", o->words.p);
 }
 
-static ls_code fish(ls_buf *out, ls_err *err) {
-    ls_offer o;
-    ls_code code = LS_OK;
+static void fish_about(const char *text, ls_buf *out) {
+    ls_buf_str(out, " -d '");
+    escaped(text, "'\\", NULL, out);
+    ls_buf_str(out, "'\n");
+}
+
+static void fish(const script *s) {
+    ls_buf *out = s->out;
     ls_buf_str(out, "# Completion of logitspec " LS_VERSION " for fish, by 'logitspec completion fish'.\n"
-                    "function __logitspec_before_command\n    not __fish_seen_subcommand_from");
-    for (const ls_command_info *c = ls_commands; c->name; c++) ls_buf_fmt(out, " %s", c->name);
+                    "function __logitspec_before_command\n    not __fish_seen_subcommand_from ");
+    all_commands(out);
     ls_buf_str(out, "\nend\ncomplete -c logitspec -f\n");
-    for (const ls_command_info *c = ls_commands; c->name && !code; c++) {
-        ls_buf_fmt(out, "complete -c logitspec -n __logitspec_before_command -a %s -d '", c->name);
-        fish_text(c->summary, out);
-        ls_buf_str(out, "'\n");
-        code = ls_offer_of_command(&o, c, err);
-        if (o.n || o.files) {
-            ls_buf_fmt(out, "complete -c logitspec -n '__fish_seen_subcommand_from %s'", c->name);
-            fish_offer(&o, out);
-            ls_buf_char(out, '\n');
-        }
-        ls_offer_free(&o);
+    for (const ls_command_info *c = ls_commands; c->name; c++) {
+        const offer *o = &s->of_command[c - ls_commands];
+        ls_buf_fmt(out, "complete -c logitspec -n __logitspec_before_command -a %s", c->name);
+        fish_about(c->summary, out);
+        if (!o->words.n && !o->files) continue;
+        ls_buf_fmt(out, "complete -c logitspec -n '__fish_seen_subcommand_from %s'", c->name);
+        fish_offer(o, out);
+        ls_buf_char(out, '\n');
     }
-    for (int i = 0; i < ls_flag_count && !code; i++) {
+    for (int i = 0; i < ls_flag_count; i++) {
         const ls_flag_info *f = &ls_flags[i];
         if (!f->name) continue;
         ls_buf_fmt(out, "complete -c logitspec -n '%s__fish_seen_subcommand_from",
-                   ls_command_takes(&ls_commands[0], f->name) ? "__logitspec_before_command; or " : "");
+                   ls_command_takes(&ls_commands[0], f) ? "__logitspec_before_command; or " : "");
         for (const ls_command_info *c = ls_commands; c->name; c++)
-            if (ls_command_takes(c, f->name)) ls_buf_fmt(out, " %s", c->name);
+            if (ls_command_takes(c, f)) ls_buf_fmt(out, " %s", c->name);
         ls_buf_fmt(out, "' -l %s", f->name);
         if (f->letter) ls_buf_fmt(out, " -s %c", f->letter);
-        code = ls_offer_of_flag(&o, f, err);
-        if (f->arg) ls_buf_str(out, o.files ? " -r" : " -x"); // -x: no file names
-        fish_offer(&o, out);
-        ls_offer_free(&o);
-        ls_buf_str(out, " -d '");
-        fish_text(f->help, out);
-        ls_buf_str(out, "'\n");
+        if (f->arg) ls_buf_str(out, s->of_flag[i].files ? " -r" : " -x"); // -x: no file names
+        fish_offer(&s->of_flag[i], out);
+        fish_about(f->help, out);
     }
-    return code;
 }
 
 int ls_cmd_completion(const ls_command_line *c) {
     static const struct {
         const char *name;
-        ls_code (*write)(ls_buf *out, ls_err *err);
+        void (*write)(const script *s);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
+    enum { SHELLS = sizeof shells / sizeof *shells };
     ls_err err;
+    int shell = 0, n_commands = 0;
+    while (shell < SHELLS && (c->n_args != 1 || strcmp(c->args[0], shells[shell].name))) shell++;
+    ls_code code = shell < SHELLS ? LS_OK : ls_fail(&err, LS_E_USAGE, "usage: logitspec completion bash|zsh|fish");
+    while (ls_commands[n_commands].name) n_commands++;
     ls_buf out = {0};
-    for (size_t i = 0; c->n_args == 1 && i < sizeof shells / sizeof *shells; i++)
-        if (!strcmp(c->args[0], shells[i].name)) {
-            if (!shells[i].write(&out, &err)) return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
-            ls_buf_free(&out);
-            return ls_complain(&err);
-        }
-    ls_fail(&err, LS_E_USAGE, "usage: logitspec completion bash|zsh|fish");
-    return ls_complain(&err);
+    offer *offers = ls_calloc((size_t)(ls_flag_count + n_commands), sizeof *offers);
+    const script s = {offers, offers + ls_flag_count, &out};
+    for (int i = 0; i < ls_flag_count && !code; i++)
+        if (has_value(&ls_flags[i])) code = offer_of_flag(&s.of_flag[i], &ls_flags[i], &err);
+    for (int i = 0; i < n_commands && !code; i++) code = offer_of_command(&s.of_command[i], &ls_commands[i], &err);
+    if (!code) shells[shell].write(&s);
+    for (int i = 0; i < ls_flag_count + n_commands; i++) ls_buf_free(&offers[i].words);
+    free(offers);
+    return ls_conclude(code, &err, &out);
 }

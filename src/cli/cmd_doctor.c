@@ -2,10 +2,11 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/file.h"
+#include "base/err.h"
 #include "base/system.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/device_model.h"
+#include "cli/model_info.h"
 #include "cli/progress.h"
 #include "engine/device.h"
 #include "engine/engine_torch.h"
@@ -13,6 +14,7 @@
 #include "engine/ranks.h"
 
 #include <langinfo.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,53 +26,55 @@ typedef struct {
     ls_jsonw json;
     ls_buf json_text;
     ls_buf table; // printed below the checks
+    bool open;    // the object of the last check may get more fields
     bool failed;
 } report;
 
-// Begins a check. The caller may add fields to r->json and must close the object.
-static void begin(report *r, const char *what, bool ok, bool needed, const char *detail) {
+static void end(report *r) {
+    if (r->open) ls_jw_close(&r->json, '}');
+    r->open = false;
+}
+
+// Adds a check. The caller may add fields to r->json.
+__attribute__((format(printf, 5, 6))) static void check(report *r, const char *what, bool ok, bool needed,
+                                                        const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *detail = ls_format_list(fmt, ap);
+    va_end(ap);
+    end(r);
     ls_sanitize_row(&r->text, "%-8s %-14s %s", ok ? "ok" : needed ? "MISSING" : "note", what, detail);
     ls_jw_open(&r->json, '{');
     ls_jw_field_str(&r->json, "check", what);
     ls_jw_field_bool(&r->json, "ok", ok);
     ls_jw_field_bool(&r->json, "needed", needed);
     ls_jw_field_str(&r->json, "detail", detail);
+    r->open = true;
     r->failed |= !ok && needed;
-}
-
-static void say(report *r, const char *what, bool ok, bool needed, const char *detail) {
-    begin(r, what, ok, needed, detail);
-    ls_jw_close(&r->json, '}');
+    free(detail);
 }
 
 static void check_program(report *r) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE),
                    room = ls_memory_free();
-    char *detail =
-        ls_format("logitspec " LS_VERSION ", %ld processor%s, %llu MiB of memory, %llu of them free", processors,
-                  ls_plural(processors), (unsigned long long)(memory >> 20), (unsigned long long)(room >> 20));
-    begin(r, "program", true, true, detail);
+    check(r, "program", true, true, "logitspec " LS_VERSION ", %ld processor%s, %llu MiB of memory, %llu of them free",
+          processors, ls_plural(processors), (unsigned long long)(memory >> 20), (unsigned long long)(room >> 20));
     ls_jw_field_str(&r->json, "version", LS_VERSION);
     ls_jw_field_int(&r->json, "processors", processors);
     ls_jw_field_u64(&r->json, "memory_bytes", memory);
     ls_jw_field_u64(&r->json, "free_bytes", room);
-    ls_jw_close(&r->json, '}');
-    free(detail);
 }
 
 static void check_compute(report *r) {
     ls_engine_torch_facts torch;
     ls_err err = {0};
-    const bool ok = !ls_engine_torch_probe(&torch, &err);
-    char *detail = ls_format(
-        "%s, kernels for %s%s", torch.version, torch.level,
-        strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than vector kernels");
-    begin(r, "compute", ok, true, ok ? detail : err.msg);
+    if (ls_engine_torch_probe(&torch, &err)) check(r, "compute", false, true, "%s", err.msg);
+    else
+        check(r, "compute", true, true, "%s, kernels for %s%s", torch.version, torch.level,
+              strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than vector kernels");
     ls_jw_field_str(&r->json, "library", torch.version);
     ls_jw_field_str(&r->json, "level", torch.level);
-    ls_jw_close(&r->json, '}');
-    free(detail);
 }
 
 // Whether the context (of --context, or the default) is within that of the model and fits into memory with the weights.
@@ -90,13 +94,12 @@ static void check_context(report *r, const ls_checkpoint *c, const ls_engine_opt
     else if (!fits && weights < room && (room - weights) / each >= LS_MIN_CONTEXT)
         ls_buf_fmt(&text, ": use --context %llu or less", (unsigned long long)((room - weights) / each));
     else if (!fits) ls_buf_str(&text, ": use --weights q4 or a smaller model");
-    begin(r, "context", ok, true, text.p);
+    check(r, "context", ok, true, "%s", text.p);
     ls_jw_field_int(&r->json, "tokens", tokens);
     ls_jw_field_int(&r->json, "model_tokens", h->n_context);
     ls_jw_field_u64(&r->json, "kv_bytes", kv);
     ls_jw_field_u64(&r->json, "weight_bytes", weights);
     if (room) ls_jw_field_u64(&r->json, "free_bytes", room);
-    ls_jw_close(&r->json, '}');
     ls_buf_free(&text);
 }
 
@@ -107,71 +110,59 @@ static void check_device(report *r, const ls_checkpoint *c, const ls_engine_opti
     ls_gpus gpus;
     ls_gpus_look(&gpus);
     for (int i = 0; i < gpus.n; i++) {
-        char *what = ls_format("cuda:%d", i);
-        char *detail = ls_format(
-            "%s; %llu of %llu MiB free%s", gpus.gpu[i].name, (unsigned long long)(gpus.gpu[i].free_bytes >> 20),
-            (unsigned long long)(gpus.gpu[i].total_bytes >> 20),
-            gpus.gpu[i].compiled ? ""
-                                 : "; the library has no machine code for this GPU, so the driver compiles the "
-                                   "kernels at the first start ('make cuda CUDA_ARCH=all' adds the code)");
-        say(r, what, true, false, detail);
-        free(detail);
-        free(what);
+        char what[16];
+        snprintf(what, sizeof what, "cuda:%d", i);
+        check(r, what, true, false, "%s; %llu of %llu MiB free%s", gpus.gpu[i].name,
+              (unsigned long long)(gpus.gpu[i].free_bytes >> 20), (unsigned long long)(gpus.gpu[i].total_bytes >> 20),
+              gpus.gpu[i].compiled ? ""
+                                   : "; the library has no machine code for this GPU, so the driver compiles the "
+                                     "kernels at the first start ('make cuda CUDA_ARCH=all' adds the code)");
     }
-    if (!gpus.n) say(r, "gpu", false, false, gpus.problem);
+    if (!gpus.n) check(r, "gpu", false, false, "%s", gpus.problem);
     if (!c) return;
-    const bool ok = !ls_device_choose(&choice, c, opt, &err);
-    char *detail =
-        ok ? ls_format("--device %s runs on %s: %s", opt->device, choice.device, choice.why) : ls_strdup(err.msg);
-    say(r, "device", ok, true, detail);
-    free(detail);
-    if (ok) check_context(r, c, opt, choice.device);
+    if (ls_device_choose(&choice, c, opt, &err)) check(r, "device", false, true, "%s", err.msg);
+    else {
+        check(r, "device", true, true, "--device %s runs on %s: %s", opt->device, choice.device, choice.why);
+        check_context(r, c, opt, choice.device);
+    }
 }
 
 static void check_model(report *r, const ls_model_options *model, const char *card) {
     ls_model m;
     ls_err err = {0};
     if (ls_model_load_text(&m, model, &err)) {
-        say(r, "model", false, true, err.msg);
+        check(r, "model", false, true, "%s", err.msg);
         check_device(r, NULL, &model->engine);
         return;
     }
-    char *detail = ls_format("%s: vocabulary of %d tokens, chat %s", *m.file ? m.file : m.name, ls_vocab_size(m.vocab),
-                             m.chat ? ls_chat_name(m.chat) : m.chat_problem);
-    say(r, "model", true, true, detail);
-    free(detail);
+    check(r, "model", true, true, "%s: vocabulary of %d tokens, chat %s", *m.file ? m.file : m.name,
+          ls_vocab_size(m.vocab), m.chat ? ls_chat_name(m.chat) : m.chat_problem);
     if (m.checkpoint) check_device(r, m.checkpoint, &model->engine);
     if (card && m.checkpoint) {
+        end(r);
         if (ls_device_model(card, m.checkpoint, &model->engine, &r->table, &r->json, &err))
-            say(r, "device-model", false, true, err.msg);
-    } else if (card) say(r, "device-model", false, true, "the model has no weights");
+            check(r, "device-model", false, true, "%s", err.msg);
+    } else if (card) check(r, "device-model", false, true, "the model has no weights");
     ls_model_free(&m);
 }
 
 static void check_terminal(report *r) {
     const char *term = getenv("TERM"), *charset = nl_langinfo(CODESET);
     bool ok = term && *term && strcmp(term, "dumb") && !strcmp(charset, "UTF-8");
-    char *detail = ls_format(
-        "TERM=%s, characters %s%s", term ? term : "(unset)", charset,
-        strcmp(charset, "UTF-8") ? ": drawing with ASCII; for line drawing, use a UTF-8 locale (LANG=C.UTF-8)" : "");
-    say(r, "terminal", ok, false, detail);
-    free(detail);
+    check(r, "terminal", ok, false, "TERM=%s, characters %s%s", term ? term : "(unset)", charset,
+          strcmp(charset, "UTF-8") ? ": drawing with ASCII; for line drawing, use a UTF-8 locale (LANG=C.UTF-8)" : "");
 }
 
 static void check_log(report *r) {
     const char *asked = getenv("LOGITSPEC_LOG");
-    char *detail = ls_format("%s; a log has the text of prompts and answers only with --log-text",
-                             asked && *asked ? asked : "none; --log FILE or LOGITSPEC_LOG=FILE writes one");
-    say(r, "log", true, false, detail);
-    free(detail);
+    check(r, "log", true, false, "%s; a log has the text of prompts and answers only with --log-text",
+          asked && *asked ? asked : "none; --log FILE or LOGITSPEC_LOG=FILE writes one");
 }
 
 static void check_config(report *r) {
     char *path = ls_data_path("configs/default.yaml");
     bool ok = !access(path, R_OK);
-    char *detail = ls_format("%s%s", path, ok ? "" : ": not found, using built-in values");
-    say(r, "configuration", ok, false, detail);
-    free(detail);
+    check(r, "configuration", ok, false, "%s%s", path, ok ? "" : ": not found, using built-in values");
     free(path);
 }
 
@@ -184,19 +175,16 @@ static void check_ranks(report *r, const ls_engine_options *opt) {
     if (!code && devices.n < 2) return;
     if (!code) code = ls_ranks_try(&speed, opt, &err);
     if (code) {
-        say(r, "ranks", false, true, err.msg);
+        check(r, "ranks", false, true, "%s", err.msg);
         return;
     }
     const double mb_per_s = (speed.n - 1) * (double)LS_RANKS_LARGE / speed.large_us;
-    char *detail =
-        ls_format("%d, on %s: each receives 4 KiB from every other rank in %.0f us, 1 MiB in %.0f us (%.0f MB/s)",
-                  speed.n, speed.hosts, speed.small_us, speed.large_us, mb_per_s);
-    begin(r, "ranks", true, true, detail);
+    check(r, "ranks", true, true,
+          "%d, on %s: each receives 4 KiB from every other rank in %.0f us, 1 MiB in %.0f us (%.0f MB/s)", speed.n,
+          speed.hosts, speed.small_us, speed.large_us, mb_per_s);
     ls_jw_field_int(&r->json, "ranks", speed.n);
     ls_jw_field_num(&r->json, "exchange_us", speed.small_us, 6);
     ls_jw_field_num(&r->json, "mb_per_s", mb_per_s, 6);
-    ls_jw_close(&r->json, '}');
-    free(detail);
 }
 
 // The paths of the user's files, which may not exist yet.
@@ -215,7 +203,7 @@ static void check_files(report *r) {
                    path && access(path, F_OK) ? " (none yet)" : "");
         free(path);
     }
-    say(r, "your files", ok, false, text.p);
+    check(r, "your files", ok, false, "%s", text.p);
     ls_buf_free(&text);
 }
 
@@ -241,15 +229,12 @@ static void show_measured(void *ud, const char *what, const char *key, const ls_
     }
     if (localtime_r(&at, &day)) strftime(when, sizeof when, "%Y-%m-%d %H:%M", &day);
     if (n > THREADS) {
-        char *detail = ls_format("%s of model %.12s, %s, %s, %s: %s, %s", what, part[SHA256], part[DEVICE], part[DTYPE],
-                                 part[THREADS], when, how[is->how]);
-        begin(m->r, "measured", true, false, detail);
+        check(m->r, "measured", true, false, "%s of model %.12s, %s, %s, %s: %s, %s", what, part[SHA256], part[DEVICE],
+              part[DTYPE], part[THREADS], when, how[is->how]);
         ls_jw_field_str(&m->r->json, "what", what);
         ls_jw_field_str(&m->r->json, "key", key);
         ls_jw_field_int(&m->r->json, "when", is->when);
         ls_jw_field_str(&m->r->json, "how", ls_measured_hows[is->how]);
-        ls_jw_close(&m->r->json, '}');
-        free(detail);
         m->n++;
     }
     free(copy);
@@ -259,14 +244,12 @@ static void show_measured(void *ud, const char *what, const char *key, const ls_
 static void check_measured(report *r) {
     measurements m = {.r = r};
     ls_measured_list(show_measured, &m);
-    if (!m.n) say(r, "measured", true, false, "nothing yet: the first start measures threads and forwards");
+    if (!m.n) check(r, "measured", true, false, "nothing yet: the first start measures threads and forwards");
 }
 
 static void forget(report *r) {
     const int n = ls_measured_forget();
-    char *detail = ls_format("%d measurement%s removed", n, ls_plural(n));
-    say(r, "measured", true, false, detail);
-    free(detail);
+    check(r, "measured", true, false, "%d measurement%s removed", n, ls_plural(n));
 }
 
 // Measures the fastest number of threads and the cost of forwards, and caches both for later runs.
@@ -284,7 +267,7 @@ static void calibrate(report *r, const ls_command_line *c) {
     if (!code) code = ls_threads_choose(&m, true, ls_gauge_show, &gauge, &err);
     if (!code) code = ls_costs_get(&z, &m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, &gauge, &err);
     ls_gauge_clear(&gauge);
-    if (code) say(r, "costs", false, true, err.msg);
+    if (code) check(r, "costs", false, true, "%s", err.msg);
     else {
         ls_buf text = {0};
         ls_buf_fmt(&text, "%s, %d thread%s, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
@@ -293,7 +276,7 @@ static void calibrate(report *r, const ls_command_line *c) {
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; each row of a large tree adds %.3f ms per 1000 tokens of context", 1e3 * z.slope_ms);
         if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
-        begin(r, "costs", !noise.busy, true, text.p);
+        check(r, "costs", !noise.busy, true, "%s", text.p);
         ls_jw_field_int(&r->json, "context_len", z.cost_context);
         ls_jw_field_open(&r->json, "rows", '[');
         for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_int(&r->json, ls_cost_rows[i]);
@@ -302,7 +285,6 @@ static void calibrate(report *r, const ls_command_line *c) {
         for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(&r->json, z.base_ms[i], 5);
         ls_jw_close(&r->json, ']');
         ls_jw_field_num(&r->json, "slope_ms", z.slope_ms, 5);
-        ls_jw_close(&r->json, '}');
         ls_buf_free(&text);
     }
     ls_model_free(&m);
@@ -327,6 +309,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_log(&r);
     check_terminal(&r);
     if (c->calibrate) calibrate(&r, c);
+    end(&r);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');
     const size_t table = ls_wrap(&r.text, 0, ls_columns(STDOUT_FILENO), 24);

@@ -2,41 +2,49 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/model_info.h"
 #include "cli/progress.h"
 #include "cli/run_program.h"
-#include "cli/template_run.h"
+#include "engine/load.h"
 #include "model/place.h"
+#include "text/chat.h"
 
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *state_of(const ls_model_place *p) {
     return !p->here ? "absent" : *p->problem ? "broken" : p->n_files ? "here" : "unchecked";
 }
 
-static void amount(int64_t n, char out[31]) {
-    if (n < 0) snprintf(out, 31, "?");
-    else if (n >= 1000000000) snprintf(out, 31, "%.1f GB", (double)n / 1e9);
-    else if (n >= 1000000) snprintf(out, 31, "%.1f MB", (double)n / 1e6);
-    else snprintf(out, 31, "%" PRId64 " bytes", n);
+typedef struct {
+    char s[32];
+} amount;
+
+static amount amount_of(int64_t n) {
+    amount a = {"?"};
+    if (n >= 1000000000) snprintf(a.s, sizeof a.s, "%.1f GB", (double)n / 1e9);
+    else if (n >= 1000000) snprintf(a.s, sizeof a.s, "%.1f MB", (double)n / 1e6);
+    else if (n >= 0) snprintf(a.s, sizeof a.s, "%" PRId64 " bytes", n);
+    return a;
 }
 
 static const char *licence_of(const ls_registry_entry *e, const ls_model_place *p) {
     return e->licence ? e->licence : p->licence ? p->licence : "";
 }
 
-static void field(ls_jsonw *w, const char *key, const char *value) {
-    ls_jw_key(w, key);
-    if (value) ls_jw_str(w, value);
-    else ls_jw_null(w);
+static void field_if(ls_jsonw *w, const char *key, int64_t n, bool known) {
+    ls_jw_field_num(w, key, known ? (double)n : NAN, 15);
 }
 
 // The estimated size of a download if only the number of parameters is known: 16 bits each. Else -1.
@@ -46,40 +54,34 @@ static int64_t about_bytes(const ls_registry_entry *e, const ls_model_place *p) 
 
 static void add_fields(ls_jsonw *w, const ls_registry_entry *e, const ls_model_place *p) {
     static const char *const from[] = {"pypi", "huggingface", "path", "folder"};
-    field(w, "what", e->what);
-    field(w, "licence", *licence_of(e, p) ? licence_of(e, p) : NULL);
+    ls_jw_field_str(w, "what", e->what);
+    ls_jw_field_str(w, "licence", *licence_of(e, p) ? licence_of(e, p) : NULL);
     ls_jw_field_bool(w, "gated", e->gated);
-    field(w, "from", from[e->from]);
-    field(w, "repository", e->repository ? e->repository : p->repository);
-    field(w, "revision", e->revision ? e->revision : p->revision);
-    field(w, "commit", p->commit);
-    ls_jw_key(w, "size");
-    if (p->size < 0) ls_jw_null(w);
-    else ls_jw_int(w, p->size);
-    ls_jw_key(w, "about_bytes");
-    if (about_bytes(e, p) < 0) ls_jw_null(w);
-    else ls_jw_int(w, about_bytes(e, p));
-    ls_jw_key(w, "parameters");
-    if (e->parameters) ls_jw_int(w, e->parameters);
-    else ls_jw_null(w);
-    field(w, "state", state_of(p));
-    field(w, "problem", *p->problem ? p->problem : NULL);
-    field(w, "path", p->path);
+    ls_jw_field_str(w, "from", from[e->from]);
+    ls_jw_field_str(w, "repository", e->repository ? e->repository : p->repository);
+    ls_jw_field_str(w, "revision", e->revision ? e->revision : p->revision);
+    ls_jw_field_str(w, "commit", p->commit);
+    field_if(w, "size", p->size, p->size >= 0);
+    field_if(w, "about_bytes", about_bytes(e, p), about_bytes(e, p) >= 0);
+    field_if(w, "parameters", e->parameters, e->parameters != 0);
+    ls_jw_field_str(w, "state", state_of(p));
+    ls_jw_field_str(w, "problem", *p->problem ? p->problem : NULL);
+    ls_jw_field_str(w, "path", p->path);
 }
 
 static void list_json(ls_registry *r, ls_buf *out) {
     ls_jsonw w = {.out = out};
     char *folder = ls_models_folder();
     ls_jw_open(&w, '{');
-    field(&w, "folder", folder);
+    ls_jw_field_str(&w, "folder", folder);
     ls_jw_field_open(&w, "models", '[');
     for (size_t i = 0; i < r->n; i++) {
         const ls_registry_entry *e = ls_registry_get(r, r->entries[i]->name);
         ls_model_place p;
         ls_model_place_find(&p, e);
         ls_jw_open(&w, '{');
-        field(&w, "name", r->entries[i]->name);
-        field(&w, "alias", r->entries[i]->alias);
+        ls_jw_field_str(&w, "name", r->entries[i]->name);
+        ls_jw_field_str(&w, "alias", r->entries[i]->alias);
         add_fields(&w, e, &p);
         ls_jw_close(&w, '}');
         ls_model_place_free(&p);
@@ -96,15 +98,15 @@ static void list_text(ls_registry *r, ls_buf *out) {
     for (size_t i = 0; i < r->n; i++) {
         const ls_registry_entry *e = r->entries[i];
         ls_model_place p;
-        char size[32] = "";
         if (e->alias) {
             ls_sanitize_row(out, "%-26s %9s  %-9s %-27s = %s", e->name, "", "", "", e->alias);
             continue;
         }
         ls_model_place_find(&p, e);
-        if (p.size >= 0) amount(p.size, size);
-        else if (about_bytes(e, &p) >= 0) *size = '~', amount(about_bytes(e, &p), size + 1);
-        ls_sanitize_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size,
+        const int64_t about = about_bytes(e, &p);
+        amount size = p.size >= 0 ? amount_of(p.size) : (amount){""};
+        if (about >= 0) snprintf(size.s, sizeof size.s, "~%.30s", amount_of(about).s);
+        ls_sanitize_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size.s,
                         p.here     ? state_of(&p)
                         : e->gated ? "gated"
                                    : "",
@@ -169,7 +171,6 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
 }
 
 static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_buf *out) {
-    char size[32];
     ls_sanitize_row(out, "%-13s %s", "name", e->name);
     if (e->what) ls_sanitize_row(out, "%-13s %s", "what", e->what);
     if (*licence_of(e, p)) ls_sanitize_row(out, "%-13s %s%s", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
@@ -185,8 +186,8 @@ static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_bu
     if (!p->n_files && e->from == LS_FROM_HUGGINGFACE)
         ls_sanitize_row(out, "%-13s %s", "files", "listed and pinned when the model is fetched");
     for (size_t i = 0; i < p->n_files; i++) {
-        amount(p->files[i].size, size);
-        ls_sanitize_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name, size, p->files[i].sha256,
+        ls_sanitize_row(out, "%-13s %s, %s, sha256 %s%s", i ? "" : "files", p->files[i].name,
+                        amount_of(p->files[i].size).s, p->files[i].sha256,
                         !p->files[i].mtime_ns ? ""
                         : *p->problem         ? ""
                                               : ", verified");
@@ -209,8 +210,8 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     if (json) {
         ls_jsonw w = {.out = out};
         ls_jw_open(&w, '{');
-        field(&w, "name", plain ? NULL : e->name);
-        if (plain) field(&w, "path", path);
+        ls_jw_field_str(&w, "name", plain ? NULL : e->name);
+        if (plain) ls_jw_field_str(&w, "path", path);
         else add_fields(&w, e, &p);
         ls_jw_field_open(&w, "files", '[');
         for (size_t i = 0; i < p.n_files; i++) {
@@ -260,7 +261,6 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
     verifier v = {.gauge = ls_gauge_start(false), .name = name};
     ls_model_place p;
     size_t bad = 0;
-    char size[32];
     ls_code code = LS_OK;
     ls_model_place_find(&p, e);
     const char *problem = !p.here               ? "not fetched"
@@ -272,8 +272,8 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
     else if (p.n_files) {
         code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
         ls_gauge_clear(&v.gauge);
-        amount(p.size, size);
-        if (!code && !bad) ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), size);
+        if (!code && !bad)
+            ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), amount_of(p.size).s);
     }
     *wrong += bad;
 end:
@@ -310,13 +310,12 @@ static bool is_ours(const char *folder) {
 }
 
 static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_err *err) {
-    char size[32], answer[16] = "";
+    char answer[16] = "";
     if (yes) return LS_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return ls_fail(err, LS_E_USAGE, "no terminal to ask for confirmation: to remove %s, add --yes", what);
-    amount(p->size, size);
     ls_buf question = {0};
-    ls_sanitize_fmt(&question, "remove %s (%s)? [y/N] ", what, size);
+    ls_sanitize_fmt(&question, "remove %s (%s)? [y/N] ", what, amount_of(p->size).s);
     ls_wrap(&question, 0, ls_columns(STDERR_FILENO), 2);
     fputs(question.p, stderr);
     ls_buf_free(&question);
@@ -353,6 +352,80 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
     return code;
 }
 
+enum { MOST_BYTES = 64 << 20 };
+
+static ls_code read_file(const char *path, ls_buf *out, ls_err *err) {
+    FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
+    if (!f) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    const ls_code code = ls_read_all(out, f, path, MOST_BYTES, err);
+    if (f != stdin) fclose(f);
+    return code;
+}
+
+static ls_code template_at(const char *path, const char *name, ls_buf *out, ls_json **names, ls_err *err) {
+    struct stat st;
+    ls_checkpoint *c;
+    ls_code code = stat(path, &st) ? ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno)) : LS_OK;
+    char magic[4] = "";
+    FILE *f = code || S_ISDIR(st.st_mode) ? NULL : fopen(path, "re");
+    if (f) {
+        const size_t n = fread(magic, 1, sizeof magic, f);
+        fclose(f);
+        if (n < sizeof magic || memcmp(magic, "GGUF", n)) return read_file(path, out, err);
+    }
+    if (!code) code = ls_checkpoint_open_text(&c, path, err);
+    if (code) return code;
+    ls_buf variables = {0};
+    code = ls_load_template(c, name, out, &variables, err);
+    if (!code && variables.n) code = ls_json_parse(names, variables.p, variables.n, path, err);
+    ls_buf_free(&variables);
+    ls_checkpoint_close(c);
+    return !code && !out->n ? ls_fail(err, LS_E_USAGE, "%s has no chat template", path) : code;
+}
+
+static void add_marked(const ls_rendered *text, ls_buf *out) {
+    bool inside = false;
+    for (size_t i = 0; i <= text->text.n; i++) {
+        const bool marked = i < text->text.n && text->marks.p[i];
+        if (marked != inside) ls_buf_str(out, marked ? "\u27e6" : "\u27e7");
+        inside = marked;
+        if (i < text->text.n) ls_buf_char(out, text->text.p[i]);
+    }
+}
+
+// Renders a conversation with a chat template, without a model. path: a Jinja file, or a checkpoint, whose template is
+// chosen by name (see ls_templates_choose). messages: a JSON file ("-": standard input), whose keys are the template's
+// variables. marks: puts U+27E6 and U+27E7 around text from the conversation. Appends the text.
+static ls_code run_template(const char *path, const char *name, const char *messages, bool marks, ls_buf *out,
+                            ls_err *err) {
+    ls_buf text = {0}, given = {0};
+    ls_jinja *t = NULL;
+    ls_json *variables = NULL, *names = NULL;
+    ls_rendered written = {0};
+    ls_jinja_context context = {.now = LS_CHAT_DAY};
+    ls_code code = messages ? LS_OK : ls_fail(err, LS_E_USAGE, "--messages FILE.json, the conversation, is required");
+    if (!code) code = template_at(path, name, &text, &names, err);
+    if (!code) code = read_file(messages, &given, err);
+    if (!code) code = ls_json_parse(&variables, given.p ? given.p : "", given.n, messages, err);
+    if (!code && !ls_json_is_object(variables))
+        code = ls_fail(err, LS_E_USAGE, "%s: an object with \"messages\" is expected", messages);
+    context.variables = variables;
+    context.names = names;
+    if (!code) ls_json_int(ls_json_get(variables, "now"), &context.now);
+    if (!code && ((code = ls_jinja_parse(&t, text.p ? text.p : "", text.n, err)) ||
+                  (code = ls_jinja_render(t, &context, &written, err))))
+        ls_err_prefix(err, "%s", path);
+    if (!code && marks) add_marked(&written, out);
+    else if (!code && written.text.n) ls_buf_add(out, written.text.p, written.text.n);
+    ls_rendered_free(&written);
+    ls_json_free(variables);
+    ls_json_free(names);
+    ls_jinja_free(t);
+    ls_buf_free(&text);
+    ls_buf_free(&given);
+    return code;
+}
+
 static ls_code template(ls_registry *r, const char *name, const ls_command_line *c, ls_buf *out, ls_err *err) {
     const ls_registry_entry *e;
     ls_model_place p = {0};
@@ -362,7 +435,7 @@ static ls_code template(ls_registry *r, const char *name, const ls_command_line 
     if (!plain) ls_model_place_find(&p, e);
     if (!plain && !p.here)
         code = ls_fail(err, LS_E_USAGE, "%s is not on this machine: run 'logitspec models fetch %s'", e->name, e->name);
-    if (!code) code = ls_template_run(plain ? name : p.path, c->options.chat_template, c->messages, c->marks, out, err);
+    if (!code) code = run_template(plain ? name : p.path, c->options.chat_template, c->messages, c->marks, out, err);
     ls_model_place_free(&p);
     return code;
 }

@@ -56,10 +56,8 @@ int ls_cmd_tokenize(const ls_command_line *c) {
             write_token(ids.p[i], p, n, &out);
         }
     }
-    int status = code ? ls_complain(&err) : LS_EXIT_OK;
-    if (!code && !ls_print(&out)) status = LS_EXIT_FAILED;
+    const int status = ls_conclude(code, &err, &out);
     ls_buf_free(&prompt);
-    ls_buf_free(&out);
     ls_ids_free(&ids);
     ls_model_free(&m);
     ls_run_setup_free(&setup);

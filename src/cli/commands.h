@@ -1,5 +1,4 @@
-// The commands, one file each, and their shared functions. A command gets the parsed command line and returns the exit
-// code.
+// The commands, one file each, and their shared functions.
 #pragma once
 #include "base/utf8.h"
 #include "cli/options.h"
@@ -19,29 +18,22 @@ enum {
 // Writes "logitspec: MESSAGE" to standard error. Returns the exit code that goes with the error.
 int ls_complain(const ls_err *err);
 
-// Appends a description of a model file or folder, as lines of text or as one JSON object. devices, card: values of
-// --devices and --device-model, to estimate ranks that share the model; NULL: none.
-ls_code ls_model_describe(const char *path, const char *devices, const char *card, ls_buf *out, bool json, ls_err *err);
-
-// Bytes of a model's weights in CPU memory, with this value of --weights.
-struct ls_checkpoint;
-uint64_t ls_model_weight_bytes(const struct ls_checkpoint *c, const char *weights);
-
-// "logitspec X.Y.Z", then one line each: the compute library, other libraries, the compiler.
-void ls_versions(ls_buf *out);
+void ls_help(const ls_command_info *c, ls_buf *out); // what --help prints; NULL: the program
+const char *ls_manual_page(int i);                   // as in `help NAME`; "": the program; NULL: no more
 
 // Writes text to standard output and frees it. Unsafe characters become signs (base/utf8.h), newlines and tabs stay;
 // JSON of base/json.h passes unchanged. False, with one line on standard error: this or an earlier write failed.
 bool ls_print(ls_buf *text);
+// The end of a command: complains, or prints its output. Frees it and returns the exit code.
+int ls_conclude(ls_code code, const ls_err *err, ls_buf *out);
 // Writes one line to standard output, wrapped as by ls_wrap. A later ls_print reports a failed write.
 void ls_say(int left, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // The options, converted for the decoding modules. Borrows from the options.
 typedef struct {
-    ls_setup s;          // with a random seed if none was given
-    ls_buf values;       // owns the values that s.config points to
-    const char **config; // key, value, ..., NULL
-    ls_buf variables;    // of the chat template, JSON; empty: none
+    ls_setup s;       // with a random seed if none was given
+    char **config;    // key, value (owned), ..., NULL
+    ls_buf variables; // of the chat template, JSON; empty: none
 } ls_run_setup;
 void ls_run_setup_init(ls_run_setup *r, const ls_options *o);
 void ls_run_setup_free(ls_run_setup *r);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
+#include "cli/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,16 +33,8 @@ static const ls_yaml *value_of(const ls_yaml *y, const char *key) {
 
 static void write_scalar(ls_buf *out, const char *value) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+/-";
-    const bool simple = *value && *value != '-' && strspn(value, plain) == strlen(value);
-    if (simple) ls_buf_str(out, value);
-    else {
-        ls_buf_char(out, '"');
-        for (const char *p = value; *p; p++)
-            if (*p == '"' || *p == '\\') ls_buf_fmt(out, "\\%c", *p);
-            else if (*p == '\n') ls_buf_str(out, "\\n");
-            else ls_buf_char(out, *p);
-        ls_buf_char(out, '"');
-    }
+    if (*value && *value != '-' && strspn(value, plain) == strlen(value)) ls_buf_str(out, value);
+    else ls_options_quoted(value, out);
 }
 
 // The offset of a line (from 1); the end of the text if there are fewer lines.
@@ -81,62 +74,47 @@ static void set_one(ls_buf *text, const ls_yaml *y, const ls_config_change *c) {
     const key_parts k = parts_of(c->key);
     const ls_yaml *section = ls_yaml_get(y, k.section), *old = value_of(y, c->key);
     ls_buf line = {0};
-    size_t from, to;
+    size_t from = text->n, to = text->n;
     if (old) {
         from = line_at(text, old->line) + (size_t)old->column - 1;
         to = scalar_end(text, from);
-        write_scalar(&line, c->value);
     } else if (section && section->kind == LS_YAML_MAPPING && section->n_items) {
         from = to = line_at(text, section->items[0].key_line); // a line before the first key, with its indent
         ls_buf_fmt(&line, "%*s%s: ", section->items[0].key_column - 1, "", k.name);
-        write_scalar(&line, c->value);
-        ls_buf_char(&line, '\n');
-    } else {
-        from = to = text->n;
-        if (text->n && text->p[text->n - 1] != '\n') ls_buf_char(&line, '\n');
-        ls_buf_fmt(&line, "%s:\n  %s: ", k.section, k.name);
-        write_scalar(&line, c->value);
-        ls_buf_char(&line, '\n');
-    }
+    } else ls_buf_fmt(&line, "%s%s:\n  %s: ", text->n && text->p[text->n - 1] != '\n' ? "\n" : "", k.section, k.name);
+    write_scalar(&line, c->value);
+    if (!old) ls_buf_char(&line, '\n');
     replace(text, from, to, &line);
     ls_buf_free(&line);
 }
 
-static bool same(const ls_yaml *a, const ls_yaml *b) {
-    if (a->kind != b->kind || a->n_items != b->n_items) return false;
-    if (a->kind == LS_YAML_SCALAR) return !strcmp(a->text, b->text);
-    for (size_t i = 0; i < a->n_items; i++)
-        if (!same(&a->items[i], &b->items[i])) return false;
-    return true;
-}
-
-static bool is_changed(const char *section, const char *name, const ls_config_change *changes, int n) {
-    for (int i = 0; i < n; i++) {
-        const key_parts k = parts_of(changes[i].key);
-        if (!strcmp(k.section, section) && !strcmp(k.name, name)) return true;
+// Lists the values with their keys, without those that are to change.
+static void list_others(const ls_yaml *y, const char *key, const ls_config_change *changes, int n, ls_buf *out) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(key, changes[i].key)) return;
+    if (y->kind == LS_YAML_SCALAR) ls_buf_fmt(out, "%s %zu %s\n", key, strlen(y->text), y->text);
+    else if (y->kind == LS_YAML_SEQUENCE) ls_buf_fmt(out, "%s []\n", key);
+    for (size_t i = 0; i < y->n_items; i++) {
+        const char *name = y->kind == LS_YAML_MAPPING ? y->items[i].key : "-";
+        char *inner = *key ? ls_format("%s.%s", key, name) : ls_strdup(name);
+        list_others(&y->items[i], inner, changes, n, out);
+        free(inner);
     }
-    return false;
 }
 
 // Whether the new document is the old one with exactly these changes.
 static bool is_as_meant(const ls_yaml *before, const ls_yaml *now, const ls_config_change *changes, int n) {
+    ls_buf old = {0}, new = {0};
+    list_others(before, "", changes, n, &old);
+    list_others(now, "", changes, n, &new);
+    bool same = old.n == new.n && (!old.n || !memcmp(old.p, new.p, old.n));
     for (int i = 0; i < n; i++) {
         const ls_yaml *v = value_of(now, changes[i].key);
-        if (!v || v->kind != LS_YAML_SCALAR || strcmp(v->text, changes[i].value)) return false;
+        same &= v && v->kind == LS_YAML_SCALAR && !strcmp(v->text, changes[i].value);
     }
-    for (size_t i = 0; i < before->n_items; i++) {
-        const ls_yaml *a = &before->items[i], *b = ls_yaml_get(now, a->key);
-        if (!b) return false;
-        if (a->kind != LS_YAML_MAPPING || b->kind != LS_YAML_MAPPING) {
-            if (a->n_items + b->n_items && !same(a, b)) return false;
-            continue;
-        }
-        for (size_t k = 0; k < a->n_items; k++) {
-            const ls_yaml *v = ls_yaml_get(b, a->items[k].key);
-            if (!v || (!is_changed(a->key, a->items[k].key, changes, n) && !same(&a->items[k], v))) return false;
-        }
-    }
-    return true;
+    ls_buf_free(&old);
+    ls_buf_free(&new);
+    return same;
 }
 
 ls_code ls_config_file_change(const char *path, const ls_config_change *changes, int n, ls_err *err) {

@@ -15,21 +15,17 @@ static bool is_file(const char *text) {
 
 // Applies one part, part[0..n), whose meaning depends on the mark before it.
 static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
-    char *value = ls_strndup(part, n), *key = NULL;
-    const char *where = c->label;
+    static const char *const keys[] = {[':'] = "decode.budget", ['/'] = "decode.sizing", ['@'] = "decode.acceptance"};
+    char *text = ls_strndup(part, n), *equals = strchr(text, '='), *key = NULL;
     ls_code code;
-    if (mark == ':') code = ls_options_set(&c->options, "decode.budget", value, where, err);
-    else if (mark == '/') code = ls_options_set(&c->options, "decode.sizing", value, where, err);
-    else if (mark == '@') code = ls_options_set(&c->options, "decode.acceptance", value, where, err);
-    else if (!strchr(value, '='))
-        code = ls_fail(err, LS_E_USAGE, "%s: +KNOB=VALUE is expected after the method", where);
-    else {
-        const ls_method *m = ls_method_find(method); // methods with a draft model have their knobs in the section draft
-        key = ls_format("%s.%.*s", m->asks_model ? "draft" : method, (int)strcspn(value, "="), value);
-        code = ls_options_set(&c->options, key, strchr(value, '=') + 1, where, err);
+    if (mark != '+') code = ls_options_set(&c->options, keys[(int)mark], text, c->label, err);
+    else if (!equals) code = ls_fail(err, LS_E_USAGE, "%s: +KNOB=VALUE is expected after the method", c->label);
+    else { // methods with a draft model have their knobs in the section draft
+        key = ls_format("%s.%.*s", ls_method_find(method)->asks_model ? "draft" : method, (int)(equals - text), text);
+        code = ls_options_set(&c->options, key, equals + 1, c->label, err);
     }
     free(key);
-    free(value);
+    free(text);
     return code;
 }
 

@@ -1,13 +1,22 @@
 // The program: a command line in, an exit code out.
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "base/utf8.h"
+#include "base/yaml.h"
+#include "base/io.h"
 #include "cli/commands.h"
-#include "cli/manual.h"
+#include "engine/engine_torch.h"
 #include "engine/launch.h"
+#include "text/normalize.h"
+#include "text/regex.h"
+#include "trace/trace.h"
+#include "ui/term_curses.h"
 
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -50,15 +59,13 @@ static void log_settings(const ls_options *o) {
     ls_options plain;
     ls_options_init(&plain);
     for (int i = 0; i < ls_options_count(); i++) {
-        ls_buf built_in = {0}, now = {0};
-        ls_options_value(&plain, i, &built_in);
+        if (!ls_options_differ(&plain, o, i)) continue;
+        ls_buf now = {0};
         ls_options_value(o, i, &now);
-        if (built_in.n != now.n || (now.n && memcmp(built_in.p, now.p, now.n)))
-            ls_log("setting %s=%s", ls_options_key(i),
-                   !ls_log_may_hold(ls_options_key(i)) ? "(a text)"
-                   : now.n                             ? now.p
-                                                       : "");
-        ls_buf_free(&built_in);
+        ls_log("setting %s=%s", ls_options_key(i),
+               !ls_log_may_hold(ls_options_key(i)) ? "(a text)"
+               : now.n                             ? now.p
+                                                   : "");
         ls_buf_free(&now);
     }
     ls_options_free(&plain);
@@ -78,8 +85,8 @@ static ls_code begin_log(const ls_command_line *c, const char *command, ls_err *
 }
 
 // Whether ranks share the work of the command. Other commands run independently on every rank.
-static bool decodes(const char *name) {
-    return ls_command_takes(ls_command_find(name), "threads") && strcmp(name, "config") != 0;
+static bool decodes(const ls_command_info *c) {
+    return ls_command_takes(c, ls_flag_find("threads")) && c->run != ls_cmd_config;
 }
 
 // If a standard stream is closed, the next open file would get its number, and output could go into a trace. So this
@@ -99,6 +106,27 @@ static void save_nothing(void *ud, char *said, size_t n) {
     (void)ud, (void)said, (void)n;
 }
 
+// "logitspec X.Y.Z", then one line each: the compute library, other libraries, the compiler.
+static void write_versions(ls_buf *out) {
+    ls_engine_torch_facts torch;
+    ls_err err;
+    char regex[32];
+    ls_buf_str(out, "logitspec " LS_VERSION "\n");
+    if (ls_engine_torch_probe(&torch, &err)) ls_buf_fmt(out, "no compute library: %s\n", err.msg);
+    else ls_buf_fmt(out, "%s, CPU kernels for %s\n", torch.version, torch.level);
+    ls_regex_version(regex);
+    ls_buf_fmt(out, "%s, libyaml %s, PCRE2 %s, utf8proc %s, OpenSSL %s, jansson %s, zstd %s, glibc %s\n",
+               ui_curses_version(), ls_yaml_version(), regex, ls_normalize_version(), ls_sha256_version(),
+               ls_json_version(), ls_zst_version(), gnu_get_libc_version());
+#ifdef __clang__
+    ls_buf_str(out, "built by clang " __clang_version__);
+#else
+    ls_buf_str(out, "built by gcc " __VERSION__);
+#endif
+    ls_buf_fmt(out, "; trace format version %d\n", LS_TRACE_VERSION);
+    ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
+}
+
 int main(int argc, char **argv) {
     fill_standard_streams();
     ls_rescue_add(save_nothing, NULL);
@@ -113,24 +141,21 @@ int main(int argc, char **argv) {
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     int status = LS_EXIT_USAGE;
     if (ls_command_line_read(&c, argc, argv, environ, &err)) status = ls_complain(&err);
-    else if (c.help) {
-        ls_help(c.command, &text);
-        status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
-    } else if (c.version) {
-        ls_versions(&text);
-        status = ls_print(&text) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    else if (c.help || c.version) {
+        if (c.help) ls_help(c.command, &text);
+        else write_versions(&text);
+        status = ls_conclude(LS_OK, &err, &text);
     } else {
-        const char *name = *c.command ? c.command : "chat";
+        const ls_command_info *command = c.command ? c.command : ls_commands;
         // a launcher gives all ranks the same command line
-        if (decodes(name) && ls_is_other_rank()) status = ls_cmd_rank(&c);
-        else if (c.n_args && !ls_command_takes_arguments(name)) {
-            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt", name,
-                    c.args[0]);
+        if (decodes(command) && ls_is_other_rank()) status = ls_cmd_rank(&c);
+        else if (c.n_args && !strcmp(command->usage, "[FLAGS]")) {
+            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt",
+                    command->name, c.args[0]);
             status = ls_complain(&err);
-        } else if (refuse_own_input(&c, name, &err) || begin_log(&c, name, &err)) status = ls_complain(&err);
-#define COMMAND(command, ...) else if (!strcmp(name, #command)) status = ls_cmd_##command(&c);
-#include "cli/commands.def"
-#undef COMMAND
+        } else if (refuse_own_input(&c, command->name, &err) || begin_log(&c, command->name, &err))
+            status = ls_complain(&err);
+        else status = command->run(&c);
     }
     if (ls_log_failure()) ls_warn("warning: the log is not complete: %s", strerror(ls_log_failure()));
     ls_command_line_free(&c);

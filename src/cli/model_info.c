@@ -1,17 +1,290 @@
-// Describes a model: architecture, parameters, memory of weights and context, tokenizer, chat template, and whether it
-// fits this machine.
-#include "base/json.h"
+#include "cli/model_info.h"
+#include "base/split.h"
 #include "base/system.h"
 #include "base/utf8.h"
-#include "cli/commands.h"
-#include "cli/shared.h"
 #include "engine/device.h"
-#include "engine/load.h"
+#include "engine/ranks.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+enum { PAPER_ROWS = 64 }; // rows of the larger tree in estimates
+
+typedef struct {
+    char s[32];
+} amount;
+
+static amount amount_of(double bytes) { // "43 MB"
+    amount a;
+    if (bytes >= 1e9) snprintf(a.s, sizeof a.s, "%.2f GB", bytes / 1e9);
+    else snprintf(a.s, sizeof a.s, "%.0f MB", ceil(bytes / 1e6));
+    return a;
+}
+
+// ---- a step on a GPU that need not be present
+
+enum { LENGTH = 512 }; // tokens of context in the table
+
+typedef struct {
+    const lsg_card *card;
+    ls_gpu_model model;
+    lsg_cost costs[2]
+                  [LSG_KERNELS]; // of the n kernels, with 1 and with PAPER_ROWS rows, without exchanges between ranks
+    int n;
+    double us[2]; // their sums
+} paper;
+
+// own: the part of the model that the card has; NULL: the whole model. After LS_OK, free p->model.
+static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const char *weights, const ls_shard *own,
+                       ls_err *err) {
+    char known[200] = "";
+    size_t n = 0;
+    *p = (paper){.card = lsg_cards};
+    for (; p->card->name && strcmp(p->card->name, name); p->card++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", p->card->name);
+    if (!p->card->name)
+        return ls_fail(err, LS_E_RANGE, "--device-model '%s' is unknown; expected one of %s", name, known);
+    ls_gpu_model_of(&p->model, c, weights, p->card->gpu, own);
+    for (int tree = 0; tree < 2; tree++) {
+        const int32_t rows = tree ? PAPER_ROWS : 1;
+        p->n = lsg_step_costs(p->card, &p->model.shape, p->model.formats, rows, LENGTH, p->costs[tree]);
+        for (int i = 0; i < p->n; i++) p->us[tree] += p->costs[tree][i].us;
+    }
+    return LS_OK;
+}
+
+static uint64_t kv_bytes(const lsg_shape *s, int32_t context) {
+    return sizeof(uint16_t) * (uint64_t)lsg_page_values(s) * (uint64_t)((context + LSG_PAGE - 1) / LSG_PAGE);
+}
+
+static void kernel_json(ls_jsonw *w, const char *rows, const lsg_cost *c) {
+    ls_jw_field_open(w, rows, '{');
+    ls_jw_field_num(w, "us", c->us, 6);
+    ls_jw_field_str(w, "bound", c->bound);
+    ls_jw_field_num(w, "bytes", c->bytes, 15);
+    ls_jw_field_num(w, "cache_bytes", c->again, 15);
+    ls_jw_field_num(w, "sum_bytes", c->sums, 15);
+    ls_jw_field_num(w, "instructions", c->instructions, 15);
+    ls_jw_field_num(w, "blocks", (double)c->blocks, 15);
+    ls_jw_field_num(w, "resident", (double)c->resident, 15);
+    ls_jw_close(w, '}');
+}
+
+static void paper_json(ls_jsonw *w, const paper *p, int32_t context) {
+    const lsg_shape *shape = &p->model.shape;
+    ls_jw_open(w, '{');
+    ls_jw_field_str(w, "check", "device-model");
+    ls_jw_field_str(w, "card", p->card->spelled);
+    ls_jw_field_bool(w, "estimate", true);
+    ls_jw_field_u64(w, "weight_bytes", p->model.weight_bytes);
+    ls_jw_field_int(w, "context", context);
+    ls_jw_field_u64(w, "session_bytes", lsg_session_bytes(shape, context));
+    ls_jw_field_u64(w, "kv_bytes", kv_bytes(shape, context));
+    ls_jw_field_int(w, "length", LENGTH);
+    ls_jw_field_open(w, "kernels", '[');
+    for (int i = 0; i < p->n; i++) {
+        ls_jw_open(w, '{');
+        ls_jw_field_str(w, "kernel", p->costs[0][i].kernel);
+        ls_jw_field_int(w, "launches", p->costs[0][i].launches);
+        kernel_json(w, "rows_1", &p->costs[0][i]);
+        kernel_json(w, "rows_64", &p->costs[1][i]);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+    ls_jw_field_num(w, "us_1", p->us[0], 6);
+    ls_jw_field_num(w, "us_64", p->us[1], 6);
+    ls_jw_close(w, '}');
+}
+
+static void paper_text(ls_buf *text, const paper *p, int32_t context) {
+    const lsg_shape *shape = &p->model.shape;
+    ls_buf_fmt(text,
+               "\nEstimate, not measured: a step on one %s after %d tokens, from its nominal %.0f GB/s of memory and "
+               "the bytes and instructions of the kernels (src/gpu/cost.c)\n\n",
+               p->card->spelled, LENGTH, p->card->gb_s);
+    ls_buf_fmt(text, "%-22s%9s%12s%14s%12s%14s\n", "kernel", "launches", "1 row, us", "bound by", "64 rows, us",
+               "bound by");
+    for (int i = 0; i < p->n; i++) {
+        const lsg_cost *one = &p->costs[0][i], *tree = &p->costs[1][i];
+        ls_buf_fmt(text, "%-22s%9d%12.0f%14s%12.0f%14s\n", one->kernel, one->launches, one->us, one->bound, tree->us,
+                   tree->bound);
+    }
+    ls_buf_fmt(text, "%-22s%9s%12.0f%14s%12.0f   x%.2f\n\n", "total", "", p->us[0], "", p->us[1], p->us[1] / p->us[0]);
+    ls_buf_fmt(
+        text,
+        "plain decoding %.0f tokens/s; weights %.0f MiB, a session %.0f MiB, the KV cache of %d tokens %.0f MiB\n",
+        1e6 / p->us[0], (double)p->model.weight_bytes / (1 << 20),
+        (double)lsg_session_bytes(shape, context) / (1 << 20), context, (double)kv_bytes(shape, context) / (1 << 20));
+}
+
+ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engine_options *opt, ls_buf *text,
+                        ls_jsonw *json, ls_err *err) {
+    paper p;
+    const ls_code code = compute(&p, name, c, opt->weights, NULL, err);
+    if (code) return code;
+    const int32_t context = opt->context ? opt->context : c->hparams.n_context;
+    paper_text(text, &p, context);
+    paper_json(json, &p, context);
+    ls_gpu_model_free(&p.model);
+    return LS_OK;
+}
+
+// ---- ranks that share the model
+
+// Assumed latency of an exchange (us) and bandwidth of a link, for a rough estimate (`doctor --devices` measures them).
+// If ranks are on GPUs, rows are copied to the host before each exchange and back to the device after it: HOST_US per
+// exchange, at PCIE_GB_PER_S.
+typedef struct {
+    const char *name;
+    double us, gb_per_s;
+    bool gpus, unused; // gpus: directly between GPUs; unused: not supported by this program
+} link;
+static const link links[] = {
+    {"one machine", 3, 3, false, false}, {"100 Gbit/s", 25, 12.5, false, false}, {"NVLink", 8, 450, true, true}};
+static const double HOST_US = 15, PCIE_GB_PER_S = 20;
+enum { LINKS = sizeof links / sizeof *links };
+
+typedef struct {
+    int32_t n; // ranks; below 2: not shared, and the other fields are not set
+    bool on_gpus;
+    uint64_t weights, token; // bytes of the largest part, and of its KV cache per token
+    int32_t rounds;          // sequential exchanges of a step
+    double bytes_of_row;     // bytes per row that a rank receives from the others
+    const lsg_card *card;    // NULL: no --device-model
+    double compute_ms[2];    // of the largest part on this card, for 1 and for PAPER_ROWS rows
+} shared;
+
+static double ms_of(const shared *s, const link *l, int32_t rows) {
+    const double bytes = rows * s->bytes_of_row;
+    double us = s->rounds * l->us + bytes / l->gb_per_s / 1e3;
+    if (s->on_gpus && !l->gpus) us += s->rounds * HOST_US + bytes / PCIE_GB_PER_S / 1e3;
+    return us / 1e3;
+}
+
+static double share_of(ls_range part, int32_t whole) {
+    return (double)ls_range_size(part) / whole;
+}
+
+// The share of a tensor that a rank holds, 0 to 1.
+static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_shard *p) {
+    const char *name = t->name;
+    if (t->n_out == 1) return 1;
+    if (!strncmp(name, "token_embd", 10) || !strncmp(name, "output.", 7)) return share_of(p->vocab, h->n_vocab);
+    if (strstr(name, "attn_qkv"))
+        return (double)(ls_range_size(p->heads) + 2 * ls_range_size(p->kv_heads)) / (h->n_heads + 2 * h->n_kv_heads);
+    if (strstr(name, "attn_q")) return share_of(p->heads, h->n_heads);
+    if (strstr(name, "attn_k") || strstr(name, "attn_v")) return share_of(p->kv_heads, h->n_kv_heads);
+    if (strstr(name, "ffn_gate") || strstr(name, "ffn_up")) return share_of(p->ff, h->n_ff);
+    return share_of(p->embd, h->n_embd);
+}
+
+static uint64_t weights_of(const ls_checkpoint *c, const ls_shard *p) {
+    const ls_hparams *h = &c->hparams;
+    double weights = 0;
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *t = &c->tensors[i];
+        const ls_ggml_layout *l = ls_ggml_layout_of(t->n_out > 1 ? t->type : LS_GGML_F32);
+        weights += (double)(t->n_in * t->n_out) * l->kept / 32 * part_of(t, h, p);
+        // a tied embedding is kept twice: as the output head, and in the type of the file
+        if (h->tied && !strncmp(t->name, "token_embd", 10)) weights += (double)t->n_bytes * part_of(t, h, p);
+    }
+    return (uint64_t)weights;
+}
+
+static ls_code share_out(shared *out, const ls_checkpoint *c, const char *devices, const char *card, ls_err *err) {
+    const ls_hparams *h = &c->hparams;
+    *out = (shared){0};
+    ls_devices d;
+    const ls_code code = ls_devices_read(&d, devices, NULL, err);
+    const bool a_number = devices && !devices[strspn(devices, "0123456789")];
+    const int32_t most = ls_most_ranks(h->n_heads, h->n_ff, h->n_embd, h->n_vocab);
+    if (code) return code;
+    if (card && d.n < 2)
+        return ls_fail(err, LS_E_USAGE,
+                       "--device-model needs --devices with several ranks here; for one GPU, use 'logitspec doctor "
+                       "--device-model %s'",
+                       card);
+    if (d.n < 2) return LS_OK;
+    if (d.n > most)
+        return ls_fail(err, LS_E_RANGE, "%d ranks are too many for this model with %d attention heads: use at most %d",
+                       d.n, h->n_heads, most);
+    if (card && d.gpu[0] < 0 && !a_number)
+        return ls_fail(err, LS_E_USAGE, "--device-model %s is a GPU, but --devices %.60s names CPUs", card, devices);
+    out->n = d.n;
+    out->on_gpus = card || d.gpu[0] >= 0;
+    for (int32_t rank = 0; rank < d.n; rank++) {
+        const ls_shard p = ls_rank_holds(h, rank, d.n, out->on_gpus);
+        const uint64_t weights = weights_of(c, &p),
+                       token = ls_hparams_kv_bytes(h, out->on_gpus ? sizeof(uint16_t) : sizeof(float)) /
+                               (uint64_t)h->n_kv_heads * (uint64_t)ls_range_size(p.kv_heads);
+        if (token > out->token) out->token = token;
+        if (weights <= out->weights) continue;
+        out->weights = weights;
+        paper step;
+        if (!card) continue;
+        if (compute(&step, card, c, "auto", &p, err)) return err->code;
+        out->card = step.card;
+        for (int i = 0; i < 2; i++) out->compute_ms[i] = step.us[i] / 1e3;
+        ls_gpu_model_free(&step.model);
+    }
+    const double others = d.n - 1, all = d.n, values = out->on_gpus ? 2 : 4; // bytes of a matmul's input value
+    out->rounds = 4 * h->n_layers + 5;
+    out->bytes_of_row = (double)h->n_layers *
+                            (4.0 * 2 * h->n_embd + values * (h->n_ff + (double)h->n_heads * h->head_dim)) * others /
+                            all +
+                        4.0 * h->n_embd * others;
+    return LS_OK;
+}
+
+static void shared_text(const shared *s, ls_buf *out) {
+    if (s->n < 2) return;
+    ls_buf_fmt(out,
+               "\nshared by %-3d %s of weights (as in the file) and at most %.0f KB per token on the largest rank\n"
+               "exchanges     %d per step, one after the other; %s to each rank for %d rows\nestimate      ",
+               s->n, amount_of((double)s->weights).s, (double)s->token / 1e3, s->rounds,
+               amount_of(s->bytes_of_row * PAPER_ROWS).s, PAPER_ROWS);
+    if (s->card)
+        ls_buf_fmt(out, "computing on %d of %s: %.2f to %.2f ms for 1 to %d rows; with exchanges\n              ", s->n,
+                   s->card->spelled, s->compute_ms[0], s->compute_ms[1], PAPER_ROWS);
+    else ls_buf_fmt(out, "exchanges of 1 to %d rows: ", PAPER_ROWS);
+    for (int i = 0; i < LINKS; i++) {
+        if (links[i].gpus && !s->on_gpus) continue;
+        ls_buf_fmt(out, "%s%s%s %.2f to %.2f ms", i ? ", " : "", links[i].unused ? "by " : "", links[i].name,
+                   s->compute_ms[0] + ms_of(s, &links[i], 1), s->compute_ms[1] + ms_of(s, &links[i], PAPER_ROWS));
+        if (links[i].unused) ls_buf_str(out, " (not used: GPUs exchange through their hosts)");
+    }
+    ls_buf_str(out, "\n              latencies and bandwidths are assumed; 'doctor --devices' measures them");
+}
+
+static void shared_json(const shared *s, ls_jsonw *w) {
+    if (s->n < 2) return;
+    ls_jw_field_open(w, "shared", '{');
+    ls_jw_field_int(w, "ranks", s->n);
+    ls_jw_field_u64(w, "weight_bytes", s->weights);
+    ls_jw_field_u64(w, "context_token_bytes", s->token);
+    ls_jw_field_int(w, "rounds", s->rounds);
+    ls_jw_field_num(w, "bytes_of_row", s->bytes_of_row, 9);
+    if (s->card) {
+        ls_jw_field_str(w, "card", s->card->spelled);
+        ls_jw_field_num(w, "compute_ms_1", s->compute_ms[0], 6);
+        ls_jw_field_num(w, "compute_ms_64", s->compute_ms[1], 6);
+    }
+    ls_jw_field_open(w, "exchanges", '[');
+    for (int i = 0; i < LINKS; i++) {
+        if (links[i].gpus && !s->on_gpus) continue;
+        ls_jw_open(w, '{');
+        ls_jw_field_str(w, "over", links[i].name);
+        ls_jw_field_bool(w, "used", !links[i].unused);
+        ls_jw_field_num(w, "ms_1", ms_of(s, &links[i], 1), 6);
+        ls_jw_field_num(w, "ms_64", ms_of(s, &links[i], PAPER_ROWS), 6);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+    ls_jw_close(w, '}');
+}
+
+// ---- the model
 
 static const struct {
     const char *name;
@@ -54,7 +327,7 @@ static void collect(facts *f, const ls_checkpoint *c) {
     for (int k = 0; k < KEPT; k++) f->weights[k] = ls_model_weight_bytes(c, kept[k].name);
 }
 
-static void write_json(const ls_model *m, const facts *f, const ls_shared *s, ls_buf *out) {
+static void write_json(const ls_model *m, const facts *f, const shared *s, ls_buf *out) {
     const ls_hparams *h = &m->checkpoint->hparams;
     ls_jsonw w = {.out = out};
     ls_jw_open(&w, '{');
@@ -81,15 +354,13 @@ static void write_json(const ls_model *m, const facts *f, const ls_shared *s, ls
     ls_jw_field_u64(&w, "memory_free", f->free);
     ls_jw_field_int(&w, "context_here", f->context);
     ls_jw_field_str(&w, "tokenizer", ls_vocab_kind(m->vocab));
-    ls_jw_key(&w, "chat");
-    if (m->chat) ls_jw_str(&w, ls_chat_name(m->chat));
-    else ls_jw_null(&w);
-    ls_shared_json(s, &w);
+    ls_jw_field_str(&w, "chat", m->chat ? ls_chat_name(m->chat) : NULL);
+    shared_json(s, &w);
     ls_jw_field_bool(&w, "fits", !f->free || f->weights[0] < f->free);
     ls_jw_close(&w, '}');
 }
 
-static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls_buf *out) {
+static void write_text(const ls_model *m, const facts *f, const shared *s, ls_buf *out) {
     const ls_checkpoint *c = m->checkpoint;
     const ls_hparams *h = &c->hparams;
     ls_buf_fmt(out, "architecture  %s, %.3g %s parameters in %d layers\n", h->arch->hf,
@@ -106,32 +377,20 @@ static void write_text(const ls_model *m, const facts *f, const ls_shared *s, ls
                (double)f->context_bytes / 1e3);
     if (h->window) ls_buf_fmt(out, "; some layers attend to the last %d only", h->window);
     ls_buf_fmt(out, "; a run would now get %d\n", f->context);
-    ls_buf_str(out, "file          ");
-    ls_bytes_text(out, (double)c->n_bytes);
+    ls_buf_fmt(out, "file          %s", amount_of((double)c->n_bytes).s);
     for (int i = 0, n = 0; i < LS_GGML_END; i++)
         if (f->n_of[i]) ls_buf_fmt(out, "%s %d tensors in %s", n++ ? "," : ":", f->n_of[i], ls_ggml_type_name(i));
     ls_buf_str(out, "\nmemory        weights about");
-    for (int k = 0; k < KEPT; k++) {
-        ls_buf_str(out, k ? ", " : " ");
-        ls_bytes_text(out, (double)f->weights[k]);
-        ls_buf_fmt(out, " %s%s", k ? "as " : "(as in the file)", k ? kept[k].name : "");
-    }
-    ls_shared_text(s, out);
-    ls_buf_str(out, "\nhere          ");
-    if (f->free && f->weights[0] >= f->free) {
-        ls_buf_str(out, "the weights do not fit: ");
-        ls_bytes_text(out, (double)f->free);
-        ls_buf_str(out, f->weights[KEPT - 1] < f->free ? " of memory are free (with --weights q4 they fit)\n"
-                                                       : " of memory are free\n");
-    } else {
-        ls_buf_str(out, "it can run");
-        if (f->free) {
-            ls_buf_str(out, " (");
-            ls_bytes_text(out, (double)f->free);
-            ls_buf_str(out, " of memory are free)");
-        }
-        ls_buf_char(out, '\n');
-    }
+    for (int k = 0; k < KEPT; k++)
+        ls_buf_fmt(out, "%s%s %s%s", k ? ", " : " ", amount_of((double)f->weights[k]).s, k ? "as " : "(as in the file)",
+                   k ? kept[k].name : "");
+    shared_text(s, out);
+    const amount room = amount_of((double)f->free);
+    if (!f->free) ls_buf_str(out, "\nhere          it can run\n");
+    else if (f->weights[0] < f->free) ls_buf_fmt(out, "\nhere          it can run (%s of memory are free)\n", room.s);
+    else
+        ls_buf_fmt(out, "\nhere          the weights do not fit: %s of memory are free%s\n", room.s,
+                   f->weights[KEPT - 1] < f->free ? " (with --weights q4 they fit)" : "");
 }
 
 ls_code ls_model_describe(const char *path, const char *devices, const char *card, ls_buf *out, bool json,
@@ -140,8 +399,8 @@ ls_code ls_model_describe(const char *path, const char *devices, const char *car
     facts f = {0};
     const ls_code code = ls_model_load_text(&m, &(ls_model_options){.name = path}, err);
     if (code) return code;
-    ls_shared s;
-    const ls_code shares = ls_share_out(&s, m.checkpoint, devices, card, err);
+    shared s;
+    const ls_code shares = share_out(&s, m.checkpoint, devices, card, err);
     collect(&f, m.checkpoint);
     if (shares) {
     } else if (json) write_json(&m, &f, &s, out);

@@ -48,13 +48,15 @@ void ls_options_copy(ls_options *to, const ls_options *from); // values and orig
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
 // Reads a whole YAML file. A missing file is an error only if it must_exist.
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err);
+ls_code ls_options_files(ls_options *o, ls_err *err); // configs/default.yaml, and the user's file
+char *ls_options_user_file(void);                     // owned by the caller; NULL: HOME is not set
 // Reads a mapping of a YAML document; file: its name, for messages and origins.
 typedef struct ls_yaml ls_yaml;
 ls_code ls_options_yaml(ls_options *o, const ls_yaml *y, const char *file, ls_err *err);
-// LOGITSPEC_SET_A__B=v sets a.b; ignores other variables.
-ls_code ls_options_environment(ls_options *o, char *const *environment, ls_err *err);
 // Appends the value in the format of `config show` and traces.
 void ls_options_value(const ls_options *o, int i, ls_buf *out);
+void ls_options_quoted(const char *s, ls_buf *out); // ... a text as a YAML string in double quotes
+bool ls_options_differ(const ls_options *a, const ls_options *b, int i);
 const char *ls_options_key(int i);
 const char *ls_options_help(int i);
 const char *ls_options_choices(int i);                  // "a|b|c"; NULL: the values are no fixed words
@@ -64,10 +66,11 @@ void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin 
 // The command line.
 typedef const char *ls_flag_TEXT;
 typedef bool ls_flag_YES;
+typedef struct ls_command_info ls_command_info;
 typedef struct {
     ls_options options;
-    const char *command; // a name of ls_commands; "": none was given
-    const char **args;   // positional arguments, borrowed from argv
+    const ls_command_info *command; // NULL: none was given
+    const char **args;              // positional arguments, borrowed from argv
     int n_args;
     // Texts are borrowed; NULL: not given.
 #define FLAG(field, type, ...) ls_flag_##type field;
@@ -77,12 +80,12 @@ typedef struct {
 #undef KEYED
 } ls_command_line;
 
-typedef struct {
-    const char *name, *usage, *summary, *flags, *examples; // flags: names of its flags, separated by blanks
-} ls_command_info;
-extern const ls_command_info ls_commands[];               // ends with a NULL name
+struct ls_command_info {
+    const char *name, *usage, *summary, *flags, *examples; // flags: see commands.def
+    int (*run)(const ls_command_line *c);                  // returns the exit code
+};
+extern const ls_command_info ls_commands[];               // `chat` first; ends with a NULL name
 const ls_command_info *ls_command_find(const char *name); // NULL: unknown name
-bool ls_command_takes(const ls_command_info *c, const char *flag);
 
 typedef struct {
     const char *name, *arg, *help; // name NULL: a key without a flag; arg NULL: a flag without an argument
@@ -92,11 +95,26 @@ typedef struct {
 } ls_flag_info;
 extern const ls_flag_info ls_flags[]; // flags of options.def first, in their order
 extern const int ls_flag_count;
-
-bool ls_command_takes_arguments(const char *name); // whether it takes arguments besides flags
+const ls_flag_info *ls_flag_find(const char *name);                     // NULL: unknown name
+bool ls_command_takes(const ls_command_info *c, const ls_flag_info *f); // false if the flag has no name
 
 // Parses flags and applies all layers. LS_E_USAGE with one line.
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);
 void ls_command_line_free(ls_command_line *c);
-// The candidate with the smallest edit distance to the word; NULL: none is close. candidates ends with NULL.
-const char *ls_nearest(const char *word, const char *const *candidates);
+
+// Words of a list such as "a|b" or "a b"; between: the characters that separate them.
+const char *ls_next_word(const char **list, const char *between, size_t *n); // n bytes, moves *list; NULL: no more
+bool ls_has_word(const char *list, const char *between, const char *word, size_t n);
+
+// The candidate that a user may have meant by a word: the first that begins with it, else the one with the smallest
+// edit distance, if it is small.
+typedef struct {
+    const char *word;
+    const char *best; // n bytes, borrowed from a candidate; NULL: none is close
+    size_t n;
+    int distance;
+    char hint[120];
+} ls_near;
+void ls_near_try(ls_near *near, const char *candidate, size_t n);
+// " (did you mean 'DASHESbest'?)", or " (otherwise)", or "" if that is empty. The text lies in `near`.
+const char *ls_near_hint(ls_near *near, const char *dashes, const char *otherwise);

@@ -1,15 +1,16 @@
 // The command line: commands and flags.
-#include "cli/options.h"
+#include "cli/commands.h"
 #include "base/mem.h"
 #include "base/file.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const ls_command_info ls_commands[] = {
-#define COMMAND(name, usage, summary, flags, examples) {#name, usage, summary, flags, examples},
+#define COMMAND(name, usage, summary, flags, examples) {#name, usage, summary, flags, examples, ls_cmd_##name},
 #include "cli/commands.def"
 #undef COMMAND
     {0},
@@ -26,7 +27,7 @@ const ls_flag_info ls_flags[] = {
 #undef FLAG
 #undef KEYED
 };
-enum { N_FLAGS = sizeof ls_flags / sizeof *ls_flags, MAX_SETTINGS = 256 };
+enum { N_FLAGS = sizeof ls_flags / sizeof *ls_flags, MAX_GIVEN = 255 };
 const int ls_flag_count = N_FLAGS;
 
 const ls_command_info *ls_command_find(const char *name) {
@@ -35,123 +36,145 @@ const ls_command_info *ls_command_find(const char *name) {
     return NULL;
 }
 
-bool ls_command_takes_arguments(const char *name) {
-    return strcmp(ls_command_find(name)->usage, "[FLAGS]") != 0;
+const ls_flag_info *ls_flag_find(const char *name) {
+    for (int i = 0; i < N_FLAGS; i++)
+        if (ls_flags[i].name && !strcmp(ls_flags[i].name, name)) return &ls_flags[i];
+    return NULL;
 }
 
-bool ls_command_takes(const ls_command_info *c, const char *flag) {
-    const size_t n = strlen(flag);
-    for (const char *p = c->flags; (p = strstr(p, flag)); p += n)
-        if ((p == c->flags || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
-    return false;
+bool ls_command_takes(const ls_command_info *c, const ls_flag_info *f) {
+    return f->name && (ls_has_word(c->flags, " ", f->name, strlen(f->name)) ||
+                       (f->key && ls_has_word(c->flags, " ", f->key, strcspn(f->key, ".") + 1)));
 }
 
 typedef struct {
-    const char *key, *value;
-    char *where;
-} setting;
+    const ls_flag_info *flag;
+    const char *value; // NULL: none
+} given;
 
 static ls_code unknown_flag(const char *arg, ls_err *err) {
-    const char *names[N_FLAGS + 1] = {0};
-    for (int i = 0, n = 0; i < N_FLAGS; i++)
-        if (ls_flags[i].name) names[n++] = ls_flags[i].name;
     char word[64];
     const char *p = arg + strspn(arg, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(p, "="), p);
-    const char *near = word[0] && word[1] ? ls_nearest(word, names) : NULL; // all are near to a single letter
-    return near ? ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' (did you mean '--%s'?)", arg, near)
-                : ls_fail(err, LS_E_USAGE, "unknown flag '%.80s' ('logitspec --help' lists them)", arg);
+    ls_near near = {.word = word[0] && word[1] ? word : ""}; // all are near to a single letter
+    for (int i = 0; i < N_FLAGS; i++)
+        if (ls_flags[i].name) ls_near_try(&near, ls_flags[i].name, strlen(ls_flags[i].name));
+    return ls_fail(err, LS_E_USAGE, "unknown flag '%.80s'%s", arg,
+                   ls_near_hint(&near, "--", "'logitspec --help' lists them"));
 }
 
-static ls_code apply_layers(ls_options *o, const char *config, char *const *environment, setting *settings, int n,
-                            ls_err *err) {
-    char *shipped = ls_data_path("configs/default.yaml"),
-         *user = ls_user_path("XDG_CONFIG_HOME", ".config", "config.yaml");
+static ls_code unknown_command(const char *name, ls_err *err) {
+    ls_near near = {.word = strcmp(name, "run") ? name : "chat"}; // "run" is the name in other programs
+    for (const ls_command_info *c = ls_commands; c->name; c++) ls_near_try(&near, c->name, strlen(c->name));
+    return ls_fail(err, LS_E_USAGE, "unknown command '%.80s'%s", name,
+                   ls_near_hint(&near, "", "'logitspec --help' lists them"));
+}
+
+static ls_code apply_flag(ls_options *o, const given *g, ls_err *err) {
+    const char *eq = g->flag->key ? NULL : strchr(g->value, '='); // no key: --set
+    if (!g->flag->key && !eq) return ls_fail(err, LS_E_USAGE, "--set %.80s: KEY=VALUE is expected", g->value);
+    char *key = eq ? ls_strndup(g->value, (size_t)(eq - g->value)) : ls_strdup(g->flag->key),
+         *where = ls_format("--%s", g->flag->name);
+    const char *value = eq ? eq + 1 : g->flag->value ? g->flag->value : g->value;
+    const ls_code code = ls_options_set(o, key, value, where, err);
+    free(key);
+    free(where);
+    return code;
+}
+
+ls_code ls_options_files(ls_options *o, ls_err *err) {
+    char *shipped = ls_data_path("configs/default.yaml"), *user = ls_options_user_file();
     ls_code code = ls_options_file(o, shipped, false, err);
     if (!code && user) code = ls_options_file(o, user, false, err);
-    if (!code && config) code = ls_options_file(o, config, true, err);
-    if (!code) code = ls_options_environment(o, environment, err);
-    for (int i = 0; i < n && !code; i++) {
-        if (settings[i].key) {
-            code = ls_options_set(o, settings[i].key, settings[i].value, settings[i].where, err);
-            continue;
-        }
-        const char *eq = strchr(settings[i].value, '='); // --set
-        if (!eq) {
-            code = ls_fail(err, LS_E_USAGE, "--set %.80s: KEY=VALUE is expected", settings[i].value);
-            break;
-        }
-        char *key = ls_strndup(settings[i].value, (size_t)(eq - settings[i].value));
-        code = ls_options_set(o, key, eq + 1, settings[i].where, err);
-        free(key);
-    }
     free(shipped);
     free(user);
     return code;
 }
 
-ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err) {
-    *c = (ls_command_line){.command = ""};
-    ls_options_init(&c->options);
-    c->args = ls_calloc((size_t)argc + 1, sizeof *c->args);
+char *ls_options_user_file(void) {
+    return ls_user_path("XDG_CONFIG_HOME", ".config", "config.yaml");
+}
+
+// LOGITSPEC_SET_A__B=v sets a.b; ignores other variables.
+static ls_code apply_environment(ls_options *o, char *const *environment, ls_err *err) {
+    static const char prefix[] = "LOGITSPEC_SET_";
+    for (; environment && *environment; environment++) {
+        const char *eq = strchr(*environment, '=');
+        if (!eq || strncmp(*environment, prefix, sizeof prefix - 1)) continue;
+        char key[128], where[160];
+        size_t n = 0;
+        for (const char *p = *environment + sizeof prefix - 1; p < eq && n + 1 < sizeof key; p++) {
+            if (p[0] == '_' && p[1] == '_') key[n++] = '.', p++;
+            else key[n++] = (char)tolower((unsigned char)*p);
+        }
+        key[n] = 0;
+        snprintf(where, sizeof where, "environment %.*s", (int)(eq - *environment < 120 ? eq - *environment : 120),
+                 *environment);
+        ls_code code = ls_options_set(o, key, eq + 1, where, err);
+        if (code) return code;
+    }
+    return LS_OK;
+}
+
+static ls_code apply_layers(ls_command_line *c, char *const *environment, const given *flags, int n, ls_err *err) {
+    ls_options *o = &c->options;
+    ls_code code = ls_options_files(o, err);
+    if (!code && c->config) code = ls_options_file(o, c->config, true, err);
+    if (!code) code = apply_environment(o, environment, err);
+    for (int i = 0; i < n && !code; i++)
+        if (!flags[i].flag->at) code = apply_flag(o, &flags[i], err);
+    return code;
+}
+
+// Reads the flags into c and `out`; *n: how many. getopt's index of the first argument is in optind then.
+static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[MAX_GIVEN], int *n, ls_err *err) {
+    enum { LONG = 256 }; // getopt gives a letter, or LONG and the index of a flag
     struct option longs[N_FLAGS + 1] = {0};
     char letters[2 * N_FLAGS + 2] = ":"; // in the format of getopt
-    int rows[N_FLAGS], n_longs = 0, n_letters = 1;
+    int n_longs = 0, n_letters = 1, got;
     for (int i = 0; i < N_FLAGS; i++) {
-        if (!ls_flags[i].name) continue;
-        rows[n_longs] = i;
-        longs[n_longs++].name = ls_flags[i].name;
-        longs[n_longs - 1].has_arg = ls_flags[i].arg != NULL;
-        if (ls_flags[i].letter) letters[n_letters++] = ls_flags[i].letter;
-        if (ls_flags[i].letter && ls_flags[i].arg) letters[n_letters++] = ':';
+        const ls_flag_info *f = &ls_flags[i];
+        if (f->name) longs[n_longs++] = (struct option){f->name, f->arg != NULL, NULL, LONG + i};
+        if (f->letter) letters[n_letters++] = f->letter;
+        if (f->letter && f->arg) letters[n_letters++] = ':';
     }
-    setting settings[MAX_SETTINGS];
-    const char *used[MAX_SETTINGS];
-    int n_settings = 0, n_used = 0, index = 0, got;
-    ls_code code = LS_OK;
     optind = 0; // resets GNU getopt completely, so that tests can parse several lines
     opterr = 0;
-    while (!code && (got = getopt_long(argc, argv, letters, longs, &index)) != -1) {
-        int i = got ? N_FLAGS - 1 : rows[index]; // got 0: a long flag; else searched by its letter
-        while (got && i >= 0 && ls_flags[i].letter != got) i--;
-        if (got == ':') code = ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
-        else if (i < 0) // unknown, ambiguous, or an argument for a flag that takes none
-            code = unknown_flag(got == '?' && optopt ? (const char[]){'-', (char)optopt, 0} : argv[optind - 1], err);
-        else if (n_used == MAX_SETTINGS - 1) code = ls_fail(err, LS_E_USAGE, "too many flags");
-        else {
-            used[n_used++] = ls_flags[i].name;
-            void *to = (char *)c + ls_flags[i].at;
-            if (!ls_flags[i].at)
-                settings[n_settings++] = (setting){ls_flags[i].key, ls_flags[i].value ? ls_flags[i].value : optarg,
-                                                   ls_format("--%s", ls_flags[i].name)};
-            else if (ls_flags[i].arg) *(const char **)to = optarg;
-            else *(bool *)to = true;
-        }
+    while ((got = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        int i = got >= LONG ? got - LONG : N_FLAGS - 1;
+        while (got < LONG && i >= 0 && ls_flags[i].letter != got) i--;
+        if (got == ':') return ls_fail(err, LS_E_USAGE, "flag '%.80s' needs a value", argv[optind - 1]);
+        if (i < 0) // unknown, ambiguous, or an argument for a flag that takes none
+            return unknown_flag(
+                got == '?' && optopt && optopt < LONG ? (const char[]){'-', (char)optopt, 0} : argv[optind - 1], err);
+        if (*n == MAX_GIVEN) return ls_fail(err, LS_E_USAGE, "too many flags");
+        out[(*n)++] = (given){&ls_flags[i], optarg};
+        void *to = (char *)c + ls_flags[i].at;
+        if (ls_flags[i].at && ls_flags[i].arg) *(const char **)to = optarg;
+        else if (ls_flags[i].at) *(bool *)to = true;
     }
-    if (!code && optind < argc) {
-        const ls_command_info *info = ls_command_find(argv[optind]);
-        if (info) c->command = info->name;
-        else {
-            const char *names[32] = {0};
-            for (int i = 0; ls_commands[i].name; i++) names[i] = ls_commands[i].name;
-            // "run" is the name in other programs
-            const char *near = strcmp(argv[optind], "run") ? ls_nearest(argv[optind], names) : "chat";
-            code =
-                ls_fail(err, LS_E_USAGE, "unknown command '%.80s' (%s%s%s)", argv[optind],
-                        near ? "did you mean '" : "'logitspec --help' lists them", near ? near : "", near ? "'?" : "");
-        }
-        for (int i = optind + 1; i < argc; i++) c->args[c->n_args++] = argv[i];
-    }
-    const ls_command_info *info = ls_command_find(*c->command ? c->command : "chat");
-    for (int i = 0; i < n_used && !code; i++)
-        if (!ls_command_takes(info, used[i]))
-            code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, used[i]);
+    return LS_OK;
+}
+
+ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err) {
+    *c = (ls_command_line){0};
+    ls_options_init(&c->options);
+    c->args = ls_calloc((size_t)argc + 1, sizeof *c->args);
+    given flags[MAX_GIVEN];
+    int n = 0;
+    ls_code code = read_flags(c, argc, argv, flags, &n, err);
+    if (!code && optind < argc && !(c->command = ls_command_find(argv[optind])))
+        code = unknown_command(argv[optind], err);
+    const ls_command_info *info = c->command ? c->command : ls_commands;
+    for (int i = optind + 1; i < argc; i++) c->args[c->n_args++] = argv[i];
+    for (int i = 0; i < n && !code; i++)
+        if (!ls_command_takes(info, flags[i].flag))
+            code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, flags[i].flag->name);
     if (!code && c->prompt && c->prompt_file)
         code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file cannot be combined");
     // commands without --config must work even if the configuration is broken
-    if (!code && !c->help && !c->version && ls_command_takes(info, "config"))
-        code = apply_layers(&c->options, c->config, environment, settings, n_settings, err);
-    for (int i = 0; i < n_settings; i++) free(settings[i].where);
+    if (!code && !c->help && !c->version && ls_command_takes(info, ls_flag_find("config")))
+        code = apply_layers(c, environment, flags, n, err);
     if (code) ls_command_line_free(c);
     return code;
 }
@@ -159,5 +182,5 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
 void ls_command_line_free(ls_command_line *c) {
     ls_options_free(&c->options);
     free(c->args);
-    *c = (ls_command_line){.command = ""};
+    *c = (ls_command_line){0};
 }

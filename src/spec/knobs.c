@@ -55,7 +55,8 @@ ls_code ls_knob_read(const ls_knob *k, const char *where, const char *text, ls_k
     if (k->kind == LS_KNOB_SWITCH) {
         const bool on = !strcmp(text, "on");
         if (!on && strcmp(text, "off"))
-            return ls_fail(err, LS_E_USAGE, "%s: %s is '%.80s', expected on or off (%s)", where, k->key, text, k->help);
+            return ls_fail(err, LS_E_USAGE, "%s: %s is '%.80s', expected one of on, off (%s)", where, k->key, text,
+                           k->help);
         *out = (ls_knob_value){on, NULL};
         return LS_OK;
     }

@@ -62,11 +62,10 @@ class Manual(unittest.TestCase):
         for word in ["--" + f for f in FLAGS] + ["logitspec " + c for c in COMMANDS]:
             self.assertIn(roff(word), whole)
 
-    def test_what_pages_of_this_tree_take_from_the_tables_is_fresh(self):
-        for path, head, name in pages.PAGES:
+    def test_what_pages_and_configs_of_this_tree_take_from_the_tables_is_fresh(self):
+        for path, text in pages.fresh(PROGRAM):
             with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-                text = f.read()
-            self.assertEqual(pages.page(PROGRAM, text, head, name), text, "tests/tools/pages.py build writes it")
+                self.assertEqual(text, f.read(), "tests/tools/pages.py build writes it")
 
     def test_every_variable_that_the_sources_read_is_told(self):
         text = " ".join(self.page("--as", "text").split())
@@ -93,7 +92,7 @@ class Manual(unittest.TestCase):
     def test_mistakes_are_one_line(self):
         for args, message in ((["help", "generat"], "no help on 'generat' (did you mean 'generate'?)"),
                               (["help", "xyzzy"], "no help on 'xyzzy' ('logitspec help' lists all)"),
-                              (["help", "keys", "--as", "pdf"], "--as pdf: expected text, man or md"),
+                              (["help", "keys", "--as", "pdf"], "--as pdf: expected one of text, man, md"),
                               (["help", "a", "b"], "takes one command or page"),
                               (["help", "chat", "--as", "man"], "'chat' is a command"),
                               (["completion"], "usage: logitspec completion bash|zsh|fish"),

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""The parts of pages in this tree that the program's tables hold, as `logitspec help` prints them. Usage: pages.py BUILD"""
+"""The parts of pages in this tree, and the files of configs, that the program's tables hold: as `logitspec help` and
+`logitspec config default` print them. Usage: pages.py BUILD"""
+import glob
+import itertools
 import os
 import subprocess
 import sys
@@ -9,19 +12,32 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAGES = [("src/trace/trace_format.md", "\n## Fields\n", "trace"), ("ui/README.md", "\n## Keys\n", "keys")]
 
 
+def output(program, *args):
+    return subprocess.run([program, *args], check=True, capture_output=True, text=True).stdout
+
+
 def page(program, old, head, name):
-    text = subprocess.run([program, "help", name, "--as", "md"], check=True, capture_output=True, text=True).stdout
+    text = output(program, "help", name, "--as", "md")
     return old.split(head)[0] + head + f"\n`tests/tools/pages.py build` writes what `logitspec help {name}` prints here.\n" + \
         text[text.index("\n## "):].replace("\n## ", "\n### ")
 
 
-def main():
+def fresh(program):
+    """Each file, and the text that it must have. A file of configs keeps the comment at its top."""
     for path, head, name in PAGES:
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-            old = f.read()
-        new = page(sys.argv[1] + "/logitspec", old, head, name)  # before open() empties the file: the program may fail
+            yield path, page(program, f.read(), head, name)
+    for path in sorted(glob.glob("configs/**/*.yaml", root_dir=ROOT, recursive=True)):
+        name = os.path.splitext(os.path.basename(path))[0]
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            top = itertools.takewhile(lambda line: line.startswith("#"), f)
+            yield path, "".join(top) + output(program, "config", "default", *[name] * (name != "default"))
+
+
+def main():
+    for path, text in list(fresh(sys.argv[1] + "/logitspec")):  # before open() empties a file: the program may fail
         with open(os.path.join(ROOT, path), "w", encoding="utf-8") as f:
-            f.write(new)
+            f.write(text)
 
 
 if __name__ == "__main__":

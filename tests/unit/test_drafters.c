@@ -638,7 +638,7 @@ static void knobs_have_ranges(void **state) {
             assert_int_equal(ls_knob_read(k, "here", "on", &v, &err) || v.number != 1, LS_OK);
             assert_int_equal(ls_knob_read(k, "here", "off", &v, &err) || v.number != 0, LS_OK);
             assert_int_equal(ls_knob_read(k, "here", "1", &v, &err), LS_E_USAGE);
-            assert_non_null(strstr(err.msg, "expected on or off"));
+            assert_non_null(strstr(err.msg, "expected one of on, off"));
             continue;
         }
         numbers++;

@@ -4,14 +4,6 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/contender.h"
-#include "cli/demo_file.h"
-#include "cli/screen_settings.h"
-#include "source/source_replay.h"
-#include "spec/drafter.h"
-#include "ui/actions.h"
-#include "ui/render.h"
-#include "ui/script.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -35,6 +27,12 @@ bool ls_print(ls_buf *text) {
     ls_buf_free(&shown);
     ls_buf_free(text);
     return ok;
+}
+
+int ls_conclude(ls_code code, const ls_err *err, ls_buf *out) {
+    if (!code) return ls_print(out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    ls_buf_free(out);
+    return ls_complain(err);
 }
 
 void ls_say(int left, const char *fmt, ...) {
@@ -133,24 +131,20 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
     ls_sizing_read(&r->s.decode.sizing, "", o->sizing, NULL); // cannot fail: ls_options_set checked all three
     ls_accept_read(&r->s.decode.accept, "", o->acceptance, NULL);
     ls_cost_read(&r->s.decode.costs, "", o->costs, NULL);
-    const int n = ls_options_count();
-    r->s.config = r->config = ls_calloc(2 * (size_t)n + 1, sizeof *r->config);
-    for (int i = 0; i < n; i++) {
-        ls_options_value(o, i, &r->values);
-        ls_buf_char(&r->values, 0);
-    }
-    for (int i = 0, at = 0; i < n; i++) {
-        const char **pair = r->config + 2 * (size_t)i;
-        pair[0] = ls_options_key(i);
-        pair[1] = r->values.p + at;
-        at += (int)strlen(r->values.p + at) + 1;
+    r->s.config = (const char *const *)(r->config = ls_calloc(2 * (size_t)ls_options_count() + 1, sizeof *r->config));
+    for (int i = 0; i < ls_options_count(); i++) {
+        ls_buf value = {0};
+        ls_options_value(o, i, &value);
+        ls_buf_str(&value, "");
+        r->config[2 * i] = (char *)ls_options_key(i);
+        r->config[2 * i + 1] = value.p;
     }
 }
 
 void ls_run_setup_free(ls_run_setup *r) {
+    for (int i = 0; r->config && i < ls_options_count(); i++) free(r->config[2 * i + 1]);
     free(r->config);
     ls_buf_free(&r->variables);
-    ls_buf_free(&r->values);
 }
 
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err) {
@@ -195,112 +189,6 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
     if (end != text && !*end && *out > 0 && *out <= 1e6) return LS_OK;
     return ls_fail(err, LS_E_USAGE, "--speed is '%.40s', expected a number above 0 (1: as recorded)%s", text,
                    max ? " or max" : "");
-}
-
-ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *err) {
-    static ui_theme themes[2]; // one screen per process
-    ls_code code = LS_OK;
-    ui_theme *theme = &themes[light];
-    *out = theme;
-    *theme = *ui_theme_find(strcmp(o->theme, "auto") ? o->theme : light ? "light" : "default");
-    if (!ui_theme_has_colors(theme)) return LS_OK;
-    for (size_t i = 0; i < o->colors.n && !code; i++)
-        if ((code = ui_theme_set(theme, o->colors.p[i], err))) ls_err_prefix(err, "ui.colors");
-    return code;
-}
-
-ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
-    const ui_theme *theme, *light = NULL;
-    ls_code code = ls_theme(o, false, &theme, err);
-    if (!code && !strcmp(o->theme, "auto")) code = ls_theme(o, true, &light, err);
-    ui_bind_defaults();
-    for (size_t i = 0; i < o->keys.n && !code; i++)
-        if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
-    *out =
-        (ui_options){.given = {.words = ls_screen_words(), .about = ls_screen_about, .save_settings = ls_screen_save},
-                     .settings = ls_screen_settings(o),
-                     .theme = theme,
-                     .light = light,
-                     .color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme),
-                     .mouse = o->mouse,
-                     .clipboard = o->clipboard,
-                     .fps = o->fps,
-                     .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
-                     .ascii = o->ascii};
-    return code;
-}
-
-ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err) {
-    int end = 0;
-    *cols = 120, *rows = 36;
-    if (!text || (sscanf(text, "%4dx%4d%n", cols, rows, &end) == 2 && !text[end] && *cols >= UI_MIN_COLS &&
-                  *rows >= UI_MIN_ROWS && *cols <= 500 && *rows <= 200))
-        return LS_OK;
-    return ls_fail(err, LS_E_USAGE, "--size is '%.40s', expected COLSxROWS from %dx%d to 500x200", text, UI_MIN_COLS,
-                   UI_MIN_ROWS);
-}
-
-bool ls_is_scripted(const ls_command_line *c) {
-    return c->script || c->cast;
-}
-
-static ls_code show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
-    if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
-    ui_options drawn = *o; // a script has colours even without a terminal
-    drawn.color = strcmp(c->options.color, "never") && ui_theme_has_colors(o->theme);
-    ui_play play = {.script = c->script, .cast = c->cast};
-    const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);
-    if (!code) return ui_run_script(source, &drawn, &play, status, err);
-    source->close(source);
-    return code;
-}
-
-// The methods that the panel Shadows lists. Made on demand, because "all" opens every drafter once.
-typedef struct {
-    const ls_options *options;
-    ls_contender *all;
-    ls_shadow_way *list;
-    int n;
-    ls_demo stop; // the stop of the tour on the screen
-} ways;
-
-static const ls_shadow_way *make_ways(void *ud, int *n) {
-    ways *w = ud;
-    *n = w->n;
-    if (w->list) return w->list; // made at an earlier stop of the tour
-    ls_contenders_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
-    w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
-    for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_way){w->all[i].label, w->all[i].setup.s.decode};
-    *n = w->n;
-    return w->list;
-}
-
-// The stops of the guided tour: demos with a recording.
-static ls_source *open_stop(void *ud, int i, int *of, const ui_demo **demo, ls_err *err) {
-    static const char *const stops[] = {"first-step", "next-next", "slower"};
-    ways *w = ud;
-    *of = (int)(sizeof stops / sizeof *stops);
-    ls_demo_free(&w->stop);
-    if (i >= *of || ls_demo_read(&w->stop, stops[i], err)) return NULL;
-    *demo = &w->stop.play;
-    if (w->stop.trace)
-        return ls_source_replay(
-            &(ls_replay_options){.path = w->stop.trace, .rival = w->stop.rival_trace, .paused = true}, err);
-    ls_fail(err, LS_E_IO, "the demo %s has no recording", stops[i]);
-    return NULL;
-}
-
-ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
-    ways w = {.options = &c->options};
-    ui_options shown = *o;
-    shown.given.ways = make_ways;
-    if (!o->given.recording && !o->demo) shown.given.tour = open_stop;
-    shown.given.ud = &w;
-    const ls_code code = show(source, &shown, c, status, err);
-    ls_contenders_free(w.all, w.n);
-    free(w.list);
-    ls_demo_free(&w.stop);
-    return code;
 }
 
 bool ls_wants_color(const ls_options *o, int fd) {

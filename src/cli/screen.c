@@ -1,0 +1,270 @@
+// The screen as commands start it: its colours and keys, the panel Setup, the methods of Shadows, the tour.
+#include "base/mem.h"
+#include "base/err.h"
+#include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/contender.h"
+#include "cli/demo_file.h"
+#include "source/source_replay.h"
+#include "spec/accept.h"
+#include "spec/cost_curve.h"
+#include "spec/drafter.h"
+#include "spec/sizing.h"
+#include "ui/actions.h"
+#include "ui/render.h"
+#include "ui/script.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- the panel Setup: the options that change at run time, and the values that it suggests
+
+static const struct {
+    int option;
+    const char *choices; // suggested values; NULL: all rules
+} usual[] = {{LS_OPT_method, ls_method_names},
+             {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
+             {LS_OPT_sizing, NULL},
+             {LS_OPT_costs, LS_COST_CHOICES},
+             {LS_OPT_acceptance, NULL},
+             {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
+             {LS_OPT_top_k, "0|10|40|100"},
+             {LS_OPT_top_p, "1|0.95|0.9|0.5"},
+             {LS_OPT_seed, "auto|1|2|3"},
+             {LS_OPT_max_tokens, "64|128|256|512|1024|4096"},
+             {LS_OPT_format, "auto|chat|raw"}};
+enum { USUAL = sizeof usual / sizeof *usual };
+
+// The option of setting n: the usual ones, then the knobs; -1: no more.
+static int option_of(size_t n) {
+    if (n < USUAL) return usual[n].option;
+    return n < USUAL + ls_knob_count() && n < UI_SETTINGS ? LS_OPT_COUNT + (int)(n - USUAL) : -1;
+}
+
+static void rule_choices(ls_rule_list rules, ls_buf *out) {
+    for (int i = 0; rules(i); i++) ls_buf_fmt(out, "%s%s", out->n ? "|" : "", rules(i)->name);
+}
+
+// A knob's default, halved and doubled up to AROUND times, within its range.
+static void knob_choices(const ls_knob *k, ls_buf *out) {
+    enum { AROUND = 3 };
+    double before = -1;
+    if (k->kind == LS_KNOB_SWITCH) ls_buf_str(out, "on|off");
+    if (k->kind == LS_KNOB_SWITCH || k->kind == LS_KNOB_FILE) return;
+    for (int i = -AROUND; i <= AROUND; i++) {
+        double v = ldexp(k->fallback, i);
+        if (k->kind == LS_KNOB_INT) v = (double)(long)v;
+        if (v < k->lo || v > k->hi || v == before) continue;
+        ls_buf_fmt(out, "%s%.6g", out->n ? "|" : "", v);
+        before = v;
+    }
+}
+
+// The values that setting n suggests, "a|b|c"; made once, because the tables are constant.
+static const char *choices_of(size_t n) {
+    static ls_buf made[UI_SETTINGS];
+    if (n < USUAL && usual[n].choices) return usual[n].choices;
+    if (made[n].p) return made[n].p;
+    if (n >= USUAL) knob_choices(ls_knob_at(n - USUAL), &made[n]);
+    else if (usual[n].option == LS_OPT_acceptance) rule_choices(ls_accept_at, &made[n]);
+    else ls_buf_str(&made[n], "default"), rule_choices(ls_sizing_at, &made[n]);
+    ls_buf_str(&made[n], "");
+    return made[n].p;
+}
+
+// With the current values; ends with a NULL key.
+static const ui_setting *settings_of(const ls_options *o) {
+    static ui_setting out[UI_SETTINGS + 1];
+    static char *owners[UI_SETTINGS]; // the methods and rules of knobs
+    size_t n = 0;
+    for (int i; (i = option_of(n)) >= 0; n++) {
+        ls_buf value = {0};
+        ls_options_value(o, i, &value);
+        const char *key = ls_options_key(i);
+        if (!owners[n] && i >= LS_OPT_COUNT) owners[n] = ls_strndup(key, strcspn(key, "."));
+        out[n] = (ui_setting){.key = key, .help = ls_options_help(i), .choices = choices_of(n), .of = owners[n]};
+        if (value.n && strcmp(value.p, "~")) snprintf(out[n].value, sizeof out[n].value, "%s", value.p); // else none
+        ls_buf_free(&value);
+    }
+    out[n] = (ui_setting){0};
+    return out;
+}
+
+static bool can_change(const char *key) { // while the program runs
+    return strncmp(key, "model.", 6) && strncmp(key, "trace.", 6) && strncmp(key, "ui.", 3);
+}
+
+// Completions of typed commands; ends with NULL.
+static const char *const *words(void) {
+    enum { MOST = 600 };
+    static char *made[MOST + 1];
+    size_t length;
+    int n = 0;
+    if (made[0]) return (const char *const *)made;
+    for (int i = 0; i < ls_options_count() && n < MOST; i++)
+        if (can_change(ls_options_key(i))) made[n++] = ls_format("set %s=", ls_options_key(i));
+    for (size_t k = 0; option_of(k) >= 0; k++)
+        for (const char *list = choices_of(k), *w; n < MOST && (w = ls_next_word(&list, "|", &length));)
+            made[n++] = ls_format("set %s=%.*s", ls_options_key(option_of(k)), (int)length, w);
+    for (const ls_method *const *m = ls_methods; *m && n < MOST; m++) made[n++] = ls_format("compare %s", (*m)->name);
+    return (const char *const *)made;
+}
+
+static const char *about_value(const char *key, const char *value) {
+    static char about[400];
+    const bool sizing = !strcmp(key, "decode.sizing"), acceptance = !strcmp(key, "decode.acceptance");
+    const ls_rule_list rules = sizing ? ls_sizing_at : ls_accept_at;
+    const ls_method *m = strcmp(key, "decode.method") ? NULL : ls_method_find(value);
+    if (m) {
+        const bool published = m->source && *m->source;
+        snprintf(about, sizeof about, "%s%s%s", m->summary, published ? "; " : "", published ? m->source : "");
+        return about;
+    }
+    for (const ls_cost_preset *p = ls_cost_presets; !strcmp(key, "decode.costs") && p->name; p++)
+        if (!strcmp(value, p->name)) return p->about;
+    if (sizing && !strcmp(value, "default"))
+        return "the method's rule: by measured cost if the method supports it, else as in its paper";
+    for (int i = 0; (sizing || acceptance) && rules(i); i++)
+        if (strlen(rules(i)->name) == strcspn(value, ":") && !strncmp(rules(i)->name, value, strcspn(value, ":")))
+            return rules(i)->summary;
+    return NULL;
+}
+
+// Saves the settings that differ from a start without flags to the user's configuration. said: a message about the
+// result, also on errors.
+static ls_code save_settings(const ui_setting *settings, int n, char *said, size_t size) {
+    ls_err err = {0};
+    ls_config_change changes[UI_SETTINGS];
+    int n_changes = 0;
+    ls_options plain; // the options of a start without flags
+    ls_options_init(&plain);
+    char *path = ls_options_user_file();
+    ls_code code = path ? ls_options_files(&plain, &err)
+                        : ls_fail(&err, LS_E_IO, "no folder for your configuration: HOME is not set");
+    ls_options wanted; // plain with the current settings: checks and normalises each value
+    ls_options_copy(&wanted, &plain);
+    for (int i = 0; i < n && !code; i++)
+        if (*settings[i].value) code = ls_options_set(&wanted, settings[i].key, settings[i].value, path, &err);
+    for (int i = 0; i < ls_options_count() && !code; i++)
+        for (int k = 0; k < n && ls_options_differ(&plain, &wanted, i); k++)
+            if (!strcmp(settings[k].key, ls_options_key(i)))
+                changes[n_changes++] = (ls_config_change){settings[k].key, settings[k].value};
+    if (!code && n_changes) code = ls_config_file_change(path, changes, n_changes, &err);
+    if (code) snprintf(said, size, "%s", err.msg);
+    else if (!n_changes) snprintf(said, size, "%.300s already has these values: nothing was written", path);
+    else snprintf(said, size, "saved %d setting%s to %.300s", n_changes, ls_plural(n_changes), path);
+    ls_options_free(&wanted);
+    ls_options_free(&plain);
+    free(path);
+    return code;
+}
+
+// ---- the screen
+
+ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *err) {
+    static ui_theme themes[2]; // one screen per process
+    ls_code code = LS_OK;
+    ui_theme *theme = &themes[light];
+    *out = theme;
+    *theme = *ui_theme_find(strcmp(o->theme, "auto") ? o->theme : light ? "light" : "default");
+    if (!ui_theme_has_colors(theme)) return LS_OK;
+    for (size_t i = 0; i < o->colors.n && !code; i++)
+        if ((code = ui_theme_set(theme, o->colors.p[i], err))) ls_err_prefix(err, "ui.colors");
+    return code;
+}
+
+ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
+    const ui_theme *theme, *light = NULL;
+    ls_code code = ls_theme(o, false, &theme, err);
+    if (!code && !strcmp(o->theme, "auto")) code = ls_theme(o, true, &light, err);
+    ui_bind_defaults();
+    for (size_t i = 0; i < o->keys.n && !code; i++)
+        if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
+    *out = (ui_options){.given = {.words = words(), .about = about_value, .save_settings = save_settings},
+                        .settings = settings_of(o),
+                        .theme = theme,
+                        .light = light,
+                        .color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme),
+                        .mouse = o->mouse,
+                        .clipboard = o->clipboard,
+                        .fps = o->fps,
+                        .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
+                        .ascii = o->ascii};
+    return code;
+}
+
+ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err) {
+    int end = 0;
+    *cols = 120, *rows = 36;
+    if (!text || (sscanf(text, "%4dx%4d%n", cols, rows, &end) == 2 && !text[end] && *cols >= UI_MIN_COLS &&
+                  *rows >= UI_MIN_ROWS && *cols <= 500 && *rows <= 200))
+        return LS_OK;
+    return ls_fail(err, LS_E_USAGE, "--size is '%.40s', expected COLSxROWS from %dx%d to 500x200", text, UI_MIN_COLS,
+                   UI_MIN_ROWS);
+}
+
+bool ls_is_scripted(const ls_command_line *c) {
+    return c->script || c->cast;
+}
+
+static ls_code show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
+    if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
+    ui_options drawn = *o; // a script has colours even without a terminal
+    drawn.color = strcmp(c->options.color, "never") && ui_theme_has_colors(o->theme);
+    ui_play play = {.script = c->script, .cast = c->cast};
+    const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);
+    if (!code) return ui_run_script(source, &drawn, &play, status, err);
+    source->close(source);
+    return code;
+}
+
+// The methods that the panel Shadows lists. Made on demand, because "all" opens every drafter once.
+typedef struct {
+    const ls_options *options;
+    ls_contender *all;
+    ls_shadow_way *list;
+    int n;
+    ls_demo stop; // the stop of the tour on the screen
+} ways;
+
+static const ls_shadow_way *make_ways(void *ud, int *n) {
+    ways *w = ud;
+    *n = w->n;
+    if (w->list) return w->list; // made at an earlier stop of the tour
+    ls_contenders_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
+    w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
+    for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_way){w->all[i].label, w->all[i].setup.s.decode};
+    *n = w->n;
+    return w->list;
+}
+
+// The stops of the guided tour: demos with a recording.
+static ls_source *open_stop(void *ud, int i, int *of, const ui_demo **demo, ls_err *err) {
+    static const char *const stops[] = {"first-step", "next-next", "slower"};
+    ways *w = ud;
+    *of = (int)(sizeof stops / sizeof *stops);
+    ls_demo_free(&w->stop);
+    if (i >= *of || ls_demo_read(&w->stop, stops[i], err)) return NULL;
+    *demo = &w->stop.play;
+    if (w->stop.trace)
+        return ls_source_replay(
+            &(ls_replay_options){.path = w->stop.trace, .rival = w->stop.rival_trace, .paused = true}, err);
+    ls_fail(err, LS_E_IO, "the demo %s has no recording", stops[i]);
+    return NULL;
+}
+
+ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
+    ways w = {.options = &c->options};
+    ui_options shown = *o;
+    shown.given.ways = make_ways;
+    if (!o->given.recording && !o->demo) shown.given.tour = open_stop;
+    shown.given.ud = &w;
+    const ls_code code = show(source, &shown, c, status, err);
+    ls_contenders_free(w.all, w.n);
+    free(w.list);
+    ls_demo_free(&w.stop);
+    return code;
+}

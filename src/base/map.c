@@ -95,10 +95,6 @@ uint64_t ls_hash_name(const char *name, size_t n) {
     return hash_from(secret, (const unsigned char *)name, n);
 }
 
-size_t ls_map_bytes(const ls_map *m) {
-    return m->cap * (sizeof *m->keys + sizeof *m->values + sizeof *m->used);
-}
-
 // ---- tries
 
 static uint64_t edge(int32_t node, char c) {

@@ -1,6 +1,6 @@
-// Choices of the target that depend on the drafts: speculative sampling and recursive rejection
-// (spec/accept.c). Random numbers are functions of seed and position, in streams of their own: a run with a
-// seed can be repeated, but its text differs from that of plain decoding.
+// Choices of the target that depend on the drafts: speculative sampling and recursive rejection (spec/accept.c). Random
+// numbers are functions of seed and position, in streams of their own: a run with a seed can be repeated, but its text
+// differs from that of plain decoding.
 #pragma once
 #include "base/buf.h"
 #include "engine/engine.h"

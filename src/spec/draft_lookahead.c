@@ -27,13 +27,13 @@ typedef struct {
     int32_t node[MAX_NGRAM][MAX_WINDOW]; // key of its row in the last tree
     bool filled;
     leader *leaders[LEADERS]; // by token; on a collision the newer token replaces the older one
-    int32_t n_grams, n_leaders;
+    int32_t n_grams;
     size_t harvested; // tokens of the text
 } drafter;
 
 static void harvest(drafter *d, const int32_t *gram) {
     leader **slot = &d->leaders[(uint32_t)gram[0] % LEADERS], *l = *slot;
-    if (!l) l = *slot = ls_calloc(1, sizeof *l), l->token = -1, d->n_leaders++;
+    if (!l) l = *slot = ls_calloc(1, sizeof *l), l->token = -1;
     if (l->token != gram[0]) {
         d->n_grams -= l->n;
         l->token = gram[0];
@@ -116,7 +116,6 @@ static void lookahead_memory(void *of, ls_memory_visit *v) {
     ls_memory_part(v, &d->harvested, sizeof d->harvested);
     ls_memory_part(v, d->leaders, sizeof d->leaders);
     ls_memory_part(v, &d->n_grams, sizeof d->n_grams);
-    ls_memory_part(v, &d->n_leaders, sizeof d->n_leaders);
     for (int i = 0; i < LEADERS; i++)
         ls_memory_array(v, (void **)&d->leaders[i], d->leaders[i] ? sizeof *d->leaders[i] : 0);
 }

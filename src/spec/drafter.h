@@ -164,8 +164,8 @@ ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
 
 // ---- for drafters
 
-// Offers a draft; a row that a child of the same parent already has is not added again. Returns its row; -1: there is
-// no more room, or the question's path does not go there. est_p: NAN for no estimate. Its key is its row.
+// Offers a draft; if a child of the same parent has its token, that is its row. Returns its row; -1: there is no more
+// room, or the question's path does not go there. est_p: NAN for no estimate. Its key is its row.
 int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32_t match_n, double est_p);
 // Offers a chain below the root, of which tokens[0..most) may be drafted (ls_tree_add): the others, up to n, are beyond
 // the method's limits.
@@ -177,8 +177,7 @@ int32_t ls_grow_room(const ls_growth *g);            // rows that may be added
 int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail, int32_t most);
 int32_t ls_question_tail(const ls_draft_question *q, int32_t *tail, int32_t most); // the same of its row
 
-// A priority queue of candidates for best-first search: the most likely path first; of equal paths the
-// earlier item.
+// A priority queue of candidates for best-first search: the most likely path first; of equal paths the earlier item.
 enum { LS_FRONTIER_MAX = 2048 };
 
 typedef struct {

@@ -8,12 +8,12 @@
 
 // ---- ls_rates
 
-// Online multinomial logistic regression over look-up features. Each view of a
-// candidate (its copy, the target's earlier predictions after the same tokens, its rank in the last logits) has a
-// weight for each value; the candidate's log odds are the sum of these weights. At most one child of a row is right, so
-// the children share the probability. Each verified row moves the weights a little; the initial weights were fitted to
-// recorded runs. Rows that are not drafted do not change the weights. This adds no bias, because the weights estimate
-// the acceptance of a candidate with these features, not how often it is drafted.
+// Online multinomial logistic regression over look-up features. Each view of a candidate (its copy, the target's
+// earlier predictions after the same tokens, its rank in the last logits) has a weight for each value; the candidate's
+// log odds are the sum of these weights. At most one child of a row is right, so the children share the probability.
+// Each verified row moves the weights a little; the initial weights were fitted to recorded runs. Rows that are not
+// drafted do not change the weights. This adds no bias, because the weights estimate the acceptance of a candidate with
+// these features, not how often it is drafted.
 //
 // A trial is a verified row whose parent was accepted.
 

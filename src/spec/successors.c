@@ -111,7 +111,3 @@ void ls_successors_memory(ls_successors *s, ls_memory_visit *v) {
     ls_memory_array(v, (void **)&s->entries, (size_t)s->cap * sizeof *s->entries);
     ls_memory_array(v, (void **)&s->buckets, (size_t)s->n_buckets * sizeof *s->buckets);
 }
-
-size_t ls_successors_bytes(const ls_successors *s) {
-    return (size_t)s->cap * sizeof *s->entries + (size_t)s->n_buckets * sizeof *s->buckets;
-}

@@ -29,4 +29,3 @@ ls_successor ls_successors_of(const ls_node *n); // the target's prediction afte
 void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *said);
 const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tail, int32_t n); // NULL: no entry
 void ls_successors_memory(ls_successors *s, ls_memory_visit *v);                               // lists all of it
-size_t ls_successors_bytes(const ls_successors *s);                                            // allocated memory

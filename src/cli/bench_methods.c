@@ -25,11 +25,16 @@ static void answers(const ls_bench *b, ls_buf *out) {
     ls_bench_answers(b, 0, out);
 }
 
-static const form forms[] = {{".json", ls_bench_json},
-                             {".md", ls_bench_markdown},
-                             {".csv", ls_bench_csv},
-                             {".html", ls_bench_html},
-                             {".jsonl", answers}};
+static void markdown(const ls_bench *b, ls_buf *out) {
+    ls_bench_write(b, LS_FORM_MARKDOWN, out);
+}
+
+static void html(const ls_bench *b, ls_buf *out) {
+    ls_bench_write(b, LS_FORM_HTML, out);
+}
+
+static const form forms[] = {
+    {".json", ls_bench_json}, {".md", markdown}, {".csv", ls_bench_csv}, {".html", html}, {".jsonl", answers}};
 
 static ls_code form_of(const form **out, const char *path, int methods, ls_err *err) {
     const char *ending = strrchr(path, '.');
@@ -60,7 +65,7 @@ static ls_code present(const ls_bench *b, const ls_command_line *c, int *status,
     }
     if (c->json) ls_bench_json(b, &out);
     else {
-        ls_bench_text(b, &out);
+        ls_bench_write(b, LS_FORM_TEXT, &out);
         ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
     }
     if (!ls_print(&out)) *status = LS_EXIT_FAILED;

@@ -31,19 +31,21 @@ static ls_code convert(const char *dir, const char *name, ls_err *err) {
 }
 
 static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir, bool png, ls_err *err) {
-    ls_lab_data d = ls_lab_data_of(lab, f);
+    ls_chart c = ls_lab_chart(lab, f);
+    ls_table t = ls_chart_table(&c);
     ls_buf svg = {0}, csv = {0};
     ls_code code = LS_OK;
-    if (d.n) {
-        ls_lab_svg(&d, f, &svg);
-        ls_lab_csv(&d, f, &csv);
-        code = write_as(dir, ls_lab_figures[f].name, "svg", &svg, err);
-        if (!code) code = write_as(dir, ls_lab_figures[f].name, "csv", &csv, err);
-        if (!code && png) code = convert(dir, ls_lab_figures[f].name, err);
+    if (c.n) {
+        ls_chart_file(&c, 1, "lab", &svg);
+        ls_table_csv(&t, "\r\n", &csv);
+        code = write_as(dir, c.facts->name, "svg", &svg, err);
+        if (!code) code = write_as(dir, c.facts->name, "csv", &csv, err);
+        if (!code && png) code = convert(dir, c.facts->name, err);
     }
     ls_buf_free(&svg);
     ls_buf_free(&csv);
-    ls_lab_data_free(&d);
+    ls_table_free(&t);
+    ls_chart_free(&c);
     return code;
 }
 

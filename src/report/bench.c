@@ -97,6 +97,10 @@ double ls_bench_of_limit(const ls_bench *b, const ls_total *t) {
     return mb * 1e3 / m->read_gb_per_s / t->decode_us;
 }
 
+double ls_tokens_per_s(uint64_t tokens, double us) {
+    return us > 0 ? 1e6 * (double)tokens / us : NAN;
+}
+
 bool ls_bench_equal(const ls_bench *b) {
     bool equal = true;
     for (size_t p = 0; p < b->done; p++)

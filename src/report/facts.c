@@ -165,29 +165,44 @@ const ls_fact ls_facts[] = {
     {0},
 };
 
-void ls_settings(const ls_report *r, void (*row)(void *ud, const char *key, const char *const *values, bool differ),
-                 void *ud) {
-    const char **keys = NULL, **values = ls_calloc(r->n_groups, sizeof *values);
-    size_t n = 0;
+ls_table ls_facts_table(const ls_report *r, bool of) {
+    ls_table t = {0};
+    for (const ls_fact *f = ls_facts; f->name; f++) {
+        if (f->applies && !f->applies(r)) continue;
+        ls_table_row(&t);
+        ls_put(&t, "", NULL, 0, "%s", f->name);
+        for (size_t g = 0; g < r->n_groups; g++) {
+            ls_buf value = {0};
+            f->write(r, &r->groups[g], &value);
+            ls_put(&t, r->groups[g].label, NULL, 0, "%s", value.n ? value.p : "");
+            ls_buf_free(&value);
+        }
+        if (of) ls_put(&t, "", NULL, 0, "%s", f->of);
+    }
+    return t;
+}
+
+static void put_setting(const ls_report *r, const char *key, bool differing, ls_table *t) {
+    const char *first = ls_trace_config(header(r, &r->groups[0]), key);
+    bool differ = false;
+    for (size_t g = 1; g < r->n_groups; g++)
+        differ |= strcmp(ls_trace_config(header(r, &r->groups[g]), key), first) != 0;
+    if (differ != differing) return;
+    ls_table_row(t);
+    ls_put(t, differing ? "differs" : "", NULL, 0, "%s", key);
+    for (size_t g = 0; g < (differing ? r->n_groups : 1); g++)
+        ls_put(t, differing ? r->groups[g].label : "", NULL, 0, "%s", ls_trace_config(header(r, &r->groups[g]), key));
+}
+
+ls_table ls_settings_table(const ls_report *r, bool differing) {
+    ls_table t = {0};
     for (size_t g = 0; g < r->n_groups; g++) {
         const ls_buf *c = &header(r, &r->groups[g])->config;
         for (const char *k = c->p; c->n && k < c->p + c->n; k += strlen(k) + 1, k += strlen(k) + 1) {
-            bool known = false;
-            for (size_t i = 0; i < n && !known; i++) known = !strcmp(keys[i], k);
-            if (known) continue;
-            keys = ls_realloc(keys, (n + 1) * sizeof *keys);
-            keys[n++] = k;
+            bool known = false; // from an earlier group
+            for (size_t i = 0; i < ls_table_rows(&t); i++) known |= !strcmp(t.cells[i * t.n_columns].text, k);
+            if (!known) put_setting(r, k, differing, &t);
         }
     }
-    for (int differing = 1; differing >= 0; differing--)
-        for (size_t i = 0; i < n; i++) {
-            bool differ = false;
-            for (size_t g = 0; g < r->n_groups; g++) {
-                values[g] = ls_trace_config(header(r, &r->groups[g]), keys[i]);
-                differ |= strcmp(values[g], values[0]) != 0;
-            }
-            if (differ == differing) row(ud, keys[i], values, differ);
-        }
-    free(keys);
-    free(values);
+    return t;
 }

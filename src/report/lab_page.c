@@ -2,6 +2,7 @@
 #include "base/cpuwait.h"
 #include "base/mem.h"
 #include "base/plural.h"
+#include "report/bench.h"
 #include "report/lab_figures.h"
 #include "report/markup.h"
 #include "report/page.h"
@@ -14,123 +15,124 @@
 static const char style[] =
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(30em,100%),1fr));gap:2em 2.5em}"
     "figure svg.plot{width:100%;min-width:22rem}figcaption{max-width:44em}summary{font-size:.85em}"
-    "#main th:first-child,#main td{white-space:nowrap}.facts{margin:.4em 0}"
-    ".sub{color:var(--soft);font-size:.85em;display:block}";
+    "#main th:first-child,#main td{white-space:nowrap}.facts{margin:.4em 0}";
 
-static void cell(const ls_total *t, bool plain, ls_buf *out) {
-    ls_buf_fmt(out, "<td title=\"%llu token%s in %llu step%s, %llu prompt%s\">", (unsigned long long)t->emitted,
+static void put_cell(ls_table *to, const char *head, const ls_total *t, bool plain) {
+    ls_buf b = {0};
+    ls_buf_fmt(&b, "<span title=\"%llu token%s in %llu step%s, %llu prompt%s\">", (unsigned long long)t->emitted,
                ls_plural(t->emitted), (unsigned long long)t->steps, ls_plural(t->steps), (unsigned long long)t->prompts,
                ls_plural(t->prompts));
-    if (!t->steps) ls_buf_str(out, "-");
+    if (!t->steps) ls_buf_str(&b, "-");
     else {
-        ls_buf_fmt(out, "<b>%.2f</b>", (double)t->emitted / (double)t->steps);
-        if (!plain && isfinite(ls_total_speedup(t))) ls_buf_fmt(out, " &#215;%.2f", ls_total_speedup(t));
-        ls_buf_str(out, "<span class=\"sub\">");
-        if (!plain && isfinite(t->low)) ls_buf_fmt(out, "%.2f - %.2f", t->low, t->high);
-        else ls_buf_fmt(out, "%llu step%s", (unsigned long long)t->steps, ls_plural(t->steps));
-        ls_buf_str(out, "</span>");
+        ls_buf_fmt(&b, "<b>%.2f</b>", (double)t->emitted / (double)t->steps);
+        if (!plain && isfinite(ls_total_speedup(t))) ls_buf_fmt(&b, " &#215;%.2f", ls_total_speedup(t));
+        ls_buf_str(&b, "<span class=\"sub\">");
+        if (!plain && isfinite(t->low)) ls_buf_fmt(&b, "%.2f - %.2f", t->low, t->high);
+        else ls_buf_fmt(&b, "%llu step%s", (unsigned long long)t->steps, ls_plural(t->steps));
+        ls_buf_str(&b, "</span>");
     }
-    ls_buf_str(out, "</td>");
+    ls_buf_str(&b, "</span>");
+    ls_put_markup(to, head, &b);
 }
 
-static double rate(double tokens, double us) {
-    return us > 0 ? 1e6 * tokens / us : NAN;
+static double with_prompt(const ls_total *t) {
+    return ls_tokens_per_s(t->emitted, t->decode_us + 1e3 * t->prefill_ms);
 }
 
-static void equality(const ls_lab *lab, size_t run, const ls_total *t, ls_buf *out) {
-    if ((int)run == lab->ar) ls_buf_str(out, "reference");
-    else if (lab->ar < 0) ls_buf_str(out, "no plain decoding for comparison");
+static void put_rates(ls_table *to, const ls_total *t) {
+    ls_buf b = {0};
+    ls_buf_fmt(&b, "%.1f<span class=\"sub\">%.1f</span>", ls_tokens_per_s(t->emitted, t->decode_us), with_prompt(t));
+    ls_put_markup(to, "tokens/s\nwith prefill", &b);
+}
+
+static void put_equality(ls_table *to, const ls_lab *lab, size_t run, const ls_total *t) {
+    static const char head[] = "answers equal";
+    if ((int)run == lab->ar) ls_put(to, head, NULL, 0, "reference");
+    else if (lab->ar < 0) ls_put(to, head, NULL, 0, "no plain decoding for comparison");
     else if (lab->lossy[run])
-        ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice", (unsigned long long)t->loose,
-                   (unsigned long long)t->emitted);
+        ls_put(to, head, NULL, 0, "LOSSY: %llu of %llu tokens not the target's choice", (unsigned long long)t->loose,
+               (unsigned long long)t->emitted);
     else
-        ls_buf_fmt(out, "%s%llu of %llu", t->different ? "DIFFERS: equal " : "",
-                   (unsigned long long)(t->prompts - t->different), (unsigned long long)t->prompts);
+        ls_put(to, head, NULL, 0, "%s%llu of %llu", t->different ? "DIFFERS: equal " : "",
+               (unsigned long long)(t->prompts - t->different), (unsigned long long)t->prompts);
 }
 
-static void head(const char *name, size_t n, const char *what, ls_buf *out) {
-    ls_buf_str(out, "<th>");
-    ls_markup_str(out, name);
-    ls_buf_fmt(out, "<span class=\"sub\">%zu %s</span></th>", n, what);
+static char *head_of(const ls_lab *lab, const char *category) {
+    const ls_lab_index *x = &lab->index;
+    size_t prompts = 0;
+    for (size_t i = 0; i < x->n_items; i++) prompts += !category || !strcmp(x->items[i].category, category);
+    return ls_format("%s\n%zu prompts", category ? category : "all", prompts);
 }
 
 static void main_table(const ls_lab *lab, ls_buf *out) {
     const char **names = ls_lab_categories(lab);
-    const ls_lab_index *x = &lab->index;
-    ls_buf_str(out, "<div class=\"scroll\"><table id=\"main\"><tr><th></th>");
-    head("all", x->n_items, "prompts", out);
-    for (int c = 0; names[c]; c++) {
-        size_t n = 0;
-        for (size_t i = 0; i < x->n_items; i++) n += !strcmp(x->items[i].category, names[c]);
-        head(names[c], n, "prompts", out);
-    }
-    ls_buf_str(out, "<th>tokens/s<span class=\"sub\">with prefill</span></th><th>answers equal</th></tr>\n");
-    for (size_t r = 0; r < x->n_runs; r++) {
+    ls_table t = {.id = "main"};
+    for (size_t r = 0; r < lab->index.n_runs; r++) {
         const ls_total all = ls_lab_total(lab, r, NULL, true);
-        if (!ls_lab_run_place(&x->runs[r], LS_LAB_MAIN) || !all.steps) continue;
-        ls_buf_str(out, "<tr><th>");
-        ls_markup_str(out, x->runs[r].word);
-        ls_buf_str(out, "</th>");
-        cell(&all, (int)r == lab->ar, out);
-        for (int c = 0; names[c]; c++) {
-            const ls_total t = ls_lab_total(lab, r, names[c], true);
-            cell(&t, (int)r == lab->ar, out);
+        if (!ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN) || !all.steps) continue;
+        ls_table_row(&t);
+        ls_put(&t, "", NULL, 0, "%s", lab->index.runs[r].word);
+        for (int c = -1; c < 0 || names[c]; c++) {
+            const char *category = c < 0 ? NULL : names[c];
+            const ls_total part = ls_lab_total(lab, r, category, true);
+            char *head = head_of(lab, category);
+            put_cell(&t, head, &part, (int)r == lab->ar);
+            free(head);
         }
-        ls_buf_fmt(out, "<td>%.1f<span class=\"sub\">%.1f</span></td><td>", rate((double)all.emitted, all.decode_us),
-                   rate((double)all.emitted, all.decode_us + 1e3 * all.prefill_ms));
-        equality(lab, r, &all, out);
-        ls_buf_str(out, "</td></tr>\n");
+        put_rates(&t, &all);
+        put_equality(&t, lab, r, &all);
     }
-    ls_buf_str(out, "</table></div>\n");
+    ls_table_show(&t, LS_FORM_HTML, out);
     free(names);
+}
+
+static void put_total(ls_table *t, const char *word, const char *category, const ls_total *o) {
+    static const char *const counts[] = {"prompts", "turns",           "steps",     "tokens",
+                                         "drafts",  "drafts_accepted", "different", "not_chosen"};
+    const uint64_t count[] = {o->prompts, o->turns,    o->steps,     o->emitted,
+                              o->drafted, o->accepted, o->different, o->loose};
+    ls_table_row(t);
+    ls_put(t, NULL, "method", 0, "%s", word);
+    ls_put(t, NULL, "category", 0, "%s", category ? category : "all");
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++) ls_put_whole(t, NULL, counts[i], 0, (int64_t)count[i]);
+    ls_put_number(t, NULL, "mat", 0, 0, ls_per((double)o->emitted, o->steps));
+    ls_put_number(t, NULL, "speedup", 0, 0, ls_total_speedup(o));
+    ls_put_number(t, NULL, "speedup_low", 0, 0, o->low);
+    ls_put_number(t, NULL, "speedup_high", 0, 0, o->high);
+    ls_put_number(t, NULL, "tokens_per_s", 0, 0, ls_tokens_per_s(o->emitted, o->decode_us));
+    ls_put_number(t, NULL, "tokens_per_s_with_prompt", 0, 0, with_prompt(o));
+    ls_put_number(t, NULL, "decode_ms", 0, 0, o->decode_us / 1e3);
+    ls_put_number(t, NULL, "prefill_ms", 0, 0, o->prefill_ms);
 }
 
 void ls_lab_main_csv(const ls_lab *lab, ls_buf *out) {
     const char **names = ls_lab_categories(lab);
-    const ls_lab_index *x = &lab->index;
-    ls_buf_str(out,
-               "method,category,prompts,turns,steps,tokens,drafts,drafts_accepted,different,not_chosen,mat,speedup,"
-               "speedup_low,speedup_high,tokens_per_s,tokens_per_s_with_prompt,decode_ms,prefill_ms\r\n");
-    for (size_t r = 0; r < x->n_runs; r++)
-        for (int c = -1; ls_lab_run_place(&x->runs[r], LS_LAB_MAIN) && (c < 0 || names[c]); c++) {
-            const ls_total t = ls_lab_total(lab, r, c < 0 ? NULL : names[c], true);
-            const uint64_t counts[] = {t.prompts, t.turns,    t.steps,     t.emitted,
-                                       t.drafted, t.accepted, t.different, t.loose};
-            const double v[] = {ls_per((double)t.emitted, t.steps),
-                                ls_total_speedup(&t),
-                                t.low,
-                                t.high,
-                                rate((double)t.emitted, t.decode_us),
-                                rate((double)t.emitted, t.decode_us + 1e3 * t.prefill_ms),
-                                t.decode_us / 1e3,
-                                t.prefill_ms};
-            ls_csv_str(out, x->runs[r].word);
-            ls_buf_char(out, ',');
-            ls_csv_str(out, c < 0 ? "all" : names[c]);
-            for (int i = 0; i < 8; i++) ls_buf_fmt(out, ",%llu", (unsigned long long)counts[i]);
-            for (int i = 0; i < 8; i++) ls_csv_number(out, v[i]);
-            ls_buf_str(out, "\r\n");
+    ls_table t = {0};
+    for (size_t r = 0; r < lab->index.n_runs; r++)
+        for (int c = -1; ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN) && (c < 0 || names[c]); c++) {
+            const char *category = c < 0 ? NULL : names[c];
+            const ls_total part = ls_lab_total(lab, r, category, true);
+            put_total(&t, lab->index.runs[r].word, category, &part);
         }
+    ls_table_csv(&t, "\r\n", out);
+    ls_table_free(&t);
     free(names);
 }
 
 static void figure(const ls_lab *lab, ls_lab_figure f, ls_buf *out) {
-    const ls_lab_figure_facts *a = &ls_lab_figures[f];
-    ls_lab_data d = ls_lab_data_of(lab, f);
-    ls_buf_str(out, "<figure>");
-    ls_page_tag(out, "h3", a->title);
-    ls_buf_str(out, "<div class=\"scroll\">");
-    if (d.n) ls_lab_draw(&d, f, out);
-    else ls_buf_str(out, "<p class=\"note\">not in these recordings</p>\n");
-    ls_buf_str(out, "</div>\n");
-    ls_page_tag(out, "figcaption", a->caption);
-    if (d.n) {
-        ls_lab_table(&d, f, out);
-        ls_buf_fmt(out, "<p class=\"note\"><a href=\"%s.csv\">%s.csv</a>, <a href=\"%s.svg\">%s.svg</a></p>\n", a->name,
-                   a->name, a->name, a->name);
+    ls_chart c = ls_lab_chart(lab, f);
+    const char *name = c.facts->name;
+    ls_chart_figure(&c, out);
+    if (c.n) {
+        ls_table t = ls_chart_table(&c);
+        ls_buf_str(out, "<details><summary>the numbers</summary>");
+        ls_table_show(&t, LS_FORM_HTML, out);
+        ls_buf_fmt(out,
+                   "</details>\n<p class=\"note\"><a href=\"%s.csv\">%s.csv</a>, <a href=\"%s.svg\">%s.svg</a></p>\n",
+                   name, name, name, name);
     }
     ls_buf_str(out, "</figure>\n");
-    ls_lab_data_free(&d);
+    ls_chart_free(&c);
 }
 
 static void say(ls_buf *out, const char *class, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

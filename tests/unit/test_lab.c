@@ -130,12 +130,12 @@ static void hits_are_counted_by_path(void **state) {
     }
     assert_int_equal(h->trees, 500);
     const ls_lab lab = {.hits = *h};
-    ls_lab_data d = ls_lab_data_of(&lab, LS_FIGURE_HITS);
+    ls_chart d = ls_lab_chart(&lab, LS_FIGURE_HITS);
     assert_int_equal(d.n, 1);
     assert_int_equal(d.series[0].n, n_want);
     assert_true(n_want > 20);
     for (size_t k = 0; k < d.series[0].n; k++) {
-        const ls_lab_datum *p = &d.series[0].points[k];
+        const ls_point *p = &d.series[0].points[k];
         int at = 0;
         while (at < n_want && strcmp(want[at].way, p->label)) at++;
         assert_true(at < n_want);
@@ -155,7 +155,7 @@ static void hits_are_counted_by_path(void **state) {
     assert_int_equal(h->node[0].tested, 1);
     assert_int_equal(h->node[0].accepted, 0);
     assert_int_equal(h->node[1].accepted, 1);
-    ls_lab_data_free(&d);
+    ls_chart_free(&d);
     free(s);
     free(h);
     free(want);
@@ -194,7 +194,7 @@ static void a_row_breaks_even_at_its_share_of_the_cost(void **state) {
     lab->forwards[1] = (ls_lab_forwards){40, 40 * 4e3};
     lab->forwards[9] = (ls_lab_forwards){20, 20 * 10e3};
     lab->forwards[10] = (ls_lab_forwards){19, 19 * 10e3}; // too few to be shown
-    ls_lab_data d = ls_lab_data_of(lab, LS_FIGURE_BREAK_EVEN), ms = ls_lab_data_of(lab, LS_FIGURE_COST);
+    ls_chart d = ls_lab_chart(lab, LS_FIGURE_BREAK_EVEN), ms = ls_lab_chart(lab, LS_FIGURE_COST);
     assert_int_equal(d.n, 2);
     assert_int_equal(d.series[0].n, LS_COST_SIZES);
     for (int i = 0; i < LS_COST_SIZES; i++) {
@@ -205,8 +205,8 @@ static void a_row_breaks_even_at_its_share_of_the_cost(void **state) {
     assert_true(d.series[1].points[0].value == 1 && d.series[1].points[1].value == 2.5);
     assert_true(d.series[1].points[1].x == 9 && d.series[1].points[1].n == 20);
     assert_true(ms.series[1].points[0].value == 4 && ms.series[1].points[1].value == 10);
-    ls_lab_data_free(&d);
-    ls_lab_data_free(&ms);
+    ls_chart_free(&d);
+    ls_chart_free(&ms);
     free(lab);
 }
 
@@ -424,10 +424,10 @@ static void recordings_give_the_counts_of_their_steps(void **state) {
     assert_int_equal(t.steps, paper_steps);
     assert_int_equal(t.emitted, tokens);
     assert_int_equal(ls_lab_total(lab, 1, "others", true).prompts, 0);
-    ls_lab_data d = ls_lab_data_of(lab, LS_FIGURE_CAPACITY);
+    ls_chart d = ls_lab_chart(lab, LS_FIGURE_CAPACITY);
     assert_int_equal(d.n, 1);
     assert_true(d.series[0].points[0].value == (double)tokens / (double)paper_steps);
-    ls_lab_data_free(&d);
+    ls_chart_free(&d);
     ls_lab_free(lab);
 
     // one that is cut short is left out, with a line that names it

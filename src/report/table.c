@@ -1,0 +1,278 @@
+#include "report/table.h"
+#include "base/mem.h"
+#include "base/visible.h"
+#include "report/markup.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ls_table_free(ls_table *t) {
+    for (size_t i = 0; i < t->n_columns; i++) free(t->columns[i].head);
+    for (size_t i = 0; i < t->n_cells; i++) free(t->cells[i].text);
+    free(t->columns);
+    free(t->cells);
+    *t = (ls_table){0};
+}
+
+void ls_table_row(ls_table *t) {
+    assert(t->at == t->n_columns); // the row before is whole
+    t->at = 0;
+}
+
+size_t ls_table_rows(const ls_table *t) {
+    return t->n_columns ? t->n_cells / t->n_columns : 0;
+}
+
+static ls_cell *put(ls_table *t, const char *head, const char *key, int width) {
+    if (t->n_cells == t->n_columns && t->at == t->n_columns) { // in the first row
+        t->columns = ls_realloc(t->columns, (t->n_columns + 1) * sizeof *t->columns);
+        t->columns[t->n_columns++] = (ls_column){.key = key, .head = head ? ls_strdup(head) : NULL, .width = width};
+    }
+    assert(t->at < t->n_columns);
+    t->at++;
+    if (!(t->n_cells & (t->n_cells - 1))) t->cells = ls_realloc(t->cells, (2 * t->n_cells + 1) * sizeof *t->cells);
+    t->cells[t->n_cells] = (ls_cell){0};
+    return &t->cells[t->n_cells++];
+}
+
+void ls_put(ls_table *t, const char *head, const char *key, int width, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    put(t, head, key, width)->text = ls_format_list(fmt, ap);
+    va_end(ap);
+}
+
+void ls_put_whole(ls_table *t, const char *head, const char *key, int width, int64_t v) {
+    ls_cell *c = put(t, head, key, width);
+    c->kind = LS_CELL_WHOLE;
+    c->whole = v;
+}
+
+void ls_put_number(ls_table *t, const char *head, const char *key, int width, int decimals, double v) {
+    ls_cell *c = put(t, head, key, width);
+    c->kind = LS_CELL_NUMBER;
+    c->number = v;
+    c->decimals = decimals;
+}
+
+void ls_put_flag(ls_table *t, const char *key, bool v) {
+    ls_put_whole(t, NULL, key, 0, v);
+    t->cells[t->n_cells - 1].kind = LS_CELL_FLAG;
+}
+
+void ls_put_markup(ls_table *t, const char *head, ls_buf *markup) {
+    ls_cell *c = put(t, head, NULL, 0);
+    c->kind = LS_CELL_MARKUP;
+    c->text = ls_strdup(markup->n ? markup->p : "");
+    ls_buf_free(markup);
+}
+
+// ---- for people
+
+static bool is_shown(const ls_table *t, size_t column) {
+    return t->columns[column].head != NULL;
+}
+
+static bool has_heads(const ls_table *t) {
+    for (size_t c = 0; c < t->n_columns; c++)
+        if (is_shown(t, c) && *t->columns[c].head) return true;
+    return false;
+}
+
+// The text of a cell, owned by the caller. row -1: the heading.
+static char *shown(const ls_table *t, long row, size_t column) {
+    if (row < 0) {
+        const char *head = t->columns[column].head;
+        return ls_strndup(head, strcspn(head, "\n"));
+    }
+    const ls_cell *c = &t->cells[(size_t)row * t->n_columns + column];
+    if (c->kind == LS_CELL_WHOLE) return ls_format("%lld", (long long)c->whole);
+    if (c->kind != LS_CELL_NUMBER) return ls_strdup(c->text);
+    if (!isfinite(c->number)) return ls_strdup("");
+    if (c->decimals >= LS_PERCENT) return ls_format("%.*f%%", c->decimals - LS_PERCENT, 100 * c->number);
+    return ls_format("%.*f", c->decimals, c->number);
+}
+
+static void blanks(size_t used, size_t width, ls_buf *out) {
+    for (; used < width; used++) ls_buf_char(out, ' ');
+}
+
+static size_t cells_of(const char *text) {
+    ls_buf b = {0};
+    ls_visible_str(&b, text);
+    const size_t cells = ls_label_cells(b.p, b.n);
+    ls_buf_free(&b);
+    return cells;
+}
+
+static size_t width_of(const ls_table *t, size_t column) {
+    size_t width = (size_t)abs(t->columns[column].width);
+    for (long r = -1; r < (long)ls_table_rows(t); r++) {
+        char *text = shown(t, r, column);
+        if (cells_of(text) > width) width = cells_of(text);
+        free(text);
+    }
+    return width;
+}
+
+static void text_line(const ls_table *t, const size_t *width, long row, ls_buf *out) {
+    bool first = true;
+    for (size_t c = 0; c < t->n_columns; c++) {
+        if (!is_shown(t, c)) continue;
+        char *text = shown(t, row, c);
+        if (!first) ls_buf_str(out, t->columns[c].width ? " " : "  ");
+        if (t->columns[c].width > 0) blanks(cells_of(text), width[c], out);
+        ls_visible_str(out, text);
+        if (t->columns[c].width < 0) blanks(cells_of(text), width[c], out);
+        free(text);
+        first = false;
+    }
+    ls_buf_char(out, '\n');
+}
+
+void ls_table_text(const ls_table *t, ls_buf *out) {
+    size_t *width = ls_calloc(t->n_columns + 1, sizeof *width);
+    for (size_t c = 0; c < t->n_columns; c++) width[c] = is_shown(t, c) ? width_of(t, c) : 0;
+    for (long r = has_heads(t) ? -1 : 0; r < (long)ls_table_rows(t); r++) text_line(t, width, r, out);
+    free(width);
+}
+
+static void markdown_line(const ls_table *t, const size_t *width, long row, ls_buf *out) {
+    ls_buf_char(out, '|');
+    for (size_t c = 0; c < t->n_columns; c++) {
+        if (!is_shown(t, c)) continue;
+        char *text = shown(t, row, c);
+        ls_buf_char(out, ' ');
+        if (t->columns[c].width > 0) blanks(cells_of(text), width[c], out);
+        ls_markdown_str(out, text);
+        if (t->columns[c].width <= 0) blanks(cells_of(text), width[c], out);
+        ls_buf_str(out, *text || width[c] || row >= 0 ? " |" : "|");
+        free(text);
+    }
+    ls_buf_char(out, '\n');
+}
+
+void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out) {
+    if (!t->n_columns) return;
+    size_t *width = ls_calloc(t->n_columns + 1, sizeof *width);
+    for (size_t c = 0; padded && c < t->n_columns; c++) width[c] = is_shown(t, c) ? width_of(t, c) : 0;
+    markdown_line(t, width, -1, out);
+    ls_buf_char(out, '|');
+    for (size_t c = 0; c < t->n_columns; c++) {
+        if (!is_shown(t, c)) continue;
+        const bool right = t->columns[c].width > 0;
+        for (size_t i = 0; i < (padded ? width[c] + 2 - right : 3); i++) ls_buf_char(out, '-');
+        ls_buf_str(out, right ? ":|" : "|");
+    }
+    ls_buf_char(out, '\n');
+    for (long r = 0; r < (long)ls_table_rows(t); r++) markdown_line(t, width, r, out);
+    free(width);
+}
+
+static void html_head(const ls_column *c, ls_buf *out) {
+    const size_t line = strcspn(c->head, "\n");
+    ls_buf_str(out, "<th>");
+    if (c->color) ls_buf_fmt(out, "<span class=\"key\" style=\"border-color:%s\"></span> ", c->color);
+    ls_markup(out, c->head, line);
+    if (c->head[line]) {
+        ls_buf_str(out, "<span class=\"sub\">");
+        ls_markup_str(out, c->head + line + 1);
+        ls_buf_str(out, "</span>");
+    }
+    ls_buf_str(out, "</th>");
+}
+
+// The first cell names its row.
+static void html_row(const ls_table *t, size_t row, ls_buf *out) {
+    const char *tag = "th";
+    ls_buf_str(out, "<tr>");
+    for (size_t c = 0; c < t->n_columns; c++) {
+        if (!is_shown(t, c)) continue;
+        char *text = shown(t, (long)row, c);
+        ls_buf_fmt(out, "<%s>", tag);
+        if (t->cells[row * t->n_columns + c].kind == LS_CELL_MARKUP) ls_buf_str(out, text);
+        else ls_markup_str(out, text);
+        ls_buf_fmt(out, "</%s>", tag);
+        tag = "td";
+        free(text);
+    }
+    ls_buf_str(out, "</tr>\n");
+}
+
+void ls_table_html(const ls_table *t, ls_buf *out) {
+    if (!t->n_columns) return;
+    ls_buf_str(out, "<div class=\"scroll\"><table");
+    if (t->id) ls_buf_fmt(out, " id=\"%s\"", t->id);
+    ls_buf_str(out, ">\n");
+    if (has_heads(t)) {
+        ls_buf_str(out, "<tr>");
+        for (size_t c = 0; c < t->n_columns; c++)
+            if (is_shown(t, c)) html_head(&t->columns[c], out);
+        ls_buf_str(out, "</tr>\n");
+    }
+    for (size_t r = 0; r < ls_table_rows(t); r++) html_row(t, r, out);
+    ls_buf_str(out, "</table></div>\n");
+}
+
+void ls_table_show(ls_table *t, ls_form form, ls_buf *out) {
+    switch (form) {
+    case LS_FORM_TEXT: ls_table_text(t, out); break;
+    case LS_FORM_MARKDOWN: ls_table_markdown(t, false, out); break;
+    case LS_FORM_HTML: ls_table_html(t, out); break;
+    }
+    ls_table_free(t);
+}
+
+// ---- for programs
+
+void ls_table_csv(const ls_table *t, const char *line_end, ls_buf *out) {
+    const char *comma = "";
+    for (size_t c = 0; c < t->n_columns; c++) {
+        if (!t->columns[c].key) continue;
+        ls_buf_fmt(out, "%s%s", comma, t->columns[c].key);
+        comma = ",";
+    }
+    for (size_t i = 0; i < t->n_cells; i++) {
+        const ls_cell *c = &t->cells[i];
+        if (i % t->n_columns == 0) {
+            ls_buf_str(out, line_end);
+            comma = "";
+        }
+        if (!t->columns[i % t->n_columns].key) continue;
+        ls_buf_str(out, comma);
+        comma = ",";
+        if (c->kind == LS_CELL_TEXT) ls_csv_str(out, c->text);
+        else if (c->kind != LS_CELL_NUMBER) ls_buf_fmt(out, "%lld", (long long)c->whole);
+        else if (isfinite(c->number)) ls_buf_fmt(out, "%.9g", c->number);
+    }
+    ls_buf_str(out, line_end);
+}
+
+void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w) {
+    enum { DIGITS = 7 };
+    for (size_t i = 0; i < t->n_columns; i++) {
+        const ls_cell *c = &t->cells[row * t->n_columns + i];
+        const char *key = t->columns[i].key;
+        if (!key) continue;
+        switch (c->kind) {
+        case LS_CELL_TEXT: ls_jw_field_str(w, key, c->text); break;
+        case LS_CELL_WHOLE: ls_jw_field_int(w, key, c->whole); break;
+        case LS_CELL_NUMBER: ls_jw_field_num(w, key, c->number, DIGITS); break;
+        case LS_CELL_FLAG: ls_jw_field_bool(w, key, c->whole); break;
+        case LS_CELL_MARKUP: break;
+        }
+    }
+}
+
+void ls_table_json(const ls_table *t, ls_jsonw *w) {
+    ls_jw_open(w, '[');
+    for (size_t r = 0; r < ls_table_rows(t); r++) {
+        ls_jw_open(w, '{');
+        ls_table_fields(t, r, w);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+}

@@ -1,0 +1,55 @@
+// A table: rows of typed cells under named columns, which the first row makes. It is written as text for a terminal, as
+// Markdown or HTML, as CSV or as JSON.
+//
+// Every cell is put with the names of its column: `head`, the heading for people (NULL: only in data), and `key`, the
+// name in CSV and JSON (NULL: only for people). width: the least number of cells in text, right-aligned; negative:
+// left-aligned; 0: a column of text that is not padded. All rows have the same columns.
+#pragma once
+#include "base/buf.h"
+#include "base/jsonw.h"
+
+typedef struct {
+    const char *key;
+    char *head; // what follows a newline is a second line in HTML and is missing elsewhere; owned
+    int width;
+    const char *color; // of a key beside the heading, in HTML; NULL: none
+} ls_column;
+
+typedef struct {
+    enum { LS_CELL_TEXT, LS_CELL_MARKUP, LS_CELL_WHOLE, LS_CELL_NUMBER, LS_CELL_FLAG } kind;
+    char *text; // owned
+    int64_t whole;
+    double number; // NAN: not known, an empty cell
+    int decimals;
+} ls_cell;
+
+typedef struct {
+    const char *id; // of the HTML element; NULL: none
+    ls_column *columns;
+    ls_cell *cells;
+    size_t n_columns, n_cells;
+    size_t at; // column of the next cell
+} ls_table;
+
+enum { LS_PERCENT = 16 }; // added to the decimals: a share, shown in percent
+
+void ls_table_free(ls_table *t); // leaves zeros
+void ls_table_row(ls_table *t);  // begins a row
+size_t ls_table_rows(const ls_table *t);
+void ls_put(ls_table *t, const char *head, const char *key, int width, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+void ls_put_whole(ls_table *t, const char *head, const char *key, int width, int64_t v);
+void ls_put_number(ls_table *t, const char *head, const char *key, int width, int decimals, double v);
+void ls_put_flag(ls_table *t, const char *key, bool v); // only in data
+// A cell that is HTML already; takes over the buffer. It has no other form.
+void ls_put_markup(ls_table *t, const char *head, ls_buf *markup);
+
+// ---- its forms; each appends to out, nothing if there is no row
+void ls_table_text(const ls_table *t, ls_buf *out);
+void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out); // padded: readable on a terminal, too
+void ls_table_html(const ls_table *t, ls_buf *out);
+typedef enum { LS_FORM_TEXT, LS_FORM_MARKDOWN, LS_FORM_HTML } ls_form;
+void ls_table_show(ls_table *t, ls_form form, ls_buf *out); // in one of these forms; frees the table
+void ls_table_csv(const ls_table *t, const char *line_end, ls_buf *out);
+void ls_table_json(const ls_table *t, ls_jsonw *w);               // an array of objects
+void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w); // the fields of a row, into an open object

@@ -5,7 +5,7 @@
 #include "base/visible.h"
 #include "cli/lab_record.h"
 #include "cli/run_program.h"
-#include "report/lab_figures.h"
+#include "report/lab.h"
 #include "base/plural.h"
 
 #include <stdio.h>
@@ -50,14 +50,16 @@ static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir,
 }
 
 static ls_code write_all(const ls_lab *lab, const char *dir, bool png, ls_err *err) {
-    ls_buf page = {0}, table = {0};
+    ls_buf page = {0}, csv = {0};
+    ls_table totals = ls_lab_totals(lab);
     ls_code code = LS_OK;
     for (ls_lab_figure f = 0; f < LS_FIGURES && !code; f++) code = write_figure(lab, f, dir, png, err);
-    ls_lab_main_csv(lab, &table);
+    ls_table_csv(&totals, "\r\n", &csv);
     ls_lab_page(lab, &page);
-    if (!code) code = write_as(dir, "main", "csv", &table, err);
+    if (!code) code = write_as(dir, "main", "csv", &csv, err);
     if (!code) code = write_as(dir, "index", "html", &page, err); // last: if the page exists, all its files do
-    ls_buf_free(&table);
+    ls_table_free(&totals);
+    ls_buf_free(&csv);
     ls_buf_free(&page);
     return code;
 }

@@ -29,8 +29,8 @@ static ls_code find_form(const char *out, const form **found, ls_err *err) {
     return ls_fail(err, LS_E_USAGE, "--out '%.200s': the name must end in .html, .md, .csv, .json or .svg", out);
 }
 
-static bool wanted(void *ud, size_t step) {
-    return ls_step_list_has(ud, step);
+static bool wanted(void *ud, const ls_step *step) {
+    return ls_step_list_has(ud, step->index);
 }
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {

@@ -54,11 +54,15 @@ bool ls_bench_is_task(const ls_bench *b, const char *category) {
     return false;
 }
 
+static bool is_there(const ls_bench *b, size_t prompt, int method) {
+    return ls_bench_result(b, prompt, method)->turns > 0 && (b->ar < 0 || ls_bench_result(b, prompt, b->ar)->turns > 0);
+}
+
 static ls_total total(const ls_bench *b, int method, const char *category, bool interval) {
     const ls_result **members = ls_calloc(b->done + 1, sizeof *members);
     size_t n = 0;
     for (size_t p = 0; p < b->done; p++)
-        if (is_of(&b->prompts[p], category)) members[n++] = ls_bench_result(b, p, method);
+        if (is_of(&b->prompts[p], category) && is_there(b, p, method)) members[n++] = ls_bench_result(b, p, method);
     const ls_total t = ls_total_of(members, n, interval);
     free(members);
     return t;

@@ -7,10 +7,11 @@ typedef struct {
     const char *name;
     const char *of;                                                           // explanation of the number
     void (*write)(const ls_report *r, const ls_report_group *g, ls_buf *out); // plain text; "-": not known
-    bool (*applies)(const ls_report *r);                                      // NULL: always
+    bool (*has)(const ls_report *r, const ls_report_group *g);
 } ls_fact;
 
-extern const ls_fact ls_facts[]; // ends with a NULL name
+extern const ls_fact ls_facts[];                            // ends with a NULL name
+bool ls_fact_applies(const ls_fact *f, const ls_report *r); // any group has it
 
 // Appends a warning if the machine was busy, because that affects every time in the report.
 void ls_report_busy(const ls_report *r, ls_buf *out);

@@ -1,4 +1,4 @@
-#include "report/lab_figures.h"
+#include "report/lab.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static void add_mat(const ls_lab *lab, ls_lab_use use, ls_chart *c) {
         for (size_t i = 0; i < run->n_places; i++) {
             const ls_lab_place *p = &run->places[i];
             if (p->use != use) continue;
-            const ls_total t = ls_lab_total(lab, r, NULL, false);
+            const ls_total t = ls_bench_total(&lab->b, (int)r, NULL);
             if (t.steps)
                 ls_chart_add(c, p->series, p->label, p->x, (double)t.emitted / (double)t.steps, t.steps)->count =
                     (double)t.emitted;
@@ -45,12 +45,12 @@ static void add_methods(const ls_lab *lab, ls_lab_figure f, ls_chart *c) {
     for (size_t r = 0; r < lab->index.n_runs; r++) {
         const ls_lab_run *run = &lab->index.runs[r];
         if (!ls_lab_run_place(run, LS_LAB_MAIN)) continue;
-        const ls_total t = ls_lab_total(lab, r, NULL, f == LS_FIGURE_SPEEDUP);
+        const ls_total t = ls_bench_total(&lab->b, (int)r, NULL);
         const double us[] = {t.draft_us, t.forward_us, t.verify_us, t.commit_us,
                              t.decode_us - t.draft_us - t.forward_us - t.verify_us - t.commit_us};
         if (!t.steps) continue;
         if (f == LS_FIGURE_SPEEDUP) {
-            if ((int)r == lab->ar || isnan(ls_total_speedup(&t))) continue;
+            if ((int)r == lab->b.ar || isnan(ls_total_speedup(&t))) continue;
             ls_point *p = ls_chart_add(c, "speedup", run->word, 0, ls_total_speedup(&t), t.prompts);
             p->low = t.low;
             p->high = t.high;

@@ -2,8 +2,7 @@
 #include "base/cpuwait.h"
 #include "base/mem.h"
 #include "base/plural.h"
-#include "report/bench.h"
-#include "report/lab_figures.h"
+#include "report/lab.h"
 #include "report/markup.h"
 #include "report/page.h"
 
@@ -45,11 +44,11 @@ static void put_rates(ls_table *to, const ls_total *t) {
     ls_put_markup(to, "tokens/s\nwith prefill", &b);
 }
 
-static void put_equality(ls_table *to, const ls_lab *lab, size_t run, const ls_total *t) {
+static void put_equality(ls_table *to, const ls_lab *lab, int run, const ls_total *t) {
     static const char head[] = "answers equal";
-    if ((int)run == lab->ar) ls_put(to, head, NULL, 0, "reference");
-    else if (lab->ar < 0) ls_put(to, head, NULL, 0, "no plain decoding for comparison");
-    else if (lab->lossy[run])
+    if (run == lab->b.ar) ls_put(to, head, NULL, 0, "reference");
+    else if (lab->b.ar < 0) ls_put(to, head, NULL, 0, "no plain decoding for comparison");
+    else if (!strcmp(lab->b.methods[run].promise, "none"))
         ls_put(to, head, NULL, 0, "LOSSY: %llu of %llu tokens not the target's choice", (unsigned long long)t->loose,
                (unsigned long long)t->emitted);
     else
@@ -65,18 +64,18 @@ static char *head_of(const ls_lab *lab, const char *category) {
 }
 
 static void main_table(const ls_lab *lab, ls_buf *out) {
-    const char **names = ls_lab_categories(lab);
+    const char **names = ls_bench_categories(&lab->b);
     ls_table t = {.id = "main"};
-    for (size_t r = 0; r < lab->index.n_runs; r++) {
-        const ls_total all = ls_lab_total(lab, r, NULL, true);
+    for (int r = 0; r < lab->b.n; r++) {
+        const ls_total all = ls_bench_total(&lab->b, r, NULL);
         if (!ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN) || !all.steps) continue;
         ls_table_row(&t);
         ls_put(&t, "", NULL, 0, "%s", lab->index.runs[r].word);
         for (int c = -1; c < 0 || names[c]; c++) {
             const char *category = c < 0 ? NULL : names[c];
-            const ls_total part = ls_lab_total(lab, r, category, true);
+            const ls_total part = ls_bench_total(&lab->b, r, category);
             char *head = head_of(lab, category);
-            put_cell(&t, head, &part, (int)r == lab->ar);
+            put_cell(&t, head, &part, r == lab->b.ar);
             free(head);
         }
         put_rates(&t, &all);
@@ -105,18 +104,17 @@ static void put_total(ls_table *t, const char *word, const char *category, const
     ls_put_number(t, NULL, "prefill_ms", 0, 0, o->prefill_ms);
 }
 
-void ls_lab_main_csv(const ls_lab *lab, ls_buf *out) {
-    const char **names = ls_lab_categories(lab);
+ls_table ls_lab_totals(const ls_lab *lab) {
+    const char **names = ls_bench_categories(&lab->b);
     ls_table t = {0};
-    for (size_t r = 0; r < lab->index.n_runs; r++)
+    for (int r = 0; r < lab->b.n; r++)
         for (int c = -1; ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN) && (c < 0 || names[c]); c++) {
             const char *category = c < 0 ? NULL : names[c];
-            const ls_total part = ls_lab_total(lab, r, category, true);
+            const ls_total part = ls_bench_total(&lab->b, r, category);
             put_total(&t, lab->index.runs[r].word, category, &part);
         }
-    ls_table_csv(&t, "\r\n", out);
-    ls_table_free(&t);
     free(names);
+    return t;
 }
 
 static void figure(const ls_lab *lab, ls_lab_figure f, ls_buf *out) {
@@ -161,14 +159,14 @@ static void facts(const ls_lab *lab, ls_buf *out) {
         say(out, "warn", "The numbers are from %zu of %zu recordings%s.", lab->n_there, all,
             lab->n_left_out ? "; some recordings are incomplete or damaged and were skipped" : "");
     size_t disturbed = 0;
-    for (size_t i = 0; i < x->n_runs * x->n_items; i++)
-        disturbed += lab->answers[i].there && ls_result_noise(&lab->answers[i].result) > LS_BUSY;
+    for (size_t i = 0; i < all; i++)
+        disturbed += lab->b.results[i].turns && ls_result_noise(&lab->b.results[i]) > LS_BUSY;
     if (disturbed)
         say(out, "warn",
             "The machine was busy with other work while %zu of %zu answers were recorded: the tokens are correct, but "
             "times and speedups would differ on an idle machine.",
             disturbed, lab->n_there);
-    if (lab->ar >= 0)
+    if (lab->b.ar >= 0)
         say(out, lab->different ? "warn" : "facts",
             "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",
             (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different));

@@ -194,7 +194,8 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     else keep(g->best, &g->n_best, LS_REPORT_BEST, tree.gain_us, 1, tree, s);
 }
 
-ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, size_t step), void *ud, ls_err *err) {
+ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, const ls_step *step), void *ud,
+                      ls_err *err) {
     ls_trace_reader *reader;
     ls_code code = ls_trace_read_open(&reader, path, err);
     if (code) return code;
@@ -215,7 +216,7 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, s
         }
         case LS_TRACE_STEP: {
             const ls_step *s = ls_trace_read_step(reader);
-            add_step(r, s, wanted && wanted(ud, s->index));
+            add_step(r, s, wanted && wanted(ud, s));
             break;
         }
         case LS_TRACE_END:

@@ -99,8 +99,9 @@ typedef struct {
 
 void ls_report_init(ls_report *r);
 void ls_report_free(ls_report *r);
-// Reads one trace ("-": standard input). wanted: whether to show this step of a turn; may be NULL.
-ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, size_t step), void *ud, ls_err *err);
+// Reads one trace ("-": standard input). wanted: called for every step: whether to show it; may be NULL.
+ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, const ls_step *step), void *ud,
+                      ls_err *err);
 // Call it after the last trace: makes labels, prompts and comparisons. LS_E_RANGE: the traces hold no step.
 ls_code ls_report_finish(ls_report *r, ls_err *err);
 

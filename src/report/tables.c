@@ -43,7 +43,7 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
     ls_table_show(&facts, LS_FORM_MARKDOWN, out);
     ls_buf_char(out, '\n');
     for (const ls_fact *f = ls_facts; f->name; f++)
-        if (*f->of && (!f->applies || f->applies(r))) ls_buf_fmt(out, "%s: %s. ", f->name, f->of);
+        if (*f->of && ls_fact_applies(f, r)) ls_buf_fmt(out, "%s: %s. ", f->name, f->of);
     ls_buf_char(out, '\n');
     md_plot(r, LS_PLOT_EMITTED, "tokens", out);
     md_plot(r, LS_PLOT_DEPTH, "depth", out);

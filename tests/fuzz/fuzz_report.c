@@ -5,9 +5,9 @@
 #include "trace/trace_index.h"
 #include "tests/fuzz/input.h"
 
-static bool some(void *ud, size_t step) {
+static bool some(void *ud, const ls_step *step) {
     (void)ud;
-    return step < 3;
+    return step->index < 3;
 }
 
 static void index_lines(const char *path) {

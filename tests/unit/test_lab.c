@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "cli/lab_plan.h"
 #include "recorded.h"
-#include "report/lab_figures.h"
+#include "report/lab.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -418,12 +418,12 @@ static void recordings_give_the_counts_of_their_steps(void **state) {
     assert_int_equal(lab->hits.trees, 0); // pld was not recorded
     assert_int_equal(lab->exact, 1);
     assert_int_equal(lab->different, 0);
-    const ls_total t = ls_lab_total(lab, 1, "words", true);
+    const ls_total t = ls_bench_total(&lab->b, 1, "words");
     assert_int_equal(t.prompts, 1);
     assert_int_equal(t.turns, 2);
     assert_int_equal(t.steps, paper_steps);
     assert_int_equal(t.emitted, tokens);
-    assert_int_equal(ls_lab_total(lab, 1, "others", true).prompts, 0);
+    assert_int_equal(ls_bench_total(&lab->b, 1, "others").prompts, 0);
     ls_chart d = ls_lab_chart(lab, LS_FIGURE_CAPACITY);
     assert_int_equal(d.n, 1);
     assert_true(d.series[0].points[0].value == (double)tokens / (double)paper_steps);

@@ -7,6 +7,7 @@
 #include "cli/bench.h"
 #include "cli/comparison.h"
 #include "cli/machine.h"
+#include "report/export.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,30 +19,22 @@
 
 typedef struct {
     const char *ending;
-    void (*write)(const ls_bench *b, ls_buf *out);
+    ls_form form;
+    bool answers; // Spec-Bench's, of the only method
 } form;
 
-static void answers(const ls_bench *b, ls_buf *out) {
-    ls_bench_answers(b, 0, out);
-}
-
-static void markdown(const ls_bench *b, ls_buf *out) {
-    ls_bench_write(b, LS_FORM_MARKDOWN, out);
-}
-
-static void html(const ls_bench *b, ls_buf *out) {
-    ls_bench_write(b, LS_FORM_HTML, out);
-}
-
-static const form forms[] = {
-    {".json", ls_bench_json}, {".md", markdown}, {".csv", ls_bench_csv}, {".html", html}, {".jsonl", answers}};
+static const form forms[] = {{".json", LS_FORM_JSON, false},
+                             {".md", LS_FORM_MARKDOWN, false},
+                             {".csv", LS_FORM_CSV, false},
+                             {".html", LS_FORM_HTML, false},
+                             {".jsonl", LS_FORM_TEXT, true}};
 
 static ls_code form_of(const form **out, const char *path, int methods, ls_err *err) {
     const char *ending = strrchr(path, '.');
     for (size_t i = 0; ending && i < sizeof forms / sizeof *forms; i++) {
         if (strcmp(ending, forms[i].ending)) continue;
         *out = &forms[i];
-        if (forms[i].write == answers && methods != 1)
+        if (forms[i].answers && methods != 1)
             return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench output holds one method; select it with --methods",
                            path);
         return LS_OK;
@@ -57,17 +50,15 @@ static ls_code present(const ls_bench *b, const ls_command_line *c, int *status,
         const form *f;
         ls_code code = form_of(&f, c->out, b->n, err);
         if (!code) {
-            f->write(b, &out);
+            if (f->answers) ls_export_answers(b, 0, &out);
+            else ls_bench_write(b, f->form, &out);
             code = ls_write_file(c->out, &out, err);
         }
         ls_buf_free(&out);
         if (code || (c->quiet && !c->json)) return code;
     }
-    if (c->json) ls_bench_json(b, &out);
-    else {
-        ls_bench_write(b, LS_FORM_TEXT, &out);
-        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
-    }
+    ls_bench_write(b, c->json ? LS_FORM_JSON : LS_FORM_TEXT, &out);
+    if (!c->json) ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
     if (!ls_print(&out)) *status = LS_EXIT_FAILED;
     return LS_OK;
 }
@@ -231,7 +222,7 @@ static ls_code run_all(work *w, ls_err *err) {
     w->k.b.manifest = manifest;
     memcpy(w->k.b.settings, settings, sizeof settings);
     if ((code = take_earlier(w, err))) return code;
-    if (f && f->write == ls_bench_json) {
+    if (f && f->form == LS_FORM_JSON) {
         w->k.on_prompt = save;
         w->k.ud = w;
     }

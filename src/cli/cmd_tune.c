@@ -109,33 +109,19 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
 }
 
 static ls_code simulate_all(tuning *t, ls_err *err) {
-    static const char *const words[] = {"logitspec",
-                                        "logitspec-paper",
-                                        "logit-only",
-                                        "retrieval-only",
-                                        "recycle",
-                                        "lookahead",
-                                        "pld",
-                                        "pld+ngram=2",
-                                        "pld+tokens=4",
-                                        "suffix",
-                                        "suffix+min_p=0.02",
-                                        "suffix+factor=4",
-                                        "cacheback",
-                                        "cacheback+leader=1",
-                                        "cacheback+leader=3",
-                                        "cacheback+length=1",
-                                        NULL};
+    static const char usual[] = "logitspec,logitspec-paper,logit-only,retrieval-only,recycle,lookahead,pld,pld+ngram=2,"
+                                "pld+tokens=4,suffix,suffix+min_p=0.02,suffix+factor=4,cacheback,cacheback+leader=1,"
+                                "cacheback+leader=3,cacheback+length=1";
     static const char *const sizings[] = {
         "/auto",          ":2",      ":3",   ":4",   ":6", ":8", ":12", ":16", ":24", ":32", ":64", "/specdec++",
         "/specdec++:0.9", "/adaedl", "/ddd", "/c2t", NULL};
-    ls_contender *mine = NULL;
-    int n_mine = 0;
-    ls_code code = LS_OK;
-    if (t->line->methods) code = ls_contenders_read(&mine, &n_mine, "--methods", t->line->methods, &t->base, err);
-    for (int i = 0; !code && (mine ? i < n_mine : words[i] != NULL); i++) {
-        const char *word = mine ? mine[i].label : words[i];
-        ls_gauge_show(t->k.gauge, "simulating", (double)i / (mine ? n_mine : (int)(sizeof words / sizeof *words)));
+    const char *methods = t->line->methods ? t->line->methods : usual;
+    ls_contender *list = NULL;
+    int n = 0;
+    ls_code code = ls_contenders_read(&list, &n, "--methods", methods, &t->base, err);
+    for (int i = 0; i < n && !code; i++) {
+        const char *word = list[i].label;
+        ls_gauge_show(t->k.gauge, "simulating", (double)i / n);
         // a word with a sizing of its own, or a YAML file, is simulated unchanged
         if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
         else
@@ -146,7 +132,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
                 if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
             }
     }
-    ls_contenders_free(mine, n_mine);
+    ls_contenders_free(list, n);
     return code;
 }
 

@@ -77,11 +77,8 @@ void ls_bench_json(const ls_bench *b, ls_buf *out);
 // Checks every number. LS_E_PARSE: the message names the file and the invalid field.
 ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err);
 void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out);
-void ls_bench_csv(const ls_bench *b, ls_buf *out);
 // A row for each method, and behind each one a row for each of these categories (NULL: none).
 ls_table ls_bench_totals(const ls_bench *b, const char *const *categories);
-// Spec-Bench's answer file of one method.
-void ls_bench_answers(const ls_bench *b, int method, ls_buf *out);
 void ls_manifest_json(const ls_manifest *m, ls_jsonw *w); // one object
 void ls_manifest_show(const ls_manifest *m, ls_form form, ls_buf *out);
 

@@ -4,7 +4,6 @@
 #include "report/bench.h"
 #include "report/markup.h"
 #include "report/page.h"
-#include "report/spec_bench.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -199,25 +198,7 @@ static void tables(const ls_bench *b, ls_form form, ls_buf *out) {
     ls_manifest_show(&b->manifest, form, out);
 }
 
-void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out) {
-    ls_buf head = {0};
-    title(b, &head);
-    if (form == LS_FORM_TEXT) ls_visible_row(out, "%s", head.p);
-    if (form == LS_FORM_MARKDOWN) {
-        ls_buf_str(out, "# ");
-        ls_markdown(out, head.p, head.n);
-        ls_buf_str(out, "\n\n");
-    }
-    if (form == LS_FORM_HTML) {
-        ls_page_begin(out, "logitspec: a benchmark of methods", "td,th:not(:first-child){text-align:right}");
-        ls_page_tag(out, "p", head.p);
-    }
-    ls_buf_free(&head);
-    tables(b, form, out);
-    if (form == LS_FORM_HTML) ls_page_end(out);
-}
-
-void ls_bench_csv(const ls_bench *b, ls_buf *out) {
+static void csv(const ls_bench *b, ls_buf *out) {
     const char **names = ls_bench_categories(b);
     ls_table t = ls_bench_totals(b, names);
     ls_table_csv(&t, "\n", out);
@@ -225,14 +206,27 @@ void ls_bench_csv(const ls_bench *b, ls_buf *out) {
     free(names);
 }
 
-// ---- Spec-Bench
-
-void ls_bench_answers(const ls_bench *b, int method, ls_buf *out) {
-    char id[300];
-    snprintf(id, sizeof id, "%s-%s", b->manifest.model, b->methods[method].label);
-    for (size_t p = 0; p < b->done; p++) {
-        char answer[120];
-        snprintf(answer, sizeof answer, "%.60s-%.40s", b->prompts[p].name, b->methods[method].label);
-        ls_spec_bench_line(ls_bench_result(b, p, method), b->prompts[p].name, b->prompts[p].category, answer, id, out);
+static void begin(const ls_bench *b, ls_form form, ls_buf *out) {
+    ls_buf head = {0};
+    title(b, &head);
+    if (form == LS_FORM_TEXT) ls_visible_row(out, "%s", head.p);
+    else if (form == LS_FORM_MARKDOWN) {
+        ls_buf_str(out, "# ");
+        ls_markdown(out, head.p, head.n);
+        ls_buf_str(out, "\n\n");
+    } else {
+        ls_page_begin(out, "logitspec: a benchmark of methods", "td,th:not(:first-child){text-align:right}");
+        ls_page_tag(out, "p", head.p);
     }
+    ls_buf_free(&head);
+}
+
+void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out) {
+    if (form == LS_FORM_JSON) ls_bench_json(b, out);
+    else if (form == LS_FORM_CSV) csv(b, out);
+    else {
+        begin(b, form, out);
+        tables(b, form, out);
+    }
+    if (form == LS_FORM_HTML) ls_page_end(out);
 }

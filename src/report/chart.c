@@ -157,97 +157,88 @@ static void mark(const ls_chart *c, size_t i, size_t k, ls_buf *out) {
     ls_buf_str(out, "</title>");
 }
 
+// ---- axes
+
+typedef struct {
+    double low, high; // values; in a logarithmic axis, low is at least 1
+    double from, to;  // their places, in pixels
+    bool log, percent;
+} axis;
+
+static double at(const axis *a, double v) {
+    if (!(a->high > a->low)) return (a->from + a->to) / 2;
+    const double part =
+        a->log ? log2(fmax(v, a->low) / a->low) / log2(a->high / a->low) : (v - a->low) / (a->high - a->low);
+    return a->from + (a->to - a->from) * part;
+}
+
 // 1, 2 or 5 times a power of ten that gives about five lines.
 static double step_of(double max) {
     const double raw = max / 5, power = pow(10, floor(log10(raw)));
-    const double m = raw / power;
-    return (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * power;
+    const double m = raw / power, step = (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10) * power;
+    return step > 0 ? step : 1; // max may be the smallest number that there is
 }
 
-static void tick(const ls_chart *c, double v, char out[32]) {
-    if (c->facts->percent) snprintf(out, 32, "%.3g%%", 100 * v);
-    else snprintf(out, 32, "%.5g", v);
+// Raises the axis to a tick.
+static void round_up(axis *a) {
+    const double step = step_of(a->high);
+    a->high = a->log ? exp2(fmax(1, ceil(log2(a->high) - 1e-9))) : ceil(a->high / step - 1e-9) * step;
+}
+
+// Round values beside an axis; if across1 is not across2, with lines of a grid between these places.
+static void ticks(const axis *a, bool upright, double across1, double across2, ls_buf *out) {
+    const double step = step_of(a->high);
+    for (int i = 0;; i++) {
+        const double v = a->log ? a->low * exp2(i) : i * step, place = at(a, v);
+        char label[32];
+        if (!(v <= a->high * (1 + 1e-9))) break;
+        snprintf(label, sizeof label, a->percent ? "%.3g%%" : "%.5g", a->percent ? 100 * v : v);
+        if (upright) grid(out, across1, place, across2, place, !i);
+        else if (across1 < across2) grid(out, place, across1, place, across2, !i);
+        if (upright) text(out, across1 - 5, place + 4, "end", label);
+        else text(out, place, across2 + 15, "middle", label);
+    }
 }
 
 // ---- lines and columns
 
 typedef struct {
-    double x0, y0, w, h; // inside the axes; y0 is the top
-    double low, high;    // of x
-    double max;          // of y
-    bool log_x, log_y;
+    axis x, y;
 } frame;
-
-static double at_x(const frame *f, double x) {
-    if (!(f->high > f->low)) return f->x0 + f->w / 2;
-    if (f->log_x) return f->x0 + f->w * log2(fmax(x, f->low) / f->low) / log2(f->high / f->low);
-    return f->x0 + f->w * (x - f->low) / (f->high - f->low);
-}
-
-static double at_y(const frame *f, double y) {
-    return f->y0 + f->h * (1 - (f->log_y ? log2(fmax(1, y)) : y) / f->max);
-}
-
-// Draws the values' lines and raises f->max to the last one.
-static void axes(const ls_chart *c, frame *f, ls_buf *out) {
-    const double step = f->log_y ? 1 : step_of(f->max);
-    char label[32];
-    f->max = fmax(step, ceil(f->max / step - 1e-9) * step);
-    for (int i = 0; i * step <= f->max * (1 + 1e-9); i++) {
-        const double value = f->log_y ? exp2(i) : i * step, y = at_y(f, value);
-        tick(c, value, label);
-        grid(out, f->x0, y, f->x0 + f->w, y, !i);
-        text(out, f->x0 - 5, y + 4, "end", label);
-    }
-    text(out, f->x0 + f->w / 2, f->y0 + f->h + LABEL, "middle", c->facts->x_label);
-}
 
 static frame frame_of(const ls_chart *c) {
     const ls_shape shape = c->facts->shape;
-    frame f = {LEFT,
-               TOP + legend_height(c),
-               c->width - LEFT - RIGHT,
-               INNER,
-               INFINITY,
-               -INFINITY,
-               largest(c),
-               shape == LS_SHAPE_LOG || shape == LS_SHAPE_LOGS,
-               shape == LS_SHAPE_LOGS};
-    if (f.log_y) f.max = log2(fmax(1, f.max));
+    const double top = TOP + legend_height(c);
+    frame f = {
+        {INFINITY, -INFINITY, LEFT, c->width - RIGHT, shape == LS_SHAPE_LOG || shape == LS_SHAPE_LOGS,
+         shape == LS_SHAPE_CURVES && c->facts->percent},
+        {shape == LS_SHAPE_LOGS ? 1 : 0, largest(c), top + INNER, top, shape == LS_SHAPE_LOGS, c->facts->percent}};
     for (size_t i = 0; i < c->n; i++)
         for (size_t k = 0; k < c->series[i].n; k++) {
             if (isnan(c->series[i].points[k].value)) continue;
-            f.low = fmin(f.low, c->series[i].points[k].x);
-            f.high = fmax(f.high, c->series[i].points[k].x);
+            f.x.low = fmin(f.x.low, c->series[i].points[k].x);
+            f.x.high = fmax(f.x.high, c->series[i].points[k].x);
         }
-    if (f.log_x) f.low = fmax(f.low, 1); // a list may say anything
-    if (shape == LS_SHAPE_CURVES) f.low = 0;
+    if (f.x.log) f.x.low = fmax(f.x.low, 1); // a list may say anything
+    if (shape == LS_SHAPE_CURVES) f.x.low = 0;
+    round_up(&f.y);
     return f;
 }
 
-static void label_x(const ls_chart *c, const frame *f, ls_buf *out) {
-    const double y = f->y0 + f->h + 16, step = f->high > 0 ? step_of(f->high) : 1;
-    char label[32];
-    if (f->log_x)
-        for (int i = 0; f->low * exp2(i) <= f->high; i++) {
-            snprintf(label, sizeof label, "%g", f->low * exp2(i));
-            text(out, at_x(f, f->low * exp2(i)), y, "middle", label);
-        }
-    else if (c->facts->shape == LS_SHAPE_CURVES)
-        for (int i = 0; i * step <= f->high * (1 + 1e-9); i++) {
-            tick(c, i * step, label);
-            text(out, at_x(f, i * step), y, "middle", label);
-        }
-    else
-        for (size_t k = 0; k < c->series[0].n; k++) // every line has the same few places
-            text(out, at_x(f, c->series[0].points[k].x), y, "middle", c->series[0].points[k].label);
+static void axes(const ls_chart *c, const frame *f, ls_buf *out) {
+    const double bottom = f->y.from;
+    ticks(&f->y, true, f->x.from, f->x.to, out);
+    text(out, (f->x.from + f->x.to) / 2, bottom + LABEL, "middle", c->facts->x_label);
+    if (f->x.log || c->facts->shape == LS_SHAPE_CURVES) ticks(&f->x, false, bottom, bottom, out);
+    for (size_t k = 0; c->facts->shape == LS_SHAPE_LINES && k < c->series[0].n; k++) // every line has the same places
+        text(out, at(&f->x, c->series[0].points[k].x), bottom + 15, "middle", c->series[0].points[k].label);
 }
 
 static void circle(const ls_chart *c, const frame *f, size_t i, size_t k, double radius, ls_buf *out) {
     const ls_point *p = &c->series[i].points[k];
     if (isnan(p->value)) return;
-    ls_buf_fmt(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\"", at_x(f, p->x), at_y(f, p->value), radius,
-               ls_chart_color(i));
+    ls_buf_fmt(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\"", at(&f->x, p->x), at(&f->y, p->value),
+               radius, ls_chart_color(i));
     mark(c, i, k, out);
     ls_buf_str(out, "</circle>\n");
 }
@@ -260,7 +251,7 @@ static void line(const ls_chart *c, const frame *f, size_t i, bool circles, ls_b
     for (size_t k = 0; k < s->n; k++) {
         const ls_point *p = &s->points[k];
         if (isnan(p->value)) continue;
-        ls_buf_fmt(&path, "%c%.1f %.1f", path.n ? 'L' : 'M', at_x(f, p->x), at_y(f, p->value));
+        ls_buf_fmt(&path, "%c%.1f %.1f", path.n ? 'L' : 'M', at(&f->x, p->x), at(&f->y, p->value));
         last = k;
     }
     if (last < s->n && s->aside)
@@ -285,9 +276,8 @@ static double radius_of(const ls_chart *c, const ls_series *s, size_t k) {
 }
 
 static void draw_lines(const ls_chart *c, ls_buf *out) {
-    frame f = frame_of(c);
+    const frame f = frame_of(c);
     axes(c, &f, out);
-    label_x(c, &f, out);
     for (size_t i = 0; i < c->n; i++) {
         const ls_series *s = &c->series[i];
         const bool circles = !s->aside && (c->facts->shape != LS_SHAPE_CURVES || (s->n && s->points[0].n));
@@ -298,18 +288,19 @@ static void draw_lines(const ls_chart *c, ls_buf *out) {
 
 static void draw_columns(const ls_chart *c, ls_buf *out) {
     const size_t n = c->series[0].n;
-    frame f = frame_of(c);
-    const double slot = f.w / (double)n, bar = fmin(28, slot * 0.8 / (double)c->n);
+    const frame f = frame_of(c);
+    const double slot = (f.x.to - f.x.from) / (double)n, wide = fmin(28, slot * 0.8 / (double)c->n);
     axes(c, &f, out);
     for (size_t k = 0; k < n; k++) {
-        const double middle = f.x0 + slot * ((double)k + 0.5);
-        text(out, middle, f.y0 + f.h + 15, "middle", c->series[0].points[k].label);
+        const double middle = f.x.from + slot * ((double)k + 0.5);
+        text(out, middle, f.y.from + 15, "middle", c->series[0].points[k].label);
         for (size_t i = 0; i < c->n; i++) {
             const ls_point *p = &c->series[i].points[k];
             if (isnan(p->value)) continue;
             ls_buf_fmt(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"%s",
-                       middle + bar * ((double)i - (double)c->n / 2), at_y(&f, p->value), fmax(1, bar - 1),
-                       fmax(0.5, f.h * p->value / f.max), ls_chart_color(i), p->n < FEW ? " fill-opacity=\".35\"" : "");
+                       middle + wide * ((double)i - (double)c->n / 2), at(&f.y, p->value), fmax(1, wide - 1),
+                       fmax(0.5, f.y.from - at(&f.y, p->value)), ls_chart_color(i),
+                       p->n < FEW ? " fill-opacity=\".35\"" : "");
             mark(c, i, k, out);
             ls_buf_str(out, "</rect>\n");
         }
@@ -317,20 +308,6 @@ static void draw_columns(const ls_chart *c, ls_buf *out) {
 }
 
 // ---- rows
-
-// Lines down the rows with their values; returns pixels of one unit.
-static double rows_axis(const ls_chart *c, double max, double top, double bottom, ls_buf *out) {
-    const double step = step_of(max), unit = (c->width - NAMES - VALUES) / max;
-    char label[32];
-    for (int i = 0; i * step <= max * (1 + 1e-9); i++) {
-        const double x = NAMES + i * step * unit;
-        tick(c, i * step, label);
-        grid(out, x, top - 3, x, bottom, !i);
-        text(out, x, bottom + 15, "middle", label);
-    }
-    text(out, (c->width + NAMES - VALUES) / 2.0, bottom + 35, "middle", c->facts->x_label);
-    return unit;
-}
 
 static int row_height(const ls_chart *c) {
     if (c->facts->shape == LS_SHAPE_BARS) return (int)c->n * THICK + GAP;
@@ -349,31 +326,11 @@ static void bar(const ls_chart *c, size_t i, size_t k, double x, double y, doubl
     ls_buf_str(out, "</rect>\n");
 }
 
-static void whisker(const ls_point *p, double unit, double y, ls_buf *out) {
+static void whisker(const ls_point *p, const axis *a, double y, ls_buf *out) {
     if (!isfinite(p->low) || !isfinite(p->high)) return;
-    const double x1 = NAMES + p->low * unit, x2 = NAMES + p->high * unit;
+    const double x1 = at(a, p->low), x2 = at(a, p->high);
     ls_buf_fmt(out, "<path d=\"M%.1f %.1fH%.1fM%.1f %.1fV%.1fM%.1f %.1fV%.1f\" stroke=\"currentColor\"/>\n", x1, y, x2,
                x1, y - 4, y + 4, x2, y - 4, y + 4);
-}
-
-static void draw_bars(const ls_chart *c, ls_buf *out) {
-    const double top = row_top(c, 0), bottom = row_top(c, c->series[0].n);
-    const double unit = rows_axis(c, largest(c), top, bottom, out);
-    for (size_t k = 0; k < c->series[0].n; k++) {
-        double y = row_top(c, k);
-        name(out, NAMES - 7, y + (row_height(c) - GAP) / 2.0 + 4, "end", c->series[0].points[k].label);
-        for (size_t i = 0; i < c->n && k < c->series[i].n; i++, y += THICK) {
-            const ls_point *p = &c->series[i].points[k];
-            char value[32];
-            ls_chart_number(p->value, c->facts->percent, value, sizeof value);
-            bar(c, i, k, NAMES, y, p->value * unit, THICK - 1, out);
-            whisker(p, unit, y + (THICK - 1) / 2.0, out);
-            text(out, NAMES + fmax(p->high, p->value) * unit + 6, y + THICK - 3, "start", value);
-        }
-    }
-    if (c->level > 0)
-        ls_buf_fmt(out, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"currentColor\" stroke-dasharray=\"4 3\"/>\n",
-                   NAMES + c->level * unit, top - 3, bottom);
 }
 
 static double sum_of(const ls_chart *c, size_t row) {
@@ -383,27 +340,50 @@ static double sum_of(const ls_chart *c, size_t row) {
     return sum;
 }
 
-static void draw_stack(const ls_chart *c, ls_buf *out) {
-    const size_t rows = c->series[0].n;
-    double max = largest(c);
-    for (size_t k = 0; k < rows; k++) max = fmax(max, sum_of(c, k));
-    const double unit = rows_axis(c, max, row_top(c, 0), row_top(c, rows), out);
-    for (size_t k = 0; k < rows; k++) {
-        double x = NAMES;
-        const double y = row_top(c, k);
-        char total[32];
-        name(out, NAMES - 7, y + 12, "end", c->series[0].points[k].label);
-        for (size_t i = 0; i < c->n; i++) {
-            const ls_series *s = &c->series[i];
-            const double value = s->points[k].value;
-            if (isnan(value)) continue;
-            bar(c, i, k, s->aside ? NAMES : x, s->aside ? y + THICK + 3 : y, value * unit,
-                s->aside ? THICK / 2 : THICK + 1, out);
-            if (!s->aside) x += value * unit;
-        }
-        ls_chart_number(sum_of(c, k), false, total, sizeof total);
-        text(out, x + 6, y + 12, "start", total);
+static void number(const ls_chart *c, double x, double y, double value, ls_buf *out) {
+    char shown[32];
+    ls_chart_number(value, c->facts->percent, shown, sizeof shown);
+    text(out, x + 6, y, "start", shown);
+}
+
+static void draw_bar_row(const ls_chart *c, size_t row, const axis *a, ls_buf *out) {
+    double y = row_top(c, row);
+    for (size_t i = 0; i < c->n && row < c->series[i].n; i++, y += THICK) {
+        const ls_point *p = &c->series[i].points[row];
+        bar(c, i, row, NAMES, y, at(a, p->value) - NAMES, THICK - 1, out);
+        whisker(p, a, y + (THICK - 1) / 2.0, out);
+        number(c, at(a, fmax(p->high, p->value)), y + THICK - 3, p->value, out);
     }
+}
+
+static void draw_stack_row(const ls_chart *c, size_t row, const axis *a, ls_buf *out) {
+    double x = NAMES;
+    const double y = row_top(c, row);
+    for (size_t i = 0; i < c->n; i++) {
+        const double width = at(a, c->series[i].points[row].value) - NAMES;
+        if (isnan(width)) continue;
+        if (c->series[i].aside) bar(c, i, row, NAMES, y + THICK + 3, width, THICK / 2, out);
+        else bar(c, i, row, x, y, width, THICK + 1, out), x += width;
+    }
+    number(c, x, y + THICK - 3, sum_of(c, row), out);
+}
+
+static void draw_rows(const ls_chart *c, ls_buf *out) {
+    const bool stack = c->facts->shape == LS_SHAPE_STACK;
+    const size_t rows = c->series[0].n;
+    const double top = row_top(c, 0), bottom = row_top(c, rows);
+    axis a = {0, largest(c), NAMES, c->width - VALUES, false, c->facts->percent};
+    for (size_t k = 0; stack && k < rows; k++) a.high = fmax(a.high, sum_of(c, k));
+    ticks(&a, false, top - 3, bottom, out);
+    text(out, (a.from + a.to) / 2, bottom + 35, "middle", c->facts->x_label);
+    for (size_t k = 0; k < rows; k++) {
+        const double middle = stack ? THICK - 3 : (row_height(c) - GAP) / 2.0 + 4;
+        name(out, NAMES - 7, row_top(c, k) + middle, "end", c->series[0].points[k].label);
+        (stack ? draw_stack_row : draw_bar_row)(c, k, &a, out);
+    }
+    if (c->level > 0)
+        ls_buf_fmt(out, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"currentColor\" stroke-dasharray=\"4 3\"/>\n",
+                   at(&a, c->level), top - 3, bottom);
 }
 
 // ---- the tree
@@ -499,8 +479,8 @@ void ls_chart_draw(const ls_chart *c, ls_buf *out) {
     if (c->facts->shape != LS_SHAPE_TREE) legend(c, out);
     switch (c->facts->shape) {
     case LS_SHAPE_COLUMNS: draw_columns(c, out); break;
-    case LS_SHAPE_BARS: draw_bars(c, out); break;
-    case LS_SHAPE_STACK: draw_stack(c, out); break;
+    case LS_SHAPE_BARS:
+    case LS_SHAPE_STACK: draw_rows(c, out); break;
     case LS_SHAPE_TREE: draw_tree(c, out); break;
     default: draw_lines(c, out);
     }

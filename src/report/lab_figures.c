@@ -9,7 +9,7 @@
 enum { SEEN = 20 }; // least number of forwards of a size whose mean is drawn
 
 static const ls_chart_facts figures[LS_FIGURES] = {
-#define FIGURE(id, name, shape, percent, title, x_label, value, of, caption)                                           \
+#define FIGURE(id, name, shape, percent, title, x_label, value, of, data, caption)                                     \
     {name, LS_SHAPE_##shape, percent, title, x_label, value, of, caption},
 #include "report/lab_figures.def"
 };
@@ -128,23 +128,11 @@ ls_chart ls_lab_chart(const ls_lab *lab, ls_lab_figure f) {
     enum { WIDTH = 480 }; // the text stays readable on a phone
     ls_chart c = {0};
     switch (f) {
-    case LS_FIGURE_SPEEDUP:
-    case LS_FIGURE_SPEED:
-    case LS_FIGURE_TIME: add_methods(lab, f, &c); break;
-    case LS_FIGURE_CAPACITY: add_mat(lab, LS_LAB_CAPACITY, &c); break;
-    case LS_FIGURE_BREAK_EVEN:
-        add_mat(lab, LS_LAB_CAPACITY, &c);
-        add_costs(lab, true, &c);
+#define FIGURE(id, name, shape, percent, title, x_label, value, of, data, caption)                                     \
+    case LS_FIGURE_##id:                                                                                               \
+        data;                                                                                                          \
         break;
-    case LS_FIGURE_COST: add_costs(lab, false, &c); break;
-    case LS_FIGURE_MODULES: add_mat(lab, LS_LAB_MODULES, &c); break;
-    case LS_FIGURE_NGRAM: add_mat(lab, LS_LAB_NGRAM, &c); break;
-    case LS_FIGURE_RANKS: add_mat(lab, LS_LAB_RANKS, &c); break;
-    case LS_FIGURE_DISTANCE: add_distances(&lab->distances, &c); break;
-    case LS_FIGURE_RETRIEVAL: add_matches(&lab->matches, false, &c); break;
-    case LS_FIGURE_RETRIEVED: add_matches(&lab->matches, true, &c); break;
-    case LS_FIGURE_TEMPERATURE: add_mat(lab, LS_LAB_TEMPERATURE, &c); break;
-    case LS_FIGURE_HITS: add_hits(&lab->hits, &c); break;
+#include "report/lab_figures.def"
     case LS_FIGURES: break;
     }
     for (size_t i = 0; i < c.n; i++) sort(&c.series[i]);

@@ -8,26 +8,9 @@
 enum { MOST_CATEGORIES = 32, MOST_POINTS = 200 };
 
 static const ls_chart_facts plots[LS_PLOTS] = {
-    {"emitted", LS_SHAPE_COLUMNS, true, "Tokens emitted by a step", "tokens emitted by the step", "share", "steps",
-     "share of decode steps; the root is always emitted, and plain decoding emits 1 per step"},
-    {"depth", LS_SHAPE_COLUMNS, true, "Acceptance by depth", "depth of the draft", "share", "steps",
-     "steps whose path reaches this depth / steps whose tree has a node there (pale: fewer than 20 steps)"},
-    {"rank", LS_SHAPE_COLUMNS, true, "Acceptance by rank of the last logits",
-     "rank of the branch's first token in the last logits", "share", "branches",
-     "branches of this rank with an accepted node / all branches of this rank (rank 0 is the best token of the last "
-     "logits; the root's own continuation has no rank; pale: fewer than 20 branches)"},
-    {"source", LS_SHAPE_COLUMNS, true, "Acceptance by source", "source of the draft", "share", "drafts",
-     "accepted drafts / verified drafts of this source"},
-    {"calibration", LS_SHAPE_CURVES, true, "Estimated and real acceptance",
-     "estimated probability of acceptance if the parent is accepted", "share", "drafts",
-     "drafts whose parent was accepted, grouped by tenths of their estimate: accepted share (y) against mean estimate "
-     "(x); on the dashed line both are equal"},
-    {"speedup", LS_SHAPE_CURVES, false, "Speedup over plain decoding as the output grows", "output tokens", "speedup",
-     "",
-     "time of plain decoding for the tokens so far (single-row forwards timed in the same run) / time of the steps so "
-     "far, over all turns of at least this length"},
-    {"time", LS_SHAPE_STACK, false, "Where a step's time goes", "milliseconds per step (outlined: one plain step)",
-     "ms", "", "mean over the decode steps; the bar below is the time of one plain step at the same contexts"},
+#define PLOT(id, name, shape, percent, title, x_label, value, of, data, caption)                                       \
+    {name, LS_SHAPE_##shape, percent, title, x_label, value, of, caption},
+#include "report/plots.def"
 };
 
 // The aside line through the points of both ends.
@@ -157,13 +140,11 @@ ls_chart ls_report_chart(const ls_report *r, ls_plot p) {
     enum { WIDTH = 640 };
     ls_chart c = {0};
     switch (p) {
-    case LS_PLOT_EMITTED: add_emitted(r, &c); break;
-    case LS_PLOT_DEPTH: add_ratios(r, p, 1, LS_STATS_DEPTHS, &c); break;
-    case LS_PLOT_RANK: add_ratios(r, p, 0, LS_STATS_RANKS, &c); break;
-    case LS_PLOT_SOURCE: add_ratios(r, p, 0, LS_FROM_COUNT, &c); break;
-    case LS_PLOT_CALIBRATION: add_calibration(r, &c); break;
-    case LS_PLOT_SPEEDUP: add_speedup(r, &c); break;
-    case LS_PLOT_TIME: add_time(r, &c); break;
+#define PLOT(id, name, shape, percent, title, x_label, value, of, data, caption)                                       \
+    case LS_PLOT_##id:                                                                                                 \
+        data;                                                                                                          \
+        break;
+#include "report/plots.def"
     case LS_PLOTS: break;
     }
     c.facts = &plots[p];

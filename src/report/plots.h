@@ -4,13 +4,8 @@
 #include "report/report.h"
 
 typedef enum {
-    LS_PLOT_EMITTED,     // steps by tokens emitted
-    LS_PLOT_DEPTH,       // acceptance by depth
-    LS_PLOT_RANK,        // by rank in the last logits
-    LS_PLOT_SOURCE,      // by where the draft came from
-    LS_PLOT_CALIBRATION, // estimated against real acceptance
-    LS_PLOT_SPEEDUP,     // over plain decoding, as the output grows
-    LS_PLOT_TIME,        // where a step's time goes
+#define PLOT(id, ...) LS_PLOT_##id,
+#include "report/plots.def"
     LS_PLOTS
 } ls_plot;
 

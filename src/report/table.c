@@ -108,67 +108,59 @@ static size_t cells_of(const char *text) {
     return cells;
 }
 
-static size_t width_of(const ls_table *t, size_t column) {
-    size_t width = (size_t)abs(t->columns[column].width);
-    for (long r = -1; r < (long)ls_table_rows(t); r++) {
-        char *text = shown(t, r, column);
-        if (cells_of(text) > width) width = cells_of(text);
-        free(text);
+// The cells that the widest text of each shown column takes. all: also of columns that are not padded in text.
+static size_t *widths(const ls_table *t, bool all) {
+    size_t *width = ls_calloc(t->n_columns + 1, sizeof *width);
+    for (size_t c = 0; c < t->n_columns; c++) {
+        if (!is_shown(t, c) || (!all && !t->columns[c].width)) continue;
+        width[c] = (size_t)abs(t->columns[c].width);
+        for (long r = -1; r < (long)ls_table_rows(t); r++) {
+            char *text = shown(t, r, c);
+            if (cells_of(text) > width[c]) width[c] = cells_of(text);
+            free(text);
+        }
     }
     return width;
 }
 
-static void text_line(const ls_table *t, const size_t *width, long row, ls_buf *out) {
-    bool first = true;
+static void line(const ls_table *t, const size_t *width, long row, bool markdown, ls_buf *out) {
+    const char *before = markdown ? "| " : "";
     for (size_t c = 0; c < t->n_columns; c++) {
         if (!is_shown(t, c)) continue;
+        const bool right = t->columns[c].width > 0;
         char *text = shown(t, row, c);
-        if (!first) ls_buf_str(out, t->columns[c].width ? " " : "  ");
-        if (t->columns[c].width > 0) blanks(cells_of(text), width[c], out);
-        ls_visible_str(out, text);
-        if (t->columns[c].width < 0) blanks(cells_of(text), width[c], out);
+        const size_t cells = cells_of(text);
+        ls_buf_str(out, markdown || !*before || t->columns[c].width ? before : "  ");
+        if (right) blanks(cells, width[c], out);
+        if (markdown) ls_markdown_str(out, text);
+        else ls_visible_str(out, text);
+        if (!right) blanks(cells, width[c], out);
+        before = markdown ? " | " : " ";
         free(text);
-        first = false;
     }
-    ls_buf_char(out, '\n');
+    ls_buf_str(out, markdown ? " |\n" : "\n");
 }
 
 void ls_table_text(const ls_table *t, ls_buf *out) {
-    size_t *width = ls_calloc(t->n_columns + 1, sizeof *width);
-    for (size_t c = 0; c < t->n_columns; c++) width[c] = is_shown(t, c) ? width_of(t, c) : 0;
-    for (long r = has_heads(t) ? -1 : 0; r < (long)ls_table_rows(t); r++) text_line(t, width, r, out);
+    size_t *width = widths(t, false);
+    for (long r = has_heads(t) ? -1 : 0; r < (long)ls_table_rows(t); r++) line(t, width, r, false, out);
     free(width);
-}
-
-static void markdown_line(const ls_table *t, const size_t *width, long row, ls_buf *out) {
-    ls_buf_char(out, '|');
-    for (size_t c = 0; c < t->n_columns; c++) {
-        if (!is_shown(t, c)) continue;
-        char *text = shown(t, row, c);
-        ls_buf_char(out, ' ');
-        if (t->columns[c].width > 0) blanks(cells_of(text), width[c], out);
-        ls_markdown_str(out, text);
-        if (t->columns[c].width <= 0) blanks(cells_of(text), width[c], out);
-        ls_buf_str(out, *text || width[c] || row >= 0 ? " |" : "|");
-        free(text);
-    }
-    ls_buf_char(out, '\n');
 }
 
 void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out) {
     if (!t->n_columns) return;
-    size_t *width = ls_calloc(t->n_columns + 1, sizeof *width);
-    for (size_t c = 0; padded && c < t->n_columns; c++) width[c] = is_shown(t, c) ? width_of(t, c) : 0;
-    markdown_line(t, width, -1, out);
-    ls_buf_char(out, '|');
-    for (size_t c = 0; c < t->n_columns; c++) {
-        if (!is_shown(t, c)) continue;
-        const bool right = t->columns[c].width > 0;
-        for (size_t i = 0; i < (padded ? width[c] + 2 - right : 3); i++) ls_buf_char(out, '-');
-        ls_buf_str(out, right ? ":|" : "|");
+    size_t *width = padded ? widths(t, true) : ls_calloc(t->n_columns + 1, sizeof *width);
+    for (long r = -1; r < (long)ls_table_rows(t); r++) {
+        line(t, width, r, true, out);
+        for (size_t c = 0; r < 0 && c < t->n_columns; c++) {
+            if (!is_shown(t, c)) continue;
+            const bool right = t->columns[c].width > 0;
+            ls_buf_char(out, '|');
+            for (size_t i = 0; i < (padded ? width[c] + 2 - right : 3); i++) ls_buf_char(out, '-');
+            if (right) ls_buf_char(out, ':');
+        }
+        if (r < 0) ls_buf_str(out, "|\n");
     }
-    ls_buf_char(out, '\n');
-    for (long r = 0; r < (long)ls_table_rows(t); r++) markdown_line(t, width, r, out);
     free(width);
 }
 
@@ -218,11 +210,9 @@ void ls_table_html(const ls_table *t, ls_buf *out) {
 }
 
 void ls_table_show(ls_table *t, ls_form form, ls_buf *out) {
-    switch (form) {
-    case LS_FORM_TEXT: ls_table_text(t, out); break;
-    case LS_FORM_MARKDOWN: ls_table_markdown(t, false, out); break;
-    case LS_FORM_HTML: ls_table_html(t, out); break;
-    }
+    if (form == LS_FORM_TEXT) ls_table_text(t, out);
+    else if (form == LS_FORM_MARKDOWN) ls_table_markdown(t, false, out);
+    else ls_table_html(t, out);
     ls_table_free(t);
 }
 

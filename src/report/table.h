@@ -48,8 +48,8 @@ void ls_put_markup(ls_table *t, const char *head, ls_buf *markup);
 void ls_table_text(const ls_table *t, ls_buf *out);
 void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out); // padded: readable on a terminal, too
 void ls_table_html(const ls_table *t, ls_buf *out);
-typedef enum { LS_FORM_TEXT, LS_FORM_MARKDOWN, LS_FORM_HTML } ls_form;
-void ls_table_show(ls_table *t, ls_form form, ls_buf *out); // in one of these forms; frees the table
+typedef enum { LS_FORM_TEXT, LS_FORM_MARKDOWN, LS_FORM_HTML, LS_FORM_CSV, LS_FORM_JSON } ls_form;
+void ls_table_show(ls_table *t, ls_form form, ls_buf *out); // in one of the first three; frees the table
 void ls_table_csv(const ls_table *t, const char *line_end, ls_buf *out);
 void ls_table_json(const ls_table *t, ls_jsonw *w);               // an array of objects
 void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w); // the fields of a row, into an open object

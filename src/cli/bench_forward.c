@@ -260,7 +260,7 @@ static void markdown(const bench *b, ls_buf *out) {
 
 static void csv(const bench *b, ls_buf *out) {
     ls_table t = table(b);
-    ls_table_csv(&t, "\n", out);
+    ls_table_csv(&t, true, "\n", out);
     ls_table_free(&t);
 }
 

@@ -37,7 +37,7 @@ static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir,
     ls_code code = LS_OK;
     if (c.n) {
         ls_chart_file(&c, 1, "lab", &svg);
-        ls_table_csv(&t, "\r\n", &csv);
+        ls_table_csv(&t, true, "\r\n", &csv);
         code = write_as(dir, c.facts->name, "svg", &svg, err);
         if (!code) code = write_as(dir, c.facts->name, "csv", &csv, err);
         if (!code && png) code = convert(dir, c.facts->name, err);
@@ -54,7 +54,7 @@ static ls_code write_all(const ls_lab *lab, const char *dir, bool png, ls_err *e
     ls_table totals = ls_lab_totals(lab);
     ls_code code = LS_OK;
     for (ls_lab_figure f = 0; f < LS_FIGURES && !code; f++) code = write_figure(lab, f, dir, png, err);
-    ls_table_csv(&totals, "\r\n", &csv);
+    ls_table_csv(&totals, true, "\r\n", &csv);
     ls_lab_page(lab, &page);
     if (!code) code = write_as(dir, "main", "csv", &csv, err);
     if (!code) code = write_as(dir, "index", "html", &page, err); // last: if the page exists, all its files do

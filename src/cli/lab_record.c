@@ -46,15 +46,13 @@ static bool same_settings(const ls_trace_header *h, const char *const *config) {
     return true;
 }
 
-// Whether the recording has the conversation from its first turn on, and every turn with its end.
-static bool is_whole(const ls_report *r, const ls_suite_item *item) {
-    bool whole = r->n_turns && r->n_turns <= item->n_turns && !r->n_torn;
-    for (size_t i = 0; i < r->n_turns && whole; i++) {
+static bool same_prompts(const ls_report *r, const ls_suite_item *item) {
+    bool same = r->n_turns <= item->n_turns;
+    for (size_t i = 0; i < r->n_turns && same; i++) {
         const ls_buf *prompt = &r->turns[i].header.prompt_text;
-        whole = r->turns[i].finish && prompt->n == item->turns[i].n &&
-                (!prompt->n || !memcmp(prompt->p, item->turns[i].text, prompt->n));
+        same = prompt->n == item->turns[i].n && (!prompt->n || !memcmp(prompt->p, item->turns[i].text, prompt->n));
     }
-    return whole;
+    return same;
 }
 
 // *is: whether the file is a complete recording of this run. LS_E_UNSUPPORTED: it is of another model.
@@ -75,7 +73,7 @@ static ls_code is_recorded(const lab *k, size_t run, size_t item, const char *pa
         code = LS_OK;
     } else if (!code)
         *is = h && !ls_lab_other_source(&h->run, &k->here) && same_settings(h, k->plan.c[run].setup.s.config) &&
-              is_whole(&r, &k->suite.items[item]);
+              same_prompts(&r, &k->suite.items[item]) && ls_report_is_whole(&r);
     ls_report_free(&r);
     return code;
 }

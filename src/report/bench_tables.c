@@ -201,7 +201,7 @@ static void tables(const ls_bench *b, ls_form form, ls_buf *out) {
 static void csv(const ls_bench *b, ls_buf *out) {
     const char **names = ls_bench_categories(b);
     ls_table t = ls_bench_totals(b, names);
-    ls_table_csv(&t, "\n", out);
+    ls_table_csv(&t, true, "\n", out);
     ls_table_free(&t);
     free(names);
 }

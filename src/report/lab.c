@@ -102,11 +102,10 @@ static ls_code read_recording(ls_lab *lab, const ls_lab_run *run, const char *pa
     const ls_lab_position *output = NULL;
     ls_report_init(&r);
     ls_code code = ls_report_add(&r, path, count_step, g, err);
-    g->whole = !code && r.n_turns && !r.n_torn;
+    g->whole = !code && ls_report_is_whole(&r);
     for (size_t i = 0; i < r.n_turns && !code; i++) {
         const ls_report_turn *t = &r.turns[i];
         code = check_header(lab, run, &t->header, path, err);
-        g->whole &= t->finish != LS_GOING;
         g->lossy |= ls_trace_promise(&t->header) == LS_PROMISE_NONE;
         g->sampled |= temperature(&t->header) > 0;
         ls_buf_add(&g->asked, t->header.prompt_text.p, t->header.prompt_text.n);

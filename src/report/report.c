@@ -232,6 +232,12 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, c
     return code;
 }
 
+bool ls_report_is_whole(const ls_report *r) {
+    bool whole = r->n_turns && !r->n_torn;
+    for (size_t i = 0; i < r->n_turns; i++) whole &= r->turns[i].finish != LS_GOING;
+    return whole;
+}
+
 // ---- after the last trace
 
 static const char *setting(const ls_report *r, size_t group, const char *key) {

@@ -11,7 +11,8 @@
 
 void ls_table_free(ls_table *t) {
     for (size_t i = 0; i < t->n_columns; i++) free(t->columns[i].head);
-    for (size_t i = 0; i < t->n_cells; i++) free(t->cells[i].text);
+    for (size_t i = 0; i < t->n_cells; i++)
+        if (t->cells[i].kind <= LS_CELL_MARKUP) free(t->cells[i].text);
     free(t->columns);
     free(t->cells);
     *t = (ls_table){0};
@@ -34,7 +35,7 @@ static ls_cell *put(ls_table *t, const char *head, const char *key, int width) {
     assert(t->at < t->n_columns);
     t->at++;
     if (!(t->n_cells & (t->n_cells - 1))) t->cells = ls_realloc(t->cells, (2 * t->n_cells + 1) * sizeof *t->cells);
-    t->cells[t->n_cells] = (ls_cell){0};
+    t->cells[t->n_cells] = (ls_cell){.text = NULL};
     return &t->cells[t->n_cells++];
 }
 
@@ -218,27 +219,26 @@ void ls_table_show(ls_table *t, ls_form form, ls_buf *out) {
 
 // ---- for programs
 
-void ls_table_csv(const ls_table *t, const char *line_end, ls_buf *out) {
-    const char *comma = "";
-    for (size_t c = 0; c < t->n_columns; c++) {
-        if (!t->columns[c].key) continue;
-        ls_buf_fmt(out, "%s%s", comma, t->columns[c].key);
-        comma = ",";
+void ls_table_csv(const ls_table *t, bool head, const char *line_end, ls_buf *out) {
+    const char *before = "";
+    for (size_t i = 0; i < t->n_columns && head; i++) {
+        if (!t->columns[i].key) continue;
+        ls_buf_fmt(out, "%s%s", before, t->columns[i].key);
+        before = ",";
     }
+    if (head) ls_buf_str(out, line_end);
     for (size_t i = 0; i < t->n_cells; i++) {
         const ls_cell *c = &t->cells[i];
-        if (i % t->n_columns == 0) {
-            ls_buf_str(out, line_end);
-            comma = "";
+        if (i % t->n_columns == 0) before = "";
+        if (t->columns[i % t->n_columns].key) {
+            ls_buf_str(out, before);
+            if (c->kind == LS_CELL_TEXT) ls_csv_str(out, c->text);
+            else if (c->kind != LS_CELL_NUMBER) ls_buf_fmt(out, "%lld", (long long)c->whole);
+            else if (isfinite(c->number)) ls_buf_fmt(out, "%.9g", c->number);
+            before = ",";
         }
-        if (!t->columns[i % t->n_columns].key) continue;
-        ls_buf_str(out, comma);
-        comma = ",";
-        if (c->kind == LS_CELL_TEXT) ls_csv_str(out, c->text);
-        else if (c->kind != LS_CELL_NUMBER) ls_buf_fmt(out, "%lld", (long long)c->whole);
-        else if (isfinite(c->number)) ls_buf_fmt(out, "%.9g", c->number);
+        if ((i + 1) % t->n_columns == 0) ls_buf_str(out, line_end);
     }
-    ls_buf_str(out, line_end);
 }
 
 void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w) {

@@ -16,11 +16,13 @@ typedef struct {
 } ls_column;
 
 typedef struct {
-    enum { LS_CELL_TEXT, LS_CELL_MARKUP, LS_CELL_WHOLE, LS_CELL_NUMBER, LS_CELL_FLAG } kind;
-    char *text; // owned
-    int64_t whole;
-    double number; // NAN: not known, an empty cell
-    int decimals;
+    enum { LS_CELL_TEXT, LS_CELL_MARKUP, LS_CELL_WHOLE, LS_CELL_NUMBER, LS_CELL_FLAG } kind : 8;
+    int decimals : 8; // of a number
+    union {
+        char *text; // of a text or markup; owned
+        int64_t whole;
+        double number; // NAN: not known, an empty cell
+    };
 } ls_cell;
 
 typedef struct {
@@ -50,6 +52,7 @@ void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out); // padded: 
 void ls_table_html(const ls_table *t, ls_buf *out);
 typedef enum { LS_FORM_TEXT, LS_FORM_MARKDOWN, LS_FORM_HTML, LS_FORM_CSV, LS_FORM_JSON } ls_form;
 void ls_table_show(ls_table *t, ls_form form, ls_buf *out); // in one of the first three; frees the table
-void ls_table_csv(const ls_table *t, const char *line_end, ls_buf *out);
+void ls_table_csv(const ls_table *t, bool head, const char *line_end,
+                  ls_buf *out);                                   // head: with the names of the columns
 void ls_table_json(const ls_table *t, ls_jsonw *w);               // an array of objects
 void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w); // the fields of a row, into an open object

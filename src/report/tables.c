@@ -83,11 +83,13 @@ static void put_step(const ls_report *r, const ls_report_turn *of, const ls_repo
 }
 
 void ls_report_csv(const ls_report *r, ls_buf *out) {
-    ls_table t = {0};
-    for (size_t i = 0; i < r->n_turns; i++)
+    const size_t before = out->n;
+    for (size_t i = 0; i < r->n_turns; i++) { // a table for each turn: a recording may have millions of steps
+        ls_table t = {0};
         for (size_t k = 0; k < r->turns[i].n_steps; k++) put_step(r, &r->turns[i], &r->turns[i].steps[k], &t);
-    ls_table_csv(&t, "\r\n", out);
-    ls_table_free(&t);
+        if (ls_table_rows(&t)) ls_table_csv(&t, out->n == before, "\r\n", out);
+        ls_table_free(&t);
+    }
 }
 
 // ---- JSON

@@ -32,11 +32,9 @@ typedef struct {
 
 // False for settings that change neither the output nor the speed.
 static bool matters(const char *key) {
-    static const char *const prefixes[] = {"trace.", "ui."}, *const keys[] = {"model.name", "model.offline"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (!strncmp(key, prefixes[i], strlen(prefixes[i]))) return false;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(key, keys[i])) return false;
+    static const char *const beginnings[] = {"trace.", "ui.", "model.name", "model.offline"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (!strncmp(key, beginnings[i], strlen(beginnings[i]))) return false;
     return true;
 }
 

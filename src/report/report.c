@@ -58,13 +58,10 @@ static ls_tokens *vocabulary(ls_report *r, uint64_t tokenizer) {
 
 // Settings that do not affect decoding, and therefore not the groups.
 static bool is_incidental(const char *key) {
-    static const char *const prefixes[] = {"trace.", "ui.", "prompt."};
-    static const char *const keys[] = {"decode.seed", "decode.max_tokens", "decode.stop", "model.name",
-                                       "model.offline"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (!strncmp(key, prefixes[i], strlen(prefixes[i]))) return true;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(key, keys[i])) return true;
+    static const char *const beginnings[] = {
+        "trace.", "ui.", "prompt.", "decode.seed", "decode.max_tokens", "decode.stop", "model.name", "model.offline"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (!strncmp(key, beginnings[i], strlen(beginnings[i]))) return true;
     return false;
 }
 

@@ -54,7 +54,8 @@ static double largest(const ls_chart *c) {
     return max > 0 ? max : 1;
 }
 
-void ls_chart_number(double v, bool percent, char *out, size_t size) {
+// 1.234, 12.3%, "-" if it is not known.
+static void write_number(double v, bool percent, char *out, size_t size) {
     if (isnan(v)) snprintf(out, size, "-");
     else if (percent) snprintf(out, size, "%.1f%%", 100 * v);
     else snprintf(out, size, "%.*f", v >= 100 ? 0 : v >= 10 ? 1 : v >= 1 ? 2 : 3, v);
@@ -141,7 +142,7 @@ static void mark(const ls_chart *c, size_t i, size_t k, ls_buf *out) {
     const bool rows = c->groups && c->facts->shape == LS_SHAPE_STACK, ratio = c->groups && isfinite(p->count);
     const char *x = rows ? s->name : p->label;
     char value[32];
-    ls_chart_number(p->value, c->facts->percent, value, sizeof value);
+    write_number(p->value, c->facts->percent, value, sizeof value);
     ls_buf_fmt(out, " data-%s=\"%zu\"", c->groups ? "group" : "series", rows ? k : i);
     if (*x) {
         ls_buf_str(out, " data-x=\"");
@@ -342,7 +343,7 @@ static double sum_of(const ls_chart *c, size_t row) {
 
 static void number(const ls_chart *c, double x, double y, double value, ls_buf *out) {
     char shown[32];
-    ls_chart_number(value, c->facts->percent, shown, sizeof shown);
+    write_number(value, c->facts->percent, shown, sizeof shown);
     text(out, x + 6, y, "start", shown);
 }
 
@@ -533,9 +534,9 @@ void ls_chart_figure(const ls_chart *c, ls_buf *out) {
 // "1.23 (1.10 - 1.31)"
 static void put_value(ls_table *t, const ls_chart *c, const ls_point *p) {
     char value[32], low[32], high[32];
-    ls_chart_number(p->value, c->facts->percent, value, sizeof value);
-    ls_chart_number(p->low, c->facts->percent, low, sizeof low);
-    ls_chart_number(p->high, c->facts->percent, high, sizeof high);
+    write_number(p->value, c->facts->percent, value, sizeof value);
+    write_number(p->low, c->facts->percent, low, sizeof low);
+    write_number(p->high, c->facts->percent, high, sizeof high);
     if (isfinite(p->low)) ls_put(t, c->facts->value, NULL, 0, "%s (%s - %s)", value, low, high);
     else ls_put(t, c->facts->value, NULL, 0, "%s", value);
 }

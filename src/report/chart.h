@@ -57,8 +57,6 @@ ls_point *ls_chart_add(ls_chart *c, const char *series, const char *label, doubl
 ls_point *ls_chart_add_share(ls_chart *c, const char *series, const char *label, double x, uint64_t n, uint64_t of);
 
 const char *ls_chart_color(size_t series); // the same in every chart
-// A number as charts show it: 1.234, 12.3%, "-" if it is not known.
-void ls_chart_number(double v, bool percent, char *out, size_t size);
 
 // ---- its forms; each appends to out
 void ls_chart_draw(const ls_chart *c, ls_buf *out); // an svg element

@@ -250,38 +250,30 @@ ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
 
 // ---- result files
 
-// Reduces b to the methods in the list.
-static ls_code choose_methods(ls_bench *b, const char *list, ls_err *err) {
-    ls_bench chosen = *b;
-    int *of = ls_calloc((size_t)b->n, sizeof *of), n = 0;
-    ls_code code = LS_OK;
-    for (const char *at = list; *at && !code;) {
+// Finds the methods of the list; of: their indexes, as many as b has methods.
+static ls_code find_methods(const ls_bench *b, const char *list, int *of, int *n, ls_err *err) {
+    *n = 0;
+    for (const char *at = list; *at;) {
         const size_t length = strcspn(at, ",");
         int i = 0;
         while (i < b->n && (strlen(b->methods[i].label) != length || strncmp(b->methods[i].label, at, length))) i++;
-        for (int k = 0; k < n; k++)
+        for (int k = 0; k < *n; k++)
             if (of[k] == i) i = b->n;
-        if (i == b->n || n == b->n)
-            code = ls_fail(err, LS_E_RANGE, "--methods: '%.*s' is not in the file, or is named twice", (int)length, at);
-        else of[n++] = i;
+        if (i == b->n || *n == b->n)
+            return ls_fail(err, LS_E_RANGE, "--methods: '%.*s' is not in the file, or is named twice", (int)length, at);
+        of[(*n)++] = i;
         at += length + (at[length] == ',');
     }
-    if (!code && !n) code = ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
+    return *n ? LS_OK : ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
+}
+
+static ls_code present_some(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
+    int *of = ls_calloc((size_t)b->n, sizeof *of), n;
+    ls_code code = find_methods(b, c->methods, of, &n, err);
     if (!code) {
-        chosen.n = n;
-        chosen.methods = ls_calloc((size_t)n, sizeof *chosen.methods);
-        for (int i = 0; i < n; i++) chosen.methods[i] = b->methods[of[i]];
-        ls_bench_begin(&chosen);
-        for (size_t p = 0; p < b->done; p++)
-            for (int i = 0; i < n; i++) {
-                ls_result *from = ls_bench_result(b, p, of[i]);
-                *ls_bench_result(&chosen, p, i) = *from;
-                *from = (ls_result){0};
-            }
-        for (size_t i = 0; i < b->n_prompts * (size_t)b->n; i++) ls_result_free(&b->results[i]);
-        free(b->results);
-        free(b->methods);
-        *b = chosen;
+        ls_bench some = ls_bench_view(b, of, n);
+        code = present(&some, c, status, err);
+        ls_bench_view_free(&some);
     }
     free(of);
     return code;
@@ -292,8 +284,7 @@ ls_code ls_bench_show(const ls_command_line *c, int *status, ls_err *err) {
     if (c->suite || c->prompt || c->prompt_file)
         return ls_fail(err, LS_E_USAGE, "'bench show' takes no prompts: it prints the results of a file");
     ls_code code = ls_bench_read(&b, c->args[1], err);
-    if (!code && c->methods) code = choose_methods(&b, c->methods, err);
-    if (!code) code = present(&b, c, status, err);
+    if (!code) code = (c->methods ? present_some : present)(&b, c, status, err);
     ls_bench_free(&b);
     return code;
 }

@@ -32,6 +32,22 @@ void ls_bench_free(ls_bench *b) {
     *b = (ls_bench){0};
 }
 
+ls_bench ls_bench_view(const ls_bench *b, const int *methods, int n) {
+    ls_bench view = *b;
+    view.n = n;
+    view.methods = ls_calloc((size_t)n, sizeof *view.methods);
+    for (int i = 0; i < n; i++) view.methods[i] = b->methods[methods[i]];
+    ls_bench_begin(&view);
+    for (size_t p = 0; p < b->done; p++)
+        for (int i = 0; i < n; i++) *ls_bench_result(&view, p, i) = *ls_bench_result(b, p, methods[i]);
+    return view;
+}
+
+void ls_bench_view_free(ls_bench *view) {
+    free(view->methods);
+    free(view->results);
+}
+
 void ls_bench_leave_out(ls_bench *b, const char *why) {
     for (size_t i = 0; i < b->n_left_out; i++)
         if (!strcmp(b->left_out[i], why)) return; // an earlier run said so

@@ -50,6 +50,9 @@ typedef struct {
 // them from now on.
 void ls_bench_begin(ls_bench *b);
 void ls_bench_free(ls_bench *b);
+// The benchmark with n of its methods, in this order; everything within the results stays b's.
+ls_bench ls_bench_view(const ls_bench *b, const int *methods, int n);
+void ls_bench_view_free(ls_bench *view);
 void ls_bench_leave_out(ls_bench *b, const char *why);
 ls_result *ls_bench_result(const ls_bench *b, size_t prompt, int method);
 // Sums the complete prompts of a category (NULL: all), which both the method and plain decoding answered, with the 95%
@@ -77,6 +80,8 @@ void ls_bench_json(const ls_bench *b, ls_buf *out);
 // Checks every number. LS_E_PARSE: the message names the file and the invalid field.
 ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err);
 void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out);
+// The tables of the methods and of the categories, and what they mean: the middle of ls_bench_write.
+void ls_bench_tables(const ls_bench *b, ls_form form, ls_buf *out);
 // A row for each method, and behind each one a row for each of these categories (NULL: none).
 ls_table ls_bench_totals(const ls_bench *b, const char *const *categories);
 void ls_manifest_json(const ls_manifest *m, ls_jsonw *w); // one object

@@ -181,7 +181,7 @@ static void spec_bench(const ls_bench *b, ls_form form, ls_buf *out) {
     ls_table_show(&t, form, out);
 }
 
-static void tables(const ls_bench *b, ls_form form, ls_buf *out) {
+void ls_bench_tables(const ls_bench *b, ls_form form, ls_buf *out) {
     ls_buf text = {0};
     ls_table t = ls_bench_totals(b, NULL);
     ls_table_show(&t, form, out);
@@ -192,7 +192,9 @@ static void tables(const ls_bench *b, ls_form form, ls_buf *out) {
     ls_buf_free(&text);
     categories(b, true, form, out);
     categories(b, false, form, out);
-    if (form == LS_FORM_TEXT) return;
+}
+
+static void appendix(const ls_bench *b, ls_form form, ls_buf *out) {
     if (b->ar >= 0) spec_bench(b, form, out);
     heading(form, "Measured where", out);
     ls_manifest_show(&b->manifest, form, out);
@@ -226,7 +228,8 @@ void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out) {
     else if (form == LS_FORM_CSV) csv(b, out);
     else {
         begin(b, form, out);
-        tables(b, form, out);
+        ls_bench_tables(b, form, out);
+        if (form != LS_FORM_TEXT) appendix(b, form, out);
     }
     if (form == LS_FORM_HTML) ls_page_end(out);
 }

@@ -214,6 +214,8 @@ static void begin(ls_lab *lab) {
                                           .category = ls_strdup(x->items[i].category),
                                           .task = ls_strdup(x->items[i].category)};
     ls_bench_begin(b);
+    if (b->ar >= 0) snprintf(b->judged, sizeof b->judged, "ar");
+    snprintf(b->against, sizeof b->against, "%s", b->ar >= 0 ? "ar" : "single-row forwards");
     lab->sampled = ls_calloc(x->n_runs, sizeof *lab->sampled);
     lab->prompts = ls_calloc(x->n_items, sizeof *lab->prompts);
 }

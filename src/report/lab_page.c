@@ -14,75 +14,22 @@
 static const char style[] =
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(30em,100%),1fr));gap:2em 2.5em}"
     "figure svg.plot{width:100%;min-width:22rem}figcaption{max-width:44em}summary{font-size:.85em}"
-    "#main th:first-child,#main td{white-space:nowrap}.facts{margin:.4em 0}";
+    "th:first-child,td{white-space:nowrap}.facts{margin:.4em 0}";
 
-static void put_cell(ls_table *to, const char *head, const ls_total *t, bool plain) {
-    ls_buf b = {0};
-    ls_buf_fmt(&b, "<span title=\"%llu token%s in %llu step%s, %llu prompt%s\">", (unsigned long long)t->emitted,
-               ls_plural(t->emitted), (unsigned long long)t->steps, ls_plural(t->steps), (unsigned long long)t->prompts,
-               ls_plural(t->prompts));
-    if (!t->steps) ls_buf_str(&b, "-");
-    else {
-        ls_buf_fmt(&b, "<b>%.2f</b>", (double)t->emitted / (double)t->steps);
-        if (!plain && isfinite(ls_total_speedup(t))) ls_buf_fmt(&b, " &#215;%.2f", ls_total_speedup(t));
-        ls_buf_str(&b, "<span class=\"sub\">");
-        if (!plain && isfinite(t->low)) ls_buf_fmt(&b, "%.2f - %.2f", t->low, t->high);
-        else ls_buf_fmt(&b, "%llu step%s", (unsigned long long)t->steps, ls_plural(t->steps));
-        ls_buf_str(&b, "</span>");
+static void main_tables(const ls_lab *lab, ls_buf *out) {
+    int *main = ls_calloc(lab->index.n_runs, sizeof *main), n = 0;
+    for (int r = 0; r < lab->b.n; r++)
+        if (ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN)) main[n++] = r;
+    if (n) {
+        ls_bench view = ls_bench_view(&lab->b, main, n);
+        ls_bench_tables(&view, LS_FORM_HTML, out);
+        ls_bench_view_free(&view);
     }
-    ls_buf_str(&b, "</span>");
-    ls_put_markup(to, head, &b);
+    free(main);
 }
 
 static double with_prompt(const ls_total *t) {
     return ls_tokens_per_s(t->emitted, t->decode_us + 1e3 * t->prefill_ms);
-}
-
-static void put_rates(ls_table *to, const ls_total *t) {
-    ls_buf b = {0};
-    ls_buf_fmt(&b, "%.1f<span class=\"sub\">%.1f</span>", ls_tokens_per_s(t->emitted, t->decode_us), with_prompt(t));
-    ls_put_markup(to, "tokens/s\nwith prefill", &b);
-}
-
-static void put_equality(ls_table *to, const ls_lab *lab, int run, const ls_total *t) {
-    static const char head[] = "answers equal";
-    if (run == lab->b.ar) ls_put(to, head, NULL, 0, "reference");
-    else if (lab->b.ar < 0) ls_put(to, head, NULL, 0, "no plain decoding for comparison");
-    else if (!strcmp(lab->b.methods[run].promise, "none"))
-        ls_put(to, head, NULL, 0, "LOSSY: %llu of %llu tokens not the target's choice", (unsigned long long)t->loose,
-               (unsigned long long)t->emitted);
-    else
-        ls_put(to, head, NULL, 0, "%s%llu of %llu", t->different ? "DIFFERS: equal " : "",
-               (unsigned long long)(t->prompts - t->different), (unsigned long long)t->prompts);
-}
-
-static char *head_of(const ls_lab *lab, const char *category) {
-    const ls_lab_index *x = &lab->index;
-    size_t prompts = 0;
-    for (size_t i = 0; i < x->n_items; i++) prompts += !category || !strcmp(x->items[i].category, category);
-    return ls_format("%s\n%zu prompts", category ? category : "all", prompts);
-}
-
-static void main_table(const ls_lab *lab, ls_buf *out) {
-    const char **names = ls_bench_categories(&lab->b);
-    ls_table t = {.id = "main"};
-    for (int r = 0; r < lab->b.n; r++) {
-        const ls_total all = ls_bench_total(&lab->b, r, NULL);
-        if (!ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN) || !all.steps) continue;
-        ls_table_row(&t);
-        ls_put(&t, "", NULL, 0, "%s", lab->index.runs[r].word);
-        for (int c = -1; c < 0 || names[c]; c++) {
-            const char *category = c < 0 ? NULL : names[c];
-            const ls_total part = ls_bench_total(&lab->b, r, category);
-            char *head = head_of(lab, category);
-            put_cell(&t, head, &part, r == lab->b.ar);
-            free(head);
-        }
-        put_rates(&t, &all);
-        put_equality(&t, lab, r, &all);
-    }
-    ls_table_show(&t, LS_FORM_HTML, out);
-    free(names);
 }
 
 static void put_total(ls_table *t, const char *word, const char *category, const ls_total *o) {
@@ -181,13 +128,12 @@ void ls_lab_page(const ls_lab *lab, ls_buf *out) {
     ls_page_begin(out, "logitspec lab", style);
     facts(lab, out);
     ls_page_tag(out, "h2", "Methods");
-    main_table(lab, out);
+    main_tables(lab, out);
     say(out, "note",
-        "Bold: MAT, emitted tokens / decode steps. \u00d7: speedup, the time of plain decoding (ar, measured in turn "
-        "on "
-        "the same prompts) / the method's time, without prefill. Below the speedup: its 95%% interval by 2,000 "
-        "resamplings of the prompts, if there are at least three. tokens/s: of decoding, and below it with prefill. "
-        "answers equal: prompts whose tokens all equal those of plain decoding.");
+        "MAT: emitted tokens / decode steps. speedup: the time of plain decoding (ar) / the method's time, without "
+        "prefill; its 95%% interval is by 2,000 resamplings of the prompts, if there are at least three. output: "
+        "whether "
+        "all tokens equal those of plain decoding. By category the intervals are in the data.");
     ls_buf_str(out, "<p class=\"note\"><a href=\"main.csv\">main.csv</a></p>\n");
     ls_page_tag(out, "h2", "Figures");
     ls_buf_str(out, "<div class=\"figures\">\n");

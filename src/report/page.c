@@ -12,7 +12,6 @@ static const char common[] =
     "figcaption,.note{color:var(--soft);font-size:.85em}"
     ".scroll{overflow-x:auto}pre{white-space:pre-wrap}"
     "figure{margin:0;break-inside:avoid}figure h3{margin:.4em 0}svg.plot{max-width:100%;height:auto}"
-    ".sub{color:var(--soft);font-size:.85em;display:block}"
     ".warn{color:var(--bad);font-weight:600}";
 
 static void colours(ls_buf *out) {

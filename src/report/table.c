@@ -12,7 +12,7 @@
 void ls_table_free(ls_table *t) {
     for (size_t i = 0; i < t->n_columns; i++) free(t->columns[i].head);
     for (size_t i = 0; i < t->n_cells; i++)
-        if (t->cells[i].kind <= LS_CELL_MARKUP) free(t->cells[i].text);
+        if (t->cells[i].kind == LS_CELL_TEXT) free(t->cells[i].text);
     free(t->columns);
     free(t->cells);
     *t = (ls_table){0};
@@ -64,13 +64,6 @@ void ls_put_flag(ls_table *t, const char *key, bool v) {
     t->cells[t->n_cells - 1].kind = LS_CELL_FLAG;
 }
 
-void ls_put_markup(ls_table *t, const char *head, ls_buf *markup) {
-    ls_cell *c = put(t, head, NULL, 0);
-    c->kind = LS_CELL_MARKUP;
-    c->text = ls_strdup(markup->n ? markup->p : "");
-    ls_buf_free(markup);
-}
-
 // ---- for people
 
 static bool is_shown(const ls_table *t, size_t column) {
@@ -85,10 +78,7 @@ static bool has_heads(const ls_table *t) {
 
 // The text of a cell, owned by the caller. row -1: the heading.
 static char *shown(const ls_table *t, long row, size_t column) {
-    if (row < 0) {
-        const char *head = t->columns[column].head;
-        return ls_strndup(head, strcspn(head, "\n"));
-    }
+    if (row < 0) return ls_strdup(t->columns[column].head);
     const ls_cell *c = &t->cells[(size_t)row * t->n_columns + column];
     if (c->kind == LS_CELL_WHOLE) return ls_format("%lld", (long long)c->whole);
     if (c->kind != LS_CELL_NUMBER) return ls_strdup(c->text);
@@ -165,31 +155,19 @@ void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out) {
     free(width);
 }
 
-static void html_head(const ls_column *c, ls_buf *out) {
-    const size_t line = strcspn(c->head, "\n");
-    ls_buf_str(out, "<th>");
-    if (c->color) ls_buf_fmt(out, "<span class=\"key\" style=\"border-color:%s\"></span> ", c->color);
-    ls_markup(out, c->head, line);
-    if (c->head[line]) {
-        ls_buf_str(out, "<span class=\"sub\">");
-        ls_markup_str(out, c->head + line + 1);
-        ls_buf_str(out, "</span>");
-    }
-    ls_buf_str(out, "</th>");
-}
-
-// The first cell names its row.
-static void html_row(const ls_table *t, size_t row, ls_buf *out) {
+// Row -1 is the heading. The first cell names its row.
+static void html_row(const ls_table *t, long row, ls_buf *out) {
     const char *tag = "th";
     ls_buf_str(out, "<tr>");
     for (size_t c = 0; c < t->n_columns; c++) {
         if (!is_shown(t, c)) continue;
-        char *text = shown(t, (long)row, c);
+        char *text = shown(t, row, c);
         ls_buf_fmt(out, "<%s>", tag);
-        if (t->cells[row * t->n_columns + c].kind == LS_CELL_MARKUP) ls_buf_str(out, text);
-        else ls_markup_str(out, text);
+        if (row < 0 && t->columns[c].color)
+            ls_buf_fmt(out, "<span class=\"key\" style=\"border-color:%s\"></span> ", t->columns[c].color);
+        ls_markup_str(out, text);
         ls_buf_fmt(out, "</%s>", tag);
-        tag = "td";
+        if (row >= 0) tag = "td";
         free(text);
     }
     ls_buf_str(out, "</tr>\n");
@@ -200,13 +178,7 @@ void ls_table_html(const ls_table *t, ls_buf *out) {
     ls_buf_str(out, "<div class=\"scroll\"><table");
     if (t->id) ls_buf_fmt(out, " id=\"%s\"", t->id);
     ls_buf_str(out, ">\n");
-    if (has_heads(t)) {
-        ls_buf_str(out, "<tr>");
-        for (size_t c = 0; c < t->n_columns; c++)
-            if (is_shown(t, c)) html_head(&t->columns[c], out);
-        ls_buf_str(out, "</tr>\n");
-    }
-    for (size_t r = 0; r < ls_table_rows(t); r++) html_row(t, r, out);
+    for (long r = has_heads(t) ? -1 : 0; r < (long)ls_table_rows(t); r++) html_row(t, r, out);
     ls_buf_str(out, "</table></div>\n");
 }
 
@@ -252,7 +224,6 @@ void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w) {
         case LS_CELL_WHOLE: ls_jw_field_int(w, key, c->whole); break;
         case LS_CELL_NUMBER: ls_jw_field_num(w, key, c->number, DIGITS); break;
         case LS_CELL_FLAG: ls_jw_field_bool(w, key, c->whole); break;
-        case LS_CELL_MARKUP: break;
         }
     }
 }

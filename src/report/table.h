@@ -10,16 +10,16 @@
 
 typedef struct {
     const char *key;
-    char *head; // what follows a newline is a second line in HTML and is missing elsewhere; owned
+    char *head; // owned
     int width;
     const char *color; // of a key beside the heading, in HTML; NULL: none
 } ls_column;
 
 typedef struct {
-    enum { LS_CELL_TEXT, LS_CELL_MARKUP, LS_CELL_WHOLE, LS_CELL_NUMBER, LS_CELL_FLAG } kind : 8;
+    enum { LS_CELL_TEXT, LS_CELL_WHOLE, LS_CELL_NUMBER, LS_CELL_FLAG } kind : 8;
     int decimals : 8; // of a number
     union {
-        char *text; // of a text or markup; owned
+        char *text; // owned
         int64_t whole;
         double number; // NAN: not known, an empty cell
     };
@@ -43,8 +43,6 @@ void ls_put(ls_table *t, const char *head, const char *key, int width, const cha
 void ls_put_whole(ls_table *t, const char *head, const char *key, int width, int64_t v);
 void ls_put_number(ls_table *t, const char *head, const char *key, int width, int decimals, double v);
 void ls_put_flag(ls_table *t, const char *key, bool v); // only in data
-// A cell that is HTML already; takes over the buffer. It has no other form.
-void ls_put_markup(ls_table *t, const char *head, ls_buf *markup);
 
 // ---- its forms; each appends to out, nothing if there is no row
 void ls_table_text(const ls_table *t, ls_buf *out);

@@ -214,7 +214,7 @@ void ls_table_csv(const ls_table *t, bool head, const char *line_end, ls_buf *ou
 }
 
 void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w) {
-    enum { DIGITS = 7 };
+    enum { DIGITS = 6 };
     for (size_t i = 0; i < t->n_columns; i++) {
         const ls_cell *c = &t->cells[row * t->n_columns + i];
         const char *key = t->columns[i].key;

@@ -301,25 +301,20 @@ static void plot(const bench *b, ls_buf *out) {
 }
 
 ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
-    static const struct {
-        const char *ending;
-        void (*write)(const bench *b, ls_buf *out);
-    } forms[] = {{".md", markdown}, {".csv", csv}, {".json", json}, {".svg", plot}};
-    enum { FORMS = sizeof forms / sizeof *forms };
+    static void (*const writers[LS_FORMS])(const bench *b, ls_buf *out) = {
+        [LS_FORM_MARKDOWN] = markdown, [LS_FORM_CSV] = csv, [LS_FORM_JSON] = json, [LS_FORM_SVG] = plot};
+    const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_MARKDOWN;
     ls_buf out = {0};
     bench *b = ls_calloc(1, sizeof *b);
-    const char *ending = c->out ? strrchr(c->out, '.') : ".md";
-    int form = 0;
-    while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
     ls_code code = LS_OK;
     b->gauge = ls_gauge_start(c->quiet || c->json);
-    if (!ending || form == FORMS)
+    if (!writers[form])
         code = ls_fail(err, LS_E_USAGE, "-o %.80s: the name must end in .md, .csv, .json or .svg (a plot)", c->out);
     ls_catch_signals();
     if (!code) code = measure(b, c, err);
     ls_gauge_clear(&b->gauge);
     if (b->rounds && c->out) { // results of the completed rounds, even after an error
-        forms[form].write(b, &out);
+        writers[form](b, &out);
         const ls_code written = ls_write_file(c->out, &out, code ? NULL : err);
         if (!code) code = written;
         ls_buf_clear(&out);

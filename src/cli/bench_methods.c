@@ -7,7 +7,6 @@
 #include "cli/bench.h"
 #include "cli/comparison.h"
 #include "cli/machine.h"
-#include "report/export.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,41 +16,23 @@
 
 // ---- forms of the results
 
-typedef struct {
-    const char *ending;
-    ls_form form;
-    bool answers; // Spec-Bench's, of the only method
-} form;
-
-static const form forms[] = {{".json", LS_FORM_JSON, false},
-                             {".md", LS_FORM_MARKDOWN, false},
-                             {".csv", LS_FORM_CSV, false},
-                             {".html", LS_FORM_HTML, false},
-                             {".jsonl", LS_FORM_TEXT, true}};
-
-static ls_code form_of(const form **out, const char *path, int methods, ls_err *err) {
-    const char *ending = strrchr(path, '.');
-    for (size_t i = 0; ending && i < sizeof forms / sizeof *forms; i++) {
-        if (strcmp(ending, forms[i].ending)) continue;
-        *out = &forms[i];
-        if (forms[i].answers && methods != 1)
-            return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench output holds one method; select it with --methods",
-                           path);
-        return LS_OK;
-    }
-    return ls_fail(err, LS_E_USAGE,
-                   "-o %.80s: the name must end in .json, .md, .csv, .html or .jsonl (Spec-Bench answers)", path);
+static ls_code check_form(const char *path, int methods, ls_err *err) {
+    const ls_form form = ls_form_of(path);
+    if (form == LS_FORM_TEXT || form == LS_FORM_SVG || form == LS_FORM_CAST)
+        return ls_fail(err, LS_E_USAGE,
+                       "-o %.80s: the name must end in .json, .md, .csv, .html or .jsonl (Spec-Bench answers)", path);
+    if (form == LS_FORM_JSONL && methods != 1)
+        return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench output holds one method; select it with --methods", path);
+    return LS_OK;
 }
 
 // Writes the results to -o and to standard output.
 static ls_code present(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
     ls_buf out = {0};
     if (c->out) {
-        const form *f;
-        ls_code code = form_of(&f, c->out, b->n, err);
+        ls_code code = check_form(c->out, b->n, err);
         if (!code) {
-            if (f->answers) ls_export_answers(b, 0, &out);
-            else ls_bench_write(b, f->form, &out);
+            ls_bench_write(b, ls_form_of(c->out), &out);
             code = ls_write_file(c->out, &out, err);
         }
         ls_buf_free(&out);
@@ -193,7 +174,6 @@ static void tell_costs(const ls_cost_curve *z, ls_manifest *m) {
 static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "ar,logitspec,logitspec-paper";
-    const form *f = NULL;
     ls_options base; // one seed for all methods, and the same in every benchmark (so that --resume works)
     ls_contender *contenders;
     char settings[65];
@@ -205,7 +185,7 @@ static ls_code run_all(work *w, ls_err *err) {
     if (code) return code;
     w->k.c = contenders;
     w->k.n = n;
-    if (c->out && (code = form_of(&f, c->out, n, err))) return code;
+    if (c->out && (code = check_form(c->out, n, err))) return code;
     if ((code = read_prompts(w, err))) return code;
     sum_up(w, settings);
     if (c->resume && (code = read_earlier(w, settings, err))) return code;
@@ -222,7 +202,7 @@ static ls_code run_all(work *w, ls_err *err) {
     w->k.b.manifest = manifest;
     memcpy(w->k.b.settings, settings, sizeof settings);
     if ((code = take_earlier(w, err))) return code;
-    if (f && f->form == LS_FORM_JSON) {
+    if (c->out && ls_form_of(c->out) == LS_FORM_JSON) {
         w->k.on_prompt = save;
         w->k.ud = w;
     }

@@ -107,16 +107,15 @@ static ls_code film_of(const ls_command_line *c, bool moving, ls_buf *out, ls_er
 
 int ls_cmd_export(const ls_command_line *c) {
     static const struct {
-        const char *ending;
         ls_code (*write)(const ls_command_line *c, bool which, ls_buf *out, ls_err *err);
         bool which;
-    } forms[] = {{".jsonl", steps, true}, {".json", steps, false}, {".cast", film_of, false}, {".svg", film_of, true}};
-    enum { FORMS = sizeof forms / sizeof *forms };
+    } writers[LS_FORMS] = {[LS_FORM_JSONL] = {steps, true},
+                           [LS_FORM_JSON] = {steps, false},
+                           [LS_FORM_CAST] = {film_of, false},
+                           [LS_FORM_SVG] = {film_of, true}};
+    const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_TEXT;
     ls_err err = {0};
     ls_buf out = {0};
-    const char *ending = c->out ? strrchr(c->out, '.') : NULL;
-    size_t form = 0;
-    while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
     ls_gauge gauge = ls_gauge_start(c->quiet);
     ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
@@ -126,13 +125,13 @@ int ls_cmd_export(const ls_command_line *c) {
     }
     if (c->schema || !c->n_args || !c->out)
         code = ls_fail(&err, LS_E_USAGE, "usage: logitspec export TRACE... -o FILE or logitspec export --schema");
-    else if (!ending || form == FORMS)
+    else if (!writers[form].write)
         code =
             ls_fail(&err, LS_E_USAGE,
                     "'%.200s' must end in .jsonl (Spec-Bench answers), .cast (asciicast), .svg (animated SVG) or .json "
                     "(Chrome trace events)",
                     c->out);
-    if (!code) code = forms[form].write(c, forms[form].which, &out, &err);
+    if (!code) code = writers[form].write(c, writers[form].which, &out, &err);
     ls_gauge_clear(&gauge);
     if (!code) code = ls_write_file(c->out, &out, &err);
     ls_buf_free(&out);

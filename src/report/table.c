@@ -182,6 +182,15 @@ void ls_table_html(const ls_table *t, ls_buf *out) {
     ls_buf_str(out, "</table></div>\n");
 }
 
+ls_form ls_form_of(const char *path) {
+    static const char *const endings[LS_FORMS] = {"", ".md", ".html", ".csv", ".json", ".jsonl", ".svg", ".cast"};
+    const char *ending = strrchr(path, '.');
+    ls_form f = LS_FORMS;
+    while (ending && --f && strcmp(ending, endings[f])) {
+    }
+    return ending ? f : LS_FORM_TEXT;
+}
+
 void ls_table_show(ls_table *t, ls_form form, ls_buf *out) {
     if (form == LS_FORM_TEXT) ls_table_text(t, out);
     else if (form == LS_FORM_MARKDOWN) ls_table_markdown(t, false, out);

@@ -48,7 +48,19 @@ void ls_put_flag(ls_table *t, const char *key, bool v); // only in data
 void ls_table_text(const ls_table *t, ls_buf *out);
 void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out); // padded: readable on a terminal, too
 void ls_table_html(const ls_table *t, ls_buf *out);
-typedef enum { LS_FORM_TEXT, LS_FORM_MARKDOWN, LS_FORM_HTML, LS_FORM_CSV, LS_FORM_JSON } ls_form;
+typedef enum {
+    LS_FORM_TEXT,
+    LS_FORM_MARKDOWN,
+    LS_FORM_HTML,
+    LS_FORM_CSV,
+    LS_FORM_JSON,
+    LS_FORM_JSONL,
+    LS_FORM_SVG,
+    LS_FORM_CAST,
+    LS_FORMS
+} ls_form;
+// The form that the ending of a file's name asks for: ".md", ".html" and so on; LS_FORM_TEXT: another ending.
+ls_form ls_form_of(const char *path);
 void ls_table_show(ls_table *t, ls_form form, ls_buf *out); // in one of the first three; frees the table
 void ls_table_csv(const ls_table *t, bool head, const char *line_end,
                   ls_buf *out);                                   // head: with the names of the columns

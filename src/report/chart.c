@@ -127,7 +127,8 @@ static void legend(const ls_chart *c, ls_buf *out) {
     int at = 0;
     for (size_t i = 0; legend_names(c) && i < c->n; i++) {
         if (c->series[i].aside) continue;
-        const double x = RIGHT + column * (at % per_line(c)), y = TOP + LEGEND * (double)(at / per_line(c));
+        const int row = at / per_line(c);
+        const double x = RIGHT + column * (at % per_line(c)), y = TOP + LEGEND * row;
         ls_buf_fmt(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y,
                    ls_chart_color(i));
         name(out, x + 14, y + 9, "start", c->series[i].name);
@@ -348,9 +349,9 @@ static void number(const ls_chart *c, double x, double y, double value, ls_buf *
 }
 
 static void draw_bar_row(const ls_chart *c, size_t row, const axis *a, ls_buf *out) {
-    double y = row_top(c, row);
-    for (size_t i = 0; i < c->n && row < c->series[i].n; i++, y += THICK) {
+    for (size_t i = 0; i < c->n && row < c->series[i].n; i++) {
         const ls_point *p = &c->series[i].points[row];
+        const double y = row_top(c, row) + THICK * (double)i;
         bar(c, i, row, NAMES, y, at(a, p->value) - NAMES, THICK - 1, out);
         whisker(p, a, y + (THICK - 1) / 2.0, out);
         number(c, at(a, fmax(p->high, p->value)), y + THICK - 3, p->value, out);

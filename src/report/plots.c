@@ -132,8 +132,8 @@ static void add_time(const ls_report *r, ls_chart *c) {
         for (int i = 0; i < PARTS; i++)
             ls_chart_add(c, names[i], r->groups[g].label, 0, fmax(0, ls_per(sums[i], st->steps) / 1e3), 0);
         ls_chart_add(c, "plain", r->groups[g].label, 0, ls_per(st->ar_us, st->ar_forwards) / 1e3, 0);
+        ls_chart_series(c, "plain")->aside = true;
     }
-    c->series[PARTS].aside = true;
 }
 
 ls_chart ls_report_chart(const ls_report *r, ls_plot p) {

@@ -201,24 +201,19 @@ void ls_table_show(ls_table *t, ls_form form, ls_buf *out) {
 // ---- for programs
 
 void ls_table_csv(const ls_table *t, bool head, const char *line_end, ls_buf *out) {
-    const char *before = "";
-    for (size_t i = 0; i < t->n_columns && head; i++) {
-        if (!t->columns[i].key) continue;
-        ls_buf_fmt(out, "%s%s", before, t->columns[i].key);
-        before = ",";
-    }
-    if (head) ls_buf_str(out, line_end);
-    for (size_t i = 0; i < t->n_cells; i++) {
-        const ls_cell *c = &t->cells[i];
-        if (i % t->n_columns == 0) before = "";
-        if (t->columns[i % t->n_columns].key) {
+    for (long r = head ? -1 : 0; r < (long)ls_table_rows(t); r++) {
+        const char *before = "";
+        for (size_t i = 0; i < t->n_columns; i++) {
+            const ls_cell *c = r < 0 ? NULL : &t->cells[(size_t)r * t->n_columns + i];
+            if (!t->columns[i].key) continue;
             ls_buf_str(out, before);
-            if (c->kind == LS_CELL_TEXT) ls_csv_str(out, c->text);
+            before = ",";
+            if (!c) ls_buf_str(out, t->columns[i].key);
+            else if (c->kind == LS_CELL_TEXT) ls_csv_str(out, c->text);
             else if (c->kind != LS_CELL_NUMBER) ls_buf_fmt(out, "%lld", (long long)c->whole);
             else if (isfinite(c->number)) ls_buf_fmt(out, "%.9g", c->number);
-            before = ",";
         }
-        if ((i + 1) % t->n_columns == 0) ls_buf_str(out, line_end);
+        ls_buf_str(out, line_end);
     }
 }
 

@@ -79,7 +79,7 @@ static void put_step(const ls_report *r, const ls_report_turn *of, const ls_repo
     ls_put(t, NULL, "method", 0, "%s", r->groups[of->group].label);
     for (size_t i = 0; i < sizeof count / sizeof *count; i++) ls_put_whole(t, NULL, counts[i], 0, count[i]);
     for (size_t i = 0; i < sizeof us / sizeof *us; i++) // a float has no more digits than thousandths
-        ls_put_number(t, NULL, times[i], 0, 0, round(1e3 * (double)us[i]) / 1e3);
+        ls_put_number(t, NULL, times[i], 0, 0, nearbyint(1e3 * (double)us[i]) / 1e3);
 }
 
 void ls_report_csv(const ls_report *r, ls_buf *out) {

@@ -201,7 +201,7 @@ void ls_table_show(ls_table *t, ls_form form, ls_buf *out) {
 // ---- for programs
 
 void ls_table_csv(const ls_table *t, bool head, const char *line_end, ls_buf *out) {
-    for (long r = head ? -1 : 0; r < (long)ls_table_rows(t); r++) {
+    for (long r = head && t->n_columns ? -1 : 0; r < (long)ls_table_rows(t); r++) {
         const char *before = "";
         for (size_t i = 0; i < t->n_columns; i++) {
             const ls_cell *c = r < 0 ? NULL : &t->cells[(size_t)r * t->n_columns + i];

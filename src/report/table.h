@@ -2,8 +2,8 @@
 // Markdown or HTML, as CSV or as JSON.
 //
 // Every cell is put with the names of its column: `head`, the heading for people (NULL: only in data), and `key`, the
-// name in CSV and JSON (NULL: only for people). width: the least number of cells in text, right-aligned; negative:
-// left-aligned; 0: a column of text that is not padded. All rows have the same columns.
+// name in CSV and JSON (NULL: only for people; it must outlive the table). width: the least number of cells in text,
+// right-aligned; negative: left-aligned; 0: a column of text that is not padded. All rows have the same columns.
 #pragma once
 #include "base/buf.h"
 #include "base/jsonw.h"
@@ -45,9 +45,7 @@ void ls_put_number(ls_table *t, const char *head, const char *key, int width, in
 void ls_put_flag(ls_table *t, const char *key, bool v); // only in data
 
 // ---- its forms; each appends to out, nothing if there is no row
-void ls_table_text(const ls_table *t, ls_buf *out);
-void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out); // padded: readable on a terminal, too
-void ls_table_html(const ls_table *t, ls_buf *out);
+
 typedef enum {
     LS_FORM_TEXT,
     LS_FORM_MARKDOWN,
@@ -61,8 +59,12 @@ typedef enum {
 } ls_form;
 // The form that the ending of a file's name asks for: ".md", ".html" and so on; LS_FORM_TEXT: another ending.
 ls_form ls_form_of(const char *path);
-void ls_table_show(ls_table *t, ls_form form, ls_buf *out); // in one of the first three; frees the table
-void ls_table_csv(const ls_table *t, bool head, const char *line_end,
-                  ls_buf *out);                                   // head: with the names of the columns
+
+void ls_table_text(const ls_table *t, ls_buf *out);
+void ls_table_markdown(const ls_table *t, bool padded, ls_buf *out); // padded: readable on a terminal, too
+void ls_table_html(const ls_table *t, ls_buf *out);
+void ls_table_show(ls_table *t, ls_form form, ls_buf *out); // in one of these three; frees the table
+// head: with a line of the columns' names.
+void ls_table_csv(const ls_table *t, bool head, const char *line_end, ls_buf *out);
 void ls_table_json(const ls_table *t, ls_jsonw *w);               // an array of objects
 void ls_table_fields(const ls_table *t, size_t row, ls_jsonw *w); // the fields of a row, into an open object

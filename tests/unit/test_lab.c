@@ -365,6 +365,19 @@ static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int3
     free(name);
 }
 
+// ... as plain text without its last line, the end of the last turn.
+static void record_without_end(const ls_lab_index *x, size_t r) {
+    char *name = ls_lab_trace_path(folder, &x->runs[r], 0);
+    ls_err err = {0};
+    snprintf(path, sizeof path, "%s/plain.jsonl", folder);
+    record("One fish, two", options("logitspec-paper", 9, 60), 2);
+    ls_buf text = slurp();
+    for (text.n--; text.p[text.n - 1] != '\n';) text.n--;
+    assert_int_equal(ls_write_file(name, &text, &err), LS_OK);
+    ls_buf_free(&text);
+    free(name);
+}
+
 static void recordings_give_the_counts_of_their_steps(void **state) {
     (void)state;
     ls_lab_index x = {.max_tokens = 60};
@@ -439,7 +452,13 @@ static void recordings_give_the_counts_of_their_steps(void **state) {
     assert_non_null(strstr(said.p, "/logitspec-paper~9/0001.jsonl.zst: skipped"));
     ls_lab_free(lab);
 
+    record_without_end(&x, 1);
+    assert_int_equal(ls_lab_read(lab, folder, &listener, &err), LS_OK);
+    assert_true(lab->n_there == 1 && lab->n_left_out == 1);
+    ls_lab_free(lab);
+
     // one of another method, or of another model, is refused
+    record_run(&x, 1, "One fish, two", 9);
     unlink(path);
     record_run(&x, 2, "One fish, two", 5);
     char *theirs = ls_lab_trace_path(folder, &x.runs[1], 0);

@@ -195,13 +195,12 @@ static ls_code load(ls_report *r, const ls_command_line *c, side x[2], ls_err *e
 
 int ls_cmd_diff(const ls_command_line *c) {
     ls_err err = {0};
-    ls_report r;
+    ls_report r = {0};
     side x[2];
     ls_buf out = {0};
     int status = LS_EXIT_OK;
     ls_gauge gauge = ls_gauge_start(false);
     ls_gauge_reads(&gauge);
-    ls_report_init(&r);
     ls_code code = LS_OK;
     if (c->n_args != 2) code = ls_fail(&err, LS_E_USAGE, "usage: logitspec diff A B (two files of --trace)");
     if (!code) code = load(&r, c, x, &err);

@@ -20,9 +20,8 @@ static void warn_of_torn(bool torn) {
 
 // answers: Spec-Bench's; else Chrome's events.
 static ls_code steps(const ls_command_line *c, bool answers, ls_buf *out, ls_err *err) {
-    ls_report r;
+    ls_report r = {0};
     ls_suite suite = {0};
-    ls_report_init(&r);
     ls_code code = answers && c->suite ? ls_suite_read(&suite, c->suite, err) : LS_OK;
     for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(&r, c->args[i], NULL, NULL, err);
     if (!code) warn_of_torn(r.n_torn > 0);

@@ -34,11 +34,10 @@ static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
 int ls_cmd_report(const ls_command_line *c) {
     ls_err err = {0};
     const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_MARKDOWN;
-    ls_report r;
+    ls_report r = {0};
     ls_buf text = {0};
     bool printed = true;
     ls_gauge gauge = ls_gauge_start(c->quiet);
-    ls_report_init(&r);
     ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
     if (!c->n_args)

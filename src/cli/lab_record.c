@@ -55,10 +55,9 @@ static bool same_prompts(const ls_report *r, const ls_suite_item *item) {
 
 // *is: whether the file is a complete recording of this run. LS_E_UNSUPPORTED: it is of another model.
 static ls_code is_recorded(const lab *k, size_t run, size_t item, const char *path, bool *is, ls_err *err) {
-    ls_report r;
+    ls_report r = {0};
     *is = false;
     if (access(path, F_OK)) return LS_OK;
-    ls_report_init(&r);
     ls_code code = ls_report_add(&r, path, NULL, NULL, err);
     const ls_trace_header *h = r.n_turns ? &r.turns[0].header : NULL;
     if (h && (strcmp(h->run.sha256, k->here.sha256) || strcmp(h->run.model, k->here.model))) {

@@ -98,9 +98,8 @@ static ls_code check_header(ls_lab *lab, const ls_lab_run *run, const ls_trace_h
 }
 
 static ls_code read_recording(ls_lab *lab, const ls_lab_run *run, const char *path, reading *g, ls_err *err) {
-    ls_report r;
+    ls_report r = {0};
     const ls_lab_position *output = NULL;
-    ls_report_init(&r);
     ls_code code = ls_report_add(&r, path, count_step, g, err);
     g->whole = !code && ls_report_is_whole(&r);
     for (size_t i = 0; i < r.n_turns && !code; i++) {

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ls_report_init(ls_report *r) {
-    *r = (ls_report){0};
-}
-
 static void free_trees(ls_report_tree *t, size_t n) {
     for (size_t i = 0; i < n; i++) free(t[i].step);
 }

@@ -61,9 +61,8 @@ static void answers(const ls_report *r, ls_buf *out) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const char *path = fuzz_file(data, n);
-    ls_report r;
+    ls_report r = {0};
     ls_err err = {0};
-    ls_report_init(&r);
     ls_code code = ls_report_add(&r, path, some, NULL, &err);
     fuzz_said(code, &err);
     if (!code) code = ls_report_add(&r, path, NULL, NULL, &err); // the same again, side by side

@@ -1,10 +1,10 @@
 // The cost of prefill and of forwards by rows and context on this machine. Each round measures every cell once, so that
 // other load on the machine affects all cells alike. The report has the medians, and a lower bound for each: the time
 // that memory or arithmetic needs at the hardware limits measured in the same run.
-#include "base/plural.h"
-#include "base/clock.h"
+#include "base/err.h"
+#include "base/system.h"
 #include "base/file.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "cli/bench.h"
 #include "cli/machine.h"

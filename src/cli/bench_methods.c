@@ -1,9 +1,9 @@
 // Runs the same prompts with several methods on one engine, and compares outputs and speed.
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "base/sha256.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/bench.h"
 #include "cli/comparison.h"
 #include "cli/machine.h"

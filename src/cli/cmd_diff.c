@@ -1,12 +1,12 @@
 // `diff A B` compares two recordings of the same prompt: where the texts diverge, and the steps and times by region.
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "report/markup.h"
 #include "report/report.h"
 #include "report/table.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -64,20 +64,21 @@ static int by_difference(const void *a, const void *b) {
 static void quote(const side *x, size_t from, size_t to, ls_buf *out) {
     ls_buf text = {0};
     for (size_t i = from; i < to && text.n < QUOTED; i++) ls_label_token(&text, x->t->tokens, x->t->text[i].id);
-    ls_visible_line(out, text.p, text.n);
+    ls_sanitize_line(out, text.p, text.n);
     if (text.n >= QUOTED) ls_buf_str(out, "...");
     ls_buf_free(&text);
 }
 
 static void describe(const side *x, char name, ls_buf *out) {
     const ls_stats *st = &x->t->stats;
-    ls_visible_row(out,
-                   "%c  %s: %s on %s, %s; %llu token%s in %llu step%s, MAT %.2f, %llu of %llu drafts accepted, %.1f ms "
-                   "(%.0f tokens/s)",
-                   name, x->path, x->t->header.run.model, x->t->header.run.device, x->t->header.run.method,
-                   (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps,
-                   ls_plural(st->steps), ls_stats_mat(st), (unsigned long long)st->accepted,
-                   (unsigned long long)st->drafted, st->total_us / 1e3, ls_stats_tokens_per_s(st));
+    ls_sanitize_row(
+        out,
+        "%c  %s: %s on %s, %s; %llu token%s in %llu step%s, MAT %.2f, %llu of %llu drafts accepted, %.1f ms "
+        "(%.0f tokens/s)",
+        name, x->path, x->t->header.run.model, x->t->header.run.device, x->t->header.run.method,
+        (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps),
+        ls_stats_mat(st), (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3,
+        ls_stats_tokens_per_s(st));
 }
 
 static stretch sum(const stretch *all, size_t n) {

@@ -1,7 +1,7 @@
 // `export TRACE... -o FILE`: recordings in other programs' formats.
 #include "report/export.h"
 #include "base/file.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "trace/trace.h"

@@ -2,11 +2,11 @@
 // existing recordings.
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/lab_record.h"
 #include "cli/run_program.h"
 #include "report/lab.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>

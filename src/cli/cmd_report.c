@@ -1,7 +1,7 @@
 // `report TRACE... [-o FILE]`: recordings as a page, a document, tables or plots.
 #include "base/file.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/err.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/step_list.h"

@@ -1,9 +1,9 @@
 // `simulate TRACE...`: runs drafting and acceptance of other methods on recorded outputs, without a model.
-#include "base/clock.h"
-#include "base/jsonw.h"
+#include "base/system.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/err.h"
+#include "base/utf8.h"
 #include "cli/contender.h"
 #include "cli/progress.h"
 #include "decode/simulate.h"
@@ -114,9 +114,9 @@ static ls_table table_of(const ls_contender *c, const outcome *o, int n) {
 }
 
 static void text(const recordings *all, const outcome *o, const ls_table *table, ls_buf *out) {
-    ls_visible_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", all->run.model, all->n,
-                   ls_plural(all->n), (unsigned long long)all->emitted, ls_plural(all->emitted), all->run.method,
-                   ls_per((double)all->emitted, all->steps));
+    ls_sanitize_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", all->run.model, all->n,
+                    ls_plural(all->n), (unsigned long long)all->emitted, ls_plural(all->emitted), all->run.method,
+                    ls_per((double)all->emitted, all->steps));
     ls_buf_char(out, '\n');
     ls_table_text(table, out);
     const ls_simulated *t = &o[0].total;

@@ -4,11 +4,11 @@
 // configuration file.
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "cli/comparison.h"
 #include "cli/tune_fit.h"
 #include "decode/simulate.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
     ls_code code = ls_contender_read(&c, word, &t->base, err);
     if (code) return code;
     const ls_model *m = &t->k.model;
-    const ls_ends ends = ls_vocab_ends(m->vocab);
+    const ls_eos_set ends = ls_vocab_ends(m->vocab);
     const ls_draft_setup place = {
         .tokenizer = m->name, .n_vocab = m->engine->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab), .ends = &ends};
     ls_simulated total = {0};
@@ -171,11 +171,11 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     const ls_comparison *k = &t->k;
     const ls_contender *c = &k->c[winner];
     const ls_engine *b = k->model.engine;
-    ls_visible_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d thread%s; %zu prompt%s.", LS_VERSION,
-                   k->model.name, b->dtype, b->device, b->threads, ls_plural(b->threads), k->b.done,
-                   ls_plural(k->b.done));
+    ls_sanitize_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d thread%s; %zu prompt%s.", LS_VERSION,
+                    k->model.name, b->dtype, b->device, b->threads, ls_plural(b->threads), k->b.done,
+                    ls_plural(k->b.done));
     ls_buf_str(out, "# Measured, tokens per second:");
-    for (int i = 0; i < k->n; i++) ls_visible_fmt(out, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
+    for (int i = 0; i < k->n; i++) ls_sanitize_fmt(out, "%s %s %.0f", i ? "," : "", k->c[i].label, tokens_per_s(k, i));
     ls_buf_str(out, ".\n");
     if (k->b.disturbed)
         ls_buf_str(out, "# The machine was busy with other programs: run tune again when it is idle.\n");

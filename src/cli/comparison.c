@@ -1,5 +1,5 @@
 #include "cli/comparison.h"
-#include "base/clock.h"
+#include "base/system.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "cli/item_run.h"

@@ -4,7 +4,6 @@
 #include "cli/lab_record.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/paths.h"
 #include "cli/item_run.h"
 #include "cli/lab_plan.h"
 #include "report/lab.h"

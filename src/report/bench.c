@@ -1,5 +1,5 @@
 #include "report/bench.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "decode/suite.h"
 

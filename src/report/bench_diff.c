@@ -1,9 +1,9 @@
 // Whether a method became faster from one benchmark to another, prompt by prompt.
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "base/rng.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/bench.h"
 
 #include <math.h>
@@ -127,7 +127,7 @@ static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *ou
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *x = (const char *)a + texts[i].at, *y = (const char *)b + texts[i].at;
         if (strcmp(x, y))
-            ls_visible_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(unknown)", *y ? y : "(unknown)");
+            ls_sanitize_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(unknown)", *y ? y : "(unknown)");
     }
     if (fabs(a->threads - b->threads) > 0) ls_buf_fmt(out, "threads: %.0f | %.0f\n", a->threads, b->threads);
     if (isfinite(a->read_gb_per_s) && isfinite(b->read_gb_per_s))

@@ -1,7 +1,6 @@
 // A benchmark as a JSON document, and back.
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsonw.h"
 #include "base/mem.h"
 #include "report/bench.h"
 

@@ -1,6 +1,6 @@
 // A benchmark's tables.
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/err.h"
+#include "base/utf8.h"
 #include "report/bench.h"
 #include "report/export.h"
 #include "report/markup.h"
@@ -127,7 +127,7 @@ static void notes(const ls_bench *b, ls_buf *out) {
     for (size_t i = 0; i < b->resumed.n; i++)
         ls_buf_fmt(out, "resumed after %d prompt%s: the drafters lost what they had learned before\n", b->resumed.p[i],
                    ls_plural((uint64_t)b->resumed.p[i]));
-    for (size_t i = 0; i < b->n_left_out; i++) ls_visible_row(out, "left out: %s", b->left_out[i]);
+    for (size_t i = 0; i < b->n_left_out; i++) ls_sanitize_row(out, "left out: %s", b->left_out[i]);
     if (b->done < b->planned)
         ls_buf_fmt(out, "NOT COMPLETE: %zu of %zu prompt%s\n", b->done, b->planned, ls_plural(b->planned));
     ls_bench_tell_busy(b, out);
@@ -212,7 +212,7 @@ static void csv(const ls_bench *b, ls_buf *out) {
 static void begin(const ls_bench *b, ls_form form, ls_buf *out) {
     ls_buf head = {0};
     title(b, &head);
-    if (form == LS_FORM_TEXT) ls_visible_row(out, "%s", head.p);
+    if (form == LS_FORM_TEXT) ls_sanitize_row(out, "%s", head.p);
     else if (form == LS_FORM_MARKDOWN) {
         ls_buf_str(out, "# ");
         ls_markdown(out, head.p, head.n);

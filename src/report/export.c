@@ -1,5 +1,5 @@
 #include "report/export.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 #include "report/facts.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // The report as one page for reading or printing; it needs no script and no network.
 #include "base/colour.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "base/utf8.h"
 #include "report/facts.h"
 #include "report/markup.h"

@@ -1,7 +1,7 @@
 #include "report/lab.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/paths.h"
+#include "base/file.h"
 #include "report/report.h"
 
 #include <errno.h>

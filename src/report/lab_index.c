@@ -1,7 +1,6 @@
 #include "report/lab_index.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/jsonw.h"
 #include "base/mem.h"
 
 #include <ctype.h>

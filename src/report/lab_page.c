@@ -1,7 +1,7 @@
 // The page of a lab and the table of its methods.
-#include "base/cpuwait.h"
+#include "base/system.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 #include "report/lab.h"
 #include "report/markup.h"
 #include "report/page.h"

@@ -1,7 +1,6 @@
 #include "report/markup.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "base/visible.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -10,9 +9,9 @@
 #include <string.h>
 
 void ls_markup_after(ls_buf *out, const char *p, size_t n, uint32_t *before) {
-    char sign[LS_VISIBLE_BYTES];
+    char sign[LS_SANITIZE_BYTES];
     for (size_t i = 0; i < n;) {
-        const size_t taken = ls_visible_next(p + i, n - i, before, sign);
+        const size_t taken = ls_sanitize_next(p + i, n - i, before, sign);
         const bool kept = !*sign || p[i] == '\n' || p[i] == '\t';
         const char *shown = kept ? p + i : sign;
         const size_t length = kept ? taken : strlen(sign);
@@ -55,7 +54,7 @@ static bool is_markdown_syntax(const char *p, size_t n, size_t i) {
 // Entities are never syntax, so characters that could be become entities.
 void ls_markdown(ls_buf *out, const char *p, size_t n) {
     ls_buf b = {0};
-    ls_visible_text(&b, p, n);
+    ls_sanitize_text(&b, p, n);
     for (size_t i = 0; i < b.n; i++)
         if (is_markdown_syntax(b.p, b.n, i)) ls_buf_fmt(out, "&#%d;", b.p[i]);
         else ls_buf_char(out, b.p[i] == '\n' || b.p[i] == '\t' ? ' ' : b.p[i]);
@@ -69,7 +68,7 @@ void ls_markdown_str(ls_buf *out, const char *s) {
 // RFC 4180. A leading apostrophe keeps a spreadsheet from evaluating the text as a formula.
 void ls_csv_str(ls_buf *out, const char *s) {
     ls_buf shown = {0};
-    ls_visible_str(&shown, s);
+    ls_sanitize_str(&shown, s);
     ls_buf_char(out, '"');
     if (shown.n && strchr("=+-@", *shown.p)) ls_buf_char(out, '\'');
     for (size_t i = 0; i < shown.n; i++) {

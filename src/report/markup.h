@@ -7,7 +7,7 @@
 // Escapes for element content and quoted attributes. Newlines and tabs stay.
 void ls_markup(ls_buf *out, const char *p, size_t n);
 void ls_markup_str(ls_buf *out, const char *s);
-// For a text in pieces: *before is the last character of the piece before, as in ls_visible_next.
+// For a text in pieces: *before is the last character of the piece before, as in ls_sanitize_next.
 void ls_markup_after(ls_buf *out, const char *p, size_t n, uint32_t *before);
 void ls_markup_fmt(ls_buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // escapes the result
 void ls_markdown(ls_buf *out, const char *p, size_t n); // one line, none of it syntax

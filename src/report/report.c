@@ -1,6 +1,6 @@
 #include "report/report.h"
 #include "base/mem.h"
-#include "base/plural.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "report/table.h"
 #include "base/mem.h"
-#include "base/visible.h"
+#include "base/utf8.h"
 #include "report/markup.h"
 
 #include <assert.h>
@@ -93,7 +93,7 @@ static void blanks(size_t used, size_t width, ls_buf *out) {
 
 static size_t cells_of(const char *text) {
     ls_buf b = {0};
-    ls_visible_str(&b, text);
+    ls_sanitize_str(&b, text);
     const size_t cells = ls_label_cells(b.p, b.n);
     ls_buf_free(&b);
     return cells;
@@ -124,7 +124,7 @@ static void line(const ls_table *t, const size_t *width, long row, bool markdown
         ls_buf_str(out, markdown || !*before || t->columns[c].width ? before : "  ");
         if (right) blanks(cells, width[c], out);
         if (markdown) ls_markdown_str(out, text);
-        else ls_visible_str(out, text);
+        else ls_sanitize_str(out, text);
         if (!right) blanks(cells, width[c], out);
         before = markdown ? " | " : " ";
         free(text);

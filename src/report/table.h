@@ -6,7 +6,7 @@
 // right-aligned; negative: left-aligned; 0: a column of text that is not padded. All rows have the same columns.
 #pragma once
 #include "base/buf.h"
-#include "base/jsonw.h"
+#include "base/json.h"
 
 typedef struct {
     const char *key;

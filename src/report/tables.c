@@ -1,6 +1,6 @@
 // The report for other programs and for documents: Markdown, CSV, JSON, and the plots alone.
-#include "base/jsonw.h"
-#include "base/plural.h"
+#include "base/json.h"
+#include "base/err.h"
 #include "report/facts.h"
 #include "report/markup.h"
 #include "report/plots.h"

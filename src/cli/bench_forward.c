@@ -1,6 +1,7 @@
 // The cost of prefill and of forwards by rows and context on this machine. Each round measures every cell once, so that
 // other load on the machine affects all cells alike. The report has the medians, and a lower bound for each: the time
 // that memory or arithmetic needs at the hardware limits measured in the same run.
+#include "base/err.h"
 #include "base/system.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -9,7 +10,7 @@
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "model/checkpoint.h"
-#include "report/draw.h"
+#include "report/chart.h"
 #include "report/markup.h"
 
 #include <math.h>
@@ -216,132 +217,104 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
 
 // ---- results
 
+static ls_table table(const bench *b) {
+    const ls_engine *e = b->model.engine;
+    ls_table t = {0};
+    for (int i = 0; i < b->n; i++) {
+        const cell *c = &b->cells[i];
+        ls_table_row(&t);
+        ls_put(&t, NULL, "model", 0, "%s", b->model.name);
+        ls_put(&t, NULL, "device", 0, "%s", e->device);
+        ls_put(&t, NULL, "dtype", 0, "%s", e->dtype);
+        ls_put_whole(&t, NULL, "threads", 0, e->threads);
+        ls_put(&t, "what", "what", -7, "%s", c->rows ? "forward" : "read");
+        ls_put_whole(&t, "context", "context", 7, c->context);
+        ls_put_whole(&t, "rows", "rows", 4, c->tokens);
+        ls_put_number(&t, "median ms", "median_ms", 11, 3, c->median);
+        ls_put_number(&t, "lowest", "low_ms", 9, 3, c->low);
+        ls_put_number(&t, "highest", "high_ms", 9, 3, c->high);
+        ls_put_number(&t, "rows/s", "rows_per_s", 8, 0, 1e3 * c->tokens / c->median);
+        ls_put_number(&t, "of one row", "of_one_row", 10, 2, c->rows ? c->of_one : NAN);
+        ls_put_number(&t, "least ms", "least_ms", 8, 3, c->least);
+        ls_put_number(&t, "of limit", NULL, 8, LS_PERCENT, c->least / c->median);
+    }
+    return t;
+}
+
 static void markdown(const bench *b, ls_buf *out) {
     const ls_engine *e = b->model.engine;
+    ls_table t = table(b);
     ls_markdown_str(out, b->model.name);
     ls_buf_fmt(out, ", %s on %s, %d thread%s (%s); loaded in %.0f ms; medians of %d round%s\n\n", e->dtype, e->device,
                e->threads, ls_plural(e->threads), e->kernel, b->load_ms, b->rounds, ls_plural(b->rounds));
-    ls_buf_str(out, "| what    | context | rows |   median ms |    lowest |   highest |   rows/s | of one row | least "
-                    "ms | of limit |\n"
-                    "|---------|--------:|-----:|------------:|----------:|----------:|---------:|-----------:|--------"
-                    "-:|---------:|\n");
-    for (int i = 0; i < b->n; i++) {
-        const cell *c = &b->cells[i];
-        char of_one[16] = "", least[16] = "", share[16] = "";
-        if (c->rows) snprintf(of_one, sizeof of_one, "%.2f", c->of_one);
-        if (isfinite(c->least)) {
-            snprintf(least, sizeof least, "%.3f", c->least);
-            snprintf(share, sizeof share, "%.0f%%", 100 * c->least / c->median);
-        }
-        ls_buf_fmt(out, "| %-7s | %7d | %4d | %11.3f | %9.3f | %9.3f | %8.0f | %10s | %8s | %8s |\n",
-                   c->rows ? "forward" : "read", c->context, c->tokens, c->median, c->low, c->high,
-                   1e3 * c->tokens / c->median, of_one, least, share);
-    }
+    ls_table_markdown(&t, true, out);
+    ls_table_free(&t);
     ls_buf_str(out,
                "\nleast ms: the least time that the hardware limits of this run allow, to read the weights and the "
                "context once or to compute all rows, whichever takes longer; of limit: least ms / median ms\n\n");
     if (b->manifest.waited > LS_BUSY)
         ls_buf_fmt(out, "warning: the machine is busy (threads waited for a CPU %.0f%% of the time)\n\n",
                    100 * b->manifest.waited);
-    ls_manifest_markdown(&b->manifest, out);
+    ls_manifest_show(&b->manifest, LS_FORM_MARKDOWN, out);
 }
 
 static void csv(const bench *b, ls_buf *out) {
-    ls_buf_str(
-        out, "model,device,dtype,threads,what,context,rows,median_ms,low_ms,high_ms,rows_per_s,of_one_row,least_ms\n");
-    for (int i = 0; i < b->n; i++) {
-        const cell *c = &b->cells[i];
-        const ls_engine *e = b->model.engine;
-        ls_csv_str(out, b->model.name);
-        ls_buf_fmt(out, ",%s,%s,%d,%s,%d,%d,%.6g,%.6g,%.6g,%.6g,", e->device, e->dtype, e->threads,
-                   c->rows ? "forward" : "read", c->context, c->tokens, c->median, c->low, c->high,
-                   1e3 * c->tokens / c->median);
-        if (c->rows) ls_buf_fmt(out, "%.6g", c->of_one);
-        ls_csv_number(out, c->least);
-        ls_buf_char(out, '\n');
-    }
+    ls_table t = table(b);
+    ls_table_csv(&t, true, "\n", out);
+    ls_table_free(&t);
 }
 
 static void json(const bench *b, ls_buf *out) {
     ls_jsonw w = {.out = out};
+    ls_table t = table(b);
     ls_jw_open(&w, '{');
     ls_jw_key(&w, "manifest");
     ls_manifest_json(&b->manifest, &w);
     ls_jw_field_num(&w, "load_ms", b->load_ms, 6);
     ls_jw_field_int(&w, "rounds", b->rounds);
-    ls_jw_field_open(&w, "results", '[');
-    for (int i = 0; i < b->n; i++) {
-        const cell *c = &b->cells[i];
-        ls_jw_open(&w, '{');
-        ls_jw_field_str(&w, "what", c->rows ? "forward" : "read");
-        ls_jw_field_int(&w, "context", c->context);
-        ls_jw_field_int(&w, "rows", c->tokens);
-        ls_jw_field_num(&w, "median_ms", c->median, 6);
-        ls_jw_field_num(&w, "low_ms", c->low, 6);
-        ls_jw_field_num(&w, "high_ms", c->high, 6);
-        if (c->rows) ls_jw_field_num(&w, "of_one_row", c->of_one, 6);
-        ls_jw_field_num(&w, "least_ms", c->least, 6);
-        ls_jw_close(&w, '}');
-    }
-    ls_jw_close(&w, ']');
+    ls_jw_key(&w, "results");
+    ls_table_json(&t, &w);
     ls_jw_close(&w, '}');
     ls_buf_char(out, '\n');
+    ls_table_free(&t);
 }
 
 // Milliseconds by rows, a line for each context; dashed: the lower bound.
 static void plot(const bench *b, ls_buf *out) {
-    static const char title[] = "Milliseconds of a forward by its rows";
-    enum { WIDTH = 640, HEIGHT = 330, LEFT = 52, TOP = 34, LEGEND = 120 };
-    double most = 0;
-    for (int i = 1; i < b->n; i++) most = fmax(most, b->cells[i].median);
-    ls_draw_file(out, WIDTH, HEIGHT, "bench", title);
-    ls_draw_begin(out, "forwards", title, WIDTH, HEIGHT, 11);
-    ls_frame f = {LEFT, TOP, WIDTH - LEFT - 12, HEIGHT - TOP - 44, b->rows.v[b->rows.n - 1], most > 0 ? most : 1};
-    ls_draw_axes(out, &f, false, 33, "rows (dashed: lower bound of memory and arithmetic)");
-    for (int r = 0; r < b->rows.n; r++) {
-        char label[16];
-        snprintf(label, sizeof label, "%d", b->rows.v[r]);
-        if (!r || b->rows.v[r] - b->rows.v[r - 1] > f.max_x / 25)
-            ls_draw_text(out, ls_draw_x(&f, b->rows.v[r]), f.y0 + f.h + 15, "middle", label);
-    }
-    for (int k = 0; k < b->contexts.n; k++) {
-        const cell *first = NULL;
-        for (int i = 1; i < b->n && !first; i++)
-            if (b->cells[i].context == b->contexts.v[k]) first = &b->cells[i];
-        if (!first) continue;
-        char name[40];
-        snprintf(name, sizeof name, "%d tokens", b->contexts.v[k]);
-        ls_draw_legend(out, LEFT + LEGEND * (double)(k % 5), k < 5 ? 4 : 18, ls_draw_color((size_t)k), name, 20);
-        ls_buf_fmt(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", ls_draw_color((size_t)k));
-        for (int r = 0; r < b->rows.n; r++)
-            ls_buf_fmt(out, "%.1f,%.1f ", ls_draw_x(&f, first[r].rows), ls_draw_y(&f, first[r].median));
-        ls_buf_str(out, "\"/>\n");
-        for (int r = 1; r < b->rows.n && isfinite(first->least); r++)
-            ls_draw_dashes(out, &f, first[r - 1].rows, first[r - 1].least, first[r].rows, first[r].least);
-    }
-    ls_buf_str(out, "</svg>\n</svg>\n");
+    static const ls_chart_facts facts = {.name = "forwards",
+                                         .shape = LS_SHAPE_LOG,
+                                         .title = "Milliseconds of a forward by its rows",
+                                         .x_label = "rows (dashed: lower bound of memory and arithmetic)",
+                                         .value = "ms"};
+    ls_chart chart = {.facts = &facts, .width = 640};
+    for (int bound = 0; bound < 2; bound++)
+        for (int i = 1; i < b->n; i++) {
+            const cell *c = &b->cells[i];
+            char series[40], rows[16];
+            snprintf(series, sizeof series, "%d tokens%s", c->context, bound ? ", lower bound" : "");
+            snprintf(rows, sizeof rows, "%d", c->rows);
+            ls_chart_add(&chart, series, rows, c->rows, bound ? c->least : c->median, 0);
+            ls_chart_series(&chart, series)->aside = bound;
+        }
+    ls_chart_file(&chart, 1, "bench", out);
+    ls_chart_free(&chart);
 }
 
 ls_code ls_bench_forward(const ls_command_line *c, int *status, ls_err *err) {
-    static const struct {
-        const char *ending;
-        void (*write)(const bench *b, ls_buf *out);
-    } forms[] = {{".md", markdown}, {".csv", csv}, {".json", json}, {".svg", plot}};
-    enum { FORMS = sizeof forms / sizeof *forms };
+    static void (*const writers[LS_FORMS])(const bench *b, ls_buf *out) = {
+        [LS_FORM_MARKDOWN] = markdown, [LS_FORM_CSV] = csv, [LS_FORM_JSON] = json, [LS_FORM_SVG] = plot};
+    const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_MARKDOWN;
     ls_buf out = {0};
     bench *b = ls_calloc(1, sizeof *b);
-    const char *ending = c->out ? strrchr(c->out, '.') : ".md";
-    int form = 0;
-    while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
     ls_code code = LS_OK;
     b->gauge = ls_gauge_start(c->quiet || c->json);
-    if (!ending || form == FORMS)
+    if (!writers[form])
         code = ls_fail(err, LS_E_USAGE, "-o %.80s: the name must end in .md, .csv, .json or .svg (a plot)", c->out);
     ls_catch_signals();
     if (!code) code = measure(b, c, err);
     ls_gauge_clear(&b->gauge);
     if (b->rounds && c->out) { // results of the completed rounds, even after an error
-        forms[form].write(b, &out);
+        writers[form](b, &out);
         const ls_code written = ls_write_file(c->out, &out, code ? NULL : err);
         if (!code) code = written;
         ls_buf_clear(&out);
@@ -367,8 +340,8 @@ ls_code ls_bench_limits(const ls_command_line *c, int *status, ls_err *err) {
         ls_manifest_json(&m, &w);
         ls_buf_char(&out, '\n');
     } else {
-        ls_manifest_text(&m, &out);
-        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 38);
+        ls_manifest_show(&m, LS_FORM_TEXT, &out);
+        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 40);
     }
     if (!ls_print(&out)) *status = LS_EXIT_FAILED;
     return LS_OK;

@@ -1,6 +1,7 @@
 // Runs the same prompts with several methods on one engine, and compares outputs and speed.
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/err.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "cli/bench.h"
@@ -15,53 +16,30 @@
 
 // ---- forms of the results
 
-typedef struct {
-    const char *ending;
-    void (*write)(const ls_bench *b, ls_buf *out);
-} form;
-
-static void answers(const ls_bench *b, ls_buf *out) {
-    ls_bench_answers(b, 0, out);
-}
-
-static const form forms[] = {{".json", ls_bench_json},
-                             {".md", ls_bench_markdown},
-                             {".csv", ls_bench_csv},
-                             {".html", ls_bench_html},
-                             {".jsonl", answers}};
-
-static ls_code form_of(const form **out, const char *path, int methods, ls_err *err) {
-    const char *ending = strrchr(path, '.');
-    for (size_t i = 0; ending && i < sizeof forms / sizeof *forms; i++) {
-        if (strcmp(ending, forms[i].ending)) continue;
-        *out = &forms[i];
-        if (forms[i].write == answers && methods != 1)
-            return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench output holds one method; select it with --methods",
-                           path);
-        return LS_OK;
-    }
-    return ls_fail(err, LS_E_USAGE,
-                   "-o %.80s: the name must end in .json, .md, .csv, .html or .jsonl (Spec-Bench answers)", path);
+static ls_code check_form(const char *path, int methods, ls_err *err) {
+    const ls_form form = ls_form_of(path);
+    if (form == LS_FORM_TEXT || form == LS_FORM_SVG || form == LS_FORM_CAST)
+        return ls_fail(err, LS_E_USAGE,
+                       "-o %.80s: the name must end in .json, .md, .csv, .html or .jsonl (Spec-Bench answers)", path);
+    if (form == LS_FORM_JSONL && methods != 1)
+        return ls_fail(err, LS_E_USAGE, "-o %.80s: Spec-Bench output holds one method; select it with --methods", path);
+    return LS_OK;
 }
 
 // Writes the results to -o and to standard output.
 static ls_code present(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
     ls_buf out = {0};
     if (c->out) {
-        const form *f;
-        ls_code code = form_of(&f, c->out, b->n, err);
+        ls_code code = check_form(c->out, b->n, err);
         if (!code) {
-            f->write(b, &out);
+            ls_bench_write(b, ls_form_of(c->out), &out);
             code = ls_write_file(c->out, &out, err);
         }
         ls_buf_free(&out);
         if (code || (c->quiet && !c->json)) return code;
     }
-    if (c->json) ls_bench_json(b, &out);
-    else {
-        ls_bench_text(b, &out);
-        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
-    }
+    ls_bench_write(b, c->json ? LS_FORM_JSON : LS_FORM_TEXT, &out);
+    if (!c->json) ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
     if (!ls_print(&out)) *status = LS_EXIT_FAILED;
     return LS_OK;
 }
@@ -196,7 +174,6 @@ static void tell_costs(const ls_cost_curve *z, ls_manifest *m) {
 static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "ar,logitspec,logitspec-paper";
-    const form *f = NULL;
     ls_options base; // one seed for all methods, and the same in every benchmark (so that --resume works)
     ls_contender *contenders;
     char settings[65];
@@ -208,7 +185,7 @@ static ls_code run_all(work *w, ls_err *err) {
     if (code) return code;
     w->k.c = contenders;
     w->k.n = n;
-    if (c->out && (code = form_of(&f, c->out, n, err))) return code;
+    if (c->out && (code = check_form(c->out, n, err))) return code;
     if ((code = read_prompts(w, err))) return code;
     sum_up(w, settings);
     if (c->resume && (code = read_earlier(w, settings, err))) return code;
@@ -225,7 +202,7 @@ static ls_code run_all(work *w, ls_err *err) {
     w->k.b.manifest = manifest;
     memcpy(w->k.b.settings, settings, sizeof settings);
     if ((code = take_earlier(w, err))) return code;
-    if (f && f->write == ls_bench_json) {
+    if (c->out && ls_form_of(c->out) == LS_FORM_JSON) {
         w->k.on_prompt = save;
         w->k.ud = w;
     }
@@ -253,38 +230,30 @@ ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
 
 // ---- result files
 
-// Reduces b to the methods in the list.
-static ls_code choose_methods(ls_bench *b, const char *list, ls_err *err) {
-    ls_bench chosen = *b;
-    int *of = ls_calloc((size_t)b->n, sizeof *of), n = 0;
-    ls_code code = LS_OK;
-    for (const char *at = list; *at && !code;) {
+// Finds the methods of the list; of: their indexes, as many as b has methods.
+static ls_code find_methods(const ls_bench *b, const char *list, int *of, int *n, ls_err *err) {
+    *n = 0;
+    for (const char *at = list; *at;) {
         const size_t length = strcspn(at, ",");
         int i = 0;
         while (i < b->n && (strlen(b->methods[i].label) != length || strncmp(b->methods[i].label, at, length))) i++;
-        for (int k = 0; k < n; k++)
+        for (int k = 0; k < *n; k++)
             if (of[k] == i) i = b->n;
-        if (i == b->n || n == b->n)
-            code = ls_fail(err, LS_E_RANGE, "--methods: '%.*s' is not in the file, or is named twice", (int)length, at);
-        else of[n++] = i;
+        if (i == b->n || *n == b->n)
+            return ls_fail(err, LS_E_RANGE, "--methods: '%.*s' is not in the file, or is named twice", (int)length, at);
+        of[(*n)++] = i;
         at += length + (at[length] == ',');
     }
-    if (!code && !n) code = ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
+    return *n ? LS_OK : ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
+}
+
+static ls_code present_some(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
+    int *of = ls_calloc((size_t)b->n, sizeof *of), n;
+    ls_code code = find_methods(b, c->methods, of, &n, err);
     if (!code) {
-        chosen.n = n;
-        chosen.methods = ls_calloc((size_t)n, sizeof *chosen.methods);
-        for (int i = 0; i < n; i++) chosen.methods[i] = b->methods[of[i]];
-        ls_bench_begin(&chosen);
-        for (size_t p = 0; p < b->done; p++)
-            for (int i = 0; i < n; i++) {
-                ls_result *from = ls_bench_result(b, p, of[i]);
-                *ls_bench_result(&chosen, p, i) = *from;
-                *from = (ls_result){0};
-            }
-        for (size_t i = 0; i < b->n_prompts * (size_t)b->n; i++) ls_result_free(&b->results[i]);
-        free(b->results);
-        free(b->methods);
-        *b = chosen;
+        ls_bench some = ls_bench_view(b, of, n);
+        code = present(&some, c, status, err);
+        ls_bench_view_free(&some);
     }
     free(of);
     return code;
@@ -295,8 +264,7 @@ ls_code ls_bench_show(const ls_command_line *c, int *status, ls_err *err) {
     if (c->suite || c->prompt || c->prompt_file)
         return ls_fail(err, LS_E_USAGE, "'bench show' takes no prompts: it prints the results of a file");
     ls_code code = ls_bench_read(&b, c->args[1], err);
-    if (!code && c->methods) code = choose_methods(&b, c->methods, err);
-    if (!code) code = present(&b, c, status, err);
+    if (!code) code = (c->methods ? present_some : present)(&b, c, status, err);
     ls_bench_free(&b);
     return code;
 }

@@ -5,6 +5,8 @@
 #include "cli/progress.h"
 #include "report/markup.h"
 #include "report/report.h"
+#include "report/table.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -90,32 +92,46 @@ static stretch sum(const stretch *all, size_t n) {
     return total;
 }
 
-static void row(const side *x, const stretch *s, ls_buf *out) {
-    char range[40];
+static void put_row(const side *x, const stretch *s, ls_table *t) {
     const double tokens = (double)(s->to - s->from);
-    snprintf(range, sizeof range, "%zu-%zu", s->from, s->to - 1);
-    ls_buf_fmt(out, "%-13s %8d %8d %6.2f %6.2f %9.2f %9.2f  ", range, s->steps[0], s->steps[1], tokens / s->steps[0],
-               tokens / s->steps[1], s->ms[0], s->ms[1]);
-    quote(x, s->from, s->to, out);
-    ls_buf_char(out, '\n');
+    ls_buf text = {0};
+    quote(x, s->from, s->to, &text);
+    ls_table_row(t);
+    ls_put(t, "output tokens", NULL, -13, "%zu-%zu", s->from, s->to - 1);
+    ls_put_whole(t, "A steps", NULL, 8, s->steps[0]);
+    ls_put_whole(t, "B steps", NULL, 8, s->steps[1]);
+    ls_put_number(t, "A MAT", NULL, 6, 2, tokens / s->steps[0]);
+    ls_put_number(t, "B MAT", NULL, 6, 2, tokens / s->steps[1]);
+    ls_put_number(t, "A ms", NULL, 9, 2, s->ms[0]);
+    ls_put_number(t, "B ms", NULL, 9, 2, s->ms[1]);
+    ls_put(t, "text", NULL, 0, "%s", text.n ? text.p : "");
+    ls_buf_free(&text);
 }
 
-static void heading(const char *what, ls_buf *out) {
-    ls_buf_fmt(out, "\n%s\n%-13s %8s %8s %6s %6s %9s %9s  %s\n", what, "output tokens", "A steps", "B steps", "A MAT",
-               "B MAT", "A ms", "B ms", "text");
+static void show(const char *what, ls_table *t, ls_buf *out) {
+    if (ls_table_rows(t)) ls_buf_fmt(out, "\n%s\n", what);
+    ls_table_show(t, LS_FORM_TEXT, out);
 }
 
 // Cuts the text into parts of about the same number of tokens, at places where both methods began a step.
-static void regions(const side *x, const stretch *all, size_t n, ls_buf *out) {
+static ls_table regions(const side *x, const stretch *all, size_t n) {
     const size_t tokens = n ? all[n - 1].to : 0;
-    heading("by region", out);
+    ls_table t = {0};
     for (size_t first = 0, i = 0, part = 1; i < n; i++) {
         if (all[i].to * REGIONS < tokens * part) continue;
         const stretch s = sum(all + first, i + 1 - first);
-        row(x, &s, out);
+        put_row(x, &s, &t);
         first = i + 1;
         while (all[i].to * REGIONS >= tokens * part) part++;
     }
+    return t;
+}
+
+static ls_table differences(const side *x, stretch *all, size_t n) {
+    ls_table t = {0};
+    qsort(all, n, sizeof *all, by_difference);
+    for (size_t i = 0; i < n && i < SHOWN && all[i].steps[0] != all[i].steps[1]; i++) put_row(x, &all[i], &t);
+    return t;
 }
 
 static void compare(const side x[2], ls_buf *out) {
@@ -153,10 +169,9 @@ static void compare(const side x[2], ls_buf *out) {
                n, ahead[0], ahead[1], alone[0], alone[1], total.ms[0], total.ms[1],
                total.ms[0] > 0 ? total.ms[1] / total.ms[0] : 0);
     const size_t tables = ls_wrap(out, words, columns, 0);
-    if (n) regions(&x[0], all, n, out);
-    qsort(all, n, sizeof *all, by_difference);
-    if (n && all[0].steps[0] != all[0].steps[1]) heading("largest differences", out);
-    for (size_t i = 0; i < n && i < SHOWN && all[i].steps[0] != all[i].steps[1]; i++) row(&x[0], &all[i], out);
+    ls_table parts = regions(&x[0], all, n), largest = differences(&x[0], all, n);
+    show("by region", &parts, out);
+    show("largest differences", &largest, out);
     ls_wrap(out, tables, columns, 67);
     free(all);
 }
@@ -181,13 +196,12 @@ static ls_code load(ls_report *r, const ls_command_line *c, side x[2], ls_err *e
 
 int ls_cmd_diff(const ls_command_line *c) {
     ls_err err = {0};
-    ls_report r;
+    ls_report r = {0};
     side x[2];
     ls_buf out = {0};
     int status = LS_EXIT_OK;
     ls_gauge gauge = ls_gauge_start(false);
     ls_gauge_reads(&gauge);
-    ls_report_init(&r);
     ls_code code = LS_OK;
     if (c->n_args != 2) code = ls_fail(&err, LS_E_USAGE, "usage: logitspec diff A B (two files of --trace)");
     if (!code) code = load(&r, c, x, &err);

@@ -17,30 +17,17 @@ static void warn_of_torn(bool torn) {
     if (torn) ls_warn("the last line of a trace is incomplete and was skipped");
 }
 
-static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
-    ls_code code = LS_OK;
-    for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(r, c->args[i], NULL, NULL, err);
-    if (!code) warn_of_torn(r->n_torn > 0);
-    return code ? code : ls_report_finish(r, err);
-}
-
-static ls_code spec_bench(const ls_command_line *c, ls_buf *out, ls_err *err) {
-    ls_report r;
+// answers: Spec-Bench's; else Chrome's events.
+static ls_code steps(const ls_command_line *c, bool answers, ls_buf *out, ls_err *err) {
+    ls_report r = {0};
     ls_suite suite = {0};
-    ls_report_init(&r);
-    ls_code code = c->suite ? ls_suite_read(&suite, c->suite, err) : LS_OK;
-    if (!code) code = gather(c, &r, err);
-    if (!code) ls_export_spec_bench(&r, c->suite ? &suite : NULL, out);
+    ls_code code = answers && c->suite ? ls_suite_read(&suite, c->suite, err) : LS_OK;
+    for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(&r, c->args[i], NULL, NULL, err);
+    if (!code) warn_of_torn(r.n_torn > 0);
+    if (!code) code = ls_report_finish(&r, err);
+    if (!code && answers) ls_export_spec_bench(&r, c->suite ? &suite : NULL, out);
+    else if (!code) ls_export_chrome(&r, out);
     ls_suite_free(&suite);
-    ls_report_free(&r);
-    return code;
-}
-
-static ls_code chrome(const ls_command_line *c, ls_buf *out, ls_err *err) {
-    ls_report r;
-    ls_report_init(&r);
-    ls_code code = gather(c, &r, err);
-    if (!code) ls_export_chrome(&r, out);
     ls_report_free(&r);
     return code;
 }
@@ -77,7 +64,7 @@ static void play(film *f, ls_event *e, double speed) {
     if (kind == LS_EV_END || f->now - f->shown >= 1.0 / FRAMES_PER_S) frame(f);
 }
 
-static ls_code shoot(const ls_command_line *c, bool svg, ls_buf *out, ls_err *err) {
+static ls_code film_of(const ls_command_line *c, bool moving, ls_buf *out, ls_err *err) {
     film f = {.canvas = {.utf8 = true, .ascii = c->options.ascii}};
     const ui_theme *theme;
     double speed = 1;
@@ -97,7 +84,7 @@ static ls_code shoot(const ls_command_line *c, bool svg, ls_buf *out, ls_err *er
     f.state.shown.focus = UI_OUTPUT;
     f.state.view.ascii = c->options.ascii;
     if (!code) {
-        ui_film_begin(&f.written, svg, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
+        ui_film_begin(&f.written, moving, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
         if (!code && !f.state.run.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[0]);
         if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
@@ -111,25 +98,17 @@ static ls_code shoot(const ls_command_line *c, bool svg, ls_buf *out, ls_err *er
     return code;
 }
 
-static ls_code cast(const ls_command_line *c, ls_buf *out, ls_err *err) {
-    return shoot(c, false, out, err);
-}
-
-static ls_code moving_picture(const ls_command_line *c, ls_buf *out, ls_err *err) {
-    return shoot(c, true, out, err);
-}
-
 int ls_cmd_export(const ls_command_line *c) {
     static const struct {
-        const char *ending;
-        ls_code (*write)(const ls_command_line *c, ls_buf *out, ls_err *err);
-    } forms[] = {{".jsonl", spec_bench}, {".cast", cast}, {".svg", moving_picture}, {".json", chrome}};
-    enum { FORMS = sizeof forms / sizeof *forms };
+        ls_code (*write)(const ls_command_line *c, bool which, ls_buf *out, ls_err *err);
+        bool which;
+    } writers[LS_FORMS] = {[LS_FORM_JSONL] = {steps, true},
+                           [LS_FORM_JSON] = {steps, false},
+                           [LS_FORM_CAST] = {film_of, false},
+                           [LS_FORM_SVG] = {film_of, true}};
+    const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_TEXT;
     ls_err err = {0};
     ls_buf out = {0};
-    const char *ending = c->out ? strrchr(c->out, '.') : NULL;
-    size_t form = 0;
-    while (ending && form < FORMS && strcmp(ending, forms[form].ending)) form++;
     ls_gauge gauge = ls_gauge_start(c->quiet);
     ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
@@ -139,13 +118,13 @@ int ls_cmd_export(const ls_command_line *c) {
     }
     if (c->schema || !c->n_args || !c->out)
         code = ls_fail(&err, LS_E_USAGE, "usage: logitspec export TRACE... -o FILE or logitspec export --schema");
-    else if (!ending || form == FORMS)
+    else if (!writers[form].write)
         code =
             ls_fail(&err, LS_E_USAGE,
                     "'%.200s' must end in .jsonl (Spec-Bench answers), .cast (asciicast), .svg (animated SVG) or .json "
                     "(Chrome trace events)",
                     c->out);
-    if (!code) code = forms[form].write(c, &out, &err);
+    if (!code) code = writers[form].write(c, writers[form].which, &out, &err);
     ls_gauge_clear(&gauge);
     if (!code) code = ls_write_file(c->out, &out, &err);
     ls_buf_free(&out);

@@ -5,7 +5,8 @@
 #include "base/utf8.h"
 #include "cli/lab_record.h"
 #include "cli/run_program.h"
-#include "report/lab_figures.h"
+#include "report/lab.h"
+#include "base/err.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,31 +31,35 @@ static ls_code convert(const char *dir, const char *name, ls_err *err) {
 }
 
 static ls_code write_figure(const ls_lab *lab, ls_lab_figure f, const char *dir, bool png, ls_err *err) {
-    ls_lab_data d = ls_lab_data_of(lab, f);
+    ls_chart c = ls_lab_chart(lab, f);
+    ls_table t = ls_chart_table(&c);
     ls_buf svg = {0}, csv = {0};
     ls_code code = LS_OK;
-    if (d.n) {
-        ls_lab_svg(&d, f, &svg);
-        ls_lab_csv(&d, f, &csv);
-        code = write_as(dir, ls_lab_figures[f].name, "svg", &svg, err);
-        if (!code) code = write_as(dir, ls_lab_figures[f].name, "csv", &csv, err);
-        if (!code && png) code = convert(dir, ls_lab_figures[f].name, err);
+    if (c.n) {
+        ls_chart_file(&c, 1, "lab", &svg);
+        ls_table_csv(&t, true, "\r\n", &csv);
+        code = write_as(dir, c.facts->name, "svg", &svg, err);
+        if (!code) code = write_as(dir, c.facts->name, "csv", &csv, err);
+        if (!code && png) code = convert(dir, c.facts->name, err);
     }
     ls_buf_free(&svg);
     ls_buf_free(&csv);
-    ls_lab_data_free(&d);
+    ls_table_free(&t);
+    ls_chart_free(&c);
     return code;
 }
 
 static ls_code write_all(const ls_lab *lab, const char *dir, bool png, ls_err *err) {
-    ls_buf page = {0}, table = {0};
+    ls_buf page = {0}, csv = {0};
+    ls_table totals = ls_lab_totals(lab);
     ls_code code = LS_OK;
     for (ls_lab_figure f = 0; f < LS_FIGURES && !code; f++) code = write_figure(lab, f, dir, png, err);
-    ls_lab_main_csv(lab, &table);
+    ls_table_csv(&totals, true, "\r\n", &csv);
     ls_lab_page(lab, &page);
-    if (!code) code = write_as(dir, "main", "csv", &table, err);
+    if (!code) code = write_as(dir, "main", "csv", &csv, err);
     if (!code) code = write_as(dir, "index", "html", &page, err); // last: if the page exists, all its files do
-    ls_buf_free(&table);
+    ls_table_free(&totals);
+    ls_buf_free(&csv);
     ls_buf_free(&page);
     return code;
 }

@@ -1,35 +1,25 @@
 // `report TRACE... [-o FILE]`: recordings as a page, a document, tables or plots.
 #include "base/file.h"
+#include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/step_list.h"
 #include "report/report.h"
+#include "report/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    const char *name;
-    void (*write)(const ls_report *r, ls_buf *out);
-} form;
+static void (*const writers[LS_FORMS])(const ls_report *r, ls_buf *out) = {[LS_FORM_HTML] = ls_report_html,
+                                                                           [LS_FORM_MARKDOWN] = ls_report_markdown,
+                                                                           [LS_FORM_CSV] = ls_report_csv,
+                                                                           [LS_FORM_JSON] = ls_report_json,
+                                                                           [LS_FORM_SVG] = ls_report_svg};
 
-static const form forms[] = {{"html", ls_report_html},
-                             {"md", ls_report_markdown},
-                             {"csv", ls_report_csv},
-                             {"json", ls_report_json},
-                             {"svg", ls_report_svg}};
-
-static ls_code find_form(const char *out, const form **found, ls_err *err) {
-    const char *dot = strrchr(out, '.');
-    for (size_t i = 0; dot && i < sizeof forms / sizeof *forms; i++)
-        if (!strcmp(dot + 1, forms[i].name)) return *found = &forms[i], LS_OK;
-    return ls_fail(err, LS_E_USAGE, "--out '%.200s': the name must end in .html, .md, .csv, .json or .svg", out);
-}
-
-static bool wanted(void *ud, size_t step) {
-    return ls_step_list_has(ud, step);
+static bool wanted(void *ud, const ls_step *step) {
+    return ls_step_list_has(ud, step->index);
 }
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
@@ -43,21 +33,22 @@ static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
 
 int ls_cmd_report(const ls_command_line *c) {
     ls_err err = {0};
-    const form *f = &forms[1]; // printed as text
-    ls_report r;
+    const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_MARKDOWN;
+    ls_report r = {0};
     ls_buf text = {0};
     bool printed = true;
     ls_gauge gauge = ls_gauge_start(c->quiet);
-    ls_report_init(&r);
     ls_gauge_reads(&gauge);
     ls_code code = LS_OK;
     if (!c->n_args)
         code = ls_fail(&err, LS_E_USAGE, "usage: logitspec report TRACE... [-o FILE.html|.md|.csv|.json|.svg]");
-    if (!code && c->out) code = find_form(c->out, &f, &err);
+    else if (!writers[form])
+        code =
+            ls_fail(&err, LS_E_USAGE, "--out '%.200s': the name must end in .html, .md, .csv, .json or .svg", c->out);
     if (!code) code = gather(c, &r, &err);
     ls_gauge_clear(&gauge);
     if (!code) {
-        f->write(&r, &text);
+        writers[form](&r, &text);
         if (ls_interrupted) code = ls_fail(&err, LS_E_CANCELLED, "interrupted");
         else if (c->out) code = ls_write_file(c->out, &text, &err);
         else printed = ls_print(&text);

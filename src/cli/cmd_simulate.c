@@ -1,12 +1,14 @@
 // `simulate TRACE...`: runs drafting and acceptance of other methods on recorded outputs, without a model.
+#include "base/system.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/system.h"
+#include "base/err.h"
 #include "base/utf8.h"
 #include "cli/contender.h"
 #include "cli/progress.h"
 #include "decode/simulate.h"
 #include "decode/stats.h"
+#include "report/table.h"
 #include "trace/trace_read.h"
 
 #include <assert.h>
@@ -82,24 +84,41 @@ static ls_code run(const recordings *all, const ls_contender *c, outcome *out, l
     return code;
 }
 
-static void table(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
-    const int width = ls_contenders_width(c, n);
+static ls_table table_of(const ls_contender *c, const outcome *o, int n) {
+    ls_table to = {0};
+    for (int i = 0; i < n; i++) {
+        const ls_simulated *t = &o[i].total;
+        const bool exact = ls_simulated_is_exact(t, c[i].method);
+        ls_table_row(&to);
+        ls_put(&to, "method", "method", -20, "%s", c[i].label);
+        ls_put_whole(&to, NULL, "steps", 0, t->steps);
+        ls_put_whole(&to, NULL, "emitted", 0, t->emitted);
+        ls_put_number(&to, "MAT", "mat", 6, 2, ls_per((double)t->emitted, t->steps));
+        ls_put(&to, "accepted/verified", NULL, 17, "%" PRIu64 "/%" PRIu64, t->accepted, t->drafted);
+        ls_put_whole(&to, NULL, "draft_verified", 0, t->drafted);
+        ls_put_whole(&to, NULL, "draft_accepted", 0, t->accepted);
+        ls_put_number(&to, "rows/step", NULL, 9, 1, ls_per((double)(t->drafted + t->forwards), t->forwards));
+        ls_put(&to, "draft", NULL, 8, "%.0f us", ls_per(t->draft_us, t->forwards));
+        ls_put_number(&to, NULL, "draft_us_per_step", 0, 0, ls_per(t->draft_us, t->forwards));
+        ls_put_number(&to, "speedup", "estimated_speedup", 8, 2, ls_simulated_speedup(t));
+        if (exact) ls_put(&to, "known", NULL, 9, "all");
+        else ls_put_number(&to, "known", NULL, 9, LS_PERCENT, ls_per((double)t->rows_known, t->rows));
+        ls_put_flag(&to, "drafts_exact", exact);
+        ls_put_whole(&to, NULL, "rows_known", 0, t->rows_known);
+        ls_put_whole(&to, NULL, "rows", 0, t->rows);
+        ls_put_whole(&to, NULL, "last_logits_whole", 0, t->lasts_whole);
+        ls_put_whole(&to, NULL, "last_logits", 0, t->lasts);
+        ls_put_number(&to, "steps/s", "steps_per_s", 10, 0, o[i].seconds > 0 ? (double)t->steps / o[i].seconds : NAN);
+    }
+    return to;
+}
+
+static void text(const recordings *all, const outcome *o, const ls_table *table, ls_buf *out) {
     ls_sanitize_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", all->run.model, all->n,
                     ls_plural(all->n), (unsigned long long)all->emitted, ls_plural(all->emitted), all->run.method,
                     ls_per((double)all->emitted, all->steps));
-    ls_buf_fmt(out, "\n%-*s %6s %17s %9s %8s %8s %9s %10s\n", width, "method", "MAT", "accepted/verified", "rows/step",
-               "draft", "speedup", "known", "steps/s");
-    for (int i = 0; i < n; i++) {
-        const ls_simulated *t = &o[i].total;
-        char rate[48], known[24];
-        snprintf(rate, sizeof rate, "%llu/%llu", (unsigned long long)t->accepted, (unsigned long long)t->drafted);
-        if (ls_simulated_is_exact(t, c[i].method)) snprintf(known, sizeof known, "all");
-        else snprintf(known, sizeof known, "%.0f%%", 100 * ls_per((double)t->rows_known, t->rows));
-        ls_sanitize_row(out, "%-*s %6.2f %17s %9.1f %5.0f us %8.2f %9s %10.0f", width, c[i].label,
-                        ls_per((double)t->emitted, t->steps), rate,
-                        ls_per((double)(t->drafted + t->forwards), t->forwards), ls_per(t->draft_us, t->forwards),
-                        ls_simulated_speedup(t), known, o[i].seconds > 0 ? (double)t->steps / o[i].seconds : 0);
-    }
+    ls_buf_char(out, '\n');
+    ls_table_text(table, out);
     const ls_simulated *t = &o[0].total;
     ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",
                all->run.costs.base_ms[0] > 0
@@ -117,7 +136,7 @@ static void table(const recordings *all, const ls_contender *c, const outcome *o
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
 }
 
-static void json(const recordings *all, const ls_contender *c, const outcome *o, int n, ls_buf *out) {
+static void json(const recordings *all, const ls_table *table, ls_buf *out) {
     ls_jsonw w = {.out = out};
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "model", all->run.model);
@@ -125,27 +144,8 @@ static void json(const recordings *all, const ls_contender *c, const outcome *o,
     ls_jw_field_u64(&w, "turns", all->n);
     ls_jw_field_u64(&w, "recorded_steps", all->steps);
     ls_jw_field_u64(&w, "recorded_tokens", all->emitted);
-    ls_jw_field_open(&w, "methods", '[');
-    for (int i = 0; i < n; i++) {
-        const ls_simulated *t = &o[i].total;
-        ls_jw_open(&w, '{');
-        ls_jw_field_str(&w, "method", c[i].label);
-        ls_jw_field_u64(&w, "steps", t->steps);
-        ls_jw_field_u64(&w, "emitted", t->emitted);
-        ls_jw_field_num(&w, "mat", ls_per((double)t->emitted, t->steps), 6);
-        ls_jw_field_u64(&w, "draft_verified", t->drafted);
-        ls_jw_field_u64(&w, "draft_accepted", t->accepted);
-        ls_jw_field_num(&w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
-        ls_jw_field_num(&w, "estimated_speedup", ls_simulated_speedup(t), 6);
-        ls_jw_field_bool(&w, "drafts_exact", ls_simulated_is_exact(t, c[i].method));
-        ls_jw_field_u64(&w, "rows_known", t->rows_known);
-        ls_jw_field_u64(&w, "rows", t->rows);
-        ls_jw_field_u64(&w, "last_logits_whole", t->lasts_whole);
-        ls_jw_field_u64(&w, "last_logits", t->lasts);
-        ls_jw_field_num(&w, "steps_per_s", o[i].seconds > 0 ? (double)t->steps / o[i].seconds : NAN, 6);
-        ls_jw_close(&w, '}');
-    }
-    ls_jw_close(&w, ']');
+    ls_jw_key(&w, "methods");
+    ls_table_json(table, &w);
     ls_jw_close(&w, '}');
     ls_buf_char(out, '\n');
 }
@@ -173,11 +173,13 @@ int ls_cmd_simulate(const ls_command_line *c) {
     int status = LS_EXIT_OK;
     if (code) status = ls_complain(&err);
     else {
-        ls_buf text = {0};
+        ls_buf shown = {0};
+        ls_table t = table_of(contenders, out, n);
         if (all.torn) ls_warn("the last line of a trace is incomplete and was skipped");
-        if (c->json) json(&all, contenders, out, n, &text);
-        else table(&all, contenders, out, n, &text);
-        if (!ls_print(&text)) status = LS_EXIT_FAILED;
+        if (c->json) json(&all, &t, &shown);
+        else text(&all, out, &t, &shown);
+        if (!ls_print(&shown)) status = LS_EXIT_FAILED;
+        ls_table_free(&t);
     }
     free(out);
     ls_contenders_free(contenders, n);

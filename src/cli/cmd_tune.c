@@ -8,6 +8,7 @@
 #include "cli/comparison.h"
 #include "cli/tune_fit.h"
 #include "decode/simulate.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,33 +109,19 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
 }
 
 static ls_code simulate_all(tuning *t, ls_err *err) {
-    static const char *const words[] = {"logitspec",
-                                        "logitspec-paper",
-                                        "logit-only",
-                                        "retrieval-only",
-                                        "recycle",
-                                        "lookahead",
-                                        "pld",
-                                        "pld+ngram=2",
-                                        "pld+tokens=4",
-                                        "suffix",
-                                        "suffix+min_p=0.02",
-                                        "suffix+factor=4",
-                                        "cacheback",
-                                        "cacheback+leader=1",
-                                        "cacheback+leader=3",
-                                        "cacheback+length=1",
-                                        NULL};
+    static const char usual[] = "logitspec,logitspec-paper,logit-only,retrieval-only,recycle,lookahead,pld,pld+ngram=2,"
+                                "pld+tokens=4,suffix,suffix+min_p=0.02,suffix+factor=4,cacheback,cacheback+leader=1,"
+                                "cacheback+leader=3,cacheback+length=1";
     static const char *const sizings[] = {
         "/auto",          ":2",      ":3",   ":4",   ":6", ":8", ":12", ":16", ":24", ":32", ":64", "/specdec++",
         "/specdec++:0.9", "/adaedl", "/ddd", "/c2t", NULL};
-    ls_contender *mine = NULL;
-    int n_mine = 0;
-    ls_code code = LS_OK;
-    if (t->line->methods) code = ls_contenders_read(&mine, &n_mine, "--methods", t->line->methods, &t->base, err);
-    for (int i = 0; !code && (mine ? i < n_mine : words[i] != NULL); i++) {
-        const char *word = mine ? mine[i].label : words[i];
-        ls_gauge_show(t->k.gauge, "simulating", (double)i / (mine ? n_mine : (int)(sizeof words / sizeof *words)));
+    const char *methods = t->line->methods ? t->line->methods : usual;
+    ls_contender *list = NULL;
+    int n = 0;
+    ls_code code = ls_contenders_read(&list, &n, "--methods", methods, &t->base, err);
+    for (int i = 0; i < n && !code; i++) {
+        const char *word = list[i].label;
+        ls_gauge_show(t->k.gauge, "simulating", (double)i / n);
         // a word with a sizing of its own, or a YAML file, is simulated unchanged
         if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
         else
@@ -145,7 +132,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
                 if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
             }
     }
-    ls_contenders_free(mine, n_mine);
+    ls_contenders_free(list, n);
     return code;
 }
 
@@ -172,7 +159,7 @@ static void choose_finalists(tuning *t, ls_buf *list) {
 
 static double tokens_per_s(const ls_comparison *k, int i) {
     const ls_total t = ls_bench_total(&k->b, i, NULL);
-    return t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0;
+    return t.decode_us > 0 ? ls_tokens_per_s(t.emitted, t.decode_us) : 0;
 }
 
 // Whether key[0..n) is the section of the knobs of `word`, a method or a rule such as "specdec++:0.8".
@@ -225,35 +212,41 @@ static void say_winner(const tuning *t, int winner) {
     ls_buf_free(&near);
 }
 
-static ls_code conclude(const tuning *t, bool *printed, ls_err *err) {
-    const ls_comparison *k = &t->k;
-    const int width = ls_contenders_width(k->c, k->n);
+static ls_code conclude(const tuning *tuned, bool *printed, ls_err *err) {
+    const ls_comparison *k = &tuned->k;
     int winner = 0;
     ls_buf told = {0};
-    ls_say(2, "%-*s %8s %10s %8s  %s", width, "run", "MAT", "tokens/s", "speedup", "95%");
+    ls_table t = {0};
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_bench_total(&k->b, i, NULL);
         // a way with other text than the reference is never the winner
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
         char interval[40] = "";
-        if (k->b.done >= 3) snprintf(interval, sizeof interval, "  %.2f - %.2f", total.low, total.high);
-        ls_say(2, "%-*s %8.2f %10.1f %8s%s%s", width, k->c[i].label, (double)total.emitted / (double)total.steps,
-               tokens_per_s(k, i), ls_total_speedup_text(&total).s, interval, total.different ? "  DIFFERS" : "");
+        if (k->b.done >= 3) snprintf(interval, sizeof interval, "%.2f - %.2f", total.low, total.high);
+        ls_table_row(&t);
+        ls_put(&t, "run", NULL, -20, "%s", k->c[i].label);
+        ls_put_number(&t, "MAT", NULL, 8, 2, ls_per((double)total.emitted, total.steps));
+        ls_put_number(&t, "tokens/s", NULL, 10, 1, tokens_per_s(k, i));
+        ls_put(&t, "speedup", NULL, 8, "%s", ls_total_speedup_text(&total).s);
+        ls_put(&t, "95%", NULL, 0, "%s%s", interval, total.different ? "  DIFFERS" : "");
     }
+    ls_table_show(&t, LS_FORM_TEXT, &told);
+    ls_wrap(&told, 0, ls_columns(STDOUT_FILENO), 2);
+    *printed = ls_print(&told);
     ls_bench_tell_busy(&k->b, &told);
     if (told.n) ls_say(0, "%.*s", (int)told.n - 1, told.p);
     ls_buf_free(&told);
     ls_say(0, "%s", "");
-    say_winner(t, winner);
+    say_winner(tuned, winner);
     ls_buf text = {0};
     ls_code code = LS_OK;
-    write_config(t, winner, &text);
-    if (t->line->out) {
-        code = ls_write_file(t->line->out, &text, err);
-        if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", t->line->out);
+    write_config(tuned, winner, &text);
+    if (tuned->line->out) {
+        code = ls_write_file(tuned->line->out, &text, err);
+        if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", tuned->line->out);
         ls_buf_clear(&text);
     } else ls_say(0, "%s", "");
-    *printed = ls_print(&text);
+    *printed &= ls_print(&text);
     return code;
 }
 

@@ -1,4 +1,5 @@
 #include "cli/comparison.h"
+#include "base/system.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/system.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-ls_promise ls_comparison_promise(const ls_comparison *k, int contender) {
+static ls_promise promise_of(const ls_comparison *k, int contender) {
     const ls_decode_options *o = &k->c[contender].setup.s.decode;
     return ls_accept_promise(&o->accept, o->sampling.temperature);
 }
@@ -40,10 +41,9 @@ static void list(ls_comparison *k) {
     for (int i = 0; i < k->n; i++) {
         ls_bench_method *m = &b->methods[i];
         snprintf(m->label, sizeof m->label, "%s", k->c[i].label);
-        snprintf(m->promise, sizeof m->promise, "%s", ls_promise_name(ls_comparison_promise(k, i)));
+        snprintf(m->promise, sizeof m->promise, "%s", ls_promise_name(promise_of(k, i)));
         m->plain = !k->c[i].method->make;
-        if (!*b->judged && ls_comparison_promise(k, i) == LS_PROMISE_TEXT)
-            snprintf(b->judged, sizeof b->judged, "%s", m->label);
+        if (!*b->judged && promise_of(k, i) == LS_PROMISE_TEXT) snprintf(b->judged, sizeof b->judged, "%s", m->label);
         if (m->plain) snprintf(b->against, sizeof b->against, "ar");
     }
     if (!*b->against) snprintf(b->against, sizeof b->against, "single-row forwards");

@@ -35,5 +35,3 @@ ls_code ls_comparison_run(ls_comparison *k, ls_err *err);
 // Frees contenders, sessions and results; keeps model and prompts for another round.
 void ls_comparison_close(ls_comparison *k);
 void ls_comparison_free(ls_comparison *k);
-
-ls_promise ls_comparison_promise(const ls_comparison *k, int contender);

@@ -105,12 +105,6 @@ ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const c
     return code;
 }
 
-int ls_contenders_width(const ls_contender *c, int n) {
-    int width = 20;
-    for (int i = 0; i < n; i++) width = (int)strlen(c[i].label) > width ? (int)strlen(c[i].label) : width;
-    return width;
-}
-
 void ls_contenders_free(ls_contender *c, int n) {
     for (int i = 0; i < n; i++) ls_contender_free(&c[i]);
     free(c);

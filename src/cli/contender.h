@@ -18,5 +18,4 @@ void ls_contender_free(ls_contender *c);
 // the options. *out is an array of *n, owned by the caller. LS_E_USAGE: nothing is owned.
 ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
                            ls_err *err);
-int ls_contenders_width(const ls_contender *c, int n); // cells of the longest label, at least 20
 void ls_contenders_free(ls_contender *c, int n);

@@ -3,11 +3,11 @@
 // counts. Recordings are written between the runs, outside the timed steps.
 #include "cli/lab_record.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "cli/item_run.h"
 #include "cli/lab_plan.h"
 #include "report/lab.h"
+#include "report/report.h"
 #include "trace/conversation.h"
 
 #include <errno.h>
@@ -31,11 +31,9 @@ typedef struct {
 
 // False for settings that change neither the output nor the speed.
 static bool matters(const char *key) {
-    static const char *const prefixes[] = {"trace.", "ui."}, *const keys[] = {"model.name", "model.offline"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (!strncmp(key, prefixes[i], strlen(prefixes[i]))) return false;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(key, keys[i])) return false;
+    static const char *const beginnings[] = {"trace.", "ui.", "model.name", "model.offline"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (!strncmp(key, beginnings[i], strlen(beginnings[i]))) return false;
     return true;
 }
 
@@ -45,56 +43,34 @@ static bool same_settings(const ls_trace_header *h, const char *const *config) {
     return true;
 }
 
-static bool says(const char *text, size_t n, const ls_suite_turn *turn) {
-    return n == turn->n && !memcmp(text, turn->text, n);
-}
-
-// Compares only the prompt of a header line with the turn.
-static bool line_says(const ls_line *line, const ls_suite_turn *turn) {
-    ls_json *doc;
-    size_t n = 0;
-    if (ls_json_parse(&doc, line->p, line->n, "", NULL)) return false;
-    const char *text = ls_json_str(ls_json_get(doc, "prompt_text"), &n);
-    const bool same = text && says(text, n, turn);
-    ls_json_free(doc);
-    return same;
-}
-
-// Whether the lines after the first header are the complete rest of the conversation: every turn with its end.
-static bool is_whole(ls_trace_reader *r, const ls_suite_item *item) {
-    size_t turns = 1, ends = 0;
-    for (;;) {
-        ls_trace_line kind;
-        ls_line line;
-        if (ls_trace_read_pass(r, &kind, &line, NULL)) return false;
-        if (!line.p) break;
-        if (kind == LS_TRACE_END) ends++;
-        if (kind == LS_TRACE_HEADER && (turns == item->n_turns || !line_says(&line, &item->turns[turns++])))
-            return false;
+static bool same_prompts(const ls_report *r, const ls_suite_item *item) {
+    bool same = r->n_turns <= item->n_turns;
+    for (size_t i = 0; i < r->n_turns && same; i++) {
+        const ls_buf *prompt = &r->turns[i].header.prompt_text;
+        same = prompt->n == item->turns[i].n && (!prompt->n || !memcmp(prompt->p, item->turns[i].text, prompt->n));
     }
-    return !ls_trace_read_torn(r) && ends == turns;
+    return same;
 }
 
 // *is: whether the file is a complete recording of this run. LS_E_UNSUPPORTED: it is of another model.
 static ls_code is_recorded(const lab *k, size_t run, size_t item, const char *path, bool *is, ls_err *err) {
-    ls_trace_reader *r;
-    ls_trace_line kind;
+    ls_report r = {0};
     *is = false;
     if (access(path, F_OK)) return LS_OK;
-    ls_code code = ls_trace_read_open(&r, path, err);
-    if (code) return code;
-    if (!ls_trace_read_next(r, &kind, NULL) && kind == LS_TRACE_HEADER) {
-        const ls_trace_header *h = ls_trace_read_header(r);
-        const ls_suite_item *of = &k->suite.items[item];
-        if (strcmp(h->run.sha256, k->here.sha256) || strcmp(h->run.model, k->here.model))
-            code = ls_fail(err, LS_E_UNSUPPORTED,
-                           "%s was recorded with another model (%s; this is %s): name another folder", path,
-                           h->run.model, k->here.model);
-        else
-            *is = !ls_lab_other_source(&h->run, &k->here) && same_settings(h, k->plan.c[run].setup.s.config) &&
-                  says(h->prompt_text.p, h->prompt_text.n, &of->turns[0]) && is_whole(r, of);
-    }
-    ls_trace_read_close(r);
+    ls_code code = ls_report_add(&r, path, NULL, NULL, err);
+    const ls_trace_header *h = r.n_turns ? &r.turns[0].header : NULL;
+    if (h && (strcmp(h->run.sha256, k->here.sha256) || strcmp(h->run.model, k->here.model))) {
+        *err = (ls_err){0};
+        code =
+            ls_fail(err, LS_E_UNSUPPORTED, "%s was recorded with another model (%s; this is %s): name another folder",
+                    path, h->run.model, k->here.model);
+    } else if (code == LS_E_PARSE) { // it is damaged: it is recorded again
+        *err = (ls_err){0};
+        code = LS_OK;
+    } else if (!code)
+        *is = h && !ls_lab_other_source(&h->run, &k->here) && same_settings(h, k->plan.c[run].setup.s.config) &&
+              same_prompts(&r, &k->suite.items[item]) && ls_report_is_whole(&r);
+    ls_report_free(&r);
     return code;
 }
 

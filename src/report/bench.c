@@ -1,4 +1,5 @@
 #include "report/bench.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "decode/suite.h"
 
@@ -31,6 +32,22 @@ void ls_bench_free(ls_bench *b) {
     *b = (ls_bench){0};
 }
 
+ls_bench ls_bench_view(const ls_bench *b, const int *methods, int n) {
+    ls_bench view = *b;
+    view.n = n;
+    view.methods = ls_calloc((size_t)n, sizeof *view.methods);
+    for (int i = 0; i < n; i++) view.methods[i] = b->methods[methods[i]];
+    ls_bench_begin(&view);
+    for (size_t p = 0; p < b->done; p++)
+        for (int i = 0; i < n; i++) *ls_bench_result(&view, p, i) = *ls_bench_result(b, p, methods[i]);
+    return view;
+}
+
+void ls_bench_view_free(ls_bench *view) {
+    free(view->methods);
+    free(view->results);
+}
+
 void ls_bench_leave_out(ls_bench *b, const char *why) {
     for (size_t i = 0; i < b->n_left_out; i++)
         if (!strcmp(b->left_out[i], why)) return; // an earlier run said so
@@ -53,11 +70,15 @@ bool ls_bench_is_task(const ls_bench *b, const char *category) {
     return false;
 }
 
+static bool is_there(const ls_bench *b, size_t prompt, int method) {
+    return ls_bench_result(b, prompt, method)->turns > 0 && (b->ar < 0 || ls_bench_result(b, prompt, b->ar)->turns > 0);
+}
+
 static ls_total total(const ls_bench *b, int method, const char *category, bool interval) {
     const ls_result **members = ls_calloc(b->done + 1, sizeof *members);
     size_t n = 0;
     for (size_t p = 0; p < b->done; p++)
-        if (is_of(&b->prompts[p], category)) members[n++] = ls_bench_result(b, p, method);
+        if (is_of(&b->prompts[p], category) && is_there(b, p, method)) members[n++] = ls_bench_result(b, p, method);
     const ls_total t = ls_total_of(members, n, interval);
     free(members);
     return t;
@@ -94,6 +115,10 @@ double ls_bench_of_limit(const ls_bench *b, const ls_total *t) {
     const ls_manifest *m = &b->manifest;
     const double mb = (double)t->forwards * m->weight_mb + (double)t->context * m->kv_kb / 1e3;
     return mb * 1e3 / m->read_gb_per_s / t->decode_us;
+}
+
+double ls_tokens_per_s(uint64_t tokens, double us) {
+    return us > 0 ? 1e6 * (double)tokens / us : NAN;
 }
 
 bool ls_bench_equal(const ls_bench *b) {

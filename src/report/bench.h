@@ -3,8 +3,8 @@
 // format, and to compare it with another benchmark.
 #pragma once
 #include "base/err.h"
-#include "base/json.h"
 #include "decode/totals.h"
+#include "report/table.h"
 
 typedef struct {
 #define TEXT(field, words) char field[128];
@@ -50,9 +50,13 @@ typedef struct {
 // them from now on.
 void ls_bench_begin(ls_bench *b);
 void ls_bench_free(ls_bench *b);
+// The benchmark with n of its methods, in this order; everything within the results stays b's.
+ls_bench ls_bench_view(const ls_bench *b, const int *methods, int n);
+void ls_bench_view_free(ls_bench *view);
 void ls_bench_leave_out(ls_bench *b, const char *why);
 ls_result *ls_bench_result(const ls_bench *b, size_t prompt, int method);
-// Sums the complete prompts of a category (NULL: all).
+// Sums the complete prompts of a category (NULL: all), which both the method and plain decoding answered, with the 95%
+// interval of the speedup.
 ls_total ls_bench_total(const ls_bench *b, int method, const char *category);
 // The tasks in order of appearance, NULL-terminated, and behind each one the categories that are part of it, as the
 // eight of mt_bench are; owned by the caller, the names borrowed.
@@ -66,7 +70,8 @@ double ls_bench_speedup_of_means(const ls_bench *b, const ls_total *t, const cha
 // Lower bound of the time / measured time of the steps. The bound is one read of weights, keys and values per forward
 // at the measured bandwidth. NAN: not known.
 double ls_bench_of_limit(const ls_bench *b, const ls_total *t);
-bool ls_bench_equal(const ls_bench *b); // every exact method emitted the reference's tokens
+double ls_tokens_per_s(uint64_t tokens, double us); // NAN: the time is not known
+bool ls_bench_equal(const ls_bench *b);             // every exact method emitted the reference's tokens
 // Appends a warning if other programs disturbed prompts.
 void ls_bench_tell_busy(const ls_bench *b, ls_buf *out);
 
@@ -74,15 +79,14 @@ void ls_bench_tell_busy(const ls_bench *b, ls_buf *out);
 void ls_bench_json(const ls_bench *b, ls_buf *out);
 // Checks every number. LS_E_PARSE: the message names the file and the invalid field.
 ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err);
-void ls_bench_text(const ls_bench *b, ls_buf *out); // for a terminal
-void ls_bench_markdown(const ls_bench *b, ls_buf *out);
-void ls_bench_csv(const ls_bench *b, ls_buf *out);
-void ls_bench_html(const ls_bench *b, ls_buf *out);
-// Spec-Bench's answer file of one method.
-void ls_bench_answers(const ls_bench *b, int method, ls_buf *out);
-void ls_manifest_json(const ls_manifest *m, ls_jsonw *w);     // one object
-void ls_manifest_text(const ls_manifest *m, ls_buf *out);     // a line each
-void ls_manifest_markdown(const ls_manifest *m, ls_buf *out); // a table
+// In any form but SVG and CAST; JSONL: Spec-Bench's answers of the first method.
+void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out);
+// The tables of the methods and of the categories, and what they mean: the middle of ls_bench_write.
+void ls_bench_tables(const ls_bench *b, ls_form form, ls_buf *out);
+// A row for each method, and behind each one a row for each of these categories (NULL: none).
+ls_table ls_bench_totals(const ls_bench *b, const char *const *categories);
+void ls_manifest_json(const ls_manifest *m, ls_jsonw *w); // one object
+void ls_manifest_show(const ls_manifest *m, ls_form form, ls_buf *out);
 
 // Compares two benchmarks of the same prompts: for each common method, how much faster the second is, with a 95%
 // interval by resampling prompts. LS_E_RANGE: they have no prompt or no method in common.

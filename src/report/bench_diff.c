@@ -1,6 +1,7 @@
 // Whether a method became faster from one benchmark to another, prompt by prompt.
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/err.h"
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "report/bench.h"
@@ -71,8 +72,8 @@ static change change_of(const ls_bench *a, int i, const ls_bench *b, int k) {
     c.speedup = strcmp(a->against, b->against) ? (ratio){NAN, NAN, NAN} : judged(pairs, c.n, true);
     c.a_mat = ls_per((double)ta.emitted, ta.steps);
     c.b_mat = ls_per((double)tb.emitted, tb.steps);
-    c.a_rate = 1e6 * (double)ta.emitted / ta.decode_us;
-    c.b_rate = 1e6 * (double)tb.emitted / tb.decode_us;
+    c.a_rate = ls_tokens_per_s(ta.emitted, ta.decode_us);
+    c.b_rate = ls_tokens_per_s(tb.emitted, tb.decode_us);
     free(pairs);
     return c;
 }
@@ -91,31 +92,24 @@ static void write_ratio(const char *key, const ratio *r, ls_jsonw *w) {
     ls_jw_close(w, '}');
 }
 
-static void write_json(const char *label, const change *c, ls_jsonw *w) {
-    ls_jw_open(w, '{');
-    ls_jw_field_str(w, "method", label);
-    ls_jw_field_u64(w, "prompts", c->n);
-    ls_jw_field_num(w, "mat_a", c->a_mat, 6);
-    ls_jw_field_num(w, "mat_b", c->b_mat, 6);
-    ls_jw_field_num(w, "tokens_per_s_a", c->a_rate, 6);
-    ls_jw_field_num(w, "tokens_per_s_b", c->b_rate, 6);
-    write_ratio("tokens_per_s", &c->rate, w);
-    write_ratio("speedup", &c->speedup, w);
-    ls_jw_field_bool(w, "same_steps", c->same);
-    ls_jw_close(w, '}');
+static void put_ratio(ls_table *t, const char *head, const ratio *r) {
+    if (isfinite(r->low)) ls_put(t, head, NULL, 23, "%.3f (%.3f - %.3f)", r->value, r->low, r->high);
+    else ls_put_number(t, head, NULL, 23, 3, r->value);
 }
 
-static void write_text(const char *label, const change *c, ls_buf *out) {
-    char text[2][80] = {"", ""};
-    const ratio *of[] = {&c->rate, &c->speedup};
-    for (int i = 0; i < 2; i++) {
-        if (isfinite(of[i]->low))
-            snprintf(text[i], sizeof text[i], "%.3f (%.3f - %.3f)", of[i]->value, of[i]->low, of[i]->high);
-        else if (isfinite(of[i]->value)) snprintf(text[i], sizeof text[i], "%.3f", of[i]->value);
-    }
-    ls_sanitize_row(out, "%-24s %6.2f %6.2f %9.1f %9.1f %23s %23s  %s%s", label, c->a_mat, c->b_mat, c->a_rate,
-                    c->b_rate, text[0], text[1], verdict(isfinite(c->speedup.value) ? &c->speedup : &c->rate),
-                    c->same ? "" : "; other steps");
+static void put_change(ls_table *t, const char *label, const change *c) {
+    ls_table_row(t);
+    ls_put(t, "method", "method", -24, "%s", label);
+    ls_put_whole(t, NULL, "prompts", 0, (int64_t)c->n);
+    ls_put_number(t, "MAT A", "mat_a", 6, 2, c->a_mat);
+    ls_put_number(t, "MAT B", "mat_b", 6, 2, c->b_mat);
+    ls_put_number(t, "A", "tokens_per_s_a", 9, 1, c->a_rate);
+    ls_put_number(t, "B", "tokens_per_s_b", 9, 1, c->b_rate);
+    put_ratio(t, "tokens/s, ratio (95%)", &c->rate);
+    put_ratio(t, "speedup, ratio (95%)", &c->speedup);
+    ls_put(t, "verdict", NULL, 0, "%s%s", verdict(isfinite(c->speedup.value) ? &c->speedup : &c->rate),
+           c->same ? "" : "; other steps");
+    ls_put_flag(t, "same_steps", c->same);
 }
 
 // Differences of the machines, models and settings, which affect every method.
@@ -141,50 +135,68 @@ static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *ou
                    b->read_gb_per_s / a->read_gb_per_s);
 }
 
-ls_code ls_bench_diff(const ls_bench *a, const ls_bench *b, ls_buf *out, bool json, ls_err *err) {
-    ls_jsonw w = {.out = out};
+// The common methods; *prompts: of the last one.
+static ls_code find_changes(const ls_bench *a, const ls_bench *b, change *changes, ls_table *t, size_t *prompts,
+                            ls_err *err) {
     int methods = 0;
-    size_t prompts = 0;
-    if (json) {
-        ls_jw_open(&w, '{');
-        ls_jw_key(&w, "a");
-        ls_manifest_json(&a->manifest, &w);
-        ls_jw_key(&w, "b");
-        ls_manifest_json(&b->manifest, &w);
-        ls_jw_field_open(&w, "methods", '[');
-    } else {
-        tell_machines(&a->manifest, &b->manifest, out);
-        if (a->max_tokens != b->max_tokens)
-            ls_buf_fmt(out, "new tokens at most: %d | %d\n", a->max_tokens, b->max_tokens);
-        if (a->repeat != b->repeat) ls_buf_fmt(out, "runs of each prompt: %d | %d\n", a->repeat, b->repeat);
-        if (a->disturbed || b->disturbed)
-            ls_buf_fmt(out, "prompts disturbed by other programs: %zu | %zu\n", a->disturbed, b->disturbed);
-        ls_buf_fmt(out, "\n%-24s %6s %6s %9s %9s %23s %23s  %s\n", "method", "MAT A", "MAT B", "A", "B",
-                   "tokens/s, ratio (95%)", "speedup, ratio (95%)", "verdict");
-    }
     for (int i = 0; i < a->n; i++)
         for (int k = 0; k < b->n; k++) {
             if (strcmp(a->methods[i].label, b->methods[k].label)) continue;
             const change c = change_of(a, i, b, k);
             methods++;
             if (!c.n) continue;
-            prompts = c.n;
-            if (json) write_json(a->methods[i].label, &c, &w);
-            else write_text(a->methods[i].label, &c, out);
+            *changes++ = c;
+            put_change(t, a->methods[i].label, &c);
+            *prompts = c.n;
             break;
         }
-    if (!methods || !prompts)
-        return ls_fail(err, LS_E_RANGE, "the two benchmarks have no %s in common", methods ? "prompt" : "method");
-    if (json) {
-        ls_jw_close(&w, ']');
+    if (*prompts) return LS_OK;
+    return ls_fail(err, LS_E_RANGE, "the two benchmarks have no %s in common", methods ? "prompt" : "method");
+}
+
+static void write_json(const ls_bench *a, const ls_bench *b, const change *changes, const ls_table *t, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    ls_jw_key(&w, "a");
+    ls_manifest_json(&a->manifest, &w);
+    ls_jw_key(&w, "b");
+    ls_manifest_json(&b->manifest, &w);
+    ls_jw_field_open(&w, "methods", '[');
+    for (size_t r = 0; r < ls_table_rows(t); r++) {
+        ls_jw_open(&w, '{');
+        ls_table_fields(t, r, &w);
+        write_ratio("tokens_per_s", &changes[r].rate, &w);
+        write_ratio("speedup", &changes[r].speedup, &w);
         ls_jw_close(&w, '}');
-        ls_buf_char(out, '\n');
-    } else
-        ls_buf_fmt(
-            out,
-            "\nratio: second / first on the same %zu prompt%s; 95%%: interval by resampling prompts. A speedup is "
-            "relative to plain decoding in the same run, so it does not depend on the machine's speed. The verdict "
-            "uses the speedup; without one it uses tokens/s.\n",
-            prompts, ls_plural(prompts));
-    return LS_OK;
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+}
+
+static void write_text(const ls_bench *a, const ls_bench *b, size_t prompts, const ls_table *t, ls_buf *out) {
+    tell_machines(&a->manifest, &b->manifest, out);
+    if (a->max_tokens != b->max_tokens) ls_buf_fmt(out, "new tokens at most: %d | %d\n", a->max_tokens, b->max_tokens);
+    if (a->repeat != b->repeat) ls_buf_fmt(out, "runs of each prompt: %d | %d\n", a->repeat, b->repeat);
+    if (a->disturbed || b->disturbed)
+        ls_buf_fmt(out, "prompts disturbed by other programs: %zu | %zu\n", a->disturbed, b->disturbed);
+    ls_buf_char(out, '\n');
+    ls_table_text(t, out);
+    ls_buf_fmt(out,
+               "\nratio: second / first on the same %zu prompt%s; 95%%: interval by resampling prompts. A speedup is "
+               "relative to plain decoding in the same run, so it does not depend on the machine's speed. The verdict "
+               "uses the speedup; without one it uses tokens/s.\n",
+               prompts, ls_plural(prompts));
+}
+
+ls_code ls_bench_diff(const ls_bench *a, const ls_bench *b, ls_buf *out, bool json, ls_err *err) {
+    change *changes = ls_calloc((size_t)a->n, sizeof *changes);
+    ls_table t = {0};
+    size_t prompts = 0;
+    const ls_code code = find_changes(a, b, changes, &t, &prompts, err);
+    if (!code && json) write_json(a, b, changes, &t, out);
+    else if (!code) write_text(a, b, prompts, &t, out);
+    ls_table_free(&t);
+    free(changes);
+    return code;
 }

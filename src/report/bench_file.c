@@ -58,48 +58,33 @@ void ls_manifest_json(const ls_manifest *m, ls_jsonw *w) {
     ls_jw_close(w, '}');
 }
 
-static void write_total(ls_jsonw *w, const ls_bench *b, const ls_total *t, const char *category) {
-    ls_jw_field_u64(w, "prompts", t->prompts);
-    ls_jw_field_u64(w, "turns", t->turns);
-    ls_jw_field_u64(w, "emitted", t->emitted);
-    ls_jw_field_u64(w, "steps", t->steps);
-    ls_jw_field_num(w, "mat", ls_per((double)t->emitted, t->steps), 6);
-    ls_jw_field_u64(w, "draft_verified", t->drafted);
-    ls_jw_field_u64(w, "draft_accepted", t->accepted);
-    ls_jw_field_num(w, "decode_ms", t->decode_us / 1e3, 6);
-    ls_jw_field_num(w, "prefill_ms", t->prefill_ms, 6);
-    ls_jw_field_num(w, "tokens_per_s", t->decode_us > 0 ? 1e6 * (double)t->emitted / t->decode_us : NAN, 6);
-    ls_jw_field_num(w, "speedup", ls_total_speedup(t), 6);
-    ls_jw_field_num(w, "speedup_low", t->low, 6);
-    ls_jw_field_num(w, "speedup_high", t->high, 6);
-    ls_jw_field_num(w, "speedup_with_prompt", ls_bench_speedup_with_prompt(b, t, category), 6);
-    ls_jw_field_num(w, "spec_bench_speedup", ls_bench_speedup_of_means(b, t, category, true), 6);
-    ls_jw_field_num(w, "spec_bench_speedup_without_prompt", ls_bench_speedup_of_means(b, t, category, false), 6);
-    ls_jw_field_num(w, "of_limit", ls_bench_of_limit(b, t), 6);
-    ls_jw_field_num(w, "draft_us_per_step", ls_per(t->draft_us, t->forwards), 6);
-    ls_jw_field_num(w, "host_us_per_step", ls_per(t->host_us, t->forwards), 6);
-    ls_jw_field_u64(w, "different", t->different);
-    ls_jw_field_u64(w, "tokens_not_chosen", t->loose);
-}
-
-static void write_method(ls_jsonw *w, const ls_bench *b, int i, const char *const *categories) {
-    const ls_total t = ls_bench_total(b, i, NULL);
+// row: of the method in the totals; behind it are those of its categories.
+static void write_method(ls_jsonw *w, const ls_bench *b, int i, const ls_table *totals, size_t row, size_t categories) {
     ls_jw_open(w, '{');
-    ls_jw_field_str(w, "method", b->methods[i].label);
+    ls_table_fields(totals, row, w);
     ls_jw_field_bool(w, "lossy", !strcmp(b->methods[i].promise, "none"));
     ls_jw_field_str(w, "promise", b->methods[i].promise);
     ls_jw_field_bool(w, "plain", b->methods[i].plain);
-    write_total(w, b, &t, NULL);
     ls_jw_field_open(w, "categories", '[');
-    for (int c = 0; categories[c]; c++) {
-        const ls_total part = ls_bench_total(b, i, categories[c]);
+    for (size_t c = 1; c <= categories; c++) {
         ls_jw_open(w, '{');
-        ls_jw_field_str(w, "category", categories[c]);
-        write_total(w, b, &part, categories[c]);
+        ls_table_fields(totals, row + c, w);
         ls_jw_close(w, '}');
     }
     ls_jw_close(w, ']');
     ls_jw_close(w, '}');
+}
+
+static void write_methods(ls_jsonw *w, const ls_bench *b) {
+    const char **categories = ls_bench_categories(b);
+    ls_table totals = ls_bench_totals(b, categories);
+    size_t n = 0;
+    while (categories[n]) n++;
+    ls_jw_field_open(w, "methods", '[');
+    for (int i = 0; i < b->n; i++) write_method(w, b, i, &totals, (size_t)i * (n + 1), n);
+    ls_jw_close(w, ']');
+    ls_table_free(&totals);
+    free(categories);
 }
 
 static void write_run(ls_jsonw *w, const ls_bench *b, size_t p, int i) {
@@ -139,7 +124,6 @@ static void write_run(ls_jsonw *w, const ls_bench *b, size_t p, int i) {
 
 void ls_bench_json(const ls_bench *b, ls_buf *out) {
     ls_jsonw w = {.out = out};
-    const char **categories = ls_bench_categories(b);
     ls_jw_open(&w, '{');
     ls_jw_field_int(&w, "logitspec_bench", FORMAT);
     ls_jw_key(&w, "manifest");
@@ -158,9 +142,7 @@ void ls_bench_json(const ls_bench *b, ls_buf *out) {
     ls_jw_close(&w, ']');
     ls_jw_field_bool(&w, "complete", b->done == b->planned);
     ls_jw_field_u64(&w, "prompts", b->planned);
-    ls_jw_field_open(&w, "methods", '[');
-    for (int i = 0; i < b->n; i++) write_method(&w, b, i, categories);
-    ls_jw_close(&w, ']');
+    write_methods(&w, b);
     ls_jw_field_bool(&w, "equal", ls_bench_equal(b));
     ls_jw_field_open(&w, "runs", '[');
     for (size_t p = 0; p < b->done; p++)
@@ -168,7 +150,6 @@ void ls_bench_json(const ls_bench *b, ls_buf *out) {
     ls_jw_close(&w, ']');
     ls_jw_close(&w, '}');
     ls_buf_char(out, '\n');
-    free(categories);
 }
 
 // ---- reading

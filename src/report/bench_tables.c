@@ -1,125 +1,44 @@
-// A benchmark's tables: for a terminal, and as Markdown, CSV and HTML.
+// A benchmark's tables.
+#include "base/err.h"
 #include "base/utf8.h"
 #include "report/bench.h"
+#include "report/export.h"
 #include "report/markup.h"
 #include "report/page.h"
-#include "report/spec_bench.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// ---- a table in one of three forms
-
-typedef struct {
-    enum { TERMINAL, MARKDOWN, HTML } form;
-    ls_buf *out;
-    int first; // width of the first column in a terminal
-} sheet;
-
-static void heading(const sheet *s, const char *text) {
-    if (s->form == TERMINAL) ls_buf_char(s->out, '\n');
-    if (s->form == MARKDOWN) ls_buf_fmt(s->out, "\n## %s\n\n", text);
-    if (s->form == HTML) ls_page_tag(s->out, "h2", text);
-}
-
-// The first column is left-aligned; the others are right-aligned, except a last column of text. cells: the width in a
-// terminal.
-static void cell(const sheet *s, bool head, int column, const char *text, int cells) {
-    if (s->form == TERMINAL) {
-        if (!column) ls_sanitize_fmt(s->out, "%-*s", cells, text);
-        else if (cells < 0) ls_sanitize_fmt(s->out, "  %s", text);
-        else ls_sanitize_fmt(s->out, " %*.*s", cells, cells, text);
-    } else if (s->form == MARKDOWN) {
-        ls_buf_str(s->out, column ? " " : "| ");
-        ls_markdown_str(s->out, text);
-        ls_buf_str(s->out, " |");
-    } else ls_page_tag(s->out, head ? "th" : "td", text);
-}
-
-static void table_begin(const sheet *s) {
-    if (s->form == HTML) ls_buf_str(s->out, "<div class=\"scroll\"><table>\n");
-}
-static void table_end(const sheet *s) {
-    if (s->form == HTML) ls_buf_str(s->out, "</table></div>\n");
-}
-static void row_begin(const sheet *s) {
-    if (s->form == HTML) ls_buf_str(s->out, "<tr>");
-}
-static void row_end(const sheet *s) {
-    ls_buf_str(s->out, s->form == HTML ? "</tr>\n" : "\n");
-}
-static void head_end(const sheet *s, int columns) {
-    row_end(s);
-    if (s->form != MARKDOWN) return;
-    ls_buf_str(s->out, "|---|");
-    for (int i = 1; i < columns; i++) ls_buf_str(s->out, "---:|");
-    ls_buf_char(s->out, '\n');
-}
-
 // ---- what the machine is
 
-static void value_of(char *out, size_t size, double v, const char *unit) {
+static void put_fact(ls_table *t, const char *words, const char *value) {
+    ls_table_row(t);
+    ls_put(t, "", NULL, -38, "%s", words);
+    ls_put(t, "", NULL, 0, "%s", value);
+}
+
+static void put_number(ls_table *t, const char *words, double v, const char *unit) {
     const int decimals = fabs(v - round(v)) < 1e-9 || v >= 100 ? 0 : v < 10 ? 2 : 1;
-    snprintf(out, size, "%.*f%s%s", decimals, v, *unit ? " " : "", unit);
+    char value[64];
+    snprintf(value, sizeof value, "%.*f%s%s", decimals, v, *unit ? " " : "", unit);
+    put_fact(t, words, value);
 }
 
-static void fact(const sheet *s, const char *words, const char *value) {
-    row_begin(s);
-    cell(s, false, 0, words, s->first);
-    cell(s, false, 1, value, -1);
-    row_end(s);
-}
-
-static void manifest(const sheet *s, const ls_manifest *m) {
-    table_begin(s);
-    if (s->form == MARKDOWN) ls_buf_str(s->out, "| | |\n|---|---|\n");
+void ls_manifest_show(const ls_manifest *m, ls_form form, ls_buf *out) {
+    ls_table t = {0};
 #define TEXT(field, words)                                                                                             \
-    if (*m->field) fact(s, words, m->field);
+    if (*m->field) put_fact(&t, words, m->field);
 #define NUMBER(field, words, unit)                                                                                     \
-    if (isfinite(m->field)) {                                                                                          \
-        char value[64];                                                                                                \
-        value_of(value, sizeof value, m->field, unit);                                                                 \
-        fact(s, words, value);                                                                                         \
-    }
+    if (isfinite(m->field)) put_number(&t, words, m->field, unit);
 #include "report/manifest.def"
 #undef TEXT
 #undef NUMBER
-    table_end(s);
+    ls_table_show(&t, form, out);
 }
 
-void ls_manifest_text(const ls_manifest *m, ls_buf *out) {
-    manifest(&(sheet){TERMINAL, out, 36}, m);
-}
-void ls_manifest_markdown(const ls_manifest *m, ls_buf *out) {
-    manifest(&(sheet){MARKDOWN, out, 0}, m);
-}
-
-// ---- one row of the table of methods, in words
-
-enum { CELL = 48 };
-typedef struct {
-    char mat[CELL], rate[CELL], tokens_per_s[CELL], speedup[CELL], interval[CELL], with_prompt[CELL], of_limit[CELL],
-        draft[CELL], host[CELL], output[160];
-} row;
-
-// The columns, once: field, heading, cells in a terminal.
-#define COLUMNS(X)                                                                                                     \
-    X(mat, "MAT", 6)                                                                                                   \
-    X(rate, "accepted/verified", 17)                                                                                   \
-    X(tokens_per_s, "tokens/s", 9)                                                                                     \
-    X(speedup, "speedup", 8)                                                                                           \
-    X(interval, "95%", 13)                                                                                             \
-    X(with_prompt, "+ prompt", 9)                                                                                      \
-    X(of_limit, "of limit", 9)                                                                                         \
-    X(draft, "draft us", 9)                                                                                            \
-    X(host, "host us", 8)
-
-static void number(char out[CELL], double v, int decimals, const char *unit) {
-    *out = 0;
-    if (isfinite(v)) snprintf(out, CELL, "%.*f%s", decimals, v, unit);
-}
+// ---- the table of methods
 
 static void output_words(const ls_bench *b, int i, const ls_total *t, char *out, size_t size) {
     char promise[100] = "";
@@ -137,28 +56,61 @@ static void output_words(const ls_bench *b, int i, const ls_total *t, char *out,
                                                          : "equal");
 }
 
-static row row_of(const ls_bench *b, int i) {
-    const ls_total t = ls_bench_total(b, i, NULL);
-    row r;
-    snprintf(r.mat, CELL, "%.2f", ls_per((double)t.emitted, t.steps));
-    snprintf(r.rate, CELL, "%llu/%llu", (unsigned long long)t.accepted, (unsigned long long)t.drafted);
-    snprintf(r.tokens_per_s, CELL, "%.1f", t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : 0);
-    snprintf(r.speedup, CELL, "%s", ls_total_speedup_text(&t).s);
-    *r.interval = 0;
-    if (isfinite(t.low)) snprintf(r.interval, CELL, "%.2f - %.2f", t.low, t.high);
-    number(r.with_prompt, ls_bench_speedup_with_prompt(b, &t, NULL), 2, "");
-    number(r.of_limit, 100 * ls_bench_of_limit(b, &t), 0, "%");
-    number(r.draft, ls_per(t.draft_us, t.forwards), 0, "");
-    number(r.host, ls_per(t.host_us, t.forwards), 0, "");
-    output_words(b, i, &t, r.output, sizeof r.output);
-    return r;
+static void put_interval(ls_table *t, const ls_total *of) {
+    if (isfinite(of->low)) ls_put(t, "95%", NULL, 13, "%.2f - %.2f", of->low, of->high);
+    else ls_put(t, "95%", NULL, 13, "%s", "");
+}
+
+static void put_total(const ls_bench *b, int i, const char *category, ls_table *t) {
+    const ls_total o = ls_bench_total(b, i, category);
+    char output[160];
+    output_words(b, i, &o, output, sizeof output);
+    ls_table_row(t);
+    ls_put(t, "method", "method", -20, "%s", b->methods[i].label);
+    ls_put(t, NULL, "category", 0, "%s", category ? category : "all");
+    ls_put_whole(t, NULL, "prompts", 0, o.prompts);
+    ls_put_whole(t, NULL, "emitted", 0, o.emitted);
+    ls_put_whole(t, NULL, "steps", 0, o.steps);
+    ls_put_whole(t, NULL, "draft_verified", 0, o.drafted);
+    ls_put_whole(t, NULL, "draft_accepted", 0, o.accepted);
+    ls_put_number(t, "MAT", "mat", 6, 2, ls_per((double)o.emitted, o.steps));
+    ls_put(t, "accepted/verified", NULL, 17, "%llu/%llu", (unsigned long long)o.accepted,
+           (unsigned long long)o.drafted);
+    ls_put_number(t, "tokens/s", "tokens_per_s", 9, 1, ls_tokens_per_s(o.emitted, o.decode_us));
+    ls_put(t, "speedup", NULL, 8, "%s", ls_total_speedup_text(&o).s);
+    ls_put_number(t, NULL, "speedup", 0, 0, ls_total_speedup(&o));
+    ls_put_number(t, NULL, "speedup_low", 0, 0, o.low);
+    ls_put_number(t, NULL, "speedup_high", 0, 0, o.high);
+    put_interval(t, &o);
+    ls_put_number(t, "+ prompt", "speedup_with_prompt", 9, 2, ls_bench_speedup_with_prompt(b, &o, category));
+    ls_put_number(t, NULL, "spec_bench_speedup", 0, 0, ls_bench_speedup_of_means(b, &o, category, true));
+    ls_put_number(t, NULL, "spec_bench_speedup_without_prompt", 0, 0,
+                  ls_bench_speedup_of_means(b, &o, category, false));
+    ls_put_number(t, "of limit", "of_limit", 9, LS_PERCENT, ls_bench_of_limit(b, &o));
+    ls_put_whole(t, NULL, "different", 0, o.different);
+    ls_put_number(t, "draft us", "draft_us_per_step", 9, 0, ls_per(o.draft_us, o.forwards));
+    ls_put_number(t, "host us", "host_us_per_step", 8, 0, ls_per(o.host_us, o.forwards));
+    ls_put(t, "output", NULL, 0, "%s", output);
+    ls_put_whole(t, NULL, "turns", 0, o.turns);
+    ls_put_number(t, NULL, "decode_ms", 0, 0, o.decode_us / 1e3);
+    ls_put_number(t, NULL, "prefill_ms", 0, 0, o.prefill_ms);
+    ls_put_whole(t, NULL, "tokens_not_chosen", 0, o.loose);
+}
+
+ls_table ls_bench_totals(const ls_bench *b, const char *const *categories) {
+    ls_table t = {0};
+    for (int i = 0; i < b->n; i++) {
+        put_total(b, i, NULL, &t);
+        for (int c = 0; categories && categories[c]; c++) put_total(b, i, categories[c], &t);
+    }
+    return t;
 }
 
 // "1.66  x1.31"; without the x if the speedup is not possible.
-static void category_words(const ls_bench *b, int i, const char *category, char out[CELL]) {
-    const ls_total t = ls_bench_total(b, i, category);
-    snprintf(out, CELL, "%.2f  %s%s", ls_per((double)t.emitted, t.steps), ls_total_is_possible(&t) ? "x" : "",
-             ls_total_speedup_text(&t).s);
+static void put_category(const ls_bench *b, int i, const char *category, ls_table *t) {
+    const ls_total o = ls_bench_total(b, i, category);
+    ls_put(t, category, NULL, 15, "%.2f  %s%s", ls_per((double)o.emitted, o.steps), ls_total_is_possible(&o) ? "x" : "",
+           ls_total_speedup_text(&o).s);
 }
 
 // What the columns mean, and what disturbed the measurement.
@@ -194,176 +146,92 @@ static void title(const ls_bench *b, ls_buf *out) {
 
 // ---- all of it
 
-static int label_width(const ls_bench *b) {
-    size_t width = 20;
-    for (int i = 0; i < b->n; i++)
-        if (strlen(b->methods[i].label) > width) width = strlen(b->methods[i].label);
-    return (int)width;
-}
-
-static void methods(const sheet *s, const ls_bench *b) {
-    int column = 0;
-    table_begin(s);
-    row_begin(s);
-    cell(s, true, column++, "method", s->first);
-#define X(field, heading, cells) cell(s, true, column++, heading, cells);
-    COLUMNS(X)
-#undef X
-    cell(s, true, column++, "output", -1);
-    head_end(s, column);
-    for (int i = 0; i < b->n; i++) {
-        const row r = row_of(b, i);
-        row_begin(s);
-        cell(s, false, 0, b->methods[i].label, s->first);
-#define X(field, heading, cells) cell(s, false, 1, r.field, cells);
-        COLUMNS(X)
-#undef X
-        cell(s, false, 1, r.output, -1);
-        row_end(s);
-    }
-    table_end(s);
+static void heading(ls_form form, const char *text, ls_buf *out) {
+    if (form == LS_FORM_TEXT) ls_buf_char(out, '\n');
+    if (form == LS_FORM_MARKDOWN) ls_buf_fmt(out, "\n## %s\n\n", text);
+    if (form == LS_FORM_HTML) ls_page_tag(out, "h2", text);
 }
 
 // tasks: a table of the tasks, if there are several; otherwise of mt_bench's categories.
-static void categories(const sheet *s, const ls_bench *b, bool tasks) {
+static void categories(const ls_bench *b, bool tasks, ls_form form, ls_buf *out) {
     const char **names = ls_bench_categories(b);
+    ls_table t = {0};
     size_t n = 0;
     for (size_t c = 0; names[c]; c++)
         if (ls_bench_is_task(b, names[c]) == tasks) names[n++] = names[c];
-    names[n] = NULL;
-    if (n > tasks) {
-        int columns = 1;
-        heading(s, tasks ? "By category" : "By category of mt_bench");
-        table_begin(s);
-        row_begin(s);
-        cell(s, true, 0, tasks ? "MAT, speedup" : "... of mt_bench", s->first);
-        for (int c = 0; names[c]; c++) cell(s, true, columns++, names[c], 15);
-        head_end(s, columns);
-        for (int i = 0; i < b->n; i++) {
-            row_begin(s);
-            cell(s, false, 0, b->methods[i].label, s->first);
-            for (int c = 0; names[c]; c++) {
-                char words[CELL];
-                category_words(b, i, names[c], words);
-                cell(s, false, 1, words, 15);
-            }
-            row_end(s);
-        }
-        table_end(s);
+    for (int i = 0; n > tasks && i < b->n; i++) {
+        ls_table_row(&t);
+        ls_put(&t, tasks ? "MAT, speedup" : "... of mt_bench", NULL, -20, "%s", b->methods[i].label);
+        for (size_t c = 0; c < n; c++) put_category(b, i, names[c], &t);
     }
+    if (n > tasks) heading(form, tasks ? "By category" : "By category of mt_bench", out);
+    if (n > tasks) ls_table_show(&t, form, out);
     free(names);
 }
 
-static void spec_bench(const sheet *s, const ls_bench *b) {
-    if (b->ar < 0) return;
-    heading(s, "Speedup as Spec-Bench has it");
-    table_begin(s);
-    row_begin(s);
-    cell(s, true, 0, "mean of tokens/s", s->first);
-    cell(s, true, 1, "with prompt", 15);
-    cell(s, true, 2, "without", 15);
-    head_end(s, 3);
+static void spec_bench(const ls_bench *b, ls_form form, ls_buf *out) {
+    ls_table t = {0};
     for (int i = 0; i < b->n; i++) {
-        const ls_total t = ls_bench_total(b, i, NULL);
-        char with[CELL], without[CELL];
-        number(with, ls_bench_speedup_of_means(b, &t, NULL, true), 2, "");
-        number(without, ls_bench_speedup_of_means(b, &t, NULL, false), 2, "");
-        row_begin(s);
-        cell(s, false, 0, b->methods[i].label, s->first);
-        cell(s, false, 1, with, 15);
-        cell(s, false, 2, without, 15);
-        row_end(s);
+        const ls_total o = ls_bench_total(b, i, NULL);
+        ls_table_row(&t);
+        ls_put(&t, "mean of tokens/s", NULL, 0, "%s", b->methods[i].label);
+        ls_put_number(&t, "with prompt", NULL, 15, 2, ls_bench_speedup_of_means(b, &o, NULL, true));
+        ls_put_number(&t, "without", NULL, 15, 2, ls_bench_speedup_of_means(b, &o, NULL, false));
     }
-    table_end(s);
+    heading(form, "Speedup as Spec-Bench has it", out);
+    ls_table_show(&t, form, out);
 }
 
-static void tables(const sheet *s, const ls_bench *b) {
+void ls_bench_tables(const ls_bench *b, ls_form form, ls_buf *out) {
     ls_buf text = {0};
-    methods(s, b);
+    ls_table t = ls_bench_totals(b, NULL);
+    ls_table_show(&t, form, out);
     notes(b, &text);
-    if (s->form == TERMINAL) ls_buf_fmt(s->out, "\n%s", text.p);
-    else if (s->form == HTML) ls_page_tag(s->out, "pre", text.p);
-    else ls_buf_fmt(s->out, "\n```\n%s```\n", text.p);
+    if (form == LS_FORM_TEXT) ls_buf_fmt(out, "\n%s", text.p);
+    else if (form == LS_FORM_HTML) ls_page_tag(out, "pre", text.p);
+    else ls_buf_fmt(out, "\n```\n%s```\n", text.p);
     ls_buf_free(&text);
-    categories(s, b, true);
-    categories(s, b, false);
-    if (s->form != TERMINAL) {
-        spec_bench(s, b);
-        heading(s, "Measured where");
-        manifest(s, &b->manifest);
-    }
+    categories(b, true, form, out);
+    categories(b, false, form, out);
 }
 
-void ls_bench_text(const ls_bench *b, ls_buf *out) {
-    ls_buf head = {0};
-    title(b, &head);
-    ls_sanitize_row(out, "%s", head.p);
-    ls_buf_free(&head);
-    tables(&(sheet){TERMINAL, out, label_width(b)}, b);
+static void appendix(const ls_bench *b, ls_form form, ls_buf *out) {
+    if (b->ar >= 0) spec_bench(b, form, out);
+    heading(form, "Measured where", out);
+    ls_manifest_show(&b->manifest, form, out);
 }
 
-void ls_bench_markdown(const ls_bench *b, ls_buf *out) {
-    ls_buf head = {0};
-    title(b, &head);
-    ls_buf_str(out, "# ");
-    ls_markdown(out, head.p, head.n);
-    ls_buf_str(out, "\n\n");
-    ls_buf_free(&head);
-    tables(&(sheet){MARKDOWN, out, 0}, b);
-}
-
-void ls_bench_html(const ls_bench *b, ls_buf *out) {
-    ls_buf head = {0};
-    title(b, &head);
-    ls_page_begin(out, "logitspec: a benchmark of methods",
-                  "td:not(:first-child),th:not(:first-child){text-align:right}");
-    ls_page_tag(out, "p", head.p);
-    ls_buf_free(&head);
-    tables(&(sheet){HTML, out, 0}, b);
-    ls_page_end(out);
-}
-
-// ---- CSV
-
-static void csv_line(const ls_bench *b, int i, const char *category, ls_buf *out) {
-    const ls_total t = ls_bench_total(b, i, category);
-    ls_csv_str(out, b->methods[i].label);
-    ls_buf_char(out, ',');
-    ls_csv_str(out, category ? category : "all");
-    ls_buf_fmt(out, ",%llu,%llu,%llu,%llu,%llu", (unsigned long long)t.prompts, (unsigned long long)t.emitted,
-               (unsigned long long)t.steps, (unsigned long long)t.drafted, (unsigned long long)t.accepted);
-    ls_csv_number(out, ls_per((double)t.emitted, t.steps));
-    ls_csv_number(out, t.decode_us > 0 ? 1e6 * (double)t.emitted / t.decode_us : NAN);
-    ls_csv_number(out, ls_total_speedup(&t));
-    ls_csv_number(out, t.low);
-    ls_csv_number(out, t.high);
-    ls_csv_number(out, ls_bench_speedup_with_prompt(b, &t, category));
-    ls_csv_number(out, ls_bench_speedup_of_means(b, &t, category, true));
-    ls_csv_number(out, ls_bench_speedup_of_means(b, &t, category, false));
-    ls_csv_number(out, ls_bench_of_limit(b, &t));
-    ls_buf_fmt(out, ",%llu\n", (unsigned long long)t.different);
-}
-
-void ls_bench_csv(const ls_bench *b, ls_buf *out) {
+static void csv(const ls_bench *b, ls_buf *out) {
     const char **names = ls_bench_categories(b);
-    ls_buf_str(out, "method,category,prompts,emitted,steps,draft_verified,draft_accepted,mat,tokens_per_s,speedup,"
-                    "speedup_low,speedup_high,speedup_with_prompt,spec_bench_speedup,"
-                    "spec_bench_speedup_without_prompt,of_limit,different\n");
-    for (int i = 0; i < b->n; i++) {
-        csv_line(b, i, NULL, out);
-        for (int c = 0; names[c]; c++) csv_line(b, i, names[c], out);
-    }
+    ls_table t = ls_bench_totals(b, names);
+    ls_table_csv(&t, true, "\n", out);
+    ls_table_free(&t);
     free(names);
 }
 
-// ---- Spec-Bench
-
-void ls_bench_answers(const ls_bench *b, int method, ls_buf *out) {
-    char id[300];
-    snprintf(id, sizeof id, "%s-%s", b->manifest.model, b->methods[method].label);
-    for (size_t p = 0; p < b->done; p++) {
-        char answer[120];
-        snprintf(answer, sizeof answer, "%.60s-%.40s", b->prompts[p].name, b->methods[method].label);
-        ls_spec_bench_line(ls_bench_result(b, p, method), b->prompts[p].name, b->prompts[p].category, answer, id, out);
+static void begin(const ls_bench *b, ls_form form, ls_buf *out) {
+    ls_buf head = {0};
+    title(b, &head);
+    if (form == LS_FORM_TEXT) ls_sanitize_row(out, "%s", head.p);
+    else if (form == LS_FORM_MARKDOWN) {
+        ls_buf_str(out, "# ");
+        ls_markdown(out, head.p, head.n);
+        ls_buf_str(out, "\n\n");
+    } else {
+        ls_page_begin(out, "logitspec: a benchmark of methods", "td,th:not(:first-child){text-align:right}");
+        ls_page_tag(out, "p", head.p);
     }
+    ls_buf_free(&head);
+}
+
+void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out) {
+    if (form == LS_FORM_JSON) ls_bench_json(b, out);
+    else if (form == LS_FORM_JSONL) ls_export_answers(b, 0, out);
+    else if (form == LS_FORM_CSV) csv(b, out);
+    else {
+        begin(b, form, out);
+        ls_bench_tables(b, form, out);
+        if (form != LS_FORM_TEXT) appendix(b, form, out);
+    }
+    if (form == LS_FORM_HTML) ls_page_end(out);
 }

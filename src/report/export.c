@@ -1,14 +1,56 @@
 #include "report/export.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "report/spec_bench.h"
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 // ---- Spec-Bench
+
+static bool is_number(const char *s) {
+    const size_t n = strlen(s);
+    return n && n < 16 && strspn(s, "0123456789") == n;
+}
+
+static void write_line(const ls_result *r, const char *name, const char *category, const char *answer_id,
+                       const char *model_id, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    ls_jw_key(&w, "question_id");
+    if (is_number(name)) ls_jw_int(&w, strtoll(name, NULL, 10));
+    else ls_jw_str(&w, name);
+    ls_jw_field_str(&w, "category", category);
+    ls_jw_field_str(&w, "answer_id", answer_id);
+    ls_jw_field_str(&w, "model_id", model_id);
+    ls_jw_field_open(&w, "choices", '[');
+    ls_jw_open(&w, '{');
+    ls_jw_field_int(&w, "index", 0);
+    ls_jw_field_open(&w, "turns", '[');
+    for (size_t i = 0; i < r->turns; i++) ls_jw_strn(&w, r->turn[i].text, r->turn[i].n);
+    ls_jw_close(&w, ']');
+    ls_jw_field_open(&w, "decoding_steps", '[');
+    for (size_t i = 0; i < r->turns; i++) ls_jw_u64(&w, r->turn[i].steps);
+    ls_jw_close(&w, ']');
+    ls_jw_field_open(&w, "new_tokens", '[');
+    for (size_t i = 0; i < r->turns; i++) ls_jw_u64(&w, r->turn[i].emitted);
+    ls_jw_close(&w, ']');
+    ls_jw_field_open(&w, "wall_time", '[');
+    for (size_t i = 0; i < r->turns; i++) {
+        const double prompt = r->turn[i].prefill_ms;
+        ls_jw_num(&w, ((isfinite(prompt) ? prompt : 0) + r->turn[i].decode_ms) / 1e3, 9);
+    }
+    ls_jw_close(&w, ']');
+    ls_jw_field_open(&w, "accept_lengths", '[');
+    for (size_t i = 0; i < r->lengths.n; i++) ls_jw_int(&w, r->lengths.p[i]);
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+    ls_buf_char(out, '\n');
+}
 
 static const ls_suite_item *item_of(const ls_suite *suite, const ls_buf *prompt) {
     for (size_t i = 0; suite && i < suite->n; i++) {
@@ -47,7 +89,7 @@ static void conversation(const ls_report *r, size_t first, size_t end, size_t nu
     }
     char *name = item ? ls_strdup(item->name) : ls_format("%zu", number);
     char *id = ls_format("%s-%s", t->header.run.model, r->groups[t->group].label);
-    ls_spec_bench_line(&all, name, item ? item->category : "", t->file, id, out);
+    write_line(&all, name, item ? item->category : "", t->file, id, out);
     free(name);
     free(id);
     ls_result_free(&all);
@@ -59,6 +101,16 @@ void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out
         for (end = i + 1; end < r->n_turns && r->turns[end].header.turn > 0; end++) {
         }
         conversation(r, i, end, ++number, suite, out);
+    }
+}
+
+void ls_export_answers(const ls_bench *b, int method, ls_buf *out) {
+    char id[300];
+    snprintf(id, sizeof id, "%s-%s", b->manifest.model, b->methods[method].label);
+    for (size_t p = 0; p < b->done; p++) {
+        char answer[120];
+        snprintf(answer, sizeof answer, "%.60s-%.40s", b->prompts[p].name, b->methods[method].label);
+        write_line(ls_bench_result(b, p, method), b->prompts[p].name, b->prompts[p].category, answer, id, out);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "report/facts.h"
 #include "base/mem.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,71 +50,24 @@ static void percent(ls_buf *out, double share) {
     ls_buf_fmt(out, "%.1f%%", 100 * share);
 }
 
-static bool any_repeats(const ls_report *r) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (r->groups[g].stats.repeats.n) return true;
-    return false;
-}
-
-static bool any_timed(const ls_report *r) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (r->groups[g].stats.ar_timed) return true;
-    return false;
-}
-
 static double most_waited(const ls_report *r) {
     double most = 0;
     for (size_t g = 0; g < r->n_groups; g++) most = fmax(most, ls_stats_waited(&r->groups[g].stats));
     return most;
 }
 
-static bool any_waits(const ls_report *r) {
-    return most_waited(r) > LS_BUSY;
-}
-
 void ls_report_busy(const ls_report *r, ls_buf *out) {
-    if (any_waits(r))
+    if (most_waited(r) > LS_BUSY)
         ls_buf_fmt(out,
                    "The machine was busy with other work: the program's threads waited %s%.0f%% of their time for a "
                    "CPU. Times and speedups would differ on an idle machine.",
                    r->n_groups > 1 ? "up to " : "", 100 * most_waited(r));
 }
 
-static bool any_next_next(const ls_report *r) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (r->groups[g].stats.next_next) return true;
-    return false;
-}
-
-static bool any_misses_of(const ls_report *r, ls_miss m) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (r->groups[g].stats.misses[m]) return true;
-    return false;
-}
-
-#define MISS(place, ...)                                                                                               \
-    static bool misses_by_##place(const ls_report *r) {                                                                \
-        return any_misses_of(r, LS_MISS_##place);                                                                      \
-    }
-#include "decode/misses.def"
-#undef MISS
-
-static bool any_miss(const ls_report *r) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (ls_stats_misses(&r->groups[g].stats)) return true;
-    return false;
-}
-
 static void missed(const ls_report_group *g, ls_miss m, ls_buf *out) {
     part(out, g->stats.misses[m], ls_stats_misses(&g->stats));
     if (g->stats.misses[m])
         ls_buf_fmt(out, " (%llu: %.0f ms)", (unsigned long long)g->stats.miss_steps[m], g->stats.miss_us[m] / 1e3);
-}
-
-static bool any_would(const ls_report *r) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (r->groups[g].stats.rejections) return true;
-    return false;
 }
 
 static void would(const ls_report_group *g, ls_buf *out) {
@@ -128,16 +82,6 @@ static void would(const ls_report_group *g, ls_buf *out) {
     }
 }
 
-static bool any_lossy(const ls_report *r) {
-    bool any = false;
-    for (size_t i = 0; i < r->n_groups; i++) any |= r->groups[i].promise == LS_PROMISE_NONE;
-    return any;
-}
-
-static bool several(const ls_report *r) {
-    return r->n_groups > 1;
-}
-
 static void equal(const ls_report *r, const ls_report_group *g, ls_buf *out) {
     if (g == r->groups) ls_buf_str(out, "reference");
     else if (g->shared) ls_buf_fmt(out, "%zu of %zu", g->equal, g->shared);
@@ -150,6 +94,10 @@ static void over_first(const ls_report *r, const ls_report_group *g, ls_buf *out
 }
 
 #define FACT(id, name, of, applies, writes)                                                                            \
+    static bool has_##id(const ls_report *r, const ls_report_group *g) {                                               \
+        (void)r, (void)g;                                                                                              \
+        return applies;                                                                                                \
+    }                                                                                                                  \
     static void write_##id(const ls_report *r, const ls_report_group *g, ls_buf *out) {                                \
         (void)r;                                                                                                       \
         writes;                                                                                                        \
@@ -158,35 +106,56 @@ static void over_first(const ls_report *r, const ls_report_group *g, ls_buf *out
 #undef FACT
 
 const ls_fact ls_facts[] = {
-#define FACT(id, name, of, applies, writes) {name, of, write_##id, applies},
+#define FACT(id, name, of, applies, writes) {name, of, write_##id, has_##id},
 #include "report/facts.def"
 #undef FACT
     {0},
 };
 
-void ls_settings(const ls_report *r, void (*row)(void *ud, const char *key, const char *const *values, bool differ),
-                 void *ud) {
-    const char **keys = NULL, **values = ls_calloc(r->n_groups, sizeof *values);
-    size_t n = 0;
+bool ls_fact_applies(const ls_fact *f, const ls_report *r) {
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (f->has(r, &r->groups[g])) return true;
+    return false;
+}
+
+ls_table ls_facts_table(const ls_report *r, bool of) {
+    ls_table t = {0};
+    for (const ls_fact *f = ls_facts; f->name; f++) {
+        if (!ls_fact_applies(f, r)) continue;
+        ls_table_row(&t);
+        ls_put(&t, "", NULL, 0, "%s", f->name);
+        for (size_t g = 0; g < r->n_groups; g++) {
+            ls_buf value = {0};
+            f->write(r, &r->groups[g], &value);
+            ls_put(&t, r->groups[g].label, NULL, 0, "%s", value.n ? value.p : "");
+            ls_buf_free(&value);
+        }
+        if (of) ls_put(&t, "", NULL, 0, "%s", f->of);
+    }
+    return t;
+}
+
+static void put_setting(const ls_report *r, const char *key, bool differing, ls_table *t) {
+    const char *first = ls_trace_config(header(r, &r->groups[0]), key);
+    bool differ = false;
+    for (size_t g = 1; g < r->n_groups; g++)
+        differ |= strcmp(ls_trace_config(header(r, &r->groups[g]), key), first) != 0;
+    if (differ != differing) return;
+    ls_table_row(t);
+    ls_put(t, differing ? "differs" : "", NULL, 0, "%s", key);
+    for (size_t g = 0; g < (differing ? r->n_groups : 1); g++)
+        ls_put(t, differing ? r->groups[g].label : "", NULL, 0, "%s", ls_trace_config(header(r, &r->groups[g]), key));
+}
+
+ls_table ls_settings_table(const ls_report *r, bool differing) {
+    ls_table t = {0};
     for (size_t g = 0; g < r->n_groups; g++) {
         const ls_buf *c = &header(r, &r->groups[g])->config;
         for (const char *k = c->p; c->n && k < c->p + c->n; k += strlen(k) + 1, k += strlen(k) + 1) {
-            bool known = false;
-            for (size_t i = 0; i < n && !known; i++) known = !strcmp(keys[i], k);
-            if (known) continue;
-            keys = ls_realloc(keys, (n + 1) * sizeof *keys);
-            keys[n++] = k;
+            bool known = false; // from an earlier group
+            for (size_t i = 0; i < ls_table_rows(&t); i++) known |= !strcmp(t.cells[i * t.n_columns].text, k);
+            if (!known) put_setting(r, k, differing, &t);
         }
     }
-    for (int differing = 1; differing >= 0; differing--)
-        for (size_t i = 0; i < n; i++) {
-            bool differ = false;
-            for (size_t g = 0; g < r->n_groups; g++) {
-                values[g] = ls_trace_config(header(r, &r->groups[g]), keys[i]);
-                differ |= strcmp(values[g], values[0]) != 0;
-            }
-            if (differ == differing) row(ud, keys[i], values, differ);
-        }
-    free(keys);
-    free(values);
+    return t;
 }

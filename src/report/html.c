@@ -1,8 +1,8 @@
 // The report as one page for reading or printing; it needs no script and no network.
 #include "base/colour.h"
 #include "base/mem.h"
+#include "base/err.h"
 #include "base/utf8.h"
-#include "report/draw.h"
 #include "report/facts.h"
 #include "report/markup.h"
 #include "report/page.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const char style[] =
-    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(34em,100%),1fr));gap:1em}"
-    ".plots svg{min-width:33rem}"
+    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(34em,100%),1fr));gap:1em}"
+    ".figures svg{min-width:33rem}"
     ".sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22em,100%),1fr));gap:1.2em}"
     ".text{white-space:pre-wrap;font:14px/1.6 ui-monospace,monospace;border-left:3px solid "
     "#8884;"
@@ -23,7 +23,8 @@ static const char style[] =
     ".text span:hover{outline:1px solid}"
     ".c{font-weight:700}.l{outline:2px solid var(--bad)}"
     "[data-special]::after{content:attr(data-special);color:var(--soft)}"
-    ".key{display:inline-block;border:.4em solid}.of{min-width:15em}"
+    ".key{display:inline-block;border:.4em solid}"
+    "#summary td:last-child{color:var(--soft);font-size:.85em;min-width:15em}"
     "@media print{body{max-width:none;font-size:11px}details{break-inside:avoid}.prompt{max-height:none}}";
 
 // Tokens have the colours that they have on the screen.
@@ -41,66 +42,20 @@ static void kind_styles(ls_buf *out) {
 // ---- tables
 
 static void summary(const ls_report *r, ls_buf *out) {
-    ls_buf_str(out, "<h2>Summary</h2>\n<div class=\"scroll\"><table id=\"summary\"><thead><tr><th></th>");
-    for (size_t g = 0; g < r->n_groups; g++) {
-        ls_buf_fmt(out, "<th><span class=\"key\" style=\"border-color:%s\"></span> ", ls_draw_color(g));
-        ls_markup_str(out, r->groups[g].label);
-        ls_buf_str(out, "</th>");
-    }
-    ls_buf_str(out, "<th></th></tr></thead><tbody>\n");
-    for (const ls_fact *f = ls_facts; f->name; f++) {
-        if (f->applies && !f->applies(r)) continue;
-        ls_buf_str(out, "<tr><th>");
-        ls_markup_str(out, f->name);
-        ls_buf_str(out, "</th>");
-        for (size_t g = 0; g < r->n_groups; g++) {
-            ls_buf value = {0};
-            f->write(r, &r->groups[g], &value);
-            ls_buf_str(out, "<td>");
-            ls_markup(out, value.p, value.n);
-            ls_buf_str(out, "</td>");
-            ls_buf_free(&value);
-        }
-        ls_buf_str(out, "<td class=\"of\">");
-        ls_markup_str(out, f->of);
-        ls_buf_str(out, "</td></tr>\n");
-    }
-    ls_buf_str(out, "</tbody></table></div>\n");
-}
-
-typedef struct {
-    ls_buf *out;
-    size_t n;
-    bool differ; // which rows to write
-} settings;
-
-static void setting_row(void *ud, const char *key, const char *const *values, bool differ) {
-    settings *s = ud;
-    if (differ != s->differ) return;
-    ls_buf_str(s->out, "<tr><th>");
-    ls_markup_str(s->out, key);
-    ls_buf_str(s->out, "</th>");
-    for (size_t g = 0; g < (differ ? s->n : 1); g++) {
-        ls_buf_str(s->out, "<td>");
-        ls_markup_str(s->out, values[g]);
-        ls_buf_str(s->out, "</td>");
-    }
-    ls_buf_str(s->out, "</tr>\n");
+    ls_table t = ls_facts_table(r, true);
+    t.id = "summary";
+    for (size_t g = 0; g < r->n_groups; g++) t.columns[g + 1].color = ls_chart_color(g);
+    ls_page_tag(out, "h2", "Summary");
+    ls_table_show(&t, LS_FORM_HTML, out);
 }
 
 static void configuration(const ls_report *r, ls_buf *out) {
-    ls_buf_str(out, "<h2>Configuration</h2>\n");
-    if (r->n_groups > 1) {
-        ls_buf_str(out, "<div class=\"scroll\"><table><tr><th>differs</th>");
-        for (size_t g = 0; g < r->n_groups; g++) ls_page_tag(out, "th", r->groups[g].label);
-        ls_buf_str(out, "</tr>\n");
-        ls_settings(r, setting_row, &(settings){out, r->n_groups, true});
-        ls_buf_str(out, "</table></div>\n");
-    }
-    ls_buf_fmt(out, "<details><summary>%s</summary><div class=\"scroll\"><table>\n",
-               r->n_groups > 1 ? "the same everywhere" : "all keys");
-    ls_settings(r, setting_row, &(settings){out, r->n_groups, false});
-    ls_buf_str(out, "</table></div></details>\n");
+    ls_table differing = ls_settings_table(r, true), equal = ls_settings_table(r, false);
+    ls_page_tag(out, "h2", "Configuration");
+    ls_table_show(&differing, LS_FORM_HTML, out);
+    ls_buf_fmt(out, "<details><summary>%s</summary>", r->n_groups > 1 ? "the same everywhere" : "all keys");
+    ls_table_show(&equal, LS_FORM_HTML, out);
+    ls_buf_str(out, "</details>\n");
 }
 
 // ---- text
@@ -247,15 +202,12 @@ static void steps(const ls_report *r, ls_buf *out) {
 }
 
 static void figures(const ls_report *r, ls_buf *out) {
-    ls_buf_str(out, "<h2>Plots</h2>\n<div class=\"plots\">\n");
+    ls_buf_str(out, "<h2>Plots</h2>\n<div class=\"figures\">\n");
     for (ls_plot p = 0; p < LS_PLOTS; p++) {
-        ls_buf_str(out, "<figure>");
-        ls_page_tag(out, "h3", ls_plot_title(p));
-        ls_buf_str(out, "<div class=\"scroll\">");
-        if (!ls_plot_draw(r, p, out)) ls_buf_str(out, "<p class=\"note\">not in these recordings</p>\n");
-        ls_buf_str(out, "</div>\n");
-        ls_page_tag(out, "figcaption", ls_plot_caption(p));
+        ls_chart c = ls_report_chart(r, p);
+        ls_chart_figure(&c, out);
         ls_buf_str(out, "</figure>\n");
+        ls_chart_free(&c);
     }
     ls_buf_str(out, "</div>\n");
 }

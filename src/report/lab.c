@@ -2,7 +2,8 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "decode/suite.h"
+#include "base/file.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,18 +13,11 @@
 #include <unistd.h>
 
 void ls_lab_free(ls_lab *lab) {
-    for (size_t i = 0; lab->answers && i < lab->index.n_runs * lab->index.n_items; i++)
-        ls_result_free(&lab->answers[i].result);
-    free(lab->answers);
-    free(lab->lossy);
+    ls_bench_free(&lab->b);
     free(lab->sampled);
     free(lab->prompts);
     ls_lab_index_free(&lab->index);
     *lab = (ls_lab){0};
-}
-
-const ls_lab_answer *ls_lab_answer_of(const ls_lab *lab, size_t run, size_t item) {
-    return &lab->answers[run * lab->index.n_items + item];
 }
 
 const char *ls_lab_other_source(const ls_run *a, const ls_run *b) {
@@ -38,36 +32,36 @@ const char *ls_lab_other_source(const ls_run *a, const ls_run *b) {
 // The contribution of one recording, kept separate until the recording is known to be complete.
 typedef struct {
     ls_result result;
-    ls_lab_position *output; // of the turn
+    ls_lab_position *output; // of all turns
     size_t n_output, cap_output;
     ls_lab_distances distances;
     ls_lab_matches matches;
     ls_lab_hits hits;
     ls_lab_forwards forwards[LS_MAX_ROWS + 1];
     ls_buf asked; // the prompts, each followed by a NUL
-    bool lossy, sampled;
-    bool ended, cut; // ended: the last turn that began; cut: another one did not
+    bool lossy, sampled, whole;
 } reading;
 
-static void add_step(reading *g, const ls_step *s) {
+static bool count_step(void *ud, const ls_step *s) {
+    reading *g = ud;
     ls_stats_add(&g->result.stats, s);
     for (int i = 0; i < s->n_emitted; i++) {
-        const int32_t token = s->tree.nodes[s->path[i]].token;
         if (g->n_output == g->cap_output) {
             g->cap_output = 2 * g->cap_output + 64;
             g->output = ls_realloc(g->output, g->cap_output * sizeof *g->output);
         }
         ls_lab_position *p = &g->output[g->n_output++];
-        p->token = token;
+        p->token = s->tree.nodes[s->path[i]].token;
         p->n_top = i ? 0 : s->n_top;
         for (int k = 0; k < p->n_top; k++) p->top[k] = s->top[k].id;
-        ls_ids_push(&g->result.output, token);
+        ls_ids_push(&g->result.output, p->token);
     }
-    if (!s->forward) return;
+    if (!s->forward) return false;
     g->forwards[ls_step_forwarded(s)].n++;
     g->forwards[ls_step_forwarded(s)].us += s->t_forward_us;
     ls_lab_count_matches(&g->matches, s);
     ls_lab_count_hits(&g->hits, s);
+    return false;
 }
 
 static double temperature(const ls_trace_header *h) {
@@ -104,43 +98,31 @@ static ls_code check_header(ls_lab *lab, const ls_lab_run *run, const ls_trace_h
     return LS_OK;
 }
 
-static ls_code read_trace(ls_lab *lab, const ls_lab_run *run, const char *path, reading *g, ls_err *err) {
-    ls_trace_reader *reader;
-    ls_code code = ls_trace_read_open(&reader, path, err);
-    if (code) return code;
-    for (;;) {
-        ls_trace_line kind;
-        if ((code = ls_trace_read_next(reader, &kind, err)) || kind == LS_TRACE_NONE) break;
-        const ls_trace_header *h = ls_trace_read_header(reader);
-        if (kind == LS_TRACE_HEADER) {
-            if ((code = check_header(lab, run, h, path, err))) break;
-            g->lossy = ls_trace_promise(h) == LS_PROMISE_NONE;
-            g->sampled = temperature(h) > 0;
-            ls_buf_add(&g->asked, h->prompt_text.p, h->prompt_text.n);
-            ls_buf_char(&g->asked, 0);
-            g->cut |= g->result.turns && !g->ended;
-            g->ended = false;
-            g->result.turns++;
-            g->result.prefill_ms += isfinite(h->prefill_ms) ? h->prefill_ms : 0;
-        } else if (kind == LS_TRACE_STEP) add_step(g, ls_trace_read_step(reader));
-        else if (kind == LS_TRACE_END) {
-            g->ended = true;
-            g->result.finish = ls_trace_read_finish(reader);
-            ls_lab_count_distances(&g->distances, g->output, g->n_output);
-            g->n_output = 0;
-        }
+static ls_code read_recording(ls_lab *lab, const ls_lab_run *run, const char *path, reading *g, ls_err *err) {
+    ls_report r = {0};
+    const ls_lab_position *output = NULL;
+    ls_code code = ls_report_add(&r, path, count_step, g, err);
+    g->whole = !code && ls_report_is_whole(&r);
+    for (size_t i = 0; i < r.n_turns && !code; i++) {
+        const ls_report_turn *t = &r.turns[i];
+        code = check_header(lab, run, &t->header, path, err);
+        g->lossy |= ls_trace_promise(&t->header) == LS_PROMISE_NONE;
+        g->sampled |= temperature(&t->header) > 0;
+        ls_buf_add(&g->asked, t->header.prompt_text.p, t->header.prompt_text.n);
+        ls_buf_char(&g->asked, 0);
+        g->result.turns++;
+        g->result.prefill_ms += isfinite(t->header.prefill_ms) ? t->header.prefill_ms : 0;
+        g->result.finish = t->finish;
+        output = output ? output : g->output;
+        ls_lab_count_distances(&g->distances, output, t->n_text);
+        output += t->n_text;
     }
-    g->cut |= ls_trace_read_torn(reader) || !g->ended;
-    ls_trace_read_close(reader);
+    ls_report_free(&r);
     return code;
 }
 
-static void add_matches(ls_lab_match *to, const ls_lab_match *from) {
-    for (int i = 0; i < LS_LAB_MATCHES; i++) {
-        to[i].branches += from[i].branches;
-        to[i].helped += from[i].helped;
-        to[i].accepted += from[i].accepted;
-    }
+static void add(void *to, const void *from, size_t bytes) {
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); i++) ((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
 }
 
 static void add_counts(ls_lab *lab, const ls_lab_run *run, const reading *g) {
@@ -148,20 +130,9 @@ static void add_counts(ls_lab *lab, const ls_lab_run *run, const reading *g) {
         lab->forwards[i].n += g->forwards[i].n;
         lab->forwards[i].us += g->forwards[i].us;
     }
-    for (int k = 0; k < LS_LAB_DISTANCES && ls_lab_run_place(run, LS_LAB_DISTANCE); k++) {
-        lab->distances.of[k] += g->distances.of[k];
-        for (int r = 0; r <= LS_MAX_TOP; r++) lab->distances.rank[k][r] += g->distances.rank[k][r];
-    }
-    if (ls_lab_run_place(run, LS_LAB_RETRIEVAL)) {
-        add_matches(lab->matches.root, g->matches.root);
-        add_matches(lab->matches.guess, g->matches.guess);
-    }
-    if (!ls_lab_run_place(run, LS_LAB_HITS)) return;
-    lab->hits.trees += g->hits.trees;
-    for (int i = 0; i < LS_LAB_HIT_NODES; i++) {
-        lab->hits.node[i].tested += g->hits.node[i].tested;
-        lab->hits.node[i].accepted += g->hits.node[i].accepted;
-    }
+    if (ls_lab_run_place(run, LS_LAB_DISTANCE)) add(&lab->distances, &g->distances, sizeof g->distances);
+    if (ls_lab_run_place(run, LS_LAB_RETRIEVAL)) add(&lab->matches, &g->matches, sizeof g->matches);
+    if (ls_lab_run_place(run, LS_LAB_HITS)) add(&lab->hits, &g->hits, sizeof g->hits);
 }
 
 static void leave_out(ls_lab *lab, const char *path, const ls_lab_listener *l) {
@@ -179,9 +150,9 @@ static ls_code take(ls_lab *lab, size_t run, size_t item, const char *path, cons
                        "%s: the prompts differ from the earlier recordings of %s; record it again", path,
                        lab->index.items[item].name);
     lab->prompts[item] = prompts;
-    lab->lossy[run] |= g->lossy;
+    if (g->lossy) snprintf(lab->b.methods[run].promise, sizeof lab->b.methods->promise, "none");
     lab->sampled[run] |= g->sampled;
-    lab->answers[run * lab->index.n_items + item] = (ls_lab_answer){true, g->result};
+    *ls_bench_result(&lab->b, item, (int)run) = g->result;
     lab->n_there++;
     add_counts(lab, &lab->index.runs[run], g);
     return LS_OK;
@@ -196,14 +167,13 @@ static ls_code add_recording(ls_lab *lab, const char *dir, size_t run, size_t it
         return LS_OK;
     }
     reading *g = ls_calloc(1, sizeof *g);
-    ls_code code = read_trace(lab, r, path, g, err);
-    const bool whole = !code && !g->cut;
-    if (whole) code = take(lab, run, item, path, g, err);
-    else if (!code || code == LS_E_PARSE) {
+    ls_code code = read_recording(lab, r, path, g, err);
+    const bool taken = !code && g->whole && !(code = take(lab, run, item, path, g, err));
+    if (!taken) ls_result_free(&g->result);
+    if (!g->whole && (!code || code == LS_E_PARSE)) {
         leave_out(lab, path, l);
         code = LS_OK;
     }
-    if (!whole || code) ls_result_free(&g->result);
     ls_buf_free(&g->asked);
     free(g->output);
     free(g);
@@ -214,32 +184,48 @@ static ls_code add_recording(ls_lab *lab, const char *dir, size_t run, size_t it
 // ---- all of them
 
 static void judge(ls_lab *lab) {
-    const ls_lab_index *x = &lab->index;
-    lab->ar = -1;
-    for (size_t r = 0; r < x->n_runs; r++)
-        if (!strcmp(x->runs[r].word, "ar") && !(x->runs[r].temperature > 0)) lab->ar = (int)r;
-    for (size_t r = 0; r < x->n_runs; r++)
-        for (size_t i = 0; i < x->n_items; i++) {
-            ls_lab_answer *a = &lab->answers[r * x->n_items + i];
-            const ls_lab_answer *ar = lab->ar < 0 ? NULL : ls_lab_answer_of(lab, (size_t)lab->ar, i);
-            if (!a->there) continue;
-            const ls_result *plain = ar && ar->there && !lab->sampled[r] ? &ar->result : NULL;
-            ls_result_judge(&a->result, plain, plain);
-            if (!plain || lab->lossy[r] || (int)r == lab->ar) continue;
+    ls_bench *b = &lab->b;
+    for (size_t p = 0; p < b->done; p++)
+        for (int i = 0; i < b->n; i++) {
+            ls_result *r = ls_bench_result(b, p, i), *ar = b->ar < 0 ? NULL : ls_bench_result(b, p, b->ar);
+            if (!r->turns) continue;
+            const ls_result *plain = ar && ar->turns && !lab->sampled[i] ? ar : NULL;
+            ls_result_judge(r, plain, plain);
+            if (!plain || !strcmp(b->methods[i].promise, "none") || i == b->ar) continue;
             lab->exact++;
-            lab->different += a->result.first_difference >= 0;
+            lab->different += r->first_difference >= 0;
         }
 }
 
+static void begin(ls_lab *lab) {
+    const ls_lab_index *x = &lab->index;
+    ls_bench *b = &lab->b;
+    *b = (ls_bench){.n = (int)x->n_runs, .n_prompts = x->n_items, .planned = x->n_items, .done = x->n_items};
+    b->methods = ls_calloc(x->n_runs, sizeof *b->methods);
+    b->prompts = ls_calloc(x->n_items, sizeof *b->prompts);
+    for (size_t i = 0; i < x->n_runs; i++) {
+        ls_bench_method *m = &b->methods[i];
+        m->plain = !strcmp(x->runs[i].word, "ar") && !(x->runs[i].temperature > 0);
+        snprintf(m->label, sizeof m->label, "%s", x->runs[i].word);
+        snprintf(m->promise, sizeof m->promise, "text");
+    }
+    for (size_t i = 0; i < x->n_items; i++)
+        b->prompts[i] = (ls_bench_prompt){.name = ls_strdup(x->items[i].name),
+                                          .category = ls_strdup(x->items[i].category),
+                                          .task = ls_strdup(x->items[i].category)};
+    ls_bench_begin(b);
+    if (b->ar >= 0) snprintf(b->judged, sizeof b->judged, "ar");
+    snprintf(b->against, sizeof b->against, "%s", b->ar >= 0 ? "ar" : "single-row forwards");
+    lab->sampled = ls_calloc(x->n_runs, sizeof *lab->sampled);
+    lab->prompts = ls_calloc(x->n_items, sizeof *lab->prompts);
+}
+
 ls_code ls_lab_read(ls_lab *lab, const char *dir, const ls_lab_listener *l, ls_err *err) {
-    *lab = (ls_lab){.ar = -1};
+    *lab = (ls_lab){0};
     ls_code code = ls_lab_index_read(&lab->index, dir, err);
     if (code) return code;
     const size_t n = lab->index.n_runs * lab->index.n_items;
-    lab->answers = ls_calloc(n, sizeof *lab->answers);
-    lab->lossy = ls_calloc(lab->index.n_runs, sizeof *lab->lossy);
-    lab->sampled = ls_calloc(lab->index.n_runs, sizeof *lab->sampled);
-    lab->prompts = ls_calloc(lab->index.n_items, sizeof *lab->prompts);
+    begin(lab);
     for (size_t i = 0; i < n && !code; i++) {
         if (l->progress && !l->progress(l->ud, "reading recordings", (double)i / (double)n))
             code = ls_fail(err, LS_E_CANCELLED, "interrupted");
@@ -250,25 +236,4 @@ ls_code ls_lab_read(ls_lab *lab, const char *dir, const ls_lab_listener *l, ls_e
     if (!code) judge(lab);
     else ls_lab_free(lab);
     return code;
-}
-
-ls_total ls_lab_total(const ls_lab *lab, size_t run, const char *category, bool interval) {
-    const ls_lab_index *x = &lab->index;
-    const ls_result **members = ls_calloc(x->n_items, sizeof *members);
-    size_t n = 0;
-    for (size_t i = 0; i < x->n_items; i++) {
-        const ls_lab_answer *a = ls_lab_answer_of(lab, run, i);
-        if (!a->there || (lab->ar >= 0 && !ls_lab_answer_of(lab, (size_t)lab->ar, i)->there)) continue;
-        if (!category || !strcmp(category, x->items[i].category)) members[n++] = &a->result;
-    }
-    const ls_total t = ls_total_of(members, n, interval);
-    free(members);
-    return t;
-}
-
-const char **ls_lab_categories(const ls_lab *lab) {
-    const char **out = ls_calloc(lab->index.n_items + 1, sizeof *out);
-    for (size_t i = 0; i < lab->index.n_items; i++) out[i] = lab->index.items[i].category;
-    ls_suite_distinct(out, lab->index.n_items);
-    return out;
 }

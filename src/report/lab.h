@@ -1,32 +1,72 @@
-// The results of a lab's recordings (report/lab_index.h): one for each run and conversation, and per-step counts of
-// some runs. It needs no model. One thread.
+// The results of a lab's recordings (report/lab_index.h): a benchmark of its runs on its conversations, and per-step
+// counts of some runs. It needs no model. One thread.
 #pragma once
-#include "decode/totals.h"
-#include "report/lab_counts.h"
+#include "report/bench.h"
+#include "report/chart.h"
 #include "report/lab_index.h"
 #include "trace/trace_read.h"
 
+// ---- per-step counts beyond the common statistics; zero-initialise. All numbers are uint64_t.
+
+enum { LS_LAB_NEAREST = 2, LS_LAB_FARTHEST = 4, LS_LAB_DISTANCES = LS_LAB_FARTHEST - LS_LAB_NEAREST + 1 };
+
+// The ranks of the following tokens in the last logits. The last logits of a position predict the token at distance 1,
+// the root; the token at distance 2 is the next-next token.
 typedef struct {
-    bool there; // there is a complete recording
-    ls_result result;
-} ls_lab_answer;
+    uint64_t of[LS_LAB_DISTANCES];                   // positions whose output has a token at that distance
+    uint64_t rank[LS_LAB_DISTANCES][LS_MAX_TOP + 1]; // ... by its rank, 0 the best; the last: not among those kept
+} ls_lab_distances;
+// top[i], n_top entries, are the last logits that predicted output[i]; n_top 0: they were not kept.
+typedef struct {
+    int32_t token;
+    int16_t n_top;
+    int32_t top[LS_MAX_TOP];
+} ls_lab_position;
+void ls_lab_count_distances(ls_lab_distances *d, const ls_lab_position *output, size_t n); // of one turn
+
+enum { LS_LAB_MATCHES = 4 };
+
+// Branches by the length of the n-gram match behind their continuation; 0: no match.
+typedef struct {
+    uint64_t branches, helped; // helped: with an accepted draft
+    uint64_t accepted;         // their accepted drafts
+} ls_lab_match;
+typedef struct {
+    ls_lab_match root[LS_LAB_MATCHES];  // the root's own continuation
+    ls_lab_match guess[LS_LAB_MATCHES]; // guesses from the last logits, with what follows them
+} ls_lab_matches;
+void ls_lab_count_matches(ls_lab_matches *m, const ls_step *s);
+
+// Acceptance by place in the tree: the path from the root, at each depth the place among the siblings, most likely
+// first (by the drafter's estimate; equal estimates in the order of their rows).
+enum { LS_LAB_PLACES = 4, LS_LAB_DEPTH = 4, LS_LAB_HIT_NODES = 4 + 16 + 64 + 256 };
+typedef struct {
+    uint64_t tested, accepted; // drafts there whose parent was accepted; accepted of those
+} ls_lab_hit;
+typedef struct {
+    uint64_t trees; // forwards with a draft and a recorded tree
+    ls_lab_hit node[LS_LAB_HIT_NODES];
+} ls_lab_hits;
+void ls_lab_count_hits(ls_lab_hits *h, const ls_step *s);
+// The index of the first child's node; parent -1: the root. Its siblings follow. -1: too deep.
+int ls_lab_hit_child(int parent);
 
 typedef struct {
     uint64_t n; // forwards
     double us;  // sum of their times
 } ls_lab_forwards;
 
+// ---- all recordings
+
 typedef struct {
     ls_lab_index index;
-    ls_lab_answer *answers; // [run * index.n_items + item]
-    bool *lossy;            // of each run: its acceptance rule is lossy
-    bool *sampled;          // of each run: its tokens are sampled
-    uint64_t *prompts;      // of each item: a hash of what was asked; 0: not known yet
-    int ar;                 // the run with greedy plain decoding; -1: none
-    ls_run machine;         // of the first recording, with the costs measured before it
+    ls_bench b;        // methods: the runs; prompts: the items. A result without turns: there is no complete recording
+    bool *sampled;     // of each run: its tokens are sampled
+    uint64_t *prompts; // of each item: a hash of what was asked; 0: not known yet
+    ls_run machine;    // of the first recording, with the costs measured before it
     uint64_t seed;
     size_t n_there, n_left_out; // used recordings; skipped recordings
-    uint64_t exact, different;  // greedy answers of exact runs other than `ar`; those that differ from its answer
+    uint64_t exact, different;  // greedy answers of exact runs other than plain decoding; those that differ from it
     ls_lab_distances distances;
     ls_lab_matches matches;
     ls_lab_hits hits;
@@ -46,15 +86,18 @@ typedef struct {
 ls_code ls_lab_read(ls_lab *out, const char *dir, const ls_lab_listener *l, ls_err *err);
 void ls_lab_free(ls_lab *lab);
 
-const ls_lab_answer *ls_lab_answer_of(const ls_lab *lab, size_t run, size_t item);
-// The sums of a run over the conversations of a category (NULL: all) that both it and plain decoding answered.
-// interval: compute the 95% interval of the speedup by resampling.
-ls_total ls_lab_total(const ls_lab *lab, size_t run, const char *category, bool interval);
-// The categories in order of appearance, NULL-terminated; owned by the caller, the names borrowed.
-const char **ls_lab_categories(const ls_lab *lab);
 // A phrase that names the difference between two runs' machines or models; NULL: times and outputs can be compared.
 const char *ls_lab_other_source(const ls_run *a, const ls_run *b);
 
-// ---- the forms; each appends to out
-void ls_lab_page(const ls_lab *lab, ls_buf *out); // HTML
-void ls_lab_main_csv(const ls_lab *lab, ls_buf *out);
+// ---- the forms
+
+typedef enum {
+#define FIGURE(name, ...) LS_FIGURE_##name,
+#include "report/lab_figures.def"
+    LS_FIGURES
+} ls_lab_figure;
+
+// Empty (n is 0) if the recordings lack the data of the figure.
+ls_chart ls_lab_chart(const ls_lab *lab, ls_lab_figure f);
+ls_table ls_lab_totals(const ls_lab *lab); // a row for each method of the main table and each category, only for CSV
+void ls_lab_page(const ls_lab *lab, ls_buf *out); // appends HTML

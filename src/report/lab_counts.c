@@ -1,4 +1,4 @@
-#include "report/lab_counts.h"
+#include "report/lab.h"
 
 #include <math.h>
 

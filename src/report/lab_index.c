@@ -13,13 +13,10 @@
 static const char format[] = "logitspec-lab";
 enum { VERSION = 1, MOST_BYTES = 16 << 20 };
 
-const char *ls_lab_use_name(ls_lab_use u) {
-    static const char *const names[] = {
+static const char *const uses[LS_LAB_USES] = {
 #define USE(name, text) text,
 #include "report/lab_uses.def"
-    };
-    return names[u];
-}
+};
 
 void ls_lab_index_free(ls_lab_index *x) {
     for (size_t i = 0; i < x->n_runs; i++) free(x->runs[i].places);
@@ -125,7 +122,7 @@ static void read_run(line *l) {
         const char *use = get_text(l, o, "use", LS_LAB_WORD);
         snprintf(p.series, sizeof p.series, "%s", get_text(l, o, "series", sizeof p.series));
         snprintf(p.label, sizeof p.label, "%s", get_text(l, o, "label", sizeof p.label));
-        while (p.use < LS_LAB_USES && strcmp(ls_lab_use_name(p.use), use)) p.use++;
+        while (p.use < LS_LAB_USES && strcmp(uses[p.use], use)) p.use++;
         if (p.use == LS_LAB_USES || l->code) continue; // skip uses that this version does not know
         ls_lab_index_place(l->x, word, temperature, &p);
     }
@@ -201,7 +198,7 @@ ls_code ls_lab_index_write(const ls_lab_index *x, const char *dir, ls_err *err) 
         ls_jw_field_open(&w, "shown", '[');
         for (size_t k = 0; k < r->n_places; k++) {
             ls_jw_open(&w, '{');
-            ls_jw_field_str(&w, "use", ls_lab_use_name(r->places[k].use));
+            ls_jw_field_str(&w, "use", uses[r->places[k].use]);
             ls_jw_field_str(&w, "series", r->places[k].series);
             ls_jw_field_num(&w, "x", r->places[k].x, 9);
             ls_jw_field_str(&w, "label", r->places[k].label);

@@ -12,7 +12,6 @@ typedef enum {
 #include "report/lab_uses.def"
     LS_LAB_USES
 } ls_lab_use;
-const char *ls_lab_use_name(ls_lab_use u);
 
 enum { LS_LAB_WORD = 80, LS_LAB_MOST_RUNS = 256, LS_LAB_MOST_ITEMS = 9999, LS_LAB_MOST_ANSWERS = 100000 };
 

@@ -1,7 +1,8 @@
 // The page of a lab and the table of its methods.
-#include "base/mem.h"
 #include "base/system.h"
-#include "report/lab_figures.h"
+#include "base/mem.h"
+#include "base/err.h"
+#include "report/lab.h"
 #include "report/markup.h"
 #include "report/page.h"
 
@@ -13,123 +14,70 @@
 static const char style[] =
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(30em,100%),1fr));gap:2em 2.5em}"
     "figure svg.plot{width:100%;min-width:22rem}figcaption{max-width:44em}summary{font-size:.85em}"
-    "#main th:first-child,#main td{white-space:nowrap}.facts{margin:.4em 0}"
-    ".sub{color:var(--soft);font-size:.85em;display:block}";
+    "th:first-child,td{white-space:nowrap}.facts{margin:.4em 0}";
 
-static void cell(const ls_total *t, bool plain, ls_buf *out) {
-    ls_buf_fmt(out, "<td title=\"%llu token%s in %llu step%s, %llu prompt%s\">", (unsigned long long)t->emitted,
-               ls_plural(t->emitted), (unsigned long long)t->steps, ls_plural(t->steps), (unsigned long long)t->prompts,
-               ls_plural(t->prompts));
-    if (!t->steps) ls_buf_str(out, "-");
-    else {
-        ls_buf_fmt(out, "<b>%.2f</b>", (double)t->emitted / (double)t->steps);
-        if (!plain && isfinite(ls_total_speedup(t))) ls_buf_fmt(out, " &#215;%.2f", ls_total_speedup(t));
-        ls_buf_str(out, "<span class=\"sub\">");
-        if (!plain && isfinite(t->low)) ls_buf_fmt(out, "%.2f - %.2f", t->low, t->high);
-        else ls_buf_fmt(out, "%llu step%s", (unsigned long long)t->steps, ls_plural(t->steps));
-        ls_buf_str(out, "</span>");
+static void main_tables(const ls_lab *lab, ls_buf *out) {
+    int *main = ls_calloc(lab->index.n_runs, sizeof *main), n = 0;
+    for (int r = 0; r < lab->b.n; r++)
+        if (ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN)) main[n++] = r;
+    if (n) {
+        ls_bench view = ls_bench_view(&lab->b, main, n);
+        ls_bench_tables(&view, LS_FORM_HTML, out);
+        ls_bench_view_free(&view);
     }
-    ls_buf_str(out, "</td>");
+    free(main);
 }
 
-static double rate(double tokens, double us) {
-    return us > 0 ? 1e6 * tokens / us : NAN;
+static double with_prompt(const ls_total *t) {
+    return ls_tokens_per_s(t->emitted, t->decode_us + 1e3 * t->prefill_ms);
 }
 
-static void equality(const ls_lab *lab, size_t run, const ls_total *t, ls_buf *out) {
-    if ((int)run == lab->ar) ls_buf_str(out, "reference");
-    else if (lab->ar < 0) ls_buf_str(out, "no plain decoding for comparison");
-    else if (lab->lossy[run])
-        ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice", (unsigned long long)t->loose,
-                   (unsigned long long)t->emitted);
-    else
-        ls_buf_fmt(out, "%s%llu of %llu", t->different ? "DIFFERS: equal " : "",
-                   (unsigned long long)(t->prompts - t->different), (unsigned long long)t->prompts);
+static void put_total(ls_table *t, const char *word, const char *category, const ls_total *o) {
+    static const char *const counts[] = {"prompts", "turns",           "steps",     "tokens",
+                                         "drafts",  "drafts_accepted", "different", "not_chosen"};
+    const uint64_t count[] = {o->prompts, o->turns,    o->steps,     o->emitted,
+                              o->drafted, o->accepted, o->different, o->loose};
+    ls_table_row(t);
+    ls_put(t, NULL, "method", 0, "%s", word);
+    ls_put(t, NULL, "category", 0, "%s", category ? category : "all");
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++) ls_put_whole(t, NULL, counts[i], 0, (int64_t)count[i]);
+    ls_put_number(t, NULL, "mat", 0, 0, ls_per((double)o->emitted, o->steps));
+    ls_put_number(t, NULL, "speedup", 0, 0, ls_total_speedup(o));
+    ls_put_number(t, NULL, "speedup_low", 0, 0, o->low);
+    ls_put_number(t, NULL, "speedup_high", 0, 0, o->high);
+    ls_put_number(t, NULL, "tokens_per_s", 0, 0, ls_tokens_per_s(o->emitted, o->decode_us));
+    ls_put_number(t, NULL, "tokens_per_s_with_prompt", 0, 0, with_prompt(o));
+    ls_put_number(t, NULL, "decode_ms", 0, 0, o->decode_us / 1e3);
+    ls_put_number(t, NULL, "prefill_ms", 0, 0, o->prefill_ms);
 }
 
-static void head(const char *name, size_t n, const char *what, ls_buf *out) {
-    ls_buf_str(out, "<th>");
-    ls_markup_str(out, name);
-    ls_buf_fmt(out, "<span class=\"sub\">%zu %s</span></th>", n, what);
-}
-
-static void main_table(const ls_lab *lab, ls_buf *out) {
-    const char **names = ls_lab_categories(lab);
-    const ls_lab_index *x = &lab->index;
-    ls_buf_str(out, "<div class=\"scroll\"><table id=\"main\"><tr><th></th>");
-    head("all", x->n_items, "prompts", out);
-    for (int c = 0; names[c]; c++) {
-        size_t n = 0;
-        for (size_t i = 0; i < x->n_items; i++) n += !strcmp(x->items[i].category, names[c]);
-        head(names[c], n, "prompts", out);
-    }
-    ls_buf_str(out, "<th>tokens/s<span class=\"sub\">with prefill</span></th><th>answers equal</th></tr>\n");
-    for (size_t r = 0; r < x->n_runs; r++) {
-        const ls_total all = ls_lab_total(lab, r, NULL, true);
-        if (!ls_lab_run_place(&x->runs[r], LS_LAB_MAIN) || !all.steps) continue;
-        ls_buf_str(out, "<tr><th>");
-        ls_markup_str(out, x->runs[r].word);
-        ls_buf_str(out, "</th>");
-        cell(&all, (int)r == lab->ar, out);
-        for (int c = 0; names[c]; c++) {
-            const ls_total t = ls_lab_total(lab, r, names[c], true);
-            cell(&t, (int)r == lab->ar, out);
-        }
-        ls_buf_fmt(out, "<td>%.1f<span class=\"sub\">%.1f</span></td><td>", rate((double)all.emitted, all.decode_us),
-                   rate((double)all.emitted, all.decode_us + 1e3 * all.prefill_ms));
-        equality(lab, r, &all, out);
-        ls_buf_str(out, "</td></tr>\n");
-    }
-    ls_buf_str(out, "</table></div>\n");
-    free(names);
-}
-
-void ls_lab_main_csv(const ls_lab *lab, ls_buf *out) {
-    const char **names = ls_lab_categories(lab);
-    const ls_lab_index *x = &lab->index;
-    ls_buf_str(out,
-               "method,category,prompts,turns,steps,tokens,drafts,drafts_accepted,different,not_chosen,mat,speedup,"
-               "speedup_low,speedup_high,tokens_per_s,tokens_per_s_with_prompt,decode_ms,prefill_ms\r\n");
-    for (size_t r = 0; r < x->n_runs; r++)
-        for (int c = -1; ls_lab_run_place(&x->runs[r], LS_LAB_MAIN) && (c < 0 || names[c]); c++) {
-            const ls_total t = ls_lab_total(lab, r, c < 0 ? NULL : names[c], true);
-            const uint64_t counts[] = {t.prompts, t.turns,    t.steps,     t.emitted,
-                                       t.drafted, t.accepted, t.different, t.loose};
-            const double v[] = {ls_per((double)t.emitted, t.steps),
-                                ls_total_speedup(&t),
-                                t.low,
-                                t.high,
-                                rate((double)t.emitted, t.decode_us),
-                                rate((double)t.emitted, t.decode_us + 1e3 * t.prefill_ms),
-                                t.decode_us / 1e3,
-                                t.prefill_ms};
-            ls_csv_str(out, x->runs[r].word);
-            ls_buf_char(out, ',');
-            ls_csv_str(out, c < 0 ? "all" : names[c]);
-            for (int i = 0; i < 8; i++) ls_buf_fmt(out, ",%llu", (unsigned long long)counts[i]);
-            for (int i = 0; i < 8; i++) ls_csv_number(out, v[i]);
-            ls_buf_str(out, "\r\n");
+ls_table ls_lab_totals(const ls_lab *lab) {
+    const char **names = ls_bench_categories(&lab->b);
+    ls_table t = {0};
+    for (int r = 0; r < lab->b.n; r++)
+        for (int c = -1; ls_lab_run_place(&lab->index.runs[r], LS_LAB_MAIN) && (c < 0 || names[c]); c++) {
+            const char *category = c < 0 ? NULL : names[c];
+            const ls_total part = ls_bench_total(&lab->b, r, category);
+            put_total(&t, lab->index.runs[r].word, category, &part);
         }
     free(names);
+    return t;
 }
 
 static void figure(const ls_lab *lab, ls_lab_figure f, ls_buf *out) {
-    const ls_lab_figure_facts *a = &ls_lab_figures[f];
-    ls_lab_data d = ls_lab_data_of(lab, f);
-    ls_buf_str(out, "<figure>");
-    ls_page_tag(out, "h3", a->title);
-    ls_buf_str(out, "<div class=\"scroll\">");
-    if (d.n) ls_lab_draw(&d, f, out);
-    else ls_buf_str(out, "<p class=\"note\">not in these recordings</p>\n");
-    ls_buf_str(out, "</div>\n");
-    ls_page_tag(out, "figcaption", a->caption);
-    if (d.n) {
-        ls_lab_table(&d, f, out);
-        ls_buf_fmt(out, "<p class=\"note\"><a href=\"%s.csv\">%s.csv</a>, <a href=\"%s.svg\">%s.svg</a></p>\n", a->name,
-                   a->name, a->name, a->name);
+    ls_chart c = ls_lab_chart(lab, f);
+    const char *name = c.facts->name;
+    ls_chart_figure(&c, out);
+    if (c.n) {
+        ls_table t = ls_chart_table(&c);
+        ls_buf_str(out, "<details><summary>the numbers</summary>");
+        ls_table_show(&t, LS_FORM_HTML, out);
+        ls_buf_fmt(out,
+                   "</details>\n<p class=\"note\"><a href=\"%s.csv\">%s.csv</a>, <a href=\"%s.svg\">%s.svg</a></p>\n",
+                   name, name, name, name);
     }
     ls_buf_str(out, "</figure>\n");
-    ls_lab_data_free(&d);
+    ls_chart_free(&c);
 }
 
 static void say(ls_buf *out, const char *class, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -158,14 +106,14 @@ static void facts(const ls_lab *lab, ls_buf *out) {
         say(out, "warn", "The numbers are from %zu of %zu recordings%s.", lab->n_there, all,
             lab->n_left_out ? "; some recordings are incomplete or damaged and were skipped" : "");
     size_t disturbed = 0;
-    for (size_t i = 0; i < x->n_runs * x->n_items; i++)
-        disturbed += lab->answers[i].there && ls_result_noise(&lab->answers[i].result) > LS_BUSY;
+    for (size_t i = 0; i < all; i++)
+        disturbed += lab->b.results[i].turns && ls_result_noise(&lab->b.results[i]) > LS_BUSY;
     if (disturbed)
         say(out, "warn",
             "The machine was busy with other work while %zu of %zu answers were recorded: the tokens are correct, but "
             "times and speedups would differ on an idle machine.",
             disturbed, lab->n_there);
-    if (lab->ar >= 0)
+    if (lab->b.ar >= 0)
         say(out, lab->different ? "warn" : "facts",
             "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",
             (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different));
@@ -180,13 +128,12 @@ void ls_lab_page(const ls_lab *lab, ls_buf *out) {
     ls_page_begin(out, "logitspec lab", style);
     facts(lab, out);
     ls_page_tag(out, "h2", "Methods");
-    main_table(lab, out);
+    main_tables(lab, out);
     say(out, "note",
-        "Bold: MAT, emitted tokens / decode steps. \u00d7: speedup, the time of plain decoding (ar, measured in turn "
-        "on "
-        "the same prompts) / the method's time, without prefill. Below the speedup: its 95%% interval by 2,000 "
-        "resamplings of the prompts, if there are at least three. tokens/s: of decoding, and below it with prefill. "
-        "answers equal: prompts whose tokens all equal those of plain decoding.");
+        "MAT: emitted tokens / decode steps. speedup: the time of plain decoding (ar) / the method's time, without "
+        "prefill; its 95%% interval is by 2,000 resamplings of the prompts, if there are at least three. output: "
+        "whether "
+        "all tokens equal those of plain decoding. By category the intervals are in the data.");
     ls_buf_str(out, "<p class=\"note\"><a href=\"main.csv\">main.csv</a></p>\n");
     ls_page_tag(out, "h2", "Figures");
     ls_buf_str(out, "<div class=\"figures\">\n");

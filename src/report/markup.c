@@ -3,7 +3,6 @@
 #include "base/utf8.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,11 +77,6 @@ void ls_csv_str(ls_buf *out, const char *s) {
     }
     ls_buf_char(out, '"');
     ls_buf_free(&shown);
-}
-
-void ls_csv_number(ls_buf *out, double v) {
-    if (isfinite(v)) ls_buf_fmt(out, ",%.9g", v);
-    else ls_buf_char(out, ',');
 }
 
 void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id) {

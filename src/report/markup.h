@@ -13,7 +13,6 @@ void ls_markup_fmt(ls_buf *out, const char *fmt, ...) __attribute__((format(prin
 void ls_markdown(ls_buf *out, const char *p, size_t n); // one line, none of it syntax
 void ls_markdown_str(ls_buf *out, const char *s);
 void ls_csv_str(ls_buf *out, const char *s); // a quoted cell that a spreadsheet treats as text
-void ls_csv_number(ls_buf *out, double v);   // a comma and the number; only a comma if it is not known
 // Appends a token as one visible word, not escaped: a dot for a blank, an arrow for a newline.
 void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id);
 size_t ls_label_cells(const char *p, size_t n); // characters of a label

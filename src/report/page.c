@@ -9,7 +9,7 @@ static const char common[] =
     "table{border-collapse:collapse;margin:.5em 0}"
     "th,td{text-align:left;padding:.15em .9em .15em 0;border-bottom:1px solid #8884;vertical-align:top}"
     "td{font-variant-numeric:tabular-nums}td,th{max-width:24em}"
-    ".of,figcaption,.note{color:var(--soft);font-size:.85em}"
+    "figcaption,.note{color:var(--soft);font-size:.85em}"
     ".scroll{overflow-x:auto}pre{white-space:pre-wrap}"
     "figure{margin:0;break-inside:avoid}figure h3{margin:.4em 0}svg.plot{max-width:100%;height:auto}"
     ".warn{color:var(--bad);font-weight:600}";

@@ -1,13 +1,10 @@
 #include "report/report.h"
 #include "base/mem.h"
+#include "base/err.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-void ls_report_init(ls_report *r) {
-    *r = (ls_report){0};
-}
 
 static void free_trees(ls_report_tree *t, size_t n) {
     for (size_t i = 0; i < n; i++) ls_step_free(t[i].step);
@@ -57,13 +54,10 @@ static ls_tokens *vocabulary(ls_report *r, uint64_t tokenizer) {
 
 // Settings that do not affect decoding, and therefore not the groups.
 static bool is_incidental(const char *key) {
-    static const char *const prefixes[] = {"trace.", "ui.", "prompt."};
-    static const char *const keys[] = {"decode.seed", "decode.max_tokens", "decode.stop", "model.name",
-                                       "model.offline"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (!strncmp(key, prefixes[i], strlen(prefixes[i]))) return true;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(key, keys[i])) return true;
+    static const char *const beginnings[] = {
+        "trace.", "ui.", "prompt.", "decode.seed", "decode.max_tokens", "decode.stop", "model.name", "model.offline"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (!strncmp(key, beginnings[i], strlen(beginnings[i]))) return true;
     return false;
 }
 
@@ -193,7 +187,8 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     else keep(g->best, &g->n_best, LS_REPORT_BEST, tree.gain_us, 1, tree, s);
 }
 
-ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, size_t step), void *ud, ls_err *err) {
+ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, const ls_step *step), void *ud,
+                      ls_err *err) {
     ls_trace_reader *reader;
     ls_code code = ls_trace_read_open(&reader, path, err);
     if (code) return code;
@@ -214,7 +209,7 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, s
         }
         case LS_TRACE_STEP: {
             const ls_step *s = ls_trace_read_step(reader);
-            add_step(r, s, wanted && wanted(ud, s->index));
+            add_step(r, s, wanted && wanted(ud, s));
             break;
         }
         case LS_TRACE_END:
@@ -228,6 +223,12 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, s
     r->n_torn += ls_trace_read_torn(reader);
     ls_trace_read_close(reader);
     return code;
+}
+
+bool ls_report_is_whole(const ls_report *r) {
+    bool whole = r->n_turns && !r->n_torn;
+    for (size_t i = 0; i < r->n_turns; i++) whole &= r->turns[i].finish != LS_GOING;
+    return whole;
 }
 
 // ---- after the last trace

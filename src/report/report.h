@@ -1,5 +1,5 @@
 // Collects traces for reports: turns by prompt, and groups (contenders) side by side. It reads traces line by line and
-// keeps a few numbers for each step and token, and the complete trees of a few steps. For one thread.
+// keeps a few numbers for each step and token, and the complete trees of a few steps. Zero-initialise. For one thread.
 #pragma once
 #include "decode/stats.h"
 #include "decode/tokens.h"
@@ -97,10 +97,11 @@ typedef struct {
     size_t n_vocabularies;
 } ls_report;
 
-void ls_report_init(ls_report *r);
 void ls_report_free(ls_report *r);
-// Reads one trace ("-": standard input). wanted: whether to show this step of a turn; may be NULL.
-ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, size_t step), void *ud, ls_err *err);
+// Reads one trace ("-": standard input). wanted: called for every step: whether to show it; may be NULL.
+ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, const ls_step *step), void *ud,
+                      ls_err *err);
+bool ls_report_is_whole(const ls_report *r); // it has a turn, and no turn and no line is cut short
 // Call it after the last trace: makes labels, prompts and comparisons. LS_E_RANGE: the traces hold no step.
 ls_code ls_report_finish(ls_report *r, ls_err *err);
 

@@ -1,6 +1,6 @@
 // The report for other programs and for documents: Markdown, CSV, JSON, and the plots alone.
 #include "base/json.h"
-#include "report/draw.h"
+#include "base/err.h"
 #include "report/facts.h"
 #include "report/markup.h"
 #include "report/plots.h"
@@ -10,47 +10,13 @@
 
 // ---- Markdown
 
-static void md_head(const ls_report *r, const char *first, ls_buf *out) {
-    ls_buf_fmt(out, "\n| %s |", first);
-    for (size_t g = 0; g < r->n_groups; g++) {
-        ls_buf_char(out, ' ');
-        ls_markdown_str(out, r->groups[g].label);
-        ls_buf_str(out, " |");
-    }
-    ls_buf_str(out, "\n|---|");
-    for (size_t g = 0; g < r->n_groups; g++) ls_buf_str(out, "---|");
-    ls_buf_char(out, '\n');
-}
-
-static void md_ratio(ls_buf *out, ls_ratio v) {
-    if (v.of)
-        ls_buf_fmt(out, " %llu of %llu (%.0f%%) |", (unsigned long long)v.n, (unsigned long long)v.of,
-                   100 * (double)v.n / (double)v.of);
-    else ls_buf_str(out, " - |");
-}
-
-static ls_ratio ratio_of(const ls_report_group *g, ls_plot p, int i) {
-    const ls_stats *st = &g->stats;
-    if (p == LS_PLOT_EMITTED) return (ls_ratio){st->by_emitted[i], st->steps};
-    return p == LS_PLOT_DEPTH ? st->depth[i] : st->from[i];
-}
-
-// The numbers of a plot: a line for each i from `from` to `to` with a number in any group.
-static void md_ratios(const ls_report *r, ls_plot p, const char *first, int from, int to, ls_buf *out) {
-    ls_buf_fmt(out, "\n## %s\n\n%s\n", ls_plot_title(p), ls_plot_caption(p));
-    md_head(r, first, out);
-    for (int i = from; i <= to; i++) {
-        bool any = false;
-        for (size_t g = 0; g < r->n_groups; g++) {
-            const ls_ratio v = ratio_of(&r->groups[g], p, i);
-            any |= p == LS_PLOT_EMITTED ? v.n > 0 : v.of > 0;
-        }
-        if (!any) continue;
-        if (p == LS_PLOT_SOURCE) ls_buf_fmt(out, "| %s |", ls_from_label((ls_from)i));
-        else ls_buf_fmt(out, "| %d |", i);
-        for (size_t g = 0; g < r->n_groups; g++) md_ratio(out, ratio_of(&r->groups[g], p, i));
-        ls_buf_char(out, '\n');
-    }
+static void md_plot(const ls_report *r, ls_plot p, const char *labels, ls_buf *out) {
+    ls_chart c = ls_report_chart(r, p);
+    ls_table t = ls_chart_groups(&c, labels);
+    ls_buf_fmt(out, "\n## %s\n\n%s\n\n", c.facts->title, c.facts->caption);
+    if (!c.n) ls_buf_str(out, "not in these recordings\n");
+    ls_table_show(&t, LS_FORM_MARKDOWN, out);
+    ls_chart_free(&c);
 }
 
 static void md_step(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
@@ -72,27 +38,16 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
     ls_report_busy(r, &busy);
     if (busy.n) ls_buf_fmt(out, "\n%s\n", busy.p);
     ls_buf_free(&busy);
-    md_head(r, "", out);
-    for (const ls_fact *f = ls_facts; f->name; f++) {
-        if (f->applies && !f->applies(r)) continue;
-        ls_buf_fmt(out, "| %s |", f->name);
-        for (size_t g = 0; g < r->n_groups; g++) {
-            ls_buf value = {0};
-            f->write(r, &r->groups[g], &value);
-            ls_buf_char(out, ' ');
-            ls_markdown(out, value.p, value.n);
-            ls_buf_str(out, " |");
-            ls_buf_free(&value);
-        }
-        ls_buf_char(out, '\n');
-    }
+    ls_table facts = ls_facts_table(r, false);
+    ls_buf_char(out, '\n');
+    ls_table_show(&facts, LS_FORM_MARKDOWN, out);
     ls_buf_char(out, '\n');
     for (const ls_fact *f = ls_facts; f->name; f++)
-        if (*f->of && (!f->applies || f->applies(r))) ls_buf_fmt(out, "%s: %s. ", f->name, f->of);
+        if (*f->of && ls_fact_applies(f, r)) ls_buf_fmt(out, "%s: %s. ", f->name, f->of);
     ls_buf_char(out, '\n');
-    md_ratios(r, LS_PLOT_EMITTED, "tokens", 1, LS_STATS_HIST, out);
-    md_ratios(r, LS_PLOT_DEPTH, "depth", 1, LS_STATS_DEPTHS - 1, out);
-    md_ratios(r, LS_PLOT_SOURCE, "source", 0, LS_FROM_COUNT - 1, out);
+    md_plot(r, LS_PLOT_EMITTED, "tokens", out);
+    md_plot(r, LS_PLOT_DEPTH, "depth", out);
+    md_plot(r, LS_PLOT_SOURCE, "source", out);
     for (size_t i = 0; i < r->n_asked; i++) {
         if (!i) ls_buf_str(out, "\n## Selected steps\n\n");
         md_step(r, &r->asked[i], out);
@@ -110,30 +65,30 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
 
 // ---- CSV
 
-static void csv_us(ls_buf *out, float v) {
-    if (isfinite(v)) ls_buf_fmt(out, ",%.3f", (double)v);
-    else ls_buf_char(out, ',');
+static void put_step(const ls_report *r, const ls_report_turn *of, const ls_report_step *s, ls_table *t) {
+    static const char *const counts[] = {"step",    "context_len", "output_pos", "budget",  "rows", "probe_rows",
+                                         "forward", "corrected",   "accepted",   "emitted", "root"};
+    static const char *const times[] = {"draft_us", "forward_us", "verify_us", "commit_us", "total_us", "plain_us"};
+    const int64_t count[] = {s->index,   s->context_len, s->output_pos, s->budget,    s->rows, s->probes,
+                             s->forward, s->corrected,   s->n_path - 1, s->n_emitted, s->root};
+    const float us[] = {s->draft_us,  s->forward_us, s->verify_us,
+                        s->commit_us, s->total_us,   s->ar_us > 0 ? s->ar_us : (float)NAN};
+    ls_table_row(t);
+    ls_put(t, NULL, "file", 0, "%s", of->file);
+    ls_put_whole(t, NULL, "turn", 0, of->header.turn);
+    ls_put(t, NULL, "method", 0, "%s", r->groups[of->group].label);
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++) ls_put_whole(t, NULL, counts[i], 0, count[i]);
+    for (size_t i = 0; i < sizeof us / sizeof *us; i++) // a float has no more digits than thousandths
+        ls_put_number(t, NULL, times[i], 0, 0, nearbyint(1e3 * (double)us[i]) / 1e3);
 }
 
 void ls_report_csv(const ls_report *r, ls_buf *out) {
-    ls_buf_str(
-        out,
-        "file,turn,method,step,context_len,output_pos,budget,rows,probe_rows,forward,corrected,accepted,emitted,root,"
-        "draft_us,forward_us,verify_us,commit_us,total_us,plain_us\r\n");
-    for (size_t i = 0; i < r->n_turns; i++) {
-        const ls_report_turn *t = &r->turns[i];
-        for (size_t k = 0; k < t->n_steps; k++) {
-            const ls_report_step *s = &t->steps[k];
-            ls_csv_str(out, t->file);
-            ls_buf_fmt(out, ",%u,", t->header.turn);
-            ls_csv_str(out, r->groups[t->group].label);
-            ls_buf_fmt(out, ",%u,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", s->index, s->context_len, s->output_pos, s->budget,
-                       s->rows, s->probes, s->forward, s->corrected, s->n_path - 1, s->n_emitted, s->root);
-            const float us[] = {s->draft_us,  s->forward_us, s->verify_us,
-                                s->commit_us, s->total_us,   s->ar_us > 0 ? s->ar_us : (float)NAN};
-            for (int j = 0; j < 6; j++) csv_us(out, us[j]);
-            ls_buf_str(out, "\r\n");
-        }
+    const size_t before = out->n;
+    for (size_t i = 0; i < r->n_turns; i++) { // a table for each turn: a recording may have millions of steps
+        ls_table t = {0};
+        for (size_t k = 0; k < r->turns[i].n_steps; k++) put_step(r, &r->turns[i], &r->turns[i].steps[k], &t);
+        if (ls_table_rows(&t)) ls_table_csv(&t, out->n == before, "\r\n", out);
+        ls_table_free(&t);
     }
 }
 
@@ -243,29 +198,8 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
 // ---- SVG
 
 void ls_report_svg(const ls_report *r, ls_buf *out) {
-    enum { TITLE = 26, GAP = 14, COLUMNS = 2 };
-    int height[COLUMNS] = {0};
-    ls_buf body = {0}, plot = {0}, titles = {0};
-    for (ls_plot p = 0; p < LS_PLOTS; p++) {
-        ls_buf_clear(&plot);
-        if (!ls_plot_draw(r, p, &plot)) continue;
-        ls_buf_fmt(&titles, "%s%s", titles.n ? "; " : "", ls_plot_title(p));
-        const int c = height[1] < height[0]; // the shorter column
-        ls_buf_fmt(&body,
-                   "<g transform=\"translate(%d %d)\">\n<text x=\"8\" y=\"18\" font-size=\"14\" font-weight=\"bold\">",
-                   c * LS_PLOT_WIDTH, height[c]);
-        ls_markup_str(&body, ls_plot_title(p));
-        ls_buf_fmt(&body, "</text>\n<g transform=\"translate(0 %d)\">\n", TITLE);
-        ls_buf_add(&body, plot.p, plot.n);
-        ls_buf_str(&body, "</g></g>\n");
-        height[c] += TITLE + ls_plot_height(r, p) + GAP;
-    }
-    const int w = height[1] ? COLUMNS * LS_PLOT_WIDTH : LS_PLOT_WIDTH,
-              h = height[0] > height[1] ? height[0] : height[1];
-    ls_draw_file(out, w, h, "report", titles.p);
-    ls_buf_add(out, body.p, body.n);
-    ls_buf_str(out, "</svg>\n");
-    ls_buf_free(&body);
-    ls_buf_free(&plot);
-    ls_buf_free(&titles);
+    ls_chart charts[LS_PLOTS];
+    for (ls_plot p = 0; p < LS_PLOTS; p++) charts[p] = ls_report_chart(r, p);
+    ls_chart_file(charts, LS_PLOTS, "report", out);
+    for (ls_plot p = 0; p < LS_PLOTS; p++) ls_chart_free(&charts[p]);
 }

@@ -342,7 +342,6 @@ static void suite(const uint8_t *data, size_t n) {
     fuzz_said(code, &err);
     if (code) return;
     if (!r.n_turns) {
-        ls_report_init(&r);
         EXPECT(!ls_report_add(&r, "tests/fuzz/trace/level-steps.jsonl", NULL, NULL, &err) &&
                !ls_report_finish(&r, &err));
     }

@@ -5,9 +5,9 @@
 #include "trace/trace_index.h"
 #include "tests/fuzz/input.h"
 
-static bool some(void *ud, size_t step) {
+static bool some(void *ud, const ls_step *step) {
     (void)ud;
-    return step < 3;
+    return step->index < 3;
 }
 
 static void index_lines(const char *path) {
@@ -61,9 +61,8 @@ static void answers(const ls_report *r, ls_buf *out) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const char *path = fuzz_file(data, n);
-    ls_report r;
+    ls_report r = {0};
     ls_err err = {0};
-    ls_report_init(&r);
     ls_code code = ls_report_add(&r, path, some, NULL, &err);
     fuzz_said(code, &err);
     if (!code) code = ls_report_add(&r, path, NULL, NULL, &err); // the same again, side by side

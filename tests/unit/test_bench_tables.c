@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "decode/suite.h"
 #include "report/bench.h"
+#include "report/chart.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -180,12 +181,86 @@ static void a_suite_is_cut_by_its_tasks(void **state) {
     unlink(path);
 }
 
+// ---- tables and charts
+
+static ls_table table(void) {
+    ls_table t = {0};
+    for (int i = 0; i < 2; i++) {
+        ls_table_row(&t);
+        ls_put(&t, NULL, "name", 0, "%s", i ? "=x" : "a,b");
+        ls_put(&t, "method", NULL, -8, "%s", i ? "\xc3\xa9|" : "<b>");
+        ls_put_whole(&t, "steps", "steps", 3, i ? -1 : 1234567);
+        ls_put_number(&t, "share", "share", 9, LS_PERCENT + 1, i ? NAN : 0.25);
+        ls_put(&t, "verdict", NULL, 0, "%s", i ? "slower" : "faster");
+        ls_put_flag(&t, "same", i);
+    }
+    return t;
+}
+
+static void is(ls_buf *out, const char *want) {
+    assert_string_equal(out->p, want);
+    ls_buf_free(out);
+}
+
+static void a_table_says_the_same_in_every_form(void **state) {
+    (void)state;
+    ls_table t = table();
+    ls_buf out = {0};
+    assert_int_equal(ls_table_rows(&t), 2);
+    ls_table_text(&t, &out);
+    is(&out, "method     steps     share  verdict\n<b>      1234567     25.0%  faster\n\xc3\xa9|            -1         "
+             "   slower\n");
+    ls_table_markdown(&t, false, &out);
+    is(&out, "| method | steps | share | verdict |\n|---|---:|---:|---|\n| &#60;b> | 1234567 | 25.0% | faster |\n"
+             "| \xc3\xa9&#124; | -1 |  | slower |\n");
+    ls_table_html(&t, &out);
+    is(&out, "<div class=\"scroll\"><table>\n<tr><th>method</th><th>steps</th><th>share</th><th>verdict</th></tr>\n"
+             "<tr><th>&#60;b&#62;</th><td>1234567</td><td>25.0%</td><td>faster</td></tr>\n"
+             "<tr><th>\xc3\xa9|</th><td>-1</td><td></td><td>slower</td></tr>\n</table></div>\n");
+    ls_table_csv(&t, true, "\r\n", &out);
+    is(&out, "name,steps,share,same\r\n\"a,b\",1234567,0.25,0\r\n\"'=x\",-1,,1\r\n");
+    ls_jsonw w = {.out = &out};
+    ls_table_json(&t, &w);
+    is(&out, "[{\"name\":\"a,b\",\"steps\":1234567,\"share\":0.25,\"same\":false},"
+             "{\"name\":\"=x\",\"steps\":-1,\"share\":null,\"same\":true}]");
+    ls_table_free(&t);
+    ls_table_text(&t, &out); // no row, no text
+    ls_table_markdown(&t, true, &out);
+    ls_table_html(&t, &out);
+    assert_int_equal(out.n, 0);
+}
+
+static void every_shape_draws_every_point(void **state) {
+    (void)state;
+    for (ls_shape shape = LS_SHAPE_LINES; shape <= LS_SHAPE_STACK; shape++)
+        for (int groups = 0; groups < 2; groups++) {
+            const ls_chart_facts facts = {"name", shape, false, "title", "x", "value", "of", "caption"};
+            ls_chart c = {.facts = &facts, .width = 480, .groups = groups, .level = 1};
+            ls_buf out = {0};
+            for (int i = 0; i < 3; i++)
+                for (int k = 0; k < 4; k++) {
+                    const char *const series[] = {"<a>", "b", "c"}, *const labels[] = {"1", "2", "4", "8"};
+                    ls_chart_add_share(&c, series[i], labels[k], 1 << k, (uint64_t)(i + k), 7);
+                }
+            ls_chart_draw(&c, &out);
+            int marks = 0;
+            for (const char *p = out.p; (p = strstr(p, groups ? " data-of=" : " data-value=")); p++) marks++;
+            assert_int_equal(marks, 12);
+            assert_null(strstr(out.p, "<a>"));
+            assert_null(strstr(out.p, "nan"));
+            ls_buf_free(&out);
+            ls_chart_free(&c);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(speedups_are_those_of_their_conventions),
         cmocka_unit_test(the_file_holds_all_of_it),
         cmocka_unit_test(a_difference_is_one_that_the_prompts_agree_on),
         cmocka_unit_test(a_suite_is_cut_by_its_tasks),
+        cmocka_unit_test(a_table_says_the_same_in_every_form),
+        cmocka_unit_test(every_shape_draws_every_point),
     };
     return cmocka_run_group_tests_name("bench tables", tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "cli/lab_plan.h"
 #include "recorded.h"
-#include "report/lab_figures.h"
+#include "report/lab.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -131,12 +131,12 @@ static void hits_are_counted_by_path(void **state) {
     }
     assert_int_equal(h->trees, 500);
     const ls_lab lab = {.hits = *h};
-    ls_lab_data d = ls_lab_data_of(&lab, LS_FIGURE_HITS);
+    ls_chart d = ls_lab_chart(&lab, LS_FIGURE_HITS);
     assert_int_equal(d.n, 1);
     assert_int_equal(d.series[0].n, n_want);
     assert_true(n_want > 20);
     for (size_t k = 0; k < d.series[0].n; k++) {
-        const ls_lab_datum *p = &d.series[0].points[k];
+        const ls_point *p = &d.series[0].points[k];
         int at = 0;
         while (at < n_want && strcmp(want[at].way, p->label)) at++;
         assert_true(at < n_want);
@@ -158,8 +158,8 @@ static void hits_are_counted_by_path(void **state) {
     assert_int_equal(h->node[0].tested, 1);
     assert_int_equal(h->node[0].accepted, 0);
     assert_int_equal(h->node[1].accepted, 1);
-    ls_lab_data_free(&d);
-    ls_step_free(s);
+    ls_chart_free(&d);
+    free(s);
     free(h);
     free(want);
 }
@@ -197,7 +197,7 @@ static void a_row_breaks_even_at_its_share_of_the_cost(void **state) {
     lab->forwards[1] = (ls_lab_forwards){40, 40 * 4e3};
     lab->forwards[9] = (ls_lab_forwards){20, 20 * 10e3};
     lab->forwards[10] = (ls_lab_forwards){19, 19 * 10e3}; // too few to be shown
-    ls_lab_data d = ls_lab_data_of(lab, LS_FIGURE_BREAK_EVEN), ms = ls_lab_data_of(lab, LS_FIGURE_COST);
+    ls_chart d = ls_lab_chart(lab, LS_FIGURE_BREAK_EVEN), ms = ls_lab_chart(lab, LS_FIGURE_COST);
     assert_int_equal(d.n, 2);
     assert_int_equal(d.series[0].n, LS_COST_SIZES);
     for (int i = 0; i < LS_COST_SIZES; i++) {
@@ -208,8 +208,8 @@ static void a_row_breaks_even_at_its_share_of_the_cost(void **state) {
     assert_true(d.series[1].points[0].value == 1 && d.series[1].points[1].value == 2.5);
     assert_true(d.series[1].points[1].x == 9 && d.series[1].points[1].n == 20);
     assert_true(ms.series[1].points[0].value == 4 && ms.series[1].points[1].value == 10);
-    ls_lab_data_free(&d);
-    ls_lab_data_free(&ms);
+    ls_chart_free(&d);
+    ls_chart_free(&ms);
     free(lab);
 }
 
@@ -368,6 +368,19 @@ static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int3
     free(name);
 }
 
+// ... as plain text without its last line, the end of the last turn.
+static void record_without_end(const ls_lab_index *x, size_t r) {
+    char *name = ls_lab_trace_path(folder, &x->runs[r], 0);
+    ls_err err = {0};
+    snprintf(path, sizeof path, "%s/plain.jsonl", folder);
+    record("One fish, two", options("logitspec-paper", 9, 60), 2);
+    ls_buf text = slurp();
+    for (text.n--; text.p[text.n - 1] != '\n';) text.n--;
+    assert_int_equal(ls_write_file(name, &text, &err), LS_OK);
+    ls_buf_free(&text);
+    free(name);
+}
+
 static void recordings_give_the_counts_of_their_steps(void **state) {
     (void)state;
     ls_lab_index x = {.max_tokens = 60};
@@ -421,16 +434,16 @@ static void recordings_give_the_counts_of_their_steps(void **state) {
     assert_int_equal(lab->hits.trees, 0); // pld was not recorded
     assert_int_equal(lab->exact, 1);
     assert_int_equal(lab->different, 0);
-    const ls_total t = ls_lab_total(lab, 1, "words", true);
+    const ls_total t = ls_bench_total(&lab->b, 1, "words");
     assert_int_equal(t.prompts, 1);
     assert_int_equal(t.turns, 2);
     assert_int_equal(t.steps, paper_steps);
     assert_int_equal(t.emitted, tokens);
-    assert_int_equal(ls_lab_total(lab, 1, "others", true).prompts, 0);
-    ls_lab_data d = ls_lab_data_of(lab, LS_FIGURE_CAPACITY);
+    assert_int_equal(ls_bench_total(&lab->b, 1, "others").prompts, 0);
+    ls_chart d = ls_lab_chart(lab, LS_FIGURE_CAPACITY);
     assert_int_equal(d.n, 1);
     assert_true(d.series[0].points[0].value == (double)tokens / (double)paper_steps);
-    ls_lab_data_free(&d);
+    ls_chart_free(&d);
     ls_lab_free(lab);
 
     // one that is cut short is left out, with a line that names it
@@ -442,7 +455,13 @@ static void recordings_give_the_counts_of_their_steps(void **state) {
     assert_non_null(strstr(said.p, "/logitspec-paper~9/0001.jsonl.zst: skipped"));
     ls_lab_free(lab);
 
+    record_without_end(&x, 1);
+    assert_int_equal(ls_lab_read(lab, folder, &listener, &err), LS_OK);
+    assert_true(lab->n_there == 1 && lab->n_left_out == 1);
+    ls_lab_free(lab);
+
     // one of another method, or of another model, is refused
+    record_run(&x, 1, "One fish, two", 9);
     unlink(path);
     record_run(&x, 2, "One fish, two", 5);
     char *theirs = ls_lab_trace_path(folder, &x.runs[1], 0);

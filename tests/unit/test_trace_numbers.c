@@ -271,9 +271,8 @@ static void a_report_counts_as_the_run_did(void **state) {
             right[bin < LS_REPORT_BINS ? bin : LS_REPORT_BINS - 1] += s->tree.nodes[k].state == LS_NODE_ACCEPTED;
         }
     }
-    ls_report r;
+    ls_report r = {0};
     ls_err err = {0};
-    ls_report_init(&r);
     if (ls_report_add(&r, path, NULL, NULL, &err) || ls_report_finish(&r, &err)) fail_msg("%s", err.msg);
     assert_int_equal(r.n_groups, 1);
     fact_is(&r, "turns", "2");

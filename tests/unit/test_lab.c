@@ -159,7 +159,7 @@ static void hits_are_counted_by_path(void **state) {
     assert_int_equal(h->node[0].accepted, 0);
     assert_int_equal(h->node[1].accepted, 1);
     ls_chart_free(&d);
-    free(s);
+    ls_step_free(s);
     free(h);
     free(want);
 }

@@ -84,8 +84,7 @@ static bool read_lock(ls_model_place *p) {
     ls_json *doc = NULL;
     ls_err err = {0};
     char *path = ls_format("%s/%s", p->folder, lock_name);
-    int unopened;
-    const bool read = !ls_read_any(&text, path, 16 << 20, &unopened, &err);
+    const bool read = !ls_read_any(&text, path, 16 << 20, NULL, &err);
     bool ok = read && !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
     if (ok) {
         for (size_t i = 0; i < N_TEXTS; i++) *text_at(p, i) = text_of(ls_json_get(doc, texts[i].key));

@@ -122,8 +122,8 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
 
 ls_code ls_read_any(ls_buf *b, const char *path, size_t limit, int *unopened, ls_err *err) {
     FILE *f = fopen(path, "re");
-    *unopened = f ? 0 : errno;
-    if (!f) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    if (unopened) *unopened = f ? 0 : errno;
+    if (!f) return unopened ? LS_E_IO : ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
     const ls_code code = ls_read_all(b, f, path, limit, err);
     fclose(f);
     return code;

@@ -33,7 +33,7 @@ const char *ls_file_mistaken(const void *p, size_t n);
 // the process.
 ls_code ls_read_file(ls_buf *b, const char *path, size_t limit, ls_err *err);
 // Appends the whole of a file of any kind (a pipe, too), at most `limit` bytes (more is LS_E_RANGE). LS_E_IO: "PATH:
-// reason"; *unopened: the errno if it cannot be opened, else 0.
+// reason"; or, with *unopened (NULL: not wanted) the errno, it cannot be opened, and the caller writes the message.
 ls_code ls_read_any(ls_buf *b, const char *path, size_t limit, int *unopened, ls_err *err);
 // Appends everything from f to b, at most `limit` bytes (more is LS_E_RANGE). `name` is for messages.
 ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *err);

@@ -3,8 +3,8 @@
 #include "base/rng.h"
 #include "base/system.h"
 #include "decode/choose.h"
+#include "engine/load.h"
 #include "engine/measured.h"
-#include "engine/second.h"
 
 #include <math.h>
 #include <stdio.h>

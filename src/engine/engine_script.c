@@ -320,14 +320,13 @@ ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
 }
 
 ls_code ls_script_vocab(ls_vocab **out, ls_err *err) {
-    // GPT-2's byte alphabet: printable Latin-1 maps to itself, the other bytes to U+0100 and above
     char spell[256][4];
+    uint32_t cp_of[256];
     ls_str tokens[N_VOCAB];
     int32_t types[N_VOCAB];
-    uint32_t next = 256;
+    ls_byte_alphabet(cp_of);
     for (uint32_t b = 0; b < 256; b++) {
-        bool itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
-        tokens[b] = (ls_str){spell[b], (size_t)ls_utf8_encode(itself ? b : next++, spell[b])};
+        tokens[b] = (ls_str){spell[b], (size_t)ls_utf8_encode(cp_of[b], spell[b])};
         types[b] = 1;
     }
     tokens[IM_START] = (ls_str){"<|im_start|>", 12};

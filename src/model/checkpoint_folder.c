@@ -212,10 +212,11 @@ enum { CONFIG_BYTES = 16 << 20, INDEX_BYTES = 64 << 20, HEADER_BYTES = 100 << 20
 ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err) {
     char *path = ls_format("%s/%s", folder, name);
     int unopened;
-    const ls_code code = ls_read_any(out, path, most, &unopened, err);
+    ls_code code = ls_read_any(out, path, most, &unopened, err);
     *there = !unopened;
+    if (unopened) code = unopened == ENOENT ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", path, strerror(unopened));
     free(path);
-    return unopened == ENOENT ? LS_OK : code;
+    return code;
 }
 
 ls_code ls_folder_json(const char *folder, const char *name, ls_json **out, char sha256[65], ls_err *err) {

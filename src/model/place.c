@@ -84,8 +84,7 @@ static bool read_lock(ls_model_place *p) {
     ls_json *doc = NULL;
     ls_err err = {0};
     char *path = ls_format("%s/%s", p->folder, lock_name);
-    int unopened;
-    const bool read = !ls_read_any(&text, path, 16 << 20, &unopened, &err);
+    const bool read = !ls_read_any(&text, path, 16 << 20, NULL, &err);
     bool ok = read && !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
     if (ok) {
         for (size_t i = 0; i < N_TEXTS; i++) *text_at(p, i) = text_of(ls_json_get(doc, texts[i].key));
@@ -118,12 +117,10 @@ static ls_code write_lock(const ls_model_place *p, ls_err *err) {
     ls_jw_field_int(&w, "format", 1);
     for (size_t i = 0; i < N_TEXTS; i++)
         if (*text_at(p, i)) ls_jw_field_str(&w, texts[i].key, *text_at(p, i));
-    ls_jw_key(&w, "wanted");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "wanted", '[');
     for (size_t i = 0; p->wanted && p->wanted[i]; i++) ls_jw_str(&w, p->wanted[i]);
     ls_jw_close(&w, ']');
-    ls_jw_key(&w, "files");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "files", '[');
     for (size_t i = 0; i < p->n_files; i++) {
         ls_jw_open(&w, '{');
         ls_jw_field_str(&w, "name", p->files[i].name);

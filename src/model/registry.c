@@ -388,8 +388,7 @@ void ls_registry_json(const ls_registry_entry *e, ls_buf *out) {
     ls_jw_field_str(&w, "from", ways[e->from]);
     for (size_t i = 0; i < N_TEXTS; i++)
         if (*text_at(e, i)) ls_jw_field_str(&w, texts[i].key, *text_at(e, i));
-    ls_jw_key(&w, "files");
-    ls_jw_open(&w, '[');
+    ls_jw_field_open(&w, "files", '[');
     for (size_t i = 0; i < e->n_files; i++) {
         ls_jw_open(&w, '{');
         ls_jw_field_str(&w, "name", e->files[i].name);

@@ -152,7 +152,7 @@ ls_code ls_pretok_split(const ls_pretok *p, ls_pretok_scratch *s, const char *te
     return run(&(splitter){p, s, fn, ud, err}, 0, text, n, first);
 }
 
-// ---- names
+// ---- the steps behind a GGUF file's tokenizer.ggml.pre, by text/pretok.def
 
 enum { STEPS = 6 };
 

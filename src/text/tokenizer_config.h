@@ -83,4 +83,3 @@ int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config 
 // whose class alone says what a text begins with.
 ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, const ls_tokenizer_files *beside,
                               bool by_class, ls_err *err);
-void ls_byte_alphabet(uint32_t cp_of[256]); // GPT-2's: the character that stands for each byte

@@ -10,6 +10,8 @@
 // Token types, by the numbers that GGUF and sentencepiece share.
 enum { LS_NORMAL = 1, LS_UNKNOWN, LS_CONTROL, LS_USER_DEFINED, LS_UNUSED, LS_BYTE };
 
+void ls_byte_alphabet(uint32_t cp_of[256]); // GPT-2's: the character that stands for each byte
+
 typedef struct { // a token that is searched in the text first of all
     int32_t id;
     bool special, lstrip, rstrip, single_word;

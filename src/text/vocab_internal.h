@@ -1,4 +1,4 @@
-// A vocabulary's insides, shared by its builders (vocab.c, tokenizer_json.c, tokenizer_model.c) and its encoder
+// A vocabulary's insides, shared by its builders (vocab.c, tokenizer_json.c, tokenizer_files.c) and its encoder
 // (encode.c).
 #pragma once
 #include "base/map.h"

@@ -7,7 +7,7 @@
 #include "decode/session.h"
 #include "decode/stats.h"
 #include "drafters.h"
-#include "engine/second.h"
+#include "engine/load.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 typedef struct {
     const char *title;
     void (*draw)(ui_panel_view *v);
-    const char *promise; // text before the first step; NULL: the panel draws without steps
+    const char *before_steps; // text before the first step; NULL: the panel draws without steps
 } ui_frame;
 
 // The line at the bottom.

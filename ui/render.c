@@ -251,9 +251,9 @@ static void key_bar(const ui_state *s, ui_canvas *c, ui_rect r) {
 
 static void frame(const ui_state *s, ui_drawn *drawn, ui_canvas *c, const ui_frame *f, ui_rect r, bool active) {
     char right[UI_RIGHT_BYTES] = "";
-    if (f->promise && !s->run.n_steps) {
+    if (f->before_steps && !s->run.n_steps) {
         ui_pen p = ui_pen_at(c, ui_inside(r), 0, UI_DIM);
-        ui_print(&p, "%s", f->promise);
+        ui_print(&p, "%s", f->before_steps);
     } else f->draw(&(ui_panel_view){c, s, drawn, ui_inside(r), right, 0});
     ui_box(c, r, f->title, right, active);
     if (f->draw != ui_panel_output) return;

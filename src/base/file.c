@@ -169,7 +169,7 @@ int ls_open_locked(const char *path, bool *made) {
 ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms) {
     struct stat st;
     if (fstat(fd, &st)) return -1;
-    const size_t most = S_ISREG(st.st_mode) ? CHUNK : PIPE_BUF; // poll() promises room for PIPE_BUF bytes in a pipe
+    const size_t most = S_ISREG(st.st_mode) ? CHUNK : PIPE_BUF; // poll() guarantees room for PIPE_BUF bytes in a pipe
     if (!S_ISREG(st.st_mode)) {
         struct pollfd room = {fd, POLLOUT, 0};
         const int found = poll(&room, 1, wait_ms);

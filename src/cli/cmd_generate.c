@@ -125,7 +125,7 @@ static void write_json(run *r) {
     const ls_buf *text = ls_session_text(r->session);
     const ls_engine *b = r->model.engine;
     const ls_decode_options *o = &r->setup.s.decode;
-    const ls_promise promise = ls_accept_promise(&o->accept, o->sampling.temperature);
+    const ls_guarantee guarantee = ls_accept_guarantee(&o->accept, o->sampling.temperature);
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "model", r->model.name);
     ls_jw_field_str(&w, "sha256", r->model.sha256);
@@ -133,8 +133,8 @@ static void write_json(run *r) {
     ls_jw_field_str(&w, "device", b->device);
     ls_jw_field_int(&w, "ranks", b->ranks > 1 ? b->ranks : 1);
     ls_jw_field_str(&w, "dtype", b->dtype);
-    ls_jw_field_bool(&w, "exact", b->exact && promise == LS_PROMISE_TEXT);
-    ls_jw_field_str(&w, "promise", ls_promise_name(promise));
+    ls_jw_field_bool(&w, "exact", b->exact && guarantee == LS_SAME_TEXT);
+    ls_jw_field_str(&w, "promise", ls_guarantee_name(guarantee));
     ls_jw_field_u64(&w, "seed", r->setup.s.decode.sampling.seed);
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
@@ -156,7 +156,7 @@ static void write_json(run *r) {
     ls_jw_field_num(&w, "speedup_spread", st->ar_timed ? ls_stats_speedup_spread(st) : NAN, 3);
     ls_jw_field_int(&w, "ar_timed", st->ar_timed);
     ls_jw_field_num(&w, "cpu_wait", ls_stats_waited(st), 3);
-    if (promise == LS_PROMISE_NONE) { // lossy: lists the output tokens that the target did not choose
+    if (guarantee == LS_LOSSY) { // lossy: lists the output tokens that the target did not choose
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_field_u64(&w, "probe_rows", st->probes);
         ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
@@ -182,8 +182,8 @@ static void write_summary(const run *r) {
     const ls_stats *st = &r->runner.stats;
     const ls_engine *b = r->model.engine;
     const ls_decode_options *o = &r->setup.s.decode;
-    const ls_promise promise = ls_accept_promise(&o->accept, o->sampling.temperature);
-    const bool lossy = promise == LS_PROMISE_NONE;
+    const ls_guarantee guarantee = ls_accept_guarantee(&o->accept, o->sampling.temperature);
+    const bool lossy = guarantee == LS_LOSSY;
     ls_buf line = {0};
     ls_buf_fmt(&line, "%llu token%s in %llu step%s: MAT %.2f tokens/step", (unsigned long long)st->emitted,
                ls_plural(st->emitted), (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st));
@@ -201,10 +201,10 @@ static void write_summary(const run *r) {
     write_note(r, &line);
     ls_buf_fmt(&line, "%s %s on %s, %d thread%s, method %s, %s; ended by %s", r->model.name, b->dtype, b->device,
                b->threads, ls_plural(b->threads), r->setup.s.decode.method,
-               lossy                        ? "LOSSY (the text may differ from plain decoding)"
-               : promise == LS_PROMISE_ODDS ? "same distribution as plain decoding, but another sample"
-               : b->exact                   ? "exact (the text of plain decoding)"
-                                            : "not exact (logits may differ in their last bits)",
+               lossy                               ? "LOSSY (the text may differ from plain decoding)"
+               : guarantee == LS_SAME_DISTRIBUTION ? "same distribution as plain decoding, but another sample"
+               : b->exact                          ? "exact (the text of plain decoding)"
+                                                   : "not exact (logits may differ in their last bits)",
                ls_finish_name(r->runner.finish));
     if (lossy) {
         write_note(r, &line);

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ls_promise promise_of(const ls_comparison *k, int contender) {
+static ls_guarantee guarantee_of(const ls_comparison *k, int contender) {
     const ls_decode_options *o = &k->c[contender].setup.s.decode;
-    return ls_accept_promise(&o->accept, o->sampling.temperature);
+    return ls_accept_guarantee(&o->accept, o->sampling.temperature);
 }
 
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err) {
@@ -41,9 +41,9 @@ static void list(ls_comparison *k) {
     for (int i = 0; i < k->n; i++) {
         ls_bench_method *m = &b->methods[i];
         snprintf(m->label, sizeof m->label, "%s", k->c[i].label);
-        snprintf(m->promise, sizeof m->promise, "%s", ls_promise_name(promise_of(k, i)));
+        snprintf(m->guarantee, sizeof m->guarantee, "%s", ls_guarantee_name(guarantee_of(k, i)));
         m->plain = !k->c[i].method->make;
-        if (!*b->judged && promise_of(k, i) == LS_PROMISE_TEXT) snprintf(b->judged, sizeof b->judged, "%s", m->label);
+        if (!*b->judged && guarantee_of(k, i) == LS_SAME_TEXT) snprintf(b->judged, sizeof b->judged, "%s", m->label);
         if (m->plain) snprintf(b->against, sizeof b->against, "ar");
     }
     if (!*b->against) snprintf(b->against, sizeof b->against, "single-row forwards");

@@ -53,7 +53,7 @@ static ls_code measure_plain(ls_session *s, ls_err *err) {
 // The root is the target's own next token, chosen from the last logits before anything is drafted.
 static ls_code take_root(work *w, ls_err *err) {
     const ls_session *s = w->s;
-    const ls_promise promise = ls_accept_promise(&s->accept, s->sampling.temperature);
+    const ls_guarantee guarantee = ls_accept_guarantee(&s->accept, s->sampling.temperature);
     ls_step *out = w->out;
     ls_step_start(out,
                   (ls_step){.turn = s->turn,
@@ -61,8 +61,8 @@ static ls_code take_root(work *w, ls_err *err) {
                             .context_len = w->context,
                             .output_pos = (int32_t)s->answer.ids.n,
                             .corrected = s->corrected,
-                            .exact = s->e->exact && promise == LS_PROMISE_TEXT,
-                            .odds = promise == LS_PROMISE_ODDS,
+                            .exact = s->e->exact && guarantee == LS_SAME_TEXT,
+                            .odds = guarantee == LS_SAME_DISTRIBUTION,
                             .ar_us = s->ar.us,
                             .ar_spread = ls_ar_spread(&s->ar),
                             .ar_timed = (int32_t)(s->ar.n_timed < INT32_MAX ? s->ar.n_timed : INT32_MAX),

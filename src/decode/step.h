@@ -44,7 +44,7 @@ typedef struct {
     int32_t output_pos;  // output tokens of this turn before this step
     bool forward;        // false: the step ended on its root and ran no forward
     bool corrected;      // the root replaced a draft node that the previous step rejected
-    bool exact;          // the engine promises that this equals plain decoding
+    bool exact;          // the engine guarantees that this equals plain decoding
     bool odds;           // instead, each text is as likely as from plain decoding (acceptance: spec/accept.h)
     uint8_t finish;      // ls_finish
     uint8_t miss;   // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded

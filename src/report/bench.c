@@ -125,7 +125,7 @@ bool ls_bench_equal(const ls_bench *b) {
     bool equal = true;
     for (size_t p = 0; p < b->done; p++)
         for (int i = 0; i < b->n; i++)
-            equal &= strcmp(b->methods[i].promise, "text") != 0 || ls_bench_result(b, p, i)->first_difference < 0;
+            equal &= strcmp(b->methods[i].guarantee, "text") != 0 || ls_bench_result(b, p, i)->first_difference < 0;
     return equal;
 }
 

@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct {
     char label[80];
-    char promise[16]; // ls_promise_name: "text", "odds" or "none"
+    char guarantee[16]; // ls_guarantee_name: "text", "odds" or "none"
     bool plain;
 } ls_bench_method;
 

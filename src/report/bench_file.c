@@ -62,8 +62,8 @@ void ls_manifest_json(const ls_manifest *m, ls_jsonw *w) {
 static void write_method(ls_jsonw *w, const ls_bench *b, int i, const ls_table *totals, size_t row, size_t categories) {
     ls_jw_open(w, '{');
     ls_table_fields(totals, row, w);
-    ls_jw_field_bool(w, "lossy", !strcmp(b->methods[i].promise, "none"));
-    ls_jw_field_str(w, "promise", b->methods[i].promise);
+    ls_jw_field_bool(w, "lossy", !strcmp(b->methods[i].guarantee, "none"));
+    ls_jw_field_str(w, "promise", b->methods[i].guarantee);
     ls_jw_field_bool(w, "plain", b->methods[i].plain);
     ls_jw_field_open(w, "categories", '[');
     for (size_t c = 1; c <= categories; c++) {
@@ -229,8 +229,8 @@ static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *pat
         const ls_json *m = ls_json_at(methods, (size_t)i);
         ls_bench_method *to = &b->methods[i];
         read_text(m, "method", to->label, sizeof to->label);
-        read_text(m, "promise", to->promise, sizeof to->promise);
-        if (!*to->label || !*to->promise || !ls_json_bool(ls_json_get(m, "plain"), &to->plain))
+        read_text(m, "promise", to->guarantee, sizeof to->guarantee);
+        if (!*to->label || !*to->guarantee || !ls_json_bool(ls_json_get(m, "plain"), &to->plain))
             return ls_fail(err, LS_E_PARSE, "%s: method %d has no name or no promise", path, i + 1);
     }
     return LS_OK;

@@ -41,16 +41,17 @@ void ls_manifest_show(const ls_manifest *m, ls_form form, ls_buf *out) {
 // ---- the table of methods
 
 static void output_words(const ls_bench *b, int i, const ls_total *t, char *out, size_t size) {
-    char promise[100] = "";
-    if (!strcmp(b->methods[i].promise, "odds")) snprintf(promise, sizeof promise, "same distribution, other samples: ");
-    if (!strcmp(b->methods[i].promise, "none"))
-        snprintf(promise, sizeof promise, "LOSSY: %llu of %llu tokens not the target's choice, ",
+    char guarantee[100] = "";
+    if (!strcmp(b->methods[i].guarantee, "odds"))
+        snprintf(guarantee, sizeof guarantee, "same distribution, other samples: ");
+    if (!strcmp(b->methods[i].guarantee, "none"))
+        snprintf(guarantee, sizeof guarantee, "LOSSY: %llu of %llu tokens not the target's choice, ",
                  (unsigned long long)t->loose, (unsigned long long)t->emitted);
     if (t->different)
-        snprintf(out, size, "%sDIFFERS in %llu of %llu", promise, (unsigned long long)t->different,
+        snprintf(out, size, "%sDIFFERS in %llu of %llu", guarantee, (unsigned long long)t->different,
                  (unsigned long long)t->prompts);
     else
-        snprintf(out, size, "%s%s", promise,
+        snprintf(out, size, "%s%s", guarantee,
                  !strcmp(b->methods[i].label, b->judged) ? "reference"
                  : !*b->judged                           ? "no exact method to compare"
                                                          : "equal");

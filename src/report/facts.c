@@ -31,10 +31,10 @@ static void where(const ls_trace_header *h, ls_buf *out) {
                h->run.kernel);
 }
 
-static void promise(const ls_report *r, const ls_report_group *g, ls_buf *out) {
-    if (g->promise == LS_PROMISE_NONE)
+static void guarantee(const ls_report *r, const ls_report_group *g, ls_buf *out) {
+    if (g->guarantee == LS_LOSSY)
         ls_buf_fmt(out, "LOSSY (%s): the text may differ from plain decoding's", header(r, g)->acceptance);
-    else if (g->promise == LS_PROMISE_ODDS)
+    else if (g->guarantee == LS_SAME_DISTRIBUTION)
         ls_buf_fmt(out, "same distribution as plain decoding (%s), but other samples", header(r, g)->acceptance);
     else
         ls_buf_str(out, g->exact ? "exact: the tokens of plain decoding"

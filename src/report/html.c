@@ -214,7 +214,7 @@ static void figures(const ls_report *r, ls_buf *out) {
 
 void ls_report_html(const ls_report *r, ls_buf *out) {
     bool lossy = false;
-    for (size_t g = 0; g < r->n_groups; g++) lossy |= r->groups[g].promise == LS_PROMISE_NONE;
+    for (size_t g = 0; g < r->n_groups; g++) lossy |= r->groups[g].guarantee == LS_LOSSY;
     ls_buf look = {0};
     ls_buf_str(&look, style);
     kind_styles(&look);

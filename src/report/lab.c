@@ -106,7 +106,7 @@ static ls_code read_recording(ls_lab *lab, const ls_lab_run *run, const char *pa
     for (size_t i = 0; i < r.n_turns && !code; i++) {
         const ls_report_turn *t = &r.turns[i];
         code = check_header(lab, run, &t->header, path, err);
-        g->lossy |= ls_trace_promise(&t->header) == LS_PROMISE_NONE;
+        g->lossy |= ls_trace_guarantee(&t->header) == LS_LOSSY;
         g->sampled |= temperature(&t->header) > 0;
         ls_buf_add(&g->asked, t->header.prompt_text.p, t->header.prompt_text.n);
         ls_buf_char(&g->asked, 0);
@@ -150,7 +150,7 @@ static ls_code take(ls_lab *lab, size_t run, size_t item, const char *path, cons
                        "%s: the prompts differ from the earlier recordings of %s; record it again", path,
                        lab->index.items[item].name);
     lab->prompts[item] = prompts;
-    if (g->lossy) snprintf(lab->b.methods[run].promise, sizeof lab->b.methods->promise, "none");
+    if (g->lossy) snprintf(lab->b.methods[run].guarantee, sizeof lab->b.methods->guarantee, "none");
     lab->sampled[run] |= g->sampled;
     *ls_bench_result(&lab->b, item, (int)run) = g->result;
     lab->n_there++;
@@ -191,7 +191,7 @@ static void judge(ls_lab *lab) {
             if (!r->turns) continue;
             const ls_result *plain = ar && ar->turns && !lab->sampled[i] ? ar : NULL;
             ls_result_judge(r, plain, plain);
-            if (!plain || !strcmp(b->methods[i].promise, "none") || i == b->ar) continue;
+            if (!plain || !strcmp(b->methods[i].guarantee, "none") || i == b->ar) continue;
             lab->exact++;
             lab->different += r->first_difference >= 0;
         }
@@ -207,7 +207,7 @@ static void begin(ls_lab *lab) {
         ls_bench_method *m = &b->methods[i];
         m->plain = !strcmp(x->runs[i].word, "ar") && !(x->runs[i].temperature > 0);
         snprintf(m->label, sizeof m->label, "%s", x->runs[i].word);
-        snprintf(m->promise, sizeof m->promise, "text");
+        snprintf(m->guarantee, sizeof m->guarantee, "text");
     }
     for (size_t i = 0; i < x->n_items; i++)
         b->prompts[i] = (ls_bench_prompt){.name = ls_strdup(x->items[i].name),

@@ -62,7 +62,7 @@ typedef struct {
     ls_ratio estimated[LS_REPORT_BINS]; // accepted of all
     double estimate_sum[LS_REPORT_BINS];
     bool exact;
-    ls_promise promise;                                          // of its acceptance
+    ls_guarantee guarantee;                                      // of its acceptance
     ls_report_tree worst[LS_REPORT_WORST], best[LS_REPORT_BEST]; // by gain; n below
     int n_worst, n_best;
     // comparison with the first group, on prompts that both answered

@@ -184,7 +184,7 @@ void ls_accept_write(const ls_accept *a, char *out, size_t size) {
     ls_rule_write(&(a->rule ? a->rule : rules)->is, a->values, out, size);
 }
 
-const char *ls_promise_name(ls_promise p) {
+const char *ls_guarantee_name(ls_guarantee p) {
     static const char *const names[] = {"text", "odds", "none"};
     return names[p];
 }
@@ -202,9 +202,9 @@ int32_t ls_accept_draws(const ls_accept *a, double temperature) {
     return a->rule->is.number[0].name ? (int32_t)a->values[0] : 1;
 }
 
-ls_promise ls_accept_promise(const ls_accept *a, double temperature) {
-    if (ls_accept_is_lossy(a)) return LS_PROMISE_NONE;
-    return ls_accept_draws(a, temperature) ? LS_PROMISE_ODDS : LS_PROMISE_TEXT;
+ls_guarantee ls_accept_guarantee(const ls_accept *a, double temperature) {
+    if (ls_accept_is_lossy(a)) return LS_LOSSY;
+    return ls_accept_draws(a, temperature) ? LS_SAME_DISTRIBUTION : LS_SAME_TEXT;
 }
 
 int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path) {

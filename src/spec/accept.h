@@ -25,11 +25,11 @@ typedef struct {
 
 // How a text relates to that of plain decoding.
 typedef enum {
-    LS_PROMISE_TEXT, // the same, with the same seed
-    LS_PROMISE_ODDS, // another sample from the same distribution
-    LS_PROMISE_NONE, // LOSSY
-} ls_promise;
-const char *ls_promise_name(ls_promise p); // "text", "odds", "none"
+    LS_SAME_TEXT,         // the same, with the same seed
+    LS_SAME_DISTRIBUTION, // another sample from the same distribution
+    LS_LOSSY,             // perhaps another text
+} ls_guarantee;
+const char *ls_guarantee_name(ls_guarantee p); // "text", "odds", "none"
 
 struct ls_accept {
     const ls_accept_rule *rule; // NULL: exact
@@ -45,7 +45,7 @@ ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_er
 void ls_accept_write(const ls_accept *a, char *out, size_t size);
 bool ls_accept_is_lossy(const ls_accept *a);
 bool ls_accept_previews(const ls_accept *a); // a recorded tree is enough to tell which drafts the rule would accept
-ls_promise ls_accept_promise(const ls_accept *a, double temperature);
+ls_guarantee ls_accept_guarantee(const ls_accept *a, double temperature);
 int32_t ls_accept_draws(const ls_accept *a, double temperature); // 0: drafts are the most likely tokens
 // Finds the deepest path from the root whose rows are all accepted, from the forward's results; of equal paths the
 // first. Returns its length, >= 1; path has room for LS_MAX_ROWS.

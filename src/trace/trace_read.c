@@ -14,7 +14,7 @@ struct ls_trace_reader {
     const ls_trace_place *places; // lines to read in this order; NULL: all lines in sequence
     size_t n_places, at_place;
     bool torn, has_header;
-    ls_promise promise; // of the header
+    ls_guarantee guarantee; // of the header
     ls_trace_header header;
     ls_step *step; // the last one
     ls_trace_ending end;
@@ -338,10 +338,10 @@ const char *ls_trace_config(const ls_trace_header *h, const char *key) {
     return "";
 }
 
-ls_promise ls_trace_promise(const ls_trace_header *h) {
+ls_guarantee ls_trace_guarantee(const ls_trace_header *h) {
     ls_accept a;
-    if (ls_accept_read(&a, "", h->acceptance, NULL)) return LS_PROMISE_NONE;
-    return ls_accept_promise(&a, strtod(ls_trace_config(h, "decode.temperature"), NULL));
+    if (ls_accept_read(&a, "", h->acceptance, NULL)) return LS_LOSSY;
+    return ls_accept_guarantee(&a, strtod(ls_trace_config(h, "decode.temperature"), NULL));
 }
 
 // ---- lines
@@ -420,11 +420,11 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         clear_header(&r->header);
         read_header(g, doc, &r->header);
         r->has_header = !g->code;
-        r->promise = ls_trace_promise(&r->header);
+        r->guarantee = ls_trace_guarantee(&r->header);
         break;
     case LS_TRACE_STEP:
-        ls_step_start(r->step, (ls_step){.exact = r->header.run.exact && r->promise == LS_PROMISE_TEXT,
-                                         .odds = r->promise == LS_PROMISE_ODDS});
+        ls_step_start(r->step, (ls_step){.exact = r->header.run.exact && r->guarantee == LS_SAME_TEXT,
+                                         .odds = r->guarantee == LS_SAME_DISTRIBUTION});
         read_step(g, doc, r->step);
         ls_step_round(r->step);
         break;

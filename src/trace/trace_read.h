@@ -57,7 +57,7 @@ typedef struct {
 } ls_trace_tokens;
 
 const char *ls_trace_config(const ls_trace_header *h, const char *key); // "": there is no such key
-ls_promise ls_trace_promise(const ls_trace_header *h); // by its acceptance rule; LS_PROMISE_NONE for an unknown rule
+ls_guarantee ls_trace_guarantee(const ls_trace_header *h); // by its acceptance rule; LS_LOSSY for an unknown rule
 
 typedef struct ls_trace_reader ls_trace_reader;
 

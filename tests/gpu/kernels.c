@@ -1,4 +1,4 @@
-// Every CUDA kernel against its plain twin, and the promise that a row's bits do not depend on what else is computed
+// Every CUDA kernel against its plain twin, and the guarantee that a row's bits do not depend on what else is computed
 // with it. Runs alike on a GPU and on the emulated device. Prints as cmocka does, so that tests/run.py counts it. An
 // argument runs only the tests whose name holds it; --times, --times-tiny, --times-cuts and --times-cuts-small say what
 // each kernel takes instead, and --times-of KERNEL FORMAT ROWS what one takes, for a profiler (times.h).

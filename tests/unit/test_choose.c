@@ -211,8 +211,8 @@ static void greedy_they_are_exact(void **state) {
     for (int r = 0; ls_accept_at(r); r++) {
         o.accept = ls_accept_usual(r);
         if (ls_accept_is_lossy(&o.accept)) continue;
-        assert_int_equal(ls_accept_promise(&o.accept, 0), LS_PROMISE_TEXT);
-        assert_int_equal(ls_accept_promise(&o.accept, 0.5), r ? LS_PROMISE_ODDS : LS_PROMISE_TEXT);
+        assert_int_equal(ls_accept_guarantee(&o.accept, 0), LS_SAME_TEXT);
+        assert_int_equal(ls_accept_guarantee(&o.accept, 0.5), r ? LS_SAME_DISTRIBUTION : LS_SAME_TEXT);
         for (int m = 0; m < 2; m++) {
             o.method = m ? "hybrid" : "draft-model";
             count_texts(o, 1, 2, &texts);

@@ -1,4 +1,4 @@
-// CPU kernels: every level against a plain reference, and the promise that a row's bits do not depend on what
+// CPU kernels: every level against a plain reference, and the guarantee that a row's bits do not depend on what
 // else is computed with it.
 #include "torch/kernels/kernels.h"
 #include "tests/unit/random_tensor.h"

@@ -220,7 +220,7 @@ static void rules_are_read_and_refused(void **state) {
     }
     for (int i = 0; ls_accept_at(i); i++) {
         assert_int_equal(ls_accept_read(&a, "x", ls_accept_at(i)->name, &err), LS_OK);
-        const bool odds = ls_accept_promise(&a, 1) == LS_PROMISE_ODDS;
+        const bool odds = ls_accept_guarantee(&a, 1) == LS_SAME_DISTRIBUTION;
         assert_int_equal(odds, !strncmp(ls_accept_at(i)->name, "speculative", 11) ||
                                    !strncmp(ls_accept_at(i)->name, "mcsd", 4));
         assert_int_equal(ls_accept_is_lossy(&a), i > 0 && !odds);

@@ -38,7 +38,7 @@ struct ui_demo {
     size_t n_notes;
     double pace; // seconds a step
     bool quiz;   // trees are shown before their verification
-    char *rival; // a contender that answers the same prompt at the end; NULL: none
+    char *rival; // a variant that answers the same prompt at the end; NULL: none
 };
 
 // ---- playing, in the screen's state

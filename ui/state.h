@@ -128,7 +128,7 @@ typedef struct {
     // Writes the settings to the user's configuration; *said: the result in words.
     ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
     // Returns the ways of decoding for Shadows; called when Shadows is first opened. The callee owns them.
-    const ls_shadow_way *(*ways)(void *ud, int *n);
+    const ls_shadow_variant *(*ways)(void *ud, int *n);
     // Opens stop i (from 0) of the guided tour; *of: the number of stops. NULL: err has the reason, or i is *of.
     ls_source *(*tour)(void *ud, int i, int *of, const ui_demo **demo, ls_err *err); // NULL: there is no tour
     void *ud;
@@ -181,7 +181,7 @@ typedef struct {
 
 // What Shadows knows; works between frames.
 typedef struct {
-    const ls_shadow_way *ways; // once they were made; borrowed
+    const ls_shadow_variant *ways; // once they were made; borrowed
     int n_ways, chosen;
     bool always;         // also while it decodes, whatever the cost
     ls_shadows *work;    // NULL: none was begun; owned

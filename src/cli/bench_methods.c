@@ -175,15 +175,15 @@ static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "ar,logitspec,logitspec-paper";
     ls_options base; // one seed for all methods, and the same in every benchmark (so that --resume works)
-    ls_contender *contenders;
+    ls_variant *variants;
     char settings[65];
     int n;
     ls_options_copy(&base, &c->options);
     if (!base.seed.set) base.seed = (ls_opt_SEED){true, 1};
-    ls_code code = ls_contenders_read(&contenders, &n, "--methods", list, &base, err);
+    ls_code code = ls_variants_read(&variants, &n, "--methods", list, &base, err);
     ls_options_free(&base);
     if (code) return code;
-    w->k.c = contenders;
+    w->k.c = variants;
     w->k.n = n;
     if (c->out && (code = check_form(c->out, n, err))) return code;
     if ((code = read_prompts(w, err))) return code;
@@ -191,7 +191,7 @@ static ls_code run_all(work *w, ls_err *err) {
     if (c->resume && (code = read_earlier(w, settings, err))) return code;
     ls_manifest manifest;
     ls_machine_watch watch = ls_machine_begin(&manifest);
-    if ((code = ls_comparison_open(&w->k, contenders, n, err))) return code;
+    if ((code = ls_comparison_open(&w->k, variants, n, err))) return code;
     ls_machine_model(&manifest, &w->k.model);
     if (c->suite) { // not for a single prompt, which should start at once
         ls_gauge_show(&w->gauge, "measuring the machine", -1);

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "cli/contender.h"
+#include "cli/variant.h"
 #include "cli/progress.h"
 #include "decode/simulate.h"
 #include "decode/stats.h"
@@ -68,7 +68,7 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
     return code;
 }
 
-static ls_code run(const recordings *all, const ls_contender *c, outcome *out, ls_err *err) {
+static ls_code run(const recordings *all, const ls_variant *c, outcome *out, ls_err *err) {
     ls_simulator *s;
     const ls_draft_setup place = ls_run_place(&all->run);
     const ls_cost_curve *given = &c->setup.s.decode.costs;
@@ -84,7 +84,7 @@ static ls_code run(const recordings *all, const ls_contender *c, outcome *out, l
     return code;
 }
 
-static ls_table table_of(const ls_contender *c, const outcome *o, int n) {
+static ls_table table_of(const ls_variant *c, const outcome *o, int n) {
     ls_table to = {0};
     for (int i = 0; i < n; i++) {
         const ls_simulated *t = &o[i].total;
@@ -153,28 +153,27 @@ static void json(const recordings *all, const ls_table *table, ls_buf *out) {
 int ls_cmd_simulate(const ls_command_line *c) {
     ls_err err = {0};
     recordings all = {0};
-    ls_contender *contenders = NULL;
+    ls_variant *variants = NULL;
     outcome *out = NULL;
     int n = 0;
     ls_code code = LS_OK;
     ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
     ls_gauge_reads(&gauge);
     if (!c->n_args) code = ls_fail(&err, LS_E_USAGE, "usage: logitspec simulate TRACE... (files of --trace)");
-    if (!code)
-        code = ls_contenders_read(&contenders, &n, "--methods", c->methods ? c->methods : "all", &c->options, &err);
+    if (!code) code = ls_variants_read(&variants, &n, "--methods", c->methods ? c->methods : "all", &c->options, &err);
     for (int i = 0; i < c->n_args && !code; i++) code = load(&all, c->args[i], &err);
     if (!code && !all.emitted) code = ls_fail(&err, LS_E_RANGE, "the traces have no output");
     if (!code) out = ls_calloc((size_t)n, sizeof *out);
     for (int i = 0; i < n && !code; i++) {
         ls_gauge_show(&gauge, "simulating", (double)i / n);
-        code = run(&all, &contenders[i], &out[i], &err);
+        code = run(&all, &variants[i], &out[i], &err);
     }
     ls_gauge_clear(&gauge);
     int status = LS_EXIT_OK;
     if (code) status = ls_complain(&err);
     else {
         ls_buf shown = {0};
-        ls_table t = table_of(contenders, out, n);
+        ls_table t = table_of(variants, out, n);
         if (all.torn) ls_warn("the last line of a trace is incomplete and was skipped");
         if (c->json) json(&all, &t, &shown);
         else text(&all, out, &t, &shown);
@@ -182,7 +181,7 @@ int ls_cmd_simulate(const ls_command_line *c) {
         ls_table_free(&t);
     }
     free(out);
-    ls_contenders_free(contenders, n);
+    ls_variants_free(variants, n);
     for (size_t i = 0; i < all.n; i++) ls_recording_free(all.turns[i]);
     free(all.turns);
     return status;

@@ -51,9 +51,9 @@ static void add_rows(void *ud, size_t turn, const ls_step *step) {
 
 // Runs the list on all prompts and leaves the sessions open.
 static ls_code run(tuning *t, const char *list, ls_err *err) {
-    ls_contender *c;
+    ls_variant *c;
     int n;
-    ls_code code = ls_contenders_read(&c, &n, "tune", list, &t->base, err);
+    ls_code code = ls_variants_read(&c, &n, "tune", list, &t->base, err);
     if (!code) code = ls_comparison_open(&t->k, c, n, err);
     return code ? code : ls_comparison_run(&t->k, err);
 }
@@ -84,9 +84,9 @@ static void with_sizing(char out[WORD], const char *word, const char *sizing) {
 }
 
 static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
-    ls_contender c;
+    ls_variant c;
     ls_simulator *s = NULL;
-    ls_code code = ls_contender_read(&c, word, &t->base, err);
+    ls_code code = ls_variant_read(&c, word, &t->base, err);
     if (code) return code;
     const ls_model *m = &t->k.model;
     const ls_eos_set ends = ls_vocab_ends(m->vocab);
@@ -104,7 +104,7 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
         }
     }
     ls_simulator_free(s);
-    ls_contender_free(&c);
+    ls_variant_free(&c);
     return code;
 }
 
@@ -116,9 +116,9 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
         "/auto",          ":2",      ":3",   ":4",   ":6", ":8", ":12", ":16", ":24", ":32", ":64", "/specdec++",
         "/specdec++:0.9", "/adaedl", "/ddd", "/c2t", NULL};
     const char *methods = t->line->methods ? t->line->methods : usual;
-    ls_contender *list = NULL;
+    ls_variant *list = NULL;
     int n = 0;
-    ls_code code = ls_contenders_read(&list, &n, "--methods", methods, &t->base, err);
+    ls_code code = ls_variants_read(&list, &n, "--methods", methods, &t->base, err);
     for (int i = 0; i < n && !code; i++) {
         const char *word = list[i].label;
         ls_gauge_show(t->k.gauge, "simulating", (double)i / n);
@@ -132,7 +132,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
                 if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
             }
     }
-    ls_contenders_free(list, n);
+    ls_variants_free(list, n);
     return code;
 }
 
@@ -169,7 +169,7 @@ static bool is_section(const char *key, size_t n, const char *word) {
 
 static void write_config(const tuning *t, int winner, ls_buf *out) {
     const ls_comparison *k = &t->k;
-    const ls_contender *c = &k->c[winner];
+    const ls_variant *c = &k->c[winner];
     const ls_engine *b = k->model.engine;
     ls_sanitize_row(out, "# Written by logitspec tune %s. %s, %s on %s, %d thread%s; %zu prompt%s.", LS_VERSION,
                     k->model.name, b->dtype, b->device, b->threads, ls_plural(b->threads), k->b.done,

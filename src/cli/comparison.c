@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ls_guarantee guarantee_of(const ls_comparison *k, int contender) {
-    const ls_decode_options *o = &k->c[contender].setup.s.decode;
+static ls_guarantee guarantee_of(const ls_comparison *k, int variant) {
+    const ls_decode_options *o = &k->c[variant].setup.s.decode;
     return ls_accept_guarantee(&o->accept, o->sampling.temperature);
 }
 
@@ -62,7 +62,7 @@ static void list(ls_comparison *k) {
     ls_bench_begin(b);
 }
 
-ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err) {
+ls_code ls_comparison_open(ls_comparison *k, ls_variant *c, int n, ls_err *err) {
     ls_code code = LS_OK;
     k->c = c;
     k->n = n;
@@ -85,7 +85,7 @@ void ls_comparison_close(ls_comparison *k) {
     for (int i = 0; k->sessions && i < k->n; i++) ls_session_free(k->sessions[i]);
     free(k->sessions);
     ls_bench_free(&k->b);
-    ls_contenders_free(k->c, k->n);
+    ls_variants_free(k->c, k->n);
     k->sessions = NULL;
     k->c = NULL;
     k->n = 0;
@@ -128,7 +128,7 @@ static void judge(ls_comparison *k, size_t at) {
 
 static ls_code run_once(ls_comparison *k, size_t at, ls_err *err) {
     ls_code code = LS_OK;
-    for (int j = 0; j < k->n && !code; j++) // each contender goes first equally often
+    for (int j = 0; j < k->n && !code; j++) // each variant goes first equally often
         code = run_one(k, at, (int)((at + (size_t)j) % (size_t)k->n), err);
     if (!code) judge(k, at);
     return code;
@@ -154,7 +154,7 @@ static void move(ls_result *to, ls_result *from) {
 }
 
 // Runs the prompt until no other program disturbs it, at most three times. best gets the least disturbed run, *least
-// its noise, the largest of its contenders (ls_result_noise); INFINITY: no run was possible. again: the drafters have
+// its noise, the largest of its variants (ls_result_noise); INFINITY: no run was possible. again: the drafters have
 // learned from this prompt and must be restored first.
 static ls_code run_quietly(ls_comparison *k, size_t at, const ls_buf *before, bool again, ls_result *best,
                            double *least, ls_err *err) {
@@ -182,7 +182,7 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The run with the median time becomes the result of each contender. runs: [n of them][contender], freed here.
+// The run with the median time becomes the result of each variant. runs: [n of them][variant], freed here.
 static void take_medians(ls_comparison *k, size_t at, ls_result *runs, size_t n) {
     ls_result *of = ls_calloc(n, sizeof *of);
     for (int i = 0; i < k->n; i++) {

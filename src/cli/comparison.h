@@ -1,14 +1,14 @@
 // Runs several ways to decode in turn on one engine over the same prompts, and collects the results.
 #pragma once
-#include "cli/contender.h"
+#include "cli/variant.h"
 #include "cli/progress.h"
 #include "decode/suite.h"
 #include "report/bench.h"
 
 typedef struct {
-    ls_contender *c;
+    ls_variant *c;
     int n;
-    ls_session **sessions; // one per contender: its drafter keeps its state over all prompts
+    ls_session **sessions; // one per variant: its drafter keeps its state over all prompts
     ls_model model;
     ls_suite suite;
     ls_bench b;     // the results; reset by ls_comparison_open
@@ -26,12 +26,12 @@ typedef struct {
 
 // Reads the prompts of --suite, or the prompt of --prompt or --prompt-file.
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err);
-// Takes ownership of the contenders, loads the model unless it is loaded, and makes the sessions.
-ls_code ls_comparison_open(ls_comparison *k, ls_contender *c, int n, ls_err *err);
+// Takes ownership of the variants, loads the model unless it is loaded, and makes the sessions.
+ls_code ls_comparison_open(ls_comparison *k, ls_variant *c, int n, ls_err *err);
 // Runs all prompts after b.done, the results of an earlier run. If other programs disturb a prompt, runs it up to three
 // times and keeps the least disturbed run; with on_step it runs once, because a recording has each step once. Finished
 // results stay valid after an error or an interruption.
 ls_code ls_comparison_run(ls_comparison *k, ls_err *err);
-// Frees contenders, sessions and results; keeps model and prompts for another round.
+// Frees variants, sessions and results; keeps model and prompts for another round.
 void ls_comparison_close(ls_comparison *k);
 void ls_comparison_free(ls_comparison *k);

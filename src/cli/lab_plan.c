@@ -33,7 +33,7 @@ static ls_code read_words(ls_lab_plan *p, const ls_options *base, ls_err *err) {
         ls_options_copy(&o, base);
         snprintf(temperature, sizeof temperature, "%g", p->index.runs[i].temperature);
         code = ls_options_set(&o, "decode.temperature", temperature, "the plan of the lab", err);
-        if (!code) code = ls_contender_read(&p->c[i], p->index.runs[i].word, &o, err);
+        if (!code) code = ls_variant_read(&p->c[i], p->index.runs[i].word, &o, err);
         if (!code) p->n++;
         ls_options_free(&o);
     }
@@ -41,7 +41,7 @@ static ls_code read_words(ls_lab_plan *p, const ls_options *base, ls_err *err) {
 }
 
 ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *options, int32_t tokens, ls_err *err) {
-    ls_contender *list;
+    ls_variant *list;
     ls_options base;
     int n;
     *p = (ls_lab_plan){.index = {.max_tokens = tokens}};
@@ -53,7 +53,7 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
         if (ls_knob_at(i)->kind == LS_KNOB_FILE && !strcmp(own, ".file"))
             ls_options_set(&base, key, "", "the lab", NULL);
     }
-    ls_code code = ls_contenders_read(&list, &n, "--methods", methods ? methods : "all", &base, err);
+    ls_code code = ls_variants_read(&list, &n, "--methods", methods ? methods : "all", &base, err);
     if (!code) {
         place_main(&p->index, "ar");
         for (int i = 0; i < n; i++)
@@ -61,7 +61,7 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
             ls_lab_index_place(&p->index, runs[i].word, runs[i].temperature, &runs[i].place);
         code = read_words(p, &base, err);
-        ls_contenders_free(list, n);
+        ls_variants_free(list, n);
     }
     ls_options_free(&base);
     if (code) ls_lab_plan_free(p);
@@ -84,7 +84,7 @@ int32_t ls_lab_plan_tokens(const ls_lab_plan *p, const ls_cost_curve *costs) {
 }
 
 void ls_lab_plan_free(ls_lab_plan *p) {
-    for (size_t i = 0; i < p->n; i++) ls_contender_free(&p->c[i]);
+    for (size_t i = 0; i < p->n; i++) ls_variant_free(&p->c[i]);
     free(p->c);
     ls_lab_index_free(&p->index);
     *p = (ls_lab_plan){0};

@@ -1,11 +1,11 @@
 // The plan of a lab: its runs, and how each run decodes.
 #pragma once
-#include "cli/contender.h"
+#include "cli/variant.h"
 #include "report/lab_index.h"
 
 typedef struct {
     ls_lab_index index; // runs only
-    ls_contender *c;    // of each run
+    ls_variant *c;      // of each run
     size_t n;
 } ls_lab_plan;
 

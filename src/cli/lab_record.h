@@ -1,6 +1,6 @@
 // Records the traces of a lab: every run of its plan on every conversation of a suite, on one engine.
 #pragma once
-#include "cli/contender.h"
+#include "cli/variant.h"
 #include "cli/progress.h"
 #include "report/lab_index.h"
 

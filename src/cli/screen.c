@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
-#include "cli/contender.h"
+#include "cli/variant.h"
 #include "cli/demo_file.h"
 #include "source/source_replay.h"
 #include "spec/accept.h"
@@ -224,19 +224,19 @@ static ls_code show(ls_source *source, const ui_options *o, const ls_command_lin
 // The methods that the panel Shadows lists. Made on demand, because "all" opens every drafter once.
 typedef struct {
     const ls_options *options;
-    ls_contender *all;
-    ls_shadow_way *list;
+    ls_variant *all;
+    ls_shadow_variant *list;
     int n;
     ls_demo stop; // the stop of the tour on the screen
 } ways;
 
-static const ls_shadow_way *make_ways(void *ud, int *n) {
+static const ls_shadow_variant *make_ways(void *ud, int *n) {
     ways *w = ud;
     *n = w->n;
     if (w->list) return w->list; // made at an earlier stop of the tour
-    ls_contenders_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
+    ls_variants_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
     w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
-    for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_way){w->all[i].label, w->all[i].setup.s.decode};
+    for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_variant){w->all[i].label, w->all[i].setup.s.decode};
     *n = w->n;
     return w->list;
 }
@@ -263,7 +263,7 @@ ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c
     if (!o->given.recording && !o->demo) shown.given.tour = open_stop;
     shown.given.ud = &w;
     const ls_code code = show(source, &shown, c, status, err);
-    ls_contenders_free(w.all, w.n);
+    ls_variants_free(w.all, w.n);
     free(w.list);
     ls_demo_free(&w.stop);
     return code;

@@ -14,7 +14,7 @@ typedef struct {
 } shadow;
 
 struct ls_shadows {
-    const ls_shadow_way *ways;
+    const ls_shadow_variant *ways;
     int n, next; // next: index of the shadow that works next
     int32_t n_context;
     ls_recording *turn; // NULL before the first
@@ -24,7 +24,7 @@ struct ls_shadows {
     shadow all[];
 };
 
-ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run) {
+ls_shadows *ls_shadows_new(const ls_shadow_variant *ways, int n, const ls_run *run) {
     ls_shadows *s = ls_calloc(1, sizeof *s + (size_t)n * sizeof *s->all);
     s->ways = ways;
     s->n = n;

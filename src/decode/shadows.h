@@ -7,12 +7,12 @@
 typedef struct {
     const char *label;
     ls_decode_options decode;
-} ls_shadow_way;
+} ls_shadow_variant;
 
 typedef struct ls_shadows ls_shadows;
 
 // ways: borrowed, with all that they point to. run: the run that is observed.
-ls_shadows *ls_shadows_new(const ls_shadow_way *ways, int n, const ls_run *run);
+ls_shadows *ls_shadows_new(const ls_shadow_variant *ways, int n, const ls_run *run);
 void ls_shadows_free(ls_shadows *s); // accepts NULL
 // A turn begins after these tokens. All work on the previous turn must be done.
 void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n);

@@ -1,4 +1,4 @@
-// The folder of a lab: traces/lab.jsonl lists the runs (contenders) and the items (conversations); their recordings are
+// The folder of a lab: traces/lab.jsonl lists the runs (variants) and the items (conversations); their recordings are
 // traces/RUN/ITEM.jsonl.zst. The page needs only this list and the recordings.
 #pragma once
 #include "base/buf.h"
@@ -23,7 +23,7 @@ typedef struct {
 } ls_lab_place;
 
 typedef struct {
-    char word[LS_LAB_WORD]; // the contender, as in --methods
+    char word[LS_LAB_WORD]; // the variant, as in --methods
     double temperature;
     ls_lab_place *places;
     size_t n_places;

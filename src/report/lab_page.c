@@ -97,7 +97,7 @@ static void facts(const ls_lab *lab, ls_buf *out) {
     const size_t all = x->n_runs * x->n_items;
     const ls_run *m = &lab->machine;
     say(out, "facts",
-        "%s, %s on %s, %d thread%s (%s). %zu prompt%s, at most %d new tokens per turn, %zu contenders; recorded by "
+        "%s, %s on %s, %d thread%s (%s). %zu prompt%s, at most %d new tokens per turn, %zu variants; recorded by "
         "%s, seed "
         "%llu.",
         m->model, m->dtype, m->device, m->threads, ls_plural(m->threads), m->kernel, x->n_items, ls_plural(x->n_items),
@@ -120,7 +120,7 @@ static void facts(const ls_lab *lab, ls_buf *out) {
     say(out, "note",
         "Runs alternated prompt by prompt, so that other work on the machine affects them equally. Each conversation "
         "began with an empty drafter, so methods that remember earlier answers (recycle, suffix, cacheback) gain less "
-        "here than in a long session. Numbers are sums over the prompts that both the contender and plain decoding "
+        "here than in a long session. Numbers are sums over the prompts that both the variant and plain decoding "
         "answered.");
 }
 

@@ -1,4 +1,4 @@
-// Collects traces for reports: turns by prompt, and groups (contenders) side by side. It reads traces line by line and
+// Collects traces for reports: turns by prompt, and groups (variants) side by side. It reads traces line by line and
 // keeps a few numbers for each step and token, and the complete trees of a few steps. Zero-initialise. For one thread.
 #pragma once
 #include "decode/stats.h"

@@ -311,7 +311,7 @@ class Compare(unittest.TestCase):
             self.assertIn(what, r.stderr)
 
 
-    def test_every_way_to_write_a_contender(self):
+    def test_every_way_to_write_a_variant(self):
         with tempfile.TemporaryDirectory() as d:
             mine = os.path.join(d, "mine.yaml")
             with open(mine, "w") as f:

@@ -2,7 +2,7 @@
 // configuration that was read says the same when `config show` prints it and that is read again, and a demo can be
 // played. An input that begins with '=' is a list of ways to decode, as in `compare --methods`.
 #include "base/yaml.h"
-#include "cli/contender.h"
+#include "cli/variant.h"
 #include "cli/demo_file.h"
 #include "model/registry.h"
 #include "trace/trace_events.h"
@@ -127,15 +127,15 @@ static void models(const char *p, size_t n) {
 
 static void ways_to_decode(const char *list) {
     ls_options base;
-    ls_contender *c;
+    ls_variant *c;
     ls_err err = {0};
     int n;
     if (strstr(list, ".y")) return; // files
     ls_options_init(&base);
-    const ls_code code = ls_contenders_read(&c, &n, "--methods", list, &base, &err);
+    const ls_code code = ls_variants_read(&c, &n, "--methods", list, &base, &err);
     fuzz_said(code, &err);
     EXPECT(code ? !c : n > 0);
-    ls_contenders_free(c, n);
+    ls_variants_free(c, n);
     ls_options_free(&base);
 }
 

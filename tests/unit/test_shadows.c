@@ -84,7 +84,7 @@ static void a_shadow_of_whoever_decodes_does_the_same(void **state) {
     for (const ls_method *const *m = ls_methods; *m; m++) {
         if ((*m)->asks_model) continue; // its second model runs in a real session only
         const counts real = real_counts((*m)->name);
-        const ls_shadow_way ways[] = {{(*m)->name, way((*m)->name)}};
+        const ls_shadow_variant ways[] = {{(*m)->name, way((*m)->name)}};
         ls_shadows *s = ls_shadows_new(ways, 1, &run);
         counts seen = {0};
         watch(s, &seen);
@@ -103,13 +103,13 @@ static void a_shadow_of_whoever_decodes_does_the_same(void **state) {
 static void shadows_beside_plain_decoding_do_what_their_own_runs_do(void **state) {
     (void)state;
     const ls_run run = run_of_model();
-    ls_shadow_way ways[MOST_WAYS];
+    ls_shadow_variant ways[MOST_WAYS];
     counts real[MOST_WAYS], seen[MOST_WAYS] = {0};
     int n = 0, exact = 0;
     for (const ls_method *const *m = ls_methods; *m; m++) {
         if ((*m)->asks_model) continue;
         assert_true(n < MOST_WAYS);
-        ways[n] = (ls_shadow_way){(*m)->name, way((*m)->name)};
+        ways[n] = (ls_shadow_variant){(*m)->name, way((*m)->name)};
         real[n++] = real_counts((*m)->name);
     }
     real_counts("ar");
@@ -133,7 +133,7 @@ static void shadows_beside_plain_decoding_do_what_their_own_runs_do(void **state
 static void a_turn_that_rewrites_the_one_before_begins_anew(void **state) {
     (void)state;
     const ls_run run = run_of_model();
-    const ls_shadow_way ways[] = {
+    const ls_shadow_variant ways[] = {
         {"pld", way("pld")}, {"logitspec", way("logitspec")}, {"retrieval-only", way("retrieval-only")}};
     static int32_t context[3000];
     record(prompt, way("ar"), 1);
@@ -163,7 +163,7 @@ static void a_turn_that_rewrites_the_one_before_begins_anew(void **state) {
 static void what_cannot_be_shadowed_says_why(void **state) {
     (void)state;
     const ls_run run = run_of_model();
-    ls_shadow_way ways[] = {{"typical", way("pld")}, {"pld", way("pld")}};
+    ls_shadow_variant ways[] = {{"typical", way("pld")}, {"pld", way("pld")}};
     assert_int_equal(ls_accept_read(&ways[0].decode.accept, "", "typical", NULL), LS_OK);
     ls_shadows *s = ls_shadows_new(ways, 2, &run);
     assert_non_null(strstr(ls_shadows_refusal(s, 0), "changes the text"));

@@ -1,11 +1,11 @@
-#include "cli/contender.h"
+#include "cli/variant.h"
 #include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CONTENDERS = 64 };
+enum { MAX_VARIANTS = 64 };
 static const char marks[] = ":/@+";
 
 static bool is_file(const char *text) {
@@ -14,7 +14,7 @@ static bool is_file(const char *text) {
 }
 
 // Applies one part, part[0..n), whose meaning depends on the mark before it.
-static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
+static ls_code set_part(ls_variant *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
     static const char *const keys[] = {[':'] = "decode.budget", ['/'] = "decode.sizing", ['@'] = "decode.acceptance"};
     char *text = ls_strndup(part, n), *equals = strchr(text, '='), *key = NULL;
     ls_code code;
@@ -29,7 +29,7 @@ static ls_code set_part(ls_contender *c, char mark, const char *part, size_t n, 
     return code;
 }
 
-static ls_code read_word(ls_contender *c, const char *text, ls_err *err) {
+static ls_code read_word(ls_variant *c, const char *text, ls_err *err) {
     size_t n = strcspn(text, marks);
     char *method = ls_strndup(text, n);
     ls_code code = ls_options_set(&c->options, "decode.method", method, c->label, err);
@@ -46,8 +46,8 @@ static ls_code read_word(ls_contender *c, const char *text, ls_err *err) {
     return code;
 }
 
-ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options *base, ls_err *err) {
-    *out = (ls_contender){0};
+ls_code ls_variant_read(ls_variant *out, const char *text, const ls_options *base, ls_err *err) {
+    *out = (ls_variant){0};
     if (!*text || strlen(text) >= sizeof out->label)
         return ls_fail(err, LS_E_USAGE, "'%.60s' is not METHOD[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE]", text);
     snprintf(out->label, sizeof out->label, "%s", text);
@@ -62,7 +62,7 @@ ls_code ls_contender_read(ls_contender *out, const char *text, const ls_options 
     return LS_OK;
 }
 
-void ls_contender_free(ls_contender *c) {
+void ls_variant_free(ls_variant *c) {
     ls_run_setup_free(&c->setup);
     ls_options_free(&c->options);
 }
@@ -75,11 +75,11 @@ static bool can_be_made(const ls_method *m, const ls_options *o) { // given the 
     return ok;
 }
 
-ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const char *list, const ls_options *base,
-                           ls_err *err) {
+ls_code ls_variants_read(ls_variant **out, int *n, const char *what, const char *list, const ls_options *base,
+                         ls_err *err) {
     ls_buf all = {0};
     *n = 0;
-    *out = ls_calloc(MAX_CONTENDERS, sizeof **out);
+    *out = ls_calloc(MAX_VARIANTS, sizeof **out);
     if (!strncmp(list, "all", 3) && (!list[3] || list[3] == ',')) {
         for (const ls_method *const *m = ls_methods; *m; m++)
             if (can_be_made(*m, base)) ls_buf_fmt(&all, "%s%s", all.n ? "," : "", (*m)->name);
@@ -90,22 +90,22 @@ ls_code ls_contenders_read(ls_contender **out, int *n, const char *what, const c
     for (const char *p = list; !code && (*p || !*n);) {
         const size_t len = strcspn(p, ",");
         char *word = ls_strndup(p, len);
-        if (*n == MAX_CONTENDERS) code = ls_fail(err, LS_E_USAGE, "%s: at most %d methods", what, MAX_CONTENDERS);
-        else if (!(code = ls_contender_read(&(*out)[*n], word, base, err))) ++*n;
+        if (*n == MAX_VARIANTS) code = ls_fail(err, LS_E_USAGE, "%s: at most %d methods", what, MAX_VARIANTS);
+        else if (!(code = ls_variant_read(&(*out)[*n], word, base, err))) ++*n;
         else ls_err_prefix(err, "%s", what);
         free(word);
         p += len + (p[len] == ',');
     }
     ls_buf_free(&all);
     if (code) {
-        ls_contenders_free(*out, *n);
+        ls_variants_free(*out, *n);
         *out = NULL;
         *n = 0;
     }
     return code;
 }
 
-void ls_contenders_free(ls_contender *c, int n) {
-    for (int i = 0; i < n; i++) ls_contender_free(&c[i]);
+void ls_variants_free(ls_variant *c, int n) {
+    for (int i = 0; i < n; i++) ls_variant_free(&c[i]);
     free(c);
 }

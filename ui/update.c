@@ -99,7 +99,7 @@ static bool compare(ui_state *s) {
 }
 
 // ---- what-if: the model continues from a rejected draft, from another token, or from a text of the user, on a second
-// timeline; the result can be kept as the answer
+// KV cache; the result can be kept as the answer
 
 // The viewed step if a what-if can begin there; else NULL, and a message with the reason.
 static const ls_step *what_if_step(ui_state *s) {

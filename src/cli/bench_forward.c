@@ -35,7 +35,7 @@ typedef struct {
 
 typedef struct {
     ls_model model;
-    ls_timeline *timeline;
+    ls_kv_cache *kv_cache;
     ls_manifest manifest;
     list contexts, rows;
     cell cells[CELLS];
@@ -47,7 +47,7 @@ typedef struct {
 static const lst_sampling greedy = {.top_p = 1};
 
 static ls_code read_tokens(bench *b, int32_t n, double *ms, ls_err *err) {
-    ls_timeline *t = b->timeline;
+    ls_kv_cache *t = b->kv_cache;
     int32_t *ids = ls_malloc(sizeof *ids * (size_t)n);
     for (int32_t i = 0; i < n; i++) ids[i] = (i * 31 + 7) % t->engine->n_vocab;
     lst_row last;
@@ -60,7 +60,7 @@ static ls_code read_tokens(bench *b, int32_t n, double *ms, ls_err *err) {
 
 // A root with branches of four rows, a typical shape of drafted trees.
 static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
-    ls_timeline *t = b->timeline;
+    ls_kv_cache *t = b->kv_cache;
     int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
     lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
     for (int32_t i = 0; i < n; i++) {
@@ -74,9 +74,9 @@ static ls_code forward(bench *b, int32_t n, double *ms, ls_err *err) {
     return code;
 }
 
-// One round over all cells in order of context. Leaves the timeline empty. keep false: a warm-up, not recorded.
+// One round over all cells in order of context. Leaves the KV cache empty. keep false: a warm-up, not recorded.
 static ls_code run_round(bench *b, bool keep, ls_err *err) {
-    ls_timeline *t = b->timeline;
+    ls_kv_cache *t = b->kv_cache;
     double ms;
     ls_code code = t->rewind(t, 0, err);
     for (int i = 0; i < b->n && !code; i++) {
@@ -205,11 +205,11 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
         for (int r = 0; r < b->rows.n && context + most <= room; r++)
             b->cells[b->n++] = (cell){.context = context, .rows = b->rows.v[r], .tokens = b->rows.v[r]};
     }
-    code = b->model.engine->timeline(b->model.engine, 0, &b->timeline, err);
+    code = b->model.engine->kv_cache(b->model.engine, 0, &b->kv_cache, err);
     if (!code) code = run_round(b, false, err);
     while (!code && b->rounds < ROUNDS) code = run_round(b, true, err);
     if (b->rounds) summarise(b);
-    if (b->timeline) b->timeline->free(b->timeline);
+    if (b->kv_cache) b->kv_cache->free(b->kv_cache);
     ls_machine_end(&watch);
     for (int i = 0; i < b->n; i++) b->cells[i].least = least_ms(b, &b->cells[i]);
     return code;

@@ -108,7 +108,7 @@ static int32_t go_down(const ls_tree *t, bool *here, int32_t token) {
     return first;
 }
 
-ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_timeline *t, ls_second *second, const ls_tree *tree,
+ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_second *second, const ls_tree *tree,
                   int32_t context, lst_row *rows, ls_err *err) {
     const int32_t n = t->engine->n_vocab;
     float *logits = ls_malloc(3 * (size_t)n * sizeof *logits), *p = logits + n, *q = p + n;
@@ -181,7 +181,7 @@ void ls_fuse(const float *own, const float *reflected, int32_t n, double weight,
     }
 }
 
-ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_timeline *t, const ls_tree *tree,
+ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_kv_cache *t, const ls_tree *tree,
                    int32_t context, lst_row *rows, int32_t *own, ls_err *err) {
     const int32_t n = t->engine->n_vocab;
     float *alone = ls_malloc(3 * (size_t)n * sizeof *alone), *reflected = alone + n, *fused = reflected + n;

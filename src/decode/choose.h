@@ -22,7 +22,7 @@ int32_t ls_choose_token(const ls_accept *a, const ls_said *said, float *q, const
                         float *p, int32_t n, uint64_t seed, uint64_t position);
 // Replaces the choices along the path of a tree that a forward of t has verified behind `context` tokens:
 // rows[i].chosen and its logit. second: what drew the drafts; NULL: nothing did.
-ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_timeline *t, ls_second *second, const ls_tree *tree,
+ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_second *second, const ls_tree *tree,
                   int32_t context, lst_row *rows, ls_err *err);
 
 // The target looks at drafts once more (spec/accept.c). Behind the rows of the tree the same forward takes a
@@ -52,5 +52,5 @@ void ls_fuse(const float *own, const float *reflected, int32_t n, double weight,
 // Where the fused choice after a row of the probed path is the draft that follows there, that becomes the row's choice:
 // rows[i].chosen and its logit; elsewhere the target's own choice stays. own[i] is the target's own choice, -1 where
 // nothing was judged. The forward of t has verified tree and probe behind `context` tokens.
-ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_timeline *t, const ls_tree *tree,
+ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_kv_cache *t, const ls_tree *tree,
                    int32_t context, lst_row *rows, int32_t *own, ls_err *err);

@@ -21,7 +21,7 @@ typedef struct {
 } batch;
 
 struct ls_hidden {
-    ls_timeline *t;
+    ls_kv_cache *t;
     size_t width;
     batch pending[MOST + 1];
     int n_pending;
@@ -144,7 +144,7 @@ void ls_hidden_forget(ls_hidden *s, size_t n) {
     s->values = ls_realloc(s->values, s->cap * s->width * sizeof *s->values);
 }
 
-ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
+ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
                       ls_err *err) {
     *out = NULL;
     if (!t->hidden) return ls_fail(err, LS_E_UNSUPPORTED, "this model does not provide hidden states");

@@ -1,4 +1,4 @@
-// The hidden states of a timeline's committed text, for a trained head that drafts from them: collected from its
+// The hidden states of a KV cache's committed text, for a trained head that drafts from them: collected from its
 // forwards (lst_hidden). The committed text shows which rows of a tree were kept.
 #pragma once
 #include "engine/engine.h"
@@ -7,9 +7,9 @@
 
 typedef struct ls_hidden ls_hidden;
 
-// Collects the hidden states of the timeline's later forwards; one ls_hidden per timeline. n_values: of a row, all
+// Collects the hidden states of the KV cache's later forwards; one ls_hidden per KV cache. n_values: of a row, all
 // layers together. LS_E_UNSUPPORTED: the engine has no hidden states. t is borrowed and outlives it.
-ls_code ls_hidden_new(ls_hidden **out, ls_timeline *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
+ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
                       ls_err *err);
 void ls_hidden_free(ls_hidden *s); // accepts NULL
 

@@ -20,10 +20,10 @@ typedef struct {
     ls_second base;
     ls_model *target, *model; // model: the target, or another one
     int32_t differs;          // the first token id that the two models do not share; -1: they share all
-    ls_timeline *t;
+    ls_kv_cache *t;
     const lst_sampling *sampling;
     const ls_accept *accept;
-    ls_ids text; // committed tokens of the timeline
+    ls_ids text; // committed tokens of the KV cache
     // pending rows after the text: a chain of new tokens from the first forward, then drafts
     int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n;
     ls_said said[LST_MAX_ROWS];
@@ -33,7 +33,7 @@ _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a 
 _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS,
                "a resumed draft has room for all its rows");
 
-// The shaped distribution after a row of the timeline's last forwards, over the tokens that both models have.
+// The shaped distribution after a row of the KV cache's last forwards, over the tokens that both models have.
 static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     const lst_sampling *s = m->sampling;
     const int32_t own = m->t->engine->n_vocab, both = m->differs >= 0 ? m->differs : own < n_vocab ? own : n_vocab;
@@ -116,7 +116,7 @@ static ls_code second_keep(second *m, const int32_t *context, size_t n, ls_err *
     return code;
 }
 
-// Commits the text to the timeline, except for at most CHAIN tokens at its end.
+// Commits the text to the KV cache, except for at most CHAIN tokens at its end.
 static ls_code second_follow(second *m, const int32_t *context, size_t n, ls_err *err) {
     const size_t same = same_text(m, context, n);
     ls_code code = same < m->text.n ? second_forget(m, same, err) : second_keep(m, context, n, err);
@@ -252,7 +252,7 @@ static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
         snprintf(m->base.name, sizeof m->base.name, "%.30s, its first %d layers", m->model->name, layers);
     else snprintf(m->base.name, sizeof m->base.name, "%.60s", m->model->name);
     m->base.threads = strcmp(e->device, "cpu") ? 0 : e->threads;
-    code = m->model->engine->timeline(m->model->engine, layers, &m->t, err);
+    code = m->model->engine->kv_cache(m->model->engine, layers, &m->t, err);
     return code ? code : ls_costs_measure_briefly(&m->base.costs, m->t, err);
 }
 

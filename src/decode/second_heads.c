@@ -158,7 +158,7 @@ static ls_code eagle_measure(eagle *m, ls_err *err) {
     return code;
 }
 
-ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_timeline *target, const lst_sampling *sampling,
+ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
                         const ls_accept *accept, ls_err *err) {
     *out = NULL;
     eagle *m = ls_calloc(1, sizeof *m);
@@ -209,7 +209,7 @@ static void heads_free(ls_guesser *base) {
     free(m);
 }
 
-ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_timeline *target, ls_err *err) {
+ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_kv_cache *target, ls_err *err) {
     *out = NULL;
     medusa *m = ls_calloc(1, sizeof *m);
     m->base = (ls_guesser){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};

@@ -81,7 +81,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     return LS_OK;
 }
 
-static ls_code new_session(ls_session **out, ls_model *model, ls_timeline *lent, const ls_decode_options *opt,
+static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent, const ls_decode_options *opt,
                            ls_err *err) {
     *out = NULL;
     ls_session *s = ls_calloc(1, sizeof *s);
@@ -90,7 +90,7 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_timeline *lent,
     s->t = lent;
     s->borrowed = lent != NULL;
     s->uncommitted = -1;
-    ls_code code = lent ? LS_OK : model->engine->timeline(model->engine, 0, &s->t, err);
+    ls_code code = lent ? LS_OK : model->engine->kv_cache(model->engine, 0, &s->t, err);
     if (!code) code = ls_session_set(s, opt, err);
     if (code) ls_session_free(s);
     else *out = s;
@@ -104,7 +104,7 @@ ls_code ls_session_new(ls_session **out, ls_model *model, const ls_decode_option
 void ls_session_free(ls_session *s) {
     if (!s) return;
     ls_ahead_free(s->ahead);
-    ls_drafting_free(&s->drafting); // before the timeline, whose hidden states a trained head uses
+    ls_drafting_free(&s->drafting); // before the KV cache, whose hidden states a trained head uses
     if (s->t && !s->borrowed) s->t->free(s->t);
     ls_ids_free(&s->context);
     ls_ids_free(&s->reflection);
@@ -154,7 +154,7 @@ bool ls_session_started(const ls_session *s) {
 bool ls_session_active(const ls_session *s) {
     return s->active;
 }
-ls_timeline *ls_session_timeline(ls_session *s) {
+ls_kv_cache *ls_session_kv_cache(ls_session *s) {
     return s->t;
 }
 size_t ls_session_settled(const ls_session *s) {
@@ -308,7 +308,7 @@ static past past_of(const ls_session *s) {
     return p;
 }
 
-// Cuts the timeline to the first n_read tokens of the conversation, and reads the rest.
+// Cuts the KV cache to the first n_read tokens of the conversation, and reads the rest.
 static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
     lst_row last;
     const ls_code code = s->t->rewind(s->t, (int32_t)n_read, err);

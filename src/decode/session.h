@@ -1,4 +1,4 @@
-// One conversation: the LogitSpec step loop on a timeline of its own. Not thread-safe; the owner drives it step by
+// One conversation: the LogitSpec step loop on a KV cache of its own. Not thread-safe; the owner drives it step by
 // step.
 //
 //   ls_session_begin (prefill)  ->  ls_session_step ... until step->finish  ->  begin again for the next turn
@@ -38,14 +38,14 @@ ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int
 // without a forward; -1: none. turns: their number. Reads it; on an error this conversation is read again and stays.
 ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
                            ls_progress progress, void *ud, ls_err *err);
-// A session of another method that answers a turn of `of` too. *lent: there is no memory for a second timeline, so it
-// uses the timeline of `of`, which must be reloaded after the other session is freed.
+// A session of another method that answers a turn of `of` too. *lent: there is no memory for a second KV cache, so it
+// uses the KV cache of `of`, which must be reloaded after the other session is freed.
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err);
 // Begins a turn of s after the first n committed tokens of `of` and the tokens `more`. The n tokens are copied, not
-// read again, unless s uses the timeline of `of`, or its drafter should learn from the rows of the prompt.
+// read again, unless s uses the KV cache of `of`, or its drafter should learn from the rows of the prompt.
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
                               void *ud, ls_err *err);
-// Between turns: a rival has used the timeline; reads the conversation again.
+// Between turns: a rival has used the KV cache; reads the conversation again.
 ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
 // A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.
 void ls_session_warm(ls_session *s);
@@ -76,4 +76,4 @@ const ls_buf *ls_session_text(const ls_session *s);
 size_t ls_session_settled(const ls_session *s);
 bool ls_session_started(const ls_session *s);    // a turn was begun since new or reset
 bool ls_session_active(const ls_session *s);     // a turn is being decoded
-ls_timeline *ls_session_timeline(ls_session *s); // for tools
+ls_kv_cache *ls_session_kv_cache(ls_session *s); // for tools

@@ -9,7 +9,7 @@
 struct ls_session {
     ls_model *model;
     const ls_engine *e;
-    ls_timeline *t;
+    ls_kv_cache *t;
     bool borrowed; // t is another session's
     // settings
     ls_drafting drafting;

@@ -1,7 +1,7 @@
-// The interface of a model that computes. An engine holds the weights and properties of a model; a timeline is the KV
-// cache of a conversation. Timelines of one engine share its weights. The types are those of the compute library
-// (torch/lst.h); the scripted model implements the same interface without it. An engine and its timelines must be used
-// by one thread at a time.
+// The interface of a model that computes. An engine holds the weights and properties of a model; a KV cache
+// holds the keys and values of a conversation. KV caches of one engine share its weights. The types are those of the
+// compute library (torch/lst.h); the scripted model implements the same interface without it. An engine and its KV
+// caches must be used by one thread at a time.
 #pragma once
 #include "base/err.h"
 #include "torch/lst.h"
@@ -13,10 +13,10 @@ typedef bool (*ls_progress)(void *ud, const char *stage, double fraction);
 
 typedef void (*ls_rows_taker)(void *ud, const lst_rows_seen *rows);
 
-typedef struct ls_timeline ls_timeline;
+typedef struct ls_kv_cache ls_kv_cache;
 typedef struct ls_engine ls_engine;
 struct ls_engine {
-    int32_t n_vocab, n_context; // n_context: largest number of tokens of a timeline
+    int32_t n_vocab, n_context; // n_context: largest number of tokens of a KV cache
     int32_t n_layers;
     int32_t threads;                     // of a forward
     int32_t usual_threads, most_threads; // one for each core; the maximum for use_threads
@@ -28,38 +28,38 @@ struct ls_engine {
     bool exact;    // a row's bits do not depend on the rest of the forward
     char device[32], dtype[24], kernel[128], version[48];
     bool slow; // this dtype is far slower here than another dtype, at any number of rows
-    // Makes an empty timeline; it allocates memory as it grows. layers: run only the first layers before the output
+    // Makes an empty KV cache; it allocates memory as it grows. layers: run only the first layers before the output
     // head, so that the model drafts for itself; 0: all layers.
-    ls_code (*timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
+    ls_code (*kv_cache)(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err);
     // Call between forwards; the number of threads does not change any result. NULL: the number is fixed.
     ls_code (*use_threads)(ls_engine *e, int32_t threads, ls_err *err);
-    void (*close)(ls_engine *e); // after its timelines
+    void (*close)(ls_engine *e); // after its KV caches
 };
 
-struct ls_timeline {
+struct ls_kv_cache {
     const ls_engine *engine;
     // See lst.h for the meaning of each.
-    ls_code (*prefill)(ls_timeline *t, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+    ls_code (*prefill)(ls_kv_cache *t, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err);
-    ls_code (*forward_tree)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+    ls_code (*forward_tree)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err);
     // Adds rows to that tree; parent indices also count the earlier rows.
-    ls_code (*grow_tree)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+    ls_code (*grow_tree)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
                          lst_row *rows, ls_err *err);
-    ls_code (*row_top)(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err);
-    ls_code (*keep_path)(ls_timeline *t, const int32_t *rows, int32_t n, ls_err *err);
-    ls_code (*rewind)(ls_timeline *t, int32_t n, ls_err *err);
-    ls_code (*copy)(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err); // from: of the same engine
-    int32_t (*length)(const ls_timeline *t);
-    double (*device_us)(const ls_timeline *t); // GPU time of the last forward_tree; 0: no GPU
-    double (*ranks_us)(const ls_timeline *t);  // its time in exchanges with other ranks; 0: no other ranks
-    ls_code (*row_logits)(ls_timeline *t, int32_t row, float *logits, ls_err *err);
+    ls_code (*row_top)(ls_kv_cache *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err);
+    ls_code (*keep_path)(ls_kv_cache *t, const int32_t *rows, int32_t n, ls_err *err);
+    ls_code (*rewind)(ls_kv_cache *t, int32_t n, ls_err *err);
+    ls_code (*copy)(ls_kv_cache *t, ls_kv_cache *from, int32_t n, ls_err *err); // from: of the same engine
+    int32_t (*length)(const ls_kv_cache *t);
+    double (*device_us)(const ls_kv_cache *t); // GPU time of the last forward_tree; 0: no GPU
+    double (*ranks_us)(const ls_kv_cache *t);  // its time in exchanges with other ranks; 0: no other ranks
+    ls_code (*row_logits)(ls_kv_cache *t, int32_t row, float *logits, ls_err *err);
     // For tools; NULL: not supported. From this call on, see lst_probe and lst_parts.
-    ls_code (*probe)(ls_timeline *t, float *layers, ls_err *err);
-    ls_code (*parts)(ls_timeline *t, double *us, ls_err *err);
+    ls_code (*probe)(ls_kv_cache *t, float *layers, ls_err *err);
+    ls_code (*parts)(ls_kv_cache *t, double *us, ls_err *err);
     // Requests the hidden states of all rows of later forwards, see lst_hidden; one user at a time. NULL: unsupported.
-    ls_code (*hidden)(ls_timeline *t, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err);
-    void (*free)(ls_timeline *t);
+    ls_code (*hidden)(ls_kv_cache *t, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err);
+    void (*free)(ls_kv_cache *t);
 };
 
 enum { LS_MIN_CONTEXT = 512 }; // minimum context in tokens, regardless of free memory

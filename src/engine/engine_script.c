@@ -41,7 +41,7 @@ typedef struct {
 } script_engine;
 
 typedef struct {
-    ls_timeline base;
+    ls_kv_cache base;
     int delay_ms;
     int32_t order; // tokens that it looks back
     int32_t *text; // committed tokens
@@ -152,7 +152,7 @@ static void set_last(script *s, const float *logits) {
     s->last_known = true;
 }
 
-static ls_code prefill(ls_timeline *t, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
+static ls_code prefill(ls_kv_cache *t, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
     script *s = (script *)t;
     ls_code code = check_ids(ids, n, err);
@@ -200,19 +200,19 @@ static ls_code rows_of_tree(script *s, int32_t first, const int32_t *ids, const 
     return LS_OK;
 }
 
-static ls_code forward_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code forward_tree(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *sampling, lst_row *rows, ls_err *err) {
     return rows_of_tree((script *)t, 0, ids, parents, n, sampling, rows, err);
 }
 
-static ls_code grow_tree(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code grow_tree(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                          const lst_sampling *sampling, lst_row *rows, ls_err *err) {
     script *s = (script *)t;
     if (!s->n_rows) return ls_fail(err, LS_E_RANGE, "there is no tree to extend");
     return rows_of_tree(s, s->n_rows, ids, parents, n, sampling, rows, err);
 }
 
-static ls_code row_top(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
+static ls_code row_top(ls_kv_cache *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
     script *s = (script *)t;
     if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known) || k < 1 || k > N_VOCAB)
         return ls_fail(err, LS_E_RANGE, "no such row, or more ranks than tokens");
@@ -221,14 +221,14 @@ static ls_code row_top(ls_timeline *t, int32_t row, int32_t k, int32_t *ids, flo
     return LS_OK;
 }
 
-static ls_code row_logits(ls_timeline *t, int32_t row, float *logits, ls_err *err) {
+static ls_code row_logits(ls_kv_cache *t, int32_t row, float *logits, ls_err *err) {
     const script *s = (const script *)t;
     if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known)) return ls_fail(err, LS_E_RANGE, "no such row");
     memcpy(logits, row < 0 ? s->last : s->logits + (size_t)row * N_VOCAB, N_VOCAB * sizeof *logits);
     return LS_OK;
 }
 
-static ls_code keep_path(ls_timeline *t, const int32_t *rows, int32_t n, ls_err *err) {
+static ls_code keep_path(ls_kv_cache *t, const int32_t *rows, int32_t n, ls_err *err) {
     script *s = (script *)t;
     for (int32_t i = 0; i < n; i++)
         if (rows[i] < 0 || rows[i] >= s->n_rows || s->parent[rows[i]] != (i ? rows[i - 1] : -1))
@@ -239,7 +239,7 @@ static ls_code keep_path(ls_timeline *t, const int32_t *rows, int32_t n, ls_err 
     return LS_OK;
 }
 
-static ls_code rewind_to(ls_timeline *t, int32_t n, ls_err *err) {
+static ls_code rewind_to(ls_kv_cache *t, int32_t n, ls_err *err) {
     script *s = (script *)t;
     if (n < 0 || n > s->n) return ls_fail(err, LS_E_RANGE, "cannot rewind to %d of %d tokens", n, s->n);
     s->last_known = s->last_known && n == s->n;
@@ -248,16 +248,16 @@ static ls_code rewind_to(ls_timeline *t, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static double no_us(const ls_timeline *t) {
+static double no_us(const ls_kv_cache *t) {
     (void)t;
     return 0;
 }
 
-static int32_t length(const ls_timeline *t) {
+static int32_t length(const ls_kv_cache *t) {
     return ((const script *)t)->n;
 }
 
-static ls_code copy(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err) {
+static ls_code copy(ls_kv_cache *t, ls_kv_cache *from, int32_t n, ls_err *err) {
     script *s = (script *)t;
     if (n < 0 || n > from->length(from)) return ls_fail(err, LS_E_RANGE, "%d tokens cannot be copied", n);
     memcpy(s->text, ((const script *)from)->text, (size_t)n * sizeof *s->text);
@@ -267,17 +267,17 @@ static ls_code copy(ls_timeline *t, ls_timeline *from, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static void free_timeline(ls_timeline *t) {
+static void free_kv_cache(ls_kv_cache *t) {
     script *s = (script *)t;
     free(s->text);
     free(s->logits);
     free(s);
 }
 
-static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
+static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
     if (layers < 0 || layers > ORDER) return ls_fail(err, LS_E_RANGE, "the script has %d layers", ORDER);
     script *s = ls_calloc(1, sizeof *s);
-    s->base = (ls_timeline){.engine = e,
+    s->base = (ls_kv_cache){.engine = e,
                             .prefill = prefill,
                             .forward_tree = forward_tree,
                             .grow_tree = grow_tree,
@@ -289,7 +289,7 @@ static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err 
                             .length = length,
                             .device_us = no_us,
                             .ranks_us = no_us,
-                            .free = free_timeline};
+                            .free = free_kv_cache};
     s->order = layers ? layers : ORDER;
     s->delay_ms = ((const script_engine *)e)->delay_ms;
     s->text = ls_calloc((size_t)e->n_context + LST_MAX_ROWS, sizeof *s->text);
@@ -313,7 +313,7 @@ ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
                           .dtype = "f32",
                           .kernel = "scripted model",
                           .version = "no libtorch",
-                          .timeline = timeline,
+                          .kv_cache = kv_cache,
                           .close = close_engine};
     e->delay_ms = delay_ms;
     return &e->base;

@@ -9,84 +9,84 @@
 #include <string.h>
 
 typedef struct {
-    ls_timeline base;
+    ls_kv_cache base;
     const ls_library *lib; // the engine's, as the next field
     ls_ranks *ranks;
     lst_session *session;
-} torch_timeline;
+} torch_kv_cache;
 
-static ls_code done(const torch_timeline *t, int code, ls_err *err) {
+static ls_code done(const torch_kv_cache *t, int code, ls_err *err) {
     if (!code) return LS_OK;
     const ls_code failed = ls_library_failed(t->lib, code, err);
     return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
 }
 
-static ls_code prefill(ls_timeline *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+static ls_code prefill(ls_kv_cache *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     ls_relay r = {progress, ud};
     int code = t->lib->prefill(t->session, ids, n, s, last, ls_relay_progress, &r);
     return done(t, code, err);
 }
 
-static ls_code forward_tree(ls_timeline *base, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code forward_tree(ls_kv_cache *base, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->forward_tree(t->session, ids, parents, n, s, rows);
     return done(t, code, err);
 }
 
-static ls_code grow_tree(ls_timeline *base, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code grow_tree(ls_kv_cache *base, const int32_t *ids, const int32_t *parents, int32_t n,
                          const lst_sampling *s, lst_row *rows, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->grow_tree(t->session, ids, parents, n, s, rows);
     return done(t, code, err);
 }
 
-static ls_code row_top(ls_timeline *base, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static ls_code row_top(ls_kv_cache *base, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->row_top(t->session, row, k, ids, logits);
     return done(t, code, err);
 }
 
-static ls_code keep_path(ls_timeline *base, const int32_t *rows, int32_t n, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static ls_code keep_path(ls_kv_cache *base, const int32_t *rows, int32_t n, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->keep_path(t->session, rows, n);
     return done(t, code, err);
 }
 
-static ls_code rewind_to(ls_timeline *base, int32_t n, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static ls_code rewind_to(ls_kv_cache *base, int32_t n, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->rewind(t->session, n);
     return done(t, code, err);
 }
 
-static ls_code copy(ls_timeline *base, ls_timeline *from, int32_t n, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
-    int code = t->lib->copy(t->session, ((const torch_timeline *)from)->session, n);
+static ls_code copy(ls_kv_cache *base, ls_kv_cache *from, int32_t n, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
+    int code = t->lib->copy(t->session, ((const torch_kv_cache *)from)->session, n);
     return done(t, code, err);
 }
 
-static ls_code row_logits(ls_timeline *base, int32_t row, float *logits, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static ls_code row_logits(ls_kv_cache *base, int32_t row, float *logits, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->row_logits(t->session, row, logits);
     return done(t, code, err);
 }
 
-static ls_code parts(ls_timeline *base, double *us, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static ls_code parts(ls_kv_cache *base, double *us, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->parts(t->session, us);
     return done(t, code, err);
 }
 
-static ls_code probe(ls_timeline *base, float *layers, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static ls_code probe(ls_kv_cache *base, float *layers, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->probe(t->session, layers);
     return done(t, code, err);
 }
 
-static ls_code hidden(ls_timeline *base, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     int code = t->lib->hidden(t->session, layers, n, take, ud);
     return done(t, code, err);
 }
@@ -96,19 +96,19 @@ static int relay_stop(void *ud) {
     return e->stop(e->stop_ud);
 }
 
-static int32_t length(const ls_timeline *base) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static int32_t length(const ls_kv_cache *base) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     return t->lib->length(t->session);
 }
 
-static double device_us(const ls_timeline *base) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static double device_us(const ls_kv_cache *base) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     lst_timing timing = {.size = sizeof timing};
     return !t->lib->timings(t->session, &timing) && timing.device_us > 0 ? timing.device_us : 0;
 }
 
-static double ranks_us(const ls_timeline *base) {
-    const torch_timeline *t = (const torch_timeline *)base;
+static double ranks_us(const ls_kv_cache *base) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     lst_timing timing = {.size = sizeof timing};
     return t->ranks && !t->lib->timings(t->session, &timing) ? timing.ranks_us : 0;
 }
@@ -181,21 +181,21 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
     return ls_checkpoint_unchanged(c, err);
 }
 
-static void free_timeline(ls_timeline *base) {
-    torch_timeline *t = (torch_timeline *)base;
+static void free_kv_cache(ls_kv_cache *base) {
+    torch_kv_cache *t = (torch_kv_cache *)base;
     t->lib->session_free(t->session);
     free(t);
 }
 
-static ls_code timeline(ls_engine *base, int32_t layers, ls_timeline **out, ls_err *err) {
+static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_err *err) {
     ls_torch_engine *e = (ls_torch_engine *)base;
     lst_session *session;
     *out = NULL;
     int failure = e->lib.session_new(&session, e->model, base->n_context, layers);
     if (!failure && e->stop && (failure = e->lib.watch(session, relay_stop, e))) e->lib.session_free(session);
     if (failure) return ls_library_failed(&e->lib, failure, err);
-    torch_timeline *t = ls_malloc(sizeof *t);
-    t->base = (ls_timeline){.engine = base,
+    torch_kv_cache *t = ls_malloc(sizeof *t);
+    t->base = (ls_kv_cache){.engine = base,
                             .prefill = prefill,
                             .forward_tree = forward_tree,
                             .grow_tree = grow_tree,
@@ -210,7 +210,7 @@ static ls_code timeline(ls_engine *base, int32_t layers, ls_timeline **out, ls_e
                             .parts = parts,
                             .hidden = hidden,
                             .row_logits = row_logits,
-                            .free = free_timeline};
+                            .free = free_kv_cache};
     t->lib = &e->lib;
     t->ranks = e->ranks;
     t->session = session;
@@ -235,7 +235,7 @@ static void close_engine(ls_engine *base) {
 static ls_torch_engine *engine_new(const ls_checkpoint *c, const ls_engine_options *opt) {
     ls_torch_engine *e = ls_calloc(1, sizeof *e);
     e->base = (ls_engine){
-        .n_vocab = c->hparams.n_vocab, .n_layers = c->hparams.n_layers, .timeline = timeline, .close = close_engine};
+        .n_vocab = c->hparams.n_vocab, .n_layers = c->hparams.n_layers, .kv_cache = kv_cache, .close = close_engine};
     e->stop = opt->stop;
     e->stop_ud = opt->ud;
     return e;

@@ -7,7 +7,7 @@
 
 // Reads the weights; afterwards the checkpoint may be closed.
 ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
-// On a rank other than 0: reads its part of the weights. The engine cannot make timelines, see lst_follow.
+// On a rank other than 0: reads its part of the weights. The engine cannot make KV caches, see lst_follow.
 ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_ranks *ranks,
                              ls_err *err);
 typedef struct {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 // The shortest time of `repeats` forwards of a tree with `rows` rows (a root with typical branches of four), ms.
-static ls_code measure_forward(ls_timeline *t, int32_t rows, int repeats, double *best_ms, ls_err *err) {
+static ls_code measure_forward(ls_kv_cache *t, int32_t rows, int repeats, double *best_ms, ls_err *err) {
     static const lst_sampling greedy = {.top_p = 1};
     int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
     lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
@@ -175,7 +175,7 @@ void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
 
 // On a slow engine, where each row takes as long as the first, measuring all sizes would take minutes. So two sizes are
 // measured once in an empty context, and the cost above is proportional. Steps correct it like any other measurement.
-ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
+ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_kv_cache *t, ls_err *err) {
     enum { FEW = 3 }; // an index of ls_cost_rows
     double one, few;
     *z = (ls_cost_curve){0};
@@ -188,7 +188,7 @@ ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_timeline *t, ls_err *err) 
 
 // For the first answer: measures a few sizes in an empty context, with linear interpolation. The largest size is
 // measured only if it takes less than NOTICED_MS, as on a GPU, where the choice of the tree depends on it.
-static ls_code measure_at_once(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
+static ls_code measure_at_once(ls_cost_curve *z, ls_kv_cache *t, ls_err *err) {
     enum { SIZES = 4, LARGE = 2 };
     static const int32_t rows[SIZES] = {1, 4, 16, 64};
     static const double NOTICED_MS = 100;
@@ -205,7 +205,7 @@ static ls_code measure_at_once(ls_cost_curve *z, ls_timeline *t, ls_err *err) {
     return code;
 }
 
-static ls_code measure_costs(ls_cost_curve *z, ls_timeline *t, double *one_again, ls_progress progress, void *ud,
+static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again, ls_progress progress, void *ud,
                              ls_err *err) {
     enum { REPEATS = 4, REPEATS_LARGE = 2, LARGE = 16, SLOPE_ROWS = 16 };
     static const lst_sampling greedy = {.top_p = 1};
@@ -248,7 +248,7 @@ static void take_shorter(ls_cost_curve *z, const ls_cost_curve *other) {
     z->slope_ms = fmin(z->slope_ms, other->slope_ms);
 }
 
-static ls_code measure_in_peace(ls_cost_curve *z, ls_timeline *t, double busy, ls_costs_noise *noise,
+static ls_code measure_in_peace(ls_cost_curve *z, ls_kv_cache *t, double busy, ls_costs_noise *noise,
                                 ls_progress progress, void *ud, ls_err *err) {
     enum { ATTEMPTS = 3 };
     static const double APART = 1.25; // largest ratio of two one-row times; on idle machines it was up to 1.1
@@ -350,8 +350,8 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
     if (!kept && m->costs) before = *(const kept_costs *)m->costs; // used if no file can be written
     if ((kept || m->costs) && will_do(&before.is, wish)) now = before;
     else {
-        ls_timeline *t;
-        ls_code code = m->engine->timeline(m->engine, 0, &t, err);
+        ls_kv_cache *t;
+        ls_code code = m->engine->kv_cache(m->engine, 0, &t, err);
         if (!code)
             code = slow                       ? ls_costs_measure_briefly(&now.curve, t, err)
                    : wish == LS_COSTS_AT_ONCE ? measure_at_once(&now.curve, t, err)
@@ -417,7 +417,7 @@ ls_code ls_threads_fastest(int32_t usual, int32_t most, ls_threads_timer time, v
 
 typedef struct {
     ls_engine *engine;
-    ls_timeline *t;
+    ls_kv_cache *t;
     int calls;    // of time_forwards, so far
     bool waited;  // with the usual number, threads had to wait for a CPU
     double share; // another number must take less than this share of the usual number's time
@@ -462,7 +462,7 @@ static ls_code measure_threads(ls_engine *e, bool *busy, bool *sure, ls_progress
     double ms;
     trial x = {.engine = e, .share = 0.97, .progress = progress, .ud = ud};
     ls_cpu_wait load = {0};
-    ls_code code = e->timeline(e, layers_to_time(e), &x.t, err);
+    ls_code code = e->kv_cache(e, layers_to_time(e), &x.t, err);
     if (!code) code = ls_threads_fastest(e->usual_threads, e->most_threads, time_forwards, &x, &x.share, &best, err);
     // With too many threads they wait for each other's CPUs, so the waits are measured only with the fastest number.
     // A thread's counters vanish when it exits, so the set of threads must not change after the first reading.
@@ -540,14 +540,14 @@ double ls_ar_spread(const ls_ar_cost *a) {
     return (sorted[n - 1 - cut] - sorted[cut]) / 2 / sorted[n / 2];
 }
 
-ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const lst_sampling *s, double host_us,
+ls_code ls_ar_probe(ls_ar_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
                     ls_err *err) {
     double t[3];
     const int32_t parent = -1;
     for (int i = 0; i < 3; i++) {
         lst_row row;
         uint64_t start = ls_now_ns();
-        ls_code code = timeline->forward_tree(timeline, &token, &parent, 1, s, &row, err);
+        ls_code code = kv_cache->forward_tree(kv_cache, &token, &parent, 1, s, &row, err);
         if (code) return code;
         const double took = (double)(ls_now_ns() - start) / 1e3;
         insert(t, i, took);
@@ -555,6 +555,6 @@ ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const l
     }
     double us = t[1] + host_us;
     a->us = a->us > 0 ? 0.5 * a->us + 0.5 * us : us; // average two measurements to reduce noise
-    a->at = timeline->length(timeline);
+    a->at = kv_cache->length(kv_cache);
     return LS_OK;
 }

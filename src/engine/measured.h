@@ -29,8 +29,8 @@ int ls_measured_forget(void); // removes all cached measurements; returns the nu
 // number of threads, and cached. Each step corrects it (ls_cost_observe), so errors of an old or noisy measurement
 // decay.
 
-// Measures two sizes on an empty timeline, which stays empty; proportional above. A rough estimate that steps correct.
-ls_code ls_costs_measure_briefly(ls_cost_curve *out, ls_timeline *t, ls_err *err);
+// Measures two sizes on an empty KV cache, which stays empty; proportional above. A rough estimate that steps correct.
+ls_code ls_costs_measure_briefly(ls_cost_curve *out, ls_kv_cache *t, ls_err *err);
 // The same from the times of forwards of one row and of n_few rows, ms.
 void ls_costs_of_two(ls_cost_curve *out, double one_ms, double few_ms, int32_t n_few);
 // Whether other programs disturbed a measurement, and which costs are used.
@@ -46,7 +46,7 @@ typedef struct {
 // Measured: measures all sizes, in a second for a small model and ten for a large one. Anew: even if the cached costs
 // were measured undisturbed.
 typedef enum { LS_COSTS_AT_ONCE, LS_COSTS_MEASURED, LS_COSTS_ANEW } ls_costs_wish;
-// Fills *out, with its own timelines. For a slow engine (engine/engine.h) only two sizes are measured and not cached,
+// Fills *out, with its own KV caches. For a slow engine (engine/engine.h) only two sizes are measured and not cached,
 // unless anew. The scripted model's costs are never cached and never count as disturbed. Errors: those of the forwards;
 // LS_E_CANCELLED. If the cache cannot be read or written, the costs are measured again. A disturbed measurement is
 // repeated; if it is still disturbed, it is cached and marked so, and *noise has the details. busy: the share of waits
@@ -104,5 +104,5 @@ void ls_ar_bound(ls_ar_cost *a, double step_us);
 double ls_ar_spread(const ls_ar_cost *a);
 // Times three single-row forwards of `token` on top of the committed context (nothing is committed); keeps the
 // median. host_us: time of a plain step outside the forward.
-ls_code ls_ar_probe(ls_ar_cost *a, ls_timeline *timeline, int32_t token, const lst_sampling *s, double host_us,
+ls_code ls_ar_probe(ls_ar_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
                     ls_err *err);

@@ -9,7 +9,7 @@ typedef struct {
     char name[64];   // display name: "EAGLE-3 head NAME"
     int32_t n_vocab; // of the model; predictions use its ids
     int32_t n_context;
-    int32_t takes[LS_HEAD_TAKES], n_takes; // hidden states of the model that feed it, for ls_timeline.hidden
+    int32_t takes[LS_HEAD_TAKES], n_takes; // hidden states of the model that feed it, for ls_kv_cache.hidden
     int32_t n_values;                      // numbers of a row: n_takes times the model's width
     int32_t n_guesses;                     // Medusa: predicted positions after the next one; 0: EAGLE
     uint64_t weight_bytes;

@@ -28,7 +28,7 @@ typedef struct {
     ls_setup *variant; // its setup; NULL: that of the session, or no rival
     ls_ids fork;       // beginning of the last what-if's answer: tokens kept from the answer, then those of the user
     bool forks;        // the rival is a what-if: it continues from within the answer
-    bool lent;         // the rival uses the session's timeline
+    bool lent;         // the rival uses the session's KV cache
 } live;
 
 void ls_live_free_setup(live *l, ls_setup *s); // accepts NULL

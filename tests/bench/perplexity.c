@@ -14,7 +14,7 @@
 
 enum { PIECE = 512, CHAIN = 64 };
 
-static double negative_log_p(ls_timeline *b, const int32_t *ids, int32_t n, ls_err *err) {
+static double negative_log_p(ls_kv_cache *b, const int32_t *ids, int32_t n, ls_err *err) {
     const lst_sampling greedy = {.top_p = 1};
     static lst_row rows[CHAIN];
     int32_t chain[CHAIN], parents[CHAIN];
@@ -41,13 +41,13 @@ int main(int argc, char **argv) {
     for (int a = 3; a < argc; a++) {
         ls_model model;
         ls_ids ids = {0};
-        ls_timeline *timeline;
+        ls_kv_cache *kv_cache;
         const bool gpu = !strcmp(argv[a], "cuda");
         const ls_model_options o = {
             .name = argv[1],
             .engine = {.device = gpu ? "cuda" : "cpu", .dtype = gpu ? "auto" : argv[a], .weights = "auto"}};
         if (ls_model_load(&model, &o, &err) || ls_encode(model.vocab, text.p, text.n, false, &ids, &err) ||
-            model.engine->timeline(model.engine, 0, &timeline, &err)) {
+            model.engine->kv_cache(model.engine, 0, &kv_cache, &err)) {
             fprintf(stderr, "%s\n", err.msg);
             return 1;
         }
@@ -55,14 +55,14 @@ int main(int argc, char **argv) {
         size_t tokens = 0;
         for (size_t at = 0; at + 1 < ids.n; at += PIECE) {
             const int32_t n = (int32_t)(ids.n - at < PIECE ? ids.n - at : PIECE);
-            sum += negative_log_p(timeline, ids.p + at, n, &err);
+            sum += negative_log_p(kv_cache, ids.p + at, n, &err);
             tokens += (size_t)n - 1;
         }
         printf("{\"dtype\": \"%s\", \"kernel\": \"%s\", \"tokens\": %zu, \"perplexity\": %.6f}\n", argv[a],
                model.engine->kernel, tokens, exp(sum / (double)tokens));
         fflush(stdout);
         ls_ids_free(&ids);
-        timeline->free(timeline);
+        kv_cache->free(kv_cache);
         ls_model_free(&model);
     }
     ls_buf_free(&text);

@@ -20,7 +20,7 @@ static const char *const names[LST_PARTS] = {"norms", "linear", "rotate", "atten
 int main(int argc, char **argv) {
     ls_err err = {0};
     ls_model model;
-    ls_timeline *t;
+    ls_kv_cache *t;
     const int32_t context = argc > 3 ? atoi(argv[3]) : 0;
     const int rounds = argc > 4 ? atoi(argv[4]) : 30;
     if (context < 1 || context > 100000 || rounds < 1) {
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
         .name = argv[1],
         .engine = {
             .device = "cpu", .dtype = argv[2], .weights = argc > 5 ? argv[5] : "auto", .context = context + MOST}};
-    if (ls_model_load(&model, &o, &err) || model.engine->timeline(model.engine, 0, &t, &err)) {
+    if (ls_model_load(&model, &o, &err) || model.engine->kv_cache(model.engine, 0, &t, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
     }

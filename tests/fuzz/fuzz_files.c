@@ -205,33 +205,33 @@ static void corpus(const uint8_t *data, size_t n) {
 
 static int forwards;
 
-static ls_code forward(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+static ls_code forward(ls_kv_cache *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
                        lst_row *rows, ls_err *err) {
     (void)b, (void)ids, (void)parents, (void)n, (void)s, (void)rows, (void)err;
     forwards++;
     return LS_OK;
 }
 
-static ls_code prefill(ls_timeline *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+static ls_code prefill(ls_kv_cache *b, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
     (void)b, (void)ids, (void)n, (void)s, (void)last, (void)progress, (void)ud, (void)err;
     return LS_OK;
 }
 
-static ls_code rewind_timeline(ls_timeline *b, int32_t n, ls_err *err) {
+static ls_code rewind_kv_cache(ls_kv_cache *b, int32_t n, ls_err *err) {
     (void)b, (void)n, (void)err;
     return LS_OK;
 }
 
-static void free_timeline(ls_timeline *t) {
+static void free_kv_cache(ls_kv_cache *t) {
     (void)t;
 }
 
-static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
-    static ls_timeline only;
+static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
+    static ls_kv_cache only;
     (void)err, (void)layers;
-    only = (ls_timeline){
-        .engine = e, .forward_tree = forward, .prefill = prefill, .rewind = rewind_timeline, .free = free_timeline};
+    only = (ls_kv_cache){
+        .engine = e, .forward_tree = forward, .prefill = prefill, .rewind = rewind_kv_cache, .free = free_kv_cache};
     *out = &only;
     return LS_OK;
 }
@@ -251,7 +251,7 @@ static void expect_curve(const ls_cost_curve *z) {
 }
 
 static ls_engine engine = {
-    .n_vocab = VOCAB, .n_context = 4096, .n_layers = 1, .device = "cpu", .dtype = "f32", .timeline = timeline};
+    .n_vocab = VOCAB, .n_context = 4096, .n_layers = 1, .device = "cpu", .dtype = "f32", .kv_cache = kv_cache};
 static ls_model model = {.engine = &engine, .file = "model", .sha256 = "0123456789abcdef"};
 
 // Writes the input where what was measured with so many threads is kept, its second line replaced by the key.

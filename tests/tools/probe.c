@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     ls_err err = {0};
     ls_checkpoint *c = NULL;
     ls_engine *e = NULL;
-    ls_timeline *b = NULL;
+    ls_kv_cache *b = NULL;
     ls_ids ids = {0};
     lst_row last;
     if (argc < 2) return fprintf(stderr, "usage: probe MODEL [WEIGHTS [DTYPE]] < IDS\n"), 2;
@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
         .device = "cpu", .weights = argc > 2 ? argv[2] : "auto", .dtype = argc > 3 ? argv[3] : "f32"};
     ls_code code = ls_checkpoint_open(&c, argv[1], &err);
     if (!code) code = ls_engine_torch_open(&e, c, &o, &err);
-    if (!code) code = e->timeline(e, 0, &b, &err);
+    if (!code) code = e->kv_cache(e, 0, &b, &err);
     if (code) return fprintf(stderr, "%s\n", err.msg), 1;
     const size_t n_layers = (size_t)c->hparams.n_layers + 1, n_embd = (size_t)c->hparams.n_embd;
     float *layers = ls_calloc(n_layers * n_embd, sizeof *layers),

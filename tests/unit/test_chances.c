@@ -54,13 +54,13 @@ static void first_tokens_are_drawn_by_their_chances(void **state) {
     }
     assert_true(fabs(test_chi_square_p(3.841459, 1) - 0.05) < 1e-6 &&
                 fabs(test_chi_square_p(124.3421, 100) - 0.05) < 1e-6);
-    ls_timeline *b;
+    ls_kv_cache *b;
     const char text[] = "Once upon a time there was a";
     ls_ids ids = {0};
     ls_err err;
     lst_row row;
     const int32_t root = -1;
-    assert_int_equal(model.engine->timeline(model.engine, 0, &b, &err), LS_OK);
+    assert_int_equal(model.engine->kv_cache(model.engine, 0, &b, &err), LS_OK);
     assert_int_equal(ls_encode(model.vocab, text, sizeof text - 1, false, &ids, &err), LS_OK);
     float *logits = malloc((size_t)model.engine->n_vocab * sizeof *logits);
     double *p = malloc((size_t)model.engine->n_vocab * sizeof *p);

@@ -150,7 +150,7 @@ static double logits_error(const golden_run *g, size_t at, const ls_step *row) {
 
 // Plain decoding's step at this output position, as a recording has it; its logits are those of a row that was
 // forwarded.
-static void plain_step(ls_timeline *t, int32_t row, float lse, int32_t token) {
+static void plain_step(ls_kv_cache *t, int32_t row, float lse, int32_t token) {
     ls_err err = {0};
     int32_t ids[LS_MAX_TOP];
     float logits[LS_MAX_TOP];
@@ -168,12 +168,12 @@ static double read_golden(const golden_run *g, ls_recording *recording) {
     enum { BLOCK = 64 };
     static const lst_sampling greedy = {.top_p = 1};
     ls_err err = {0};
-    ls_timeline *t;
+    ls_kv_cache *t;
     lst_row rows[BLOCK];
     int32_t parents[BLOCK], path[BLOCK];
     double worst = 0;
     for (int32_t i = 0; i < BLOCK; i++) parents[i] = i - 1, path[i] = i;
-    assert_int_equal(model.engine->timeline(model.engine, 0, &t, &err), LS_OK);
+    assert_int_equal(model.engine->kv_cache(model.engine, 0, &t, &err), LS_OK);
     assert_int_equal(t->prefill(t, g->prompt.p, (int32_t)g->prompt.n, &greedy, rows, NULL, NULL, &err), LS_OK);
     int32_t at_row = -1;
     for (size_t at = 0; at < g->output.n; at++) {
@@ -336,11 +336,11 @@ static void bad_calls_are_refused_with_a_reason(void **state) {
     (void)state;
     need_model("f32");
     ls_err err = {0};
-    ls_timeline *b;
+    ls_kv_cache *b;
     lst_sampling greedy = {.top_p = 1};
     lst_row rows[4];
     int32_t bad[] = {model.engine->n_vocab}, ok[] = {5, 6}, parents[] = {-1, 1}, root[] = {-1}, far[] = {3};
-    assert_int_equal(model.engine->timeline(model.engine, 0, &b, &err), LS_OK);
+    assert_int_equal(model.engine->kv_cache(model.engine, 0, &b, &err), LS_OK);
     assert_int_equal(b->prefill(b, bad, 1, &greedy, rows, NULL, NULL, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "outside the vocabulary"));
     assert_int_equal(b->prefill(b, ok, 2, &greedy, rows, NULL, NULL, &err), LS_OK);

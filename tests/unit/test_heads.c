@@ -461,7 +461,7 @@ static void what_a_head_cannot_do_is_an_error_that_leaves_it(void **state) {
     ls_checkpoint_close(target);
 }
 
-// The values of every token that a timeline has read, by position.
+// The values of every token that a KV cache has read, by position.
 static float all_values[LONGEST][WIDEST];
 
 static void note_values(void *ud, const lst_rows_seen *r) {
@@ -474,7 +474,7 @@ static void note_values(void *ud, const lst_rows_seen *r) {
 
 typedef struct {
     ls_engine *e;
-    ls_timeline *t, *fresh;
+    ls_kv_cache *t, *fresh;
     ls_trained *head; // another one, which is given everything anew each time
     ls_second *second;
     ls_ids text;
@@ -565,7 +565,7 @@ static void take_a_step(walk *w) {
     w->root = rows[end].chosen;
 }
 
-// Whatever happens to the timeline, the head reads the target's values of the text as it is.
+// Whatever happens to the KV cache, the head reads the target's values of the text as it is.
 static void eagle_follows_the_target(void **state) {
     (void)state;
     need();
@@ -576,8 +576,8 @@ static void eagle_follows_the_target(void **state) {
     for (int k = 0; k < 2; k++) {
         const char *name = k ? "eagle" : "eagle3";
         walk w = {.e = open_engine("cpu", target), .state = (uint64_t)k * 10000};
-        assert_int_equal(w.e->timeline(w.e, 0, &w.t, &err), LS_OK);
-        assert_int_equal(w.e->timeline(w.e, 0, &w.fresh, &err), LS_OK);
+        assert_int_equal(w.e->kv_cache(w.e, 0, &w.t, &err), LS_OK);
+        assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
         w.head = open_trained(w.e, target, name);
         assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
                          LS_OK);
@@ -627,7 +627,7 @@ static ls_code give_guesser(void *of, const ls_draft_options *o, ls_guesser **ou
     return LS_OK;
 }
 
-// Medusa on a timeline: the published tree over what the heads guess from the last token's values.
+// Medusa on a KV cache: the published tree over what the heads guess from the last token's values.
 static void medusa_drafts_its_tree(void **state) {
     (void)state;
     need();
@@ -640,8 +640,8 @@ static void medusa_drafts_its_tree(void **state) {
     float p[4][K];
     ls_guesser *g;
     ls_tree tree = test_tree();
-    assert_int_equal(w.e->timeline(w.e, 0, &w.t, &err), LS_OK);
-    assert_int_equal(w.e->timeline(w.e, 0, &w.fresh, &err), LS_OK);
+    assert_int_equal(w.e->kv_cache(w.e, 0, &w.t, &err), LS_OK);
+    assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
     assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);
     static const ls_accept exact;
     assert_int_equal(ls_second_eagle(&w.second, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, &err),

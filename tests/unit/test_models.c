@@ -58,8 +58,8 @@ static double row_error(ls_engine *b, const ls_ids *prompt, size_t n, const json
     float *logits = ls_malloc((size_t)b->n_vocab * sizeof *logits);
     double worst = 0;
     *largest = 0;
-    ls_timeline *t;
-    if (b->timeline(b, 0, &t, &err) ||
+    ls_kv_cache *t;
+    if (b->kv_cache(b, 0, &t, &err) ||
         t->prefill(t, prompt->p, (int32_t)n, &(lst_sampling){0}, &last, NULL, NULL, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(t->row_logits(t, -1, logits, &err), LS_OK);
@@ -368,16 +368,16 @@ static void timelines_live_side_by_side(void **state) {
         ls_engine *e = open_on(devices[on], path, "auto", "auto");
         ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, "llama3"), "prompt"));
         ls_err err = {0};
-        ls_timeline *a, *read, *copied;
+        ls_kv_cache *a, *read, *copied;
         lst_row row, want;
         const lst_sampling greedy = {.top_p = 1};
         const int32_t chain[] = {-1, 0, 0, 1}, branch[] = {0, 2}, ids[] = {1, 2, 3, 4};
         float *logits = ls_malloc((size_t)e->n_vocab * sizeof *logits),
               *other = ls_malloc((size_t)e->n_vocab * sizeof *other);
         assert_true(prompt.n >= N);
-        assert_int_equal(e->timeline(e, 0, &a, &err), LS_OK);
-        assert_int_equal(e->timeline(e, 0, &read, &err), LS_OK);
-        assert_int_equal(e->timeline(e, 0, &copied, &err), LS_OK);
+        assert_int_equal(e->kv_cache(e, 0, &a, &err), LS_OK);
+        assert_int_equal(e->kv_cache(e, 0, &read, &err), LS_OK);
+        assert_int_equal(e->kv_cache(e, 0, &copied, &err), LS_OK);
         assert_int_equal(a->prefill(a, prompt.p, COMMON - 2, &greedy, &row, NULL, NULL, &err), LS_OK);
         lst_row rows[4]; // a kept branch leaves columns to be moved
         assert_int_equal(a->forward_tree(a, ids, chain, 4, &greedy, rows, &err), LS_OK);
@@ -477,11 +477,11 @@ static void a_second_real_model(void **state) {
     assert_true(n_rows >= 5 && ids.n > n_rows);
     for (size_t r = 0; r < n_rows; r++) {
         ls_err err = {0};
-        ls_timeline *t;
+        ls_kv_cache *t;
         lst_row last;
         size_t k;
         json_t *pair;
-        if (e->timeline(e, 0, &t, &err) ||
+        if (e->kv_cache(e, 0, &t, &err) ||
             t->prefill(t, ids.p, (int32_t)(ids.n - n_rows + r + 1), &(lst_sampling){0}, &last, NULL, NULL, &err))
             fail_msg("%s", err.msg);
         assert_int_equal(t->row_logits(t, -1, logits, &err), LS_OK);

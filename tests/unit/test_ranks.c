@@ -56,7 +56,7 @@ static ls_engine *open_at(const char *path, const char *weights, const char *dty
     return e;
 }
 
-// ---- everything that a timeline can be asked, and what it said
+// ---- everything that a KV cache can be asked, and what it said
 
 typedef struct {
     ls_buf bits;          // of tokens and logits: they must be equal
@@ -79,7 +79,7 @@ static void say_row(answers *a, const lst_row *r) {
     a->entropy[a->n++] = r->entropy;
 }
 
-static void say_logits(answers *a, ls_timeline *t, int32_t row) {
+static void say_logits(answers *a, ls_kv_cache *t, int32_t row) {
     ls_err err = {0};
     const size_t n = (size_t)t->engine->n_vocab;
     float *logits = ls_malloc(n * sizeof *logits), top[100];
@@ -91,7 +91,7 @@ static void say_logits(answers *a, ls_timeline *t, int32_t row) {
     free(logits);
 }
 
-static void forward(answers *a, ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n, bool more,
+static void forward(answers *a, ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n, bool more,
                     const lst_sampling *s) {
     ls_err err = {0};
     lst_row rows[16];
@@ -99,7 +99,7 @@ static void forward(answers *a, ls_timeline *t, const int32_t *ids, const int32_
     for (int32_t i = 0; i < n; i++) say_row(a, &rows[i]);
 }
 
-static void read_prompt(answers *a, ls_timeline *t, const int32_t *ids, int32_t n, const lst_sampling *s) {
+static void read_prompt(answers *a, ls_kv_cache *t, const int32_t *ids, int32_t n, const lst_sampling *s) {
     ls_err err = {0};
     lst_row last;
     if (t->prefill(t, ids, n, s, &last, NULL, NULL, &err)) fail_msg("%s", err.msg);
@@ -110,15 +110,15 @@ static void read_prompt(answers *a, ls_timeline *t, const int32_t *ids, int32_t 
 // what is sampled there as on CPUs.
 static void call_everything(answers *a, ls_engine *e, bool all_ways) {
     ls_err err = {0};
-    ls_timeline *t, *other;
+    ls_kv_cache *t, *other;
     int32_t prompt[150];
     static const lst_sampling how[] = {
         {0, 0, 1, 0}, {0.8, 0, 1, 7}, {1.1, 5, 1, 7}, {1.3, 0, 0.9, 7}, {0.7, 50, 0.6, 9}};
     static const int32_t ids[] = {5, 17, 99, 3, 60, 127, 64, 31}, tree[] = {-1, 0, 0, 1, 1, 2, 4, 0},
                          more[] = {7, 8, 3}, path[] = {0, 2, 5}, long_path[] = {0, 1, 4, 6}, one[] = {-1};
     for (int i = 0; i < 150; i++) prompt[i] = (i * 37 + i * i % 11) % e->n_vocab;
-    assert_int_equal(e->timeline(e, 0, &t, &err), LS_OK);
-    assert_int_equal(e->timeline(e, e->n_layers > 1 ? 1 : 0, &other, &err), LS_OK);
+    assert_int_equal(e->kv_cache(e, 0, &t, &err), LS_OK);
+    assert_int_equal(e->kv_cache(e, e->n_layers > 1 ? 1 : 0, &other, &err), LS_OK);
     const size_t n_how = all_ways ? sizeof how / sizeof *how : 2;
     for (size_t s = all_ways ? 0 : 1; s < n_how; s++) {
         assert_int_equal(t->rewind(t, 0, &err), LS_OK);
@@ -140,7 +140,7 @@ static void call_everything(answers *a, ls_engine *e, bool all_ways) {
         forward(a, other, ids, tree, 8, false, &how[s]);
     }
     other->free(other);
-    assert_int_equal(e->timeline(e, 0, &other, &err), LS_OK);
+    assert_int_equal(e->kv_cache(e, 0, &other, &err), LS_OK);
     assert_int_equal(other->copy(other, t, 11, &err), LS_OK);
     t->free(t);
     forward(a, other, ids, tree, 8, false, &how[0]);
@@ -241,11 +241,11 @@ static void a_rank_that_is_lost(void **state) {
     ls_err err = {0};
     char *path = tiny_path("llama3", true);
     ls_engine *e = open_at(path, "auto", "f32", 3);
-    ls_timeline *t;
+    ls_kv_cache *t;
     lst_row row;
     const int32_t ids[] = {1, 2, 3};
     const lst_sampling greedy = {.top_p = 1};
-    assert_int_equal(e->timeline(e, 0, &t, &err), LS_OK);
+    assert_int_equal(e->kv_cache(e, 0, &t, &err), LS_OK);
     assert_int_equal(t->prefill(t, ids, 3, &greedy, &row, NULL, NULL, &err), LS_OK);
     char *command = ls_format("pgrep -P %d -f '^logitspec rank' | sed -n 2p | xargs kill -9", (int)getpid());
     assert_int_equal(system(command), 0);

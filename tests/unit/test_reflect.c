@@ -130,12 +130,12 @@ static void the_forward_keeps_to_its_rows(void **state) {
 static void judge(const char *text, const char *prompt, double weight, const ls_tree *t, lst_row *rows, int32_t *own) {
     const lst_sampling greedy = {.top_p = 1};
     ls_ids context = ids_of(text), asked = ids_of(prompt);
-    ls_timeline *line;
+    ls_kv_cache *line;
     lst_row last;
     ls_probe p;
     int32_t ids[LS_MAX_ROWS], parents[LS_MAX_ROWS];
     for (int32_t i = 0; i < t->n; i++) ids[i] = t->nodes[i].token, parents[i] = t->nodes[i].parent;
-    assert_int_equal(model.engine->timeline(model.engine, 0, &line, NULL), LS_OK);
+    assert_int_equal(model.engine->kv_cache(model.engine, 0, &line, NULL), LS_OK);
     assert_int_equal(line->prefill(line, context.p, (int32_t)context.n, &greedy, &last, NULL, NULL, NULL), LS_OK);
     ls_probe_add(&p, t, &asked, 200, ids, parents);
     assert_int_equal(line->forward_tree(line, ids, parents, t->n + p.n, &greedy, rows, NULL), LS_OK);

@@ -269,16 +269,16 @@ static void count(void *ud, const char *text) {
     told++;
 }
 
-static ls_code refuse(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+static ls_code refuse(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
                       lst_row *rows, ls_err *err) {
     (void)t, (void)ids, (void)parents, (void)n, (void)s, (void)rows;
     return ls_fail(err, LS_E_BACKEND, "no memory");
 }
 
-static ls_code (*real_timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
-static bool breaks; // timelines of fewer layers cannot grow a tree
-static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
-    const ls_code code = real_timeline(e, layers, out, err);
+static ls_code (*real_kv_cache)(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err);
+static bool breaks; // KV caches of fewer layers cannot grow a tree
+static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
+    const ls_code code = real_kv_cache(e, layers, out, err);
     if (!code && layers && breaks) (*out)->grow_tree = refuse;
     return code;
 }
@@ -287,15 +287,15 @@ static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
     (void)state;
     ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = greedy, .budget = 6};
     outcome plain = decode(o, 2);
-    real_timeline = model.engine->timeline;
-    model.engine->timeline = timeline;
+    real_kv_cache = model.engine->kv_cache;
+    model.engine->kv_cache = kv_cache;
     breaks = true;
     o.method = "draft-model";
     o.draft = (ls_draft_options){.layers = 6};
     o.note = count;
     told = 0;
     outcome r = decode(o, 2);
-    model.engine->timeline = real_timeline;
+    model.engine->kv_cache = real_kv_cache;
     assert_same(&plain, &r);
     assert_int_equal(told, 1);
     assert_int_equal(r.stats.drafted, 0);
@@ -310,12 +310,12 @@ static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
 static atomic_int beside; // forwards of the second model in another thread than the test's, since the target's last
 static bool waits;
 static pthread_t of_test;
-static ls_code (*real_forward)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code (*real_forward)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err);
-static ls_code (*real_grow)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code (*real_grow)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err);
 
-static ls_code slow_forward(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code slow_forward(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err) {
     const ls_code code = real_forward(t, ids, parents, n, s, rows, err);
     for (int i = 0; i < 100 && waits && atomic_load(&beside) < 2; i++)
@@ -324,15 +324,15 @@ static ls_code slow_forward(ls_timeline *t, const int32_t *ids, const int32_t *p
     return code;
 }
 
-static ls_code counted_grow(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code counted_grow(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err) {
     const ls_code code = real_grow(t, ids, parents, n, s, rows, err);
     if (!pthread_equal(pthread_self(), of_test)) atomic_fetch_add(&beside, 1);
     return code;
 }
 
-static ls_code timelines_to_watch(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
-    const ls_code code = real_timeline(e, layers, out, err);
+static ls_code timelines_to_watch(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
+    const ls_code code = real_kv_cache(e, layers, out, err);
     if (code) return code;
     if (layers) {
         real_grow = (*out)->grow_tree;
@@ -345,12 +345,12 @@ static ls_code timelines_to_watch(ls_engine *e, int32_t layers, ls_timeline **ou
 }
 
 static outcome watched(ls_decode_options o) {
-    real_timeline = model.engine->timeline;
-    model.engine->timeline = timelines_to_watch;
+    real_kv_cache = model.engine->kv_cache;
+    model.engine->kv_cache = timelines_to_watch;
     of_test = pthread_self();
     waits = o.draft.overlap == LS_OVERLAP_ON;
     outcome r = decode(o, 2);
-    model.engine->timeline = real_timeline;
+    model.engine->kv_cache = real_kv_cache;
     return r;
 }
 

@@ -25,7 +25,7 @@ typedef struct {
 } result;
 
 static int32_t length_of(ls_session *s) {
-    ls_timeline *t = ls_session_timeline(s);
+    ls_kv_cache *t = ls_session_kv_cache(s);
     return t->length(t);
 }
 
@@ -441,7 +441,7 @@ static void edit_fails(ls_session *s, uint32_t turn, size_t mark) {
 }
 
 // A turn that is answered anew, or changed, gives what it would have given in the first place; and a session whose
-// turn was answered by another too, on a timeline of its own or on this one, goes on as if nothing had been.
+// turn was answered by another too, on a KV cache of its own or on this one, goes on as if nothing had been.
 static void turns_can_be_taken_back(void **state) {
     (void)state;
     static const char *const said[] = {"Retrieval ", "One fish ", "def fib "};
@@ -560,30 +560,30 @@ static void an_answer_that_is_repeated_is_drafted_as_before(void **state) {
 }
 
 // An engine that counts the rows that it is asked for, and can end a forward as one that was interrupted does.
-static ls_code (*real_forward)(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code (*real_forward)(ls_kv_cache *b, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err);
 static int forwards, most_rows, cancel_at;
 
-static ls_code counted_forward(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code counted_forward(ls_kv_cache *b, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err) {
     if (n > most_rows) most_rows = n;
     if (++forwards == cancel_at) return ls_fail(err, LS_E_CANCELLED, "interrupted");
     return real_forward(b, ids, parents, n, s, rows, err);
 }
 
-static ls_code (*real_timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
+static ls_code (*real_kv_cache)(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err);
 
-static ls_code counted_timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
-    const ls_code code = real_timeline(e, layers, out, err);
+static ls_code counted_kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
+    const ls_code code = real_kv_cache(e, layers, out, err);
     real_forward = (*out)->forward_tree;
     (*out)->forward_tree = counted_forward;
     return code;
 }
 
-// Timelines that are made while it is on.
+// KV caches that are made while it is on.
 static void watch_forwards(bool on) {
-    if (on) real_timeline = model.engine->timeline;
-    model.engine->timeline = on ? counted_timeline : real_timeline;
+    if (on) real_kv_cache = model.engine->kv_cache;
+    model.engine->kv_cache = on ? counted_kv_cache : real_kv_cache;
     forwards = most_rows = cancel_at = 0;
 }
 

@@ -62,17 +62,17 @@ static void assert_ids(const ls_ids *got, const int32_t *want, size_t n) {
 }
 
 static int32_t length_of(ls_session *s) {
-    ls_timeline *t = ls_session_timeline(s);
+    ls_kv_cache *t = ls_session_kv_cache(s);
     return t->length(t);
 }
 
 // The tokens that the model says one after another, without sessions and drafts.
 static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t most) {
-    ls_timeline *b;
+    ls_kv_cache *b;
     ls_ids out = {0};
     lst_row row;
     const int32_t parent = -1, root = 0;
-    assert_int_equal(model.engine->timeline(model.engine, 0, &b, NULL), LS_OK);
+    assert_int_equal(model.engine->kv_cache(model.engine, 0, &b, NULL), LS_OK);
     assert_int_equal(b->prefill(b, prompt->p, (int32_t)prompt->n, way, &row, NULL, NULL, NULL), LS_OK);
     while ((int32_t)out.n < most) {
         const int32_t token = row.chosen;
@@ -343,7 +343,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
 
 static ls_code refusal; // how the next forwards end
 
-static ls_code refuse(ls_timeline *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *way,
+static ls_code refuse(ls_kv_cache *b, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *way,
                       lst_row *rows, ls_err *err) {
     (void)b, (void)ids, (void)parents, (void)n, (void)way, (void)rows;
     return ls_fail(err, refusal, "the device is gone");
@@ -361,21 +361,21 @@ static void a_failed_step_ends_the_turn(void **state) {
     begin(s, &prompt);
     for (int i = 0; i < 4; i++) next(s);
     size_t n = ls_session_context(s)->n;
-    ls_timeline *timeline = ls_session_timeline(s);
-    ls_code (*forward)(ls_timeline *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
-                       ls_err *) = timeline->forward_tree;
-    timeline->forward_tree = refuse;
+    ls_kv_cache *kv_cache = ls_session_kv_cache(s);
+    ls_code (*forward)(ls_kv_cache *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
+                       ls_err *) = kv_cache->forward_tree;
+    kv_cache->forward_tree = refuse;
     refusal = LS_E_CANCELLED; // such a step did not happen
     assert_int_equal(ls_session_step(s, step, &err), LS_E_CANCELLED);
-    timeline->forward_tree = forward;
+    kv_cache->forward_tree = forward;
     next(s);
     assert_ids(ls_session_output(s), want.p, ls_session_output(s)->n);
     n = ls_session_context(s)->n;
-    timeline->forward_tree = refuse;
+    kv_cache->forward_tree = refuse;
     refusal = LS_E_IO;
     assert_int_equal(ls_session_step(s, step, &err), LS_E_IO);
     assert_string_equal(err.msg, "the device is gone");
-    timeline->forward_tree = forward;
+    kv_cache->forward_tree = forward;
     assert_int_equal(ls_session_step(s, step, &err), LS_E_USAGE); // no turn is active
     assert_int_equal(ls_session_context(s)->n, n);
     assert_int_equal(length_of(s), (int32_t)n);

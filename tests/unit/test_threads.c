@@ -108,11 +108,11 @@ static void an_error_ends_the_search(void **state) {
 
 static ls_model model;
 static int forwards, fails_at;
-static ls_code (*real_timeline)(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err);
-static ls_code (*real_forward)(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code (*real_kv_cache)(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err);
+static ls_code (*real_forward)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err);
 
-static ls_code slower_with_threads(ls_timeline *t, const int32_t *ids, const int32_t *parents, int32_t n,
+static ls_code slower_with_threads(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
                                    const lst_sampling *s, lst_row *rows, ls_err *err) {
     const uint64_t start = ls_now_ns();
     const ls_code code = real_forward(t, ids, parents, n, s, rows, err);
@@ -120,8 +120,8 @@ static ls_code slower_with_threads(ls_timeline *t, const int32_t *ids, const int
     return ++forwards == fails_at ? ls_fail(err, LS_E_BACKEND, "no memory") : code;
 }
 
-static ls_code timeline(ls_engine *e, int32_t layers, ls_timeline **out, ls_err *err) {
-    const ls_code code = real_timeline(e, layers, out, err);
+static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
+    const ls_code code = real_kv_cache(e, layers, out, err);
     if (code) return code;
     real_forward = (*out)->forward_tree;
     (*out)->forward_tree = slower_with_threads;
@@ -140,8 +140,8 @@ static int load(void **state) {
     if (ls_model_load(&model, &(ls_model_options){.name = "script"}, &err)) fail_msg("%s", err.msg);
     ls_engine *e = model.engine;
     assert_null(e->use_threads); // its number is fixed
-    real_timeline = e->timeline;
-    e->timeline = timeline;
+    real_kv_cache = e->kv_cache;
+    e->kv_cache = kv_cache;
     e->use_threads = use_threads;
     e->threads = e->usual_threads = e->most_threads = 8;
     snprintf(model.file, sizeof model.file, "some.gguf");

@@ -11,7 +11,7 @@ TEST_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(TEST_SRC))
 CLI_LIB_OBJ := $(filter-out $(B)/obj/src/cli/main.o,$(CLI_OBJ))
 # Only the tests of kernels link these and the kernels: other tests would wait for compilers in vain.
 EMULATED_LEVELS := $(filter %_emulated.c,$(TEST_LIB_SRC))
-KERNEL_TEST_SRC := $(EMULATED_LEVELS) tests/unit/random_tensor.c
+KERNEL_TEST_SRC := $(EMULATED_LEVELS) tests/unit/random_tensor.c tests/unit/plain_integers.c
 # what kernels need of the core
 KERNEL_BASE_SRC := $(patsubst %,src/base/%.c,ggml rng mem system) src/gpu/plan.c
 $(call obj,$(EMULATED_LEVELS)): CFLAGS += -g1 $(if $(SAN),-O1)

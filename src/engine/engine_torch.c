@@ -15,80 +15,62 @@ typedef struct {
     lst_session *session;
 } torch_kv_cache;
 
-static ls_code done(const torch_kv_cache *t, int code, ls_err *err) {
+static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
     if (!code) return LS_OK;
     const ls_code failed = ls_library_failed(t->lib, code, err);
     return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
 }
+// A function of the library, on the session of a KV cache.
+#define SESSION(base) (((const torch_kv_cache *)(base))->session)
+#define CALL(name, ...) done(base, ((const torch_kv_cache *)base)->lib->name(SESSION(base), __VA_ARGS__), err)
 
 static ls_code prefill(ls_kv_cache *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
     ls_relay r = {progress, ud};
-    int code = t->lib->prefill(t->session, ids, n, s, last, ls_relay_progress, &r);
-    return done(t, code, err);
+    return CALL(prefill, ids, n, s, last, ls_relay_progress, &r);
 }
 
 static ls_code forward_tree(ls_kv_cache *base, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->forward_tree(t->session, ids, parents, n, s, rows);
-    return done(t, code, err);
+    return CALL(forward_tree, ids, parents, n, s, rows);
 }
 
 static ls_code grow_tree(ls_kv_cache *base, const int32_t *ids, const int32_t *parents, int32_t n,
                          const lst_sampling *s, lst_row *rows, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->grow_tree(t->session, ids, parents, n, s, rows);
-    return done(t, code, err);
+    return CALL(grow_tree, ids, parents, n, s, rows);
 }
 
 static ls_code row_top(ls_kv_cache *base, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->row_top(t->session, row, k, ids, logits);
-    return done(t, code, err);
+    return CALL(row_top, row, k, ids, logits);
 }
 
 static ls_code keep_path(ls_kv_cache *base, const int32_t *rows, int32_t n, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->keep_path(t->session, rows, n);
-    return done(t, code, err);
+    return CALL(keep_path, rows, n);
 }
 
 static ls_code rewind_to(ls_kv_cache *base, int32_t n, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->rewind(t->session, n);
-    return done(t, code, err);
+    return CALL(rewind, n);
 }
 
 static ls_code copy(ls_kv_cache *base, ls_kv_cache *from, int32_t n, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->copy(t->session, ((const torch_kv_cache *)from)->session, n);
-    return done(t, code, err);
+    return CALL(copy, SESSION(from), n);
 }
 
 static ls_code row_logits(ls_kv_cache *base, int32_t row, float *logits, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->row_logits(t->session, row, logits);
-    return done(t, code, err);
+    return CALL(row_logits, row, logits);
 }
 
 static ls_code parts(ls_kv_cache *base, double *us, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->parts(t->session, us);
-    return done(t, code, err);
+    return CALL(parts, us);
 }
 
 static ls_code probe(ls_kv_cache *base, float *layers, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->probe(t->session, layers);
-    return done(t, code, err);
+    return CALL(probe, layers);
 }
 
 static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
-    int code = t->lib->hidden(t->session, layers, n, take, ud);
-    return done(t, code, err);
+    return CALL(hidden, layers, n, take, ud);
 }
 
 static int relay_stop(void *ud) {

@@ -1,6 +1,7 @@
 // CPU kernels: every level against a plain reference, and the guarantee that a row's bits do not depend on what
 // else is computed with it.
 #include "torch/kernels/kernels.h"
+#include "tests/unit/plain_integers.h"
 #include "tests/unit/random_tensor.h"
 
 #include <jansson.h>
@@ -13,8 +14,9 @@
 #include <cmocka.h>
 
 #if defined(__x86_64__)
-extern const lsk_table lsk_avxvnni_emulated; // avxvnni_emulated.c
-extern const lsk_table lsk_avx512bf16;       // kernels_avx512bf16.c
+extern const lsk_table lsk_avxvnni_emulated;      // avxvnni_emulated.c
+extern const lsk_table lsk_neondot, lsk_neoni8mm; // neon*_emulated.c
+extern const lsk_table lsk_avx512bf16;            // kernels_avx512bf16.c
 // amx*_emulated.c
 void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                               int32_t tile_begin, int32_t tile_end, void *scratch);
@@ -42,12 +44,8 @@ static const lsk_table *level_of_integers(int i) {
     while (level(n)) n++;
     if (i < n) return level(i);
 #if defined(__x86_64__)
-    static lsk_table dot, i8mm, tiles;
-    dot = i8mm = *lsk_level("portable");
-    dot.name = "neondot, emulated", i8mm.name = "neoni8mm, emulated";
-    dot.matmul_int = lsk_neondot_matmul_int, i8mm.matmul_int = lsk_neoni8mm_matmul_int;
-    dot.quantize = i8mm.quantize = lsk_neon_quantize;
-    const lsk_table *vnni = lsk_level("avx512vnni"), *emulated[5] = {&dot, &i8mm};
+    static lsk_table tiles;
+    const lsk_table *vnni = lsk_level("avx512vnni"), *emulated[5] = {&lsk_neondot, &lsk_neoni8mm};
     int more = 2;
     if (lsk_level("avx2")) emulated[more++] = &lsk_avxvnni_emulated;
     if (vnni) {
@@ -167,8 +165,8 @@ static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
         int n_wide = 0;
         for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd() * (i % 7 ? 1 : 3) * (i % 173 ? 1 : 20); // outliers
         for (int i = 0; i < 32; i++) x[i] = 0, x[N_IN + i] = 1e-42f; // a group of zeros, one of subnormals
-        for (int r = 0; r < ROWS; r++) lsk_plain_quantize(x + r * N_IN, N_IN, arith, plain + r, ROWS);
-        lsk_plain_matmul_int(&m, arith, plain, ROWS, y, LDY, ROWS, 0, 5, scratch);
+        for (int r = 0; r < ROWS; r++) plain_quantize(x + r * N_IN, N_IN, arith, plain + r, ROWS);
+        plain_matmul_int(&m, arith, plain, ROWS, y, LDY, ROWS, 0, 5, scratch);
         for (int r = 0; r < ROWS; r++) { // wide: four times its share of the row's energy, or more
             double all = 0;
             for (int g = 0; g < GROUPS; g++) all += pow((double)plain[g * ROWS + r].scale, 2);
@@ -249,9 +247,9 @@ static void sums_at_their_largest_are_exact(void **state) {
             m.data = aligned(lsk_pack_bytes(type, N_OUT, N_IN, arith));
             lsk_pack_rows(&m, 0, type, raw, N_OUT);
             const lsk_table *k;
-            for (int r = 0; r < ROWS; r++) lsk_plain_quantize(x + r * N_IN, N_IN, arith, groups + r, ROWS);
+            for (int r = 0; r < ROWS; r++) plain_quantize(x + r * N_IN, N_IN, arith, groups + r, ROWS);
             if (arith != LSK_ARITH_I8) assert_int_equal(groups[ROWS - 1].lo[1], -128);
-            lsk_plain_matmul_int(&m, arith, groups, ROWS, y, N_OUT, ROWS, 0, 1, scratch);
+            plain_matmul_int(&m, arith, groups, ROWS, y, N_OUT, ROWS, 0, 1, scratch);
             for (int n = 0; (k = level_of_integers(n)); n++) {
                 k->matmul_int(&m, arith, groups, ROWS, z, N_OUT, ROWS, 0, 1, scratch);
                 assert_memory_equal(z, y, sizeof y);

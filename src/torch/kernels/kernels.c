@@ -514,3 +514,51 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
         }
     }
 }
+
+/* ---- mixed arithmetic */
+
+static lsk_group low_of(const lsk_group *g) {
+    lsk_group low;
+    int32_t total = 0, first = 0;
+    for (int k = 0; k < 16; k++) first += g->lo[k];
+    for (int k = 0; k < 32; k++) total += g->lo[k];
+    memcpy(low.hi, g->lo, sizeof low.hi);
+    memset(low.lo, 0, sizeof low.lo);
+    low.scale = g->scale / 256;
+    low.sum = low.scale * (float)total;
+    low.total128 = 128 * total;
+    low.first32 = 32 * first;
+    return low;
+}
+
+static int32_t find_wide(const lsk_group *x, int64_t ldx, int32_t rows, int32_t n_groups, lsk_wide_group *out,
+                         lsk_group **low) {
+    float bar[LSK_WIDE_ROWS] = {0};
+    int32_t n = 0;
+    for (int32_t g = 0; g < n_groups; g++)
+        for (int32_t r = 0; r < rows; r++) bar[r] += x[g * ldx + r].scale * x[g * ldx + r].scale;
+    for (int32_t r = 0; r < rows; r++) bar[r] *= (float)LSK_WIDE / (float)n_groups;
+    for (int32_t g = 0; g < n_groups; g++) {
+        out[n] = (lsk_wide_group){g, 0, *low};
+        for (int32_t r = 0; r < rows; r++)
+            out[n].rows |= (uint32_t)(x[g * ldx + r].scale * x[g * ldx + r].scale > bar[r]) << r;
+        for (uint32_t left = out[n].rows; left; left &= left - 1) *(*low)++ = low_of(&x[g * ldx + __builtin_ctz(left)]);
+        n += out[n].rows != 0;
+    }
+    return n;
+}
+
+lsk_wide_rows lsk_find_wide(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, int32_t rows,
+                            void *scratch) {
+    lsk_wide_rows all = {0};
+    if (arith != LSK_ARITH_MIXED) return all;
+    const int32_t n_groups = w->n_in / 32;
+    lsk_wide_group *out = scratch;
+    lsk_group *low = (lsk_group *)(out + (rows + LSK_WIDE_ROWS - 1) / LSK_WIDE_ROWS * n_groups);
+    for (int32_t from = 0; from < rows; from += LSK_WIDE_ROWS, out += n_groups) {
+        const int32_t n = rows - from < LSK_WIDE_ROWS ? rows - from : LSK_WIDE_ROWS;
+        all.n[all.chunks] = find_wide(x + from, ldx, n, n_groups, out, &low);
+        all.of[all.chunks++] = out;
+    }
+    return all;
+}

@@ -269,11 +269,6 @@ enum { LSK_PEAK_SUMS = 12 };
         return rounds * LSK_PEAK_SUMS * (products);                                                                    \
     }
 
-/* Plain twins of matmul_int and quantize, used by levels that have no integer dot products. */
-void lsk_plain_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                          int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
-void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
-
 /* AMX: whether CPU and kernel allow tiles and these are right. The first call also measures from how many rows on they
  * are faster than vpdpbusd, for lsk_amx_matmul_int. lsk_amx_matmul_int8 takes Q4I and Q8I, at least LSK_AMX_LEAST rows,
  * and not i16. */
@@ -289,20 +284,17 @@ void lsk_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *
 void lsk_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                         int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds); /* a table's */
+/* Mixed arithmetic: adds to the outputs of a tile the low halves of wide groups, after all others. */
+void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, float *y, int64_t ldy, int32_t rows,
+                             int32_t tile);
 
 /* matmul_bf16 by vdpbf16ps. */
 void lsk_avx512bf16_matmul(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                            int32_t tile_begin, int32_t tile_end, void *scratch);
 int64_t lsk_avx512bf16_peak(int64_t rounds); /* of bf16 pairs, as a table's peak */
 
-/* matmul_int by SDOT, and by SMMLA where there are rows to pair; quantize in NEON. */
-void lsk_neondot_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
-                            int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
-void lsk_neoni8mm_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
-                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 int64_t lsk_neondot_peak(int64_t rounds); /* of integers, as a table's peak */
 int64_t lsk_neoni8mm_peak(int64_t rounds);
-void lsk_neon_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride);
 
 /* The best level of this CPU. The environment variable LOGITSPEC_CPU (a level's name) lowers it. NULL: the variable
  * names no level of this kind of processor. */

@@ -78,7 +78,7 @@ static int right_int8(int8_case *c, int type) {
     lsk_pack_rows(&c->m, 0, type, raw, INT8_OUT);
     for (int r = 0; r < INT8_ROWS; r++) {
         for (int i = 0; i < INT8_IN; i++) x[i] = (float)((r * INT8_IN + i) * 53 % 89 - 44);
-        lsk_plain_quantize(x, INT8_IN, LSK_ARITH_I8, c->x + r, INT8_ROWS);
+        lsk_avx512vnni.quantize(x, INT8_IN, LSK_ARITH_I8, c->x + r, INT8_ROWS);
     }
     multiply(lsk_avx512vnni.matmul_int, c, INT8_ROWS);
     memcpy(by_vectors, c->y, sizeof by_vectors);

@@ -9,22 +9,6 @@
  * Where several passes are made over a block, the first one waits for memory and the others compute. So each fetches
  * its share of the next block meanwhile. */
 
-/* Lines of 64 bytes to fetch in each turn of a loop. */
-typedef struct {
-    const char *at;
-    int32_t lines;
-} ahead;
-INLINE ahead fetch(ahead a) {
-    for (int32_t i = 0; i < a.lines; i++, a.at += 64) __builtin_prefetch(a.at);
-    return a;
-}
-/* Pass i of so many, each of `turns`: its share of per_turn * turns lines. */
-INLINE ahead share_of(const void *next, int32_t i, int32_t passes, int32_t turns, int32_t per_turn) {
-    const int32_t lines = (per_turn + passes - 1) / passes;
-    if (passes < 2 || i * lines >= per_turn) return (ahead){0};
-    return (ahead){(const char *)next + (size_t)i * (size_t)lines * (size_t)turns * 64, lines};
-}
-
 /* Not formatted by a program: it would join macros that are statements, and lines of tables. */
 /* clang-format off */
 #define SAVE1(r) vf_store(y + (r) * ldy, a[r][0]);

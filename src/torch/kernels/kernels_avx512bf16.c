@@ -5,6 +5,7 @@
 #define LEVEL lsk_avx512bf16
 #define LEVEL_NAME "avx512bf16"
 #include "torch/kernels/vector_avx512.h"
+#include "torch/kernels/vectors.h"
 
 /* Compilers load what is broadcast by a separate instruction. */
 #define DOT_PAIRS(sum, w, x) __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(x));
@@ -31,6 +32,9 @@ static void pack_pairs(float *x, int32_t n) {
  * one stream is fetched faster than two: up to 8 take a tile at a time. Three rows share a pointer, for not every one
  * can have its own. Where several passes are made over the tiles, each fetches its share of the next. */
 enum { PAIRS_MOST = 12, PAIRS_FEW = 8 };
+typedef struct { /* pass i of n over tiles */
+    int i, n;
+} part_of;
 #define EACH_ROW _Pragma("GCC unroll 12") for (int r = 0; r < rows; r++)
 #define EACH_TILE _Pragma("GCC unroll 2") for (int c = 0; c < tiles; c++)
 static inline __attribute__((always_inline)) void pairs_block(const int rows, const int tiles, const lsk_matrix *m,

@@ -2,21 +2,15 @@
  *   W (lanes), vf (vector of W floats), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a
  *   micro-kernel), FUSED_MAX (most rows that unpack weights on the way),
  *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats),
- *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats).
+ *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats),
+ *   and for kernels_integers.h vf_fma_once (rounded once), vi_bytes (W bytes to integers), vf_round (to integers).
  */
 /* Not formatted by a program: it would join macros that are statements, and lines of tables. */
 /* clang-format off */
-#include "torch/kernels/kernels.h"
+#include "torch/kernels/vectors.h"
 
 #include <math.h>
 #include <string.h>
-
-#define NV (LSK_TILE / W) /* vectors a tile */
-#define INLINE static inline __attribute__((always_inline))
-
-typedef int32_t vi __attribute__((vector_size(W * 4)));
-typedef uint32_t vu __attribute__((vector_size(W * 4)));
-typedef uint16_t vh __attribute__((vector_size(W * 2)));
 
 #include "torch/kernels/kernels_matmul.h"
 
@@ -218,8 +212,10 @@ static int64_t k_peak(lsk_arith arith, int64_t rounds) {
 
 #ifndef FAST_INT
 #define FAST_INT 0
-#define MATMUL_INT lsk_plain_matmul_int
-#define QUANTIZE lsk_plain_quantize
+#endif
+#ifndef MATMUL_INT /* levels.c takes those of another level */
+#define MATMUL_INT NULL
+#define QUANTIZE NULL
 #endif
 const lsk_table LEVEL = {.name = LEVEL_NAME,
                          .fast_int = FAST_INT,

@@ -9,97 +9,49 @@
 #define LSK_STEP(sum, x) vmmlaq_s32(sum, (int8x16_t)x, vdupq_n_s8(2))
 LSK_PEAK(lsk_neoni8mm_peak, int32x4_t, 32)
 
-/* Two rows' 32 bytes, eight of the one and eight of the other a vector. */
-typedef struct {
-    int8x16_t x[4];
-} row_pair;
-
-ALWAYS row_pair pair_rows(const int8_t *a, const int8_t *b) {
-    row_pair p;
-    EACH(2, i) {
-        const int64x2_t one = vreinterpretq_s64_s8(vld1q_s8(a + 16 * i)), two = vreinterpretq_s64_s8(vld1q_s8(b + 16 * i));
-        p.x[2 * i] = vreinterpretq_s8_s64(vzip1q_s64(one, two));
-        p.x[2 * i + 1] = vreinterpretq_s8_s64(vzip2q_s64(one, two));
-    }
-    return p;
+/* Two rows' bytes or two outputs' weights, eight of the one and eight of the other a vector. */
+INLINE int8x16_t pair_rows(const int8_t *a, const int8_t *b, int eighth) {
+    const int64x2_t one = vreinterpretq_s64_s8(vld1q_s8(a + eighth / 2 * 16)), two = vreinterpretq_s64_s8(vld1q_s8(b + eighth / 2 * 16));
+    return vreinterpretq_s8_s64(eighth % 2 ? vzip2q_s64(one, two) : vzip1q_s64(one, two));
+}
+INLINE int8x16_t pair_outputs(const int_group *w, int v, int eighth, int last) {
+    const int32x4_t a = (int32x4_t)int_bytes(w, 2 * eighth, v), b = (int32x4_t)int_bytes(w, 2 * eighth + 1, v);
+    return vreinterpretq_s8_s32(last ? vzip2q_s32(a, b) : vzip1q_s32(a, b));
 }
 
-/* The weights of two outputs the same way: w[j] of outputs 0 and 1, w[j + 4] of 2 and 3. */
-ALWAYS void pair_outputs(int8x16_t *w) {
-    int8x16_t first[4], second[4];
-    EACH(4, j) {
-        const int32x4_t a = vreinterpretq_s32_s8(w[2 * j]), b = vreinterpretq_s32_s8(w[2 * j + 1]);
-        first[j] = vreinterpretq_s8_s32(vzip1q_s32(a, b));
-        second[j] = vreinterpretq_s8_s32(vzip2q_s32(a, b));
-    }
-    EACH(4, j) w[j] = first[j], w[j + 4] = second[j];
-}
-
-/* Of two rows, over inputs 8 * from .. 8 * end - 1 on. */
+/* Of two rows, over inputs 4j .. 4 * end - 1. */
 typedef struct {
-    int32x4_t row[2];
+    vi row[2];
 } pair_sums;
-ALWAYS pair_sums sums_over(const row_pair *p, const int8x16_t *w, int from, int end) {
-    int32x4_t first = vdupq_n_s32(0), second = first;
-    for (int j = from; j < end; j++) {
-        first = vmmlaq_s32(first, p->x[j], w[j]);
-        second = vmmlaq_s32(second, p->x[j], w[j + 4]);
+INLINE pair_sums sums_over(const int_group *w, int v, int j, int end, const int8_t *x, const int8_t *y) {
+    int32x4_t first = vdupq_n_s32(0), second = first; /* of outputs 0 and 1, of 2 and 3 */
+    EACH(i, j / 2, end / 2) {
+        const int8x16_t both = pair_rows(x, y, i);
+        first = vmmlaq_s32(first, both, pair_outputs(w, v, i, 0));
+        second = vmmlaq_s32(second, both, pair_outputs(w, v, i, 1));
     }
     const int64x2_t a = vreinterpretq_s64_s32(first), b = vreinterpretq_s64_s32(second);
-    return (pair_sums){{vreinterpretq_s32_s64(vzip1q_s64(a, b)), vreinterpretq_s32_s64(vzip2q_s64(a, b))}};
+    return (pair_sums){{(vi)vzip1q_s64(a, b), (vi)vzip2q_s64(a, b)}};
 }
 
-ALWAYS void multiply(const row_pair *p, const int8x16_t *w, int kind, lsk_dots *dots) {
-    const pair_sums first = sums_over(p, w, 0, kind & LSK_HALVES ? 2 : 4);
-    const pair_sums last = kind & LSK_HALVES ? sums_over(p, w, 2, 4) : first;
-    EACH(2, h) dots[h] = (lsk_dots){first.row[h], last.row[h]};
-}
-
-#define LAST_OF(ROWS, r) ((r) < (ROWS) ? (r) : (ROWS) - 1)
-#define KERNEL(FORMAT, KIND, ROWS, ARITH, IS16) \
-    static __attribute__((noinline)) void FORMAT##_##ARITH##_##ROWS(const lsk_matrix *m, const lsk_group *x, int64_t ldx, \
-                                                                    float *y, int64_t ldy, int32_t tile) { \
-        enum { PAIRS = (ROWS + 1) / 2 }; \
-        const void *data = m->data + (size_t)tile * m->tile_bytes; \
-        float32x4_t sum[ROWS][4]; \
-        row_pair hi[PAIRS], lo[PAIRS]; \
-        EACH(ROWS, r) EACH(4, i) sum[r][i] = vdupq_n_f32(0); \
-        for (int g = 0; g < m->n_in / 32; g++, x += ldx) { \
-            EACH(PAIRS, k) { \
-                hi[k] = pair_rows(x[2 * k].hi, x[LAST_OF(ROWS, 2 * k + 1)].hi); \
-                if (IS16) lo[k] = pair_rows(x[2 * k].lo, x[LAST_OF(ROWS, 2 * k + 1)].lo); \
-            } \
-            EACH(4, i) { \
-                lsk_quarter q = quarter_##FORMAT(data, g, i); \
-                pair_outputs(q.w); \
-                EACH(PAIRS, k) { \
-                    lsk_dots dots[2], low[2]; \
-                    multiply(&hi[k], q.w, KIND, dots); \
-                    if (IS16) { \
-                        multiply(&lo[k], q.w, KIND, low); \
-                        EACH(2, h) dots[h] = quarter_join(dots[h], low[h]); \
-                    } \
-                    EACH(2, h) { \
-                        const int r = 2 * k + h; \
-                        if (r < ROWS) sum[r][i] = quarter_add(&q, KIND, dots[h], &x[r], sum[r][i]); \
-                    } \
-                } \
-            } \
-        } \
-        EACH(ROWS, r) quarters_store(m, tile, y + r * ldy, sum[r]); \
+#define INT_BLOCK(rows, is16) 2
+INLINE void int_products(const int_group *w, const int is16, int v, int j, int end, const lsk_group *x, const int32_t *pairs,
+                         const int from, const int to, vi dots[INT_TOGETHER][INT_MOST]) {
+    (void)pairs;
+    if (to == 1) {
+        dots[0][0] = dot_row(w, v, j, end, x->hi);
+        if (is16) dots[0][0] = (dots[0][0] << 8) + dot_row(w, v, j, end, x->lo);
+        return;
     }
-#define KERNELS_OF(FORMAT, KIND) \
-    BOTH(FORMAT, KIND, 2) BOTH(FORMAT, KIND, 3) BOTH(FORMAT, KIND, 4) BOTH(FORMAT, KIND, 5) BOTH(FORMAT, KIND, 6) \
-    BOTH(FORMAT, KIND, 7) BOTH(FORMAT, KIND, 8)
-#define BOTH(FORMAT, KIND, ROWS) KERNEL(FORMAT, KIND, ROWS, i8, 0) KERNEL(FORMAT, KIND, ROWS, i16, 1)
-LSK_NEON_FORMATS(KERNELS_OF)
-
-#define PAIRED(kind) {NULL, kind##_2, kind##_3, kind##_4, kind##_5, kind##_6, kind##_7, kind##_8},
-#define PAIRED_I8(FORMAT, KIND) PAIRED(FORMAT##_i8)
-#define PAIRED_I16(FORMAT, KIND) PAIRED(FORMAT##_i16)
-static const lsk_neon_kernels paired = {{LSK_NEON_FORMATS(PAIRED_I8)}, {LSK_NEON_FORMATS(PAIRED_I16)}};
-
-void lsk_neoni8mm_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                             int32_t rows, int32_t t0, int32_t t1, void *scratch) {
-    lsk_neon_matmul_int(rows == 1 ? &lsk_neondot_kernels : &paired, m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
+    const lsk_group *a = x + from, *b = x + to - 1;
+    pair_sums sums = sums_over(w, v, j, end, a->hi, b->hi);
+    if (is16) {
+        const pair_sums low = sums_over(w, v, j, end, a->lo, b->lo);
+        EACH(h, 0, 2) sums.row[h] = (sums.row[h] << 8) + low.row[h];
+    }
+    EACH(r, from, to) dots[0][r] = sums.row[r - from];
 }
+#include "torch/kernels/kernels_integers.h"
+
+/* Only integers: levels.c adds what "neon" has. */
+const lsk_table lsk_neoni8mm = {.name = "neoni8mm", .fast_int = 1, .matmul_int = MATMUL_INT, .quantize = QUANTIZE};

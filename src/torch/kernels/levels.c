@@ -4,11 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern const lsk_table lsk_portable;
+
 #if defined(__x86_64__) || defined(__aarch64__)
 /* Composite tables are built once, because open models point into them. */
 static const lsk_table *once(lsk_table *kept, const lsk_table *made) {
     if (!kept->name) *kept = *made;
     return kept;
+}
+/* A level whose integer arithmetic is that of another. */
+static const lsk_table *with_integers(lsk_table *kept, const char *name, const lsk_table *level,
+                                      const lsk_table *integers, int64_t (*peak)(lsk_arith arith, int64_t rounds)) {
+    lsk_table made = *level;
+    made.name = name;
+    made.fast_int = integers->fast_int;
+    made.matmul_int = integers->matmul_int;
+    made.quantize = integers->quantize;
+    made.peak = peak;
+    return once(kept, &made);
 }
 #endif
 
@@ -51,12 +64,7 @@ static int64_t avx512_peak(lsk_arith arith, int64_t rounds) {
 }
 static const lsk_table *avx512(void) { /* its integer kernels are those of AVX2 */
     static lsk_table mixed;
-    lsk_table made = lsk_avx512;
-    made.fast_int = lsk_avx2.fast_int;
-    made.matmul_int = lsk_avx2.matmul_int;
-    made.quantize = lsk_avx2.quantize;
-    made.peak = avx512_peak;
-    return has_avx512() ? once(&mixed, &made) : NULL;
+    return has_avx512() ? with_integers(&mixed, "avx512", &lsk_avx512, &lsk_avx2, avx512_peak) : NULL;
 }
 static const lsk_table *avx512vnni(void) {
     return has_vnni() ? &lsk_avx512vnni : NULL;
@@ -92,7 +100,7 @@ static const lsk_table *amx(void) { /* the next level, with matmuls by tiles */
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
-extern const lsk_table lsk_neon;
+extern const lsk_table lsk_neon, lsk_neondot, lsk_neoni8mm;
 
 enum { DOT_PRODUCTS = 1 << 20, I8MM = 1 << 13 }; /* HWCAP_ASIMDDP of AT_HWCAP, HWCAP2_I8MM of AT_HWCAP2 */
 
@@ -100,36 +108,27 @@ static int has_dot_products(void) {
     return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
 }
 static const lsk_table *neon(void) {
-    return &lsk_neon;
+    static lsk_table slow;
+    return with_integers(&slow, "neon", &lsk_neon, &lsk_portable, lsk_neon.peak);
 }
 static int64_t neondot_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_I8 ? lsk_neondot_peak(rounds) : lsk_neon.peak(arith, rounds);
 }
-static const lsk_table *neon_with(lsk_table *kept, const char *name, const lsk_table *integers) {
-    lsk_table made = lsk_neon;
-    made.name = name;
-    made.fast_int = 1;
-    made.matmul_int = integers->matmul_int;
-    made.quantize = lsk_neon_quantize;
-    made.peak = integers->peak;
-    return once(kept, &made);
-}
 static const lsk_table *neondot(void) {
     static lsk_table dot;
-    const lsk_table integers = {.matmul_int = lsk_neondot_matmul_int, .peak = neondot_peak};
-    return has_dot_products() ? neon_with(&dot, "neondot", &integers) : NULL;
+    return has_dot_products() ? with_integers(&dot, "neondot", &lsk_neon, &lsk_neondot, neondot_peak) : NULL;
 }
 static int64_t neoni8mm_peak(lsk_arith arith, int64_t rounds) {
     return arith == LSK_ARITH_I8 ? lsk_neoni8mm_peak(rounds) : lsk_neon.peak(arith, rounds);
 }
 static const lsk_table *neoni8mm(void) {
     static lsk_table matrices;
-    const lsk_table integers = {.matmul_int = lsk_neoni8mm_matmul_int, .peak = neoni8mm_peak};
-    return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM) ? neon_with(&matrices, "neoni8mm", &integers) : NULL;
+    return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM)
+               ? with_integers(&matrices, "neoni8mm", &lsk_neon, &lsk_neoni8mm, neoni8mm_peak)
+               : NULL;
 }
 #endif
 
-extern const lsk_table lsk_portable;
 static const lsk_table *portable(void) {
     return &lsk_portable;
 }

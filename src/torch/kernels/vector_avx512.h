@@ -20,14 +20,18 @@ static inline void vf_store(float *p, vf a) {
 static inline vf vf_fma(vf a, vf b, vf c) {
     return _mm512_fmadd_ps(a, b, c);
 }
+#define vf_fma_once vf_fma
 static inline vf vf_max(vf a, vf b) {
     return _mm512_max_ps(a, b);
 }
 static inline vf vf_half(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
+static inline __m512i vi_bytes(const unsigned char *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
 static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
-    __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+    const __m512i b = vi_bytes(p);
     *lo = _mm512_cvtepi32_ps(_mm512_and_si512(b, _mm512_set1_epi32(15)));
     *hi = _mm512_cvtepi32_ps(_mm512_srli_epi32(b, 4));
 }
@@ -35,22 +39,6 @@ static inline vf vf_i8(const unsigned char *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-/* Pass i of n over a tile. */
-typedef struct {
-    int i, n;
-} part_of;
-/* Rows that one pass over a tile cannot hold take several. A tile comes from memory once: each pass fetches its share
- * of the next tile, so that memory is busy in all of them; *next: where the next share begins. p: what a single pass
- * reads now, of so many bytes. */
-static inline __attribute__((always_inline)) void fetch_ahead(const void *p, size_t bytes, const unsigned char **next,
-                                                              part_of pass) {
-    if (pass.n == 1) {
-        lsk_prefetch(p, (int)bytes);
-        return;
-    }
-    for (size_t line = 0; line < bytes / (size_t)pass.n; line += 64) __builtin_prefetch(*next + line);
-    *next += bytes / (size_t)pass.n;
-}
 /* The outputs that a tile has: the last one of a matrix may be partly empty. */
 static inline __mmask16 vf_outputs(const lsk_matrix *m, int32_t tile) {
     const int32_t left = m->n_out - tile * LSK_TILE;

@@ -1,10 +1,10 @@
-/* i16 and i8 arithmetic in plain C, the twin of kernels_avx512vnni.c and equal to it bit for bit. */
-#include "torch/kernels/kernels.h"
+/* i16 and i8 arithmetic in plain C, number by number: every level gives these bits. */
+#include "tests/unit/plain_integers.h"
 
 #include <math.h>
 #include <string.h>
 
-void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
+void plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
     const float steps = (float)lsk_steps(arith);
     for (int32_t i = 0; i < n; i += 32, x += 32, out += stride) {
         float max = 0;
@@ -29,52 +29,6 @@ void lsk_plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *o
         out->total128 = 128 * total;
         out->first32 = 32 * first;
     }
-}
-
-static lsk_group low_of(const lsk_group *g) {
-    lsk_group low;
-    int32_t total = 0, first = 0;
-    for (int k = 0; k < 16; k++) first += g->lo[k];
-    for (int k = 0; k < 32; k++) total += g->lo[k];
-    memcpy(low.hi, g->lo, sizeof low.hi);
-    memset(low.lo, 0, sizeof low.lo);
-    low.scale = g->scale / 256;
-    low.sum = low.scale * (float)total;
-    low.total128 = 128 * total;
-    low.first32 = 32 * first;
-    return low;
-}
-
-static int32_t find_wide(const lsk_group *x, int64_t ldx, int32_t rows, int32_t n_groups, lsk_wide_group *out,
-                         lsk_group **low) {
-    float bar[LSK_WIDE_ROWS] = {0};
-    int32_t n = 0;
-    for (int32_t g = 0; g < n_groups; g++)
-        for (int32_t r = 0; r < rows; r++) bar[r] += x[g * ldx + r].scale * x[g * ldx + r].scale;
-    for (int32_t r = 0; r < rows; r++) bar[r] *= (float)LSK_WIDE / (float)n_groups;
-    for (int32_t g = 0; g < n_groups; g++) {
-        out[n] = (lsk_wide_group){g, 0, *low};
-        for (int32_t r = 0; r < rows; r++)
-            out[n].rows |= (uint32_t)(x[g * ldx + r].scale * x[g * ldx + r].scale > bar[r]) << r;
-        for (uint32_t left = out[n].rows; left; left &= left - 1) *(*low)++ = low_of(&x[g * ldx + __builtin_ctz(left)]);
-        n += out[n].rows != 0;
-    }
-    return n;
-}
-
-lsk_wide_rows lsk_find_wide(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, int32_t rows,
-                            void *scratch) {
-    lsk_wide_rows all = {0};
-    if (arith != LSK_ARITH_MIXED) return all;
-    const int32_t n_groups = w->n_in / 32;
-    lsk_wide_group *out = scratch;
-    lsk_group *low = (lsk_group *)(out + (rows + LSK_WIDE_ROWS - 1) / LSK_WIDE_ROWS * n_groups);
-    for (int32_t from = 0; from < rows; from += LSK_WIDE_ROWS, out += n_groups) {
-        const int32_t n = rows - from < LSK_WIDE_ROWS ? rows - from : LSK_WIDE_ROWS;
-        all.n[all.chunks] = find_wide(x + from, ldx, n, n_groups, out, &low);
-        all.of[all.chunks++] = out;
-    }
-    return all;
 }
 
 static int bits_at(const uint8_t *p, int bit, int n) {
@@ -164,8 +118,8 @@ static void one_tile(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, i
     memcpy(y + tile * LSK_TILE, sum, (size_t)n * sizeof(float));
 }
 
-void lsk_plain_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                          int32_t rows, int32_t t0, int32_t t1, void *scratch) {
+void plain_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                      int32_t rows, int32_t t0, int32_t t1, void *scratch) {
     const lsk_wide_rows wide = lsk_find_wide(m, arith, x, ldx, rows, scratch);
     for (int32_t t = t0; t < t1; t++)
         for (int32_t r = 0; r < rows; r++) {

@@ -109,7 +109,9 @@ INLINE void int_run(const lsk_matrix *m, int is16, int rows, int32_t tile, const
     else int_run_part(kernel, rows, left, p);
 }
 
-/* Mixed arithmetic: the low halves of wide groups, after all others. */
+/* Mixed arithmetic: the low halves of wide groups, after all others. A level may have a way of its own. */
+#ifndef INT_ADD_WIDE
+#define INT_ADD_WIDE int_add_wide_of
 static void int_add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t tile, const lsk_wide_group *wide,
                             int32_t n_wide) {
     const int paired = INT_PAIRED(int_bits(m->format), 0), most = INT_MOST_ROWS(int_bits(m->format), 0);
@@ -128,11 +130,12 @@ static void int_add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t 
         }
     }
 }
+#endif
 /* For rows from .. end - 1, from a multiple of LSK_WIDE_ROWS on. */
 static void int_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, float *y, int64_t ldy, int32_t tile, int32_t from,
                          int32_t end) {
     for (int32_t r = from, c; r < end && (c = r / LSK_WIDE_ROWS) < wide->chunks; r += LSK_WIDE_ROWS)
-        int_add_wide_of(m, y + r * ldy, ldy, tile, wide->of[c], wide->n[c]);
+        INT_ADD_WIDE(m, y + r * ldy, ldy, tile, wide->of[c], wide->n[c]);
 }
 
 #define MATMUL_INT int_matmul

@@ -184,7 +184,7 @@ check-asan: check-setup
 	  $(if $(QUICK),build/san/logitspec,all build/san/embed $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so))
 	@python3 tests/run.py build/san --without-model --sees use-after-free,overflow,leak $(if $(QUICK),$(ASAN_TESTS) test_script)
 # The threads: engine, screen, trace writer, corpus builder, and those of a forward.
-TSAN_TESTS := test_live test_second test_trace test_corpus $(if $(QUICK),,test_lst)
+TSAN_TESTS := test_live test_draft_model test_trace test_corpus $(if $(QUICK),,test_lst)
 #: check | make check-tsan | the threads, with TSan
 check-tsan: check-setup
 	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/planted
@@ -192,7 +192,7 @@ check-tsan: check-setup
 # What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the four that would take it longest; of
 # the quick part also the longest that ASan or TSan have there.
 VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers test_pretok test_choose \
-  $(if $(QUICK),test_blame test_live test_outputs test_second test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
+  $(if $(QUICK),test_blame test_live test_outputs test_draft_model test_trace test_ui),$(TEST_SRC:tests/unit/%.c=%))
 #: check | make check-valgrind | C unit tests
 check-valgrind: check-setup
 	@$(MAKE) $(VALGRIND_TESTS:%=build/tests/%) build/tests/planted

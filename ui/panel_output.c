@@ -55,8 +55,8 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
 }
 
 void ui_legend(ui_pen *p, const ui_state *s) {
-    for (int kind = 0; kind <= LS_KIND_COUNT; kind++) {                  // the last one is no source: corrections
-        if (kind == LS_KIND_DRAFTED && !*s->run.header.second) continue; // nothing drafts so here
+    for (int kind = 0; kind <= LS_KIND_COUNT; kind++) {                       // the last one is no source: corrections
+        if (kind == LS_KIND_DRAFTED && !*s->run.header.draft_model) continue; // nothing drafts so here
         const char *word = kind < LS_KIND_COUNT ? ls_source_kinds[kind].word : "correction";
         if ((int)strlen(word) + 1 > p->end - p->col) return;
         p->col++; // the frame's line

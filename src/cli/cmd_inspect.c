@@ -69,10 +69,10 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them for the probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)
         ls_sanitize_fmt(out, ", %d forward%s of the draft model %.3f: %s", step->draft_forwards,
-                        ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->run.header.second);
+                        ls_plural(step->draft_forwards), step->t_draft_forward_us / 1e3, s->run.header.draft_model);
     if (step->ahead_forwards)
         ls_sanitize_fmt(out, "; at the same time %d forward%s of %s, waited for %.3f", step->ahead_forwards,
-                        ls_plural(step->ahead_forwards), s->run.header.second, step->t_wait_us / 1e3);
+                        ls_plural(step->ahead_forwards), s->run.header.draft_model, step->t_wait_us / 1e3);
     if (step->t_comm_us > 0) ls_buf_fmt(out, ", %.3f of that for exchanges with other ranks", step->t_comm_us / 1e3);
     if (step->t_device_us > 0) ls_buf_fmt(out, ", %.3f of that on the GPU", step->t_device_us / 1e3);
     ls_buf_str(out, ")\n");

@@ -27,12 +27,12 @@ struct ls_ahead {
 };
 
 bool ls_ahead_can(const ls_drafter *d) {
-    return d && d->ahead && d->second->threads;
+    return d && d->ahead && d->draft_model->threads;
 }
 
 ls_ahead *ls_ahead_new(ls_overlap how, const ls_drafter *d, int32_t target_threads) {
     if (!ls_ahead_can(d) || how == LS_OVERLAP_OFF) return NULL;
-    if (how == LS_OVERLAP_AUTO && d->second->threads + target_threads > ls_cores()) return NULL;
+    if (how == LS_OVERLAP_AUTO && d->draft_model->threads + target_threads > ls_cores()) return NULL;
     ls_ahead *a = ls_calloc(1, sizeof *a);
     a->fixed = how == LS_OVERLAP_ON;
     a->on = true;

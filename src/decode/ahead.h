@@ -6,7 +6,7 @@
 
 typedef struct ls_ahead ls_ahead; // NULL, which free, is_on and learn accept: nothing drafts ahead
 
-// Whether the drafter can: it has a second model with a KV cache of its own, on the CPU.
+// Whether the drafter can: it has a draft model with a KV cache of its own, on the CPU.
 bool ls_ahead_can(const ls_drafter *d);
 // target_threads: threads of the target's forwards, 0 if it does not run on the CPU. Returns NULL if the drafter cannot
 // draft ahead, if `how` is off, or if it is auto and both models together need more cores than there are.

@@ -13,12 +13,12 @@ int32_t ls_draw(float *q, int32_t n, uint64_t seed, uint64_t position, int32_t k
     return token;
 }
 
-ls_code ls_draw_said(const ls_accept *a, const lst_sampling *s, ls_second *second, int32_t row, int32_t n,
+ls_code ls_draw_said(const ls_accept *a, const lst_sampling *s, ls_draft_model *draft_model, int32_t row, int32_t n,
                      uint64_t position, ls_said *said, ls_err *err) {
     const int32_t draws = ls_accept_draws(a, s->temperature);
     if (!draws) return LS_OK;
     float *q = ls_malloc(2 * (size_t)n * sizeof *q), *left = q + n;
-    const ls_code code = second->distribution(second, row, q, n, err);
+    const ls_code code = draft_model->distribution(draft_model, row, q, n, err);
     if (!code) memcpy(left, q, (size_t)n * sizeof *q);
     int32_t different = 0;
     said->n_draws = 0;
@@ -108,8 +108,8 @@ static int32_t go_down(const ls_tree *t, bool *here, int32_t token) {
     return first;
 }
 
-ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_second *second, const ls_tree *tree,
-                  int32_t context, lst_row *rows, ls_err *err) {
+ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_draft_model *draft_model,
+                  const ls_tree *tree, int32_t context, lst_row *rows, ls_err *err) {
     const int32_t n = t->engine->n_vocab;
     float *logits = ls_malloc(3 * (size_t)n * sizeof *logits), *p = logits + n, *q = p + n;
     bool here[LS_MAX_ROWS] = {true};
@@ -121,7 +121,7 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_
         const int32_t n_others = others_of(tree, here, said, others);
         if (!said && !n_others) break; // no drafts here: the choice of the forward remains
         code = t->row_logits(t, first, logits, err);
-        if (!code && said) code = second->distribution(second, row->said - 1, q, n, err);
+        if (!code && said) code = draft_model->distribution(draft_model, row->said - 1, q, n, err);
         if (code) break;
         ls_sample_shape(logits, n, s->temperature, s->top_k, s->top_p, p);
         const int32_t token =

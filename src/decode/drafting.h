@@ -17,7 +17,7 @@ typedef struct {
     ls_accept accept;           // acceptance rule; zero: exact
     const char *reflection;     // the prompt of a probe (decode/choose.h); NULL: none, the path is only repeated
     const ls_knob_value *knobs; // all of them (spec/knobs.h); NULL: defaults
-    ls_draft_options draft;     // of the methods that ask a second model
+    ls_draft_options draft;     // of the methods that ask a draft model
     int32_t max_tokens;         // output tokens of a turn
     lst_sampling sampling;      // temperature 0: greedy
     const char *const *stops;   // stop strings, NULL-terminated; NULL: none
@@ -32,7 +32,7 @@ ls_draft_setup ls_run_place(const ls_run *r); // where drafters of a recording w
 typedef struct {
     const ls_method *method;
     ls_drafter *drafter;  // NULL for plain decoding
-    int32_t depth, width; // of a second model's drafts (ls_draft_options)
+    int32_t depth, width; // of a draft model's drafts (ls_draft_options)
     ls_scores *scores;    // for methods without estimates of their own
     ls_sizing sizing;     // settled
     ls_buf made, sized;   // what the drafter was made of, and the sizing, in words: the same again changes nothing

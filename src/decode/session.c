@@ -1,7 +1,7 @@
 #include "decode/session.h"
 #include "base/system.h"
 #include "base/mem.h"
-#include "decode/second.h"
+#include "decode/draft_model.h"
 #include "decode/session_state.h"
 #include "engine/measured.h"
 #include "engine/dialog.h"
@@ -26,15 +26,15 @@ static ls_code open_guesser(void *of, const ls_draft_options *o, ls_guesser **ou
     return code ? code : ls_guesser_medusa(out, heads, s->t, err);
 }
 
-static ls_code open_second(void *of, const ls_draft_options *o, ls_second **out, ls_err *err) {
+static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
     ls_session *s = of;
     if (o->head && *o->head) {
         ls_trained *head;
         *out = NULL;
         const ls_code code = open_head(s, o->head, &head, err);
-        return code ? code : ls_second_eagle(out, head, s->t, &s->sampling, &s->accept, err);
+        return code ? code : ls_draft_model_eagle(out, head, s->t, &s->sampling, &s->accept, err);
     }
-    return ls_second_open(out, s->model, o, &s->sampling, &s->accept, err);
+    return ls_draft_model_open(out, s->model, o, &s->sampling, &s->accept, err);
 }
 
 static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_drafter) {
@@ -46,7 +46,7 @@ static void set_ahead(ls_session *s, const ls_decode_options *opt, bool same_dra
     ls_ahead_free(s->ahead);
     s->overlap = how;
     s->ahead = ls_ahead_new(how, d, strcmp(s->e->device, "cpu") ? 0 : s->e->threads);
-    if (s->overlap == LS_OVERLAP_ON && d && d->second && !ls_ahead_can(d) && opt->note)
+    if (s->overlap == LS_OVERLAP_ON && d && d->draft_model && !ls_ahead_can(d) && opt->note)
         opt->note(opt->ud,
                   "draft.overlap: on needs a draft model on the CPU. This draft model is not on the CPU, so it "
                   "drafts before the target verifies.");
@@ -58,7 +58,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .n_vocab = s->e->n_vocab,
                                   .tokenizer_id = ls_vocab_id(s->model->vocab),
                                   .ends = &ends,
-                                  .second = open_second,
+                                  .draft_model = open_second,
                                   .guesser = open_guesser,
                                   .of = s};
     const ls_drafter *before = s->drafting.drafter;

@@ -93,13 +93,13 @@ static ls_draft_state state_of(const work *w) {
     return (ls_draft_state){s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
 }
 
-// Whether a second model had better begin a draft beside this step's forward than before it (PEARL's pre-verification).
+// Whether a draft model had better begin a draft beside this step's forward than before it (PEARL's pre-verification).
 // Say that D is what its forwards take, T the target's, and E drafts of a tree are accepted. Over two steps, drafting
 // first brings 2 + 2E tokens in 2T + D (the second draft is made ahead), drafting beside 2 + E in 2T. With E = 2 the
 // latter is better from D = T on; but a few of its forwards must fit into one of the target's.
 static bool begins_beside(const ls_session *s) {
     enum { FIT = 3 };
-    const ls_second *m = s->drafting.drafter->second;
+    const ls_draft_model *m = s->drafting.drafter->draft_model;
     const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->context.n),
                  target = ls_cost_ms(&s->costs, 1, (int32_t)s->context.n);
     return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
@@ -121,10 +121,10 @@ static void draft(work *w) {
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
-    const ls_second *second = s->drafting.drafter ? s->drafting.drafter->second : NULL;
+    const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
-    out->draft_forwards = second ? (int16_t)second->forwards : 0;
-    out->t_draft_forward_us = second ? second->forward_us : 0;
+    out->draft_forwards = draft_model ? (int16_t)draft_model->forwards : 0;
+    out->t_draft_forward_us = draft_model ? draft_model->forward_us : 0;
 }
 
 // Runs the forward; beside it the drafter may draft for later steps.
@@ -133,14 +133,14 @@ static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, int3
     ls_step *out = w->out;
     ls_drafter *d = s->drafting.drafter;
     const ls_draft_state state = state_of(w);
-    const int32_t before = w->ahead ? d->second->forwards : 0;
+    const int32_t before = w->ahead ? d->draft_model->forwards : 0;
     w->ahead = w->ahead && ls_ahead_start(s->ahead, d, &state);
     const ls_code code = s->t->forward_tree(s->t, ids, parents, n, &s->sampling, s->rows, err);
     out->t_forward_us = end_phase(w);
     if (!w->ahead) return code;
     ls_ahead_stop(s->ahead);
     out->t_wait_us = end_phase(w);
-    out->ahead_forwards = (int16_t)(d->second->forwards - before);
+    out->ahead_forwards = (int16_t)(d->draft_model->forwards - before);
     return code;
 }
 
@@ -161,7 +161,8 @@ static ls_code verify(work *w, ls_err *err) {
     out->rows = (int16_t)t->n;
     out->probes = (int16_t)probe.n;
     if (ls_accept_draws(&s->accept, s->sampling.temperature) && s->drafting.drafter &&
-        (code = ls_choose(&s->accept, &s->sampling, s->t, s->drafting.drafter->second, t, w->context, s->rows, err)))
+        (code =
+             ls_choose(&s->accept, &s->sampling, s->t, s->drafting.drafter->draft_model, t, w->context, s->rows, err)))
         return code;
     if (probe.n &&
         (code = ls_reflect(&probe, s->accept.values[0], &s->sampling, s->t, t, w->context, s->rows, own, err)))

@@ -39,7 +39,7 @@ typedef struct {
     double draft_us, forward_us, verify_us, commit_us, total_us; // sums
     double comm_us;                                              // of forwards, in exchanges with other ranks
     double device_us;                                            // of forwards, on a GPU; 0: on the CPU
-    uint64_t draft_forwards;                                     // of a second model
+    uint64_t draft_forwards;                                     // of a draft model
     double draft_forward_us;                                     // ... their time, a part of draft_us
     uint64_t ahead_forwards;                                     // of it, beside the target's
     double wait_us;                                              // waiting for these after the target's forward

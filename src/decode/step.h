@@ -58,15 +58,15 @@ typedef struct {
     // outcome
     int16_t n_emitted; // tokens emitted (the last step of a turn may be cut short of n_path)
     int16_t n_path;
-    int16_t draft_forwards; // of a second model, for this tree
-    int16_t ahead_forwards; // of a second model beside the forward, for the steps to come
+    int16_t draft_forwards; // of a draft model, for this tree
+    int16_t ahead_forwards; // of a draft model beside the forward, for the steps to come
     int32_t *path;          // accepted rows in order; path[0] is the root (row 0)
     ls_tree tree;           // the known rows: all, or the path alone in a trace of level `steps`
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
     double t_device_us;        // of the forward, on a GPU; 0: it ran on the CPU
     double t_comm_us;          // of the forward, in exchanges with other ranks; 0: there are none
-    double t_draft_forward_us; // a second model's forwards, a part of t_draft_us; 0: none drafted
+    double t_draft_forward_us; // a draft model's forwards, a part of t_draft_us; 0: none drafted
     double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way
     double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
     double ar_spread;          // relative spread of the forwards that were timed for it; see ls_measured
@@ -130,8 +130,8 @@ typedef struct {
     char kernel[128]; // processor and kernels in use
     char version[48]; // of the compute library
     char method[32];
-    char second[64]; // the model that drafts; "": none does
-    char chat[17];   // hash of the model's chat template; "": it has none
+    char draft_model[64]; // the model that drafts; "": none does
+    char chat[17];        // hash of the model's chat template; "": it has none
     int32_t threads, n_vocab, n_context;
     uint64_t tokenizer_id; // equal for equal vocabularies
     ls_eos_set ends;       // tokens that end an answer

@@ -159,7 +159,7 @@ ls_code ls_model_load_vocabulary(ls_model *out, const ls_model_options *opt, ls_
 }
 
 void ls_model_free(ls_model *m) {
-    ls_second_models_free(m);
+    ls_draft_models_free(m);
     if (m->engine) m->engine->close(m->engine);
     ls_chat_free(m->chat);
     ls_vocab_free(m->vocab);
@@ -170,13 +170,13 @@ void ls_model_free(ls_model *m) {
 
 // ---- draft models
 
-struct ls_second_model {
+struct ls_draft_model_place {
     ls_model model;
     char *name, *weights, *device; // as requested
     int32_t threads;
     int32_t differs;
     int users;
-    ls_second_model *next;
+    ls_draft_model_place *next;
 };
 
 static bool same_token(const ls_vocab *a, const ls_vocab *b, int32_t id) {
@@ -200,8 +200,8 @@ static void add_token(ls_buf *out, const ls_vocab *v, int32_t id) {
     ls_buf_str(out, "'");
 }
 
-static ls_code agree(const ls_model *target, const ls_model *second, int32_t *differs, ls_err *err) {
-    const ls_vocab *a = target->vocab, *b = second->vocab;
+static ls_code agree(const ls_model *target, const ls_model *draft_model, int32_t *differs, ls_err *err) {
+    const ls_vocab *a = target->vocab, *b = draft_model->vocab;
     const int32_t n = ls_vocab_size(a), m = ls_vocab_size(b), both = n < m ? n : m;
     int32_t id = 0;
     *differs = -1;
@@ -215,13 +215,13 @@ static ls_code agree(const ls_model *target, const ls_model *second, int32_t *di
     ls_fail(err, LS_E_UNSUPPORTED,
             "%.60s (%d tokens) cannot draft for %.60s (%d tokens): token %d is %s in the draft model and %s in the "
             "target; use a model with the target's tokenizer",
-            second->name, m, target->name, n, id, y.p, x.p);
+            draft_model->name, m, target->name, n, id, y.p, x.p);
     ls_buf_free(&x);
     ls_buf_free(&y);
     return LS_E_UNSUPPORTED;
 }
 
-static void drop(ls_second_model *s) {
+static void drop(ls_draft_model_place *s) {
     ls_model_free(&s->model);
     free(s->name);
     free(s->weights);
@@ -230,8 +230,8 @@ static void drop(ls_second_model *s) {
 }
 
 static void drop_unused(ls_model *target) {
-    for (ls_second_model **at = &target->seconds; *at;) {
-        ls_second_model *s = *at;
+    for (ls_draft_model_place **at = &target->seconds; *at;) {
+        ls_draft_model_place *s = *at;
         if (s->users) at = &s->next;
         else {
             *at = s->next;
@@ -240,11 +240,11 @@ static void drop_unused(ls_model *target) {
     }
 }
 
-ls_code ls_second_model_get(ls_model *target, const ls_second_want *want, ls_model **out, int32_t *differs,
-                            ls_err *err) {
+ls_code ls_draft_model_get(ls_model *target, const ls_draft_model_want *want, ls_model **out, int32_t *differs,
+                           ls_err *err) {
     const char *file = want->name && *want->name ? want->name : *target->file ? target->file : target->name;
     const char *device = want->device && strcmp(want->device, "auto") ? want->device : target->engine->device;
-    ls_second_model *s = target->seconds;
+    ls_draft_model_place *s = target->seconds;
     *out = NULL;
     while (s && (strcmp(s->name, file) || strcmp(s->weights, want->weights) || strcmp(s->device, device) ||
                  s->threads != want->threads))
@@ -282,12 +282,12 @@ ls_code ls_second_model_get(ls_model *target, const ls_second_want *want, ls_mod
     return LS_OK;
 }
 
-void ls_second_model_done(ls_model *target, ls_model *second) {
-    for (ls_second_model *s = target->seconds; s; s = s->next)
-        if (&s->model == second) s->users--;
+void ls_draft_model_done(ls_model *target, ls_model *draft_model) {
+    for (ls_draft_model_place *s = target->seconds; s; s = s->next)
+        if (&s->model == draft_model) s->users--;
 }
 
-void ls_second_models_free(ls_model *target) {
-    for (ls_second_model *s = target->seconds; s; s = s->next) s->users = 0;
+void ls_draft_models_free(ls_model *target) {
+    for (ls_draft_model_place *s = target->seconds; s; s = s->next) s->users = 0;
     drop_unused(target);
 }

@@ -6,7 +6,7 @@
 
 struct ls_checkpoint; // model/checkpoint.h
 struct ls_gguf;       // model/gguf.h
-typedef struct ls_second_model ls_second_model;
+typedef struct ls_draft_model_place ls_draft_model_place;
 
 typedef struct {
     ls_engine *engine;
@@ -18,7 +18,7 @@ typedef struct {
     char file[512];    // "" for the scripted model
     char sha256[65];
     struct ls_checkpoint *checkpoint; // NULL: the scripted model, or no tensors
-    ls_second_model *seconds;         // its draft models
+    ls_draft_model_place *seconds;    // its draft models
     bool (*stop)(void *ud);           // from the options of ls_model_load
     void *stop_ud;
     void *costs; // owned by engine/measured.h, from malloc, until the program ends; NULL: none
@@ -70,21 +70,21 @@ ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context);
 ls_code ls_script_vocab(ls_vocab **out, ls_err *err);
 extern const char ls_script_chat_template[];
 
-// ---- a second model beside the target, loaded once and shared by all drafters that use it
+// ---- a draft model beside the target, loaded once and shared by all drafters that use it
 
-// The request for a second model.
+// The request for a draft model.
 typedef struct {
     const char *name;    // as for ls_model_load; NULL or "": the target's own file
     const char *weights; // format of its weights in memory; "auto": as in the file
     const char *device;  // "auto": the target's
     int32_t threads;     // 0: as for the target
-} ls_second_want;
+} ls_draft_model_want;
 
 // Loads it, or returns the model that an equal request loaded before. Its tokenizer must equal the target's: the
 // message of LS_E_UNSUPPORTED has the first token that differs. Only special tokens at the end may differ; then
-// *differs is the first of them (otherwise -1), and the second model must not be given this token or later ones. Owned
+// *differs is the first of them (otherwise -1), and the draft model must not be given this token or later ones. Owned
 // by the target's ls_model until ls_model_free; an unused one is freed when another is loaded.
-ls_code ls_second_model_get(ls_model *target, const ls_second_want *want, ls_model **out, int32_t *differs,
-                            ls_err *err);
-void ls_second_models_free(ls_model *target);                  // frees all; called by ls_model_free
-void ls_second_model_done(ls_model *target, ls_model *second); // releases one use
+ls_code ls_draft_model_get(ls_model *target, const ls_draft_model_want *want, ls_model **out, int32_t *differs,
+                           ls_err *err);
+void ls_draft_models_free(ls_model *target);                       // frees all; called by ls_model_free
+void ls_draft_model_done(ls_model *target, ls_model *draft_model); // releases one use

@@ -261,8 +261,9 @@ static void name_groups(ls_report *r) {
         for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // knobs of this method
             if (!strncmp(k, h->run.method, strlen(h->run.method)) && k[strlen(h->run.method)] == '.' && differs(r, k))
                 ls_buf_fmt(&b, "+%s=%s", k + strlen(h->run.method) + 1, v);
-        for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // ... and of its second model
-            if (*h->run.second && !strncmp(k, "draft.", 6) && *v && differs(r, k)) ls_buf_fmt(&b, "+%s=%s", k + 6, v);
+        for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // ... and of its draft model
+            if (*h->run.draft_model && !strncmp(k, "draft.", 6) && *v && differs(r, k))
+                ls_buf_fmt(&b, "+%s=%s", k + 6, v);
         if (differs(r, "decode.temperature")) ls_buf_fmt(&b, " T=%s", setting(r, i, "decode.temperature"));
         bool model = false, dtype = false, device = false, threads = false;
         for (size_t j = 0; j < r->n_turns; j++) {

@@ -37,7 +37,7 @@ static bool fly_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
 }
 
 // ---- Fuzzy speculative decoding (arXiv 2502.20704): accepts a draft if the target's and the draft's distributions are
-// similar, regardless of the target's choice. If a second model saw the row, the draft distribution is the model's: one
+// similar, regardless of the target's choice. If a draft model saw the row, the draft distribution is the model's: one
 // outcome for each of its best tokens whose target probability is also known, and one for all other tokens. Otherwise
 // it is the drafter's estimate: one outcome for each child of the row, and one for all other tokens. A divergence over
 // these outcomes is at most that of the complete distributions.
@@ -138,7 +138,7 @@ static const ls_accept_rule rules[] = {
             .source = "arXiv 2505.18629",
             .number = {{"WEIGHT", 0.3, 0, 1, false}}},
      .reflects = true},
-    // Speculative sampling and its variants: the draft is drawn from the second model's distribution q and accepted
+    // Speculative sampling and its variants: the draft is drawn from the draft model's distribution q and accepted
     // with probability min(1, p / q). If it is rejected, the target samples from the residual norm(max(0, p - q)).
     // Several draws are tested in turn. The emitted token has the distribution p (proved in the papers; a test counts).
     // With greedy decoding p is one token, and each rule equals `exact`.

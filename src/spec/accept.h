@@ -17,7 +17,7 @@ typedef struct {
     // The target judges drafts again with a probe in the same forward (decode/choose.h). A draft that it then chooses
     // replaces its first choice. values[0] is the weight of the probe's distribution. LOSSY.
     bool reflects;
-    // If sampling is not greedy, a second model's drafts are drawn from its distribution, and the target's choice
+    // If sampling is not greedy, a draft model's drafts are drawn from its distribution, and the target's choice
     // depends on them (decode/choose.h). values[0]: number of draws after each row; 1 if the rule has no number.
     bool draws;
     bool replaces; // one token may be drawn several times

@@ -1,17 +1,17 @@
-// A second model drafts (Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318): alone (`draft-model`), or
+// A draft model drafts (Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318): alone (`draft-model`), or
 // together with LogitSpec's look-ups in one tree (`hybrid`, this program's own), or with drafts from look-ups
-// (`hierarchical`, after Hierarchical Speculative Decoding, arXiv 2510.19705: look-ups draft for the second model,
+// (`hierarchical`, after Hierarchical Speculative Decoding, arXiv 2510.19705: look-ups draft for the draft model,
 // which drafts for the target). The tree grows in rounds as in SpecInfer (arXiv 2305.09781) and EAGLE-2 (arXiv
-// 2406.16858). Each round runs one forward of the second model over the most likely rows that it has not seen, and then
+// 2406.16858). Each round runs one forward of the draft model over the most likely rows that it has not seen, and then
 // rebuilds the tree, best first, from all sources. A sized tree takes another round only if it is expected to give more
 // tokens per millisecond, by the measured costs of both models.
 //
-// A round may have rows, found by look-ups, under rows of the same round. In `hierarchical` the second model verifies
-// them, and the target's tree has only rows that the second model names. The paper accepts by random draws at each
-// level and plans all lengths ahead from known rates. Here the second model's probabilities enter the estimates, and
+// A round may have rows, found by look-ups, under rows of the same round. In `hierarchical` the draft model verifies
+// them, and the target's tree has only rows that the draft model names. The paper accepts by random draws at each
+// level and plans all lengths ahead from known rates. Here the draft model's probabilities enter the estimates, and
 // each round is decided separately.
 //
-// While the target verifies a tree, the second model may draft below it (PEARL, arXiv 2408.11850; CARD, arXiv
+// While the target verifies a tree, the draft model may draft below it (PEARL, arXiv 2408.11850; CARD, arXiv
 // 2508.04462). If the next step begins at one of the rows that it sees then, its results are reused. PEARL continues at
 // the end of a chain, and verifies a first token while it drafts. Here the root of each tree is the target's own token,
 // and the most likely unseen rows come first, at any place in the tree.
@@ -23,7 +23,7 @@
 enum {
     ASK_AGAIN = 16,
     STEPS_AHEAD = 64,
-    SEEN_AHEAD = 64, // rows that the second model sees in a step, including those ahead of the target
+    SEEN_AHEAD = 64, // rows that the draft model sees in a step, including those ahead of the target
 };
 static const double MARGIN = 0.05; // share of the step's time that a round must gain, because its gain is uncertain
 static const double LEAST_AHEAD = 0.05;   // least path probability of a row for a forward ahead
@@ -37,18 +37,18 @@ typedef struct {
     ls_spoken spoken;
     int32_t depth, width;
     bool hierarchical;
-    double reach;          // how often the target's choice is among the second model's best tokens
-    int32_t unasked, wait; // steps without the second model; number of such steps after which it is tried again
-    // The second model has drawn drafts for the next root, but the target has not verified them yet. They must be used
+    double reach;          // how often the target's choice is among the draft model's best tokens
+    int32_t unasked, wait; // steps without the draft model; number of such steps after which it is tried again
+    // The draft model has drawn drafts for the next root, but the target has not verified them yet. They must be used
     // there: deciding about a new draw after seeing the old one would bias the distribution.
     bool owed;
-    bool told;   // the user was told that the text does not fit the second model's context
-    bool failed; // the user was told that the second model fails
+    bool told;   // the user was told that the text does not fit the draft model's context
+    bool failed; // the user was told that the draft model fails
     void (*note)(void *ud, const char *text);
     void *ud;
 } drafter;
 
-// The rows of the second model's next forward.
+// The rows of the draft model's next forward.
 typedef struct {
     int32_t n, candidate[LS_MAX_SAID];
     double gain; // their expected accepted tokens
@@ -86,21 +86,23 @@ static round_ next_round(const drafter *d, const ls_search *q, double reach) {
     return r;
 }
 
-// Whether a forward of the second model over these rows is expected to give more tokens per millisecond. The time to
+// Whether a forward of the draft model over these rows is expected to give more tokens per millisecond. The time to
 // read new text, except the end of the last step, is spread over the following steps.
 static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     const ls_draft_state *s = q->s;
     double path[LS_MAX_ROWS], now, expected = 0;
     if (!s->costs) return true;
     ls_cost_curve costs = *s->costs;
-    costs.beside_ms = d->base.base.second->forward_us / 1e3;
+    costs.beside_ms = d->base.base.draft_model->forward_us / 1e3;
     for (int32_t i = 0; i < q->n_taken; i++) path[i] = q->c[q->taken[i]].path;
     const int32_t n = ls_cost_choose(&costs, path, q->n_taken, (int32_t)s->n_context, &now);
     for (int32_t i = 0; i < n; i++) expected += path[i];
-    const int32_t unread = d->spoken.n ? 0 : d->base.base.second->unread(d->base.base.second, s->context, s->n_context),
+    const int32_t unread = d->spoken.n
+                               ? 0
+                               : d->base.base.draft_model->unread(d->base.base.draft_model, s->context, s->n_context),
                   usual = unread > 1 ? 1 : unread;
-    const double ms = ls_cost_ms(&d->base.base.second->costs, r->n + usual, (int32_t)s->n_context),
-                 late = ls_cost_ms(&d->base.base.second->costs, r->n + unread, (int32_t)s->n_context) - ms;
+    const double ms = ls_cost_ms(&d->base.base.draft_model->costs, r->n + usual, (int32_t)s->n_context),
+                 late = ls_cost_ms(&d->base.base.draft_model->costs, r->n + unread, (int32_t)s->n_context) - ms;
     if (now <= 0 || ms <= 0) return true; // without measurements always run the round
     const double then = ls_cost_ms(&costs, n + r->n + costs.beside_rows, (int32_t)s->n_context) + costs.beside_ms + ms;
     return (expected + r->gain) / now - then > late / STEPS_AHEAD + MARGIN * then;
@@ -110,8 +112,8 @@ static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_er
     ls_spoken *s = &d->spoken;
     const int32_t first = s->n;
     if (!first) {
-        const ls_code code = d->base.base.second->begin(d->base.base.second, q->s->context, q->s->n_context, q->s->root,
-                                                        &s->said[0], err);
+        const ls_code code = d->base.base.draft_model->begin(d->base.base.draft_model, q->s->context, q->s->n_context,
+                                                             q->s->root, &s->said[0], err);
         s->token[0] = q->s->root;
         s->parent[0] = -1;
         s->n = code ? 0 : 1;
@@ -124,14 +126,14 @@ static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_er
         for (int32_t k = 0; k < i && s->parent[first + i] < 0; k++) // of this round
             if (r->candidate[k] == c->draft.parent) s->parent[first + i] = first + k;
     }
-    const ls_code code =
-        d->base.base.second->more(d->base.base.second, s->token + first, s->parent + first, r->n, s->said + first, err);
+    const ls_code code = d->base.base.draft_model->more(d->base.base.draft_model, s->token + first, s->parent + first,
+                                                        r->n, s->said + first, err);
     if (!code) s->n += r->n;
     return code;
 }
 
 // Reports an error once; the conversation continues without these drafts. If the context is full, the next conversation
-// tries again; after other errors the second model is not used any more.
+// tries again; after other errors the draft model is not used any more.
 static void model_tell(drafter *d, ls_code code, const ls_err *err) {
     char line[sizeof err->msg + 80];
     if (code == LS_E_RANGE && !d->told && d->note) d->note(d->ud, err->msg);
@@ -153,14 +155,14 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
     d->spoken.n = 0;
-    d->base.base.second->forwards = 0;
-    d->base.base.second->forward_us = 0;
-    if (d->base.base.second->resume && !d->failed)
-        d->base.base.second->resume(d->base.base.second, s->context, s->n_context, s->root, &d->spoken);
+    d->base.base.draft_model->forwards = 0;
+    d->base.base.draft_model->forward_us = 0;
+    if (d->base.base.draft_model->resume && !d->failed)
+        d->base.base.draft_model->resume(d->base.base.draft_model, s->context, s->n_context, s->root, &d->spoken);
     for (;;) {
         q->drawn = d->spoken.n && d->spoken.said[0].n_draws;
         ls_search_run(q, budget);
-        if (d->base.base.second->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n))
+        if (d->base.base.draft_model->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n))
             break;
         round_ r = next_round(d, q, d->reach);
         bool again = false;
@@ -198,7 +200,7 @@ static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
     ls_err err;                                // ignored: the next propose gets the same error
-    if (!base->beside && !d->spoken.n) return; // the second model did not pay in this step
+    if (!base->beside && !d->spoken.n) return; // the draft model did not pay in this step
     while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
         ls_search_run(q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
@@ -206,7 +208,7 @@ static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_
     }
 }
 
-// The second model's prediction after a row; NULL: it did not see the row.
+// The draft model's prediction after a row; NULL: it did not see the row.
 static const ls_said *model_said_after(const ls_tree *t, int32_t row) {
     return t->nodes[row].said ? &t->said[t->nodes[row].said - 1] : NULL;
 }
@@ -219,7 +221,7 @@ static bool names(const ls_said *said, int32_t token) {
 
 static ls_knowledge model_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const ls_knowledge looked = ls_search_knows(search_for((const drafter *)base, q->state), q);
-    if (model_said_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the second model did not name it
+    if (model_said_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the draft model did not name it
     return looked > known ? looked : known;
 }
 
@@ -252,7 +254,7 @@ static void model_memory(void *of, ls_memory_visit *v) {
 }
 
 static void model_free(ls_drafter *base) {
-    base->second->free(base->second);
+    base->draft_model->free(base->draft_model);
     ls_memory_drop(model_memory, base);
     free(base);
 }
@@ -262,21 +264,21 @@ static ls_code model_make(ls_drafter **out, const ls_draft_setup *setup, const c
                           bool hierarchical, ls_err *err) {
     enum { REMEMBERED = 32 << 20 };
     ls_draft_options options = setup->draft;
-    ls_second *second;
+    ls_draft_model *draft_model;
     *out = NULL;
     if (!ls_method_find(method)->asks_head) options.head = NULL;
-    if (!setup->second)
-        return ls_fail(err, LS_E_USAGE, "method %s cannot be simulated, because a simulation has no second model",
+    if (!setup->draft_model)
+        return ls_fail(err, LS_E_USAGE, "method %s cannot be simulated, because a simulation has no draft model",
                        method);
-    const ls_code code = setup->second(setup->of, &options, &second, err);
+    const ls_code code = setup->draft_model(setup->of, &options, &draft_model, err);
     if (code) return ls_err_prefix(err, "method %s", method);
     drafter *d = ls_searcher_new(sizeof *d,
                                  (ls_drafter){.propose = model_propose,
                                               .learn = model_learn,
                                               .knows = model_knows,
-                                              .ahead = second->resume ? model_ahead : NULL,
+                                              .ahead = draft_model->resume ? model_ahead : NULL,
                                               .memory = model_memory,
-                                              .second = second,
+                                              .draft_model = draft_model,
                                               .read_share = look_ups ? READ_SHARE : 0,
                                               .free = model_free},
                                  REMEMBERED);
@@ -327,7 +329,7 @@ const ls_method ls_method_eagle3 = {
 
 const ls_method ls_method_hierarchical = {
     .name = "hierarchical",
-    .summary = "look-ups draft for a second model, which drafts for the target",
+    .summary = "look-ups draft for a draft model, which drafts for the target",
     .source = "after arXiv 2510.19705",
     .rows = 32,
     .sized = true,
@@ -338,7 +340,7 @@ const ls_method ls_method_hierarchical = {
 
 const ls_method ls_method_draft_model = {
     .name = "draft-model",
-    .summary = "a second model drafts a tree: draft.model, or the target's own first layers",
+    .summary = "a draft model drafts a tree: draft.model, or the target's own first layers",
     .source = "arXiv 2211.17192 and 2302.01318; the tree after 2305.09781 and 2406.16858; first layers: 2309.08168",
     .rows = 32,
     .sized = true,
@@ -349,7 +351,7 @@ const ls_method ls_method_draft_model = {
 
 const ls_method ls_method_hybrid = {
     .name = "hybrid",
-    .summary = "logitspec's look-ups and a second model in one best-first tree",
+    .summary = "logitspec's look-ups and a draft model in one best-first tree",
     .source = "this program's own",
     .rows = 64,
     .sized = true,

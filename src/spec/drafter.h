@@ -11,7 +11,7 @@
 #include "spec/cost_curve.h"
 #include "spec/knobs.h"
 #include "spec/memory.h"
-#include "spec/second.h"
+#include "spec/draft_model.h"
 #include "spec/successors.h"
 #include "spec/tree.h"
 
@@ -88,10 +88,10 @@ struct ls_drafter {
     // another thread beside the target's forward; no other function of the drafter is called meanwhile. NULL: not
     // supported.
     void (*ahead)(ls_drafter *d, const ls_draft_state *s, const atomic_bool *stop);
-    // Lists its memory (spec/memory.h). NULL: it has none, except in a second model or a head.
+    // Lists its memory (spec/memory.h). NULL: it has none, except in a draft model or a head.
     void (*memory)(void *d, ls_memory_visit *v);
-    ls_second *second; // the second model; NULL: none
-    bool beside;       // set before `propose`: if the second model has not seen the root, it only begins in `ahead`
+    ls_draft_model *draft_model; // the draft model; NULL: none
+    bool beside;       // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`
     double read_share; // share of the answer's expected time for learning from the prompt; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
     void (*free)(ls_drafter *d);               // NULL: its block and the arrays that it lists
@@ -109,7 +109,7 @@ enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
 
 typedef enum { LS_OVERLAP_AUTO, LS_OVERLAP_ON, LS_OVERLAP_OFF } ls_overlap;
 
-// How a second model drafts (the options draft.*). 0 means the default number.
+// How a draft model drafts (the options draft.*). 0 means the default number.
 typedef struct {
     const char *model;   // as for ls_model_load; NULL or "": the target's own file
     const char *weights; // format of its weights in memory; "auto": as in the file
@@ -131,8 +131,8 @@ typedef struct {
     const ls_eos_set *ends;     // tokens that end an answer: nothing is drafted after them; NULL: not known
     bool read_only;             // do not write to disk
     ls_draft_options draft;
-    // Gives the second model that `draft` names; NULL: not available (a simulation).
-    ls_code (*second)(void *of, const ls_draft_options *draft, ls_second **out, ls_err *err);
+    // Gives the draft model that `draft` names; NULL: not available (a simulation).
+    ls_code (*draft_model)(void *of, const ls_draft_options *draft, ls_draft_model **out, ls_err *err);
     // Gives the heads that guess by position, from draft.head; NULL: not available.
     ls_code (*guesser)(void *of, const ls_draft_options *draft, ls_guesser **out, ls_err *err);
     void *of;
@@ -148,7 +148,7 @@ struct ls_method {
     bool sized;           // sized by cost by default (sizing `auto`)
     bool scored;          // its estimates are acceptance rates; other methods' are refined by hit rates (ls_scores)
     bool text_only;       // its drafts depend only on the text, not on the target's logits
-    bool asks_model;      // it needs a second model
+    bool asks_model;      // it needs a draft model
     bool asks_head;       // ... a trained head (draft.head)
     bool shares_prefixes; // siblings may hold the same token, as published
     const ls_knob *knobs; // NULL: none

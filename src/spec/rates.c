@@ -103,7 +103,7 @@ static void count_trial(float *hit, float *trial, bool right) {
 
 static const float BLEND_PRIOR = 6; // trials
 static const double BEYOND =
-    0.25; // factor for a look-up's probability if the token is not among the second model's best
+    0.25; // factor for a look-up's probability if the token is not among the draft model's best
 
 int32_t ls_blend_key(const ls_views *v) {
     static const float p_below[LS_BLEND_MODEL - 1] = {0.02f, 0.05f, 0.1f, 0.2f, 0.35f, 0.5f, 0.7f, 0.9f};

@@ -1,4 +1,4 @@
-// Acceptance probability of a candidate, learnt online, in three ways: of look-ups (ls_rates), of a second model beside
+// Acceptance probability of a candidate, learnt online, in three ways: of look-ups (ls_rates), of a draft model beside
 // them (ls_blend), and of drafters without estimates of their own (ls_scores).
 #pragma once
 #include "spec/successors.h"
@@ -76,8 +76,8 @@ void ls_rates_learn(ls_rates *r, int32_t note, double error, double step);
 
 // ---- ls_blend
 
-// Acceptance rates of a token by two inputs: the second model's probability and the look-ups' estimate, each in grades;
-// counted online. A second model's probability is not an acceptance rate (the model may be overconfident), and its
+// Acceptance rates of a token by two inputs: the draft model's probability and the look-ups' estimate, each in grades;
+// counted online. A draft model's probability is not an acceptance rate (the model may be overconfident), and its
 // errors and the look-ups' errors are not independent. So each pair of grades has its own rate, which starts at the
 // value for independent inputs.
 enum { LS_BLEND_MODEL = 9, LS_BLEND_LOOKED = 7, LS_BLEND_KEYS = (2 * LS_BLEND_MODEL + 1) * LS_BLEND_LOOKED };
@@ -88,8 +88,8 @@ typedef struct {
 
 // The inputs for a token.
 typedef struct {
-    float p;       // the second model's probability; negative: the token is beyond its best
-    bool chosen;   // the second model chose it
+    float p;       // the draft model's probability; negative: the token is beyond its best
+    bool chosen;   // the draft model chose it
     double looked; // probability by look-ups; negative: no look-up has the token
 } ls_views;
 

@@ -130,7 +130,7 @@ static void add_said(const ls_said *said, ls_candidate *list, int32_t *n) {
     if (c->m_p < 0) c->m_p = least; // sampled, but not among its best
 }
 
-// The second model's prediction after candidate `at`; NULL: it did not see the candidate.
+// The draft model's prediction after candidate `at`; NULL: it did not see the candidate.
 static const ls_said *said_after(const ls_search *q, int32_t at) {
     return q->spoken && q->c[at].spoken >= 0 ? &q->spoken->said[q->c[at].spoken] : NULL;
 }
@@ -158,7 +158,7 @@ static double look_up(const ls_search *q, ls_candidate *c) {
     return looked ? ls_rate_odds(&q->e->rates, c->draft.key) : 0;
 }
 
-// A child's probability if a second model saw its parent; stores the key by which ls_blend_learn counts it.
+// A child's probability if a draft model saw its parent; stores the key by which ls_blend_learn counts it.
 static double blend(const ls_search *q, ls_candidate *c) {
     const ls_views v = {c->m_p, c->m_chosen, c->draft.key >= 0 ? (double)c->draft.looked : -1};
     c->draft.kind = (int16_t)(ls_blend_key(&v) + 1);
@@ -174,7 +174,7 @@ static ls_from source_of(const ls_candidate *c, bool under_guess) {
 }
 
 // Adds the possible children of candidate `at`: copies of the tokens that followed the same tokens before, the target's
-// earlier predictions, the second model's prediction, and after the root the other tokens of the last logits.
+// earlier predictions, the draft model's prediction, and after the root the other tokens of the last logits.
 // The children are collected in the unused part of q->c and become candidates in place.
 static void expand(ls_search *q, int32_t at) {
     ls_candidate *list = &q->c[q->n];

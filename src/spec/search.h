@@ -1,10 +1,10 @@
 // Best-first search for the most likely paths from the root. The children of each row come from look-ups
-// (ls_evidence) and, after rows that a second model saw, from its predictions.
+// (ls_evidence) and, after rows that a draft model saw, from its predictions.
 #pragma once
 #include "spec/drafter.h"
 #include "spec/pool.h"
 #include "spec/rates.h"
-#include "spec/second.h"
+#include "spec/draft_model.h"
 #include "spec/successors.h"
 
 // The data behind look-ups for the tokens that may follow a row: a pool (copies of tokens that followed the same tokens
@@ -38,10 +38,10 @@ enum {
 typedef struct {
     ls_draft draft; // its parent is a candidate
     ls_features f;
-    int32_t m_rank; // place among the second model's best; -1: not among them
+    int32_t m_rank; // place among the draft model's best; -1: not among them
     float m_p;
     bool m_chosen;
-    int32_t spoken; // the row as the second model saw it; -1: not seen
+    int32_t spoken; // the row as the draft model saw it; -1: not seen
     double path;    // acceptance probability of the whole path
     double mass;    // probability that one of its children is right; 0: not expanded
 } ls_candidate;
@@ -50,10 +50,10 @@ typedef struct {
 typedef struct {
     const ls_evidence *e;
     const ls_blend *blend;   // NULL if spoken is NULL
-    const ls_spoken *spoken; // NULL: there is no second model
-    bool drawn;      // drafts were drawn: take all rows that the second model saw first, because the drawn tokens
+    const ls_spoken *spoken; // NULL: there is no draft model
+    bool drawn;      // drafts were drawn: take all rows that the draft model saw first, because the drawn tokens
                      // must not influence which rows are verified
-    bool named_only; // the tree has only tokens named by the second model, none from look-ups alone
+    bool named_only; // the tree has only tokens named by the draft model, none from look-ups alone
     const ls_draft_state *s;
     ls_candidate c[LS_FRONTIER_MAX + LS_SEARCH_CHILDREN]; // the additional ones are for the children being collected
     int32_t n;
@@ -61,7 +61,7 @@ typedef struct {
     int32_t n_taken, taken[LS_MAX_ROWS]; // candidates that are rows, parents before children
 } ls_search;
 
-// The thread's working memory, for a search over the drafter's evidence without a second model. It is used up by the
+// The thread's working memory, for a search over the drafter's evidence without a draft model. It is used up by the
 // next call.
 ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
 // Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set blend, spoken and the switches before.

@@ -14,7 +14,7 @@ static void order_rows(const ls_tree *t, const double *path, int32_t *order) {
     }
 }
 
-// The entropy (nats) of the drafter's distribution after each row: the second model's if it saw the row, otherwise that
+// The entropy (nats) of the drafter's distribution after each row: the draft model's if it saw the row, otherwise that
 // of the children's estimates, with one outcome for all other tokens.
 static void entropy_after(const ls_tree *t, double *entropy) {
     double rest[LS_MAX_ROWS];

@@ -14,7 +14,7 @@
 enum {
     LS_MAX_ROWS = 256, // largest number of rows of a forward, including the root
     LS_ROW_TOP = 8,    // kept best tokens of every verified row
-    LS_MAX_SAID = 128, // largest number of rows that a second model sees in one draft
+    LS_MAX_SAID = 128, // largest number of rows that a draft model sees in one draft
 };
 
 typedef struct {
@@ -50,13 +50,13 @@ const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not
     int16_t rank;      /* of its branch; -1: that continues the root itself */                                         \
     int16_t match_n;   /* length of the matched n-gram; 0: none */                                                     \
     int16_t kind;      /* what hit rates count the row as (spec/rates.h, spec/search.h) */                             \
-    int16_t said;      /* index + 1 of what a second model said after the row; 0: it did not see it */                 \
+    int16_t said;      /* index + 1 of what a draft model said after the row; 0: it did not see it */                  \
     uint8_t from;      /* ls_from */                                                                                   \
     uint8_t state;     /* ls_node_state */                                                                             \
     int32_t match_pos; /* context position this token was copied from; -1: none */                                     \
     int32_t key;       /* the drafter's own note about the row */                                                      \
     float looked;      /* its chance by look-ups alone (spec/rates.h); 0: they do not name it */                       \
-    float draft_p;     /* a second model's probability of the token at its parent; 0: it did not name it */            \
+    float draft_p;     /* a draft model's probability of the token at its parent; 0: it did not name it */             \
     float est_p;       /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
 typedef struct {
     LS_DRAFT_FIELDS
@@ -94,7 +94,7 @@ typedef struct {
     int32_t n;
     int16_t n_branches, n_said;
     ls_branch *branches;
-    ls_said *said; // a second model's predictions, also after rows that were cut
+    ls_said *said; // a draft model's predictions, also after rows that were cut
     ls_node *nodes;
 } ls_tree;
 

@@ -53,9 +53,9 @@ const ls_knob_value *test_knobs(int32_t n_vocab, uint64_t tokenizer_id) {
     return knobs;
 }
 
-// A second model whose likeliest token after a row is three times the row's and one, as that of the tests' targets is.
+// A draft model whose likeliest token after a row is three times the row's and one, as that of the tests' targets is.
 typedef struct {
-    ls_second base;
+    ls_draft_model base;
     int32_t token[LS_MAX_SAID], n;
 } fake_second;
 
@@ -65,7 +65,8 @@ static ls_said fake_said(int32_t token) {
     return s;
 }
 
-static ls_code fake_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err) {
+static ls_code fake_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+                          ls_err *err) {
     fake_second *f = (fake_second *)base;
     (void)context, (void)n, (void)err;
     f->token[0] = root;
@@ -75,7 +76,7 @@ static ls_code fake_begin(ls_second *base, const int32_t *context, size_t n, int
     return LS_OK;
 }
 
-static ls_code fake_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+static ls_code fake_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
                          ls_err *err) {
     fake_second *f = (fake_second *)base;
     (void)err;
@@ -90,20 +91,20 @@ static ls_code fake_more(ls_second *base, const int32_t *tokens, const int32_t *
     return LS_OK;
 }
 
-static int32_t fake_unread(const ls_second *base, const int32_t *context, size_t n) {
+static int32_t fake_unread(const ls_draft_model *base, const int32_t *context, size_t n) {
     (void)base, (void)context, (void)n;
     return 1;
 }
 
-static void fake_free(ls_second *base) {
+static void fake_free(ls_draft_model *base) {
     free(base);
 }
 
-static ls_code make_fake(void *of, const ls_draft_options *o, ls_second **out, ls_err *err) {
+static ls_code make_fake(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
     (void)of, (void)o, (void)err;
     fake_second *f = ls_calloc(1, sizeof *f);
-    f->base =
-        (ls_second){.name = "fake", .begin = fake_begin, .more = fake_more, .unread = fake_unread, .free = fake_free};
+    f->base = (ls_draft_model){
+        .name = "fake", .begin = fake_begin, .more = fake_more, .unread = fake_unread, .free = fake_free};
     ls_cost_of_points(&f->base.costs, (int32_t[]){1, 64}, (double[]){1.1, 7.4}, 2);
     *out = &f->base;
     return LS_OK;
@@ -136,7 +137,7 @@ ls_drafter *test_drafter(const ls_method *m) {
                                   .n_vocab = 1000,
                                   .tokenizer_id = 7,
                                   .draft = {.head = "fake", .depth = LS_DRAFT_DEPTH, .width = LS_DRAFT_WIDTH},
-                                  .second = make_fake,
+                                  .draft_model = make_fake,
                                   .guesser = make_guesser};
     if (m->make(&d, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
     return d;

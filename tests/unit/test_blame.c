@@ -161,7 +161,7 @@ static void a_method_knows_what_its_largest_tree_holds(void **unused) {
     int seen[LS_KNOWS_IT + 1] = {0};
     for (const ls_method *const *at = ls_methods; *at; at++) {
         int known = 0;
-        if ((*at)->asks_model) continue; // what it sees depends on how many rows it drafts: unit/test_second.c
+        if ((*at)->asks_model) continue; // what it sees depends on how many rows it drafts: unit/test_draft_model.c
         for (world = 0; (*at)->make && world < (int)(sizeof worlds / sizeof *worlds); world++)
             for (int32_t budget = 2; budget <= 32; budget *= 2) known += run(*at, budget, seen, large);
         world = 0;

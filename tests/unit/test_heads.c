@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "decode/second.h"
+#include "decode/draft_model.h"
 #include "engine/engine_torch.h"
 #include "engine/trained.h"
 #include "spec/drafter.h"
@@ -476,7 +476,7 @@ typedef struct {
     ls_engine *e;
     ls_kv_cache *t, *fresh;
     ls_trained *head; // another one, which is given everything anew each time
-    ls_second *second;
+    ls_draft_model *draft_model;
     ls_ids text;
     uint64_t state;
     int32_t root;
@@ -495,7 +495,7 @@ static void check_said(const ls_said *said, const lst_row *row) {
     assert_true(fabsf(said->entropy - row->entropy) < 1e-4f);
 }
 
-// What the second model says equals what a head says that has just read the whole text.
+// What the draft model says equals what a head says that has just read the whole text.
 static void check_draft(walk *w) {
     ls_err err = {0};
     ls_said said[6];
@@ -508,15 +508,15 @@ static void check_draft(walk *w) {
     for (int32_t i = 0; i < n; i++) pairs[i] = i + 1 < n ? w->text.p[i + 1] : w->root;
     assert_int_equal(ls_trained_begin(w->head, 0, 0, pairs, all_values[0], n, NULL, rows, &err), LS_OK);
     assert_int_equal(ls_trained_grow(w->head, tokens, parents, 5, NULL, rows + 1, &err), LS_OK);
-    const int32_t unread = w->second->unread(w->second, w->text.p, w->text.n);
+    const int32_t unread = w->draft_model->unread(w->draft_model, w->text.p, w->text.n);
     assert_true(unread >= 0 && unread < n);
-    if (w->second->begin(w->second, w->text.p, w->text.n, w->root, said, &err)) fail_msg("%s", err.msg);
-    assert_int_equal(w->second->more(w->second, tokens, parents, 2, said + 1, &err), LS_OK);
-    assert_int_equal(w->second->more(w->second, tokens + 2, parents + 2, 3, said + 3, &err), LS_OK);
+    if (w->draft_model->begin(w->draft_model, w->text.p, w->text.n, w->root, said, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(w->draft_model->more(w->draft_model, tokens, parents, 2, said + 1, &err), LS_OK);
+    assert_int_equal(w->draft_model->more(w->draft_model, tokens + 2, parents + 2, 3, said + 3, &err), LS_OK);
     for (int i = 0; i < 6; i++) check_said(&said[i], &rows[i]);
-    assert_int_equal(w->second->forwards, 3);
-    assert_true(w->second->forward_us > 0 && ls_cost_ms(&w->second->costs, 3, (int32_t)w->text.n) > 0);
-    assert_int_equal(w->second->unread(w->second, w->text.p, w->text.n), 0);
+    assert_int_equal(w->draft_model->forwards, 3);
+    assert_true(w->draft_model->forward_us > 0 && ls_cost_ms(&w->draft_model->costs, 3, (int32_t)w->text.n) > 0);
+    assert_int_equal(w->draft_model->unread(w->draft_model, w->text.p, w->text.n), 0);
     free(pairs);
 }
 
@@ -581,9 +581,9 @@ static void eagle_follows_the_target(void **state) {
         w.head = open_trained(w.e, target, name);
         assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
                          LS_OK);
-        assert_int_equal(ls_second_eagle(&w.second, open_trained(w.e, target, name), w.t, &greedy, &exact, &err),
-                         LS_OK);
-        assert_non_null(strstr(w.second->name, name));
+        assert_int_equal(
+            ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, name), w.t, &greedy, &exact, &err), LS_OK);
+        assert_non_null(strstr(w.draft_model->name, name));
         read_text(&w, 0, 20);
         check_draft(&w);
         check_draft(&w); // asked again, nothing new
@@ -600,20 +600,20 @@ static void eagle_follows_the_target(void **state) {
         float q[128], p[128], logits[128];
         ls_said said;
         double sum = 0;
-        assert_int_equal(w.second->begin(w.second, w.text.p, w.text.n, w.root, &said, &err), LS_OK);
+        assert_int_equal(w.draft_model->begin(w.draft_model, w.text.p, w.text.n, w.root, &said, &err), LS_OK);
         check_draft(&w);
-        assert_int_equal(w.second->distribution(w.second, 0, q, 128, &err), LS_OK);
+        assert_int_equal(w.draft_model->distribution(w.draft_model, 0, q, 128, &err), LS_OK);
         assert_int_equal(ls_trained_row_logits(w.head, 0, logits, &err), LS_OK);
         ls_sample_shape(logits, 128, greedy.temperature, 0, 1, p);
         for (int i = 0; i < 128; i++) assert_true(fabsf(p[i] - q[i]) < 1e-4f), sum += (double)q[i];
         assert_true(fabs(sum - 1) < 1e-4 && q[said.id[0]] > 0);
-        assert_int_equal(w.second->distribution(w.second, 0, q, 127, &err), LS_E_RANGE);
+        assert_int_equal(w.draft_model->distribution(w.draft_model, 0, q, 127, &err), LS_E_RANGE);
         // a text that it was not shown: nothing is drafted until there are values of its last token
         const int32_t other[] = {5, 6, 7};
-        assert_int_equal(w.second->begin(w.second, other, 3, 8, &said, &err), LS_E_RANGE);
+        assert_int_equal(w.draft_model->begin(w.draft_model, other, 3, 8, &said, &err), LS_E_RANGE);
         read_text(&w, 0, 7);
         check_draft(&w);
-        w.second->free(w.second);
+        w.draft_model->free(w.draft_model);
         ls_trained_free(w.head), w.t->free(w.t), w.fresh->free(w.fresh);
         ls_ids_free(&w.text);
         w.e->close(w.e);
@@ -644,7 +644,7 @@ static void medusa_drafts_its_tree(void **state) {
     assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
     assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);
     static const ls_accept exact;
-    assert_int_equal(ls_second_eagle(&w.second, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, &err),
+    assert_int_equal(ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, &err),
                      LS_E_USAGE);
     w.head = open_trained(w.e, target, "medusa");
     assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),

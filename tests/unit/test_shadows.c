@@ -82,7 +82,7 @@ static void a_shadow_of_whoever_decodes_does_the_same(void **state) {
     (void)state;
     const ls_run run = run_of_model();
     for (const ls_method *const *m = ls_methods; *m; m++) {
-        if ((*m)->asks_model) continue; // its second model runs in a real session only
+        if ((*m)->asks_model) continue; // its draft model runs in a real session only
         const counts real = real_counts((*m)->name);
         const ls_shadow_variant ways[] = {{(*m)->name, way((*m)->name)}};
         ls_shadows *s = ls_shadows_new(ways, 1, &run);

@@ -1,4 +1,4 @@
-// The drafters' interface to a second model: rows of tokens go in, its best next tokens come out. decode/second.h
+// The drafters' interface to a draft model: rows of tokens go in, its best next tokens come out. decode/draft_model.h
 // implements it; this file has integers and floats only.
 //
 //   begin or resume (text and root)  ->  more ... (the tree grows)  ->  the same for the next step
@@ -11,42 +11,43 @@
 
 #include <stddef.h>
 
-// The rows that a second model saw in this draft, the root first; parents count these rows.
+// The rows that a draft model saw in this draft, the root first; parents count these rows.
 typedef struct {
     int32_t n;
     int32_t token[LS_MAX_SAID], parent[LS_MAX_SAID];
     ls_said said[LS_MAX_SAID];
 } ls_spoken;
 
-typedef struct ls_second ls_second;
-struct ls_second {
+typedef struct ls_draft_model ls_draft_model;
+struct ls_draft_model {
     char name[64]; // display name: "SmolLM2-135M-Instruct, its first 10 layers"
     // The text is context[0..n), followed by the root; reads their new tokens. *said: the prediction after the root.
     // LS_E_RANGE: the model's context is full, or the text has a token that is not in its vocabulary. On an error
     // nothing is drafted in this step; the next begin tries again.
-    ls_code (*begin)(ls_second *m, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err);
+    ls_code (*begin)(ls_draft_model *m, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err);
     // Gives the rows of this draft that it has already seen (the root and rows below it), because an earlier draft had
     // the same text and root; no forward is needed. False: it has not seen the root, or has no room to continue from
     // there (begin has); then out->n is 0 or unchanged. NULL: not supported.
-    bool (*resume)(ls_second *m, const int32_t *context, size_t n, int32_t root, ls_spoken *out);
+    bool (*resume)(ls_draft_model *m, const int32_t *context, size_t n, int32_t root, ls_spoken *out);
     // Reads n more rows, whose parents are any earlier rows; said[i]: the prediction after new row i. LS_E_RANGE: no
     // room.
-    ls_code (*more)(ls_second *m, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said, ls_err *err);
+    ls_code (*more)(ls_draft_model *m, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                    ls_err *err);
     // The distribution of the token after a row (over the target's n_vocab tokens), after the target's sampling
     // settings. Rows are those of the draft since the last begin or resume.
-    ls_code (*distribution)(ls_second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err);
+    ls_code (*distribution)(ls_draft_model *m, int32_t row, float *q, int32_t n_vocab, ls_err *err);
     // How many tokens of the text the next begin would have to read, without the root.
-    int32_t (*unread)(const ls_second *m, const int32_t *context, size_t n);
+    int32_t (*unread)(const ls_draft_model *m, const int32_t *context, size_t n);
     ls_cost_curve costs; // measured times of its forwards
     int32_t threads;     // CPU threads of its forwards; 0: they run on a GPU
     // Of the draft since the last begin or resume, including that call.
     int32_t forwards;
     double forward_us;
-    void (*free)(ls_second *m);
+    void (*free)(ls_draft_model *m);
 };
 
 // The drafters' interface to a model that guesses by position: the best tokens of each position after the next one,
-// independent of the tokens between. decode/second.h implements it.
+// independent of the tokens between. decode/draft_model.h implements it.
 typedef struct ls_guesser ls_guesser;
 struct ls_guesser {
     char name[64]; // display name

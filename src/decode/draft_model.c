@@ -1,4 +1,4 @@
-#include "decode/second.h"
+#include "decode/draft_model.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/system.h"
@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct {
-    ls_second base;
+    ls_draft_model base;
     ls_model *target, *model; // model: the target, or another one
     int32_t differs;          // the first token id that the two models do not share; -1: they share all
     ls_kv_cache *t;
@@ -28,13 +28,13 @@ typedef struct {
     int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n;
     ls_said said[LST_MAX_ROWS];
     int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
-} second;
+} model;
 _Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
 _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS,
                "a resumed draft has room for all its rows");
 
 // The shaped distribution after a row of the KV cache's last forwards, over the tokens that both models have.
-static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+static ls_code distribution_after(model *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     const lst_sampling *s = m->sampling;
     const int32_t own = m->t->engine->n_vocab, both = m->differs >= 0 ? m->differs : own < n_vocab ? own : n_vocab;
     float *logits = ls_malloc((size_t)(own > n_vocab ? own : n_vocab) * sizeof *logits);
@@ -45,8 +45,8 @@ static ls_code distribution_after(second *m, int32_t row, float *q, int32_t n_vo
     return code;
 }
 
-static ls_code second_distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
-    second *m = (second *)base;
+static ls_code model_distribution(ls_draft_model *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+    model *m = (model *)base;
     return distribution_after(m, m->row[row], q, n_vocab, err);
 }
 
@@ -63,7 +63,7 @@ ls_said ls_said_of(const lst_row *r, int32_t differs) {
 }
 
 // Runs and times a forward of rows first .. first + n - 1.
-static ls_code second_forward(second *m, int32_t first, int32_t n, ls_err *err) {
+static ls_code model_forward(model *m, int32_t first, int32_t n, ls_err *err) {
     lst_row rows[LST_MAX_ROWS];
     const uint64_t start = ls_now_ns();
     const ls_code code = (first ? m->t->grow_tree : m->t->forward_tree)(m->t, m->token + first, m->parent + first, n,
@@ -77,36 +77,36 @@ static ls_code second_forward(second *m, int32_t first, int32_t n, ls_err *err) 
     return LS_OK;
 }
 
-static ls_code second_forget(second *m, size_t n, ls_err *err) {
+static ls_code model_forget(model *m, size_t n, ls_err *err) {
     m->n = 0;
     m->text.n = n;
     return m->t->rewind(m->t, (int32_t)n, err);
 }
 
 // Length of the common prefix of the committed tokens and the text.
-static size_t same_text(const second *m, const int32_t *context, size_t n) {
+static size_t same_text(const model *m, const int32_t *context, size_t n) {
     size_t same = 0;
     while (same < m->text.n && same < n && m->text.p[same] == context[same]) same++;
     return same;
 }
 
 // The pending rows that became text, as a path.
-static int32_t taken(const second *m, const int32_t *context, size_t n, int32_t *path) {
+static int32_t taken(const model *m, const int32_t *context, size_t n, int32_t *path) {
     int32_t n_path = 0, at = -1;
     for (int32_t i = 0; i < m->n && m->text.n + (size_t)n_path < n; i++)
         if (m->parent[i] == at && m->token[i] == context[m->text.n + (size_t)n_path]) path[n_path++] = at = i;
     return n_path;
 }
 
-static int32_t second_unread(const ls_second *base, const int32_t *context, size_t n) {
-    const second *m = (const second *)base;
+static int32_t model_unread(const ls_draft_model *base, const int32_t *context, size_t n) {
+    const model *m = (const model *)base;
     int32_t path[LST_MAX_ROWS];
     const size_t same = same_text(m, context, n);
     return (int32_t)(n - same) - (same < m->text.n ? 0 : taken(m, context, n, path));
 }
 
 // Commits these rows.
-static ls_code second_keep(second *m, const int32_t *context, size_t n, ls_err *err) {
+static ls_code model_keep(model *m, const int32_t *context, size_t n, ls_err *err) {
     int32_t path[LST_MAX_ROWS];
     const int32_t n_path = taken(m, context, n, path);
     m->n = 0;
@@ -117,9 +117,9 @@ static ls_code second_keep(second *m, const int32_t *context, size_t n, ls_err *
 }
 
 // Commits the text to the KV cache, except for at most CHAIN tokens at its end.
-static ls_code second_follow(second *m, const int32_t *context, size_t n, ls_err *err) {
+static ls_code model_follow(model *m, const int32_t *context, size_t n, ls_err *err) {
     const size_t same = same_text(m, context, n);
-    ls_code code = same < m->text.n ? second_forget(m, same, err) : second_keep(m, context, n, err);
+    ls_code code = same < m->text.n ? model_forget(m, same, err) : model_keep(m, context, n, err);
     const size_t more = n - m->text.n;
     if (code || more <= CHAIN) return code;
     const uint64_t start = ls_now_ns();
@@ -132,16 +132,16 @@ static ls_code second_follow(second *m, const int32_t *context, size_t n, ls_err
     return LS_OK;
 }
 
-static bool knows_all(const second *m, const int32_t *ids, size_t n) {
+static bool knows_all(const model *m, const int32_t *ids, size_t n) {
     if (m->differs < 0) return true;
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= m->differs) return false;
     return true;
 }
 
-static ls_code second_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
-                            ls_err *err) {
-    second *m = (second *)base;
+static ls_code model_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+                           ls_err *err) {
+    model *m = (model *)base;
     base->forwards = 0;
     base->forward_us = 0;
     if (n + 1 >= (size_t)m->t->engine->n_context)
@@ -152,15 +152,15 @@ static ls_code second_begin(ls_second *base, const int32_t *context, size_t n, i
         return ls_fail(
             err, LS_E_RANGE,
             "the text has special tokens that the draft model lacks: the answer continues without its drafts");
-    ls_code code = second_follow(m, context, n, err);
+    ls_code code = model_follow(m, context, n, err);
     for (size_t i = m->text.n; i < n && !code; i++) m->token[m->n++] = context[i];
     m->row[0] = m->n;
     m->n_rows = 1;
     m->token[m->n++] = root;
     for (int32_t i = 0; i < m->n; i++) m->parent[i] = i - 1;
-    if (!code) code = second_forward(m, 0, m->n, err);
+    if (!code) code = model_forward(m, 0, m->n, err);
     if (code) {
-        second_forget(m, m->text.n, NULL); // what was committed before stays
+        model_forget(m, m->text.n, NULL); // what was committed before stays
         return code;
     }
     *said = m->said[m->row[0]];
@@ -169,8 +169,8 @@ static ls_code second_begin(ls_second *base, const int32_t *context, size_t n, i
 
 // If the text continued as an earlier draft, the new draft begins with the remaining rows of that draft: no row is
 // forwarded twice.
-static bool second_resume(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
-    second *m = (second *)base;
+static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
+    model *m = (model *)base;
     int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
     if (m->n > RESUMED || n + 1 >= (size_t)m->t->engine->n_context || n < m->text.n ||
         same_text(m, context, n) < m->text.n || ls_accept_draws(m->accept, m->sampling->temperature))
@@ -194,9 +194,9 @@ static bool second_resume(ls_second *base, const int32_t *context, size_t n, int
     return m->n_rows > 0;
 }
 
-static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                           ls_err *err) {
-    second *m = (second *)base;
+static ls_code model_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+                          ls_err *err) {
+    model *m = (model *)base;
     const int32_t first = m->n;
     if (n > LST_MAX_ROWS - first || n > LS_MAX_SAID - m->n_rows || !knows_all(m, tokens, (size_t)n))
         return ls_fail(err, LS_E_RANGE, "the draft model has no room for more rows, or lacks a token");
@@ -209,9 +209,9 @@ static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t
         if (m->text.n + (size_t)depth[i] + 1 >= (size_t)m->t->engine->n_context)
             return ls_fail(err, LS_E_RANGE, "the draft model's context is full");
     }
-    ls_code code = second_forward(m, first, n, err);
+    ls_code code = model_forward(m, first, n, err);
     if (code) {
-        second_forget(m, m->text.n, NULL); // a GPU that failed has also lost the old rows
+        model_forget(m, m->text.n, NULL); // a GPU that failed has also lost the old rows
         return code;
     }
     m->n = first + n;
@@ -225,23 +225,23 @@ static ls_code second_more(ls_second *base, const int32_t *tokens, const int32_t
     return code;
 }
 
-static void second_free(ls_second *base) {
-    second *m = (second *)base;
+static void model_free(ls_draft_model *base) {
+    model *m = (model *)base;
     if (m->t) m->t->free(m->t);
-    if (m->model && m->model != m->target) ls_second_model_done(m->target, m->model);
+    if (m->model && m->model != m->target) ls_draft_model_done(m->target, m->model);
     ls_ids_free(&m->text);
     free(m);
 }
 
-static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
-    const ls_second_want want = {o->model, o->weights, o->device, o->threads};
+static ls_code open_model(model *m, const ls_draft_options *o, ls_err *err) {
+    const ls_draft_model_want want = {o->model, o->weights, o->device, o->threads};
     const bool same = (!o->model || !*o->model) && !strcmp(o->weights, "auto"),  // the target's weights
         own = same && !o->threads && (!o->device || !strcmp(o->device, "auto")); // ... as they are loaded
     int32_t layers = o->layers;
     ls_code code = LS_OK;
     m->differs = -1;
     if (own) m->model = m->target;
-    else code = ls_second_model_get(m->target, &want, &m->model, &m->differs, err);
+    else code = ls_draft_model_get(m->target, &want, &m->model, &m->differs, err);
     if (code) return code;
     const ls_engine *e = m->model->engine;
     if (layers > e->n_layers)
@@ -256,22 +256,22 @@ static ls_code open_model(second *m, const ls_draft_options *o, ls_err *err) {
     return code ? code : ls_costs_measure_briefly(&m->base.costs, m->t, err);
 }
 
-ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options *o, const lst_sampling *sampling,
-                       const ls_accept *accept, ls_err *err) {
-    second *m = ls_calloc(1, sizeof *m);
+ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_draft_options *o,
+                            const lst_sampling *sampling, const ls_accept *accept, ls_err *err) {
+    model *m = ls_calloc(1, sizeof *m);
     *out = NULL;
-    m->base = (ls_second){.begin = second_begin,
-                          .resume = second_resume,
-                          .more = second_more,
-                          .distribution = second_distribution,
-                          .unread = second_unread,
-                          .free = second_free};
+    m->base = (ls_draft_model){.begin = model_begin,
+                               .resume = model_resume,
+                               .more = model_more,
+                               .distribution = model_distribution,
+                               .unread = model_unread,
+                               .free = model_free};
     m->target = target;
     m->sampling = sampling;
     m->accept = accept;
     const ls_code code = open_model(m, o, err);
     if (code) {
-        second_free(&m->base);
+        model_free(&m->base);
         return code;
     }
     *out = &m->base;

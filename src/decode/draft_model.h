@@ -1,4 +1,4 @@
-// Second models (spec/second.h) that an engine runs: a model of its own, or the target's first layers; and trained
+// Draft models (spec/draft_model.h) that an engine runs: a model of its own, or the target's first layers; and trained
 // heads of the target, which draft from its hidden states.
 #pragma once
 #include "engine/load.h"
@@ -10,14 +10,14 @@
 ls_said ls_said_of(const lst_row *r, int32_t differs);
 // A KV cache of its own on what `o` names. target, sampling and accept are borrowed and outlive it; what they say may
 // change meanwhile. LS_E_RANGE: the model has not as many layers; else what loading says.
-ls_code ls_second_open(ls_second **out, ls_model *target, const ls_draft_options *o, const lst_sampling *sampling,
-                       const ls_accept *accept, ls_err *err);
+ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_draft_options *o,
+                            const lst_sampling *sampling, const ls_accept *accept, ls_err *err);
 // A trained EAGLE head (EAGLE-3, or EAGLE's first format). head is taken over, also on an error; it must be EAGLE's
 // (LS_E_USAGE: Medusa). target is the KV cache that the drafts are for, whose hidden states it takes from now on: read
 // a prompt after this. target, sampling and accept are borrowed and outlive it; what the latter say may change
 // meanwhile. It must be freed before the KV cache.
-ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
-                        const ls_accept *accept, ls_err *err);
+ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
+                             const ls_accept *accept, ls_err *err);
 // Trained Medusa heads. heads are taken over, also on an error; they must be Medusa's (LS_E_USAGE: EAGLE). target is
 // the KV cache that the drafts are for, whose hidden states it takes from now on: read a prompt after this. It outlives
 // the guesser.

@@ -1,4 +1,4 @@
-#include "decode/second.h"
+#include "decode/draft_model.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -17,7 +17,7 @@
 enum { UNSEEN = -1 }; // token of a pair that was skipped, because its hidden state was unknown
 
 typedef struct {
-    ls_second base;
+    ls_draft_model base;
     ls_trained *head;
     ls_hidden *hidden;
     const lst_sampling *sampling;
@@ -56,7 +56,7 @@ static ls_code eagle_draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
                         (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
 }
 
-static ls_code eagle_begin(ls_second *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
                            ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row row;
@@ -92,7 +92,7 @@ static ls_code eagle_begin(ls_second *base, const int32_t *context, size_t n, in
     return eagle_draw(m, 0, said, err);
 }
 
-static ls_code eagle_more(ls_second *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
+static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
                           ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row rows[LST_MAX_ROWS];
@@ -111,7 +111,7 @@ static ls_code eagle_more(ls_second *base, const int32_t *tokens, const int32_t 
     return code;
 }
 
-static ls_code eagle_distribution(ls_second *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+static ls_code eagle_distribution(ls_draft_model *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     eagle *m = (eagle *)base;
     const lst_sampling *s = m->sampling;
     float *logits = ls_malloc((size_t)n_vocab * sizeof *logits);
@@ -124,12 +124,12 @@ static ls_code eagle_distribution(ls_second *base, int32_t row, float *q, int32_
     return code;
 }
 
-static int32_t eagle_unread(const ls_second *base, const int32_t *context, size_t n) {
+static int32_t eagle_unread(const ls_draft_model *base, const int32_t *context, size_t n) {
     const size_t same = same_pairs((const eagle *)base, context, n, UNSEEN);
     return n ? (int32_t)(n - 1 - same) : 0;
 }
 
-static void eagle_free(ls_second *base) {
+static void eagle_free(ls_draft_model *base) {
     eagle *m = (eagle *)base;
     ls_hidden_free(m->hidden);
     ls_trained_free(m->head);
@@ -158,15 +158,15 @@ static ls_code eagle_measure(eagle *m, ls_err *err) {
     return code;
 }
 
-ls_code ls_second_eagle(ls_second **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
-                        const ls_accept *accept, ls_err *err) {
+ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
+                             const ls_accept *accept, ls_err *err) {
     *out = NULL;
     eagle *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_second){.begin = eagle_begin,
-                          .more = eagle_more,
-                          .distribution = eagle_distribution,
-                          .unread = eagle_unread,
-                          .free = eagle_free};
+    m->base = (ls_draft_model){.begin = eagle_begin,
+                               .more = eagle_more,
+                               .distribution = eagle_distribution,
+                               .unread = eagle_unread,
+                               .free = eagle_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", head->name);
     m->head = head;
     m->sampling = sampling;

@@ -1,9 +1,9 @@
-// A second model drafts: on the target itself its likeliest token is the target's at every place, so that one row lost
+// A draft model drafts: on the target itself its likeliest token is the target's at every place, so that one row lost
 // or kept wrongly shows as a rejected draft.
 #include "base/mem.h"
 #include "base/rng.h"
 #include "decode/ahead.h"
-#include "decode/second.h"
+#include "decode/draft_model.h"
 #include "decode/session.h"
 #include "decode/stats.h"
 #include "drafters.h"
@@ -39,7 +39,7 @@ static int unload(void **unused) {
 typedef struct {
     ls_ids out;
     ls_stats stats;
-    int32_t deepest, seen; // accepted depth at most; rows that the second model saw
+    int32_t deepest, seen; // accepted depth at most; rows that the draft model saw
 } outcome;
 
 static void follow(ls_session *s, outcome *o) {
@@ -154,7 +154,7 @@ static void look_ups_and_a_model_share_a_tree(void **state) {
     ls_ids_free(&plain.out);
 }
 
-// Where a forward of the second model costs as much as one of the target, and says nothing better than a third of the
+// Where a forward of the draft model costs as much as one of the target, and says nothing better than a third of the
 // time, it is asked now and then only; where it is nearly free, in every step.
 static void a_sized_draft_asks_where_that_pays(void **state) {
     (void)state;
@@ -184,18 +184,18 @@ static void what_is_said_does_not_depend_on_earlier_drafts(void **state) {
     uint64_t at = 0;
     int resumed = 0;
     for (int round = 0; round < 30; round++) {
-        ls_second *old, *fresh;
+        ls_draft_model *old, *fresh;
         int32_t root = 7;
         ls_err err = {0};
         const ls_draft_options o = {.weights = "auto", .layers = 6};
         int32_t text[300], n = 3;
         for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(4, at++) * 250);
-        assert_int_equal(ls_second_open(&old, &model, &o, &greedy, &exact, &err), LS_OK);
+        assert_int_equal(ls_draft_model_open(&old, &model, &o, &greedy, &exact, &err), LS_OK);
         for (int step = 0; step < 12; step++) {
             ls_said said[LS_MAX_SAID], again[LS_MAX_SAID];
             int32_t tokens[LS_MAX_SAID] = {root}, parents[LS_MAX_SAID] = {-1}, rows = 1;
             ls_spoken seen = {0};
-            assert_int_equal(ls_second_open(&fresh, &model, &o, &greedy, &exact, &err), LS_OK);
+            assert_int_equal(ls_draft_model_open(&fresh, &model, &o, &greedy, &exact, &err), LS_OK);
             assert_int_equal(fresh->begin(fresh, text, (size_t)n, root, again, &err), LS_OK);
             if (old->resume(old, text, (size_t)n, root, &seen)) {
                 resumed += seen.n;
@@ -306,8 +306,8 @@ static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
 
 // ---- beside the target's forward
 
-// The target's forwards wait a moment for the second model to do two beside them, however busy the machine is.
-static atomic_int beside; // forwards of the second model in another thread than the test's, since the target's last
+// The target's forwards wait a moment for the draft model to do two beside them, however busy the machine is.
+static atomic_int beside; // forwards of the draft model in another thread than the test's, since the target's last
 static bool waits;
 static pthread_t of_test;
 static ls_code (*real_forward)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
@@ -402,8 +402,8 @@ static int steps_ahead(ls_ahead *a, double us) {
 
 static void the_better_way_goes_on(void **state) {
     (void)state;
-    ls_second second = {.threads = 1};
-    ls_drafter d = {.ahead = never, .second = &second};
+    ls_draft_model draft_model = {.threads = 1};
+    ls_drafter d = {.ahead = never, .draft_model = &draft_model};
     assert_null(ls_ahead_new(LS_OVERLAP_AUTO, &d, 100000)); // more processors than any machine has
     assert_null(ls_ahead_new(LS_OVERLAP_OFF, &d, 0));
     assert_null(ls_ahead_new(LS_OVERLAP_ON, NULL, 0));
@@ -415,7 +415,7 @@ static void the_better_way_goes_on(void **state) {
     a = ls_ahead_new(LS_OVERLAP_ON, &d, 100000);
     assert_int_equal(steps_ahead(a, 1000), 20 * 16);
     ls_ahead_free(a);
-    second.threads = 0; // on a GPU
+    draft_model.threads = 0; // on a GPU
     assert_null(ls_ahead_new(LS_OVERLAP_ON, &d, 0));
 }
 
@@ -439,7 +439,7 @@ static void what_cannot_draft_is_named(void **state) {
     }
 }
 
-// A session that goes on with other settings of the second model: the conversation stays.
+// A session that goes on with other settings of the draft model: the conversation stays.
 static void the_second_model_changes_within_a_conversation(void **state) {
     (void)state;
     ls_decode_options o = {.method = "draft-model", .max_tokens = 40, .sampling = greedy, .budget = 5};
@@ -454,11 +454,11 @@ static void the_second_model_changes_within_a_conversation(void **state) {
     for (int turn = 0; turn < 4; turn++) {
         o.draft = (ls_draft_options){.model = models[turn], .layers = turn == 2 ? 2 : 0};
         if (ls_session_set(s, &o, &err)) fail_msg("%s", err.msg);
-        const ls_second *second = ls_session_drafter(s)->second;
-        assert_string_equal(second->name, ((const char *[]){"script, its first 4 layers", "script:0",
-                                                            "script, its first 2 layers", "script:0"})[turn]);
+        const ls_draft_model *draft_model = ls_session_drafter(s)->draft_model;
+        assert_string_equal(draft_model->name, ((const char *[]){"script, its first 4 layers", "script:0",
+                                                                 "script, its first 2 layers", "script:0"})[turn]);
         assert_int_equal(ls_session_set(s, &o, &err), LS_OK);
-        assert_ptr_equal(ls_session_drafter(s)->second, second); // what stays as it was is not made anew
+        assert_ptr_equal(ls_session_drafter(s)->draft_model, draft_model); // what stays as it was is not made anew
         assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
         follow(s, &out);
         ls_ids_add(&out.out, ls_session_output(s)->p, ls_session_output(s)->n);

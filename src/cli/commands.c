@@ -20,10 +20,12 @@ int ls_complain(const ls_err *err) {
 }
 
 bool ls_print(ls_buf *text) {
+    static bool told; // once for all writes of a command
     ls_buf shown = {0};
     ls_sanitize_text(&shown, text->p, text->n);
     const bool ok = fwrite(shown.n ? shown.p : "", 1, shown.n, stdout) == shown.n && !fflush(stdout) && !ferror(stdout);
-    if (!ok) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
+    if (!ok && !told) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
+    told |= !ok;
     ls_buf_free(&shown);
     ls_buf_free(text);
     return ok;

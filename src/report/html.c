@@ -24,7 +24,7 @@ static const char style[] =
     ".c{font-weight:700}.l{outline:2px solid var(--bad)}"
     "[data-special]::after{content:attr(data-special);color:var(--soft)}"
     ".key{display:inline-block;border:.4em solid}"
-    "#summary td:last-child{color:var(--soft);font-size:.85em;min-width:15em}"
+    ".of{color:var(--soft);font-size:.85em;min-width:15em}"
     "@media print{body{max-width:none;font-size:11px}details{break-inside:avoid}.prompt{max-height:none}}";
 
 // Tokens have the colours that they have on the screen.
@@ -43,7 +43,7 @@ static void kind_styles(ls_buf *out) {
 
 static void summary(const ls_report *r, ls_buf *out) {
     ls_table t = ls_facts_table(r, true);
-    t.id = "summary";
+    t.id = "summary", t.last = "of";
     for (size_t g = 0; g < r->n_groups; g++) t.columns[g + 1].color = ls_chart_color(g);
     ls_page_tag(out, "h2", "Summary");
     ls_table_show(&t, LS_FORM_HTML, out);

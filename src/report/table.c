@@ -162,7 +162,8 @@ static void html_row(const ls_table *t, long row, ls_buf *out) {
     for (size_t c = 0; c < t->n_columns; c++) {
         if (!is_shown(t, c)) continue;
         char *text = shown(t, row, c);
-        ls_buf_fmt(out, "<%s>", tag);
+        if (t->last && row >= 0 && c + 1 == t->n_columns) ls_buf_fmt(out, "<%s class=\"%s\">", tag, t->last);
+        else ls_buf_fmt(out, "<%s>", tag);
         if (row < 0 && t->columns[c].color)
             ls_buf_fmt(out, "<span class=\"key\" style=\"border-color:%s\"></span> ", t->columns[c].color);
         ls_markup_str(out, text);

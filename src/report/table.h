@@ -26,7 +26,8 @@ typedef struct {
 } ls_cell;
 
 typedef struct {
-    const char *id; // of the HTML element; NULL: none
+    const char *id;   // of the HTML element; NULL: none
+    const char *last; // class of the last column's cells in HTML; NULL: none
     ls_column *columns;
     ls_cell *cells;
     size_t n_columns, n_cells;

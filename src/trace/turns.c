@@ -148,8 +148,8 @@ ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, ls
     if (code) return code;
     ls_trace_read_stop(r, stop, ud);
     out->dialog = ls_dialog_new();
-    code = ls_conversation_new(&out->kept, model->vocab, err);
-    if (!code) code = read_turns(&g, r, path, err);
+    if (ls_conversation_new(&out->kept, model->vocab, err)) code = ls_err_prefix(err, "%s", path);
+    else code = read_turns(&g, r, path, err);
     ls_trace_read_close(r);
     ls_ids_free(&g.output);
     if (code) ls_saved_free(out);

@@ -74,7 +74,7 @@ static void set_one(ls_buf *text, const ls_yaml *y, const ls_config_change *c) {
     const key_parts k = parts_of(c->key);
     const ls_yaml *section = ls_yaml_get(y, k.section), *old = value_of(y, c->key);
     ls_buf line = {0};
-    size_t from = text->n, to = text->n;
+    size_t from = text->n, to = from;
     if (old) {
         from = line_at(text, old->line) + (size_t)old->column - 1;
         to = scalar_end(text, from);

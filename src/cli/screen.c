@@ -65,14 +65,15 @@ static void knob_choices(const ls_knob *k, ls_buf *out) {
 
 // The values that setting n suggests, "a|b|c"; made once, because the tables are constant.
 static const char *choices_of(size_t n) {
-    static ls_buf made[UI_SETTINGS];
+    static ls_buf all[UI_SETTINGS];
+    ls_buf *made = &all[n];
     if (n < USUAL && usual[n].choices) return usual[n].choices;
-    if (made[n].p) return made[n].p;
-    if (n >= USUAL) knob_choices(ls_knob_at(n - USUAL), &made[n]);
-    else if (usual[n].option == LS_OPT_acceptance) rule_choices(ls_accept_at, &made[n]);
-    else ls_buf_str(&made[n], "default"), rule_choices(ls_sizing_at, &made[n]);
-    ls_buf_str(&made[n], "");
-    return made[n].p;
+    if (made->p) return made->p;
+    if (n >= USUAL) knob_choices(ls_knob_at(n - USUAL), made);
+    else if (usual[n].option == LS_OPT_acceptance) rule_choices(ls_accept_at, made);
+    else ls_buf_str(made, "default"), rule_choices(ls_sizing_at, made);
+    ls_buf_str(made, "");
+    return made->p;
 }
 
 // With the current values; ends with a NULL key.

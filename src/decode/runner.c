@@ -41,6 +41,7 @@ ls_code ls_runner_begin(ls_runner *r, uint32_t turn, ls_str text, const char *sy
     ls_next_prompt p;
     double prefill_ms = 0;
     const bool next = turn == ls_runner_next(r);
+    if (turn > ls_runner_next(r)) return ls_fail(err, LS_E_RANGE, "there is no such turn");
     if (!r->dialog) r->dialog = ls_dialog_new();
     ls_code code =
         ls_dialog_prompt(r->dialog, r->model, s->format, system ? system : s->system, turn, text.p, text.n, &p, err);

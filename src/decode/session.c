@@ -242,7 +242,8 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
             room < 0 ? 0 : room, s->e->n_context, s->started ? " or start a new conversation" : "");
     ls_code code = ls_prompt_fits(s->e, n, err);
     if (code) return code;
-    ls_drafting_remember(&s->drafting, &s->drafting.before);
+    ls_buf before = {0}; // of the turn that may begin: a cancelled one leaves that of the last turn
+    ls_drafting_remember(&s->drafting, &before);
     // a token that ended the previous turn without a forward belongs to the conversation
     size_t committed = s->context.n;
     if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
@@ -254,8 +255,11 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
                                                        &s->last, progress, ud, err);
     if (code) {
         s->context.n = committed;
+        ls_buf_free(&before);
         return code;
     }
+    ls_buf_free(&s->drafting.before);
+    s->drafting.before = before;
     s->uncommitted = -1;
     if (prefill_ms) *prefill_ms = (double)(ls_now_ns() - start) / 1e6;
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);

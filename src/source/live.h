@@ -19,6 +19,7 @@ typedef struct {
     bool keep_failed;    // opt.keep could not be written, and the user was told
     char *left;          // file of an earlier process from which this conversation was loaded; NULL: none
     bool holding;        // LS_CMD_STOP must not interrupt the current work; only close may
+    bool reads;          // a prompt or a saved conversation is read
     bool idles;          // any command interrupts the current work
     bool measured;       // measuring costs failed: it is not tried again
     int steps_left;      // in pause: steps to run

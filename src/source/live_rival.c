@@ -97,7 +97,7 @@ static void begin(live *l, const char *name, const ls_decode_options *opt, size_
     e->rival.ids = ids.p;
     e->rival.n_ids = (int32_t)ids.n;
     ls_channel_send(&l->c, e);
-    if (code) ls_live_end_rival(l, LS_FINISH_ERROR);
+    if (code) ls_live_end_rival(l, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
 }
 
 // Reads token ids and, after a newline, text, as tokens. False: malformed.

@@ -74,10 +74,17 @@ static bool on_record(void *ud, const char *stage, double fraction) {
     return !ls_channel_closing(&l->c);
 }
 
+// While a prompt is read, a stop is heard once: what then brings the conversation back must not be stopped as well.
+static bool reads_on(live *l) {
+    if (l->holding) return !ls_channel_closing(&l->c);
+    l->holding = ls_channel_stopping(&l->c);
+    return !l->holding;
+}
+
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     live *l = ud;
     ls_channel_status(&l->c, LS_STATE_PREFILL, stage, fraction);
-    return !ls_channel_stopping(&l->c);
+    return reads_on(l);
 }
 
 // Called when the process ends unexpectedly: says where the conversation is, for which a log in memory gets a file in
@@ -146,13 +153,14 @@ static void keep(live *l, ls_conversation *c) {
 // Called within forwards. True: the forward ends now.
 static bool on_stop(void *ud) {
     live *l = ud;
+    if (l->reads) return !reads_on(l);
     return l->idles ? ls_channel_wanted(&l->c) : l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
 }
 
-static void report_files(live *l) {
+static void report_files(live *l, bool last) {
     ls_err err;
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
-    if (ls_conversation_failed(l->kept, false, &err)) tell_unkept(l, &err);
+    if (ls_conversation_failed(l->kept, last, &err)) tell_unkept(l, &err);
 }
 
 static void send_prompt(live *l, const ls_turn_begun *t) {
@@ -178,7 +186,7 @@ static void on_begin(void *ud, const ls_turn_begun *t) {
     live *l = ud;
     ls_ids fresh = {0};
     keep_file(l);
-    report_files(l);
+    report_files(l, false);
     ls_seen_ids(&l->seen, t->ids->p, t->ids->n, &fresh);
     ls_live_tokens(l, &fresh);
     send_prompt(l, t);
@@ -187,7 +195,7 @@ static void on_begin(void *ud, const ls_turn_begun *t) {
 static void on_step(void *ud, const ls_step *step) {
     live *l = ud;
     ls_ids fresh = {0};
-    report_files(l);
+    report_files(l, false);
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_STEP);
@@ -198,7 +206,8 @@ static void on_step(void *ud, const ls_step *step) {
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
     live *l = ud;
     (void)totals;
-    report_files(l);
+    report_files(l, true);
+    l->steps_left = 0; // those that were asked for beyond it
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = turn;
     e->end.finish = reason;
@@ -222,8 +231,10 @@ static void begin_turn(live *l, const char *text, uint32_t turn, ls_ids begun) {
     size_t reread;
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
+    l->reads = true;
     const ls_code code =
         ls_runner_begin(&l->run, turn, (ls_str){text, strlen(text)}, NULL, &begun, &reread, on_prefill, l, &err);
+    l->reads = l->holding = false;
     ls_ids_free(&begun);
     if (code) {
         ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
@@ -277,14 +288,20 @@ static void change(live *l, const char *assignment) {
     ls_code code = next ? ls_session_set(l->session, &next->decode, &err) : err.code;
     if (code) ls_live_free_setup(l, next);
     else adopt(l, next);
-    if (!code && ls_session_costs(l->session)->base_ms[0] <= 0) // the given cost curve was removed
-        code = ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, NULL, NULL, &err);
     ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
+    if (!code && ls_session_costs(l->session)->base_ms[0] <= 0 && // the given cost curve was removed
+        ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, NULL, NULL, &err))
+        ls_channel_message(&l->c, true, err.msg);
 }
 
 static void save(live *l, const char *path) {
     ls_err err;
     char text[400];
+    if (l->opt.keep && ls_is_same_file(path, l->opt.keep)) {
+        snprintf(text, sizeof text, "%.280s is where this program keeps the conversation: choose another file", path);
+        ls_channel_result(&l->c, true, text);
+        return;
+    }
     snprintf(text, sizeof text, "saved %.280s%s", path, access(path, F_OK) ? "" : ", replacing the existing file");
     const ls_code code = ls_conversation_save(l->kept, path, &err);
     ls_channel_result(&l->c, code != LS_OK, code ? err.msg : text);
@@ -355,8 +372,10 @@ static void load(live *l, const char *path) {
         reading g = {.l = l};
         ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, g.text, sizeof g.text);
         const size_t turns = ls_turns_count(&v.turns);
+        l->reads = true;
         code = ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, (uint32_t)turns, on_restore, &g,
                                   &err);
+        l->reads = l->holding = false;
         if (!code) {
             keep(l, v.kept);
             v.kept = NULL;
@@ -438,6 +457,8 @@ static void carry_out(live *l, const ls_queued_command *c) {
         stop_turn(l);
         ls_runner_reset(&l->run);
         ls_conversation_clear(l->kept);
+        free(l->left);
+        l->left = NULL;
         l->fork.n = 0;
         send_header(l);
         break;

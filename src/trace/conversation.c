@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 enum {
-    BLOCK = 1 << 20,
+    BLOCK = 1 << 20, // bytes of text that are compressed at once
     MOST_QUEUED = 4096,
-    RESCUE_NS = 1000000000
-}; // BLOCK: bytes of text that are compressed at once
+    RESCUE_NS = 1000000000,
+    TOO_LONG = -1 // instead of an errno: beyond LS_KEPT_BYTES
+};
 
 // What happened, for the thread. The bytes of new ids come before the line.
 typedef struct entry {
@@ -47,7 +48,7 @@ struct ls_conversation {
     entry *queue, **queue_end;
     size_t n_queued; // with the one that is worked on
     bool closing;
-    atomic_int error; // errno, or EFBIG: the thread left the path
+    atomic_int error; // errno, or TOO_LONG: the thread left the path
     atomic_int lost;  // errno: not even the file in memory could be written
     // the thread's; the caller's while nothing is queued
     int fd;
@@ -108,7 +109,7 @@ static void flush(ls_conversation *c, bool ends) {
     ls_buf_clear(&c->text);
     c->open = !ends;
     const bool is_file = c->path && !c->error;
-    int error = is_file && c->n + c->bytes.n > LS_KEPT_BYTES ? EFBIG : write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
+    int error = is_file && c->n + c->bytes.n > LS_KEPT_BYTES ? TOO_LONG : write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
     if (error && is_file) {
         leave_file(c, error);
         error = write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
@@ -157,7 +158,7 @@ static void begin_turn(ls_conversation *c, const entry *e) {
 
 static void write_entry(ls_conversation *c, const entry *e) {
     ls_ids fresh = {0};
-    if (e->kind == STEP && c->ended_at) cut_at(c, c->ended_at); // the turn goes on
+    if ((e->kind == STEP || e->kind == END) && c->ended_at) cut_at(c, c->ended_at); // the turn went on
     if (e->kind == CLEAR) cut_turns(c, 0);
     if (e->kind == TURN) begin_turn(c, e);
     if (e->kind == END || e->kind == CLOSE) flush(c, true);
@@ -329,19 +330,21 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
     else hand_over(c, (entry){.kind = kind == LS_TRACE_END ? END : LINE, .line = verbatim});
 }
 
-static ls_code not_kept(const char *path, int error, ls_err *err) {
-    if (error == EFBIG) return ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
-    return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(error));
+static ls_code not_kept(int error, ls_err *err) {
+    if (error == TOO_LONG) return ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
+    return ls_fail(err, LS_E_IO, "%s", ls_write_reason(error));
 }
 
 ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err) {
     if (c->path) return LS_OK;
     settle(c);
+    if (c->lost) return not_kept(c->lost, err);
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const int error = fd < 0 ? errno : c->n > LS_KEPT_BYTES ? EFBIG : copy_file(c->fd, fd, c->n);
+    const int error = fd < 0 ? errno : c->n > LS_KEPT_BYTES ? TOO_LONG : copy_file(c->fd, fd, c->n);
     if (error) {
         if (fd >= 0) close(fd), unlink(path);
-        return not_kept(path, error, err);
+        not_kept(error, err);
+        return ls_err_prefix(err, "%s", path);
     }
     close(c->fd);
     c->fd = fd;
@@ -358,7 +361,13 @@ static void forget_path(ls_conversation *c) {
 void ls_conversation_clear(ls_conversation *c) {
     hand_over(c, (entry){.kind = CLEAR});
     settle(c);
+    const int fd = c->path ? in_memory() : -1; // where the file was, the disk may be full
+    if (fd >= 0) {
+        close(c->fd);
+        c->fd = fd;
+    }
     forget_path(c);
+    c->error = c->lost = 0; // nothing is left that could be incomplete
     c->n_turns = 0;
 }
 
@@ -367,7 +376,7 @@ bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err) {
     const int error = atomic_load(&c->error);
     if (!error || !c->path) return false;
     settle(c);
-    not_kept(c->path, error, err);
+    not_kept(error, err);
     forget_path(c);
     atomic_store(&c->error, 0);
     return true;
@@ -439,7 +448,7 @@ const char *ls_conversation_rescue(ls_conversation *c, const char *path) {
         idle = !c->n_queued;
         pthread_mutex_unlock(&c->lock);
     }
-    if (c->path || !path) return c->path;
+    if (c->lost || c->path || !path) return c->lost ? NULL : c->path;
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     const bool ok = fd >= 0 && !copy_file(c->fd, fd, c->n);
     if (fd >= 0) close(fd);

@@ -382,6 +382,22 @@ static void a_cut_answer_goes_on(void **state) {
     ls_event *e = await(s, &v, LS_EV_MESSAGE);
     assert_true(e->message.is_error); // what was read is another program's answer
     ls_event_free(e);
+    // it goes on, and is stopped before a step: it has ended once
+    say(s, &v, said[0], -1);
+    assert_int_equal(command(s, LS_CMD_PAUSE, NULL, 0), LS_OK);
+    assert_int_equal(command(s, LS_CMD_GO_ON, NULL, 0), LS_OK);
+    await_state(s, &v, LS_STATE_PAUSED);
+    assert_int_equal(command(s, LS_CMD_STOP, NULL, 0), LS_OK);
+    await_state(s, &v, LS_STATE_IDLE);
+    must(s, LS_CMD_SAVE, path[5]);
+    ls_trace_reader *r;
+    ls_trace_line line;
+    int turns = 0, ends = 0;
+    assert_int_equal(ls_trace_read_open(&r, path[5], NULL), LS_OK);
+    while (!ls_trace_read_next(r, &line, NULL) && line != LS_TRACE_NONE)
+        turns += line == LS_TRACE_HEADER, ends += line == LS_TRACE_END;
+    assert_int_equal(ends, turns);
+    ls_trace_read_close(r);
     s->close(s);
     for (int i = 0; i < 6; i++) unlink(path[i]);
     rmdir(dir);

@@ -253,6 +253,38 @@ static void stop_strings_cut_the_text_where_they_begin(void **state) {
     ls_ids_free(&prompt);
 }
 
+static bool refuses(void *ud, const char *stage, double fraction) {
+    (void)ud, (void)stage, (void)fraction;
+    return false;
+}
+
+// A turn that is answered again after the next prompt was cancelled gets the drafts that it had.
+static void a_cancelled_prompt_leaves_no_trace(void **state) {
+    (void)state;
+    static const char *const methods[] = {"logitspec-paper", "logitspec", "suffix", "recycle"};
+    ls_ids prompt = ids_of("One fish, two fish, red fish. One"), next_prompt = ids_of("two fish, blue fish");
+    for (int m = 0; m < 4; m++) {
+        int drafted[2] = {0};
+        const ls_decode_options o = options(methods[m], 9, 40);
+        ls_session *s = session(&o);
+        ls_session_begin(s, prompt.p, (int32_t)prompt.n, NULL, NULL, NULL, NULL);
+        for (int again = 0; again < 2; again++) {
+            do {
+                next(s);
+                drafted[again] += step->tree.n;
+            } while (!step->finish);
+            if (again) break;
+            assert_int_equal(ls_session_begin(s, next_prompt.p, (int32_t)next_prompt.n, refuses, NULL, NULL, NULL),
+                             LS_E_CANCELLED);
+            assert_int_equal(ls_session_begin_at(s, 0, 0, prompt.p, (int32_t)prompt.n, NULL, NULL, NULL, NULL), LS_OK);
+        }
+        assert_int_equal(drafted[0], drafted[1]);
+        ls_session_free(s);
+    }
+    ls_ids_free(&prompt);
+    ls_ids_free(&next_prompt);
+}
+
 // Whatever ended the turns before: the conversation holds every prompt and every token that was emitted, once, but for
 // end-of-sequence tokens, which the next prompt's frame brings back; also where turns are answered anew. What a
 // recording of it says is the same.
@@ -433,6 +465,7 @@ int main(void) {
         cmocka_unit_test(answers_have_the_length_that_was_asked_for),
         cmocka_unit_test(a_full_context_ends_the_answer),
         cmocka_unit_test(stop_strings_cut_the_text_where_they_begin),
+        cmocka_unit_test(a_cancelled_prompt_leaves_no_trace),
         cmocka_unit_test(conversations_hold_every_token_once),
         cmocka_unit_test(a_prompt_read_by_rows_is_read),
         cmocka_unit_test(a_failed_step_ends_the_turn),

@@ -4,8 +4,12 @@
 
 #define NV (LSK_TILE / W) /* vectors a tile */
 #define INLINE static inline __attribute__((always_inline))
-/* Written out where the compiler can, so that arrays that i indexes become registers. */
+/* Written out, so that arrays that i indexes become registers. Loops with the checks of a sanitizer cannot be. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define EACH(i, from, end) for (int i = (from); i < (end); i++)
+#else
 #define EACH(i, from, end) _Pragma("GCC unroll 16") for (int i = (from); i < (end); i++)
+#endif
 
 typedef int32_t vi __attribute__((vector_size(W * 4)));
 typedef uint32_t vu __attribute__((vector_size(W * 4)));

@@ -69,7 +69,8 @@ class SuddenEnds(unittest.TestCase):
 
     def test_a_conversation_outlives_the_program(self):
         with tempfile.TemporaryDirectory() as d:
-            state = {"XDG_STATE_HOME": d}
+            # one heap: what each thread has reserved for its own would count as taken already
+            state = {"XDG_STATE_HOME": d, "MALLOC_ARENA_MAX": "1"}
             with Screen("--model", "script", "--max-tokens", "40", "--trace", f"{d}/trace.jsonl", cols=120, rows=36, env=state) as s:
                 s.wait("READY")
                 for prompt in ("One fish", "two fish"):
@@ -77,9 +78,10 @@ class SuddenEnds(unittest.TestCase):
                     s.keys("Enter")
                     s.wait("› " + prompt, "40 tokens", "READY")
                 s.keys("Escape")
-                s.type(":set decode.max_tokens=100000")
-                s.keys("Enter")
-                s.wait("decode.max_tokens=100000")
+                for setting in ("decode.max_tokens=100000", "decode.method=ar"):
+                    s.type(":set " + setting)
+                    s.keys("Enter")
+                    s.wait(setting)
                 pid = process_with(f"{d}/trace.jsonl")
                 with open(f"/proc/{pid}/statm", encoding="ascii") as f:
                     now = int(f.read().split()[0]) * resource.getpagesize()

@@ -135,20 +135,6 @@ static void read_cost_ms(reading *g, const ls_json *doc, const char *field, ls_c
     if (!g->code) ls_cost_of_points(z, rows, times, n);
 }
 
-static bool add_base64(const char *s, size_t n, ls_buf *out) {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t bits = 0;
-    int have = 0;
-    while (n && s[n - 1] == '=') n--;
-    for (size_t i = 0; i < n; i++) {
-        const char *at = s[i] ? strchr(alphabet, s[i]) : NULL;
-        if (!at) return false;
-        bits = bits << 6 | (uint32_t)(at - alphabet);
-        if ((have += 6) >= 8) ls_buf_char(out, (char)(bits >> (have -= 8) & 255));
-    }
-    return true;
-}
-
 static void add_token(void *ud, const char *key, const ls_json *value) {
     reading *g = ud;
     size_t n = 0;
@@ -156,7 +142,8 @@ static void add_token(void *ud, const char *key, const ls_json *value) {
     const char *text = ls_json_str(value, &n);
     const long id = strtol(key, &end, 10);
     if (end == key || *end || id < 0 || id >= g->h->run.n_vocab) wrong(g, "bytes", "an object of token ids");
-    else if (!text || !add_base64(text, n, &g->tokens.bytes)) wrong(g, "bytes", "an object of base64 texts");
+    else if (!text || !ls_buf_unbase64(&g->tokens.bytes, (ls_str){text, n}))
+        wrong(g, "bytes", "an object of base64 texts");
     else {
         ls_ids_push(&g->tokens.ids, (int32_t)id);
         ls_ids_push(&g->tokens.ends, (int32_t)g->tokens.bytes.n);

@@ -99,7 +99,7 @@ static void reason(inspected *o) {
     ls_buf text = {0};
     ls_buf_str(&text, "why ");
     ui_token_text(o->v->canvas, o->v->state, o->step->tree.nodes[end].target, &text);
-    ls_buf_fmt(&text, " was not drafted: %s", ls_misses[o->step->miss].sentence);
+    ls_buf_fmt(&text, " was missed: %s", ls_misses[o->step->miss].sentence);
     const ui_rect area = o->v->area;
     const ui_rect rest = {area.row + o->v->line, area.col, area.rows - o->v->line, area.cols};
     o->v->line += ui_draw_wrapped(o->v->canvas, rest, text.p, UI_TEXT, NULL);

@@ -133,6 +133,26 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_
     return code;
 }
 
+ls_code ls_shape_tree(double temperature, ls_kv_cache *t, const ls_tree *tree, ls_shaped *shaped, ls_err *err) {
+    const int32_t n = t->engine->n_vocab;
+    float *logits = ls_malloc(2 * (size_t)n * sizeof *logits), *p = logits + n;
+    bool has_children[LS_MAX_ROWS] = {0};
+    ls_code code = LS_OK;
+    for (int32_t i = 1; i < tree->n; i++) has_children[tree->nodes[i].parent] = true;
+    for (int32_t row = 0; row < tree->n && !code; row++) {
+        double entropy = 0;
+        shaped[row].entropy = 0;
+        if (!has_children[row] || (code = t->row_logits(t, row, logits, err))) continue;
+        ls_sample_shape(logits, n, temperature, 0, 1, p);
+        for (int32_t k = 0; k < n; k++) entropy -= p[k] > 0 ? (double)p[k] * log((double)p[k]) : 0;
+        shaped[row].entropy = (float)entropy;
+        for (int32_t i = row + 1; i < tree->n; i++)
+            if (tree->nodes[i].parent == row) shaped[i].p = p[tree->nodes[i].token];
+    }
+    free(logits);
+    return code;
+}
+
 // ---- a second look
 
 // The row whose path is expected to have the most drafts accepted; of equals the first.

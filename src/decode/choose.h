@@ -24,6 +24,9 @@ int32_t ls_choose_token(const ls_accept *a, const ls_said *said, float *q, const
 // rows[i].chosen and its logit. draft_model: what drew the drafts; NULL: nothing did.
 ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_draft_model *draft_model,
                   const ls_tree *tree, int32_t context, lst_row *rows, ls_err *err);
+// The target's distributions along a tree that a forward of t has verified, at this temperature, > 0, without top_k and
+// top_p; shaped: of each row. The root has no p.
+ls_code ls_shape_tree(double temperature, ls_kv_cache *t, const ls_tree *tree, ls_shaped *shaped, ls_err *err);
 
 // The target looks at drafts once more (spec/accept.c). Behind the rows of the tree the same forward takes a
 // probe: below the last row of one path the tokens of a prompt, below these the path again, from the root to the draft

@@ -157,6 +157,8 @@ ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const l
     const ls_node *last = &tree->nodes[row];
     const int32_t ask = ls_drafting_rows(d), most = d->budget > 0 && d->budget < ask ? d->budget : ask;
     if (!d->drafter || !d->drafter->knows) return LS_MISS_NONE;
+    for (int32_t i = row + 1; i < tree->n; i++)
+        if (tree->nodes[i].parent == row && tree->nodes[i].token == last->target) return LS_MISS_REFUSED;
     if (last->target != last->top[0].id) return LS_MISS_SAMPLED;
     const ls_draft_question q = {s, tree, row, last->target, ask};
     const ls_miss miss = of[ls_drafter_knows(d->drafter, &q)];

@@ -144,6 +144,22 @@ static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, int3
     return code;
 }
 
+static ls_code accept_path(work *w, ls_err *err) {
+    const ls_session *s = w->s;
+    ls_step *out = w->out;
+    ls_accept a = s->accept;
+    ls_shaped shaped[LS_MAX_ROWS];
+    ls_code code = LS_OK;
+    const double temperature = ls_accept_temperature(&a, s->sampling.temperature);
+    if (temperature <= 0) a.rule = NULL;
+    else if (temperature != 1) {
+        code = ls_shape_tree(temperature, s->t, &out->tree, shaped, err);
+        a.shaped = shaped;
+    }
+    if (!code) out->n_path = (int16_t)ls_accept_path(&a, &out->tree, out->path);
+    return code;
+}
+
 // One forward over all rows; then the accepted path and its text.
 static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
@@ -171,7 +187,7 @@ static ls_code verify(work *w, ls_err *err) {
         ls_session_complete(&t->nodes[i], &s->rows[i]);
         if (probe.n) t->nodes[i].own = own[i];
     }
-    out->n_path = (int16_t)ls_accept_path(&s->accept, t, out->path);
+    if ((code = accept_path(w, err))) return code;
     ls_tree_mark(t, out->path, out->n_path);
     for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
     out->n_emitted = (int16_t)ls_answer_add(&s->answer, s->model->vocab, ids, out->n_path, &w->finish);
@@ -197,7 +213,8 @@ static ls_code commit(work *w, ls_err *err) {
     ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
     s->last = s->rows[out->path[n_keep - 1]];
     s->corrected = false;
-    for (int32_t i = 1; i < t->n; i++) s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1];
+    for (int32_t i = 1; i < t->n; i++) // the root that follows is none of the drafts there
+        s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1] && t->nodes[i].token != s->last.chosen;
     if (!w->finish && (int32_t)s->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
     if (w->finish) out->miss = LS_MISS_NONE;
     out->t_commit_us = end_phase(w);

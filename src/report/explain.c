@@ -96,5 +96,5 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
         ls_buf_fmt(out, " A probe of %d rows checked %d choice%s and changed %d.", s->probes, judged, ls_plural(judged),
                    changed);
     where_it_ended(t->tokens, s, out);
-    if (s->miss) ls_buf_fmt(out, " The target's choice was not drafted: %s.", ls_misses[s->miss].sentence);
+    if (s->miss) ls_buf_fmt(out, " The target's choice was missed: %s.", ls_misses[s->miss].sentence);
 }

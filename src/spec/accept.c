@@ -36,19 +36,37 @@ static bool fly_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
     return fly_entropy(&t->nodes[t->nodes[i].parent]) >= a->values[0] && fly_agreeing_below(t, i) >= a->values[1] - 1;
 }
 
-// ---- Fuzzy speculative decoding (arXiv 2502.20704): accepts a draft if the target's and the draft's distributions are
-// similar, regardless of the target's choice. If a draft model saw the row, the draft distribution is the model's: one
-// outcome for each of its best tokens whose target probability is also known, and one for all other tokens. Otherwise
-// it is the drafter's estimate: one outcome for each child of the row, and one for all other tokens. A divergence over
-// these outcomes is at most that of the complete distributions.
+// ---- Fuzzy speculative decoding (arXiv 2502.20704; the authors' program maxholsman/fsd, e92a157): accepts every draft
+// where the draft's and the target's distributions are similar, and none elsewhere, not even the target's choice. If a
+// draft model saw the row, the draft distribution is the model's: one outcome for each of its best tokens whose target
+// probability is also known, and one for all other tokens. Otherwise it is the drafter's estimate: one outcome for each
+// child of the row, and one for all other tokens. A divergence over these outcomes is at most that of the complete
+// distributions.
+//
+// fuzzy-js is the authors' program's formula, in which the mixture is the first argument of both divergences; it has no
+// largest value. fuzzy-js-paper is the Jensen-Shannon divergence that the paper names. What differs: the program drafts
+// a chain; in a tree the target's choice goes before its siblings. After a rejection the program draws from softmax at
+// temperature 1 even in greedy decoding; here the target's own choice follows. CHOICE 1 always accepts that choice.
 
+enum { FUZZY_LIMIT, FUZZY_CHOICE };
+
+static double ratio_part(double by, double p, double q) {
+    return by > 0 ? by * log((p > 1e-9 ? p : 1e-9) / (q > 1e-9 ? q : 1e-9)) : 0;
+}
+
+// One outcome's part of a divergence; p: the target's probability, q: the draft's.
 static double kl(double p, double q) {
-    return p > 0 ? p * log(p / (q > 1e-9 ? q : 1e-9)) : 0;
+    return ratio_part(q, q, p);
 }
 
 static double js(double p, double q) {
     const double m = (p + q) / 2;
-    return (kl(p, m) + kl(q, m)) / 2;
+    return (ratio_part(m, m, p) + ratio_part(m, m, q)) / 2;
+}
+
+static double js_paper(double p, double q) {
+    const double m = (p + q) / 2;
+    return (ratio_part(p, p, m) + ratio_part(q, q, m)) / 2;
 }
 
 static double tv(double p, double q) {
@@ -87,26 +105,43 @@ static bool fuzzy_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
     double p[LS_MAX_ROWS], q[LS_MAX_ROWS], sum = 0;
     const int32_t n = outcomes(t, t->nodes[i].parent, p, q);
     for (int32_t k = 0; k < n; k++) sum += a->rule->divergence(p[k], q[k]);
-    return sum <= a->values[0];
+    return sum <= a->values[FUZZY_LIMIT];
 }
 
-// ---- Typical acceptance (Medusa, arXiv 2401.10774): accepts a draft if its target probability is at least
-// min(epsilon, delta exp(-H)). H is the entropy of the target's distribution there in nats; delta = 0.3.
+// ---- Typical acceptance (Medusa, arXiv 2401.10774; the authors' program FasterDecoding/Medusa, e2a5d20): accepts a
+// draft if its target probability is above min(epsilon, delta exp(-H)), whether or not the target chose it. H is the
+// entropy of the target's distribution there in nats; delta = 0.3. Both are those of softmax(logits / temperature), so
+// greedy decoding is exact. Of the longest paths the likeliest is accepted. What differs: the next root is the target's
+// sample, not the likeliest token. TEMPERATURE sets another temperature than the run's, also in greedy decoding.
 
+enum { TYPICAL_EPSILON, TYPICAL_TEMPERATURE };
 static const double TYPICAL_DELTA = 0.3;
 
+static double shaped_p(const ls_accept *a, const ls_tree *t, int32_t i) {
+    return (double)(a->shaped ? a->shaped[i].p : t->nodes[i].p);
+}
+
 static bool typical_stands(const ls_accept *a, const ls_tree *t, int32_t i) {
-    const double by_entropy = TYPICAL_DELTA * exp(-(double)t->nodes[t->nodes[i].parent].entropy);
-    return (double)t->nodes[i].p >= (a->values[0] < by_entropy ? a->values[0] : by_entropy);
+    const int32_t parent = t->nodes[i].parent;
+    const double entropy = (double)(a->shaped ? a->shaped[parent].entropy : t->nodes[parent].entropy);
+    const double by_entropy = TYPICAL_DELTA * exp(-entropy);
+    return shaped_p(a, t, i) > fmin(a->values[TYPICAL_EPSILON], by_entropy);
+}
+
+double ls_accept_temperature(const ls_accept *a, double temperature) {
+    if (!a->rule || !a->rule->by_chance) return 1;
+    return a->values[TYPICAL_TEMPERATURE] > 0 ? a->values[TYPICAL_TEMPERATURE] : temperature;
 }
 
 // ---- the rules
 
-#define FUZZY(title, by, limit, most)                                                                                  \
+#define FUZZY(title, what, limit, most)                                                                                \
     {                                                                                                                  \
-        .name = title, .summary = "LOSSY: accepts a draft if target and draft distributions are similar, by " by,      \
+        .name = title,                                                                                                 \
+        .summary = "LOSSY: accepts drafts only where target and draft distributions are similar: " what,               \
         .source = "arXiv 2502.20704", .number = {                                                                      \
-            {"LIMIT", limit, 0, most, false}                                                                           \
+            {"LIMIT", limit, 0, most, false},                                                                          \
+            {"CHOICE", 0, 0, 1, true}                                                                                  \
         }                                                                                                              \
     }
 
@@ -119,14 +154,26 @@ static const ls_accept_rule rules[] = {
             .source = "arXiv 2511.22972",
             .number = {{"ENTROPY", 0.3, 0, 20, false}, {"WINDOW", 6, 1, 64, true}}},
      .stands = fly_stands},
-    {.is = FUZZY("fuzzy-js", "Jensen-Shannon", 0.1, 0.7), .stands = fuzzy_stands, .divergence = js},
-    {.is = FUZZY("fuzzy-kl", "Kullback-Leibler", 0.4, 100), .stands = fuzzy_stands, .divergence = kl},
-    {.is = FUZZY("fuzzy-tv", "total variation", 0.3, 1), .stands = fuzzy_stands, .divergence = tv},
+    {.is = FUZZY("fuzzy-js", "the authors' program's Jensen-Shannon", 0.1, 100),
+     .stands = fuzzy_stands,
+     .refuses = true,
+     .divergence = js},
+    {.is = FUZZY("fuzzy-js-paper", "the paper's Jensen-Shannon", 0.1, 0.7),
+     .stands = fuzzy_stands,
+     .refuses = true,
+     .divergence = js_paper},
+    {.is = FUZZY("fuzzy-kl", "Kullback-Leibler of draft from target", 0.4, 100),
+     .stands = fuzzy_stands,
+     .refuses = true,
+     .divergence = kl},
+    {.is = FUZZY("fuzzy-tv", "total variation", 0.3, 1), .stands = fuzzy_stands, .refuses = true, .divergence = tv},
     {.is = {.name = "typical",
-            .summary = "LOSSY: accepts a draft if its target probability is at least min(EPSILON, 0.3 exp(-H))",
+            .summary = "LOSSY: accepts a draft if its target probability is above min(EPSILON, 0.3 exp(-H))",
             .source = "arXiv 2401.10774",
-            .number = {{"EPSILON", 0.09, 0, 1, false}}},
-     .stands = typical_stands},
+            .number = {{"EPSILON", 0.09, 0, 1, false}, {"TEMPERATURE", 0, 0, 100, false}}},
+     .stands = typical_stands,
+     .refuses = true,
+     .by_chance = true},
     // "Think Before You Accept": in the forward that verifies the drafts, a prompt makes the target judge them a second
     // time, and the second distribution is mixed with the first. The idea, the probe in the same forward and the fusion
     // of both distributions are from the paper's abstract. The authors' program was not found, so the rest is this
@@ -177,6 +224,7 @@ ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_er
 ls_accept ls_accept_usual(int i) {
     ls_accept a = {.rule = i ? &rules[i] : NULL};
     for (int k = 0; k < LS_RULE_NUMBERS; k++) a.values[k] = rules[i].is.number[k].fallback;
+    if (rules[i].by_chance) a.values[TYPICAL_TEMPERATURE] = 1;
     return a;
 }
 
@@ -207,8 +255,18 @@ ls_guarantee ls_accept_guarantee(const ls_accept *a, double temperature) {
     return ls_accept_draws(a, temperature) ? LS_SAME_DISTRIBUTION : LS_SAME_TEXT;
 }
 
+// Whether row i is accepted, its parent being so. has_choice: a sibling or the row itself is the target's choice.
+static bool row_stands(const ls_accept *a, const ls_tree *t, int32_t i, bool is_choice, bool has_choice) {
+    if (!ls_accept_previews(a)) return is_choice;
+    const ls_accept_rule *r = a->rule;
+    if (is_choice && (!r->refuses || (r->divergence && a->values[FUZZY_CHOICE] > 0))) return true;
+    if (has_choice && !is_choice && !r->by_chance) return false;
+    return r->stands(a, t, i);
+}
+
 int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path) {
     bool has_choice[LS_MAX_ROWS] = {0}, stands[LS_MAX_ROWS] = {true};
+    double chance[LS_MAX_ROWS] = {1}; // of the path, by the target
     int32_t best = 0;
     for (int32_t i = 1; i < t->n; i++) {
         const ls_node *n = &t->nodes[i];
@@ -217,9 +275,11 @@ int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path) {
     for (int32_t i = 1; i < t->n; i++) {
         const ls_node *n = &t->nodes[i];
         const bool is_choice = n->token == t->nodes[n->parent].target;
-        stands[i] = stands[n->parent] &&
-                    (is_choice || (ls_accept_previews(a) && !has_choice[n->parent] && a->rule->stands(a, t, i)));
-        if (stands[i] && n->depth > t->nodes[best].depth) best = i;
+        stands[i] = stands[n->parent] && row_stands(a, t, i, is_choice, has_choice[n->parent]);
+        if (!stands[i]) continue;
+        chance[i] = a->rule && a->rule->by_chance ? chance[n->parent] * shaped_p(a, t, i) : 0;
+        const int32_t deeper = n->depth - t->nodes[best].depth;
+        if (deeper > 0 || (deeper == 0 && chance[i] > chance[best])) best = i;
     }
     return ls_tree_path(t, best, path);
 }

@@ -36,7 +36,7 @@ typedef struct {
 
 typedef enum {
     LS_NODE_ACCEPTED,    // on the verified path (the root always is)
-    LS_NODE_REJECTED,    // its parent is on the path, but the target chose another token there
+    LS_NODE_REJECTED,    // its parent is on the path, but another token was chosen there
     LS_NODE_NOT_REACHED, // its parent is not on the path
 } ls_node_state;
 const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not-reached"

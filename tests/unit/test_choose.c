@@ -181,7 +181,7 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
                 {"hybrid", "mcsd-wor:2", 10, true},
                 {"logitspec", "speculative", 8, true},
                 {"logitspec-paper", "mcsd", 16, true},
-                {"draft-model", "typical:0.05", 12, false}};
+                {"draft-model", "typical:0.05:1", 12, false}};
     ls_decode_options o = {
         .method = "ar", .max_tokens = LENGTH, .sampling = {.temperature = 8, .top_k = 4, .top_p = 1}};
     ls_map plain = {0};

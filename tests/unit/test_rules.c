@@ -238,8 +238,10 @@ static void rules_are_read_and_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(ls_sizing_read(&z, "x", bad[i], &err), LS_E_USAGE);
     assert_int_equal(ls_accept_read(&a, "x", "typical:2", &err), LS_E_USAGE);
-    assert_int_equal(ls_accept_read(&a, "x", "typical:0.1:2", &err), LS_E_USAGE);
-    assert_string_equal(err.msg, "x is 'typical:0.1:2', but typical takes no more values");
+    assert_int_equal(ls_accept_read(&a, "x", "typical:0.1:2:1", &err), LS_E_USAGE);
+    assert_string_equal(err.msg, "x is 'typical:0.1:2:1', but typical takes no more values");
+    assert_int_equal(ls_accept_read(&a, "x", "fuzzy-kl:0.1:2", &err), LS_E_USAGE);
+    assert_string_equal(err.msg, "x is 'fuzzy-kl:0.1:2', expected fuzzy-kl:...:CHOICE, a whole number from 0 to 1");
     assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:2.5", &err), LS_E_USAGE);
     assert_string_equal(err.msg, "x is 'fly:0.5:2.5', expected fly:...:WINDOW, a whole number from 1 to 64");
     assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:", &err), LS_E_USAGE);
@@ -255,12 +257,12 @@ static void rules_are_read_and_refused(void **state) {
 
 // ---- acceptance
 
-// A chain of nine tokens after the root, 11 .. 19, which the target agrees with.
+// A chain of nine tokens after the root, 11 .. 19, which the target agrees with, as sure of them as the drafter.
 static ls_tree agreeing(void) {
     ls_tree t = test_tree();
     ls_draft n[10] = {{.token = 10, .parent = -1}};
     for (int i = 1; i < 10; i++)
-        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.6f};
+        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f};
     ls_tree_lay_out(&t, n, 10);
     for (int i = 0; i < 10; i++) {
         ls_node *row = &t.nodes[i];
@@ -359,37 +361,66 @@ static void fly_asks_what_comes_after(void **state) {
 static void fuzzy_asks_how_near_the_distributions_are(void **state) {
     (void)state;
     ls_tree t = agreeing();
-    disagree(&t, 1, 0.45f, 0.7f);                  // the drafter said 0.6
+    disagree(&t, 1, 0.75f, 0.7f);                  // the drafter said 0.9
     assert_int_equal(accepted(&t, "fuzzy-tv"), 9); // 0.15
     assert_int_equal(accepted(&t, "fuzzy-js"), 9);
+    assert_int_equal(accepted(&t, "fuzzy-js-paper"), 9);
     assert_int_equal(accepted(&t, "fuzzy-kl"), 9);
     assert_int_equal(accepted(&t, "fuzzy-tv:0.1"), 1);
-    t.nodes[2].p = 0.02f; // far from 0.6
-    assert_int_equal(accepted(&t, "fuzzy-tv"), 1);
-    assert_int_equal(accepted(&t, "fuzzy-js"), 1);
-    assert_int_equal(accepted(&t, "fuzzy-kl"), 1);
-    // KL(p || q) by hand: p = (0.02, 0.98), q = (0.6, 0.4): 0.02 ln(1/30) + 0.98 ln(2.45) = 0.810
-    assert_int_equal(accepted(&t, "fuzzy-kl:0.811"), 9);
-    assert_int_equal(accepted(&t, "fuzzy-kl:0.809"), 1);
+    t.nodes[2].p = 0.02f; // far from 0.9
+    // by hand, target (0.02, 0.98), draft (0.9, 0.1): m = (0.46, 0.54)
+    static const struct {
+        const char *rule;
+        double divergence;
+    } cases[] = {{"fuzzy-tv", 0.88},
+                 {"fuzzy-kl", 3.1978}, // 0.9 ln 45 + 0.1 ln(0.1 / 0.98)
+                 {"fuzzy-js", 0.8612}, // (0.46 ln 23 + 0.54 ln(0.54 / 0.98) + 0.46 ln(0.46 / 0.9) + 0.54 ln 5.4) / 2
+                 {"fuzzy-js-paper", 0.4784}}; // (0.02 ln(0.02 / 0.46) + 0.98 ln(0.98 / 0.54) + ... of the draft) / 2
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int side = -1; side <= 1; side += 2) {
+            char rule[40];
+            assert_int_equal(accepted(&t, cases[i].rule), 1);
+            snprintf(rule, sizeof rule, "%s:%.4f", cases[i].rule, cases[i].divergence + side * 2e-4);
+            assert_int_equal(accepted(&t, rule), side > 0 ? 9 : 1);
+        }
+}
+
+// Where the distributions differ, these rules refuse the target's own choice too; CHOICE 1 does not.
+static void fuzzy_and_typical_refuse_choices(void **state) {
+    (void)state;
+    ls_tree t = agreeing();
+    t.nodes[4].est_p = 0.1f;
+    assert_int_equal(accepted(&t, "fuzzy-kl"), 3);
+    assert_int_equal(accepted(&t, "fuzzy-kl:0.4:1"), 9);
+    assert_int_equal(accepted(&t, "fly"), 9);
+    t.nodes[6].p = 0.05f; // a sampled choice that is unlikely
+    assert_int_equal(accepted(&t, "typical"), 5);
 }
 
 static void the_targets_own_choice_goes_first(void **state) {
     (void)state;
     ls_tree t = agreeing();
     ls_draft n[6] = {{.token = 10, .parent = -1},
-                     {.token = 11, .parent = 0, .est_p = 0.5f},
-                     {.token = 12, .parent = 1, .est_p = 0.5f},
-                     {.token = 13, .parent = 2, .est_p = 0.5f},
-                     {.token = 50, .parent = 0, .est_p = 0.5f}};
+                     {.token = 11, .parent = 0, .est_p = 0.4f},
+                     {.token = 12, .parent = 1, .est_p = 0.4f},
+                     {.token = 13, .parent = 2, .est_p = 0.4f},
+                     {.token = 50, .parent = 0, .est_p = 0.4f}};
     ls_tree_lay_out(&t, n, 5); // a longer branch that is likely, a short one that is the choice
+    for (int i = 1; i < 5; i++) t.nodes[i].p = 0.4f;
     t.nodes[0].target = 50;
-    t.nodes[1].p = 0.4f;
-    assert_int_equal(accepted(&t, "typical"), 1);
+    assert_int_equal(accepted(&t, "fuzzy-tv"), 1);
+    assert_int_equal(last_accepted, 4);
+    assert_int_equal(accepted(&t, "typical"), 3); // not this rule's
     t.nodes[0].target = 51;
-    assert_int_equal(accepted(&t, "typical"), 3);
-    t.nodes[1].p = t.nodes[4].p = 0.4f;
-    t.nodes[2].p = 0; // two paths of one draft each: of equals the first
+    assert_int_equal(accepted(&t, "fuzzy-tv"), 3);
+    t.nodes[2].p = 0; // two paths of one draft each: of equals the first, by `typical` the likelier
     t.nodes[1].target = 99;
+    t.nodes[4].p = 0.5f;
+    assert_int_equal(accepted(&t, "fuzzy-tv"), 1);
+    assert_int_equal(last_accepted, 1);
+    assert_int_equal(accepted(&t, "typical"), 1);
+    assert_int_equal(last_accepted, 4);
+    t.nodes[4].p = 0.4f;
     assert_int_equal(accepted(&t, "typical"), 1);
     assert_int_equal(last_accepted, 1);
 }
@@ -409,6 +440,7 @@ int main(void) {
         cmocka_unit_test(typical_asks_how_likely),
         cmocka_unit_test(fly_asks_what_comes_after),
         cmocka_unit_test(fuzzy_asks_how_near_the_distributions_are),
+        cmocka_unit_test(fuzzy_and_typical_refuse_choices),
         cmocka_unit_test(the_targets_own_choice_goes_first),
     };
     return cmocka_run_group_tests_name("rules", tests, NULL, NULL);

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Makes tests/vectors/published.json: what the authors' own programs do on seeded inputs.
+
+Usage: gen_published.py FOLDER, where FOLDER/OWNER+NAME/repo is a git clone of each program. The functions named here are
+read from the clone at COMMITS and run as they are; nothing of them is kept in this tree. Needs torch (made with 2.13).
+"""
+import ast
+import contextlib
+import io
+import json
+import subprocess
+import sys
+
+import torch
+
+COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20"}
+VOCAB = 8
+
+
+def source(repo, path):
+    git = f"{sys.argv[1]}/{repo.replace('/', '+')}/repo"
+    return subprocess.run(["git", "-C", git, "show", f"{COMMITS[repo]}:{path}"], check=True, capture_output=True, text=True).stdout
+
+
+def functions(repo, path, names, known):
+    """The named functions and assignments of a file of the authors, without the rest of it."""
+    tree = ast.parse(source(repo, path))
+    tree.body = [n for n in tree.body if getattr(n, "name", None) in names
+                 or isinstance(n, ast.Assign) and n.targets[0].id in names]
+    space = dict(known)
+    exec("from __future__ import annotations\n" + ast.unparse(tree), space)
+    return space
+
+
+def values(t, digits=6):
+    return [float(f"{v:.{digits}g}") for v in t.flatten().tolist()]
+
+
+def fuzzy():
+    """Chains of five drafts: the target's and the drafts' logits, and where each divergence stops."""
+    f = functions("maxholsman/fsd", "fsd_utils.py", ["_speculative_backoff_sampling"], {"torch": torch, "time": __import__("time")})
+    torch.manual_seed(1)
+    cases = []
+    for kind in ("js_div", "kl_div", "tv_div"):
+        for i in range(8):
+            draft = torch.randn(1, 5, VOCAB) * 2
+            target = torch.cat([draft, torch.randn(1, 1, VOCAB)], 1) + torch.randn(1, 6, VOCAB) * (0.2 + 0.3 * i)
+            tokens = torch.multinomial(draft[0].softmax(-1), 1).T
+            with contextlib.redirect_stdout(io.StringIO()):
+                r = f["_speculative_backoff_sampling"](tokens, draft, draft, 5, target, target, False, 0.1, kind, True, None,
+                                                       None, [], 0, 99)
+            cases.append({"kind": kind, "draft": values(draft), "target": values(target), "tokens": tokens[0].tolist(),
+                          "divergence": values(r[4]), "accepted at 0.1": int(r[1])})
+    return cases
+
+
+def typical():
+    """Full trees of widths 3, 2 and 2 below the root, with the logits after each row, and the accepted path."""
+    f = functions("FasterDecoding/Medusa", "medusa/model/utils.py", ["evaluate_posterior"], {"torch": torch})
+    torch.manual_seed(2)
+    widths, cases = (3, 2, 2), []
+    for i in range(24):
+        parents, level = [-1], [0]
+        tokens = [int(torch.randint(VOCAB, (1,)))]
+        for width in widths:
+            below = []
+            for row in level:
+                for token in torch.randperm(VOCAB)[:width].tolist():
+                    below.append(len(parents))
+                    parents.append(row)
+                    tokens.append(token)
+            level = below
+        logits = torch.randn(len(parents), VOCAB) * 1.5
+        paths = []
+        for leaf in level:
+            path = [leaf]
+            while path[0]:
+                path.insert(0, parents[path[0]])
+            paths.append(path)
+        rows = torch.tensor(paths)
+        temperature = (0.0, 0.5, 1.0, 2.0)[i % 4]
+        best, n = f["evaluate_posterior"](logits[rows], torch.tensor(tokens)[rows], temperature, 0.09, 0.3)
+        cases.append({"temperature": temperature, "parents": parents, "tokens": tokens, "logits": values(logits),
+                      "path": paths[int(best)][:int(n) + 1]})
+    return cases
+
+
+def main():
+    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical()}
+    with open("tests/vectors/published.json", "w", encoding="utf-8") as file:
+        file.write("{\n" + ",\n".join(f'"{k}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "\n]" if isinstance(v, list)
+                                                    else json.dumps(v)) for k, v in out.items()) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -49,6 +49,11 @@ static ls_code write_default(const char *name, ls_buf *out, ls_err *err) {
     ls_options_init(&o);
     if (m) ls_options_set(&o, "decode.method", name, "", NULL);
     if (name) ls_options_set(&o, "decode.sizing", rule, "", NULL);
+    if (m) {
+        const ls_draft_options d = ls_draft_defaults(&(ls_draft_options){0}, m, z.rule->by_cost);
+        o.draft_depth = d.depth;
+        o.draft_width = d.width;
+    }
     for (int i = 0; i < (name ? ls_options_count() : LS_OPT_COUNT); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
         if (name && !is_of(i, m, name)) continue;

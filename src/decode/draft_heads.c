@@ -22,8 +22,9 @@ typedef struct {
     ls_hidden *hidden;
     const lst_sampling *sampling;
     const ls_accept *accept;
-    int32_t first; // first token of the text: no pair has it
-    ls_ids read;   // token of each pair that the head has read
+    int32_t children; // the number of best tokens that a row has to have
+    int32_t first;    // first token of the text: no pair has it
+    ls_ids read;      // token of each pair that the head has read
     // of the last draft
     size_t n; // tokens before its root
     int32_t n_rows, depth[LST_MAX_ROWS];
@@ -51,7 +52,25 @@ static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
     m->base.forward_us += us;
 }
 
-static ls_code eagle_draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
+// The prediction after a row of the draft; r has fewer of its best tokens than EAGLE expands.
+static ls_code eagle_said(eagle *m, const lst_row *r, int32_t row, ls_said *said, ls_err *err) {
+    const int32_t n = m->head->n_vocab, most = m->children < LS_SAID_TOP ? m->children : LS_SAID_TOP;
+    *said = ls_said_of(r, -1);
+    if (most > LST_ROW_TOP && said->id[LST_ROW_TOP - 1] >= 0) {
+        float *logits = ls_malloc((size_t)n * sizeof *logits);
+        const ls_code code = ls_trained_row_logits(m->head, row, logits, err);
+        for (int i = 0; i < LST_ROW_TOP; i++) logits[said->id[i]] = -INFINITY;
+        for (int i = LST_ROW_TOP; i < most && !code; i++) {
+            int32_t best = 0;
+            for (int32_t k = 1; k < n; k++) best = logits[k] > logits[best] ? k : best;
+            if (isinf(logits[best])) break;
+            said->id[i] = best;
+            said->p[i] = expf(logits[best] - r->lse);
+            logits[best] = -INFINITY;
+        }
+        free(logits);
+        if (code) return code;
+    }
     return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
                         (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
 }
@@ -88,8 +107,7 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
     if (code) return code;
     m->n_rows = 1;
     m->depth[0] = 0;
-    *said = ls_said_of(&row, -1);
-    return eagle_draw(m, 0, said, err);
+    return eagle_said(m, &row, 0, said, err);
 }
 
 static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
@@ -105,8 +123,7 @@ static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = ls_said_of(&rows[i], -1);
-        code = eagle_draw(m, first + i, &said[i], err);
+        code = eagle_said(m, &rows[i], first + i, &said[i], err);
     }
     return code;
 }
@@ -159,7 +176,7 @@ static ls_code eagle_measure(eagle *m, ls_err *err) {
 }
 
 ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
-                             const ls_accept *accept, ls_err *err) {
+                             const ls_accept *accept, int32_t children, ls_err *err) {
     *out = NULL;
     eagle *m = ls_calloc(1, sizeof *m);
     m->base = (ls_draft_model){.begin = eagle_begin,
@@ -171,6 +188,7 @@ ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache
     m->head = head;
     m->sampling = sampling;
     m->accept = accept;
+    m->children = children;
     m->first = UNSEEN;
     ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s is a Medusa head: use method medusa", head->name)
                                    : eagle_measure(m, err);

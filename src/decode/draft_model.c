@@ -29,7 +29,7 @@ typedef struct {
     ls_said said[LST_MAX_ROWS];
     int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
 } model;
-_Static_assert(LST_ROW_TOP == LS_SAID_TOP, "ls_said has as many top tokens as a row of the engine");
+_Static_assert((int)LST_ROW_TOP <= (int)LS_SAID_TOP, "ls_said has room for the top tokens of a row of the engine");
 _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS,
                "a resumed draft has room for all its rows");
 

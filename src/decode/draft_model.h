@@ -15,9 +15,10 @@ ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_dra
 // A trained EAGLE head (EAGLE-3, or EAGLE's first format). head is taken over, also on an error; it must be EAGLE's
 // (LS_E_USAGE: Medusa). target is the KV cache that the drafts are for, whose hidden states it takes from now on: read
 // a prompt after this. target, sampling and accept are borrowed and outlive it; what the latter say may change
-// meanwhile. It must be freed before the KV cache.
+// meanwhile. children: the number of best tokens after each row, as far as ls_said has room. It must be freed before
+// the KV cache.
 ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
-                             const ls_accept *accept, ls_err *err);
+                             const ls_accept *accept, int32_t children, ls_err *err);
 // Trained Medusa heads. heads are taken over, also on an error; they must be Medusa's (LS_E_USAGE: EAGLE). target is
 // the KV cache that the drafts are for, whose hidden states it takes from now on: read a prompt after this. It outlives
 // the guesser.

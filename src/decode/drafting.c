@@ -24,17 +24,6 @@ static void describe_drafter(const ls_draft_setup *s, const ls_method *m, ls_buf
                    o->layers, o->depth, o->width);
 }
 
-static ls_draft_options whole_options(const ls_draft_options *o) {
-    ls_draft_options c = *o;
-    if (!c.model) c.model = "";
-    if (!c.weights) c.weights = "auto";
-    if (!c.head) c.head = "";
-    if (!c.device) c.device = "auto";
-    if (!c.depth) c.depth = LS_DRAFT_DEPTH;
-    if (!c.width) c.width = LS_DRAFT_WIDTH;
-    return c;
-}
-
 static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_setup *setup, ls_buf *made, ls_err *err) {
     ls_drafter *drafter = NULL;
     const ls_code code = m->make ? m->make(&drafter, setup, err) : LS_OK;
@@ -60,7 +49,9 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
     ls_code code = LS_OK;
     ls_knob_defaults(defaults);
     setup.knobs = (opt->knobs ? opt->knobs : defaults) + ls_knob_offset(m);
-    setup.draft = whole_options(&opt->draft);
+    ls_sizing sizing = opt->sizing;
+    ls_sizing_settle(&sizing, m, opt->budget);
+    setup.draft = ls_draft_defaults(&opt->draft, m, sizing.rule->by_cost);
     setup.note = opt->note;
     setup.ud = opt->ud;
     describe_drafter(&setup, m, &made);

@@ -32,7 +32,7 @@ static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model *
         ls_trained *head;
         *out = NULL;
         const ls_code code = open_head(s, o->head, &head, err);
-        return code ? code : ls_draft_model_eagle(out, head, s->t, &s->sampling, &s->accept, err);
+        return code ? code : ls_draft_model_eagle(out, head, s->t, &s->sampling, &s->accept, o->width, err);
     }
     return ls_draft_model_open(out, s->model, o, &s->sampling, &s->accept, err);
 }

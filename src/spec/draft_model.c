@@ -1,10 +1,17 @@
 // A draft model drafts (Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318): alone (`draft-model`), or
 // together with LogitSpec's look-ups in one tree (`hybrid`, this program's own), or with drafts from look-ups
 // (`hierarchical`, after Hierarchical Speculative Decoding, arXiv 2510.19705: look-ups draft for the draft model,
-// which drafts for the target). The tree grows in rounds as in SpecInfer (arXiv 2305.09781) and EAGLE-2 (arXiv
-// 2406.16858). Each round runs one forward of the draft model over the most likely rows that it has not seen, and then
-// rebuilds the tree, best first, from all sources. A sized tree takes another round only if it is expected to give more
-// tokens per millisecond, by the measured costs of both models.
+// which drafts for the target). The tree grows in rounds, as SpecInfer's (arXiv 2305.09781) grows in
+// levels. Each round runs one forward of the draft model over the most likely rows that it has not seen, anywhere in
+// the tree, and then rebuilds the tree, best first, from all sources, by acceptance rates. A sized tree takes another
+// round only if it is expected to give more tokens per millisecond, by the measured costs of both models.
+//
+// `eagle3` grows the tree of EAGLE-2 and EAGLE-3 (arXiv 2406.16858, 2503.01840; the authors' program SafeAILab/EAGLE,
+// cb7e084, topK_genrate) instead: a round runs the `draft.width` rows of the new level with the largest products of
+// probabilities, each row has as many children, and the largest products of all are verified. As published: 60 rows,
+// width 10, depth 5 (6 forwards, the root's included); the authors' Qwen3 script: 32 rows, width 4, depth 8. What
+// differs: by default (`auto`) the tree is sized by cost, its depth up to 8, too; `--sizing paper` is as published. At
+// temperature > 0 the program draws the root from its logits, as here, and drafts the same likeliest tokens.
 //
 // A round may have rows, found by look-ups, under rows of the same round. In `hierarchical` the draft model verifies
 // them, and the target's tree has only rows that the draft model names. The paper accepts by random draws at each
@@ -37,6 +44,7 @@ typedef struct {
     ls_spoken spoken;
     int32_t depth, width;
     bool hierarchical;
+    bool levels;           // EAGLE's tree
     double reach;          // how often the target's choice is among the draft model's best tokens
     int32_t unasked, wait; // steps without the draft model; number of such steps after which it is tried again
     // The draft model has drawn drafts for the next root, but the target has not verified them yet. They must be used
@@ -58,15 +66,33 @@ static double chance(const void *at, const ls_search *q) {
     return q->c[*(const int32_t *)at].path;
 }
 
-// The most likely rows of the tree that it has not seen, at most `width`. No row is more likely than its parent, so
-// each parent is among them or was seen before. reach: how often the target's choice is among its best tokens.
+static int32_t level_of(const ls_spoken *s, int32_t row) {
+    int32_t level = 0;
+    while ((row = s->parent[row]) >= 0) level++;
+    return level;
+}
+
+static void search(const drafter *d, ls_search *q, int32_t budget) {
+    if (d->levels) ls_search_levels(q, budget, d->width);
+    else ls_search_run(q, budget);
+}
+
+// The most likely rows of the tree that it has not seen, at most `width`; with levels: of the new level, which need not
+// be in the tree. No row is more likely than its parent, so each parent is among them or was seen before. reach: how
+// often the target's choice is among its best tokens.
 static round_ next_round(const drafter *d, const ls_search *q, double reach) {
     round_ r = {0};
     double best = 0;
     const int32_t room = LS_MAX_SAID - d->spoken.n, most = d->width < room ? d->width : room;
-    for (int32_t i = 0; i < q->n_taken; i++) {
-        const int32_t at = q->taken[i], up = q->c[at].draft.parent;
+    int32_t last = 0; // level of the rows that it saw last
+    for (int32_t i = 0; i < d->spoken.n; i++) {
+        const int32_t level = level_of(&d->spoken, i);
+        last = level > last ? level : last;
+    }
+    for (int32_t i = 0; i < (d->levels ? q->n : q->n_taken); i++) {
+        const int32_t at = d->levels ? i : q->taken[i], up = q->c[at].draft.parent;
         if (q->c[at].spoken >= 0 || (up >= 0 && !d->spoken.n)) continue; // the root is seen first, alone
+        if (d->levels && up >= 0 && level_of(&d->spoken, q->c[up].spoken) < last) continue;
         int32_t k = r.n < most ? r.n++ : most;
         while (k > 0 && chance(&r.candidate[k - 1], q) < q->c[at].path) { // insertion sort; rows are almost in order
             if (k < most) r.candidate[k] = r.candidate[k - 1];
@@ -161,7 +187,7 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
         d->base.base.draft_model->resume(d->base.base.draft_model, s->context, s->n_context, s->root, &d->spoken);
     for (;;) {
         q->drawn = d->spoken.n && d->spoken.said[0].n_draws;
-        ls_search_run(q, budget);
+        search(d, q, budget);
         if (d->base.base.draft_model->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n))
             break;
         round_ r = next_round(d, q, d->reach);
@@ -181,7 +207,7 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
             if (code == LS_E_RANGE) break;
             d->spoken.n = 0; // its results may be invalid
             q->drawn = false;
-            ls_search_run(q, budget);
+            search(d, q, budget);
             break;
         }
         if (again && d->wait < INT32_MAX / 2) d->wait *= 2;
@@ -202,7 +228,7 @@ static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_
     ls_err err;                                // ignored: the next propose gets the same error
     if (!base->beside && !d->spoken.n) return; // the draft model did not pay in this step
     while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
-        ls_search_run(q, SEEN_AHEAD);
+        search(d, q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
         if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || model_show(d, q, &r, &err)) break;
     }
@@ -287,6 +313,7 @@ static ls_code model_make(ls_drafter **out, const ls_draft_setup *setup, const c
     d->depth = setup->draft.depth;
     d->width = setup->draft.width;
     d->hierarchical = hierarchical;
+    d->levels = ls_method_find(method)->asks_head;
     d->reach = 0.8;
     d->wait = ASK_AGAIN;
     d->note = setup->note;
@@ -318,8 +345,11 @@ static ls_code make_eagle(ls_drafter **out, const ls_draft_setup *setup, ls_err 
 const ls_method ls_method_eagle3 = {
     .name = "eagle3",
     .summary = "a trained EAGLE-3, EAGLE-2 or EAGLE head drafts from the target's hidden states",
-    .source = "arXiv 2503.01840, 2406.16858 and 2401.15077; the tree's size is this program's own",
+    .source = "arXiv 2503.01840, 2406.16858 and 2401.15077; unless set, the tree is sized by cost",
     .rows = 60,
+    .depth = 1 + 5,
+    .deepest = 1 + 8,
+    .width = 10,
     .sized = true,
     .scored = true,
     .asks_model = true,

@@ -135,6 +135,17 @@ int32_t ls_question_tail(const ls_draft_question *q, int32_t *tail, int32_t most
     return ls_draft_tail(q->state, q->tree->nodes, sizeof *q->tree->nodes, q->row, tail, most);
 }
 
+ls_draft_options ls_draft_defaults(const ls_draft_options *o, const ls_method *m, bool by_cost) {
+    ls_draft_options c = *o;
+    if (!c.model) c.model = "";
+    if (!c.weights) c.weights = "auto";
+    if (!c.head) c.head = "";
+    if (!c.device) c.device = "auto";
+    if (!c.depth) c.depth = by_cost && m->deepest ? m->deepest : m->depth ? m->depth : LS_DRAFT_DEPTH;
+    if (!c.width) c.width = m->width ? m->width : LS_DRAFT_WIDTH;
+    return c;
+}
+
 ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err) {
     ls_knob_value *knobs = ls_calloc(ls_knob_count() + 1, sizeof *knobs);
     ls_knob_defaults(knobs);

@@ -109,7 +109,7 @@ enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
 
 typedef enum { LS_OVERLAP_AUTO, LS_OVERLAP_ON, LS_OVERLAP_OFF } ls_overlap;
 
-// How a draft model drafts (the options draft.*). 0 means the default number.
+// How a draft model drafts (the options draft.*). 0 means the method's number.
 typedef struct {
     const char *model;   // as for ls_model_load; NULL or "": the target's own file
     const char *weights; // format of its weights in memory; "auto": as in the file
@@ -145,6 +145,8 @@ struct ls_method {
     const char *name, *summary;
     const char *source;   // where it was published
     int32_t rows;         // rows of the tree in its paper (sizing `paper`)
+    int32_t depth, width; // of a draft model's drafts; 0: LS_DRAFT_DEPTH, LS_DRAFT_WIDTH
+    int32_t deepest;      // the depth where the tree is sized by cost; 0: the same
     bool sized;           // sized by cost by default (sizing `auto`)
     bool scored;          // its estimates are acceptance rates; other methods' are refined by hit rates (ls_scores)
     bool text_only;       // its drafts depend only on the text, not on the target's logits
@@ -156,6 +158,7 @@ struct ls_method {
 };
 typedef struct ls_method ls_method;
 
+ls_draft_options ls_draft_defaults(const ls_draft_options *o, const ls_method *m, bool by_cost); // no 0, no NULL
 extern const ls_method *const ls_methods[];        // NULL-terminated; plain decoding first
 extern const char ls_method_names[];               // "ar|logitspec|..."
 const ls_method *ls_method_find(const char *name); // NULL: unknown

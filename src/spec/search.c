@@ -252,14 +252,18 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s) {
     return &q;
 }
 
-void ls_search_run(ls_search *q, int32_t budget) {
-    const int32_t context = (int32_t)q->s->n_context;
+static void start_at_root(ls_search *q) {
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
                              .spoken = q->spoken && q->spoken->n ? 0 : -1,
                              .path = 1};
     q->n = 1;
     q->n_taken = 0;
     q->open.n = 0;
+}
+
+void ls_search_run(ls_search *q, int32_t budget) {
+    const int32_t context = (int32_t)q->s->n_context;
+    start_at_root(q);
     for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q->open, NULL)) {
         const int32_t n = q->n_taken;
         const bool stays = q->drawn && q->c[at].spoken >= 0;
@@ -267,6 +271,44 @@ void ls_search_run(ls_search *q, int32_t budget) {
         q->taken[q->n_taken++] = at;
         if (q->n_taken == budget) break;
         expand(q, at);
+    }
+}
+
+void ls_search_levels(ls_search *q, int32_t budget, int32_t children) {
+    const ls_spoken *s = q->spoken;
+    int32_t at_of[LS_MAX_SAID] = {0}, first[LS_MAX_SAID], end[LS_MAX_SAID];
+    start_at_root(q);
+    for (int32_t r = 0; r < s->n; r++) { // parents come first
+        const ls_candidate *up = &q->c[at_of[r]];
+        first[r] = q->n;
+        for (int32_t k = 0; k < LS_SAID_TOP && k < children && s->said[r].id[k] >= 0; k++, q->n++) {
+            const float p = s->said[r].p[k];
+            const int32_t seen = spoken_child(s, r, s->said[r].id[k]);
+            q->c[q->n] = (ls_candidate){.draft = {.token = s->said[r].id[k],
+                                                  .parent = (int16_t)at_of[r],
+                                                  .from = LS_FROM_DRAFT_MODEL,
+                                                  .rank = -1,
+                                                  .key = -1,
+                                                  .match_pos = -1,
+                                                  .draft_p = p,
+                                                  .est_p = p},
+                                        .m_rank = k,
+                                        .m_p = p,
+                                        .spoken = seen,
+                                        .path = up->path * (double)p};
+            if (seen >= 0) at_of[seen] = q->n;
+        }
+        end[r] = q->n;
+    }
+    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q->open, NULL)) {
+        const int32_t n = q->n_taken, row = q->c[at].spoken;
+        const bool stays = q->drawn && row >= 0;
+        if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, (int32_t)q->s->n_context))
+            break;
+        q->taken[q->n_taken++] = at;
+        if (q->n_taken == budget) break;
+        for (int32_t i = row < 0 ? 0 : first[row]; row >= 0 && i < end[row]; i++)
+            ls_frontier_push(&q->open, i, q->drawn && q->c[i].spoken >= 0 ? 2 : q->c[i].path);
     }
 }
 

@@ -66,6 +66,9 @@ typedef struct {
 ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
 // Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set blend, spoken and the switches before.
 void ls_search_run(ls_search *q, int32_t budget);
+// EAGLE's tree: finds the `budget` rows with the largest products of the draft model's probabilities, among the
+// `children` best tokens after each row that it saw; look-ups and acceptance rates are not used.
+void ls_search_levels(ls_search *q, int32_t budget, int32_t children);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
 // Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter

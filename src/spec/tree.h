@@ -23,7 +23,7 @@ typedef struct {
 } ls_top_entry;
 
 // The draft model's prediction after a tree row.
-enum { LS_SAID_TOP = 8 };
+enum { LS_SAID_TOP = 10 }; // as many as EAGLE expands
 
 typedef struct {
     int32_t chosen;            // its choice with the target's sampling and the same random number; greedy: the best

@@ -488,7 +488,9 @@ static int32_t below(walk *w, int32_t n) {
 
 static void check_said(const ls_said *said, const lst_row *row) {
     assert_int_equal(said->chosen, row->chosen);
-    for (int i = 0; i < LS_SAID_TOP; i++) {
+    for (int i = LST_ROW_TOP; i < LS_SAID_TOP; i++) // by the row's logits
+        assert_true(said->id[i] >= 0 && said->p[i] > 0 && said->p[i] <= said->p[i - 1]);
+    for (int i = 0; i < LST_ROW_TOP; i++) {
         assert_int_equal(said->id[i], row->top_id[i]);
         assert_true(fabs((double)said->p[i] - exp((double)(row->top_logit[i] - row->lse))) < 1e-4);
     }
@@ -581,8 +583,9 @@ static void eagle_follows_the_target(void **state) {
         w.head = open_trained(w.e, target, name);
         assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
                          LS_OK);
-        assert_int_equal(
-            ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, name), w.t, &greedy, &exact, &err), LS_OK);
+        assert_int_equal(ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, name), w.t, &greedy, &exact,
+                                              LS_SAID_TOP, &err),
+                         LS_OK);
         assert_non_null(strstr(w.draft_model->name, name));
         read_text(&w, 0, 20);
         check_draft(&w);
@@ -644,8 +647,9 @@ static void medusa_drafts_its_tree(void **state) {
     assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
     assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);
     static const ls_accept exact;
-    assert_int_equal(ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, &err),
-                     LS_E_USAGE);
+    assert_int_equal(
+        ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, 4, &err),
+        LS_E_USAGE);
     w.head = open_trained(w.e, target, "medusa");
     assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
                      LS_OK);

@@ -180,8 +180,122 @@ static void typical_takes_the_path_of_the_authors_program(void **state) {
     }
 }
 
+// ---- EAGLE
+
+// A draft model that says what EAGLE's said, and only where EAGLE asked.
+typedef struct {
+    ls_draft_model base;
+    const json_t *seen;
+    int32_t token[LS_MAX_SAID], parent[LS_MAX_SAID], n;
+} recorded_model;
+
+static bool is_path(const json_t *path, const int32_t *tokens, size_t n) {
+    bool same = json_array_size(path) == n;
+    for (size_t i = 0; i < n && same; i++) same = int_at(path, i) == tokens[i];
+    return same;
+}
+
+static ls_said recorded_said(const recorded_model *m, int32_t row) {
+    int32_t path[LS_MAX_SAID], n = 0;
+    for (int32_t at = row; at > 0; at = m->parent[at]) n++;
+    for (int32_t at = row, i = n; at > 0; at = m->parent[at]) path[--i] = m->token[at];
+    size_t at;
+    json_t *seen;
+    ls_said said = {.chosen = -1};
+    for (int k = 0; k < LS_SAID_TOP; k++) said.id[k] = -1;
+    json_array_foreach(m->seen, at, seen) {
+        const json_t *ids = json_object_get(seen, "ids");
+        if (!is_path(json_object_get(seen, "path"), path, (size_t)n)) continue;
+        floats(json_object_get(seen, "p"), said.p);
+        for (size_t k = 0; k < json_array_size(ids); k++) said.id[k] = int_at(ids, k);
+        return said;
+    }
+    fail_msg("EAGLE did not expand row %d at depth %d", row, n);
+    return said;
+}
+
+static ls_code recorded_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
+                              ls_err *err) {
+    recorded_model *m = (recorded_model *)base;
+    (void)context, (void)n, (void)err;
+    m->token[0] = root;
+    m->parent[0] = -1;
+    m->n = base->forwards = 1;
+    *said = recorded_said(m, 0);
+    return LS_OK;
+}
+
+static ls_code recorded_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                             ls_said *said, ls_err *err) {
+    recorded_model *m = (recorded_model *)base;
+    (void)err;
+    for (int32_t i = 0; i < n; i++) {
+        m->token[m->n] = tokens[i];
+        m->parent[m->n] = parents[i];
+        said[i] = recorded_said(m, m->n++);
+    }
+    base->forwards++;
+    return LS_OK;
+}
+
+static void recorded_free(ls_draft_model *base) {
+    (void)base;
+}
+
+static ls_code recorded_made(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
+    (void)o, (void)err;
+    *out = of;
+    return LS_OK;
+}
+
+static void eagle_grows_the_tree_of_the_authors_program(void **state) {
+    (void)state;
+    size_t at, k;
+    json_t *c, *path;
+    json_array_foreach(json_object_get(published, "eagle"), at, c) {
+        const int32_t rows = (int32_t)json_integer_value(json_object_get(c, "rows")),
+                      depth = (int32_t)json_integer_value(json_object_get(c, "depth")),
+                      width = (int32_t)json_integer_value(json_object_get(c, "width")), context[] = {1, 2, 3};
+        recorded_model m = {.base = {.begin = recorded_begin, .more = recorded_more, .free = recorded_free},
+                            .seen = json_object_get(c, "seen")};
+        const ls_method *method = ls_method_find("eagle3");
+        const ls_draft_options published_options = ls_draft_defaults(&(ls_draft_options){.head = "x"}, method, false);
+        if (at < 2) { // the numbers of the paper
+            assert_int_equal(method->rows, rows);
+            assert_int_equal(published_options.depth, 1 + depth);
+            assert_int_equal(published_options.width, width);
+        }
+        const ls_draft_setup setup = {.n_vocab = 60,
+                                      .draft = {.head = "x", .depth = 1 + depth, .width = width},
+                                      .draft_model = recorded_made,
+                                      .of = &m};
+        ls_drafter *d;
+        ls_err err;
+        ls_tree t = test_tree();
+        if (method->make(&d, &setup, &err)) fail_msg("%s", err.msg);
+        d->propose(d,
+                   &(ls_draft_state){.context = context,
+                                     .n_context = 3,
+                                     .root = (int32_t)json_integer_value(json_object_get(c, "root"))},
+                   rows, &t);
+        assert_int_equal(m.n, json_array_size(m.seen));
+        assert_int_equal(m.base.forwards, 1 + depth);
+        assert_int_equal(t.n, rows);
+        json_array_foreach(json_object_get(c, "tree"), k, path) {
+            int32_t row = 0, tokens[LS_MAX_SAID];
+            for (int32_t i = 1; i < t.n && !row; i++) {
+                const int32_t n = ls_tree_tokens(&t, i, tokens);
+                if (is_path(path, tokens + 1, (size_t)n - 1)) row = i;
+            }
+            assert_true(row > 0);
+        }
+        d->free(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fuzzy_rules_stop_where_the_authors_program_stops),
-                                       cmocka_unit_test(typical_takes_the_path_of_the_authors_program)};
+                                       cmocka_unit_test(typical_takes_the_path_of_the_authors_program),
+                                       cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program)};
     return cmocka_run_group_tests_name("published", tests, load, unload);
 }

@@ -4,6 +4,7 @@
 Usage: gen_published.py FOLDER, where FOLDER/OWNER+NAME/repo is a git clone of each program. The functions named here are
 read from the clone at COMMITS and run as they are; nothing of them is kept in this tree. Needs torch (made with 2.13).
 """
+import argparse
 import ast
 import contextlib
 import io
@@ -13,7 +14,7 @@ import sys
 
 import torch
 
-COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20"}
+COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20", "SafeAILab/EAGLE": "cb7e084"}
 VOCAB = 8
 
 
@@ -85,8 +86,53 @@ def typical():
     return cases
 
 
+class EagleModel:
+    """What topK_genrate asks of its model: a seeded recurrent layer, whose rows are noted by their path of tokens."""
+
+    def __init__(self, seed, total, depth, top_k, width=24, vocab=60):
+        torch.manual_seed(seed)
+        self.total_tokens, self.depth, self.top_k = total - 1, depth, top_k
+        self.config = argparse.Namespace(vocab_size=vocab, draft_vocab_size=vocab)
+        self.embed_tokens = torch.nn.Embedding(vocab, width)
+        self.mix, self.lm_head = torch.nn.Linear(width, width), torch.nn.Linear(width, vocab)
+        self.lm_head.weight.data *= 4
+        self.logsoftmax, self.norm = torch.nn.LogSoftmax(-1), lambda x: x
+        self.tree_mask_init = torch.eye(top_k)[None, None]
+        self.position_ids = torch.zeros(top_k, dtype=torch.long)
+        self.path, self.rows = {}, []
+
+    def reset(self):
+        pass
+
+    def __call__(self, hidden, input_ids, past_key_values=None, **_):
+        out = torch.tanh(self.mix(hidden) + self.embed_tokens(input_ids))
+        below = past_key_values is not None
+        for i in range(out.shape[1]) if below else [-1]:
+            path = self.path[hidden[0, i].numpy().tobytes()] + [int(input_ids[0, i])] if below else []
+            self.path[out[0, i].numpy().tobytes()] = path
+            p = torch.softmax(self.lm_head(out[0, i]), -1).topk(min(10, self.top_k))
+            self.rows.append({"path": path, "ids": p.indices.tolist(), "p": values(p.values)})
+        return out, ()
+
+
+def eagle():
+    """The rows that EAGLE's draft model sees, with its best tokens there, and the tree."""
+    f = functions("SafeAILab/EAGLE", "eagle/model/cnets.py", ["Model"], {"torch": torch, "nn": torch.nn})
+    cases = []
+    for seed, (total, depth, top_k) in enumerate([(60, 5, 10), (60, 5, 10), (32, 8, 4), (60, 8, 10)]):
+        m = EagleModel(seed, total, depth, top_k)
+        with torch.no_grad():
+            tokens, retrieve, _, _ = f["Model"].topK_genrate(m, torch.randn(1, 5, 24), torch.randint(60, (1, 6)), None, None)
+        paths = {tuple(tokens[0, row].item() for row in path[1:n] if row >= 0) for path in retrieve.tolist()
+                 for n in range(2, len(path) + 1)}
+        assert len(paths) == total - 1 and len(m.rows) == 1 + depth * top_k
+        cases.append({"rows": total, "depth": depth, "width": top_k, "root": int(tokens[0, 0]), "seen": m.rows,
+                      "tree": sorted(map(list, paths))})
+    return cases
+
+
 def main():
-    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical()}
+    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "eagle": eagle()}
     with open("tests/vectors/published.json", "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f'"{k}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "\n]" if isinstance(v, list)
                                                     else json.dumps(v)) for k, v in out.items()) + "\n}\n")

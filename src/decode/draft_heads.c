@@ -232,6 +232,7 @@ ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_kv_cache *targ
     medusa *m = ls_calloc(1, sizeof *m);
     m->base = (ls_guesser){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
+    snprintf(m->base.base, sizeof m->base.base, "%s", heads->base);
     m->heads = heads;
     ls_code code =
         heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s is an EAGLE head: use method eagle3", heads->name);

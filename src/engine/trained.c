@@ -117,6 +117,7 @@ ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *tar
     *t = (ls_trained){
         .n_vocab = h->hparams.n_vocab, .n_context = e->n_context, .lib = &((const ls_torch_engine *)e)->lib};
     snprintf(t->name, sizeof t->name, "%s head %.48s", h->name, slash && slash[1] ? slash + 1 : folder);
+    snprintf(t->base, sizeof t->base, "%s", h->base);
     code = ls_head_fits(h, &target->hparams, t->takes, &t->n_takes, err);
     t->n_values = t->n_takes * target->hparams.n_embd;
     if (h->kind == LS_HEAD_MEDUSA) t->n_guesses = h->n_heads;

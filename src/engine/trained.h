@@ -11,6 +11,7 @@ typedef struct {
     int32_t n_context;
     int32_t takes[LS_HEAD_TAKES], n_takes; // hidden states of the model that feed it, for ls_kv_cache.hidden
     int32_t n_values;                      // numbers of a row: n_takes times the model's width
+    char base[96];                         // Medusa: name of the model that the heads were trained for; "": not known
     int32_t n_guesses;                     // Medusa: predicted positions after the next one; 0: EAGLE
     uint64_t weight_bytes;
     const ls_library *lib; // the engine's

@@ -276,6 +276,8 @@ static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
 }
 
 static ls_code config_medusa(ls_head *h, const ls_json *config, ls_err *err) {
+    const ls_json *base = ls_json_get(config, "base_model_name_or_path");
+    if (ls_json_str(base, NULL)) snprintf(h->base, sizeof h->base, "%s", ls_json_str(base, NULL));
     h->n_blocks = 1;
     return ls_config_int(config, "medusa_num_layers", 0, LS_MEDUSA_BLOCKS, &h->n_blocks, err);
 }

@@ -23,6 +23,7 @@ typedef struct {
     int32_t *d2t;                   // [n_draft] their ids in the target's vocabulary; NULL: the same ids
     bool own_embedding, own_output; // else the target's
     int32_t n_heads, n_blocks;      // of Medusa: heads, and residual blocks of each
+    char base[96];                  // of Medusa: name of the model that they were trained for; "": not known
     int32_t takes[LS_HEAD_TAKES], n_takes; // from config.json, as in lst_hidden; n_takes 0: not in config.json
     // Tensors by their published names, without a prefix ("midlayer.", "layers.0.", "model.", "medusa_head.").
     ls_checkpoint *weights;

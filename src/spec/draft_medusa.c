@@ -1,8 +1,7 @@
-// Medusa (arXiv 2401.10774): a fixed tree of choices over a guesser's tokens. The tree that Medusa's authors publish
-// for heads of a 7B model (mc_sim_7b_63 of FasterDecoding/Medusa): 63 drafts over four places. A choice is the list of
-// its tokens' ranks, starting at the place after the root. The choices are in the order in which the tree was grown,
-// the most useful first, and each follows its own prefix. So the first choices form a valid tree for any number of
-// rows.
+// Medusa (arXiv 2401.10774; the authors' program FasterDecoding/Medusa, e2a5d20): a fixed tree of choices over a
+// guesser's tokens, one of the nine published ones (medusa_trees.def). As in the program, the name of the model that
+// the heads were trained for chooses one, unless medusa.tree does. With fewer heads than four the deeper choices are
+// left out; a smaller budget takes the first choices.
 #include "base/mem.h"
 #include "spec/drafter.h"
 
@@ -11,19 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES = 4, K = 10, ROWS = 64 }; // K: choices of a place; ROWS: of the published tree, including the root
+enum { PLACES = 4, K = 10, ROWS = 64 }; // K: choices of a place; ROWS: of a published tree, including the root
 
-static const char choices[ROWS - 1][5] = {
-    "0",  "00",  "1",   "01",  "2",    "000", "10",  "02",  "3",   "03",  "4",   "04",  "20",   "05",  "001", "5",
-    "06", "6",   "07",  "010", "11",   "7",   "08",  "002", "30",  "09",  "8",   "9",   "100",  "020", "12",  "003",
-    "40", "21",  "004", "005", "0000", "011", "006", "030", "50",  "13",  "007", "008", "009",  "60",  "040", "14",
-    "70", "012", "200", "31",  "22",   "80",  "050", "15",  "101", "021", "90",  "060", "0001", "16",  "070"};
+typedef struct {
+    const char *name, *word[2], *choices;
+} tree;
+
+static const tree trees[] = {
+#define TREE(name, word, other, choices) {#name, {word, other}, choices},
+#include "spec/medusa_trees.def"
+#undef TREE
+};
+
+enum { TREES = sizeof trees / sizeof *trees };
 
 typedef struct {
     ls_drafter base;
     ls_guesser *g;
-    int32_t ids[PLACES][K]; // of the last step's guesses
-    bool failed;            // the user was told that the head fails
+    char choice[ROWS - 1][PLACES + 1]; // of its tree
+    int32_t ids[PLACES][K];            // of the last step's guesses
+    bool failed;                       // the user was told that the head fails
     void (*note)(void *ud, const char *text);
     void *ud;
 } drafter;
@@ -49,12 +55,27 @@ static ls_code medusa_guess(drafter *d, const ls_draft_state *s, float p[PLACES]
     return code;
 }
 
+static const tree *tree_for(const char *base) {
+    for (int i = 0; i < TREES; i++)
+        if (trees[i].word[0] && strstr(base, trees[i].word[0]) && strstr(base, trees[i].word[1])) return &trees[i];
+    return trees;
+}
+
+static void set_tree(drafter *d, const tree *t) {
+    const char *p = t->choices;
+    for (int i = 0; i < ROWS - 1; i++) {
+        const size_t n = strcspn(p, " ");
+        memcpy(d->choice[i], p, n);
+        p += n + (p[n] != 0);
+    }
+}
+
 // The row of a choice's parent; 0: the root; -1: the parent is not in the tree.
-static int32_t row_above(const char *choice, const int32_t *row_of) {
+static int32_t row_above(const drafter *d, const char *choice, const int32_t *row_of) {
     const size_t n = strlen(choice) - 1;
     if (!n) return 0;
     for (int32_t i = 0; i < ROWS - 1; i++)
-        if (strlen(choices[i]) == n && !memcmp(choices[i], choice, n)) return row_of[i];
+        if (strlen(d->choice[i]) == n && !memcmp(d->choice[i], choice, n)) return row_of[i];
     return -1;
 }
 
@@ -64,8 +85,9 @@ static void medusa_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
     float p[PLACES][K];
     if (g->q || ls_grow_room(g) < 1 || medusa_guess(d, s, p)) return; // the heads are not asked twice
     for (int32_t i = 0; i < ROWS - 1; i++) {
-        const size_t place = strlen(choices[i]) - 1;
-        const int32_t rank = choices[i][place] - '0', up = row_above(choices[i], row_of), token = d->ids[place][rank];
+        const char *choice = d->choice[i];
+        const size_t place = strlen(choice) - 1;
+        const int32_t rank = choice[place] - '0', up = row_above(d, choice, row_of), token = d->ids[place][rank];
         const bool known = up >= 0 && token >= 0;
         row_of[i] = known ? ls_grow(g, up, token, LS_FROM_DRAFT_MODEL, 0, (double)p[place][rank]) : -1;
     }
@@ -88,6 +110,15 @@ static void medusa_free(ls_drafter *base) {
     free(d);
 }
 
+static const ls_knob knobs[] = {
+    {"medusa.tree", LS_KNOB_INT, 0, 0, TREES, "tree of choices; 0: by the name of the heads' base model; from 1:"
+#define TREE(name, word, other, choices) " " #name
+#include "spec/medusa_trees.def"
+#undef TREE
+    },
+    {0},
+};
+
 static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     ls_guesser *g;
     *out = NULL;
@@ -102,7 +133,9 @@ static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err
     if (code) return ls_err_prefix(err, "method medusa");
     drafter *d =
         ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .knows = medusa_knows, .free = medusa_free});
+    const int32_t chosen = (int32_t)setup->knobs[0].number;
     d->g = g;
+    set_tree(d, chosen ? &trees[chosen - 1] : tree_for(g->base));
     d->note = setup->note;
     d->ud = setup->ud;
     memset(d->ids, -1, sizeof d->ids);
@@ -113,9 +146,10 @@ static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err
 const ls_method ls_method_medusa = {
     .name = "medusa",
     .summary = "trained Medusa heads guess the tokens of the next positions, in a fixed tree",
-    .source = "arXiv 2401.10774, its tree mc_sim_7b_63",
+    .source = "arXiv 2401.10774, its nine trees",
     .rows = ROWS,
     .asks_model = true,
     .asks_head = true,
+    .knobs = knobs,
     .make = medusa_make,
 };

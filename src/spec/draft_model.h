@@ -51,6 +51,7 @@ struct ls_draft_model {
 typedef struct ls_guesser ls_guesser;
 struct ls_guesser {
     char name[64]; // display name
+    char base[96]; // name of the model that it was trained for; "": not known
     int32_t n;     // guessed positions; the first one is after the root
     // Gives the k best tokens of each position with their probabilities, best first, id -1: no more; ids and p are
     // [n][k]. The text is context[0..n_context); the guesses do not depend on the root, which follows it. LS_E_RANGE:

@@ -655,7 +655,10 @@ static void medusa_drafts_its_tree(void **state) {
                      LS_OK);
     assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "medusa"), w.t, &err), LS_OK);
     ls_drafter *d;
-    const ls_draft_setup setup = {.draft = {.head = folder}, .guesser = give_guesser, .of = g};
+    const ls_draft_setup setup = {.knobs = test_knobs(128, 7) + ls_knob_offset(ls_method_find("medusa")),
+                                  .draft = {.head = folder},
+                                  .guesser = give_guesser,
+                                  .of = g};
     assert_int_equal(m->make(&d, &setup, &err), LS_OK);
     read_text(&w, 0, 20);
     for (int step = 0; step < 10; step++) {

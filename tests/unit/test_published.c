@@ -9,6 +9,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -195,6 +196,21 @@ static bool is_path(const json_t *path, const int32_t *tokens, size_t n) {
     return same;
 }
 
+// The tree has exactly these paths.
+static void has_paths(const ls_tree *t, const json_t *paths) {
+    size_t k;
+    json_t *path;
+    assert_int_equal(t->n, 1 + json_array_size(paths));
+    json_array_foreach(paths, k, path) {
+        int32_t row = 0, tokens[LS_MAX_ROWS];
+        for (int32_t i = 1; i < t->n && !row; i++) {
+            const int32_t n = ls_tree_tokens(t, i, tokens);
+            if (is_path(path, tokens + 1, (size_t)n - 1)) row = i;
+        }
+        assert_true(row > 0);
+    }
+}
+
 static ls_said recorded_said(const recorded_model *m, int32_t row) {
     int32_t path[LS_MAX_SAID], n = 0;
     for (int32_t at = row; at > 0; at = m->parent[at]) n++;
@@ -250,8 +266,8 @@ static ls_code recorded_made(void *of, const ls_draft_options *o, ls_draft_model
 
 static void eagle_grows_the_tree_of_the_authors_program(void **state) {
     (void)state;
-    size_t at, k;
-    json_t *c, *path;
+    size_t at;
+    json_t *c;
     json_array_foreach(json_object_get(published, "eagle"), at, c) {
         const int32_t rows = (int32_t)json_integer_value(json_object_get(c, "rows")),
                       depth = (int32_t)json_integer_value(json_object_get(c, "depth")),
@@ -280,22 +296,99 @@ static void eagle_grows_the_tree_of_the_authors_program(void **state) {
                    rows, &t);
         assert_int_equal(m.n, json_array_size(m.seen));
         assert_int_equal(m.base.forwards, 1 + depth);
-        assert_int_equal(t.n, rows);
-        json_array_foreach(json_object_get(c, "tree"), k, path) {
-            int32_t row = 0, tokens[LS_MAX_SAID];
-            for (int32_t i = 1; i < t.n && !row; i++) {
-                const int32_t n = ls_tree_tokens(&t, i, tokens);
-                if (is_path(path, tokens + 1, (size_t)n - 1)) row = i;
-            }
-            assert_true(row > 0);
-        }
+        has_paths(&t, json_object_get(c, "tree"));
         d->free(d);
     }
+}
+
+// ---- Medusa
+
+typedef struct {
+    ls_guesser base;
+    const json_t *heads;
+} recorded_heads;
+
+static ls_code recorded_guess(ls_guesser *base, const int32_t *context, size_t n_context, int32_t k, int32_t *ids,
+                              float *p, ls_err *err) {
+    const json_t *heads = ((recorded_heads *)base)->heads;
+    (void)context, (void)n_context, (void)err;
+    for (int32_t i = 0; i < base->n * k; i++) {
+        ids[i] = int_at(json_array_get(heads, (size_t)(i / k)), (size_t)(i % k));
+        p[i] = 0.1f;
+    }
+    return LS_OK;
+}
+
+static void guesser_stays(ls_guesser *base) {
+    (void)base;
+}
+
+static ls_code recorded_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+    (void)o, (void)err;
+    *out = of;
+    return LS_OK;
+}
+
+static int tree_number(const char *name) {
+    static const char *const names[] = {"",
+#define TREE(name, word, other, choices) #name,
+#include "spec/medusa_trees.def"
+#undef TREE
+                                        NULL};
+    int i = 1;
+    while (names[i] && strcmp(names[i], name)) i++;
+    if (!names[i]) fail_msg("no tree %s", name);
+    return i;
+}
+
+static void medusa_has_the_nine_trees_of_the_authors_program(void **state) {
+    (void)state;
+    size_t at, trees = 0;
+    json_t *c;
+    const json_t *all = json_object_get(published, "medusa");
+    json_array_foreach(all, at, c) {
+        const ls_method *method = ls_method_find("medusa");
+        const char *base, *tree = json_string_value(json_object_get(c, "tree"));
+        ls_knob_value knobs[] = {{.number = tree ? tree_number(tree) : 0}};
+        recorded_heads heads = {.base = {.n = 4, .guess = recorded_guess, .free = guesser_stays}};
+        const ls_draft_setup setup = {
+            .knobs = knobs, .draft = {.head = "x"}, .guesser = recorded_guesser, .of = &heads};
+        const ls_draft_state s = {.root = 1};
+        json_t *name;
+        ls_drafter *d;
+        ls_err err;
+        if (tree) {
+            ls_tree t = test_tree();
+            heads.heads = json_object_get(c, "heads");
+            assert_int_equal(method->make(&d, &setup, &err), LS_OK);
+            d->propose(d, &s, method->rows, &t);
+            has_paths(&t, json_object_get(c, "paths"));
+            d->free(d);
+            trees++;
+            continue;
+        }
+        json_object_foreach(json_object_get(c, "base"), base, name) { // which tree a base model's name chooses
+            const char *expected = json_string_value(name);
+            size_t k = 0;
+            const json_t *one;
+            ls_tree t = test_tree();
+            do one = json_array_get(all, k++);
+            while (strcmp(json_string_value(json_object_get(one, "tree")), expected) != 0);
+            heads.heads = json_object_get(one, "heads");
+            snprintf(heads.base.base, sizeof heads.base.base, "%s", base);
+            assert_int_equal(method->make(&d, &setup, &err), LS_OK);
+            d->propose(d, &s, method->rows, &t);
+            has_paths(&t, json_object_get(one, "paths"));
+            d->free(d);
+        }
+    }
+    assert_int_equal(trees, 9);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fuzzy_rules_stop_where_the_authors_program_stops),
                                        cmocka_unit_test(typical_takes_the_path_of_the_authors_program),
-                                       cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program)};
+                                       cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program),
+                                       cmocka_unit_test(medusa_has_the_nine_trees_of_the_authors_program)};
     return cmocka_run_group_tests_name("published", tests, load, unload);
 }

@@ -86,6 +86,33 @@ def typical():
     return cases
 
 
+def medusa():
+    """Each published tree over the ten best tokens of four heads, and the tree that each base model's name chooses."""
+    names = functions("FasterDecoding/Medusa", "medusa/model/medusa_choices.py", ["mc_sim_7b_63"], {})
+    text = source("FasterDecoding/Medusa", "medusa/model/medusa_choices.py")
+    exec(text, names)
+    f = functions("FasterDecoding/Medusa", "medusa/model/utils.py",
+                  ["TOPK", "pad_path", "generate_medusa_buffers", "generate_candidates"], {"torch": torch})
+    model = functions("FasterDecoding/Medusa", "medusa/model/medusa_model.py", ["MedusaModelABC"],
+                      {"torch": torch, "nn": torch.nn, "warnings": argparse.Namespace(warn=print), **names})["MedusaModelABC"]
+    torch.manual_seed(3)
+    cases = []
+    for name, choices in names.items():
+        if not isinstance(choices, list):
+            continue
+        heads = torch.randn(4, 1, 1, 100)
+        buffers = f["generate_medusa_buffers"]([list(c) for c in choices], device="cpu")
+        paths, _ = f["generate_candidates"](heads, torch.randn(1, 1, 100), buffers["tree_indices"], buffers["retrieve_indices"])
+        tree = {tuple(path[1:n].tolist()) for path, rows in zip(paths, buffers["retrieve_indices"])
+                for n in range(2, int((rows >= 0).sum()) + 1)}
+        cases.append({"tree": name, "heads": heads[:, 0, 0].topk(10, -1).indices.tolist(), "paths": sorted(map(list, tree))})
+    bases = ["lmsys/vicuna-7b-v1.3", "lmsys/vicuna-13b-v1.5", "lmsys/vicuna-33b-v1.3", "HuggingFaceH4/zephyr-7b-beta", "x/vicuna", "x/llama-7b"]
+    with contextlib.redirect_stdout(io.StringIO()):
+        chosen = [model.get_medusa_choice(None, base) for base in bases]
+    cases.append({"base": {base: next(k for k, v in names.items() if v is c) for base, c in zip(bases, chosen)}})
+    return cases
+
+
 class EagleModel:
     """What topK_genrate asks of its model: a seeded recurrent layer, whose rows are noted by their path of tokens."""
 
@@ -132,7 +159,7 @@ def eagle():
 
 
 def main():
-    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "eagle": eagle()}
+    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle()}
     with open("tests/vectors/published.json", "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f'"{k}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "\n]" if isinstance(v, list)
                                                     else json.dumps(v)) for k, v in out.items()) + "\n}\n")

@@ -78,15 +78,18 @@ static void adaedl_learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
 }
 
 // ---- SpecDec++, arXiv 2405.19715: stops a draft when the probability of at least one rejection, 1 - product of p_i,
-// exceeds a threshold. The drafter's estimates, or hit rates counted online, replace the paper's trained head. Of its
-// bounds for the length of a draft, 2 applies here to the most likely path and 20 to every path.
+// exceeds a threshold; the row that exceeds it is still verified. (The authors' program, Kaffaljidhmah2/SpecDec_pp,
+// 9c52edc, verifies one more: its trained head judges a draft in the forward that draws the next one.) The drafter's
+// estimates, or hit rates counted online, replace the head. Of the program's bounds for the length of a draft, 2
+// applies here to the most likely path and 20 to every path.
 
 enum { SPECDEC_SHORTEST = 2, SPECDEC_LONGEST = 20 };
 
 static void specdec_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
                         int32_t context, bool *keep) {
     (void)costs, (void)context;
-    for (int32_t i = 1; i < t->n; i++) keep[i] = t->nodes[i].depth <= SPECDEC_LONGEST && 1 - path[i] <= z->values[0];
+    for (int32_t i = 1; i < t->n; i++)
+        keep[i] = t->nodes[i].depth <= SPECDEC_LONGEST && 1 - path[t->nodes[i].parent] <= z->values[0];
     for (int32_t depth = 0, at = 0; depth < SPECDEC_SHORTEST; depth++) {
         int32_t best = 0;
         for (int32_t i = at + 1; i < t->n; i++)

@@ -370,14 +370,17 @@ static void lookahead_harvests_what_its_window_said(void **state) {
     ls_drafter *d = test_drafter_named("lookahead");
     int32_t text[2000], n = 0; // nothing to retrieve in the prompt
     size_t late = 0;
-    while (n < 60) text[n] = (n * 331) % 997, n++;
+    while (n < 60) text[n] = (n * 31) % 97, n++;
     d->observe(d, text, (size_t)n, true);
     for (int step = 0; step < 60; step++) {
-        const int32_t root = (text[n - 1] * 11 + 5) % 997;
-        ls_tree t = draft_after(d, text, (size_t)n, root, 121);
+        const int32_t root = (text[n - 1] * 5 + 3) % 97;
+        ls_tree t = draft_after(d, text, (size_t)n, root, 120);
+        // 15 columns of four levels with the root; before, a level a step, in columns that are lost on the way
+        static const int32_t window[] = {18, 34, 48, 60};
+        assert_true(step < 4 ? t.n == window[step] : t.n >= 45);
         int32_t chosen[LS_MAX_ROWS], path[LS_MAX_ROWS];
         for (int32_t i = 0; i < t.n; i++) {
-            chosen[i] = (t.nodes[i].token * 11 + 5) % 997;
+            chosen[i] = (t.nodes[i].token * 5 + 3) % 97;
             test_say(&t.nodes[i], 0, chosen[i], 0.5f);
         }
         const int32_t n_path = test_verify(&t, chosen, path);
@@ -388,6 +391,41 @@ static void lookahead_harvests_what_its_window_said(void **state) {
     }
     assert_true(late > 60); // more than two tokens a step
     d->free(d);
+}
+
+// The n-grams belong to a conversation, unless `keep` is on; those of the text count only if `text` is.
+static void lookahead_forgets_with_the_conversation(void **state) {
+    (void)state;
+    static ls_knob_value knobs[64];
+    const ls_method *m = ls_method_find("lookahead");
+    enum { N = 5000, LEADERS = 4096 };
+    int32_t *text = ls_malloc(N * sizeof *text);
+    for (int32_t i = 0; i < N; i++) text[i] = i;
+    ls_knob_defaults(knobs);
+    for (int way = 0; way < 3; way++) { // as published; with text; kept, too
+        ls_knob_value *own = knobs + ls_knob_offset(m);
+        for (int i = 0; m->knobs[i].key; i++)
+            if (!strcmp(m->knobs[i].key, "lookahead.text")) own[i].number = way > 0;
+            else if (!strcmp(m->knobs[i].key, "lookahead.keep")) own[i].number = way > 1;
+        const ls_draft_setup setup = {.knobs = own, .n_vocab = N};
+        ls_drafter *d;
+        assert_int_equal(m->make(&d, &setup, NULL), LS_OK);
+        d->observe(d, text, N, true);
+        assert_int_equal(d->pool_size(d), way ? LEADERS : 0); // one n-gram for each token, the latest ones
+        ls_tree tree = test_tree();
+        ls_tree_start(&tree, 7);
+        const ls_draft_state s = {.context = text, .n_context = N};
+        for (int32_t k = 0; k < 2 && way; k++) {
+            const int32_t old = N - 5 - LEADERS, token = k ? N - 5 : old;
+            tree.nodes[0].token = token;
+            assert_int_equal(d->knows(d, &(ls_draft_question){&s, &tree, 0, token + 1, 64}, LS_KNOWS_NOTHING),
+                             k ? LS_KNOWS_HIDDEN : LS_KNOWS_NOTHING);
+        }
+        d->observe(d, text, 3, true);
+        assert_int_equal(d->pool_size(d), way > 1 ? LEADERS : 0);
+        d->free(d);
+    }
+    free(text);
 }
 
 // ---- memory on disk
@@ -669,6 +707,7 @@ int main(void) {
         cmocka_unit_test(cacheback_asks_again_after_each_follower),
         cmocka_unit_test(cacheback_forgets_the_leader_used_longest_ago),
         cmocka_unit_test(lookahead_harvests_what_its_window_said),
+        cmocka_unit_test(lookahead_forgets_with_the_conversation),
         cmocka_unit_test(histories_outlive_a_run),
         cmocka_unit_test(a_history_of_several_programs_keeps_what_each_learned),
         cmocka_unit_test(cacheback_asks_a_frozen_table_where_it_knows_nothing),

@@ -145,11 +145,15 @@ static void auto_takes_what_pays(void **state) {
 
 static void specdec_stops_where_a_rejection_is_likely(void **state) {
     (void)state;
-    ls_tree t = cut(sizing("specdec++"), &no_costs, 0); // 1 - 0.9^k <= 0.7: all six; 0.04 is not
+    ls_tree t = cut(sizing("specdec++"), &no_costs, 0); // 1 - 0.9^k <= 0.7: all six; 0.04 is not, but it is the last
+    assert_int_equal(t.n, 9);
+    assert_true(holds(&t, 20) && !holds(&t, 22));
+    t = cut(sizing("specdec++:0.3"), &no_costs, 0); // 1 - 0.9^3 = 0.27, so the fourth is the last
     assert_int_equal(t.n, 7);
-    assert_false(holds(&t, 20));
-    assert_int_equal(cut(sizing("specdec++:0.3"), &no_costs, 0).n, 4);  // 1 - 0.9^3 = 0.27
-    assert_int_equal(cut(sizing("specdec++:0.01"), &no_costs, 0).n, 3); // two in any case
+    assert_true(holds(&t, 14) && !holds(&t, 15));
+    t = cut(sizing("specdec++:0.01"), &no_costs, 0); // two in any case
+    assert_int_equal(t.n, 5);
+    assert_true(holds(&t, 12) && !holds(&t, 13));
     assert_int_equal(cut(sizing("specdec++:0.999"), &no_costs, 0).n, 10);
     ls_draft n[30] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 30; i++) n[i] = (ls_draft){.token = i + 1, .parent = i - 1, .rank = -1, .est_p = 1};

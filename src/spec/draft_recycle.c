@@ -6,8 +6,8 @@
 // smaller budget this program keeps the most likely rows, by fixed probabilities of the ranks. A token that was never a
 // row has no successors here; in the authors' program the matrix starts with token 0 everywhere, which is not drafted
 // here.
-#include "base/mem.h"
 #include "spec/drafter.h"
+#include "spec/matrix.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,15 +15,9 @@
 enum { WIDTH = LS_ROW_TOP, SHAPE = 81 }; // SHAPE: rows of the tree, including the root
 
 typedef struct {
-    int32_t (*next)[WIDTH]; // by token id; -1: not known
-    int32_t n;              // allocated token ids
-    int32_t known;          // token ids with successors
-    int32_t shape_parent[SHAPE], shape_rank[SHAPE];
-} matrix;
-
-typedef struct {
     ls_drafter base;
-    matrix m;
+    ls_matrix m;
+    int32_t shape_parent[SHAPE], shape_rank[SHAPE];
 } drafter;
 
 // The rows below the root, each written as the ranks on its path; parents come first.
@@ -36,7 +30,7 @@ static const char shape[] = "0 1 2 3 4 5 6 7 "
                             "000000 000001 000100 ";
 
 // Sorts the rows by the product of their ranks' probabilities, so that each budget uses the first rows.
-static void make_shape(matrix *m) {
+static void make_shape(drafter *d) {
     static const double chance[WIDTH] = {0.45, 0.14, 0.07, 0.045, 0.03, 0.022, 0.018, 0.015};
     const char *way[SHAPE] = {""};
     double path[SHAPE] = {1};
@@ -49,60 +43,45 @@ static void make_shape(matrix *m) {
             if (length[i] == length[n] - 1 && !memcmp(way[i], p, length[i])) parent[n] = i;
         path[n] = path[parent[n]] * chance[p[length[n] - 1] - '0'];
     }
-    m->shape_parent[0] = m->shape_rank[0] = -1;
+    d->shape_parent[0] = d->shape_rank[0] = -1;
     for (int32_t to = 1; to < SHAPE; to++) {
         int32_t best = 0;
         for (int32_t i = 1; i < SHAPE; i++) // a row is less likely than its parent, so the parent comes first
             if (!place[i] && (!best || path[i] > path[best])) best = i;
         place[best] = to;
-        m->shape_parent[to] = place[parent[best]];
-        m->shape_rank[to] = way[best][length[best] - 1] - '0';
+        d->shape_parent[to] = place[parent[best]];
+        d->shape_rank[to] = way[best][length[best] - 1] - '0';
     }
 }
 
 static void recycle_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
-    const matrix *m = &((drafter *)base)->m;
+    const drafter *d = (drafter *)base;
     int32_t index[SHAPE] = {0}; // rows of the shape's rows; -1: no successor is known there
     (void)s;
     for (int32_t i = 1; i < SHAPE && ls_grow_room(g) > 0; i++) {
-        const int32_t parent = index[m->shape_parent[i]], before = parent < 0 ? m->n : g->rows[parent].token;
-        const int32_t token = before >= 0 && before < m->n ? m->next[before][m->shape_rank[i]] : -1;
+        const int32_t parent = index[d->shape_parent[i]];
+        const int32_t *next = parent < 0 ? NULL : ls_matrix_at(&d->m, g->rows[parent].token);
+        const int32_t token = next ? next[d->shape_rank[i]] : -1;
         index[i] = token < 0 ? -1 : ls_grow(g, parent, token, LS_FROM_REMEMBERED, 0, NAN);
     }
 }
 
 static ls_knowledge recycle_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
-    const matrix *m = &((const drafter *)base)->m;
-    const int32_t last = q->tree->nodes[q->row].token;
-    for (int32_t i = 0; last < m->n && i < WIDTH && m->next[last][i] >= 0; i++) {
-        if (m->next[last][i] == q->token) return LS_KNOWS_BEYOND; // the shape has no row for its rank
+    const int32_t *next = ls_matrix_at(&((const drafter *)base)->m, q->tree->nodes[q->row].token);
+    for (int32_t i = 0; next && i < WIDTH && next[i] >= 0; i++) {
+        if (next[i] == q->token) return LS_KNOWS_BEYOND; // the shape has no row for its rank
         known = LS_KNOWS_OTHERS;
     }
     return known;
 }
 
 static void recycle_learn(ls_drafter *base, const ls_draft_result *r) {
-    matrix *m = &((drafter *)base)->m;
-    for (int32_t i = 0; i < r->tree->n; i++) {
-        const ls_node *row = &r->tree->nodes[i];
-        const int32_t token = row->token;
-        if (row->top[0].id < 0) continue;
-        if (token >= m->n) {
-            int32_t n = m->n ? m->n : 1024;
-            while (n <= token) n *= 2;
-            m->next = ls_realloc(m->next, (size_t)n * sizeof *m->next);
-            memset(m->next + m->n, -1, (size_t)(n - m->n) * sizeof *m->next);
-            m->n = n;
-        }
-        m->known += m->next[token][0] < 0;
-        for (int j = 0; j < WIDTH; j++) m->next[token][j] = row->top[j].id;
-    }
+    for (int32_t i = 0; i < r->tree->n; i++)
+        ls_matrix_learn(&((drafter *)base)->m, r->tree->nodes[i].token, &r->tree->nodes[i]);
 }
 
 static void recycle_memory(void *d, ls_memory_visit *v) {
-    matrix *m = &((drafter *)d)->m;
-    ls_memory_part(v, m, sizeof *m);
-    ls_memory_array(v, (void **)&m->next, (size_t)m->n * sizeof *m->next);
+    ls_matrix_memory(&((drafter *)d)->m, v);
 }
 
 static int32_t recycle_pool_size(const ls_drafter *base) {
@@ -116,7 +95,7 @@ static ls_code recycle_make(ls_drafter **out, const ls_draft_setup *setup, ls_er
                                                         .knows = recycle_knows,
                                                         .memory = recycle_memory,
                                                         .pool_size = recycle_pool_size});
-    make_shape(&d->m);
+    make_shape(d);
     *out = &d->base;
     return LS_OK;
 }

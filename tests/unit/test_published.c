@@ -385,10 +385,82 @@ static void medusa_has_the_nine_trees_of_the_authors_program(void **state) {
     assert_int_equal(trees, 9);
 }
 
+// ---- RACER
+
+enum { RACER_VOCAB = 97, RACER_PROMPT = RACER_VOCAB + 90, RACER_STEPS = 60 };
+
+static int32_t racer_best(int32_t token, int prompt, int j) {
+    return (token * 5 + 3 + prompt * 2 + j * j) % RACER_VOCAB;
+}
+
+static uint32_t paths_sum(const ls_tree *t) {
+    uint32_t hash[LS_MAX_ROWS] = {1}, sum = 0;
+    for (int32_t i = 1; i < t->n; i++) {
+        hash[i] = hash[t->nodes[i].parent] * 31 + (uint32_t)t->nodes[i].token + 1;
+        sum += hash[i] * hash[i];
+    }
+    return sum;
+}
+
+static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
+    (void)state;
+    size_t at;
+    json_t *c;
+    json_array_foreach(json_object_get(published, "racer"), at, c) {
+        const ls_method *m = ls_method_find("racer");
+        const json_t *steps = json_object_get(c, "steps");
+        const int32_t rows = (int32_t)json_integer_value(json_object_get(c, "rows"));
+        static ls_knob_value all[64];
+        ls_knob_defaults(all);
+        ls_knob_value *knobs = all + ls_knob_offset(m);
+        knobs[0].number = (double)json_integer_value(json_object_get(c, "nodes"));
+        const ls_draft_setup setup = {.knobs = knobs, .n_vocab = RACER_VOCAB};
+        ls_drafter *d;
+        ls_node *read = calloc(RACER_PROMPT, sizeof *read);
+        int32_t *text = calloc(4096, sizeof *text);
+        assert_int_equal(m->make(&d, &setup, NULL), LS_OK);
+        for (int prompt = 0; prompt < 3; prompt++) {
+            size_t n = 0;
+            for (int32_t i = 0; i < RACER_PROMPT; i++) {
+                const bool noise = i < RACER_VOCAB || i % 13 == 0;
+                text[i] = noise ? (i * 31 + prompt) % RACER_VOCAB : racer_best(text[i - 1], prompt, 0);
+                for (int j = 0; j < LS_ROW_TOP; j++) read[i].top[j].id = racer_best(text[i], prompt, j);
+            }
+            n = RACER_PROMPT;
+            d->observe(d, text, n, true);
+            d->read(d, text, 0, n, read);
+            for (int step = 0; step < RACER_STEPS; step++) {
+                const json_t *expected = json_array_get(steps, (size_t)(prompt * RACER_STEPS + step));
+                const int32_t root = racer_best(text[n - 1], prompt, 0);
+                int32_t chosen[LS_MAX_ROWS], path[LS_MAX_ROWS];
+                ls_tree t = test_tree();
+                d->propose(d, &(ls_draft_state){.context = text, .n_context = n, .root = root}, rows, &t);
+                assert_int_equal(root, int_at(expected, 0));
+                for (int32_t i = 0; i < t.n; i++) {
+                    chosen[i] = racer_best(t.nodes[i].token, prompt, 0);
+                    for (int j = 0; j < LS_ROW_TOP; j++)
+                        test_say(&t.nodes[i], j, racer_best(t.nodes[i].token, prompt, j), 0.1f);
+                }
+                const int32_t n_path = test_verify(&t, chosen, path);
+                assert_int_equal(t.n - 1, int_at(expected, 1));
+                assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
+                assert_int_equal(n_path - 1, int_at(expected, 3));
+                d->learn(d, &(ls_draft_result){text, n, &t, n_path});
+                for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
+                d->observe(d, text, n, false);
+            }
+        }
+        free(read);
+        free(text);
+        d->free(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fuzzy_rules_stop_where_the_authors_program_stops),
                                        cmocka_unit_test(typical_takes_the_path_of_the_authors_program),
                                        cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program),
-                                       cmocka_unit_test(medusa_has_the_nine_trees_of_the_authors_program)};
+                                       cmocka_unit_test(medusa_has_the_nine_trees_of_the_authors_program),
+                                       cmocka_unit_test(racer_drafts_what_the_authors_automaton_drafts)};
     return cmocka_run_group_tests_name("published", tests, load, unload);
 }

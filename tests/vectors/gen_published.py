@@ -11,10 +11,12 @@ import io
 import json
 import subprocess
 import sys
+import tempfile
 
 import torch
 
-COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20", "SafeAILab/EAGLE": "cb7e084"}
+COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20", "SafeAILab/EAGLE": "cb7e084",
+           "hkr04/RACER": "fc494a3"}
 VOCAB = 8
 
 
@@ -158,8 +160,81 @@ def eagle():
     return cases
 
 
+# Three prompts that the automaton decodes one after the other, on a target whose choice is a function of the last
+# token and the prompt. Each line: the root, the drafts' number, the sum of the hashes of their paths, how many were accepted.
+RACER_RUN = """
+#include <cstdio>
+#include <cstdlib>
+static const int V = 97;
+static int prompt;
+static std::vector<int> best(int x) {
+    std::vector<int> v;
+    for (int j = 0; j < 8; j++) v.push_back((x * 5 + 3 + prompt * 2 + j * j) % V);
+    return v;
+}
+int main(int, char **arg) {
+    const int rows = atoi(arg[2]), gram = 10;
+    Automaton ac(atoi(arg[1]));
+    ac.init_logits(V, 8);
+    for (prompt = 0; prompt < 3; prompt++) {
+        std::vector<int> ids, at;
+        for (int i = 0; i < V + 90; i++) ids.push_back(i < V || i % 13 == 0 ? (i * 31 + prompt) % V : best(ids[i - 1])[0]);
+        std::vector<std::vector<int>> adj;
+        for (size_t i = 0; i < ids.size(); i++) adj.push_back(best(ids[i]));
+        ac.update(ids, adj);
+        for (size_t i = 0; i + gram <= ids.size(); i++) ac.insert({ids.begin() + i, ids.begin() + i + gram});
+        ac.build();
+        for (int step = 0; step < 60; step++) {
+            const int root = best(ids.back())[0];
+            DraftBuffer b = ac.retrieve(root, rows);
+            std::vector<int> tokens = b.tree_candidates, longest{root};
+            std::set<std::vector<int>> paths;
+            for (auto &c : b.candidates) {
+                std::vector<int> path;
+                size_t good = 1;
+                for (size_t i = 0; i < c.size(); i++) {
+                    path.push_back(c[i]);
+                    if (i) paths.insert(path);
+                    if (i && good == i && c[i] == best(c[i - 1])[0]) good++;
+                }
+                if (good > longest.size()) longest.assign(c.begin(), c.begin() + good);
+            }
+            unsigned sum = 0;
+            for (auto &p : paths) {
+                unsigned h = 1;
+                for (size_t i = 1; i < p.size(); i++) h = h * 31 + p[i] + 1;
+                sum += h * h;
+            }
+            printf("[%d, %zu, %u, %zu]\\n", root, paths.size(), sum, longest.size() - 1);
+            adj.clear();
+            for (int token : tokens) adj.push_back(best(token));
+            ac.update(tokens, adj);
+            ids.insert(ids.end(), longest.begin(), longest.end());
+            const int n = ids.size(), more = longest.size() - 1;
+            for (int i = 0; i <= more; i++)
+                if (n - i >= gram) ac.insert({ids.begin() + n - i - gram, ids.begin() + n - i});
+            if (more) ac.trans_tokens({ids.end() - more, ids.end()});
+        }
+    }
+}
+"""
+
+
+def racer():
+    """The drafts of RACER's automaton, step by step; with few nodes it loses some."""
+    cases = []
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/run.cpp", "w", encoding="utf-8") as file:
+            file.write(source("hkr04/RACER", "racer/automaton/src/automaton.cpp") + RACER_RUN)
+        subprocess.run(["g++", "-std=c++17", "-O1", "-DNDEBUG", "-w", f"{d}/run.cpp", "-o", f"{d}/run"], check=True)
+        for nodes, rows in ((10000, 64), (10000, 16), (600, 64)):
+            run = subprocess.run([f"{d}/run", str(nodes), str(rows)], check=True, capture_output=True, text=True).stdout
+            cases.append({"nodes": nodes, "rows": rows, "steps": [json.loads(line) for line in run.splitlines()]})
+    return cases
+
+
 def main():
-    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle()}
+    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle(), "racer": racer()}
     with open("tests/vectors/published.json", "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f'"{k}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "\n]" if isinstance(v, list)
                                                     else json.dumps(v)) for k, v in out.items()) + "\n}\n")

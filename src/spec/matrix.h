@@ -1,0 +1,16 @@
+// What the target said last after each token: the matrix of Token Recycling (draft_recycle.c), which RACER has, too
+// (draft_racer.c). Integers only.
+#pragma once
+#include "spec/memory.h"
+#include "spec/tree.h"
+
+// Zero-initialise; ls_matrix_memory releases it.
+typedef struct {
+    int32_t (*next)[LS_ROW_TOP]; // by token id, best first; -1: not known
+    int32_t n;                   // allocated token ids
+    int32_t known;               // token ids with successors
+} ls_matrix;
+
+void ls_matrix_learn(ls_matrix *m, int32_t token, const ls_node *row); // row: what the target said after the token
+const int32_t *ls_matrix_at(const ls_matrix *m, int32_t token);        // LS_ROW_TOP ids; NULL: not known
+void ls_matrix_memory(ls_matrix *m, ls_memory_visit *v);

@@ -3,10 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 
-// ---- FLy (arXiv 2511.22972; the authors' program, FLy.py): accepts a mismatch if the target was undecided and the
-// drafts after it are the target's choices, because the target would soon have corrected a wrong draft. Undecided: the
-// entropy terms of the target's three best tokens sum to at least the threshold (nats). The window has the mismatch and
-// the drafts after it. As in the authors' program, the target's rank of the draft does not matter.
+// ---- FLy (arXiv 2511.22972; the authors' program AMD-AGI/FLy, 6667ae8, FLy.py): accepts a mismatch if the target was
+// undecided and the drafts after it are the target's choices, because the target would soon have corrected a wrong
+// draft. Undecided: the entropy terms of the target's three best tokens sum to at least the threshold (nats). The
+// window has the mismatch and the drafts after it. As in the authors' program, the target's rank of the draft does not
+// matter. What differs: the program needs one more draft behind the window.
 
 enum { FLY_BEST = 3 };
 

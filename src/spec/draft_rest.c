@@ -1,6 +1,8 @@
 // REST (arXiv 2311.08252): finds the longest suffix of the text, including the root, that occurs in the user's corpus,
 // and makes a tree of the tokens that followed it there, by counts, the most likely paths first. As in the authors'
-// program, a suffix has at least two tokens, and only its first 5,000 occurrences in the suffix array are counted.
+// program (FasterDecoding/REST, 50a5fc1), a suffix has at least two tokens, and only its first 5,000 occurrences in the
+// suffix array are counted. The 63 best prefixes are verified; the program takes the best whole paths, as long as their
+// rows fit in 64.
 #include "spec/corpus.h"
 #include "spec/drafter.h"
 

@@ -5,6 +5,10 @@
 // prompts. If the sums are equal, the conversation's tree is used. A match and its drafts have at most 64 tokens. The
 // tree is the paper's; the published program drafts a chain by default.
 //
+// A continuation that c of a match's n occurrences have gets c/n; in the program (snowflakedb/ArcticInference, 9d46438)
+// the pattern finds itself, too, so it gets c/(n + 1). On 36 recorded answers the MAT is 1.802 and 1.798 (with the
+// program's factor 4: 2.035).
+//
 // Differences: suffix automata (spec/automaton.h) with the same counts replace the published suffix trees. Only the
 // ENDINGS longest different endings are tried. Memory is bounded: when the younger of two automata of answers has half
 // of the tokens to be remembered, the older one is dropped. An answer's last token is not remembered if no forward was

@@ -456,11 +456,39 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
     }
 }
 
+// ---- prompt lookup
+
+// Saxena's program copies what ours copies where ten tokens are left to copy; elsewhere it looks for less.
+static void pld_copies_what_saxenas_program_copies(void **state) {
+    (void)state;
+    size_t at;
+    int same = 0;
+    json_t *c;
+    json_array_foreach(json_object_get(published, "pld"), at, c) {
+        const json_t *text = json_object_get(c, "text"), *copied = json_object_get(c, "copied");
+        const size_t n = json_array_size(text) - 1;
+        int32_t ids[ROOM], drafted[LS_MAX_ROWS];
+        ls_drafter *d = test_drafter_named("pld");
+        ls_tree t = test_tree();
+        for (size_t i = 0; i <= n; i++) ids[i] = int_at(text, i);
+        d->observe(d, ids, n, true);
+        d->propose(d, &(ls_draft_state){.context = ids, .n_context = n, .root = ids[n]}, 11, &t);
+        if (t.n == 11) {
+            ls_tree_tokens(&t, 10, drafted);
+            assert_true(is_path(copied, drafted + 1, 10));
+            same++;
+        }
+        d->free(d);
+    }
+    assert_in_range(same, 20, at - 1); // and some differ
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fuzzy_rules_stop_where_the_authors_program_stops),
                                        cmocka_unit_test(typical_takes_the_path_of_the_authors_program),
                                        cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program),
                                        cmocka_unit_test(medusa_has_the_nine_trees_of_the_authors_program),
-                                       cmocka_unit_test(racer_drafts_what_the_authors_automaton_drafts)};
+                                       cmocka_unit_test(racer_drafts_what_the_authors_automaton_drafts),
+                                       cmocka_unit_test(pld_copies_what_saxenas_program_copies)};
     return cmocka_run_group_tests_name("published", tests, load, unload);
 }

@@ -16,7 +16,7 @@ import tempfile
 import torch
 
 COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20", "SafeAILab/EAGLE": "cb7e084",
-           "hkr04/RACER": "fc494a3"}
+           "hkr04/RACER": "fc494a3", "apoorvumang/prompt-lookup-decoding": "cada4fe"}
 VOCAB = 8
 
 
@@ -160,6 +160,19 @@ def eagle():
     return cases
 
 
+def pld():
+    """Texts, the root last, and what Saxena's program copies: ten tokens or none."""
+    text = source("apoorvumang/prompt-lookup-decoding", "README.md")
+    space = {"torch": torch}
+    exec(text[text.index("def find_candidate"):].split("```")[0], space)
+    torch.manual_seed(4)
+    cases = []
+    for i in range(60):
+        ids = torch.randint(4 + i // 6, (1, 50))
+        cases.append({"text": ids[0].tolist(), "copied": space["find_candidate_pred_tokens"](ids).tolist()})
+    return cases
+
+
 # Three prompts that the automaton decodes one after the other, on a target whose choice is a function of the last
 # token and the prompt. Each line: the root, the drafts' number, the sum of the hashes of their paths, how many were accepted.
 RACER_RUN = """
@@ -234,7 +247,7 @@ def racer():
 
 
 def main():
-    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle(), "racer": racer()}
+    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle(), "racer": racer(), "pld": pld()}
     with open("tests/vectors/published.json", "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f'"{k}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "\n]" if isinstance(v, list)
                                                     else json.dumps(v)) for k, v in out.items()) + "\n}\n")

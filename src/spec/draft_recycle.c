@@ -2,10 +2,10 @@
 // time that the token was a row, accepted or rejected. Each step drafts them in a tree of fixed shape under the root.
 // The matrix is kept across prompts.
 //
-// The shape is that of the authors' program (its tree template 2.2.2), which always verifies the whole tree. For a
-// smaller budget this program keeps the most likely rows, by fixed probabilities of the ranks. A token that was never a
-// row has no successors here; in the authors' program the matrix starts with token 0 everywhere, which is not drafted
-// here.
+// The shape is that of the authors' program (Luowaterbi/TokenRecycling, 1b4c05c, its tree template 2.2.2), which always
+// verifies the whole tree. For a smaller budget this program keeps the most likely rows, by fixed probabilities of the
+// ranks. A token that was never a row has no successors here; in the authors' program the matrix starts with token 0
+// everywhere, which is not drafted here.
 #include "spec/drafter.h"
 #include "spec/matrix.h"
 

@@ -483,12 +483,36 @@ static void pld_copies_what_saxenas_program_copies(void **state) {
     assert_in_range(same, 20, at - 1); // and some differ
 }
 
+// ---- Token Recycling
+
+static void recycle_has_the_published_tree(void **state) {
+    (void)state;
+    const json_t *ranks = json_object_get(json_array_get(json_object_get(published, "recycle"), 0), "ranks");
+    const ls_method *m = ls_method_find("recycle");
+    ls_drafter *d = test_drafter_named("recycle");
+    ls_tree t = test_tree(), drafted = test_tree();
+    json_t *paths = json_deep_copy(ranks), *path;
+    size_t i, k;
+    for (int32_t token = 1; token <= LS_ROW_TOP + 1; token++) { // after every token the rank j says token j + 1
+        ls_tree_start(&t, token);
+        for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[0], j, j + 1, 0.1f);
+        d->learn(d, &(ls_draft_result){.tree = &t, .n_path = 1});
+    }
+    json_array_foreach(paths, i, path) for (k = 0; k < json_array_size(path); k++)
+        json_array_set_new(path, k, json_integer(int_at(path, k) + 1));
+    d->propose(d, &(ls_draft_state){.root = LS_ROW_TOP + 1}, m->rows, &drafted);
+    has_paths(&drafted, paths);
+    json_decref(paths);
+    d->free(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fuzzy_rules_stop_where_the_authors_program_stops),
                                        cmocka_unit_test(typical_takes_the_path_of_the_authors_program),
                                        cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program),
                                        cmocka_unit_test(medusa_has_the_nine_trees_of_the_authors_program),
                                        cmocka_unit_test(racer_drafts_what_the_authors_automaton_drafts),
-                                       cmocka_unit_test(pld_copies_what_saxenas_program_copies)};
+                                       cmocka_unit_test(pld_copies_what_saxenas_program_copies),
+                                       cmocka_unit_test(recycle_has_the_published_tree)};
     return cmocka_run_group_tests_name("published", tests, load, unload);
 }

@@ -16,7 +16,8 @@ import tempfile
 import torch
 
 COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20", "SafeAILab/EAGLE": "cb7e084",
-           "hkr04/RACER": "fc494a3", "apoorvumang/prompt-lookup-decoding": "cada4fe"}
+           "hkr04/RACER": "fc494a3", "apoorvumang/prompt-lookup-decoding": "cada4fe",
+           "Luowaterbi/TokenRecycling": "1b4c05c"}
 VOCAB = 8
 
 
@@ -173,6 +174,12 @@ def pld():
     return cases
 
 
+def recycle():
+    """The tree of Token Recycling: ranks on each path."""
+    f = functions("Luowaterbi/TokenRecycling", "model/recycling/tree_template_.py", ["choose_tree_template"], {})
+    return [{"ranks": f["choose_tree_template"]("2.2.2")}]
+
+
 # Three prompts that the automaton decodes one after the other, on a target whose choice is a function of the last
 # token and the prompt. Each line: the root, the drafts' number, the sum of the hashes of their paths, how many were accepted.
 RACER_RUN = """
@@ -247,7 +254,7 @@ def racer():
 
 
 def main():
-    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle(), "racer": racer(), "pld": pld()}
+    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle(), "racer": racer(), "pld": pld(), "recycle": recycle()}
     with open("tests/vectors/published.json", "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f'"{k}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "\n]" if isinstance(v, list)
                                                     else json.dumps(v)) for k, v in out.items()) + "\n}\n")

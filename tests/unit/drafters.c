@@ -50,6 +50,7 @@ const ls_knob_value *test_knobs(int32_t n_vocab, uint64_t tokenizer_id) {
     ls_knob_defaults(knobs);
     for (size_t i = 0; i < ls_knob_count(); i++)
         if (!strcmp(ls_knob_at(i)->key, "rest.corpus")) knobs[i].text = corpus_path;
+        else if (!strcmp(ls_knob_at(i)->key, "racer.read_prompt")) knobs[i].number = 0; // a recording has no such rows
     return knobs;
 }
 

@@ -17,14 +17,8 @@ static const char prompt[] = "One fish, two fish, red fish. One dog, two dogs. "
 
 static ls_decode_options way(const char *method) {
     ls_decode_options o = options(method, BUDGET, TOKENS);
-    if (!strcmp(method, "racer")) { // no recording has the target's choices after a prompt's tokens
-        static ls_knob_value knobs[64];
-        ls_knob_defaults(knobs);
-        for (size_t i = 0; i < ls_knob_count(); i++)
-            if (!strcmp(ls_knob_at(i)->key, "racer.read_prompt")) knobs[i].number = 0;
-        o.knobs = knobs;
-    }
-    if (!strcmp(method, "rest")) o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
+    if (!strcmp(method, "rest") || !strcmp(method, "racer"))
+        o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
     return o;
 }
 

@@ -385,7 +385,8 @@ static ls_simulated simulate(const ls_recording *r, ls_decode_options o) {
                                   .n_vocab = model.engine->n_vocab,
                                   .tokenizer_id = ls_vocab_id(model.vocab),
                                   .ends = &ends};
-    if (!strcmp(o.method, "rest")) o.knobs = test_knobs(place.n_vocab, place.tokenizer_id);
+    if (!strcmp(o.method, "rest") || !strcmp(o.method, "racer"))
+        o.knobs = test_knobs(place.n_vocab, place.tokenizer_id);
     if (ls_simulator_new(&s, &o, &place, &costs, &err)) fail_msg("%s", err.msg);
     ls_simulate(s, r, &total);
     ls_simulator_free(s);
@@ -399,7 +400,8 @@ static void nothing_is_drafted_behind_an_end(void **state) {
     for (const ls_method *const *m = ls_methods; *m; m++)
         for (int32_t budget = 9; budget <= 40 && !(*m)->asks_model; budget += 31) {
             ls_decode_options o = options((*m)->name, budget, 40);
-            if (!strcmp(o.method, "rest")) o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
+            if (!strcmp(o.method, "rest") || !strcmp(o.method, "racer"))
+                o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
             record("The end of the story.<|im_end|>\n<|im_start|>user\nMore<|im_end|>\nThe end of the sto", o, 1);
             for (int i = 0; i < n_steps; i++)
                 for (int k = 1; k < steps[i]->tree.n; k++) {
@@ -417,7 +419,8 @@ static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
     for (const ls_method *const *m = ls_methods; *m; m++)
         for (int32_t budget = 9; budget <= 40 && !(*m)->asks_model; budget += 31) {
             ls_decode_options o = options((*m)->name, budget, 150);
-            if (!strcmp(o.method, "rest")) o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
+            if (!strcmp(o.method, "rest") || !strcmp(o.method, "racer"))
+                o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
             record("for i in range(10):\n", o, 1);
             ls_recording *r = recording_of_steps();
             const ls_simulated t = simulate(r, o);

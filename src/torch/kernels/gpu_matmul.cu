@@ -479,8 +479,8 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     // there are registers until then.
     constexpr int SQUARES = (8 * NT + 31) / 32;
     float squares[SQUARES];
-    auto keep_factor = [&](int i) {
-        const float factor = lsg_inverse_root(squares[i], m.n_in, then.eps);
+    auto keep_factor = [&](int i, float part) {
+        const float factor = lsg_inverse_root(part, m.n_in, then.eps);
         if (const int32_t r = i * 32 + (int)threadIdx.x / 8; threadIdx.x % 8 == 0 && r < 8 * NT) factors[r] = factor;
     };
 #pragma unroll
@@ -489,7 +489,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
         squares[i] = 0;
         if (then.normed && r < rows_here)
             squares[i] = lsg_squares_part(b.squares + (size_t)(row0 + r) * (m.n_in / LSG_TILE), m.n_in);
-        if (then.normed && !ENDS) keep_factor(i);
+        if (then.normed && !ENDS) keep_factor(i, squares[i]);
     }
     float acc[NT][2][4];
 #pragma unroll
@@ -558,7 +558,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     if (slice) each([&](float v, int r, int o) { sums[r * SUMS_STRIDE + o] = v; });
     if (ENDS && then.normed)
 #pragma unroll
-        for (int i = 0; i < SQUARES; i++) keep_factor(i);
+        for (int i = 0; i < SQUARES; i++) keep_factor(i, squares[i]);
     __syncthreads();
     if constexpr (ENDS) {
         if (!slice) each([&](float v, int r, int o) { sums[r * SUMS_STRIDE + o] += v; });

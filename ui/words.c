@@ -163,7 +163,7 @@ static void step_words(const ui_canvas *c, const ui_state *s, const ls_step *ste
     }
     if (step->miss) ls_buf_fmt(out, "The next token was not drafted: %s.\n", ls_misses[step->miss].sentence);
     ls_buf_fmt(out, "It took %.2f ms", step->t_total_us / 1e3);
-    if (step->ar_us > 0) ls_buf_fmt(out, "; a plain step takes %.2f ms here", ls_step_plain_us(step) / 1e3);
+    if (step->plain_us > 0) ls_buf_fmt(out, "; a plain step takes %.2f ms here", ls_step_plain_us(step) / 1e3);
     ls_buf_str(out, ".\n");
 }
 

@@ -151,10 +151,10 @@ static void write_json(run *r) {
     ls_jw_field_num(&w, "prefill_ms", r->prefill_ms, 6);
     ls_jw_field_num(&w, "decode_ms", st->total_us / 1e3, 6);
     ls_jw_field_num(&w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
-    ls_jw_field_num(&w, "ar_tokens_per_s", st->ar_forwards > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
-    ls_jw_field_num(&w, "speedup", st->ar_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
-    ls_jw_field_num(&w, "speedup_spread", st->ar_timed ? ls_stats_speedup_spread(st) : NAN, 3);
-    ls_jw_field_int(&w, "ar_timed", st->ar_timed);
+    ls_jw_field_num(&w, "ar_tokens_per_s", st->plain_forwards > 0 ? ls_stats_plain_tokens_per_s(st) : NAN, 6);
+    ls_jw_field_num(&w, "speedup", st->plain_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
+    ls_jw_field_num(&w, "speedup_spread", st->plain_timed ? ls_stats_speedup_spread(st) : NAN, 3);
+    ls_jw_field_int(&w, "ar_timed", st->plain_timed);
     ls_jw_field_num(&w, "cpu_wait", ls_stats_waited(st), 3);
     if (guarantee == LS_LOSSY) { // lossy: lists the output tokens that the target did not choose
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
@@ -192,9 +192,9 @@ static void write_summary(const run *r) {
                    (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
     write_note(r, &line);
     ls_buf_fmt(&line, "%.1f tokens/s", ls_stats_tokens_per_s(st));
-    if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
+    if (st->plain_forwards && strcmp(r->setup.s.decode.method, "plain"))
         ls_buf_fmt(&line, "; plain decoding %.1f (%d single-row forwards timed in this run): speedup x%s",
-                   ls_stats_ar_tokens_per_s(st), st->ar_timed, ls_stats_speedup_text(st, true).s);
+                   ls_stats_plain_tokens_per_s(st), st->plain_timed, ls_stats_speedup_text(st, true).s);
     if (ls_stats_waited(st) > LS_BUSY)
         ls_buf_fmt(&line, "; the machine was busy (threads waited for a CPU %.0f%% of the time)",
                    100 * ls_stats_waited(st));

@@ -55,9 +55,9 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
     }
     ls_code code = ls_variants_read(&list, &n, "--methods", methods ? methods : "all", &base, err);
     if (!code) {
-        place_main(&p->index, "ar");
+        place_main(&p->index, "plain");
         for (int i = 0; i < n; i++)
-            if (strcmp(list[i].label, "ar")) place_main(&p->index, list[i].label);
+            if (strcmp(list[i].label, "plain")) place_main(&p->index, list[i].label);
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
             ls_lab_index_place(&p->index, runs[i].word, runs[i].temperature, &runs[i].place);
         code = read_words(p, &base, err);

@@ -1,4 +1,5 @@
 #include "cli/options.h"
+#include "base/alias.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -233,7 +234,10 @@ static ls_code set_value(ls_options *o, int i, const char *value, const char *wh
     case SWITCH:
         if (!(code = ls_knob_read(t.knob, where, value, &knob, err))) *(ls_knob_value *)to = knob;
         break;
-    case ENUM: code = check_choice(&t, value, where, err); break;
+    case ENUM:
+        value = ls_name_now(t.key, value);
+        code = check_choice(&t, value, where, err);
+        break;
     case SIZING: code = ls_sizing_read(&(ls_sizing){0}, what, value, err); break;
     case ACCEPT: code = ls_accept_read(&(ls_accept){0}, what, value, err); break;
     case COSTS: code = ls_cost_read(&(ls_cost_curve){0}, what, value, err); break;
@@ -311,6 +315,7 @@ bool ls_options_differ(const ls_options *a, const ls_options *b, int i) {
 }
 
 static int find_key(const char *key) {
+    key = ls_name_now("key", key);
     for (int i = 0; i < ls_options_count(); i++)
         if (!strcmp(ls_options_key(i), key)) return i;
     return -1;

@@ -21,8 +21,8 @@ typedef struct {
     uint64_t lasts_whole, lasts;          // steps whose last logits are known to rank 64, of all
     uint64_t by_emitted[LS_MAX_ROWS + 1]; // steps that emitted i tokens
     bool by_clock;                        // the size of its trees depends on measured times, which differ between runs
-    double cost_ms, ar_ms; // by the cost curve: forwards of this method, and of plain decoding; 0: no costs
-    double draft_us;       // measured
+    double cost_ms, plain_ms; // by the cost curve: forwards of this method, and of plain decoding; 0: no costs
+    double draft_us;          // measured
 } ls_simulated;
 
 typedef struct ls_simulator ls_simulator;

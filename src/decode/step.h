@@ -68,11 +68,11 @@ typedef struct {
     double t_comm_us;          // of the forward, in exchanges with other ranks; 0: there are none
     double t_draft_forward_us; // a draft model's forwards, a part of t_draft_us; 0: none drafted
     double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way
-    double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
-    double ar_spread;          // relative spread of the forwards that were timed for it; see ls_measured
+    double plain_us;           // measured time of one plain (single-row) decode step at this context; 0: not known
+    double plain_spread;       // relative spread of the forwards that were timed for it; see ls_measured
     double cpu_wait;           // share of the time of the program's threads that they waited for a CPU, over the last
                                // quarter of a second (base/system.h); 0: none, or not known
-    int32_t ar_timed;          // how many were timed for ar_us in this session so far; 0: none, or not recorded
+    int32_t plain_timed;       // how many were timed for plain_us in this session so far; 0: none, or not recorded
     int32_t pool_size;         // n-grams in the drafter's pool
 } ls_step;
 

@@ -123,7 +123,7 @@ static void turn_facts(const ls_report_turn *t, ls_buf *out) {
                   t->file, t->header.turn + 1, (unsigned long long)st->emitted, ls_plural(st->emitted),
                   (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st),
                   (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3);
-    if (st->ar_us > 0) ls_markup_fmt(out, " (%s x plain)", ls_stats_speedup_text(st, false).s);
+    if (st->plain_us > 0) ls_markup_fmt(out, " (%s x plain)", ls_stats_speedup_text(st, false).s);
     ls_markup_fmt(out, "; ended by %s", t->finish ? ls_finish_name(t->finish) : "the end of the recording");
     ls_buf_str(out, "</p>\n");
 }

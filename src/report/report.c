@@ -171,7 +171,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .verify_us = (float)s->t_verify_us,
                                               .commit_us = (float)s->t_commit_us,
                                               .total_us = (float)s->t_total_us,
-                                              .ar_us = (float)ls_step_plain_us(s)};
+                                              .plain_us = (float)ls_step_plain_us(s)};
     ls_stats_add(&t->stats, s);
     ls_stats_add(&g->stats, s);
     add_estimates(g, s);

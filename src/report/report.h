@@ -27,7 +27,7 @@ typedef struct {
     int16_t budget, rows, probes, n_path, n_emitted;
     int16_t n_plain; // forwards that plain decoding needs for the same tokens
     bool forward, corrected;
-    float draft_us, forward_us, verify_us, commit_us, total_us, ar_us; // ar_us 0: not known
+    float draft_us, forward_us, verify_us, commit_us, total_us, plain_us; // plain_us 0: not known
 } ls_report_step;
 
 // A step with its tree: one with a large gain or loss, or one selected by the user.

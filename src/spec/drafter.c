@@ -1,4 +1,5 @@
 #include "spec/drafter.h"
+#include "base/alias.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -8,8 +9,11 @@
 #include "spec/methods.def"
 #undef METHOD
 
-static const ls_method plain = {
-    .name = "ar", .summary = "plain decoding, one token per step", .source = "the baseline", .rows = 1, .scored = true};
+static const ls_method plain = {.name = "plain",
+                                .summary = "plain decoding, one token per step",
+                                .source = "the baseline",
+                                .rows = 1,
+                                .scored = true};
 
 const ls_method *const ls_methods[] = {
     &plain,
@@ -19,13 +23,14 @@ const ls_method *const ls_methods[] = {
     NULL,
 };
 
-const char ls_method_names[] = "ar"
+const char ls_method_names[] = "plain"
 #define METHOD(name, method) "|" name
 #include "spec/methods.def"
 #undef METHOD
     ;
 
 const ls_method *ls_method_find(const char *name) {
+    name = ls_name_now("decode.method", name);
     for (const ls_method *const *m = ls_methods; *m; m++)
         if (!strcmp((*m)->name, name)) return *m;
     return NULL;

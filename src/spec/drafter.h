@@ -157,8 +157,8 @@ struct ls_method {
 typedef struct ls_method ls_method;
 
 extern const ls_method *const ls_methods[];        // NULL-terminated; plain decoding first
-extern const char ls_method_names[];               // "ar|logitspec|..."
-const ls_method *ls_method_find(const char *name); // NULL: unknown
+extern const char ls_method_names[];               // "plain|logitspec|..."
+const ls_method *ls_method_find(const char *name); // or an earlier name; NULL: unknown
 // A drafter with default knobs and without a tokenizer.
 ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
 

@@ -1,4 +1,5 @@
 #include "trace/trace_read.h"
+#include "base/alias.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -107,8 +108,8 @@ static void check_version(reading *g, int64_t version) {
 }
 
 static void add_config(void *ud, const char *key, const ls_json *value) {
-    const char *text = ls_json_str(value, NULL);
-    ls_buf_fmt(ud, "%s%c%s%c", key, 0, text ? text : "", 0);
+    const char *text = ls_json_str(value, NULL), *now = ls_name_now("key", key);
+    ls_buf_fmt(ud, "%s%c%s%c", now, 0, text ? ls_name_now(now, text) : "", 0);
 }
 
 static void read_config(reading *g, const ls_json *doc, const char *field, ls_buf *config) {
@@ -270,6 +271,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_KEPT(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, INT32_MAX); } else v = -1
 #define READ_CHOICE(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, g->h->run.n_vocab - 1); } else v = -1
 #define READ_NOTE(name, v) if (ls_json_get(doc, name)) { READ_TEXT(name, v); } else *v = 0
+#define READ_METHOD(name, v) READ_TEXT(name, v); ls_label_now(v, v, sizeof v)
 #define READ_VERSION(name, v) check_version(g, get_int(g, doc, name, 1, INT32_MAX))
 #define READ_NUMBER(name, v, digits) v = (__typeof__(v))(NEEDED || ls_json_get(doc, name) ? get_num(g, doc, name) : NAN)
 #define READ_TIME(name, v, digits) v = get_num(g, doc, name); if (!isnan(v) && !is_time(v)) wrong(g, name, "a time")

@@ -67,6 +67,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define EACH(name, n, write) IN('[', name, for (int i = 0; i < (n); i++) write, ']')
 #define WRITE_TEXT(name, v) ls_jw_field_str(w, name, v)
 #define WRITE_FORMAT WRITE_TEXT
+#define WRITE_METHOD WRITE_TEXT
 #define WRITE_BUF(name, v) WRITE_TEXT(name, v.p)
 #define WRITE_HASH(name, v) char hash[20]; snprintf(hash, sizeof hash, "%016" PRIx64, v); WRITE_TEXT(name, hash)
 #define WRITE_NAME(name, v, name_of, ...) WRITE_TEXT(name, name_of(v))

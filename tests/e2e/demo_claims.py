@@ -216,7 +216,7 @@ CLAIMS = {
          lambda r, s, d: (len(r.output), len(r.steps), r.mat(), d["paper-or-tuned"].header["config"]["decode.temperature"],
                             len(d["paper-or-tuned"].steps), d["paper-or-tuned"].mat(), r.missed("sampled"), r.paths())),
         ("The text is the same as plain decoding's with this seed",
-         lambda r, s, d: r.rival.header["method"] == "ar" and r.rival.header["seed"] == r.header["seed"] and r.output == r.rival.output),
+         lambda r, s, d: r.rival.header["method"] in ("ar", "plain") and r.rival.header["seed"] == r.header["seed"] and r.output == r.rival.output),
     ],
     "lossy": [
         ('The rule "{}" accepts', lambda r, s, d: r.header["acceptance"].split(":")[0]),
@@ -281,7 +281,7 @@ CLAIMS = {
          (s["nodes"][s["path"][-1]])),
         ("Both lanes wrote the same {} tokens from seed {}: plain decoding in {} steps, this run in {}. With seed {} plain decoding writes "
          "another text, from token {} on.",
-         lambda r, s, d: r.output == r.rival.output and r.rival.header["method"] == "ar" and r.rival.header["seed"] == r.header["seed"]
+         lambda r, s, d: r.output == r.rival.output and r.rival.header["method"] in ("ar", "plain") and r.rival.header["seed"] == r.header["seed"]
          and (len(r.output), r.header["seed"], len(r.rival.steps), len(r.steps), r.more["8"].header["seed"], part(r, r.more["8"]))),
     ],
     "code": [

@@ -107,7 +107,7 @@ class Demo(unittest.TestCase):
             s.keys("Enter")
             s.wait("one and a half times as fast", "Enter: next")
             s.keys("Space")
-            s.wait("Both lanes run on the same clock", "against ar ", "the same, 86 of 86 tokens")
+            s.wait("Both lanes run on the same clock", "against plain ", "the same, 86 of 86 tokens")
             s.keys("Enter", "[")
             s.wait("1 behind")
             s.keys("q", "q", "q", "q")

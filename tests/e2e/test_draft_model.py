@@ -37,7 +37,7 @@ class DraftModel(unittest.TestCase):
         own, first, other_bits = ["--draft-model", self.draft], ["--draft-layers", "1"], ["--draft-weights", "q8"]
         for dtype, sampling, ways in (("f32", [], (("7", own), ("7", first), ("auto", other_bits))), ("f32", sampled, (("7", own),)),
                                       ("bf16", [], (("7", first),))):
-            plain = self.answer("--method", "ar", "--dtype", dtype, *sampling)
+            plain = self.answer("--method", "plain", "--dtype", dtype, *sampling)
             self.assertEqual(plain["draft_forwards"], 0)
             for method in ("draft-model", "hybrid", "hierarchical"):
                 for budget, draft in ways:
@@ -98,8 +98,8 @@ class DraftModel(unittest.TestCase):
         self.assertIn("cannot be simulated", r.stderr)
 
     def recording(self):
-        path = os.path.join(self.tmp.name, "ar.jsonl")
-        self.answer("--method", "ar", "--trace", path)
+        path = os.path.join(self.tmp.name, "plain.jsonl")
+        self.answer("--method", "plain", "--trace", path)
         return path
 
     def test_it_is_changed_on_the_screen(self):
@@ -130,7 +130,7 @@ class TrainedHeads(unittest.TestCase):
 
     def test_no_head_changes_the_text(self):
         for sampling in ([], ["--temperature", "0.9", "--seed", "3"]):
-            plain = json.loads(self.run_one("--json", "--method", "ar", *sampling).stdout)
+            plain = json.loads(self.run_one("--json", "--method", "plain", *sampling).stdout)
             for method, head in (("eagle3", "eagle3"), ("eagle3", "eagle3-own"), ("eagle3", "eagle"), ("medusa", "medusa"), ("medusa", "medusa2")):
                 for budget in ("8",) if sampling else ("8", "auto"):
                     r = self.run_one("--json", "--method", method, "--draft-head", os.path.join(self.tmp.name, head), "--budget", budget, *sampling)

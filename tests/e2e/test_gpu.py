@@ -44,7 +44,7 @@ class Gpu(unittest.TestCase):
 
     def test_every_method_says_what_plain_decoding_says(self):
         for sampling in ([], ["--temperature", "0.9", "--seed", "5", "--top-p", "0.9"]):
-            plain = self.answer("--device", "cuda", "--method", "ar", *sampling)
+            plain = self.answer("--device", "cuda", "--method", "plain", *sampling)
             self.assertEqual([plain[k] for k in ("device", "dtype", "exact")], ["cuda", "bf16", True])
             for method in ("logitspec",) if sampling else ("logitspec", "logitspec-paper", "pld", "recycle"):
                 got = self.answer("--device", "cuda", "--method", method, "--budget", "16", *sampling)

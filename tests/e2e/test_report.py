@@ -147,7 +147,7 @@ class Report(unittest.TestCase):
         cls.dir = tempfile.TemporaryDirectory()
         cls.files, cls.texts = [], []
         for i, prompt in enumerate(("Retrieval", "One fish, two")):  # text, and bytes of all kinds
-            for method in ("ar", "logitspec-paper", "logitspec"):
+            for method in ("plain", "logitspec-paper", "logitspec"):
                 path = os.path.join(cls.dir.name, f"{i}-{method}.jsonl")
                 r = run("generate", *SCRIPT, "--prompt", prompt, "--max-tokens", "120", "--method", method, "--seed", "3",
                         "--temperature", "0.7",
@@ -156,7 +156,7 @@ class Report(unittest.TestCase):
                 cls.files.append(path)
                 cls.texts.append(json.loads(r.stdout))
         cls.groups = [[s for f in cls.files if f.endswith(f"-{m}.jsonl") for s in steps_of(load(f))]
-                      for m in ("ar", "logitspec-paper", "logitspec")]
+                      for m in ("plain", "logitspec-paper", "logitspec")]
 
     @classmethod
     def tearDownClass(cls):
@@ -284,7 +284,7 @@ class Report(unittest.TestCase):
     def test_other_forms_say_the_same(self):
         want = counted(self.groups)
         o = json.loads(self.report("r.json"))
-        self.assertEqual([g["label"] for g in o["groups"]], ["ar", "logitspec-paper", "logitspec"])
+        self.assertEqual([g["label"] for g in o["groups"]], ["plain", "logitspec-paper", "logitspec"])
         for g, group in enumerate(o["groups"]):
             self.assertEqual(group["steps"], len(self.groups[g]))
             for d, (n, of) in enumerate(group["by_depth"]):

@@ -150,8 +150,8 @@ class Keys(unittest.TestCase):
             s.keys("Enter")
             s.wait("60 tokens", "READY")
             s.keys("Escape", "c")
-            text = s.wait("7 Compare", "against ar ", "the same, 60 of 60 tokens", "READY")
-            self.assertIn("ar 59", text)  # a forward a token, but none after the last
+            text = s.wait("7 Compare", "against plain ", "the same, 60 of 60 tokens", "READY")
+            self.assertIn("plain 59", text)  # a forward a token, but none after the last
             s.type(":compare pld:8")
             s.keys("Enter")
             s.wait("against pld:8 ", "the same, 60 of 60 tokens", "READY")
@@ -163,18 +163,18 @@ class Keys(unittest.TestCase):
             s.keys("Enter")
             s.wait("│› more", "READY")
             s.keys("Escape", "c")  # the panel is open, and knows the answer before
-            s.wait("against ar ", "the same, 60 of 60 tokens", "READY")
+            s.wait("against plain ", "the same, 60 of 60 tokens", "READY")
             s.keys("q", "q")
             s.wait("exit=0")
         with tempfile.TemporaryDirectory() as d:
-            paths = [os.path.join(d, m + ".jsonl") for m in ("logitspec", "ar", "other")]
+            paths = [os.path.join(d, m + ".jsonl") for m in ("logitspec", "plain", "other")]
             for path, prompt in zip(paths, ("def fib(n):", "def fib(n):", "One fish")):
                 run("generate", "--model", "script", "--prompt", prompt, "--max-tokens", "60", "--method",
-                    "ar" if "ar." in path else "logitspec", "--trace", path)
+                    "plain" if "plain." in path else "logitspec", "--trace", path)
             with Screen("replay", paths[0], paths[1], "--speed", "max", cols=120, rows=36) as s:
                 s.wait("REPLAY ENDED")
                 s.keys("c")
-                s.wait("against ar ", "the same, 60 of 60 tokens")
+                s.wait("against plain ", "the same, 60 of 60 tokens")
             with Screen("replay", paths[0], paths[2], "--speed", "max", cols=120, rows=36) as s:
                 s.wait("has another prompt")
 
@@ -438,7 +438,7 @@ class Endings(unittest.TestCase):
     def test_a_vanished_terminal_ends_the_program(self):
         with tempfile.TemporaryDirectory() as d:
             trace = os.path.join(d, "t.jsonl")
-            s = Screen(*SCRIPT, "--max-tokens", "4000", "--method", "ar", "--trace", trace)
+            s = Screen(*SCRIPT, "--max-tokens", "4000", "--method", "plain", "--trace", trace)
             s.wait("READY")
             s.type("hello")
             s.keys("Enter")

@@ -288,7 +288,7 @@ class Endings(unittest.TestCase):
 
     def test_what_is_kept_of_an_answer_that_a_crash_cuts(self):
         with tempfile.TemporaryDirectory() as d:
-            with Screen("--model", "script:300", "--method", "ar", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
+            with Screen("--model", "script:300", "--method", "plain", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
                 s.wait("READY")
                 s.type("Retrieval")
                 s.keys("Enter")

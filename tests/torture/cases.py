@@ -126,7 +126,7 @@ class Inputs:
     def __init__(self, folder, program, root, env):
         self.folder, self.program, self.env = folder, program, env
         os.makedirs(folder)
-        for name, method in (("a", "logitspec"), ("b", "ar")):
+        for name, method in (("a", "logitspec"), ("b", "plain")):
             self.run("generate", *SCRIPT, *PROMPT, "--budget", "8", "--method", method, "-q", "--trace", self.path(name + ".jsonl"))
         self.run("generate", *SCRIPT, *PROMPT, "-q", "--trace", self.path("a.jsonl.zst"))
         self.run("generate", *SCRIPT, *PROMPT[:2], "--max-tokens", "60", "--budget", "32", "-q", "--trace", self.path("wide.jsonl"))
@@ -190,8 +190,8 @@ def cases(i):
         Case("generate-alt", ["generate", *SCRIPT, *PROMPT, "-q", "--alt", "2", "--budget", "8", "--costs", "1:1,8:2"], prefix=True),
         Case("generate-pipe", ["generate", *SCRIPT, *PROMPT, "-q", "--trace", "-"], prints=trace, prefix=True),
         Case("generate-corpus", ["generate", *SCRIPT, *PROMPT, "-q", "--method", "rest", "--set", "rest.corpus={i}/c.corpus"], prefix=True),
-        Case("compare", ["compare", *SCRIPT, "--suite", suite, "--methods", "ar,pld", "--max-tokens", "16", "-q"], prints=on_any_machine(words), prefix=True),
-        Case("compare-json", ["compare", *SCRIPT, *PROMPT, "--methods", "ar,pld", "--json", "-q"], prints=shape),
+        Case("compare", ["compare", *SCRIPT, "--suite", suite, "--methods", "plain,pld", "--max-tokens", "16", "-q"], prints=on_any_machine(words), prefix=True),
+        Case("compare-json", ["compare", *SCRIPT, *PROMPT, "--methods", "plain,pld", "--json", "-q"], prints=shape),
         Case("bench", ["bench", *SCRIPT, "-q", "-o", "{w}/b.csv"], {"b.csv": words}, on_any_machine(same)),
         Case("bench-json", ["bench", *SCRIPT, "-q", "--json"], prints=shape),
         Case("demo-list", ["demo"], prints=some_lines),

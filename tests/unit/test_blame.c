@@ -194,7 +194,7 @@ static void a_step_has_the_reason_of_its_end(void **unused) {
         }
     }
     assert_true(seen[LS_MISS_COST] && seen[LS_MISS_BUDGET] && seen[LS_MISS_SAMPLED]);
-    record(prompt, options("ar", 0, 20), 1);
+    record(prompt, options("plain", 0, 20), 1);
     for (int i = 0; i < n_steps; i++) assert_int_equal(steps[i]->miss, LS_MISS_NONE); // nothing drafts
 }
 

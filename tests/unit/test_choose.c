@@ -173,7 +173,7 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
         const char *method, *accept;
         int32_t budget;
         bool same;
-    } ways[] = {{"ar", "exact", 0, true},
+    } ways[] = {{"plain", "exact", 0, true},
                 {"draft-model", "speculative", 6, true},
                 {"draft-model", "mcsd:3", 12, true},
                 {"draft-model", "mcsd-wor:3", 12, true},
@@ -183,7 +183,7 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
                 {"logitspec-paper", "mcsd", 16, true},
                 {"draft-model", "typical:0.05", 12, false}};
     ls_decode_options o = {
-        .method = "ar", .max_tokens = LENGTH, .sampling = {.temperature = 8, .top_k = 4, .top_p = 1}};
+        .method = "plain", .max_tokens = LENGTH, .sampling = {.temperature = 8, .top_k = 4, .top_p = 1}};
     ls_map plain = {0};
     count_texts(o, 1, RUNS, &plain);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
@@ -205,7 +205,7 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
 
 static void greedy_they_are_exact(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = {.top_p = 1}};
+    ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = {.top_p = 1}};
     ls_map texts = {0};
     count_texts(o, 1, 2, &texts);
     for (int r = 0; ls_accept_at(r); r++) {

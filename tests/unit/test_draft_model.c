@@ -92,7 +92,7 @@ static void the_target_drafts_what_it_will_choose(void **state) {
     (void)state;
     for (int how = 0; how < 2; how++)
         for (int32_t width = 1; width <= 5; width += 2) {
-            ls_decode_options o = {.method = "ar", .max_tokens = 90, .sampling = how ? sampled : greedy};
+            ls_decode_options o = {.method = "plain", .max_tokens = 90, .sampling = how ? sampled : greedy};
             outcome plain = decode(o, 3);
             o.method = "draft-model";
             o.draft = (ls_draft_options){.model = "script:0", .depth = 5, .width = width};
@@ -116,7 +116,7 @@ static void the_target_drafts_what_it_will_choose(void **state) {
 static void fewer_layers_draft_less_well(void **state) {
     (void)state;
     double before = 0;
-    ls_decode_options o = {.method = "ar", .max_tokens = 150, .sampling = greedy};
+    ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = greedy};
     outcome plain = decode(o, 1);
     for (int32_t layers = 1; layers <= 8; layers += 3) {
         o.method = "draft-model";
@@ -135,7 +135,7 @@ static void fewer_layers_draft_less_well(void **state) {
 // Both in one tree: at least what the better of the two brings, on a text that repeats.
 static void look_ups_and_a_model_share_a_tree(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "ar", .max_tokens = 150, .sampling = greedy, .budget = 8};
+    ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = greedy, .budget = 8};
     o.draft = (ls_draft_options){.layers = 3, .depth = 3, .width = 2};
     outcome plain = decode(o, 2);
     double mat[3];
@@ -285,7 +285,7 @@ static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err 
 
 static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = greedy, .budget = 6};
+    ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = greedy, .budget = 6};
     outcome plain = decode(o, 2);
     real_kv_cache = model.engine->kv_cache;
     model.engine->kv_cache = kv_cache;
@@ -359,7 +359,7 @@ static void it_goes_on_while_the_target_verifies(void **state) {
     (void)state;
     for (int how = 0; how < 2; how++)
         for (int hybrid = 0; hybrid < 2; hybrid++) {
-            ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = how ? sampled : greedy};
+            ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = how ? sampled : greedy};
             outcome plain = decode(o, 2);
             o.method = hybrid ? "hybrid" : "draft-model";
             o.draft = (ls_draft_options){.layers = 7, .depth = 4, .width = 2, .overlap = LS_OVERLAP_OFF};
@@ -464,7 +464,7 @@ static void the_second_model_changes_within_a_conversation(void **state) {
         ls_ids_add(&out.out, ls_session_output(s)->p, ls_session_output(s)->n);
     }
     ls_session_free(s);
-    outcome plain = decode((ls_decode_options){.method = "ar", .max_tokens = 40, .sampling = greedy}, 4);
+    outcome plain = decode((ls_decode_options){.method = "plain", .max_tokens = 40, .sampling = greedy}, 4);
     assert_same(&plain, &out);
     ls_ids_free(&ids);
     ls_ids_free(&out.out);

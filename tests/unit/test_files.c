@@ -274,7 +274,7 @@ static void check_index(const char *file, const ls_step *const *want, int per_tu
 static void any_step_is_found(void **state) {
     (void)state;
     enum { STEPS = 20 };
-    record("def fib(n):\n", options("ar", 1, STEPS), 3);
+    record("def fib(n):\n", options("plain", 1, STEPS), 3);
     assert_int_equal(n_steps, 3 * STEPS);
     const ls_step *want[6 * STEPS];
     for (int i = 0; i < 6 * STEPS; i++) want[i] = steps[i % (3 * STEPS)];

@@ -275,7 +275,7 @@ static void the_list_survives_its_file(void **state) {
     (void)state;
     ls_lab_index x = {0}, y;
     ls_err err;
-    place(&x, LS_LAB_MAIN, "ar", 0, 0);
+    place(&x, LS_LAB_MAIN, "plain", 0, 0);
     place(&x, LS_LAB_CAPACITY, "pld:8", 0, 8);
     place(&x, LS_LAB_TEMPERATURE, "pld:8", 0.6, 0.6);
     place(&x, LS_LAB_HITS, "pld:8", 0, -1); // the same run again
@@ -315,7 +315,7 @@ static void the_list_survives_its_file(void **state) {
 static void a_list_that_is_none_is_refused(void **state) {
     (void)state;
     static const char first[] = "{\"format\":\"logitspec-lab\",\"version\":1,\"max_tokens\":9}\n";
-    static const char run[] = "{\"type\":\"run\",\"word\":\"ar\",\"temperature\":0,\"shown\":"
+    static const char run[] = "{\"type\":\"run\",\"word\":\"plain\",\"temperature\":0,\"shown\":"
                               "[{\"use\":\"main\",\"series\":\"\",\"label\":\"\",\"x\":0}]}\n";
     static const char item[] = "{\"type\":\"item\",\"name\":\"1\",\"category\":\"\"}\n";
     const struct {
@@ -328,7 +328,7 @@ static void a_list_that_is_none_is_refused(void **state) {
         {{"{\"format\":\"logitspec-lab\",\"version\":2}\n", run, item}, LS_E_UNSUPPORTED, "version 2"},
         {{first, "{\"type\":", item}, LS_E_PARSE, ":2"},
         {{first, "{\"type\":\"run\",\"word\":7,\"temperature\":0,\"shown\":[]}\n", item}, LS_E_PARSE, ":2: word"},
-        {{first, "{\"type\":\"run\",\"word\":\"ar\",\"temperature\":-1,\"shown\":[]}\n"}, LS_E_PARSE, "temperature"},
+        {{first, "{\"type\":\"run\",\"word\":\"plain\",\"temperature\":-1,\"shown\":[]}\n"}, LS_E_PARSE, "temperature"},
         {{first, run, "{\"type\":\"item\",\"name\":\"1\"}\n"}, LS_E_PARSE, ":3: category"},
         {{first, item}, LS_E_RANGE, "no run"},
         {{first, run}, LS_E_RANGE, "no conversation"},
@@ -388,8 +388,8 @@ static void recordings_give_the_counts_of_their_steps(void **state) {
     ls_err err = {0};
     ls_buf said = {0};
     const ls_lab_listener listener = {NULL, hear, &said};
-    place(&x, LS_LAB_MAIN, "ar", 0, 0);
-    place(&x, LS_LAB_DISTANCE, "ar", 0, 0);
+    place(&x, LS_LAB_MAIN, "plain", 0, 0);
+    place(&x, LS_LAB_DISTANCE, "plain", 0, 0);
     place(&x, LS_LAB_CAPACITY, "logitspec-paper:9", 0, 9);
     place(&x, LS_LAB_RETRIEVAL, "logitspec-paper:9", 0, 0);
     place(&x, LS_LAB_HITS, "pld:5", 0, 0);

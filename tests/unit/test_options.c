@@ -74,7 +74,7 @@ static void configuration_errors(void **state) {
         {"decode:\n  acceptance: typical:7\n",
          ":2:15: decode.acceptance is 'typical:7', expected typical:EPSILON, a number from 0 to 1"},
         {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
-        {"decode:\n  method: logitspek\n", ":2:11: decode.method is 'logitspek', expected one of ar, logitspec, "
+        {"decode:\n  method: logitspek\n", ":2:11: decode.method is 'logitspek', expected one of plain, logitspec, "
                                            "logitspec-paper, logit-only, retrieval-only, pld, recycle, rest, "
                                            "cacheback, suffix, lookahead, draft-model, hybrid, hierarchical, eagle3, "
                                            "medusa (did you mean 'logitspec'?)"},
@@ -316,8 +316,8 @@ static void a_configuration_file_is_changed_with_care(void **state) {
         {"pld:\n  # longest\n  ngram: 3# no comment\nmodel: {threads: 2}",
          "pld:\n  # longest\n  ngram: 2\nmodel: {threads: 2}\ndecode:\n  budget: 16\n  method: pld\n"},
         {"decode:\n  method: 'a ''b'' # c'\n  seed: 3\n", NULL}, // a quote within quotes: more than this can change
-        {"decode: {method: ar, seed: 1}\n", NULL},
-        {"decode:\n  method:\n    - ar\n", NULL},
+        {"decode: {method: plain, seed: 1}\n", NULL},
+        {"decode:\n  method:\n    - plain\n", NULL},
         {"decode: &x\n", NULL},
         {"decode:\n  method: |\n    several\n    lines\n  seed: 3\n", NULL},
     };

@@ -225,7 +225,7 @@ static void at_weight_0_the_text_is_plain_decodings(void **state) {
                                  {.temperature = 0.8, .top_p = 1, .seed = 11},
                                  {.temperature = 1.2, .top_k = 20, .top_p = 0.9, .seed = 5}};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        ls_decode_options o = {.method = "ar", .max_tokens = 150, .sampling = ways[w]};
+        ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = ways[w]};
         result plain = run(fish, &o);
         o.reflection = "Once more: ";
         for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {

@@ -119,7 +119,7 @@ static void check_record(bool first) {
 
 static void steps_say_what_the_model_says(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "pld", "lookahead"};
+    static const char *const methods[] = {"plain", "logitspec", "logitspec-paper", "pld", "lookahead"};
     const lst_sampling ways[] = {{.top_p = 1},
                                  {.temperature = 0.5, .top_p = 1, .seed = 7},
                                  {.temperature = 1, .top_p = 1, .seed = 8},
@@ -232,7 +232,7 @@ static void stop_strings_cut_the_text_where_they_begin(void **state) {
         {{"fish, ", "fish"}, " "},   // the one that is complete first
         {{"x", "fish, blue fish"}, " fish, red "},
     };
-    static const char *const methods[] = {"ar", "logitspec-paper"};
+    static const char *const methods[] = {"plain", "logitspec-paper"};
     ls_ids prompt = ids_of("One fish, two");
     for (int m = 0; m < 2; m++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -290,7 +290,7 @@ static void a_cancelled_prompt_leaves_no_trace(void **state) {
 // recording of it says is the same.
 static void conversations_hold_every_token_once(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec-paper", "logitspec", "pld"};
+    static const char *const methods[] = {"plain", "logitspec-paper", "logitspec", "pld"};
     ls_ids ask[3] = {ids_of("The end of the story."), ids_of("One fish, two"), ids_of("def fib")};
     ls_ids_push(&ask[0], ls_vocab_eos(model.vocab)); // so that the end can be drafted
     for (const char *p = "The end of the stor"; *p; p++) ls_ids_push(&ask[0], *p);

@@ -55,7 +55,7 @@ static void what_a_probe_judged_is_read_back(void **state) {
 
 static void what_is_written_is_read_back(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "suffix", "lookahead", "pld"};
+    static const char *const methods[] = {"plain", "logitspec", "logitspec-paper", "suffix", "lookahead", "pld"};
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         record("def fib(n):\n", options(methods[m], 0, 90), 2);
         ls_trace_reader *r;
@@ -445,7 +445,7 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
     const char *prompt = "def fib(n):\n    if n < 2: return n\n";
     static const char *const methods[] = {"pld",       "suffix", "cacheback", "retrieval-only", "logitspec-paper",
                                           "logit-only"};
-    record(prompt, options("ar", 0, 200), 1);
+    record(prompt, options("plain", 0, 200), 1);
     ls_recording *plain = recording_of_steps();
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         const ls_simulated t = simulate(plain, options(methods[m], 24, 200));
@@ -454,7 +454,7 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
         assert_int_equal(t.emitted, 200);
         assert_int_equal(t.lasts_whole, t.lasts); // a plain trace knows every last logits
         assert_true(t.rows_known < t.rows);       // but nothing of rows off the text
-        assert_true(t.cost_ms > 0 && t.ar_ms > t.cost_ms / 10);
+        assert_true(t.cost_ms > 0 && t.plain_ms > t.cost_ms / 10);
     }
     // a wide trace on top of it knows more
     record(prompt, options("logitspec", 32, 200), 1);

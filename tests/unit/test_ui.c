@@ -134,7 +134,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
                 t->t_draft_us = 20, t->t_verify_us = 5, t->t_commit_us = 10;
                 t->t_forward_us = t->forward ? 3000 + 100 * t->tree.n : 0;
                 t->t_total_us = t->t_forward_us + 40;
-                t->ar_us = 3000, t->ar_spread = 0.04, t->ar_timed = 9, t->cpu_wait = 0;
+                t->plain_us = 3000, t->plain_spread = 0.04, t->plain_timed = 9, t->cpu_wait = 0;
                 ls_step_free(e->step);
                 e->step = ls_step_keep(t);
                 ls_step_free(t);
@@ -337,7 +337,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     // worst and best, in order
     double gain[400], seen = -1e18;
     for (size_t i = 0; i < s.run.n_steps; i++)
-        gain[i] = ui_step(&s, i)->ar_us * ls_plain_forwards(ui_step(&s, i)) - ui_step(&s, i)->t_total_us;
+        gain[i] = ui_step(&s, i)->plain_us * ls_plain_forwards(ui_step(&s, i)) - ui_step(&s, i)->t_total_us;
     key(&s, 'G');
     for (size_t n = 0; n < s.run.n_steps; n++) {
         key(&s, 'w');
@@ -1145,7 +1145,7 @@ static void the_draft_under_the_cursor_is_told_in_words(void **state) {
 static void the_papers_step_is_one_key_away(void **state) {
     (void)state;
     static const char *const keys[] = {"decode.acceptance", "decode.sizing", "decode.budget", "decode.method"};
-    const ui_setting settings[] = {{.key = "decode.method", .help = "", .choices = "ar|pld", .value = "pld"},
+    const ui_setting settings[] = {{.key = "decode.method", .help = "", .choices = "plain|pld", .value = "pld"},
                                    {.key = "decode.budget", .help = "", .choices = "1|2", .value = "auto"},
                                    {.key = "decode.sizing", .help = "", .choices = "default", .value = "adaedl"},
                                    {.key = "decode.acceptance", .help = "", .choices = "exact", .value = "exact"},
@@ -1326,7 +1326,7 @@ static void random_keys_and_sizes(void **state) {
     ui_state s;
     ui_state_init(&s);
     converse(&s, "def fib(n):", "logitspec", 60);
-    converse(&s, "zzz", "ar", 10);
+    converse(&s, "zzz", "plain", 10);
     ui_canvas c = {.utf8 = true};
     const uint64_t keys = getenv("KEYS") ? strtoull(getenv("KEYS"), NULL, 10) : 20000;
     for (uint64_t i = 0; i < keys; i++) {

@@ -213,7 +213,7 @@ static void configuration(manual *m) {
               "configs/default.yaml, ~/.config/logitspec/config.yaml, --config FILE, "
               "LOGITSPEC_SET_SECTION__KEY=VALUE, flags. 'logitspec config show' prints the effective values and their "
               "origins. Files are YAML:");
-    verbatim(m, "  decode:\n    method: logitspec\n    budget: 16\n");
+    verbatim(m, "  decode:\n    method: logitspec\n    max_rows: 16\n");
     ls_options_init(&o);
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i);

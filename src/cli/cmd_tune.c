@@ -183,7 +183,7 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
         const size_t n = (size_t)(dot - key);
-        const bool decides = !strcmp(key, "decode.method") || !strcmp(key, "decode.budget") ||
+        const bool decides = !strcmp(key, "decode.method") || !strcmp(key, "decode.max_rows") ||
                              !strcmp(key, "decode.sizing") || is_section(key, n, c->method->name) ||
                              is_section(key, n, c->options.sizing);
         if (!decides) continue;

@@ -140,7 +140,7 @@ static int distance(const char *a, const char *b, size_t m) {
 
 void ls_near_try(ls_near *near, const char *candidate, size_t n) {
     const size_t length = strlen(near->word);
-    const char *dot = memrchr(candidate, '.', n); // "budgets" is near "decode.budget"
+    const char *dot = memrchr(candidate, '.', n); // "budgets" is near "decode.max_rows"
     const bool begins = length && length <= n && !strncmp(near->word, candidate, length);
     int d = begins ? -1 : distance(near->word, candidate, n);
     if (dot) d = least(d, distance(near->word, dot + 1, n - (size_t)(dot + 1 - candidate)) + 1);

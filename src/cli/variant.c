@@ -16,7 +16,7 @@ static bool is_file(const char *text) {
 
 // Applies one part, part[0..n), whose meaning depends on the mark before it.
 static ls_code set_part(ls_variant *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
-    static const char *const keys[] = {[':'] = "decode.budget", ['/'] = "decode.sizing", ['@'] = "decode.acceptance"};
+    static const char *const keys[] = {[':'] = "decode.max_rows", ['/'] = "decode.sizing", ['@'] = "decode.acceptance"};
     char *text = ls_strndup(part, n), *equals = strchr(text, '='), *key = NULL;
     ls_code code;
     if (mark != '+') code = ls_options_set(&c->options, keys[(int)mark], text, c->label, err);

@@ -66,7 +66,7 @@ static ls_code take_root(work *w, ls_err *err) {
                             .plain_us = s->plain.us,
                             .plain_spread = ls_plain_spread(&s->plain),
                             .plain_timed = (int32_t)(s->plain.n_timed < INT32_MAX ? s->plain.n_timed : INT32_MAX),
-                            .budget = (int16_t)ls_drafting_rows(&s->drafting),
+                            .asked_rows = (int16_t)ls_drafting_rows(&s->drafting),
                             .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
                             .rows = 1,
                             .n_path = 1,
@@ -78,7 +78,7 @@ static ls_code take_root(work *w, ls_err *err) {
     root->target = root->own = -1;
     root->target_p = root->entropy = root->lse = NAN;
     for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
-    w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
+    w->n_top = out->asked_rows > LS_MAX_TOP ? out->asked_rows : LS_MAX_TOP;
     if (w->n_top > s->e->n_vocab) w->n_top = s->e->n_vocab;
     const ls_code code = s->t->row_top(s->t, -1, w->n_top, w->top_ids, w->top_p, err);
     if (code) return code;
@@ -119,7 +119,8 @@ static void draft(work *w) {
     ls_cost_curve costs = s->costs;
     // rows of a probe for a path of depth 1; ls_drafting_propose adds those of deeper paths
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
-    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
+    out->asked_rows =
+        (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -266,9 +267,9 @@ static void log_step(const ls_step *out) {
     ls_log("step %u.%u: context %d, %d rows of at most %d, %d accepted, %d emitted%s%s; us: draft %.0f, forward %.0f, "
            "verify "
            "%.0f, commit %.0f, in all %.0f, a plain one %.0f",
-           out->turn + 1, out->index, out->context_len, out->rows, out->budget, ls_step_accepted(out), out->n_emitted,
-           out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us, out->t_forward_us,
-           out->t_verify_us, out->t_commit_us, out->t_total_us, out->plain_us);
+           out->turn + 1, out->index, out->context_len, out->rows, out->asked_rows, ls_step_accepted(out),
+           out->n_emitted, out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us,
+           out->t_forward_us, out->t_verify_us, out->t_commit_us, out->t_total_us, out->plain_us);
 }
 
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {

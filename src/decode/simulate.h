@@ -26,7 +26,7 @@ typedef struct {
 } ls_simulated;
 
 typedef struct ls_simulator ls_simulator;
-// opt: method, budget, sizing, knobs; its acceptance must be exact (what a lossy text would have been is not known:
+// opt: method, max_rows, sizing, knobs; its acceptance must be exact (what a lossy text would have been is not known:
 // LS_E_USAGE). costs: base_ms[0] 0 where nothing was measured. place: of the vocabulary.
 ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
                          const ls_cost_curve *costs, ls_err *err);

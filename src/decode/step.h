@@ -47,10 +47,10 @@ typedef struct {
     bool exact;          // the engine guarantees that this equals plain decoding
     bool odds;           // instead, each text is as likely as from plain decoding (acceptance: spec/accept.h)
     uint8_t finish;      // ls_finish
-    uint8_t miss;   // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
-    int16_t budget; // rows asked for (root included)
-    int16_t rows;   // of the tree that was verified, root included (1: no draft)
-    int16_t probes; // rows of the same forward behind the tree, which judged drafts (decode/choose.h)
+    uint8_t miss; // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
+    int16_t asked_rows; // rows asked for (root included)
+    int16_t rows;       // of the tree that was verified, root included (1: no draft)
+    int16_t probes;     // rows of the same forward behind the tree, which judged drafts (decode/choose.h)
     // last logits: what predicted the root
     int16_t n_top;
     ls_top_entry *top;

@@ -158,7 +158,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .context_len = s->context_len,
                                               .output_pos = s->output_pos,
                                               .root = s->tree.nodes[0].token,
-                                              .budget = s->budget,
+                                              .asked_rows = s->asked_rows,
                                               .rows = s->rows,
                                               .probes = s->probes,
                                               .n_path = (int16_t)(ls_step_accepted(s) + 1),
@@ -253,8 +253,8 @@ static void name_groups(ls_report *r) {
         const ls_trace_header *h = &r->turns[r->groups[i].first_turn].header, *h0 = &r->turns[0].header;
         ls_buf b = {0};
         ls_buf_str(&b, h->run.method);
-        if (strcmp(setting(r, i, "decode.budget"), "auto") && *setting(r, i, "decode.budget"))
-            ls_buf_fmt(&b, ":%s", setting(r, i, "decode.budget"));
+        if (strcmp(setting(r, i, "decode.max_rows"), "auto") && *setting(r, i, "decode.max_rows"))
+            ls_buf_fmt(&b, ":%s", setting(r, i, "decode.max_rows"));
         if (strcmp(setting(r, i, "decode.sizing"), "default") && *setting(r, i, "decode.sizing"))
             ls_buf_fmt(&b, "/%s", setting(r, i, "decode.sizing"));
         if (strcmp(h->acceptance, "exact")) ls_buf_fmt(&b, "@%s", h->acceptance);

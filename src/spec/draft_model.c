@@ -151,7 +151,7 @@ static ls_search *search_for(const drafter *d, const ls_draft_state *s) {
     return q;
 }
 
-static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
     d->spoken.n = 0;
@@ -161,8 +161,9 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
         d->base.base.draft_model->resume(d->base.base.draft_model, s->context, s->n_context, s->root, &d->spoken);
     for (;;) {
         q->drawn = d->spoken.n && d->spoken.said[0].n_draws;
-        ls_search_run(q, budget);
-        if (d->base.base.draft_model->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n))
+        ls_search_run(q, max_rows);
+        if (d->base.base.draft_model->forwards >= d->depth || max_rows < 2 || d->failed ||
+            (base->beside && !d->spoken.n))
             break;
         round_ r = next_round(d, q, d->reach);
         bool again = false;
@@ -181,7 +182,7 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
             if (code == LS_E_RANGE) break;
             d->spoken.n = 0; // its results may be invalid
             q->drawn = false;
-            ls_search_run(q, budget);
+            ls_search_run(q, max_rows);
             break;
         }
         if (again && d->wait < INT32_MAX / 2) d->wait *= 2;
@@ -191,7 +192,7 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
     d->unasked = d->spoken.n ? 0 : d->unasked + 1;
     if (d->hierarchical) {
         q->named_only = true;
-        ls_search_run(q, budget);
+        ls_search_run(q, max_rows);
     }
     ls_search_tree(q, tree);
 }

@@ -252,7 +252,7 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s) {
     return &q;
 }
 
-void ls_search_run(ls_search *q, int32_t budget) {
+void ls_search_run(ls_search *q, int32_t max_rows) {
     const int32_t context = (int32_t)q->s->n_context;
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
                              .spoken = q->spoken && q->spoken->n ? 0 : -1,
@@ -265,7 +265,7 @@ void ls_search_run(ls_search *q, int32_t budget) {
         const bool stays = q->drawn && q->c[at].spoken >= 0;
         if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, context)) break;
         q->taken[q->n_taken++] = at;
-        if (q->n_taken == budget) break;
+        if (q->n_taken == max_rows) break;
         expand(q, at);
     }
 }

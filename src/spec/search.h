@@ -64,8 +64,8 @@ typedef struct {
 // The thread's working memory, for a search over the drafter's evidence without a draft model. It is used up by the
 // next call.
 ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
-// Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set blend, spoken and the switches before.
-void ls_search_run(ls_search *q, int32_t budget);
+// Finds the best rows: `max_rows` rows, or as many as could pay by s->costs. Set blend, spoken and the switches before.
+void ls_search_run(ls_search *q, int32_t max_rows);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
 // Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter

@@ -81,12 +81,12 @@ static void add_branch(ls_tree *t, ls_branch b) {
     t->branches[t->n_branches++] = b;
 }
 
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info) {
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t max_rows, ls_branch info) {
     const int32_t first = t->n, n_guess = info.rank >= 0 ? 1 : 0;
-    if (budget > LS_MAX_ROWS) budget = LS_MAX_ROWS;
-    if (n < 1 || t->n >= budget) return 0;
+    if (max_rows > LS_MAX_ROWS) max_rows = LS_MAX_ROWS;
+    if (n < 1 || t->n >= max_rows) return 0;
     add_branch(t, info);
-    for (int32_t i = 0; i < n && t->n < budget; i++)
+    for (int32_t i = 0; i < n && t->n < max_rows; i++)
         add_row(t,
                 &(ls_draft){.token = tokens[i],
                             .match_n = i < n_guess ? 0 : info.match_n,

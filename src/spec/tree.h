@@ -104,10 +104,10 @@ void ls_tree_copy(ls_tree *to, const ls_tree *from); // the content; `to` has ro
 size_t ls_tree_bytes(const ls_tree *t);
 void ls_tree_place(ls_tree *t, void *bytes);
 void ls_tree_start(ls_tree *t, int32_t root);
-// Adds a chain of tokens under the root, until the tree has `budget` rows. If the branch has a rank, its first token is
-// a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the
+// Adds a chain of tokens under the root, until the tree has `max_rows` rows. If the branch has a rank, its first token
+// is a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the
 // authors' program. Returns the number of added rows; a branch without rows is not listed.
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info);
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t max_rows, ls_branch info);
 // Makes the tree from drafts[0..n), 1 <= n <= LS_MAX_ROWS: the root first, parents before children. The caller need not
 // set depth and branch, and sets the rank only for children of the root. The rows under each child of the root are
 // grouped as its branch; siblings keep their order.

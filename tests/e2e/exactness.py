@@ -76,7 +76,7 @@ def bits_are_equal(model, level, dtype, way, prompt, n, methods=("logitspec:13",
             trace = os.path.join(d, "t.jsonl")
             name, budget = method.split(":")
             program("generate", *model, "--dtype", dtype, *THREADS, "--prompt", prompt, "--max-tokens", str(n), "--method", name,
-                    "--budget", budget, "--trace", trace, "--json", *way, level=level)
+                    "--max-rows", budget, "--trace", trace, "--json", *way, level=level)
             rows[method] = rows_of(trace)[0]
             plain = rows["plain:1"]
             for at in set(plain) & set(rows[method]):
@@ -103,7 +103,7 @@ def conversations_go_on(model, dtype, way, n, level=None, method="logitspec:8"):
     """Three turns in one go, plainly; and two, saved, loaded by another program that drafts, and the third there."""
     prompts = ("abc abc", "ab ba ab", "c ab abc")
     name, budget = method.split(":")
-    plain, drafts = ["--method", "plain", "--budget", "1"], ["--method", name, "--budget", budget]
+    plain, drafts = ["--method", "plain", "--max-rows", "1"], ["--method", name, "--max-rows", budget]
     with tempfile.TemporaryDirectory() as d:
         def go(lines, how):
             return screen(d, model, dtype, lines, "--max-tokens", str(n), *way, *how, level=level)

@@ -373,7 +373,7 @@ class User:
     def refused(self):
         """Commands that must change nothing, whatever happens meanwhile."""
         text = self.rng.choice(("load /nonexistent", "save /nonexistent/x", "set decode.bugdet=3", "frobnicate", "goto 99999",
-                                "set decode.budget=0", "compare nonsense", f"load {self.folder}/trace.jsonl.not"))
+                                "set decode.max_rows=0", "compare nonsense", f"load {self.folder}/trace.jsonl.not"))
         self.note(f"refused {text}")
         self.command(text)
 
@@ -404,7 +404,7 @@ class User:
         self.screen.keys("F5", *["F6"] * self.rng.randrange(4))
 
     def meddle_set(self):
-        text = self.rng.choice([f"decode.method={m}" for m in METHODS] + [f"decode.budget={n}" for n in ("auto", 1, 2, 8, 64)])
+        text = self.rng.choice([f"decode.method={m}" for m in METHODS] + [f"decode.max_rows={n}" for n in ("auto", 1, 2, 8, 64)])
         self.note(f"set {text}")
         self.command("set " + text)
         key, value = text.split("=")

@@ -59,13 +59,13 @@ class Generate(unittest.TestCase):
         self.assertTrue(r.stdout.endswith("\n"))
 
     def test_summary_says_what_the_speedup_is_against(self):
-        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--budget", "16")
+        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--max-rows", "16")
         self.assertIn("plain decoding", r.stderr)
         self.assertIn("speedup x", r.stderr)
         self.assertIn("drafts accepted", r.stderr)
 
     def test_alternatives_are_lines_of_tokens(self):
-        args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "8", "-q"]
+        args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "8", "-q"]
         r = run(*args, "--alt", "2")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         head, *lines = r.stdout.splitlines()
@@ -143,7 +143,7 @@ class Generate(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
             p = subprocess.Popen([PROGRAM, "generate", "--model", "script:20", "--prompt", "x", "--json", "--trace", path,
-                                  "--budget", "3", "--max-tokens", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+                                  "--max-rows", "3", "--max-tokens", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
             end = time.monotonic() + 30
             while time.monotonic() < end and not (os.path.exists(path) and os.path.getsize(path) > 50000):
                 time.sleep(0.05)
@@ -359,7 +359,7 @@ class Compare(unittest.TestCase):
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0").stderr)
 
     def test_what_a_reflection_judged_is_told(self):
-        args = ["--model", "script", "--method", "logitspec-paper", "--budget", "24", "--max-tokens", "150",
+        args = ["--model", "script", "--method", "logitspec-paper", "--max-rows", "24", "--max-tokens", "150",
                 "--prompt", "One fish, two fish, red fish, blue fish. One cat, two", "--raw", "--temperature", "0.8", "--seed", "3", "--acceptance", "reflective:1", "--set", "decode.reflection="]
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
@@ -398,7 +398,7 @@ class Recorded(unittest.TestCase):
 
     def test_inspect_shows_a_step_in_words_and_as_a_tree(self):
         with tempfile.TemporaryDirectory() as d:
-            path, _, steps = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "12")
+            path, _, steps = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "12")
             alone = [run("inspect", path, "--step", str(i), "--ascii").stdout for i in (4, 2, 3)]
             r = run("inspect", path, "--step", "4,2-3", "--ascii")
             self.assertEqual(r.stdout, "\n\n".join(alone))
@@ -426,7 +426,7 @@ class Recorded(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             seen, sizes = set(), []
             for level in ("steps", "nodes", "full"):
-                path, o, steps = self.record(d, "t.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "9",
+                path, o, steps = self.record(d, "t.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "9",
                                              "--seed", "1", "--trace-level", level)
                 with open(path, encoding="utf-8") as f:
                     lines = read_trace(f.read())
@@ -438,7 +438,7 @@ class Recorded(unittest.TestCase):
                     self.assertTrue(all(("p" in n, "top" in n) == (level != "steps", level == "full") for n in s["nodes"]))
                 seen.add((sum(s["rows"] for s in steps), o["draft_accepted"]))
                 sizes.append(os.path.getsize(path))
-                packed, _, _ = path + ".zst", run("generate", *SCRIPT, "-q", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget",
+                packed, _, _ = path + ".zst", run("generate", *SCRIPT, "-q", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows",
                                                   "9", "--seed", "1", "--trace-level", level, "--trace", path + ".zst"), 0
                 self.assertLess(os.path.getsize(packed), sizes[-1] / 2)
                 drop = lambda text: re.sub(r"[\d.]+ ms \(.*\)", "", text)  # times differ from run to run
@@ -551,7 +551,7 @@ class Tune(unittest.TestCase):
                 path = os.path.join(d, name)
                 run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", path, *args)
                 return path
-            wide, packed, plain = record("w.jsonl", "--budget", "32"), record("w.jsonl.zst", "--budget", "32"), record("p.jsonl", "--method", "pld")
+            wide, packed, plain = record("w.jsonl", "--max-rows", "32"), record("w.jsonl.zst", "--max-rows", "32"), record("p.jsonl", "--method", "pld")
             shown = run("tune", "--fit", "c2t", wide)
             self.assertEqual((shown.returncode, shown.stderr), (0, ""))
             self.assertEqual(run("tune", "--fit", "c2t", packed).stdout, shown.stdout)
@@ -577,7 +577,7 @@ class Tune(unittest.TestCase):
             self.assertEqual(a["text"], b["text"])
             self.assertNotEqual(a["draft_verified"], b["draft_verified"])
             bare, lossy = record("plain.jsonl", "--method", "plain"), record("l.jsonl", "--acceptance", "typical")
-            short = record("s.jsonl", "--budget", "4", "--max-tokens", "8")
+            short = record("s.jsonl", "--max-rows", "4", "--max-tokens", "8")
             for args, what in ((["--fit", "c2t"], "TRACE..."), (["--fit", "auto", wide], "--fit is 'auto', expected c2t"), ([wide], "--fit c2t"),
                                (["--fit", "c2t", "/nowhere"], "cannot read"), (["--fit", "c2t", bare], "no drafts with estimates"),
                                (["--fit", "c2t", record("t.jsonl", "--trace-level", "steps")], "no drafts with estimates"),
@@ -635,11 +635,11 @@ class Other(unittest.TestCase):
             r = run(*args)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             self.assertTrue(r.stdout)
-        self.assertIn("--budget", run("generate", "--help").stdout)
+        self.assertIn("--max-rows", run("generate", "--help").stdout)
 
     def test_config_show_has_origins(self):
-        r = run("config", "show", "--budget", "9", env={"LOGITSPEC_SET_DECODE__TOP_K": "4"})
-        self.assertRegex(r.stdout, r"budget: 9 +# --budget")
+        r = run("config", "show", "--max-rows", "9", env={"LOGITSPEC_SET_DECODE__TOP_K": "4"})
+        self.assertRegex(r.stdout, r"max_rows: 9 +# --max-rows")
         self.assertRegex(r.stdout, r"top_k: 4 +# environment LOGITSPEC_SET_DECODE__TOP_K")
         self.assertRegex(r.stdout, r"method: logitspec +# .*default.yaml:\d+:\d+")
 
@@ -783,7 +783,7 @@ class RealModel(unittest.TestCase):
         r = run("compare", "--prompt", "Count to twelve.", "--max-tokens", "8", "--methods", "plain,pld:4", "--threads", "1", "--json",
                 preexec_fn=lambda: os.sched_setaffinity(0, cpu))
         self.assertEqual(json.loads(r.stdout)["disturbed_prompts"], 1)
-        r = run("generate", "--prompt", "Count to twelve.", "--max-tokens", "48", "--method", "pld", "--budget", "4", "--threads", "1", "--json",
+        r = run("generate", "--prompt", "Count to twelve.", "--max-tokens", "48", "--method", "pld", "--max-rows", "4", "--threads", "1", "--json",
                 preexec_fn=lambda: os.sched_setaffinity(0, cpu))
         self.assertGreater(json.loads(r.stdout)["cpu_wait"], 0.1)
 

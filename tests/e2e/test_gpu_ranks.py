@@ -73,7 +73,7 @@ class GpuRanks(unittest.TestCase):
 
     def test_what_is_told_of_them(self):
         trace = os.path.join(self.tmp.name, "t.jsonl")
-        self.answer("--devices", "0,0", "--trace", trace, "--method", "logitspec", "--budget", "7")
+        self.answer("--devices", "0,0", "--trace", trace, "--method", "logitspec", "--max-rows", "7")
         with open(trace, encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
         self.assertIn(", 2 ranks", lines[0]["backend"]["kernel"])

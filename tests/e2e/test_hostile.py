@@ -253,7 +253,7 @@ class Hostile(unittest.TestCase):
     def trace(self, name, tokens, text, spread=1, method="logitspec"):
         """A recording of the scripted model: tokens[i % n] in place of its bytes, text in place of every string."""
         if not hasattr(self, "recorded"):
-            r = self.run_in(["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "40", "--budget", "8", "--seed", "3", "--method",
+            r = self.run_in(["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "40", "--max-rows", "8", "--seed", "3", "--method",
                              "logitspec-paper", "--trace", "-"])
             self.recorded = [json.loads(line) for line in r.stdout.splitlines()]
         out = []
@@ -431,7 +431,7 @@ class Hostile(unittest.TestCase):
             quoted = yaml_of(text)
             with self.subTest(name):
                 for yaml in (f"{quoted}: 1\n", f"decode:\n  {quoted}: 1\n", f"decode:\n  method: {quoted}\n", f"model:\n  name: {quoted}\n",
-                             f"ui:\n  keys: [{quoted}]\n", f"ui:\n  colors: [{quoted}]\n", f"decode:\n  sizing: {quoted}\n", f"decode:\n  budget: {quoted}\n",
+                             f"ui:\n  keys: [{quoted}]\n", f"ui:\n  colors: [{quoted}]\n", f"decode:\n  sizing: {quoted}\n", f"decode:\n  max_rows: {quoted}\n",
                              f"prompt:\n  system: {quoted}\n", f"decode: {quoted}\n", f"- {quoted}\n", text, f"# {text}\n\t: ["):
                     path = self.write("c.yaml", yaml.encode())
                     self.piped("config", "show", "--config", path)

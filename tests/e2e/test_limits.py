@@ -672,7 +672,7 @@ class Network(unittest.TestCase):
             write(keys, b"wait READY\ntype Hi\nkey Enter\nwait tokens\nkey ^X\nwait READY\n")
             write(d + "/suite.jsonl", b'{"prompt": "Hi"}\n')
             short = [*model, "--max-tokens", "4"]
-            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "32", "--trace", d + "/wide.jsonl")
+            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "32", "--trace", d + "/wide.jsonl")
             commands = {"chat": [[*short, "--script", keys]], "generate": [[*short, "--prompt", "Hi"]],
                         "compare": [[*short, "--prompt", "Hi", "--methods", "plain,logitspec"]], "bench": [["--model", "script"]],
                         "demo": [[], ["race", "--cast", d + "/d.cast"]], "replay": [[trace, "--speed", "max", "--cast", d + "/r.cast"]],

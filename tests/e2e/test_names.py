@@ -66,6 +66,22 @@ class Names(unittest.TestCase):
             r = self.made("compare", *SCRIPT, "--methods", f"{before}:1/fixed:1,pld", "--json", "-q")
             self.assertEqual([m["method"] for m in json.loads(r.stdout)["methods"]], [f"{now}:1/fixed:1", "pld"])
 
+    def test_a_key_and_its_flag(self):
+        want = self.config("--max-rows", "3")
+        self.assertEqual(want["decode.max_rows"], "3")
+        self.assertEqual(want, self.config("--budget", "3"))
+        self.assertEqual(want, self.config("--budget=3"))
+        self.assertEqual(want, self.config("--set", "decode.budget=3"))
+        self.assertEqual(want, self.config("--config", self.write("c.yaml", "decode: {budget: 3}\n")))
+        self.assertEqual(want, self.config(LOGITSPEC_SET_DECODE__BUDGET="3"))
+        r = run("tokenize", "--budget", "3")
+        self.assertEqual((r.returncode, r.stderr), (2, "logitspec: 'logitspec tokenize' has no flag '--max-rows'\n"))
+        for of, before, now in ALIASES:  # each stands for something that exists, and is not offered
+            if of == "flag":
+                self.assertIn(f"--{now} ", run("help", "config").stdout + run("generate", "--help").stdout)
+            shown = self.made("config", "show").stdout + self.made("generate", "--help").stdout
+            self.assertNotRegex(shown, r"(?<![\w.])%s(?![\w.])" % re.escape(before.split(".")[-1]))
+
     def test_a_recording(self):
         for now in METHODS.values():
             self.made("generate", *SCRIPT, "--method", now, "--seed", "1", "--trace", self.path("t.jsonl"))

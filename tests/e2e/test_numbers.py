@@ -57,7 +57,7 @@ class Numbers(unittest.TestCase):
             for i, prompt in enumerate(PROMPTS):
                 path = os.path.join(cls.dir.name, f"{method}-{i}.jsonl")
                 r = run("generate", "--model", "script", "--raw", "--prompt", prompt, "--max-tokens", "150", "--method", method,
-                        "--budget", budget, "--trace", path, "--json")
+                        "--max-rows", budget, "--trace", path, "--json")
                 assert r.returncode == 0, r.stderr
                 with open(path, encoding="utf-8") as f:
                     lines = [json.loads(line) for line in f]

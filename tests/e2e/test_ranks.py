@@ -172,7 +172,7 @@ class Ranks(unittest.TestCase):
                 o = json.loads(r.stdout)
                 self.assertTrue(o["equal"] and o["exact"])
                 self.assertEqual(len(o["methods"]), 11)
-                got = self.answer("--method", "logitspec", "--budget", "7", "--dtype", dtype, "--devices", ranks, *sampling)
+                got = self.answer("--method", "logitspec", "--max-rows", "7", "--dtype", dtype, "--devices", ranks, *sampling)
                 self.assertEqual(got["output_tokens"], one["output_tokens"], (dtype, ranks, sampling))
                 self.assertEqual((got["ranks"], one["ranks"]), (int(ranks), 1))
 
@@ -186,7 +186,7 @@ class Ranks(unittest.TestCase):
 
     def test_what_is_told_of_them(self):
         trace = os.path.join(self.tmp.name, "t.jsonl")
-        self.answer("--devices", "cpu,cpu", "--trace", trace, "--method", "logitspec", "--budget", "7")
+        self.answer("--devices", "cpu,cpu", "--trace", trace, "--method", "logitspec", "--max-rows", "7")
         with open(trace, encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
         self.assertIn(", 2 ranks", lines[0]["backend"]["kernel"])

@@ -369,9 +369,9 @@ class Report(unittest.TestCase):
         d = self.dir.name
         low, lossy = os.path.join(d, "low.jsonl.zst"), os.path.join(d, "lossy.jsonl")
         run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", low, "--trace-level", "steps", "-q",
-            "--budget", "8")
+            "--max-rows", "8")
         run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", lossy, "--acceptance", "typical:0",
-            "--temperature", "1", "--seed", "2", "--budget", "16", "-q")
+            "--temperature", "1", "--seed", "2", "--max-rows", "16", "-q")
         text = self.report("low.html", files=[low])
         self.assertEqual(text.count("not in these recordings"), 4)  # depth, rank, source, calibration
         self.assertTrue("has only the accepted tokens" in self.report("low.html", "--step", "0-50", files=[low]))

@@ -20,7 +20,7 @@ SCRIPT = ["--model", "script:20", "--max-tokens", "400"]
 
 class Keys(unittest.TestCase):
     def test_prompt_run_pause_step_back_and_quit(self):
-        with Screen(*SCRIPT, "--budget", "2", cols=120, rows=36) as s:  # it still runs when a busy machine looks
+        with Screen(*SCRIPT, "--max-rows", "2", cols=120, rows=36) as s:  # it still runs when a busy machine looks
             first = s.wait("READY", "type a prompt", "1 Output", "2 Logits", "3 Drafts", "4 Tree", "5 Stats")
             self.assertIn("Type a prompt and press Enter", first)
             s.type("def fib(n):")  # the prompt line has the focus: letters are text
@@ -57,7 +57,7 @@ class Keys(unittest.TestCase):
     def test_a_replay_is_the_run_again_without_a_model(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
-            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "3", "--trace", path)
+            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "3", "--trace", path)
             with Screen("replay", path, "--paused", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
                 s.wait("REPLAY PAUSED", "recording: Space plays")
                 s.keys("s", "s", "s")
@@ -249,13 +249,13 @@ class Keys(unittest.TestCase):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
             s.wait("READY")
             s.keys("Escape", ":")
-            s.type("set decode.budget=24")
+            s.type("set decode.max_rows=24")
             s.keys("Enter")
-            s.wait("decode.budget=24")
+            s.wait("decode.max_rows=24")
             s.keys(":")
-            s.type("set decode.bugdet=24")
+            s.type("set decode.max_rosw=24")
             s.keys("Enter")
-            s.wait("did you mean 'decode.budget'")
+            s.wait("did you mean 'decode.max_rows'")
             s.keys(":")
             s.type("frobnicate")
             s.keys("Enter")
@@ -264,7 +264,7 @@ class Keys(unittest.TestCase):
             s.type("def fib(n):")
             s.keys("Enter")
             s.keys("F2")
-            s.wait("decode.budget            24")
+            s.wait("decode.max_rows          24")
 
     def test_pasted_lines_are_one_prompt(self):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
@@ -319,7 +319,7 @@ class Keys(unittest.TestCase):
             pid, tty = pty.fork()
             if not pid:
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 36, 120, 0, 0))
-                os.execve(PROGRAM, [PROGRAM, *SCRIPT, "--max-tokens", "100", "--budget", "1", "--set", "ui.fps=" + fps, "--prompt", "Retrieval"],
+                os.execve(PROGRAM, [PROGRAM, *SCRIPT, "--max-tokens", "100", "--max-rows", "1", "--set", "ui.fps=" + fps, "--prompt", "Retrieval"],
                           ENV | {"TERM": "xterm-256color"})
             got, end = b"", time.monotonic() + 60
             try:

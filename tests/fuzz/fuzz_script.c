@@ -113,10 +113,10 @@ static void end(ls_source *s) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     static const ui_setting settings[] = {
-        {.key = "decode.budget", .choices = "auto|1|2|4", .help = "rows", .value = "auto"},
+        {.key = "decode.max_rows", .choices = "auto|1|2|4", .help = "rows", .value = "auto"},
         {.key = "decode.temperature", .choices = "0|0.5|1", .help = "0: greedy", .value = "0"},
         {0}};
-    static const char *const words[] = {"set decode.budget=", "compare plain", "compare suffix", NULL};
+    static const char *const words[] = {"set decode.max_rows=", "compare plain", "compare suffix", NULL};
     static int fd = -1; // always ready: polling takes no time
     static FILE *nowhere;
     if (fd < 0) fd = eventfd(1, EFD_CLOEXEC);

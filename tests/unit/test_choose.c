@@ -171,7 +171,7 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
     (void)state;
     static const struct {
         const char *method, *accept;
-        int32_t budget;
+        int32_t max_rows;
         bool same;
     } ways[] = {{"plain", "exact", 0, true},
                 {"draft-model", "speculative", 6, true},
@@ -189,7 +189,7 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         ls_map seen = {0};
         o.method = ways[w].method;
-        o.budget = ways[w].budget;
+        o.max_rows = ways[w].max_rows;
         o.accept = rule(ways[w].accept);
         o.draft = (ls_draft_options){.layers = 3, .depth = 3, .width = 3};
         const uint64_t accepted = count_texts(o, 1000001, RUNS, &seen);

@@ -96,7 +96,7 @@ static void the_target_drafts_what_it_will_choose(void **state) {
             outcome plain = decode(o, 3);
             o.method = "draft-model";
             o.draft = (ls_draft_options){.model = "script:0", .depth = 5, .width = width};
-            o.budget = width == 1 ? 6 : 30;
+            o.max_rows = width == 1 ? 6 : 30;
             outcome drafted = decode(o, 3);
             assert_same(&plain, &drafted);
             // five drafts a step, each of which is right (the last step of a turn is cut short)
@@ -120,7 +120,7 @@ static void fewer_layers_draft_less_well(void **state) {
     outcome plain = decode(o, 1);
     for (int32_t layers = 1; layers <= 8; layers += 3) {
         o.method = "draft-model";
-        o.budget = 6;
+        o.max_rows = 6;
         o.draft = (ls_draft_options){.layers = layers, .depth = 5, .width = 1};
         outcome r = decode(o, 1);
         assert_same(&plain, &r);
@@ -135,7 +135,7 @@ static void fewer_layers_draft_less_well(void **state) {
 // Both in one tree: at least what the better of the two brings, on a text that repeats.
 static void look_ups_and_a_model_share_a_tree(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = greedy, .budget = 8};
+    ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = greedy, .max_rows = 8};
     o.draft = (ls_draft_options){.layers = 3, .depth = 3, .width = 2};
     outcome plain = decode(o, 2);
     double mat[3];
@@ -285,7 +285,7 @@ static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err 
 
 static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = greedy, .budget = 6};
+    ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = greedy, .max_rows = 6};
     outcome plain = decode(o, 2);
     real_kv_cache = model.engine->kv_cache;
     model.engine->kv_cache = kv_cache;
@@ -363,9 +363,9 @@ static void it_goes_on_while_the_target_verifies(void **state) {
             outcome plain = decode(o, 2);
             o.method = hybrid ? "hybrid" : "draft-model";
             o.draft = (ls_draft_options){.layers = 7, .depth = 4, .width = 2, .overlap = LS_OVERLAP_OFF};
-            o.budget = 8;
+            o.max_rows = 8;
             outcome off = watched(o);
-            o.draft.overlap = LS_OVERLAP_AUTO; // a fixed budget: the steps are those of every run
+            o.draft.overlap = LS_OVERLAP_AUTO; // a fixed number of rows: the steps are those of every run
             outcome fixed = watched(o);
             o.draft.overlap = LS_OVERLAP_ON;
             outcome on = watched(o);
@@ -442,7 +442,7 @@ static void what_cannot_draft_is_named(void **state) {
 // A session that goes on with other settings of the draft model: the conversation stays.
 static void the_second_model_changes_within_a_conversation(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "draft-model", .max_tokens = 40, .sampling = greedy, .budget = 5};
+    ls_decode_options o = {.method = "draft-model", .max_tokens = 40, .sampling = greedy, .max_rows = 5};
     ls_session *s;
     ls_ids ids = {0};
     ls_err err = {0};

@@ -297,7 +297,7 @@ static void every_method_equals_plain_decoding(void **state) {
     static const struct {
         const char *dtype, *methods;
         const lst_sampling *way;
-        int32_t tokens, most; // largest budget
+        int32_t tokens, most; // largest tree
     } cases[] = {{"i8", "", &greedy, 20, 13},
                  {"i8", "", &cut, 12, 0},
                  {"f32", "logitspec", &warm, 16, 13},
@@ -309,15 +309,15 @@ static void every_method_equals_plain_decoding(void **state) {
         ls_decode_options o = {.method = "plain", .max_tokens = cases[k].tokens, .sampling = *cases[k].way};
         ls_ids plain = decode(&prompt, o, NULL);
         for (const ls_method *const *m = ls_methods; *m; m++)
-            for (int budget = 0; budget <= cases[k].most; budget += 13) {
+            for (int max_rows = 0; max_rows <= cases[k].most; max_rows += 13) {
                 char word[40];
                 snprintf(word, sizeof word, "%s ", (*m)->name);
                 char all[80];
                 snprintf(all, sizeof all, "%s ", cases[k].methods);
-                if ((*m)->asks_head || (*cases[k].methods ? !strstr(all, word) : budget && (*m)->rows > 64)) continue;
-                if (budget && (*m)->rows == 1) continue;
+                if ((*m)->asks_head || (*cases[k].methods ? !strstr(all, word) : max_rows && (*m)->rows > 64)) continue;
+                if (max_rows && (*m)->rows == 1) continue;
                 o.method = (*m)->name;
-                o.budget = budget;
+                o.max_rows = max_rows;
                 ls_ids got = decode(&prompt, o, NULL);
                 same_output(&plain, &got, cases[k].dtype, (*m)->name, NULL);
                 ls_ids_free(&got);

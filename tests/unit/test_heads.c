@@ -661,9 +661,9 @@ static void medusa_drafts_its_tree(void **state) {
         assert_int_equal(w.fresh->rewind(w.fresh, 0, &err), LS_OK);
         assert_int_equal(w.fresh->prefill(w.fresh, w.text.p, n, &(lst_sampling){0}, &last, NULL, NULL, &err), LS_OK);
         assert_int_equal(ls_trained_guess(w.head, all_values[0] + (size_t)(n - 1) * 64, K, ids[0], p[0], &err), LS_OK);
-        for (int32_t budget = 1; budget <= 70; budget += 23) {
-            d->propose(d, &s, budget, &tree);
-            assert_int_equal(tree.n, budget < m->rows ? budget : m->rows);
+        for (int32_t max_rows = 1; max_rows <= 70; max_rows += 23) {
+            d->propose(d, &s, max_rows, &tree);
+            assert_int_equal(tree.n, max_rows < m->rows ? max_rows : m->rows);
             assert_int_equal(tree.nodes[0].token, w.root);
             int32_t by_depth[5] = {0};
             for (int32_t i = 1; i < tree.n; i++) { // each row is a guess of its place, and no row is there twice

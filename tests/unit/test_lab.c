@@ -240,8 +240,8 @@ static void turns_are_as_long_as_time_allows(void **state) {
     // beyond 64 rows in proportion: so many steps of a prompt take forty seconds
     double rows = 0;
     for (size_t i = 0; i < p.n; i++) {
-        const int32_t budget = p.c[i].setup.s.decode.budget, n = budget ? budget : p.c[i].method->rows;
-        rows += (n > 64 && !(p.c[i].method->sized && !budget) ? n / 64.0 : 1) / (p.c[i].method->make ? 1.4 : 1);
+        const int32_t max_rows = p.c[i].setup.s.decode.max_rows, n = max_rows ? max_rows : p.c[i].method->rows;
+        rows += (n > 64 && !(p.c[i].method->sized && !max_rows) ? n / 64.0 : 1) / (p.c[i].method->make ? 1.4 : 1);
     }
     assert_in_range(tokens_at(&p, 40e3 / rows / 31.5), 31, 31);
     ls_lab_plan_free(&p);
@@ -355,7 +355,7 @@ static void hear(void *ud, const char *text) {
 }
 
 // Records the way of run r of the list, as its item 1.
-static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int32_t budget) {
+static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int32_t max_rows) {
     char *name = ls_lab_trace_path(folder, &x->runs[r], 0), *slash = strrchr(name, '/');
     char method[LS_LAB_WORD];
     *slash = 0;
@@ -364,7 +364,7 @@ static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int3
     assert_true(strlen(name) < sizeof path);
     strcpy(path, name);
     snprintf(method, sizeof method, "%.*s", (int)strcspn(x->runs[r].word, ":"), x->runs[r].word);
-    record(prompt, options(method, budget, 60), 2);
+    record(prompt, options(method, max_rows, 60), 2);
     free(name);
 }
 

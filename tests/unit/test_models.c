@@ -81,7 +81,7 @@ static void check_row(ls_engine *b, const char *what, const ls_ids *prompt, size
         fail_msg("%s, row %zu: logits differ by %g of %g", what, n - 1, worst, largest);
 }
 
-static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method, int budget, int tokens,
+static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method, int max_rows, int tokens,
                           double temperature) {
     ls_err err = {0};
     ls_session *s;
@@ -99,7 +99,7 @@ static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method
         .tokens = names, .n_tokens = 128, .types = types, .pre = "gpt-2", .bos = -1, .eos = -1};
     if (ls_vocab_new(&m.vocab, &source, &err)) fail_msg("%s", err.msg);
     const ls_decode_options o = {.method = method,
-                                 .budget = budget,
+                                 .max_rows = max_rows,
                                  .max_tokens = tokens,
                                  .sampling = {.temperature = temperature, .top_p = 1, .seed = 3}};
     if (ls_session_new(&s, &m, &o, &err)) fail_msg("%s", err.msg);
@@ -113,8 +113,8 @@ static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method
     return out;
 }
 
-static ls_ids decode(ls_engine *b, const ls_ids *prompt, const char *method, int budget) {
-    return decode_some(b, prompt, method, budget, 200, 0);
+static ls_ids decode(ls_engine *b, const ls_ids *prompt, const char *method, int max_rows) {
+    return decode_some(b, prompt, method, max_rows, 200, 0);
 }
 
 static void check_text(const char *what, const ls_ids *got, const ls_ids *want) {

@@ -230,7 +230,7 @@ static void at_weight_0_the_text_is_plain_decodings(void **state) {
         o.reflection = "Once more: ";
         for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
             o.method = methods[m];
-            o.budget = 12;
+            o.max_rows = 12;
             o.draft = (ls_draft_options){.layers = 3, .depth = 3, .width = 3};
             o.accept = rule("exact");
             result exact = run(fish, &o);
@@ -253,7 +253,7 @@ static void at_weight_0_the_text_is_plain_decodings(void **state) {
 static void at_weight_1_drafts_stand_and_are_counted(void **state) {
     (void)state;
     ls_decode_options o = {.method = "logitspec-paper",
-                           .budget = 24,
+                           .max_rows = 24,
                            .max_tokens = 150,
                            .sampling = {.temperature = 0.8, .top_p = 1, .seed = 3}};
     result exact = run(fish, &o);
@@ -267,7 +267,7 @@ static void at_weight_1_drafts_stand_and_are_counted(void **state) {
 
 static void without_room_the_step_is_verified_plainly(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "logitspec-paper", .budget = 12, .max_tokens = 4000, .sampling = {.top_p = 1}};
+    ls_decode_options o = {.method = "logitspec-paper", .max_rows = 12, .max_tokens = 4000, .sampling = {.top_p = 1}};
     result plain = run(fish, &o);
     o.accept = rule("reflective:0");
     o.reflection = "Is that right? Once more, and please with care: ";

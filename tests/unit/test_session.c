@@ -89,7 +89,7 @@ static void all_methods_equal_plain_decoding(void **state) {
                     // each
                     if (b > 1 && (strncmp((*m)->name, "logitspec", 9) || w != p % 3)) continue;
                     o.method = (*m)->name;
-                    o.budget = budgets[b];
+                    o.max_rows = budgets[b];
                     result r = run(prompts[p], o);
                     assert_int_equal(r.out.n, plain.out.n);
                     assert_memory_equal(r.out.p, plain.out.p, plain.out.n * sizeof *plain.out.p);
@@ -114,11 +114,11 @@ static void all_sizings_equal_plain_decoding(void **state) {
         for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
             o.method = methods[m];
             assert_int_equal(ls_sizing_read(&o.sizing, "", ls_sizing_at(k)->name, NULL), LS_OK);
-            for (o.budget = 0; o.budget <= 5; o.budget += 5) {
+            for (o.max_rows = 0; o.max_rows <= 5; o.max_rows += 5) {
                 result r = run("for i in range(10):\n", o);
                 assert_int_equal(r.out.n, plain.out.n);
                 assert_memory_equal(r.out.p, plain.out.p, plain.out.n * sizeof *plain.out.p);
-                if (o.budget) assert_true(r.stats.drafted <= 4 * r.stats.forwards);
+                if (o.max_rows) assert_true(r.stats.drafted <= 4 * r.stats.forwards);
                 rows += r.stats.drafted;
                 drop(&r);
             }
@@ -447,7 +447,7 @@ static void turns_can_be_taken_back(void **state) {
     static const char *const said[] = {"Retrieval ", "One fish ", "def fib "};
     for (int way = 0; way < 6; way++) {
         const ls_decode_options o = {.method = way % 2 ? "logitspec" : "logitspec-paper",
-                                     .budget = 9,
+                                     .max_rows = 9,
                                      .max_tokens = 25,
                                      .sampling = {.temperature = way / 2 * 0.4, .top_p = 1, .seed = 4}};
         ls_err err = {0};
@@ -530,7 +530,7 @@ static void an_answer_that_is_repeated_is_drafted_as_before(void **state) {
     const char *const prompts[] = {"One fish, two", "def fib(n):\n"};
     for (const ls_method *const *m = ls_methods; *m; m++) {
         if ((*m)->asks_head) continue;
-        ls_decode_options o = {.method = (*m)->name, .budget = 7, .max_tokens = 60, .sampling = {.top_p = 1}};
+        ls_decode_options o = {.method = (*m)->name, .max_rows = 7, .max_tokens = 60, .sampling = {.top_p = 1}};
         o.draft.overlap = LS_OVERLAP_OFF;
         ls_err err = {0};
         ls_session *s;
@@ -777,7 +777,7 @@ static void a_cancelled_step_did_not_happen(void **state) {
     (void)state;
     static const char *const methods[] = {"plain", "logitspec", "logitspec-paper", "lookahead", "recycle", "suffix"};
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
-        const ls_decode_options o = {.method = methods[m], .max_tokens = 60, .budget = 8, .sampling = {.top_p = 1}};
+        const ls_decode_options o = {.method = methods[m], .max_tokens = 60, .max_rows = 8, .sampling = {.top_p = 1}};
         result want = run("One fish, two fish. One", o);
         ls_err err = {0};
         ls_session *s;

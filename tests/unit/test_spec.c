@@ -177,11 +177,11 @@ static void paper_rule_lengths_and_order(void **state) {
     assert_int_equal(t.branches[3].found, 19);
     assert_int_equal(t.nodes[t.branches[3].first_node + 1].token, 111);
     assert_int_equal(t.branches[9].n_nodes, 3);
-    for (int32_t budget = 1; budget < 64; budget++) { // a smaller budget gives a prefix, of exactly that many rows
+    for (int32_t max_rows = 1; max_rows < 64; max_rows++) { // a smaller tree is a prefix, of exactly that many rows
         ls_tree small = test_tree();
-        d->propose(d, &s, budget, &small);
-        assert_int_equal(small.n, budget);
-        for (int32_t i = 0; i < budget; i++) {
+        d->propose(d, &s, max_rows, &small);
+        assert_int_equal(small.n, max_rows);
+        for (int32_t i = 0; i < max_rows; i++) {
             assert_int_equal(small.nodes[i].token, t.nodes[i].token);
             assert_int_equal(small.nodes[i].parent, t.nodes[i].parent);
         }
@@ -308,10 +308,10 @@ static void recycling_hangs_known_successors_in_a_fixed_tree(void **state) {
         row = next;
     }
     ls_tree small = test_tree();
-    for (int32_t budget = 1; budget < 81; budget++) { // a smaller tree is a part of a larger one
-        d->propose(d, &s, budget, &small);
-        assert_int_equal(small.n, budget);
-        if (budget == 5) assert_int_equal(small.nodes[3].depth, 3); // deep where it is likely, not level by level
+    for (int32_t max_rows = 1; max_rows < 81; max_rows++) { // a smaller tree is a part of a larger one
+        d->propose(d, &s, max_rows, &small);
+        assert_int_equal(small.n, max_rows);
+        if (max_rows == 5) assert_int_equal(small.nodes[3].depth, 3); // deep where it is likely, not level by level
     }
     test_teach(d, NULL, 0, 5, 90, LS_ROW_TOP, 0.1f); // what the target said last counts
     d->propose(d, &s, 81, &t);

@@ -27,8 +27,8 @@ static ls_ids ids_of(const char *text) {
     return ids;
 }
 
-static ls_decode_options options(const char *method, int32_t budget, int32_t most) {
-    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = most, .sampling = {.top_p = 1}};
+static ls_decode_options options(const char *method, int32_t max_rows, int32_t most) {
+    return (ls_decode_options){.method = method, .max_rows = max_rows, .max_tokens = most, .sampling = {.top_p = 1}};
 }
 
 static ls_session *session(const ls_decode_options *o) {

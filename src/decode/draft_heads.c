@@ -51,13 +51,13 @@ static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
     m->base.forward_us += us;
 }
 
-static ls_code eagle_draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
-    return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
-                        (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
+static ls_code eagle_draw(eagle *m, int32_t row, ls_prediction *prediction, ls_err *err) {
+    return ls_draw_prediction(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
+                              (uint64_t)m->n + (uint64_t)m->depth[row] + 1, prediction, err);
 }
 
-static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
-                           ls_err *err) {
+static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root,
+                           ls_prediction *prediction, ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row row;
     size_t at;
@@ -88,12 +88,12 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
     if (code) return code;
     m->n_rows = 1;
     m->depth[0] = 0;
-    *said = ls_said_of(&row, -1);
-    return eagle_draw(m, 0, said, err);
+    *prediction = ls_prediction_of(&row, -1);
+    return eagle_draw(m, 0, prediction, err);
 }
 
-static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                          ls_err *err) {
+static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                          ls_prediction *prediction, ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row rows[LST_MAX_ROWS];
     const int32_t first = m->n_rows;
@@ -105,8 +105,8 @@ static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = ls_said_of(&rows[i], -1);
-        code = eagle_draw(m, first + i, &said[i], err);
+        prediction[i] = ls_prediction_of(&rows[i], -1);
+        code = eagle_draw(m, first + i, &prediction[i], err);
     }
     return code;
 }

@@ -131,9 +131,9 @@ static ls_step *place(const ls_step *size, unsigned owners) {
 ls_step *ls_step_new(void) {
     const ls_step most = {.n_top = LS_MAX_TOP,
                           .n_path = LS_MAX_ROWS,
-                          .tree = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_said = LS_MAX_SAID}};
+                          .tree = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_predictions = LS_MAX_PREDICTIONS}};
     ls_step *s = place(&most, 0);
-    memset(s->top, 0, (size_t)((char *)(s->tree.said + LS_MAX_SAID) - (char *)s->top)); // the arrays
+    memset(s->top, 0, (size_t)((char *)(s->tree.predictions + LS_MAX_PREDICTIONS) - (char *)s->top)); // the arrays
     ls_step_start(s, (ls_step){0});
     return s;
 }
@@ -141,7 +141,7 @@ ls_step *ls_step_new(void) {
 void ls_step_start(ls_step *s, ls_step facts) {
     facts.top = s->top;
     facts.path = s->path;
-    facts.tree = (ls_tree){.branches = s->tree.branches, .said = s->tree.said, .nodes = s->tree.nodes};
+    facts.tree = (ls_tree){.branches = s->tree.branches, .predictions = s->tree.predictions, .nodes = s->tree.nodes};
     *s = facts;
 }
 

@@ -27,7 +27,7 @@ static void entropy_after(const ls_tree *t, double *entropy) {
     for (int32_t i = 0; i < t->n; i++)
         if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
     for (int32_t i = 0; i < t->n; i++)
-        if (t->nodes[i].said) entropy[i] = (double)t->said[t->nodes[i].said - 1].entropy;
+        if (t->nodes[i].prediction) entropy[i] = (double)t->predictions[t->nodes[i].prediction - 1].entropy;
 }
 
 // ---- auto: expected tokens per millisecond: the most likely rows, as many as pay by the measured cost of forwards
@@ -315,7 +315,7 @@ void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, i
     }
     for (int32_t i = 1; i < t->n;
          i++) // keep rows with draws: the drawn tokens must not influence which rows the target verifies
-        keep[i] |= t->nodes[i].said && t->said[t->nodes[i].said - 1].n_draws;
+        keep[i] |= t->nodes[i].prediction && t->predictions[t->nodes[i].prediction - 1].n_draws;
     ls_tree_keep(t, keep);
 }
 

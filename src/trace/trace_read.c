@@ -170,10 +170,10 @@ static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_
     return (int16_t)n;
 }
 
-static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_said *s) {
-    const ls_json *top = get_array(g, doc, field, LS_SAID_TOP);
+static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_prediction *s) {
+    const ls_json *top = get_array(g, doc, field, LS_PREDICTION_TOP);
     const int n = (int)ls_json_size(top);
-    for (int i = 0; i < LS_SAID_TOP; i++) s->id[i] = -1;
+    for (int i = 0; i < LS_PREDICTION_TOP; i++) s->id[i] = -1;
     for (int i = 0; i < n && !g->code; i++) {
         const ls_json *pair = ls_json_at(top, (size_t)i);
         double p = NAN;
@@ -184,8 +184,8 @@ static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_
     }
 }
 
-static void read_draws(reading *g, const ls_json *doc, const char *field, ls_said *s) {
-    const ls_json *draws = ls_json_get(doc, field) ? get_array(g, doc, field, LS_SAID_TOP) : NULL;
+static void read_draws(reading *g, const ls_json *doc, const char *field, ls_prediction *s) {
+    const ls_json *draws = ls_json_get(doc, field) ? get_array(g, doc, field, LS_PREDICTION_TOP) : NULL;
     s->n_draws = (int32_t)ls_json_size(draws);
     for (int i = 0; i < s->n_draws && !g->code; i++)
         s->draw[i] = item_int(g, draws, (size_t)i, field, 0, g->h->run.n_vocab - 1);
@@ -203,11 +203,12 @@ static void read_branches(reading *g, const ls_json *doc, const char *field, ls_
     s->tree.n_branches = (int32_t)ls_json_size(g->branches);
 }
 
-static inline void read_said(reading *g, const ls_json *doc, ls_said *o);
+static inline void read_said(reading *g, const ls_json *doc, ls_prediction *o);
 static void read_saids(reading *g, const ls_json *doc, const char *field, ls_step *s) {
-    const ls_json *said = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_SAID) : NULL;
-    s->tree.n_said = (int32_t)ls_json_size(said);
-    for (int i = 0; i < s->tree.n_said && !g->code; i++) read_said(g, ls_json_at(said, (size_t)i), &s->tree.said[i]);
+    const ls_json *said = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_PREDICTIONS) : NULL;
+    s->tree.n_predictions = (int32_t)ls_json_size(said);
+    for (int i = 0; i < s->tree.n_predictions && !g->code; i++)
+        read_said(g, ls_json_at(said, (size_t)i), &s->tree.predictions[i]);
 }
 
 static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_step *s) {

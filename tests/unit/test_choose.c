@@ -39,7 +39,7 @@ static void choices(const ls_accept *a, const float *p, const float *q, int32_t 
     memset(seen, 0, TOKENS * sizeof *seen);
     for (uint64_t seed = first; seed < first + SEEDS; seed++) {
         float target[TOKENS], from[TOKENS], left[TOKENS];
-        ls_said said = {0};
+        ls_prediction said = {0};
         int32_t others[TOKENS], n = 0;
         memcpy(target, p, sizeof target);
         memcpy(from, q, sizeof from);

@@ -49,15 +49,16 @@ static void follow(ls_session *s, outcome *o) {
         if (ls_session_step(s, step, &err)) fail_msg("%s", err.msg);
         ls_stats_add(&o->stats, step);
         if (step->n_path - 1 > o->deepest) o->deepest = step->n_path - 1;
-        o->seen += step->tree.n_said;
-        for (int32_t i = 1; i < step->tree.n; i++) { // a draft's probability is what was said after its parent
+        o->seen += step->tree.n_predictions;
+        for (int32_t i = 1; i < step->tree.n;
+             i++) { // a draft's probability is what the draft model predicts after its parent
             const ls_node *n = &step->tree.nodes[i];
-            const int said = step->tree.nodes[n->parent].said;
+            const int said = step->tree.nodes[n->parent].prediction;
             if (n->draft_p <= 0) continue;
-            assert_true(said > 0 && said <= step->tree.n_said);
-            const ls_said *after = &step->tree.said[said - 1];
+            assert_true(said > 0 && said <= step->tree.n_predictions);
+            const ls_prediction *after = &step->tree.predictions[said - 1];
             bool named = after->chosen == n->token;
-            for (int k = 0; k < LS_SAID_TOP; k++)
+            for (int k = 0; k < LS_PREDICTION_TOP; k++)
                 named |= after->id[k] == n->token && fabsf(after->p[k] - n->draft_p) < 1e-6f;
             assert_true(named);
         }
@@ -192,9 +193,9 @@ static void what_is_said_does_not_depend_on_earlier_drafts(void **state) {
         for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(4, at++) * 250);
         assert_int_equal(ls_draft_model_open(&old, &model, &o, &greedy, &exact, &err), LS_OK);
         for (int step = 0; step < 12; step++) {
-            ls_said said[LS_MAX_SAID], again[LS_MAX_SAID];
-            int32_t tokens[LS_MAX_SAID] = {root}, parents[LS_MAX_SAID] = {-1}, rows = 1;
-            ls_spoken seen = {0};
+            ls_prediction predictions[LS_MAX_PREDICTIONS], again[LS_MAX_PREDICTIONS];
+            int32_t tokens[LS_MAX_PREDICTIONS] = {root}, parents[LS_MAX_PREDICTIONS] = {-1}, rows = 1;
+            ls_draft_rows seen = {0};
             assert_int_equal(ls_draft_model_open(&fresh, &model, &o, &greedy, &exact, &err), LS_OK);
             assert_int_equal(fresh->begin(fresh, text, (size_t)n, root, again, &err), LS_OK);
             if (old->resume(old, text, (size_t)n, root, &seen)) {

@@ -486,9 +486,9 @@ static int32_t below(walk *w, int32_t n) {
     return (int32_t)(ls_uniform_at(7, w->state++) * n);
 }
 
-static void check_said(const ls_said *said, const lst_row *row) {
+static void check_said(const ls_prediction *said, const lst_row *row) {
     assert_int_equal(said->chosen, row->chosen);
-    for (int i = 0; i < LS_SAID_TOP; i++) {
+    for (int i = 0; i < LS_PREDICTION_TOP; i++) {
         assert_int_equal(said->id[i], row->top_id[i]);
         assert_true(fabs((double)said->p[i] - exp((double)(row->top_logit[i] - row->lse))) < 1e-4);
     }
@@ -498,7 +498,7 @@ static void check_said(const ls_said *said, const lst_row *row) {
 // What the draft model says equals what a head says that has just read the whole text.
 static void check_draft(walk *w) {
     ls_err err = {0};
-    ls_said said[6];
+    ls_prediction said[6];
     lst_row rows[6], last;
     const int32_t n = (int32_t)w->text.n, parents[5] = {0, 0, 1, 3, 2};
     int32_t tokens[5], *pairs = ls_malloc((size_t)n * sizeof *pairs);
@@ -598,7 +598,7 @@ static void eagle_follows_the_target(void **state) {
         read_text(&w, 0, 5);
         check_draft(&w);
         float q[128], p[128], logits[128];
-        ls_said said;
+        ls_prediction said;
         double sum = 0;
         assert_int_equal(w.draft_model->begin(w.draft_model, w.text.p, w.text.n, w.root, &said, &err), LS_OK);
         check_draft(&w);

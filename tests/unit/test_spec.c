@@ -515,9 +515,9 @@ static void rates_learn_and_forget(void **state) {
                                              .last_p = p[pp]};
                             for (int k = 0; k < LS_SUCCESSORS_ORDER; k++) {
                                 const bool is = known >> k & 1;
-                                f.said[k].known = is;
-                                f.said[k].rank = is ? (int16_t)rank : -1;
-                                f.said[k].p = p[pp];
+                                f.remembered[k].known = is;
+                                f.remembered[k].rank = is ? (int16_t)rank : -1;
+                                f.remembered[k].p = p[pp];
                             }
                             int32_t key[LS_VIEWS], note = ls_rate_note(&f);
                             assert_true(note >= 0);
@@ -528,7 +528,7 @@ static void rates_learn_and_forget(void **state) {
                                 for (int w = 0; w < v; w++) assert_true(key[v] < 0 || key[v] != key[w]);
                             }
                             assert_int_equal(key[LS_VIEW_COPY] < 0, agree < 0);
-                            assert_int_equal(key[LS_VIEW_SAID + 1] < 0, !(known >> 1 & 1));
+                            assert_int_equal(key[LS_VIEW_REMEMBERED + 1] < 0, !(known >> 1 & 1));
                             assert_int_equal(key[LS_VIEW_LAST] < 0, last == -2);
                             assert_true(alone(&r, note) > 0 && alone(&r, note) < 1);
                         }
@@ -536,7 +536,7 @@ static void rates_learn_and_forget(void **state) {
     for (int k = 0; k < LS_RATE_KEYS; k++) unused += !seen[k];
     assert_int_equal(unused, 0);
     const ls_features copied = {
-        .copies = true, .agree = 4, .place = LS_PLACE_ON, .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}};
+        .copies = true, .agree = 4, .place = LS_PLACE_ON, .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}};
     const int32_t k = ls_rate_note(&copied);
     for (int i = 0; i < 5000; i++) learn_note(&r, k, i % 4 == 0);
     assert_float_equal(alone(&r, k), 0.25, 0.05);
@@ -551,7 +551,7 @@ static void rates_are_not_biased_by_what_is_drafted(void **state) {
     ls_rates r;
     ls_rates_init(&r);
     ls_features f = {.place = LS_PLACE_FIRST,
-                     .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                     .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
                      .last = true,
                      .last_rank = 6,
                      .last_p = 0.03f};

@@ -159,10 +159,11 @@ static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of r
     d->propose(d, &(ls_draft_state){text, 2, 402, top, (float[]){root_p, guess_p}, 2, NULL}, 2, &t);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.nodes[1].token, 403);
-    assert_int_equal(t.nodes[1].key, ls_rate_note(&(ls_features){.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
-                                                                 .last = true,
-                                                                 .last_rank = 1,
-                                                                 .last_p = guess_p / (1 - root_p + 1e-6f)}));
+    assert_int_equal(t.nodes[1].key,
+                     ls_rate_note(&(ls_features){.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                                 .last = true,
+                                                 .last_rank = 1,
+                                                 .last_p = guess_p / (1 - root_p + 1e-6f)}));
     return t.nodes[1].est_p;
 }
 
@@ -180,7 +181,7 @@ static int32_t note_of(int32_t agree, ls_place place) {
     return ls_rate_note(&(ls_features){.copies = true,
                                        .agree = agree,
                                        .place = place,
-                                       .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                       .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
                                        .last_rank = -1});
 }
 
@@ -189,7 +190,7 @@ static void rates_count_what_was_tested(void **state) {
     enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
     ls_drafter *d = test_drafter_named("logitspec");
     const ls_rates *r = &((const ls_searcher *)d)->e.rates;
-    const ls_features guess = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
+    const ls_features guess = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
     const int32_t note[] = {note_of(3, LS_PLACE_FIRST), note_of(4, LS_PLACE_ON), ls_rate_note(&guess)};
     const ls_rates before = *r;
     const ls_draft nodes[] = {

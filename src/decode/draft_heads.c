@@ -183,12 +183,12 @@ ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache
 // ---- Medusa
 
 typedef struct {
-    ls_guesser base;
+    ls_multi_head base;
     ls_trained *heads;
     ls_hidden *hidden;
 } medusa;
 
-static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
+static ls_code heads_guess(ls_multi_head *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
                            ls_err *err) {
     medusa *m = (medusa *)base;
     size_t at;
@@ -202,17 +202,17 @@ static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, i
     return code;
 }
 
-static void heads_free(ls_guesser *base) {
+static void heads_free(ls_multi_head *base) {
     medusa *m = (medusa *)base;
     ls_hidden_free(m->hidden);
     ls_trained_free(m->heads);
     free(m);
 }
 
-ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_kv_cache *target, ls_err *err) {
+ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache *target, ls_err *err) {
     *out = NULL;
     medusa *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_guesser){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
+    m->base = (ls_multi_head){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
     m->heads = heads;
     ls_code code =

@@ -134,7 +134,7 @@ typedef struct {
     // Gives the draft model that `draft` names; NULL: not available (a simulation).
     ls_code (*draft_model)(void *of, const ls_draft_options *draft, ls_draft_model **out, ls_err *err);
     // Gives the heads that guess by position, from draft.head; NULL: not available.
-    ls_code (*guesser)(void *of, const ls_draft_options *draft, ls_guesser **out, ls_err *err);
+    ls_code (*multi_head)(void *of, const ls_draft_options *draft, ls_multi_head **out, ls_err *err);
     void *of;
     void (*note)(void *ud,
                  const char *text); // receives messages for the user, also when the drafter is freed; may be NULL

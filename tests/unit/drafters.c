@@ -111,21 +111,21 @@ static ls_code make_fake(void *of, const ls_draft_options *o, ls_draft_model **o
 }
 
 // Heads that guess the same tokens at every place.
-static ls_code fake_guess(ls_guesser *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
+static ls_code fake_guess(ls_multi_head *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
                           ls_err *err) {
     (void)context, (void)n_context, (void)err;
     for (int32_t i = 0; i < g->n * k; i++) ids[i] = i % k * 3 + 1, p[i] = 0.5f / (float)(1 << (i % k));
     return LS_OK;
 }
 
-static void free_guesser(ls_guesser *g) {
+static void free_multi_head(ls_multi_head *g) {
     free(g);
 }
 
-static ls_code make_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+static ls_code make_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     (void)of, (void)o, (void)err;
     *out = ls_calloc(1, sizeof **out);
-    **out = (ls_guesser){.name = "fake", .n = 4, .guess = fake_guess, .free = free_guesser};
+    **out = (ls_multi_head){.name = "fake", .n = 4, .guess = fake_guess, .free = free_multi_head};
     return LS_OK;
 }
 
@@ -138,7 +138,7 @@ ls_drafter *test_drafter(const ls_method *m) {
                                   .tokenizer_id = 7,
                                   .draft = {.head = "fake", .depth = LS_DRAFT_DEPTH, .width = LS_DRAFT_WIDTH},
                                   .draft_model = make_fake,
-                                  .guesser = make_guesser};
+                                  .multi_head = make_multi_head};
     if (m->make(&d, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
     return d;
 }

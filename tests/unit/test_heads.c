@@ -621,7 +621,7 @@ static void eagle_follows_the_target(void **state) {
     ls_checkpoint_close(target);
 }
 
-static ls_code give_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+static ls_code give_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     (void)o, (void)err;
     *out = of;
     return LS_OK;
@@ -638,20 +638,20 @@ static void medusa_drafts_its_tree(void **state) {
     walk w = {.e = open_engine("cpu", target)};
     int32_t ids[4][K];
     float p[4][K];
-    ls_guesser *g;
+    ls_multi_head *g;
     ls_tree tree = test_tree();
     assert_int_equal(w.e->kv_cache(w.e, 0, &w.t, &err), LS_OK);
     assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
-    assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);
+    assert_int_equal(ls_multi_head_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);
     static const ls_accept exact;
     assert_int_equal(ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, &err),
                      LS_E_USAGE);
     w.head = open_trained(w.e, target, "medusa");
     assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
                      LS_OK);
-    assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "medusa"), w.t, &err), LS_OK);
+    assert_int_equal(ls_multi_head_medusa(&g, open_trained(w.e, target, "medusa"), w.t, &err), LS_OK);
     ls_drafter *d;
-    const ls_draft_setup setup = {.draft = {.head = folder}, .guesser = give_guesser, .of = g};
+    const ls_draft_setup setup = {.draft = {.head = folder}, .multi_head = give_multi_head, .of = g};
     assert_int_equal(m->make(&d, &setup, &err), LS_OK);
     read_text(&w, 0, 20);
     for (int step = 0; step < 10; step++) {

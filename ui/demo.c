@@ -17,7 +17,7 @@ static bool applies(const ui_note *n, const ls_step *step) {
             if (step->tree.nodes[step->path[i]].from == n->source) return true;
         return false;
     case UI_WHEN_CORRECTED: return step->corrected;
-    case UI_WHEN_LOSSY: return ls_step_loose(step, NULL) > 0;
+    case UI_WHEN_LOSSY: return ls_step_lossy(step, NULL) > 0;
     case UI_WHEN_NO_DRAFT: return step->forward && drafted == 0;
     case UI_WHEN_MISSED: return step->miss == n->miss;
     case UI_WHEN_NEXT_NEXT: return next.rank >= 0 && next.rank < n->n && !next.drafted;

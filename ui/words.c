@@ -64,8 +64,8 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     if (judged)
         ls_buf_fmt(out, ", %d choice%s judged by %d probe rows and %d changed", judged, ls_plural(judged), step->probes,
                    changed);
-    const int loose = ls_step_loose(step, NULL);
-    if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
+    const int lossy = ls_step_lossy(step, NULL);
+    if (lossy) ls_buf_fmt(out, ", %d of them not the target's choice", lossy);
     if (step->finish) {
         say_end(step, out);
         return;

@@ -25,7 +25,7 @@ typedef struct {
     ls_runner runner;
     ls_trace *trace;
     ls_ids prompt, per_step;
-    ls_ids loose; // output positions of tokens that the target did not choose
+    ls_ids lossy; // output positions of tokens that the target did not choose
     ls_gauge progress;
     double prefill_ms;
     size_t printed; // bytes of the text already written to standard output
@@ -90,7 +90,7 @@ static void on_step(void *ud, const ls_step *step) {
     run *r = ud;
     int at[LS_MAX_ROWS];
     ls_ids_push(&r->per_step, step->n_emitted);
-    for (int i = 0, n = ls_step_loose(step, at); i < n; i++) ls_ids_push(&r->loose, step->output_pos + at[i]);
+    for (int i = 0, n = ls_step_lossy(step, at); i < n; i++) ls_ids_push(&r->lossy, step->output_pos + at[i]);
     print_alternatives(r, step);
     stream(r);
 }
@@ -159,7 +159,7 @@ static void write_json(run *r) {
     if (guarantee == LS_LOSSY) { // lossy: lists the output tokens that the target did not choose
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_field_u64(&w, "probe_rows", st->probes);
-        ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
+        ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->lossy.p, r->lossy.n);
     }
     ls_jw_close(&w, '}');
     ls_buf_char(&out, '\n');
@@ -209,10 +209,10 @@ static void write_summary(const run *r) {
     if (lossy) {
         write_note(r, &line);
         ls_buf_fmt(&line, "acceptance %s: %zu of %llu tokens are not the target's own choice",
-                   r->line->options.acceptance, r->loose.n, (unsigned long long)st->emitted);
-        for (size_t i = 0; i < r->loose.n && i < 16; i++)
-            ls_buf_fmt(&line, "%s %d", i ? "," : "; at output tokens", r->loose.p[i]);
-        if (r->loose.n > 16) ls_buf_str(&line, ", ...");
+                   r->line->options.acceptance, r->lossy.n, (unsigned long long)st->emitted);
+        for (size_t i = 0; i < r->lossy.n && i < 16; i++)
+            ls_buf_fmt(&line, "%s %d", i ? "," : "; at output tokens", r->lossy.p[i]);
+        if (r->lossy.n > 16) ls_buf_str(&line, ", ...");
     }
     if (r->setup.s.decode.sampling.temperature > 0)
         ls_buf_fmt(&line, ", seed %llu", (unsigned long long)r->setup.s.decode.sampling.seed);
@@ -271,7 +271,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     ls_run_setup_free(&r.setup);
     ls_ids_free(&r.prompt);
     ls_ids_free(&r.per_step);
-    ls_ids_free(&r.loose);
+    ls_ids_free(&r.lossy);
     ls_buf_free(&prompt);
     if (ls_interrupted && ls_interrupted != SIGINT) {
         signal(ls_interrupted, SIG_DFL);

@@ -66,7 +66,7 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->plain_timed = s->plain_timed;
     }
     if (!s->forward) return;
-    st->loose += (uint64_t)ls_step_loose(s, NULL);
+    st->lossy += (uint64_t)ls_step_lossy(s, NULL);
     st->forwards++;
     st->context += (uint64_t)s->context_len;
     st->drafted += (uint64_t)(s->rows - 1);

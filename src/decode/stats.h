@@ -16,7 +16,7 @@ typedef struct {
     uint64_t context;  // sum over these forwards of the tokens committed before each
     uint64_t drafted;  // verified draft nodes (roots excluded)
     uint64_t accepted; // accepted draft nodes, those behind the end of a turn left out: steps + accepted = emitted
-    uint64_t loose;    // emitted tokens that are not the target's own choice (lossy acceptance only)
+    uint64_t lossy;    // emitted tokens that are not the target's own choice (lossy acceptance only)
     uint64_t steps_with_draft, steps_with_accept;
     uint64_t described;                     // forwards whose whole tree is known: the rates below are over these
     uint64_t by_emitted[LS_STATS_HIST + 1]; // steps that emitted i tokens (the last slot: that many or more)

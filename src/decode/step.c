@@ -20,7 +20,7 @@ const char *ls_miss_name(ls_miss m) {
     return ls_misses[m].name;
 }
 
-int ls_step_loose(const ls_step *s, int *at) {
+int ls_step_lossy(const ls_step *s, int *at) {
     int n = 0;
     for (int i = 1; s->forward && i < s->n_emitted; i++)
         if (s->tree.nodes[s->path[i]].token != ls_node_own(&s->tree.nodes[s->path[i - 1]])) {

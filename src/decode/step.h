@@ -96,7 +96,7 @@ ls_next_next ls_step_next_next(const ls_step *s);
 
 // Emitted tokens that are not the target's own choice (a lossy rule accepted them). Fills at[] (LS_MAX_ROWS, may
 // be NULL) with their places among the step's emitted tokens; returns how many.
-int ls_step_loose(const ls_step *s, int *at);
+int ls_step_lossy(const ls_step *s, int *at);
 
 // Previews a lossy rule on an exact step whose path ended with a rejected draft: returns how many tokens more the step
 // would have emitted; *row: the draft that the rule would have accepted. 0: none, or the tree is not known.

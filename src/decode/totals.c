@@ -47,7 +47,7 @@ static void add(ls_total *t, const ls_result *r) {
     t->drafted += st->drafted;
     t->accepted += st->accepted;
     t->different += r->first_difference >= 0;
-    t->loose += st->loose;
+    t->lossy += st->lossy;
     t->decode_us += st->total_us;
     t->draft_us += st->draft_us;
     t->host_us += st->total_us - st->forward_us - st->draft_forward_us - st->wait_us;

@@ -36,7 +36,7 @@ double ls_result_noise(const ls_result *r);
 void ls_result_judge(ls_result *r, const ls_result *plain, const ls_result *reference);
 
 typedef struct {
-    uint64_t prompts, turns, emitted, steps, forwards, context, drafted, accepted, different, loose;
+    uint64_t prompts, turns, emitted, steps, forwards, context, drafted, accepted, different, lossy;
     double decode_us, draft_us, forward_us, host_us, verify_us, commit_us, prefill_ms, plain_us, against_us;
     double rates, rates_with_prompt; // means over the prompts of tokens/s, without and with the time of reading them
     double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts, or not asked for

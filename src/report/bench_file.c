@@ -29,7 +29,7 @@ static const struct {
     WHOLE("context", stats.context),
     WHOLE("draft_verified", stats.drafted),
     WHOLE("draft_accepted", stats.accepted),
-    WHOLE("tokens_not_chosen", stats.loose),
+    WHOLE("tokens_not_chosen", stats.lossy),
     REAL("decode_us", stats.total_us),
     REAL("draft_us", stats.draft_us),
     REAL("forward_us", stats.forward_us),

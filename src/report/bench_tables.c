@@ -46,7 +46,7 @@ static void output_words(const ls_bench *b, int i, const ls_total *t, char *out,
         snprintf(guarantee, sizeof guarantee, "same distribution, other samples: ");
     if (!strcmp(b->methods[i].guarantee, "none"))
         snprintf(guarantee, sizeof guarantee, "LOSSY: %llu of %llu tokens not the target's choice, ",
-                 (unsigned long long)t->loose, (unsigned long long)t->emitted);
+                 (unsigned long long)t->lossy, (unsigned long long)t->emitted);
     if (t->different)
         snprintf(out, size, "%sDIFFERS in %llu of %llu", guarantee, (unsigned long long)t->different,
                  (unsigned long long)t->prompts);
@@ -95,7 +95,7 @@ static void put_total(const ls_bench *b, int i, const char *category, ls_table *
     ls_put_whole(t, NULL, "turns", 0, o.turns);
     ls_put_number(t, NULL, "decode_ms", 0, 0, o.decode_us / 1e3);
     ls_put_number(t, NULL, "prefill_ms", 0, 0, o.prefill_ms);
-    ls_put_whole(t, NULL, "tokens_not_chosen", 0, o.loose);
+    ls_put_whole(t, NULL, "tokens_not_chosen", 0, o.lossy);
 }
 
 ls_table ls_bench_totals(const ls_bench *b, const char *const *categories) {

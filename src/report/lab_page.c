@@ -36,7 +36,7 @@ static void put_total(ls_table *t, const char *word, const char *category, const
     static const char *const counts[] = {"prompts", "turns",           "steps",     "tokens",
                                          "drafts",  "drafts_accepted", "different", "not_chosen"};
     const uint64_t count[] = {o->prompts, o->turns,    o->steps,     o->emitted,
-                              o->drafted, o->accepted, o->different, o->loose};
+                              o->drafted, o->accepted, o->different, o->lossy};
     ls_table_row(t);
     ls_put(t, NULL, "method", 0, "%s", word);
     ls_put(t, NULL, "category", 0, "%s", category ? category : "all");

@@ -97,15 +97,15 @@ static void begin_turn(ls_report *r, const char *file, const ls_trace_header *h)
 }
 
 static void add_text(ls_report_turn *t, const ls_step *s) {
-    int loose[LS_MAX_ROWS], n_loose = ls_step_loose(s, loose), at_loose = 0;
+    int lossy[LS_MAX_ROWS], n_lossy = ls_step_lossy(s, lossy), at_lossy = 0;
     for (int i = 0; i < s->n_emitted; i++) {
         const ls_node *n = &s->tree.nodes[s->path[i]];
         if (t->n_text == t->cap_text) {
             t->cap_text = 2 * t->cap_text + 256;
             t->text = ls_realloc(t->text, t->cap_text * sizeof *t->text);
         }
-        const bool is_loose = at_loose < n_loose && loose[at_loose] == i;
-        at_loose += is_loose;
+        const bool is_lossy = at_lossy < n_lossy && lossy[at_lossy] == i;
+        at_lossy += is_lossy;
         t->text[t->n_text++] = (ls_report_token){.id = n->token,
                                                  .step = (uint32_t)t->n_steps,
                                                  .depth = n->depth,
@@ -113,7 +113,7 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
                                                  .match_n = n->match_n,
                                                  .from = n->from,
                                                  .corrected = s->corrected && i == 0,
-                                                 .loose = is_loose,
+                                                 .lossy = is_lossy,
                                                  .match_pos = n->match_pos,
                                                  .est_p = n->est_p,
                                                  .p = n->p};

@@ -127,7 +127,7 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "mat", ls_per((double)st->emitted, st->steps), 7);
     ls_jw_field_u64(w, "draft_verified", st->drafted);
     ls_jw_field_u64(w, "draft_accepted", st->accepted);
-    ls_jw_field_u64(w, "not_chosen", st->loose);
+    ls_jw_field_u64(w, "not_chosen", st->lossy);
     ls_jw_field_num(w, "decode_ms", st->total_us / 1e3, 9);
     ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "ar_tokens_per_s", st->plain_us > 0 ? ls_stats_plain_tokens_per_s(st) : NAN, 7);

@@ -250,7 +250,7 @@ static void rules_are_read_and_refused(void **state) {
     assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:4", &err), LS_OK);
     ls_accept_write(&a, text, sizeof text);
     assert_string_equal(text, "fly:0.5:4");
-    assert_int_equal(ls_accept_read(&a, "x", "loose", &err), LS_E_USAGE);
+    assert_int_equal(ls_accept_read(&a, "x", "lossy", &err), LS_E_USAGE);
 }
 
 // ---- acceptance

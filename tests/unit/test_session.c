@@ -215,15 +215,15 @@ static void lossy_acceptance_says_what_it_let_stand(void **state) {
     (void)state;
     ls_decode_options o = {.method = "logitspec-paper", .max_tokens = 120, .sampling = {.top_p = 1}};
     result exact = run("One fish, two", o);
-    assert_int_equal(exact.stats.loose, 0);
+    assert_int_equal(exact.stats.lossy, 0);
     assert_int_equal(ls_accept_read(&o.accept, "", "typical:0", NULL), LS_OK); // lets everything stand
     result all = run("One fish, two", o);
-    assert_true(all.stats.loose > 5);
+    assert_true(all.stats.lossy > 5);
     assert_true(ls_stats_mat(&all.stats) > ls_stats_mat(&exact.stats));
     assert_true(all.out.n != exact.out.n || memcmp(all.out.p, exact.out.p, all.out.n * sizeof *all.out.p));
     assert_int_equal(ls_accept_read(&o.accept, "", "fuzzy-tv:0", NULL), LS_OK); // lets nothing stand
     result none = run("One fish, two", o);
-    assert_int_equal(none.stats.loose, 0);
+    assert_int_equal(none.stats.lossy, 0);
     assert_int_equal(none.out.n, exact.out.n);
     assert_memory_equal(none.out.p, exact.out.p, none.out.n * sizeof *none.out.p);
     drop(&exact), drop(&all), drop(&none);

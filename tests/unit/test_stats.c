@@ -79,7 +79,7 @@ static void counts_are_those_of_their_definitions(void **state) {
     assert_int_equal(st.drafted, 5 * 5);
     assert_int_equal(st.steps_with_draft, 5);
     assert_int_equal(st.steps_with_accept, 4);
-    assert_int_equal(st.loose, 0);
+    assert_int_equal(st.lossy, 0);
     assert_true(fabs(ls_stats_mat(&st) - 13.0 / 7) < 1e-12); // every step counts, also that without a forward
     assert_int_equal(st.by_emitted[1], 3);
     assert_int_equal(st.by_emitted[2], 2);
@@ -206,16 +206,16 @@ static void tokens_that_were_let_stand_are_counted(void **state) {
     (void)state;
     ls_step *s = made(4, false, 4, LS_GOING);
     int at[LS_MAX_ROWS];
-    assert_int_equal(ls_step_loose(s, at), 0);
+    assert_int_equal(ls_step_lossy(s, at), 0);
     s->tree.nodes[1].target = 77; // after the first draft the target wanted another than the second
-    assert_int_equal(ls_step_loose(s, at), 1);
+    assert_int_equal(ls_step_lossy(s, at), 1);
     assert_int_equal(at[0], 2);
     s->tree.nodes[1].target = s->tree.nodes[s->path[2]].token;
     s->tree.nodes[1].own = 77; // likewise, but a probe gave it that choice
-    assert_int_equal(ls_step_loose(s, at), 1);
+    assert_int_equal(ls_step_lossy(s, at), 1);
     assert_int_equal(at[0], 2);
     s->n_emitted = 2; // it was cut off
-    assert_int_equal(ls_step_loose(s, at), 0);
+    assert_int_equal(ls_step_lossy(s, at), 0);
     ls_step_free(s);
 }
 

@@ -12,7 +12,7 @@ from program import PROGRAM, ROOT, run
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import pages  # noqa: E402
 
-PAGES = ["configuration", "keys", "methods", "trace"]
+PAGES = ["configuration", "keys", "methods", "scripts", "trace"]
 
 
 def table(path, macro, place):

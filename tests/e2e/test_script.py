@@ -288,7 +288,7 @@ reject not yet verified
         with tempfile.TemporaryDirectory() as d:
             for text, code, what in (("wait READY\nexpect nonsense\n", 1, ":2: the screen does not show 'nonsense'"),
                                      ("wait READY\nreject READY\n", 1, ":2: the screen shows 'READY'"),
-                                     ("jump up\n", 2, ":1: expected size, type"), ("key Nonsense\n", 2, ":1: 'Nonsense' is not a key"),
+                                     ("jump up\n", 2, ":1: one of the lines that 'logitspec help scripts'"), ("key Nonsense\n", 2, ":1: 'Nonsense' is not a key"),
                                      ("size 0x0\n", 2, ":1: size is"), ("pause soon\n", 2, ":1: pause needs a number of seconds"),
                                      ("wait READY\nsave /nonexistent/x.txt\n", 1, "cannot write")):
                 r, path = self.play(d, text, *SCRIPT)

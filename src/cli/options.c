@@ -77,7 +77,10 @@ void ls_options_domain(int i, ls_buf *out) {
     case SWITCH: words(t.choices, out); break;
     case SIZING: rules("default, ", ls_sizing_at, out); break;
     case ACCEPT: rules("", ls_accept_at, out); break;
-    case COSTS: ls_buf_str(out, "auto, free, h200, or ROWS:MS,..."); break;
+    case COSTS:
+        words(LS_COST_CHOICES, out);
+        ls_buf_str(out, ", or ROWS:MS,...");
+        break;
     case AUTO:
     case SEED: ls_buf_fmt(out, "auto, or %.0f to %.0f", t.lo, t.hi); break;
     case INT:

@@ -70,12 +70,6 @@ static int32_t successors_take(ls_successors *s) { // index of a new or evicted 
     return i;
 }
 
-void ls_successors_free(ls_successors *s) {
-    free(s->entries);
-    free(s->buckets);
-    *s = (ls_successors){.limit = s->limit};
-}
-
 ls_successor ls_successors_of(const ls_node *n) {
     ls_successor successor;
     for (int j = 0; j < LS_ROW_TOP; j++) {

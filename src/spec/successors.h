@@ -22,7 +22,6 @@ typedef struct {
     int32_t n, cap, n_buckets, hand;
 } ls_successors;
 
-void ls_successors_free(ls_successors *s);
 ls_successor ls_successors_of(const ls_node *n); // the target's prediction after a verified row
 // Stores the prediction after tail[0..n), n from 1 to LS_SUCCESSORS_ORDER, tokens below 2^21 - 1. Ignored if
 // successor->id[0] is -1.

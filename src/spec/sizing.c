@@ -232,9 +232,9 @@ static const ls_sizing_rule rules[] = {
     },
     {
         .is = {.name = "specdec++",
-               .summary = "stops a branch when the probability of a rejection in it exceeds the threshold",
+               .summary = "stops a branch when the probability of a rejection in it exceeds P",
                .source = "arXiv 2405.19715",
-               .number = {{"CHANCE", 0.7, 0, 1, false}}},
+               .number = {{"P", 0.7, 0, 1, false}}},
         .cut = specdec_cut,
     },
     {
@@ -248,16 +248,16 @@ static const ls_sizing_rule rules[] = {
     },
     {
         .is = {.name = "ddd",
-               .summary = "stops at a level where the beam's ten rows together are less likely than the threshold",
+               .summary = "stops at a level where the beam's ten rows together are less likely than P",
                .source = "arXiv 2409.00142",
-               .number = {{"CHANCE", 0.3, 0, 1, false}, {"FIRST", 5, 1, DDD_DEEPEST, true}}},
+               .number = {{"P", 0.3, 0, 1, false}, {"FIRST", 5, 1, DDD_DEEPEST, true}}},
         .cut = ddd_cut,
     },
     {
         .is = {.name = "c2t",
-               .summary = "rows with at least that probability by a classifier of path, estimate, entropy and depth",
+               .summary = "rows with a probability of at least P by a classifier of path, estimate, entropy and depth",
                .source = "arXiv 2502.13652",
-               .number = {{"CHANCE", 0.2, 0, 1, false}}},
+               .number = {{"P", 0.2, 0, 1, false}}},
         .knobs = c2t_knobs,
         .cut = c2t_cut,
     },

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "report/bench.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <math.h>
@@ -316,7 +317,11 @@ ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err) {
     if (!f) return ls_fail(err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
     ls_code code = ls_read_all(&text, f, path, MAX_BYTES, err);
     fclose(f);
-    if (!code) code = ls_json_parse(&doc, text.n ? text.p : "", text.n, path, err);
+    const char *line = text.n ? text.p : "", *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
+    if (!code && end && memmem(line, (size_t)(end - line), LS_TRACE_FORMAT, strlen(LS_TRACE_FORMAT)))
+        code =
+            ls_fail(err, LS_E_PARSE, "%s is a recording, not a benchmark: use 'logitspec report' or 'inspect'", path);
+    if (!code) code = ls_json_parse(&doc, line, text.n, path, err);
     ls_buf_free(&text);
     if (!code) code = read_document(out, doc, path, err);
     if (doc) ls_json_free(doc);

@@ -163,6 +163,26 @@ static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[M
     return LS_OK;
 }
 
+static bool names_output(const ls_flag_info *f) {
+    static const char list[] = "trace out cast log";
+    return ls_has_word(list, " ", f->name, strlen(f->name));
+}
+
+// Of most flags the last one counts, so that an alias of the shell can be overruled. Refused: different flags that set
+// one key to different values, and a file to write that is named twice.
+static ls_code check_pairs(const given *flags, int n, ls_err *err) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) {
+            const ls_flag_info *a = flags[k].flag, *b = flags[i].flag;
+            if (a == b && names_output(a))
+                return ls_fail(err, LS_E_USAGE, "--%s is given twice: name one file", a->name);
+            if (a != b && a->key && b->key && !strcmp(a->key, b->key) && a->value && b->value &&
+                strcmp(a->value, b->value) != 0)
+                return ls_fail(err, LS_E_USAGE, "--%s and --%s cannot be combined", a->name, b->name);
+        }
+    return LS_OK;
+}
+
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err) {
     *c = (ls_command_line){0};
     ls_options_init(&c->options);
@@ -177,6 +197,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     for (int i = 0; i < n && !code; i++)
         if (!ls_command_takes(info, flags[i].flag))
             code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, flags[i].flag->name);
+    if (!code) code = check_pairs(flags, n, err);
     if (!code && c->prompt && c->prompt_file)
         code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file cannot be combined");
     // commands without --config must work even if the configuration is broken

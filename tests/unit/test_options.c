@@ -155,6 +155,8 @@ static void command_line_errors(void **state) {
     } cases[] = {
         {"logitspec generat", "unknown command 'generat' (did you mean 'generate'?)"},
         {"logitspec generate --promt x", "unknown flag '--promt' (did you mean '--prompt'?)"},
+        {"logitspec generate --raw --chat", "--raw and --chat cannot be combined"},
+        {"logitspec generate --trace a --trace b", "--trace is given twice: name one file"},
         {"logitspec generate --max-rows", "flag '--max-rows' needs a value"},
         {"logitspec generate --max-rows 300", "--max-rows: decode.max_rows is '300', expected auto or 1 to 256"},
         {"logitspec tokenize --max-rows 3", "'logitspec tokenize' has no flag '--max-rows'"},

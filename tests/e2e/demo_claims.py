@@ -167,8 +167,8 @@ CLAIMS = {
         ("the tree has {} rows, and all {} drafts are accepted", lambda r, s, d: (s["rows"], len(accepted(s)))),
         ("{} tokens in {} steps (MAT {}): {} drafts were verified, {} accepted.",
          lambda r, s, d: (len(r.output), len(r.steps), r.mat(), r.verified(), r.accepted())),
-        ("The demos sizing-gpu and sizing-dear decode the same prompt on other cost curves",
-         lambda r, s, d: all_of(d[x].header["prompt_ids"] == r.header["prompt_ids"] for x in ("sizing-gpu", "sizing-dear"))),
+        ("The demos sizing-gpu and sizing-linear decode the same prompt on other cost curves",
+         lambda r, s, d: all_of(d[x].header["prompt_ids"] == r.header["prompt_ids"] for x in ("sizing-gpu", "sizing-linear"))),
     ],
     "sizing-gpu": [
         ("This is the prompt of the demo sizing, recorded on an {}.",
@@ -188,7 +188,7 @@ CLAIMS = {
          lambda r, s, d: r.output == r.rival.output == d["sizing"].output and r.header["backend"] == r.rival.header["backend"]
          and (f"{1e3 * seconds(r.rival):.0f}", f"{1e3 * seconds(r):.0f}")),
     ],
-    "sizing-dear": [
+    "sizing-linear": [
         ('each row costs as much as a forward ({} rows {}, {} rows {} in "forward")',
          lambda r, s, d: (4, r.cost(4), 64, r.cost(64))),
         ("All else is as in the demo sizing.", lambda r, s, d: same_but_costs(r, d["sizing"])),

@@ -95,6 +95,12 @@ class Names(unittest.TestCase):
                     ["inspect", self.path("t.jsonl")], ["diff", self.path("t.jsonl"), self.path("t.jsonl")]))])
             self.assertEqual(*shown)
 
+    def test_a_demo(self):
+        for before, now in ((b, n) for of, b, n in ALIASES if of == "demo"):
+            shown = [self.made("demo", name, "--script", self.write("s.script", "wait Demo:\n")) for name in (before, now)]
+            self.assertEqual(shown[0].stdout, shown[1].stdout)
+            self.assertNotIn(before, self.made("demo").stdout)
+
     def test_a_benchmark(self):
         for now in METHODS.values():
             suite = self.write("suite.jsonl", '{"prompt": "One fish"}\n{"prompt": "Two fish"}\n')

@@ -127,6 +127,12 @@ class Bench(unittest.TestCase):
         self.assertEqual([(r["prompt"], r["method"], r["emitted"], r["steps"], r["lengths"]) for r in o["runs"]],
                          [(r["prompt"], r["method"], r["emitted"], r["steps"], r["lengths"]) for r in once["runs"]])
 
+    def test_a_recording_is_none(self):
+        self.assertEqual(run("generate", *SCRIPT, "--prompt", "x", "--max-tokens", "4", "-q", "--trace", self.path("t.jsonl")).returncode, 0)
+        r = run("bench", "show", self.path("t.jsonl"))
+        self.assertEqual((r.returncode, r.stderr), (1, f"logitspec: {self.path('t.jsonl')} is a recording, not a benchmark: "
+                                                   "use 'logitspec report' or 'inspect'\n"))
+
     def test_an_interrupted_one_goes_on(self):
         command = [PROGRAM, "bench", "methods", "--model", "script:3", "--suite", self.suite, "--max-tokens", "60", "--methods", "plain,pld:4", "-q", "-o",
                    self.path("a.json")]

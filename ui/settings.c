@@ -59,7 +59,7 @@ static const struct {
     const char *key, *value;
 } paper[UI_PAPER] = {{"decode.acceptance", "exact"},
                      {"decode.sizing", "default"},
-                     {"decode.budget", "16"},
+                     {"decode.max_rows", "16"},
                      {"decode.method", "logitspec-paper"}};
 
 const ui_setting *ui_setting_of(const ui_setup *s, const char *key) {

@@ -57,7 +57,7 @@ static void tell_header(chat *c) {
     ls_buf_fmt(
         &line,
         "%s, %s on %s, method %s. Each line is a prompt. An empty line continues an answer that reached its length "
-        "limit. ':' begins a command, such as ':set decode.budget=8' or ':quit'.\n",
+        "limit. ':' begins a command, such as ':set decode.max_rows=8' or ':quit'.\n",
         h->model, h->dtype, h->device, h->method);
     print(c, &line, 0);
 }

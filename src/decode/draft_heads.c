@@ -51,13 +51,13 @@ static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
     m->base.forward_us += us;
 }
 
-static ls_code eagle_draw(eagle *m, int32_t row, ls_said *said, ls_err *err) {
-    return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
-                        (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
+static ls_code eagle_draw(eagle *m, int32_t row, ls_prediction *prediction, ls_err *err) {
+    return ls_draw_prediction(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
+                              (uint64_t)m->n + (uint64_t)m->depth[row] + 1, prediction, err);
 }
 
-static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
-                           ls_err *err) {
+static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root,
+                           ls_prediction *prediction, ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row row;
     size_t at;
@@ -88,12 +88,12 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
     if (code) return code;
     m->n_rows = 1;
     m->depth[0] = 0;
-    *said = ls_said_of(&row, -1);
-    return eagle_draw(m, 0, said, err);
+    *prediction = ls_prediction_of(&row, -1);
+    return eagle_draw(m, 0, prediction, err);
 }
 
-static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                          ls_err *err) {
+static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                          ls_prediction *prediction, ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row rows[LST_MAX_ROWS];
     const int32_t first = m->n_rows;
@@ -105,8 +105,8 @@ static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = ls_said_of(&rows[i], -1);
-        code = eagle_draw(m, first + i, &said[i], err);
+        prediction[i] = ls_prediction_of(&rows[i], -1);
+        code = eagle_draw(m, first + i, &prediction[i], err);
     }
     return code;
 }
@@ -183,12 +183,12 @@ ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache
 // ---- Medusa
 
 typedef struct {
-    ls_guesser base;
+    ls_multi_head base;
     ls_trained *heads;
     ls_hidden *hidden;
 } medusa;
 
-static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
+static ls_code heads_guess(ls_multi_head *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
                            ls_err *err) {
     medusa *m = (medusa *)base;
     size_t at;
@@ -202,17 +202,17 @@ static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, i
     return code;
 }
 
-static void heads_free(ls_guesser *base) {
+static void heads_free(ls_multi_head *base) {
     medusa *m = (medusa *)base;
     ls_hidden_free(m->hidden);
     ls_trained_free(m->heads);
     free(m);
 }
 
-ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_kv_cache *target, ls_err *err) {
+ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache *target, ls_err *err) {
     *out = NULL;
     medusa *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_guesser){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
+    m->base = (ls_multi_head){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
     m->heads = heads;
     ls_code code =

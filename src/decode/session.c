@@ -18,12 +18,12 @@ static ls_code open_head(const ls_session *s, const char *folder, ls_trained **o
     return ls_trained_open(out, s->model->engine, s->model->checkpoint, folder, &how, err);
 }
 
-static ls_code open_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+static ls_code open_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     const ls_session *s = of;
     ls_trained *heads;
     *out = NULL;
     const ls_code code = open_head(s, o->head, &heads, err);
-    return code ? code : ls_guesser_medusa(out, heads, s->t, err);
+    return code ? code : ls_multi_head_medusa(out, heads, s->t, err);
 }
 
 static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
@@ -59,7 +59,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .tokenizer_id = ls_vocab_id(s->model->vocab),
                                   .ends = &ends,
                                   .draft_model = open_second,
-                                  .guesser = open_guesser,
+                                  .multi_head = open_multi_head,
                                   .of = s};
     const ls_drafter *before = s->drafting.drafter;
     ls_ids reflection = {0};

@@ -30,7 +30,7 @@ struct ls_session {
     bool corrected;      // that row's draft children were all rejected
     uint32_t turn, step;
     ls_cost_curve costs;
-    ls_ar_cost ar;
+    ls_plain_cost plain;
     ls_cpu_wait waits;
     double host_us; // smoothed host work of a step
     lst_row rows[LST_MAX_ROWS];

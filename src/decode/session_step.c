@@ -41,12 +41,12 @@ static double end_phase(work *w) {
     return (double)(w->phase - start) / 1e3;
 }
 
-// Times a plain step if ls_ar_due; its time is not a part of the step.
+// Times a plain step if ls_plain_due; its time is not a part of the step.
 static ls_code measure_plain(ls_session *s, ls_err *err) {
     const int32_t context = (int32_t)s->context.n;
-    if (!s->drafting.drafter || !ls_ar_due(&s->ar, context)) return LS_OK;
-    const ls_code code = ls_ar_probe(&s->ar, s->t, s->last.chosen, &s->sampling, s->host_us, err);
-    if (!code) ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
+    if (!s->drafting.drafter || !ls_plain_due(&s->plain, context)) return LS_OK;
+    const ls_code code = ls_plain_probe(&s->plain, s->t, s->last.chosen, &s->sampling, s->host_us, err);
+    if (!code) ls_cost_observe(&s->costs, 1, context, (s->plain.us - s->host_us) / 1e3);
     return code;
 }
 
@@ -63,10 +63,10 @@ static ls_code take_root(work *w, ls_err *err) {
                             .corrected = s->corrected,
                             .exact = s->e->exact && guarantee == LS_SAME_TEXT,
                             .odds = guarantee == LS_SAME_DISTRIBUTION,
-                            .ar_us = s->ar.us,
-                            .ar_spread = ls_ar_spread(&s->ar),
-                            .ar_timed = (int32_t)(s->ar.n_timed < INT32_MAX ? s->ar.n_timed : INT32_MAX),
-                            .budget = (int16_t)ls_drafting_rows(&s->drafting),
+                            .plain_us = s->plain.us,
+                            .plain_spread = ls_plain_spread(&s->plain),
+                            .plain_timed = (int32_t)(s->plain.n_timed < INT32_MAX ? s->plain.n_timed : INT32_MAX),
+                            .asked_rows = (int16_t)ls_drafting_rows(&s->drafting),
                             .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
                             .rows = 1,
                             .n_path = 1,
@@ -78,7 +78,7 @@ static ls_code take_root(work *w, ls_err *err) {
     root->target = root->own = -1;
     root->target_p = root->entropy = root->lse = NAN;
     for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
-    w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
+    w->n_top = out->asked_rows > LS_MAX_TOP ? out->asked_rows : LS_MAX_TOP;
     if (w->n_top > s->e->n_vocab) w->n_top = s->e->n_vocab;
     const ls_code code = s->t->row_top(s->t, -1, w->n_top, w->top_ids, w->top_p, err);
     if (code) return code;
@@ -119,7 +119,8 @@ static void draft(work *w) {
     ls_cost_curve costs = s->costs;
     // rows of a probe for a path of depth 1; ls_drafting_propose adds those of deeper paths
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
-    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
+    out->asked_rows =
+        (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -231,10 +232,10 @@ static void keep_books(const work *w) {
     ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
-    ls_ar_bound(&s->ar, out->t_total_us);
+    ls_plain_bound(&s->plain, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
-    out->ar_us = ls_step_plain_us(out);                            // never more than this step without its draft
+    out->plain_us = s->drafting.drafter ? s->plain.us : out->t_total_us; // a plain step is its own baseline
+    out->plain_us = ls_step_plain_us(out);                               // never more than this step without its draft
     const double waits = ls_cpu_wait_share(&s->waits, LOAD_EVERY_NS);
     out->cpu_wait = waits > 0 ? waits : 0; // not known: 0
 }
@@ -266,9 +267,9 @@ static void log_step(const ls_step *out) {
     ls_log("step %u.%u: context %d, %d rows of at most %d, %d accepted, %d emitted%s%s; us: draft %.0f, forward %.0f, "
            "verify "
            "%.0f, commit %.0f, in all %.0f, a plain one %.0f",
-           out->turn + 1, out->index, out->context_len, out->rows, out->budget, ls_step_accepted(out), out->n_emitted,
-           out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us, out->t_forward_us,
-           out->t_verify_us, out->t_commit_us, out->t_total_us, out->ar_us);
+           out->turn + 1, out->index, out->context_len, out->rows, out->asked_rows, ls_step_accepted(out),
+           out->n_emitted, out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us,
+           out->t_forward_us, out->t_verify_us, out->t_commit_us, out->t_total_us, out->plain_us);
 }
 
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {

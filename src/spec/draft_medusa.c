@@ -1,4 +1,4 @@
-// Medusa (arXiv 2401.10774): a fixed tree of choices over a guesser's tokens. The tree that Medusa's authors publish
+// Medusa (arXiv 2401.10774): a fixed tree of choices over the heads' tokens. The tree that Medusa's authors publish
 // for heads of a 7B model (mc_sim_7b_63 of FasterDecoding/Medusa): 63 drafts over four places. A choice is the list of
 // its tokens' ranks, starting at the place after the root. The choices are in the order in which the tree was grown,
 // the most useful first, and each follows its own prefix. So the first choices form a valid tree for any number of
@@ -21,7 +21,7 @@ static const char choices[ROWS - 1][5] = {
 
 typedef struct {
     ls_drafter base;
-    ls_guesser *g;
+    ls_multi_head *g;
     int32_t ids[PLACES][K]; // of the last step's guesses
     bool failed;            // the user was told that the head fails
     void (*note)(void *ud, const char *text);
@@ -89,16 +89,16 @@ static void medusa_free(ls_drafter *base) {
 }
 
 static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    ls_guesser *g;
+    ls_multi_head *g;
     *out = NULL;
     if (!setup->draft.head || !*setup->draft.head)
         return ls_fail(
             err, LS_E_USAGE,
             "method medusa needs trained heads for this model: set --draft-head FOLDER, with config.json and "
             "*.safetensors");
-    if (!setup->guesser)
+    if (!setup->multi_head)
         return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
-    const ls_code code = setup->guesser(setup->of, &setup->draft, &g, err);
+    const ls_code code = setup->multi_head(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
     drafter *d =
         ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .knows = medusa_knows, .free = medusa_free});

@@ -3,8 +3,8 @@
 // The matrix is kept across prompts.
 //
 // The shape is that of the authors' program (its tree template 2.2.2), which always verifies the whole tree. For a
-// smaller budget this program keeps the most likely rows, by fixed probabilities of the ranks. A token that was never a
-// row has no successors here; in the authors' program the matrix starts with token 0 everywhere, which is not drafted
+// smaller tree this program keeps the most likely rows, by fixed probabilities of the ranks. A token that was never
+// a row has no successors here; in the authors' program the matrix starts with token 0 everywhere, which is not drafted
 // here.
 #include "base/mem.h"
 #include "spec/drafter.h"
@@ -35,7 +35,7 @@ static const char shape[] = "0 1 2 3 4 5 6 7 "
                             "00000 00001 00002 00010 00020 00100 01000 10000 "
                             "000000 000001 000100 ";
 
-// Sorts the rows by the product of their ranks' probabilities, so that each budget uses the first rows.
+// Sorts the rows by the product of their ranks' probabilities, so that each size of tree uses the first rows.
 static void make_shape(matrix *m) {
     static const double chance[WIDTH] = {0.45, 0.14, 0.07, 0.045, 0.03, 0.022, 0.018, 0.015};
     const char *way[SHAPE] = {""};

@@ -40,7 +40,7 @@ class Folder(unittest.TestCase):
         self.trace = self.at("trace.jsonl")
         self.assertEqual(run(*GENERATE, "--max-tokens", "40", "--trace", self.trace).returncode, 0)
         self.wide = self.at("wide.jsonl")  # whole trees
-        self.assertEqual(run(*GENERATE, "--max-tokens", "60", "--budget", "32", "--trace", self.wide).returncode, 0)
+        self.assertEqual(run(*GENERATE, "--max-tokens", "60", "--max-rows", "32", "--trace", self.wide).returncode, 0)
 
     def at(self, name):
         return os.path.join(self.tmp.name, name)

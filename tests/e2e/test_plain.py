@@ -7,7 +7,7 @@ import unittest
 
 from program import Screen, read_trace, run
 
-SCRIPT = ["--model", "script:3", "--budget", "4"]
+SCRIPT = ["--model", "script:3", "--max-rows", "4"]
 
 
 def answers(out):

@@ -61,8 +61,8 @@ void record(const char *prompt, ls_decode_options o, int turns) {
     ls_session_free(s);
 }
 
-ls_decode_options options(const char *method, int32_t budget, int32_t tokens) {
-    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = tokens, .sampling = {.top_p = 1}};
+ls_decode_options options(const char *method, int32_t max_rows, int32_t tokens) {
+    return (ls_decode_options){.method = method, .max_rows = max_rows, .max_tokens = tokens, .sampling = {.top_p = 1}};
 }
 
 ls_buf slurp(void) {

@@ -27,8 +27,8 @@ static ls_ids ids_of(const char *text) {
     return ids;
 }
 
-static ls_decode_options options(const char *method, int32_t budget, int32_t most) {
-    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = most, .sampling = {.top_p = 1}};
+static ls_decode_options options(const char *method, int32_t max_rows, int32_t most) {
+    return (ls_decode_options){.method = method, .max_rows = max_rows, .max_tokens = most, .sampling = {.top_p = 1}};
 }
 
 static ls_session *session(const ls_decode_options *o) {
@@ -67,7 +67,7 @@ static int32_t length_of(ls_session *s) {
 }
 
 // The tokens that the model says one after another, without sessions and drafts.
-static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t most) {
+static ls_ids prediction_after(const ls_ids *prompt, const lst_sampling *way, int32_t most) {
     ls_kv_cache *b;
     ls_ids out = {0};
     lst_row row;
@@ -119,7 +119,7 @@ static void check_record(bool first) {
 
 static void steps_say_what_the_model_says(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "pld", "lookahead"};
+    static const char *const methods[] = {"plain", "logitspec", "logitspec-paper", "pld", "lookahead"};
     const lst_sampling ways[] = {{.top_p = 1},
                                  {.temperature = 0.5, .top_p = 1, .seed = 7},
                                  {.temperature = 1, .top_p = 1, .seed = 8},
@@ -127,7 +127,7 @@ static void steps_say_what_the_model_says(void **state) {
     ls_ids prompt = ids_of(fish);
     int aside = 0; // accepted rows whose place in the tree is not their depth
     for (size_t w = 0; w < 4; w++) {
-        ls_ids want = said_after(&prompt, &ways[w], LENGTH);
+        ls_ids want = prediction_after(&prompt, &ways[w], LENGTH);
         for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
             ls_decode_options o = options(methods[m], m ? 12 : 0, LENGTH);
             o.sampling = ways[w];
@@ -173,7 +173,7 @@ static void answers_have_the_length_that_was_asked_for(void **state) {
     (void)state;
     ls_ids prompt = ids_of(fish);
     const lst_sampling greedy = {.top_p = 1};
-    ls_ids want = said_after(&prompt, &greedy, LENGTH);
+    ls_ids want = prediction_after(&prompt, &greedy, LENGTH);
     int cut = 0;
     for (int32_t most = 1; most < 40; most++) {
         const ls_decode_options o = options("logitspec-paper", 12, most);
@@ -232,7 +232,7 @@ static void stop_strings_cut_the_text_where_they_begin(void **state) {
         {{"fish, ", "fish"}, " "},   // the one that is complete first
         {{"x", "fish, blue fish"}, " fish, red "},
     };
-    static const char *const methods[] = {"ar", "logitspec-paper"};
+    static const char *const methods[] = {"plain", "logitspec-paper"};
     ls_ids prompt = ids_of("One fish, two");
     for (int m = 0; m < 2; m++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -290,7 +290,7 @@ static void a_cancelled_prompt_leaves_no_trace(void **state) {
 // recording of it says is the same.
 static void conversations_hold_every_token_once(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec-paper", "logitspec", "pld"};
+    static const char *const methods[] = {"plain", "logitspec-paper", "logitspec", "pld"};
     ls_ids ask[3] = {ids_of("The end of the story."), ids_of("One fish, two"), ids_of("def fib")};
     ls_ids_push(&ask[0], ls_vocab_eos(model.vocab)); // so that the end can be drafted
     for (const char *p = "The end of the stor"; *p; p++) ls_ids_push(&ask[0], *p);
@@ -355,7 +355,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
             fish, "x",
             "Retrieval finds what followed the same words before. What followed before "
             "will often follow again. def fact(n):\n    if n < 2:\n        ret"};
-        ls_ids prompt = ids_of(prompts[k]), want = said_after(&prompt, &greedy, 5);
+        ls_ids prompt = ids_of(prompts[k]), want = prediction_after(&prompt, &greedy, 5);
         ls_decode_options o = options("logitspec", 4, 5);
         o.knobs = knobs;
         ls_session *s = session(&o);
@@ -387,7 +387,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     (void)state;
     ls_ids prompt = ids_of(fish);
     const ls_decode_options o = options("logitspec-paper", 12, LENGTH);
-    ls_ids want = said_after(&prompt, &o.sampling, LENGTH);
+    ls_ids want = prediction_after(&prompt, &o.sampling, LENGTH);
     ls_session *s = session(&o);
     ls_err err = {0};
     begin(s, &prompt);

@@ -81,26 +81,26 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 // the state folder, else in a new folder in /tmp.
 static void rescue(void *ud, char *said, size_t n) {
     live *l = ud;
-    char folder[] = "/tmp/logitspec-XXXXXX", in_folder[64];
+    char folder[] = "/tmp/logitspec-XXXXXX", in_folder[64], at[512];
     if (!l->kept || !ls_conversation_turns(l->kept)) return;
-    char *path = l->opt.forget ? NULL : ls_kept_path();
-    const char *at = path ? ls_conversation_rescue(l->kept, path) : NULL;
-    if (!at && !l->opt.forget && mkdtemp(folder)) {
+    char *path = l->opt.forget ? NULL : ls_kept_path(NULL);
+    bool saved = path && ls_conversation_rescue(l->kept, path, at, sizeof at);
+    if (!saved && !l->opt.forget && mkdtemp(folder)) {
         snprintf(in_folder, sizeof in_folder, "%s/conversation.jsonl.zst", folder);
-        at = ls_conversation_rescue(l->kept, in_folder);
+        saved = ls_conversation_rescue(l->kept, in_folder, at, sizeof at);
     }
-    if (at) snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", at);
+    if (saved) snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", at);
     else
         snprintf(said, n, "the conversation is lost%s",
                  l->opt.forget ? " (ui.history: no)" : ": no writable folder was found");
     free(path);
 }
 
-// Says once that opt.keep cannot be written.
-static void tell_unkept(live *l, const ls_err *err) {
+// Says once that the conversation is in no file for the next start.
+static void tell_unkept(live *l, const char *why) {
     char said[400];
     if (!l->keep_failed) {
-        snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", err->msg);
+        snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", why);
         if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // printed after the screen has closed
         else ls_channel_message(&l->c, true, said);
     }
@@ -112,7 +112,7 @@ static void keep_file(live *l) {
     ls_err err;
     if (!l->opt.keep) return;
     if (ls_conversation_keep(l->kept, l->opt.keep, &err)) {
-        tell_unkept(l, &err);
+        tell_unkept(l, err.msg);
         return;
     }
     l->keep_failed = false;
@@ -149,7 +149,8 @@ static bool on_stop(void *ud) {
 static void report_files(live *l, bool last) {
     ls_err err;
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
-    if (ls_conversation_failed(l->kept, last, &err)) tell_unkept(l, &err);
+    if (ls_conversation_failed(l->kept, last, &err)) tell_unkept(l, err.msg);
+    if (ls_conversation_lost(l->kept, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
 static void send_prompt(live *l, const ls_turn_begun *t) {
@@ -467,6 +468,7 @@ static void *decoder(void *ud) {
             snprintf(text, sizeof text, "prompts are used without a chat template: %s", l->model.chat_problem);
             ls_channel_message(&l->c, false, text);
         }
+        if (l->opt.unkept) tell_unkept(l, l->opt.unkept);
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
     }
     ls_queued_command *c;
@@ -481,7 +483,7 @@ static void *decoder(void *ud) {
     if (failed) ls_queued_command_free(c);
     else {
         save_what_waits(l, c);
-        if (ls_conversation_failed(l->kept, true, &err)) tell_unkept(l, &err);
+        if (ls_conversation_failed(l->kept, true, &err)) tell_unkept(l, err.msg);
     }
     if (l->run.active && l->trace) { // only the trace is told: the screen is gone, and the conversation was saved
         const ls_run_sink records = ls_trace_sink(l->trace);

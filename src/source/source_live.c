@@ -348,6 +348,7 @@ static void load(live *l, const char *path) {
             const size_t turns = ls_runner_turns(&l->run);
             keep(l, v.kept);
             v.kept = NULL;
+            ls_trace_leave(l->trace);
             l->fork.n = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
@@ -377,7 +378,9 @@ static void go_on(live *l) {
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
     const ls_code code = ls_runner_go_on(&l->run, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-    else ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+    else if (l->trace && !ls_trace_in_turn(l->trace))
+        ls_channel_message(&l->c, false, "this answer began in another run: the trace records from the next prompt on");
+    if (!code) ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
 static void carry_out(live *l, const ls_queued_command *c) {

@@ -315,6 +315,8 @@ static void loaded_conversations_are_kept(void **state) {
             same_turns(path[2], path[3]);
             does(s, LS_CMD_LOAD, dir, error); // what cannot be loaded takes nothing away
             assert_true(*error);
+            does(s, LS_CMD_SAVE, fifo, error); // nobody reads it: that is no reason to wait
+            assert_non_null(strstr(error, "no program reads this pipe"));
             assert_int_equal(command(s, LS_CMD_LOAD, fifo, 0), LS_OK);
             await_state(s, &v, LS_STATE_PREFILL);
             assert_int_equal(command(s, LS_CMD_STOP, NULL, 0), LS_OK); // nobody writes to it
@@ -378,7 +380,7 @@ static void a_cut_answer_goes_on(void **state) {
     must(s, LS_CMD_SAVE, path[5]);
     same_turns(path[0], path[5]);
     s->close(s);
-    s = open_source("script", NULL, 20); // it goes on in another run as well
+    s = open_source("script", path[1], 20); // it goes on in another run as well, whose trace has what it began
     must(s, LS_CMD_LOAD, path[4]);
     seen v = {0};
     for (int part = 1; part < 3; part++) {
@@ -388,6 +390,14 @@ static void a_cut_answer_goes_on(void **state) {
     }
     must(s, LS_CMD_SAVE, path[5]);
     same_turns(path[0], path[5]);
+    say(s, &v, said[2], -1);
+    must(s, LS_CMD_SAVE, path[5]);
+    s->close(s);
+    char *all = turns_in(path[5]), *recorded = turns_in(path[1]);
+    assert_string_equal(strstr(all, "\nturn 2"), recorded);
+    free(all), free(recorded);
+    s = open_source("script", NULL, 20);
+    v = (seen){0};
     // it goes on, and is stopped before a step: it has ended once
     say(s, &v, said[0], -1);
     assert_int_equal(command(s, LS_CMD_PAUSE, NULL, 0), LS_OK);

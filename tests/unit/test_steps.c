@@ -472,9 +472,9 @@ static ls_code refuse_to_read(ls_kv_cache *b, const int32_t *ids, int32_t n, con
     return ls_fail(err, refusal, "the device is gone");
 }
 
-enum { EDIT, NEXT, LOAD, LENT, OPERATIONS };
+enum { EDIT, NEXT, LOAD, LENT, RIVAL, OPERATIONS };
 
-// The operation fails while it reads tokens.
+// The operation fails while it reads tokens; but a rival on the KV cache of s answers.
 static void fails(ls_session *s, int operation, const ls_ids *ids, size_t kept) {
     ls_kv_cache *kv_cache = ls_session_kv_cache(s);
     ls_code (*prefill)(ls_kv_cache *, const int32_t *, int32_t, const lst_sampling *, lst_row *, ls_progress, void *,
@@ -491,14 +491,18 @@ static void fails(ls_session *s, int operation, const ls_ids *ids, size_t kept) 
         assert_int_equal(ls_session_replace(s, &d, NULL, NULL, &err), refusal);
         ls_dialog_free(d);
     }
-    if (operation == LENT) {
+    if (operation == LENT || operation == RIVAL) {
         ls_session *rival;
         bool lent;
         model.engine->kv_bytes = (uint64_t)1 << 44; // no memory for another KV cache
         assert_int_equal(ls_session_rival(&rival, s, &o, &lent, &err), LS_OK);
         model.engine->kv_bytes = 0;
         assert_true(lent);
-        assert_int_equal(ls_session_answer_too(rival, s, kept + ids->n, &(ls_ids){0}, NULL, NULL, &err), refusal);
+        if (operation == RIVAL) kv_cache->prefill = prefill;
+        const ls_code code =
+            ls_session_answer_too(rival, s, kept + ids->n, &(ls_ids){.p = ids->p, .n = 2}, NULL, NULL, &err);
+        assert_int_equal(code, operation == RIVAL ? LS_OK : refusal);
+        while (!code && ls_session_active(rival)) next(rival);
         ls_session_free(rival);
     }
     kv_cache->prefill = prefill;

@@ -257,14 +257,23 @@ void ls_channel_result(ls_channel *c, bool is_error, const char *text) {
     send_message(c, is_error, true, text);
 }
 
-void ls_channel_setting(ls_channel *c, const char *assignment, const char *refusal) {
-    ls_event *e = ls_event_new(LS_EV_SETTING);
-    const size_t n = strcspn(assignment, "=");
-    e->setting.in_force = !refusal;
-    snprintf(e->setting.key, sizeof e->setting.key, "%.*s", (int)n, assignment);
-    snprintf(e->setting.value, sizeof e->setting.value, "%s", assignment + n + (assignment[n] == '='));
-    ls_channel_send(c, e);
-    ls_channel_message(c, refusal != NULL, refusal ? refusal : assignment);
+void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal) {
+    ls_buf said = {0};
+    for (; n > 0; n--) {
+        ls_event *e = ls_event_new(LS_EV_SETTING);
+        const size_t length = n > 1 ? strcspn(text, "\n") : strlen(text);
+        size_t key = strcspn(text, "=");
+        if (key > length) key = length;
+        const size_t value = key + (key < length);
+        e->setting.in_force = !refusal;
+        snprintf(e->setting.key, sizeof e->setting.key, "%.*s", (int)key, text);
+        snprintf(e->setting.value, sizeof e->setting.value, "%.*s", (int)(length - value), text + value);
+        ls_channel_send(c, e);
+        ls_buf_fmt(&said, "%s%.*s", said.n ? ", " : "", (int)length, text);
+        text += length + (n > 1);
+    }
+    ls_channel_message(c, refusal != NULL, refusal ? refusal : said.p);
+    ls_buf_free(&said);
 }
 
 // Whether a turn or a rival is decoded, whose end will send LS_STATE_IDLE. By the source's thread.

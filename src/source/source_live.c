@@ -264,15 +264,29 @@ static ls_code start(live *l, ls_err *err) {
     return ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, on_load, l, err);
 }
 
+// The setup after n assignments, a line each; NULL: one is refused.
+static ls_setup *changed_setup(live *l, const char *text, int n, ls_err *err) {
+    ls_setup *made = NULL;
+    if (!l->opt.changed) ls_fail(err, LS_E_UNSUPPORTED, "settings cannot be changed here");
+    for (int i = 0; i < n && (made || !i) && l->opt.changed; i++) {
+        char *line = i < n - 1 ? ls_strndup(text, strcspn(text, "\n")) : ls_strdup(text);
+        ls_setup *next = l->opt.changed(made ? made : l->setup, line, err);
+        ls_live_free_setup(l, made);
+        made = next;
+        text += strlen(line) + (i < n - 1);
+        free(line);
+    }
+    return made;
+}
+
 // A refusal changes nothing: the setup that was made is dropped.
-static void change(live *l, const char *assignment) {
+static void change(live *l, const char *text, int n) {
     ls_err err = {0};
-    ls_setup *next = l->opt.changed ? l->opt.changed(l->setup, assignment, &err) : NULL;
-    if (!l->opt.changed) ls_fail(&err, LS_E_UNSUPPORTED, "settings cannot be changed here");
+    ls_setup *next = changed_setup(l, text, n, &err);
     ls_code code = next ? ls_session_set(l->session, &next->decode, &err) : err.code;
     if (code) ls_live_free_setup(l, next);
     else adopt(l, next);
-    ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
+    ls_channel_setting(&l->c, text, n, code ? err.msg : NULL);
     if (!code && ls_session_costs(l->session)->base_ms[0] <= 0 && // the given cost curve was removed
         ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, NULL, NULL, &err))
         ls_channel_message(&l->c, true, err.msg);
@@ -414,7 +428,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
         break;
     case LS_CMD_STOP: stop_turn(l); break;
     case LS_CMD_RIVAL: ls_live_begin_rival(l, c->text); break;
-    case LS_CMD_SET: change(l, c->text); break;
+    case LS_CMD_SET: change(l, c->text, c->n > 1 ? c->n : 1); break;
     case LS_CMD_RESET:
         stop_turn(l);
         ls_session_reset(l->session);

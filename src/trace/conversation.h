@@ -1,6 +1,7 @@
 // The log of a conversation: a trace at level full that is always recorded, so that saving copies it and a sudden end
 // loses nothing. It can be cut at a turn and continued after an answer's end. The caller only hands over what happened:
 // a thread formats, compresses and writes. The file is in memory (not in this process's) until it gets a path.
+// Of the turns it has only where they begin in the file; what it holds is what a sink heard.
 // If the thread falls behind, at most 1024 steps wait for it (52 MiB if each has 256 rows). If the disk does not
 // respond for 5 s then, the log is lost, and the caller goes on; all functions but ls_conversation_free wait no longer
 // either.

@@ -130,6 +130,18 @@ static void pause_step_set_stop(void **state) {
         assert_int_equal(v.steps, i * (i + 1) / 2);
     }
     assert_int_equal(v.budget, 64);
+    assert_int_equal(command(s, LS_CMD_SET, "budget=5\nnonsense=1", 2), LS_OK); // all or none
+    for (int i = 0; i < 2; i++) {
+        ls_event *e = await(s, &v, LS_EV_SETTING);
+        assert_false(e->setting.in_force);
+        assert_string_equal(e->setting.key, i ? "nonsense" : "budget");
+        assert_string_equal(e->setting.value, i ? "1" : "5");
+        ls_event_free(e);
+    }
+    v.state = LS_STATE_RUNNING;
+    assert_int_equal(command(s, LS_CMD_STEP, NULL, 1), LS_OK);
+    await_state(s, &v, LS_STATE_PAUSED);
+    assert_int_equal(v.budget, 64);
     assert_int_equal(command(s, LS_CMD_SET, "budget=5", 0), LS_OK);
     ls_event *e = await(s, &v, LS_EV_SETTING);
     assert_true(e->setting.in_force);

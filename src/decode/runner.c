@@ -51,7 +51,10 @@ ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *syst
     if (turn > d->n_turns) return ls_fail(err, LS_E_RANGE, "there is no such turn");
     ls_code code = ls_dialog_prompt(d, r->model, s->format, system ? system : s->system, turn, text.p, text.n, &p, err);
     if (code) return code;
-    if (begun) ls_ids_add(&p.ids, begun->p, p.n_begun = begun->n);
+    if (begun) {
+        ls_ids_add(&p.ids, begun->p, begun->n);
+        p.n_begun = begun->n;
+    }
     r->full = p.kept + p.ids.n + 1 >= (size_t)r->model->engine->n_context;
     announce(r, &g, p.ids.n);
     code = ls_session_begin_at(r->session, turn, &p, on_prefill, &g, &prefill_ms, err);

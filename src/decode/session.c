@@ -284,7 +284,6 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
         s->drafting.before = before;
         ls_drafting_observe(&s->drafting, d->context.p, d->context.n, false);
     } else {
-        if (s->held > d->context.n) s->held = d->context.n;
         ls_buf_free(&before);
         if (!next) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
     }

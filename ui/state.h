@@ -102,7 +102,8 @@ typedef struct ui_demo ui_demo; // ui/demo.h
 enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 
 // The run, as events told it: a copy, because the conversation belongs to the decoder's thread and goes on while it is
-// drawn, and a recording has no decoder. ui_on_event writes it (and a film its state), so the same events show the same.
+// drawn, and a recording has no decoder. ui_on_event writes it (and a film its state), so the same events show the
+// same.
 typedef struct {
     bool has_header;
     ls_run header;

@@ -139,7 +139,7 @@ static void write_json(run *r) {
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
     ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
-    ls_jw_field_str(&w, "finish_reason", ls_finish_name(r->runner.finish));
+    ls_jw_field_str(&w, "finish_reason", ls_finish_name(ls_runner_finish(&r->runner)));
     ls_jw_field_int(&w, "steps", (int64_t)st->steps);
     ls_jw_field_int(&w, "emitted", (int64_t)st->emitted);
     ls_jw_field_num(&w, "mat", st->steps > 0 ? ls_stats_mat(st) : NAN, 6);
@@ -205,7 +205,7 @@ static void write_summary(const run *r) {
                : guarantee == LS_SAME_DISTRIBUTION ? "same distribution as plain decoding, but another sample"
                : b->exact                          ? "exact (the text of plain decoding)"
                                                    : "not exact (logits may differ in their last bits)",
-               ls_finish_name(r->runner.finish));
+               ls_finish_name(ls_runner_finish(&r->runner)));
     if (lossy) {
         write_note(r, &line);
         ls_buf_fmt(&line, "acceptance %s: %zu of %llu tokens are not the target's own choice",
@@ -251,7 +251,8 @@ int ls_cmd_generate(const ls_command_line *c) {
         ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
-    bool began = r.runner.finish != LS_GOING; // there is output to print, even after an error
+    bool began =
+        r.runner.session && ls_runner_finish(&r.runner) != LS_GOING; // there is output to print, even after an error
     if (began && c->json) write_json(&r);
     else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, NULL, 0, true);
     if (began && !c->json && !c->quiet) write_summary(&r);

@@ -57,13 +57,14 @@ static ls_setup *variant(const ls_setup *now, const char *text, ls_err *err) {
     return NULL;
 }
 
-ls_source *ls_screen_source_open(const ls_options *o, const char *keep, bool *failed, ls_err *err) {
+ls_source *ls_screen_source_open(const ls_options *o, const char *keep, const char *unkept, bool *failed, ls_err *err) {
     ls_variant *first = ls_calloc(1, sizeof *first);
     ls_options_copy(&first->options, o);
     const ls_live_options opt = {.setup = setup_of(first, NULL),
                                  .trace = first->options.trace,
                                  .trace_level = ls_trace_level_named(first->options.trace_level),
                                  .keep = keep,
+                                 .unkept = unkept,
                                  .forget = !o->history,
                                  .failed = failed,
                                  .changed = changed,

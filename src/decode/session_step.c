@@ -43,7 +43,7 @@ static double end_phase(work *w) {
 
 // Times a plain step if ls_plain_due; its time is not a part of the step.
 static ls_code measure_plain(ls_session *s, ls_err *err) {
-    const int32_t context = (int32_t)s->context.n;
+    const int32_t context = (int32_t)s->dialog->context.n;
     if (!s->drafting.drafter || !ls_plain_due(&s->plain, context)) return LS_OK;
     const ls_code code = ls_plain_probe(&s->plain, s->t, s->last.chosen, &s->sampling, s->host_us, err);
     if (!code) ls_cost_observe(&s->costs, 1, context, (s->plain.us - s->host_us) / 1e3);
@@ -56,8 +56,8 @@ static ls_code take_root(work *w, ls_err *err) {
     const ls_guarantee guarantee = ls_accept_guarantee(&s->accept, s->sampling.temperature);
     ls_step *out = w->out;
     ls_step_start(out,
-                  (ls_step){.turn = s->turn,
-                            .index = s->step,
+                  (ls_step){.turn = (uint32_t)s->dialog->n_turns - 1,
+                            .index = ls_dialog_last(s->dialog)->n_steps,
                             .context_len = w->context,
                             .output_pos = (int32_t)s->answer.ids.n,
                             .corrected = s->corrected,
@@ -90,7 +90,8 @@ static ls_code take_root(work *w, ls_err *err) {
 
 static ls_draft_state state_of(const work *w) {
     const ls_session *s = w->s;
-    return (ls_draft_state){s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
+    return (ls_draft_state){
+        s->dialog->context.p, s->dialog->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
 }
 
 // Whether a draft model had better begin a draft beside this step's forward than before it (PEARL's pre-verification).
@@ -100,8 +101,8 @@ static ls_draft_state state_of(const work *w) {
 static bool begins_beside(const ls_session *s) {
     enum { FIT = 3 };
     const ls_draft_model *m = s->drafting.drafter->draft_model;
-    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->context.n),
-                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->context.n);
+    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->dialog->context.n),
+                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->dialog->context.n);
     return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
 }
 
@@ -193,13 +194,14 @@ static ls_code commit(work *w, ls_err *err) {
     out->miss = (uint8_t)ls_drafting_blame(&s->drafting, &state, t, out->path[out->n_path - 1]);
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
     // 11% with 32 (18 prompts), more than these microseconds
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->context.p, s->context.n, t, out->n_path});
-    for (int32_t i = 0; i < n_keep; i++) ls_ids_push(&s->context, t->nodes[out->path[i]].token);
-    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->dialog->context.p, s->dialog->context.n, t, out->n_path});
+    out->finish = (uint8_t)w->finish;
+    ls_dialog_step(s->dialog, out);
+    ls_drafting_observe(&s->drafting, s->dialog->context.p, s->dialog->context.n, false);
     s->last = s->rows[out->path[n_keep - 1]];
     s->corrected = false;
     for (int32_t i = 1; i < t->n; i++) s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1];
-    if (!w->finish && (int32_t)s->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
+    if (!w->finish && (int32_t)s->dialog->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
     if (w->finish) out->miss = LS_MISS_NONE;
     out->t_commit_us = end_phase(w);
     return LS_OK;
@@ -211,18 +213,17 @@ static void end_on_root(work *w) {
     ls_finish finish = LS_GOING;
     ls_answer_add(&s->answer, s->model->vocab, &s->last.chosen, 1, &finish);
     if (!finish) finish = LS_FINISH_CONTEXT;
-    if (finish != LS_FINISH_EOS) s->uncommitted = s->last.chosen;
     w->out->n_emitted = 1;
-    w->finish = finish;
+    w->out->finish = (uint8_t)(w->finish = finish);
+    ls_dialog_step(s->dialog, w->out);
 }
 
 static void finish_step(work *w) {
     ls_session *s = w->s;
     w->out->finish = (uint8_t)w->finish;
-    if (w->finish) ls_session_stop(s);
-    s->cut = w->finish == LS_FINISH_LENGTH;
-    w->out->t_total_us = (double)(ls_now_ns() - w->start) / 1e3;
-    s->step++;
+    if (w->finish) ls_session_stop(s, w->finish);
+    s->worked_ns = ls_now_ns();
+    w->out->t_total_us = (double)(s->worked_ns - w->start) / 1e3;
 }
 
 // Updates the cost curve and the baseline with the times of this step.
@@ -240,10 +241,21 @@ static void keep_books(const work *w) {
     out->cpu_wait = waits > 0 ? waits : 0; // not known: 0
 }
 
+// After a pause caches are cold and threads sleep: a forward that changes nothing comes before a step, so that it is
+// not timed with them.
+static void warm(ls_session *s) {
+    enum { COLD_NS = 20000000 };
+    const int32_t parent = -1;
+    lst_row row;
+    if (ls_now_ns() - s->worked_ns > COLD_NS)
+        s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
+}
+
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
-    const int32_t context = (int32_t)s->context.n;
+    const int32_t context = (int32_t)s->dialog->context.n;
     const bool ends = ls_vocab_is_end(s->model->vocab, s->last.chosen) || ls_answer_ends_next(&s->answer) ||
                       context + 1 >= s->e->n_context;
+    if (!ends) warm(s);
     ls_code code = ends ? LS_OK : measure_plain(s, err);
     if (code) return code;
     const uint64_t now = ls_now_ns();
@@ -273,9 +285,9 @@ static void log_step(const ls_step *out) {
 }
 
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {
-    if (!s->active) return ls_fail(err, LS_E_USAGE, "no turn is active");
+    if (!ls_session_active(s)) return ls_fail(err, LS_E_USAGE, "no turn is active");
     ls_code code = decode_step(s, out, err);
     if (!code && ls_log_is_on()) log_step(out);
-    if (code && code != LS_E_CANCELLED) s->active = false; // a step that was cancelled did not happen
+    if (code && code != LS_E_CANCELLED) ls_session_stop(s, LS_FINISH_ERROR); // a cancelled step did not happen
     return code;
 }

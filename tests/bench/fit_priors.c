@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "decode/session.h"
 #include "decode/suite.h"
-#include "engine/dialog.h"
+#include "decode/dialog.h"
 #include "spec/search.h"
 
 #include <math.h>

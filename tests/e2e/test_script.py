@@ -367,7 +367,7 @@ type set decode.sizing=ada
 key Tab Enter
 wait decode.sizing=adaedl
 key Esc F4
-wait the paper's method, 16 rows; F4 restores the previous settings
+wait decode.sizing=default, decode.max_rows=16
 key F2
 expect decode.method            logitspec-paper
 wait decode.sizing            default

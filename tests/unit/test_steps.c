@@ -43,6 +43,15 @@ static void begin(ls_session *s, const ls_ids *ids) {
     if (ls_session_begin(s, ids->p, (int32_t)ids->n, NULL, NULL, NULL, &err)) fail_msg("%s", err.msg);
 }
 
+// The same for turn `turn`, after the first `kept` tokens.
+static ls_code begin_at(ls_session *s, size_t turn, size_t kept, const int32_t *ids, size_t n, ls_progress progress) {
+    ls_next_prompt p = {.kept = kept};
+    ls_ids_add(&p.ids, ids, n);
+    const ls_code code = ls_session_begin_at(s, turn, &p, progress, NULL, NULL, NULL);
+    ls_next_prompt_free(&p);
+    return code;
+}
+
 static void next(ls_session *s) {
     ls_err err = {0};
     ls_step_copy(before, step);
@@ -276,7 +285,7 @@ static void a_cancelled_prompt_leaves_no_trace(void **state) {
             if (again) break;
             assert_int_equal(ls_session_begin(s, next_prompt.p, (int32_t)next_prompt.n, refuses, NULL, NULL, NULL),
                              LS_E_CANCELLED);
-            assert_int_equal(ls_session_begin_at(s, 0, 0, prompt.p, (int32_t)prompt.n, NULL, NULL, NULL, NULL), LS_OK);
+            assert_int_equal(begin_at(s, 0, 0, prompt.p, prompt.n, NULL), LS_OK);
         }
         assert_int_equal(drafted[0], drafted[1]);
         ls_session_free(s);
@@ -307,9 +316,7 @@ static void conversations_hold_every_token_once(void **state) {
                 for (int turn = round ? 3 - round : 0, first = turn; turn < 3; turn++) {
                     const ls_ids *q = &ask[asked[turn]];
                     if (round && turn == first) { // this one and those after it are forgotten
-                        assert_int_equal(ls_session_begin_at(s, (uint32_t)turn, mark[turn], q->p, (int32_t)q->n, NULL,
-                                                             NULL, NULL, NULL),
-                                         LS_OK);
+                        assert_int_equal(begin_at(s, turn, mark[turn], q->p, q->n, NULL), LS_OK);
                         want.n = mark[turn];
                     } else begin(s, q);
                     mark[turn] = want.n;
@@ -321,7 +328,7 @@ static void conversations_hold_every_token_once(void **state) {
                     assert_int_equal(ls_turns_begin(&recorded, &header), turn);
                     do {
                         next(s);
-                        ls_turns_step(&recorded, step);
+                        ls_dialog_step(recorded.dialog, step);
                     } while (!step->finish);
                     assert_int_equal(step->turn, turn);
                     const bool ended = step->finish == LS_FINISH_EOS;
@@ -331,8 +338,8 @@ static void conversations_hold_every_token_once(void **state) {
                     ls_ids_add(&want, ls_session_output(s)->p, ls_session_output(s)->n - ended);
                     const bool owes = !ended && !step->forward; // no forward was run for its last token
                     assert_ids(ls_session_context(s), want.p, want.n - owes);
-                    assert_ids(&recorded.context, want.p, want.n - owes);
-                    assert_int_equal(recorded.uncommitted, owes ? want.p[want.n - 1] : -1);
+                    assert_ids(&recorded.dialog->context, want.p, want.n - owes);
+                    assert_int_equal(recorded.dialog->uncommitted, owes ? want.p[want.n - 1] : -1);
                 }
             ls_turns_free(&recorded);
             ls_ids_free(&want);
@@ -459,6 +466,94 @@ static int unload(void **state) {
     return 0;
 }
 
+static ls_code refuse_to_read(ls_kv_cache *b, const int32_t *ids, int32_t n, const lst_sampling *way, lst_row *last,
+                              ls_progress progress, void *ud, ls_err *err) {
+    (void)b, (void)ids, (void)n, (void)way, (void)last, (void)progress, (void)ud;
+    return ls_fail(err, refusal, "the device is gone");
+}
+
+enum { EDIT, NEXT, LOAD, LENT, RIVAL, OPERATIONS };
+
+// The operation fails while it reads tokens; but a rival on the KV cache of s answers.
+static void fails(ls_session *s, int operation, const ls_ids *ids, size_t kept) {
+    ls_kv_cache *kv_cache = ls_session_kv_cache(s);
+    ls_code (*prefill)(ls_kv_cache *, const int32_t *, int32_t, const lst_sampling *, lst_row *, ls_progress, void *,
+                       ls_err *) = kv_cache->prefill;
+    const ls_decode_options o = options("pld", 4, 5);
+    ls_err err = {0};
+    kv_cache->prefill = refuse_to_read;
+    if (operation == EDIT) assert_int_equal(begin_at(s, 1, kept, ids->p, ids->n, NULL), refusal);
+    if (operation == NEXT)
+        assert_int_equal(ls_session_begin(s, ids->p, (int32_t)ids->n, NULL, NULL, NULL, &err), refusal);
+    if (operation == LOAD) {
+        ls_dialog *d = ls_dialog_new();
+        ls_dialog_begin(d, 0, &(ls_next_prompt){.ids = *ids});
+        assert_int_equal(ls_session_replace(s, &d, NULL, NULL, &err), refusal);
+        ls_dialog_free(d);
+    }
+    if (operation == LENT || operation == RIVAL) {
+        ls_session *rival;
+        bool lent;
+        model.engine->kv_bytes = (uint64_t)1 << 44; // no memory for another KV cache
+        assert_int_equal(ls_session_rival(&rival, s, &o, &lent, &err), LS_OK);
+        model.engine->kv_bytes = 0;
+        assert_true(lent);
+        if (operation == RIVAL) kv_cache->prefill = prefill;
+        const ls_code code =
+            ls_session_answer_too(rival, s, kept + ids->n, &(ls_ids){.p = ids->p, .n = 2}, NULL, NULL, &err);
+        assert_int_equal(code, operation == RIVAL ? LS_OK : refusal);
+        while (!code && ls_session_active(rival)) next(rival);
+        ls_session_free(rival);
+    }
+    kv_cache->prefill = prefill;
+}
+
+// What fails or is cancelled leaves the conversation as it was: its tokens, its turns, and how it goes on.
+static void what_fails_changes_nothing(void **state) {
+    (void)state;
+    ls_ids first = ids_of(fish), second = ids_of("def fib(n):");
+    for (int operation = 0; operation < OPERATIONS; operation++)
+        for (int way = 0; way < 12; way++) { // ways to end on a root or within a path
+            const ls_decode_options o = options(way % 2 ? "logitspec" : "ar", way % 2 ? 9 : 0, 3 + way / 2);
+            ls_session *s[2] = {session(&o), session(&o)};
+            ls_ids want = {0};
+            refusal = way % 3 ? LS_E_CANCELLED : LS_E_IO;
+            for (int k = 0; k < 2; k++) {
+                const ls_dialog *d = ls_session_dialog(s[k]);
+                for (int turn = 0; turn < 2; turn++) {
+                    begin(s[k], turn ? &second : &first);
+                    do next(s[k]);
+                    while (!step->finish);
+                }
+                assert_int_equal(ls_dialog_last(d)->finish, LS_FINISH_LENGTH);
+                const size_t n = d->context.n, kept = ls_dialog_last(d)->kept;
+                const uint32_t steps = ls_dialog_last(d)->n_steps;
+                if (k) {
+                    fails(s[k], operation, &second, kept);
+                    assert_int_equal(d->context.n, n);
+                    assert_int_equal(d->n_turns, 2);
+                    assert_int_equal(ls_dialog_last(d)->finish, LS_FINISH_LENGTH);
+                    assert_int_equal(ls_dialog_last(d)->n_steps, steps);
+                }
+                if (way % 4 < 2) { // goes on, then the next turn
+                    assert_int_equal(ls_session_go_on(s[k], NULL), LS_OK);
+                    do next(s[k]);
+                    while (!step->finish);
+                    assert_int_equal(step->index + 1, ls_dialog_last(d)->n_steps);
+                }
+                begin(s[k], &first);
+                do next(s[k]);
+                while (!step->finish);
+                assert_int_equal(length_of(s[k]), (int32_t)d->context.n);
+                if (k) assert_ids(&d->context, want.p, want.n);
+                else ls_ids_add(&want, d->context.p, d->context.n);
+            }
+            ls_ids_free(&want);
+            ls_session_free(s[0]), ls_session_free(s[1]);
+        }
+    ls_ids_free(&first), ls_ids_free(&second);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_say_what_the_model_says),
@@ -469,6 +564,7 @@ int main(void) {
         cmocka_unit_test(conversations_hold_every_token_once),
         cmocka_unit_test(a_prompt_read_by_rows_is_read),
         cmocka_unit_test(a_failed_step_ends_the_turn),
+        cmocka_unit_test(what_fails_changes_nothing),
         cmocka_unit_test(estimates_follow_what_was_accepted),
     };
     return cmocka_run_group_tests_name("steps", tests, load, unload);

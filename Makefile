@@ -112,7 +112,7 @@ $(B)/obj/%.o: %.c $(B)/obj/flags
 
 #: package | make embed | build/libspec.a, the drafters alone, and an example that uses them
 embed: $(B)/embed
-SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(patsubst %,src/base/%.c,buf err file map mem rng system)
+SPEC_LIB_SRC := $(wildcard src/spec/*.c) $(patsubst %,src/base/%.c,alias buf err file map mem rng system)
 $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 	$(call say,AR  )
 	$(Q)rm -f $@ && ar rcs $@ $^

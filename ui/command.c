@@ -29,7 +29,7 @@ static void request_display(ui_state *s, const char *path) {
 }
 
 const ui_verb ui_verbs[] = {
-    {"set ", "KEY=VALUE", "change a setting during the run, such as decode.budget=16", NULL, LS_CMD_SET, false},
+    {"set ", "KEY=VALUE", "change a setting during the run, such as decode.max_rows=16", NULL, LS_CMD_SET, false},
     {"goto ", "STEP", "show that step of the viewed turn", goto_step, 0, false},
     {"compare ", "METHOD", "race this method on the last prompt, such as suffix:16", ui_ask_rival, 0, false},
     {"what-if ", "TEXT", "continue the answer with this text after the token under the cursor", ui_what_if_text, 0,

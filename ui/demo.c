@@ -17,15 +17,15 @@ static bool applies(const ui_note *n, const ls_step *step) {
             if (step->tree.nodes[step->path[i]].from == n->source) return true;
         return false;
     case UI_WHEN_CORRECTED: return step->corrected;
-    case UI_WHEN_LOSSY: return ls_step_loose(step, NULL) > 0;
+    case UI_WHEN_LOSSY: return ls_step_lossy(step, NULL) > 0;
     case UI_WHEN_NO_DRAFT: return step->forward && drafted == 0;
     case UI_WHEN_MISSED: return step->miss == n->miss;
     case UI_WHEN_NEXT_NEXT: return next.rank >= 0 && next.rank < n->n && !next.drafted;
     case UI_WHEN_SLOWER:
-        return step->ar_us > 0 && step->forward &&
+        return step->plain_us > 0 && step->forward &&
                step->t_total_us > ls_step_plain_us(step) * ls_plain_forwards(step) * (1 + n->n / 100.0);
     case UI_WHEN_FASTER:
-        return step->ar_us > 0 && step->forward &&
+        return step->plain_us > 0 && step->forward &&
                step->t_total_us * (1 + n->n / 100.0) < ls_step_plain_us(step) * ls_plain_forwards(step);
     case UI_WHEN_START:
     case UI_WHEN_END: break;

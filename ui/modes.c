@@ -84,8 +84,10 @@ static bool shadows_key(ui_state *s, ui_press k) {
     else if (k.code == UI_KEY_ENTER && w->n_ways) { // a method, and perhaps its rows
         const char *label = w->ways[w->chosen].label, *rows = strchr(label, ':');
         const int name = (int)strcspn(label, ":");
-        if (rows) ui_request_of(s, LS_CMD_SET, ls_format("decode.budget=%s", rows + 1), 0);
-        ui_request_of(s, LS_CMD_SET, ls_format("decode.method=%.*s", name, label), 0);
+        ls_buf both = {0};
+        if (rows) ls_buf_fmt(&both, "decode.max_rows=%s\n", rows + 1);
+        ls_buf_fmt(&both, "decode.method=%.*s", name, label);
+        ui_request_of(s, LS_CMD_SET, both.p, rows ? 2 : 1);
     } else return panel_key(s, k);
     return true;
 }

@@ -64,7 +64,7 @@ static void jump(ui_state *s, int64_t step, const char *none) {
 }
 
 static bool happened(const ui_state *s, const ls_step *step, ui_find what) {
-    if (what == UI_FIND_LOSSY) return ls_step_loose(step, NULL) > 0 || ui_preview(s, step) >= 0;
+    if (what == UI_FIND_LOSSY) return ls_step_lossy(step, NULL) > 0 || ui_preview(s, step) >= 0;
     bool tried = !ls_step_described(step) && step->n_path < step->rows; // where it was is not recorded
     for (int i = 1; i < step->tree.n; i++) tried |= step->tree.nodes[i].state == LS_NODE_REJECTED;
     return step->forward && tried;

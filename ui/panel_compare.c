@@ -195,7 +195,7 @@ void ui_panel_compare(ui_panel_view *v) {
         ui_print(&p, "%d token%s: %s %.2f s, %s%.2f in this race", mine, ls_plural(mine), r->method, their_us / 1e6,
                  ui_times(v->canvas), their_us / us);
         ui_end_clause(&p); // the method's name is the user's
-        if (!strcmp(r->method, "ar")) ui_clause(&p, " (Stats: against plain steps that were timed one by one)");
+        if (!strcmp(r->method, "plain")) ui_clause(&p, " (Stats: against plain steps that were timed one by one)");
     } else
         ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
                  r->done ? " in total" : " so far");

@@ -37,12 +37,12 @@ static void draw_ngram(ui_pen *p, const ui_state *s, const ls_step *step, const 
     }
 }
 
-// Why a step has no row for a draft. A recording does not have the budget that was set.
+// Why a step has no row for a draft. A recording does not have the setting.
 static const char *one_row(const ui_state *s) {
-    const ui_setting *budget = ui_setting_of(&s->setup, "decode.budget");
-    if (s->given.recording || !budget) return "no draft: none was worth its cost, or the budget was 1";
-    return strcmp(ui_setting_now(budget), "1") ? "no draft: none is worth its cost here"
-                                               : "no draft: decode.budget is 1";
+    const ui_setting *max_rows = ui_setting_of(&s->setup, "decode.max_rows");
+    if (s->given.recording || !max_rows) return "no draft: none was worth its cost, or a tree may have 1 row only";
+    return strcmp(ui_setting_now(max_rows), "1") ? "no draft: none is worth its cost here"
+                                                 : "no draft: decode.max_rows is 1";
 }
 
 void ui_panel_drafts(ui_panel_view *v) {
@@ -88,7 +88,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         ui_pad(&p, at_len);
         p.role = UI_TEXT;
         ui_print(&p, "%3d ", b->n_nodes);
-        p.role = UI_DIM; // found behind its first token, but the budget left no room to draft it
+        p.role = UI_DIM; // found behind its first token, but the tree had no room to draft it
         const int found = b->found + (b->rank >= 0), cut = found > b->n_nodes ? found - b->n_nodes : 0;
         if (cut) ui_print(&p, "%3d ", cut);
         else ui_print(&p, "  - ");
@@ -100,10 +100,10 @@ void ui_panel_drafts(ui_panel_view *v) {
     }
     if (!step->tree.n_branches) {
         v->line = 1;
-        ui_dim_line(v, step->rows > 1      ? "the recording has accepted drafts only (trace level steps)"
-                       : !step->forward    ? "no draft: the answer ends with this token"
-                       : step->budget <= 1 ? one_row(s)
-                                           : "no draft: no candidate found");
+        ui_dim_line(v, step->rows > 1          ? "the recording has accepted drafts only (trace level steps)"
+                       : !step->forward        ? "no draft: the answer ends with this token"
+                       : step->asked_rows <= 1 ? one_row(s)
+                                               : "no draft: no candidate found");
     }
     ui_right(v, "%d branch%s, %d drafted", step->tree.n_branches, step->tree.n_branches == 1 ? "" : "es",
              step->rows - 1);

@@ -147,12 +147,12 @@ static void short_line(inspected *o, const char *label, const choice *c, int n) 
 }
 
 // The top tokens of both models at one place, side by side: a draft is rejected where they differ.
-static void both_models(inspected *o, const ls_node *parent, const ls_said *said, int rows) {
+static void both_models(inspected *o, const ls_node *parent, const ls_prediction *prediction, int rows) {
     const ui_state *s = o->v->state;
     const int half = o->v->area.cols / 2, cells = half - 16 > 5 ? half - 16 : 5;
     choice theirs[LS_ROW_TOP], drafts[LS_ROW_TOP];
     choices_of(parent->top, parent->lse, LS_ROW_TOP, theirs);
-    for (int i = 0; i < LS_ROW_TOP; i++) drafts[i] = (choice){said->id[i], (double)said->p[i]};
+    for (int i = 0; i < LS_ROW_TOP; i++) drafts[i] = (choice){prediction->id[i], (double)prediction->p[i]};
     if (rows < LEAST) {
         short_line(o, "target:", theirs, LS_ROW_TOP);
         short_line(o, "draft model:", drafts, LS_ROW_TOP);
@@ -162,7 +162,7 @@ static void both_models(inspected *o, const ls_node *parent, const ls_said *said
     ui_print(&p, half >= 26 ? "the target's top tokens" : "the target's top");
     ui_pad(&p, o->v->area.col + half);
     ui_print(&p, "the draft model's");
-    if (half >= 34) ui_print(&p, "; entropy %.2f nat", (double)said->entropy);
+    if (half >= 34) ui_print(&p, "; entropy %.2f nat", (double)prediction->entropy);
     for (int i = 0; i < LS_ROW_TOP && i < rows - 1 && (theirs[i].id >= 0 || drafts[i].id >= 0); i++)
         for (int which = 0; which < 2; which++) {
             const choice c = which ? drafts[i] : theirs[i];
@@ -186,8 +186,8 @@ static void alternatives(inspected *o, int rows) {
     const float lse = above ? above->lse : o->step->top_lse;
     const int32_t chosen = above ? above->target : o->node->token;
     const int most = above ? LS_ROW_TOP : o->step->n_top;
-    if (above && above->said) {
-        both_models(o, above, &o->step->tree.said[above->said - 1], rows);
+    if (above && above->prediction) {
+        both_models(o, above, &o->step->tree.predictions[above->prediction - 1], rows);
         return;
     }
     if (!most || top[0].id < 0 || isnan(lse)) {

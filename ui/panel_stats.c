@@ -153,16 +153,17 @@ static void speed_line(ui_panel_view *v, const ls_stats *st, const ls_step *step
         return;
     }
     const int sign = ls_stats_speedup_sign(st);
-    ui_print_numbers(&p, "; plain {%.1f}", ls_stats_ar_tokens_per_s(st));
-    if (st->ar_timed) ui_print(&p, " (%d timed in this run): ", st->ar_timed);
+    ui_print_numbers(&p, "; plain {%.1f}", ls_stats_plain_tokens_per_s(st));
+    if (st->plain_timed) ui_print(&p, " (%d timed in this run): ", st->plain_timed);
     else ui_print(&p, " (timed in this run): ");
     p.role = sign > 0 ? UI_GOOD : sign < 0 ? UI_BAD : UI_NUMBER;
     ui_clause(&p, "%s%s, %s", ui_times(p.canvas), ls_stats_speedup_text(st, p.canvas->ascii).s,
               ls_stats_speedup_verdict(st));
     p.role = UI_DIM;
-    if (step->budget <= 1) ui_clause(&p, "; no draft is worth its cost now");
+    if (step->asked_rows <= 1) ui_clause(&p, "; no draft is worth its cost now");
     else // tokens that plain decoding emits in the time of a step
-        ui_clause(&p, "; break-even MAT %.2f", ls_per(st->total_us, st->steps) / ls_per(st->ar_us, st->ar_forwards));
+        ui_clause(&p, "; break-even MAT %.2f",
+                  ls_per(st->total_us, st->steps) / ls_per(st->plain_us, st->plain_forwards));
 }
 
 static void time_line(ui_panel_view *v, const ls_stats *st) {
@@ -261,8 +262,8 @@ static void graphs(ui_panel_view *v, const ls_stats *st, const past *b) {
         const double *values = which ? b->ms : b->emitted, most = which ? b->most_ms : b->most_emitted;
         ui_pen p = stats_line(v, which ? "ms/step" : "tokens/step", NULL);
         ui_clause(&p, " now {%.*f}, highest {%.*f}", which, values[b->n - 1], which, most);
-        if (which && st->ar_forwards)
-            ui_clause(&p, "; a plain step takes %.1f (measured here)", ls_per(st->ar_us, st->ar_forwards) / 1e3);
+        if (which && st->plain_forwards)
+            ui_clause(&p, "; a plain step takes %.1f (measured here)", ls_per(st->plain_us, st->plain_forwards) / 1e3);
         p.role = UI_DIM;
         ui_clause(&p, "; one bar is one step");
         ui_graph(v->canvas, (ui_rect){area.row + v->line, area.col, high, area.cols}, values, b->n, most);

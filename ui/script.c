@@ -133,24 +133,29 @@ static ls_code resize(player *p, const char *text, const char *where, ls_err *er
     return LS_OK;
 }
 
+const ui_script_line ui_script_lines[] = {
+#define SCRIPT(name, word, argument, help) {word, argument, help},
+#include "ui/script.def"
+#undef SCRIPT
+};
+
 static ls_code command(player *p, const char *line, const char *where, ls_err *err) {
     const size_t n = strcspn(line, " ");
     const char *rest = line + n + strspn(line + n, " ");
-    static const char *const words[] = {"size", "type", "key", "wait", "expect", "reject", "pause", "save"};
-    size_t w = 0;
-    while (w < sizeof words / sizeof *words && (strlen(words[w]) != n || strncmp(words[w], line, n))) w++;
-    if (w == sizeof words / sizeof *words || !*rest)
-        return ls_fail(err, LS_E_USAGE,
-                       "%s: expected size, type, key, wait, expect, reject, pause or save, and an argument", where);
+    int w = 0;
+    while (w < UI_SCRIPT_LINES && (strlen(ui_script_lines[w].word) != n || strncmp(ui_script_lines[w].word, line, n)))
+        w++;
+    if (w == UI_SCRIPT_LINES || !*rest)
+        return ls_fail(err, LS_E_USAGE, "%s: one of the lines that 'logitspec help scripts' lists is expected", where);
     switch (w) {
-    case 0: return resize(p, rest, where, err);
-    case 1: type(p, rest); return LS_OK;
-    case 2: return press_keys(p, rest, where, err);
-    case 3: return wait_for_text(p, rest, where, err);
-    case 4: return shows(p, rest) ? LS_OK : not_as_said(p, where, "does not show", rest, err);
-    case 5: return shows(p, rest) ? not_as_said(p, where, "shows", rest, err) : LS_OK;
-    case 6: return pause_for(p, rest, where, err);
-    default: break;
+    case UI_SCRIPT_SIZE: return resize(p, rest, where, err);
+    case UI_SCRIPT_TYPE: type(p, rest); return LS_OK;
+    case UI_SCRIPT_KEY: return press_keys(p, rest, where, err);
+    case UI_SCRIPT_WAIT: return wait_for_text(p, rest, where, err);
+    case UI_SCRIPT_EXPECT: return shows(p, rest) ? LS_OK : not_as_said(p, where, "does not show", rest, err);
+    case UI_SCRIPT_REJECT: return shows(p, rest) ? not_as_said(p, where, "shows", rest, err) : LS_OK;
+    case UI_SCRIPT_PAUSE: return pause_for(p, rest, where, err);
+    default: break; // UI_SCRIPT_SAVE
     }
     script_draw(p);
     return ui_canvas_save(&p->screen.canvas, p->screen.theme, rest, err) ? ls_err_prefix(err, "%s", where) : LS_OK;

@@ -1,16 +1,22 @@
 // The screen without a terminal, driven by a script: for tests, for pictures, for films.
 //
-// One command a line, # begins a comment:
-//   size COLSxROWS     of the screen (120x36)
-//   type TEXT          as if it were typed
-//   key NAME...        F5, Space, Enter, Esc, ^X, Up, s, ... one after another
-//   wait TEXT          until the screen shows it, for a minute at most
-//   expect TEXT        the screen shows it now       reject TEXT: it does not
-//   pause SECONDS      goes on meanwhile
-//   save FILE          the screen as .txt, .ansi or .svg
+// One command a line (script.def), # begins a comment.
 // Without a script the screen goes on until the answer or the recording has ended.
 #pragma once
 #include "ui/app.h"
+
+typedef enum {
+#define SCRIPT(name, word, argument, help) UI_SCRIPT_##name,
+#include "ui/script.def"
+#undef SCRIPT
+    UI_SCRIPT_LINES
+} ui_script_what;
+
+typedef struct {
+    const char *word, *argument, *help;
+} ui_script_line;
+
+extern const ui_script_line ui_script_lines[]; // UI_SCRIPT_LINES of them, by ui_script_what
 
 typedef struct {
     const char *script; // file; NULL: none

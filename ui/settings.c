@@ -59,20 +59,13 @@ static const struct {
     const char *key, *value;
 } paper[UI_PAPER] = {{"decode.acceptance", "exact"},
                      {"decode.sizing", "default"},
-                     {"decode.budget", "16"},
+                     {"decode.max_rows", "16"},
                      {"decode.method", "logitspec-paper"}};
 
 const ui_setting *ui_setting_of(const ui_setup *s, const char *key) {
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->settings[i].key, key)) return &s->settings[i];
     return NULL;
-}
-
-void ui_paper_said(ui_state *s) {
-    const size_t n = s->setup.paper_last ? strlen(s->setup.paper_last) : 0;
-    if (!n || strncmp(s->message, s->setup.paper_last, n) || s->message[n] != '=') return;
-    ui_say(s, "%s", s->setup.paper_said);
-    s->setup.paper_last = NULL;
 }
 
 void ui_paper_step(ui_state *s) {
@@ -89,21 +82,18 @@ void ui_paper_step(ui_state *s) {
         ui_say(s, "the paper's method (logitspec-paper, 16 rows) is already set");
         return;
     }
-    if (is_set)
-        snprintf(s->setup.paper_said, sizeof s->setup.paper_said, "restored: %s, %s rows",
-                 s->setup.before_paper[UI_PAPER - 1], s->setup.before_paper[UI_PAPER - 2]);
-    else
-        snprintf(s->setup.paper_said, sizeof s->setup.paper_said,
-                 "the paper's method, 16 rows; F4 restores the previous settings");
+    ls_buf all = {0};
+    int n = 0;
     for (int i = 0; i < UI_PAPER; i++) {
-        const ui_setting *t = ui_setting_of(&s->setup, paper[i].key);
+        ui_setting *t = &s->setup.settings[ui_setting_of(&s->setup, paper[i].key) - s->setup.settings];
         const char *value = is_set ? s->setup.before_paper[i] : paper[i].value;
         char now[sizeof t->value];
         snprintf(now, sizeof now, "%s", ui_setting_now(t));
         if (strcmp(now, value)) {
-            ui_setting_ask(s, t, value);
-            s->setup.paper_last = paper[i].key;
+            ls_buf_fmt(&all, "%s%s=%s", n++ ? "\n" : "", t->key, value);
+            snprintf(t->asked, sizeof t->asked, "%s", value);
         }
         if (!is_set) memcpy(s->setup.before_paper[i], now, sizeof now);
     }
+    ui_request_of(s, LS_CMD_SET, all.p, n);
 }

@@ -59,7 +59,7 @@ static bool feed(ui_state *s) {
     const ui_turn *t = &s->run.turns[w->turn];
     for (; w->step < t->first_step + t->n_steps; w->step++) {
         const ls_step *step = ui_step(s, w->step);
-        if (ls_step_loose(step, NULL)) {
+        if (ls_step_lossy(step, NULL)) {
             w->refused = "this answer is LOSSY: other methods would have continued a different text";
             return false;
         }

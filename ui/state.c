@@ -228,7 +228,6 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_SETTING: on_setting(s, e); break;
     case LS_EV_MESSAGE:
         (e->message.is_error ? ui_say_error : ui_say)(s, "%s", e->message.text);
-        ui_paper_said(s);
         ui_log(s, s->message, strlen(s->message));
         break;
     }

@@ -101,7 +101,9 @@ typedef struct ui_demo ui_demo; // ui/demo.h
 
 enum { UI_STATS_EVERY = 128, UI_LOG_LINES = 500 };
 
-// The run, as events told it.
+// The run, as events told it: a copy, because the conversation belongs to the decoder's thread and goes on while it is
+// drawn, and a recording has no decoder. ui_on_event writes it (and a film its state), so the same events show the
+// same.
 typedef struct {
     bool has_header;
     ls_run header;
@@ -174,8 +176,6 @@ typedef struct {
 typedef struct {
     ui_setting settings[UI_SETTINGS];
     int n, chosen;
-    const char *paper_last; // last setting of the preset, while it is not answered; NULL: none
-    char paper_said[120];   // the message then, instead of that setting's own
     char before_paper[UI_PAPER][sizeof(((ui_setting *)0)->value)]; // values before the preset; "": none yet
 } ui_setup;
 
@@ -341,9 +341,6 @@ const char *ui_setting_now(const ui_setting *t);                          // the
 void ui_settings_save(ui_state *s);                                       // to the user's configuration
 // Sets the published method with 16 rows a step (affordable on a CPU). If it is set, restores the previous settings.
 void ui_paper_step(ui_state *s);
-// Called after each message about a setting. After the one of the preset's last setting, shows one message about the
-// whole preset instead.
-void ui_paper_said(ui_state *s);
 
 // ---- quiz.c, for teaching: the tree of a step is shown as it was before its verification, the class says which draft
 // is the last that the target accepts, then the verification is shown. Steps without drafts ask nothing.

@@ -94,7 +94,7 @@ static bool compare(ui_state *s) {
     if (ui_raced(&s->run) || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
     else if (ui_busy(&s->run)) ui_say(s, "wait for the answer to finish, then press c to compare");
     else if (!s->run.n_turns) ui_say(s, "no answer to compare yet");
-    else ui_ask_rival(s, "ar");
+    else ui_ask_rival(s, "plain");
     return s->shown.compare;
 }
 

@@ -64,8 +64,8 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     if (judged)
         ls_buf_fmt(out, ", %d choice%s judged by %d probe rows and %d changed", judged, ls_plural(judged), step->probes,
                    changed);
-    const int loose = ls_step_loose(step, NULL);
-    if (loose) ls_buf_fmt(out, ", %d of them not the target's choice", loose);
+    const int lossy = ls_step_lossy(step, NULL);
+    if (lossy) ls_buf_fmt(out, ", %d of them not the target's choice", lossy);
     if (step->finish) {
         say_end(step, out);
         return;
@@ -163,7 +163,7 @@ static void step_words(const ui_canvas *c, const ui_state *s, const ls_step *ste
     }
     if (step->miss) ls_buf_fmt(out, "The next token was missed: %s.\n", ls_misses[step->miss].sentence);
     ls_buf_fmt(out, "It took %.2f ms", step->t_total_us / 1e3);
-    if (step->ar_us > 0) ls_buf_fmt(out, "; a plain step takes %.2f ms here", ls_step_plain_us(step) / 1e3);
+    if (step->plain_us > 0) ls_buf_fmt(out, "; a plain step takes %.2f ms here", ls_step_plain_us(step) / 1e3);
     ls_buf_str(out, ".\n");
 }
 

@@ -173,7 +173,7 @@ static void tell_costs(const ls_cost_curve *z, ls_manifest *m) {
 
 static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
-    const char *list = c->methods ? c->methods : "ar,logitspec,logitspec-paper";
+    const char *list = c->methods ? c->methods : "plain,logitspec,logitspec-paper";
     ls_options base; // one seed for all methods, and the same in every benchmark (so that --resume works)
     ls_variant *variants;
     char settings[65];

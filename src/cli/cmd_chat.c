@@ -34,9 +34,10 @@ int ls_cmd_chat(const ls_command_line *c) {
     const ls_options *o = &c->options;
     // a conversation that ^C, a signal or a crash ends is offered at the next start
     const bool keeps = o->history && !c->plain && !ls_is_scripted(c);
-    char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path() : NULL;
+    ls_err unkept = {0};
+    char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path(&unkept) : NULL;
     bool failed = false;
-    ls_source *source = ls_screen_source_open(o, keep, &failed, &err);
+    ls_source *source = ls_screen_source_open(o, keep, *unkept.msg ? unkept.msg : NULL, &failed, &err);
     ls_code code = source ? LS_OK : err.code;
     int status = LS_EXIT_OK;
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;

@@ -109,7 +109,7 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
     int status = LS_EXIT_OK;
     ls_source *source =
         live_run
-            ? ls_screen_source_open(o, NULL, &failed, err)
+            ? ls_screen_source_open(o, NULL, NULL, &failed, err)
             : ls_source_replay(&(ls_replay_options){.path = d->trace, .rival = d->rival_trace, .paused = true}, err);
     if (!source) return ls_complain(err);
     ls_code code = LS_OK;

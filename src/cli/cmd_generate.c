@@ -25,7 +25,7 @@ typedef struct {
     ls_runner runner;
     ls_trace *trace;
     ls_ids prompt, per_step;
-    ls_ids loose; // output positions of tokens that the target did not choose
+    ls_ids lossy; // output positions of tokens that the target did not choose
     ls_gauge progress;
     double prefill_ms;
     size_t printed; // bytes of the text already written to standard output
@@ -90,7 +90,7 @@ static void on_step(void *ud, const ls_step *step) {
     run *r = ud;
     int at[LS_MAX_ROWS];
     ls_ids_push(&r->per_step, step->n_emitted);
-    for (int i = 0, n = ls_step_loose(step, at); i < n; i++) ls_ids_push(&r->loose, step->output_pos + at[i]);
+    for (int i = 0, n = ls_step_lossy(step, at); i < n; i++) ls_ids_push(&r->lossy, step->output_pos + at[i]);
     print_alternatives(r, step);
     stream(r);
 }
@@ -139,7 +139,7 @@ static void write_json(run *r) {
     ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
     ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
-    ls_jw_field_str(&w, "finish_reason", ls_finish_name(r->runner.finish));
+    ls_jw_field_str(&w, "finish_reason", ls_finish_name(ls_runner_finish(&r->runner)));
     ls_jw_field_int(&w, "steps", (int64_t)st->steps);
     ls_jw_field_int(&w, "emitted", (int64_t)st->emitted);
     ls_jw_field_num(&w, "mat", st->steps > 0 ? ls_stats_mat(st) : NAN, 6);
@@ -151,15 +151,15 @@ static void write_json(run *r) {
     ls_jw_field_num(&w, "prefill_ms", r->prefill_ms, 6);
     ls_jw_field_num(&w, "decode_ms", st->total_us / 1e3, 6);
     ls_jw_field_num(&w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
-    ls_jw_field_num(&w, "ar_tokens_per_s", st->ar_forwards > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 6);
-    ls_jw_field_num(&w, "speedup", st->ar_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
-    ls_jw_field_num(&w, "speedup_spread", st->ar_timed ? ls_stats_speedup_spread(st) : NAN, 3);
-    ls_jw_field_int(&w, "ar_timed", st->ar_timed);
+    ls_jw_field_num(&w, "ar_tokens_per_s", st->plain_forwards > 0 ? ls_stats_plain_tokens_per_s(st) : NAN, 6);
+    ls_jw_field_num(&w, "speedup", st->plain_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
+    ls_jw_field_num(&w, "speedup_spread", st->plain_timed ? ls_stats_speedup_spread(st) : NAN, 3);
+    ls_jw_field_int(&w, "ar_timed", st->plain_timed);
     ls_jw_field_num(&w, "cpu_wait", ls_stats_waited(st), 3);
     if (guarantee == LS_LOSSY) { // lossy: lists the output tokens that the target did not choose
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_field_u64(&w, "probe_rows", st->probes);
-        ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->loose.p, r->loose.n);
+        ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->lossy.p, r->lossy.n);
     }
     ls_jw_close(&w, '}');
     ls_buf_char(&out, '\n');
@@ -192,9 +192,9 @@ static void write_summary(const run *r) {
                    (unsigned long long)st->drafted, 100.0 * (double)st->accepted / (double)st->drafted);
     write_note(r, &line);
     ls_buf_fmt(&line, "%.1f tokens/s", ls_stats_tokens_per_s(st));
-    if (st->ar_forwards && strcmp(r->setup.s.decode.method, "ar"))
+    if (st->plain_forwards && strcmp(r->setup.s.decode.method, "plain"))
         ls_buf_fmt(&line, "; plain decoding %.1f (%d single-row forwards timed in this run): speedup x%s",
-                   ls_stats_ar_tokens_per_s(st), st->ar_timed, ls_stats_speedup_text(st, true).s);
+                   ls_stats_plain_tokens_per_s(st), st->plain_timed, ls_stats_speedup_text(st, true).s);
     if (ls_stats_waited(st) > LS_BUSY)
         ls_buf_fmt(&line, "; the machine was busy (threads waited for a CPU %.0f%% of the time)",
                    100 * ls_stats_waited(st));
@@ -205,14 +205,14 @@ static void write_summary(const run *r) {
                : guarantee == LS_SAME_DISTRIBUTION ? "same distribution as plain decoding, but another sample"
                : b->exact                          ? "exact (the text of plain decoding)"
                                                    : "not exact (logits may differ in their last bits)",
-               ls_finish_name(r->runner.finish));
+               ls_finish_name(ls_runner_finish(&r->runner)));
     if (lossy) {
         write_note(r, &line);
         ls_buf_fmt(&line, "acceptance %s: %zu of %llu tokens are not the target's own choice",
-                   r->line->options.acceptance, r->loose.n, (unsigned long long)st->emitted);
-        for (size_t i = 0; i < r->loose.n && i < 16; i++)
-            ls_buf_fmt(&line, "%s %d", i ? "," : "; at output tokens", r->loose.p[i]);
-        if (r->loose.n > 16) ls_buf_str(&line, ", ...");
+                   r->line->options.acceptance, r->lossy.n, (unsigned long long)st->emitted);
+        for (size_t i = 0; i < r->lossy.n && i < 16; i++)
+            ls_buf_fmt(&line, "%s %d", i ? "," : "; at output tokens", r->lossy.p[i]);
+        if (r->lossy.n > 16) ls_buf_str(&line, ", ...");
     }
     if (r->setup.s.decode.sampling.temperature > 0)
         ls_buf_fmt(&line, ", seed %llu", (unsigned long long)r->setup.s.decode.sampling.seed);
@@ -251,7 +251,8 @@ int ls_cmd_generate(const ls_command_line *c) {
         ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, &err);
     ls_gauge_clear(&r.progress);
-    bool began = r.runner.finish != LS_GOING; // there is output to print, even after an error
+    bool began =
+        r.runner.session && ls_runner_finish(&r.runner) != LS_GOING; // there is output to print, even after an error
     if (began && c->json) write_json(&r);
     else if (began && r.streams && r.printed && !r.output_failed) write_text(&r, NULL, 0, true);
     if (began && !c->json && !c->quiet) write_summary(&r);
@@ -271,7 +272,7 @@ int ls_cmd_generate(const ls_command_line *c) {
     ls_run_setup_free(&r.setup);
     ls_ids_free(&r.prompt);
     ls_ids_free(&r.per_step);
-    ls_ids_free(&r.loose);
+    ls_ids_free(&r.lossy);
     ls_buf_free(&prompt);
     if (ls_interrupted && ls_interrupted != SIGINT) {
         signal(ls_interrupted, SIG_DFL);

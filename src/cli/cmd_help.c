@@ -9,6 +9,7 @@
 #include "trace/trace.h"
 #include "ui/actions.h"
 #include "ui/modes.h"
+#include "ui/script.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -213,7 +214,7 @@ static void configuration(manual *m) {
               "configs/default.yaml, ~/.config/logitspec/config.yaml, --config FILE, "
               "LOGITSPEC_SET_SECTION__KEY=VALUE, flags. 'logitspec config show' prints the effective values and their "
               "origins. Files are YAML:");
-    verbatim(m, "  decode:\n    method: logitspec\n    budget: 16\n");
+    verbatim(m, "  decode:\n    method: logitspec\n    max_rows: 16\n");
     ls_options_init(&o);
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i);
@@ -356,6 +357,21 @@ static void trace(manual *m) {
     ls_buf_free(&schema);
 }
 
+static void scripts(manual *m) {
+    paragraph(
+        m, "With --script FILE the screen runs without a terminal and follows the lines of the file, in order. A line "
+           "that begins with # is a comment. If a line fails, the command prints its place and the screen, and the "
+           "exit code is not 0.");
+    for (int i = 0; i < UI_SCRIPT_LINES; i++) {
+        const ui_script_line *line = &ui_script_lines[i];
+        char term[40];
+        snprintf(term, sizeof term, "%s %s", line->word, line->argument);
+        item(m, term, NULL, line->help);
+    }
+    head(m, "example");
+    verbatim(m, "  type def fib(n):\n  key Enter\n  wait READY\n  save screen.svg\n");
+}
+
 static const struct {
     const char *name; // as in `logitspec help NAME`; "": the program
     int section;      // of the man page, logitspec-NAME(section)
@@ -366,6 +382,7 @@ static const struct {
     {"configuration", 5, "every setting with its values, default and meaning", configuration},
     {"keys", 7, "every key of the screen, and the commands after ':'", keys},
     {"methods", 7, "drafters, sizing rules and acceptance rules, with their publications", methods},
+    {"scripts", 5, "the lines of a script for the screen (--script)", scripts},
     {"trace", 5, "every field of a recording", trace},
 };
 enum { PAGES = sizeof pages / sizeof *pages };

@@ -64,7 +64,7 @@ static void describe(ui_state *s, bool ascii, ls_buf *out) {
     ui_narrate(&canvas, s, step, out);
     ls_buf_char(out, '\n');
     ls_sanitize_fmt(out, "turn %u, context %d tokens, method %s, at most %d rows; %.3f ms (draft %.3f, forward %.3f",
-                    step->turn + 1, step->context_len, s->run.header.method, step->budget, step->t_total_us / 1e3,
+                    step->turn + 1, step->context_len, s->run.header.method, step->asked_rows, step->t_total_us / 1e3,
                     step->t_draft_us / 1e3, step->t_forward_us / 1e3);
     if (step->probes) ls_buf_fmt(out, " of %d rows, %d of them for the probe", ls_step_forwarded(step), step->probes);
     if (step->draft_forwards)

@@ -130,7 +130,7 @@ static void text(const recordings *all, const outcome *o, const ls_table *table,
         "trace has all data that the method reads, and the size of its trees does not depend on time. Such a method "
         "drafts as in a real run, except that it learns nothing from the rows of the prompt (no trace has them). The "
         "trace has the last logits to rank 64 in %llu of %llu steps (in other steps to rank 8, or not at all). A trace "
-        "of method ar has them in every step; a trace of the method itself has all rows. Traces of the levels steps "
+        "of method plain has them in every step; a trace of the method itself has all rows. Traces of the levels steps "
         "and nodes have less (--trace-level).\n",
         (unsigned long long)t->lasts_whole, (unsigned long long)t->lasts);
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);

@@ -63,7 +63,7 @@ static ls_code record(tuning *t, ls_err *err) {
     t->k.ud = t;
     t->k.on_begin = begin_text;
     t->k.on_step = add_text;
-    ls_code code = run(t, "ar", err);
+    ls_code code = run(t, "plain", err);
     if (t->k.sessions && t->k.sessions[0]) t->costs = *ls_session_costs(t->k.sessions[0]);
     ls_comparison_close(&t->k);
     if (code) return code;
@@ -144,7 +144,7 @@ static int by_time(const void *a, const void *b) {
 // The best by simulation, at most OF_ONE_METHOD of one method, and always plain decoding and the default.
 static void choose_finalists(tuning *t, ls_buf *list) {
     qsort(t->ways, (size_t)t->n_ways, sizeof *t->ways, by_time);
-    ls_buf_str(list, "ar,logitspec");
+    ls_buf_str(list, "plain,logitspec");
     for (int i = 0, taken = 0; i < t->n_ways && taken < FINALISTS; i++) {
         int same = 0;
         for (int j = 0; j < i; j++) same += t->ways[j].method == t->ways[i].method;
@@ -183,7 +183,7 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     for (int i = 0; i < ls_options_count(); i++) {
         const char *key = ls_options_key(i), *dot = strchr(key, '.');
         const size_t n = (size_t)(dot - key);
-        const bool decides = !strcmp(key, "decode.method") || !strcmp(key, "decode.budget") ||
+        const bool decides = !strcmp(key, "decode.method") || !strcmp(key, "decode.max_rows") ||
                              !strcmp(key, "decode.sizing") || is_section(key, n, c->method->name) ||
                              is_section(key, n, c->options.sizing);
         if (!decides) continue;

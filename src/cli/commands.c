@@ -104,7 +104,7 @@ void ls_run_setup_init(ls_run_setup *r, const ls_options *o) {
                   .template_variables = r->variables.p,
                   .engine = engine_options(o)},
         .decode = {.method = o->method,
-                   .budget = o->budget,
+                   .max_rows = o->max_rows,
                    .knobs = o->knobs,
                    .draft = {.model = o->draft_model,
                              .weights = o->draft_weights,

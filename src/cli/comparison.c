@@ -44,7 +44,7 @@ static void list(ls_comparison *k) {
         snprintf(m->guarantee, sizeof m->guarantee, "%s", ls_guarantee_name(guarantee_of(k, i)));
         m->plain = !k->c[i].method->make;
         if (!*b->judged && guarantee_of(k, i) == LS_SAME_TEXT) snprintf(b->judged, sizeof b->judged, "%s", m->label);
-        if (m->plain) snprintf(b->against, sizeof b->against, "ar");
+        if (m->plain) snprintf(b->against, sizeof b->against, "plain");
     }
     if (!*b->against) snprintf(b->against, sizeof b->against, "single-row forwards");
     for (size_t p = 0; p < k->suite.n; p++) {
@@ -122,7 +122,7 @@ static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
 
 static void judge(ls_comparison *k, size_t at) {
     for (int i = 0; i < k->n; i++)
-        ls_result_judge(ls_bench_result(&k->b, at, i), k->b.ar < 0 ? NULL : ls_bench_result(&k->b, at, k->b.ar),
+        ls_result_judge(ls_bench_result(&k->b, at, i), k->b.plain < 0 ? NULL : ls_bench_result(&k->b, at, k->b.plain),
                         k->b.reference < 0 ? NULL : ls_bench_result(&k->b, at, k->b.reference));
 }
 

@@ -1,4 +1,5 @@
 #include "cli/config_file.h"
+#include "base/alias.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -28,7 +29,9 @@ static key_parts parts_of(const char *key) {
 static const ls_yaml *value_of(const ls_yaml *y, const char *key) {
     const key_parts k = parts_of(key);
     const ls_yaml *section = ls_yaml_get(y, k.section);
-    return section && section->kind == LS_YAML_MAPPING ? ls_yaml_get(section, k.name) : NULL;
+    const ls_yaml *v = section && section->kind == LS_YAML_MAPPING ? ls_yaml_get(section, k.name) : NULL;
+    const char *before = v ? NULL : ls_name_before("key", key);
+    return before ? value_of(y, before) : v;
 }
 
 static void write_scalar(ls_buf *out, const char *value) {
@@ -91,7 +94,7 @@ static void set_one(ls_buf *text, const ls_yaml *y, const ls_config_change *c) {
 // Lists the values with their keys, without those that are to change.
 static void list_others(const ls_yaml *y, const char *key, const ls_config_change *changes, int n, ls_buf *out) {
     for (int i = 0; i < n; i++)
-        if (!strcmp(key, changes[i].key)) return;
+        if (!strcmp(ls_name_now("key", key), changes[i].key)) return;
     if (y->kind == LS_YAML_SCALAR) ls_buf_fmt(out, "%s %zu %s\n", key, strlen(y->text), y->text);
     else if (y->kind == LS_YAML_SEQUENCE) ls_buf_fmt(out, "%s []\n", key);
     for (size_t i = 0; i < y->n_items; i++) {

@@ -1,4 +1,5 @@
 #include "cli/demo_file.h"
+#include "base/alias.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -196,7 +197,7 @@ ls_code ls_demo_read(ls_demo *out, const char *name, ls_err *err) {
     *out = (ls_demo){.play.pace = 0.25};
     if (strchr(name, '/') || strstr(name, ".yaml")) out->file = ls_strdup(name);
     else {
-        char *rel = ls_format("demos/%s.yaml", name);
+        char *rel = ls_format("demos/%s.yaml", ls_name_now("demo", name));
         out->file = ls_data_path(rel);
         free(rel);
         if (access(out->file, R_OK)) {

@@ -17,8 +17,7 @@ static void on_step(void *ud, const ls_step *step) {
 
 static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, ls_result *r, ls_err *err) {
     const ls_suite_turn *said = &item->turns[turn];
-    ls_code code =
-        ls_runner_begin(run, (uint32_t)turn, (ls_str){said->text, said->n}, item->system, NULL, NULL, NULL, NULL, err);
+    ls_code code = ls_runner_begin(run, turn, (ls_str){said->text, said->n}, item->system, NULL, NULL, NULL, NULL, err);
     if (code && turn && run->full) { // no room: the conversation ends
         r->finish = LS_FINISH_CONTEXT;
         return LS_OK;
@@ -34,7 +33,7 @@ static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, 
     t->steps = run->stats.steps;
     t->emitted = run->stats.emitted;
     t->decode_ms = run->stats.total_us / 1e3;
-    r->finish = run->finish;
+    r->finish = ls_runner_finish(run);
     ls_ids_add(&r->output, out->p, out->n);
     return LS_OK;
 }

@@ -55,9 +55,9 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
     }
     ls_code code = ls_variants_read(&list, &n, "--methods", methods ? methods : "all", &base, err);
     if (!code) {
-        place_main(&p->index, "ar");
+        place_main(&p->index, "plain");
         for (int i = 0; i < n; i++)
-            if (strcmp(list[i].label, "ar")) place_main(&p->index, list[i].label);
+            if (strcmp(list[i].label, "plain")) place_main(&p->index, list[i].label);
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
             ls_lab_index_place(&p->index, runs[i].word, runs[i].temperature, &runs[i].place);
         code = read_words(p, &base, err);
@@ -74,8 +74,8 @@ int32_t ls_lab_plan_tokens(const ls_lab_plan *p, const ls_cost_curve *costs) {
     double token = 0, fixed = 0; // ms, summed over all runs: per output token, per prompt (prefill)
     for (size_t i = 0; i < p->n; i++) {
         const ls_method *m = p->c[i].method;
-        const int32_t budget = p->c[i].setup.s.decode.budget;
-        const int32_t rows = budget ? budget : !m->make ? 1 : m->sized ? SIZED : m->rows;
+        const int32_t max_rows = p->c[i].setup.s.decode.max_rows;
+        const int32_t rows = max_rows ? max_rows : !m->make ? 1 : m->sized ? SIZED : m->rows;
         token += ls_cost_ms(costs, rows, costs->cost_context) / (m->make ? mat : 1);
         fixed += costs->prefill_ms * PROMPT_TOKENS;
     }

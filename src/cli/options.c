@@ -1,4 +1,5 @@
 #include "cli/options.h"
+#include "base/alias.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -76,7 +77,10 @@ void ls_options_domain(int i, ls_buf *out) {
     case SWITCH: words(t.choices, out); break;
     case SIZING: rules("default, ", ls_sizing_at, out); break;
     case ACCEPT: rules("", ls_accept_at, out); break;
-    case COSTS: ls_buf_str(out, "auto, free, h200, or ROWS:MS,..."); break;
+    case COSTS:
+        words(LS_COST_CHOICES, out);
+        ls_buf_str(out, ", or ROWS:MS,...");
+        break;
     case AUTO:
     case SEED: ls_buf_fmt(out, "auto, or %.0f to %.0f", t.lo, t.hi); break;
     case INT:
@@ -139,7 +143,7 @@ static int distance(const char *a, const char *b, size_t m) {
 
 void ls_near_try(ls_near *near, const char *candidate, size_t n) {
     const size_t length = strlen(near->word);
-    const char *dot = memrchr(candidate, '.', n); // "budgets" is near "decode.budget"
+    const char *dot = memrchr(candidate, '.', n); // "budgets" is near "decode.max_rows"
     const bool begins = length && length <= n && !strncmp(near->word, candidate, length);
     int d = begins ? -1 : distance(near->word, candidate, n);
     if (dot) d = least(d, distance(near->word, dot + 1, n - (size_t)(dot + 1 - candidate)) + 1);
@@ -233,7 +237,10 @@ static ls_code set_value(ls_options *o, int i, const char *value, const char *wh
     case SWITCH:
         if (!(code = ls_knob_read(t.knob, where, value, &knob, err))) *(ls_knob_value *)to = knob;
         break;
-    case ENUM: code = check_choice(&t, value, where, err); break;
+    case ENUM:
+        value = ls_name_now(t.key, value);
+        code = check_choice(&t, value, where, err);
+        break;
     case SIZING: code = ls_sizing_read(&(ls_sizing){0}, what, value, err); break;
     case ACCEPT: code = ls_accept_read(&(ls_accept){0}, what, value, err); break;
     case COSTS: code = ls_cost_read(&(ls_cost_curve){0}, what, value, err); break;
@@ -311,6 +318,7 @@ bool ls_options_differ(const ls_options *a, const ls_options *b, int i) {
 }
 
 static int find_key(const char *key) {
+    key = ls_name_now("key", key);
     for (int i = 0; i < ls_options_count(); i++)
         if (!strcmp(ls_options_key(i), key)) return i;
     return -1;

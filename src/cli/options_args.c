@@ -1,5 +1,6 @@
 // The command line: commands and flags.
 #include "cli/commands.h"
+#include "base/alias.h"
 #include "base/mem.h"
 #include "base/file.h"
 
@@ -27,7 +28,7 @@ const ls_flag_info ls_flags[] = {
 #undef FLAG
 #undef KEYED
 };
-enum { N_FLAGS = sizeof ls_flags / sizeof *ls_flags, MAX_GIVEN = 255 };
+enum { N_FLAGS = sizeof ls_flags / sizeof *ls_flags, MAX_ALIASES = 16, MAX_GIVEN = 255 };
 const int ls_flag_count = N_FLAGS;
 
 const ls_command_info *ls_command_find(const char *name) {
@@ -37,6 +38,7 @@ const ls_command_info *ls_command_find(const char *name) {
 }
 
 const ls_flag_info *ls_flag_find(const char *name) {
+    name = ls_name_now("flag", name);
     for (int i = 0; i < N_FLAGS; i++)
         if (ls_flags[i].name && !strcmp(ls_flags[i].name, name)) return &ls_flags[i];
     return NULL;
@@ -129,7 +131,7 @@ static ls_code apply_layers(ls_command_line *c, char *const *environment, const 
 // Reads the flags into c and `out`; *n: how many. getopt's index of the first argument is in optind then.
 static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[MAX_GIVEN], int *n, ls_err *err) {
     enum { LONG = 256 }; // getopt gives a letter, or LONG and the index of a flag
-    struct option longs[N_FLAGS + 1] = {0};
+    struct option longs[N_FLAGS + MAX_ALIASES + 1] = {0};
     char letters[2 * N_FLAGS + 2] = ":"; // in the format of getopt
     int n_longs = 0, n_letters = 1, got;
     for (int i = 0; i < N_FLAGS; i++) {
@@ -137,6 +139,11 @@ static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[M
         if (f->name) longs[n_longs++] = (struct option){f->name, f->arg != NULL, NULL, LONG + i};
         if (f->letter) letters[n_letters++] = f->letter;
         if (f->letter && f->arg) letters[n_letters++] = ':';
+    }
+    for (const ls_alias *a = ls_aliases; a->of; a++) {
+        const ls_flag_info *f = strcmp(a->of, "flag") ? NULL : ls_flag_find(a->now);
+        if (f && n_longs < N_FLAGS + MAX_ALIASES)
+            longs[n_longs++] = (struct option){a->before, f->arg != NULL, NULL, LONG + (int)(f - ls_flags)};
     }
     optind = 0; // resets GNU getopt completely, so that tests can parse several lines
     opterr = 0;
@@ -156,6 +163,26 @@ static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[M
     return LS_OK;
 }
 
+static bool names_output(const ls_flag_info *f) {
+    static const char list[] = "trace out cast log";
+    return ls_has_word(list, " ", f->name, strlen(f->name));
+}
+
+// Of most flags the last one counts, so that an alias of the shell can be overruled. Refused: different flags that set
+// one key to different values, and a file to write that is named twice.
+static ls_code check_pairs(const given *flags, int n, ls_err *err) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) {
+            const ls_flag_info *a = flags[k].flag, *b = flags[i].flag;
+            if (a == b && names_output(a))
+                return ls_fail(err, LS_E_USAGE, "--%s is given twice: name one file", a->name);
+            if (a != b && a->key && b->key && !strcmp(a->key, b->key) && a->value && b->value &&
+                strcmp(a->value, b->value) != 0)
+                return ls_fail(err, LS_E_USAGE, "--%s and --%s cannot be combined", a->name, b->name);
+        }
+    return LS_OK;
+}
+
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err) {
     *c = (ls_command_line){0};
     ls_options_init(&c->options);
@@ -170,6 +197,7 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     for (int i = 0; i < n && !code; i++)
         if (!ls_command_takes(info, flags[i].flag))
             code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, flags[i].flag->name);
+    if (!code) code = check_pairs(flags, n, err);
     if (!code && c->prompt && c->prompt_file)
         code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file cannot be combined");
     // commands without --config must work even if the configuration is broken

@@ -57,7 +57,7 @@ static void tell_header(chat *c) {
     ls_buf_fmt(
         &line,
         "%s, %s on %s, method %s. Each line is a prompt. An empty line continues an answer that reached its length "
-        "limit. ':' begins a command, such as ':set decode.budget=8' or ':quit'.\n",
+        "limit. ':' begins a command, such as ':set decode.max_rows=8' or ':quit'.\n",
         h->model, h->dtype, h->device, h->method);
     print(c, &line, 0);
 }
@@ -102,7 +102,6 @@ static void take(chat *c, ls_event *e) {
     const ls_event_kind kind = e->kind;
     const bool known = s->run.has_header, idle = kind == LS_EV_STATUS && e->status.state == LS_STATE_IDLE;
     const bool failed = kind == LS_EV_STATUS && e->status.state == LS_STATE_FAILED;
-    const bool refused = kind == LS_EV_MESSAGE && e->message.is_error && s->run.state == LS_STATE_IDLE;
     // for input from a pipe, a command is finished when its result message arrives
     const bool result = kind == LS_EV_MESSAGE && e->message.is_result && !c->interactive;
     ui_on_event(s, e);
@@ -117,7 +116,7 @@ static void take(chat *c, ls_event *e) {
     }
     if (kind == LS_EV_STEP && s->run.n_steps) tell_step(c);
     if (kind == LS_EV_END && s->run.n_turns) tell_end(c);
-    if ((idle && c->ready) || failed || refused || result) c->waits = false;
+    if ((idle && c->ready) || failed || result) c->waits = false;
     c->ready |= idle;
     if (failed) {
         s->asked.quit = true;

@@ -26,7 +26,7 @@ static const struct {
     int option;
     const char *choices; // suggested values; NULL: all rules
 } usual[] = {{LS_OPT_method, ls_method_names},
-             {LS_OPT_budget, "auto|1|2|4|8|16|32|64"},
+             {LS_OPT_max_rows, "auto|1|2|4|8|16|32|64"},
              {LS_OPT_sizing, NULL},
              {LS_OPT_costs, LS_COST_CHOICES},
              {LS_OPT_acceptance, NULL},

@@ -31,7 +31,7 @@ static ls_setup *setup_of(ls_variant *c, const ls_setup *now) {
 static ls_setup *changed(const ls_setup *now, const char *assignment, ls_err *err) {
     static const char *const fixed[] = {"model.", "trace.", "ui."};
     const char *eq = strchr(assignment, '=');
-    ls_code code = eq ? LS_OK : ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.budget=16'");
+    ls_code code = eq ? LS_OK : ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.max_rows=16'");
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (!code && !strncmp(assignment, fixed[i], strlen(fixed[i])))
             code = ls_fail(err, LS_E_USAGE, "model.*, trace.* and ui.* cannot change while the program runs");
@@ -57,13 +57,14 @@ static ls_setup *variant(const ls_setup *now, const char *text, ls_err *err) {
     return NULL;
 }
 
-ls_source *ls_screen_source_open(const ls_options *o, const char *keep, bool *failed, ls_err *err) {
+ls_source *ls_screen_source_open(const ls_options *o, const char *keep, const char *unkept, bool *failed, ls_err *err) {
     ls_variant *first = ls_calloc(1, sizeof *first);
     ls_options_copy(&first->options, o);
     const ls_live_options opt = {.setup = setup_of(first, NULL),
                                  .trace = first->options.trace,
                                  .trace_level = ls_trace_level_named(first->options.trace_level),
                                  .keep = keep,
+                                 .unkept = unkept,
                                  .forget = !o->history,
                                  .failed = failed,
                                  .changed = changed,

@@ -176,8 +176,9 @@ int ls_tune_fit(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE, "usage: logitspec tune --fit c2t TRACE... (files of --trace)");
     for (int i = 0; i < c->n_args && !code; i++) code = read_trace(&f, c->args[i], &err);
     if (!code && !f.n_rows)
-        code = ls_fail(&err, LS_E_RANGE,
-                       "the traces have no drafts with estimates (traces of level steps and of method ar have none)");
+        code =
+            ls_fail(&err, LS_E_RANGE,
+                    "the traces have no drafts with estimates (traces of level steps and of method plain have none)");
     ls_gauge_clear(&gauge);
     if (!code && f.torn) ls_warn("the last line of a trace is incomplete and was skipped");
     if (!code) code = conclude(&f, c, &printed, &err);

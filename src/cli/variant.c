@@ -1,4 +1,5 @@
 #include "cli/variant.h"
+#include "base/alias.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ static bool is_file(const char *text) {
 
 // Applies one part, part[0..n), whose meaning depends on the mark before it.
 static ls_code set_part(ls_variant *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
-    static const char *const keys[] = {[':'] = "decode.budget", ['/'] = "decode.sizing", ['@'] = "decode.acceptance"};
+    static const char *const keys[] = {[':'] = "decode.max_rows", ['/'] = "decode.sizing", ['@'] = "decode.acceptance"};
     char *text = ls_strndup(part, n), *equals = strchr(text, '='), *key = NULL;
     ls_code code;
     if (mark != '+') code = ls_options_set(&c->options, keys[(int)mark], text, c->label, err);
@@ -50,7 +51,7 @@ ls_code ls_variant_read(ls_variant *out, const char *text, const ls_options *bas
     *out = (ls_variant){0};
     if (!*text || strlen(text) >= sizeof out->label)
         return ls_fail(err, LS_E_USAGE, "'%.60s' is not METHOD[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE]", text);
-    snprintf(out->label, sizeof out->label, "%s", text);
+    ls_label_now(text, out->label, sizeof out->label);
     ls_options_copy(&out->options, base);
     const ls_code code = is_file(text) ? ls_options_file(&out->options, text, true, err) : read_word(out, text, err);
     if (code) {

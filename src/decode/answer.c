@@ -35,6 +35,17 @@ void ls_answer_begin(ls_answer *a) {
     a->detok = (ls_detok){0};
 }
 
+void ls_answer_take(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, size_t n) {
+    ls_answer_begin(a);
+    ls_ids_add(&a->ids, ids, n);
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *bytes = ls_vocab_bytes(vocab, ids[i], &len);
+        if (!ls_vocab_is_special(vocab, ids[i])) ls_detok_push(&a->detok, bytes, len, &a->text);
+    }
+    ls_answer_flush(a);
+}
+
 bool ls_answer_ends_next(const ls_answer *a) {
     return (int64_t)(a->ids.n - a->from) + 1 >= a->max_tokens;
 }

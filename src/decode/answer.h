@@ -19,7 +19,8 @@ typedef struct {
 
 void ls_answer_ends(ls_answer *a, int32_t max_tokens, const char *const *stops); // stops: NULL-terminated; NULL: none
 void ls_answer_free(ls_answer *a);
-void ls_answer_begin(ls_answer *a); // empty again
+void ls_answer_begin(ls_answer *a);                                                     // empty again
+void ls_answer_take(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, size_t n); // one that was decoded earlier
 // Whether the next token is the last one, whatever it is.
 bool ls_answer_ends_next(const ls_answer *a);
 // Adds tokens until something ends the turn. Returns how many were added; *finish says why it stopped.

@@ -13,27 +13,27 @@ int32_t ls_draw(float *q, int32_t n, uint64_t seed, uint64_t position, int32_t k
     return token;
 }
 
-ls_code ls_draw_said(const ls_accept *a, const lst_sampling *s, ls_draft_model *draft_model, int32_t row, int32_t n,
-                     uint64_t position, ls_said *said, ls_err *err) {
+ls_code ls_draw_prediction(const ls_accept *a, const lst_sampling *s, ls_draft_model *draft_model, int32_t row,
+                           int32_t n, uint64_t position, ls_prediction *prediction, ls_err *err) {
     const int32_t draws = ls_accept_draws(a, s->temperature);
     if (!draws) return LS_OK;
     float *q = ls_malloc(2 * (size_t)n * sizeof *q), *left = q + n;
     const ls_code code = draft_model->distribution(draft_model, row, q, n, err);
     if (!code) memcpy(left, q, (size_t)n * sizeof *q);
     int32_t different = 0;
-    said->n_draws = 0;
-    said->chosen = -1;
-    while (!code && said->n_draws < draws) {
-        const int32_t x = ls_draw(left, n, s->seed, position, said->n_draws, !a->rule->replaces);
+    prediction->n_draws = 0;
+    prediction->chosen = -1;
+    while (!code && prediction->n_draws < draws) {
+        const int32_t x = ls_draw(left, n, s->seed, position, prediction->n_draws, !a->rule->replaces);
         if (x < 0) break;
         bool again = false;
-        for (int32_t i = 0; i < said->n_draws; i++) again |= said->draw[i] == x;
-        said->draw[said->n_draws++] = x;
+        for (int32_t i = 0; i < prediction->n_draws; i++) again |= prediction->draw[i] == x;
+        prediction->draw[prediction->n_draws++] = x;
         if (again) continue;
-        said->id[different] = x;
-        said->p[different++] = q[x];
+        prediction->id[different] = x;
+        prediction->p[different++] = q[x];
     }
-    for (; different < LS_SAID_TOP; different++) said->id[different] = -1;
+    for (; different < LS_PREDICTION_TOP; different++) prediction->id[different] = -1;
     free(q);
     return code;
 }
@@ -52,11 +52,11 @@ static bool normalise(float *p, int32_t n) {
     return true;
 }
 
-int32_t ls_choose_token(const ls_accept *a, const ls_said *said, float *q, const int32_t *others, int32_t n_others,
-                        float *p, int32_t n, uint64_t seed, uint64_t position) {
+int32_t ls_choose_token(const ls_accept *a, const ls_prediction *prediction, float *q, const int32_t *others,
+                        int32_t n_others, float *p, int32_t n, uint64_t seed, uint64_t position) {
     uint32_t test = LS_STREAM_TEST;
-    for (int32_t k = 0; said && k < said->n_draws; k++) {
-        const int32_t x = said->draw[k];
+    for (int32_t k = 0; prediction && k < prediction->n_draws; k++) {
+        const int32_t x = prediction->draw[k];
         // accepts x with probability min(1, p[x] / q[x]); else the rest, max(p - q, 0), is the distribution to test
         if (ls_uniform_of(seed, position, test++) * (double)q[x] < (double)p[x]) return x;
         for (int32_t i = 0; i < n; i++) p[i] = p[i] > q[i] ? p[i] - q[i] : 0;
@@ -79,13 +79,13 @@ int32_t ls_choose_token(const ls_accept *a, const ls_said *said, float *q, const
 }
 
 // The tokens under these rows that were not drawn: each once.
-static int32_t others_of(const ls_tree *tree, const bool *here, const ls_said *said, int32_t *out) {
+static int32_t others_of(const ls_tree *tree, const bool *here, const ls_prediction *prediction, int32_t *out) {
     int32_t n = 0;
     for (int32_t i = 1; i < tree->n; i++) {
         const int32_t token = tree->nodes[i].token;
         bool known = !here[tree->nodes[i].parent];
         for (int32_t k = 0; k < n && !known; k++) known = out[k] == token;
-        for (int32_t k = 0; said && k < said->n_draws && !known; k++) known = said->draw[k] == token;
+        for (int32_t k = 0; prediction && k < prediction->n_draws && !known; k++) known = prediction->draw[k] == token;
         if (!known) out[n++] = token;
     }
     return n;
@@ -116,16 +116,18 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_
     ls_code code = LS_OK;
     for (int32_t first = 0; first >= 0 && !code;) {
         const ls_node *row = &tree->nodes[first];
-        const ls_said *said = row->said && tree->said[row->said - 1].n_draws ? &tree->said[row->said - 1] : NULL;
+        const ls_prediction *prediction = row->prediction && tree->predictions[row->prediction - 1].n_draws
+                                              ? &tree->predictions[row->prediction - 1]
+                                              : NULL;
         int32_t others[LS_MAX_ROWS];
-        const int32_t n_others = others_of(tree, here, said, others);
-        if (!said && !n_others) break; // no drafts here: the choice of the forward remains
+        const int32_t n_others = others_of(tree, here, prediction, others);
+        if (!prediction && !n_others) break; // no drafts here: the choice of the forward remains
         code = t->row_logits(t, first, logits, err);
-        if (!code && said) code = draft_model->distribution(draft_model, row->said - 1, q, n, err);
+        if (!code && prediction) code = draft_model->distribution(draft_model, row->prediction - 1, q, n, err);
         if (code) break;
         ls_sample_shape(logits, n, s->temperature, s->top_k, s->top_p, p);
         const int32_t token =
-            ls_choose_token(a, said, q, others, n_others, p, n, s->seed, (uint64_t)(context + row->depth + 1));
+            ls_choose_token(a, prediction, q, others, n_others, p, n, s->seed, (uint64_t)(context + row->depth + 1));
         if (token >= 0) set_choice(tree, here, rows, token, logits[token]);
         first = token >= 0 ? go_down(tree, here, token) : -1;
     }

@@ -14,12 +14,12 @@ enum { LS_STREAM_PLAIN, LS_STREAM_REST, LS_STREAM_DRAW = 16, LS_STREAM_TEST = 64
 int32_t ls_draw(float *q, int32_t n, uint64_t seed, uint64_t position, int32_t k, bool removes);
 // Drafts drawn after a row of the draft model's draft, in place of the likeliest tokens, as many as the rule asks for
 // (ls_accept_draws; 0: nothing is changed); position: of the token after it.
-ls_code ls_draw_said(const ls_accept *a, const lst_sampling *s, ls_draft_model *draft_model, int32_t row,
-                     int32_t n_vocab, uint64_t position, ls_said *said, ls_err *err);
+ls_code ls_draw_prediction(const ls_accept *a, const lst_sampling *s, ls_draft_model *draft_model, int32_t row,
+                           int32_t n_vocab, uint64_t position, ls_prediction *prediction, ls_err *err);
 // What the target chooses after a row, p[0..n) being its distribution there, which is changed: the drafts are tested in
 // turn, those that were drawn from q first (NULL: there are none), then `others`, which follow from the text alone.
-int32_t ls_choose_token(const ls_accept *a, const ls_said *said, float *q, const int32_t *others, int32_t n_others,
-                        float *p, int32_t n, uint64_t seed, uint64_t position);
+int32_t ls_choose_token(const ls_accept *a, const ls_prediction *prediction, float *q, const int32_t *others,
+                        int32_t n_others, float *p, int32_t n, uint64_t seed, uint64_t position);
 // Replaces the choices along the path of a tree that a forward of t has verified behind `context` tokens:
 // rows[i].chosen and its logit. draft_model: what drew the drafts; NULL: nothing did.
 ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_draft_model *draft_model,

@@ -53,30 +53,30 @@ static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
 }
 
 // The prediction after a row of the draft; r has fewer of its best tokens than EAGLE expands.
-static ls_code eagle_said(eagle *m, const lst_row *r, int32_t row, ls_said *said, ls_err *err) {
-    const int32_t n = m->head->n_vocab, most = m->children < LS_SAID_TOP ? m->children : LS_SAID_TOP;
-    *said = ls_said_of(r, -1);
-    if (most > LST_ROW_TOP && said->id[LST_ROW_TOP - 1] >= 0) {
+static ls_code eagle_predict(eagle *m, const lst_row *r, int32_t row, ls_prediction *prediction, ls_err *err) {
+    const int32_t n = m->head->n_vocab, most = m->children < LS_PREDICTION_TOP ? m->children : LS_PREDICTION_TOP;
+    *prediction = ls_prediction_of(r, -1);
+    if (most > LST_ROW_TOP && prediction->id[LST_ROW_TOP - 1] >= 0) {
         float *logits = ls_malloc((size_t)n * sizeof *logits);
         const ls_code code = ls_trained_row_logits(m->head, row, logits, err);
-        for (int i = 0; i < LST_ROW_TOP; i++) logits[said->id[i]] = -INFINITY;
+        for (int i = 0; i < LST_ROW_TOP; i++) logits[prediction->id[i]] = -INFINITY;
         for (int i = LST_ROW_TOP; i < most && !code; i++) {
             int32_t best = 0;
             for (int32_t k = 1; k < n; k++) best = logits[k] > logits[best] ? k : best;
             if (isinf(logits[best])) break;
-            said->id[i] = best;
-            said->p[i] = expf(logits[best] - r->lse);
+            prediction->id[i] = best;
+            prediction->p[i] = expf(logits[best] - r->lse);
             logits[best] = -INFINITY;
         }
         free(logits);
         if (code) return code;
     }
-    return ls_draw_said(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
-                        (uint64_t)m->n + (uint64_t)m->depth[row] + 1, said, err);
+    return ls_draw_prediction(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
+                              (uint64_t)m->n + (uint64_t)m->depth[row] + 1, prediction, err);
 }
 
-static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
-                           ls_err *err) {
+static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root,
+                           ls_prediction *prediction, ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row row;
     size_t at;
@@ -107,11 +107,11 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
     if (code) return code;
     m->n_rows = 1;
     m->depth[0] = 0;
-    return eagle_said(m, &row, 0, said, err);
+    return eagle_predict(m, &row, 0, prediction, err);
 }
 
-static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                          ls_err *err) {
+static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                          ls_prediction *prediction, ls_err *err) {
     eagle *m = (eagle *)base;
     lst_row rows[LST_MAX_ROWS];
     const int32_t first = m->n_rows;
@@ -123,7 +123,7 @@ static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {
-        code = eagle_said(m, &rows[i], first + i, &said[i], err);
+        code = eagle_predict(m, &rows[i], first + i, &prediction[i], err);
     }
     return code;
 }
@@ -201,12 +201,12 @@ ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache
 // ---- Medusa
 
 typedef struct {
-    ls_guesser base;
+    ls_multi_head base;
     ls_trained *heads;
     ls_hidden *hidden;
 } medusa;
 
-static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
+static ls_code heads_guess(ls_multi_head *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
                            ls_err *err) {
     medusa *m = (medusa *)base;
     size_t at;
@@ -220,17 +220,17 @@ static ls_code heads_guess(ls_guesser *base, const int32_t *context, size_t n, i
     return code;
 }
 
-static void heads_free(ls_guesser *base) {
+static void heads_free(ls_multi_head *base) {
     medusa *m = (medusa *)base;
     ls_hidden_free(m->hidden);
     ls_trained_free(m->heads);
     free(m);
 }
 
-ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_kv_cache *target, ls_err *err) {
+ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache *target, ls_err *err) {
     *out = NULL;
     medusa *m = ls_calloc(1, sizeof *m);
-    m->base = (ls_guesser){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
+    m->base = (ls_multi_head){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
     snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
     snprintf(m->base.base, sizeof m->base.base, "%s", heads->base);
     m->heads = heads;

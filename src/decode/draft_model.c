@@ -26,11 +26,12 @@ typedef struct {
     ls_ids text; // committed tokens of the KV cache
     // pending rows after the text: a chain of new tokens from the first forward, then drafts
     int32_t token[LST_MAX_ROWS], parent[LST_MAX_ROWS], n;
-    ls_said said[LST_MAX_ROWS];
-    int32_t row[LS_MAX_SAID], n_rows; // those of the present draft, the root first
+    ls_prediction predictions[LST_MAX_ROWS];
+    int32_t row[LS_MAX_PREDICTIONS], n_rows; // those of the present draft, the root first
 } model;
-_Static_assert((int)LST_ROW_TOP <= (int)LS_SAID_TOP, "ls_said has room for the top tokens of a row of the engine");
-_Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_SAID <= LST_MAX_ROWS,
+_Static_assert((int)LST_ROW_TOP <= (int)LS_PREDICTION_TOP,
+               "ls_prediction has room for the top tokens of a row of the engine");
+_Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_PREDICTIONS <= LST_MAX_ROWS,
                "a resumed draft has room for all its rows");
 
 // The shaped distribution after a row of the KV cache's last forwards, over the tokens that both models have.
@@ -50,15 +51,15 @@ static ls_code model_distribution(ls_draft_model *base, int32_t row, float *q, i
     return distribution_after(m, m->row[row], q, n_vocab, err);
 }
 
-ls_said ls_said_of(const lst_row *r, int32_t differs) {
-    ls_said s = {.chosen = differs < 0 || r->chosen < differs ? r->chosen : -1, .entropy = r->entropy};
+ls_prediction ls_prediction_of(const lst_row *r, int32_t differs) {
+    ls_prediction s = {.chosen = differs < 0 || r->chosen < differs ? r->chosen : -1, .entropy = r->entropy};
     int n = 0;
     for (int i = 0; i < LST_ROW_TOP; i++) {
         if (r->top_id[i] < 0 || (differs >= 0 && r->top_id[i] >= differs)) continue;
         s.id[n] = r->top_id[i];
         s.p[n++] = expf(r->top_logit[i] - r->lse);
     }
-    for (; n < LS_SAID_TOP; n++) s.id[n] = -1;
+    for (; n < LS_PREDICTION_TOP; n++) s.id[n] = -1;
     return s;
 }
 
@@ -73,7 +74,7 @@ static ls_code model_forward(model *m, int32_t first, int32_t n, ls_err *err) {
     ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
-    for (int32_t i = 0; i < n; i++) m->said[first + i] = ls_said_of(&rows[i], m->differs);
+    for (int32_t i = 0; i < n; i++) m->predictions[first + i] = ls_prediction_of(&rows[i], m->differs);
     return LS_OK;
 }
 
@@ -139,8 +140,8 @@ static bool knows_all(const model *m, const int32_t *ids, size_t n) {
     return true;
 }
 
-static ls_code model_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
-                           ls_err *err) {
+static ls_code model_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root,
+                           ls_prediction *prediction, ls_err *err) {
     model *m = (model *)base;
     base->forwards = 0;
     base->forward_us = 0;
@@ -163,13 +164,14 @@ static ls_code model_begin(ls_draft_model *base, const int32_t *context, size_t 
         model_forget(m, m->text.n, NULL); // what was committed before stays
         return code;
     }
-    *said = m->said[m->row[0]];
-    return ls_draw_said(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, said, err);
+    *prediction = m->predictions[m->row[0]];
+    return ls_draw_prediction(m->accept, m->sampling, base, 0, m->target->engine->n_vocab, (uint64_t)n + 1, prediction,
+                              err);
 }
 
 // If the text continued as an earlier draft, the new draft begins with the remaining rows of that draft: no row is
 // forwarded twice.
-static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_spoken *out) {
+static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_draft_rows *out) {
     model *m = (model *)base;
     int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
     if (m->n > RESUMED || n + 1 >= (size_t)m->t->engine->n_context || n < m->text.n ||
@@ -185,7 +187,7 @@ static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n,
         if (m->n_rows ? up < 0 || at[up] < 0 : up != end || m->token[i] != root) continue;
         out->token[m->n_rows] = m->token[i];
         out->parent[m->n_rows] = m->n_rows ? at[up] : -1;
-        out->said[m->n_rows] = m->said[i];
+        out->predictions[m->n_rows] = m->predictions[i];
         m->row[at[i] = m->n_rows++] = i;
     }
     base->forwards = 0;
@@ -194,11 +196,11 @@ static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n,
     return m->n_rows > 0;
 }
 
-static ls_code model_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                          ls_err *err) {
+static ls_code model_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                          ls_prediction *prediction, ls_err *err) {
     model *m = (model *)base;
     const int32_t first = m->n;
-    if (n > LST_MAX_ROWS - first || n > LS_MAX_SAID - m->n_rows || !knows_all(m, tokens, (size_t)n))
+    if (n > LST_MAX_ROWS - first || n > LS_MAX_PREDICTIONS - m->n_rows || !knows_all(m, tokens, (size_t)n))
         return ls_fail(err, LS_E_RANGE, "the draft model has no room for more rows, or lacks a token");
     int32_t depth[LST_MAX_ROWS];
     for (int32_t i = 0; i < n; i++) {
@@ -216,10 +218,10 @@ static ls_code model_more(ls_draft_model *base, const int32_t *tokens, const int
     }
     m->n = first + n;
     for (int32_t i = 0; i < n && !code; i++) {
-        said[i] = m->said[first + i];
+        prediction[i] = m->predictions[first + i];
         m->row[m->n_rows] = first + i;
-        code = ls_draw_said(m->accept, m->sampling, base, m->n_rows, m->target->engine->n_vocab,
-                            (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &said[i], err);
+        code = ls_draw_prediction(m->accept, m->sampling, base, m->n_rows, m->target->engine->n_vocab,
+                                  (uint64_t)m->text.n + (uint64_t)depth[i] + 1, &prediction[i], err);
         m->n_rows++;
     }
     return code;

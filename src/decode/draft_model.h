@@ -7,7 +7,7 @@
 #include "spec/drafter.h"
 
 // What a forward's row says; differs: the first token that the target does not have, -1: it has all.
-ls_said ls_said_of(const lst_row *r, int32_t differs);
+ls_prediction ls_prediction_of(const lst_row *r, int32_t differs);
 // A KV cache of its own on what `o` names. target, sampling and accept are borrowed and outlive it; what they say may
 // change meanwhile. LS_E_RANGE: the model has not as many layers; else what loading says.
 ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_draft_options *o,
@@ -15,11 +15,11 @@ ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_dra
 // A trained EAGLE head (EAGLE-3, or EAGLE's first format). head is taken over, also on an error; it must be EAGLE's
 // (LS_E_USAGE: Medusa). target is the KV cache that the drafts are for, whose hidden states it takes from now on: read
 // a prompt after this. target, sampling and accept are borrowed and outlive it; what the latter say may change
-// meanwhile. children: the number of best tokens after each row, as far as ls_said has room. It must be freed before
-// the KV cache.
+// meanwhile. children: the number of best tokens after each row, as far as ls_prediction has room. It must be freed
+// before the KV cache.
 ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
                              const ls_accept *accept, int32_t children, ls_err *err);
 // Trained Medusa heads. heads are taken over, also on an error; they must be Medusa's (LS_E_USAGE: EAGLE). target is
 // the KV cache that the drafts are for, whose hidden states it takes from now on: read a prompt after this. It outlives
-// the guesser.
-ls_code ls_guesser_medusa(ls_guesser **out, ls_trained *heads, ls_kv_cache *target, ls_err *err);
+// the heads.
+ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache *target, ls_err *err);

@@ -50,7 +50,7 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
     ls_knob_defaults(defaults);
     setup.knobs = (opt->knobs ? opt->knobs : defaults) + ls_knob_offset(m);
     ls_sizing sizing = opt->sizing;
-    ls_sizing_settle(&sizing, m, opt->budget);
+    ls_sizing_settle(&sizing, m, opt->max_rows);
     setup.draft = ls_draft_defaults(&opt->draft, m, sizing.rule->by_cost);
     setup.note = opt->note;
     setup.ud = opt->ud;
@@ -70,14 +70,14 @@ static void set_sizing(ls_drafting *d, const ls_method *m, const ls_decode_optio
     ls_buf sized = {0};
     ls_sizing sizing = opt->sizing;
     ls_sizing_write(&sizing, asked, sizeof asked);
-    ls_sizing_settle(&sizing, m, opt->budget);
+    ls_sizing_settle(&sizing, m, opt->max_rows);
     ls_sizing_tune(&sizing, opt->knobs);
-    ls_buf_fmt(&sized, "%s %d", asked, opt->budget);
+    ls_buf_fmt(&sized, "%s %d", asked, opt->max_rows);
     for (int i = 0; i < LS_SIZING_KNOBS; i++) ls_buf_fmt(&sized, " %a", sizing.knobs[i]);
     if (!same_words(&sized, &d->sized)) d->sizing = sizing;
     ls_buf_free(&d->sized);
     d->sized = sized;
-    d->budget = opt->budget;
+    d->max_rows = opt->max_rows;
 }
 
 ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
@@ -101,7 +101,7 @@ void ls_drafting_free(ls_drafting *d) {
 }
 
 int32_t ls_drafting_rows(const ls_drafting *d) {
-    return d->drafter ? ls_sizing_ask(&d->sizing, d->method, d->budget) : 1;
+    return d->drafter ? ls_sizing_ask(&d->sizing, d->method, d->max_rows) : 1;
 }
 
 // Drops nodes that do not fit into the context (the position of a node is the context plus its depth), and nodes after
@@ -135,7 +135,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     ls_cost_curve step = *costs;
     step.beside_ms = d->drafter->draft_model ? d->drafter->draft_model->forward_us / 1e3 : 0;
     if (step.beside_rows) step.beside_rows += deepest(tree) - 1;
-    ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->budget);
+    ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->max_rows);
     return tree->n;
 }
 
@@ -144,16 +144,16 @@ ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const l
                                  [LS_KNOWS_OTHERS] = LS_MISS_OTHERWISE,
                                  [LS_KNOWS_BEYOND] = LS_MISS_BEYOND,
                                  [LS_KNOWS_HIDDEN] = LS_MISS_TAKEN,
-                                 [LS_KNOWS_IT] = LS_MISS_BUDGET};
+                                 [LS_KNOWS_IT] = LS_MISS_NO_ROW};
     const ls_node *last = &tree->nodes[row];
-    const int32_t ask = ls_drafting_rows(d), most = d->budget > 0 && d->budget < ask ? d->budget : ask;
+    const int32_t ask = ls_drafting_rows(d), most = d->max_rows > 0 && d->max_rows < ask ? d->max_rows : ask;
     if (!d->drafter || !d->drafter->knows) return LS_MISS_NONE;
     for (int32_t i = row + 1; i < tree->n; i++)
         if (tree->nodes[i].parent == row && tree->nodes[i].token == last->target) return LS_MISS_REFUSED;
     if (last->target != last->top[0].id) return LS_MISS_SAMPLED;
     const ls_draft_question q = {s, tree, row, last->target, ask};
     const ls_miss miss = of[ls_drafter_knows(d->drafter, &q)];
-    return miss == LS_MISS_BUDGET && d->sizing.rule->cut && tree->n < most ? LS_MISS_COST : miss;
+    return miss == LS_MISS_NO_ROW && d->sizing.rule->cut && tree->n < most ? LS_MISS_COST : miss;
 }
 
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {

@@ -11,7 +11,7 @@
 // How a session decodes.
 typedef struct {
     const char *method;         // a name of ls_methods
-    int32_t budget;             // rows of a step's tree, root included; 0: as the sizing says
+    int32_t max_rows;           // rows of a step's tree, root included; 0: as the sizing says
     ls_sizing sizing;           // how trees are cut; zero: `default`
     ls_cost_curve costs;        // given by the user; zero: measured
     ls_accept accept;           // acceptance rule; zero: exact
@@ -36,12 +36,12 @@ typedef struct {
     ls_scores *scores;    // for methods without estimates of their own
     ls_sizing sizing;     // settled
     ls_buf made, sized;   // what the drafter was made of, and the sizing, in words: the same again changes nothing
-    int32_t budget;
+    int32_t max_rows;
     ls_eos_set ends; // of answers
     ls_buf before;   // the drafter's state when the turn began; empty: not kept
 } ls_drafting;
 
-// Takes method, knobs, sizing and budget from opt, vocabulary facts from place. What stays as it was keeps what it
+// Takes method, knobs, sizing and max_rows from opt, vocabulary facts from place. What stays as it was keeps what it
 // learnt; a new drafter is shown the conversation context[0..n). On error nothing changes. LS_E_USAGE, or what the
 // method says.
 ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
@@ -49,7 +49,7 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
 void ls_drafting_free(ls_drafting *d);
 int32_t ls_drafting_rows(const ls_drafting *d); // that the next draft asks for, root included
 // Fills tree with what is to be verified; s->costs is set here. A probe of costs->beside_rows grows with its depth.
-// room: positions that are left, the root's included. Returns the row budget of the
+// room: positions that are left, the root's included. Returns the most rows of the
 // step.
 int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
                             ls_tree *tree);

@@ -1,19 +1,18 @@
 #include "decode/runner.h"
 #include "base/mem.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void ls_runner_free(ls_runner *r) {
-    ls_dialog_free(r->dialog);
-    ls_ids_free(&r->begun);
     ls_step_free(r->step);
-    r->dialog = NULL;
     r->step = NULL;
 }
 
-uint32_t ls_runner_next(const ls_runner *r) {
-    return ls_session_started(r->session) ? r->turn + 1 : 0;
+size_t ls_runner_turns(const ls_runner *r) {
+    return ls_session_dialog(r->session)->n_turns;
+}
+
+ls_finish ls_runner_finish(const ls_runner *r) {
+    const ls_turn *last = ls_dialog_last(ls_session_dialog(r->session));
+    return last ? last->finish : LS_GOING;
 }
 
 // Progress of a prefill, whose stage is the prompt in words.
@@ -34,71 +33,46 @@ static void tell_begin(ls_runner *r, const ls_turn_begun *t) {
         if (r->sinks[i].begin) r->sinks[i].begin(r->sinks[i].ud, t);
 }
 
-ls_code ls_runner_begin(ls_runner *r, uint32_t turn, ls_str text, const char *system, ls_ids *begun, size_t *reread,
+// What will be read, for the progress.
+static void announce(ls_runner *r, reading *g, size_t n) {
+    r->n_read = n;
+    ls_prompt_describe(r->model->engine, (int32_t)n, r->reading, sizeof r->reading);
+    on_prefill(g, "", 0);
+}
+
+ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, size_t *reread,
                         ls_progress progress, void *ud, ls_err *err) {
     const ls_setup *s = r->setup;
+    const ls_dialog *d = ls_session_dialog(r->session);
+    const size_t before = turn == d->n_turns ? ls_dialog_tokens(d) : 0;
     reading g = {r, progress, ud};
     ls_next_prompt p;
     double prefill_ms = 0;
-    const bool next = turn == ls_runner_next(r);
-    if (turn > ls_runner_next(r)) return ls_fail(err, LS_E_RANGE, "there is no such turn");
-    if (!r->dialog) r->dialog = ls_dialog_new();
-    ls_code code =
-        ls_dialog_prompt(r->dialog, r->model, s->format, system ? system : s->system, turn, text.p, text.n, &p, err);
+    if (turn > d->n_turns) return ls_fail(err, LS_E_RANGE, "there is no such turn");
+    ls_code code = ls_dialog_prompt(d, r->model, s->format, system ? system : s->system, turn, text.p, text.n, &p, err);
     if (code) return code;
-    ls_ids ids = {0};
-    ls_ids_add(&ids, p.ids.p, p.ids.n);
-    if (begun) ls_ids_add(&ids, begun->p, begun->n);
-    r->n_read = ids.n;
-    r->full = p.kept + ids.n + 1 >= (size_t)r->model->engine->n_context;
-    ls_prompt_describe(r->model->engine, (int32_t)p.ids.n, r->reading, sizeof r->reading);
-    on_prefill(&g, "", 0);
-    code = ls_session_begin_at(r->session, turn, p.kept, ids.p, (int32_t)ids.n, on_prefill, &g, &prefill_ms, err);
-    if (!code) {
-        if (reread) *reread = next ? ls_dialog_tokens(r->dialog) - p.kept : 0;
-        ls_ids_free(&r->begun);
-        if (begun) r->begun = *begun, *begun = (ls_ids){0};
-        r->turn = turn;
-        r->stats = (ls_stats){0};
-        r->finish = LS_GOING;
-        r->active = true;
-        r->turn_context = ls_session_context(r->session)->n;
-        r->turn_output = 0;
-        ls_dialog_begin(r->dialog, turn, text.p, text.n, &p);
-        tell_begin(r, &(ls_turn_begun){r, turn, text.p, p.kept, &ids, r->begun.n, prefill_ms});
+    if (begun) {
+        ls_ids_add(&p.ids, begun->p, begun->n);
+        p.n_begun = begun->n;
     }
-    ls_ids_free(&ids);
+    r->full = p.kept + p.ids.n + 1 >= (size_t)r->model->engine->n_context;
+    announce(r, &g, p.ids.n);
+    code = ls_session_begin_at(r->session, turn, &p, on_prefill, &g, &prefill_ms, err);
+    if (!code) {
+        if (reread) *reread = before > p.kept ? before - p.kept : 0;
+        r->stats = (ls_stats){0};
+        r->active = true;
+        tell_begin(r, &(ls_turn_begun){r, (uint32_t)turn, text.p, p.kept, &p.ids, p.n_begun, prefill_ms});
+    }
     ls_next_prompt_free(&p);
     return code;
 }
 
-// Adds the answer to the dialog, including the tokens that the user chose as its beginning.
-static void tell_dialog(ls_runner *r) {
-    const ls_ids *out = ls_session_output(r->session);
-    const ls_buf *written = ls_session_text(r->session);
-    ls_ids ids = {0};
-    ls_buf text = {0};
-    for (size_t i = 0; i < r->begun.n; i++) {
-        size_t len;
-        const char *p = ls_vocab_bytes(r->model->vocab, r->begun.p[i], &len);
-        if (!ls_vocab_is_special(r->model->vocab, r->begun.p[i])) ls_buf_add(&text, p, len);
-    }
-    ls_buf_add(&text, written->p, written->n);
-    ls_ids_add(&ids, r->begun.p, r->begun.n);
-    ls_ids_add(&ids, out->p, out->n - (r->finish == LS_FINISH_EOS));
-    ls_dialog_answer(r->dialog, r->model, &text, ids.p, ids.n);
-    ls_ids_free(&ids);
-    ls_buf_free(&text);
-}
-
 static void end(ls_runner *r, ls_finish reason) {
-    ls_session_stop(r->session);
+    ls_session_stop(r->session, reason);
     r->active = false;
-    r->finish = reason;
-    r->turn_output = ls_session_output(r->session)->n;
-    if (r->dialog) tell_dialog(r);
     for (int i = 0; i < r->n_sinks; i++)
-        if (r->sinks[i].end) r->sinks[i].end(r->sinks[i].ud, r->turn, reason, &r->stats);
+        if (r->sinks[i].end) r->sinks[i].end(r->sinks[i].ud, (uint32_t)ls_runner_turns(r) - 1, reason, &r->stats);
 }
 
 ls_code ls_runner_step(ls_runner *r, ls_err *err) {
@@ -120,25 +94,15 @@ void ls_runner_stop(ls_runner *r, ls_finish reason) {
 
 ls_code ls_runner_go_on(ls_runner *r, ls_err *err) {
     const ls_code code = ls_session_go_on(r->session, err);
-    if (code) return code;
-    ls_dialog_unanswer(r->dialog);
-    r->turn_output = 0;
-    r->finish = LS_GOING;
-    r->active = true;
-    return LS_OK;
+    if (!code) r->active = true;
+    return code;
 }
 
-void ls_runner_reset(ls_runner *r) {
-    ls_session_reset(r->session);
-    if (r->dialog) ls_dialog_cut(r->dialog, 0);
-    r->turn = 0;
-    r->turn_output = 0;
-    r->active = false;
-}
-
-void ls_runner_replace(ls_runner *r, ls_dialog *dialog, uint32_t turns) {
-    ls_dialog_free(r->dialog);
-    r->dialog = dialog;
-    r->turn = turns - 1;
-    r->turn_output = 0;
+ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_progress progress, void *ud,
+                          ls_err *err) {
+    reading g = {r, progress, ud};
+    announce(r, &g, (*dialog)->context.n);
+    const ls_code code = ls_session_replace(r->session, dialog, on_prefill, &g, err);
+    if (!code) r->stats = *stats;
+    return code;
 }

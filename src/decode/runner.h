@@ -3,7 +3,6 @@
 #pragma once
 #include "decode/session.h"
 #include "decode/stats.h"
-#include "engine/dialog.h"
 
 // What to run, and how. Everything is borrowed, also by its copies.
 typedef struct {
@@ -45,33 +44,28 @@ struct ls_runner {
     ls_run_sink sinks[LS_RUN_SINKS];
     int n_sinks;
     // read only
-    ls_dialog *dialog; // the conversation as messages
-    bool active;       // a turn is being decoded
-    uint32_t turn;
-    ls_stats stats;      // of the turn
-    ls_finish finish;    // of the last turn; LS_GOING while it is decoded
-    bool full;           // the context has no room for the last prompt and an answer
-    size_t turn_context; // tokens before its output
-    size_t turn_output;  // tokens of its output, once it has ended
-    ls_ids begun;        // tokens with which its answer begins, chosen by the user
-    size_t n_read;       // tokens of the prompt that is being read
-    char reading[64];    // that in words; the stage of the progress
-    ls_step *step;       // room for one
+    bool active;      // a turn began and has not ended
+    ls_stats stats;   // of the turn
+    bool full;        // the context has no room for the last prompt and an answer
+    size_t n_read;    // tokens of the text that is being read
+    char reading[64]; // that in words; the stage of the progress
+    ls_step *step;    // room for one
 };
 void ls_runner_free(ls_runner *r);
 
 // Begins a turn: the next one, or an earlier one that is answered again (it and the turns after it are replaced).
-// system: NULL: that of the setup. begun: tokens with which the answer begins; taken if it begins. *reread: tokens of
-// earlier turns that the template changed and that were read again; may be NULL. Errors are those of ls_dialog_prompt
-// and ls_session_begin_at; they change nothing.
-ls_code ls_runner_begin(ls_runner *r, uint32_t turn, ls_str text, const char *system, ls_ids *begun, size_t *reread,
+// system: NULL: that of the setup. begun: tokens with which the answer begins; NULL: none. *reread: tokens of earlier
+// turns that the template changed and that were read again; may be NULL. Errors are those of ls_dialog_prompt and
+// ls_session_begin_at; they change nothing.
+ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, size_t *reread,
                         ls_progress progress, void *ud, ls_err *err);
-uint32_t ls_runner_next(const ls_runner *r); // number of the next turn
+size_t ls_runner_turns(const ls_runner *r);
+ls_finish ls_runner_finish(const ls_runner *r); // of the last turn; LS_GOING: it is being decoded, or there is none
 // One step; the turn ends with the last one. LS_E_CANCELLED: it did not happen. After another error the turn is to be
 // ended by ls_runner_stop.
 ls_code ls_runner_step(ls_runner *r, ls_err *err);
 void ls_runner_stop(ls_runner *r, ls_finish reason); // ends the turn that is being decoded, if one is
 ls_code ls_runner_go_on(ls_runner *r, ls_err *err);  // as ls_session_go_on
-void ls_runner_reset(ls_runner *r);                  // forgets the conversation
-// Another conversation, which the session has read, takes the place of this one. Takes the dialog.
-void ls_runner_replace(ls_runner *r, ls_dialog *dialog, uint32_t turns);
+// As ls_session_replace. stats: of the last turn of *dialog.
+ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_progress progress, void *ud,
+                          ls_err *err);

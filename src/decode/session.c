@@ -4,7 +4,6 @@
 #include "decode/draft_model.h"
 #include "decode/session_state.h"
 #include "engine/measured.h"
-#include "engine/dialog.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,12 +17,12 @@ static ls_code open_head(const ls_session *s, const char *folder, ls_trained **o
     return ls_trained_open(out, s->model->engine, s->model->checkpoint, folder, &how, err);
 }
 
-static ls_code open_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+static ls_code open_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     const ls_session *s = of;
     ls_trained *heads;
     *out = NULL;
     const ls_code code = open_head(s, o->head, &heads, err);
-    return code ? code : ls_guesser_medusa(out, heads, s->t, err);
+    return code ? code : ls_multi_head_medusa(out, heads, s->t, err);
 }
 
 static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
@@ -59,14 +58,14 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .tokenizer_id = ls_vocab_id(s->model->vocab),
                                   .ends = &ends,
                                   .draft_model = open_second,
-                                  .guesser = open_guesser,
+                                  .multi_head = open_multi_head,
                                   .of = s};
     const ls_drafter *before = s->drafting.drafter;
     ls_ids reflection = {0};
     ls_code code = LS_OK;
     if (opt->accept.rule && opt->accept.rule->reflects && opt->reflection)
         code = ls_encode(s->model->vocab, opt->reflection, strlen(opt->reflection), true, &reflection, err);
-    if (!code) code = ls_drafting_set(&s->drafting, opt, &place, s->context.p, s->context.n, err);
+    if (!code) code = ls_drafting_set(&s->drafting, opt, &place, s->dialog->context.p, s->dialog->context.n, err);
     if (code) ls_ids_free(&reflection);
     if (code) return code;
     ls_ids_free(&s->reflection);
@@ -89,7 +88,8 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent,
     s->e = model->engine;
     s->t = lent;
     s->borrowed = lent != NULL;
-    s->uncommitted = -1;
+    s->dialog = ls_dialog_new();
+    s->held = SIZE_MAX;
     ls_code code = lent ? LS_OK : model->engine->kv_cache(model->engine, 0, &s->t, err);
     if (!code) code = ls_session_set(s, opt, err);
     if (code) ls_session_free(s);
@@ -106,7 +106,7 @@ void ls_session_free(ls_session *s) {
     ls_ahead_free(s->ahead);
     ls_drafting_free(&s->drafting); // before the KV cache, whose hidden states a trained head uses
     if (s->t && !s->borrowed) s->t->free(s->t);
-    ls_ids_free(&s->context);
+    ls_dialog_free(s->dialog);
     ls_ids_free(&s->reflection);
     ls_answer_free(&s->answer);
     free(s);
@@ -119,18 +119,16 @@ void ls_session_remember(ls_session *s, ls_buf *out) {
 bool ls_session_return(ls_session *s, const ls_buf *from) {
     ls_session_reset(s);
     const bool known = ls_drafting_return(&s->drafting, from);
-    ls_drafting_observe(&s->drafting, s->context.p, 0, true);
+    ls_drafting_observe(&s->drafting, NULL, 0, true);
     return known;
 }
 
 void ls_session_reset(ls_session *s) {
-    s->t->rewind(s->t, 0, NULL);
-    s->context.n = 0;
+    s->held = s->t->rewind(s->t, 0, NULL) ? 0 : SIZE_MAX;
+    ls_dialog_clear(s->dialog);
     ls_answer_begin(&s->answer);
-    s->started = s->active = s->corrected = s->cut = false;
-    s->turn = s->step = 0;
-    s->uncommitted = -1;
-    ls_drafting_observe(&s->drafting, s->context.p, 0, true);
+    s->corrected = false;
+    ls_drafting_observe(&s->drafting, NULL, 0, true);
 }
 
 const ls_cost_curve *ls_session_costs(const ls_session *s) {
@@ -139,8 +137,11 @@ const ls_cost_curve *ls_session_costs(const ls_session *s) {
 const ls_drafter *ls_session_drafter(const ls_session *s) {
     return s->drafting.drafter;
 }
+const ls_dialog *ls_session_dialog(const ls_session *s) {
+    return s->dialog;
+}
 const ls_ids *ls_session_context(const ls_session *s) {
-    return &s->context;
+    return &s->dialog->context;
 }
 const ls_ids *ls_session_output(const ls_session *s) {
     return &s->answer.ids;
@@ -148,39 +149,21 @@ const ls_ids *ls_session_output(const ls_session *s) {
 const ls_buf *ls_session_text(const ls_session *s) {
     return &s->answer.text;
 }
-bool ls_session_started(const ls_session *s) {
-    return s->started;
-}
 bool ls_session_active(const ls_session *s) {
-    return s->active;
+    const ls_turn *last = ls_dialog_last(s->dialog);
+    return last && last->finish == LS_GOING;
 }
 ls_kv_cache *ls_session_kv_cache(ls_session *s) {
     return s->t;
 }
 size_t ls_session_settled(const ls_session *s) {
-    return s->active ? ls_answer_settled(&s->answer) : s->answer.text.n;
-}
-ls_code ls_session_go_on(ls_session *s, ls_err *err) {
-    if (!s->cut || s->active) return ls_fail(err, LS_E_RANGE, "no answer was cut by max_tokens");
-    if ((int32_t)s->context.n + (s->uncommitted >= 0) + 1 >= s->e->n_context)
-        return ls_fail(err, LS_E_RANGE, "the context is full (%d tokens): the answer cannot continue", s->e->n_context);
-    if (s->uncommitted >= 0) { // nothing was to follow the last token, so no forward has seen it
-        const ls_code code = s->t->prefill(s->t, &s->uncommitted, 1, &s->sampling, &s->last, NULL, NULL, err);
-        if (code) return code;
-        ls_ids_push(&s->context, s->uncommitted);
-        s->uncommitted = -1;
-        s->corrected = false;
-        ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
-    }
-    ls_answer_go_on(&s->answer);
-    s->cut = false;
-    s->active = true;
-    return LS_OK;
+    return ls_session_active(s) ? ls_answer_settled(&s->answer) : s->answer.text.n;
 }
 
-void ls_session_stop(ls_session *s) {
-    if (s->active) ls_answer_flush(&s->answer);
-    s->active = false;
+void ls_session_stop(ls_session *s, ls_finish finish) {
+    if (!ls_session_active(s)) return;
+    ls_answer_flush(&s->answer);
+    ls_dialog_end(s->dialog, s->model->vocab, &s->answer.text, finish);
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress progress, void *ud, ls_err *err) {
@@ -207,179 +190,188 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     return fmax(measured_ms, head_ms) * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 
-// Reads context[from..) as chains of rows; the drafter learns the target's choice after each row.
-static ls_code read_rows(ls_session *s, size_t from, ls_progress progress, void *ud, ls_err *err) {
+// Makes the KV cache hold the first n tokens of the context and no others: cuts it, and reads what it lacks.
+static ls_code hold(ls_session *s, size_t n, ls_progress progress, void *ud, ls_err *err) {
+    lst_row last;
+    const size_t length = (size_t)s->t->length(s->t), sound = length < s->held ? length : s->held,
+                 keep = sound < n ? sound : n;
+    ls_code code = keep < length ? s->t->rewind(s->t, (int32_t)keep, err) : LS_OK;
+    if (code) return code;
+    s->held = keep;
+    if (keep < n)
+        code = s->t->prefill(s->t, s->dialog->context.p + keep, (int32_t)(n - keep), &s->sampling, &last, progress, ud,
+                             err);
+    if (!code) s->held = n;
+    return code;
+}
+
+// Reads ids[from..) as chains of rows; the drafter learns the target's choice after each row.
+static ls_code read_rows(ls_session *s, const ls_ids *ids, size_t from, lst_row *last, ls_progress progress, void *ud,
+                         ls_err *err) {
     int32_t parents[LST_MAX_ROWS], path[LST_MAX_ROWS];
     ls_node said[LS_MAX_ROWS] = {0};
     const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
     ls_code code = LS_OK;
     for (int32_t i = 0; i < most; i++) parents[i] = i - 1, path[i] = i;
-    for (size_t at = from; at < s->context.n && !code;) {
-        const size_t left = s->context.n - at;
+    for (size_t at = from; at < ids->n && !code;) {
+        const size_t left = ids->n - at;
         const int32_t n = left < (size_t)most ? (int32_t)left : most;
-        if (progress && !progress(ud, "prefill", (double)(at - from) / (double)(s->context.n - from)))
+        if (progress && !progress(ud, "prefill", (double)(at - from) / (double)(ids->n - from)))
             code = ls_fail(err, LS_E_CANCELLED, "reading the prompt was cancelled");
-        if (!code) code = s->t->forward_tree(s->t, s->context.p + at, parents, n, &s->sampling, s->rows, err);
+        if (!code) code = s->t->forward_tree(s->t, ids->p + at, parents, n, &s->sampling, s->rows, err);
         if (!code) code = s->t->keep_path(s->t, path, n, err);
         if (code) break;
         for (int32_t i = 0; i < n; i++) ls_session_complete(&said[i], &s->rows[i]);
-        s->drafting.drafter->read(s->drafting.drafter, s->context.p, at, (size_t)n, said);
-        s->last = s->rows[n - 1];
+        s->drafting.drafter->read(s->drafting.drafter, ids->p, at, (size_t)n, said);
+        *last = s->rows[n - 1];
         at += (size_t)n;
     }
-    if (code) s->t->rewind(s->t, (int32_t)from, NULL);
+    return code;
+}
+
+static ls_code has_room(const ls_session *s, size_t turn, size_t kept, size_t n, ls_err *err) {
+    const long room = s->e->n_context - (long)kept - 1; // one is for an answer
+    if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
+    if ((long)n > room)
+        return ls_fail(
+            err, LS_E_RANGE,
+            "the prompt has %zu tokens, but only %ld of the context's %d are free: shorten it, increase --context%s", n,
+            room < 0 ? 0 : room, s->e->n_context, turn ? " or start a new conversation" : "");
+    return ls_prompt_fits(s->e, (int32_t)n, err);
+}
+
+// Reads ids, whose first `kept` tokens are those of the conversation.
+static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, lst_row *last, ls_progress progress, void *ud,
+                           double *ms, ls_err *err) {
+    const size_t from = kept < s->dialog->context.n ? kept : s->dialog->context.n, more = ids->n - from;
+    ls_code code = hold(s, from, progress, ud, err);
+    const uint64_t start = ls_now_ns();
+    if (!code)
+        code = rows_of_prompt_pay(s, more)
+                   ? read_rows(s, ids, from, last, progress, ud, err)
+                   : s->t->prefill(s->t, ids->p + from, (int32_t)more, &s->sampling, last, progress, ud, err);
+    if (ms) *ms = (double)(ls_now_ns() - start) / 1e6;
+    return code;
+}
+
+ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p, ls_progress progress, void *ud,
+                            double *prefill_ms, ls_err *err) {
+    ls_dialog *d = s->dialog;
+    const bool next = turn == d->n_turns && p->kept == ls_dialog_tokens(d);
+    if (ls_session_active(s) || turn > d->n_turns || (p->kept > d->context.n && !next))
+        return ls_fail(err, LS_E_RANGE, "there is no such turn");
+    ls_code code = has_room(s, turn, p->kept, p->ids.n, err);
+    if (code) return code;
+    ls_ids ids = {0}; // of the conversation with this prompt
+    ls_buf before = {0};
+    lst_row last;
+    ls_ids_add(&ids, d->context.p, p->kept < d->context.n ? p->kept : d->context.n);
+    // a token that ended the previous turn without a forward belongs to the conversation
+    if (next && d->uncommitted >= 0) ls_ids_push(&ids, d->uncommitted);
+    ls_ids_add(&ids, p->ids.p, p->ids.n);
+    if (!next && !(ls_drafting_return(&s->drafting, &s->drafting.before) && turn + 1 == d->n_turns))
+        ls_drafting_observe(&s->drafting, ids.p, p->kept, true);
+    ls_drafting_remember(&s->drafting, &before);
+    code = read_prompt(s, &ids, p->kept, &last, progress, ud, prefill_ms, err);
+    if (!code) {
+        ls_dialog_begin(d, turn, p);
+        ls_answer_begin(&s->answer);
+        s->held = SIZE_MAX;
+        s->last = last;
+        s->corrected = false;
+        s->worked_ns = ls_now_ns();
+        ls_buf_free(&s->drafting.before);
+        s->drafting.before = before;
+        ls_drafting_observe(&s->drafting, d->context.p, d->context.n, false);
+    } else {
+        ls_buf_free(&before);
+        if (!next) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
+    }
+    ls_ids_free(&ids);
     return code;
 }
 
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err) {
-    if (n < 1) return ls_fail(err, LS_E_RANGE, "the prompt is empty");
-    const int32_t room = s->e->n_context - (int32_t)s->context.n - (s->uncommitted >= 0) - 1; // one is for an answer
-    if (n > room)
-        return ls_fail(
-            err, LS_E_RANGE,
-            "the prompt has %d tokens, but only %d of the context's %d are free: shorten it, increase --context%s", n,
-            room < 0 ? 0 : room, s->e->n_context, s->started ? " or start a new conversation" : "");
-    ls_code code = ls_prompt_fits(s->e, n, err);
+    const ls_next_prompt p = {.kept = ls_dialog_tokens(s->dialog),
+                              .ids = {.p = (int32_t *)ids, .n = n > 0 ? (size_t)n : 0}}; // only read
+    return ls_session_begin_at(s, s->dialog->n_turns, &p, progress, ud, prefill_ms, err);
+}
+
+ls_code ls_session_go_on(ls_session *s, ls_err *err) {
+    ls_dialog *d = s->dialog;
+    const ls_turn *turn = ls_dialog_last(d);
+    const size_t n = ls_dialog_tokens(d);
+    if (!turn || turn->finish != LS_FINISH_LENGTH) return ls_fail(err, LS_E_RANGE, "no answer was cut by max_tokens");
+    if (n + 1 >= (size_t)s->e->n_context)
+        return ls_fail(err, LS_E_RANGE, "the context is full (%d tokens): the answer cannot continue", s->e->n_context);
+    // No forward may have seen the last token. If one has, its logits may be gone: they are computed again.
+    const bool owed = d->uncommitted >= 0;
+    const int32_t token = owed ? d->uncommitted : d->context.p[n - 1];
+    lst_row last;
+    ls_code code = hold(s, n - 1, NULL, NULL, err);
+    if (!code) code = s->t->prefill(s->t, &token, 1, &s->sampling, &last, NULL, NULL, err);
     if (code) return code;
-    ls_buf before = {0}; // of the turn that may begin: a cancelled one leaves that of the last turn
-    ls_drafting_remember(&s->drafting, &before);
-    // a token that ended the previous turn without a forward belongs to the conversation
-    size_t committed = s->context.n;
-    if (s->uncommitted >= 0) ls_ids_push(&s->context, s->uncommitted);
-    ls_ids_add(&s->context, ids, (size_t)n);
-    uint64_t start = ls_now_ns();
-    const size_t more = s->context.n - committed;
-    code = rows_of_prompt_pay(s, more) ? read_rows(s, committed, progress, ud, err)
-                                       : s->t->prefill(s->t, s->context.p + committed, (int32_t)more, &s->sampling,
-                                                       &s->last, progress, ud, err);
+    s->held = SIZE_MAX;
+    s->last = last;
+    s->corrected &= !owed;
+    s->worked_ns = ls_now_ns();
+    ls_dialog_commit(d);
+    if (owed) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, false);
+    ls_dialog_go_on(d);
+    ls_answer_go_on(&s->answer);
+    return LS_OK;
+}
+
+ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progress, void *ud, ls_err *err) {
+    ls_dialog *before = s->dialog, *d = *dialog;
+    if (d->context.n < 1 || d->context.n > (size_t)s->e->n_context)
+        return ls_fail(err, LS_E_RANGE,
+                       "the conversation has %zu tokens, but the context has %d: start with --context %zu",
+                       d->context.n, s->e->n_context, d->context.n);
+    ls_code code = ls_prompt_fits(s->e, (int32_t)d->context.n, err);
+    if (code) return code;
+    s->held = 0; // nothing is the same in both
+    s->dialog = d;
+    code = hold(s, d->context.n, progress, ud, err);
     if (code) {
-        s->context.n = committed;
-        ls_buf_free(&before);
+        s->dialog = before;
+        s->held = 0;
         return code;
     }
-    ls_buf_free(&s->drafting.before);
-    s->drafting.before = before;
-    s->uncommitted = -1;
-    if (prefill_ms) *prefill_ms = (double)(ls_now_ns() - start) / 1e6;
-    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
-    if (s->started) s->turn++;
-    ls_answer_begin(&s->answer);
-    s->step = 0;
-    s->corrected = s->cut = false;
-    s->started = s->active = true;
+    const ls_turn *last = ls_dialog_last(d);
+    ls_ids output = {0};
+    for (size_t i = last->answer_at + last->n_begun; i < ls_dialog_tokens(d); i++)
+        ls_ids_push(&output, i < d->context.n ? d->context.p[i] : d->uncommitted);
+    ls_answer_take(&s->answer, s->model->vocab, output.p, output.n);
+    ls_ids_free(&output);
+    s->corrected = false;
+    ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
+    ls_dialog_free(before);
+    *dialog = NULL;
     return LS_OK;
 }
 
 // ---- a second answer
 
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err) {
-    *lent = ls_prompt_fits(of->e, (int32_t)of->context.n + opt->max_tokens, NULL) ||
+    *lent = ls_prompt_fits(of->e, (int32_t)of->dialog->context.n + opt->max_tokens, NULL) ||
             new_session(out, of->model, NULL, opt, NULL);
     return *lent ? new_session(out, of->model, of->t, opt, err) : LS_OK;
 }
 
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
                               void *ud, ls_err *err) {
-    size_t have = 0;
+    const ls_dialog *d = of->dialog;
+    const size_t have = n > 1 && !rows_of_prompt_pay(s, n) ? n - 1 : 0;
     ls_ids ids = {0};
-    ls_code code = LS_OK;
-    if (s->borrowed) code = s->t->rewind(s->t, 0, err);
-    else if (n > 1 && !rows_of_prompt_pay(s, n) && !(code = s->t->copy(s->t, of->t, (int32_t)n - 1, err)))
-        ls_ids_add(&s->context, of->context.p, have = n - 1);
-    ls_ids_add(&ids, of->context.p + have, n - have);
+    ls_code code = s->borrowed || of->held < have ? hold(of, have, progress, ud, err) : LS_OK;
+    if (!code && have && !s->borrowed) code = s->t->copy(s->t, of->t, (int32_t)have, err);
+    if (code) return code;
+    ls_ids_add(&s->dialog->context, d->context.p, have);
+    ls_ids_add(&ids, d->context.p + have, n - have);
     ls_ids_add(&ids, more->p, more->n);
-    if (!code) code = ls_session_begin(s, ids.p, (int32_t)ids.n, progress, ud, NULL, err);
+    code = ls_session_begin(s, ids.p, (int32_t)ids.n, progress, ud, NULL, err);
     ls_ids_free(&ids);
     return code;
-}
-
-// ---- replacing the conversation
-
-typedef struct {
-    ls_ids context;
-    int32_t uncommitted;
-    uint32_t turns;
-} past;
-
-static uint32_t turns_of(const ls_session *s) {
-    return s->started ? s->turn + 1 : 0;
-}
-
-static past past_of(const ls_session *s) {
-    past p = {.uncommitted = s->uncommitted, .turns = turns_of(s)};
-    ls_ids_add(&p.context, s->context.p, s->context.n);
-    return p;
-}
-
-// Cuts the KV cache to the first n_read tokens of the conversation, and reads the rest.
-static ls_code read_rest(ls_session *s, size_t n_read, ls_progress progress, void *ud, ls_err *err) {
-    lst_row last;
-    const ls_code code = s->t->rewind(s->t, (int32_t)n_read, err);
-    if (code || n_read == s->context.n) return code;
-    return s->t->prefill(s->t, s->context.p + n_read, (int32_t)(s->context.n - n_read), &s->sampling, &last, progress,
-                         ud, err);
-}
-
-// known: the drafter knows this past, and nothing after it.
-static ls_code take_past(ls_session *s, const past *p, size_t n_read, bool known, ls_progress progress, void *ud,
-                         ls_err *err) {
-    s->context.n = 0;
-    ls_answer_begin(&s->answer);
-    ls_ids_add(&s->context, p->context.p, p->context.n);
-    s->uncommitted = p->uncommitted;
-    s->turn = p->turns ? p->turns - 1 : 0;
-    s->started = p->turns > 0;
-    s->active = s->corrected = s->cut = false;
-    const ls_code code = read_rest(s, n_read, progress, ud, err);
-    if (!known) ls_drafting_observe(&s->drafting, s->context.p, s->context.n, true);
-    return code;
-}
-
-static void bring_back(ls_session *s, const past *p, size_t n_read) {
-    if (take_past(s, p, n_read, false, NULL, NULL, NULL)) ls_session_reset(s);
-}
-
-ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int32_t *ids, int32_t n,
-                            ls_progress progress, void *ud, double *prefill_ms, ls_err *err) {
-    const size_t all = s->context.n + (s->uncommitted >= 0);
-    const bool next = turn == turns_of(s) && kept == all;
-    if (s->active || turn > turns_of(s) || (kept > s->context.n && !next))
-        return ls_fail(err, LS_E_RANGE, "there is no such turn");
-    if (next) return ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
-    past before = past_of(s);
-    const bool known = ls_drafting_return(&s->drafting, &s->drafting.before) && turn == s->turn;
-    const past until = {.context = {.p = before.context.p, .n = kept}, .uncommitted = -1, .turns = turn};
-    ls_code code = take_past(s, &until, kept, known, NULL, NULL, err);
-    if (!code) code = ls_session_begin(s, ids, n, progress, ud, prefill_ms, err);
-    if (code) bring_back(s, &before, kept);
-    ls_ids_free(&before.context);
-    return code;
-}
-
-ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
-                           ls_progress progress, void *ud, ls_err *err) {
-    if (context->n < 1 || context->n > (size_t)s->e->n_context)
-        return ls_fail(err, LS_E_RANGE,
-                       "the conversation has %zu tokens, but the context has %d: start with --context %zu", context->n,
-                       s->e->n_context, context->n);
-    ls_code code = ls_prompt_fits(s->e, (int32_t)context->n, err);
-    if (code) return code;
-    past before = past_of(s);
-    const past wanted = {.context = *context, .uncommitted = uncommitted, .turns = turns};
-    code = take_past(s, &wanted, 0, false, progress, ud, err);
-    if (code) bring_back(s, &before, 0);
-    ls_ids_free(&before.context);
-    return code;
-}
-
-ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err) {
-    return read_rest(s, 0, progress, ud, err);
-}
-
-void ls_session_warm(ls_session *s) {
-    const int32_t parent = -1;
-    lst_row row;
-    if (s->active && (int32_t)s->context.n + 1 < s->e->n_context)
-        s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
 }

@@ -1,5 +1,6 @@
-// One conversation: the LogitSpec step loop on a KV cache of its own. Not thread-safe; the owner drives it step by
-// step.
+// One conversation (decode/dialog.h), its KV cache, and the LogitSpec step loop. Not thread-safe; the owner drives it
+// step by step. The KV cache may hold less than the conversation, after an edit that was cancelled or a rival that used
+// it: the next turn reads the rest.
 //
 //   ls_session_begin (prefill)  ->  ls_session_step ... until step->finish  ->  begin again for the next turn
 //
@@ -9,8 +10,8 @@
 #pragma once
 #include "base/buf.h"
 #include "engine/measured.h"
+#include "decode/dialog.h"
 #include "decode/drafting.h"
-#include "engine/load.h"
 #include "decode/step.h"
 
 typedef struct ls_session ls_session;
@@ -25,40 +26,34 @@ ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress prog
 const ls_cost_curve *ls_session_costs(const ls_session *s);
 const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
 
-// Starts a turn: prefills ids on top of the conversation. A prompt that does not fit is LS_E_RANGE and changes
-// nothing. *prefill_ms may be NULL.
+// Starts a turn: prefills ids on top of the conversation. On an error nothing has changed; LS_E_RANGE: the prompt does
+// not fit. *prefill_ms may be NULL.
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err);
-// The same for turn `turn`, which replaces that turn and the later ones after the first `kept` tokens of the
-// conversation. On an error the conversation is read again and stays. LS_E_RANGE: there is no such turn, or one is
-// being decoded.
-ls_code ls_session_begin_at(ls_session *s, uint32_t turn, size_t kept, const int32_t *ids, int32_t n,
-                            ls_progress progress, void *ud, double *prefill_ms, ls_err *err);
-// Replaces this conversation by an earlier one. uncommitted: the last token of its last turn if that was emitted
-// without a forward; -1: none. turns: their number. Reads it; on an error this conversation is read again and stays.
-ls_code ls_session_restore(ls_session *s, const ls_ids *context, int32_t uncommitted, uint32_t turns,
-                           ls_progress progress, void *ud, ls_err *err);
+// The same for turn `turn`, which replaces that turn and the later ones after the first p->kept tokens of the
+// conversation. LS_E_RANGE also: there is no such turn, or one is being decoded.
+ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p, ls_progress progress, void *ud,
+                            double *prefill_ms, ls_err *err);
+// Replaces this conversation by *dialog, which has a turn, and reads it. Takes *dialog if it succeeds; else nothing has
+// changed.
+ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progress, void *ud, ls_err *err);
 // A session of another method that answers a turn of `of` too. *lent: there is no memory for a second KV cache, so it
-// uses the KV cache of `of`, which must be reloaded after the other session is freed.
+// uses the KV cache of `of`, which must not be used before the other session is freed, and then reads its answer again.
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err);
 // Begins a turn of s after the first n committed tokens of `of` and the tokens `more`. The n tokens are copied, not
-// read again, unless s uses the KV cache of `of`, or its drafter should learn from the rows of the prompt.
+// read again, unless the drafter of s should learn from the rows of the prompt.
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
                               void *ud, ls_err *err);
-// Between turns: a rival has used the KV cache; reads the conversation again.
-ls_code ls_session_reload(ls_session *s, ls_progress progress, void *ud, ls_err *err);
-// A forward that changes nothing, so that a step after a long pause is not timed with cold caches and sleeping threads.
-void ls_session_warm(ls_session *s);
 // One decode step of the current turn into *out (finish is set on the last). After an error the turn is over; a step
 // that was cancelled (LS_E_CANCELLED) did not happen, and the turn goes on with the next.
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);
-// Continues an answer that max_tokens has cut, by as many tokens more; the text is that of a longer answer. LS_E_RANGE:
-// there is none, or the context is full.
+// Continues an answer that max_tokens has cut, by as many tokens more; the text is that of a longer answer. On an error
+// nothing has changed; LS_E_RANGE: there is none, or the context is full.
 ls_code ls_session_go_on(ls_session *s, ls_err *err);
-// Ends the turn between steps (the user stopped it); what was emitted stays.
-void ls_session_stop(ls_session *s);
+// Ends the turn between steps, if one is active; what was emitted stays.
+void ls_session_stop(ls_session *s, ls_finish finish);
 void ls_session_reset(ls_session *s); // forgets the conversation
 // The first copies what the drafter has learnt into *out; the second resets the session and restores that, so that
 // prompts that are answered again get the same drafts. False: there was no copy, and the drafter knows the first
@@ -67,13 +62,13 @@ void ls_session_remember(ls_session *s, ls_buf *out);
 bool ls_session_return(ls_session *s, const ls_buf *from);
 
 // Borrowed until the next call.
-const ls_ids *ls_session_context(const ls_session *s); // committed tokens
-const ls_ids *ls_session_output(const ls_session *s);  // emitted tokens of this turn, end of sequence included
+const ls_dialog *ls_session_dialog(const ls_session *s); // the conversation
+const ls_ids *ls_session_context(const ls_session *s);   // committed tokens
+const ls_ids *ls_session_output(const ls_session *s);    // emitted tokens of this turn, end of sequence included
 // Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
 // until the turn has finished.
 const ls_buf *ls_session_text(const ls_session *s);
 // How many bytes of that text are final: the rest may be the beginning of a stop string.
 size_t ls_session_settled(const ls_session *s);
-bool ls_session_started(const ls_session *s);    // a turn was begun since new or reset
 bool ls_session_active(const ls_session *s);     // a turn is being decoded
 ls_kv_cache *ls_session_kv_cache(ls_session *s); // for tools

@@ -21,16 +21,14 @@ struct ls_session {
     void (*note)(void *ud, const char *text); // NULL: not wanted
     void *ud;
     // conversation
-    ls_ids context;
+    ls_dialog *dialog;
+    size_t held; // tokens of it that the KV cache has kept; SIZE_MAX: all of its context
     ls_answer answer;
-    bool started, active;
-    bool cut;            // the last answer ended by its length, and could go on
-    int32_t uncommitted; // a turn's last token when it ended the turn without a forward; -1: none
-    lst_row last;        // row that predicts the next root
-    bool corrected;      // that row's draft children were all rejected
-    uint32_t turn, step;
+    lst_row last;       // row that predicts the next root
+    bool corrected;     // that row's draft children were all rejected
+    uint64_t worked_ns; // when the last forward of a turn ended
     ls_cost_curve costs;
-    ls_ar_cost ar;
+    ls_plain_cost plain;
     ls_cpu_wait waits;
     double host_us; // smoothed host work of a step
     lst_row rows[LST_MAX_ROWS];

@@ -41,12 +41,12 @@ static double end_phase(work *w) {
     return (double)(w->phase - start) / 1e3;
 }
 
-// Times a plain step if ls_ar_due; its time is not a part of the step.
+// Times a plain step if ls_plain_due; its time is not a part of the step.
 static ls_code measure_plain(ls_session *s, ls_err *err) {
-    const int32_t context = (int32_t)s->context.n;
-    if (!s->drafting.drafter || !ls_ar_due(&s->ar, context)) return LS_OK;
-    const ls_code code = ls_ar_probe(&s->ar, s->t, s->last.chosen, &s->sampling, s->host_us, err);
-    if (!code) ls_cost_observe(&s->costs, 1, context, (s->ar.us - s->host_us) / 1e3);
+    const int32_t context = (int32_t)s->dialog->context.n;
+    if (!s->drafting.drafter || !ls_plain_due(&s->plain, context)) return LS_OK;
+    const ls_code code = ls_plain_probe(&s->plain, s->t, s->last.chosen, &s->sampling, s->host_us, err);
+    if (!code) ls_cost_observe(&s->costs, 1, context, (s->plain.us - s->host_us) / 1e3);
     return code;
 }
 
@@ -56,17 +56,17 @@ static ls_code take_root(work *w, ls_err *err) {
     const ls_guarantee guarantee = ls_accept_guarantee(&s->accept, s->sampling.temperature);
     ls_step *out = w->out;
     ls_step_start(out,
-                  (ls_step){.turn = s->turn,
-                            .index = s->step,
+                  (ls_step){.turn = (uint32_t)s->dialog->n_turns - 1,
+                            .index = ls_dialog_last(s->dialog)->n_steps,
                             .context_len = w->context,
                             .output_pos = (int32_t)s->answer.ids.n,
                             .corrected = s->corrected,
                             .exact = s->e->exact && guarantee == LS_SAME_TEXT,
                             .odds = guarantee == LS_SAME_DISTRIBUTION,
-                            .ar_us = s->ar.us,
-                            .ar_spread = ls_ar_spread(&s->ar),
-                            .ar_timed = (int32_t)(s->ar.n_timed < INT32_MAX ? s->ar.n_timed : INT32_MAX),
-                            .budget = (int16_t)ls_drafting_rows(&s->drafting),
+                            .plain_us = s->plain.us,
+                            .plain_spread = ls_plain_spread(&s->plain),
+                            .plain_timed = (int32_t)(s->plain.n_timed < INT32_MAX ? s->plain.n_timed : INT32_MAX),
+                            .asked_rows = (int16_t)ls_drafting_rows(&s->drafting),
                             .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
                             .rows = 1,
                             .n_path = 1,
@@ -78,7 +78,7 @@ static ls_code take_root(work *w, ls_err *err) {
     root->target = root->own = -1;
     root->target_p = root->entropy = root->lse = NAN;
     for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
-    w->n_top = out->budget > LS_MAX_TOP ? out->budget : LS_MAX_TOP;
+    w->n_top = out->asked_rows > LS_MAX_TOP ? out->asked_rows : LS_MAX_TOP;
     if (w->n_top > s->e->n_vocab) w->n_top = s->e->n_vocab;
     const ls_code code = s->t->row_top(s->t, -1, w->n_top, w->top_ids, w->top_p, err);
     if (code) return code;
@@ -90,7 +90,8 @@ static ls_code take_root(work *w, ls_err *err) {
 
 static ls_draft_state state_of(const work *w) {
     const ls_session *s = w->s;
-    return (ls_draft_state){s->context.p, s->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
+    return (ls_draft_state){
+        s->dialog->context.p, s->dialog->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
 }
 
 // Whether a draft model had better begin a draft beside this step's forward than before it (PEARL's pre-verification).
@@ -100,8 +101,8 @@ static ls_draft_state state_of(const work *w) {
 static bool begins_beside(const ls_session *s) {
     enum { FIT = 3 };
     const ls_draft_model *m = s->drafting.drafter->draft_model;
-    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->context.n),
-                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->context.n);
+    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->dialog->context.n),
+                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->dialog->context.n);
     return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
 }
 
@@ -119,7 +120,8 @@ static void draft(work *w) {
     ls_cost_curve costs = s->costs;
     // rows of a probe for a path of depth 1; ls_drafting_propose adds those of deeper paths
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
-    out->budget = (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
+    out->asked_rows =
+        (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -208,14 +210,15 @@ static ls_code commit(work *w, ls_err *err) {
     out->miss = (uint8_t)ls_drafting_blame(&s->drafting, &state, t, out->path[out->n_path - 1]);
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
     // 11% with 32 (18 prompts), more than these microseconds
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->context.p, s->context.n, t, out->n_path});
-    for (int32_t i = 0; i < n_keep; i++) ls_ids_push(&s->context, t->nodes[out->path[i]].token);
-    ls_drafting_observe(&s->drafting, s->context.p, s->context.n, false);
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->dialog->context.p, s->dialog->context.n, t, out->n_path});
+    out->finish = (uint8_t)w->finish;
+    ls_dialog_step(s->dialog, out);
+    ls_drafting_observe(&s->drafting, s->dialog->context.p, s->dialog->context.n, false);
     s->last = s->rows[out->path[n_keep - 1]];
     s->corrected = false;
     for (int32_t i = 1; i < t->n; i++) // the root that follows is none of the drafts there
         s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1] && t->nodes[i].token != s->last.chosen;
-    if (!w->finish && (int32_t)s->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
+    if (!w->finish && (int32_t)s->dialog->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
     if (w->finish) out->miss = LS_MISS_NONE;
     out->t_commit_us = end_phase(w);
     return LS_OK;
@@ -227,18 +230,17 @@ static void end_on_root(work *w) {
     ls_finish finish = LS_GOING;
     ls_answer_add(&s->answer, s->model->vocab, &s->last.chosen, 1, &finish);
     if (!finish) finish = LS_FINISH_CONTEXT;
-    if (finish != LS_FINISH_EOS) s->uncommitted = s->last.chosen;
     w->out->n_emitted = 1;
-    w->finish = finish;
+    w->out->finish = (uint8_t)(w->finish = finish);
+    ls_dialog_step(s->dialog, w->out);
 }
 
 static void finish_step(work *w) {
     ls_session *s = w->s;
     w->out->finish = (uint8_t)w->finish;
-    if (w->finish) ls_session_stop(s);
-    s->cut = w->finish == LS_FINISH_LENGTH;
-    w->out->t_total_us = (double)(ls_now_ns() - w->start) / 1e3;
-    s->step++;
+    if (w->finish) ls_session_stop(s, w->finish);
+    s->worked_ns = ls_now_ns();
+    w->out->t_total_us = (double)(s->worked_ns - w->start) / 1e3;
 }
 
 // Updates the cost curve and the baseline with the times of this step.
@@ -248,18 +250,29 @@ static void keep_books(const work *w) {
     ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
-    ls_ar_bound(&s->ar, out->t_total_us);
+    ls_plain_bound(&s->plain, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
-    out->ar_us = s->drafting.drafter ? s->ar.us : out->t_total_us; // a plain step is its own baseline
-    out->ar_us = ls_step_plain_us(out);                            // never more than this step without its draft
+    out->plain_us = s->drafting.drafter ? s->plain.us : out->t_total_us; // a plain step is its own baseline
+    out->plain_us = ls_step_plain_us(out);                               // never more than this step without its draft
     const double waits = ls_cpu_wait_share(&s->waits, LOAD_EVERY_NS);
     out->cpu_wait = waits > 0 ? waits : 0; // not known: 0
 }
 
+// After a pause caches are cold and threads sleep: a forward that changes nothing comes before a step, so that it is
+// not timed with them.
+static void warm(ls_session *s) {
+    enum { COLD_NS = 20000000 };
+    const int32_t parent = -1;
+    lst_row row;
+    if (ls_now_ns() - s->worked_ns > COLD_NS)
+        s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
+}
+
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
-    const int32_t context = (int32_t)s->context.n;
+    const int32_t context = (int32_t)s->dialog->context.n;
     const bool ends = ls_vocab_is_end(s->model->vocab, s->last.chosen) || ls_answer_ends_next(&s->answer) ||
                       context + 1 >= s->e->n_context;
+    if (!ends) warm(s);
     ls_code code = ends ? LS_OK : measure_plain(s, err);
     if (code) return code;
     const uint64_t now = ls_now_ns();
@@ -283,15 +296,15 @@ static void log_step(const ls_step *out) {
     ls_log("step %u.%u: context %d, %d rows of at most %d, %d accepted, %d emitted%s%s; us: draft %.0f, forward %.0f, "
            "verify "
            "%.0f, commit %.0f, in all %.0f, a plain one %.0f",
-           out->turn + 1, out->index, out->context_len, out->rows, out->budget, ls_step_accepted(out), out->n_emitted,
-           out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us, out->t_forward_us,
-           out->t_verify_us, out->t_commit_us, out->t_total_us, out->ar_us);
+           out->turn + 1, out->index, out->context_len, out->rows, out->asked_rows, ls_step_accepted(out),
+           out->n_emitted, out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us,
+           out->t_forward_us, out->t_verify_us, out->t_commit_us, out->t_total_us, out->plain_us);
 }
 
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {
-    if (!s->active) return ls_fail(err, LS_E_USAGE, "no turn is active");
+    if (!ls_session_active(s)) return ls_fail(err, LS_E_USAGE, "no turn is active");
     ls_code code = decode_step(s, out, err);
     if (!code && ls_log_is_on()) log_step(out);
-    if (code && code != LS_E_CANCELLED) s->active = false; // a step that was cancelled did not happen
+    if (code && code != LS_E_CANCELLED) ls_session_stop(s, LS_FINISH_ERROR); // a cancelled step did not happen
     return code;
 }

@@ -204,7 +204,7 @@ static int32_t simulate_verify(ls_simulator *s, const ls_recording *r, bool whol
     total->accepted += (uint64_t)(n_path - 1);
     total->cost_ms += ls_cost_ms(&s->costs, t->n, (int32_t)n_context);
     for (int32_t i = 0; i < n_path; i++)
-        if ((size_t)i + 1 < left) total->ar_ms += ls_cost_ms(&s->costs, 1, (int32_t)n_context + i);
+        if ((size_t)i + 1 < left) total->plain_ms += ls_cost_ms(&s->costs, 1, (int32_t)n_context + i);
     return n_path;
 }
 
@@ -243,7 +243,7 @@ void ls_simulate(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
 }
 
 double ls_simulated_speedup(const ls_simulated *t) {
-    return t->cost_ms > 0 ? t->ar_ms / (t->cost_ms + t->draft_us / 1e3) : (double)NAN;
+    return t->cost_ms > 0 ? t->plain_ms / (t->cost_ms + t->draft_us / 1e3) : (double)NAN;
 }
 
 bool ls_simulated_is_exact(const ls_simulated *t, const ls_method *m) {

@@ -21,12 +21,12 @@ typedef struct {
     uint64_t lasts_whole, lasts;          // steps whose last logits are known to rank 64, of all
     uint64_t by_emitted[LS_MAX_ROWS + 1]; // steps that emitted i tokens
     bool by_clock;                        // the size of its trees depends on measured times, which differ between runs
-    double cost_ms, ar_ms; // by the cost curve: forwards of this method, and of plain decoding; 0: no costs
-    double draft_us;       // measured
+    double cost_ms, plain_ms; // by the cost curve: forwards of this method, and of plain decoding; 0: no costs
+    double draft_us;          // measured
 } ls_simulated;
 
 typedef struct ls_simulator ls_simulator;
-// opt: method, budget, sizing, knobs; its acceptance must be exact (what a lossy text would have been is not known:
+// opt: method, max_rows, sizing, knobs; its acceptance must be exact (what a lossy text would have been is not known:
 // LS_E_USAGE). costs: base_ms[0] 0 where nothing was measured. place: of the vocabulary.
 ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
                          const ls_cost_curve *costs, ls_err *err);

@@ -10,12 +10,12 @@ int ls_plain_forwards(const ls_step *s) {
 
 double ls_step_plain_us(const ls_step *s) {
     const double own = s->t_total_us - s->t_draft_us;
-    if (s->ar_us <= 0) return 0;
-    return s->forward && (s->rows == 1 || own < s->ar_us) ? own : s->ar_us;
+    if (s->plain_us <= 0) return 0;
+    return s->forward && (s->rows == 1 || own < s->plain_us) ? own : s->plain_us;
 }
 
 double ls_step_gain_us(const ls_step *s) {
-    return s->ar_us > 0 ? ls_step_plain_us(s) * ls_plain_forwards(s) - s->t_total_us : (double)NAN;
+    return s->plain_us > 0 ? ls_step_plain_us(s) * ls_plain_forwards(s) - s->t_total_us : (double)NAN;
 }
 
 static void add_miss(ls_stats *st, const ls_step *s) {
@@ -57,16 +57,16 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;
     st->waited_us += s->t_total_us * s->cpu_wait;
-    if (s->ar_us > 0) {
-        st->ar_us += ls_step_plain_us(s) * ls_plain_forwards(s);
-        st->ar_tokens += (uint64_t)s->n_emitted;
-        st->ar_against_us += s->t_total_us;
-        st->ar_forwards += (uint64_t)ls_plain_forwards(s);
-        st->ar_spread_us += ls_step_plain_us(s) * ls_plain_forwards(s) * s->ar_spread;
-        st->ar_timed = s->ar_timed;
+    if (s->plain_us > 0) {
+        st->plain_us += ls_step_plain_us(s) * ls_plain_forwards(s);
+        st->plain_tokens += (uint64_t)s->n_emitted;
+        st->plain_against_us += s->t_total_us;
+        st->plain_forwards += (uint64_t)ls_plain_forwards(s);
+        st->plain_spread_us += ls_step_plain_us(s) * ls_plain_forwards(s) * s->plain_spread;
+        st->plain_timed = s->plain_timed;
     }
     if (!s->forward) return;
-    st->loose += (uint64_t)ls_step_loose(s, NULL);
+    st->lossy += (uint64_t)ls_step_lossy(s, NULL);
     st->forwards++;
     st->context += (uint64_t)s->context_len;
     st->drafted += (uint64_t)(s->rows - 1);
@@ -133,16 +133,16 @@ double ls_stats_tokens_per_s(const ls_stats *st) {
     return st->total_us > 0 ? 1e6 * (double)st->emitted / st->total_us : 0;
 }
 
-double ls_stats_ar_tokens_per_s(const ls_stats *st) {
-    return st->ar_us > 0 ? 1e6 * (double)st->ar_tokens / st->ar_us : 0;
+double ls_stats_plain_tokens_per_s(const ls_stats *st) {
+    return st->plain_us > 0 ? 1e6 * (double)st->plain_tokens / st->plain_us : 0;
 }
 
 double ls_stats_speedup(const ls_stats *st) {
-    return st->ar_against_us > 0 ? st->ar_us / st->ar_against_us : 0;
+    return st->plain_against_us > 0 ? st->plain_us / st->plain_against_us : 0;
 }
 
 double ls_stats_speedup_spread(const ls_stats *st) {
-    return st->ar_against_us > 0 ? st->ar_spread_us / st->ar_against_us : 0;
+    return st->plain_against_us > 0 ? st->plain_spread_us / st->plain_against_us : 0;
 }
 
 double ls_stats_waited(const ls_stats *st) {

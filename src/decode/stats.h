@@ -16,7 +16,7 @@ typedef struct {
     uint64_t context;  // sum over these forwards of the tokens committed before each
     uint64_t drafted;  // verified draft nodes (roots excluded)
     uint64_t accepted; // accepted draft nodes, those behind the end of a turn left out: steps + accepted = emitted
-    uint64_t loose;    // emitted tokens that are not the target's own choice (lossy acceptance only)
+    uint64_t lossy;    // emitted tokens that are not the target's own choice (lossy acceptance only)
     uint64_t steps_with_draft, steps_with_accept;
     uint64_t described;                     // forwards whose whole tree is known: the rates below are over these
     uint64_t by_emitted[LS_STATS_HIST + 1]; // steps that emitted i tokens (the last slot: that many or more)
@@ -46,13 +46,13 @@ typedef struct {
     uint64_t probes;                   // rows of forwards behind their trees, which judged drafts (decode/choose.h)
     uint64_t judged, judged_otherwise; // rows that they judged; where the choice became another one
     // speed against plain decoding, over the steps where the plain cost is known
-    double ar_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
-    double ar_against_us; // sum of step times of those same steps
-    uint64_t ar_forwards; // those forwards
-    double ar_spread_us;  // sum of the steps' shares of ar_us times how far the forwards timed for them lay apart
-    int32_t ar_timed;     // single-row forwards that were timed up to the last step
-    double waited_us;     // sum of step times x their share of waits for a processor
-    uint64_t ar_tokens;   // emitted by those steps
+    double plain_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
+    double plain_against_us; // sum of step times of those same steps
+    uint64_t plain_forwards; // those forwards
+    double plain_spread_us;  // sum of the steps' shares of plain_us times how far the forwards timed for them lay apart
+    int32_t plain_timed;     // single-row forwards that were timed up to the last step
+    double waited_us;        // sum of step times x their share of waits for a processor
+    uint64_t plain_tokens;   // emitted by those steps
 } ls_stats;
 
 // True: most accepted drafts were copied from this answer. A loop or a repetitive text is fast, and proves little.
@@ -66,11 +66,11 @@ int ls_plain_forwards(const ls_step *s);
 // What one plain step costs there: as measured with single rows, but never more than this very step without its draft;
 // a step of one row is a plain one. 0: not known.
 double ls_step_plain_us(const ls_step *s);
-double ls_step_gain_us(const ls_step *s);            // against plain decoding of its tokens; NAN: not known
-double ls_stats_mat(const ls_stats *st);             // emitted / steps; 0 before the first step
-double ls_stats_tokens_per_s(const ls_stats *st);    // emitted / total step time; 0 if unknown
-double ls_stats_ar_tokens_per_s(const ls_stats *st); // the same tokens / ar_us; 0 if unknown
-double ls_stats_speedup(const ls_stats *st);         // ar_us / ar_against_us; 0 if unknown
+double ls_step_gain_us(const ls_step *s);               // against plain decoding of its tokens; NAN: not known
+double ls_stats_mat(const ls_stats *st);                // emitted / steps; 0 before the first step
+double ls_stats_tokens_per_s(const ls_stats *st);       // emitted / total step time; 0 if unknown
+double ls_stats_plain_tokens_per_s(const ls_stats *st); // the same tokens / plain_us; 0 if unknown
+double ls_stats_speedup(const ls_stats *st);            // plain_us / plain_against_us; 0 if unknown
 // The uncertainty of the speedup, in its own unit: from the spread of the timed plain forwards. 0: not known.
 double ls_stats_speedup_spread(const ls_stats *st);
 double ls_stats_waited(const ls_stats *st); // share of the threads' time, 0 to 1; above LS_BUSY it is told

@@ -20,7 +20,7 @@ const char *ls_miss_name(ls_miss m) {
     return ls_misses[m].name;
 }
 
-int ls_step_loose(const ls_step *s, int *at) {
+int ls_step_lossy(const ls_step *s, int *at) {
     int n = 0;
     for (int i = 1; s->forward && i < s->n_emitted; i++)
         if (s->tree.nodes[s->path[i]].token != ls_node_own(&s->tree.nodes[s->path[i - 1]])) {
@@ -85,9 +85,9 @@ ls_node_state ls_step_state(const ls_step *s, int row) {
 }
 
 void ls_step_round(ls_step *s) {
-    double *const times[] = {&s->t_draft_us, &s->t_forward_us, &s->t_verify_us,        &s->t_commit_us,
-                             &s->t_total_us, &s->t_device_us,  &s->t_wait_us,          &s->ar_us,
-                             &s->ar_spread,  &s->cpu_wait,     &s->t_draft_forward_us, &s->t_comm_us};
+    double *const times[] = {&s->t_draft_us,   &s->t_forward_us, &s->t_verify_us,        &s->t_commit_us,
+                             &s->t_total_us,   &s->t_device_us,  &s->t_wait_us,          &s->plain_us,
+                             &s->plain_spread, &s->cpu_wait,     &s->t_draft_forward_us, &s->t_comm_us};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = (double)(float)*times[i];
 }
 
@@ -131,9 +131,9 @@ static ls_step *place(const ls_step *size, unsigned owners) {
 ls_step *ls_step_new(void) {
     const ls_step most = {.n_top = LS_MAX_TOP,
                           .n_path = LS_MAX_ROWS,
-                          .tree = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_said = LS_MAX_SAID}};
+                          .tree = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_predictions = LS_MAX_PREDICTIONS}};
     ls_step *s = place(&most, 0);
-    memset(s->top, 0, (size_t)((char *)(s->tree.said + LS_MAX_SAID) - (char *)s->top)); // the arrays
+    memset(s->top, 0, (size_t)((char *)(s->tree.predictions + LS_MAX_PREDICTIONS) - (char *)s->top)); // the arrays
     ls_step_start(s, (ls_step){0});
     return s;
 }
@@ -141,7 +141,7 @@ ls_step *ls_step_new(void) {
 void ls_step_start(ls_step *s, ls_step facts) {
     facts.top = s->top;
     facts.path = s->path;
-    facts.tree = (ls_tree){.branches = s->tree.branches, .said = s->tree.said, .nodes = s->tree.nodes};
+    facts.tree = (ls_tree){.branches = s->tree.branches, .predictions = s->tree.predictions, .nodes = s->tree.nodes};
     *s = facts;
 }
 

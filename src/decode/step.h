@@ -47,10 +47,10 @@ typedef struct {
     bool exact;          // the engine guarantees that this equals plain decoding
     bool odds;           // instead, each text is as likely as from plain decoding (acceptance: spec/accept.h)
     uint8_t finish;      // ls_finish
-    uint8_t miss;   // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
-    int16_t budget; // rows asked for (root included)
-    int16_t rows;   // of the tree that was verified, root included (1: no draft)
-    int16_t probes; // rows of the same forward behind the tree, which judged drafts (decode/choose.h)
+    uint8_t miss; // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
+    int16_t asked_rows; // rows asked for (root included)
+    int16_t rows;       // of the tree that was verified, root included (1: no draft)
+    int16_t probes;     // rows of the same forward behind the tree, which judged drafts (decode/choose.h)
     // last logits: what predicted the root
     int16_t n_top;
     ls_top_entry *top;
@@ -68,11 +68,11 @@ typedef struct {
     double t_comm_us;          // of the forward, in exchanges with other ranks; 0: there are none
     double t_draft_forward_us; // a draft model's forwards, a part of t_draft_us; 0: none drafted
     double t_wait_us;          // after the forward, for a draft forward that ran beside it; 0: none was under way
-    double ar_us;              // measured time of one plain (single-row) decode step at this context; 0: not known
-    double ar_spread;          // relative spread of the forwards that were timed for it; see ls_measured
+    double plain_us;           // measured time of one plain (single-row) decode step at this context; 0: not known
+    double plain_spread;       // relative spread of the forwards that were timed for it; see ls_measured
     double cpu_wait;           // share of the time of the program's threads that they waited for a CPU, over the last
                                // quarter of a second (base/system.h); 0: none, or not known
-    int32_t ar_timed;          // how many were timed for ar_us in this session so far; 0: none, or not recorded
+    int32_t plain_timed;       // how many were timed for plain_us in this session so far; 0: none, or not recorded
     int32_t pool_size;         // n-grams in the drafter's pool
 } ls_step;
 
@@ -96,7 +96,7 @@ ls_next_next ls_step_next_next(const ls_step *s);
 
 // Emitted tokens that are not the target's own choice (a lossy rule accepted them). Fills at[] (LS_MAX_ROWS, may
 // be NULL) with their places among the step's emitted tokens; returns how many.
-int ls_step_loose(const ls_step *s, int *at);
+int ls_step_lossy(const ls_step *s, int *at);
 
 // Previews a lossy rule on an exact step whose path ended with a rejected draft: returns how many tokens more the step
 // would have emitted; *row: the draft that the rule would have accepted. 0: none, or the tree is not known.

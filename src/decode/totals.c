@@ -15,16 +15,16 @@ void ls_result_free(ls_result *r) {
 }
 
 double ls_result_noise(const ls_result *r) {
-    const double speedup = r->against_us > 0 ? r->ar_us / r->against_us : 0;
+    const double speedup = r->against_us > 0 ? r->plain_us / r->against_us : 0;
     return ls_speedup_is_possible(speedup, r->stats.emitted, r->stats.steps) ? ls_stats_waited(&r->stats) : 1;
 }
 
-void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *reference) {
-    r->ar_us = r->stats.ar_us;
-    r->against_us = r->stats.ar_against_us;
-    if (ar) { // scaled to as many tokens: a lossy text may be shorter or longer
-        const ls_stats *st = &ar->stats;
-        r->ar_us = st->emitted ? st->total_us * (double)r->stats.emitted / (double)st->emitted : 0;
+void ls_result_judge(ls_result *r, const ls_result *plain, const ls_result *reference) {
+    r->plain_us = r->stats.plain_us;
+    r->against_us = r->stats.plain_against_us;
+    if (plain) { // scaled to as many tokens: a lossy text may be shorter or longer
+        const ls_stats *st = &plain->stats;
+        r->plain_us = st->emitted ? st->total_us * (double)r->stats.emitted / (double)st->emitted : 0;
         r->against_us = r->stats.total_us;
     }
     r->first_difference = -1;
@@ -47,7 +47,7 @@ static void add(ls_total *t, const ls_result *r) {
     t->drafted += st->drafted;
     t->accepted += st->accepted;
     t->different += r->first_difference >= 0;
-    t->loose += st->loose;
+    t->lossy += st->lossy;
     t->decode_us += st->total_us;
     t->draft_us += st->draft_us;
     t->host_us += st->total_us - st->forward_us - st->draft_forward_us - st->wait_us;
@@ -59,12 +59,12 @@ static void add(ls_total *t, const ls_result *r) {
         t->rates += 1e6 * (double)st->emitted / st->total_us;
         t->rates_with_prompt += 1e6 * (double)st->emitted / (st->total_us + 1e3 * r->prefill_ms);
     }
-    t->ar_us += r->ar_us;
+    t->plain_us += r->plain_us;
     t->against_us += r->against_us;
 }
 
 double ls_total_speedup(const ls_total *t) {
-    return t->ar_us > 0 && t->against_us > 0 ? t->ar_us / t->against_us : NAN;
+    return t->plain_us > 0 && t->against_us > 0 ? t->plain_us / t->against_us : NAN;
 }
 
 bool ls_total_is_possible(const ls_total *t) {

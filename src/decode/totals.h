@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     ls_stats stats;
     double prefill_ms;
-    double ar_us;         // plain decoding's time for as many tokens; 0: not known
+    double plain_us;      // plain decoding's time for as many tokens; 0: not known
     double against_us;    // the time of this way that it is compared with
     ls_ids output;        // of all turns, one after another
     size_t turns;         // that were answered: fewer than the item has where the context is full
@@ -31,13 +31,13 @@ void ls_result_free(ls_result *r); // its arrays; leaves zeros
 // where its times cannot be true: a step that drafts takes no less than a plain one, so a speedup above MAT means
 // that the baseline was disturbed. Above LS_BUSY the run is worth another one.
 double ls_result_noise(const ls_result *r);
-// Judges a result. ar: plain decoding's of the same conversation; NULL: the plain steps timed within the run replace
+// Judges a result. plain: plain decoding's of the same conversation; NULL: the plain steps timed within the run replace
 // it. reference: whose output it must equal; NULL: nothing.
-void ls_result_judge(ls_result *r, const ls_result *ar, const ls_result *reference);
+void ls_result_judge(ls_result *r, const ls_result *plain, const ls_result *reference);
 
 typedef struct {
-    uint64_t prompts, turns, emitted, steps, forwards, context, drafted, accepted, different, loose;
-    double decode_us, draft_us, forward_us, host_us, verify_us, commit_us, prefill_ms, ar_us, against_us;
+    uint64_t prompts, turns, emitted, steps, forwards, context, drafted, accepted, different, lossy;
+    double decode_us, draft_us, forward_us, host_us, verify_us, commit_us, prefill_ms, plain_us, against_us;
     double rates, rates_with_prompt; // means over the prompts of tokens/s, without and with the time of reading them
     double low, high; // of the speedup: 95% interval by resampling prompts; NAN below three prompts, or not asked for
 } ls_total;

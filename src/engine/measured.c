@@ -515,7 +515,7 @@ ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *u
 
 enum { PROBE_EVERY = 64 };
 
-bool ls_ar_due(const ls_ar_cost *a, int32_t context) {
+bool ls_plain_due(const ls_plain_cost *a, int32_t context) {
     return !a->n_timed || abs(context - a->at) >= PROBE_EVERY;
 }
 
@@ -524,7 +524,7 @@ static void insert(double *sorted, int n, double v) {
     sorted[n] = v;
 }
 
-void ls_ar_bound(ls_ar_cost *a, double step_us) {
+void ls_plain_bound(ls_plain_cost *a, double step_us) {
     double sorted[LS_AR_RECENT];
     a->recent[a->n_steps++ % LS_AR_RECENT] = step_us;
     if (a->n_steps < LS_AR_RECENT) return;
@@ -532,7 +532,7 @@ void ls_ar_bound(ls_ar_cost *a, double step_us) {
     if (sorted[LS_AR_RECENT / 2] < a->us) a->us = sorted[LS_AR_RECENT / 2];
 }
 
-double ls_ar_spread(const ls_ar_cost *a) {
+double ls_plain_spread(const ls_plain_cost *a) {
     double sorted[LS_AR_RECENT];
     const int n = a->n_timed < LS_AR_RECENT ? (int)a->n_timed : LS_AR_RECENT, cut = n / 6;
     if (!n) return 0;
@@ -540,8 +540,8 @@ double ls_ar_spread(const ls_ar_cost *a) {
     return (sorted[n - 1 - cut] - sorted[cut]) / 2 / sorted[n / 2];
 }
 
-ls_code ls_ar_probe(ls_ar_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
-                    ls_err *err) {
+ls_code ls_plain_probe(ls_plain_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
+                       ls_err *err) {
     double t[3];
     const int32_t parent = -1;
     for (int i = 0; i < 3; i++) {

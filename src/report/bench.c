@@ -9,9 +9,9 @@
 
 void ls_bench_begin(ls_bench *b) {
     b->results = ls_calloc(b->n_prompts * (size_t)b->n, sizeof *b->results);
-    b->ar = b->reference = -1;
+    b->plain = b->reference = -1;
     for (int i = b->n - 1; i >= 0; i--) {
-        if (b->methods[i].plain) b->ar = i;
+        if (b->methods[i].plain) b->plain = i;
         if (!strcmp(b->methods[i].label, b->judged)) b->reference = i;
     }
 }
@@ -71,7 +71,8 @@ bool ls_bench_is_task(const ls_bench *b, const char *category) {
 }
 
 static bool is_there(const ls_bench *b, size_t prompt, int method) {
-    return ls_bench_result(b, prompt, method)->turns > 0 && (b->ar < 0 || ls_bench_result(b, prompt, b->ar)->turns > 0);
+    return ls_bench_result(b, prompt, method)->turns > 0 &&
+           (b->plain < 0 || ls_bench_result(b, prompt, b->plain)->turns > 0);
 }
 
 static ls_total total(const ls_bench *b, int method, const char *category, bool interval) {
@@ -99,16 +100,16 @@ const char **ls_bench_categories(const ls_bench *b) {
 }
 
 double ls_bench_speedup_with_prompt(const ls_bench *b, const ls_total *t, const char *category) {
-    if (b->ar < 0) return NAN;
-    const ls_total ar = total(b, b->ar, category, false);
-    const double tokens = ls_per((double)t->emitted, ar.emitted); // a lossy text may be shorter or longer
-    return (tokens * ar.decode_us / 1e3 + ar.prefill_ms) / (t->decode_us / 1e3 + t->prefill_ms);
+    if (b->plain < 0) return NAN;
+    const ls_total plain = total(b, b->plain, category, false);
+    const double tokens = ls_per((double)t->emitted, plain.emitted); // a lossy text may be shorter or longer
+    return (tokens * plain.decode_us / 1e3 + plain.prefill_ms) / (t->decode_us / 1e3 + t->prefill_ms);
 }
 
 double ls_bench_speedup_of_means(const ls_bench *b, const ls_total *t, const char *category, bool prompt) {
-    if (b->ar < 0) return NAN;
-    const ls_total ar = total(b, b->ar, category, false);
-    return prompt ? t->rates_with_prompt / ar.rates_with_prompt : t->rates / ar.rates;
+    if (b->plain < 0) return NAN;
+    const ls_total plain = total(b, b->plain, category, false);
+    return prompt ? t->rates_with_prompt / plain.rates_with_prompt : t->rates / plain.rates;
 }
 
 double ls_bench_of_limit(const ls_bench *b, const ls_total *t) {

@@ -32,10 +32,10 @@ typedef struct {
     ls_bench_prompt *prompts;
     ls_result *results; // [prompt][method]
     int n;              // methods
-    char against[24];   // the baseline of the speedups: "ar", or "single-row forwards" timed in the same runs
+    char against[24];   // the baseline of the speedups: "plain", or "single-row forwards" timed in the same runs
     char judged[80];    // the method whose output the others must equal: the first exact one; "": none
     int reference;      // its index; -1: it is not in this benchmark
-    int ar;             // index of plain decoding; -1: none
+    int plain;          // index of plain decoding; -1: none
     int32_t max_tokens, repeat;
     bool exact;             // the engine's rows
     size_t planned;         // prompts of the whole benchmark
@@ -46,8 +46,8 @@ typedef struct {
     ls_ids resumed; // number of complete prompts at each resumption
 } ls_bench;
 
-// Allocates the results, and finds reference and ar. The caller has set methods, prompts and judged; the benchmark owns
-// them from now on.
+// Allocates the results, and finds reference and plain. The caller has set methods, prompts and judged; the benchmark
+// owns them from now on.
 void ls_bench_begin(ls_bench *b);
 void ls_bench_free(ls_bench *b);
 // The benchmark with n of its methods, in this order; everything within the results stays b's.

@@ -60,9 +60,9 @@ static change change_of(const ls_bench *a, int i, const ls_bench *b, int k) {
             if (strcmp(a->prompts[p].name, b->prompts[q].name) || strcmp(a->prompts[p].text, b->prompts[q].text) ||
                 !x->emitted || !y->emitted)
                 continue;
-            pairs[c.n++] = (pair){x->total_us, y->total_us * (double)x->emitted / (double)y->emitted,
-                                  of_a->ar_us, of_a->against_us,
-                                  of_b->ar_us, of_b->against_us};
+            pairs[c.n++] = (pair){x->total_us,    y->total_us * (double)x->emitted / (double)y->emitted,
+                                  of_a->plain_us, of_a->against_us,
+                                  of_b->plain_us, of_b->against_us};
             c.same &= x->emitted == y->emitted && x->steps == y->steps;
             ta.emitted += x->emitted, ta.steps += x->steps, ta.decode_us += x->total_us;
             tb.emitted += y->emitted, tb.steps += y->steps, tb.decode_us += y->total_us;

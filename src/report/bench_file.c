@@ -1,8 +1,10 @@
 // A benchmark as a JSON document, and back.
+#include "base/alias.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "report/bench.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <math.h>
@@ -28,7 +30,7 @@ static const struct {
     WHOLE("context", stats.context),
     WHOLE("draft_verified", stats.drafted),
     WHOLE("draft_accepted", stats.accepted),
-    WHOLE("tokens_not_chosen", stats.loose),
+    WHOLE("tokens_not_chosen", stats.lossy),
     REAL("decode_us", stats.total_us),
     REAL("draft_us", stats.draft_us),
     REAL("forward_us", stats.forward_us),
@@ -37,7 +39,7 @@ static const struct {
     REAL("verify_us", stats.verify_us),
     REAL("commit_us", stats.commit_us),
     REAL("waited_us", stats.waited_us),
-    REAL("plain_us", ar_us),
+    REAL("plain_us", plain_us),
     REAL("against_us", against_us),
     REAL("prefill_ms", prefill_ms),
     REAL("spread", spread)
@@ -161,6 +163,11 @@ static void read_text(const ls_json *object, const char *key, char *out, size_t 
     else *out = 0;
 }
 
+static void read_label(const ls_json *object, const char *key, char *out, size_t size) {
+    read_text(object, key, out, size);
+    ls_label_now(out, out, size);
+}
+
 static bool read_count(const ls_json *object, const char *key, int64_t most, int64_t *out) {
     return ls_json_int(ls_json_get(object, key), out) && *out >= 0 && *out <= most;
 }
@@ -228,7 +235,7 @@ static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *pat
     for (int i = 0; i < b->n; i++) {
         const ls_json *m = ls_json_at(methods, (size_t)i);
         ls_bench_method *to = &b->methods[i];
-        read_text(m, "method", to->label, sizeof to->label);
+        read_label(m, "method", to->label, sizeof to->label);
         read_text(m, "promise", to->guarantee, sizeof to->guarantee);
         if (!*to->label || !*to->guarantee || !ls_json_bool(ls_json_get(m, "plain"), &to->plain))
             return ls_fail(err, LS_E_PARSE, "%s: method %d has no name or no promise", path, i + 1);
@@ -250,7 +257,9 @@ static ls_code read_runs(ls_bench *b, const ls_json *runs, const char *path, ls_
         const char *name = ls_json_str(ls_json_get(o, "prompt"), NULL),
                    *category = ls_json_str(ls_json_get(o, "category"), NULL),
                    *task = ls_json_str(ls_json_get(o, "task"), NULL);
-        if (!name || !category || !task || !ls_json_is(ls_json_get(o, "method"), b->methods[k % methods].label) ||
+        char label[sizeof b->methods->label];
+        read_label(o, "method", label, sizeof label);
+        if (!name || !category || !task || strcmp(label, b->methods[k % methods].label) ||
             (k % methods && strcmp(name, b->prompts[p].name)))
             return ls_fail(err, LS_E_PARSE, "%s: run %zu is out of order", path, k + 1);
         if (!(k % methods)) {
@@ -282,8 +291,8 @@ static ls_code read_document(ls_bench *b, const ls_json *doc, const char *path, 
     read_manifest(ls_json_get(doc, "manifest"), &b->manifest);
     if (!(b->manifest.threads >= 1)) return ls_fail(err, LS_E_PARSE, "%s: the manifest has no number of threads", path);
     read_text(doc, "settings", b->settings, sizeof b->settings);
-    read_text(doc, "speedup_against", b->against, sizeof b->against);
-    read_text(doc, "reference", b->judged, sizeof b->judged);
+    read_label(doc, "speedup_against", b->against, sizeof b->against);
+    read_label(doc, "reference", b->judged, sizeof b->judged);
     const ls_json *left_out = ls_json_get(doc, "left_out");
     for (size_t i = 0; i < ls_json_size(left_out); i++) {
         const char *why = ls_json_str(ls_json_at(left_out, i), NULL);
@@ -308,7 +317,11 @@ ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err) {
     if (!f) return ls_fail(err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
     ls_code code = ls_read_all(&text, f, path, MAX_BYTES, err);
     fclose(f);
-    if (!code) code = ls_json_parse(&doc, text.n ? text.p : "", text.n, path, err);
+    const char *line = text.n ? text.p : "", *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
+    if (!code && end && memmem(line, (size_t)(end - line), LS_TRACE_FORMAT, strlen(LS_TRACE_FORMAT)))
+        code =
+            ls_fail(err, LS_E_PARSE, "%s is a recording, not a benchmark: use 'logitspec report' or 'inspect'", path);
+    if (!code) code = ls_json_parse(&doc, line, text.n, path, err);
     ls_buf_free(&text);
     if (!code) code = read_document(out, doc, path, err);
     if (doc) ls_json_free(doc);

@@ -46,7 +46,7 @@ static void output_words(const ls_bench *b, int i, const ls_total *t, char *out,
         snprintf(guarantee, sizeof guarantee, "same distribution, other samples: ");
     if (!strcmp(b->methods[i].guarantee, "none"))
         snprintf(guarantee, sizeof guarantee, "LOSSY: %llu of %llu tokens not the target's choice, ",
-                 (unsigned long long)t->loose, (unsigned long long)t->emitted);
+                 (unsigned long long)t->lossy, (unsigned long long)t->emitted);
     if (t->different)
         snprintf(out, size, "%sDIFFERS in %llu of %llu", guarantee, (unsigned long long)t->different,
                  (unsigned long long)t->prompts);
@@ -95,7 +95,7 @@ static void put_total(const ls_bench *b, int i, const char *category, ls_table *
     ls_put_whole(t, NULL, "turns", 0, o.turns);
     ls_put_number(t, NULL, "decode_ms", 0, 0, o.decode_us / 1e3);
     ls_put_number(t, NULL, "prefill_ms", 0, 0, o.prefill_ms);
-    ls_put_whole(t, NULL, "tokens_not_chosen", 0, o.loose);
+    ls_put_whole(t, NULL, "tokens_not_chosen", 0, o.lossy);
 }
 
 ls_table ls_bench_totals(const ls_bench *b, const char *const *categories) {
@@ -116,10 +116,10 @@ static void put_category(const ls_bench *b, int i, const char *category, ls_tabl
 
 // What the columns mean, and what disturbed the measurement.
 static void notes(const ls_bench *b, ls_buf *out) {
-    ls_buf_str(out, !strcmp(b->against, "ar") ? "speedup: over `ar`, measured here in turn on the same prompts"
-                                              : "speedup: over single-row forwards timed in the same runs");
+    ls_buf_str(out, !strcmp(b->against, "plain") ? "speedup: over `plain`, measured here in turn on the same prompts"
+                                                 : "speedup: over single-row forwards timed in the same runs");
     ls_buf_str(out, "; 95%: interval by resampling prompts; draft us, host us: per step with a forward\n");
-    if (b->ar >= 0) ls_buf_str(out, "+ prompt: speedup with the prefill in both times\n");
+    if (b->plain >= 0) ls_buf_str(out, "+ prompt: speedup with the prefill in both times\n");
     if (isfinite(b->manifest.kv_kb * b->manifest.weight_mb / b->manifest.read_gb_per_s))
         ls_buf_fmt(out,
                    "of limit: lower bound / time of the steps; the bound reads %.0f MB of weights per step and %.0f KB "
@@ -197,7 +197,7 @@ void ls_bench_tables(const ls_bench *b, ls_form form, ls_buf *out) {
 }
 
 static void appendix(const ls_bench *b, ls_form form, ls_buf *out) {
-    if (b->ar >= 0) spec_bench(b, form, out);
+    if (b->plain >= 0) spec_bench(b, form, out);
     heading(form, "Measured where", out);
     ls_manifest_show(&b->manifest, form, out);
 }

@@ -83,7 +83,7 @@ void ls_report_explain(const ls_report *r, const ls_report_tree *tree, ls_buf *o
     if (usual > 0 && s->t_forward_us > 1.5 * usual)
         ls_buf_fmt(out, " The machine was busy: the forward took %.1f times the usual %.2f ms for %d row%s.",
                    s->t_forward_us / usual, usual / 1e3, rows, ls_plural(rows));
-    else if (s->ar_us > 0 && s->rows > 1)
+    else if (s->plain_us > 0 && s->rows > 1)
         ls_buf_fmt(out, " A step of %d rows took as long as %.1f plain steps.", rows,
                    s->t_total_us / ls_step_plain_us(s));
     if (s->t_draft_us > 0.2 * s->t_total_us)

@@ -176,7 +176,7 @@ static void step(events *e, const ls_report_turn *t, const ls_report_step *s, do
     ls_jw_field_int(&e->w, "accepted", s->n_emitted - 1);
     ls_jw_field_int(&e->w, "emitted", s->n_emitted);
     ls_jw_field_int(&e->w, "context_len", s->context_len);
-    if (s->ar_us > 0) ls_jw_field_num(&e->w, "plain_step_us", (double)s->ar_us, 7);
+    if (s->plain_us > 0) ls_jw_field_num(&e->w, "plain_step_us", (double)s->plain_us, 7);
     ls_jw_close(&e->w, '}');
     ls_jw_close(&e->w, '}');
     parts(e, s, ts);

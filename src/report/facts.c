@@ -43,7 +43,7 @@ static void guarantee(const ls_report *r, const ls_report_group *g, ls_buf *out)
 
 static void speedup(const ls_report_group *g, ls_buf *out) {
     const ls_stats *st = &g->stats;
-    ls_buf_str(out, st->ar_against_us > 0 ? ls_stats_speedup_text(st, false).s : "-");
+    ls_buf_str(out, st->plain_against_us > 0 ? ls_stats_speedup_text(st, false).s : "-");
 }
 
 static void percent(ls_buf *out, double share) {

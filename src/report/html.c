@@ -79,7 +79,7 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
         if (!isnan(t->est_p)) ls_buf_fmt(&b, ", estimated %.3f", (double)t->est_p);
     }
     if (!isnan(t->p)) ls_buf_fmt(&b, ", p %.3f", (double)t->p);
-    if (t->loose) ls_buf_str(&b, "; LOSSY: the target chose another token");
+    if (t->lossy) ls_buf_str(&b, "; LOSSY: the target chose another token");
     ls_markup(out, b.p, b.n);
     ls_buf_free(&b);
 }
@@ -99,7 +99,7 @@ static void answer(const ls_report_turn *turn, ls_buf *out) {
             whole += len > 0 ? (size_t)len : 1;
         if (i + 1 == turn->n_text) whole = wait.n;
         ls_buf_fmt(out, "<span data-id=\"%d\"", t->id);
-        if (class || t->loose) ls_buf_fmt(out, " class=\"%s%s\"", class ? class : "", t->loose ? " l" : "");
+        if (class || t->lossy) ls_buf_fmt(out, " class=\"%s%s\"", class ? class : "", t->lossy ? " l" : "");
         if (token->special) {
             ls_buf_str(out, " data-special=\"");
             ls_markup(out, token->bytes, (size_t)token->n);
@@ -123,7 +123,7 @@ static void turn_facts(const ls_report_turn *t, ls_buf *out) {
                   t->file, t->header.turn + 1, (unsigned long long)st->emitted, ls_plural(st->emitted),
                   (unsigned long long)st->steps, ls_plural(st->steps), ls_stats_mat(st),
                   (unsigned long long)st->accepted, (unsigned long long)st->drafted, st->total_us / 1e3);
-    if (st->ar_us > 0) ls_markup_fmt(out, " (%s x plain)", ls_stats_speedup_text(st, false).s);
+    if (st->plain_us > 0) ls_markup_fmt(out, " (%s x plain)", ls_stats_speedup_text(st, false).s);
     ls_markup_fmt(out, "; ended by %s", t->finish ? ls_finish_name(t->finish) : "the end of the recording");
     ls_buf_str(out, "</p>\n");
 }

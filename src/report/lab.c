@@ -187,11 +187,11 @@ static void judge(ls_lab *lab) {
     ls_bench *b = &lab->b;
     for (size_t p = 0; p < b->done; p++)
         for (int i = 0; i < b->n; i++) {
-            ls_result *r = ls_bench_result(b, p, i), *ar = b->ar < 0 ? NULL : ls_bench_result(b, p, b->ar);
+            ls_result *r = ls_bench_result(b, p, i), *own = b->plain < 0 ? NULL : ls_bench_result(b, p, b->plain);
             if (!r->turns) continue;
-            const ls_result *plain = ar && ar->turns && !lab->sampled[i] ? ar : NULL;
+            const ls_result *plain = own && own->turns && !lab->sampled[i] ? own : NULL;
             ls_result_judge(r, plain, plain);
-            if (!plain || !strcmp(b->methods[i].guarantee, "none") || i == b->ar) continue;
+            if (!plain || !strcmp(b->methods[i].guarantee, "none") || i == b->plain) continue;
             lab->exact++;
             lab->different += r->first_difference >= 0;
         }
@@ -205,7 +205,7 @@ static void begin(ls_lab *lab) {
     b->prompts = ls_calloc(x->n_items, sizeof *b->prompts);
     for (size_t i = 0; i < x->n_runs; i++) {
         ls_bench_method *m = &b->methods[i];
-        m->plain = !strcmp(x->runs[i].word, "ar") && !(x->runs[i].temperature > 0);
+        m->plain = !strcmp(x->runs[i].word, "plain") && !(x->runs[i].temperature > 0);
         snprintf(m->label, sizeof m->label, "%s", x->runs[i].word);
         snprintf(m->guarantee, sizeof m->guarantee, "text");
     }
@@ -214,8 +214,8 @@ static void begin(ls_lab *lab) {
                                           .category = ls_strdup(x->items[i].category),
                                           .task = ls_strdup(x->items[i].category)};
     ls_bench_begin(b);
-    if (b->ar >= 0) snprintf(b->judged, sizeof b->judged, "ar");
-    snprintf(b->against, sizeof b->against, "%s", b->ar >= 0 ? "ar" : "single-row forwards");
+    if (b->plain >= 0) snprintf(b->judged, sizeof b->judged, "plain");
+    snprintf(b->against, sizeof b->against, "%s", b->plain >= 0 ? "plain" : "single-row forwards");
     lab->sampled = ls_calloc(x->n_runs, sizeof *lab->sampled);
     lab->prompts = ls_calloc(x->n_items, sizeof *lab->prompts);
 }

@@ -50,7 +50,7 @@ static void add_methods(const ls_lab *lab, ls_lab_figure f, ls_chart *c) {
                              t.decode_us - t.draft_us - t.forward_us - t.verify_us - t.commit_us};
         if (!t.steps) continue;
         if (f == LS_FIGURE_SPEEDUP) {
-            if ((int)r == lab->b.ar || isnan(ls_total_speedup(&t))) continue;
+            if ((int)r == lab->b.plain || isnan(ls_total_speedup(&t))) continue;
             ls_point *p = ls_chart_add(c, "speedup", run->word, 0, ls_total_speedup(&t), t.prompts);
             p->low = t.low;
             p->high = t.high;

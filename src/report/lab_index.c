@@ -1,4 +1,5 @@
 #include "report/lab_index.h"
+#include "base/alias.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char format[] = "logitspec-lab";
 enum { VERSION = 1, MOST_BYTES = 16 << 20 };
@@ -64,20 +66,30 @@ static char *index_path(const char *dir) {
 
 // Some systems do not allow all characters of a word in a file name: '~' replaces a colon, %2F a slash. The list may
 // be hostile, so the result must not leave the folder.
-static void folder_of(const ls_lab_run *r, ls_buf *out) {
-    for (const char *p = r->word; *p; p++)
-        if (isalnum((unsigned char)*p) || strchr("-_+=@", *p) || (*p == '.' && p > r->word)) ls_buf_char(out, *p);
+static void folder_of(const char *word, double temperature, ls_buf *out) {
+    for (const char *p = word; *p; p++)
+        if (isalnum((unsigned char)*p) || strchr("-_+=@", *p) || (*p == '.' && p > word)) ls_buf_char(out, *p);
         else if (*p == ':') ls_buf_char(out, '~');
         else ls_buf_fmt(out, "%%%02X", (unsigned char)*p);
-    if (r->temperature > 0) ls_buf_fmt(out, ",T=%g", r->temperature);
+    if (temperature > 0) ls_buf_fmt(out, ",T=%g", temperature);
 }
 
-char *ls_lab_trace_path(const char *dir, const ls_lab_run *r, size_t item) {
+static char *trace_path(const char *dir, const char *word, double temperature, size_t item) {
     ls_buf folder = {0};
-    folder_of(r, &folder);
+    folder_of(word, temperature, &folder);
     char *path = ls_format("%s/traces/%s/%04zu.jsonl.zst", dir, folder.p, item + 1);
     ls_buf_free(&folder);
     return path;
+}
+
+char *ls_lab_trace_path(const char *dir, const ls_lab_run *r, size_t item) {
+    const char *before = ls_name_before("decode.method", r->word);
+    if (before) { // an earlier version recorded this lab
+        char *path = trace_path(dir, before, r->temperature, item);
+        if (!access(path, F_OK)) return path;
+        free(path);
+    }
+    return trace_path(dir, r->word, r->temperature, item);
 }
 
 // ---- reading
@@ -111,7 +123,8 @@ static double get_number(line *l, const ls_json *o, const char *field, double lo
 
 static void read_run(line *l) {
     const ls_json *places = ls_json_get(l->doc, "shown");
-    const char *word = get_text(l, l->doc, "word", LS_LAB_WORD);
+    char word[LS_LAB_WORD];
+    ls_label_now(get_text(l, l->doc, "word", LS_LAB_WORD), word, sizeof word);
     const double temperature = get_number(l, l->doc, "temperature", 0, 100);
     if (l->x->n_runs == LS_LAB_MOST_RUNS) wrong(l, "the number of runs", "within a lab's limit");
     if (!*word || !ls_json_size(places) || ls_json_size(places) > LS_LAB_MOST_RUNS)

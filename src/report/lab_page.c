@@ -36,7 +36,7 @@ static void put_total(ls_table *t, const char *word, const char *category, const
     static const char *const counts[] = {"prompts", "turns",           "steps",     "tokens",
                                          "drafts",  "drafts_accepted", "different", "not_chosen"};
     const uint64_t count[] = {o->prompts, o->turns,    o->steps,     o->emitted,
-                              o->drafted, o->accepted, o->different, o->loose};
+                              o->drafted, o->accepted, o->different, o->lossy};
     ls_table_row(t);
     ls_put(t, NULL, "method", 0, "%s", word);
     ls_put(t, NULL, "category", 0, "%s", category ? category : "all");
@@ -113,7 +113,7 @@ static void facts(const ls_lab *lab, ls_buf *out) {
             "The machine was busy with other work while %zu of %zu answers were recorded: the tokens are correct, but "
             "times and speedups would differ on an idle machine.",
             disturbed, lab->n_there);
-    if (lab->b.ar >= 0)
+    if (lab->b.plain >= 0)
         say(out, lab->different ? "warn" : "facts",
             "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",
             (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different));
@@ -130,7 +130,7 @@ void ls_lab_page(const ls_lab *lab, ls_buf *out) {
     ls_page_tag(out, "h2", "Methods");
     main_tables(lab, out);
     say(out, "note",
-        "MAT: emitted tokens / decode steps. speedup: the time of plain decoding (ar) / the method's time, without "
+        "MAT: emitted tokens / decode steps. speedup: the time of plain decoding / the method's time, without "
         "prefill; its 95%% interval is by 2,000 resamplings of the prompts, if there are at least three. output: "
         "whether "
         "all tokens equal those of plain decoding. By category the intervals are in the data.");

@@ -89,8 +89,8 @@ static void cumulate(const ls_report *r, size_t group, double longest, int n, do
         int at = 0;
         for (size_t k = 0; t->group == group && k < t->n_steps; k++) {
             const ls_report_step *s = &t->steps[k];
-            if (s->ar_us > 0) {
-                p += (double)s->ar_us * s->n_plain;
+            if (s->plain_us > 0) {
+                p += (double)s->plain_us * s->n_plain;
                 q += (double)s->total_us;
             }
             for (; at < n && s->output_pos + s->n_emitted >= longest * (at + 1) / n; at++)
@@ -131,7 +131,7 @@ static void add_time(const ls_report *r, ls_chart *c) {
                                     st->total_us - st->draft_us - st->forward_us - st->verify_us - st->commit_us};
         for (int i = 0; i < PARTS; i++)
             ls_chart_add(c, names[i], r->groups[g].label, 0, fmax(0, ls_per(sums[i], st->steps) / 1e3), 0);
-        ls_chart_add(c, "plain", r->groups[g].label, 0, ls_per(st->ar_us, st->ar_forwards) / 1e3, 0);
+        ls_chart_add(c, "plain", r->groups[g].label, 0, ls_per(st->plain_us, st->plain_forwards) / 1e3, 0);
         ls_chart_series(c, "plain")->aside = true;
     }
 }

@@ -97,15 +97,15 @@ static void begin_turn(ls_report *r, const char *file, const ls_trace_header *h)
 }
 
 static void add_text(ls_report_turn *t, const ls_step *s) {
-    int loose[LS_MAX_ROWS], n_loose = ls_step_loose(s, loose), at_loose = 0;
+    int lossy[LS_MAX_ROWS], n_lossy = ls_step_lossy(s, lossy), at_lossy = 0;
     for (int i = 0; i < s->n_emitted; i++) {
         const ls_node *n = &s->tree.nodes[s->path[i]];
         if (t->n_text == t->cap_text) {
             t->cap_text = 2 * t->cap_text + 256;
             t->text = ls_realloc(t->text, t->cap_text * sizeof *t->text);
         }
-        const bool is_loose = at_loose < n_loose && loose[at_loose] == i;
-        at_loose += is_loose;
+        const bool is_lossy = at_lossy < n_lossy && lossy[at_lossy] == i;
+        at_lossy += is_lossy;
         t->text[t->n_text++] = (ls_report_token){.id = n->token,
                                                  .step = (uint32_t)t->n_steps,
                                                  .depth = n->depth,
@@ -113,7 +113,7 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
                                                  .match_n = n->match_n,
                                                  .from = n->from,
                                                  .corrected = s->corrected && i == 0,
-                                                 .loose = is_loose,
+                                                 .lossy = is_lossy,
                                                  .match_pos = n->match_pos,
                                                  .est_p = n->est_p,
                                                  .p = n->p};
@@ -158,7 +158,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .context_len = s->context_len,
                                               .output_pos = s->output_pos,
                                               .root = s->tree.nodes[0].token,
-                                              .budget = s->budget,
+                                              .asked_rows = s->asked_rows,
                                               .rows = s->rows,
                                               .probes = s->probes,
                                               .n_path = (int16_t)(ls_step_accepted(s) + 1),
@@ -171,7 +171,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .verify_us = (float)s->t_verify_us,
                                               .commit_us = (float)s->t_commit_us,
                                               .total_us = (float)s->t_total_us,
-                                              .ar_us = (float)ls_step_plain_us(s)};
+                                              .plain_us = (float)ls_step_plain_us(s)};
     ls_stats_add(&t->stats, s);
     ls_stats_add(&g->stats, s);
     add_estimates(g, s);
@@ -253,8 +253,8 @@ static void name_groups(ls_report *r) {
         const ls_trace_header *h = &r->turns[r->groups[i].first_turn].header, *h0 = &r->turns[0].header;
         ls_buf b = {0};
         ls_buf_str(&b, h->run.method);
-        if (strcmp(setting(r, i, "decode.budget"), "auto") && *setting(r, i, "decode.budget"))
-            ls_buf_fmt(&b, ":%s", setting(r, i, "decode.budget"));
+        if (strcmp(setting(r, i, "decode.max_rows"), "auto") && *setting(r, i, "decode.max_rows"))
+            ls_buf_fmt(&b, ":%s", setting(r, i, "decode.max_rows"));
         if (strcmp(setting(r, i, "decode.sizing"), "default") && *setting(r, i, "decode.sizing"))
             ls_buf_fmt(&b, "/%s", setting(r, i, "decode.sizing"));
         if (strcmp(h->acceptance, "exact")) ls_buf_fmt(&b, "@%s", h->acceptance);

@@ -15,7 +15,7 @@ typedef struct {
     int16_t rank;  // of its branch in the last logits; -1: the root's continuation, or not known
     int16_t match_n;
     uint8_t from;          // ls_from
-    bool corrected, loose; // replaces a rejected draft; accepted although the target chose another token
+    bool corrected, lossy; // replaces a rejected draft; accepted although the target chose another token
     int32_t match_pos;
     float est_p, p;
 } ls_report_token;
@@ -24,10 +24,10 @@ typedef struct {
 typedef struct {
     uint32_t index;
     int32_t context_len, output_pos, root;
-    int16_t budget, rows, probes, n_path, n_emitted;
+    int16_t asked_rows, rows, probes, n_path, n_emitted;
     int16_t n_plain; // forwards that plain decoding needs for the same tokens
     bool forward, corrected;
-    float draft_us, forward_us, verify_us, commit_us, total_us, ar_us; // ar_us 0: not known
+    float draft_us, forward_us, verify_us, commit_us, total_us, plain_us; // plain_us 0: not known
 } ls_report_step;
 
 // A step with its tree: one with a large gain or loss, or one selected by the user.

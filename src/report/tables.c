@@ -69,10 +69,10 @@ static void put_step(const ls_report *r, const ls_report_turn *of, const ls_repo
     static const char *const counts[] = {"step",    "context_len", "output_pos", "budget",  "rows", "probe_rows",
                                          "forward", "corrected",   "accepted",   "emitted", "root"};
     static const char *const times[] = {"draft_us", "forward_us", "verify_us", "commit_us", "total_us", "plain_us"};
-    const int64_t count[] = {s->index,   s->context_len, s->output_pos, s->budget,    s->rows, s->probes,
-                             s->forward, s->corrected,   s->n_path - 1, s->n_emitted, s->root};
+    const int64_t count[] = {s->index,   s->context_len, s->output_pos, s->asked_rows, s->rows, s->probes,
+                             s->forward, s->corrected,   s->n_path - 1, s->n_emitted,  s->root};
     const float us[] = {s->draft_us,  s->forward_us, s->verify_us,
-                        s->commit_us, s->total_us,   s->ar_us > 0 ? s->ar_us : (float)NAN};
+                        s->commit_us, s->total_us,   s->plain_us > 0 ? s->plain_us : (float)NAN};
     ls_table_row(t);
     ls_put(t, NULL, "file", 0, "%s", of->file);
     ls_put_whole(t, NULL, "turn", 0, of->header.turn);
@@ -127,12 +127,12 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "mat", ls_per((double)st->emitted, st->steps), 7);
     ls_jw_field_u64(w, "draft_verified", st->drafted);
     ls_jw_field_u64(w, "draft_accepted", st->accepted);
-    ls_jw_field_u64(w, "not_chosen", st->loose);
+    ls_jw_field_u64(w, "not_chosen", st->lossy);
     ls_jw_field_num(w, "decode_ms", st->total_us / 1e3, 9);
     ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 7);
-    ls_jw_field_num(w, "ar_tokens_per_s", st->ar_us > 0 ? ls_stats_ar_tokens_per_s(st) : NAN, 7);
-    ls_jw_field_num(w, "speedup", st->ar_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
-    ls_jw_field_num(w, "speedup_spread", st->ar_timed ? ls_stats_speedup_spread(st) : NAN, 3);
+    ls_jw_field_num(w, "ar_tokens_per_s", st->plain_us > 0 ? ls_stats_plain_tokens_per_s(st) : NAN, 7);
+    ls_jw_field_num(w, "speedup", st->plain_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
+    ls_jw_field_num(w, "speedup_spread", st->plain_timed ? ls_stats_speedup_spread(st) : NAN, 3);
     ls_jw_field_num(w, "cpu_wait", ls_stats_waited(st), 3);
     ls_jw_field_u64(w, "draft_forwards", st->draft_forwards);
     ls_jw_field_u64(w, "ahead_forwards", st->ahead_forwards);
@@ -186,7 +186,7 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
         ls_jw_field_u64(&w, "emitted", t->stats.emitted);
         ls_jw_field_num(&w, "mat", ls_per((double)t->stats.emitted, t->stats.steps), 7);
         ls_jw_field_num(&w, "decode_ms", t->stats.total_us / 1e3, 9);
-        ls_jw_field_num(&w, "speedup", t->stats.ar_against_us > 0 ? ls_stats_speedup(&t->stats) : NAN, 7);
+        ls_jw_field_num(&w, "speedup", t->stats.plain_against_us > 0 ? ls_stats_speedup(&t->stats) : NAN, 7);
         ls_jw_field_str(&w, "reason", ls_finish_name(t->finish));
         ls_jw_close(&w, '}');
     }

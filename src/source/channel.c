@@ -224,7 +224,10 @@ void ls_channel_send(ls_channel *c, ls_event *e) {
     *c->events_end = q;
     c->events_end = &q->next;
     c->n_events++;
-    if (e->kind == LS_EV_STATUS) c->state = e->status.state;
+    if (e->kind == LS_EV_STATUS) {
+        c->state = e->status.state;
+        c->owes &= c->state != LS_STATE_IDLE;
+    }
     pthread_mutex_unlock(&c->lock);
     const uint64_t one = 1;
     if (write(c->wake, &one, sizeof one) < 0) return; // the counter is full, so it is readable anyway
@@ -254,18 +257,33 @@ void ls_channel_result(ls_channel *c, bool is_error, const char *text) {
     send_message(c, is_error, true, text);
 }
 
-void ls_channel_setting(ls_channel *c, const char *assignment, const char *refusal) {
-    ls_event *e = ls_event_new(LS_EV_SETTING);
-    const size_t n = strcspn(assignment, "=");
-    e->setting.in_force = !refusal;
-    snprintf(e->setting.key, sizeof e->setting.key, "%.*s", (int)n, assignment);
-    snprintf(e->setting.value, sizeof e->setting.value, "%s", assignment + n + (assignment[n] == '='));
-    ls_channel_send(c, e);
-    ls_channel_message(c, refusal != NULL, refusal ? refusal : assignment);
+void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal) {
+    ls_buf said = {0};
+    for (; n > 0; n--) {
+        ls_event *e = ls_event_new(LS_EV_SETTING);
+        const size_t length = n > 1 ? strcspn(text, "\n") : strlen(text);
+        size_t key = strcspn(text, "=");
+        if (key > length) key = length;
+        const size_t value = key + (key < length);
+        e->setting.in_force = !refusal;
+        snprintf(e->setting.key, sizeof e->setting.key, "%.*s", (int)key, text);
+        snprintf(e->setting.value, sizeof e->setting.value, "%.*s", (int)(length - value), text + value);
+        ls_channel_send(c, e);
+        ls_buf_fmt(&said, "%s%.*s", said.n ? ", " : "", (int)length, text);
+        text += length + (n > 1);
+    }
+    ls_channel_message(c, refusal != NULL, refusal ? refusal : said.p);
+    ls_buf_free(&said);
+}
+
+// Whether a turn or a rival is decoded, whose end will send LS_STATE_IDLE. By the source's thread.
+static bool runs(const ls_channel *c) {
+    return c->state == LS_STATE_RUNNING || c->state == LS_STATE_PAUSED || c->state == LS_STATE_COMPARING;
 }
 
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     struct timespec until;
+    if (c->owes && !runs(c)) ls_channel_status(c, LS_STATE_IDLE, "", -1);
     clock_gettime(CLOCK_MONOTONIC, &until);
     if (wait_ms > 0) {
         const int64_t ns = until.tv_nsec + (int64_t)(wait_ms * 1e6);
@@ -280,6 +298,7 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     ls_queued_command *q = *out = c->commands;
     if (q && !(c->commands = q->next)) c->commands_end = &c->commands;
     if (q && q->kind == LS_CMD_STOP) c->stopping = false;
+    c->owes |= q && ls_command_waits(q->kind);
     const bool go = !c->closing;
     pthread_mutex_unlock(&c->lock);
     return go;

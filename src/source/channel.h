@@ -23,6 +23,7 @@ typedef struct {
     ls_queued_command *commands, **commands_end;
     int n_events;
     ls_run_state state;     // the last one that was sent
+    bool owes;              // a command that waits was taken, and LS_STATE_IDLE was not sent since
     bool closing, stopping; // stopping: a LS_CMD_STOP is queued, so long work must end at once
     bool *failed;           // set if close finds an error result that was not read; NULL: not wanted
 } ls_channel;
@@ -39,10 +40,13 @@ void ls_channel_send(ls_channel *c, ls_event *e); // takes e; blocks while the l
 void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction);
 void ls_channel_message(ls_channel *c, bool is_error, const char *text);
 void ls_channel_result(ls_channel *c, bool is_error, const char *text); // a message that is a result (decode/step.h)
-// The answer to LS_CMD_SET, as an event and in words. refusal: why it is not in force; NULL: it is.
-void ls_channel_setting(ls_channel *c, const char *assignment, const char *refusal);
+// The answer to LS_CMD_SET with n assignments, as events and in words. refusal: why they are not in force; NULL: they
+// are.
+void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal);
 // The next command, owned by the caller (ls_queued_command_free), or NULL; waits for one at most wait_ms (negative: as
-// long as it takes). False: the source is being closed; what was queued before can still be taken.
+// long as it takes). False: the source is being closed; what was queued before can still be taken. If the last command
+// waits (ls_command_waits) and nothing runs, sends LS_STATE_IDLE first: so each such command ends, whatever became of
+// it.
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
 void ls_queued_command_free(ls_queued_command *q); // accepts NULL
 bool ls_channel_closing(ls_channel *c);

@@ -18,18 +18,15 @@ typedef struct {
     bool paused, waited; // waited: the user was told that the reader of the trace is slow
     bool keep_failed;    // opt.keep could not be written, and the user was told
     char *left;          // file of an earlier process from which this conversation was loaded; NULL: none
-    bool holding;        // LS_CMD_STOP must not interrupt the current work; only close may
-    bool reads;          // a prompt or a saved conversation is read
+    bool loads;          // the model is loaded: LS_CMD_STOP must not interrupt that; only close may
     bool idles;          // any command interrupts the current work
     bool measured;       // measuring costs failed: it is not tried again
     int steps_left;      // in pause: steps to run
-    uint64_t worked_ns;  // when the last step ended
     // who answers the prompt of the last turn too
     ls_runner rival;   // its session is NULL: nobody
     ls_setup *variant; // its setup; NULL: that of the session, or no rival
     ls_ids fork;       // beginning of the last what-if's answer: tokens kept from the answer, then those of the user
     bool forks;        // the rival is a what-if: it continues from within the answer
-    bool lent;         // the rival uses the session's KV cache
 } live;
 
 void ls_live_free_setup(live *l, ls_setup *s); // accepts NULL

@@ -9,7 +9,7 @@ static const char comparing[] = "the other method is answering the same prompt",
 
 static void tell_rival(live *l, int what, const char *method, const ls_step *step, ls_finish finish) {
     ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.turn = l->run.turn;
+    e->rival.turn = (uint32_t)ls_runner_turns(&l->run) - 1;
     e->rival.what = what;
     snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
     e->rival.step = step;
@@ -17,24 +17,13 @@ static void tell_rival(live *l, int what, const char *method, const ls_step *ste
     ls_channel_send(&l->c, e);
 }
 
-static bool on_reload(void *ud, const char *stage, double fraction) {
-    live *l = ud;
-    (void)stage;
-    ls_channel_status(&l->c, LS_STATE_COMPARING, "reading the conversation again", fraction);
-    return !ls_channel_closing(&l->c);
-}
-
 void ls_live_end_rival(live *l, ls_finish finish) {
-    ls_err err;
     if (!l->rival.session) return;
     ls_session_free(l->rival.session);
     l->rival.session = NULL;
     ls_live_free_setup(l, l->variant);
     l->variant = NULL;
     tell_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
-    l->holding = true; // a stop would lose the conversation
-    if (l->lent && ls_session_reload(l->session, on_reload, l, &err)) ls_channel_message(&l->c, true, err.msg);
-    l->holding = false;
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
@@ -51,7 +40,8 @@ static void on_step(void *ud, const ls_step *step) {
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
     tell_rival(l, LS_RIVAL_STEP, "", ls_step_keep(step), LS_GOING);
-    const double done = (double)(step->output_pos + step->n_emitted) / (double)l->run.turn_output;
+    const double done =
+        (double)(step->output_pos + step->n_emitted) / (double)ls_dialog_output(ls_session_dialog(l->session));
     ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing, l->forks ? -1 : fmin(1, done));
 }
 
@@ -60,16 +50,18 @@ static void on_step(void *ud, const ls_step *step) {
 static void begin(live *l, const char *name, const ls_decode_options *opt, size_t at, const ls_ids *fork,
                   ls_ids begun) {
     ls_err err = {0};
+    bool lent;
+    const ls_turn *turn = ls_dialog_last(ls_session_dialog(l->session));
     ls_runner_free(&l->rival);
     l->rival = (ls_runner){.sinks[0] = {.step = on_step, .ud = l}, .n_sinks = 1};
-    ls_code code = ls_session_rival(&l->rival.session, l->session, opt, &l->lent, &err);
-    if (!code && l->lent)
+    ls_code code = ls_session_rival(&l->rival.session, l->session, opt, &lent, &err);
+    if (!code && lent)
         ls_channel_message(&l->c, false,
                            "not enough memory for a second KV cache: the conversation will be read again");
     if (!code) code = ls_session_calibrate(l->rival.session, LS_COSTS_AT_ONCE, on_rival, l, &err);
     if (!code)
-        code = ls_session_answer_too(l->rival.session, l->session, l->run.turn_context + at, fork ? fork : &(ls_ids){0},
-                                     on_rival, l, &err);
+        code = ls_session_answer_too(l->rival.session, l->session, turn->answer_at + turn->n_begun + at,
+                                     fork ? fork : &(ls_ids){0}, on_rival, l, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
     if (code && !l->rival.session) {
         ls_ids_free(&begun);
@@ -84,7 +76,7 @@ static void begin(live *l, const char *name, const ls_decode_options *opt, size_
         l->fork = begun;
     }
     ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.turn = l->run.turn;
+    e->rival.turn = (uint32_t)ls_runner_turns(&l->run) - 1;
     e->rival.what = LS_RIVAL_BEGINS;
     e->rival.at = (int32_t)at;
     snprintf(e->rival.method, sizeof e->rival.method, "%s", name);
@@ -114,15 +106,15 @@ static bool read_fork(const live *l, const char *text, ls_ids *out) {
 
 void ls_live_begin_fork(live *l, const char *text, int n) {
     ls_ids ids = {0};
-    const ls_ids *context = ls_session_context(l->session);
-    if (!ls_session_started(l->session) || !l->run.turn_output)
-        ls_channel_message(&l->c, true, "no answer to branch from yet");
-    else if (n < 0 || (size_t)n > context->n - l->run.turn_context || !read_fork(l, text, &ids) || !ids.n)
+    const ls_dialog *d = ls_session_dialog(l->session);
+    const ls_turn *turn = ls_dialog_last(d);
+    const size_t output_at = turn ? turn->answer_at + turn->n_begun : 0;
+    if (!ls_dialog_output(d)) ls_channel_message(&l->c, true, "no answer to branch from yet");
+    else if (n < 0 || (size_t)n > d->context.n - output_at || !read_fork(l, text, &ids) || !ids.n)
         ls_channel_message(&l->c, true, "what-if: the position does not exist, or the text is empty");
     else {
         ls_ids begun = {0};
-        ls_ids_add(&begun, l->run.begun.p, l->run.begun.n);
-        ls_ids_add(&begun, context->p + l->run.turn_context, (size_t)n);
+        ls_ids_add(&begun, d->context.p + turn->answer_at, turn->n_begun + (size_t)n);
         ls_ids_add(&begun, ids.p, ids.n);
         begin(l, "what if", &l->setup->decode, (size_t)n, &ids, begun);
     }
@@ -132,8 +124,8 @@ void ls_live_begin_fork(live *l, const char *text, int n) {
 // Limits, sampling and stop texts are those of this conversation.
 static ls_code read_variant(live *l, const char *text, ls_err *err) {
     const ls_decode_options *mine = &l->setup->decode;
-    if (!ls_session_started(l->session) || !l->run.turn_output)
-        return ls_fail(err, LS_E_UNSUPPORTED, "no answer to compare yet");
+    const size_t output = ls_dialog_output(ls_session_dialog(l->session));
+    if (!output) return ls_fail(err, LS_E_UNSUPPORTED, "no answer to compare yet");
     if (!l->opt.variant) return ls_fail(err, LS_E_UNSUPPORTED, "comparisons are not available here");
     if (!(l->variant = l->opt.variant(l->setup, text, err))) return err->code;
     ls_decode_options *d = &l->variant->decode;
@@ -142,8 +134,8 @@ static ls_code read_variant(live *l, const char *text, ls_err *err) {
     d->stops = mine->stops;
     d->note = mine->note;
     d->ud = mine->ud;
-    if (l->run.finish == LS_FINISH_INTERRUPTED || l->run.turn_output > (size_t)d->max_tokens)
-        d->max_tokens = (int32_t)l->run.turn_output; // as far as this one came
+    if (ls_runner_finish(&l->run) == LS_FINISH_INTERRUPTED || output > (size_t)d->max_tokens)
+        d->max_tokens = (int32_t)output; // as far as this one came
     return LS_OK;
 }
 
@@ -158,5 +150,6 @@ void ls_live_run_rival(live *l) {
     const ls_code code = ls_runner_step(&l->rival, &err);
     if (code == LS_E_CANCELLED) return;
     if (code) ls_channel_message(&l->c, true, err.msg);
-    if (code || l->rival.finish) ls_live_end_rival(l, code ? LS_FINISH_ERROR : l->rival.finish);
+    const ls_finish finish = ls_runner_finish(&l->rival);
+    if (finish) ls_live_end_rival(l, finish);
 }

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "engine/dialog.h"
 #include "trace/kept.h"
 #include "trace/trace_events.h"
 
@@ -12,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { COLD_NS = 20000000 }; // after this pause caches are cold and threads sleep
 
 static void note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
@@ -74,43 +71,36 @@ static bool on_record(void *ud, const char *stage, double fraction) {
     return !ls_channel_closing(&l->c);
 }
 
-// While a prompt is read, a stop is heard once: what then brings the conversation back must not be stopped as well.
-static bool reads_on(live *l) {
-    if (l->holding) return !ls_channel_closing(&l->c);
-    l->holding = ls_channel_stopping(&l->c);
-    return !l->holding;
-}
-
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     live *l = ud;
     ls_channel_status(&l->c, LS_STATE_PREFILL, stage, fraction);
-    return reads_on(l);
+    return !ls_channel_stopping(&l->c);
 }
 
 // Called when the process ends unexpectedly: says where the conversation is, for which a log in memory gets a file in
 // the state folder, else in a new folder in /tmp.
 static void rescue(void *ud, char *said, size_t n) {
     live *l = ud;
-    char folder[] = "/tmp/logitspec-XXXXXX", in_folder[64];
+    char folder[] = "/tmp/logitspec-XXXXXX", in_folder[64], at[512];
     if (!l->kept || !ls_conversation_turns(l->kept)) return;
-    char *path = l->opt.forget ? NULL : ls_kept_path();
-    const char *at = path ? ls_conversation_rescue(l->kept, path) : NULL;
-    if (!at && !l->opt.forget && mkdtemp(folder)) {
+    char *path = l->opt.forget ? NULL : ls_kept_path(NULL);
+    bool saved = path && ls_conversation_rescue(l->kept, path, at, sizeof at);
+    if (!saved && !l->opt.forget && mkdtemp(folder)) {
         snprintf(in_folder, sizeof in_folder, "%s/conversation.jsonl.zst", folder);
-        at = ls_conversation_rescue(l->kept, in_folder);
+        saved = ls_conversation_rescue(l->kept, in_folder, at, sizeof at);
     }
-    if (at) snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", at);
+    if (saved) snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", at);
     else
         snprintf(said, n, "the conversation is lost%s",
                  l->opt.forget ? " (ui.history: no)" : ": no writable folder was found");
     free(path);
 }
 
-// Says once that opt.keep cannot be written.
-static void tell_unkept(live *l, const ls_err *err) {
+// Says once that the conversation is in no file for the next start.
+static void tell_unkept(live *l, const char *why) {
     char said[400];
     if (!l->keep_failed) {
-        snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", err->msg);
+        snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", why);
         if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // printed after the screen has closed
         else ls_channel_message(&l->c, true, said);
     }
@@ -122,7 +112,7 @@ static void keep_file(live *l) {
     ls_err err;
     if (!l->opt.keep) return;
     if (ls_conversation_keep(l->kept, l->opt.keep, &err)) {
-        tell_unkept(l, &err);
+        tell_unkept(l, err.msg);
         return;
     }
     l->keep_failed = false;
@@ -153,14 +143,14 @@ static void keep(live *l, ls_conversation *c) {
 // Called within forwards. True: the forward ends now.
 static bool on_stop(void *ud) {
     live *l = ud;
-    if (l->reads) return !reads_on(l);
-    return l->idles ? ls_channel_wanted(&l->c) : l->holding ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
+    return l->idles ? ls_channel_wanted(&l->c) : l->loads ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
 }
 
 static void report_files(live *l, bool last) {
     ls_err err;
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
-    if (ls_conversation_failed(l->kept, last, &err)) tell_unkept(l, &err);
+    if (ls_conversation_failed(l->kept, last, &err)) tell_unkept(l, err.msg);
+    if (ls_conversation_lost(l->kept, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
 static void send_prompt(live *l, const ls_turn_begun *t) {
@@ -225,20 +215,16 @@ static void tell_reread(live *l, size_t n) {
     ls_channel_message(&l->c, false, said);
 }
 
-// begun: tokens with which the answer begins; taken.
-static void begin_turn(live *l, const char *text, uint32_t turn, ls_ids begun) {
+// begun: tokens with which the answer begins; NULL: none.
+static void begin_turn(live *l, const char *text, size_t turn, const ls_ids *begun) {
     ls_err err = {0};
     size_t reread;
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
-    l->reads = true;
     const ls_code code =
-        ls_runner_begin(&l->run, turn, (ls_str){text, strlen(text)}, NULL, &begun, &reread, on_prefill, l, &err);
-    l->reads = l->holding = false;
-    ls_ids_free(&begun);
+        ls_runner_begin(&l->run, turn, (ls_str){text, strlen(text)}, NULL, begun, &reread, on_prefill, l, &err);
     if (code) {
         ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
-        ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
         return;
     }
     if (reread) tell_reread(l, reread);
@@ -247,7 +233,6 @@ static void begin_turn(live *l, const char *text, uint32_t turn, ls_ids begun) {
 
 static void run_step(live *l) {
     ls_err err = {0};
-    if (ls_now_ns() - l->worked_ns > COLD_NS) ls_session_warm(l->session);
     const ls_code code = ls_runner_step(&l->run, &err);
     if (code == LS_E_CANCELLED) return; // the stop command is still queued, and will end the turn
     if (code) {
@@ -255,7 +240,6 @@ static void run_step(live *l) {
         ls_runner_stop(&l->run, LS_FINISH_ERROR);
         return;
     }
-    l->worked_ns = ls_now_ns();
     if (l->run.active && l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
 }
 
@@ -280,15 +264,29 @@ static ls_code start(live *l, ls_err *err) {
     return ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, on_load, l, err);
 }
 
+// The setup after n assignments, a line each; NULL: one is refused.
+static ls_setup *changed_setup(live *l, const char *text, int n, ls_err *err) {
+    ls_setup *made = NULL;
+    if (!l->opt.changed) ls_fail(err, LS_E_UNSUPPORTED, "settings cannot be changed here");
+    for (int i = 0; i < n && (made || !i) && l->opt.changed; i++) {
+        char *line = i < n - 1 ? ls_strndup(text, strcspn(text, "\n")) : ls_strdup(text);
+        ls_setup *next = l->opt.changed(made ? made : l->setup, line, err);
+        ls_live_free_setup(l, made);
+        made = next;
+        text += strlen(line) + (i < n - 1);
+        free(line);
+    }
+    return made;
+}
+
 // A refusal changes nothing: the setup that was made is dropped.
-static void change(live *l, const char *assignment) {
+static void change(live *l, const char *text, int n) {
     ls_err err = {0};
-    ls_setup *next = l->opt.changed ? l->opt.changed(l->setup, assignment, &err) : NULL;
-    if (!l->opt.changed) ls_fail(&err, LS_E_UNSUPPORTED, "settings cannot be changed here");
+    ls_setup *next = changed_setup(l, text, n, &err);
     ls_code code = next ? ls_session_set(l->session, &next->decode, &err) : err.code;
     if (code) ls_live_free_setup(l, next);
     else adopt(l, next);
-    ls_channel_setting(&l->c, assignment, code ? err.msg : NULL);
+    ls_channel_setting(&l->c, text, n, code ? err.msg : NULL);
     if (!code && ls_session_costs(l->session)->base_ms[0] <= 0 && // the given cost curve was removed
         ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, NULL, NULL, &err))
         ls_channel_message(&l->c, true, err.msg);
@@ -350,37 +348,21 @@ static bool stops(void *ud) {
     return ls_channel_stopping(&l->c);
 }
 
-typedef struct {
-    live *l;
-    char text[64];
-} reading;
-
-static bool on_restore(void *ud, const char *stage, double fraction) {
-    reading *g = ud;
-    (void)stage;
-    return on_prefill(g->l, g->text, fraction);
-}
-
 static void load(live *l, const char *path) {
     ls_err err;
     ls_saved v;
     char text[320] = "";
+    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
     if (!strcmp(path, "-")) path = "./-"; // a file of that name: standard input has the keys of the screen
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, l->setup->format, l->setup->system, stops, l, &err);
     if (!code) {
-        reading g = {.l = l};
-        ls_prompt_describe(l->model.engine, (int32_t)v.turns.context.n, g.text, sizeof g.text);
-        const size_t turns = ls_turns_count(&v.turns);
-        l->reads = true;
-        code = ls_session_restore(l->session, &v.turns.context, v.turns.uncommitted, (uint32_t)turns, on_restore, &g,
-                                  &err);
-        l->reads = l->holding = false;
+        code = ls_runner_replace(&l->run, &v.dialog, &v.stats, on_prefill, l, &err);
         if (!code) {
+            const size_t turns = ls_runner_turns(&l->run);
             keep(l, v.kept);
             v.kept = NULL;
-            ls_runner_replace(&l->run, v.dialog, (uint32_t)turns);
-            v.dialog = NULL;
+            ls_trace_leave(l->trace);
             l->fork.n = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
@@ -391,7 +373,6 @@ static void load(live *l, const char *path) {
         ls_saved_free(&v);
     }
     ls_channel_message(&l->c, code && code != LS_E_CANCELLED, code ? err.msg : text);
-    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
 static void stop_turn(live *l) {
@@ -401,21 +382,19 @@ static void stop_turn(live *l) {
 
 // Decodes the answer again from the beginning of the fork. The text is the fork's if acceptance is exact and no setting
 // has changed.
-static void keep_fork(live *l, const char *text, uint32_t turn) {
-    ls_ids begun = {0};
-    if (!l->fork.n) {
-        ls_channel_message(&l->c, true, "no what-if to keep: press x on a draft to make one");
-        return;
-    }
-    ls_ids_add(&begun, l->fork.p, l->fork.n);
-    begin_turn(l, text, turn, begun);
+static void keep_fork(live *l, const char *text, size_t turn) {
+    if (l->fork.n) begin_turn(l, text, turn, &l->fork);
+    else ls_channel_message(&l->c, true, "no what-if to keep: press x on a draft to make one");
 }
 
 static void go_on(live *l) {
     ls_err err = {0};
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
-    if (ls_runner_go_on(&l->run, &err)) ls_channel_message(&l->c, true, err.msg);
-    else ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+    const ls_code code = ls_runner_go_on(&l->run, &err);
+    if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+    else if (l->trace && !ls_trace_in_turn(l->trace))
+        ls_channel_message(&l->c, false, "this answer began in another run: the trace records from the next prompt on");
+    if (!code) ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
 static void carry_out(live *l, const ls_queued_command *c) {
@@ -427,16 +406,13 @@ static void carry_out(live *l, const ls_queued_command *c) {
         return;
     }
     switch (c->kind) {
-    case LS_CMD_PROMPT: begin_turn(l, c->text, ls_runner_next(&l->run), (ls_ids){0}); break;
+    case LS_CMD_PROMPT: begin_turn(l, c->text, ls_runner_turns(&l->run), NULL); break;
     case LS_CMD_FORK: ls_live_begin_fork(l, c->text, c->n); break;
-    case LS_CMD_KEEP: keep_fork(l, c->text, (uint32_t)c->n); break;
+    case LS_CMD_KEEP: keep_fork(l, c->text, (size_t)c->n); break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_GO_ON: go_on(l); break;
-    case LS_CMD_LOAD:
-        ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
-        load(l, c->text);
-        break;
-    case LS_CMD_EDIT: begin_turn(l, c->text, (uint32_t)c->n, (ls_ids){0}); break;
+    case LS_CMD_LOAD: load(l, c->text); break;
+    case LS_CMD_EDIT: begin_turn(l, c->text, (size_t)c->n, NULL); break;
     case LS_CMD_RUN:
         l->paused = false;
         if (active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
@@ -452,10 +428,10 @@ static void carry_out(live *l, const ls_queued_command *c) {
         break;
     case LS_CMD_STOP: stop_turn(l); break;
     case LS_CMD_RIVAL: ls_live_begin_rival(l, c->text); break;
-    case LS_CMD_SET: change(l, c->text); break;
+    case LS_CMD_SET: change(l, c->text, c->n > 1 ? c->n : 1); break;
     case LS_CMD_RESET:
         stop_turn(l);
-        ls_runner_reset(&l->run);
+        ls_session_reset(l->session);
         ls_conversation_clear(l->kept);
         free(l->left);
         l->left = NULL;
@@ -496,9 +472,9 @@ static double patience(const live *l) {
 static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
-    l->holding = true;
+    l->loads = true;
     bool failed = start(l, &err) != LS_OK;
-    l->holding = false;
+    l->loads = false;
     if (failed) {
         ls_channel_message(&l->c, true, err.msg);
         ls_channel_status(&l->c, LS_STATE_FAILED, "failed", -1);
@@ -509,6 +485,7 @@ static void *decoder(void *ud) {
             snprintf(text, sizeof text, "prompts are used without a chat template: %s", l->model.chat_problem);
             ls_channel_message(&l->c, false, text);
         }
+        if (l->opt.unkept) tell_unkept(l, l->opt.unkept);
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
     }
     ls_queued_command *c;
@@ -523,11 +500,11 @@ static void *decoder(void *ud) {
     if (failed) ls_queued_command_free(c);
     else {
         save_what_waits(l, c);
-        if (ls_conversation_failed(l->kept, true, &err)) tell_unkept(l, &err);
+        if (ls_conversation_failed(l->kept, true, &err)) tell_unkept(l, err.msg);
     }
     if (l->run.active && l->trace) { // only the trace is told: the screen is gone, and the conversation was saved
         const ls_run_sink records = ls_trace_sink(l->trace);
-        records.end(records.ud, l->run.turn, LS_FINISH_INTERRUPTED, &l->run.stats);
+        records.end(records.ud, (uint32_t)ls_runner_turns(&l->run) - 1, LS_FINISH_INTERRUPTED, &l->run.stats);
     }
     ls_session_free(l->rival.session);
     ls_runner_free(&l->rival);

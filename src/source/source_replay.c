@@ -32,12 +32,13 @@ static void set_speed(replay *r, const char *text) {
     char *end = NULL;
     const double v = strncmp(text, key, sizeof key - 1) ? -1 : strtod(text + sizeof key - 1, &end);
     if (!(v >= 0 && v <= 1e6) || !end || *end || end == text + sizeof key - 1) {
-        ls_channel_setting(&r->c, text, "a recording accepts only 'set replay.speed=X' (1: as recorded, 0: at once)");
+        ls_channel_setting(&r->c, text, 1,
+                           "a recording accepts only 'set replay.speed=X' (1: as recorded, 0: at once)");
         return;
     }
     r->speed = v;
     r->due_ms = now_ms();
-    ls_channel_setting(&r->c, text, NULL);
+    ls_channel_setting(&r->c, text, 1, NULL);
 }
 
 static bool closing(void *ud) {

@@ -86,14 +86,14 @@ static double target_p(const ls_tree *t, int32_t row, int32_t token) {
 
 // The outcomes of both distributions after a row; the last one is that of all other tokens. Returns their number.
 static int32_t outcomes(const ls_tree *t, int32_t row, double *p, double *q) {
-    const ls_said *said = t->nodes[row].said ? &t->said[t->nodes[row].said - 1] : NULL;
+    const ls_prediction *prediction = t->nodes[row].prediction ? &t->predictions[t->nodes[row].prediction - 1] : NULL;
     double p_rest = 1, q_rest = 1;
     int32_t n = 0;
-    for (int k = 0; said && k < LS_SAID_TOP && said->id[k] >= 0; k++) {
-        p[n] = target_p(t, row, said->id[k]), q[n] = (double)said->p[k];
+    for (int k = 0; prediction && k < LS_PREDICTION_TOP && prediction->id[k] >= 0; k++) {
+        p[n] = target_p(t, row, prediction->id[k]), q[n] = (double)prediction->p[k];
         if (p[n] >= 0) p_rest -= p[n], q_rest -= q[n], n++;
     }
-    for (int32_t i = row + 1; !said && i < t->n; i++) {
+    for (int32_t i = row + 1; !prediction && i < t->n; i++) {
         if (t->nodes[i].parent != row) continue;
         p[n] = (double)t->nodes[i].p, q[n] = (double)t->nodes[i].est_p;
         p_rest -= p[n], q_rest -= q[n], n++;
@@ -199,13 +199,13 @@ static const ls_accept_rule rules[] = {
     {.is = {.name = "mcsd",
             .summary = "the same with several drafts after each row, drawn with replacement",
             .source = "arXiv 2305.09781 and 2401.06706",
-            .number = {{"DRAWS", 4, 1, LS_SAID_TOP, true}}},
+            .number = {{"DRAWS", 4, 1, LS_PREDICTION_TOP, true}}},
      .draws = true,
      .replaces = true},
     {.is = {.name = "mcsd-wor",
             .summary = "the same, drawn without replacement",
             .source = "arXiv 2401.06706 and 2402.14160",
-            .number = {{"DRAWS", 4, 1, LS_SAID_TOP, true}}},
+            .number = {{"DRAWS", 4, 1, LS_PREDICTION_TOP, true}}},
      .draws = true},
 };
 _Static_assert(sizeof rules / sizeof *rules == LS_ACCEPT_COUNT, "the header counts the rules");

@@ -24,12 +24,17 @@ typedef struct {
 
 // Makes a curve from the times of some numbers of rows, in ascending order: linear between them, proportional above.
 void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, size_t n);
-// Named curves reproduce the trees of another machine.
+// Named curves reproduce the trees of another machine: PRESET(name, points, help).
+#define LS_COST_PRESETS(PRESET)                                                                                        \
+    PRESET("free", "1:1,64:1", "64 rows take as long as one row")                                                      \
+    PRESET("h200", "1:0.86,2:0.94,4:0.97,8:1.03,16:1.08,32:1.18,64:1.27",                                              \
+           "times of the default model's forwards on an NVIDIA H200 (27 November 2026)")
+#define LS_COST_CHOICE(name, points, help) "|" name
+#define LS_COST_CHOICES "auto" LS_COST_PRESETS(LS_COST_CHOICE)
 typedef struct {
     const char *name, *points, *about;
 } ls_cost_preset;
 extern const ls_cost_preset ls_cost_presets[]; // ends with a NULL name
-#define LS_COST_CHOICES "auto|free|h200"       // "auto", and their names
 // "auto": a zero curve, to be measured; otherwise a name, or ROWS:MS,... from one row on. LS_E_USAGE. what: the name in
 // the message.
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err);

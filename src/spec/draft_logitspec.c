@@ -1,12 +1,12 @@
 // LogitSpec's sources of drafts (retrieval for the root, next-next-token guesses from the last logits) and the target's
 // remembered choices, in one best-first tree. The acceptance probability of each candidate is estimated from all its
-// sources (rates.h). The most likely paths are taken until the budget is full, or until another row would cost more
+// sources (rates.h). The most likely paths are taken until the tree is full, or until another row would cost more
 // time than it is expected to save.
 #include "spec/search.h"
 
-static void logitspec_propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void logitspec_propose(ls_drafter *base, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {
     ls_search *q = ls_search_of((const ls_searcher *)base, s);
-    ls_search_run(q, budget);
+    ls_search_run(q, max_rows);
     ls_search_tree(q, tree);
 }
 

@@ -1,7 +1,7 @@
 // Medusa (arXiv 2401.10774; the authors' program FasterDecoding/Medusa, e2a5d20): a fixed tree of choices over a
 // guesser's tokens, one of the nine published ones (medusa_trees.def). As in the program, the name of the model that
 // the heads were trained for chooses one, unless medusa.tree does. With fewer heads than four the deeper choices are
-// left out; a smaller budget takes the first choices.
+// left out; a smaller max_rows takes the first choices.
 #include "base/mem.h"
 #include "spec/drafter.h"
 
@@ -26,7 +26,7 @@ enum { TREES = sizeof trees / sizeof *trees };
 
 typedef struct {
     ls_drafter base;
-    ls_guesser *g;
+    ls_multi_head *g;
     char choice[ROWS - 1][PLACES + 1]; // of its tree
     int32_t ids[PLACES][K];            // of the last step's guesses
     bool failed;                       // the user was told that the head fails
@@ -120,16 +120,16 @@ static const ls_knob knobs[] = {
 };
 
 static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    ls_guesser *g;
+    ls_multi_head *g;
     *out = NULL;
     if (!setup->draft.head || !*setup->draft.head)
         return ls_fail(
             err, LS_E_USAGE,
             "method medusa needs trained heads for this model: set --draft-head FOLDER, with config.json and "
             "*.safetensors");
-    if (!setup->guesser)
+    if (!setup->multi_head)
         return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
-    const ls_code code = setup->guesser(setup->of, &setup->draft, &g, err);
+    const ls_code code = setup->multi_head(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
     drafter *d =
         ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .knows = medusa_knows, .free = medusa_free});

@@ -41,7 +41,7 @@ static const double LEAST_OF_BEST = 0.05; // rows below this share of the round'
 typedef struct {
     ls_searcher base;
     ls_blend blend;
-    ls_spoken spoken;
+    ls_draft_rows draft_rows;
     int32_t depth, width;
     bool hierarchical;
     bool levels;           // EAGLE's tree
@@ -58,7 +58,7 @@ typedef struct {
 
 // The rows of the draft model's next forward.
 typedef struct {
-    int32_t n, candidate[LS_MAX_SAID];
+    int32_t n, candidate[LS_MAX_PREDICTIONS];
     double gain; // their expected accepted tokens
 } round_;
 
@@ -66,15 +66,15 @@ static double chance(const void *at, const ls_search *q) {
     return q->c[*(const int32_t *)at].path;
 }
 
-static int32_t level_of(const ls_spoken *s, int32_t row) {
+static int32_t level_of(const ls_draft_rows *s, int32_t row) {
     int32_t level = 0;
     while ((row = s->parent[row]) >= 0) level++;
     return level;
 }
 
-static void search(const drafter *d, ls_search *q, int32_t budget) {
-    if (d->levels) ls_search_levels(q, budget, d->width);
-    else ls_search_run(q, budget);
+static void search(const drafter *d, ls_search *q, int32_t max_rows) {
+    if (d->levels) ls_search_levels(q, max_rows, d->width);
+    else ls_search_run(q, max_rows);
 }
 
 // The most likely rows of the tree that it has not seen, at most `width`; with levels: of the new level, which need not
@@ -83,16 +83,16 @@ static void search(const drafter *d, ls_search *q, int32_t budget) {
 static round_ next_round(const drafter *d, const ls_search *q, double reach) {
     round_ r = {0};
     double best = 0;
-    const int32_t room = LS_MAX_SAID - d->spoken.n, most = d->width < room ? d->width : room;
+    const int32_t room = LS_MAX_PREDICTIONS - d->draft_rows.n, most = d->width < room ? d->width : room;
     int32_t last = 0; // level of the rows that it saw last
-    for (int32_t i = 0; i < d->spoken.n; i++) {
-        const int32_t level = level_of(&d->spoken, i);
+    for (int32_t i = 0; i < d->draft_rows.n; i++) {
+        const int32_t level = level_of(&d->draft_rows, i);
         last = level > last ? level : last;
     }
     for (int32_t i = 0; i < (d->levels ? q->n : q->n_taken); i++) {
         const int32_t at = d->levels ? i : q->taken[i], up = q->c[at].draft.parent;
-        if (q->c[at].spoken >= 0 || (up >= 0 && !d->spoken.n)) continue; // the root is seen first, alone
-        if (d->levels && up >= 0 && level_of(&d->spoken, q->c[up].spoken) < last) continue;
+        if (q->c[at].draft_row >= 0 || (up >= 0 && !d->draft_rows.n)) continue; // the root is seen first, alone
+        if (d->levels && up >= 0 && level_of(&d->draft_rows, q->c[up].draft_row) < last) continue;
         int32_t k = r.n < most ? r.n++ : most;
         while (k > 0 && chance(&r.candidate[k - 1], q) < q->c[at].path) { // insertion sort; rows are almost in order
             if (k < most) r.candidate[k] = r.candidate[k - 1];
@@ -123,7 +123,7 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     for (int32_t i = 0; i < q->n_taken; i++) path[i] = q->c[q->taken[i]].path;
     const int32_t n = ls_cost_choose(&costs, path, q->n_taken, (int32_t)s->n_context, &now);
     for (int32_t i = 0; i < n; i++) expected += path[i];
-    const int32_t unread = d->spoken.n
+    const int32_t unread = d->draft_rows.n
                                ? 0
                                : d->base.base.draft_model->unread(d->base.base.draft_model, s->context, s->n_context),
                   usual = unread > 1 ? 1 : unread;
@@ -135,11 +135,11 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
 }
 
 static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {
-    ls_spoken *s = &d->spoken;
+    ls_draft_rows *s = &d->draft_rows;
     const int32_t first = s->n;
     if (!first) {
         const ls_code code = d->base.base.draft_model->begin(d->base.base.draft_model, q->s->context, q->s->n_context,
-                                                             q->s->root, &s->said[0], err);
+                                                             q->s->root, &s->predictions[0], err);
         s->token[0] = q->s->root;
         s->parent[0] = -1;
         s->n = code ? 0 : 1;
@@ -148,12 +148,12 @@ static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_er
     for (int32_t i = 0; i < r->n; i++) {
         const ls_candidate *c = &q->c[r->candidate[i]];
         s->token[first + i] = c->draft.token;
-        s->parent[first + i] = q->c[c->draft.parent].spoken;
+        s->parent[first + i] = q->c[c->draft.parent].draft_row;
         for (int32_t k = 0; k < i && s->parent[first + i] < 0; k++) // of this round
             if (r->candidate[k] == c->draft.parent) s->parent[first + i] = first + k;
     }
     const ls_code code = d->base.base.draft_model->more(d->base.base.draft_model, s->token + first, s->parent + first,
-                                                        r->n, s->said + first, err);
+                                                        r->n, s->predictions + first, err);
     if (!code) s->n += r->n;
     return code;
 }
@@ -173,30 +173,31 @@ static void model_tell(drafter *d, ls_code code, const ls_err *err) {
 static ls_search *search_for(const drafter *d, const ls_draft_state *s) {
     ls_search *q = ls_search_of(&d->base, s);
     q->blend = &d->blend;
-    q->spoken = &d->spoken;
+    q->draft_rows = &d->draft_rows;
     return q;
 }
 
-static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
-    d->spoken.n = 0;
+    d->draft_rows.n = 0;
     d->base.base.draft_model->forwards = 0;
     d->base.base.draft_model->forward_us = 0;
     if (d->base.base.draft_model->resume && !d->failed)
-        d->base.base.draft_model->resume(d->base.base.draft_model, s->context, s->n_context, s->root, &d->spoken);
+        d->base.base.draft_model->resume(d->base.base.draft_model, s->context, s->n_context, s->root, &d->draft_rows);
     for (;;) {
-        q->drawn = d->spoken.n && d->spoken.said[0].n_draws;
-        search(d, q, budget);
-        if (d->base.base.draft_model->forwards >= d->depth || budget < 2 || d->failed || (base->beside && !d->spoken.n))
+        q->drawn = d->draft_rows.n && d->draft_rows.predictions[0].n_draws;
+        search(d, q, max_rows);
+        if (d->base.base.draft_model->forwards >= d->depth || max_rows < 2 || d->failed ||
+            (base->beside && !d->draft_rows.n))
             break;
         round_ r = next_round(d, q, d->reach);
         bool again = false;
-        const bool must = d->owed && !d->spoken.n;
+        const bool must = d->owed && !d->draft_rows.n;
         if (r.n && !must && !pays(d, q, &r)) {
             // its usefulness changes with the text: if a perfect model would pay, it is tried again from time to time
             r = next_round(d, q, 1);
-            again = !d->spoken.n && d->unasked >= d->wait && pays(d, q, &r);
+            again = !d->draft_rows.n && d->unasked >= d->wait && pays(d, q, &r);
             if (!again) break;
         }
         if (!r.n) break;
@@ -205,19 +206,19 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
         if (code) {
             model_tell(d, code, &err);
             if (code == LS_E_RANGE) break;
-            d->spoken.n = 0; // its results may be invalid
+            d->draft_rows.n = 0; // its results may be invalid
             q->drawn = false;
-            search(d, q, budget);
+            search(d, q, max_rows);
             break;
         }
         if (again && d->wait < INT32_MAX / 2) d->wait *= 2;
-        else if (d->spoken.n == 1) d->wait = ASK_AGAIN;
+        else if (d->draft_rows.n == 1) d->wait = ASK_AGAIN;
     }
-    if (d->spoken.n) d->owed = false;
-    d->unasked = d->spoken.n ? 0 : d->unasked + 1;
+    if (d->draft_rows.n) d->owed = false;
+    d->unasked = d->draft_rows.n ? 0 : d->unasked + 1;
     if (d->hierarchical) {
         q->named_only = true;
-        ls_search_run(q, budget);
+        ls_search_run(q, max_rows);
     }
     ls_search_tree(q, tree);
 }
@@ -225,9 +226,9 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t bud
 static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_bool *stop) {
     drafter *d = (drafter *)base;
     ls_search *q = search_for(d, s);
-    ls_err err;                                // ignored: the next propose gets the same error
-    if (!base->beside && !d->spoken.n) return; // the draft model did not pay in this step
-    while (!atomic_load(stop) && d->spoken.n < SEEN_AHEAD && !d->failed) {
+    ls_err err;                                    // ignored: the next propose gets the same error
+    if (!base->beside && !d->draft_rows.n) return; // the draft model did not pay in this step
+    while (!atomic_load(stop) && d->draft_rows.n < SEEN_AHEAD && !d->failed) {
         search(d, q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
         if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || model_show(d, q, &r, &err)) break;
@@ -235,19 +236,19 @@ static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_
 }
 
 // The draft model's prediction after a row; NULL: it did not see the row.
-static const ls_said *model_said_after(const ls_tree *t, int32_t row) {
-    return t->nodes[row].said ? &t->said[t->nodes[row].said - 1] : NULL;
+static const ls_prediction *prediction_after(const ls_tree *t, int32_t row) {
+    return t->nodes[row].prediction ? &t->predictions[t->nodes[row].prediction - 1] : NULL;
 }
 
-static bool names(const ls_said *said, int32_t token) {
-    for (int i = 0; i < LS_SAID_TOP && said->id[i] >= 0; i++)
-        if (said->id[i] == token) return true;
-    return said->chosen == token;
+static bool names(const ls_prediction *prediction, int32_t token) {
+    for (int i = 0; i < LS_PREDICTION_TOP && prediction->id[i] >= 0; i++)
+        if (prediction->id[i] == token) return true;
+    return prediction->chosen == token;
 }
 
 static ls_knowledge model_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
     const ls_knowledge looked = ls_search_knows(search_for((const drafter *)base, q->state), q);
-    if (model_said_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the draft model did not name it
+    if (prediction_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the draft model did not name it
     return looked > known ? looked : known;
 }
 
@@ -257,16 +258,17 @@ static void model_learn(ls_drafter *base, const ls_draft_result *r) {
     const ls_node *end = &t->nodes[0];
     for (int32_t i = 1; i < t->n; i++)
         if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > end->depth) end = &t->nodes[i];
-    for (int32_t i = end->said; end->said && i < d->spoken.n; i++) // later rows may be children of the row seen there
-        d->owed |=
-            d->spoken.parent[i] == end->said - 1 && d->spoken.token[i] == end->target && d->spoken.said[i].n_draws > 0;
+    for (int32_t i = end->prediction; end->prediction && i < d->draft_rows.n;
+         i++) // later rows may be children of the row seen there
+        d->owed |= d->draft_rows.parent[i] == end->prediction - 1 && d->draft_rows.token[i] == end->target &&
+                   d->draft_rows.predictions[i].n_draws > 0;
     ls_searcher_learn(base, r);
     for (int32_t i = 0; i < t->n; i++) {
         const ls_node *n = &t->nodes[i];
         if (i && n->kind && n->state != LS_NODE_NOT_REACHED)
             ls_blend_learn(&d->blend, n->kind - 1, n->state == LS_NODE_ACCEPTED);
-        const ls_said *said = n->state == LS_NODE_ACCEPTED ? model_said_after(t, i) : NULL;
-        if (said) d->reach += MEMORY * ((names(said, n->target) ? 1 : 0) - d->reach);
+        const ls_prediction *prediction = n->state == LS_NODE_ACCEPTED ? prediction_after(t, i) : NULL;
+        if (prediction) d->reach += MEMORY * ((names(prediction, n->target) ? 1 : 0) - d->reach);
     }
 }
 

@@ -14,25 +14,26 @@
 // The rows that a draft model saw in this draft, the root first; parents count these rows.
 typedef struct {
     int32_t n;
-    int32_t token[LS_MAX_SAID], parent[LS_MAX_SAID];
-    ls_said said[LS_MAX_SAID];
-} ls_spoken;
+    int32_t token[LS_MAX_PREDICTIONS], parent[LS_MAX_PREDICTIONS];
+    ls_prediction predictions[LS_MAX_PREDICTIONS];
+} ls_draft_rows;
 
 typedef struct ls_draft_model ls_draft_model;
 struct ls_draft_model {
     char name[64]; // display name: "SmolLM2-135M-Instruct, its first 10 layers"
-    // The text is context[0..n), followed by the root; reads their new tokens. *said: the prediction after the root.
+    // The text is context[0..n), followed by the root; reads their new tokens. *prediction: that after the root.
     // LS_E_RANGE: the model's context is full, or the text has a token that is not in its vocabulary. On an error
     // nothing is drafted in this step; the next begin tries again.
-    ls_code (*begin)(ls_draft_model *m, const int32_t *context, size_t n, int32_t root, ls_said *said, ls_err *err);
+    ls_code (*begin)(ls_draft_model *m, const int32_t *context, size_t n, int32_t root, ls_prediction *prediction,
+                     ls_err *err);
     // Gives the rows of this draft that it has already seen (the root and rows below it), because an earlier draft had
     // the same text and root; no forward is needed. False: it has not seen the root, or has no room to continue from
     // there (begin has); then out->n is 0 or unchanged. NULL: not supported.
-    bool (*resume)(ls_draft_model *m, const int32_t *context, size_t n, int32_t root, ls_spoken *out);
-    // Reads n more rows, whose parents are any earlier rows; said[i]: the prediction after new row i. LS_E_RANGE: no
+    bool (*resume)(ls_draft_model *m, const int32_t *context, size_t n, int32_t root, ls_draft_rows *out);
+    // Reads n more rows, whose parents are any earlier rows; prediction[i]: that after new row i. LS_E_RANGE: no
     // room.
-    ls_code (*more)(ls_draft_model *m, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                    ls_err *err);
+    ls_code (*more)(ls_draft_model *m, const int32_t *tokens, const int32_t *parents, int32_t n,
+                    ls_prediction *prediction, ls_err *err);
     // The distribution of the token after a row (over the target's n_vocab tokens), after the target's sampling
     // settings. Rows are those of the draft since the last begin or resume.
     ls_code (*distribution)(ls_draft_model *m, int32_t row, float *q, int32_t n_vocab, ls_err *err);
@@ -48,16 +49,16 @@ struct ls_draft_model {
 
 // The drafters' interface to a model that guesses by position: the best tokens of each position after the next one,
 // independent of the tokens between. decode/draft_model.h implements it.
-typedef struct ls_guesser ls_guesser;
-struct ls_guesser {
+typedef struct ls_multi_head ls_multi_head;
+struct ls_multi_head {
     char name[64]; // display name
     char base[96]; // name of the model that it was trained for; "": not known
     int32_t n;     // guessed positions; the first one is after the root
     // Gives the k best tokens of each position with their probabilities, best first, id -1: no more; ids and p are
     // [n][k]. The text is context[0..n_context); the guesses do not depend on the root, which follows it. LS_E_RANGE:
     // no hidden states of this text, so nothing is drafted in this step.
-    ls_code (*guess)(ls_guesser *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
+    ls_code (*guess)(ls_multi_head *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
                      ls_err *err);
     double us; // time of the last guess
-    void (*free)(ls_guesser *g);
+    void (*free)(ls_multi_head *g);
 };

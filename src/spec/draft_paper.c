@@ -53,9 +53,9 @@ static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank, i
 }
 
 // Number of ranks of the last logits that may become guesses.
-static int32_t ranks_of(const drafter *d, const ls_draft_state *s, int32_t budget) {
+static int32_t ranks_of(const drafter *d, const ls_draft_state *s, int32_t max_rows) {
     if (!d->guesses) return 0;
-    const int32_t most = d->ranks && d->ranks < budget ? d->ranks : budget;
+    const int32_t most = d->ranks && d->ranks < max_rows ? d->ranks : max_rows;
     return most < s->n_top ? most : s->n_top;
 }
 
@@ -63,7 +63,7 @@ static int32_t ranks_of(const drafter *d, const ls_draft_state *s, int32_t budge
 // other likely tokens at the root's position often come directly after it.
 static void paper_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
-    const int32_t ranks = ranks_of(d, s, g->budget);
+    const int32_t ranks = ranks_of(d, s, g->max_rows);
     for (int32_t rank = -1; rank < ranks && ls_grow_room(g) > 0; rank++) {
         if (rank >= 0 && s->top_ids[rank] == s->root) continue;
         const chain c = chain_of(d, s, rank, g->q ? g->n : 0);

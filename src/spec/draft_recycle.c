@@ -3,9 +3,9 @@
 // The matrix is kept across prompts.
 //
 // The shape is that of the authors' program (Luowaterbi/TokenRecycling, 1b4c05c, its tree template 2.2.2), which always
-// verifies the whole tree. For a smaller budget this program keeps the most likely rows, by fixed probabilities of the
-// ranks. A token that was never a row has no successors here; in the authors' program the matrix starts with token 0
-// everywhere, which is not drafted here.
+// verifies the whole tree. For a smaller max_rows this program keeps the most likely rows, by fixed probabilities of
+// the ranks. A token that was never a row has no successors here; in the authors' program the matrix starts with token
+// 0 everywhere, which is not drafted here.
 #include "spec/drafter.h"
 #include "spec/matrix.h"
 
@@ -29,7 +29,7 @@ static const char shape[] = "0 1 2 3 4 5 6 7 "
                             "00000 00001 00002 00010 00020 00100 01000 10000 "
                             "000000 000001 000100 ";
 
-// Sorts the rows by the product of their ranks' probabilities, so that each budget uses the first rows.
+// Sorts the rows by the product of their ranks' probabilities, so that each max_rows uses the first rows.
 static void make_shape(drafter *d) {
     static const double chance[WIDTH] = {0.45, 0.14, 0.07, 0.045, 0.03, 0.022, 0.018, 0.015};
     const char *way[SHAPE] = {""};

@@ -114,13 +114,13 @@ typedef struct {
     ls_automaton_match at; // the match that it grew from
 } suffix_tree;
 
-static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t budget,
+static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t max_rows,
                              suffix_tree *g) {
     static _Thread_local offshoot c[LS_FRONTIER_MAX];
     static _Thread_local ls_frontier open;
     int32_t n = 0;
     const double most = d->factor * at.length;
-    if (budget > most + 1) budget = 1 + (int32_t)most;
+    if (max_rows > most + 1) max_rows = 1 + (int32_t)most;
     g->n = 1;
     g->sum = 0;
     g->text = a;
@@ -128,7 +128,7 @@ static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const
     open.n = 0;
     int32_t state = at.state, parent = 0, depth = 0;
     double chance = 1;
-    while (g->n < budget) {
+    while (g->n < max_rows) {
         const double total = a->states[state].count;
         int32_t looked = 0;
         const bool deeper = at.length + depth < d->longest;
@@ -161,7 +161,7 @@ static int32_t best_length(const drafter *d, int32_t shortest, int32_t longest) 
 }
 
 // The best tree; without a text if no text has a continuation.
-static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, int32_t budget) {
+static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, int32_t max_rows) {
     static _Thread_local suffix_tree best, g;
     best.n = 1;
     best.sum = 0;
@@ -173,7 +173,8 @@ static const suffix_tree *grow_best(const drafter *d, const ls_draft_state *s, i
         suffix_move(d, text, &at, s->root);
         for (int k = 0; k < ENDINGS && at.state > 0; k++) { // the longest suffix, then shorter ones with more counts
             const int32_t link = text->states[at.state].link, shortest = text->states[link].length + 1;
-            suffix_grow_from(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, budget, &g);
+            suffix_grow_from(text, (ls_automaton_match){at.state, best_length(d, shortest, at.length)}, d, max_rows,
+                             &g);
             if (g.sum > best.sum) best = g;
             at = (ls_automaton_match){link, shortest - 1};
         }
@@ -189,7 +190,7 @@ static bool suffix_follow(const ls_automaton *text, ls_automaton_match *m, const
 }
 
 static void suffix_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
-    const suffix_tree *best = grow_best((const drafter *)base, s, g->q ? LS_MAX_ROWS : g->budget);
+    const suffix_tree *best = grow_best((const drafter *)base, s, g->q ? LS_MAX_ROWS : g->max_rows);
     int32_t row[LS_MAX_ROWS] = {0};
     for (int32_t i = 1; i < best->n; i++) {
         const int32_t parent = row[best->rows[i].parent], n = best->at.length < INT16_MAX ? best->at.length : INT16_MAX;

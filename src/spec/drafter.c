@@ -1,4 +1,5 @@
 #include "spec/drafter.h"
+#include "base/alias.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -8,8 +9,11 @@
 #include "spec/methods.def"
 #undef METHOD
 
-static const ls_method plain = {
-    .name = "ar", .summary = "plain decoding, one token per step", .source = "the baseline", .rows = 1, .scored = true};
+static const ls_method plain = {.name = "plain",
+                                .summary = "plain decoding, one token per step",
+                                .source = "the baseline",
+                                .rows = 1,
+                                .scored = true};
 
 const ls_method *const ls_methods[] = {
     &plain,
@@ -19,13 +23,14 @@ const ls_method *const ls_methods[] = {
     NULL,
 };
 
-const char ls_method_names[] = "ar"
+const char ls_method_names[] = "plain"
 #define METHOD(name, method) "|" name
 #include "spec/methods.def"
 #undef METHOD
     ;
 
 const ls_method *ls_method_find(const char *name) {
+    name = ls_name_now("decode.method", name);
     for (const ls_method *const *m = ls_methods; *m; m++)
         if (!strcmp((*m)->name, name)) return *m;
     return NULL;
@@ -45,11 +50,11 @@ static void free_listed(ls_drafter *d) {
     free(d);
 }
 
-static void propose_grown(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree) {
+static void propose_grown(ls_drafter *d, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {
     ls_growth g;
     g.rows[0] = (ls_draft){.token = s->root, .parent = -1};
     g.n = 1;
-    g.budget = budget;
+    g.max_rows = max_rows;
     g.tree = tree;
     g.q = NULL;
     ls_tree_start(tree, s->root);
@@ -75,7 +80,7 @@ ls_knowledge ls_drafter_knows(ls_drafter *d, const ls_draft_question *q) {
     ls_growth g;
     g.n = ls_tree_tokens(q->tree, q->row, g.path);
     for (int32_t i = 0; i < g.n; i++) g.rows[i] = (ls_draft){.token = g.path[i], .parent = (int16_t)(i - 1)};
-    g.budget = q->budget;
+    g.max_rows = q->max_rows;
     g.tree = NULL;
     g.q = q;
     g.known = LS_KNOWS_NOTHING;
@@ -91,7 +96,7 @@ void ls_grow_note(ls_growth *g, ls_knowledge known) {
 
 int32_t ls_grow_room(const ls_growth *g) {
     const int32_t taken = g->tree && g->tree->n > g->n ? g->tree->n : g->n;
-    return g->q ? LS_MAX_ROWS : g->budget - taken;
+    return g->q ? LS_MAX_ROWS : g->max_rows - taken;
 }
 
 int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32_t match_n, double est_p) {
@@ -99,7 +104,7 @@ int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32
     if (g->q) return parent + 1 < g->n && g->path[parent + 1] == token ? parent + 1 : -1;
     for (int32_t i = parent + 1; i < g->n; i++)
         if (g->rows[i].parent == parent && g->rows[i].token == token) return i;
-    if (g->n >= g->budget) return -1;
+    if (g->n >= g->max_rows) return -1;
     g->rows[g->n] = (ls_draft){.token = token,
                                .parent = (int16_t)parent,
                                .rank = -1,
@@ -113,7 +118,7 @@ int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32
 
 void ls_grow_chain(ls_growth *g, const int32_t *tokens, int32_t n, int32_t most, ls_branch info) {
     const int32_t depth = g->n - 1;
-    if (!g->q) ls_tree_add(g->tree, tokens, n < most ? n : most, g->budget, info);
+    if (!g->q) ls_tree_add(g->tree, tokens, n < most ? n : most, g->max_rows, info);
     else if (n > depth && !memcmp(tokens, g->path + 1, (size_t)depth * sizeof *tokens))
         ls_grow_note(g, tokens[depth] != g->q->token ? LS_KNOWS_OTHERS : depth < most ? LS_KNOWS_IT : LS_KNOWS_BEYOND);
 }

@@ -52,14 +52,14 @@ typedef struct {
     const ls_tree *tree;
     int32_t row; // row on the accepted path after which the token was chosen
     int32_t token;
-    int32_t budget; // limit of the tree's rows
+    int32_t max_rows; // limit of the tree's rows
 } ls_draft_question;
 
 // What a drafter's rows go to: a tree; or the answer to a question, for which the same drafts are offered again. Then
-// there is no budget, and the only rows are those of the path to the question's row, so it costs little.
+// the tree has no limit, and the only rows are those of the path to the question's row, so it costs little.
 typedef struct {
     ls_draft rows[LS_MAX_ROWS]; // the root first
-    int32_t n, budget;
+    int32_t n, max_rows;
     ls_tree *tree;              // NULL: a question
     const ls_draft_question *q; // NULL: a tree
     int32_t path[LS_MAX_ROWS];  // of a question: the tokens of its rows
@@ -71,9 +71,9 @@ struct ls_drafter {
     // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset). NULL:
     // learns nothing from the text.
     void (*observe)(ls_drafter *d, const int32_t *context, size_t n, bool reset);
-    // Fills tree (including the root) with at most budget rows, 1..LS_MAX_ROWS; exactly budget if there are enough
+    // Fills tree (including the root) with at most max_rows rows, 1..LS_MAX_ROWS; exactly max_rows if there are enough
     // candidates. NULL: by `grow`.
-    void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t budget, ls_tree *tree);
+    void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t max_rows, ls_tree *tree);
     // Offers drafts to ls_grow and ls_grow_chain, the first ones first. For a question (g->q) it changes nothing in the
     // drafter. NULL: `knows` answers alone.
     void (*grow)(ls_drafter *d, const ls_draft_state *s, ls_growth *g);
@@ -134,7 +134,7 @@ typedef struct {
     // Gives the draft model that `draft` names; NULL: not available (a simulation).
     ls_code (*draft_model)(void *of, const ls_draft_options *draft, ls_draft_model **out, ls_err *err);
     // Gives the heads that guess by position, from draft.head; NULL: not available.
-    ls_code (*guesser)(void *of, const ls_draft_options *draft, ls_guesser **out, ls_err *err);
+    ls_code (*multi_head)(void *of, const ls_draft_options *draft, ls_multi_head **out, ls_err *err);
     void *of;
     void (*note)(void *ud,
                  const char *text); // receives messages for the user, also when the drafter is freed; may be NULL
@@ -160,8 +160,8 @@ typedef struct ls_method ls_method;
 
 ls_draft_options ls_draft_defaults(const ls_draft_options *o, const ls_method *m, bool by_cost); // no 0, no NULL
 extern const ls_method *const ls_methods[];        // NULL-terminated; plain decoding first
-extern const char ls_method_names[];               // "ar|logitspec|..."
-const ls_method *ls_method_find(const char *name); // NULL: unknown
+extern const char ls_method_names[];               // "plain|logitspec|..."
+const ls_method *ls_method_find(const char *name); // or an earlier name; NULL: unknown
 // A drafter with default knobs and without a tokenizer.
 ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
 

@@ -5,11 +5,6 @@ void ls_pool_clear(ls_pool *p) {
     p->indexed = 0;
 }
 
-void ls_pool_free(ls_pool *p) {
-    for (int i = 0; i < LS_POOL_ORDER; i++) ls_map_free(&p->tables[i]);
-    p->indexed = 0;
-}
-
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
     const size_t span = (size_t)p->span, window = 2 * span, old = p->indexed;
     // A decode step re-indexes the window before the new end, as the reference does; a longer addition (a

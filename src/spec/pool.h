@@ -33,7 +33,6 @@ static inline uint64_t ls_gram_key(const int32_t *gram, size_t n) {
 
 // An empty pool begins as {.order = ..., .span = ...}. The text must be shorter than 2^26 tokens.
 void ls_pool_clear(ls_pool *p);
-void ls_pool_free(ls_pool *p);
 // Indexes the tokens that were appended since the last update; text is the whole text.
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n);
 // The continuation of the longest known n-gram that ends tail (the last n tokens; at most `order` of them are used).

@@ -18,22 +18,22 @@
 // A trial is a verified row whose parent was accepted.
 
 typedef enum {
-    LS_VIEW_COPY, // length of agreement, and whether the copy continues the parent's copy
-    LS_VIEW_SAID, // rank and probability after one, two and three tokens
-    LS_VIEW_LAST = LS_VIEW_SAID + LS_SUCCESSORS_ORDER, // rank and share in the last logits
-    LS_VIEW_BOTH,                                      // length of agreement, and the prediction after one token
+    LS_VIEW_COPY,       // length of agreement, and whether the copy continues the parent's copy
+    LS_VIEW_REMEMBERED, // rank and probability after one, two and three tokens
+    LS_VIEW_LAST = LS_VIEW_REMEMBERED + LS_SUCCESSORS_ORDER, // rank and share in the last logits
+    LS_VIEW_BOTH,                                            // length of agreement, and the prediction after one token
     LS_VIEW_KIND, // copied, predicted by the target before, or only in the last logits
     LS_VIEWS,
 } ls_view;
 
 enum { // number of weights of each view
     LS_VIEW_COPY_KEYS = 8 * 4,
-    LS_VIEW_SAID_KEYS = 1 + 5 * 5,
+    LS_VIEW_REMEMBERED_KEYS = 1 + 5 * 5,
     LS_VIEW_LAST_KEYS = 1 + 7 * 5,
     LS_VIEW_BOTH_KEYS = 6 * 7,
     LS_VIEW_KINDS = 3,
-    LS_RATE_KEYS = LS_VIEW_COPY_KEYS + LS_SUCCESSORS_ORDER * LS_VIEW_SAID_KEYS + LS_VIEW_LAST_KEYS + LS_VIEW_BOTH_KEYS +
-                   LS_VIEW_KINDS,
+    LS_RATE_KEYS = LS_VIEW_COPY_KEYS + LS_SUCCESSORS_ORDER * LS_VIEW_REMEMBERED_KEYS + LS_VIEW_LAST_KEYS +
+                   LS_VIEW_BOTH_KEYS + LS_VIEW_KINDS,
 };
 
 // The position of a copied candidate relative to its parent's copy.
@@ -50,13 +50,13 @@ typedef struct {
     int32_t agree; // number of tokens before it that equal those before its copied original; 0: it is not copied
     ls_place place;
     struct {
-        float p;                 // its probability there
-        int16_t rank;            // in the target's prediction after these tokens; -1: not among the best
-        bool known;              // there is a remembered prediction
-    } said[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
-    bool last;                   // the last logits apply, because the parent is the root
-    int32_t last_rank;           // its rank there; -1: it is not among the best
-    float last_p;                // its probability there, given that it is not the root's token
+        float p;                       // its probability there
+        int16_t rank;                  // in the target's prediction after these tokens; -1: not among the best
+        bool known;                    // there is a remembered prediction
+    } remembered[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
+    bool last;                         // the last logits apply, because the parent is the root
+    int32_t last_rank;                 // its rank there; -1: it is not among the best
+    float last_p;                      // its probability there, given that it is not the root's token
 } ls_features;
 
 typedef struct {

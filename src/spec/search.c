@@ -5,7 +5,7 @@
 // ---- evidence
 
 static const double LEARNING = 0.01; // learning rate of the rates, per row
-_Static_assert((int)LS_POOL_ORDER >= (int)LS_SUCCESSORS_ORDER, "one tail serves n-grams and what was said");
+_Static_assert((int)LS_POOL_ORDER >= (int)LS_SUCCESSORS_ORDER, "one tail serves n-grams and remembered tokens");
 
 static void searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
     ls_evidence *e = &((ls_searcher *)d)->e;
@@ -21,8 +21,8 @@ static const ls_successor *remembered(const ls_evidence *e, const int32_t *tail,
 
 // tail: the row's token, and those before it.
 static void remember(ls_evidence *e, const int32_t *tail, int32_t n, const ls_node *row) {
-    const ls_successor said = ls_successors_of(row);
-    for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, &said);
+    const ls_successor next = ls_successors_of(row);
+    for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, &next);
 }
 
 void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
@@ -84,10 +84,10 @@ static ls_candidate *child_of(ls_candidate *list, int32_t *n, int32_t token) {
     for (int32_t i = 0; i < *n; i++)
         if (list[i].draft.token == token) return &list[i];
     list[*n] = (ls_candidate){.draft = {.token = token, .match_pos = -1},
-                              .f = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = -1},
+                              .f = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = -1},
                               .m_rank = -1,
                               .m_p = -1,
-                              .spoken = -1};
+                              .draft_row = -1};
     return &list[(*n)++];
 }
 
@@ -117,25 +117,25 @@ static void add_guesses(const ls_draft_state *s, ls_candidate *list, int32_t *n)
     }
 }
 
-static void add_said(const ls_said *said, ls_candidate *list, int32_t *n) {
+static void add_prediction(const ls_prediction *prediction, ls_candidate *list, int32_t *n) {
     float least = 0;
-    for (int32_t r = 0; r < LS_SAID_TOP && said->id[r] >= 0; r++) {
-        ls_candidate *c = child_of(list, n, said->id[r]);
+    for (int32_t r = 0; r < LS_PREDICTION_TOP && prediction->id[r] >= 0; r++) {
+        ls_candidate *c = child_of(list, n, prediction->id[r]);
         c->m_rank = r;
-        c->m_p = least = said->p[r];
+        c->m_p = least = prediction->p[r];
     }
-    if (said->chosen < 0) return;
-    ls_candidate *c = child_of(list, n, said->chosen);
+    if (prediction->chosen < 0) return;
+    ls_candidate *c = child_of(list, n, prediction->chosen);
     c->m_chosen = true;
     if (c->m_p < 0) c->m_p = least; // sampled, but not among its best
 }
 
 // The draft model's prediction after candidate `at`; NULL: it did not see the candidate.
-static const ls_said *said_after(const ls_search *q, int32_t at) {
-    return q->spoken && q->c[at].spoken >= 0 ? &q->spoken->said[q->c[at].spoken] : NULL;
+static const ls_prediction *prediction_after(const ls_search *q, int32_t at) {
+    return q->draft_rows && q->c[at].draft_row >= 0 ? &q->draft_rows->predictions[q->c[at].draft_row] : NULL;
 }
 
-static int32_t spoken_child(const ls_spoken *s, int32_t parent, int32_t token) {
+static int32_t draft_row_child(const ls_draft_rows *s, int32_t parent, int32_t token) {
     for (int32_t i = parent + 1; parent >= 0 && i < s->n; i++)
         if (s->parent[i] == parent && s->token[i] == token) return i;
     return -1;
@@ -143,7 +143,7 @@ static int32_t spoken_child(const ls_spoken *s, int32_t parent, int32_t token) {
 
 static bool is_remembered(const ls_candidate *c) {
     bool is = false;
-    for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) is |= c->f.said[i].rank >= 0;
+    for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) is |= c->f.remembered[i].rank >= 0;
     return is;
 }
 
@@ -188,17 +188,17 @@ static void expand(ls_search *q, int32_t at) {
     const bool copies = n > 0;
     bool known[LS_SUCCESSORS_ORDER];
     for (int32_t order = LS_SUCCESSORS_ORDER; order > 0; order--) {
-        const ls_successor *said = remembered(q->e, tail, n_tail, order);
-        known[order - 1] = said != NULL;
-        for (int32_t i = 0; said && i < LS_ROW_TOP && said->id[i] >= 0; i++) {
-            ls_candidate *k = child_of(list, &n, said->id[i]);
-            k->f.said[order - 1].rank = (int16_t)i;
-            k->f.said[order - 1].p = said->p[i];
+        const ls_successor *next = remembered(q->e, tail, n_tail, order);
+        known[order - 1] = next != NULL;
+        for (int32_t i = 0; next && i < LS_ROW_TOP && next->id[i] >= 0; i++) {
+            ls_candidate *k = child_of(list, &n, next->id[i]);
+            k->f.remembered[order - 1].rank = (int16_t)i;
+            k->f.remembered[order - 1].p = next->p[i];
         }
     }
     if (at == 0 && q->e->last_logit) add_guesses(q->s, list, &n);
-    const ls_said *said = said_after(q, at);
-    if (said) add_said(said, list, &n);
+    const ls_prediction *prediction = prediction_after(q, at);
+    if (prediction) add_prediction(prediction, list, &n);
     double est[LS_SEARCH_CHILDREN], odds = 0, sum = 0, most = 0;
     for (int32_t i = 0; i < n; i++) {
         ls_features *f = &list[i].f;
@@ -209,12 +209,12 @@ static void expand(ls_search *q, int32_t at) {
                    : from >= 0                                        ? LS_PLACE_JUMP
                                                                       : LS_PLACE_NEW;
         f->last = at == 0 && q->e->last_logit && q->s->n_top > 0;
-        for (int32_t k = 0; k < LS_SUCCESSORS_ORDER; k++) f->said[k].known = known[k];
+        for (int32_t k = 0; k < LS_SUCCESSORS_ORDER; k++) f->remembered[k].known = known[k];
         odds += est[i] = look_up(q, &list[i]);
     }
     for (int32_t i = 0; i < n; i++) {
         list[i].draft.looked = (float)(est[i] /= 1 + odds);
-        if (said) est[i] = blend(q, &list[i]);
+        if (prediction) est[i] = blend(q, &list[i]);
         sum += est[i];
         if (est[i] > most) most = est[i];
     }
@@ -226,8 +226,8 @@ static void expand(ls_search *q, int32_t at) {
         // At most one child is right, so the probabilities must sum to at most 1. Blended estimates may exceed 1: then
         // keep the most likely child, whose estimate is the most reliable, and scale down the others.
         double p = est[i];
-        if (said && sum > 1 && p < most) p *= (1 - most) / (sum - most);
-        const int32_t seen = said ? spoken_child(q->spoken, c->spoken, list[i].draft.token) : -1;
+        if (prediction && sum > 1 && p < most) p *= (1 - most) / (sum - most);
+        const int32_t seen = prediction ? draft_row_child(q->draft_rows, c->draft_row, list[i].draft.token) : -1;
         const bool stays = q->drawn && seen >= 0;
         if (q->s->costs && !stays && c->path * p < LEAST) continue;
         if (q->named_only && list[i].m_p < 0) continue;
@@ -237,7 +237,7 @@ static void expand(ls_search *q, int32_t at) {
         k->draft.rank = k->draft.from == LS_FROM_LAST_LOGIT ? (int16_t)k->f.last_rank : -1;
         k->draft.est_p = (float)p;
         k->path = c->path * p;
-        k->spoken = seen;
+        k->draft_row = seen;
         ls_frontier_push(&q->open, q->n++, stays ? 2 : k->path); // 2: before every probability
     }
 }
@@ -246,7 +246,7 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s) {
     static _Thread_local ls_search q; // too large for the stack
     q.e = &d->e;
     q.blend = NULL;
-    q.spoken = NULL;
+    q.draft_rows = NULL;
     q.s = s;
     q.named_only = q.drawn = false;
     return &q;
@@ -254,37 +254,37 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s) {
 
 static void start_at_root(ls_search *q) {
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
-                             .spoken = q->spoken && q->spoken->n ? 0 : -1,
+                             .draft_row = q->draft_rows && q->draft_rows->n ? 0 : -1,
                              .path = 1};
     q->n = 1;
     q->n_taken = 0;
     q->open.n = 0;
 }
 
-void ls_search_run(ls_search *q, int32_t budget) {
+void ls_search_run(ls_search *q, int32_t max_rows) {
     const int32_t context = (int32_t)q->s->n_context;
     start_at_root(q);
     for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q->open, NULL)) {
         const int32_t n = q->n_taken;
-        const bool stays = q->drawn && q->c[at].spoken >= 0;
+        const bool stays = q->drawn && q->c[at].draft_row >= 0;
         if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, context)) break;
         q->taken[q->n_taken++] = at;
-        if (q->n_taken == budget) break;
+        if (q->n_taken == max_rows) break;
         expand(q, at);
     }
 }
 
-void ls_search_levels(ls_search *q, int32_t budget, int32_t children) {
-    const ls_spoken *s = q->spoken;
-    int32_t at_of[LS_MAX_SAID] = {0}, first[LS_MAX_SAID], end[LS_MAX_SAID];
+void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
+    const ls_draft_rows *s = q->draft_rows;
+    int32_t at_of[LS_MAX_PREDICTIONS] = {0}, first[LS_MAX_PREDICTIONS], end[LS_MAX_PREDICTIONS];
     start_at_root(q);
     for (int32_t r = 0; r < s->n; r++) { // parents come first
         const ls_candidate *up = &q->c[at_of[r]];
         first[r] = q->n;
-        for (int32_t k = 0; k < LS_SAID_TOP && k < children && s->said[r].id[k] >= 0; k++, q->n++) {
-            const float p = s->said[r].p[k];
-            const int32_t seen = spoken_child(s, r, s->said[r].id[k]);
-            q->c[q->n] = (ls_candidate){.draft = {.token = s->said[r].id[k],
+        for (int32_t k = 0; k < LS_PREDICTION_TOP && k < children && s->predictions[r].id[k] >= 0; k++, q->n++) {
+            const float p = s->predictions[r].p[k];
+            const int32_t seen = draft_row_child(s, r, s->predictions[r].id[k]);
+            q->c[q->n] = (ls_candidate){.draft = {.token = s->predictions[r].id[k],
                                                   .parent = (int16_t)at_of[r],
                                                   .from = LS_FROM_DRAFT_MODEL,
                                                   .rank = -1,
@@ -294,21 +294,21 @@ void ls_search_levels(ls_search *q, int32_t budget, int32_t children) {
                                                   .est_p = p},
                                         .m_rank = k,
                                         .m_p = p,
-                                        .spoken = seen,
+                                        .draft_row = seen,
                                         .path = up->path * (double)p};
             if (seen >= 0) at_of[seen] = q->n;
         }
         end[r] = q->n;
     }
     for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q->open, NULL)) {
-        const int32_t n = q->n_taken, row = q->c[at].spoken;
+        const int32_t n = q->n_taken, row = q->c[at].draft_row;
         const bool stays = q->drawn && row >= 0;
         if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, (int32_t)q->s->n_context))
             break;
         q->taken[q->n_taken++] = at;
-        if (q->n_taken == budget) break;
+        if (q->n_taken == max_rows) break;
         for (int32_t i = row < 0 ? 0 : first[row]; row >= 0 && i < end[row]; i++)
-            ls_frontier_push(&q->open, i, q->drawn && q->c[i].spoken >= 0 ? 2 : q->c[i].path);
+            ls_frontier_push(&q->open, i, q->drawn && q->c[i].draft_row >= 0 ? 2 : q->c[i].path);
     }
 }
 
@@ -320,10 +320,11 @@ void ls_search_tree(const ls_search *q, ls_tree *tree) {
         row[q->taken[i]] = (int16_t)i;
         drafts[i] = c->draft;
         if (i) drafts[i].parent = row[c->draft.parent];
-        drafts[i].said = (int16_t)(c->spoken + 1);
+        drafts[i].prediction = (int16_t)(c->draft_row + 1);
     }
     ls_tree_lay_out(tree, drafts, q->n_taken);
-    for (int32_t i = 0; q->spoken && i < q->spoken->n; i++) tree->said[tree->n_said++] = q->spoken->said[i];
+    for (int32_t i = 0; q->draft_rows && i < q->draft_rows->n; i++)
+        tree->predictions[tree->n_predictions++] = q->draft_rows->predictions[i];
 }
 
 ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
@@ -334,7 +335,7 @@ ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
     q->open.n = 0;
     for (int32_t i = 0; i < q->n; i++) {
         const ls_draft *row = &k->tree->nodes[path[i]].draft;
-        q->c[i] = (ls_candidate){.draft = *row, .spoken = row->said - 1, .path = 1};
+        q->c[i] = (ls_candidate){.draft = *row, .draft_row = row->prediction - 1, .path = 1};
         q->c[i].draft.parent = (int16_t)(i - 1);
     }
     const int32_t first = q->n;

@@ -31,7 +31,7 @@ void ls_searcher_memory(void *d, ls_memory_visit *v);
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,
-    LS_SEARCH_CHILDREN = LS_SEARCH_GUESSES + LS_SUCCESSORS_ORDER * LS_ROW_TOP + LS_SAID_TOP + 3,
+    LS_SEARCH_CHILDREN = LS_SEARCH_GUESSES + LS_SUCCESSORS_ORDER * LS_ROW_TOP + LS_PREDICTION_TOP + 3,
 };
 
 // A possible row. The taken candidates form the tree.
@@ -41,16 +41,16 @@ typedef struct {
     int32_t m_rank; // place among the draft model's best; -1: not among them
     float m_p;
     bool m_chosen;
-    int32_t spoken; // the row as the draft model saw it; -1: not seen
-    double path;    // acceptance probability of the whole path
-    double mass;    // probability that one of its children is right; 0: not expanded
+    int32_t draft_row; // the row as the draft model saw it; -1: not seen
+    double path;       // acceptance probability of the whole path
+    double mass;       // probability that one of its children is right; 0: not expanded
 } ls_candidate;
 
 // Working memory of one search; large.
 typedef struct {
     const ls_evidence *e;
-    const ls_blend *blend;   // NULL if spoken is NULL
-    const ls_spoken *spoken; // NULL: there is no draft model
+    const ls_blend *blend;           // NULL if draft_rows is NULL
+    const ls_draft_rows *draft_rows; // NULL: there is no draft model
     bool drawn;      // drafts were drawn: take all rows that the draft model saw first, because the drawn tokens
                      // must not influence which rows are verified
     bool named_only; // the tree has only tokens named by the draft model, none from look-ups alone
@@ -64,11 +64,12 @@ typedef struct {
 // The thread's working memory, for a search over the drafter's evidence without a draft model. It is used up by the
 // next call.
 ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
-// Finds the best rows: `budget` rows, or as many as could pay by s->costs. Set blend, spoken and the switches before.
-void ls_search_run(ls_search *q, int32_t budget);
-// EAGLE's tree: finds the `budget` rows with the largest products of the draft model's probabilities, among the
+// Finds the best rows: `max_rows` rows, or as many as could pay by s->costs. Set blend, draft_rows and the switches
+// before.
+void ls_search_run(ls_search *q, int32_t max_rows);
+// EAGLE's tree: finds the `max_rows` rows with the largest products of the draft model's probabilities, among the
 // `children` best tokens after each row that it saw; look-ups and acceptance rates are not used.
-void ls_search_levels(ls_search *q, int32_t budget, int32_t children);
+void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
 // Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter

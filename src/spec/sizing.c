@@ -27,7 +27,7 @@ static void entropy_after(const ls_tree *t, double *entropy) {
     for (int32_t i = 0; i < t->n; i++)
         if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
     for (int32_t i = 0; i < t->n; i++)
-        if (t->nodes[i].said) entropy[i] = (double)t->said[t->nodes[i].said - 1].entropy;
+        if (t->nodes[i].prediction) entropy[i] = (double)t->predictions[t->nodes[i].prediction - 1].entropy;
 }
 
 // ---- auto: expected tokens per millisecond: the most likely rows, as many as pay by the measured cost of forwards
@@ -119,7 +119,7 @@ static void tetris_cut(const ls_sizing *z, const ls_tree *t, const double *path,
 // itself is kept, because it has been drafted by then. The tree's estimates replace the draft model's probabilities.
 // The threshold is for the sum itself, because a probability is easier to set than its logarithm. The default is this
 // program's; the paper's is tuned for its draft models. The first of the three checks can be moved. A level keeps also
-// the rows outside the beam, because the method and the budget determine the number of rows.
+// the rows outside the beam, because the method and max_rows determine the number of rows.
 
 enum { DDD_BEAM = 10, DDD_DEEPEST = 11, DDD_CHECKS = 3, DDD_APART = 2 };
 
@@ -235,9 +235,9 @@ static const ls_sizing_rule rules[] = {
     },
     {
         .is = {.name = "specdec++",
-               .summary = "stops a branch when the probability of a rejection in it exceeds the threshold",
+               .summary = "stops a branch when the probability of a rejection in it exceeds P",
                .source = "arXiv 2405.19715",
-               .number = {{"CHANCE", 0.7, 0, 1, false}}},
+               .number = {{"P", 0.7, 0, 1, false}}},
         .cut = specdec_cut,
     },
     {
@@ -251,16 +251,16 @@ static const ls_sizing_rule rules[] = {
     },
     {
         .is = {.name = "ddd",
-               .summary = "stops at a level where the beam's ten rows together are less likely than the threshold",
+               .summary = "stops at a level where the beam's ten rows together are less likely than P",
                .source = "arXiv 2409.00142",
-               .number = {{"CHANCE", 0.3, 0, 1, false}, {"FIRST", 5, 1, DDD_DEEPEST, true}}},
+               .number = {{"P", 0.3, 0, 1, false}, {"FIRST", 5, 1, DDD_DEEPEST, true}}},
         .cut = ddd_cut,
     },
     {
         .is = {.name = "c2t",
-               .summary = "rows with at least that probability by a classifier of path, estimate, entropy and depth",
+               .summary = "rows with a probability of at least P by a classifier of path, estimate, entropy and depth",
                .source = "arXiv 2502.13652",
-               .number = {{"CHANCE", 0.2, 0, 1, false}}},
+               .number = {{"P", 0.2, 0, 1, false}}},
         .knobs = c2t_knobs,
         .cut = c2t_cut,
     },
@@ -290,19 +290,19 @@ void ls_sizing_tune(ls_sizing *z, const ls_knob_value *all) {
     for (size_t i = 0; k && k[i].key; i++) z->knobs[i] = all ? all[first + i].number : k[i].fallback;
 }
 
-void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget) {
+void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t max_rows) {
     if (z->rule) return;
-    ls_sizing_read(z, "", budget > 0 ? "fixed" : m->sized ? "auto" : "paper", NULL);
-    if (budget > 0) z->values[0] = budget;
+    ls_sizing_read(z, "", max_rows > 0 ? "fixed" : m->sized ? "auto" : "paper", NULL);
+    if (max_rows > 0) z->values[0] = max_rows;
 }
 
-int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget) {
+int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t max_rows) {
     int32_t rows = z->rule->counts ? (int32_t)z->values[0] : z->rule->rows ? z->rule->rows : m->rows;
-    if (budget > 0 && rows > budget && !z->rule->picks) rows = budget;
+    if (max_rows > 0 && rows > max_rows && !z->rule->picks) rows = max_rows;
     return rows < 1 ? 1 : rows > LS_MAX_ROWS ? LS_MAX_ROWS : rows;
 }
 
-void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget) {
+void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t max_rows) {
     if (!z->rule->cut) return;
     double path[LS_MAX_ROWS];
     bool keep[LS_MAX_ROWS];
@@ -312,13 +312,13 @@ void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, i
         keep[i] = true;
     }
     z->rule->cut(z, t, path, costs, context, keep);
-    if (z->rule->picks && budget > 0) {
+    if (z->rule->picks && max_rows > 0) {
         order_rows(t, path, order);
-        for (int32_t i = 0; i < t->n; i++) keep[order[i]] &= kept < budget, kept += keep[order[i]];
+        for (int32_t i = 0; i < t->n; i++) keep[order[i]] &= kept < max_rows, kept += keep[order[i]];
     }
     for (int32_t i = 1; i < t->n;
          i++) // keep rows with draws: the drawn tokens must not influence which rows the target verifies
-        keep[i] |= t->nodes[i].said && t->said[t->nodes[i].said - 1].n_draws;
+        keep[i] |= t->nodes[i].prediction && t->predictions[t->nodes[i].prediction - 1].n_draws;
     ls_tree_keep(t, keep);
 }
 

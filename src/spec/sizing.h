@@ -1,5 +1,5 @@
-// Sizing rules decide how many rows of a proposed tree are verified. A rule sets the drafter's budget and cuts the tree
-// by its estimates. To add a rule, add it to the table in sizing.c.
+// Sizing rules decide how many rows of a proposed tree are verified. A rule sets the most rows for the drafter and cuts
+// the tree by its estimates. To add a rule, add it to the table in sizing.c.
 #pragma once
 #include "base/err.h"
 #include "spec/cost_curve.h"
@@ -16,10 +16,10 @@ typedef struct ls_sizing ls_sizing;
 typedef struct ls_sizing_rule {
     ls_rule is;
     const ls_knob *knobs; // numbers that are not in NAME:VALUE, at most LS_SIZING_KNOBS; NULL: none
-    bool picks;           // it keeps fewer rows than the drafter proposes: a budget limits the kept rows
+    bool picks;           // it keeps fewer rows than the drafter proposes: max_rows limits the kept rows
     bool by_cost;         // it decides by the cost of rows: the drafter may omit rows that cannot pay
-    bool counts;          // values[0] is the budget for the drafter, including the root
-    int32_t rows;         // else that budget; 0: the rows of the method's paper
+    bool counts;          // values[0] is the most rows for the drafter, including the root
+    int32_t rows;         // else that number; 0: the rows of the method's paper
     // Clears keep[i] for rows that are not verified; all are true before the call. path[i]: acceptance probability of
     // the whole path to row i. The root is always kept, and a row is cut with its parent. NULL: verifies all rows.
     void (*cut)(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs, int32_t context,
@@ -41,13 +41,13 @@ const ls_sizing_rule *ls_sizing_rule_at(int i); // the same; NULL: no more
 ls_code ls_sizing_read(ls_sizing *out, const char *what, const char *text, ls_err *err);
 // Sets its rule's knobs from the values of all knobs (spec/knobs.h); NULL: the defaults, as after ls_sizing_read.
 void ls_sizing_tune(ls_sizing *z, const ls_knob_value *all);
-// Resolves `default`: exactly `budget` rows if it is not 0; otherwise by cost or the paper's rows, as set by the
+// Resolves `default`: exactly `max_rows` rows if it is not 0; otherwise by cost or the paper's rows, as set by the
 // method.
-void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t budget);
-// The budget for the drafter. budget: limit of the user; 0: no limit.
-int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t budget);
-// Cuts the tree to at most `budget` rows (0: no limit). Every row except the root must have an estimate.
-void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t budget);
+void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t max_rows);
+// The most rows for the drafter. max_rows: limit of the user; 0: no limit.
+int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t max_rows);
+// Cuts the tree to at most `max_rows` rows (0: no limit). Every row except the root must have an estimate.
+void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t max_rows);
 void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path);
 // Writes the rule with its values, in the syntax of ls_sizing_read.
 void ls_sizing_write(const ls_sizing *z, char *out, size_t size);

@@ -10,7 +10,7 @@ typedef struct ls_successor_entry {
     uint64_t key;
     int32_t chain; // next entry of the bucket; -1: none
     bool again;    // put again since the eviction hand (s->hand) passed: gets a second chance
-    ls_successor said;
+    ls_successor successor;
 } entry;
 
 static uint64_t successors_key(const int32_t *tail,
@@ -70,23 +70,17 @@ static int32_t successors_take(ls_successors *s) { // index of a new or evicted 
     return i;
 }
 
-void ls_successors_free(ls_successors *s) {
-    free(s->entries);
-    free(s->buckets);
-    *s = (ls_successors){.limit = s->limit};
-}
-
 ls_successor ls_successors_of(const ls_node *n) {
-    ls_successor said;
+    ls_successor successor;
     for (int j = 0; j < LS_ROW_TOP; j++) {
-        said.id[j] = n->top[j].id;
-        said.p[j] = expf(n->top[j].logit - n->lse);
+        successor.id[j] = n->top[j].id;
+        successor.p[j] = expf(n->top[j].logit - n->lse);
     }
-    return said;
+    return successor;
 }
 
-void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *said) {
-    if (said->id[0] < 0) return;
+void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *successor) {
+    if (successor->id[0] < 0) return;
     const uint64_t key = successors_key(tail, n);
     int32_t i = successors_find(s, key);
     if (i >= 0) s->entries[i].again = true;
@@ -98,12 +92,12 @@ void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const l
         s->entries[i].again = false;
         *bucket = i;
     }
-    s->entries[i].said = *said;
+    s->entries[i].successor = *successor;
 }
 
 const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tail, int32_t n) {
     const int32_t i = successors_find(s, successors_key(tail, n));
-    return i < 0 ? NULL : &s->entries[i].said;
+    return i < 0 ? NULL : &s->entries[i].successor;
 }
 
 void ls_successors_memory(ls_successors *s, ls_memory_visit *v) {

@@ -22,10 +22,9 @@ typedef struct {
     int32_t n, cap, n_buckets, hand;
 } ls_successors;
 
-void ls_successors_free(ls_successors *s);
 ls_successor ls_successors_of(const ls_node *n); // the target's prediction after a verified row
 // Stores the prediction after tail[0..n), n from 1 to LS_SUCCESSORS_ORDER, tokens below 2^21 - 1. Ignored if
-// said->id[0] is -1.
-void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *said);
+// successor->id[0] is -1.
+void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *successor);
 const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tail, int32_t n); // NULL: no entry
 void ls_successors_memory(ls_successors *s, ls_memory_visit *v);                               // lists all of it

@@ -31,35 +31,35 @@ const char *ls_node_state_name(ls_node_state s) {
 }
 
 size_t ls_tree_bytes(const ls_tree *t) {
-    return (size_t)t->n_branches * sizeof *t->branches + (size_t)t->n_said * sizeof *t->said +
+    return (size_t)t->n_branches * sizeof *t->branches + (size_t)t->n_predictions * sizeof *t->predictions +
            (size_t)t->n * sizeof *t->nodes;
 }
 
 void ls_tree_place(ls_tree *t, void *bytes) {
     t->nodes = bytes;
     t->branches = (ls_branch *)(t->nodes + t->n);
-    t->said = (ls_said *)(t->branches + t->n_branches);
+    t->predictions = (ls_prediction *)(t->branches + t->n_branches);
 }
 
 ls_tree *ls_tree_new(void) {
-    ls_tree most = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_said = LS_MAX_SAID};
+    ls_tree most = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_predictions = LS_MAX_PREDICTIONS};
     ls_tree *t = ls_calloc(1, sizeof *t + ls_tree_bytes(&most));
     ls_tree_place(&most, t + 1);
-    *t = (ls_tree){.branches = most.branches, .said = most.said, .nodes = most.nodes};
+    *t = (ls_tree){.branches = most.branches, .predictions = most.predictions, .nodes = most.nodes};
     return t;
 }
 
 void ls_tree_copy(ls_tree *to, const ls_tree *from) {
-    to->n = from->n, to->n_branches = from->n_branches, to->n_said = from->n_said;
+    to->n = from->n, to->n_branches = from->n_branches, to->n_predictions = from->n_predictions;
     memcpy(to->nodes, from->nodes, (size_t)from->n * sizeof *to->nodes);
     memcpy(to->branches, from->branches, (size_t)from->n_branches * sizeof *to->branches);
-    memcpy(to->said, from->said, (size_t)from->n_said * sizeof *to->said);
+    memcpy(to->predictions, from->predictions, (size_t)from->n_predictions * sizeof *to->predictions);
 }
 
 void ls_tree_start(ls_tree *t, int32_t root) {
     t->n = 1;
     t->n_branches = 0;
-    t->n_said = 0;
+    t->n_predictions = 0;
     t->nodes[0].draft = (ls_draft){
         .token = root, .parent = -1, .branch = -1, .key = -1, .from = LS_FROM_ROOT, .match_pos = -1, .est_p = NAN};
 }
@@ -81,12 +81,12 @@ static void add_branch(ls_tree *t, ls_branch b) {
     t->branches[t->n_branches++] = b;
 }
 
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info) {
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t max_rows, ls_branch info) {
     const int32_t first = t->n, n_guess = info.rank >= 0 ? 1 : 0;
-    if (budget > LS_MAX_ROWS) budget = LS_MAX_ROWS;
-    if (n < 1 || t->n >= budget) return 0;
+    if (max_rows > LS_MAX_ROWS) max_rows = LS_MAX_ROWS;
+    if (n < 1 || t->n >= max_rows) return 0;
     add_branch(t, info);
-    for (int32_t i = 0; i < n && t->n < budget; i++)
+    for (int32_t i = 0; i < n && t->n < max_rows; i++)
         add_row(t,
                 &(ls_draft){.token = tokens[i],
                             .match_n = i < n_guess ? 0 : info.match_n,
@@ -104,7 +104,7 @@ void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n) {
     int32_t row_of[LS_MAX_ROWS] = {0}, first[LS_MAX_ROWS], next[LS_MAX_ROWS], last[LS_MAX_ROWS];
     assert(n >= 1); // the root
     ls_tree_start(t, drafts[0].token);
-    t->nodes[0].said = drafts[0].said;
+    t->nodes[0].prediction = drafts[0].prediction;
     for (int32_t i = 0; i < n; i++) first[i] = next[i] = last[i] = -1;
     for (int32_t i = 1; i < n; i++) {
         const int32_t parent = drafts[i].parent;

@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 enum {
-    LS_MAX_ROWS = 256, // largest number of rows of a forward, including the root
-    LS_ROW_TOP = 8,    // kept best tokens of every verified row
-    LS_MAX_SAID = 128, // largest number of rows that a draft model sees in one draft
+    LS_MAX_ROWS = 256,        // largest number of rows of a forward, including the root
+    LS_ROW_TOP = 8,           // kept best tokens of every verified row
+    LS_MAX_PREDICTIONS = 128, // largest number of rows that a draft model sees in one draft
 };
 
 typedef struct {
@@ -23,16 +23,16 @@ typedef struct {
 } ls_top_entry;
 
 // The draft model's prediction after a tree row.
-enum { LS_SAID_TOP = 10 }; // as many as EAGLE expands
+enum { LS_PREDICTION_TOP = 10 }; // as many as EAGLE expands
 
 typedef struct {
-    int32_t chosen;            // its choice with the target's sampling and the same random number; greedy: the best
-    int32_t id[LS_SAID_TOP];   // its best tokens, best first, or the drawn tokens; -1: no more
-    float p[LS_SAID_TOP];      // their probabilities among all tokens, or in the distribution of the draws
-    float entropy;             // nats, of the complete distribution
-    int32_t n_draws;           // 0: nothing was drawn
-    int32_t draw[LS_SAID_TOP]; // the draws in order
-} ls_said;
+    int32_t chosen;                // its choice with the target's sampling and the same random number; greedy: the best
+    int32_t id[LS_PREDICTION_TOP]; // its best tokens, best first, or the drawn tokens; -1: no more
+    float p[LS_PREDICTION_TOP];    // their probabilities among all tokens, or in the distribution of the draws
+    float entropy;                 // nats, of the complete distribution
+    int32_t n_draws;               // 0: nothing was drawn
+    int32_t draw[LS_PREDICTION_TOP]; // the draws in order
+} ls_prediction;
 
 typedef enum {
     LS_NODE_ACCEPTED,    // on the verified path (the root always is)
@@ -44,20 +44,20 @@ const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not
 // The drafter's part of a row.
 #define LS_DRAFT_FIELDS                                                                                                \
     int32_t token;                                                                                                     \
-    int16_t parent;    /* row of the parent; -1 for the root */                                                        \
-    int16_t depth;     /* 0 for the root */                                                                            \
-    int16_t branch;    /* index into the tree's branches; -1 for the root */                                           \
-    int16_t rank;      /* of its branch; -1: that continues the root itself */                                         \
-    int16_t match_n;   /* length of the matched n-gram; 0: none */                                                     \
-    int16_t kind;      /* what hit rates count the row as (spec/rates.h, spec/search.h) */                             \
-    int16_t said;      /* index + 1 of what a draft model said after the row; 0: it did not see it */                  \
-    uint8_t from;      /* ls_from */                                                                                   \
-    uint8_t state;     /* ls_node_state */                                                                             \
-    int32_t match_pos; /* context position this token was copied from; -1: none */                                     \
-    int32_t key;       /* the drafter's own note about the row */                                                      \
-    float looked;      /* its chance by look-ups alone (spec/rates.h); 0: they do not name it */                       \
-    float draft_p;     /* a draft model's probability of the token at its parent; 0: it did not name it */             \
-    float est_p;       /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
+    int16_t parent;     /* row of the parent; -1 for the root */                                                       \
+    int16_t depth;      /* 0 for the root */                                                                           \
+    int16_t branch;     /* index into the tree's branches; -1 for the root */                                          \
+    int16_t rank;       /* of its branch; -1: that continues the root itself */                                        \
+    int16_t match_n;    /* length of the matched n-gram; 0: none */                                                    \
+    int16_t kind;       /* what hit rates count the row as (spec/rates.h, spec/search.h) */                            \
+    int16_t prediction; /* index + 1 of the draft model's prediction after the row; 0: it did not see it */            \
+    uint8_t from;       /* ls_from */                                                                                  \
+    uint8_t state;      /* ls_node_state */                                                                            \
+    int32_t match_pos;  /* context position this token was copied from; -1: none */                                    \
+    int32_t key;        /* the drafter's own note about the row */                                                     \
+    float looked;       /* its chance by look-ups alone (spec/rates.h); 0: they do not name it */                      \
+    float draft_p;      /* a draft model's probability of the token at its parent; 0: it did not name it */            \
+    float est_p;        /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
 typedef struct {
     LS_DRAFT_FIELDS
 } ls_draft;
@@ -92,9 +92,9 @@ typedef struct {
 
 typedef struct {
     int32_t n;
-    int16_t n_branches, n_said;
+    int16_t n_branches, n_predictions;
     ls_branch *branches;
-    ls_said *said; // a draft model's predictions, also after rows that were cut
+    ls_prediction *predictions; // a draft model's predictions, also after rows that were cut
     ls_node *nodes;
 } ls_tree;
 
@@ -104,10 +104,10 @@ void ls_tree_copy(ls_tree *to, const ls_tree *from); // the content; `to` has ro
 size_t ls_tree_bytes(const ls_tree *t);
 void ls_tree_place(ls_tree *t, void *bytes);
 void ls_tree_start(ls_tree *t, int32_t root);
-// Adds a chain of tokens under the root, until the tree has `budget` rows. If the branch has a rank, its first token is
-// a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the
+// Adds a chain of tokens under the root, until the tree has `max_rows` rows. If the branch has a rank, its first token
+// is a guess from the last logits; the other tokens continue an n-gram match. Equal prefixes are not merged, as in the
 // authors' program. Returns the number of added rows; a branch without rows is not listed.
-int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t budget, ls_branch info);
+int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t max_rows, ls_branch info);
 // Makes the tree from drafts[0..n), 1 <= n <= LS_MAX_ROWS: the root first, parents before children. The caller need not
 // set depth and branch, and sets the rank only for children of the root. The rows under each child of the root are
 // grouped as its branch; siblings keep their order.

@@ -8,16 +8,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-    BLOCK = 1 << 20, // bytes of text that are compressed at once
-    MOST_QUEUED = 4096,
+    BLOCK = 1 << 20,    // bytes of text that are compressed at once
+    MOST_QUEUED = 1024, // entries; of steps of 256 rows 52 MiB, which a screen holds as well
+    STUCK_S = 5,        // without any progress of the thread
+    SHORT_S = 1,        // the same, at the end of a turn
     RESCUE_NS = 1000000000,
-    TOO_LONG = -1 // instead of an errno: beyond LS_KEPT_BYTES
+    TOO_LONG = -1, // instead of an errno: beyond LS_KEPT_BYTES
+    STUCK = -2     // instead of an errno: the disk does not respond
 };
 
 // What happened, for the thread. The bytes of new ids come before the line.
@@ -40,7 +46,8 @@ struct ls_conversation {
     // the caller's
     size_t n_turns;
     ls_trace_writer head; // formats headers and ends
-    char *path;           // NULL: in memory
+    bool told_lost;
+    char *path; // NULL: in memory; changed with the lock held, for a rescue
     // shared
     pthread_t thread;
     pthread_mutex_t lock; // of the queue
@@ -49,9 +56,10 @@ struct ls_conversation {
     size_t n_queued; // with the one that is worked on
     bool closing;
     atomic_int error; // errno, or TOO_LONG: the thread left the path
-    atomic_int lost;  // errno: not even the file in memory could be written
+    atomic_int lost;  // errno, or STUCK: not even the file in memory could be written; entries are dropped
     // the thread's; the caller's while nothing is queued
     int fd;
+    bool at_path;       // fd is the file at the path
     atomic_ullong n;    // bytes of the file
     uint64_t ended_at;  // where the end of the last turn begins, which may go on; 0: it has not ended
     bool open;          // a Zstandard frame has begun
@@ -95,6 +103,7 @@ static int copy_file(int from, int to, uint64_t n) {
 // The file is lost: goes on in memory with what was written.
 static void leave_file(ls_conversation *c, int error) {
     const int fd = in_memory();
+    c->at_path = false;
     if (fd >= 0 && !copy_file(c->fd, fd, c->n)) {
         close(c->fd);
         c->fd = fd;
@@ -108,9 +117,9 @@ static void flush(ls_conversation *c, bool ends) {
     ls_zst_encode(c->zst, c->text.p, c->text.n, ends, &c->bytes);
     ls_buf_clear(&c->text);
     c->open = !ends;
-    const bool is_file = c->path && !c->error;
-    int error = is_file && c->n + c->bytes.n > LS_KEPT_BYTES ? TOO_LONG : write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
-    if (error && is_file) {
+    int error =
+        c->at_path && c->n + c->bytes.n > LS_KEPT_BYTES ? TOO_LONG : write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
+    if (error && c->at_path) {
         leave_file(c, error);
         error = write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
     }
@@ -145,6 +154,19 @@ static void cut_turns(ls_conversation *c, size_t turn) {
     c->n_started = turn;
 }
 
+// The file at the path, if there was one, is the caller's to delete; where it was, the disk may be full.
+static void clear(ls_conversation *c) {
+    const int fd = c->at_path ? in_memory() : -1;
+    cut_turns(c, 0);
+    if (fd >= 0) {
+        close(c->fd);
+        c->fd = fd;
+    }
+    c->at_path = false;
+    atomic_store(&c->error, 0); // nothing is left that could be incomplete
+    atomic_store(&c->lost, 0);
+}
+
 static void begin_turn(ls_conversation *c, const entry *e) {
     cut_turns(c, e->turn);
     flush(c, true);
@@ -159,7 +181,7 @@ static void begin_turn(ls_conversation *c, const entry *e) {
 static void write_entry(ls_conversation *c, const entry *e) {
     ls_ids fresh = {0};
     if ((e->kind == STEP || e->kind == END) && c->ended_at) cut_at(c, c->ended_at); // the turn went on
-    if (e->kind == CLEAR) cut_turns(c, 0);
+    if (e->kind == CLEAR) clear(c);
     if (e->kind == TURN) begin_turn(c, e);
     if (e->kind == END || e->kind == CLOSE) flush(c, true);
     if (e->kind == END) c->ended_at = c->n;
@@ -209,25 +231,45 @@ static void *writer(void *ud) {
 
 // ---- the caller
 
+// With the lock: waits until at most n entries are queued. False: for so many seconds the thread finished none.
+static bool drain(ls_conversation *c, size_t n, int seconds) {
+    while (c->n_queued > n) {
+        const size_t before = c->n_queued;
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += seconds;
+        while (c->n_queued == before)
+            if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT && c->n_queued == before)
+                return false;
+    }
+    return true;
+}
+
+// If the disk does not respond, the log is lost, and the caller goes on.
 static void hand_over(ls_conversation *c, entry e) {
     entry *q = ls_malloc(sizeof *q);
     *q = e;
     q->next = NULL;
     pthread_mutex_lock(&c->lock);
-    while (c->n_queued >= MOST_QUEUED) pthread_cond_wait(&c->changed, &c->lock); // a slow disk
-    *c->queue_end = q;
-    c->queue_end = &q->next;
-    c->n_queued++;
-    pthread_cond_broadcast(&c->changed);
+    if (e.kind != CLEAR && !atomic_load(&c->lost) && !drain(c, MOST_QUEUED - 1, STUCK_S)) atomic_store(&c->lost, STUCK);
+    const bool drop = e.kind != CLEAR && atomic_load(&c->lost);
+    if (!drop) {
+        *c->queue_end = q;
+        c->queue_end = &q->next;
+        c->n_queued++;
+        pthread_cond_broadcast(&c->changed);
+    }
     pthread_mutex_unlock(&c->lock);
+    if (drop) free_entry(q);
 }
 
-// Everything is in the file, and whole.
-static void settle(ls_conversation *c) {
+// Everything is in the file, and whole. False: the disk does not respond.
+static bool settle(ls_conversation *c, int seconds) {
     hand_over(c, (entry){.kind = CLOSE});
     pthread_mutex_lock(&c->lock);
-    while (c->n_queued) pthread_cond_wait(&c->changed, &c->lock);
+    const bool all = drain(c, 0, seconds);
     pthread_mutex_unlock(&c->lock);
+    return all;
 }
 
 ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err *err) {
@@ -239,7 +281,11 @@ ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err
     c->zst = ls_zst_encoder_new();
     ls_seen_init(&c->seen, ls_vocab_size(vocab));
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    pthread_condattr_t monotonic; // a change of the system time must not change waits
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     if (c->fd >= 0 && ls_thread_start(&c->thread, writer, c)) *out = c;
     if (*out) return LS_OK;
     c->closing = true;
@@ -332,13 +378,22 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
 
 static ls_code not_kept(int error, ls_err *err) {
     if (error == TOO_LONG) return ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
+    if (error == STUCK) return ls_fail(err, LS_E_IO, "the disk does not respond");
     return ls_fail(err, LS_E_IO, "%s", ls_write_reason(error));
+}
+
+static void set_path(ls_conversation *c, char *path) {
+    pthread_mutex_lock(&c->lock);
+    char *before = c->path;
+    c->path = path;
+    pthread_mutex_unlock(&c->lock);
+    free(before);
 }
 
 ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err) {
     if (c->path) return LS_OK;
-    settle(c);
-    if (c->lost) return not_kept(c->lost, err);
+    const bool all = settle(c, STUCK_S);
+    if (!all || c->lost) return not_kept(all ? c->lost : STUCK, err);
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     const int error = fd < 0 ? errno : c->n > LS_KEPT_BYTES ? TOO_LONG : copy_file(c->fd, fd, c->n);
     if (error) {
@@ -348,47 +403,48 @@ ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err) 
     }
     close(c->fd);
     c->fd = fd;
-    c->path = ls_strdup(path);
+    c->at_path = true;
+    set_path(c, ls_strdup(path));
     return LS_OK;
 }
 
 static void forget_path(ls_conversation *c) {
     if (c->path) unlink(c->path);
-    free(c->path);
-    c->path = NULL;
+    set_path(c, NULL);
 }
 
 void ls_conversation_clear(ls_conversation *c) {
     hand_over(c, (entry){.kind = CLEAR});
-    settle(c);
-    const int fd = c->path ? in_memory() : -1; // where the file was, the disk may be full
-    if (fd >= 0) {
-        close(c->fd);
-        c->fd = fd;
-    }
     forget_path(c);
-    c->error = c->lost = 0; // nothing is left that could be incomplete
     c->n_turns = 0;
+    c->told_lost = false;
 }
 
 bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err) {
-    if (last) settle(c);
+    if (last) settle(c, SHORT_S);
     const int error = atomic_load(&c->error);
     if (!error || !c->path) return false;
-    settle(c);
     not_kept(error, err);
     forget_path(c);
     atomic_store(&c->error, 0);
     return true;
 }
 
+bool ls_conversation_lost(ls_conversation *c, ls_err *err) {
+    const int error = atomic_load(&c->lost);
+    if (!error || c->told_lost) return false;
+    not_kept(error, err);
+    ls_err_prefix(err, "the conversation can no longer be saved");
+    return c->told_lost = true;
+}
+
 // Another descriptor of the whole file.
 static ls_code open_again(ls_conversation *c, int *fd, ls_err *err) {
-    settle(c);
-    const int error = c->lost;
+    const int error = settle(c, STUCK_S) ? atomic_load(&c->lost) : STUCK;
     *fd = error ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
     if (*fd >= 0 && !lseek(*fd, 0, SEEK_SET)) return LS_OK;
-    return ls_fail(err, LS_E_IO, "the recorded conversation cannot be read: %s", strerror(error ? error : errno));
+    not_kept(error ? error : errno, err);
+    return ls_err_prefix(err, "the recorded conversation cannot be read");
 }
 
 static ls_code lines_of(ls_conversation *c, const char *name, ls_lines **out, ls_err *err) {
@@ -429,28 +485,48 @@ static ls_code write_packed(ls_conversation *c, FILE *f, ls_err *err) {
     return error ? ls_fail(err, LS_E_IO, "the recorded conversation cannot be read: %s", strerror(error)) : LS_OK;
 }
 
+// The decoder must not wait for a program that reads a FIFO. Returns a descriptor that keeps its reader there, or -1.
+static ls_code open_fifo(const char *path, int *fd, ls_err *err) {
+    struct stat st;
+    *fd = -1;
+    if (stat(path, &st) || !S_ISFIFO(st.st_mode)) return LS_OK;
+    *fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (*fd >= 0 || errno != ENXIO) return LS_OK;
+    return ls_fail(err, LS_E_IO, "cannot write %s: no program reads this pipe; save into a file", path);
+}
+
 ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) {
     const size_t n = strlen(path);
+    int fifo;
     ls_atomic_file r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
-    ls_code code = ls_atomic_open(&r, path, LS_FILE_PRIVATE, err);
+    ls_code code = open_fifo(path, &fifo, err);
+    if (!code) code = ls_atomic_open(&r, path, LS_FILE_PRIVATE, err);
+    if (fifo >= 0) close(fifo);
     if (code) return code;
     code = n >= 4 && !strcmp(path + n - 4, ".zst") ? write_packed(c, r.f, err) : write_plain(c, r.f, err);
     const ls_code closed = ls_atomic_close(&r, !code, code ? NULL : err);
     return code ? code : closed;
 }
 
-const char *ls_conversation_rescue(ls_conversation *c, const char *path) {
+bool ls_conversation_rescue(ls_conversation *c, const char *path, char *where, size_t size) {
     const uint64_t until = ls_now_ns() + RESCUE_NS;
+    bool locked = false, idle = false;
     // The thread that ran out of memory may be the writer, or may hold the lock: what it has written is good.
-    for (bool idle = false; !idle && !pthread_equal(pthread_self(), c->thread) && ls_now_ns() < until; usleep(1000)) {
-        if (pthread_mutex_trylock(&c->lock)) continue;
-        idle = !c->n_queued;
-        pthread_mutex_unlock(&c->lock);
+    while (!idle && !pthread_equal(pthread_self(), c->thread) && ls_now_ns() < until) {
+        locked = !pthread_mutex_trylock(&c->lock);
+        idle = locked && !c->n_queued;
+        if (idle) break;
+        if (locked) pthread_mutex_unlock(&c->lock);
+        locked = false;
+        usleep(1000);
     }
-    if (c->lost || c->path || !path) return c->lost ? NULL : c->path;
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const bool ok = fd >= 0 && !copy_file(c->fd, fd, c->n);
+    if (!locked) locked = !pthread_mutex_trylock(&c->lock);
+    const char *at = c->lost ? NULL : c->path ? c->path : path;
+    const int fd = at && !c->path ? open(at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    const bool ok = at && (c->path || (fd >= 0 && !copy_file(c->fd, fd, c->n)));
     if (fd >= 0) close(fd);
-    return ok ? path : NULL;
+    if (ok) snprintf(where, size, "%s", at);
+    if (locked) pthread_mutex_unlock(&c->lock);
+    return ok;
 }

@@ -1,6 +1,10 @@
 // The log of a conversation: a trace at level full that is always recorded, so that saving copies it and a sudden end
 // loses nothing. It can be cut at a turn and continued after an answer's end. The caller only hands over what happened:
 // a thread formats, compresses and writes. The file is in memory (not in this process's) until it gets a path.
+// Of the turns it has only where they begin in the file; what it holds is what a sink heard.
+// If the thread falls behind, at most 1024 steps wait for it (52 MiB if each has 256 rows). If the disk does not
+// respond for 5 s then, the log is lost, and the caller goes on; all functions but ls_conversation_free wait no longer
+// either.
 #pragma once
 #include "trace/trace_write.h"
 
@@ -21,14 +25,16 @@ size_t ls_conversation_turns(const ls_conversation *c);
 // memory.
 ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err);
 // True once after the file could not be written or exceeded LS_KEPT_BYTES: it was deleted, and the log is in memory
-// again. last: waits until everything is written.
+// again. last: waits for everything to be written, at most a second for a disk that does not respond.
 bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err);
+// True once after not even memory could be written: nothing can be saved until ls_conversation_clear.
+bool ls_conversation_lost(ls_conversation *c, ls_err *err);
 void ls_conversation_clear(ls_conversation *c); // removes all turns, and the file at the path
 // Opens a reader of the log as it is; valid until the log changes. name: for messages.
 ls_code ls_conversation_read(ls_conversation *c, const char *name, ls_trace_reader **out, ls_err *err);
 // Writes a trace file atomically. If the name ends in .zst, the file is compressed. LS_E_RANGE: there is nothing to
-// save. LS_E_IO: the message has the path and the reason.
+// save. LS_E_IO: the message has the path and the reason; a FIFO that no program reads is one.
 ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err);
-// In any thread, when the process must end: waits at most a second for what was handed over, and returns the path of
-// the file; NULL: it has none. With `path`, a file in memory is copied there first.
-const char *ls_conversation_rescue(ls_conversation *c, const char *path);
+// In any thread, when the process must end: waits at most a second for what was handed over, and writes the path of the
+// file to `where`; false: it has none. With `path`, a file in memory is copied there first.
+bool ls_conversation_rescue(ls_conversation *c, const char *path, char *where, size_t size);

@@ -45,16 +45,22 @@ static int take(char *path) {
     return error;
 }
 
-char *ls_kept_path(void) {
+char *ls_kept_path(ls_err *err) {
     long long began = time(NULL);
     for (int error = EEXIST; !own.path && error == EEXIST;
          began++) { // the name is used: another process had this id in this second
         char name[64];
         snprintf(name, sizeof name, "conversation-%lld-%d%s", began, (int)getpid(), ending);
         char *path = path_of(name);
-        if (!path) break;
+        if (!path) {
+            ls_fail(err, LS_E_IO, "HOME is not set");
+            return NULL;
+        }
         ls_make_folders(path);
-        if ((error = take(path))) free(path);
+        if (!(error = take(path))) break;
+        ls_fail(err, LS_E_IO, "%.*s: %s", (int)(strrchr(path, '/') - path), path,
+                error == ENOENT ? "the folder cannot be made" : ls_write_reason(error));
+        free(path);
     }
     return own.path ? ls_strdup(own.path) : NULL;
 }

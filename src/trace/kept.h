@@ -9,8 +9,8 @@
 enum { LS_KEPT_FILES = 8, LS_KEPT_DAYS = 30, LS_KEPT_BYTES = 64 << 20 }; // limits
 
 // The path of this process's file, always the same, for a file that does not exist yet; owned by the caller. NULL: the
-// state folder does not exist or cannot be written.
-char *ls_kept_path(void);
+// state folder cannot be made or written; err has the folder and the reason.
+char *ls_kept_path(ls_err *err);
 // The files whose process has ended, the newest first, ending with NULL; array and strings are owned by the caller.
 // Deletes files above the limits of age, number and size.
 char **ls_kept_left(void);

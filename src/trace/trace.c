@@ -11,9 +11,9 @@ struct ls_trace {
     ls_sink *sink;
     char *path;
     ls_trace_writer w;
-    ls_seen seen; // ids whose bytes were written
-    bool reported;
-    struct { // end of the last turn, not written yet, because the turn may go on
+    ls_seen seen;        // ids whose bytes were written
+    bool reported, left; // left: see ls_trace_leave
+    struct {             // end of the last turn, not written yet, because the turn may go on
         bool due;
         uint32_t turn;
         ls_finish reason;
@@ -72,6 +72,16 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     return !error;
 }
 
+void ls_trace_leave(ls_trace *t) {
+    if (!t) return;
+    put_end(t);
+    t->left = true;
+}
+
+bool ls_trace_in_turn(const ls_trace *t) {
+    return !t->left;
+}
+
 static void put_tokens(ls_trace *t, ls_ids *fresh) {
     if (fresh->n) {
         ls_trace_write_tokens(&t->w, fresh);
@@ -85,6 +95,7 @@ static void on_begin(void *ud, const ls_turn_begun *turn) {
     ls_trace_header h;
     ls_ids fresh = {0};
     put_end(t);
+    t->left = false;
     t->w.vocab = turn->run->model->vocab;
     if (turn->turn == 0 || !t->seen.known)
         ls_seen_init(&t->seen, ls_vocab_size(t->w.vocab)); // each conversation is self-contained
@@ -113,6 +124,7 @@ static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
 static void on_step(void *ud, const ls_step *s) {
     ls_trace *t = ud;
     ls_ids fresh = {0};
+    if (t->left) return;
     t->end.due = false; // the turn goes on
     note_ids(t, s, &fresh);
     put_tokens(t, &fresh);
@@ -122,6 +134,7 @@ static void on_step(void *ud, const ls_step *s) {
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
     ls_trace *t = ud;
+    if (t->left) return;
     t->end.due = true;
     t->end.turn = turn;
     t->end.reason = reason;

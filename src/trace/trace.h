@@ -21,6 +21,10 @@ void ls_trace_schema(ls_buf *out); // the JSON Schema of a line
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud, ls_err *err);
 // Records what a runner does. The end of a turn that was cut by max_tokens is written when it cannot go on any more.
 ls_run_sink ls_trace_sink(ls_trace *t);
+// Another conversation took the place of this one: what its last turn adds is left out, because the trace does not have
+// the beginning. Accepts NULL. in_turn: whether the trace has the beginning of the last turn.
+void ls_trace_leave(ls_trace *t);
+bool ls_trace_in_turn(const ls_trace *t);
 // True once, after the first failed write (disk full, closed pipe). Decoding can continue, and the written part is
 // valid.
 bool ls_trace_failed(ls_trace *t, ls_err *err);

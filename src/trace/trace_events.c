@@ -53,16 +53,16 @@ static void begin_turn(ls_trace_events *t) {
         t->header->header = ls_malloc(sizeof h->run);
         *t->header->header = h->run;
     }
-    const size_t before = t->turns.kept;
+    const ls_turn *turn = ls_dialog_last(t->turns.dialog);
     ls_ids added = {0};
     ls_event_free(t->prompt); // not returned, if the turn had no steps
-    ls_ids_add(&added, h->prompt.p + before, h->prompt.n - before);
+    ls_ids_add(&added, h->prompt.p + turn->kept, h->prompt.n - turn->kept);
     ls_event *e = t->prompt = ls_event_new(LS_EV_PROMPT);
     e->prompt.turn = t->turn;
     e->prompt.n_ids = (int32_t)added.n;
     e->prompt.ids = added.p;
     e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
-    e->prompt.n_begun = (int32_t)ls_turns_begun(&t->turns, h);
+    e->prompt.n_begun = (int32_t)turn->n_begun;
     e->prompt.context_len = (int32_t)h->prompt.n;
     e->prompt.prefill_ms = h->prefill_ms;
     memcpy(e->prompt.method, h->run.method, sizeof e->prompt.method);
@@ -74,7 +74,7 @@ static ls_event *step_event(ls_trace_events *t) {
     const ls_step *s = ls_trace_read_step(t->r);
     ls_event *e = ls_event_new(LS_EV_STEP);
     e->step = ls_step_keep(s);
-    ls_turns_step(&t->turns, s);
+    ls_dialog_step(t->turns.dialog, s);
     return e;
 }
 

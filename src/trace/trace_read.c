@@ -1,4 +1,5 @@
 #include "trace/trace_read.h"
+#include "base/alias.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -107,8 +108,8 @@ static void check_version(reading *g, int64_t version) {
 }
 
 static void add_config(void *ud, const char *key, const ls_json *value) {
-    const char *text = ls_json_str(value, NULL);
-    ls_buf_fmt(ud, "%s%c%s%c", key, 0, text ? text : "", 0);
+    const char *text = ls_json_str(value, NULL), *now = ls_name_now("key", key);
+    ls_buf_fmt(ud, "%s%c%s%c", now, 0, text ? ls_name_now(now, text) : "", 0);
 }
 
 static void read_config(reading *g, const ls_json *doc, const char *field, ls_buf *config) {
@@ -169,10 +170,10 @@ static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_
     return (int16_t)n;
 }
 
-static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_said *s) {
-    const ls_json *top = get_array(g, doc, field, LS_SAID_TOP);
+static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_prediction *s) {
+    const ls_json *top = get_array(g, doc, field, LS_PREDICTION_TOP);
     const int n = (int)ls_json_size(top);
-    for (int i = 0; i < LS_SAID_TOP; i++) s->id[i] = -1;
+    for (int i = 0; i < LS_PREDICTION_TOP; i++) s->id[i] = -1;
     for (int i = 0; i < n && !g->code; i++) {
         const ls_json *pair = ls_json_at(top, (size_t)i);
         double p = NAN;
@@ -183,8 +184,8 @@ static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_
     }
 }
 
-static void read_draws(reading *g, const ls_json *doc, const char *field, ls_said *s) {
-    const ls_json *draws = ls_json_get(doc, field) ? get_array(g, doc, field, LS_SAID_TOP) : NULL;
+static void read_draws(reading *g, const ls_json *doc, const char *field, ls_prediction *s) {
+    const ls_json *draws = ls_json_get(doc, field) ? get_array(g, doc, field, LS_PREDICTION_TOP) : NULL;
     s->n_draws = (int32_t)ls_json_size(draws);
     for (int i = 0; i < s->n_draws && !g->code; i++)
         s->draw[i] = item_int(g, draws, (size_t)i, field, 0, g->h->run.n_vocab - 1);
@@ -202,11 +203,12 @@ static void read_branches(reading *g, const ls_json *doc, const char *field, ls_
     s->tree.n_branches = (int32_t)ls_json_size(g->branches);
 }
 
-static inline void read_said(reading *g, const ls_json *doc, ls_said *o);
+static inline void read_said(reading *g, const ls_json *doc, ls_prediction *o);
 static void read_saids(reading *g, const ls_json *doc, const char *field, ls_step *s) {
-    const ls_json *said = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_SAID) : NULL;
-    s->tree.n_said = (int32_t)ls_json_size(said);
-    for (int i = 0; i < s->tree.n_said && !g->code; i++) read_said(g, ls_json_at(said, (size_t)i), &s->tree.said[i]);
+    const ls_json *said = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_PREDICTIONS) : NULL;
+    s->tree.n_predictions = (int32_t)ls_json_size(said);
+    for (int i = 0; i < s->tree.n_predictions && !g->code; i++)
+        read_said(g, ls_json_at(said, (size_t)i), &s->tree.predictions[i]);
 }
 
 static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_step *s) {
@@ -270,6 +272,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_KEPT(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, INT32_MAX); } else v = -1
 #define READ_CHOICE(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, g->h->run.n_vocab - 1); } else v = -1
 #define READ_NOTE(name, v) if (ls_json_get(doc, name)) { READ_TEXT(name, v); } else *v = 0
+#define READ_METHOD(name, v) READ_TEXT(name, v); ls_label_now(v, v, sizeof v)
 #define READ_VERSION(name, v) check_version(g, get_int(g, doc, name, 1, INT32_MAX))
 #define READ_NUMBER(name, v, digits) v = (__typeof__(v))(NEEDED || ls_json_get(doc, name) ? get_num(g, doc, name) : NAN)
 #define READ_TIME(name, v, digits) v = get_num(g, doc, name); if (!isnan(v) && !is_time(v)) wrong(g, name, "a time")

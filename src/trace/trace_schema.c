@@ -61,6 +61,7 @@ static void end_object(schema *z) {
 #define JSON_KEPT JSON_TURN
 #define JSON_CHOICE JSON_TURN
 #define JSON_NOTE JSON_TEXT
+#define JSON_METHOD JSON_TEXT
 #define JSON_MEASURED(v, digits) JSON_NUMBER(v, digits) ",\"minimum\":0"
 #define JSON_IDS(...) LIST_OF(JSON_INT(v, 0, 0))
 #define JSON_ROWS JSON_IDS

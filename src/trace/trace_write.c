@@ -32,8 +32,8 @@ static void write_bytes(ls_trace_writer *t, const ls_trace_tokens *o) {
     }
 }
 
-static void write_said_top(ls_jsonw *w, const ls_said *s) {
-    for (int i = 0; i < LS_SAID_TOP && s->id[i] >= 0; i++) {
+static void write_said_top(ls_jsonw *w, const ls_prediction *s) {
+    for (int i = 0; i < LS_PREDICTION_TOP && s->id[i] >= 0; i++) {
         ls_jw_open(w, '[');
         ls_jw_int(w, s->id[i]);
         ls_jw_num(w, (double)s->p[i], 9);
@@ -57,7 +57,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
     t->node = s->tree.nodes[s->path[i]];
     t->node.parent = (int16_t)(i - 1);
     t->node.branch = -1;
-    t->node.said = 0;
+    t->node.prediction = 0;
     return &t->node;
 }
 
@@ -67,6 +67,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define EACH(name, n, write) IN('[', name, for (int i = 0; i < (n); i++) write, ']')
 #define WRITE_TEXT(name, v) ls_jw_field_str(w, name, v)
 #define WRITE_FORMAT WRITE_TEXT
+#define WRITE_METHOD WRITE_TEXT
 #define WRITE_BUF(name, v) WRITE_TEXT(name, v.p)
 #define WRITE_HASH(name, v) char hash[20]; snprintf(hash, sizeof hash, "%016" PRIx64, v); WRITE_TEXT(name, hash)
 #define WRITE_NAME(name, v, name_of, ...) WRITE_TEXT(name, name_of(v))

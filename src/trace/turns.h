@@ -1,31 +1,24 @@
-// Finds the turns of a recording that form one conversation, and the data that a session needs to continue it. A
-// recording has all turns in the order of decoding, including turns replaced by an edit or by another conversation.
+// Finds the turns of a recording that form one conversation, and makes that conversation again. A recording has all
+// turns in the order of decoding, including turns replaced by an edit or by another conversation.
 #pragma once
-#include "engine/dialog.h"
+#include "decode/stats.h"
 #include "trace/conversation.h"
 
 typedef struct {
-    ls_ids context;      // committed tokens
-    int32_t uncommitted; // the last turn's last token, if it was emitted without a forward; -1: none
-    ls_ids starts;       // for each turn: number of tokens committed before it, and the uncommitted token
-    size_t kept;         // number of earlier tokens with which the last turn's prompt begins
-    uint32_t first;      // number of the first turn in its header
+    ls_dialog *dialog; // NULL: no turn yet; its answers have no text
+    uint32_t first;    // number of the first turn in its header
     char sha256[65], model[64];
-} ls_turns; // zeroed: no turn yet
+} ls_turns;
 
 void ls_turns_free(ls_turns *t);
-size_t ls_turns_count(const ls_turns *t);
 // Adds the turn of a header. Removes the turns that it replaces, or all turns if it continues none of them. Returns its
 // index among the turns of the conversation, from 0.
 uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h);
-// The number of tokens at the end of the prompt, not counting kept ones, that begin the last turn's answer.
-size_t ls_turns_begun(const ls_turns *t, const ls_trace_header *h);
-void ls_turns_step(ls_turns *t, const ls_step *s);
 
-// A saved conversation, so that a session can continue it.
+// A saved conversation, so that a runner can continue it.
 typedef struct {
-    ls_turns turns;        // for ls_session_restore
-    ls_dialog *dialog;     // for ls_session_restore
+    ls_dialog *dialog;
+    ls_stats stats;        // of the last turn
     ls_conversation *kept; // the same turns, verbatim from the file
 } ls_saved;
 

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "decode/session.h"
 #include "decode/suite.h"
-#include "engine/dialog.h"
+#include "decode/dialog.h"
 #include "spec/search.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ static ls_code decode(trials *all, size_t *prompts, char **argv, bool odd, ls_er
     ls_session *s;
     const ls_model_options mo = {.name = "default", .engine = {.device = "cpu", .dtype = "auto"}};
     const ls_decode_options o = {
-        .method = "logitspec", .budget = atoi(argv[2]), .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
+        .method = "logitspec", .max_rows = atoi(argv[2]), .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
     ls_code code = ls_suite_read(&suite, argv[1], err);
     if (code || (code = ls_model_load(&model, &mo, err)) || (code = ls_session_new(&s, &model, &o, err))) return code;
     ls_step *step = ls_step_new();

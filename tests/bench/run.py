@@ -30,8 +30,8 @@ TOOLS = os.path.join(ROOT, "build", "tests")
 SMOKE = bool(os.environ.get("SMOKE"))
 DRAFTERS = ["pld/auto", "recycle/auto", "cacheback/auto", "suffix/auto", "lookahead/auto"]
 BUDGETS = [f"logitspec:{n}" for n in (2, 4, 8, 16, 32, 64)]
-METHODS = ["ar", "logitspec"] if SMOKE else ["ar", "logitspec", *BUDGETS, "logitspec-paper", *DRAFTERS]
-BESIDE_PEERS = ["ar", "logitspec"] if SMOKE else ["ar", "logitspec", "logitspec:8", "pld/auto", "suffix/auto", "lookahead/auto"]
+METHODS = ["plain", "logitspec"] if SMOKE else ["plain", "logitspec", *BUDGETS, "logitspec-paper", *DRAFTERS]
+BESIDE_PEERS = ["plain", "logitspec"] if SMOKE else ["plain", "logitspec", "logitspec:8", "pld/auto", "suffix/auto", "lookahead/auto"]
 DTYPES = ["i8"] if SMOKE else ["f32", "bf16", "i16", "i8"]
 ROWS = [1, 8] if SMOKE else [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128]
 CONTEXTS = [256] if SMOKE else [128, 512, 2048, 8000]
@@ -173,7 +173,7 @@ def report_forwards(r, name):
 
 def report_aims(r, compare):
     by = {m["method"]: m for m in compare["methods"]}
-    ours, ar = by["logitspec"], by["ar"]
+    ours, ar = by["logitspec"], by["plain"]
     rivals = [by[m] for m in DRAFTERS if m in by]
     one = cells(r["dtypes"]["i8"])[256, 1]
     k = r["long"]
@@ -198,7 +198,7 @@ def report_loses(compare):
     """Where drafting does not pay, in words."""
     out = []
     for m in compare["methods"]:
-        if m["method"] == "ar" or m["lossy"]:
+        if m["method"] == "plain" or m["lossy"]:
             continue
         lost = [f"{c['category']} ({c['speedup']:.2f})" for c in m["categories"] if c["speedup"] < 1]
         if lost:
@@ -308,7 +308,7 @@ def beside():
             o = json.loads(call(PROGRAM, "bench", "methods", "--suite", f.name, "--methods", some(BESIDE_PEERS), "--max-tokens", s.tokens,
                                 "--threads", str(s.cores), "--json", "-q", codes=(0, 3)))
         result["mine"] += [{**r, "of": prompt["prompt"], "equal": o["equal"], "disturbed": o["disturbed_prompts"]} for r in o["runs"]]
-        ar = next(r for r in o["runs"] if r["method"] == "ar")
+        ar = next(r for r in o["runs"] if r["method"] == "plain")
         return {"text": ar["turns"][0]["text"], "tokens": ar["emitted"], "decode_ms": ar["decode_us"] / 1e3, "prefill_ms": ar["prefill_ms"]}
 
     peers.search(wanted, result, say, save)
@@ -325,7 +325,7 @@ def report_peers(r):
     llama = max((name for name in lines if name.startswith("llama.cpp")), key=lambda name: lines[name]["tokens_per_s"], default=None)
     runs = {**{f"logitspec, `{name}`": runs_of(r, name) for name in BESIDE_PEERS}, **{name: r["peers"][name]["runs"] for name in lines}}
     own, best = runs["logitspec, `logitspec`"], runs.get(llama, [])
-    equal = "equal to `ar`" if all(x["equal"] for x in r["mine"]) else "DIFFERS"
+    equal = "equal to `plain`" if all(x["equal"] for x in r["mine"]) else "DIFFERS"
 
     def text(name):
         line = lines.get(name)

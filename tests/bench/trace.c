@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
     }
     ls_model model;
     ls_session *session;
-    const ls_decode_options o = {.method = "ar", .max_tokens = 1, .sampling = {.top_p = 1}};
+    const ls_decode_options o = {.method = "plain", .max_tokens = 1, .sampling = {.top_p = 1}};
     ls_trace *t;
     if (ls_model_load(&model, &(ls_model_options){.name = "script"}, &err) ||
         ls_session_new(&session, &model, &o, &err) || ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, NULL, NULL, &err))

@@ -167,8 +167,8 @@ CLAIMS = {
         ("the tree has {} rows, and all {} drafts are accepted", lambda r, s, d: (s["rows"], len(accepted(s)))),
         ("{} tokens in {} steps (MAT {}): {} drafts were verified, {} accepted.",
          lambda r, s, d: (len(r.output), len(r.steps), r.mat(), r.verified(), r.accepted())),
-        ("The demos sizing-gpu and sizing-dear decode the same prompt on other cost curves",
-         lambda r, s, d: all_of(d[x].header["prompt_ids"] == r.header["prompt_ids"] for x in ("sizing-gpu", "sizing-dear"))),
+        ("The demos sizing-gpu and sizing-linear decode the same prompt on other cost curves",
+         lambda r, s, d: all_of(d[x].header["prompt_ids"] == r.header["prompt_ids"] for x in ("sizing-gpu", "sizing-linear"))),
     ],
     "sizing-gpu": [
         ("This is the prompt of the demo sizing, recorded on an {}.",
@@ -188,7 +188,7 @@ CLAIMS = {
          lambda r, s, d: r.output == r.rival.output == d["sizing"].output and r.header["backend"] == r.rival.header["backend"]
          and (f"{1e3 * seconds(r.rival):.0f}", f"{1e3 * seconds(r):.0f}")),
     ],
-    "sizing-dear": [
+    "sizing-linear": [
         ('each row costs as much as a forward ({} rows {}, {} rows {} in "forward")',
          lambda r, s, d: (4, r.cost(4), 64, r.cost(64))),
         ("All else is as in the demo sizing.", lambda r, s, d: same_but_costs(r, d["sizing"])),
@@ -216,7 +216,7 @@ CLAIMS = {
          lambda r, s, d: (len(r.output), len(r.steps), r.mat(), d["paper-or-tuned"].header["config"]["decode.temperature"],
                             len(d["paper-or-tuned"].steps), d["paper-or-tuned"].mat(), r.missed("sampled"), r.paths())),
         ("The text is the same as plain decoding's with this seed",
-         lambda r, s, d: r.rival.header["method"] == "ar" and r.rival.header["seed"] == r.header["seed"] and r.output == r.rival.output),
+         lambda r, s, d: r.rival.header["method"] in ("ar", "plain") and r.rival.header["seed"] == r.header["seed"] and r.output == r.rival.output),
     ],
     "lossy": [
         ('The rule "{}" accepts', lambda r, s, d: r.header["acceptance"].split(":")[0]),
@@ -281,7 +281,7 @@ CLAIMS = {
          (s["nodes"][s["path"][-1]])),
         ("Both lanes wrote the same {} tokens from seed {}: plain decoding in {} steps, this run in {}. With seed {} plain decoding writes "
          "another text, from token {} on.",
-         lambda r, s, d: r.output == r.rival.output and r.rival.header["method"] == "ar" and r.rival.header["seed"] == r.header["seed"]
+         lambda r, s, d: r.output == r.rival.output and r.rival.header["method"] in ("ar", "plain") and r.rival.header["seed"] == r.header["seed"]
          and (len(r.output), r.header["seed"], len(r.rival.steps), len(r.steps), r.more["8"].header["seed"], part(r, r.more["8"]))),
     ],
     "code": [

@@ -44,7 +44,7 @@ def program(*args, level=None, timeout=3600):
 def tokens_are_equal(model, level, dtype, way, prompt, n, methods=METHODS):
     """None: the CPU lacks the level. Else how many methods' tokens were compared, and the kernel."""
     o = json.loads(program("compare", *model, "--dtype", dtype, *THREADS, "--prompt", prompt, "--max-tokens", str(n), "--methods",
-                           ",".join(["ar:1", *methods]), "--json", *way, level=level))
+                           ",".join(["plain:1", *methods]), "--json", *way, level=level))
     if level and not o["manifest"]["kernel"].startswith(level + ","):
         return None
     if not (o["equal"] and o["exact"] and o["manifest"]["threads"] == 7 and o["manifest"]["dtype"].split()[-1] == dtype):
@@ -72,17 +72,17 @@ def bits_are_equal(model, level, dtype, way, prompt, n, methods=("logitspec:13",
     """How many rows of logits were compared by their traces."""
     rows, compared = {}, 0
     with tempfile.TemporaryDirectory() as d:
-        for method in ("ar:1", *methods):
+        for method in ("plain:1", *methods):
             trace = os.path.join(d, "t.jsonl")
             name, budget = method.split(":")
             program("generate", *model, "--dtype", dtype, *THREADS, "--prompt", prompt, "--max-tokens", str(n), "--method", name,
-                    "--budget", budget, "--trace", trace, "--json", *way, level=level)
+                    "--max-rows", budget, "--trace", trace, "--json", *way, level=level)
             rows[method] = rows_of(trace)[0]
-            plain = rows["ar:1"]
+            plain = rows["plain:1"]
             for at in set(plain) & set(rows[method]):
                 if plain[at] != rows[method][at]:
                     raise Differs(f"{level} {dtype} {method}: logits before token {at}: {rows[method][at]}, plain {plain[at]}")
-                compared += method != "ar:1"
+                compared += method != "plain:1"
     return compared
 
 
@@ -103,7 +103,7 @@ def conversations_go_on(model, dtype, way, n, level=None, method="logitspec:8"):
     """Three turns in one go, plainly; and two, saved, loaded by another program that drafts, and the third there."""
     prompts = ("abc abc", "ab ba ab", "c ab abc")
     name, budget = method.split(":")
-    plain, drafts = ["--method", "ar", "--budget", "1"], ["--method", name, "--budget", budget]
+    plain, drafts = ["--method", "plain", "--max-rows", "1"], ["--method", name, "--max-rows", budget]
     with tempfile.TemporaryDirectory() as d:
         def go(lines, how):
             return screen(d, model, dtype, lines, "--max-tokens", str(n), *way, *how, level=level)

@@ -27,7 +27,7 @@ from program import ENV, PROGRAM, ROOT, SANITIZED, Screen
 
 WORDS = ("def fib(n):", "One fish, two", "Retrieval finds what", "A draft is", "red cats", "for i in range(10):", "hello",
          "the end", "日本語", "naïve café", "List three colours.", "What is 2 + 2?", "🐟🐟", "<|im_end|>", "e\u0301 \u200b x")
-METHODS = ("ar", "logitspec", "logitspec-paper", "pld", "suffix", "recycle", "cacheback", "lookahead", "logit-only",
+METHODS = ("plain", "logitspec", "logitspec-paper", "pld", "suffix", "recycle", "cacheback", "lookahead", "logit-only",
            "retrieval-only")
 PANEL_KEYS = ("1 2 3 4 5 6 7 Tab BTab z i t B ~ m M T g G { } ( ) ! w b j k h l o O n N PgUp PgDn Home End F7 F8 Up Down Left "
               "Right").split()
@@ -373,7 +373,7 @@ class User:
     def refused(self):
         """Commands that must change nothing, whatever happens meanwhile."""
         text = self.rng.choice(("load /nonexistent", "save /nonexistent/x", "set decode.bugdet=3", "frobnicate", "goto 99999",
-                                "set decode.budget=0", "compare nonsense", f"load {self.folder}/trace.jsonl.not"))
+                                "set decode.max_rows=0", "compare nonsense", f"load {self.folder}/trace.jsonl.not"))
         self.note(f"refused {text}")
         self.command(text)
 
@@ -404,7 +404,7 @@ class User:
         self.screen.keys("F5", *["F6"] * self.rng.randrange(4))
 
     def meddle_set(self):
-        text = self.rng.choice([f"decode.method={m}" for m in METHODS] + [f"decode.budget={n}" for n in ("auto", 1, 2, 8, 64)])
+        text = self.rng.choice([f"decode.method={m}" for m in METHODS] + [f"decode.max_rows={n}" for n in ("auto", 1, 2, 8, 64)])
         self.note(f"set {text}")
         self.command("set " + text)
         key, value = text.split("=")
@@ -419,7 +419,7 @@ class User:
         self.settings[key] = value
 
     def race(self):
-        against = self.rng.choice(("ar", "pld:8", "suffix"))
+        against = self.rng.choice(("plain", "pld:8", "suffix"))
         wait = self.rng.random() < 0.5
         self.note(f"race {against}{'' if wait else ', left'}")
         self.command(f"compare {against}")
@@ -461,7 +461,7 @@ class User:
             f.write("size 200x50\n" + "\n".join(lines) + "\n")
         if os.path.exists(path + ".jsonl"):
             os.unlink(path + ".jsonl")
-        p = subprocess.run([PROGRAM, "chat", *self.args, "--method", "ar", "--trace", path + ".jsonl", "--script", path],
+        p = subprocess.run([PROGRAM, "chat", *self.args, "--method", "plain", "--trace", path + ".jsonl", "--script", path],
                            env=dict(ENV, **self.env), capture_output=True, text=True, timeout=600, check=False, cwd=self.folder)
         if p.returncode:
             raise Failure(f"the conversation could not be decoded again: {p.stderr}")

@@ -92,9 +92,9 @@ class Answers(unittest.TestCase):
     def test_tokens_are_those_of_this_machine(self):
         for dtype in ("i8", "i16", "f32", "bf16"):
             said = []
-            for method, budget in (("ar", "1"), ("logitspec", "13")):
+            for method, budget in (("plain", "1"), ("logitspec", "13")):
                 args = ("generate", "--model", self.model, "--raw", "--weights", "q8", "--dtype", dtype, "--threads", "2", "--prompt",
-                        "abcabcab", "--max-tokens", "16", "--method", method, "--budget", budget, "--json")
+                        "abcabcab", "--max-tokens", "16", "--method", method, "--max-rows", budget, "--json")
                 here = subprocess.run([PROGRAM, *args], capture_output=True, text=True, env=ENV, timeout=300, check=False)
                 r = self.arm(*args)
                 self.assertEqual((here.returncode, r.returncode), (0, 0), here.stderr + r.stderr)

@@ -120,7 +120,7 @@ class Accessible(unittest.TestCase):
         cls.dir = tempfile.TemporaryDirectory()
         cls.pages = {}
         traces = [cls.path("plain.jsonl"), cls.path("<i>&\"b\".jsonl")]
-        for method, trace in zip(("ar", "logitspec-paper"), traces):
+        for method, trace in zip(("plain", "logitspec-paper"), traces):
             cls.make(None, "generate", "--prompt", "def fib(n):\n", "--method", method, "--max-tokens", "60", "--seed", "1", "--trace", trace, "-q")
         with open(traces[1], encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
@@ -135,7 +135,7 @@ class Accessible(unittest.TestCase):
         for form in ("html", "svg"):
             cls.make("report." + form, "report", *traces, "--step", "0-9", "-q")
         cls.make("lab", "lab", "--suite", suite, "--max-tokens", "60", "--methods", "pld", "-q")
-        cls.make("bench.json", "bench", "methods", "--suite", suite, "--max-tokens", "10", "--methods", "ar,pld", "-q")
+        cls.make("bench.json", "bench", "methods", "--suite", suite, "--max-tokens", "10", "--methods", "plain,pld", "-q")
         cls.make("bench.html", "bench", "show", cls.path("bench.json"))
         cls.make("forward.svg", "bench", "--contexts", "64,128", "--rows", "1,2,4", "-q")
         for theme in ("default", "light"):
@@ -179,7 +179,7 @@ class Accessible(unittest.TestCase):
                 name, of = children[0]["text"], (e.get("data-plot"), e.get("data-turn"), e.get("data-step"))
                 self.assertRegex(name, r"\w \w|: \w", file)
                 self.assertEqual(names[file].setdefault(name, of), of, file)  # a tree may be shown twice
-        self.assertIn("Tokens emitted by a step: ar script, logitspec-paper <u>model</u>", names["report.html"])
+        self.assertIn("Tokens emitted by a step: plain script, logitspec-paper <u>model</u>", names["report.html"])
         self.assertIn("Rank of the following tokens in the last logits: distance 2, distance 3, distance 4", names["lab/distance.svg"])
         trees = [n for n in names["report.html"] if n.startswith("Draft tree of step ")]
         self.assertGreaterEqual(len(trees), 20)

@@ -43,7 +43,7 @@ class Bench(unittest.TestCase):
         with open(self.path(name), encoding="utf-8") as f:
             return f.read()
 
-    def bench(self, out, *more, methods="ar,logitspec:8,pld:4", code=0, suite=None):
+    def bench(self, out, *more, methods="plain,logitspec:8,pld:4", code=0, suite=None):
         r = run("bench", "methods", *SCRIPT, "--suite", suite or self.suite, "--max-tokens", "40", "--methods", methods, "-q", "-o", self.path(out), *more)
         self.assertEqual(r.returncode, code, r.stderr)
         return r
@@ -53,7 +53,7 @@ class Bench(unittest.TestCase):
         o = json.loads(self.read("a.json"))
         self.assertTrue(o["equal"] and o["complete"])
         runs = {(r["prompt"], r["method"]): r for r in o["runs"]}
-        ar = {r["prompt"]: r for r in o["runs"] if r["method"] == "ar"}
+        ar = {r["prompt"]: r for r in o["runs"] if r["method"] == "plain"}
         for m in o["methods"]:
             mine = [r for r in o["runs"] if r["method"] == m["method"]]
             self.assertEqual(len(mine), len(PROMPTS))
@@ -108,9 +108,9 @@ class Bench(unittest.TestCase):
     def test_some_of_its_methods(self):
         self.bench("a.json")
         r = run("bench", "show", self.path("a.json"), "--methods", "pld:4")
-        self.assertIn("speedup: over `ar`", r.stdout)
+        self.assertIn("speedup: over `plain`", r.stdout)
         self.assertRegex(r.stdout, r"(?m)^pld:4 .* equal$")
-        for methods in ("", "ar,ar", "nonsense"):
+        for methods in ("", "plain,plain", "nonsense"):
             r = run("bench", "show", self.path("a.json"), "--methods", methods)
             self.assertIn(r.returncode, (1, 2))
             self.assertEqual((r.stdout, r.stderr.count("\n")), ("", 1))
@@ -118,7 +118,7 @@ class Bench(unittest.TestCase):
     def test_fewer_prompts_turns_and_more_runs(self):
         self.bench("a.json", "--limit", "4", "--per-category", "1", "--turns", "1", "--repeat", "3")
         o = json.loads(self.read("a.json"))
-        self.assertEqual([r["prompt"] for r in o["runs"] if r["method"] == "ar"], ["0", "2", "3"])
+        self.assertEqual([r["prompt"] for r in o["runs"] if r["method"] == "plain"], ["0", "2", "3"])
         self.assertTrue(all(len(r["turns"]) == 1 for r in o["runs"]))
         self.assertEqual(o["repeat"], 3)
         self.assertGreater(max(r["spread"] for r in o["runs"]), 0)
@@ -127,8 +127,14 @@ class Bench(unittest.TestCase):
         self.assertEqual([(r["prompt"], r["method"], r["emitted"], r["steps"], r["lengths"]) for r in o["runs"]],
                          [(r["prompt"], r["method"], r["emitted"], r["steps"], r["lengths"]) for r in once["runs"]])
 
+    def test_a_recording_is_none(self):
+        self.assertEqual(run("generate", *SCRIPT, "--prompt", "x", "--max-tokens", "4", "-q", "--trace", self.path("t.jsonl")).returncode, 0)
+        r = run("bench", "show", self.path("t.jsonl"))
+        self.assertEqual((r.returncode, r.stderr), (1, f"logitspec: {self.path('t.jsonl')} is a recording, not a benchmark: "
+                                                   "use 'logitspec report' or 'inspect'\n"))
+
     def test_an_interrupted_one_goes_on(self):
-        command = [PROGRAM, "bench", "methods", "--model", "script:3", "--suite", self.suite, "--max-tokens", "60", "--methods", "ar,pld:4", "-q", "-o",
+        command = [PROGRAM, "bench", "methods", "--model", "script:3", "--suite", self.suite, "--max-tokens", "60", "--methods", "plain,pld:4", "-q", "-o",
                    self.path("a.json")]
         for number in (signal.SIGINT, signal.SIGKILL):
             with subprocess.Popen(command + ["--resume"], env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
@@ -166,10 +172,10 @@ class Bench(unittest.TestCase):
         self.assertEqual(json.loads(self.read("a.json"))["runs"], json.loads(before)["runs"])
 
     def test_the_curve_of_a_manifest_repeats_its_trees(self):
-        self.bench("a.json", "--costs", "1:10,8:15,64:90", methods="ar,logitspec")
+        self.bench("a.json", "--costs", "1:10,8:15,64:90", methods="plain,logitspec")
         first = json.loads(self.read("a.json"))
         self.assertTrue(first["manifest"]["costs"].startswith("1:10,"))
-        self.bench("b.json", "--costs", first["manifest"]["costs"], methods="ar,logitspec")
+        self.bench("b.json", "--costs", first["manifest"]["costs"], methods="plain,logitspec")
         again = json.loads(self.read("b.json"))
         self.assertEqual([r["lengths"] for r in again["runs"]], [r["lengths"] for r in first["runs"]])
         self.assertEqual(again["manifest"]["costs"], first["manifest"]["costs"])
@@ -205,7 +211,7 @@ class Bench(unittest.TestCase):
         self.assertAlmostEqual(by["pld:4"]["tokens_per_s"]["ratio"], 1.6, places=4)
         self.assertAlmostEqual(by["pld:4"]["speedup"]["ratio"], 2, places=4)
         self.assertEqual((by["pld:4"]["speedup"]["verdict"], by["logitspec:8"]["tokens_per_s"]["verdict"]), ("faster", "slower"))
-        self.assertIn("no difference", by["ar"]["speedup"]["verdict"])
+        self.assertIn("no difference", by["plain"]["speedup"]["verdict"])
         self.assertTrue(all(m["same_steps"] and m["prompts"] == len(PROMPTS) for m in said))
         text = run("bench", "diff", self.path("a.json"), self.path("b.json")).stdout
         self.assertRegex(text, r"(?m)^processor: .* \| another$")

@@ -138,13 +138,13 @@ def reference(lines, method):
             top = [t for t, _ in line["last"]["top"]]
             if nodes[0]["target"] in top:
                 rank = top.index(nodes[0]["target"])
-            rows = int(config["decode.budget"]) if config["decode.budget"] != "auto" else RANK_ROWS
+            rows = int(config["decode.max_rows"]) if config["decode.max_rows"] != "auto" else RANK_ROWS
             if not line["finish"]:
                 says = known.knows(text, nodes, path, end["target"], top, rows)
                 if end["target"] != end["top"][0][0]:
                     miss = "sampled"
                 elif says == "it":
-                    sized = method == "logitspec" and config["decode.budget"] == "auto"
+                    sized = method == "logitspec" and config["decode.max_rows"] == "auto"
                     miss = "cost" if sized and line["rows"] < RANK_ROWS else "budget"
                 else:
                     miss = NAMES[says]
@@ -172,7 +172,7 @@ class Blame(unittest.TestCase):
         # that the reference has, and this one's do not.
         text = "One fish, two fish, red fish, blue fish. One dog, two dogs, red dogs. More"
         for method in METHODS:
-            for flags in ([], ["--budget", "4"], ["--temperature", "1", "--seed", "5"], ["--budget", "12", "--acceptance", "fly"]):
+            for flags in ([], ["--max-rows", "4"], ["--temperature", "1", "--seed", "5"], ["--max-rows", "12", "--acceptance", "fly"]):
                 self.compare(seen, "--model", "script", "--prompt", text, "--max-tokens", "150", *flags, method=method)
         self.assertLessEqual({"sampled", "otherwise", "beyond", "cost", "budget"}, set(seen))
 

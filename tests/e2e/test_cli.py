@@ -48,9 +48,9 @@ class Generate(unittest.TestCase):
     def test_every_method_gives_the_same_text(self):
         for extra in [], ["--temperature", "0.9", "--seed", "3"]:
             texts = {m: json.loads(run("generate", *SCRIPT, "--prompt", "One fish", "--json", "--method", m, *extra).stdout)["output_tokens"]
-                     for m in ("ar", "logitspec", "logitspec-paper")}
-            self.assertEqual(texts["ar"], texts["logitspec"])
-            self.assertEqual(texts["ar"], texts["logitspec-paper"])
+                     for m in ("plain", "logitspec", "logitspec-paper")}
+            self.assertEqual(texts["plain"], texts["logitspec"])
+            self.assertEqual(texts["plain"], texts["logitspec-paper"])
 
     def test_plain_text_streams_without_escape_codes(self):
         r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "50", "-q")
@@ -59,13 +59,13 @@ class Generate(unittest.TestCase):
         self.assertTrue(r.stdout.endswith("\n"))
 
     def test_summary_says_what_the_speedup_is_against(self):
-        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--budget", "16")
+        r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--max-rows", "16")
         self.assertIn("plain decoding", r.stderr)
         self.assertIn("speedup x", r.stderr)
         self.assertIn("drafts accepted", r.stderr)
 
     def test_alternatives_are_lines_of_tokens(self):
-        args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "8", "-q"]
+        args = ["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "8", "-q"]
         r = run(*args, "--alt", "2")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         head, *lines = r.stdout.splitlines()
@@ -143,7 +143,7 @@ class Generate(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
             p = subprocess.Popen([PROGRAM, "generate", "--model", "script:20", "--prompt", "x", "--json", "--trace", path,
-                                  "--budget", "3", "--max-tokens", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+                                  "--max-rows", "3", "--max-tokens", "100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
             end = time.monotonic() + 30
             while time.monotonic() < end and not (os.path.exists(path) and os.path.getsize(path) > 50000):
                 time.sleep(0.05)
@@ -248,22 +248,22 @@ class BadInput(unittest.TestCase):
 
 class Compare(unittest.TestCase):
     def test_table_says_what_is_compared(self):
-        r = run("compare", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "80", "--methods", "ar,logitspec:16,logitspec-paper", "-q")
+        r = run("compare", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "80", "--methods", "plain,logitspec:16,logitspec-paper", "-q")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         rows = [line.split() for line in r.stdout.split("\n")]
         named = {row[0]: row for row in rows if row}
-        self.assertEqual(named["ar"][1], "1.00")
+        self.assertEqual(named["plain"][1], "1.00")
         self.assertGreater(float(named["logitspec:16"][1]), 1.2)
-        self.assertEqual(named["ar"][-1], "reference")
+        self.assertEqual(named["plain"][-1], "reference")
         self.assertEqual(named["logitspec-paper"][-1], "equal")
-        self.assertIn("over `ar`", r.stdout)
+        self.assertIn("over `plain`", r.stdout)
 
     def test_json_adds_up(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
             for i in range(4):
                 f.write(json.dumps({"prompt": f"One fish, {i} fish", "category": "ab"[i % 2], "id": f"q{i}"}) + "\n")
             f.flush()
-            r = run("compare", *SCRIPT, "--suite", f.name, "--max-tokens", "60", "--methods", "ar,logitspec:8", "--json")
+            r = run("compare", *SCRIPT, "--suite", f.name, "--max-tokens", "60", "--methods", "plain,logitspec:8", "--json")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         o = json.loads(r.stdout)
         self.assertTrue(o["equal"])
@@ -292,17 +292,17 @@ class Compare(unittest.TestCase):
             f.write(json.dumps({"turns": turns}) + "\n")
             f.flush()
             for context, answered, n, ended in (("64", 2, first + second, "eos"), ("23", 1, first, "context")):
-                o = json.loads(run("compare", *common, "--suite", f.name, "--methods", "ar,logitspec:8", "--context", context, "--json").stdout)
+                o = json.loads(run("compare", *common, "--suite", f.name, "--methods", "plain,logitspec:8", "--context", context, "--json").stdout)
                 self.assertTrue(o["equal"])
                 for r in o["runs"]:
                     self.assertEqual((len(r["turns"]), r["emitted"], r["finish_reason"]), (answered, n, ended))
                 self.assertEqual(o["methods"][0]["turns"], answered)
 
     def test_bad_input(self):
-        for args, what in ((["--methods", "ar,nonsense", "--prompt", "x"], "nonsense"), (["--methods", "logitspec:0", "--prompt", "x"], "1 to 256"),
-                           (["--methods", "", "--prompt", "x"], "METHOD[:ROWS]"), (["--methods", "ar,pld+ngram=9", "--prompt", "x"], "from 1 to 3"),
-                           (["--methods", "ar,pld+depth=9", "--prompt", "x"], "pld.depth"), (["--methods", "ar/some", "--prompt", "x"], "expected one of default, auto"),
-                           (["--methods", "ar@loose", "--prompt", "x"], "expected one of exact"), (["--methods", "rest", "--prompt", "x"], "needs a corpus"),
+        for args, what in ((["--methods", "plain,nonsense", "--prompt", "x"], "nonsense"), (["--methods", "logitspec:0", "--prompt", "x"], "1 to 256"),
+                           (["--methods", "", "--prompt", "x"], "METHOD[:ROWS]"), (["--methods", "plain,pld+ngram=9", "--prompt", "x"], "from 1 to 3"),
+                           (["--methods", "plain,pld+depth=9", "--prompt", "x"], "pld.depth"), (["--methods", "plain/some", "--prompt", "x"], "expected one of default, auto"),
+                           (["--methods", "plain@loose", "--prompt", "x"], "expected one of exact"), (["--methods", "rest", "--prompt", "x"], "needs a corpus"),
                            (["--methods", "nothing.yaml", "--prompt", "x"], "nothing.yaml"), (["--suite", "/nonexistent"], "cannot read"),
                            (["--suite", "x", "--prompt", "y"], "cannot be combined"), ([], "a prompt is needed")):
             r = run("compare", *SCRIPT, *args)
@@ -316,7 +316,7 @@ class Compare(unittest.TestCase):
             mine = os.path.join(d, "mine.yaml")
             with open(mine, "w") as f:
                 f.write("decode:\n  method: suffix\n  sizing: tetris:5\nsuffix:\n  min_p: 0.02\n")
-            words = ["ar", "logitspec:9", "pld/auto", "logitspec/specdec++:0.8", "pld+ngram=2+tokens=3", "cacheback:4/paper+leader=1", mine]
+            words = ["plain", "logitspec:9", "pld/auto", "logitspec/specdec++:0.8", "pld+ngram=2+tokens=3", "cacheback:4/paper+leader=1", mine]
             o = json.loads(run("compare", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--methods", ",".join(words), "--json").stdout)
         self.assertEqual([m["method"] for m in o["methods"]], words)
         self.assertTrue(o["equal"])
@@ -329,18 +329,18 @@ class Compare(unittest.TestCase):
     def test_all_methods(self):
         r = run("compare", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "40", "--methods", "all", "-q")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
-        for m in "ar logitspec logitspec-paper logit-only retrieval-only pld recycle cacheback suffix lookahead".split():
+        for m in "plain logitspec logitspec-paper logit-only retrieval-only pld recycle cacheback suffix lookahead".split():
             self.assertRegex(r.stdout, rf"(?m)^{m} .*(equal|reference)$")
 
     def test_lossy_is_told_and_is_no_failure(self):
         args = [*SCRIPT, "--prompt", "One fish", "--max-tokens", "100"]
-        r = run("compare", *args, "--methods", "ar,logitspec-paper@typical:0:1", "--json")
+        r = run("compare", *args, "--methods", "plain,logitspec-paper@typical:0:1", "--json")
         self.assertEqual(r.returncode, 0)
         o = json.loads(r.stdout)
         self.assertTrue(o["equal"])  # of the exact ones
         self.assertTrue(o["methods"][1]["lossy"])
         self.assertGreater(o["methods"][1]["tokens_not_chosen"], 2)
-        self.assertRegex(run("compare", *args, "--methods", "ar,logitspec-paper@typical:0:1", "-q").stdout, r"LOSSY: \d+ of \d+ tokens")
+        self.assertRegex(run("compare", *args, "--methods", "plain,logitspec-paper@typical:0:1", "-q").stdout, r"LOSSY: \d+ of \d+ tokens")
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
             g = json.loads(run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0:1", "--json", "--trace", path).stdout)
@@ -359,7 +359,7 @@ class Compare(unittest.TestCase):
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0:1").stderr)
 
     def test_what_a_reflection_judged_is_told(self):
-        args = ["--model", "script", "--method", "logitspec-paper", "--budget", "24", "--max-tokens", "150",
+        args = ["--model", "script", "--method", "logitspec-paper", "--max-rows", "24", "--max-tokens", "150",
                 "--prompt", "One fish, two fish, red fish, blue fish. One cat, two", "--raw", "--temperature", "0.8", "--seed", "3", "--acceptance", "reflective:1", "--set", "decode.reflection="]
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
@@ -398,7 +398,7 @@ class Recorded(unittest.TestCase):
 
     def test_inspect_shows_a_step_in_words_and_as_a_tree(self):
         with tempfile.TemporaryDirectory() as d:
-            path, _, steps = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "12")
+            path, _, steps = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "12")
             alone = [run("inspect", path, "--step", str(i), "--ascii").stdout for i in (4, 2, 3)]
             r = run("inspect", path, "--step", "4,2-3", "--ascii")
             self.assertEqual(r.stdout, "\n\n".join(alone))
@@ -426,7 +426,7 @@ class Recorded(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             seen, sizes = set(), []
             for level in ("steps", "nodes", "full"):
-                path, o, steps = self.record(d, "t.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "9",
+                path, o, steps = self.record(d, "t.jsonl", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "9",
                                              "--seed", "1", "--trace-level", level)
                 with open(path, encoding="utf-8") as f:
                     lines = read_trace(f.read())
@@ -438,7 +438,7 @@ class Recorded(unittest.TestCase):
                     self.assertTrue(all(("p" in n, "top" in n) == (level != "steps", level == "full") for n in s["nodes"]))
                 seen.add((sum(s["rows"] for s in steps), o["draft_accepted"]))
                 sizes.append(os.path.getsize(path))
-                packed, _, _ = path + ".zst", run("generate", *SCRIPT, "-q", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget",
+                packed, _, _ = path + ".zst", run("generate", *SCRIPT, "-q", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows",
                                                   "9", "--seed", "1", "--trace-level", level, "--trace", path + ".zst"), 0
                 self.assertLess(os.path.getsize(packed), sizes[-1] / 2)
                 drop = lambda text: re.sub(r"[\d.]+ ms \(.*\)", "", text)  # times differ from run to run
@@ -449,7 +449,7 @@ class Recorded(unittest.TestCase):
 
     def test_diff_aligns_two_methods(self):
         with tempfile.TemporaryDirectory() as d:
-            a, x, sa = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--method", "ar")
+            a, x, sa = self.record(d, "a.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--method", "plain")
             b, y, sb = self.record(d, "b.jsonl", "--prompt", "def fib(n):", "--max-tokens", "80", "--method", "logitspec-paper")
             r = run("diff", a, b)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
@@ -551,7 +551,7 @@ class Tune(unittest.TestCase):
                 path = os.path.join(d, name)
                 run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", path, *args)
                 return path
-            wide, packed, plain = record("w.jsonl", "--budget", "32"), record("w.jsonl.zst", "--budget", "32"), record("p.jsonl", "--method", "pld")
+            wide, packed, plain = record("w.jsonl", "--max-rows", "32"), record("w.jsonl.zst", "--max-rows", "32"), record("p.jsonl", "--method", "pld")
             shown = run("tune", "--fit", "c2t", wide)
             self.assertEqual((shown.returncode, shown.stderr), (0, ""))
             self.assertEqual(run("tune", "--fit", "c2t", packed).stdout, shown.stdout)
@@ -576,8 +576,8 @@ class Tune(unittest.TestCase):
                     for more in ([], ["--config", out]))
             self.assertEqual(a["text"], b["text"])
             self.assertNotEqual(a["draft_verified"], b["draft_verified"])
-            bare, lossy = record("ar.jsonl", "--method", "ar"), record("l.jsonl", "--acceptance", "typical")
-            short = record("s.jsonl", "--budget", "4", "--max-tokens", "8")
+            bare, lossy = record("plain.jsonl", "--method", "plain"), record("l.jsonl", "--acceptance", "typical")
+            short = record("s.jsonl", "--max-rows", "4", "--max-tokens", "8")
             for args, what in ((["--fit", "c2t"], "TRACE..."), (["--fit", "auto", wide], "--fit is 'auto', expected c2t"), ([wide], "--fit c2t"),
                                (["--fit", "c2t", "/nowhere"], "cannot read"), (["--fit", "c2t", bare], "no drafts with estimates"),
                                (["--fit", "c2t", record("t.jsonl", "--trace-level", "steps")], "no drafts with estimates"),
@@ -635,11 +635,11 @@ class Other(unittest.TestCase):
             r = run(*args)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             self.assertTrue(r.stdout)
-        self.assertIn("--budget", run("generate", "--help").stdout)
+        self.assertIn("--max-rows", run("generate", "--help").stdout)
 
     def test_config_show_has_origins(self):
-        r = run("config", "show", "--budget", "9", env={"LOGITSPEC_SET_DECODE__TOP_K": "4"})
-        self.assertRegex(r.stdout, r"budget: 9 +# --budget")
+        r = run("config", "show", "--max-rows", "9", env={"LOGITSPEC_SET_DECODE__TOP_K": "4"})
+        self.assertRegex(r.stdout, r"max_rows: 9 +# --max-rows")
         self.assertRegex(r.stdout, r"top_k: 4 +# environment LOGITSPEC_SET_DECODE__TOP_K")
         self.assertRegex(r.stdout, r"method: logitspec +# .*default.yaml:\d+:\d+")
 
@@ -780,10 +780,10 @@ class RealModel(unittest.TestCase):
         cpu = {min(os.sched_getaffinity(0))}
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, cpu)) for _ in range(2)]
         self.addCleanup(lambda: [(p.kill(), p.wait()) for p in busy])
-        r = run("compare", "--prompt", "Count to twelve.", "--max-tokens", "8", "--methods", "ar,pld:4", "--threads", "1", "--json",
+        r = run("compare", "--prompt", "Count to twelve.", "--max-tokens", "8", "--methods", "plain,pld:4", "--threads", "1", "--json",
                 preexec_fn=lambda: os.sched_setaffinity(0, cpu))
         self.assertEqual(json.loads(r.stdout)["disturbed_prompts"], 1)
-        r = run("generate", "--prompt", "Count to twelve.", "--max-tokens", "48", "--method", "pld", "--budget", "4", "--threads", "1", "--json",
+        r = run("generate", "--prompt", "Count to twelve.", "--max-tokens", "48", "--method", "pld", "--max-rows", "4", "--threads", "1", "--json",
                 preexec_fn=lambda: os.sched_setaffinity(0, cpu))
         self.assertGreater(json.loads(r.stdout)["cpu_wait"], 0.1)
 
@@ -798,7 +798,7 @@ class RealModel(unittest.TestCase):
         self.assertEqual(len(o["sha256"]), 64)
         self.assertGreater(o["speedup"], 0)
         self.assertGreater(o["ar_tokens_per_s"], 0)
-        ar = json.loads(run("generate", "--prompt", "Repeat: one fish, two fish, red fish, blue fish.", "--method", "ar",
+        ar = json.loads(run("generate", "--prompt", "Repeat: one fish, two fish, red fish, blue fish.", "--method", "plain",
                             "--max-tokens", "60", "--json").stdout)
         self.assertEqual(ar["output_tokens"], o["output_tokens"])
         self.assertEqual(ar["mat"], 1)
@@ -877,7 +877,7 @@ class RealModel(unittest.TestCase):
             env = {"LOGITSPEC_SET_MODEL__THREADS": "0", "LOGITSPEC_PROCESSORS": "5", "XDG_CACHE_HOME": d}
 
             def threads(*args):
-                r = run("generate", "--raw", "--prompt", "One, two,", "--max-tokens", "3", "--method", "ar", *args, env=env)
+                r = run("generate", "--raw", "--prompt", "One, two,", "--max-tokens", "3", "--method", "plain", *args, env=env)
                 self.assertEqual(r.returncode, 0, r.stderr)
                 return r.stdout, int(re.search(r" on cpu, (\d) thread", r.stderr).group(1))
 
@@ -894,7 +894,7 @@ class RealModel(unittest.TestCase):
             else:
                 self.assertEqual(n, 5)
             self.assertEqual(threads("--threads", "3"), (text, 3))
-            r = run("generate", "--raw", "--prompt", "a", "--max-tokens", "1", "--context", "2", "--method", "ar", "--dtype", "i16", env=env)
+            r = run("generate", "--raw", "--prompt", "a", "--max-tokens", "1", "--context", "2", "--method", "plain", "--dtype", "i16", env=env)
             self.assertEqual(r.returncode, 0, r.stderr)  # no room for what would be timed
             self.assertIn(" on cpu, 5 threads", r.stderr)
 

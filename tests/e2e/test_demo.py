@@ -16,7 +16,7 @@ GOOD = """title: A test
 prompt: "def fib(n):"
 settings:
   model: {name: script}
-  decode: {method: logitspec-paper, budget: 8, max_tokens: 30}
+  decode: {method: logitspec-paper, max_rows: 8, max_tokens: 30}
   prompt: {format: raw}
 pace: 0
 notes:
@@ -107,7 +107,7 @@ class Demo(unittest.TestCase):
             s.keys("Enter")
             s.wait("one and a half times as fast", "Enter: next")
             s.keys("Space")
-            s.wait("Both lanes run on the same clock", "against ar ", "the same, 86 of 86 tokens")
+            s.wait("Both lanes run on the same clock", "against plain ", "the same, 86 of 86 tokens")
             s.keys("Enter", "[")
             s.wait("1 behind")
             s.keys("q", "q", "q", "q")
@@ -166,7 +166,7 @@ class Demo(unittest.TestCase):
             for old, new, what in (("when: step 2", "when: stop 2", ":10:12: when is one of"), ("step 2", "step", ":10:12: when is one of"),
                                    ("look: tree", "look: wood", "look is output"), ("notes:", "nodes:", "unknown key"),
                                    ("title: A test\n", "", "title, prompt and notes are needed"), ("pace: 0", "pace: fast", "pace is a number"),
-                                   (", say: over", "", "a note needs when and say"), ("budget: 8", "budgie: 8", "budget"),
+                                   (", say: over", "", "a note needs when and say"), ("max_rows: 8", "max_row: 8", "max_rows"),
                                    ("step 2, say", "source mars, say", "source is followed by"),
                                    ("step 2, say", "missed mars, say", "missed is followed by one of: sampled unknown otherwise"),
                                    ("step 2, say", "next-next 0, say", ":10:12: when is one of"),

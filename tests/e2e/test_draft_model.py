@@ -37,11 +37,11 @@ class DraftModel(unittest.TestCase):
         own, first, other_bits = ["--draft-model", self.draft], ["--draft-layers", "1"], ["--draft-weights", "q8"]
         for dtype, sampling, ways in (("f32", [], (("7", own), ("7", first), ("auto", other_bits))), ("f32", sampled, (("7", own),)),
                                       ("bf16", [], (("7", first),))):
-            plain = self.answer("--method", "ar", "--dtype", dtype, *sampling)
+            plain = self.answer("--method", "plain", "--dtype", dtype, *sampling)
             self.assertEqual(plain["draft_forwards"], 0)
             for method in ("draft-model", "hybrid", "hierarchical"):
                 for budget, draft in ways:
-                    got = self.answer("--method", method, "--dtype", dtype, "--budget", budget, *draft, *sampling)
+                    got = self.answer("--method", method, "--dtype", dtype, "--max-rows", budget, *draft, *sampling)
                     self.assertEqual(got["output_tokens"], plain["output_tokens"], (method, draft, budget, dtype, sampling))
                     self.assertTrue(got["exact"])
                     if budget == "7":
@@ -51,7 +51,7 @@ class DraftModel(unittest.TestCase):
         trace = os.path.join(self.tmp.name, "same.jsonl")
         for sampling in ([], ["--temperature", "0.8", "--seed", "5"]):
             for dtype in ("f32", "bf16"):  # the draft model's arithmetic is the usual one of its weights
-                self.answer("--method", "draft-model", "--draft-layers", "3", "--budget", "12", "--trace", trace, "--dtype", dtype, *sampling)
+                self.answer("--method", "draft-model", "--draft-layers", "3", "--max-rows", "12", "--trace", trace, "--dtype", dtype, *sampling)
                 with open(trace, encoding="utf-8") as f:
                     steps = [x for x in map(json.loads, f) if x["type"] == "step" and x["forward"]]
                 said = [(s["said"][n["said"] - 1]["chosen"], n["target"]) for s in steps for n in s["nodes"] if "said" in n]
@@ -61,7 +61,7 @@ class DraftModel(unittest.TestCase):
 
     def test_what_is_told_of_it(self):
         trace = os.path.join(self.tmp.name, "t.jsonl")
-        self.answer("--method", "hybrid", "--draft-model", self.draft, "--budget", "8", "--trace", trace)
+        self.answer("--method", "hybrid", "--draft-model", self.draft, "--max-rows", "8", "--trace", trace)
         with open(trace, encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
         steps = [x for x in lines if x["type"] == "step" and x["forward"]]
@@ -98,8 +98,8 @@ class DraftModel(unittest.TestCase):
         self.assertIn("cannot be simulated", r.stderr)
 
     def recording(self):
-        path = os.path.join(self.tmp.name, "ar.jsonl")
-        self.answer("--method", "ar", "--trace", path)
+        path = os.path.join(self.tmp.name, "plain.jsonl")
+        self.answer("--method", "plain", "--trace", path)
         return path
 
     def test_it_is_changed_on_the_screen(self):
@@ -108,7 +108,7 @@ class DraftModel(unittest.TestCase):
             f.write("size 100x30\nwait READY\ntype the cat\nkey Enter\nwait 12 tokens\nwait READY\nkey Esc\n"
                     f"type :set draft.model={self.draft}\nkey Enter\nwait draft.model\nkey p\ntype the mat\nkey Enter\nwait READY\n"
                     "key Esc\ntype :set draft.layers=99\nkey Enter\nwait draft.layers is 99\nkey p\ntype the hat\nkey Enter\nwait READY\n")
-        r = run("--model", self.target, "--method", "draft-model", "--max-tokens", "12", "--budget", "8", "--script", script)
+        r = run("--model", self.target, "--method", "draft-model", "--max-tokens", "12", "--max-rows", "8", "--script", script)
         self.assertEqual((r.returncode, r.stderr), (0, ""))
 
 
@@ -130,10 +130,10 @@ class TrainedHeads(unittest.TestCase):
 
     def test_no_head_changes_the_text(self):
         for sampling in ([], ["--temperature", "0.9", "--seed", "3"]):
-            plain = json.loads(self.run_one("--json", "--method", "ar", *sampling).stdout)
+            plain = json.loads(self.run_one("--json", "--method", "plain", *sampling).stdout)
             for method, head in (("eagle3", "eagle3"), ("eagle3", "eagle3-own"), ("eagle3", "eagle"), ("medusa", "medusa"), ("medusa", "medusa2")):
                 for budget in ("8",) if sampling else ("8", "auto"):
-                    r = self.run_one("--json", "--method", method, "--draft-head", os.path.join(self.tmp.name, head), "--budget", budget, *sampling)
+                    r = self.run_one("--json", "--method", method, "--draft-head", os.path.join(self.tmp.name, head), "--max-rows", budget, *sampling)
                     self.assertEqual((r.returncode, r.stderr), (0, ""), (method, head))
                     got = json.loads(r.stdout)
                     self.assertEqual(got["output_tokens"], plain["output_tokens"], (method, head, budget))

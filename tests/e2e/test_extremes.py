@@ -18,13 +18,13 @@ import folders  # noqa: E402
 
 LONG = bool(os.environ.get("LOGITSPEC_LIMITS"))
 STEPS = 100_000 if LONG else 8_000
-METHODS = "ar,logitspec,logitspec-paper,pld,suffix,recycle,cacheback,lookahead,logit-only,retrieval-only"
+METHODS = "plain,logitspec,logitspec-paper,pld,suffix,recycle,cacheback,lookahead,logit-only,retrieval-only"
 ALONG = 131_072
 
 
 class Steps(unittest.TestCase):
     def test_a_conversation_of_many_steps(self):
-        args = ["--model", "script", "--context", str(STEPS + 4096), "--max-tokens", str(STEPS), "--method", "ar",
+        args = ["--model", "script", "--context", str(STEPS + 4096), "--max-tokens", str(STEPS), "--method", "plain",
                 "--temperature", "0"]
         with Screen(*args, cols=120, rows=36) as s:
             s.wait("READY")
@@ -65,7 +65,7 @@ class Steps(unittest.TestCase):
     def test_prompts_of_special_tokens_only(self):
         for prompt in ("<|im_end|>", "<|im_start|><|im_end|>" * 50, "<|im_start|>" * 200):
             r = run("compare", "--model", "script", "--raw", "--prompt", prompt, "--max-tokens", "40", "--methods", METHODS,
-                    "--budget", "8", "--temperature", "0.9", "--seed", "2", "--json")
+                    "--max-rows", "8", "--temperature", "0.9", "--seed", "2", "--json")
             self.assertEqual((r.returncode, json.loads(r.stdout)["equal"]), (0, True), r.stderr)
 
 
@@ -101,12 +101,12 @@ class Sizes(unittest.TestCase):
         for n in (10, 300_000):
             path = self.folder(f"v{n}", vocab_size=n)
             for way in ([], ["--temperature", "1", "--top-k", "50", "--top-p", "0.95", "--seed", "5"]):
-                o = self.compare(path, "--prompt", "abc abc abc", "--max-tokens", "8", "--budget", "5", *way)
+                o = self.compare(path, "--prompt", "abc abc abc", "--max-tokens", "8", "--max-rows", "5", *way)
                 self.assertEqual(len(o["methods"]), 10)
-            self.compare(path, "--prompt", "<s></s><s><s>", "--max-tokens", "6", "--budget", "5")  # only special tokens
+            self.compare(path, "--prompt", "<s></s><s><s>", "--max-tokens", "6", "--max-rows", "5")  # only special tokens
             trace = os.path.join(self.dir, "t.jsonl")
             r = run("generate", "--model", path, "--raw", "--prompt", "abc", "--max-tokens", "4", "--alt", "8", "--trace", trace,
-                    "--budget", "5")
+                    "--max-rows", "5")
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertEqual(run("inspect", trace, "--step", "0").returncode, 0)
             self.assertEqual(run("replay", trace, "--cast", os.path.join(self.dir, "t.cast")).returncode, 0)
@@ -120,7 +120,7 @@ class Sizes(unittest.TestCase):
             out = os.path.join(self.dir, "out.json")
             with open(out, "w", encoding="utf-8") as f, subprocess.Popen(
                     [PROGRAM, "generate", "--model", path, "--raw", "--prompt", "abc", "--max-tokens", str(n), "--method", method,
-                     "--budget", "1" if method == "ar" else "3", "--trace", trace, "--trace-level", "steps", "--json"], env=ENV,
+                     "--max-rows", "1" if method == "plain" else "3", "--trace", trace, "--trace-level", "steps", "--json"], env=ENV,
                     stdout=f) as p:
                 kb = 0
                 while p.poll() is None:
@@ -148,9 +148,9 @@ class Sizes(unittest.TestCase):
                                sliding_window=256)
         prompt = self.prompt(ALONG)
         outputs = []
-        for method in ("ar", "logitspec", "suffix") if LONG else ("ar", "logitspec"):
+        for method in ("plain", "logitspec", "suffix") if LONG else ("plain", "logitspec"):
             r = run("generate", "--model", windowed, "--raw", "--prompt-file", prompt, "--max-tokens", "8", "--method", method,
-                    "--dtype", "f32", "--budget", "4" if method != "ar" else "1", progress=True)
+                    "--dtype", "f32", "--max-rows", "4" if method != "plain" else "1", progress=True)
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertRegex(r.stderr, r"(?m)^reading 131072 tokens \(32 MiB\) 0%$")  # before it begins
             outputs.append(r.stdout)
@@ -162,7 +162,7 @@ class Sizes(unittest.TestCase):
     def test_reading_a_long_prompt_is_cancelled(self):
         full = self.folder("full", vocab_size=300, max_position_embeddings=150_000)  # attends to all: takes minutes
         prompt = self.prompt(ALONG)
-        with subprocess.Popen([PROGRAM, "generate", "--model", full, "--raw", "--prompt-file", prompt, "--method", "ar"], env=ENV,
+        with subprocess.Popen([PROGRAM, "generate", "--model", full, "--raw", "--prompt-file", prompt, "--method", "plain"], env=ENV,
                               stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as p:
             try:
                 self.assertTrue(any("reading 131072 tokens" in line for line in iter(p.stderr.readline, "")))

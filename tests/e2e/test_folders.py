@@ -60,7 +60,7 @@ class Folders(unittest.TestCase):
         t = self.tokens(path, "Hi <|im_end|>", "--chat")
         self.assertEqual(t["tokens"][0], "<|im_start|>")
         self.assertEqual([i for i in t["ids"] if i == 562], [562, 562])  # of system and user; the user's own is text
-        spec, ar = self.answer(path, "--prompt", "Tell me."), self.answer(path, "--prompt", "Tell me.", "--method", "ar")
+        spec, ar = self.answer(path, "--prompt", "Tell me."), self.answer(path, "--prompt", "Tell me.", "--method", "plain")
         self.assertEqual(spec["output_tokens"], ar["output_tokens"])
         self.assertTrue(spec["exact"])
         self.assertEqual(len(spec["sha256"]), 64)

@@ -44,10 +44,10 @@ class Gpu(unittest.TestCase):
 
     def test_every_method_says_what_plain_decoding_says(self):
         for sampling in ([], ["--temperature", "0.9", "--seed", "5", "--top-p", "0.9"]):
-            plain = self.answer("--device", "cuda", "--method", "ar", *sampling)
+            plain = self.answer("--device", "cuda", "--method", "plain", *sampling)
             self.assertEqual([plain[k] for k in ("device", "dtype", "exact")], ["cuda", "bf16", True])
             for method in ("logitspec",) if sampling else ("logitspec", "logitspec-paper", "pld", "recycle"):
-                got = self.answer("--device", "cuda", "--method", method, "--budget", "16", *sampling)
+                got = self.answer("--device", "cuda", "--method", method, "--max-rows", "16", *sampling)
                 self.assertEqual(got["output_tokens"], plain["output_tokens"])
                 if not sampling:
                     self.assertLess(got["steps"], 32)  # something was accepted
@@ -136,7 +136,7 @@ class Gpu(unittest.TestCase):
         script = os.path.join(self.tmp.name, "talk.script")
         with open(script, "w", encoding="utf-8") as f:
             f.write("size 80x24\nwait READY\ntype the cat\nkey Enter\nwait 12 tokens\nwait READY\ntype the mat\nkey Enter\nwait READY\n")
-        r = gpu("--model", self.model, "--device", "cuda", "--max-tokens", "12", "--budget", "8", "--script", script)
+        r = gpu("--model", self.model, "--device", "cuda", "--max-tokens", "12", "--max-rows", "8", "--script", script)
         self.assertEqual((r.returncode, r.stderr), (0, ""))
 
 

@@ -47,17 +47,17 @@ class GpuRanks(unittest.TestCase):
         return json.loads(r.stdout)
 
     def test_no_number_of_ranks_changes_the_text(self):
-        every = ("0,0", "ar"), ("cuda:0,cuda:0", "logitspec"), ("0,0,0", "suffix")
+        every = ("0,0", "plain"), ("cuda:0,cuda:0", "logitspec"), ("0,0,0", "suffix")
         for model, n, how in ((None, "20", ([], *SAMPLED)), (self.wide, "8", ([], SAMPLED[0]))):
             for i, sampling in enumerate(how):
-                one = self.answer("--device", "cuda", "--method", "ar", *sampling, model=model, n=n)
+                one = self.answer("--device", "cuda", "--method", "plain", *sampling, model=model, n=n)
                 for devices, method in every[i:] if model or not i else every[i:i + 1]:  # the emulated device is slow
                     got = self.answer("--devices", devices, "--method", method, *sampling, model=model, n=n)
                     self.assertEqual(got["output_tokens"], one["output_tokens"], (model, devices, method, sampling))
                     self.assertEqual((got["ranks"], got["device"], got["dtype"]), (devices.count("0"), "cuda", one["dtype"]))
 
     def test_heads_of_two_groups_on_one_rank(self):
-        one = self.answer("--device", "cuda", "--method", "ar", model=self.across, n="12")
+        one = self.answer("--device", "cuda", "--method", "plain", model=self.across, n="12")
         for devices in ("0,0,0", "0,0,0,0,0"):
             got = self.answer("--devices", devices, "--method", "logitspec", model=self.across, n="12")
             self.assertEqual((got["ranks"], got["output_tokens"]), (devices.count("0"), one["output_tokens"]))
@@ -65,7 +65,7 @@ class GpuRanks(unittest.TestCase):
     def test_every_exact_method(self):
         for sampling, methods in ([], test_ranks.EXACT), (SAMPLED[0], "logitspec:7,draft-model:5+layers=1"):
             r = run("compare", "--model", self.model, "--raw", "--prompt", CAT, "--max-tokens", "12", "--devices", "0,0", "--methods",
-                    "ar," + methods, "--json", *sampling, env=GPU)
+                    "plain," + methods, "--json", *sampling, env=GPU)
             self.assertEqual(r.returncode, 0, r.stderr)
             o = json.loads(r.stdout)
             self.assertTrue(o["equal"] and o["exact"])
@@ -73,7 +73,7 @@ class GpuRanks(unittest.TestCase):
 
     def test_what_is_told_of_them(self):
         trace = os.path.join(self.tmp.name, "t.jsonl")
-        self.answer("--devices", "0,0", "--trace", trace, "--method", "logitspec", "--budget", "7")
+        self.answer("--devices", "0,0", "--trace", trace, "--method", "logitspec", "--max-rows", "7")
         with open(trace, encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
         self.assertIn(", 2 ranks", lines[0]["backend"]["kernel"])
@@ -84,7 +84,7 @@ class GpuRanks(unittest.TestCase):
 
     def test_a_launcher(self):
         """Over Gloo; each rank takes the GPU that it is told."""
-        want = self.answer("--device", "cuda", "--method", "ar")["output_tokens"]
+        want = self.answer("--device", "cuda", "--method", "plain")["output_tokens"]
         t = test_ranks.Ranks()
         t.places = self.tmp.name
         try:

@@ -253,7 +253,7 @@ class Hostile(unittest.TestCase):
     def trace(self, name, tokens, text, spread=1, method="logitspec"):
         """A recording of the scripted model: tokens[i % n] in place of its bytes, text in place of every string."""
         if not hasattr(self, "recorded"):
-            r = self.run_in(["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "40", "--budget", "8", "--seed", "3", "--method",
+            r = self.run_in(["generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "40", "--max-rows", "8", "--seed", "3", "--method",
                              "logitspec-paper", "--trace", "-"])
             self.recorded = [json.loads(line) for line in r.stdout.splitlines()]
         out = []
@@ -277,7 +277,7 @@ class Hostile(unittest.TestCase):
         run("inspect", a, "--step", "0-9")
         run("inspect", a, "--ascii", "--step", "3")
         run("diff", a, b)
-        run("simulate", a, "--methods", "ar,pld")
+        run("simulate", a, "--methods", "plain,pld")
         run("simulate", b, "--methods", "pld:4")
         for form in ("html", "md", "csv", "svg", "json"):
             run("report", a, b, "-o", self.path("o." + form), "--step", "0-3")
@@ -302,7 +302,7 @@ class Hostile(unittest.TestCase):
                 model = report["groups"][0]["model"]
                 self.assertTrue(model and text.startswith(model.rstrip("\ufffd")), (model, text))  # cut off within a character
                 self.assertIn(text, "".join(answers[0]["choices"][0]["turns"]))
-                self.assertEqual(json.loads(self.piped("simulate", a, "--methods", "ar", "--json"))["model"], model)
+                self.assertEqual(json.loads(self.piped("simulate", a, "--methods", "plain", "--json"))["model"], model)
 
     def test_on_a_terminal_and_in_the_words_for_it(self):
         a = self.trace("a.jsonl", list(ATTACKS.values()), "".join(TEXTS.values()), 7, method=None)
@@ -370,7 +370,7 @@ class Hostile(unittest.TestCase):
             "generate": [["--prompt-file", "{}"], ["--model", "{}", "--prompt", "x"], ["--alt", "{}", "--prompt", "x"],
                          [*SCRIPT, "--prompt", "x", "--trace", "/nowhere/{}"], [*SCRIPT, "--prompt", "x", "--template", "{}"],
                          [*SCRIPT, "--prompt", "{}", "--max-tokens", "5"], [*SCRIPT, "--prompt", "{}", "--max-tokens", "5", "--alt", "2"]],
-            "compare": [["--suite", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "ar,pld+{}=1"]],
+            "compare": [["--suite", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "plain,pld+{}=1"]],
             "bench": [["-o", "{}"], ["--model", "{}"]],
             "demo": [["{}"], ["{}.yaml"]],
             "replay": [["{}", "--cast", "x"], ["/nowhere/{}", "x", "--cast", "x"]],
@@ -381,7 +381,7 @@ class Hostile(unittest.TestCase):
             "simulate": [["{}"], ["x", "--methods", "{}"]],
             "tune": [["--suite", "{}"], [*SCRIPT, "--prompt", "x", "--methods", "{}"], ["--fit", "{}", "x"], ["--fit", "c2t", "{}"], ["{}"]],
             "lab": [["{}"], ["--suite", "{}", "-o", "x"], ["x", "-o", "/nowhere/{}"],
-                    [*SCRIPT, "--suite", self.write("suite.jsonl", '{"prompt": "x"}\n'), "-o", "/nowhere/{}", "--methods", "ar,{}"]],
+                    [*SCRIPT, "--suite", self.write("suite.jsonl", '{"prompt": "x"}\n'), "-o", "/nowhere/{}", "--methods", "plain,{}"]],
             "corpus": [["{}"], ["info", "{}"], ["build", "{}", "--out", "x", *SCRIPT], ["build", self.dir, "--out", "/nowhere/{}", *SCRIPT]],
             "tokenize": [["--model", "{}", "--prompt", "x"], [*SCRIPT, "--prompt", "{}"], [*SCRIPT, "--prompt", "{}", "--json"]],
             "models": [["{}"], ["info", "{}"], ["fetch", "{}"], ["verify", "{}"], ["remove", "{}"], ["info", "{}", "--json"]],
@@ -431,7 +431,7 @@ class Hostile(unittest.TestCase):
             quoted = yaml_of(text)
             with self.subTest(name):
                 for yaml in (f"{quoted}: 1\n", f"decode:\n  {quoted}: 1\n", f"decode:\n  method: {quoted}\n", f"model:\n  name: {quoted}\n",
-                             f"ui:\n  keys: [{quoted}]\n", f"ui:\n  colors: [{quoted}]\n", f"decode:\n  sizing: {quoted}\n", f"decode:\n  budget: {quoted}\n",
+                             f"ui:\n  keys: [{quoted}]\n", f"ui:\n  colors: [{quoted}]\n", f"decode:\n  sizing: {quoted}\n", f"decode:\n  max_rows: {quoted}\n",
                              f"prompt:\n  system: {quoted}\n", f"decode: {quoted}\n", f"- {quoted}\n", text, f"# {text}\n\t: ["):
                     path = self.write("c.yaml", yaml.encode())
                     self.piped("config", "show", "--config", path)
@@ -442,10 +442,10 @@ class Hostile(unittest.TestCase):
                 self.piped("demo", self.write("d.yaml", f"title: x\n{quoted}: {quoted}\n"))
                 suite = self.write("suite.jsonl", "".join(json.dumps({"id": text + str(i), "category": text + str(i % 2), "prompt": "p" + text}) + "\n"
                                                           for i in range(2)))
-                self.piped("compare", *SCRIPT, "--suite", suite, "--methods", "ar,pld", "--max-tokens", "4", codes=(0,))
-                runs = json.loads(self.piped("compare", *SCRIPT, "--suite", suite, "--methods", "ar,pld", "--max-tokens", "4", "--json", codes=(0,)))["runs"]
+                self.piped("compare", *SCRIPT, "--suite", suite, "--methods", "plain,pld", "--max-tokens", "4", codes=(0,))
+                runs = json.loads(self.piped("compare", *SCRIPT, "--suite", suite, "--methods", "plain,pld", "--max-tokens", "4", "--json", codes=(0,)))["runs"]
                 self.assertEqual(runs[0]["category"], text + "0")
-        self.on_terminal("compare", *SCRIPT, "--suite", suite, "--methods", "ar,pld", "--max-tokens", "4")
+        self.on_terminal("compare", *SCRIPT, "--suite", suite, "--methods", "plain,pld", "--max-tokens", "4")
         everything = yaml_of("".join(TEXTS.values()))
         path = self.write("d.yaml", f"title: {everything}\npace: 0\nprompt: {everything}\nsettings:\n  model: {{name: script}}\nnotes:\n"
                                     f"  - {{when: start, say: {everything}}}\n")

@@ -56,7 +56,7 @@ class Install(unittest.TestCase):
                 self.assertEqual(re.findall(r"R(?:UN)?PATH\).*\[(.*)\]", dynamic), ["$ORIGIN"])  # and no folder of this machine
                 self.assertTrue(run("--version").stdout.splitlines()[1].startswith("libtorch "))
             if HAS_ENGINE:
-                r = run("generate", "--prompt", "Hi", "--max-tokens", "3", "--budget", "2", "-q")
+                r = run("generate", "--prompt", "Hi", "--max-tokens", "3", "--max-rows", "2", "-q")
                 self.assertTrue(r.returncode == 0 and r.stdout.strip(), r.stderr)
             self.assertEqual(make("uninstall", *place).returncode, 0)
             self.assertEqual(files(root), {"share/man/man1/other.1.gz"})

@@ -79,9 +79,9 @@ class Lab(unittest.TestCase):
     def test_the_table_is_that_of_the_recordings(self):
         table = rows(self.lab + "/main.csv")
         methods = list(dict.fromkeys(r["method"] for r in table))
-        self.assertEqual(methods[0], "ar")
+        self.assertEqual(methods[0], "plain")
         self.assertLessEqual({"logitspec", "logitspec-paper", "pld", "recycle", "suffix", "lookahead", "cacheback"}, set(methods))
-        plain = {c: next(float(r["decode_ms"]) for r in table if (r["method"], r["category"]) == ("ar", c)) for c in ("all", "<words>", "code")}
+        plain = {c: next(float(r["decode_ms"]) for r in table if (r["method"], r["category"]) == ("plain", c)) for c in ("all", "<words>", "code")}
         for r in table:
             want = self.totals(r["method"], *{"all": (1, 2), "<words>": (1,), "code": (2,)}[r["category"]])
             self.assertEqual([int(r[k]) for k in ("turns", "steps", "tokens", "drafts", "drafts_accepted", "different")],
@@ -113,10 +113,10 @@ class Lab(unittest.TestCase):
         two = [r for r in rows(self.lab + "/distance.csv") if r["series"] == "distance 2"]
         self.assertEqual(len(two), 65)
         self.assertEqual(sum(int(r["count"]) for r in two), int(two[0]["n"]))
-        tokens = self.totals("ar", 1, 2)
+        tokens = self.totals("plain", 1, 2)
         self.assertEqual(int(two[0]["n"]), tokens["emitted"] - tokens["turns"])  # the last one of a turn has none behind it
         text = self.path("near.html")
-        run("report", "-q", *glob.glob(self.lab + "/traces/ar/*"), "-o", text)
+        run("report", "-q", *glob.glob(self.lab + "/traces/plain/*"), "-o", text)
         with open(text, encoding="utf-8") as f:
             near = re.search(r"next-next in top 8</th><td>(\d+) of (\d+)", f.read())
         self.assertEqual((sum(int(r["count"]) for r in two[:8]), int(two[0]["n"])), (int(near[1]), int(near[2])))
@@ -262,10 +262,10 @@ class Lab(unittest.TestCase):
         self.assertIn("/pld/0001.jsonl.zst: the prompts differ from the earlier recordings of fish", r.stderr)
         r = lab("--suite", other, "-o", folder, *SCRIPT, "--methods", "pld", "--max-tokens", "12")
         self.assertIn(f"{made + kept} recordings were made, 0 were there already", r.stdout)
-        shutil.copy(half + "/traces/ar/0002.jsonl.zst", folder + "/traces/ar/0002.jsonl.zst")
+        shutil.copy(half + "/traces/plain/0002.jsonl.zst", folder + "/traces/plain/0002.jsonl.zst")
         r = lab(folder)
         self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-        self.assertIn("/ar/0002.jsonl.zst: max_tokens is 10, but this lab uses 12", r.stderr)
+        self.assertIn("/plain/0002.jsonl.zst: max_tokens is 10, but this lab uses 12", r.stderr)
 
     def test_recordings_of_another_model_are_refused(self):
         folder = self.copy("another")

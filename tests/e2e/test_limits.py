@@ -672,14 +672,14 @@ class Network(unittest.TestCase):
             write(keys, b"wait READY\ntype Hi\nkey Enter\nwait tokens\nkey ^X\nwait READY\n")
             write(d + "/suite.jsonl", b'{"prompt": "Hi"}\n')
             short = [*model, "--max-tokens", "4"]
-            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "32", "--trace", d + "/wide.jsonl")
+            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "32", "--trace", d + "/wide.jsonl")
             commands = {"chat": [[*short, "--script", keys]], "generate": [[*short, "--prompt", "Hi"]],
-                        "compare": [[*short, "--prompt", "Hi", "--methods", "ar,logitspec"]], "bench": [["--model", "script"]],
+                        "compare": [[*short, "--prompt", "Hi", "--methods", "plain,logitspec"]], "bench": [["--model", "script"]],
                         "demo": [[], ["race", "--cast", d + "/d.cast"]], "replay": [[trace, "--speed", "max", "--cast", d + "/r.cast"]],
                         "inspect": [[trace]], "diff": [[trace, trace]], "report": [[trace, "-o", d + "/r.html"]],
                         "export": [[trace, "-o", d + "/e.json"]], "simulate": [[trace]],
                         "lab": [["--suite", d + "/suite.jsonl", "-o", d + "/lab", "--model", "script", "--max-tokens", "4"], [d + "/lab"]],
-                        "tune": [["--model", "script", "--max-tokens", "8", "--prompt", "Hi", "--methods", "ar,logitspec", "--out", d + "/t.yaml"],
+                        "tune": [["--model", "script", "--max-tokens", "8", "--prompt", "Hi", "--methods", "plain,logitspec", "--out", d + "/t.yaml"],
                                  ["--fit", "c2t", d + "/wide.jsonl"]],
                         "corpus": [["build", __file__, *model, "--out", d + "/c"]], "tokenize": [[*model, "--prompt", "Hi"]],
                         "models": [["list"], ["info", MODEL], ["verify"], ["remove", "nowhere"]], "doctor": [[], ["--devices", "2"]], "rank": [[]], "config": [["show"]],

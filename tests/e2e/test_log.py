@@ -44,7 +44,7 @@ class Log(unittest.TestCase):
         path = os.path.join(self.folder, "script")
         with open(path, "w", encoding="utf-8") as f:
             f.write("wait READY\ntype Zanzibar\nkey Enter\nwait 8 tokens\nwait READY\ntype :set decode.stop=Madagascar\nkey Enter\n"
-                    "wait decode.stop\ntype :set decode.budget=3\nkey Enter\nwait decode.budget=3\nkey F7\n")
+                    "wait decode.stop\ntype :set decode.max_rows=3\nkey Enter\nwait decode.max_rows=3\nkey F7\n")
         r = run(*SCRIPT, "--script", path, *more, env={"LOGITSPEC_LOG": self.path})
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         return self.lines()
@@ -52,8 +52,8 @@ class Log(unittest.TestCase):
     def test_the_screen_writes_commands_events_and_states(self):
         text = self.script()
         for line in ("state idle", "event header: script", "command prompt, n 0, 8 bytes\n", "event prompt: turn 1, ",
-                     "state running", "event end: turn 1, length", "command set, n 0, 15 bytes: decode.budget=3\n",
-                     "event setting: decode.budget is in force"):
+                     "state running", "event end: turn 1, length", "command set, n 0, 17 bytes: decode.max_rows=3\n",
+                     "event setting: decode.max_rows is in force"):
             self.assertIn(line, text)
         for word in ("Zanzibar", "Madagascar"):
             self.assertNotIn(word, text)

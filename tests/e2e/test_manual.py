@@ -12,7 +12,7 @@ from program import PROGRAM, ROOT, run
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import pages  # noqa: E402
 
-PAGES = ["configuration", "keys", "methods", "trace"]
+PAGES = ["configuration", "keys", "methods", "scripts", "trace"]
 
 
 def table(path, macro, place):
@@ -175,11 +175,11 @@ class Completion(unittest.TestCase):
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         return r.stdout
 
-    WANTED = (("logitspec gen", "generate"), ("logitspec generate --budg", "--budget"), ("logitspec --meth", "--method"),
+    WANTED = (("logitspec gen", "generate"), ("logitspec generate --max-r", "--max-rows"), ("logitspec --meth", "--method"),
               ("logitspec generate --method suff", "suffix"), ("logitspec generate --sizing ada", "adaedl"),
               ("logitspec generate --acceptance typ", "typical"), ("logitspec --model smollm2-135m", "smollm2-135m-instruct"),
               ("logitspec models verif", "verify"), ("logitspec models info olmo", "olmo-2-0425-1b-instruct"),
-              ("logitspec demo one-f", "one-forward"), ("logitspec generate --set decode.budg", "decode.budget="),
+              ("logitspec demo one-f", "one-forward"), ("logitspec generate --set decode.max_r", "decode.max_rows="),
               ("logitspec completion zs", "zsh"), ("logitspec help configura", "configuration"), ("logitspec doctor --device-model h2", "h200"),
               ("logitspec chat --template vic", "vicuna"), ("logitspec --method suffix gener", "generate"))
 

@@ -78,7 +78,7 @@ class SuddenEnds(unittest.TestCase):
                     s.keys("Enter")
                     s.wait("› " + prompt, "40 tokens", "READY")
                 s.keys("Escape")
-                for setting in ("decode.max_tokens=100000", "decode.method=ar"):
+                for setting in ("decode.max_tokens=100000", "decode.method=plain"):
                     s.type(":set " + setting)
                     s.keys("Enter")
                     s.wait(setting)

@@ -8,7 +8,7 @@ import unittest
 
 from program import run
 
-METHODS = (("logitspec", "auto"), ("logitspec-paper", "16"), ("suffix", "8"), ("ar", "auto"))
+METHODS = (("logitspec", "auto"), ("logitspec-paper", "16"), ("suffix", "8"), ("plain", "auto"))
 PROMPTS = ("One fish, two", "def fib(n):\n")
 
 
@@ -57,7 +57,7 @@ class Numbers(unittest.TestCase):
             for i, prompt in enumerate(PROMPTS):
                 path = os.path.join(cls.dir.name, f"{method}-{i}.jsonl")
                 r = run("generate", "--model", "script", "--raw", "--prompt", prompt, "--max-tokens", "150", "--method", method,
-                        "--budget", budget, "--trace", path, "--json")
+                        "--max-rows", budget, "--trace", path, "--json")
                 assert r.returncode == 0, r.stderr
                 with open(path, encoding="utf-8") as f:
                     lines = [json.loads(line) for line in f]
@@ -72,8 +72,8 @@ class Numbers(unittest.TestCase):
 
     def test_they_are_no_zeros(self):
         for path, method, _, _, n in self.made:
-            self.assertEqual(n["drafts"][0] > 0 and 0 < n["helped"][0] < n["helped"][1] and n["mat"] > 1, method != "ar", path)
-            self.assertTrue(n["steps"] < 140 or method == "ar")
+            self.assertEqual(n["drafts"][0] > 0 and 0 < n["helped"][0] < n["helped"][1] and n["mat"] > 1, method != "plain", path)
+            self.assertTrue(n["steps"] < 140 or method == "plain")
 
     def check_json(self, got, n, where):
         for name, want in (("steps", n["steps"]), ("emitted", n["emitted"]), ("draft_accepted", n["drafts"][0]),
@@ -157,7 +157,7 @@ class Numbers(unittest.TestCase):
                              (str(n["near"][0]), str(n["within"][1]), str(n["within"][0])))
             self.assertEqual(says(r"speed +([\d.]+) tok/s; plain ([\d.]+)"), (f"{n['per_s']:.1f}", f"{n['plain_per_s']:.1f}"))
             self.assertIn(f"{round(n['per_s'])} tok/s", text.splitlines()[0])
-            if method != "ar" and "×?" not in text:
+            if method != "plain" and "×?" not in text:
                 title = re.search(r"×([\d.]+)", text.splitlines()[0]).group(1)
                 self.assertEqual(says(r": ×([\d.]+)")[0], title)
                 self.same_speedup(title, n)
@@ -174,7 +174,7 @@ class Numbers(unittest.TestCase):
 
     def test_simulate(self):
         for path, method, _, _, n in self.made:
-            if method in ("ar", "logitspec"):  # plain decoding drafts nothing; the other's trees follow the costs
+            if method in ("plain", "logitspec"):  # plain decoding drafts nothing; the other's trees follow the costs
                 continue
             r = run("simulate", path, "--json", "--methods", f"{method}:{dict(METHODS)[method]}")
             self.assertEqual(r.returncode, 0, r.stderr)

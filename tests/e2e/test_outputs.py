@@ -40,7 +40,7 @@ class Folder(unittest.TestCase):
         self.trace = self.at("trace.jsonl")
         self.assertEqual(run(*GENERATE, "--max-tokens", "40", "--trace", self.trace).returncode, 0)
         self.wide = self.at("wide.jsonl")  # whole trees
-        self.assertEqual(run(*GENERATE, "--max-tokens", "60", "--budget", "32", "--trace", self.wide).returncode, 0)
+        self.assertEqual(run(*GENERATE, "--max-tokens", "60", "--max-rows", "32", "--trace", self.wide).returncode, 0)
 
     def at(self, name):
         return os.path.join(self.tmp.name, name)
@@ -436,7 +436,7 @@ class Prompts(unittest.TestCase):
 
     def test_a_history_that_cannot_be_kept_is_said_once(self):
         with Screen(*SCRIPT, "--max-tokens", "20", cols=120, env={"XDG_STATE_HOME": "/dev/null"}) as s:
-            s.wait("READY")
+            s.wait("READY", "cannot save the conversation for the next start: /dev/null/logitspec: ")
             s.type("hello")
             s.keys("Enter")
             s.wait("prompts are not saved", "20 tokens")

@@ -7,7 +7,7 @@ import unittest
 
 from program import Screen, read_trace, run
 
-SCRIPT = ["--model", "script:3", "--budget", "4"]
+SCRIPT = ["--model", "script:3", "--max-rows", "4"]
 
 
 def answers(out):
@@ -48,6 +48,11 @@ class Plain(unittest.TestCase):
             again = run("replay", path, "--script", self.write(d, "wait REPLAY\nkey G\nwait ENDED\nexpect 20 tokens\n"))
             self.assertEqual(again.returncode, 0, again.stderr)
             self.assertEqual(run("report", path, "-o", os.path.join(d, "r.md")).returncode, 0)
+            saved = os.path.join(d, "s.jsonl")
+            self.chat(f"Retrieval\n:save {saved}\n", "--max-tokens", "20")
+            r = self.chat(f":load {saved}\n\n\nmore\n", "--max-tokens", "20")  # an answer of another run
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertEqual([p[:3] for p in answers(r.stdout)[-2:]], [p[:3] for p in parts[2:]])
 
     def write(self, d, text):
         path = os.path.join(d, "keys")

@@ -156,7 +156,7 @@ class Ranks(unittest.TestCase):
     def a_long_run(self, *args, ranks="cpu,cpu", **env):
         """A run whose ranks are at work, and the other ranks' process ids."""
         trace = os.path.join(self.tmp.name, f"long{time.monotonic()}.jsonl")
-        p = self.start(*self.args("--method", "ar", "--devices", ranks, "--trace", trace, *args, n="100000"), **env)
+        p = self.start(*self.args("--method", "plain", "--devices", ranks, "--trace", trace, *args, n="100000"), **env)
         wait_for(lambda: p.poll() is not None or (os.path.exists(trace) and os.path.getsize(trace) > 20000))
         self.assertIsNone(p.poll())
         return p, children(p.pid)
@@ -165,14 +165,14 @@ class Ranks(unittest.TestCase):
         both = [], SAMPLED
         for dtype, ranks, ways in (("f32", "2", both), ("bf16", "3", both[1:]), ("f32", "4", both[:1])):
             for sampling in both if os.environ.get("LOGITSPEC_TEST_WHOLE") else ways:
-                one = json.loads(run(*self.args("--json", "--method", "ar", "--dtype", dtype, *sampling)).stdout)
+                one = json.loads(run(*self.args("--json", "--method", "plain", "--dtype", dtype, *sampling)).stdout)
                 r = run("compare", "--model", self.model, "--dtype", dtype, "--raw", "--prompt", CAT, "--max-tokens", "60", "--devices", ranks,
-                        "--methods", "ar," + EXACT, "--json", *sampling)
+                        "--methods", "plain," + EXACT, "--json", *sampling)
                 self.assertEqual(r.returncode, 0, r.stderr)
                 o = json.loads(r.stdout)
                 self.assertTrue(o["equal"] and o["exact"])
                 self.assertEqual(len(o["methods"]), 11)
-                got = self.answer("--method", "logitspec", "--budget", "7", "--dtype", dtype, "--devices", ranks, *sampling)
+                got = self.answer("--method", "logitspec", "--max-rows", "7", "--dtype", dtype, "--devices", ranks, *sampling)
                 self.assertEqual(got["output_tokens"], one["output_tokens"], (dtype, ranks, sampling))
                 self.assertEqual((got["ranks"], one["ranks"]), (int(ranks), 1))
 
@@ -181,12 +181,12 @@ class Ranks(unittest.TestCase):
         prompt = ["generate", "--model", MODEL, "--prompt", "Name the planets.", "--max-tokens", "40", "--json", "--seed", "3"]
         for sampling in ([], ["--temperature", "0.8"]):
             texts = [json.loads(run(*prompt, *sampling, *more).stdout)["output_tokens"]
-                     for more in ([], ["--devices", "cpu,cpu"], ["--devices", "3", "--method", "ar", "--threads", "1"])]
+                     for more in ([], ["--devices", "cpu,cpu"], ["--devices", "3", "--method", "plain", "--threads", "1"])]
             self.assertEqual(texts[1:], texts[:1] * 2)
 
     def test_what_is_told_of_them(self):
         trace = os.path.join(self.tmp.name, "t.jsonl")
-        self.answer("--devices", "cpu,cpu", "--trace", trace, "--method", "logitspec", "--budget", "7")
+        self.answer("--devices", "cpu,cpu", "--trace", trace, "--method", "logitspec", "--max-rows", "7")
         with open(trace, encoding="utf-8") as f:
             lines = [json.loads(line) for line in f]
         self.assertIn(", 2 ranks", lines[0]["backend"]["kernel"])
@@ -321,7 +321,7 @@ class Ranks(unittest.TestCase):
             self.assertEqual(both[1].wait(timeout=60), 0)
 
     def test_a_launcher(self):
-        want = self.answer("--method", "ar")["output_tokens"]
+        want = self.answer("--method", "plain")["output_tokens"]
         for ranks in (2, 3):
             said = self.launched(*self.args("--json"), ranks=ranks)
             self.assertEqual([code for _, code in said], [0] * ranks, said)

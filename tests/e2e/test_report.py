@@ -147,7 +147,7 @@ class Report(unittest.TestCase):
         cls.dir = tempfile.TemporaryDirectory()
         cls.files, cls.texts = [], []
         for i, prompt in enumerate(("Retrieval", "One fish, two")):  # text, and bytes of all kinds
-            for method in ("ar", "logitspec-paper", "logitspec"):
+            for method in ("plain", "logitspec-paper", "logitspec"):
                 path = os.path.join(cls.dir.name, f"{i}-{method}.jsonl")
                 r = run("generate", *SCRIPT, "--prompt", prompt, "--max-tokens", "120", "--method", method, "--seed", "3",
                         "--temperature", "0.7",
@@ -156,7 +156,7 @@ class Report(unittest.TestCase):
                 cls.files.append(path)
                 cls.texts.append(json.loads(r.stdout))
         cls.groups = [[s for f in cls.files if f.endswith(f"-{m}.jsonl") for s in steps_of(load(f))]
-                      for m in ("ar", "logitspec-paper", "logitspec")]
+                      for m in ("plain", "logitspec-paper", "logitspec")]
 
     @classmethod
     def tearDownClass(cls):
@@ -284,7 +284,7 @@ class Report(unittest.TestCase):
     def test_other_forms_say_the_same(self):
         want = counted(self.groups)
         o = json.loads(self.report("r.json"))
-        self.assertEqual([g["label"] for g in o["groups"]], ["ar", "logitspec-paper", "logitspec"])
+        self.assertEqual([g["label"] for g in o["groups"]], ["plain", "logitspec-paper", "logitspec"])
         for g, group in enumerate(o["groups"]):
             self.assertEqual(group["steps"], len(self.groups[g]))
             for d, (n, of) in enumerate(group["by_depth"]):
@@ -369,9 +369,9 @@ class Report(unittest.TestCase):
         d = self.dir.name
         low, lossy = os.path.join(d, "low.jsonl.zst"), os.path.join(d, "lossy.jsonl")
         run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", low, "--trace-level", "steps", "-q",
-            "--budget", "8")
+            "--max-rows", "8")
         run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "60", "--trace", lossy, "--acceptance", "typical:0:1",
-            "--temperature", "1", "--seed", "2", "--budget", "16", "-q")
+            "--temperature", "1", "--seed", "2", "--max-rows", "16", "-q")
         text = self.report("low.html", files=[low])
         self.assertEqual(text.count("not in these recordings"), 4)  # depth, rank, source, calibration
         self.assertTrue("has only the accepted tokens" in self.report("low.html", "--step", "0-50", files=[low]))

@@ -20,7 +20,7 @@ SCRIPT = ["--model", "script:20", "--max-tokens", "400"]
 
 class Keys(unittest.TestCase):
     def test_prompt_run_pause_step_back_and_quit(self):
-        with Screen(*SCRIPT, "--budget", "2", cols=120, rows=36) as s:  # it still runs when a busy machine looks
+        with Screen(*SCRIPT, "--max-rows", "2", cols=120, rows=36) as s:  # it still runs when a busy machine looks
             first = s.wait("READY", "type a prompt", "1 Output", "2 Logits", "3 Drafts", "4 Tree", "5 Stats")
             self.assertIn("Type a prompt and press Enter", first)
             s.type("def fib(n):")  # the prompt line has the focus: letters are text
@@ -57,7 +57,7 @@ class Keys(unittest.TestCase):
     def test_a_replay_is_the_run_again_without_a_model(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "t.jsonl")
-            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--budget", "3", "--trace", path)
+            run("generate", "--model", "script", "--prompt", "def fib(n):", "--max-tokens", "60", "--max-rows", "3", "--trace", path)
             with Screen("replay", path, "--paused", cols=120, rows=36, env={"LOGITSPEC_LIB": "/nowhere"}) as s:
                 s.wait("REPLAY PAUSED", "recording: Space plays")
                 s.keys("s", "s", "s")
@@ -150,8 +150,8 @@ class Keys(unittest.TestCase):
             s.keys("Enter")
             s.wait("60 tokens", "READY")
             s.keys("Escape", "c")
-            text = s.wait("7 Compare", "against ar ", "the same, 60 of 60 tokens", "READY")
-            self.assertIn("ar 59", text)  # a forward a token, but none after the last
+            text = s.wait("7 Compare", "against plain ", "the same, 60 of 60 tokens", "READY")
+            self.assertIn("plain 59", text)  # a forward a token, but none after the last
             s.type(":compare pld:8")
             s.keys("Enter")
             s.wait("against pld:8 ", "the same, 60 of 60 tokens", "READY")
@@ -163,18 +163,18 @@ class Keys(unittest.TestCase):
             s.keys("Enter")
             s.wait("│› more", "READY")
             s.keys("Escape", "c")  # the panel is open, and knows the answer before
-            s.wait("against ar ", "the same, 60 of 60 tokens", "READY")
+            s.wait("against plain ", "the same, 60 of 60 tokens", "READY")
             s.keys("q", "q")
             s.wait("exit=0")
         with tempfile.TemporaryDirectory() as d:
-            paths = [os.path.join(d, m + ".jsonl") for m in ("logitspec", "ar", "other")]
+            paths = [os.path.join(d, m + ".jsonl") for m in ("logitspec", "plain", "other")]
             for path, prompt in zip(paths, ("def fib(n):", "def fib(n):", "One fish")):
                 run("generate", "--model", "script", "--prompt", prompt, "--max-tokens", "60", "--method",
-                    "ar" if "ar." in path else "logitspec", "--trace", path)
+                    "plain" if "plain." in path else "logitspec", "--trace", path)
             with Screen("replay", paths[0], paths[1], "--speed", "max", cols=120, rows=36) as s:
                 s.wait("REPLAY ENDED")
                 s.keys("c")
-                s.wait("against ar ", "the same, 60 of 60 tokens")
+                s.wait("against plain ", "the same, 60 of 60 tokens")
             with Screen("replay", paths[0], paths[2], "--speed", "max", cols=120, rows=36) as s:
                 s.wait("has another prompt")
 
@@ -249,13 +249,13 @@ class Keys(unittest.TestCase):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
             s.wait("READY")
             s.keys("Escape", ":")
-            s.type("set decode.budget=24")
+            s.type("set decode.max_rows=24")
             s.keys("Enter")
-            s.wait("decode.budget=24")
+            s.wait("decode.max_rows=24")
             s.keys(":")
-            s.type("set decode.bugdet=24")
+            s.type("set decode.max_rosw=24")
             s.keys("Enter")
-            s.wait("did you mean 'decode.budget'")
+            s.wait("did you mean 'decode.max_rows'")
             s.keys(":")
             s.type("frobnicate")
             s.keys("Enter")
@@ -264,7 +264,7 @@ class Keys(unittest.TestCase):
             s.type("def fib(n):")
             s.keys("Enter")
             s.keys("F2")
-            s.wait("decode.budget            24")
+            s.wait("decode.max_rows          24")
 
     def test_pasted_lines_are_one_prompt(self):
         with Screen(*SCRIPT, cols=120, rows=36) as s:
@@ -319,7 +319,7 @@ class Keys(unittest.TestCase):
             pid, tty = pty.fork()
             if not pid:
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 36, 120, 0, 0))
-                os.execve(PROGRAM, [PROGRAM, *SCRIPT, "--max-tokens", "100", "--budget", "1", "--set", "ui.fps=" + fps, "--prompt", "Retrieval"],
+                os.execve(PROGRAM, [PROGRAM, *SCRIPT, "--max-tokens", "100", "--max-rows", "1", "--set", "ui.fps=" + fps, "--prompt", "Retrieval"],
                           ENV | {"TERM": "xterm-256color"})
             got, end = b"", time.monotonic() + 60
             try:
@@ -438,7 +438,7 @@ class Endings(unittest.TestCase):
     def test_a_vanished_terminal_ends_the_program(self):
         with tempfile.TemporaryDirectory() as d:
             trace = os.path.join(d, "t.jsonl")
-            s = Screen(*SCRIPT, "--max-tokens", "4000", "--method", "ar", "--trace", trace)
+            s = Screen(*SCRIPT, "--max-tokens", "4000", "--method", "plain", "--trace", trace)
             s.wait("READY")
             s.type("hello")
             s.keys("Enter")

@@ -233,7 +233,7 @@ expect this is a recording
     def test_the_quiz_asks_before_it_tells(self):
         with tempfile.TemporaryDirectory() as d:
             trace = os.path.join(d, "t.jsonl")
-            r = run("generate", "--model", "script", "--method", "logitspec-paper", "--budget", "8", "--prompt", "One fish, two fish, red fish.",
+            r = run("generate", "--model", "script", "--method", "logitspec-paper", "--max-rows", "8", "--prompt", "One fish, two fish, red fish.",
                     "--max-tokens", "60", "--trace", trace, "--quiet")
             self.assertEqual(r.returncode, 0, r.stderr)
             with open(trace, encoding="utf-8") as f:
@@ -288,7 +288,7 @@ reject not yet verified
         with tempfile.TemporaryDirectory() as d:
             for text, code, what in (("wait READY\nexpect nonsense\n", 1, ":2: the screen does not show 'nonsense'"),
                                      ("wait READY\nreject READY\n", 1, ":2: the screen shows 'READY'"),
-                                     ("jump up\n", 2, ":1: expected size, type"), ("key Nonsense\n", 2, ":1: 'Nonsense' is not a key"),
+                                     ("jump up\n", 2, ":1: one of the lines that 'logitspec help scripts'"), ("key Nonsense\n", 2, ":1: 'Nonsense' is not a key"),
                                      ("size 0x0\n", 2, ":1: size is"), ("pause soon\n", 2, ":1: pause needs a number of seconds"),
                                      ("wait READY\nsave /nonexistent/x.txt\n", 1, "cannot write")):
                 r, path = self.play(d, text, *SCRIPT)
@@ -301,11 +301,11 @@ reject not yet verified
         with tempfile.TemporaryDirectory() as d:
             r, _ = self.play(d, """wait READY
 key Esc :
-type set decode.bu
+type set decode.max_r
 key Tab
 type 5
 key Enter
-wait decode.budget=5
+wait decode.max_rows=5
 key Esc :
 type wor
 key Tab Enter
@@ -325,20 +325,20 @@ expect decode.method            logitspec
 key Right
 wait decode.method            logitspec-paper
 key Down Right Right Right Left
-wait decode.budget            2
+wait decode.max_rows          2
 key Enter
 type 7
 key Enter
-wait decode.budget            7
+wait decode.max_rows          7
 key Right
-wait decode.budget            auto
+wait decode.max_rows          auto
 key Enter
 type x
 key Enter
-wait decode.budget is 'x'
-expect decode.budget            auto
+wait decode.max_rows is 'x'
+expect decode.max_rows          auto
 key F2
-reject decode.budget            auto
+reject decode.max_rows          auto
 """, *SCRIPT)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
 
@@ -367,13 +367,13 @@ type set decode.sizing=ada
 key Tab Enter
 wait decode.sizing=adaedl
 key Esc F4
-wait the paper's method, 16 rows; F4 restores the previous settings
+wait decode.sizing=default, decode.max_rows=16
 key F2
 expect decode.method            logitspec-paper
 wait decode.sizing            default
 key F4
 wait decode.sizing            adaedl
-wait decode.budget            auto
+wait decode.max_rows          auto
 """, "--model", "script", env={"XDG_CONFIG_HOME": d, "LOGITSPEC_SET_DECODE__COSTS": "auto"})
             self.assertEqual((r.returncode, r.stderr), (0, ""))
             with open(path, encoding="utf-8") as f:

@@ -199,8 +199,8 @@ class Input(unittest.TestCase):
             s.send(b"3 primes please\r")
             s.wait("› 3 primes please", "RUN")
             s.keys("C-c")
-            s.send(b":set decode.budget=8\r")
-            s.wait("decode.budget=8")
+            s.send(b":set decode.max_rows=8\r")
+            s.wait("decode.max_rows=8")
             s.send(b"::set x\r")
             s.wait("› :set x", "RUN")
 
@@ -288,7 +288,7 @@ class Endings(unittest.TestCase):
 
     def test_what_is_kept_of_an_answer_that_a_crash_cuts(self):
         with tempfile.TemporaryDirectory() as d:
-            with Screen("--model", "script:300", "--method", "ar", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
+            with Screen("--model", "script:300", "--method", "plain", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
                 s.wait("READY")
                 s.type("Retrieval")
                 s.keys("Enter")
@@ -511,7 +511,7 @@ class Output(unittest.TestCase):
                 self.assertEqual(before.splitlines(), s.text().splitlines())
 
     def test_nothing_that_explains_is_cut_at_80x24(self):
-        with Screen(*SCRIPT, "--budget", "8") as s:
+        with Screen(*SCRIPT, "--max-rows", "8") as s:
             s.wait("READY", "verifies the whole tree", "Esc, then T",
                    "F1 Help", "Enter Send", "Esc Panels", "^C Quit")
             s.keys("F2")

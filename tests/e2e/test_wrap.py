@@ -79,9 +79,9 @@ class Wrap(unittest.TestCase):
         tmp = tempfile.TemporaryDirectory()
         cls.addClassCleanup(tmp.cleanup)
         cls.dir = tmp.name
-        for method in "ar", "logitspec":
+        for method in "plain", "logitspec":
             run("generate", *SCRIPT, "--method", method, "--trace", cls.path(method + ".jsonl"))
-        run("bench", "methods", *SCRIPT, "--methods", "ar,logitspec", "-o", cls.path("a.json"), "-q")
+        run("bench", "methods", *SCRIPT, "--methods", "plain,logitspec", "-o", cls.path("a.json"), "-q")
 
     @classmethod
     def path(cls, name):
@@ -116,7 +116,7 @@ class Wrap(unittest.TestCase):
     def test_lists_and_reports(self):
         for args in (["doctor"], ["doctor", "--device-model", "h100"], ["demo"], ["models", "list"], ["models", "info", "default"], ["--version"],
                      ["bench", "show", self.path("a.json")], ["bench", "diff", self.path("a.json"), self.path("a.json")],
-                     ["diff", self.path("ar.jsonl"), self.path("logitspec.jsonl")], ["simulate", self.path("ar.jsonl"), "--methods", "pld,suffix"]):
+                     ["diff", self.path("plain.jsonl"), self.path("logitspec.jsonl")], ["simulate", self.path("plain.jsonl"), "--methods", "pld,suffix"]):
             self.same(args)
         self.same(["config", "show"], whole=lambda pipe: {part for line in pipe.split("\n") for part in re.split(" +(?=#)", line.strip())})
 

@@ -30,5 +30,5 @@ def ids(path, texts, message=None):
 
 def greedy(path, text, n):
     """n tokens of plain decoding in f32, up to a token that ends an answer."""
-    r = run("generate", "--model", path, "--raw", "--prompt", text, "--max-tokens", str(n), "--method", "ar", "--dtype", "f32")
+    r = run("generate", "--model", path, "--raw", "--prompt", text, "--max-tokens", str(n), "--method", "plain", "--dtype", "f32")
     return {"greedy": r["output_tokens"]} if "refused" not in r else r

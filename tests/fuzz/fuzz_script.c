@@ -36,7 +36,7 @@ static ls_event *status(ls_run_state state, double fraction) {
 static ls_event *of_rival(ls_event *e) { // what the recording holds, as another method's answer
     ls_event *r = ls_event_new(LS_EV_RIVAL);
     r->rival.what = e->kind == LS_EV_PROMPT ? LS_RIVAL_BEGINS : e->kind == LS_EV_STEP ? LS_RIVAL_STEP : LS_RIVAL_ENDS;
-    snprintf(r->rival.method, sizeof r->rival.method, "ar");
+    snprintf(r->rival.method, sizeof r->rival.method, "plain");
     if (e->kind == LS_EV_END) r->rival.finish = e->end.finish;
     if (e->kind == LS_EV_STEP) {
         r->rival.step = e->step;
@@ -113,10 +113,10 @@ static void end(ls_source *s) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     static const ui_setting settings[] = {
-        {.key = "decode.budget", .choices = "auto|1|2|4", .help = "rows", .value = "auto"},
+        {.key = "decode.max_rows", .choices = "auto|1|2|4", .help = "rows", .value = "auto"},
         {.key = "decode.temperature", .choices = "0|0.5|1", .help = "0: greedy", .value = "0"},
         {0}};
-    static const char *const words[] = {"set decode.budget=", "compare ar", "compare suffix", NULL};
+    static const char *const words[] = {"set decode.max_rows=", "compare plain", "compare suffix", NULL};
     static int fd = -1; // always ready: polling takes no time
     static FILE *nowhere;
     if (fd < 0) fd = eventfd(1, EFD_CLOEXEC);

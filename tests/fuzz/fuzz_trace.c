@@ -9,7 +9,7 @@ static void simulate(const ls_recording *r, const ls_trace_header *h) {
     for (int i = 0; i < 3; i++) {
         ls_simulator *s;
         ls_simulated total = {0};
-        const ls_decode_options o = {.method = methods[i], .budget = 7};
+        const ls_decode_options o = {.method = methods[i], .max_rows = 7};
         const ls_draft_setup place = {.tokenizer = "", .n_vocab = h->run.n_vocab};
         EXPECT(!ls_simulator_new(&s, &o, &place, &h->run.costs, NULL));
         ls_simulate(s, r, &total);

@@ -57,7 +57,7 @@ static const shape tiny_shapes[] = {
 static struct {
     const char *library, *shape, *weights;
     bool tiny, quick, device_info, copy, exact;
-    long tokens;
+    long tokens, layers; // layers: as many of a shape's; 0: all
     double seconds;
 } options = {.tokens = -1, .seconds = 1e9};
 static int n_failed;
@@ -357,7 +357,10 @@ static void time_prefill(lst_model *m, const shape *of, const char *weights) {
     free(ids);
 }
 
-static void measure(const shape *of, const char *weights) {
+static void measure(const shape *whole, const char *weights) {
+    shape some = *whole;
+    const shape *of = &some;
+    if (options.layers) some.layers = (int32_t)options.layers;
     // no multiples of LSG_CHUNK, which would hide the ends
     const int32_t contexts[CONTEXTS] = {options.tiny ? 100 : 640, options.tiny ? 300 : 8320};
     const int32_t n_context = contexts[CONTEXTS - 1] + 2 * LST_MAX_ROWS;
@@ -689,6 +692,7 @@ int main(int argc, char **argv) {
         else {
             if (!strcmp(a, "--library")) options.library = value;
             else if (!strcmp(a, "--tokens")) options.tokens = strtol(value, NULL, 10);
+            else if (!strcmp(a, "--layers")) options.layers = strtol(value, NULL, 10);
             else if (!strcmp(a, "--seconds")) options.seconds = strtod(value, NULL);
             else if (!strcmp(a, "--shape")) any = true, options.shape = value;
             else if (!strcmp(a, "--weights")) any = true, options.weights = value;

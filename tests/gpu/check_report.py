@@ -65,7 +65,7 @@ def goals(r):
                  "(weights read once + KV cache read) / device time of a step, over measured device-to-device copy (bytes "
                  "read + written / s)")
     goal("SmolLM2-135M, real model by the program: plain decoding at least 1600 tokens/s",
-         method(r, "greedy", "ar").get("tokens_per_s"), 1600, "{:.0f}",
+         method(r, "greedy", "plain").get("tokens_per_s"), 1600, "{:.0f}",
          "output tokens / decoding time of the whole program, greedy, prefill left out")
     goal("SmolLM2-135M's shape (random bf16): plain decoding at least 1600 tokens/s at 640",
          ratio(1e6, plain_step(r, SMALL).get("wall_us")), 1600, "{:.0f}",
@@ -95,7 +95,7 @@ def goals(r):
     for key, name in (("greedy", "greedy"), ("sampled", "temperature 1")):
         m = method(r, key, "logitspec")
         goal(f"real model, {name}: logitspec's speedup at least 0.9 of its MAT", ratio(m.get("speedup"), m.get("mat")), 0.9,
-             "{:.3f}", "speedup against ar of the same run, over tokens a step")
+             "{:.3f}", "speedup against plain of the same run, over tokens a step")
     for shape in [SMALL] + LARGE:
         t = next((x for x in r["transformers"] if x.get("shape") == shape), {})
         goal(f"{shape} (random bf16): plain decoding at least 2x transformers'",
@@ -238,12 +238,12 @@ def program_report(r):
     for key in (k for k in names if k in r["program"]):
         c = r["program"][key]
         of = c["manifest"]
-        ar = next(m for m in c["methods"] if m["method"] == "ar")
+        ar = next(m for m in c["methods"] if m["method"] == "plain")
         out += [f"## The program, {kind} {r['program']['file']}: {names[key]}", "",
                 f"`logitspec compare`, device {of['device']}, {of['dtype']} ({of['kernel']}), {of['threads']} threads, "
                 f"{ar['prompts']} prompts (tests/gpu/prompts.jsonl), {c['max_tokens']} tokens at most. Output tokens of all "
                 "methods " + ("are equal, prompt by prompt." if c["equal"] else "DIFFER.") + " tokens/s: output tokens / "
-                "decoding time, without prefill; speedup: against ar's time for the same prompts, in the same process. Host: "
+                "decoding time, without prefill; speedup: against plain's time for the same prompts, in the same process. Host: "
                 "decoding time less forwards, a step.", ""]
         rows = []
         for m in c["methods"]:

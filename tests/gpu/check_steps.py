@@ -9,7 +9,7 @@ import sys
 from check_report import LARGE, SMALL
 from check_run import HERE, ROOT, call, commit, find_tool, first_line, json_lines
 
-METHODS = "ar,logitspec,logitspec-paper,pld"
+METHODS = "plain,logitspec,logitspec-paper,pld"
 PROMPTS = os.path.join(HERE, "prompts.jsonl")
 
 
@@ -229,7 +229,7 @@ def compare(run, key, name, limit, on, *args):
         got = run.r["program"][key] = json.loads(d.out)
         wrong = [f"{m['method']} in {m['different']} prompts" for m in got["methods"] if m["different"]]
         if wrong or not got["equal"]:
-            entry.update(state="failed", detail="output tokens differ from ar's: " + ", ".join(wrong))
+            entry.update(state="failed", detail="output tokens differ from plain's: " + ", ".join(wrong))
         elif on != "cpu" and got["manifest"]["device"] == "cpu":
             entry.update(state="failed", detail="it ran on the CPU")
     run.step(name, [run.program("logitspec"), "compare", "--device", on, *args, "--json", "--quiet"], limit, judge)
@@ -244,7 +244,7 @@ def program(run):
     if run.emulated and not why:  # a tiny model, with the tokenizer of a real one
         sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
         from test_folders import folder
-        model, tokens, suite, methods = folder(run.tmp.name, "qwen3", "qwen2.json"), 12, few, "ar,logitspec"
+        model, tokens, suite, methods = folder(run.tmp.name, "qwen3", "qwen2.json"), 12, few, "plain,logitspec"
     if not model:
         why = "needs MODEL=FILE.gguf"
     elif not os.path.exists(model):
@@ -261,7 +261,7 @@ def program(run):
     compare(run, "greedy", "program: greedy", 90, "cuda", *same)
     compare(run, "sampled", "program: temperature 1", 90, "cuda", *same, "--temperature", "1", "--seed", "7")
     compare(run, "cpu", "program: the CPU", 60, "cpu", "--model", model, "--max-tokens", str(min(64, tokens)),
-            "--methods", "ar,logitspec", "--suite", few)
+            "--methods", "plain,logitspec", "--suite", few)
 
 
 # ---- transformers, in a process of its own (check_reference.py)
@@ -296,7 +296,7 @@ def transformers(run):
     for i, p in enumerate(prompts()[:2 if run.emulated else None]):
         same = ["--model", model, "--chat", "--prompt", p["prompt"], "--json"]
         if not i % 3:  # of one prompt of a kind our text, too
-            args = ["generate", *same, "--method", "ar", "--max-tokens", "128", "--temperature", "0", "--device", on, "--quiet"]
+            args = ["generate", *same, "--method", "plain", "--max-tokens", "128", "--temperature", "0", "--device", on, "--quiet"]
         else:
             args = ["tokenize", *same]
         d = call([run.program("logitspec"), *args], run.limit(60), run.env)

@@ -126,13 +126,13 @@ class Inputs:
     def __init__(self, folder, program, root, env):
         self.folder, self.program, self.env = folder, program, env
         os.makedirs(folder)
-        for name, method in (("a", "logitspec"), ("b", "ar")):
-            self.run("generate", *SCRIPT, *PROMPT, "--budget", "8", "--method", method, "-q", "--trace", self.path(name + ".jsonl"))
+        for name, method in (("a", "logitspec"), ("b", "plain")):
+            self.run("generate", *SCRIPT, *PROMPT, "--max-rows", "8", "--method", method, "-q", "--trace", self.path(name + ".jsonl"))
         self.run("generate", *SCRIPT, *PROMPT, "-q", "--trace", self.path("a.jsonl.zst"))
-        self.run("generate", *SCRIPT, *PROMPT[:2], "--max-tokens", "60", "--budget", "32", "-q", "--trace", self.path("wide.jsonl"))
+        self.run("generate", *SCRIPT, *PROMPT[:2], "--max-tokens", "60", "--max-rows", "32", "-q", "--trace", self.path("wide.jsonl"))
         self.write("suite.jsonl", '{"prompt": "def fib(n):", "category": "code"}\n{"prompt": "One fish"}\n')
         self.write("prompt.txt", "One fish, two fish\n" * 9)
-        self.write("system.yaml", "prompt: {system: be brief}\ndecode: {budget: 8}\n")
+        self.write("system.yaml", "prompt: {system: be brief}\ndecode: {max_rows: 8}\n")
         self.write("leave.script", "wait REPLAY PAUSED\nkey s\nwait step 0\nkey s\nwait step 1\nkey c L\n")
         self.write("demo.script", "key Enter\nkey Space s s\nkey q\n")
         os.makedirs(self.path("texts"))
@@ -178,20 +178,20 @@ def cases(i):
              {"screen.svg": svg, "talk.jsonl": trace, "t.jsonl": trace}, history=True, env={"KEYS": keys}),
         Case("chat-film", ["chat", *SCRIPT, *PROMPT, "--cast", "{w}/x.cast", "--size", "80x24"], {"x.cast": cast}),
         Case("chat-screen", ["chat", *SCRIPT, "--max-tokens", "24", "--seed", "3"], {"talk.jsonl": trace}, screen=talk, history=True),
-        Case("chat-plain", ["chat", "--plain", *SCRIPT, "--max-tokens", "12", "--budget", "1", "--trace", "{w}/t.jsonl"], {"t.jsonl": trace},
+        Case("chat-plain", ["chat", "--plain", *SCRIPT, "--max-tokens", "12", "--max-rows", "1", "--trace", "{w}/t.jsonl"], {"t.jsonl": trace},
              on_any_machine(words), prefix=None, stdin=b"One fish\n\nmore\n"),
         Case("generate-text", ["generate", *SCRIPT, *PROMPT, "-q"], prefix=True),
         Case("generate-stats", ["generate", *SCRIPT, "--prompt-file", "{i}/prompt.txt", "--max-tokens", "24", "--config",
                                 "{i}/system.yaml"], prefix=True),
         Case("generate-stdin", ["generate", *SCRIPT, "--prompt-file", "-", "--max-tokens", "24", "-q"], prefix=True, stdin=b"One fish\n" * 99),
-        Case("generate-json", ["generate", *SCRIPT, *PROMPT, "--json", "--trace", "{w}/t.jsonl", "--budget", "8"], {"t.jsonl": trace}, shape),
+        Case("generate-json", ["generate", *SCRIPT, *PROMPT, "--json", "--trace", "{w}/t.jsonl", "--max-rows", "8"], {"t.jsonl": trace}, shape),
         Case("generate-zst", ["generate", *SCRIPT, *PROMPT, "-q", "--trace", "{w}/t.jsonl.zst", "--method", "suffix"],
              {"t.jsonl.zst": None}, prefix=True),
-        Case("generate-alt", ["generate", *SCRIPT, *PROMPT, "-q", "--alt", "2", "--budget", "8", "--costs", "1:1,8:2"], prefix=True),
+        Case("generate-alt", ["generate", *SCRIPT, *PROMPT, "-q", "--alt", "2", "--max-rows", "8", "--costs", "1:1,8:2"], prefix=True),
         Case("generate-pipe", ["generate", *SCRIPT, *PROMPT, "-q", "--trace", "-"], prints=trace, prefix=True),
         Case("generate-corpus", ["generate", *SCRIPT, *PROMPT, "-q", "--method", "rest", "--set", "rest.corpus={i}/c.corpus"], prefix=True),
-        Case("compare", ["compare", *SCRIPT, "--suite", suite, "--methods", "ar,pld", "--max-tokens", "16", "-q"], prints=on_any_machine(words), prefix=True),
-        Case("compare-json", ["compare", *SCRIPT, *PROMPT, "--methods", "ar,pld", "--json", "-q"], prints=shape),
+        Case("compare", ["compare", *SCRIPT, "--suite", suite, "--methods", "plain,pld", "--max-tokens", "16", "-q"], prints=on_any_machine(words), prefix=True),
+        Case("compare-json", ["compare", *SCRIPT, *PROMPT, "--methods", "plain,pld", "--json", "-q"], prints=shape),
         Case("bench", ["bench", *SCRIPT, "-q", "-o", "{w}/b.csv"], {"b.csv": words}, on_any_machine(same)),
         Case("bench-json", ["bench", *SCRIPT, "-q", "--json"], prints=shape),
         Case("demo-list", ["demo"], prints=some_lines),

@@ -57,34 +57,34 @@ const ls_knob_value *test_knobs(int32_t n_vocab, uint64_t tokenizer_id) {
 // A draft model whose likeliest token after a row is three times the row's and one, as that of the tests' targets is.
 typedef struct {
     ls_draft_model base;
-    int32_t token[LS_MAX_SAID], n;
+    int32_t token[LS_MAX_PREDICTIONS], n;
 } fake_second;
 
-static ls_said fake_said(int32_t token) {
-    ls_said s = {.chosen = (token * 3 + 1) % 12, .entropy = 1};
-    for (int i = 0; i < LS_SAID_TOP; i++) s.id[i] = (s.chosen + i) % 400, s.p[i] = 0.5f / (float)(1 << i);
+static ls_prediction fake_said(int32_t token) {
+    ls_prediction s = {.chosen = (token * 3 + 1) % 12, .entropy = 1};
+    for (int i = 0; i < LS_PREDICTION_TOP; i++) s.id[i] = (s.chosen + i) % 400, s.p[i] = 0.5f / (float)(1 << i);
     return s;
 }
 
-static ls_code fake_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
-                          ls_err *err) {
+static ls_code fake_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root,
+                          ls_prediction *prediction, ls_err *err) {
     fake_second *f = (fake_second *)base;
     (void)context, (void)n, (void)err;
     f->token[0] = root;
     f->n = 1;
     base->forwards = 1;
-    *said = fake_said(root);
+    *prediction = fake_said(root);
     return LS_OK;
 }
 
-static ls_code fake_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n, ls_said *said,
-                         ls_err *err) {
+static ls_code fake_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n,
+                         ls_prediction *prediction, ls_err *err) {
     fake_second *f = (fake_second *)base;
     (void)err;
-    assert_in_range(f->n + n, 2, LS_MAX_SAID);
+    assert_in_range(f->n + n, 2, LS_MAX_PREDICTIONS);
     for (int32_t i = 0; i < n; i++) {
         assert_in_range(parents[i], 0, f->n + i - 1); // a row before it
-        said[i] = fake_said(tokens[i]);
+        prediction[i] = fake_said(tokens[i]);
     }
     memcpy(f->token + f->n, tokens, (size_t)n * sizeof *tokens);
     f->n += n;
@@ -112,21 +112,21 @@ static ls_code make_fake(void *of, const ls_draft_options *o, ls_draft_model **o
 }
 
 // Heads that guess the same tokens at every place.
-static ls_code fake_guess(ls_guesser *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
+static ls_code fake_guess(ls_multi_head *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
                           ls_err *err) {
     (void)context, (void)n_context, (void)err;
     for (int32_t i = 0; i < g->n * k; i++) ids[i] = i % k * 3 + 1, p[i] = 0.5f / (float)(1 << (i % k));
     return LS_OK;
 }
 
-static void free_guesser(ls_guesser *g) {
+static void free_multi_head(ls_multi_head *g) {
     free(g);
 }
 
-static ls_code make_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+static ls_code make_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     (void)of, (void)o, (void)err;
     *out = ls_calloc(1, sizeof **out);
-    **out = (ls_guesser){.name = "fake", .n = 4, .guess = fake_guess, .free = free_guesser};
+    **out = (ls_multi_head){.name = "fake", .n = 4, .guess = fake_guess, .free = free_multi_head};
     return LS_OK;
 }
 
@@ -139,7 +139,7 @@ ls_drafter *test_drafter(const ls_method *m) {
                                   .tokenizer_id = 7,
                                   .draft = {.head = "fake", .depth = LS_DRAFT_DEPTH, .width = LS_DRAFT_WIDTH},
                                   .draft_model = make_fake,
-                                  .guesser = make_guesser};
+                                  .multi_head = make_multi_head};
     if (m->make(&d, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
     return d;
 }

@@ -52,7 +52,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
                      .n_sinks = 2};
     for (int turn = 0; turn < turns; turn++) {
         assert_int_equal(
-            ls_runner_begin(&run, (uint32_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, NULL, NULL, NULL, &err),
+            ls_runner_begin(&run, (size_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, NULL, NULL, NULL, &err),
             LS_OK);
         while (run.active) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
     }
@@ -61,8 +61,8 @@ void record(const char *prompt, ls_decode_options o, int turns) {
     ls_session_free(s);
 }
 
-ls_decode_options options(const char *method, int32_t budget, int32_t tokens) {
-    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = tokens, .sampling = {.top_p = 1}};
+ls_decode_options options(const char *method, int32_t max_rows, int32_t tokens) {
+    return (ls_decode_options){.method = method, .max_rows = max_rows, .max_tokens = tokens, .sampling = {.top_p = 1}};
 }
 
 ls_buf slurp(void) {

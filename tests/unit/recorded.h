@@ -12,7 +12,7 @@ extern const ls_step *steps[MAX_STEPS]; // of the last recording
 extern int n_steps;
 
 int recorded_set_up(void **state), recorded_tear_down(void **state); // of a group of tests
-ls_decode_options options(const char *method, int32_t budget, int32_t tokens);
+ls_decode_options options(const char *method, int32_t max_rows, int32_t tokens);
 void record(const char *prompt, ls_decode_options o, int turns); // a conversation; its steps are kept too
 ls_buf slurp(void);                                              // the file
 void spill(const char *text, size_t n);                          // becomes the file

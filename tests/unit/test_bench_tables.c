@@ -28,7 +28,7 @@ static ls_result result(uint64_t emitted, uint64_t steps, double us, double pref
     return r;
 }
 
-// "ar" and "x", which takes `faster` times less time.
+// "plain" and "x", which takes `faster` times less time.
 static ls_bench bench(double faster) {
     ls_bench b = {.n = 2,
                   .n_prompts = PROMPTS,
@@ -38,7 +38,7 @@ static ls_bench bench(double faster) {
                   .repeat = 1,
                   .exact = true};
     b.methods = ls_calloc(2, sizeof *b.methods);
-    b.methods[0] = (ls_bench_method){"ar", "text", true};
+    b.methods[0] = (ls_bench_method){"plain", "text", true};
     b.methods[1] = (ls_bench_method){"x", "text", false};
     b.prompts = ls_calloc(PROMPTS, sizeof *b.prompts);
 #define TEXT(field, words)
@@ -49,8 +49,8 @@ static ls_bench bench(double faster) {
     b.manifest.read_gb_per_s = 20;
     b.manifest.weight_mb = 100; // 5 ms
     b.manifest.kv_kb = 50;
-    strcpy(b.judged, "ar");
-    strcpy(b.against, "ar");
+    strcpy(b.judged, "plain");
+    strcpy(b.against, "plain");
     b.manifest.threads = 2;
     ls_bench_begin(&b);
     for (size_t p = 0; p < PROMPTS; p++) {
@@ -61,8 +61,8 @@ static ls_bench bench(double faster) {
         const double us = 1000 * (double)(100 + 10 * p);
         *ls_bench_result(&b, p, 0) = result(10, 10, us, 30);
         *ls_bench_result(&b, p, 1) = result(10, 5, us / faster, 30);
-        ls_result *ar = ls_bench_result(&b, p, 0);
-        for (int i = 0; i < 2; i++) ls_result_judge(ls_bench_result(&b, p, i), ar, ar);
+        ls_result *plain = ls_bench_result(&b, p, 0);
+        for (int i = 0; i < 2; i++) ls_result_judge(ls_bench_result(&b, p, i), plain, plain);
     }
     return b;
 }
@@ -70,7 +70,7 @@ static ls_bench bench(double faster) {
 static void speedups_are_those_of_their_conventions(void **state) {
     (void)state;
     ls_bench b = bench(2);
-    assert_true(b.ar == 0 && b.reference == 0);
+    assert_true(b.plain == 0 && b.reference == 0);
     const ls_total t = ls_bench_total(&b, 1, NULL), qa = ls_bench_total(&b, 1, "qa");
     assert_float_equal(ls_total_speedup(&t), 2, 1e-12);
     assert_float_equal(ls_bench_speedup_with_prompt(&b, &t, NULL), (600 + 150) / (300.0 + 150), 1e-12);
@@ -145,7 +145,7 @@ static void a_difference_is_one_that_the_prompts_agree_on(void **state) {
     for (size_t p = 0; p < PROMPTS; p++) // the machine is slower, and plain decoding with it
         for (int i = 0; i < 2; i++) {
             ls_result *r = ls_bench_result(&b, p, i);
-            r->stats.total_us *= 2, r->ar_us *= 2, r->against_us *= 2;
+            r->stats.total_us *= 2, r->plain_us *= 2, r->against_us *= 2;
         }
     assert_true(says(&a, &b, "0.533 (0.533 - 0.533)   1.067 (1.067 - 1.067)  faster"));
     ls_bench_free(&a), ls_bench_free(&b), ls_bench_free(&c);

@@ -39,7 +39,7 @@ static void choices(const ls_accept *a, const float *p, const float *q, int32_t 
     memset(seen, 0, TOKENS * sizeof *seen);
     for (uint64_t seed = first; seed < first + SEEDS; seed++) {
         float target[TOKENS], from[TOKENS], left[TOKENS];
-        ls_said said = {0};
+        ls_prediction said = {0};
         int32_t others[TOKENS], n = 0;
         memcpy(target, p, sizeof target);
         memcpy(from, q, sizeof from);
@@ -171,9 +171,9 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
     (void)state;
     static const struct {
         const char *method, *accept;
-        int32_t budget;
+        int32_t max_rows;
         bool same;
-    } ways[] = {{"ar", "exact", 0, true},
+    } ways[] = {{"plain", "exact", 0, true},
                 {"draft-model", "speculative", 6, true},
                 {"draft-model", "mcsd:3", 12, true},
                 {"draft-model", "mcsd-wor:3", 12, true},
@@ -183,13 +183,13 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
                 {"logitspec-paper", "mcsd", 16, true},
                 {"draft-model", "typical:0.05:1", 12, false}};
     ls_decode_options o = {
-        .method = "ar", .max_tokens = LENGTH, .sampling = {.temperature = 8, .top_k = 4, .top_p = 1}};
+        .method = "plain", .max_tokens = LENGTH, .sampling = {.temperature = 8, .top_k = 4, .top_p = 1}};
     ls_map plain = {0};
     count_texts(o, 1, RUNS, &plain);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         ls_map seen = {0};
         o.method = ways[w].method;
-        o.budget = ways[w].budget;
+        o.max_rows = ways[w].max_rows;
         o.accept = rule(ways[w].accept);
         o.draft = (ls_draft_options){.layers = 3, .depth = 3, .width = 3};
         const uint64_t accepted = count_texts(o, 1000001, RUNS, &seen);
@@ -205,7 +205,7 @@ static void texts_have_the_chances_of_plain_decoding(void **state) {
 
 static void greedy_they_are_exact(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = {.top_p = 1}};
+    ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = {.top_p = 1}};
     ls_map texts = {0};
     count_texts(o, 1, 2, &texts);
     for (int r = 0; ls_accept_at(r); r++) {

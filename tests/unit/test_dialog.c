@@ -1,6 +1,6 @@
 // Conversations turn by turn: the tokens so far always say what the chat template writes of the whole conversation,
 // also where it rewrites earlier turns.
-#include "engine/dialog.h"
+#include "decode/dialog.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -46,28 +46,23 @@ static ls_buf spelled(const ls_ids *ids) {
     return text;
 }
 
-// A prompt begins: the tokens that it keeps, and its own. Returns how many it kept.
-static size_t read_prompt(ls_dialog *d, ls_ids *tokens, size_t turn, const char *system, const char *text) {
+// A prompt begins. Returns how many tokens it kept.
+static size_t read_prompt(ls_dialog *d, size_t turn, const char *system, const char *text) {
     ls_next_prompt p;
     ls_err err = {0};
     if (ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, system, turn, text, strlen(text), &p, &err))
         fail_msg("%s", err.msg);
-    assert_true(p.kept <= tokens->n && p.ids.n > 0);
-    tokens->n = p.kept;
-    ls_ids_add(tokens, p.ids.p, p.ids.n);
-    ls_dialog_begin(d, turn, text, strlen(text), &p);
-    assert_int_equal(ls_dialog_tokens(d), tokens->n);
+    assert_true(p.kept <= ls_dialog_tokens(d) && p.ids.n > 0);
+    ls_dialog_begin(d, turn, &p);
+    assert_int_equal(ls_dialog_tokens(d), p.kept + p.ids.n);
     const size_t kept = p.kept;
     ls_next_prompt_free(&p);
     return kept;
 }
 
-static void answer(ls_dialog *d, ls_ids *tokens, const char *text, const ls_buf *told) {
-    ls_ids ids = {0};
-    assert_int_equal(ls_encode(model.vocab, text, strlen(text), true, &ids, NULL), LS_OK);
-    ls_ids_add(tokens, ids.p, ids.n);
-    ls_dialog_answer(d, &model, told, ids.p, ids.n);
-    ls_ids_free(&ids);
+static void answer(ls_dialog *d, const char *text, const ls_buf *told) {
+    assert_int_equal(ls_encode(model.vocab, text, strlen(text), true, &d->context, NULL), LS_OK);
+    ls_dialog_end(d, model.vocab, told, LS_FINISH_LENGTH);
 }
 
 static const char *const said[] = {"one", " two ", "<|im_end|>", "", "a\nb", "three"}, *const answers[] = {
@@ -83,7 +78,6 @@ static void tokens_say_what_the_template_writes(void **state) {
     for (uint64_t round = 0; round < 400; round++) {
         const int kind = (int)(round % TEMPLATES);
         ls_dialog *d = ls_dialog_new();
-        ls_ids tokens = {0};
         ls_buf text[12] = {0}; // what was said, in turns
         size_t turns = 0;
         with_template(kind);
@@ -94,9 +88,9 @@ static void tokens_say_what_the_template_writes(void **state) {
                                     : turns;
             const char *user = said[(int)(ls_uniform_at(round, 3 * k + 1) * SAID)],
                        *reply = answers[(int)(ls_uniform_at(round, 3 * k + 2) * ANSWERS)];
-            const size_t before = tokens.n;
+            const size_t before = ls_dialog_tokens(d);
             const bool next = turn == turns && turn;
-            const size_t kept = read_prompt(d, &tokens, turn, round % 3 ? "S" : NULL, user);
+            const size_t kept = read_prompt(d, turn, round % 3 ? "S" : NULL, user);
             kept_all += next && kept == before;
             rewritten += next && kept < before;
             // the reference: all messages at once
@@ -108,13 +102,13 @@ static void tokens_say_what_the_template_writes(void **state) {
             messages[n++] = (ls_jinja_message){"user", {user, strlen(user)}};
             ls_rendered want = {0};
             assert_int_equal(ls_chat_render(model.chat, messages, n, true, &want, NULL), LS_OK);
-            ls_buf got = spelled(&tokens);
+            ls_buf got = spelled(&d->context);
             if (got.n - 1 != want.text.n || memcmp(got.p, want.text.p, want.text.n))
                 fail_msg("template %d, turn %zu: '%s' is not '%s'", kind, turn, got.p, want.text.p);
             ls_rendered_free(&want);
             ls_buf_free(&got);
             ls_ids ids = {0};
-            answer(d, &tokens, reply, NULL);
+            answer(d, reply, NULL);
             assert_int_equal(ls_encode(model.vocab, reply, strlen(reply), true, &ids, NULL), LS_OK);
             ls_buf_clear(&text[2 * turn]), ls_buf_clear(&text[2 * turn + 1]);
             ls_buf_add(&text[2 * turn], user, strlen(user));
@@ -128,7 +122,6 @@ static void tokens_say_what_the_template_writes(void **state) {
             turns = turn + 1;
         }
         for (int i = 0; i < 12; i++) ls_buf_free(&text[i]);
-        ls_ids_free(&tokens);
         ls_dialog_free(d);
     }
     assert_true(kept_all > 100 && rewritten > 100);
@@ -139,11 +132,10 @@ static void answers_keep_their_tokens(void **state) {
     (void)state;
     with_template(0);
     ls_dialog *d = ls_dialog_new();
-    ls_ids tokens = {0};
-    read_prompt(d, &tokens, 0, NULL, "one");
-    const size_t prompt = tokens.n;
-    answer(d, &tokens, "abc", NULL);
-    const size_t all = tokens.n;
+    read_prompt(d, 0, NULL, "one");
+    const size_t prompt = ls_dialog_tokens(d);
+    answer(d, "abc", NULL);
+    const size_t all = ls_dialog_tokens(d);
     ls_next_prompt p;
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 1, "two", 3, &p, NULL), LS_OK);
     assert_int_equal(p.kept, all);
@@ -157,22 +149,21 @@ static void answers_keep_their_tokens(void **state) {
     assert_true(p.kept == 0 && p.ids.n == prompt); // once more: it is read, for an answer needs its last row
     ls_next_prompt_free(&p);
     // an answer that was cut before a stop string is not what its tokens say: it is read again
-    read_prompt(d, &tokens, 1, NULL, "two");
-    const size_t second = tokens.n;
+    read_prompt(d, 1, NULL, "two");
+    const size_t second = ls_dialog_tokens(d);
     ls_buf cut = {0};
     ls_buf_str(&cut, "ab");
-    answer(d, &tokens, "abSTOP", &cut);
+    answer(d, "abSTOP", &cut);
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 2, "x", 1, &p, NULL), LS_OK);
     assert_int_equal(p.kept, second);
     ls_next_prompt_free(&p);
     // one that was interrupted within a character keeps its tokens: only its text waits for the rest
-    read_prompt(d, &tokens, 2, NULL, "three");
-    answer(d, &tokens, "ab\xe4\xb8", &cut);
+    read_prompt(d, 2, NULL, "three");
+    answer(d, "ab\xe4\xb8", &cut);
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 3, "x", 1, &p, NULL), LS_OK);
-    assert_int_equal(p.kept, tokens.n);
+    assert_int_equal(p.kept, ls_dialog_tokens(d));
     ls_next_prompt_free(&p);
     ls_buf_free(&cut);
-    ls_ids_free(&tokens);
     ls_dialog_free(d);
 }
 
@@ -181,21 +172,19 @@ static void an_unknown_past_stays(void **state) {
     (void)state;
     with_template(1);
     ls_dialog *d = ls_dialog_new();
-    ls_next_prompt p = {0};
+    ls_next_prompt p = {.text = {"one", 3}};
     for (int32_t i = 0; i < 9; i++) ls_ids_push(&p.ids, 'a' + i);
-    ls_dialog_begin(d, 0, "one", 3, &p);
+    ls_dialog_begin(d, 0, &p);
     ls_next_prompt_free(&p);
-    ls_ids tokens = {0};
-    for (int32_t i = 0; i < 9; i++) ls_ids_push(&tokens, 'a' + i);
-    answer(d, &tokens, "<t>hm</t>so", NULL);
+    answer(d, "<t>hm</t>so", NULL);
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 1, "two", 3, &p, NULL), LS_OK);
-    assert_int_equal(p.kept, tokens.n);
+    assert_int_equal(p.kept, ls_dialog_tokens(d));
     ls_buf text = spelled(&p.ids);
     assert_string_equal(text.p, "<|im_end|>\n<|im_start|>user\ntwo<|im_end|>\n<|im_start|>assistant\n");
     ls_buf_free(&text);
     ls_next_prompt_free(&p);
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_RAW, NULL, 1, "two", 3, &p, NULL), LS_OK);
-    assert_true(p.kept == tokens.n && p.ids.n == 3);
+    assert_true(p.kept == ls_dialog_tokens(d) && p.ids.n == 3);
     ls_next_prompt_free(&p);
     ls_chat *chat = model.chat; // without a template a prompt begins a new text, unless it is to go on
     model.chat = NULL;
@@ -203,10 +192,9 @@ static void an_unknown_past_stays(void **state) {
     assert_true(p.kept == 0 && p.ids.n >= 3);
     ls_next_prompt_free(&p);
     assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_RAW, NULL, 1, "two", 3, &p, NULL), LS_OK);
-    assert_true(p.kept == tokens.n && p.ids.n == 3);
+    assert_true(p.kept == ls_dialog_tokens(d) && p.ids.n == 3);
     ls_next_prompt_free(&p);
     model.chat = chat;
-    ls_ids_free(&tokens);
     ls_dialog_free(d);
 }
 

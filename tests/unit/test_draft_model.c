@@ -49,15 +49,16 @@ static void follow(ls_session *s, outcome *o) {
         if (ls_session_step(s, step, &err)) fail_msg("%s", err.msg);
         ls_stats_add(&o->stats, step);
         if (step->n_path - 1 > o->deepest) o->deepest = step->n_path - 1;
-        o->seen += step->tree.n_said;
-        for (int32_t i = 1; i < step->tree.n; i++) { // a draft's probability is what was said after its parent
+        o->seen += step->tree.n_predictions;
+        for (int32_t i = 1; i < step->tree.n;
+             i++) { // a draft's probability is what the draft model predicts after its parent
             const ls_node *n = &step->tree.nodes[i];
-            const int said = step->tree.nodes[n->parent].said;
+            const int said = step->tree.nodes[n->parent].prediction;
             if (n->draft_p <= 0) continue;
-            assert_true(said > 0 && said <= step->tree.n_said);
-            const ls_said *after = &step->tree.said[said - 1];
+            assert_true(said > 0 && said <= step->tree.n_predictions);
+            const ls_prediction *after = &step->tree.predictions[said - 1];
             bool named = after->chosen == n->token;
-            for (int k = 0; k < LS_SAID_TOP; k++)
+            for (int k = 0; k < LS_PREDICTION_TOP; k++)
                 named |= after->id[k] == n->token && fabsf(after->p[k] - n->draft_p) < 1e-6f;
             assert_true(named);
         }
@@ -92,11 +93,11 @@ static void the_target_drafts_what_it_will_choose(void **state) {
     (void)state;
     for (int how = 0; how < 2; how++)
         for (int32_t width = 1; width <= 5; width += 2) {
-            ls_decode_options o = {.method = "ar", .max_tokens = 90, .sampling = how ? sampled : greedy};
+            ls_decode_options o = {.method = "plain", .max_tokens = 90, .sampling = how ? sampled : greedy};
             outcome plain = decode(o, 3);
             o.method = "draft-model";
             o.draft = (ls_draft_options){.model = "script:0", .depth = 5, .width = width};
-            o.budget = width == 1 ? 6 : 30;
+            o.max_rows = width == 1 ? 6 : 30;
             outcome drafted = decode(o, 3);
             assert_same(&plain, &drafted);
             // five drafts a step, each of which is right (the last step of a turn is cut short)
@@ -116,11 +117,11 @@ static void the_target_drafts_what_it_will_choose(void **state) {
 static void fewer_layers_draft_less_well(void **state) {
     (void)state;
     double before = 0;
-    ls_decode_options o = {.method = "ar", .max_tokens = 150, .sampling = greedy};
+    ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = greedy};
     outcome plain = decode(o, 1);
     for (int32_t layers = 1; layers <= 8; layers += 3) {
         o.method = "draft-model";
-        o.budget = 6;
+        o.max_rows = 6;
         o.draft = (ls_draft_options){.layers = layers, .depth = 5, .width = 1};
         outcome r = decode(o, 1);
         assert_same(&plain, &r);
@@ -135,7 +136,7 @@ static void fewer_layers_draft_less_well(void **state) {
 // Both in one tree: at least what the better of the two brings, on a text that repeats.
 static void look_ups_and_a_model_share_a_tree(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "ar", .max_tokens = 150, .sampling = greedy, .budget = 8};
+    ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = greedy, .max_rows = 8};
     o.draft = (ls_draft_options){.layers = 3, .depth = 3, .width = 2};
     outcome plain = decode(o, 2);
     double mat[3];
@@ -192,9 +193,9 @@ static void what_is_said_does_not_depend_on_earlier_drafts(void **state) {
         for (int32_t i = 0; i < n; i++) text[i] = (int32_t)(ls_uniform_at(4, at++) * 250);
         assert_int_equal(ls_draft_model_open(&old, &model, &o, &greedy, &exact, &err), LS_OK);
         for (int step = 0; step < 12; step++) {
-            ls_said said[LS_MAX_SAID], again[LS_MAX_SAID];
-            int32_t tokens[LS_MAX_SAID] = {root}, parents[LS_MAX_SAID] = {-1}, rows = 1;
-            ls_spoken seen = {0};
+            ls_prediction predictions[LS_MAX_PREDICTIONS], again[LS_MAX_PREDICTIONS];
+            int32_t tokens[LS_MAX_PREDICTIONS] = {root}, parents[LS_MAX_PREDICTIONS] = {-1}, rows = 1;
+            ls_draft_rows seen = {0};
             assert_int_equal(ls_draft_model_open(&fresh, &model, &o, &greedy, &exact, &err), LS_OK);
             assert_int_equal(fresh->begin(fresh, text, (size_t)n, root, again, &err), LS_OK);
             if (old->resume(old, text, (size_t)n, root, &seen)) {
@@ -285,7 +286,7 @@ static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err 
 
 static void a_second_model_that_fails_costs_its_drafts_only(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = greedy, .budget = 6};
+    ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = greedy, .max_rows = 6};
     outcome plain = decode(o, 2);
     real_kv_cache = model.engine->kv_cache;
     model.engine->kv_cache = kv_cache;
@@ -359,13 +360,13 @@ static void it_goes_on_while_the_target_verifies(void **state) {
     (void)state;
     for (int how = 0; how < 2; how++)
         for (int hybrid = 0; hybrid < 2; hybrid++) {
-            ls_decode_options o = {.method = "ar", .max_tokens = 60, .sampling = how ? sampled : greedy};
+            ls_decode_options o = {.method = "plain", .max_tokens = 60, .sampling = how ? sampled : greedy};
             outcome plain = decode(o, 2);
             o.method = hybrid ? "hybrid" : "draft-model";
             o.draft = (ls_draft_options){.layers = 7, .depth = 4, .width = 2, .overlap = LS_OVERLAP_OFF};
-            o.budget = 8;
+            o.max_rows = 8;
             outcome off = watched(o);
-            o.draft.overlap = LS_OVERLAP_AUTO; // a fixed budget: the steps are those of every run
+            o.draft.overlap = LS_OVERLAP_AUTO; // a fixed number of rows: the steps are those of every run
             outcome fixed = watched(o);
             o.draft.overlap = LS_OVERLAP_ON;
             outcome on = watched(o);
@@ -442,7 +443,7 @@ static void what_cannot_draft_is_named(void **state) {
 // A session that goes on with other settings of the draft model: the conversation stays.
 static void the_second_model_changes_within_a_conversation(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "draft-model", .max_tokens = 40, .sampling = greedy, .budget = 5};
+    ls_decode_options o = {.method = "draft-model", .max_tokens = 40, .sampling = greedy, .max_rows = 5};
     ls_session *s;
     ls_ids ids = {0};
     ls_err err = {0};
@@ -464,7 +465,7 @@ static void the_second_model_changes_within_a_conversation(void **state) {
         ls_ids_add(&out.out, ls_session_output(s)->p, ls_session_output(s)->n);
     }
     ls_session_free(s);
-    outcome plain = decode((ls_decode_options){.method = "ar", .max_tokens = 40, .sampling = greedy}, 4);
+    outcome plain = decode((ls_decode_options){.method = "plain", .max_tokens = 40, .sampling = greedy}, 4);
     assert_same(&plain, &out);
     ls_ids_free(&ids);
     ls_ids_free(&out.out);

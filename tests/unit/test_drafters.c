@@ -43,7 +43,7 @@ static void check_tree(const ls_tree *t, const ls_draft_state *s, bool repeats_s
     }
 }
 
-// On texts with much and little repetition: valid, within the budget, the same each time.
+// On texts with much and little repetition: valid, within max_rows, the same each time.
 static void trees_of_every_method_are_valid(void **state) {
     (void)state;
     uint64_t counter = 0;
@@ -64,16 +64,16 @@ static void trees_of_every_method_are_valid(void **state) {
                 float top_p[LS_MAX_ROWS];
                 for (int32_t i = 0; i < LS_MAX_ROWS; i++)
                     top[i] = (i * 7 + step % 3) % 500, top_p[i] = 0.5f / (float)(i + 1);
-                const int32_t budget = 1 + (int32_t)(ls_uniform_at(6, counter++) * (step == 9 ? 256 : 64));
+                const int32_t max_rows = 1 + (int32_t)(ls_uniform_at(6, counter++) * (step == 9 ? 256 : 64));
                 ls_cost_curve costs = {0};
                 for (int i = 0; i < LS_COST_SIZES; i++) costs.base_ms[i] = 10 + 0.5 * ls_cost_rows[i];
                 const ls_draft_state s = {text,  (size_t)n,   top[step % 3],           top,
                                           top_p, LS_MAX_ROWS, step % 2 ? &costs : NULL};
                 ls_tree t = test_tree(), again = test_tree();
-                d->propose(d, &s, budget, &t);
-                twin->propose(twin, &s, budget, &again);
-                if (plenty && !s.costs) assert_int_equal(t.n, budget);
-                else assert_in_range(t.n, 1, budget);
+                d->propose(d, &s, max_rows, &t);
+                twin->propose(twin, &s, max_rows, &again);
+                if (plenty && !s.costs) assert_int_equal(t.n, max_rows);
+                else assert_in_range(t.n, 1, max_rows);
                 check_tree(&t, &s, m->shares_prefixes);
                 assert_int_equal(again.n, t.n);
                 for (int32_t i = 0; i < t.n; i++) {
@@ -179,9 +179,9 @@ static void matches_follow_a_growing_text(void **state) {
     assert_null(a.states);
 }
 
-static ls_tree draft_after(ls_drafter *d, const int32_t *text, size_t n, int32_t root, int32_t budget) {
+static ls_tree draft_after(ls_drafter *d, const int32_t *text, size_t n, int32_t root, int32_t max_rows) {
     ls_tree t = test_tree();
-    d->propose(d, &(ls_draft_state){text, n, root, NULL, NULL, 0, NULL}, budget, &t);
+    d->propose(d, &(ls_draft_state){text, n, root, NULL, NULL, 0, NULL}, max_rows, &t);
     return t;
 }
 

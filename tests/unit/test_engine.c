@@ -2,7 +2,7 @@
 // Needs the default model and the compute library; golden runs need the shared folder (needs:shared).
 #include "decode/session.h"
 #include "decode/simulate.h"
-#include "engine/dialog.h"
+#include "decode/dialog.h"
 #include "drafters.h"
 
 #include <jansson.h>
@@ -254,7 +254,8 @@ static void golden_prompts_logits_outputs_and_steps(void **state) {
         ls_ids per_step = {0};
         const bool decodes = whole || (g.output.n <= SHORT && g.prompt.n <= SHORT_PROMPT);
         if (decodes) {
-            static const char *const methods[] = {"logitspec-paper", "logitspec", "ar"}; // the last: read_golden's text
+            static const char *const methods[] = {"logitspec-paper", "logitspec",
+                                                  "plain"}; // the last: read_golden's text
             for (int m = 0; m < (whole ? 3 : 2); m++) {
                 const ls_decode_options o = {.method = methods[m], .max_tokens = 256, .sampling = {.top_p = 1}};
                 ls_ids got = decode(&g.prompt, o, m == 0 ? &per_step : NULL);
@@ -296,7 +297,7 @@ static void every_method_equals_plain_decoding(void **state) {
     static const struct {
         const char *dtype, *methods;
         const lst_sampling *way;
-        int32_t tokens, most; // largest budget
+        int32_t tokens, most; // largest tree
     } cases[] = {{"i8", "", &greedy, 20, 13},
                  {"i8", "", &cut, 12, 0},
                  {"f32", "logitspec", &warm, 16, 13},
@@ -305,29 +306,29 @@ static void every_method_equals_plain_decoding(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         need_model(cases[k].dtype);
         ls_ids prompt = chat_prompt("List five fruits, then list them again in reverse order.");
-        ls_decode_options o = {.method = "ar", .max_tokens = cases[k].tokens, .sampling = *cases[k].way};
-        ls_ids ar = decode(&prompt, o, NULL);
+        ls_decode_options o = {.method = "plain", .max_tokens = cases[k].tokens, .sampling = *cases[k].way};
+        ls_ids plain = decode(&prompt, o, NULL);
         for (const ls_method *const *m = ls_methods; *m; m++)
-            for (int budget = 0; budget <= cases[k].most; budget += 13) {
+            for (int max_rows = 0; max_rows <= cases[k].most; max_rows += 13) {
                 char word[40];
                 snprintf(word, sizeof word, "%s ", (*m)->name);
                 char all[80];
                 snprintf(all, sizeof all, "%s ", cases[k].methods);
-                if ((*m)->asks_head || (*cases[k].methods ? !strstr(all, word) : budget && (*m)->rows > 64)) continue;
-                if (budget && (*m)->rows == 1) continue;
+                if ((*m)->asks_head || (*cases[k].methods ? !strstr(all, word) : max_rows && (*m)->rows > 64)) continue;
+                if (max_rows && (*m)->rows == 1) continue;
                 o.method = (*m)->name;
-                o.budget = budget;
+                o.max_rows = max_rows;
                 ls_ids got = decode(&prompt, o, NULL);
-                same_output(&ar, &got, cases[k].dtype, (*m)->name, NULL);
+                same_output(&plain, &got, cases[k].dtype, (*m)->name, NULL);
                 ls_ids_free(&got);
             }
         if (cases[k].way->temperature > 0) { // another seed, another text
             o.sampling.seed++;
             ls_ids other = decode(&prompt, o, NULL);
-            assert_true(other.n != ar.n || memcmp(other.p, ar.p, ar.n * sizeof *ar.p));
+            assert_true(other.n != plain.n || memcmp(other.p, plain.p, plain.n * sizeof *plain.p));
             ls_ids_free(&other);
         }
-        ls_ids_free(&ar);
+        ls_ids_free(&plain);
         ls_ids_free(&prompt);
     }
 }

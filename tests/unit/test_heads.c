@@ -486,9 +486,9 @@ static int32_t below(walk *w, int32_t n) {
     return (int32_t)(ls_uniform_at(7, w->state++) * n);
 }
 
-static void check_said(const ls_said *said, const lst_row *row) {
+static void check_said(const ls_prediction *said, const lst_row *row) {
     assert_int_equal(said->chosen, row->chosen);
-    for (int i = LST_ROW_TOP; i < LS_SAID_TOP; i++) // by the row's logits
+    for (int i = LST_ROW_TOP; i < LS_PREDICTION_TOP; i++) // by the row's logits
         assert_true(said->id[i] >= 0 && said->p[i] > 0 && said->p[i] <= said->p[i - 1]);
     for (int i = 0; i < LST_ROW_TOP; i++) {
         assert_int_equal(said->id[i], row->top_id[i]);
@@ -500,7 +500,7 @@ static void check_said(const ls_said *said, const lst_row *row) {
 // What the draft model says equals what a head says that has just read the whole text.
 static void check_draft(walk *w) {
     ls_err err = {0};
-    ls_said said[6];
+    ls_prediction said[6];
     lst_row rows[6], last;
     const int32_t n = (int32_t)w->text.n, parents[5] = {0, 0, 1, 3, 2};
     int32_t tokens[5], *pairs = ls_malloc((size_t)n * sizeof *pairs);
@@ -584,7 +584,7 @@ static void eagle_follows_the_target(void **state) {
         assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
                          LS_OK);
         assert_int_equal(ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, name), w.t, &greedy, &exact,
-                                              LS_SAID_TOP, &err),
+                                              LS_PREDICTION_TOP, &err),
                          LS_OK);
         assert_non_null(strstr(w.draft_model->name, name));
         read_text(&w, 0, 20);
@@ -601,7 +601,7 @@ static void eagle_follows_the_target(void **state) {
         read_text(&w, 0, 5);
         check_draft(&w);
         float q[128], p[128], logits[128];
-        ls_said said;
+        ls_prediction said;
         double sum = 0;
         assert_int_equal(w.draft_model->begin(w.draft_model, w.text.p, w.text.n, w.root, &said, &err), LS_OK);
         check_draft(&w);
@@ -624,7 +624,7 @@ static void eagle_follows_the_target(void **state) {
     ls_checkpoint_close(target);
 }
 
-static ls_code give_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+static ls_code give_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     (void)o, (void)err;
     *out = of;
     return LS_OK;
@@ -641,11 +641,11 @@ static void medusa_drafts_its_tree(void **state) {
     walk w = {.e = open_engine("cpu", target)};
     int32_t ids[4][K];
     float p[4][K];
-    ls_guesser *g;
+    ls_multi_head *g;
     ls_tree tree = test_tree();
     assert_int_equal(w.e->kv_cache(w.e, 0, &w.t, &err), LS_OK);
     assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
-    assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);
+    assert_int_equal(ls_multi_head_medusa(&g, open_trained(w.e, target, "eagle"), w.t, &err), LS_E_USAGE);
     static const ls_accept exact;
     assert_int_equal(
         ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, 4, &err),
@@ -653,11 +653,11 @@ static void medusa_drafts_its_tree(void **state) {
     w.head = open_trained(w.e, target, "medusa");
     assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
                      LS_OK);
-    assert_int_equal(ls_guesser_medusa(&g, open_trained(w.e, target, "medusa"), w.t, &err), LS_OK);
+    assert_int_equal(ls_multi_head_medusa(&g, open_trained(w.e, target, "medusa"), w.t, &err), LS_OK);
     ls_drafter *d;
     const ls_draft_setup setup = {.knobs = test_knobs(128, 7) + ls_knob_offset(ls_method_find("medusa")),
                                   .draft = {.head = folder},
-                                  .guesser = give_guesser,
+                                  .multi_head = give_multi_head,
                                   .of = g};
     assert_int_equal(m->make(&d, &setup, &err), LS_OK);
     read_text(&w, 0, 20);
@@ -668,9 +668,9 @@ static void medusa_drafts_its_tree(void **state) {
         assert_int_equal(w.fresh->rewind(w.fresh, 0, &err), LS_OK);
         assert_int_equal(w.fresh->prefill(w.fresh, w.text.p, n, &(lst_sampling){0}, &last, NULL, NULL, &err), LS_OK);
         assert_int_equal(ls_trained_guess(w.head, all_values[0] + (size_t)(n - 1) * 64, K, ids[0], p[0], &err), LS_OK);
-        for (int32_t budget = 1; budget <= 70; budget += 23) {
-            d->propose(d, &s, budget, &tree);
-            assert_int_equal(tree.n, budget < m->rows ? budget : m->rows);
+        for (int32_t max_rows = 1; max_rows <= 70; max_rows += 23) {
+            d->propose(d, &s, max_rows, &tree);
+            assert_int_equal(tree.n, max_rows < m->rows ? max_rows : m->rows);
             assert_int_equal(tree.nodes[0].token, w.root);
             int32_t by_depth[5] = {0};
             for (int32_t i = 1; i < tree.n; i++) { // each row is a guess of its place, and no row is there twice

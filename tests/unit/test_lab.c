@@ -240,8 +240,8 @@ static void turns_are_as_long_as_time_allows(void **state) {
     // beyond 64 rows in proportion: so many steps of a prompt take forty seconds
     double rows = 0;
     for (size_t i = 0; i < p.n; i++) {
-        const int32_t budget = p.c[i].setup.s.decode.budget, n = budget ? budget : p.c[i].method->rows;
-        rows += (n > 64 && !(p.c[i].method->sized && !budget) ? n / 64.0 : 1) / (p.c[i].method->make ? 1.4 : 1);
+        const int32_t max_rows = p.c[i].setup.s.decode.max_rows, n = max_rows ? max_rows : p.c[i].method->rows;
+        rows += (n > 64 && !(p.c[i].method->sized && !max_rows) ? n / 64.0 : 1) / (p.c[i].method->make ? 1.4 : 1);
     }
     assert_in_range(tokens_at(&p, 40e3 / rows / 31.5), 31, 31);
     ls_lab_plan_free(&p);
@@ -275,7 +275,7 @@ static void the_list_survives_its_file(void **state) {
     (void)state;
     ls_lab_index x = {0}, y;
     ls_err err;
-    place(&x, LS_LAB_MAIN, "ar", 0, 0);
+    place(&x, LS_LAB_MAIN, "plain", 0, 0);
     place(&x, LS_LAB_CAPACITY, "pld:8", 0, 8);
     place(&x, LS_LAB_TEMPERATURE, "pld:8", 0.6, 0.6);
     place(&x, LS_LAB_HITS, "pld:8", 0, -1); // the same run again
@@ -315,7 +315,7 @@ static void the_list_survives_its_file(void **state) {
 static void a_list_that_is_none_is_refused(void **state) {
     (void)state;
     static const char first[] = "{\"format\":\"logitspec-lab\",\"version\":1,\"max_tokens\":9}\n";
-    static const char run[] = "{\"type\":\"run\",\"word\":\"ar\",\"temperature\":0,\"shown\":"
+    static const char run[] = "{\"type\":\"run\",\"word\":\"plain\",\"temperature\":0,\"shown\":"
                               "[{\"use\":\"main\",\"series\":\"\",\"label\":\"\",\"x\":0}]}\n";
     static const char item[] = "{\"type\":\"item\",\"name\":\"1\",\"category\":\"\"}\n";
     const struct {
@@ -328,7 +328,7 @@ static void a_list_that_is_none_is_refused(void **state) {
         {{"{\"format\":\"logitspec-lab\",\"version\":2}\n", run, item}, LS_E_UNSUPPORTED, "version 2"},
         {{first, "{\"type\":", item}, LS_E_PARSE, ":2"},
         {{first, "{\"type\":\"run\",\"word\":7,\"temperature\":0,\"shown\":[]}\n", item}, LS_E_PARSE, ":2: word"},
-        {{first, "{\"type\":\"run\",\"word\":\"ar\",\"temperature\":-1,\"shown\":[]}\n"}, LS_E_PARSE, "temperature"},
+        {{first, "{\"type\":\"run\",\"word\":\"plain\",\"temperature\":-1,\"shown\":[]}\n"}, LS_E_PARSE, "temperature"},
         {{first, run, "{\"type\":\"item\",\"name\":\"1\"}\n"}, LS_E_PARSE, ":3: category"},
         {{first, item}, LS_E_RANGE, "no run"},
         {{first, run}, LS_E_RANGE, "no conversation"},
@@ -355,7 +355,7 @@ static void hear(void *ud, const char *text) {
 }
 
 // Records the way of run r of the list, as its item 1.
-static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int32_t budget) {
+static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int32_t max_rows) {
     char *name = ls_lab_trace_path(folder, &x->runs[r], 0), *slash = strrchr(name, '/');
     char method[LS_LAB_WORD];
     *slash = 0;
@@ -364,7 +364,7 @@ static void record_run(const ls_lab_index *x, size_t r, const char *prompt, int3
     assert_true(strlen(name) < sizeof path);
     strcpy(path, name);
     snprintf(method, sizeof method, "%.*s", (int)strcspn(x->runs[r].word, ":"), x->runs[r].word);
-    record(prompt, options(method, budget, 60), 2);
+    record(prompt, options(method, max_rows, 60), 2);
     free(name);
 }
 
@@ -388,8 +388,8 @@ static void recordings_give_the_counts_of_their_steps(void **state) {
     ls_err err = {0};
     ls_buf said = {0};
     const ls_lab_listener listener = {NULL, hear, &said};
-    place(&x, LS_LAB_MAIN, "ar", 0, 0);
-    place(&x, LS_LAB_DISTANCE, "ar", 0, 0);
+    place(&x, LS_LAB_MAIN, "plain", 0, 0);
+    place(&x, LS_LAB_DISTANCE, "plain", 0, 0);
     place(&x, LS_LAB_CAPACITY, "logitspec-paper:9", 0, 9);
     place(&x, LS_LAB_RETRIEVAL, "logitspec-paper:9", 0, 0);
     place(&x, LS_LAB_HITS, "pld:5", 0, 0);

@@ -81,7 +81,7 @@ static void check_row(ls_engine *b, const char *what, const ls_ids *prompt, size
         fail_msg("%s, row %zu: logits differ by %g of %g", what, n - 1, worst, largest);
 }
 
-static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method, int budget, int tokens,
+static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method, int max_rows, int tokens,
                           double temperature) {
     ls_err err = {0};
     ls_session *s;
@@ -99,7 +99,7 @@ static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method
         .tokens = names, .n_tokens = 128, .types = types, .pre = "gpt-2", .bos = -1, .eos = -1};
     if (ls_vocab_new(&m.vocab, &source, &err)) fail_msg("%s", err.msg);
     const ls_decode_options o = {.method = method,
-                                 .budget = budget,
+                                 .max_rows = max_rows,
                                  .max_tokens = tokens,
                                  .sampling = {.temperature = temperature, .top_p = 1, .seed = 3}};
     if (ls_session_new(&s, &m, &o, &err)) fail_msg("%s", err.msg);
@@ -113,8 +113,8 @@ static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method
     return out;
 }
 
-static ls_ids decode(ls_engine *b, const ls_ids *prompt, const char *method, int budget) {
-    return decode_some(b, prompt, method, budget, 200, 0);
+static ls_ids decode(ls_engine *b, const ls_ids *prompt, const char *method, int max_rows) {
+    return decode_some(b, prompt, method, max_rows, 200, 0);
 }
 
 static void check_text(const char *what, const ls_ids *got, const ls_ids *want) {
@@ -141,10 +141,10 @@ static void each_model_equals_the_reference(void **state) {
             ls_engine *b = open_engine(path, "auto", "f32");
             json_object_foreach(json_object_get(v, "rows"), row, want)
                 check_row(b, path, &prompt, strtoul(row, NULL, 10) + 1, want);
-            ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
-            check_text(path, &ar, &greedy);
-            check_text(path, &spec, &ar);
-            ls_ids_free(&ar), ls_ids_free(&spec);
+            ls_ids plain = decode(b, &prompt, "plain", 1), spec = decode(b, &prompt, "logitspec", 16);
+            check_text(path, &plain, &greedy);
+            check_text(path, &spec, &plain);
+            ls_ids_free(&plain), ls_ids_free(&spec);
             b->close(b);
             free(path);
         }
@@ -179,10 +179,10 @@ static void each_model_on_a_gpu(void **state) {
         cpu->close(cpu);
         const bool both = getenv("LOGITSPEC_TEST_WHOLE") != NULL; // else models take turns
         for (int sampled = both ? 0 : turn++ % 2, end = both ? 2 : sampled + 1; sampled < end; sampled++) {
-            ls_ids ar = decode_some(b, &prompt, "ar", 1, TOKENS, sampled),
+            ls_ids plain = decode_some(b, &prompt, "plain", 1, TOKENS, sampled),
                    spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, sampled);
-            check_text(path, &spec, &ar);
-            ls_ids_free(&ar), ls_ids_free(&spec);
+            check_text(path, &spec, &plain);
+            ls_ids_free(&plain), ls_ids_free(&spec);
         }
         b->close(b);
         free(path);
@@ -201,10 +201,10 @@ static void kept_in_fewer_bits(void **state) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         for (int integers = 0; integers < 2; integers++) {
             ls_engine *b = open_engine(path, kept[i], integers ? "auto" : "f32");
-            ls_ids ar = decode(b, &prompt, "ar", 1), spec = decode(b, &prompt, "logitspec", 16);
-            assert_int_equal(ar.n, 200);
-            check_text(kept[i], &spec, &ar);
-            ls_ids_free(&ar), ls_ids_free(&spec);
+            ls_ids plain = decode(b, &prompt, "plain", 1), spec = decode(b, &prompt, "logitspec", 16);
+            assert_int_equal(plain.n, 200);
+            check_text(kept[i], &spec, &plain);
+            ls_ids_free(&plain), ls_ids_free(&spec);
             b->close(b);
         }
     free(path);

@@ -60,10 +60,10 @@ static void configuration_errors(void **state) {
     static const struct {
         const char *text, *message; // what follows the file's name
     } cases[] = {
-        {"decode:\n  budgt: 3\n", ":2:3: unknown key 'decode.budgt' (did you mean 'decode.budget'?)"},
-        {"budget: 3\n", ":1:1: unknown key 'budget' (did you mean 'decode.budget'?)"},
-        {"decode:\n  budget: 0\n", ":2:11: decode.budget is '0', expected auto or 1 to 256"},
-        {"decode:\n  budget: [1]\n", ":2:11: decode.budget is one value, not a list"},
+        {"decode:\n  max_row: 3\n", ":2:3: unknown key 'decode.max_row' (did you mean 'decode.max_rows'?)"},
+        {"max_rows: 3\n", ":1:1: unknown key 'max_rows' (did you mean 'decode.max_rows'?)"},
+        {"decode:\n  max_rows: 0\n", ":2:13: decode.max_rows is '0', expected auto or 1 to 256"},
+        {"decode:\n  max_rows: [1]\n", ":2:13: decode.max_rows is one value, not a list"},
         {"pld:\n  ngram: [1]\n", ":2:10: pld.ngram is one value, not a list"},
         {"pld:\n  ngram: 9\n",
          ":2:10: pld.ngram is '9', expected a whole number from 1 to 3 (longest n-gram of a look-up)"},
@@ -75,7 +75,7 @@ static void configuration_errors(void **state) {
          ":2:15: decode.acceptance is 'typical:7', expected typical:EPSILON, a number from 0 to 1"},
         {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
         {"decode:\n  method: logitspek\n",
-         ":2:11: decode.method is 'logitspek', expected one of ar, logitspec, "
+         ":2:11: decode.method is 'logitspek', expected one of plain, logitspec, "
          "logitspec-paper, logit-only, retrieval-only, pld, recycle, racer, "
          "rest, cacheback, suffix, lookahead, draft-model, hybrid, hierarchical, eagle3, "
          "medusa (did you mean 'logitspec'?)"},
@@ -118,7 +118,7 @@ static const char *origin(const ls_options *o, const char *key) {
 static void layers_in_order(void **state) {
     (void)state;
     char *file =
-             temporary("decode:\n  budget: 10\n  max_tokens: 10\n  top_k: 10\n  stop: [a, b]\nprompt:\n  system:\n"),
+             temporary("decode:\n  max_rows: 10\n  max_tokens: 10\n  top_k: 10\n  stop: [a, b]\nprompt:\n  system:\n"),
          line[300];
     char *env[] = {"LOGITSPEC_SET_DECODE__MAX_TOKENS=20", "LOGITSPEC_SET_DECODE__TOP_K=20", "LOGITSPEC_OTHER=1", NULL};
     ls_command_line c;
@@ -127,7 +127,7 @@ static void layers_in_order(void **state) {
              "logitspec generate --config %s --top-k 30 --set decode.top_p=0.5 --stop x --stop y --raw", file);
     if (parse(&c, env, &err, line)) fail_msg("%s", err.msg);
     assert_string_equal(c.command->name, "generate");
-    assert_int_equal(c.options.budget, 10);
+    assert_int_equal(c.options.max_rows, 10);
     assert_int_equal(c.options.max_tokens, 20);
     assert_int_equal(c.options.top_k, 30);
     assert_true(c.options.top_p == 0.5);
@@ -136,7 +136,7 @@ static void layers_in_order(void **state) {
     assert_null(c.options.stop.p[2]);
     assert_string_equal(c.options.format, "raw");
     assert_null(c.options.system);
-    assert_non_null(strstr(origin(&c.options, "decode.budget"), ":2:11"));
+    assert_non_null(strstr(origin(&c.options, "decode.max_rows"), ":2:13"));
     assert_string_equal(origin(&c.options, "decode.max_tokens"), "environment LOGITSPEC_SET_DECODE__MAX_TOKENS");
     assert_string_equal(origin(&c.options, "decode.top_k"), "--top-k");
     ls_options copy;
@@ -156,9 +156,11 @@ static void command_line_errors(void **state) {
     } cases[] = {
         {"logitspec generat", "unknown command 'generat' (did you mean 'generate'?)"},
         {"logitspec generate --promt x", "unknown flag '--promt' (did you mean '--prompt'?)"},
-        {"logitspec generate --budget", "flag '--budget' needs a value"},
-        {"logitspec generate --budget 300", "--budget: decode.budget is '300', expected auto or 1 to 256"},
-        {"logitspec tokenize --budget 3", "'logitspec tokenize' has no flag '--budget'"},
+        {"logitspec generate --raw --chat", "--raw and --chat cannot be combined"},
+        {"logitspec generate --trace a --trace b", "--trace is given twice: name one file"},
+        {"logitspec generate --max-rows", "flag '--max-rows' needs a value"},
+        {"logitspec generate --max-rows 300", "--max-rows: decode.max_rows is '300', expected auto or 1 to 256"},
+        {"logitspec tokenize --max-rows 3", "'logitspec tokenize' has no flag '--max-rows'"},
         {"logitspec tokenize -q", "'logitspec tokenize' has no flag '--quiet'"}, // a short form is the same flag
         {"logitspec generate --prompt x --prompt-file y", "--prompt and --prompt-file cannot be combined"},
         {"logitspec generate --set x", "--set x: KEY=VALUE is expected"},
@@ -306,19 +308,22 @@ static ls_code change_file(const char *path, const char *before, const ls_config
 // What a person wrote stays: comments, order, other keys. What cannot be changed safely is refused, and the file stays.
 static void a_configuration_file_is_changed_with_care(void **state) {
     (void)state;
-    static const ls_config_change changes[] = {{"decode.method", "pld"}, {"pld.ngram", "2"}, {"decode.budget", "16"}};
+    static const ls_config_change changes[] = {{"decode.method", "pld"}, {"pld.ngram", "2"}, {"decode.max_rows", "16"}};
     static const struct {
         const char *before, *after;
     } cases[] = {
-        {NULL, "decode:\n  budget: 16\n  method: pld\npld:\n  ngram: 2\n"},
-        {"", "decode:\n  budget: 16\n  method: pld\npld:\n  ngram: 2\n"},
-        {"# mine\ndecode:\n    method: \"suffix\"   # fast\n    budget: auto\n\nui:\n  keys: [\"worst=W\"]\n",
-         "# mine\ndecode:\n    method: pld   # fast\n    budget: 16\n\nui:\n  keys: [\"worst=W\"]\npld:\n  ngram: 2\n"},
+        {NULL, "decode:\n  max_rows: 16\n  method: pld\npld:\n  ngram: 2\n"},
+        {"", "decode:\n  max_rows: 16\n  method: pld\npld:\n  ngram: 2\n"},
+        {"# mine\ndecode:\n    method: \"suffix\"   # fast\n    max_rows: auto\n\nui:\n  keys: [\"worst=W\"]\n",
+         "# mine\ndecode:\n    method: pld   # fast\n    max_rows: 16\n\nui:\n  keys: [\"worst=W\"]\npld:\n  ngram: "
+         "2\n"},
         {"pld:\n  # longest\n  ngram: 3# no comment\nmodel: {threads: 2}",
-         "pld:\n  # longest\n  ngram: 2\nmodel: {threads: 2}\ndecode:\n  budget: 16\n  method: pld\n"},
+         "pld:\n  # longest\n  ngram: 2\nmodel: {threads: 2}\ndecode:\n  max_rows: 16\n  method: pld\n"},
+        {"decode:\n  budget: 3 # as before\n  method: ar\npld:\n  ngram: 1\n",
+         "decode:\n  budget: 16 # as before\n  method: pld\npld:\n  ngram: 2\n"},
         {"decode:\n  method: 'a ''b'' # c'\n  seed: 3\n", NULL}, // a quote within quotes: more than this can change
-        {"decode: {method: ar, seed: 1}\n", NULL},
-        {"decode:\n  method:\n    - ar\n", NULL},
+        {"decode: {method: plain, seed: 1}\n", NULL},
+        {"decode:\n  method:\n    - plain\n", NULL},
         {"decode: &x\n", NULL},
         {"decode:\n  method: |\n    several\n    lines\n  seed: 3\n", NULL},
     };

@@ -72,13 +72,13 @@ static void target_says(ls_tree *t, int32_t row, const float *logits) {
         if (t->nodes[i].parent == row) t->nodes[i].p = expf(logits[t->nodes[i].token] - n->lse);
 }
 
-static void draft_says(ls_said *said, const float *logits) {
+static void draft_says(ls_prediction *predictions, const float *logits) {
     int32_t ids[VOCAB];
     order(logits, ids);
-    *said = (ls_said){.chosen = ids[0]};
-    for (int k = 0; k < LS_SAID_TOP; k++) {
-        said->id[k] = k < VOCAB ? ids[k] : -1;
-        said->p[k] = k < VOCAB ? expf(logits[ids[k]] - (float)log_sum(logits)) : 0;
+    *predictions = (ls_prediction){.chosen = ids[0]};
+    for (int k = 0; k < LS_PREDICTION_TOP; k++) {
+        predictions->id[k] = k < VOCAB ? ids[k] : -1;
+        predictions->p[k] = k < VOCAB ? expf(logits[ids[k]] - (float)log_sum(logits)) : 0;
     }
 }
 
@@ -106,12 +106,12 @@ static void fuzzy_rules_stop_where_the_authors_program_stops(void **state) {
         floats(json_object_get(c, "draft"), draft);
         floats(json_object_get(c, "target"), target);
         for (int32_t i = 0; i < n; i++) {
-            rows[i].said = (int16_t)(i + 1);
+            rows[i].prediction = (int16_t)(i + 1);
             rows[i + 1] = (ls_draft){.token = int_at(tokens, (size_t)i), .parent = (int16_t)i, .rank = -1};
         }
         ls_tree_lay_out(&t, rows, n + 1);
-        t.n_said = (int16_t)n;
-        for (int32_t i = 0; i < n; i++) draft_says(&t.said[i], draft + i * VOCAB);
+        t.n_predictions = (int16_t)n;
+        for (int32_t i = 0; i < n; i++) draft_says(&t.predictions[i], draft + i * VOCAB);
         for (int32_t i = 0; i <= n; i++) target_says(&t, i, target + i * VOCAB);
         assert_int_equal(drafts_accepted(rule, 0.1, &t), json_integer_value(json_object_get(c, "accepted at 0.1")));
         for (int32_t j = 0; j < n; j++) // limits just above and below each divergence
@@ -183,11 +183,11 @@ static void typical_takes_the_path_of_the_authors_program(void **state) {
 
 // ---- EAGLE
 
-// A draft model that says what EAGLE's said, and only where EAGLE asked.
+// A draft model that says what EAGLE's predictions, and only where EAGLE asked.
 typedef struct {
     ls_draft_model base;
     const json_t *seen;
-    int32_t token[LS_MAX_SAID], parent[LS_MAX_SAID], n;
+    int32_t token[LS_MAX_PREDICTIONS], parent[LS_MAX_PREDICTIONS], n;
 } recorded_model;
 
 static bool is_path(const json_t *path, const int32_t *tokens, size_t n) {
@@ -211,44 +211,44 @@ static void has_paths(const ls_tree *t, const json_t *paths) {
     }
 }
 
-static ls_said recorded_said(const recorded_model *m, int32_t row) {
-    int32_t path[LS_MAX_SAID], n = 0;
+static ls_prediction recorded_said(const recorded_model *m, int32_t row) {
+    int32_t path[LS_MAX_PREDICTIONS], n = 0;
     for (int32_t at = row; at > 0; at = m->parent[at]) n++;
     for (int32_t at = row, i = n; at > 0; at = m->parent[at]) path[--i] = m->token[at];
     size_t at;
     json_t *seen;
-    ls_said said = {.chosen = -1};
-    for (int k = 0; k < LS_SAID_TOP; k++) said.id[k] = -1;
+    ls_prediction predictions = {.chosen = -1};
+    for (int k = 0; k < LS_PREDICTION_TOP; k++) predictions.id[k] = -1;
     json_array_foreach(m->seen, at, seen) {
         const json_t *ids = json_object_get(seen, "ids");
         if (!is_path(json_object_get(seen, "path"), path, (size_t)n)) continue;
-        floats(json_object_get(seen, "p"), said.p);
-        for (size_t k = 0; k < json_array_size(ids); k++) said.id[k] = int_at(ids, k);
-        return said;
+        floats(json_object_get(seen, "p"), predictions.p);
+        for (size_t k = 0; k < json_array_size(ids); k++) predictions.id[k] = int_at(ids, k);
+        return predictions;
     }
     fail_msg("EAGLE did not expand row %d at depth %d", row, n);
-    return said;
+    return predictions;
 }
 
-static ls_code recorded_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_said *said,
-                              ls_err *err) {
+static ls_code recorded_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root,
+                              ls_prediction *predictions, ls_err *err) {
     recorded_model *m = (recorded_model *)base;
     (void)context, (void)n, (void)err;
     m->token[0] = root;
     m->parent[0] = -1;
     m->n = base->forwards = 1;
-    *said = recorded_said(m, 0);
+    *predictions = recorded_said(m, 0);
     return LS_OK;
 }
 
 static ls_code recorded_more(ls_draft_model *base, const int32_t *tokens, const int32_t *parents, int32_t n,
-                             ls_said *said, ls_err *err) {
+                             ls_prediction *predictions, ls_err *err) {
     recorded_model *m = (recorded_model *)base;
     (void)err;
     for (int32_t i = 0; i < n; i++) {
         m->token[m->n] = tokens[i];
         m->parent[m->n] = parents[i];
-        said[i] = recorded_said(m, m->n++);
+        predictions[i] = recorded_said(m, m->n++);
     }
     base->forwards++;
     return LS_OK;
@@ -304,11 +304,11 @@ static void eagle_grows_the_tree_of_the_authors_program(void **state) {
 // ---- Medusa
 
 typedef struct {
-    ls_guesser base;
+    ls_multi_head base;
     const json_t *heads;
 } recorded_heads;
 
-static ls_code recorded_guess(ls_guesser *base, const int32_t *context, size_t n_context, int32_t k, int32_t *ids,
+static ls_code recorded_guess(ls_multi_head *base, const int32_t *context, size_t n_context, int32_t k, int32_t *ids,
                               float *p, ls_err *err) {
     const json_t *heads = ((recorded_heads *)base)->heads;
     (void)context, (void)n_context, (void)err;
@@ -319,11 +319,11 @@ static ls_code recorded_guess(ls_guesser *base, const int32_t *context, size_t n
     return LS_OK;
 }
 
-static void guesser_stays(ls_guesser *base) {
+static void multi_head_stays(ls_multi_head *base) {
     (void)base;
 }
 
-static ls_code recorded_guesser(void *of, const ls_draft_options *o, ls_guesser **out, ls_err *err) {
+static ls_code recorded_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     (void)o, (void)err;
     *out = of;
     return LS_OK;
@@ -350,9 +350,9 @@ static void medusa_has_the_nine_trees_of_the_authors_program(void **state) {
         const ls_method *method = ls_method_find("medusa");
         const char *base, *tree = json_string_value(json_object_get(c, "tree"));
         ls_knob_value knobs[] = {{.number = tree ? tree_number(tree) : 0}};
-        recorded_heads heads = {.base = {.n = 4, .guess = recorded_guess, .free = guesser_stays}};
+        recorded_heads heads = {.base = {.n = 4, .guess = recorded_guess, .free = multi_head_stays}};
         const ls_draft_setup setup = {
-            .knobs = knobs, .draft = {.head = "x"}, .guesser = recorded_guesser, .of = &heads};
+            .knobs = knobs, .draft = {.head = "x"}, .multi_head = recorded_multi_head, .of = &heads};
         const ls_draft_state s = {.root = 1};
         json_t *name;
         ls_drafter *d;

@@ -225,12 +225,12 @@ static void at_weight_0_the_text_is_plain_decodings(void **state) {
                                  {.temperature = 0.8, .top_p = 1, .seed = 11},
                                  {.temperature = 1.2, .top_k = 20, .top_p = 0.9, .seed = 5}};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        ls_decode_options o = {.method = "ar", .max_tokens = 150, .sampling = ways[w]};
+        ls_decode_options o = {.method = "plain", .max_tokens = 150, .sampling = ways[w]};
         result plain = run(fish, &o);
         o.reflection = "Once more: ";
         for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
             o.method = methods[m];
-            o.budget = 12;
+            o.max_rows = 12;
             o.draft = (ls_draft_options){.layers = 3, .depth = 3, .width = 3};
             o.accept = rule("exact");
             result exact = run(fish, &o);
@@ -240,7 +240,7 @@ static void at_weight_0_the_text_is_plain_decodings(void **state) {
             assert_memory_equal(r.out.p, plain.out.p, r.out.n * sizeof *r.out.p);
             assert_true(r.stats.probes > 12 * r.stats.steps_with_draft / 2 && r.stats.judged > 0);
             assert_int_equal(r.stats.judged_otherwise, 0);
-            assert_int_equal(r.stats.loose, 0);
+            assert_int_equal(r.stats.lossy, 0);
             assert_int_equal(exact.stats.probes, 0);
             assert_int_equal(r.stats.drafted, exact.stats.drafted); // a probe row is no draft
             assert_int_equal(r.stats.steps, exact.stats.steps);
@@ -253,13 +253,13 @@ static void at_weight_0_the_text_is_plain_decodings(void **state) {
 static void at_weight_1_drafts_stand_and_are_counted(void **state) {
     (void)state;
     ls_decode_options o = {.method = "logitspec-paper",
-                           .budget = 24,
+                           .max_rows = 24,
                            .max_tokens = 150,
                            .sampling = {.temperature = 0.8, .top_p = 1, .seed = 3}};
     result exact = run(fish, &o);
     o.accept = rule("reflective:1"); // without a prompt: the path once more behind itself
     result r = run(fish, &o);
-    assert_true(r.stats.loose > 0 && r.stats.judged_otherwise >= r.stats.loose);
+    assert_true(r.stats.lossy > 0 && r.stats.judged_otherwise >= r.stats.lossy);
     assert_true(r.stats.judged > r.stats.judged_otherwise);
     assert_true(r.out.n != exact.out.n || memcmp(r.out.p, exact.out.p, r.out.n * sizeof *r.out.p));
     ls_ids_free(&r.out), ls_ids_free(&exact.out);
@@ -267,7 +267,7 @@ static void at_weight_1_drafts_stand_and_are_counted(void **state) {
 
 static void without_room_the_step_is_verified_plainly(void **state) {
     (void)state;
-    ls_decode_options o = {.method = "logitspec-paper", .budget = 12, .max_tokens = 4000, .sampling = {.top_p = 1}};
+    ls_decode_options o = {.method = "logitspec-paper", .max_rows = 12, .max_tokens = 4000, .sampling = {.top_p = 1}};
     result plain = run(fish, &o);
     o.accept = rule("reflective:0");
     o.reflection = "Is that right? Once more, and please with care: ";

@@ -38,9 +38,9 @@ static bool holds(const ls_tree *t, int32_t token) {
     return false;
 }
 
-static ls_tree cut(ls_sizing z, const ls_cost_curve *costs, int32_t budget) {
+static ls_tree cut(ls_sizing z, const ls_cost_curve *costs, int32_t max_rows) {
     ls_tree t = chain_and_fan();
-    ls_sizing_cut(&z, &t, costs, 0, budget);
+    ls_sizing_cut(&z, &t, costs, 0, max_rows);
     for (int32_t i = 1; i < t.n; i++) {
         assert_in_range(t.nodes[i].parent, 0, i - 1);
         assert_int_equal(t.nodes[i].depth, t.nodes[t.nodes[i].parent].depth + 1);
@@ -118,7 +118,7 @@ static void default_depends_on_budget_and_method(void **state) {
     (void)state;
     struct {
         const char *method, *rule;
-        int32_t budget;
+        int32_t max_rows;
     } const cases[] = {
         {"logitspec", "auto", 0}, {"logitspec", "fixed:9", 9}, {"pld", "paper", 0}, {"pld", "fixed:5", 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -126,7 +126,7 @@ static void default_depends_on_budget_and_method(void **state) {
         char text[40];
         ls_sizing_write(&z, text, sizeof text);
         assert_string_equal(text, "default");
-        ls_sizing_settle(&z, ls_method_find(cases[i].method), cases[i].budget);
+        ls_sizing_settle(&z, ls_method_find(cases[i].method), cases[i].max_rows);
         ls_sizing_write(&z, text, sizeof text);
         assert_string_equal(text, cases[i].rule);
     }
@@ -168,7 +168,7 @@ static void tetris_takes_the_largest_products(void **state) {
     ls_tree t = cut(sizing("tetris:8"), &no_costs, 0);
     assert_int_equal(t.n, 8);
     assert_true(holds(&t, 16) && holds(&t, 20) && !holds(&t, 21)); // 0.53 ... 0.04 > 0.03 > 0.02
-    t = cut(sizing("tetris:8"), &no_costs, 3);                     // a budget binds what is kept
+    t = cut(sizing("tetris:8"), &no_costs, 3);                     // max_rows binds what is kept
     assert_int_equal(t.n, 3);
     assert_true(holds(&t, 12));
     const ls_sizing z = sizing("tetris:8");
@@ -256,7 +256,7 @@ static void rules_are_read_and_refused(void **state) {
     assert_int_equal(ls_accept_read(&a, "x", "fly:0.5:4", &err), LS_OK);
     ls_accept_write(&a, text, sizeof text);
     assert_string_equal(text, "fly:0.5:4");
-    assert_int_equal(ls_accept_read(&a, "x", "loose", &err), LS_E_USAGE);
+    assert_int_equal(ls_accept_read(&a, "x", "lossy", &err), LS_E_USAGE);
 }
 
 // ---- acceptance

@@ -113,7 +113,7 @@ static void shadows_beside_plain_decoding_do_what_their_own_runs_do(void **state
         ways[n] = (ls_shadow_variant){(*m)->name, way((*m)->name)};
         real[n++] = real_counts((*m)->name);
     }
-    real_counts("ar");
+    real_counts("plain");
     ls_shadows *s = ls_shadows_new(ways, n, &run);
     watch(s, seen);
     for (int i = 0; i < n; i++) {
@@ -137,7 +137,7 @@ static void a_turn_that_rewrites_the_one_before_begins_anew(void **state) {
     const ls_shadow_variant ways[] = {
         {"pld", way("pld")}, {"logitspec", way("logitspec")}, {"retrieval-only", way("retrieval-only")}};
     static int32_t context[3000];
-    record(prompt, way("ar"), 1);
+    record(prompt, way("plain"), 1);
     for (int again = 0; again < 2; again++) {
         ls_shadows *s = ls_shadows_new(ways, 3, &run), *alone = ls_shadows_new(ways, 3, &run);
         for (int i = 0; i < 3000; i++) context[i] = 'a' + i % 20;

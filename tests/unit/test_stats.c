@@ -44,7 +44,7 @@ static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
     }
     s->t_draft_us = 10;
     s->t_total_us = 150;
-    s->ar_us = 80;
+    s->plain_us = 80;
     return s;
 }
 
@@ -64,7 +64,7 @@ static void counts_are_those_of_their_definitions(void **state) {
     plain->tree.n_branches = 0;
     count(&st, plain);
     ls_step *unknown = made(2, false, 2, LS_GOING); // what plain decoding takes is not known
-    unknown->ar_us = 0;
+    unknown->plain_us = 0;
     count(&st, unknown);
     count(&st, made(4, false, 2, LS_FINISH_LENGTH)); // cut: two accepted drafts lie behind the end
     ls_step *root = made(1, false, 1, LS_FINISH_EOS);
@@ -79,7 +79,7 @@ static void counts_are_those_of_their_definitions(void **state) {
     assert_int_equal(st.drafted, 5 * 5);
     assert_int_equal(st.steps_with_draft, 5);
     assert_int_equal(st.steps_with_accept, 4);
-    assert_int_equal(st.loose, 0);
+    assert_int_equal(st.lossy, 0);
     assert_true(fabs(ls_stats_mat(&st) - 13.0 / 7) < 1e-12); // every step counts, also that without a forward
     assert_int_equal(st.by_emitted[1], 3);
     assert_int_equal(st.by_emitted[2], 2);
@@ -97,9 +97,9 @@ static void counts_are_those_of_their_definitions(void **state) {
     assert_int_equal(st.from[LS_FROM_LAST_LOGIT].n, 1);
     assert_int_equal(st.from[LS_FROM_GUESS_TAIL].n, 1);
     // plain decoding: 3 + 3 + 1 forwards of 80 us, the plain step itself (140 us), 1 of the cut step, none of the last
-    assert_int_equal(st.ar_forwards, 3 + 3 + 1 + 1 + 1);
-    assert_int_equal(st.ar_tokens, 11);
-    assert_true(fabs(st.ar_us - (8 * 80 + 140)) < 1e-9);
+    assert_int_equal(st.plain_forwards, 3 + 3 + 1 + 1 + 1);
+    assert_int_equal(st.plain_tokens, 11);
+    assert_true(fabs(st.plain_us - (8 * 80 + 140)) < 1e-9);
     assert_true(fabs(ls_stats_speedup(&st) - (8 * 80 + 140) / (6 * 150.0)) < 1e-12);
     assert_true(fabs(ls_stats_tokens_per_s(&st) - 13e6 / (7 * 150)) < 1e-6);
 }
@@ -163,7 +163,7 @@ static void sums_are_over_all_steps(void **state) {
     (void)state;
     ls_stats st = {0};
     assert_true(ls_stats_mat(&st) == 0 && ls_stats_tokens_per_s(&st) == 0); // nothing is known before the first step
-    assert_true(ls_stats_speedup(&st) == 0 && ls_stats_ar_tokens_per_s(&st) == 0);
+    assert_true(ls_stats_speedup(&st) == 0 && ls_stats_plain_tokens_per_s(&st) == 0);
     for (int i = 0; i < 3; i++) {
         ls_step *s = made(2, false, 2, LS_GOING);
         s->t_draft_us = 1, s->t_forward_us = 20, s->t_verify_us = 300, s->t_commit_us = 4000, s->t_total_us = 50000;
@@ -206,16 +206,16 @@ static void tokens_that_were_let_stand_are_counted(void **state) {
     (void)state;
     ls_step *s = made(4, false, 4, LS_GOING);
     int at[LS_MAX_ROWS];
-    assert_int_equal(ls_step_loose(s, at), 0);
+    assert_int_equal(ls_step_lossy(s, at), 0);
     s->tree.nodes[1].target = 77; // after the first draft the target wanted another than the second
-    assert_int_equal(ls_step_loose(s, at), 1);
+    assert_int_equal(ls_step_lossy(s, at), 1);
     assert_int_equal(at[0], 2);
     s->tree.nodes[1].target = s->tree.nodes[s->path[2]].token;
     s->tree.nodes[1].own = 77; // likewise, but a probe gave it that choice
-    assert_int_equal(ls_step_loose(s, at), 1);
+    assert_int_equal(ls_step_lossy(s, at), 1);
     assert_int_equal(at[0], 2);
     s->n_emitted = 2; // it was cut off
-    assert_int_equal(ls_step_loose(s, at), 0);
+    assert_int_equal(ls_step_lossy(s, at), 0);
     ls_step_free(s);
 }
 
@@ -224,13 +224,14 @@ static void a_speedup_has_the_spread_of_the_plain_steps(void **state) {
     (void)state;
     ls_stats st = {0};
     ls_step *s = made(4, false, 4, LS_GOING);
-    s->t_total_us = 20, s->ar_us = 10, s->ar_spread = 0.1, s->ar_timed = 3, s->cpu_wait = 0.5; // 4 plain steps: 40
+    s->t_total_us = 20, s->plain_us = 10, s->plain_spread = 0.1, s->plain_timed = 3,
+    s->cpu_wait = 0.5; // 4 plain steps: 40
     ls_stats_add(&st, s);
-    s->t_total_us = 60, s->ar_us = 15, s->ar_spread = 0.2, s->ar_timed = 6, s->cpu_wait = 0.1; // 60
+    s->t_total_us = 60, s->plain_us = 15, s->plain_spread = 0.2, s->plain_timed = 6, s->cpu_wait = 0.1; // 60
     ls_stats_add(&st, s);
     assert_float_equal(ls_stats_speedup(&st), 100.0 / 80, 1e-12);
     assert_float_equal(ls_stats_speedup_spread(&st), (40 * 0.1 + 60 * 0.2) / 80, 1e-12);
-    assert_int_equal(st.ar_timed, 6);
+    assert_int_equal(st.plain_timed, 6);
     assert_float_equal(ls_stats_waited(&st), (20 * 0.5 + 60 * 0.1) / 80, 1e-12);
     ls_step_free(s);
 }
@@ -253,9 +254,9 @@ static void a_speedup_is_written_with_its_spread(void **state) {
                  {1.004, 0, "1.00", "1.00", 0},
                  {0.996, 0, "1.00", "1.00", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const ls_stats st = {.ar_us = 1000 * cases[i].x,
-                             .ar_against_us = 1000,
-                             .ar_spread_us = 1000 * cases[i].spread,
+        const ls_stats st = {.plain_us = 1000 * cases[i].x,
+                             .plain_against_us = 1000,
+                             .plain_spread_us = 1000 * cases[i].spread,
                              .emitted = 200,
                              .steps = 10};
         assert_string_equal(ls_stats_speedup_text(&st, false).s, cases[i].text);
@@ -266,10 +267,10 @@ static void a_speedup_is_written_with_its_spread(void **state) {
                                                            : cases[i].sign < 0   ? "slower"
                                                                                  : "no difference");
     }
-    ls_stats st = {.ar_us = 11000, .ar_against_us = 1000, .ar_spread_us = 4000, .emitted = 100, .steps = 10};
+    ls_stats st = {.plain_us = 11000, .plain_against_us = 1000, .plain_spread_us = 4000, .emitted = 100, .steps = 10};
     assert_string_equal(ls_stats_speedup_text(&st, false).s, "10±4"); // at most MAT
-    st.ar_spread_us = 100;                                            // and this cannot be
-    st.ar_us = 12000;
+    st.plain_spread_us = 100;                                         // and this cannot be
+    st.plain_us = 12000;
     assert_string_equal(ls_stats_speedup_text(&st, false).s, "?");
     assert_string_equal(ls_stats_speedup_verdict(&st), "too noisy");
 }

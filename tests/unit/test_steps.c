@@ -27,8 +27,8 @@ static ls_ids ids_of(const char *text) {
     return ids;
 }
 
-static ls_decode_options options(const char *method, int32_t budget, int32_t most) {
-    return (ls_decode_options){.method = method, .budget = budget, .max_tokens = most, .sampling = {.top_p = 1}};
+static ls_decode_options options(const char *method, int32_t max_rows, int32_t most) {
+    return (ls_decode_options){.method = method, .max_rows = max_rows, .max_tokens = most, .sampling = {.top_p = 1}};
 }
 
 static ls_session *session(const ls_decode_options *o) {
@@ -41,6 +41,15 @@ static ls_session *session(const ls_decode_options *o) {
 static void begin(ls_session *s, const ls_ids *ids) {
     ls_err err = {0};
     if (ls_session_begin(s, ids->p, (int32_t)ids->n, NULL, NULL, NULL, &err)) fail_msg("%s", err.msg);
+}
+
+// The same for turn `turn`, after the first `kept` tokens.
+static ls_code begin_at(ls_session *s, size_t turn, size_t kept, const int32_t *ids, size_t n, ls_progress progress) {
+    ls_next_prompt p = {.kept = kept};
+    ls_ids_add(&p.ids, ids, n);
+    const ls_code code = ls_session_begin_at(s, turn, &p, progress, NULL, NULL, NULL);
+    ls_next_prompt_free(&p);
+    return code;
 }
 
 static void next(ls_session *s) {
@@ -67,7 +76,7 @@ static int32_t length_of(ls_session *s) {
 }
 
 // The tokens that the model says one after another, without sessions and drafts.
-static ls_ids said_after(const ls_ids *prompt, const lst_sampling *way, int32_t most) {
+static ls_ids prediction_after(const ls_ids *prompt, const lst_sampling *way, int32_t most) {
     ls_kv_cache *b;
     ls_ids out = {0};
     lst_row row;
@@ -119,7 +128,7 @@ static void check_record(bool first) {
 
 static void steps_say_what_the_model_says(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "pld", "lookahead"};
+    static const char *const methods[] = {"plain", "logitspec", "logitspec-paper", "pld", "lookahead"};
     const lst_sampling ways[] = {{.top_p = 1},
                                  {.temperature = 0.5, .top_p = 1, .seed = 7},
                                  {.temperature = 1, .top_p = 1, .seed = 8},
@@ -127,7 +136,7 @@ static void steps_say_what_the_model_says(void **state) {
     ls_ids prompt = ids_of(fish);
     int aside = 0; // accepted rows whose place in the tree is not their depth
     for (size_t w = 0; w < 4; w++) {
-        ls_ids want = said_after(&prompt, &ways[w], LENGTH);
+        ls_ids want = prediction_after(&prompt, &ways[w], LENGTH);
         for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
             ls_decode_options o = options(methods[m], m ? 12 : 0, LENGTH);
             o.sampling = ways[w];
@@ -173,7 +182,7 @@ static void answers_have_the_length_that_was_asked_for(void **state) {
     (void)state;
     ls_ids prompt = ids_of(fish);
     const lst_sampling greedy = {.top_p = 1};
-    ls_ids want = said_after(&prompt, &greedy, LENGTH);
+    ls_ids want = prediction_after(&prompt, &greedy, LENGTH);
     int cut = 0;
     for (int32_t most = 1; most < 40; most++) {
         const ls_decode_options o = options("logitspec-paper", 12, most);
@@ -232,7 +241,7 @@ static void stop_strings_cut_the_text_where_they_begin(void **state) {
         {{"fish, ", "fish"}, " "},   // the one that is complete first
         {{"x", "fish, blue fish"}, " fish, red "},
     };
-    static const char *const methods[] = {"ar", "logitspec-paper"};
+    static const char *const methods[] = {"plain", "logitspec-paper"};
     ls_ids prompt = ids_of("One fish, two");
     for (int m = 0; m < 2; m++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -276,7 +285,7 @@ static void a_cancelled_prompt_leaves_no_trace(void **state) {
             if (again) break;
             assert_int_equal(ls_session_begin(s, next_prompt.p, (int32_t)next_prompt.n, refuses, NULL, NULL, NULL),
                              LS_E_CANCELLED);
-            assert_int_equal(ls_session_begin_at(s, 0, 0, prompt.p, (int32_t)prompt.n, NULL, NULL, NULL, NULL), LS_OK);
+            assert_int_equal(begin_at(s, 0, 0, prompt.p, prompt.n, NULL), LS_OK);
         }
         assert_int_equal(drafted[0], drafted[1]);
         ls_session_free(s);
@@ -290,7 +299,7 @@ static void a_cancelled_prompt_leaves_no_trace(void **state) {
 // recording of it says is the same.
 static void conversations_hold_every_token_once(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec-paper", "logitspec", "pld"};
+    static const char *const methods[] = {"plain", "logitspec-paper", "logitspec", "pld"};
     ls_ids ask[3] = {ids_of("The end of the story."), ids_of("One fish, two"), ids_of("def fib")};
     ls_ids_push(&ask[0], ls_vocab_eos(model.vocab)); // so that the end can be drafted
     for (const char *p = "The end of the stor"; *p; p++) ls_ids_push(&ask[0], *p);
@@ -307,9 +316,7 @@ static void conversations_hold_every_token_once(void **state) {
                 for (int turn = round ? 3 - round : 0, first = turn; turn < 3; turn++) {
                     const ls_ids *q = &ask[asked[turn]];
                     if (round && turn == first) { // this one and those after it are forgotten
-                        assert_int_equal(ls_session_begin_at(s, (uint32_t)turn, mark[turn], q->p, (int32_t)q->n, NULL,
-                                                             NULL, NULL, NULL),
-                                         LS_OK);
+                        assert_int_equal(begin_at(s, turn, mark[turn], q->p, q->n, NULL), LS_OK);
                         want.n = mark[turn];
                     } else begin(s, q);
                     mark[turn] = want.n;
@@ -321,7 +328,7 @@ static void conversations_hold_every_token_once(void **state) {
                     assert_int_equal(ls_turns_begin(&recorded, &header), turn);
                     do {
                         next(s);
-                        ls_turns_step(&recorded, step);
+                        ls_dialog_step(recorded.dialog, step);
                     } while (!step->finish);
                     assert_int_equal(step->turn, turn);
                     const bool ended = step->finish == LS_FINISH_EOS;
@@ -331,8 +338,8 @@ static void conversations_hold_every_token_once(void **state) {
                     ls_ids_add(&want, ls_session_output(s)->p, ls_session_output(s)->n - ended);
                     const bool owes = !ended && !step->forward; // no forward was run for its last token
                     assert_ids(ls_session_context(s), want.p, want.n - owes);
-                    assert_ids(&recorded.context, want.p, want.n - owes);
-                    assert_int_equal(recorded.uncommitted, owes ? want.p[want.n - 1] : -1);
+                    assert_ids(&recorded.dialog->context, want.p, want.n - owes);
+                    assert_int_equal(recorded.dialog->uncommitted, owes ? want.p[want.n - 1] : -1);
                 }
             ls_turns_free(&recorded);
             ls_ids_free(&want);
@@ -355,7 +362,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
             fish, "x",
             "Retrieval finds what followed the same words before. What followed before "
             "will often follow again. def fact(n):\n    if n < 2:\n        ret"};
-        ls_ids prompt = ids_of(prompts[k]), want = said_after(&prompt, &greedy, 5);
+        ls_ids prompt = ids_of(prompts[k]), want = prediction_after(&prompt, &greedy, 5);
         ls_decode_options o = options("logitspec", 4, 5);
         o.knobs = knobs;
         ls_session *s = session(&o);
@@ -387,7 +394,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     (void)state;
     ls_ids prompt = ids_of(fish);
     const ls_decode_options o = options("logitspec-paper", 12, LENGTH);
-    ls_ids want = said_after(&prompt, &o.sampling, LENGTH);
+    ls_ids want = prediction_after(&prompt, &o.sampling, LENGTH);
     ls_session *s = session(&o);
     ls_err err = {0};
     begin(s, &prompt);
@@ -459,6 +466,94 @@ static int unload(void **state) {
     return 0;
 }
 
+static ls_code refuse_to_read(ls_kv_cache *b, const int32_t *ids, int32_t n, const lst_sampling *way, lst_row *last,
+                              ls_progress progress, void *ud, ls_err *err) {
+    (void)b, (void)ids, (void)n, (void)way, (void)last, (void)progress, (void)ud;
+    return ls_fail(err, refusal, "the device is gone");
+}
+
+enum { EDIT, NEXT, LOAD, LENT, RIVAL, OPERATIONS };
+
+// The operation fails while it reads tokens; but a rival on the KV cache of s answers.
+static void fails(ls_session *s, int operation, const ls_ids *ids, size_t kept) {
+    ls_kv_cache *kv_cache = ls_session_kv_cache(s);
+    ls_code (*prefill)(ls_kv_cache *, const int32_t *, int32_t, const lst_sampling *, lst_row *, ls_progress, void *,
+                       ls_err *) = kv_cache->prefill;
+    const ls_decode_options o = options("pld", 4, 5);
+    ls_err err = {0};
+    kv_cache->prefill = refuse_to_read;
+    if (operation == EDIT) assert_int_equal(begin_at(s, 1, kept, ids->p, ids->n, NULL), refusal);
+    if (operation == NEXT)
+        assert_int_equal(ls_session_begin(s, ids->p, (int32_t)ids->n, NULL, NULL, NULL, &err), refusal);
+    if (operation == LOAD) {
+        ls_dialog *d = ls_dialog_new();
+        ls_dialog_begin(d, 0, &(ls_next_prompt){.ids = *ids});
+        assert_int_equal(ls_session_replace(s, &d, NULL, NULL, &err), refusal);
+        ls_dialog_free(d);
+    }
+    if (operation == LENT || operation == RIVAL) {
+        ls_session *rival;
+        bool lent;
+        model.engine->kv_bytes = (uint64_t)1 << 44; // no memory for another KV cache
+        assert_int_equal(ls_session_rival(&rival, s, &o, &lent, &err), LS_OK);
+        model.engine->kv_bytes = 0;
+        assert_true(lent);
+        if (operation == RIVAL) kv_cache->prefill = prefill;
+        const ls_code code =
+            ls_session_answer_too(rival, s, kept + ids->n, &(ls_ids){.p = ids->p, .n = 2}, NULL, NULL, &err);
+        assert_int_equal(code, operation == RIVAL ? LS_OK : refusal);
+        while (!code && ls_session_active(rival)) next(rival);
+        ls_session_free(rival);
+    }
+    kv_cache->prefill = prefill;
+}
+
+// What fails or is cancelled leaves the conversation as it was: its tokens, its turns, and how it goes on.
+static void what_fails_changes_nothing(void **state) {
+    (void)state;
+    ls_ids first = ids_of(fish), second = ids_of("def fib(n):");
+    for (int operation = 0; operation < OPERATIONS; operation++)
+        for (int way = 0; way < 12; way++) { // ways to end on a root or within a path
+            const ls_decode_options o = options(way % 2 ? "logitspec" : "ar", way % 2 ? 9 : 0, 3 + way / 2);
+            ls_session *s[2] = {session(&o), session(&o)};
+            ls_ids want = {0};
+            refusal = way % 3 ? LS_E_CANCELLED : LS_E_IO;
+            for (int k = 0; k < 2; k++) {
+                const ls_dialog *d = ls_session_dialog(s[k]);
+                for (int turn = 0; turn < 2; turn++) {
+                    begin(s[k], turn ? &second : &first);
+                    do next(s[k]);
+                    while (!step->finish);
+                }
+                assert_int_equal(ls_dialog_last(d)->finish, LS_FINISH_LENGTH);
+                const size_t n = d->context.n, kept = ls_dialog_last(d)->kept;
+                const uint32_t steps = ls_dialog_last(d)->n_steps;
+                if (k) {
+                    fails(s[k], operation, &second, kept);
+                    assert_int_equal(d->context.n, n);
+                    assert_int_equal(d->n_turns, 2);
+                    assert_int_equal(ls_dialog_last(d)->finish, LS_FINISH_LENGTH);
+                    assert_int_equal(ls_dialog_last(d)->n_steps, steps);
+                }
+                if (way % 4 < 2) { // goes on, then the next turn
+                    assert_int_equal(ls_session_go_on(s[k], NULL), LS_OK);
+                    do next(s[k]);
+                    while (!step->finish);
+                    assert_int_equal(step->index + 1, ls_dialog_last(d)->n_steps);
+                }
+                begin(s[k], &first);
+                do next(s[k]);
+                while (!step->finish);
+                assert_int_equal(length_of(s[k]), (int32_t)d->context.n);
+                if (k) assert_ids(&d->context, want.p, want.n);
+                else ls_ids_add(&want, d->context.p, d->context.n);
+            }
+            ls_ids_free(&want);
+            ls_session_free(s[0]), ls_session_free(s[1]);
+        }
+    ls_ids_free(&first), ls_ids_free(&second);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_say_what_the_model_says),
@@ -469,6 +564,7 @@ int main(void) {
         cmocka_unit_test(conversations_hold_every_token_once),
         cmocka_unit_test(a_prompt_read_by_rows_is_read),
         cmocka_unit_test(a_failed_step_ends_the_turn),
+        cmocka_unit_test(what_fails_changes_nothing),
         cmocka_unit_test(estimates_follow_what_was_accepted),
     };
     return cmocka_run_group_tests_name("steps", tests, load, unload);

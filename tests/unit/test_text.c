@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "engine/load.h"
-#include "engine/dialog.h"
+#include "decode/dialog.h"
 
 #include <jansson.h>
 #include <setjmp.h>

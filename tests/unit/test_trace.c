@@ -39,7 +39,7 @@ static void what_a_probe_judged_is_read_back(void **state) {
             const ls_step *got = ls_trace_read_step(r), *want = steps[at++];
             assert_int_equal(got->probes, want->probes);
             assert_int_equal(got->rows, want->rows);
-            assert_int_equal(ls_step_loose(got, NULL), ls_step_loose(want, NULL));
+            assert_int_equal(ls_step_lossy(got, NULL), ls_step_lossy(want, NULL));
             for (int i = 0; i < got->tree.n; i++) {
                 const int row = level > LS_LEVEL_STEPS ? i : want->path[i];
                 assert_int_equal(got->tree.nodes[i].own, want->tree.nodes[row].own);
@@ -55,7 +55,7 @@ static void what_a_probe_judged_is_read_back(void **state) {
 
 static void what_is_written_is_read_back(void **state) {
     (void)state;
-    static const char *const methods[] = {"ar", "logitspec", "logitspec-paper", "suffix", "lookahead", "pld"};
+    static const char *const methods[] = {"plain", "logitspec", "logitspec-paper", "suffix", "lookahead", "pld"};
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         record("def fib(n):\n", options(methods[m], 0, 90), 2);
         ls_trace_reader *r;
@@ -86,7 +86,7 @@ static void what_is_written_is_read_back(void **state) {
             assert_int_equal(got->output_pos, want->output_pos);
             assert_int_equal(got->turn, want->turn);
             assert_int_equal(got->index, want->index);
-            assert_int_equal(got->budget, want->budget);
+            assert_int_equal(got->asked_rows, want->asked_rows);
             assert_int_equal(got->forward, want->forward);
             assert_int_equal(got->corrected, want->corrected);
             assert_int_equal(got->exact, want->exact);
@@ -339,7 +339,7 @@ static void a_replay_obeys(void **state) {
     skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED);
     nothing_is_shown(s);
     assert_int_equal(s->command(s, &(ls_command){LS_CMD_PROMPT, "x", 0}, &err), LS_E_UNSUPPORTED);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_SET, "decode.budget=3", 0}, &err), LS_OK);
+    assert_int_equal(s->command(s, &(ls_command){LS_CMD_SET, "decode.max_rows=3", 0}, &err), LS_OK);
     skip_to(s, LS_EV_MESSAGE, 0);
     assert_int_equal(s->command(s, &(ls_command){LS_CMD_RUN, NULL, 0}, &err), LS_OK);
     skip_to(s, LS_EV_END, 0);
@@ -398,8 +398,8 @@ static void nothing_is_drafted_behind_an_end(void **state) {
     (void)state;
     int ends = 0;
     for (const ls_method *const *m = ls_methods; *m; m++)
-        for (int32_t budget = 9; budget <= 40 && !(*m)->asks_model; budget += 31) {
-            ls_decode_options o = options((*m)->name, budget, 40);
+        for (int32_t max_rows = 9; max_rows <= 40 && !(*m)->asks_model; max_rows += 31) {
+            ls_decode_options o = options((*m)->name, max_rows, 40);
             if (!strcmp(o.method, "rest") || !strcmp(o.method, "racer"))
                 o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
             record("The end of the story.<|im_end|>\n<|im_start|>user\nMore<|im_end|>\nThe end of the sto", o, 1);
@@ -417,8 +417,8 @@ static void nothing_is_drafted_behind_an_end(void **state) {
 static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
     (void)state;
     for (const ls_method *const *m = ls_methods; *m; m++)
-        for (int32_t budget = 9; budget <= 40 && !(*m)->asks_model; budget += 31) {
-            ls_decode_options o = options((*m)->name, budget, 150);
+        for (int32_t max_rows = 9; max_rows <= 40 && !(*m)->asks_model; max_rows += 31) {
+            ls_decode_options o = options((*m)->name, max_rows, 150);
             if (!strcmp(o.method, "rest") || !strcmp(o.method, "racer"))
                 o.knobs = test_knobs(model.engine->n_vocab, ls_vocab_id(model.vocab));
             record("for i in range(10):\n", o, 1);
@@ -432,7 +432,7 @@ static void simulating_a_method_on_its_own_trace_repeats_it(void **state) {
                 by_emitted[steps[i]->n_emitted]++;
             }
             if (t.steps != (uint64_t)n_steps || t.drafted != drafted)
-                fail_msg("%s:%d: %d steps, %llu drafted; simulated %llu, %llu", o.method, budget, n_steps,
+                fail_msg("%s:%d: %d steps, %llu drafted; simulated %llu, %llu", o.method, max_rows, n_steps,
                          (unsigned long long)drafted, (unsigned long long)t.steps, (unsigned long long)t.drafted);
             assert_int_equal(t.emitted, emitted);
             assert_int_equal(t.forwards, forwards);
@@ -448,7 +448,7 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
     const char *prompt = "def fib(n):\n    if n < 2: return n\n";
     static const char *const methods[] = {"pld",       "suffix", "cacheback", "retrieval-only", "logitspec-paper",
                                           "logit-only"};
-    record(prompt, options("ar", 0, 200), 1);
+    record(prompt, options("plain", 0, 200), 1);
     ls_recording *plain = recording_of_steps();
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         const ls_simulated t = simulate(plain, options(methods[m], 24, 200));
@@ -457,7 +457,7 @@ static void retrieval_is_simulated_on_any_trace(void **state) {
         assert_int_equal(t.emitted, 200);
         assert_int_equal(t.lasts_whole, t.lasts); // a plain trace knows every last logits
         assert_true(t.rows_known < t.rows);       // but nothing of rows off the text
-        assert_true(t.cost_ms > 0 && t.ar_ms > t.cost_ms / 10);
+        assert_true(t.cost_ms > 0 && t.plain_ms > t.cost_ms / 10);
     }
     // a wide trace on top of it knows more
     record(prompt, options("logitspec", 32, 200), 1);

@@ -37,8 +37,8 @@ static void every_number_comes_back(void **state) {
         ls_step_copy(s, steps[i]);
         s->t_draft_us = 11.25 + i, s->t_forward_us = 222.5 + i, s->t_verify_us = 3.125 + i, s->t_commit_us = 4.75 + i;
         s->t_total_us = 300.0625 + i, s->t_device_us = 199.5 + i, s->t_comm_us = 17.5 + i;
-        s->ar_us = 123.4375 + i;
-        s->ar_spread = 0.0625 + 0.001 * i, s->ar_timed = 3 + i, s->cpu_wait = i % 2 ? 0.25 : 0;
+        s->plain_us = 123.4375 + i;
+        s->plain_spread = 0.0625 + 0.001 * i, s->plain_timed = 3 + i, s->cpu_wait = i % 2 ? 0.25 : 0;
         ls_step_free(steps[i]);
         steps[i] = ls_step_keep(s);
     }
@@ -68,8 +68,9 @@ static void every_number_comes_back(void **state) {
         assert_true(near(a->t_verify_us, b->t_verify_us) && near(a->t_commit_us, b->t_commit_us));
         assert_true(near(a->t_total_us, b->t_total_us) && near(a->t_device_us, b->t_device_us));
         assert_true(near(a->t_comm_us, b->t_comm_us));
-        assert_true(near(a->ar_us, b->ar_us) && near(a->ar_spread, b->ar_spread) && near(a->cpu_wait, b->cpu_wait));
-        assert_int_equal(a->ar_timed, b->ar_timed);
+        assert_true(near(a->plain_us, b->plain_us) && near(a->plain_spread, b->plain_spread) &&
+                    near(a->cpu_wait, b->cpu_wait));
+        assert_int_equal(a->plain_timed, b->plain_timed);
         assert_int_equal(a->pool_size, b->pool_size);
         assert_true(same(a->top_lse, b->top_lse) && same(a->top_entropy, b->top_entropy));
         assert_int_equal(a->n_top, b->n_top);
@@ -133,7 +134,7 @@ static void lossy_runs_are_read_as_such(void **state) {
 // A trace that measured other sizes of forwards than this program does: a straight line between them.
 static void costs_between_sizes_are_on_a_line(void **state) {
     (void)state;
-    record("One fish, two", options("ar", 0, 3), 1);
+    record("One fish, two", options("plain", 0, 3), 1);
     ls_buf whole = slurp(), text = {0};
     char *from = strstr(whole.p, "\"calibration\":{"), *to = strchr(from, '}') + 1;
     ls_buf_add(&text, whole.p, (size_t)(from - whole.p));

@@ -57,13 +57,13 @@ static void estimates_are_chances(void **state) {
     float top_p[LS_MAX_ROWS];
     ls_drafter *d = taught(text, TAUGHT);
     for (int32_t root = 0; root < 25; root++)
-        for (int32_t budget = 16; budget <= LS_MAX_ROWS; budget *= 4) {
+        for (int32_t max_rows = 16; max_rows <= LS_MAX_ROWS; max_rows *= 4) {
             ls_tree t = test_tree();
             double sum[LS_MAX_ROWS] = {0};
             bool guessed[LS_MAX_ROWS] = {0};
             last_logits(top, top_p, root);
             const int32_t n_top = root % 2 ? 4 : LS_MAX_ROWS; // few guesses leave rows for what may follow them
-            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, n_top, NULL}, budget, &t);
+            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, n_top, NULL}, max_rows, &t);
             for (int32_t i = 1; i < t.n; i++) {
                 const int32_t parent = t.nodes[i].parent;
                 assert_true(t.nodes[i].est_p > 0 && t.nodes[i].est_p <= 1);
@@ -102,7 +102,7 @@ static void trees_end_where_nothing_is_worth_a_row(void **state) {
     d->free(d);
 }
 
-// A larger budget adds the likeliest rows that are left, and changes none.
+// A larger tree adds the likeliest rows that are left, and changes none.
 static void trees_grow_best_first(void **state) {
     (void)state;
     int32_t text[TAUGHT], top[LS_MAX_ROWS];
@@ -111,12 +111,12 @@ static void trees_grow_best_first(void **state) {
     for (int32_t root = 0; root < 25; root += 3) {
         double before[LS_MAX_ROWS] = {1}, now[LS_MAX_ROWS];
         last_logits(top, top_p, root);
-        for (int32_t budget = 2; budget < 60; budget++) {
+        for (int32_t max_rows = 2; max_rows < 60; max_rows++) {
             ls_tree t = test_tree();
-            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_MAX_ROWS, NULL}, budget, &t);
-            assert_int_equal(t.n, budget);
+            d->propose(d, &(ls_draft_state){text, TAUGHT, root, top, top_p, LS_MAX_ROWS, NULL}, max_rows, &t);
+            assert_int_equal(t.n, max_rows);
             paths_of(&t, now);
-            assert_memory_equal(now, before, (size_t)(budget - 1) * sizeof *now);
+            assert_memory_equal(now, before, (size_t)(max_rows - 1) * sizeof *now);
             memcpy(before, now, sizeof now);
         }
     }
@@ -159,10 +159,11 @@ static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of r
     d->propose(d, &(ls_draft_state){text, 2, 402, top, (float[]){root_p, guess_p}, 2, NULL}, 2, &t);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.nodes[1].token, 403);
-    assert_int_equal(t.nodes[1].key, ls_rate_note(&(ls_features){.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
-                                                                 .last = true,
-                                                                 .last_rank = 1,
-                                                                 .last_p = guess_p / (1 - root_p + 1e-6f)}));
+    assert_int_equal(t.nodes[1].key,
+                     ls_rate_note(&(ls_features){.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                                 .last = true,
+                                                 .last_rank = 1,
+                                                 .last_p = guess_p / (1 - root_p + 1e-6f)}));
     return t.nodes[1].est_p;
 }
 
@@ -180,7 +181,7 @@ static int32_t note_of(int32_t agree, ls_place place) {
     return ls_rate_note(&(ls_features){.copies = true,
                                        .agree = agree,
                                        .place = place,
-                                       .said = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                       .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
                                        .last_rank = -1});
 }
 
@@ -189,7 +190,7 @@ static void rates_count_what_was_tested(void **state) {
     enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
     ls_drafter *d = test_drafter_named("logitspec");
     const ls_rates *r = &((const ls_searcher *)d)->e.rates;
-    const ls_features guess = {.said = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
+    const ls_features guess = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
     const int32_t note[] = {note_of(3, LS_PLACE_FIRST), note_of(4, LS_PLACE_ON), ls_rate_note(&guess)};
     const ls_rates before = *r;
     const ls_draft nodes[] = {

@@ -134,7 +134,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
                 t->t_draft_us = 20, t->t_verify_us = 5, t->t_commit_us = 10;
                 t->t_forward_us = t->forward ? 3000 + 100 * t->tree.n : 0;
                 t->t_total_us = t->t_forward_us + 40;
-                t->ar_us = 3000, t->ar_spread = 0.04, t->ar_timed = 9, t->cpu_wait = 0;
+                t->plain_us = 3000, t->plain_spread = 0.04, t->plain_timed = 9, t->cpu_wait = 0;
                 ls_step_free(e->step);
                 e->step = ls_step_keep(t);
                 ls_step_free(t);
@@ -230,12 +230,12 @@ static void frames_equal_the_golden_ones(void **state) {
     compare(&s, "ui_help_120x36", 36, 120, false);
     key(&s, UI_KEY_ESC);
     key(&s, ':');
-    for (const char *p = "set decode.budget=8"; *p; p++) key(&s, *p);
+    for (const char *p = "set decode.max_rows=8"; *p; p++) key(&s, *p);
     compare(&s, "ui_command_80x24", 24, 80, false);
     key(&s, UI_KEY_ENTER);
     assert_int_equal(s.asked.n_outbox, 1);
     assert_int_equal(s.asked.outbox[0].kind, LS_CMD_SET);
-    assert_string_equal(s.asked.outbox[0].text, "decode.budget=8");
+    assert_string_equal(s.asked.outbox[0].text, "decode.max_rows=8");
     compare(&s, "ui_compact_79x23", 23, 79, false);
     compare(&s, "ui_compact_40x12", 12, 40, false);
     compare(&s, "ui_compact_100x16_ascii", 16, 100, true);
@@ -337,7 +337,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     // worst and best, in order
     double gain[400], seen = -1e18;
     for (size_t i = 0; i < s.run.n_steps; i++)
-        gain[i] = ui_step(&s, i)->ar_us * ls_plain_forwards(ui_step(&s, i)) - ui_step(&s, i)->t_total_us;
+        gain[i] = ui_step(&s, i)->plain_us * ls_plain_forwards(ui_step(&s, i)) - ui_step(&s, i)->t_total_us;
     key(&s, 'G');
     for (size_t n = 0; n < s.run.n_steps; n++) {
         key(&s, 'w');
@@ -643,7 +643,7 @@ static bool cursor_shows(ui_state *s) {
 
 static void keys_go_to_what_is_drawn_on_top(void **state) {
     (void)state;
-    ui_setting settings[] = {{.key = "decode.budget", .help = "rows", .choices = "1|2|4", .value = "2"},
+    ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4", .value = "2"},
                              {.key = "decode.top_k", .help = "tokens", .choices = "0|10", .value = "0"},
                              {0}};
     ui_state s;
@@ -724,7 +724,7 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
 // keys are text.
 static void esc_leaves_one_mode_at_a_time(void **state) {
     (void)state;
-    const ui_setting settings[] = {{.key = "decode.budget", .help = "rows", .choices = "1|2|4", .value = "2"}, {0}};
+    const ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4", .value = "2"}, {0}};
     ui_state s;
     ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
@@ -738,7 +738,7 @@ static void esc_leaves_one_mode_at_a_time(void **state) {
     assert_int_equal(s.typed.sign, ':');
     assert_true(cursor_shows(&s));
     type_keys(&s, "1q"); // text, whatever lies below
-    assert_string_equal(s.typed.line.text.p, "set decode.budget=1q");
+    assert_string_equal(s.typed.line.text.p, "set decode.max_rows=1q");
     key(&s, UI_KEY_ESC);
     assert_int_equal(s.typed.sign, 0);
     assert_top(&s, "Setup");
@@ -789,7 +789,7 @@ static void answer_key(ui_state *s, const char *key, const char *value) {
 static void answer_setting(ui_state *s, bool in_force, const char *value) {
     ls_event *e = ls_event_new(LS_EV_SETTING);
     e->setting.in_force = in_force;
-    strcpy(e->setting.key, "decode.budget");
+    strcpy(e->setting.key, "decode.max_rows");
     strcpy(e->setting.value, value);
     ui_on_event(s, e);
 }
@@ -797,7 +797,7 @@ static void answer_setting(ui_state *s, bool in_force, const char *value) {
 // Only the answer to what was asked changes a setting, whatever messages say meanwhile.
 static void a_setting_waits_for_its_answer(void **state) {
     (void)state;
-    const ui_setting settings[] = {{.key = "decode.budget", .help = "rows", .choices = "1|2|4|8", .value = "2"}, {0}};
+    const ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4|8", .value = "2"}, {0}};
     ui_state s;
     ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
@@ -807,7 +807,7 @@ static void a_setting_waits_for_its_answer(void **state) {
     assert_string_equal(t->asked, "4");
     say(&s, false, "the model's own chat template is used");
     say(&s, true, "cannot write /x");
-    say(&s, false, "decode.budget=1");
+    say(&s, false, "decode.max_rows=1");
     assert_string_equal(t->asked, "4");
     assert_string_equal(t->value, "2");
     key(&s, UI_KEY_RIGHT); // from what was asked for
@@ -819,7 +819,7 @@ static void a_setting_waits_for_its_answer(void **state) {
     assert_string_equal(t->value, "4");
     assert_string_equal(t->asked, "");
     assert_int_equal(s.asked.n_outbox, 2);
-    assert_string_equal(s.asked.outbox[1].text, "decode.budget=8");
+    assert_string_equal(s.asked.outbox[1].text, "decode.max_rows=8");
     while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
     ui_state_free(&s);
 }
@@ -939,9 +939,9 @@ static void a_command_in_the_prompt_line(void **state) {
     ui_state s;
     ui_state_init(&s);
     s.run.state = LS_STATE_IDLE;
-    send_line(&s, ":set decode.budget=8");
+    send_line(&s, ":set decode.max_rows=8");
     assert_true(s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_SET);
-    assert_string_equal(s.asked.outbox[0].text, "decode.budget=8");
+    assert_string_equal(s.asked.outbox[0].text, "decode.max_rows=8");
     forget_requests(&s);
     assert_true(!s.typed.prompt.text.n && s.shown.focus == UI_NO_PANEL);
     char *home = getenv("HOME") ? ls_strdup(getenv("HOME")) : NULL;
@@ -959,9 +959,9 @@ static void a_command_in_the_prompt_line(void **state) {
     key(&s, UI_KEY_ENTER);
     assert_string_equal(s.asked.outbox[0].text, ":  ) hello ");
     forget_requests(&s);
-    send_line(&s, "::set decode.budget=8"); // meant for the model
+    send_line(&s, "::set decode.max_rows=8"); // meant for the model
     assert_true(s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_PROMPT);
-    assert_string_equal(s.asked.outbox[0].text, ":set decode.budget=8");
+    assert_string_equal(s.asked.outbox[0].text, ":set decode.max_rows=8");
     forget_requests(&s);
     send_line(&s, "::std::vector");
     assert_string_equal(s.asked.outbox[0].text, "::std::vector");
@@ -1144,9 +1144,9 @@ static void the_draft_under_the_cursor_is_told_in_words(void **state) {
 // One key sets the published method with 16 rows, the same key brings back what was set before.
 static void the_papers_step_is_one_key_away(void **state) {
     (void)state;
-    static const char *const keys[] = {"decode.acceptance", "decode.sizing", "decode.budget", "decode.method"};
-    const ui_setting settings[] = {{.key = "decode.method", .help = "", .choices = "ar|pld", .value = "pld"},
-                                   {.key = "decode.budget", .help = "", .choices = "1|2", .value = "auto"},
+    static const char *const keys[] = {"decode.acceptance", "decode.sizing", "decode.max_rows", "decode.method"};
+    const ui_setting settings[] = {{.key = "decode.method", .help = "", .choices = "plain|pld", .value = "pld"},
+                                   {.key = "decode.max_rows", .help = "", .choices = "1|2", .value = "auto"},
                                    {.key = "decode.sizing", .help = "", .choices = "default", .value = "adaedl"},
                                    {.key = "decode.acceptance", .help = "", .choices = "exact", .value = "exact"},
                                    {.key = "pld.ngram", .help = "", .choices = "1|2", .value = "2", .of = "pld"},
@@ -1156,20 +1156,20 @@ static void the_papers_step_is_one_key_away(void **state) {
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
     assert_true(ui_setting_applies(&s.setup, &s.setup.settings[4]));
     key(&s, UI_KEY_F0 + 4); // while the prompt has the keys, too
-    const char *const set[] = {"decode.sizing=default", "decode.budget=16", "decode.method=logitspec-paper"};
-    assert_int_equal(s.asked.n_outbox, 3); // the acceptance is as it should be
-    for (int i = 0; i < 3; i++) assert_string_equal(s.asked.outbox[i].text, set[i]);
+    assert_int_equal(s.asked.n_outbox, 1);
+    assert_int_equal(s.asked.outbox[0].n, 3); // the acceptance is as it should be
+    assert_string_equal(s.asked.outbox[0].text,
+                        "decode.sizing=default\ndecode.max_rows=16\ndecode.method=logitspec-paper");
     assert_false(ui_setting_applies(&s.setup, &s.setup.settings[4])); // no knob of that method
     const char *const values[] = {"exact", "default", "16", "logitspec-paper"};
     for (int i = 0; i < 4; i++) answer_key(&s, keys[i], values[i]);
     key(&s, UI_KEY_ESC);
     key(&s, 'P');
-    const char *const back[] = {"decode.sizing=adaedl", "decode.budget=auto", "decode.method=pld"};
-    assert_int_equal(s.asked.n_outbox, 6);
-    for (int i = 0; i < 3; i++) assert_string_equal(s.asked.outbox[3 + i].text, back[i]);
+    assert_int_equal(s.asked.n_outbox, 2);
+    assert_string_equal(s.asked.outbox[1].text, "decode.sizing=adaedl\ndecode.max_rows=auto\ndecode.method=pld");
     s.given.recording = true;
     key(&s, 'P');
-    assert_int_equal(s.asked.n_outbox, 6);
+    assert_int_equal(s.asked.n_outbox, 2);
     ui_state_free(&s);
 }
 
@@ -1326,7 +1326,7 @@ static void random_keys_and_sizes(void **state) {
     ui_state s;
     ui_state_init(&s);
     converse(&s, "def fib(n):", "logitspec", 60);
-    converse(&s, "zzz", "ar", 10);
+    converse(&s, "zzz", "plain", 10);
     ui_canvas c = {.utf8 = true};
     const uint64_t keys = getenv("KEYS") ? strtoull(getenv("KEYS"), NULL, 10) : 20000;
     for (uint64_t i = 0; i < keys; i++) {

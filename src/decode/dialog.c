@@ -1,4 +1,4 @@
-#include "engine/dialog.h"
+#include "decode/dialog.h"
 #include "base/mem.h"
 #include "base/system.h"
 
@@ -6,52 +6,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A position where a prefix of the text corresponds to a prefix of the tokens.
-typedef struct {
-    size_t bytes, tokens;
-} place;
-
-typedef struct {
-    ls_buf user, answer;
-    size_t before;                // tokens before its prompt
-    size_t tokens, bytes, places; // of the dialog before its answer
-} exchange;
-
-struct ls_dialog {
-    exchange *turns;
-    size_t n_turns;
-    ls_buf text;   // the template's text of all tokens so far, with the answers as generated
-    place *places; // in order; none: the text of the tokens so far is not known
-    size_t n_places;
-    size_t tokens; // so far
-};
-
 ls_dialog *ls_dialog_new(void) {
-    return ls_calloc(1, sizeof(ls_dialog));
+    ls_dialog *d = ls_calloc(1, sizeof *d);
+    d->uncommitted = -1;
+    return d;
 }
 
 static void forget_turns(ls_dialog *d, size_t from) {
     while (d->n_turns > from) {
-        exchange *t = &d->turns[--d->n_turns];
+        ls_turn *t = &d->turns[--d->n_turns];
         ls_buf_free(&t->user);
         ls_buf_free(&t->answer);
     }
 }
 
-void ls_dialog_cut(ls_dialog *d, size_t turn) {
-    forget_turns(d, turn);
-    if (turn) return; // the engine keeps its tokens until the next prompt
-    d->n_places = d->tokens = 0;
+void ls_dialog_clear(ls_dialog *d) {
+    forget_turns(d, 0);
+    d->context.n = d->n_places = 0;
+    d->uncommitted = -1;
     ls_buf_clear(&d->text);
 }
 
 void ls_dialog_free(ls_dialog *d) {
     if (!d) return;
-    ls_dialog_cut(d, 0);
+    forget_turns(d, 0);
+    ls_ids_free(&d->context);
     ls_buf_free(&d->text);
     free(d->turns);
     free(d->places);
     free(d);
+}
+
+size_t ls_dialog_tokens(const ls_dialog *d) {
+    return d->context.n + (d->uncommitted >= 0);
+}
+
+const ls_turn *ls_dialog_last(const ls_dialog *d) {
+    return d->n_turns ? &d->turns[d->n_turns - 1] : NULL;
+}
+
+size_t ls_dialog_output(const ls_dialog *d) {
+    const ls_turn *t = ls_dialog_last(d);
+    return t ? ls_dialog_tokens(d) - t->answer_at - t->n_begun + (t->finish == LS_FINISH_EOS) : 0;
 }
 
 void ls_next_prompt_free(ls_next_prompt *p) {
@@ -67,7 +63,7 @@ static ls_code render(const ls_dialog *d, const ls_model *m, const char *system,
     size_t n = 0;
     if (system) messages[n++] = (ls_jinja_message){"system", {system, strlen(system)}};
     for (size_t i = 0; i < turn; i++) {
-        const exchange *t = &d->turns[i];
+        const ls_turn *t = &d->turns[i];
         messages[n++] = (ls_jinja_message){"user", {t->user.p, t->user.n}};
         messages[n++] = (ls_jinja_message){"assistant", {t->answer.p, t->answer.n}};
         if (answer && i + 1 == turn) messages[n - 1].content = (ls_str){answer, strlen(answer)};
@@ -127,7 +123,7 @@ static ls_code refused(const char *problem, ls_err *err) {
 ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
                          size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err) {
     const ls_str said = {text, n};
-    *out = (ls_next_prompt){.kept = turn < d->n_turns ? d->turns[turn].before : d->tokens};
+    *out = (ls_next_prompt){.text = said, .kept = turn < d->n_turns ? d->turns[turn].kept : ls_dialog_tokens(d)};
     if (!m->chat && (format == LS_FORMAT_CHAT || (format == LS_FORMAT_AUTO && m->chat_refused)))
         return refused(m->chat_problem, err);
     if (format == LS_FORMAT_AUTO && !m->chat) out->kept = 0;
@@ -139,74 +135,90 @@ ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format
     return code;
 }
 
-static void add_place(ls_dialog *d) {
+static void add_place(ls_dialog *d, size_t tokens) {
     d->places = ls_realloc(d->places, (d->n_places + 1) * sizeof *d->places);
-    d->places[d->n_places++] = (place){d->text.n, d->tokens};
+    d->places[d->n_places++] = (ls_text_place){d->text.n, tokens};
 }
 
-void ls_dialog_begin(ls_dialog *d, size_t turn, const char *text, size_t n, const ls_next_prompt *p) {
+void ls_dialog_commit(ls_dialog *d) {
+    if (d->uncommitted >= 0) ls_ids_push(&d->context, d->uncommitted);
+    d->uncommitted = -1;
+}
+
+void ls_dialog_begin(ls_dialog *d, size_t turn, const ls_next_prompt *p) {
+    ls_dialog_commit(d);
+    d->context.n = p->kept;
+    ls_ids_add(&d->context, p->ids.p, p->ids.n);
     forget_turns(d, turn);
     d->turns = ls_realloc(d->turns, (turn + 1) * sizeof *d->turns);
-    d->turns[turn] = (exchange){.before = p->kept};
+    ls_turn *t = &d->turns[turn];
+    *t = (ls_turn){.kept = p->kept, .answer_at = d->context.n - p->n_begun, .n_begun = p->n_begun};
     d->n_turns = turn + 1;
-    ls_buf_add(&d->turns[turn].user, text, n);
+    ls_buf_add(&t->user, p->text.p, p->text.n);
     while (d->n_places && d->places[d->n_places - 1].tokens > p->kept) d->n_places--;
-    d->tokens = p->kept + p->ids.n;
     ls_buf_clear(&d->text);
     ls_buf_add(&d->text, p->whole.p, p->whole.n);
-    if (p->whole.n) add_place(d);
+    if (p->whole.n) add_place(d, t->answer_at);
     else d->n_places = 0;
+    t->bytes = d->text.n;
+    t->places = d->n_places;
 }
 
-void ls_dialog_unanswer(ls_dialog *d) {
-    if (!d->n_turns) return;
-    exchange *last = &d->turns[d->n_turns - 1];
+void ls_dialog_go_on(ls_dialog *d) {
+    ls_turn *last = &d->turns[d->n_turns - 1];
     ls_buf_clear(&last->answer);
-    d->tokens = last->tokens;
+    last->finish = LS_GOING;
     d->text.n = last->bytes;
     d->n_places = last->places;
 }
 
-void ls_dialog_answer(ls_dialog *d, const ls_model *m, const ls_buf *text, const int32_t *ids, size_t n) {
-    ls_buf spelled = {0}, said = {0}, shown = {0}; // with special tokens; without; as characters
-    ls_detok detok = {0};
-    if (!d->n_turns) return;
-    for (size_t i = 0; i < n; i++) {
-        size_t len;
-        const char *p = ls_vocab_bytes(m->vocab, ids[i], &len);
-        ls_buf_add(&spelled, p, len);
-        if (ls_vocab_is_special(m->vocab, ids[i])) continue;
-        ls_buf_add(&said, p, len);
-        ls_detok_push(&detok, p, len, &shown);
-    }
-    exchange *last = &d->turns[d->n_turns - 1];
-    last->tokens = d->tokens;
-    last->bytes = d->text.n;
-    last->places = d->n_places;
-    // A stop string cuts the text. An interruption inside a character does not: then the text ends before that
-    // character, and `shown` as well, because it is not flushed.
-    const bool cut = text && text->n < shown.n;
-    const ls_buf *answer = cut ? text : &said; // any bytes, also those that are no characters
-    ls_buf_add(&last->answer, answer->p, answer->n);
-    d->tokens += n;
-    // otherwise the template's text and the tokens differ, and the answer is prefilled again
-    if (d->n_places && spelled.n == answer->n && (!spelled.n || !memcmp(spelled.p, answer->p, spelled.n))) {
-        ls_buf_add(&d->text, answer->p, answer->n);
-        add_place(d);
-    }
-    ls_buf_free(&spelled);
-    ls_buf_free(&said);
-    ls_buf_free(&shown);
+void ls_dialog_step(ls_dialog *d, const ls_step *s) {
+    const bool ends = s->finish == LS_FINISH_EOS;
+    if (ls_dialog_last(d)->finish) ls_dialog_go_on(d);
+    ls_dialog_commit(d);
+    for (int i = 0; s->forward && i < s->n_emitted - ends; i++)
+        ls_ids_push(&d->context, s->tree.nodes[s->path[i]].token);
+    if (!s->forward && !ends) d->uncommitted = s->tree.nodes[0].token;
+    d->turns[d->n_turns - 1].n_steps++;
 }
 
-size_t ls_dialog_tokens(const ls_dialog *d) {
-    return d->tokens;
+void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_finish finish) {
+    ls_buf spelled = {0}, said = {0}, shown = {0}; // with special tokens; without; the output as characters
+    ls_detok detok = {0};
+    ls_turn *last = &d->turns[d->n_turns - 1];
+    size_t begun = 0;
+    for (size_t i = last->answer_at; i < ls_dialog_tokens(d); i++) {
+        const int32_t id = i < d->context.n ? d->context.p[i] : d->uncommitted;
+        size_t len;
+        const char *p = ls_vocab_bytes(vocab, id, &len);
+        ls_buf_add(&spelled, p, len);
+        if (ls_vocab_is_special(vocab, id)) continue;
+        ls_buf_add(&said, p, len);
+        if (i < last->answer_at + last->n_begun) begun = said.n;
+        else ls_detok_push(&detok, p, len, &shown);
+    }
+    // A stop string cuts the text. An interruption inside a character does not: then the text ends before that
+    // character, and `shown` as well, because it is not flushed.
+    if (text && text->n < shown.n) {
+        said.n = begun;
+        ls_buf_add(&said, text->p, text->n);
+    }
+    ls_buf_free(&last->answer);
+    last->answer = said; // any bytes, also those that are no characters
+    last->finish = finish;
+    // otherwise the template's text and the tokens differ, and the answer is prefilled again
+    if (d->n_places && spelled.n == said.n && (!spelled.n || !memcmp(spelled.p, said.p, spelled.n))) {
+        ls_buf_add(&d->text, said.p, said.n);
+        add_place(d, ls_dialog_tokens(d));
+    }
+    ls_buf_free(&spelled);
+    ls_buf_free(&shown);
 }
 
 ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char *system, const char *text, size_t n,
                          ls_ids *out, ls_err *err) {
     ls_next_prompt p;
-    const ls_dialog none = {0};
+    const ls_dialog none = {.uncommitted = -1};
     const ls_code code = ls_dialog_prompt(&none, m, format, system, 0, text, n, &p, err);
     if (!code) ls_ids_add(out, p.ids.p, p.ids.n);
     ls_next_prompt_free(&p);

@@ -1,0 +1,79 @@
+// A conversation: its turns and their tokens, the only place that has both. The decoder's thread owns it, in a session
+// (decode/session.h), whose operations change it as a whole or not at all; a recording that is read makes one too
+// (trace/turns.h). The screen shows a copy that events make (ui/state.h), and the log (trace/conversation.h) is a file.
+#pragma once
+#include "decode/step.h"
+#include "engine/load.h"
+
+typedef enum { LS_FORMAT_AUTO, LS_FORMAT_CHAT, LS_FORMAT_RAW } ls_prompt_format;
+
+// The first prompt of a conversation; appends to out. Formats: auto uses the chat template if the model has one; chat
+// requires it; raw uses the text as it is, between the vocabulary's begin and end tokens, and converts spelled-out
+// special tokens to their ids. LS_E_USAGE: chat without a template, or a template that cannot be used. system: NULL for
+// the template's own message; "" for an empty one, or for none if the template does not accept a system message.
+ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char *system, const char *text, size_t n,
+                         ls_ids *out, ls_err *err);
+
+// The template renders the whole conversation for each prompt. If the result begins with the text so far, only the rest
+// is prefilled. If the template rewrites earlier turns (drops their thinking, moves the system message), prefill
+// restarts at the first difference. Without a template each prompt begins a new text, but the format raw continues the
+// previous text. If the text so far is not known (a recording made with another template), the tokens are kept, and the
+// prompt is the part after the last answer.
+typedef struct {
+    ls_buf user, answer;  // messages; the answer is empty until it has ended
+    size_t kept;          // number of tokens of the conversation with which its prompt begins
+    size_t answer_at;     // number of tokens before its answer
+    size_t n_begun;       // tokens of its answer, the first ones: the user chose them
+    uint32_t n_steps;     // of its answer
+    ls_finish finish;     // how the answer ended; LS_GOING: it is being decoded
+    size_t bytes, places; // of the conversation before the answer
+} ls_turn;
+
+// A position where a prefix of the template's text corresponds to a prefix of the tokens.
+typedef struct {
+    size_t bytes, tokens;
+} ls_text_place;
+
+typedef struct {
+    ls_ids context;      // committed tokens
+    int32_t uncommitted; // the last token, if it was emitted without a forward; -1: none
+    ls_turn *turns;
+    size_t n_turns;
+    ls_buf text;           // the template's text of all tokens, with the answers as generated
+    ls_text_place *places; // in order; none: the text is not known
+    size_t n_places;
+} ls_dialog;
+
+typedef struct {
+    ls_str text;    // the user's, borrowed
+    size_t kept;    // number of tokens so far that are kept
+    ls_ids ids;     // tokens to prefill after them
+    size_t n_begun; // of these, the last: the answer begins with them
+    ls_buf whole;   // the template's text without these; empty if no template was used
+} ls_next_prompt;
+void ls_next_prompt_free(ls_next_prompt *p);
+
+ls_dialog *ls_dialog_new(void);
+void ls_dialog_free(ls_dialog *d); // accepts NULL
+void ls_dialog_clear(ls_dialog *d);
+size_t ls_dialog_tokens(const ls_dialog *d);       // all, the uncommitted one included
+const ls_turn *ls_dialog_last(const ls_dialog *d); // NULL: there is no turn
+size_t ls_dialog_output(const ls_dialog *d);       // emitted tokens of the last turn, end of sequence included
+// The prompt of turn `turn`: the next turn, or an earlier turn to be answered again. Does not change the dialog.
+ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
+                         size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err);
+// Turn `turn` begins in the place of this turn and all later ones: its prompt was prefilled.
+void ls_dialog_begin(ls_dialog *d, size_t turn, const ls_next_prompt *p);
+// A step of the last turn: adds what it emitted, except the end-of-sequence token, which the next prompt brings back.
+// If the turn had ended, it goes on.
+void ls_dialog_step(ls_dialog *d, const ls_step *s);
+void ls_dialog_commit(ls_dialog *d); // a forward saw the uncommitted token
+// The last turn has ended. text: of its output, without special tokens, cut before a stop string; NULL: the whole text.
+void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_finish finish);
+void ls_dialog_go_on(ls_dialog *d); // its answer continues; ls_dialog_end will pass the text of the whole output again
+
+// Checks that there is memory for the KV cache of n more tokens; the message of LS_E_RANGE has both sizes. Without this
+// check the machine would swap, or the system would kill the process without a message.
+ls_code ls_prompt_fits(const ls_engine *e, int32_t n, ls_err *err);
+// Describes the prefill of n tokens: "reading 131072 tokens (1.2 GiB)".
+void ls_prompt_describe(const ls_engine *e, int32_t n, char *out, size_t size);

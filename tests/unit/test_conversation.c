@@ -1,0 +1,128 @@
+// The log of a conversation where the system fails: memory that cannot be written, a disk that does not respond.
+#include "recorded.h"
+#include "trace/conversation.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static atomic_bool stuck, broken;
+static atomic_int waiting; // writers in a disk that does not respond
+
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
+    waiting++;
+    while (stuck) usleep(1000);
+    waiting--;
+    return broken ? (errno = ENOSPC, -1) : syscall(SYS_pwrite64, fd, p, n, at);
+}
+
+ssize_t pwrite64(int fd, const void *p, size_t n, off_t at) {
+    return pwrite(fd, p, n, at);
+}
+
+static ls_session *session;
+static ls_runner run;
+static const ls_setup setup = {.decode = {.method = "ar", .max_tokens = 400, .sampling = {.top_p = 1}},
+                               .format = LS_FORMAT_RAW};
+
+static ls_conversation *begin(void) {
+    ls_conversation *c;
+    ls_err err = {0};
+    assert_int_equal(ls_session_new(&session, &model, &setup.decode, &err), LS_OK);
+    assert_int_equal(ls_conversation_new(&c, model.vocab, &err), LS_OK);
+    run = (ls_runner){
+        .session = session, .model = &model, .setup = &setup, .sinks[0] = ls_conversation_sink(c), .n_sinks = 1};
+    return c;
+}
+
+static void say(void) {
+    static const char prompt[] = "Retrieval";
+    const ls_str text = {prompt, sizeof prompt - 1};
+    assert_int_equal(ls_runner_begin(&run, ls_runner_turns(&run), text, NULL, NULL, NULL, NULL, NULL, NULL), LS_OK);
+    while (run.active) assert_int_equal(ls_runner_step(&run, NULL), LS_OK);
+}
+
+static void end(ls_conversation *c) {
+    ls_runner_free(&run);
+    ls_session_free(session);
+    ls_conversation_free(c);
+    unlink(path);
+}
+
+// Whoever decodes is told once, when it happens, and not only when something is to be saved.
+static void a_lost_log_is_told_once(void **state) {
+    (void)state;
+    ls_conversation *c = begin();
+    ls_err err = {0};
+    char where[80];
+    say();
+    assert_false(ls_conversation_failed(c, true, &err));
+    assert_false(ls_conversation_lost(c, &err));
+    broken = true;
+    say();
+    assert_false(ls_conversation_failed(c, true, &err)); // there is no file
+    assert_true(ls_conversation_lost(c, &err));
+    assert_string_equal(err.msg, "the conversation can no longer be saved: the disk is full");
+    say();
+    assert_false(ls_conversation_lost(c, &err));
+    assert_int_equal(ls_conversation_save(c, path, &err), LS_E_IO);
+    assert_non_null(strstr(err.msg, "the disk is full"));
+    assert_false(ls_conversation_rescue(c, path, where, sizeof where));
+    broken = false;
+    ls_conversation_clear(c); // nothing is left that could be incomplete
+    ls_session_reset(session);
+    say();
+    assert_false(ls_conversation_lost(c, &err));
+    assert_int_equal(ls_conversation_save(c, path, &err), LS_OK);
+    unlink(path);
+    assert_true(ls_conversation_rescue(c, path, where, sizeof where));
+    assert_string_equal(where, path);
+    end(c);
+}
+
+// Decoding goes on; the wait and the memory have a bound.
+static void a_disk_that_does_not_respond_stops_nobody(void **state) {
+    (void)state;
+    ls_conversation *c = begin();
+    ls_err err = {0};
+    char where[80];
+    assert_int_equal(ls_conversation_keep(c, path, &err), LS_OK);
+    say();
+    assert_false(ls_conversation_failed(c, true, &err));
+    stuck = true;
+    say(); // 400 steps wait
+    while (!waiting) usleep(1000);
+    assert_false(ls_conversation_failed(c, true, &err)); // after a second
+    assert_false(ls_conversation_lost(c, &err));
+    assert_true(ls_conversation_rescue(c, "/nonexistent", where, sizeof where)); // what was written is in the file
+    assert_string_equal(where, path);
+    say(), say();
+    assert_true(ls_conversation_lost(c, &err));
+    assert_string_equal(err.msg, "the conversation can no longer be saved: the disk does not respond");
+    say();
+    assert_false(ls_conversation_lost(c, &err));
+    assert_int_equal(ls_conversation_save(c, path, &err), LS_E_IO);
+    ls_conversation_clear(c);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_false(ls_conversation_rescue(c, NULL, where, sizeof where));
+    stuck = false;
+    ls_session_reset(session);
+    say();
+    assert_int_equal(ls_conversation_keep(c, path, &err), LS_OK);
+    say();
+    assert_false(ls_conversation_failed(c, true, &err) || ls_conversation_lost(c, &err));
+    end(c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_lost_log_is_told_once),
+                                       cmocka_unit_test(a_disk_that_does_not_respond_stops_nobody)};
+    return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);
+}

@@ -99,9 +99,9 @@ static ls_code stream_save(const ls_stream *h, ls_err *err) {
     if (code == LS_E_PARSE) now.ids.n = 0, code = LS_OK; // damaged when it was opened, or since
     if (code) ls_err_prefix(err, "the tokens of this run are not saved");
     else {
-        const int32_t *first = h->ids.p + (h->ids.n - fresh);
+        const int32_t *first = fresh ? h->ids.p + (h->ids.n - fresh) : NULL; // a damaged file may have had no tokens
         if (fresh && *first != LS_STREAM_BREAK) add_break(&now.ids);
-        ls_ids_add(&now.ids, first, fresh);
+        if (fresh) ls_ids_add(&now.ids, first, fresh);
         code = stream_write_file(&now, err);
     }
     if (code && made) unlink(h->path);

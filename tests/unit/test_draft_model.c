@@ -203,22 +203,22 @@ static void what_is_said_does_not_depend_on_earlier_drafts(void **state) {
                 rows = seen.n;
                 memcpy(tokens, seen.token, sizeof tokens);
                 memcpy(parents, seen.parent, sizeof parents);
-                memcpy(said, seen.said, sizeof said);
+                memcpy(predictions, seen.predictions, sizeof predictions);
                 assert_int_equal(tokens[0], root);
                 if (rows > 1)
                     assert_int_equal(fresh->more(fresh, tokens + 1, parents + 1, rows - 1, again + 1, &err), LS_OK);
-            } else assert_int_equal(old->begin(old, text, (size_t)n, root, said, &err), LS_OK);
+            } else assert_int_equal(old->begin(old, text, (size_t)n, root, predictions, &err), LS_OK);
             for (int k = 0; k < 3 && rows < 40; k++) {
                 const int32_t more = 1 + (int32_t)(ls_uniform_at(4, at++) * 4);
                 for (int32_t i = rows; i < rows + more; i++) {
                     tokens[i] = (int32_t)(ls_uniform_at(4, at++) * 30);
                     parents[i] = (int32_t)(ls_uniform_at(4, at++) * rows);
                 }
-                assert_int_equal(old->more(old, tokens + rows, parents + rows, more, said + rows, &err), LS_OK);
+                assert_int_equal(old->more(old, tokens + rows, parents + rows, more, predictions + rows, &err), LS_OK);
                 assert_int_equal(fresh->more(fresh, tokens + rows, parents + rows, more, again + rows, &err), LS_OK);
                 rows += more;
             }
-            assert_memory_equal(said, again, (size_t)rows * sizeof *said);
+            assert_memory_equal(predictions, again, (size_t)rows * sizeof *predictions);
             fresh->free(fresh);
             // the text takes some of these rows, and may go on without them; now and then it is another one, or longer
             text[n++] = tokens[0];

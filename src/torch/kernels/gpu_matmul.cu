@@ -471,7 +471,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     for (int32_t s = 0; s < P::STAGES - 1; s++) stage(s);
     lsg_copies_commit();
     float *factors = (float *)(shared + P::FACTORS);
-    const int32_t rows_here = min(8 * NT, there - row0);
+    const int32_t rows_here = n_copied / (STAGE * 4); // anew where it is needed: nothing of it is kept meanwhile
     const Ending ending(b, then, a, (const float *)shared, factors, m.n_out, row0);
     constexpr bool ENDS = NT <= LSG_TOGETHER_EIGHTS; // it takes registers
     auto known = ENDS ? ending.first(rows_here) : decltype(ending.first(0))();
@@ -568,7 +568,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
         each([&](float v, int r, int of_block) {
             const int32_t o = (int32_t)blockIdx.y * LSG_BLOCK_OUT + of_block;
             const float sum = (v + sums[r * SUMS_STRIDE + of_block]) * (then.normed ? factors[r] : 1.0f);
-            if (o < m.n_out && r < rows_here)
+            if (o < m.n_out && r < n_copied / (STAGE * 4))
                 out[(size_t)r * m.n_out + o] = sum + 0.0f; // -0 is 0, as where it is added
         });
     }

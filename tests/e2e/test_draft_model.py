@@ -6,13 +6,12 @@ import sys
 import tempfile
 import unittest
 
-from program import HAS_LIBRARY, ROOT, run
+from program import ROOT, run
 from test_folders import folder
 
 CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
 
 
-@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
 class DraftModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -112,7 +111,6 @@ class DraftModel(unittest.TestCase):
         self.assertEqual((r.returncode, r.stderr), (0, ""))
 
 
-@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
 class TrainedHeads(unittest.TestCase):
     """Seeded heads: what they draft is worth nothing, and must change nothing."""
 

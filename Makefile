@@ -150,16 +150,16 @@ install: all $(INSTALLED_TORCH)
 uninstall:
 	@$(INSTALL) --remove
 
-# build/logitspec_VERSION_ARCHITECTURE.deb, with libtorch and the model in it: it needs Debian's packages only.
+# build/logitspec_VERSION_ARCHITECTURE.deb, with the model in it, and libtorch where `make torch` was run: it needs Debian's
+# packages only.
 #: package | make deb | a package for this Debian, in build/
 deb:
-	@.ci/packages deb && $(FETCH) && $(FETCH_TORCH)
+	@.ci/packages deb && $(FETCH)
 	@$(MAKE) all
 	@.ci/deb $(VERSION)
 # build/logitspec-VERSION.tar.gz: there `make run` needs the system's packages only (.ci/packages names them).
-#: package | make archive | sources, libtorch and model for a machine without a network, in build/
+#: package | make archive | sources and model (and libtorch after make torch) for a machine without a network, in build/
 archive: setup
-	@$(FETCH_TORCH)
 	@.ci/archive $(VERSION)
 
 #: check | make lint | which folder may include which; one user for each library; the format

@@ -4,6 +4,7 @@
 #include "engine/device.h"
 #include "engine/library.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,12 +101,18 @@ static double ranks_us(const ls_kv_cache *base) {
 typedef struct {
     ls_relay progress; // must be first: progress calls get its address
     const ls_checkpoint *c;
-    ls_err err; // of the last read
+    pthread_mutex_t lock; // of the next field
+    ls_err err;           // of a read that failed
 } loading;
 
 static int read_tensor(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst) {
     loading *l = ud;
-    return ls_checkpoint_read(l->c, i, at, n, dst, &l->err) != LS_OK;
+    ls_err err;
+    if (!ls_checkpoint_read(l->c, i, at, n, dst, &err)) return 0;
+    pthread_mutex_lock(&l->lock);
+    l->err = err;
+    pthread_mutex_unlock(&l->lock);
+    return 1;
 }
 
 static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
@@ -140,7 +147,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .rope_magnitude = {h->rope_magnitude[0], h->rope_magnitude[1]},
                             .window = h->window,
                             .local = h->local};
-    loading l = {{opt->progress, opt->ud}, c, {0}};
+    loading l = {.progress = {opt->progress, opt->ud}, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
     const lst_open_options o = {.device = device,
                                 .dtype = opt->dtype,
                                 .weights = opt->weights,

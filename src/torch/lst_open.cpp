@@ -21,7 +21,7 @@ struct Loader {
     const lst_tensor *tensors;
     const lst_open_options &opt;
     int keep = -1;
-    uint64_t total = 0;
+    uint64_t total = 0, next_told = 0;
     std::atomic<uint64_t> done{0};
 
     bool has(const std::string &name) const { return table.count(name) > 0; }
@@ -48,17 +48,19 @@ struct Loader {
         const std::string tensor = std::string("tensor '") + t.name + "' ";
         if (code == LST_E_READ) throw lst::Error(code, tensor + "could not be read");
         if (code == LST_E_NAN) throw lst::Error(code, tensor + "holds NaN, infinite or unusable scale values");
+        if (code == LST_E_MEMORY) throw std::bad_alloc();
         if (code) throw lst::Error(code, "loading was cancelled");
     }
 
-    // Tells of n more bytes. LST_OK, or LST_E_CANCELLED. In the thread that loads.
-    int progress() const {
+    // In the thread that loads. LST_OK, or LST_E_CANCELLED. Some 200 times: each may be an event of the screen.
+    int progress() {
         const uint64_t mb = 1000000, so_far = std::min<uint64_t>(done, total);
+        if (!opt.progress || so_far < next_told) return LST_OK;
+        next_told = so_far + total / 200;
         char stage[64];
         snprintf(stage, sizeof stage, "loading weights, %llu of %llu MB", (unsigned long long)(so_far / mb),
                  (unsigned long long)(total / mb));
-        return opt.progress && opt.progress(opt.ud, stage, total ? (double)so_far / (double)total : 1) ? LST_E_CANCELLED
-                                                                                                       : LST_OK;
+        return opt.progress(opt.ud, stage, total ? (double)so_far / (double)total : 1) ? LST_E_CANCELLED : LST_OK;
     }
 
     // Reads rows [rows.from, rows.to) of a tensor and calls take(raw, row, n) for each tile of them; row counts from
@@ -79,14 +81,18 @@ struct Loader {
             for (int64_t i; !failed && (i = next++) < pieces;) {
                 const int64_t row = i * step, rows_here = std::min(step, n - row);
                 int code = read(t, rows.from + row, rows_here, raw);
-                for (int64_t at = 0; at < rows_here && !code; at += LSK_TILE)
-                    take(raw + at * row_bytes, row + at, std::min<int64_t>(LSK_TILE, rows_here - at));
+                try {
+                    for (int64_t at = 0; at < rows_here && !code; at += LSK_TILE)
+                        take(raw + at * row_bytes, row + at, std::min<int64_t>(LSK_TILE, rows_here - at));
+                } catch (const std::bad_alloc &) {
+                    code = LST_E_MEMORY;
+                }
                 done += (uint64_t)(rows_here * row_bytes) * m.parts.size();
                 if (!code && !thread) code = progress();
                 if (code) failed = code;
             }
         });
-        must(failed, t);
+        must(failed ? failed.load() : progress(), t);
     }
 
     lst::Floats vector(const std::string &name, int64_t n, float offset = 0) {

@@ -7,7 +7,7 @@ MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
-.PHONY: all run setup install uninstall deb archive embed lint format clean help FORCE
+.PHONY: all run setup torch install uninstall deb archive embed lint format clean help FORCE
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -64,7 +64,7 @@ say = @mkdir -p $(@D); echo '  $(1) $(or $(2),$@)'
 # $(call link,libraries,compiler): a program of all its prerequisites
 define link
 $(call say,LINK)
-$(Q)$(or $(2),$(CC)) $(LDFLAGS) -o $@ $^ $(1)
+$(Q)$(or $(2),$(CXX)) $(LDFLAGS) -o $@ $^ $(1)
 endef
 # writes a file of one line if the line is another one, so that what depends on it is made again
 keep = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
@@ -75,31 +75,29 @@ CORE_SRC := $(wildcard $(patsubst %,src/%/*.c,base text model spec gpu engine de
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
-CORE_OBJ := $(call obj,$(CORE_SRC))
+CORE_OBJ = $(call obj,$(CORE_SRC)) $(CPU_OBJ)
 UI_OBJ := $(call obj,$(UI_SRC))
 CLI_OBJ := $(call obj,$(CLI_SRC))
 
-# What `make setup` fetched, or
+# What `make torch` fetched, or
 #: variable | LIBTORCH=DIR | use that libtorch (with include/ and lib/)
 TORCH_FETCHED := .deps/libtorch$(CROSS:%=-%)
 TORCH_DIR := $(abspath $(or $(LIBTORCH),$(patsubst %/ready,%,$(wildcard $(TORCH_FETCHED)/ready))))
 TORCH_LIB := $(if $(TORCH_DIR),$(B)/liblstorch.so)
 MODEL_FILE_NAME := models/smollm2-135m-instruct.Q4_1.gguf
+include src/torch/build.mk
 
-#: run | make | build the program (and the torch library where libtorch is set up)
+#: run | make | build the program (and liblstorch.so where libtorch is)
 all: $(B)/logitspec $(TORCH_LIB)
-ifeq ($(TORCH_DIR),)
-	@echo "logitspec: built without the torch library (no libtorch here); 'make setup' fetches it"
-endif
 
 $(B)/logitspec: $(CORE_OBJ) $(UI_OBJ) $(CLI_OBJ)
 	$(call link,$(LDLIBS))
 
-# Objects depend on what they were compiled with, and against which libtorch. PACKAGES=unchecked is for a machine that lacks
+# Objects depend on what they were compiled with. PACKAGES=unchecked is for a machine that lacks
 # packages which the GPU library does not need.
 $(B)/obj/flags: FORCE
 	@[ -e $@ ] || [ '$(PACKAGES)' = unchecked ] || .ci/packages build
-	$(call keep,$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS) $(TORCH_DIR))
+	$(call keep,$(CC) $(CXX) $(HARDEN) $(SANFLAGS) $(EXTRA_CFLAGS))
 # The commit that is built, where this folder is a clone; "+": with changes.
 COMMIT = $(shell [ -e .git ] && git describe --always --dirty=+ --exclude '*' 2>/dev/null)
 $(B)/obj/commit: FORCE
@@ -117,17 +115,21 @@ $(B)/libspec.a: $(call obj,$(SPEC_LIB_SRC))
 	$(call say,AR  )
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(B)/embed: $(B)/obj/demos/embed.o $(B)/libspec.a
-	$(call link,-lm)
+	$(call link,-lm,$(CC))
 
-include src/torch/build.mk
 -include tests/build.mk
 
-# ---- set-up: packages, libtorch, the default model. Done once, it needs no network.
-FETCH := $(if $(LIBTORCH),true,models/fetch libtorch $(TORCH_FETCHED) $(CROSS)) && models/fetch default $(MODEL_FILE_NAME)
-#: run | make setup | install packages, fetch libtorch and the default model
+# ---- set-up: packages, the default model. Done once, it needs no network.
+FETCH := models/fetch default $(MODEL_FILE_NAME)
+FETCH_TORCH := $(if $(LIBTORCH),true,models/fetch libtorch $(TORCH_FETCHED) $(CROSS))
+#: run | make setup | install packages, fetch the default model
 setup:
 	@.ci/packages run
 	@$(FETCH)
+#: run | make torch | fetch libtorch and build liblstorch.so: for trained heads and for ranks of torchrun, srun or mpirun
+torch:
+	@$(FETCH_TORCH)
+	@$(MAKE) all
 
 #: run | make run | set up, build, open the screen (without a terminal: stream a demo)
 run: setup
@@ -148,14 +150,15 @@ install: all $(INSTALLED_TORCH)
 uninstall:
 	@$(INSTALL) --remove
 
-# build/logitspec_VERSION_ARCHITECTURE.deb, with libtorch and the model in it: it needs Debian's packages only.
+# build/logitspec_VERSION_ARCHITECTURE.deb, with the model in it, and libtorch where `make torch` was run: it needs Debian's
+# packages only.
 #: package | make deb | a package for this Debian, in build/
 deb:
 	@.ci/packages deb && $(FETCH)
 	@$(MAKE) all
 	@.ci/deb $(VERSION)
 # build/logitspec-VERSION.tar.gz: there `make run` needs the system's packages only (.ci/packages names them).
-#: package | make archive | sources, libtorch and model for a machine without a network, in build/
+#: package | make archive | sources and model (and libtorch after make torch) for a machine without a network, in build/
 archive: setup
 	@.ci/archive $(VERSION)
 

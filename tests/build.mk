@@ -44,10 +44,9 @@ $(patsubst %,build/tests/%,perplexity steps fit_priors trace): build/tests/%: bu
 $(B)/tests/inject.so: tests/torture/inject.c
 	$(call say,CC  ,$<)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(WARN) -fPIC -shared -o $@ $< -ldl
-# What the checkers must see, with the flags of all other code and, for TSan, its OpenMP.
-$(B)/obj/tests/tools/planted.o: CFLAGS += -fopenmp
-$(B)/tests/planted: $(B)/obj/tests/tools/planted.o $(filter %/openmp_tsan.o,$(TORCH_COMMON))
-	$(call link,-fopenmp)
+# What the checkers must see, with the flags of all other code.
+$(B)/tests/planted: $(B)/obj/tests/tools/planted.o
+	$(call link)
 
 # ---- the GPU library on a device that is emulated on the CPU: the kernels' sources as they are
 GPU_TEST_SRC := $(filter-out tests/gpu/bench.c,$(wildcard tests/gpu/*.c))
@@ -61,12 +60,12 @@ endif
 $(B)/obj/emulated/%.o: %
 	$(call say,CXX ,$< (emulated device))
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -x c++ -c -o $@ $<
-$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_engine) $(EMULATED) $(TORCH_COMMON) src/torch/lst.map
+$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_engine) $(EMULATED) $(DECODER_OBJ) $(PIC_OBJ) src/torch/lst.map
 	$(call say,LINK)
-	$(Q)$(call TORCH_LINK)
+	$(Q)$(call TORCH_LINK,-fopenmp)
 # Kernels against their plain twins, on the emulated device.
 $(B)/tests/test_gpu_kernels: $(call obj,$(GPU_TEST_SRC)) $(EMULATED) $(KERNEL_OBJ) $(CORE_OBJ) $(B)/obj/tests/unit/random_tensor.o
-	$(call link,-fopenmp $(LDLIBS),$(CXX))
+	$(call link,-fopenmp $(LDLIBS))
 
 # ---- the check on a GPU, for a machine that has one (tests/gpu/README.md)
 GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(KERNEL_BASE_SRC) src/gpu/cost.c tests/unit/random_tensor.c)
@@ -74,11 +73,11 @@ GPU_PLAIN_OBJ := $(patsubst %.c,build/obj/%.o,$(KERNEL_BASE_SRC) src/gpu/cost.c 
 GPU_LIBS = -Wl,-rpath,$(TORCH_DIR)/lib -Wl,-rpath,$(CUDA_HOME)/lib64 -Wl,-rpath-link,$(TORCH_DIR)/lib -L$(TORCH_DIR)/lib \
   -lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart -fopenmp -ldl -lm
 build/tests/gpu_kernels: $(GPU_TEST_SRC:%.c=build/obj/%.o) $(GPU_PLAIN_OBJ) $(KERNEL_OBJ) $(call torch_obj,gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o)
-	$(call link,$(GPU_LIBS),$(CXX))
+	$(call link,$(GPU_LIBS))
 build/tests/gpu_bench: build/obj/tests/gpu/bench.o $(call torch_obj,gpu_runtime)
-	$(call link,$(GPU_LIBS),$(CXX))
+	$(call link,$(GPU_LIBS))
 build/tests/gpu_bench_emulated: build/obj/tests/gpu/bench.o $(EMULATED) $(KERNEL_OBJ) $(GPU_PLAIN_OBJ)
-	$(call link,-fopenmp -ldl -lm,$(CXX))
+	$(call link,-fopenmp -ldl -lm)
 # The script calls make for what it builds, with flags of its own.
 #: measure | make gpu-check | on a machine with a GPU: build, test, measure; MODEL=FILE.gguf adds a real model
 gpu-check:
@@ -93,14 +92,14 @@ gpu-bundle: all build/tests/test_lst build/tests/test_models
 # them is skipped and says so.
 test-setup:
 	@.ci/packages test
-	@$(FETCH)
+	@$(FETCH) && $(FETCH_TORCH)
 	@$(if $(NVCC),NVCC='$(NVCC)' tests/gpu/machine_code.py --tools >/dev/null 2>&1 || models/fetch cuda-tools .deps/cuda-tools || true)
 .SECONDARY: $(call obj,$(TEST_SRC) $(TEST_LIB_SRC))
-unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(if $(TORCH_DIR),$(B)/tests/liblstorch_emulated.so)
+unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(B)/tests/liblstorch_emulated.so
 # T=word (PATTERN=word) runs the test programs whose name holds it. The whole name of a test builds only what that one needs.
 T ?= $(PATTERN)
 ALL_TESTS := all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
-OF_UNIT = $(B)/tests/$(T) $(if $(shell grep -l 'torch/' tests/unit/$(T).c),$(TORCH_LIB))
+OF_UNIT = $(B)/tests/$(T) $(if $(filter test_heads test_ranks,$(T)),$(TORCH_LIB)) $(if $(shell grep -l 'use_gpu' tests/unit/$(T).c),$(B)/tests/liblstorch_emulated.so)
 OF_E2E = all $(if $(shell grep -lE 'BUILD, "tests"|inject.so|emulated' tests/e2e/$(T).py),unit)
 NEEDED = $(if $(wildcard tests/unit/$(T).c),$(OF_UNIT),$(if $(wildcard tests/e2e/$(T).py),$(OF_E2E),$(ALL_TESTS)))
 #: test | make test | set up, build, run every test; T=name runs one, T=word those whose name holds it
@@ -141,9 +140,9 @@ build/fuzz/obj/%.o: %.c
 	$(call say,FUZZ,$<)
 	$(Q)clang -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer-no-link,$(FUZZ_SAN) -Isrc -I. -pthread \
 	  -DLS_VERSION='"$(VERSION)"' -DLS_COMMIT='""' -MMD -MP -c -o $@ $<
-build/fuzz/fuzz_%: build/fuzz/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZ_SRC))
+build/fuzz/fuzz_%: build/fuzz/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZ_SRC)) $(CPU_OBJ)
 	$(call say,LINK)
-	$(Q)clang -fsanitize=fuzzer,$(FUZZ_SAN) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS) -pthread
+	$(Q)clang++ -fsanitize=fuzzer,$(FUZZ_SAN) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS) -pthread
 .SECONDARY: $(patsubst %.c,build/fuzz/obj/%.o,$(FUZZ_SRC) $(wildcard tests/fuzz/fuzz_*.c))
 TARGET ?= trace
 #: test | make fuzz | clang and libFuzzer on what reads files: TARGET=trace SECONDS=60 (targets: tests/fuzz/targets.def)
@@ -172,7 +171,7 @@ bench-smoke: setup
 check: check-static check-locale check-valgrind check-asan check-tsan
 check-setup:
 	@.ci/packages check
-	@$(FETCH)
+	@$(FETCH) && $(FETCH_TORCH)
 # QUICK=1, as .ci/run has it: what runs without the compute library, and of the end-to-end tests the scripted screens.
 # The real model, and the GPU's kernels apart from their library, are left to the plain build: minutes become an hour.
 REAL_MODEL_TESTS := test_engine test_chances
@@ -181,14 +180,14 @@ ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(if $(QUICK),$(LIBRARY_TESTS) te
 #: check | make check-asan | all tests with ASan, UBSan and leaks
 check-asan: check-setup
 	@$(MAKE) SAN=1 $(ASAN_TESTS:%=build/san/tests/%) build/san/tests/planted \
-	  $(if $(QUICK),build/san/logitspec,all build/san/embed $(if $(TORCH_DIR),build/san/tests/liblstorch_emulated.so))
+	  $(if $(QUICK),build/san/logitspec,all build/san/embed build/san/tests/liblstorch_emulated.so)
 	@python3 tests/run.py build/san --without-model --sees use-after-free,overflow,leak $(if $(QUICK),$(ASAN_TESTS) test_script)
 # The threads: engine, screen, trace writer, corpus builder, and those of a forward.
 TSAN_TESTS := test_live test_draft_model test_trace test_corpus $(if $(QUICK),,test_lst)
 #: check | make check-tsan | the threads, with TSan
 check-tsan: check-setup
 	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/planted
-	@python3 tests/run.py build/tsan --without-model --sees race,omp-race,omp-barrier $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
+	@python3 tests/run.py build/tsan --without-model --sees race $(TSAN_TESTS) test_script $(if $(QUICK),,test_screen)
 # What computes is left to ASan (valgrind knows neither AVX-512 nor AMX), and so are the four that would take it longest; of
 # the quick part also the longest that ASan or TSan have there.
 VALGRIND_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(LIBRARY_TESTS) test_kernels test_session test_tokenizers test_pretok test_choose \
@@ -214,4 +213,4 @@ check-aarch64:
 	@$(MAKE) all
 	@$(MAKE) CC=aarch64-linux-gnu-gcc all build/aarch64/tests/kernels build/aarch64/tests/test_lst build/aarch64/embed
 	@LOGITSPEC_AARCH64=build/aarch64 $(PYTHON) tests/run.py build test_aarch64
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits lst_meeting lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo lst_cuda lst_cuda_engine lst_open lst_session lst_head)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(CPU_OBJ) $(call torch_obj,lst_cuda lst_cuda_engine lst_head lst_gloo)

@@ -71,10 +71,11 @@ static void check_compute(report *r) {
     ls_err err = {0};
     if (ls_engine_torch_probe(&torch, &err)) check(r, "compute", false, true, "%s", err.msg);
     else
-        check(r, "compute", true, true, "%s, kernels for %s%s", torch.version, torch.level,
+        check(r, "compute", true, true, "kernels for %s%s", torch.level,
               strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than vector kernels");
-    ls_jw_field_str(&r->json, "library", torch.version);
     ls_jw_field_str(&r->json, "level", torch.level);
+    check(r, "libtorch", *torch.torch, false, "%s", *torch.torch ? torch.torch : torch.no_torch);
+    ls_jw_field_str(&r->json, "library", torch.torch);
 }
 
 // Whether the context (of --context, or the default) is within that of the model and fits into memory with the weights.

@@ -112,8 +112,8 @@ static void write_versions(ls_buf *out) {
     ls_err err;
     char regex[32];
     ls_buf_str(out, "logitspec " LS_VERSION "\n");
-    if (ls_engine_torch_probe(&torch, &err)) ls_buf_fmt(out, "no compute library: %s\n", err.msg);
-    else ls_buf_fmt(out, "%s, CPU kernels for %s\n", torch.version, torch.level);
+    if (ls_engine_torch_probe(&torch, &err)) ls_buf_fmt(out, "no CPU kernels: %s\n", err.msg);
+    else ls_buf_fmt(out, "CPU kernels for %s, %s\n", torch.level, *torch.torch ? torch.torch : "no libtorch");
     ls_regex_version(regex);
     ls_buf_fmt(out, "%s, libyaml %s, PCRE2 %s, utf8proc %s, OpenSSL %s, jansson %s, zstd %s, glibc %s\n",
                ui_curses_version(), ls_yaml_version(), regex, ls_normalize_version(), ls_sha256_version(),
@@ -135,9 +135,9 @@ int main(int argc, char **argv) {
     ls_err err = {0};
     ls_buf text = {0};
     signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an ordinary error
-    // How long OpenMP's threads spin between forwards (within a forward, torch/lst_meeting.h synchronises them). The
-    // default is milliseconds, which costs whole time slices on a busy machine. The runtime reads the variable when the
-    // compute library loads, possibly in another thread, so it is set here, before any thread exists.
+    // How long the OpenMP threads of libtorch spin after a trained head has computed. The default is milliseconds, in
+    // which they would keep processors from the threads of a forward (torch/lst_meeting.h). The runtime reads the
+    // variable when liblstorch.so loads, possibly in another thread, so it is set here, before any thread exists.
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     int status = LS_EXIT_USAGE;
     if (ls_command_line_read(&c, argc, argv, environ, &err)) status = ls_complain(&err);

@@ -110,14 +110,14 @@ static bool has_nvidia_device(void) {
 
 void ls_gpus_look(ls_gpus *out) {
     *out = (ls_gpus){0};
-    ls_library lib = {0};
+    const lst_decoder *lib;
     ls_err err = {0};
     if (!has_nvidia_device())
         snprintf(out->problem, sizeof out->problem, "this machine has no NVIDIA GPU (no /dev/nvidiactl)");
-    else if (ls_library_load(&lib, LS_ON_GPU, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
+    else if (ls_decoder_load(&lib, true, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
     else {
-        lst_device_info info = {.size = sizeof info};
-        while (out->n < LS_MAX_GPUS && !lib.device(out->n, &info)) {
+        lst_device_info info = {0};
+        while (out->n < LS_MAX_GPUS && !lib->device(out->n, &info)) {
             ls_gpu *g = &out->gpu[out->n++];
             snprintf(g->name, sizeof g->name, "%s", info.name);
             g->of = (lsg_gpu){info.multiprocessors, info.shared_kib, info.clusters};
@@ -125,7 +125,7 @@ void ls_gpus_look(ls_gpus *out) {
             g->free_bytes = info.free_bytes;
             g->total_bytes = info.total_bytes;
         }
-        if (!out->n) snprintf(out->problem, sizeof out->problem, "%s", lib.last_error());
+        if (!out->n) snprintf(out->problem, sizeof out->problem, "%s", lib->last_error());
     }
 }
 
@@ -225,15 +225,15 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
     return LS_OK;
 }
 
-ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
+ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpoint *c, const char *device,
                           const ls_shard *own, uint64_t kv_bytes, ls_err *err) {
     const ls_hparams *h = &c->hparams;
     if (!strcmp(device, "cpu")) {
         *out = ls_context_for(h, kv_bytes, ls_memory_free());
         return LS_OK;
     }
-    lst_device_info info = {.size = sizeof info};
-    if (lib->device(gpu_number(device), &info)) return ls_library_failed(lib, LST_E_BACKEND, err);
+    lst_device_info info = {0};
+    if (lib->device(gpu_number(device), &info)) return ls_call_failed(lib->last_error(), LST_E_BACKEND, err);
     const lsg_shape shape = ls_gpu_shape(h, (lsg_gpu){info.multiprocessors, info.shared_kib, info.clusters}, own);
     const uint64_t work = lsg_session_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
@@ -242,10 +242,9 @@ ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoi
 }
 
 ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, ls_err *err) {
-    ls_library lib = {0};
-    *out = (lst_limits_t){.size = sizeof *out};
-    const ls_code code = ls_library_load(&lib, LS_ON_CPU, err);
-    if (code) return code;
-    const int failure = lib.limits(threads, out);
-    return failure ? ls_library_failed(&lib, failure, err) : LS_OK;
+    const lst_decoder *lib;
+    *out = (lst_limits_t){0};
+    ls_decoder_load(&lib, false, NULL); // which cannot fail
+    const int failure = lib->limits(threads, out);
+    return failure ? ls_call_failed(lib->last_error(), failure, err) : LS_OK;
 }

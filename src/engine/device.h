@@ -35,7 +35,7 @@ typedef struct {
 ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
 // The default context on `device`. Call it after the weights are loaded, so that the free memory is known. own: the
 // GPU's part of the model; NULL: the whole model. kv_bytes: KV cache bytes of a token on the CPU.
-ls_code ls_device_context(int32_t *out, const ls_library *lib, const ls_checkpoint *c, const char *device,
+ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpoint *c, const char *device,
                           const ls_shard *own, uint64_t kv_bytes, ls_err *err);
 
 // ---- the layout of a checkpoint in GPU memory, as input of gpu/plan.h
@@ -54,5 +54,5 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
 void ls_gpu_model_free(ls_gpu_model *m);
 
 // Measures the processor's maximum bandwidth and arithmetic rates, see lst_limits. Takes about a second. threads 0: one
-// for each core. LS_E_BACKEND: there is no compute library.
+// for each core. LS_E_RANGE: LOGITSPEC_CPU is no CPU level.
 ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, ls_err *err);

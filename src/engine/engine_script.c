@@ -312,7 +312,7 @@ ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
                           .device = "cpu",
                           .dtype = "f32",
                           .kernel = "scripted model",
-                          .version = "no libtorch",
+                          .version = "logitspec " LS_VERSION,
                           .kv_cache = kv_cache,
                           .close = close_engine};
     e->delay_ms = delay_ms;

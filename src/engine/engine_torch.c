@@ -4,13 +4,14 @@
 #include "engine/device.h"
 #include "engine/library.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     ls_kv_cache base;
-    const ls_library *lib; // the engine's, as the next field
+    const lst_decoder *lib; // the engine's, as the next field
     ls_ranks *ranks;
     lst_session *session;
 } torch_kv_cache;
@@ -18,7 +19,7 @@ typedef struct {
 static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
     if (!code) return LS_OK;
-    const ls_code failed = ls_library_failed(t->lib, code, err);
+    const ls_code failed = ls_call_failed(t->lib->last_error(), code, err);
     return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
 }
 // A function of the library, on the session of a KV cache.
@@ -85,13 +86,13 @@ static int32_t length(const ls_kv_cache *base) {
 
 static double device_us(const ls_kv_cache *base) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
-    lst_timing timing = {.size = sizeof timing};
+    lst_timing timing = {0};
     return !t->lib->timings(t->session, &timing) && timing.device_us > 0 ? timing.device_us : 0;
 }
 
 static double ranks_us(const ls_kv_cache *base) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
-    lst_timing timing = {.size = sizeof timing};
+    lst_timing timing = {0};
     return t->ranks && !t->lib->timings(t->session, &timing) ? timing.ranks_us : 0;
 }
 
@@ -100,12 +101,18 @@ static double ranks_us(const ls_kv_cache *base) {
 typedef struct {
     ls_relay progress; // must be first: progress calls get its address
     const ls_checkpoint *c;
-    ls_err err; // of the last read
+    pthread_mutex_t lock; // of the next field
+    ls_err err;           // of a read that failed
 } loading;
 
 static int read_tensor(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst) {
     loading *l = ud;
-    return ls_checkpoint_read(l->c, i, at, n, dst, &l->err) != LS_OK;
+    ls_err err;
+    if (!ls_checkpoint_read(l->c, i, at, n, dst, &err)) return 0;
+    pthread_mutex_lock(&l->lock);
+    l->err = err;
+    pthread_mutex_unlock(&l->lock);
+    return 1;
 }
 
 static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
@@ -116,8 +123,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
         const ls_tensor *s = &c->tensors[i];
         t[i] = (lst_tensor){s->name, s->type, (int64_t)s->n_in, (int64_t)s->n_out, NULL, s->n_bytes};
     }
-    const lst_hparams hp = {.size = sizeof hp,
-                            .n_layers = h->n_layers,
+    const lst_hparams hp = {.n_layers = h->n_layers,
                             .n_embd = h->n_embd,
                             .n_ff = h->n_ff,
                             .n_heads = h->n_heads,
@@ -141,9 +147,8 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .rope_magnitude = {h->rope_magnitude[0], h->rope_magnitude[1]},
                             .window = h->window,
                             .local = h->local};
-    loading l = {{opt->progress, opt->ud}, c, {0}};
-    const lst_open_options o = {.size = sizeof o,
-                                .device = device,
+    loading l = {.progress = {opt->progress, opt->ud}, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
+    const lst_open_options o = {.device = device,
                                 .dtype = opt->dtype,
                                 .weights = opt->weights,
                                 .kv = opt->kv,
@@ -153,13 +158,13 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                                 .ud = &l,
                                 .ranks = e->ranks ? ls_ranks_group(e->ranks) : NULL,
                                 .beside = e->ranks ? ls_ranks_beside(e->ranks) : 1};
-    const int failure = e->lib.model_open(&e->model, &hp, t, c->n_tensors, &o);
+    const int failure = e->lib->model_open(&e->model, &hp, t, c->n_tensors, &o);
     free(t);
     if (failure == LST_E_READ) {
         *err = l.err;
         return LS_E_IO;
     }
-    if (failure) return ls_library_failed(&e->lib, failure, err);
+    if (failure) return ls_call_failed(e->lib->last_error(), failure, err);
     return ls_checkpoint_unchanged(c, err);
 }
 
@@ -173,9 +178,9 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
     ls_torch_engine *e = (ls_torch_engine *)base;
     lst_session *session;
     *out = NULL;
-    int failure = e->lib.session_new(&session, e->model, base->n_context, layers);
-    if (!failure && e->stop && (failure = e->lib.watch(session, relay_stop, e))) e->lib.session_free(session);
-    if (failure) return ls_library_failed(&e->lib, failure, err);
+    int failure = e->lib->session_new(&session, e->model, base->n_context, layers);
+    if (!failure && e->stop && (failure = e->lib->watch(session, relay_stop, e))) e->lib->session_free(session);
+    if (failure) return ls_call_failed(e->lib->last_error(), failure, err);
     torch_kv_cache *t = ls_malloc(sizeof *t);
     t->base = (ls_kv_cache){.engine = base,
                             .prefill = prefill,
@@ -193,7 +198,7 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
                             .hidden = hidden,
                             .row_logits = row_logits,
                             .free = free_kv_cache};
-    t->lib = &e->lib;
+    t->lib = e->lib;
     t->ranks = e->ranks;
     t->session = session;
     *out = &t->base;
@@ -202,15 +207,15 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
 
 static ls_code use_threads(ls_engine *base, int32_t threads, ls_err *err) {
     const ls_torch_engine *e = (ls_torch_engine *)base;
-    if (e->lib.use_threads(e->model, threads)) return ls_library_failed(&e->lib, LST_E_ARG, err);
+    if (e->lib->use_threads(e->model, threads)) return ls_call_failed(e->lib->last_error(), LST_E_ARG, err);
     base->threads = threads;
     return LS_OK;
 }
 
 static void close_engine(ls_engine *base) {
     ls_torch_engine *e = (ls_torch_engine *)base;
-    if (e->model) e->lib.model_close(e->model);
-    if (e->leads) ls_ranks_release(e->ranks, &e->lib);
+    if (e->model) e->lib->model_close(e->model);
+    if (e->leads) ls_ranks_release(e->ranks, e->lib);
     free(e);
 }
 
@@ -227,11 +232,11 @@ static ls_torch_engine *engine_new(const ls_checkpoint *c, const ls_engine_optio
 static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err) {
     ls_engine *base = &e->base;
-    lst_model_info_t info = {.size = sizeof info};
+    lst_model_info_t info = {0};
     ls_code code = LS_OK;
     int32_t context = opt->context;
     code = open_weights(e, c, opt, device, err);
-    if (!code && e->lib.model_info(e->model, &info)) code = ls_library_failed(&e->lib, LST_E_BACKEND, err);
+    if (!code && e->lib->model_info(e->model, &info)) code = ls_call_failed(e->lib->last_error(), LST_E_BACKEND, err);
     const uint64_t kv_bytes = ls_hparams_kv_bytes(&c->hparams, info.kv_value_bytes);
     if (!strcmp(device, "cpu")) base->kv_bytes = kv_bytes;
     if (e->ranks) {
@@ -242,13 +247,13 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
         ls_rank_part part = {0};
         if (!code) part.context = ls_context_for(h, kv_bytes, (uint64_t)((double)ls_memory_free() / share));
         if (!code && strcmp(device, "cpu"))
-            code = ls_device_context(&part.context, &e->lib, c, device, &own, kv_bytes, err);
+            code = ls_device_context(&part.context, e->lib, c, device, &own, kv_bytes, err);
         snprintf(part.how, sizeof part.how, "%.50s, %.15s %.23s", info.kernel, info.weights, info.dtype);
         base->kv_bytes = (uint64_t)((double)base->kv_bytes * share);
-        code = ls_ranks_agree(e->ranks, &e->lib, code, &part, err);
+        code = ls_ranks_agree(e->ranks, e->lib, code, &part, err);
         if (!context) context = part.context;
     }
-    if (!code && !context) code = ls_device_context(&context, &e->lib, c, device, NULL, kv_bytes, err);
+    if (!code && !context) code = ls_device_context(&context, e->lib, c, device, NULL, kv_bytes, err);
     if (code) return code;
     base->n_context = context;
     base->kv_value_bytes = info.kv_value_bytes;
@@ -280,14 +285,14 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
         code = ls_fail(err, LS_E_RANGE, "--context %d is more than the model's %d tokens", opt->context,
                        c->hparams.n_context);
     const bool on_cpu = !code && !strcmp(choice.device, "cpu");
-    if (!code) code = ls_library_load(&e->lib, on_cpu ? LS_ON_CPU : LS_ON_GPU, err);
-    if (!code && !opt->alone) code = ls_ranks_get(&e->ranks, &e->lib, opt, err);
-    if (!code && e->ranks) code = ls_ranks_offer(e->ranks, &e->lib, c, opt, err);
+    if (!code) code = ls_decoder_load(&e->lib, !on_cpu, err);
+    if (!code && !opt->alone) code = ls_ranks_get(&e->ranks, e->lib, opt, err);
+    if (!code && e->ranks) code = ls_ranks_offer(e->ranks, e->lib, c, opt, err);
     if (!code) code = open_on(e, choice.device, c, opt, err);
     if (!code && e->ranks) {
         ls_ranks_take(e->ranks);
         e->leads = true;
-        e->lib.lead(e->model);
+        e->lib->lead(e->model);
     }
     if (code) close_engine(&e->base);
     else *out = &e->base;
@@ -299,7 +304,7 @@ ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_e
     *out = NULL;
     ls_torch_engine *e = engine_new(c, opt);
     e->ranks = ranks;
-    ls_code code = ls_library_load(&e->lib, strcmp(opt->device, "cpu") ? LS_ON_GPU : LS_ON_CPU, err);
+    ls_code code = ls_decoder_load(&e->lib, strcmp(opt->device, "cpu") != 0, err);
     if (!code) code = open_on(e, opt->device, c, opt, err);
     if (code) close_engine(&e->base);
     else *out = &e->base;
@@ -308,12 +313,15 @@ ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_e
 
 ls_code ls_engine_torch_probe(ls_engine_torch_facts *out, ls_err *err) {
     *out = (ls_engine_torch_facts){0};
-    ls_library lib = {0};
-    ls_code code = ls_library_load(&lib, LS_ON_CPU, err);
-    if (code) return code;
-    lst_device_info info = {.size = sizeof info};
-    if (lib.device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lib.last_error());
-    snprintf(out->version, sizeof out->version, "%s", info.version);
+    const lst_decoder *lib;
+    const lst_torch *torch;
+    ls_err no_torch = {0};
+    lst_device_info info = {0};
+    if (ls_torch_load(&torch, "a trained head or a launcher's rank", &no_torch))
+        snprintf(out->no_torch, sizeof out->no_torch, "%s", no_torch.msg);
+    else snprintf(out->torch, sizeof out->torch, "%s", torch->torch_version());
+    ls_decoder_load(&lib, false, NULL); // which cannot fail
+    if (lib->device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lib->last_error());
     snprintf(out->level, sizeof out->level, "%s", info.name);
     return LS_OK;
 }

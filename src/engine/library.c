@@ -7,15 +7,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define NAME(table) TEXT(table)
+#define TEXT(x) #x
+typedef enum { TORCH, CUDA } library;
 static const struct {
-    const char *file, *variable, *make;
-} flavours[] = {{"liblstorch.so", "LOGITSPEC_LSTORCH", "run 'make setup' and 'make'"},
-                {"liblstorch_cuda.so", "LOGITSPEC_LSTORCH_CUDA", "run 'make cuda' (it needs the CUDA toolkit)"}};
+    const char *file, *variable, *make, *table;
+} libraries[] = {
+    [TORCH] = {"liblstorch.so", "LOGITSPEC_LSTORCH", "run 'make torch' (it fetches libtorch)", NAME(lst_torch_table)},
+    [CUDA] = {"liblstorch_cuda.so", "LOGITSPEC_LSTORCH_CUDA", "run 'make cuda' (it needs the CUDA toolkit)",
+              NAME(lst_decoder_table)}};
 
-ls_code ls_library_load(ls_library *lib, int kind, ls_err *err) {
+static ls_code load(const void **table, library which, const char *what, ls_err *err) {
     char *tries[4] = {0};
     int n = 0;
-    const char *set = getenv(flavours[kind].variable), *file = flavours[kind].file;
+    const char *set = getenv(libraries[which].variable), *file = libraries[which].file;
     if (set) tries[n++] = ls_strdup(set);
     else {
         tries[n++] = ls_format("%s/%s", ls_exe_dir(), file);
@@ -24,37 +29,44 @@ ls_code ls_library_load(ls_library *lib, int kind, ls_err *err) {
     }
     char why[300] = "no such file";
     bool there = false; // report why an existing file cannot be loaded, not that another path does not exist
-    for (int i = 0; i < n && !lib->handle; i++) {
+    void *handle = NULL;
+    for (int i = 0; i < n && !handle; i++) {
         if (access(tries[i], F_OK) && !set) continue; // the loader searches for a name without a folder
-        lib->handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
-        if (!lib->handle && !there) snprintf(why, sizeof why, "%s", dlerror());
+        handle = dlopen(tries[i], RTLD_NOW | RTLD_LOCAL);
+        if (!handle && !there) snprintf(why, sizeof why, "%s", dlerror());
         there = true;
     }
     for (int i = 0; i < n; i++) free(tries[i]);
-    if (!lib->handle)
-        return ls_fail(err, LS_E_BACKEND, "the compute library %s cannot be loaded (%s): %s%s%s", file, why,
-                       flavours[kind].make, set ? ", or correct " : "", set ? flavours[kind].variable : "");
-    const char *missing = NULL;
-#define X(name)                                                                                                        \
-    lib->name = (__typeof__(&lst_##name))(uintptr_t)dlsym(lib->handle, "lst_" #name);                                  \
-    if (!lib->name) missing = "lst_" #name;
-    LST_FUNCTIONS(X)
-#undef X
-    if (missing)
-        return ls_fail(err, LS_E_BACKEND, "%s has no function %s; rebuild it: %s", file, missing, flavours[kind].make);
-    if (lib->abi_version() != LST_ABI_VERSION)
-        return ls_fail(err, LS_E_BACKEND, "%s has interface version %d; this program needs %d; rebuild it: %s", file,
-                       lib->abi_version(), LST_ABI_VERSION, flavours[kind].make);
+    if (!handle)
+        return ls_fail(err, LS_E_BACKEND, "%s needs the library %s, which cannot be loaded (%s): %s%s%s", what, file,
+                       why, libraries[which].make, set ? ", or correct " : "", set ? libraries[which].variable : "");
+    if (!(*table = dlsym(handle, libraries[which].table)))
+        return ls_fail(err, LS_E_BACKEND, "%s is of another version of logitspec (no %s): %s", file,
+                       libraries[which].table, libraries[which].make);
     return LS_OK;
 }
 
-ls_code ls_library_failed(const ls_library *lib, int code, ls_err *err) {
+ls_code ls_decoder_load(const lst_decoder **out, bool gpu, ls_err *err) {
+    const void *table = &lst_decoder_table;
+    const ls_code code = gpu ? load(&table, CUDA, "a GPU", err) : LS_OK;
+    *out = table;
+    return code;
+}
+
+ls_code ls_torch_load(const lst_torch **out, const char *what, ls_err *err) {
+    const void *table = NULL;
+    const ls_code code = load(&table, TORCH, what, err);
+    *out = table;
+    return code;
+}
+
+ls_code ls_call_failed(const char *message, int code, ls_err *err) {
     static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND, LS_E_IO};
-    return ls_fail(err, code <= 0 && code >= LST_E_READ ? map[-code] : LS_E_BACKEND, "%s", lib->last_error());
+    return ls_fail(err, code <= 0 && code >= LST_E_READ ? map[-code] : LS_E_BACKEND, "%s", message);
 }
 
 bool ls_library_for_gpus_is_set(void) {
-    return getenv(flavours[LS_ON_GPU].variable) != NULL;
+    return getenv(libraries[CUDA].variable) != NULL;
 }
 
 int ls_relay_progress(void *ud, const char *stage, double fraction) {

@@ -16,8 +16,8 @@
 
 struct ls_ranks {
     ls_rank_place own;
-    ls_devices devices; // the requested devices
-    ls_library lib;     // the library of the group
+    ls_devices devices;     // the requested devices
+    const lst_decoder *lib; // of the group
     lst_ranks *group;
     ls_children *children;  // NULL: a launcher started the other ranks
     bool in_use;            // by an open model
@@ -108,24 +108,40 @@ static void mac(void *secret, const void *p, size_t n, char out[LST_MAC + 1]) {
     ls_hmac_hex(secret, p, n, out);
 }
 
-static ls_code join(ls_ranks *r, const ls_library *lib, ls_err *err) {
-    const lst_ranks_options o = {.size = sizeof o,
-                                 .rank = r->own.rank,
+// The wire to a launcher's ranks.
+static ls_code join_by_gloo(ls_ranks *r, lst_wire *wire, ls_err *err) {
+    const lst_torch *torch;
+    const lst_gloo_options o = {.rank = r->own.rank,
+                                .n = r->own.n,
+                                .store = r->own.store,
+                                .serves = r->own.serves,
+                                .address = r->own.address,
+                                .mac = mac,
+                                .secret = r->own.token,
+                                .timeout_ms = r->own.timeout_s * 1000,
+                                .stop = stop_joining,
+                                .ud = r};
+    const ls_code code = ls_torch_load(&torch, "a launcher's rank", err);
+    const int failed = code ? LST_OK : torch->gloo_join(wire, &o);
+    return failed ? ls_call_failed(torch->last_error(), failed, err) : code;
+}
+
+static ls_code join(ls_ranks *r, const lst_decoder *lib, ls_err *err) {
+    const bool launched = r->own.memory < 0;
+    lst_wire wire;
+    const lst_ranks_options o = {.rank = r->own.rank,
                                  .n = r->own.n,
+                                 .wire = launched ? &wire : NULL,
                                  .memory = r->own.memory,
-                                 .store = r->own.memory < 0 ? r->own.store : NULL,
-                                 .serves = r->own.serves,
-                                 .address = r->own.address,
-                                 .mac = mac,
-                                 .secret = r->own.token,
                                  .timeout_ms = r->own.timeout_s * 1000,
                                  .stop = stop_joining,
                                  .ud = r};
-    const int failed = lib->ranks_join(&r->group, &o);
-    return failed ? ls_library_failed(lib, failed, err) : LS_OK;
+    const ls_code code = launched ? join_by_gloo(r, &wire, err) : LS_OK;
+    const int failed = code ? LST_OK : lib->ranks_join(&r->group, &o);
+    return failed ? ls_call_failed(lib->last_error(), failed, err) : code;
 }
 
-static void drop(const ls_library *lib) {
+static void drop(const lst_decoder *lib) {
     if (!of_process) return;
     if (of_process->group) lib->ranks_leave(of_process->group);
     ls_children_end(of_process->children);
@@ -164,7 +180,7 @@ static bool same(const ls_devices *a, const ls_devices *b) {
     return true;
 }
 
-ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_options *opt, ls_err *err) {
+ls_code ls_ranks_get(ls_ranks **out, const lst_decoder *lib, const ls_engine_options *opt, ls_err *err) {
     ls_devices wanted;
     ls_rank_place launched;
     *out = NULL;
@@ -175,13 +191,13 @@ ls_code ls_ranks_get(ls_ranks **out, const ls_library *lib, const ls_engine_opti
     const bool lost = of_process && lib->ranks_lost(of_process->group) >= 0;
     if (lost && !of_process->children)
         return ls_fail(err, LS_E_BACKEND, "a rank was lost; start the run again with its launcher");
-    if (of_process && (lost || !same(&of_process->devices, &wanted))) drop(&of_process->lib);
+    if (of_process && (lost || !same(&of_process->devices, &wanted))) drop(of_process->lib);
     if (wanted.n < 2) return LS_OK;
     if (!of_process) {
         ls_ranks *r = ls_calloc(1, sizeof *r);
         r->own = launched;
         r->devices = wanted;
-        r->lib = *lib;
+        r->lib = lib;
         r->stop = opt->stop;
         r->ud = opt->ud;
         if (launched.n < 2) code = ls_children_start(&r->children, &r->own, wanted.n, wanted.gpu, err);
@@ -204,7 +220,7 @@ void ls_ranks_take(ls_ranks *r) {
     r->in_use = true;
 }
 
-void ls_ranks_release(ls_ranks *r, const ls_library *lib) {
+void ls_ranks_release(ls_ranks *r, const lst_decoder *lib) {
     r->in_use = false;
     if (r->children && lib->ranks_lost(r->group) >= 0) drop(lib); // a lost rank may still be running, but not answering
 }
@@ -231,7 +247,7 @@ ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
     return ls_rank_holds(h, r->own.rank, r->own.n, r->own.gpu >= 0);
 }
 
-static ls_code join_as(ls_ranks **out, const ls_library *lib, const ls_rank_place *place, ls_err *err) {
+static ls_code join_as(ls_ranks **out, const lst_decoder *lib, const ls_rank_place *place, ls_err *err) {
     ls_ranks *r = ls_calloc(1, sizeof *r);
     *out = of_process = r;
     r->own = *place;
@@ -241,25 +257,25 @@ static ls_code join_as(ls_ranks **out, const ls_library *lib, const ls_rank_plac
 // ---- one model
 
 // Fills an offer with this rank's data: program, level, model and its SHA-256 (progress as in ls_model_hash).
-static ls_code describe(rank_offer *out, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
+static ls_code describe(rank_offer *out, const ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c,
                         ls_progress progress, void *ud, ls_err *err) {
     const int32_t gpu = r->own.gpu;
     *out = (rank_offer){0};
-    lst_device_info device = {.size = sizeof device};
+    lst_device_info device = {0};
     if (lib->device(gpu < 0 ? 0 : gpu, &device)) return ls_fail(err, LS_E_BACKEND, "%s", lib->last_error());
     char *path = ls_real_path(c->folder ? c->folder : c->files[0].path);
     if (!path || strlen(path) >= sizeof out->model) {
         free(path);
         return ls_fail(err, LS_E_IO, "the model's path cannot be sent to the other ranks");
     }
-    snprintf(out->program, sizeof out->program, "logitspec %s, interface %d", LS_VERSION, LST_ABI_VERSION);
+    snprintf(out->program, sizeof out->program, "logitspec %s, interface %d", LS_VERSION, LST_VERSION);
     snprintf(out->level, sizeof out->level, "%.95s", device.name);
     snprintf(out->model, sizeof out->model, "%s", path);
     free(path);
     return ls_model_hash(c, out->sha256, progress, ud, err);
 }
 
-ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *c, const ls_engine_options *opt,
+ls_code ls_ranks_offer(ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err) {
     rank_offer o;
     const ls_code code = describe(&o, r, lib, c, opt->progress, opt->ud, err);
@@ -269,7 +285,7 @@ ls_code ls_ranks_offer(ls_ranks *r, const ls_library *lib, const ls_checkpoint *
     snprintf(o.kv, sizeof o.kv, "%.15s", opt->kv ? opt->kv : "auto");
     o.threads = opt->threads;
     const int failed = lib->ranks_tell(r->group, &o, sizeof o);
-    return failed ? ls_ranks_failed(r, lib, ls_library_failed(lib, failed, err), err)
+    return failed ? ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err)
                   : ls_ranks_agree(r, lib, LS_OK, NULL, err);
 }
 
@@ -289,7 +305,7 @@ typedef struct {
     ls_rank_part part;
 } word;
 
-ls_code ls_ranks_agree(ls_ranks *r, const ls_library *lib, ls_code own, ls_rank_part *part, ls_err *err) {
+ls_code ls_ranks_agree(ls_ranks *r, const lst_decoder *lib, ls_code own, ls_rank_part *part, ls_err *err) {
     word mine = {.code = (int32_t)own, .part = part ? *part : (ls_rank_part){{0}, 0}},
          *all = ls_calloc((size_t)r->own.n, sizeof *all);
     gethostname(mine.host, sizeof mine.host - 1);
@@ -297,7 +313,7 @@ ls_code ls_ranks_agree(ls_ranks *r, const ls_library *lib, ls_code own, ls_rank_
     int failed = lib->ranks_meet(r->group, is_stopped, r);
     if (!failed) failed = lib->ranks_gather(r->group, &mine, sizeof mine, all);
     ls_code code = own;
-    if (failed && !own) code = ls_ranks_failed(r, lib, ls_library_failed(lib, failed, err), err);
+    if (failed && !own) code = ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err);
     for (int32_t i = 0; i < r->own.n && !failed; i++) {
         word *w = &all[i];
         w->host[sizeof w->host - 1] = w->text[sizeof w->text - 1] = w->part.how[sizeof w->part.how - 1] = 0;
@@ -333,7 +349,7 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static ls_code measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, ls_err *err) {
+static ls_code measure(ls_ranks *r, const lst_decoder *lib, ls_ranks_speed *out, ls_err *err) {
     enum { TIMES = 101 };
     static const int32_t sizes[] = {LS_RANKS_SMALL, LS_RANKS_LARGE};
     double us[TIMES], median[2] = {0};
@@ -344,7 +360,7 @@ static ls_code measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, 
             const uint64_t from = ls_now_ns();
             const int failed = lib->ranks_gather(r->group, mine, sizes[s], all);
             us[i] = (double)(ls_now_ns() - from) / 1e3;
-            if (failed) code = ls_ranks_failed(r, lib, ls_library_failed(lib, failed, err), err);
+            if (failed) code = ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err);
         }
         if (code) break;
         qsort(us, TIMES, sizeof *us, by_time);
@@ -361,20 +377,21 @@ static ls_code measure(ls_ranks *r, const ls_library *lib, ls_ranks_speed *out, 
 }
 
 ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *err) {
-    ls_library lib = {0};
+    const lst_decoder *lib = NULL;
     ls_ranks *r;
     rank_offer nothing = {0};
     ls_devices devices;
     *out = (ls_ranks_speed){0};
     ls_code code = ls_ranks_wanted(&devices, opt, err);
-    if (!code) code = ls_library_load(&lib, devices.gpu[0] < 0 ? LS_ON_CPU : LS_ON_GPU, err);
-    if (!code) code = ls_ranks_get(&r, &lib, opt, err);
+    if (!code) code = ls_decoder_load(&lib, devices.gpu[0] >= 0, err);
+    if (!code) code = ls_ranks_get(&r, lib, opt, err);
     if (code) return code;
-    const int failed = lib.ranks_tell(r->group, &nothing, sizeof nothing);
-    return failed ? ls_ranks_failed(r, &lib, ls_library_failed(&lib, failed, err), err) : measure(r, &lib, out, err);
+    const int failed = lib->ranks_tell(r->group, &nothing, sizeof nothing);
+    return failed ? ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err)
+                  : measure(r, lib, out, err);
 }
 
-ls_code ls_ranks_failed(ls_ranks *r, const ls_library *lib, ls_code code, ls_err *err) {
+ls_code ls_ranks_failed(ls_ranks *r, const lst_decoder *lib, ls_code code, ls_err *err) {
     const int32_t lost = r->group ? lib->ranks_lost(r->group) : -1;
     ls_buf how = {0};
     if (lost > 0 && r->children && ls_children_ended(r->children, lost, &how)) {
@@ -394,7 +411,7 @@ ls_code ls_ranks_failed(ls_ranks *r, const ls_library *lib, ls_code code, ls_err
 }
 
 // Waits for rank 0's next model. LS_E_CANCELLED: rank 0 has ended.
-static ls_code wait_for_offer(ls_ranks *r, const ls_library *lib, rank_offer *out, ls_err *err) {
+static ls_code wait_for_offer(ls_ranks *r, const lst_decoder *lib, rank_offer *out, ls_err *err) {
     if (lib->ranks_tell(r->group, out, sizeof *out)) return ls_fail(err, LS_E_CANCELLED, "rank 0 has ended");
     // terminate the received strings
     out->program[sizeof out->program - 1] = out->level[sizeof out->level - 1] = out->model[sizeof out->model - 1] = 0;
@@ -435,7 +452,7 @@ static void end_soon(int unused) {
 }
 
 // Checks that this rank has the program, file and kernels that rank 0 offers.
-static ls_code compare(const rank_offer *o, const ls_ranks *r, const ls_library *lib, const ls_checkpoint *c,
+static ls_code compare(const rank_offer *o, const ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c,
                        ls_err *err) {
     rank_offer own;
     const ls_code code = describe(&own, r, lib, c, NULL, NULL, err);
@@ -454,7 +471,7 @@ static ls_code compare(const rank_offer *o, const ls_ranks *r, const ls_library 
 
 // *out_of_step: only this rank failed in a collective call. It must exit, because the other ranks would misread its
 // next bytes.
-static ls_code follow_one(ls_ranks *r, const ls_library *lib, const rank_offer *o, bool *out_of_step, ls_err *err) {
+static ls_code follow_one(ls_ranks *r, const lst_decoder *lib, const rank_offer *o, bool *out_of_step, ls_err *err) {
     ls_checkpoint *c = NULL;
     ls_engine *engine = NULL;
     ls_code code = ls_checkpoint_open(&c, o->model, err);
@@ -475,7 +492,7 @@ static ls_code follow_one(ls_ranks *r, const ls_library *lib, const rank_offer *
     if (!code) {
         const ls_torch_engine *e = (const ls_torch_engine *)engine;
         const int failed = lib->follow(e->model);
-        if (failed) code = ls_library_failed(lib, failed, err);
+        if (failed) code = ls_call_failed(lib->last_error(), failed, err);
         *out_of_step = failed != 0;
     }
     if (engine) engine->close(engine);
@@ -483,7 +500,7 @@ static ls_code follow_one(ls_ranks *r, const ls_library *lib, const rank_offer *
 }
 
 ls_code ls_follow(ls_err *err) {
-    ls_library lib = {0};
+    const lst_decoder *lib = NULL;
     ls_ranks *r = NULL;
     ls_rank_place place;
     ls_code code = ls_rank_place_read(&place, err);
@@ -496,20 +513,20 @@ ls_code ls_follow(ls_err *err) {
     signal(SIGINT, end_with_rank_0);
     signal(SIGHUP, end_with_rank_0);
     if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
-    code = ls_library_load(&lib, place.gpu < 0 ? LS_ON_CPU : LS_ON_GPU, err);
+    code = ls_decoder_load(&lib, place.gpu >= 0, err);
     signal(SIGALRM, give_up);
     alarm((unsigned)place.timeout_s * 4 + 1); // longer than the sum of the four timeouts that can elapse in sequence
-    if (!code) code = join_as(&r, &lib, &place, err);
+    if (!code) code = join_as(&r, lib, &place, err);
     alarm(0);
     signal(SIGTERM, end_soon); // end_soon sets another alarm
     while (!code) {
         rank_offer offer;
-        if (wait_for_offer(r, &lib, &offer, err)) return LS_OK;
+        if (wait_for_offer(r, lib, &offer, err)) return LS_OK;
         ls_ranks_speed speed;
         bool out_of_step = false;
-        code = *offer.model ? follow_one(r, &lib, &offer, &out_of_step, err) : measure(r, &lib, &speed, err);
+        code = *offer.model ? follow_one(r, lib, &offer, &out_of_step, err) : measure(r, lib, &speed, err);
         // otherwise rank 0 knows of the failure, and may offer another model
-        const int32_t lost = lib.ranks_lost(ls_ranks_group(r));
+        const int32_t lost = lib->ranks_lost(ls_ranks_group(r));
         if (!out_of_step && lost < 0) code = LS_OK;
         if (lost == 0 && asked_to_end) return LS_OK; // rank 0 got the signal first, and ended during an exchange
     }

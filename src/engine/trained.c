@@ -6,7 +6,7 @@
 #include <string.h>
 
 static ls_code status(const ls_trained *t, int code, ls_err *err) {
-    return code ? ls_library_failed(t->lib, code, err) : LS_OK;
+    return code ? ls_call_failed(t->lib->last_error(), code, err) : LS_OK;
 }
 
 ls_code ls_trained_begin(ls_trained *t, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
@@ -25,10 +25,6 @@ ls_code ls_trained_row_logits(ls_trained *t, int32_t row, float *logits, ls_err 
 
 ls_code ls_trained_guess(ls_trained *t, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err) {
     return status(t, t->lib->head_guess(t->head, values, k, ids, p), err);
-}
-
-uint64_t ls_trained_bytes(const ls_trained *t) {
-    return t->draft ? t->lib->draft_bytes(t->draft) : 0;
 }
 
 void ls_trained_free(ls_trained *t) {
@@ -73,8 +69,7 @@ static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *t
                 l.borrowed[borrowed++] = i;
             }
     }
-    const lst_head_params p = {.size = sizeof p,
-                               .kind = (int32_t)h->kind, // the same numbers
+    const lst_head_params p = {.kind = (int32_t)h->kind, // the same numbers
                                .n_values = t->n_values,
                                .n_vocab = hp->n_vocab,
                                .n_draft = h->n_draft,
@@ -90,10 +85,8 @@ static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *t
                                .rope_freq = hp->rope_freq[0],
                                .n_guesses = h->n_heads,
                                .n_blocks = h->n_blocks};
-    const lst_open_options o = {.size = sizeof o,
-                                .progress = ls_relay_progress,
-                                .read = read_head_tensor,
-                                .ud = &l}; // threads: as for the model
+    const lst_open_options o = {
+        .threads = t->threads, .progress = ls_relay_progress, .read = read_head_tensor, .ud = &l};
     const int code = t->lib->head_open(&t->head, &p, tensors, n, &o);
     free(tensors);
     if (code == LST_E_READ) {
@@ -114,11 +107,11 @@ ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *tar
     if (code) return code;
     ls_trained *t = ls_calloc(1, sizeof *t);
     const char *slash = strrchr(folder, '/');
-    *t = (ls_trained){
-        .n_vocab = h->hparams.n_vocab, .n_context = e->n_context, .lib = &((const ls_torch_engine *)e)->lib};
+    *t = (ls_trained){.n_vocab = h->hparams.n_vocab, .n_context = e->n_context, .threads = e->threads};
     snprintf(t->name, sizeof t->name, "%s head %.48s", h->name, slash && slash[1] ? slash + 1 : folder);
     snprintf(t->base, sizeof t->base, "%s", h->base);
-    code = ls_head_fits(h, &target->hparams, t->takes, &t->n_takes, err);
+    code = ls_torch_load(&t->lib, "a trained head", err);
+    if (!code) code = ls_head_fits(h, &target->hparams, t->takes, &t->n_takes, err);
     t->n_values = t->n_takes * target->hparams.n_embd;
     if (h->kind == LS_HEAD_MEDUSA) t->n_guesses = h->n_heads;
     if (!code) code = open_head(t, h, target, opt, err);

@@ -14,7 +14,8 @@ typedef struct {
     char base[96];                         // Medusa: name of the model that the heads were trained for; "": not known
     int32_t n_guesses;                     // Medusa: predicted positions after the next one; 0: EAGLE
     uint64_t weight_bytes;
-    const ls_library *lib; // the engine's
+    int32_t threads; // of the engine
+    const lst_torch *lib;
     lst_head *head;
     lst_draft *draft; // NULL: Medusa
 } ls_trained;
@@ -27,11 +28,10 @@ ls_code ls_trained_grow(ls_trained *t, const int32_t *tokens, const int32_t *par
 ls_code ls_trained_row_logits(ls_trained *t, int32_t row, float *logits, ls_err *err);
 // Medusa. See lst_head_guess.
 ls_code ls_trained_guess(ls_trained *t, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err);
-uint64_t ls_trained_bytes(const ls_trained *t); // of keys and values
-void ls_trained_free(ls_trained *t);            // before its engine is closed
+void ls_trained_free(ls_trained *t); // before its engine is closed
 
 // Reads the head in that folder for the model of e, which ls_engine_torch_open has opened. target: the model's
 // checkpoint; a head without its own embedding and output head uses the target's. Used only during this call. Of opt,
-// only progress and ud are used. LS_E_RANGE: the head is for another model.
+// only progress and ud are used. LS_E_RANGE: the head is for another model; LS_E_BACKEND: there is no liblstorch.so.
 ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *target, const char *folder,
                         const ls_engine_options *opt, ls_err *err);

@@ -1,4 +1,4 @@
-# The compute libraries: the CPU kernels, liblstorch.so, and liblstorch_cuda.so by the CUDA toolkit's nvcc.
+# What computes: the CPU's kernels and decoder, liblstorch.so by libtorch, and liblstorch_cuda.so by the CUDA toolkit's nvcc.
 .PHONY: cuda cuda-ready
 
 # ---- CPU kernels: one source a CPU level; no -ffast-math, so that sums keep the order in which they are written. -g1: debuggers
@@ -24,35 +24,40 @@ kernels_amxint8_CFLAGS := $(kernels_avx512vnni_CFLAGS) -mamx-tile -mamx-int8
 kernels_avx2_CFLAGS := -ffp-contract=fast -mavx2 -mfma -mf16c
 kernels_avxvnni_CFLAGS := $(kernels_avx2_CFLAGS) -mavxvnni
 
-# ---- liblstorch.so
+# ---- C++: the CPU's decoder, which is part of the program, and what the libraries are made of
 # -g1: debuggers see places in the source, but no variables. With libtorch's types compilers took 1.5 to 2.1 times as long.
-TORCH_CXXFLAGS := -std=c++20 -O2 -g1 $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden -fopenmp $(SANFLAGS) $(HARDEN) \
-  -D_GLIBCXX_USE_CXX11_ABI=1 -Isrc -DAT_PER_OPERATOR_HEADERS -DUSE_C10D_GLOO -isystem src/torch/gloo_names -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
+CXXFLAGS := -std=c++20 -O2 -g1 $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvisibility=hidden $(SANFLAGS) $(HARDEN) -Isrc \
+  -DLS_VERSION='"$(VERSION)"'
+TORCH_INCLUDES = -fopenmp -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS -DUSE_C10D_GLOO -isystem src/torch/gloo_names \
+  -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
-# in every compute library: loading, timelines, trained heads, ranks, what packs and unpacks weights
-TORCH_COMMON := $(call torch_obj,lst_open lst_session lst_head lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory lst_ranks_gloo) $(KERNEL_OBJ) \
-  $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
+# of every decoder: loading, timelines, threads, ranks, what packs and unpacks weights
+DECODER_OBJ := $(call torch_obj,lst_open lst_session lst_threads lst_meeting lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
+CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits) $(DECODER_OBJ)
+# what a library needs of the program's other folders
+PIC_OBJ := $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
+WITH_TORCH := $(call torch_obj,lst_head lst_gloo gpu_runtime)
 
 $(B)/obj/src/torch/%.o: src/torch/%.cpp $(B)/obj/flags
 	$(call say,CXX ,$<)
-	$(Q)$(CXX) $(TORCH_CXXFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+$(WITH_TORCH): CXXFLAGS += $(TORCH_INCLUDES)
+$(WITH_TORCH): $(B)/obj/torch
+$(B)/obj/torch: FORCE
+	$(call keep,$(TORCH_DIR))
 $(B)/obj/pic/%.o: %.c $(B)/obj/flags
 	$(call say,CC  ,$< (pic))
 	$(Q)$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 # An installed library finds libtorch beside itself and names no folder of the machine that built it.
 TORCH_RPATH = -Wl,-rpath,$(TORCH_DIR)/lib
 $(B)/install/%.so: TORCH_RPATH :=
-# $(call TORCH_LINK,more libraries); a link that is interrupted leaves no library
+# $(call TORCH_LINK,libraries); a link that is interrupted leaves no library
 TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) -Wl,--version-script=src/torch/lst.map \
-  -Wl,-rpath,'$$ORIGIN' $(TORCH_RPATH) -L$(TORCH_DIR)/lib -ltorch_cpu -lc10 -fopenmp \
-  -Wl,-rpath-link,$(TORCH_DIR)/lib$(1) && mv $@.new $@
-# TSan sees no meeting of threads inside libgomp; what our code calls of it is written on plain threads for that build.
-ifeq ($(SAN),thread)
-TORCH_COMMON += $(B)/obj/pic/tests/tools/openmp_tsan.o
-endif
-$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits lst_meeting) $(TORCH_COMMON) src/torch/lst.map
+  -Wl,-rpath,'$$ORIGIN' $(TORCH_RPATH) -L$(TORCH_DIR)/lib $(1) -Wl,-rpath-link,$(TORCH_DIR)/lib && mv $@.new $@
+# ---- liblstorch.so: trained heads, ranks over a network
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_head lst_gloo lst_error kernels/kernels) $(PIC_OBJ) src/torch/lst.map
 	$(call say,LINK)
-	$(Q)$(call TORCH_LINK)
+	$(Q)$(call TORCH_LINK,-ltorch_cpu -lc10 -fopenmp)
 
 # ---- the GPU library, by the CUDA toolkit's nvcc. Machine code for Ampere (8.x) and Hopper, PTX for what is newer;
 # CUDA_ARCH=all adds machine code for 8.6, 8.9, 10.0 and 12.0, CUDA_ARCH=90 is for that alone.
@@ -71,7 +76,7 @@ cuda-ready:
 	@test -n '$(NVCC)' || { echo "cuda: nvcc was not found: install NVIDIA's CUDA toolkit 13, or set NVCC=PATH" >&2; exit 1; }
 	@$(NVCC) --version | grep -q 'release 13' || { echo "cuda: $(NVCC) is not of CUDA 13, which libtorch here is built \
 	for: install that toolkit, or set NVCC=PATH" >&2; exit 1; }
-	@test -n '$(TORCH_DIR)' || { echo "cuda: libtorch is not set up: 'make setup', or LIBTORCH=DIR" >&2; exit 1; }
+	@test -n '$(TORCH_DIR)' || { echo "cuda: libtorch is not set up: 'make torch', or LIBTORCH=DIR" >&2; exit 1; }
 	@test -e $(TORCH_DIR)/lib/libc10_cuda.so || { echo "cuda: $(TORCH_DIR) is a libtorch without CUDA (no libc10_cuda.so)" >&2; exit 1; }
 # The checks come before nvcc compiles for minutes.
 $(GPU_SRC:%.cu=build/obj/%.cu.o) $(call torch_obj,gpu_runtime): | cuda-ready
@@ -83,7 +88,7 @@ build/obj/%.cu.o: %.cu build/obj/gpu-code
 comma := ,
 space := $(subst ,, )
 $(call torch_obj,gpu_runtime): build/obj/gpu-code
-$(call torch_obj,gpu_runtime): TORCH_CXXFLAGS += -isystem $(CUDA_HOME)/include -DLSG_ARCHS=$(subst $(space),$(comma),$(strip $(GPU_ARCHS)))
-build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(TORCH_COMMON) src/torch/lst.map
+$(call torch_obj,gpu_runtime): CXXFLAGS += -isystem $(CUDA_HOME)/include -DLSG_ARCHS=$(subst $(space),$(comma),$(strip $(GPU_ARCHS)))
+build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(DECODER_OBJ) $(PIC_OBJ) src/torch/lst.map
 	$(call say,LINK)
-	$(Q)$(call TORCH_LINK, -lc10_cuda -L$(CUDA_HOME)/lib64 -lcudart)
+	$(Q)$(call TORCH_LINK,-lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart)

@@ -1,11 +1,12 @@
-/* The C interface of the compute libraries, loaded with dlopen: libtorch plus our kernels, for the CPU (liblstorch.so)
- * or for GPUs (liblstorch_cuda.so).
+/* The C interface of what computes: a decoder on the CPU, which is part of the program; a decoder on GPUs
+ * (liblstorch_cuda.so); and what needs libtorch's operators or process groups (liblstorch.so). The two libraries are
+ * built from the program's own sources and loaded with dlopen when they are first needed.
  *
  * Rules: C types only; no exception crosses the interface. A call that can fail returns 0 or a negative LST_E_ code;
- * then lst_last_error() has the message for the calling thread (valid until that thread's next call).
- * Arrays belong to the caller and are read or written during the call only, except the tensor data given to
- * lst_model_open, which must stay until lst_model_close. A model may be shared by sessions; a session is used
- * by one thread at a time. Extensible structs begin with their size, so that a newer library works with older callers.
+ * then last_error() of the same table has the message for the calling thread (valid until that thread's next call).
+ * Numbers are checked; pointers must be valid. Arrays belong to the caller and are read or written during the call
+ * only, except the tensor data given to lst_model_open, which must stay until lst_model_close. A model may be shared by
+ * sessions; a session is used by one thread at a time.
  */
 #pragma once
 #include <stddef.h>
@@ -15,7 +16,9 @@
 extern "C" {
 #endif
 
-#define LST_ABI_VERSION 16
+/* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
+ * not taken for one of these. */
+#define LST_VERSION 17
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -48,7 +51,6 @@ enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE };
 /* A decoder of the Llama family. Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer,
  * is used if its tensor is there. */
 typedef struct {
-    uint32_t size; /* sizeof(lst_hparams) */
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
     int32_t tied; /* the output head is token_embd.weight */
     int32_t activation, qk_norm;
@@ -73,26 +75,33 @@ typedef struct {
 typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
 
 /* ---- Ranks: processes that share one model (tensor parallel), on CPUs or GPUs. They exchange data through shared
- * memory or through libtorch's process group (c10d, Gloo). Each rank has some heads, some columns of the feed-forward
- * part and some tokens of the vocabulary. Rank 0's caller decodes; the other ranks repeat its calls (lst_follow). One
- * rank computes the complete sum of each matmul output from gathered inputs, so the result has the same bits for any
- * number of ranks. A rank is used by one thread at a time. */
+ * memory or through a wire that a library gives. Each rank has some heads, some columns of the feed-forward part and
+ * some tokens of the vocabulary. Rank 0's caller decodes; the other ranks repeat its calls (lst_follow). One rank
+ * computes the complete sum of each matmul output from gathered inputs, so the result has the same bits for any number
+ * of ranks. A rank is used by one thread at a time. */
 typedef struct lst_ranks lst_ranks;
-enum { LST_MAX_RANKS = 64, LST_MAC = 64 };
+enum { LST_MAX_RANKS = 64, LST_MAC = 64, LST_PIECE = 1 << 18 };
+/* Why an exchange failed. */
 typedef struct {
-    uint32_t size;
+    int32_t rank; /* with which it failed; -1: with none of them */
+    char why[400];
+} lst_lost;
+/* A way to exchange at most LST_PIECE bytes at a time, all ranks in the same order. Calls return 0 or an LST_E_ code,
+ * then *lost is set. */
+typedef struct {
+    void *self;
+    /* A barrier. stop (may be NULL): a value other than 0 ends the wait (LST_E_CANCELLED). */
+    int (*meet)(void *self, int (*stop)(void *ud), void *ud, lst_lost *lost);
+    int (*gather)(void *self, const void *mine, int64_t size, char *all, int64_t stride, lst_lost *lost); /* rank r's
+                                                                                              go to all + r * stride */
+    int (*tell)(void *self, void *data, int64_t size, lst_lost *lost); /* rank 0's, to all ranks */
+    void (*close)(void *self);
+} lst_wire;
+typedef struct {
     int32_t rank, n;
-    /* For ranks of one machine: the descriptor of an empty memfd, shared by all ranks. It is not closed. */
-    int32_t memory;
-    /* Otherwise not NULL: "HOST:PORT" of the store through which the ranks connect, and the next fields. */
-    const char *store;
-    int32_t serves;      /* 1: rank 0 serves HOST:PORT, at that address only; 0: another program does */
-    const char *address; /* of this process, for the other ranks */
-    /* HMAC-SHA-256 of n bytes with this run's secret, in hex; authenticates the ranks and the stored values. Called by
-     * one thread, until lst_ranks_leave. */
-    void (*mac)(void *secret, const void *p, size_t n, char out[LST_MAC + 1]);
-    void *secret;
-    int32_t timeout_ms; /* for one exchange, and for connecting */
+    const lst_wire *wire; /* closed by lst_ranks_leave. NULL: ranks of one machine, by the next field */
+    int32_t memory;       /* the descriptor of an empty memfd, shared by all ranks. It is not closed. */
+    int32_t timeout_ms;   /* for one exchange, and for connecting */
     /* Called while the ranks connect; a value other than 0 cancels (LST_E_CANCELLED); may be NULL. */
     int (*stop)(void *ud);
     void *ud;
@@ -112,7 +121,6 @@ int32_t lst_ranks_lost(const lst_ranks *r);
 void lst_ranks_leave(lst_ranks *r); /* call it after closing its models */
 
 typedef struct {
-    uint32_t size;
     const char *device; /* "auto" (the library's first), "cpu", "cuda", "cuda:1", ... */
     /* On the CPU "auto", "f32", "i16", "i8" (matmul inputs as integers), "bf16"; on a GPU "auto", "bf16". All are
      * exact. */
@@ -124,8 +132,8 @@ typedef struct {
     const char *kv;
     int32_t threads;       /* 0: one for each core that this process may use (base/system.h), until lst_use_threads */
     lst_progress progress; /* may be NULL */
-    /* Copies n bytes of tensors[i], starting at byte `at`, to dst. Returns 0; another value means an error
-     * (LST_E_READ). */
+    /* Copies n bytes of tensors[i], starting at byte `at`, to dst. Called by several threads at once. Returns 0;
+     * another value means an error (LST_E_READ). */
     int (*read)(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst);
     void *ud;
     lst_ranks *ranks; /* NULL: this process has the whole model. Must stay until lst_model_close. */
@@ -133,13 +141,12 @@ typedef struct {
 } lst_open_options;
 
 typedef struct {
-    uint32_t size;
     char device[32];
     char dtype[24];         /* e.g. "i8"; "i8 kv f32" if the KV cache has not the default format */
     char kernel[128];       /* e.g. "avx512, f32 from packed weights" */
     int32_t kv_value_bytes; /* bytes of one number of the KV cache */
     char weights[16];
-    char version[48];      /* of libtorch and CUDA */
+    char version[48];      /* of the program, or of libtorch and CUDA */
     int32_t threads;       /* of a forward */
     int32_t most_threads;  /* maximum for lst_use_threads */
     int32_t exact;         /* 1: a row's bits depend on its token, position and ancestors only */
@@ -171,11 +178,9 @@ typedef struct {
     float top_logit[LST_ROW_TOP];
 } lst_row;
 
-int32_t lst_abi_version(void);
 const char *lst_last_error(void);
 
 typedef struct {
-    uint32_t size;
     char name[128]; /* a GPU's, or the level of the CPU's kernels ("amx", "neoni8mm", ... "portable"; LOGITSPEC_CPU
                        lowers it) */
     uint64_t free_bytes, total_bytes;    /* of its own memory; 0 on the CPU */
@@ -191,17 +196,16 @@ int lst_device(int32_t i, lst_device_info *info);
  * runs, about a second in all. They give a lower bound for the time of a forward. LST_E_ARG: this is the GPU library.
  */
 typedef struct {
-    uint32_t size;
     int32_t threads;
     double read_gb_per_s; /* 10^9 bytes, of more memory than caches hold, in large pages where the system has them */
     double f32_gmac_per_s, int8_gmac_per_s, bf16_gmac_per_s; /* 10^9 multiply-adds on registers alone, by the
                               instructions of the arithmetics' matmuls; 0: this CPU's level has none */
 } lst_limits_t;
-int lst_limits(int32_t threads, lst_limits_t *out); /* set out->size before */
+int lst_limits(int32_t threads, lst_limits_t *out);
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);
-int lst_model_info(const lst_model *m, lst_model_info_t *info); /* set info->size before */
+int lst_model_info(const lst_model *m, lst_model_info_t *info);
 void lst_model_close(lst_model *m);
 /* Sets the number of threads of later forwards: 1 to most_threads of lst_model_info (the requested number, or if that
  * was 0 all processors that this process may use). Results do not depend on it. Call it between forwards. It has no
@@ -248,7 +252,6 @@ int lst_rewind(lst_session *s, int32_t n);
  * Later results have the same bits as after a prefill of the same tokens. */
 int lst_copy(lst_session *s, lst_session *from, int32_t n);
 typedef struct {
-    uint32_t size;
     double total_us;  /* of the last forward_tree */
     double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
     double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
@@ -294,54 +297,23 @@ enum {
  * LST_E_ARG on a GPU, whose forward is one graph. */
 int lst_parts(lst_session *s, double *us);
 
-/* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden). They always run on the
- * CPU in f32. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa (2401.10774). Their
- * results are only drafts, so the bits may depend on the number of rows. */
-typedef struct lst_head lst_head;   /* the weights; may be shared by drafts */
-typedef struct lst_draft lst_draft; /* EAGLE's keys and values of one conversation */
-
-enum { LST_HEAD_EAGLE3, LST_HEAD_EAGLE, LST_HEAD_MEDUSA };
-
+/* All functions of a decoder. The CPU's are linked into the program; a library exports them as one table. */
+// clang-format off
+#define LST_DECODER(X) \
+    X(last_error) X(limits) X(device) X(model_open) X(model_info) X(model_close) X(use_threads) X(lead) X(follow) \
+    X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(grow_tree) X(row_top) X(row_logits) \
+    X(keep_path) X(rewind) X(copy) X(timings) X(watch) X(hidden) X(probe) X(parts) \
+    X(ranks_join) X(ranks_tell) X(ranks_gather) X(ranks_meet) X(ranks_lost) X(ranks_leave)
+// clang-format on
+#define LST_POINTER(name) __typeof__(&lst_##name) name;
+#define LST_ENTRY(name) .name = lst_##name,
 typedef struct {
-    uint32_t size; /* sizeof(lst_head_params) */
-    int32_t kind;
-    int32_t n_values; /* numbers of the target's hidden states per row; for EAGLE-3 three layers, concatenated */
-    int32_t n_vocab, n_draft; /* tokens of the target; tokens that it can draft */
-    const int32_t *d2t;       /* [n_draft] the target's id of each; NULL: the same ids */
-    /* EAGLE's decoder layer. Rotary embedding as in lst_hparams, of pairs (i, i + rope_dims / 2). */
-    int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims;
-    float rms_eps, rope_magnitude;
-    const float *rope_freq; /* [rope_dims / 2] */
-    /* Medusa */
-    int32_t n_guesses, n_blocks; /* positions that it guesses; residual blocks of each head */
-} lst_head_params;
-
-/* Tensors are found by their published names without the prefix of the layer ("fc.weight", "self_attn.q_proj.weight",
- * "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the target's; an EAGLE head without
- * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only threads, progress, read and ud are used. */
-int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
-                  const lst_open_options *opt);
-void lst_head_close(lst_head *h); /* after its drafts */
-uint64_t lst_head_bytes(const lst_head *h);
-
-int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context); /* LST_E_ARG: Medusa, which keeps nothing */
-void lst_draft_free(lst_draft *d);
-/* EAGLE's input is pairs: at position i the token i + 1 and the target's hidden state of token i. This call removes the
- * tree and all pairs at positions `keep` and later, then reads n >= 1 pairs (values: [n][n_values]) at positions at,
- * at + 1, ... (at >= keep; positions between are never seen). The last pair's token is row 0 of a new tree; *row is the
- * prediction after it, in the target's ids (top_id -1: no more; parent_* are NAN). */
-int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
-                    const lst_sampling *sampling, lst_row *row);
-/* Adds n rows, whose parents are any earlier rows and whose features are their parents' outputs. rows[i] describes new
- * row i. On an error the old rows are kept. */
-int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
-                   lst_row *rows);
-/* All raw logits of a row, in the target's ids (n_vocab floats); tokens that cannot be drafted have -INFINITY. */
-int lst_draft_logits(const lst_draft *d, int32_t row, float *logits);
-uint64_t lst_draft_bytes(const lst_draft *d);
-/* Medusa: from one row's values the k best tokens (1 to 256) of each position after the next one, best first, with
- * their probabilities: ids and p are [n_guesses][k]. */
-int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *ids, float *p);
+    LST_DECODER(LST_POINTER)
+} lst_decoder;
+#define LST_VERSIONED(name, version) name##_##version
+#define LST_NAMED(name, version) LST_VERSIONED(name, version)
+#define lst_decoder_table LST_NAMED(lst_decoder, LST_VERSION)
+__attribute__((visibility("default"))) extern const lst_decoder lst_decoder_table;
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,5 @@
 #include "torch/lst_cpu.h"
 
-#include <torch/version.h>
-
 #include <algorithm>
 #include <cstdlib>
 
@@ -68,16 +66,20 @@ uint8_t *Weights::take(size_t bytes) {
     return p;
 }
 
+lsk_arith CpuModel::packing(lst::Care care) const {
+    const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
+    return arith == LSK_ARITH_BF16 && kernels->unpacks ? LSK_ARITH_BF16_PACKED : arith;
+}
+
 bool CpuModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) {
     const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
-    const lsk_arith packing = arith == LSK_ARITH_BF16 && kernels->unpacks ? LSK_ARITH_BF16_PACKED : arith;
     int32_t first = 0;
     l.arith = arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
     for (const lst::Stacked &s : stacked) {
-        const size_t bytes = lsk_pack_bytes(s.type, s.n_out, l.n_in, packing);
+        const size_t bytes = lsk_pack_bytes(s.type, s.n_out, l.n_in, packing(care));
         if (!bytes) return false;
         lst::Linear::Section section = {first, {}};
-        lsk_pack_init(&section.packed, s.type, s.n_out, l.n_in, packing);
+        lsk_pack_init(&section.packed, s.type, s.n_out, l.n_in, packing(care));
         section.packed.data = packed.take(bytes);
         if (lsk_takes_integers(section.packed.format)) {
             l.arith = arith;
@@ -101,10 +103,23 @@ void CpuModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t 
     lsk_pack_rows(&l.sections[section].packed, row - l.sections[section].first, type, raw, n);
 }
 
-void CpuModel::embedding(const lst_tensor &t, const uint8_t *raw, int) {
+bool CpuModel::embedding_begin(const lst_tensor &t, int kept_type) {
+    lsk_matrix of_head;
+    lsk_pack_init(&of_head, t.type, t.n_out, t.n_in, packing(lst::Care::usual));
+    if (hp.tied && kept_type == t.type && lsk_packs_back(&of_head, t.type)) return false;
     embd_type = t.type;
     embd_row_bytes = lsk_row_bytes(t.type, t.n_in);
-    embd.assign(raw, raw + t.n_bytes);
+    embd = lst::Array<uint8_t>((int64_t)t.n_bytes);
+    return true;
+}
+
+void CpuModel::embedding_rows(int64_t row, int, const uint8_t *raw, int64_t n) {
+    std::copy_n(raw, (size_t)n * embd_row_bytes, embd.data() + (size_t)row * embd_row_bytes);
+}
+
+void CpuModel::embedding_row(int32_t token, float *out) const {
+    if (embd) lsk_dequant_row(embd_type, embd.data() + (size_t)token * embd_row_bytes, hp.n_embd, out);
+    else lsk_packed_row(&head.sections[0].packed, token, out);
 }
 
 void CpuModel::loaded() {
@@ -133,8 +148,8 @@ void CpuModel::info(lst_model_info_t *info) const {
     snprintf(info->dtype, sizeof info->dtype, "%s%s", arithmetic->dtype, unusual.c_str());
     snprintf(info->kernel, sizeof info->kernel, "%s, %s%s", kernels->name, arithmetic->kernel,
              kv_bf16 ? ", bf16 keys and values" : "");
-    info->kv_value_bytes = kv_bf16 ? sizeof(uint16_t) : sizeof(float);
-    snprintf(info->version, sizeof info->version, "libtorch %s", TORCH_VERSION);
+    info->kv_value_bytes = (int32_t)kv_value_bytes();
+    snprintf(info->version, sizeof info->version, "logitspec " LS_VERSION);
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
     if (rounds && !kernels->fast_int)
         snprintf(info->slow, sizeof info->slow,
@@ -157,15 +172,15 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     return m;
 }
 
-extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
+extern "C" int lst_device(int32_t i, lst_device_info *info) {
     return lst::guard([&] {
-        if (i || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_device: there is no such device");
+        if (i) throw lst::Error(LST_E_ARG, "lst_device: there is no such device");
         const lsk_table *kernels = lsk_pick();
         if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
         snprintf(info->name, sizeof info->name, "%s", kernels->name);
         info->free_bytes = info->total_bytes = 0;
         info->multiprocessors = info->shared_kib = info->clusters = 0;
         info->compiled = 1;
-        snprintf(info->version, sizeof info->version, "libtorch %s", TORCH_VERSION);
+        snprintf(info->version, sizeof info->version, "logitspec " LS_VERSION);
     });
 }

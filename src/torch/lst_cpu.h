@@ -40,15 +40,19 @@ struct CpuModel : lst_model {
     bool all_bf16 = true;  // all weights of matmuls are bf16
     std::string asked_kv;
     bool kv_bf16 = false; // keys and values are bf16, else floats
+    size_t kv_value_bytes() const { return kv_bf16 ? sizeof(uint16_t) : sizeof(float); }
     int embd_type = LS_GGML_F32;
-    std::vector<uint8_t> embd; // raw rows
+    lst::Array<uint8_t> embd; // raw rows; empty: the output head has them
     size_t embd_row_bytes = 0;
 
     bool mixes() const override { return true; }
     bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) override;
     void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void matrix_end(lst::Linear &) override {}
-    void embedding(const lst_tensor &t, const uint8_t *raw, int) override;
+    lsk_arith packing(lst::Care care) const;
+    void embedding_row(int32_t token, float *out) const; // token: of this rank's part of the vocabulary
+    bool embedding_begin(const lst_tensor &t, int kept_type) override;
+    void embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void loaded() override;
     void info(lst_model_info_t *info) const override;
     void multiply_bf16();
@@ -103,18 +107,18 @@ struct CpuEngine : lst::PartEngine {
     int32_t n_layers; // of the model's, from the first on
     int32_t capacity; // cache columns (context + one tree, whole blocks)
     int32_t length = 0;
-    at::Tensor k, v;            // [layer][kv head][capacity * head_dim numbers as lsk_cache has them]
+    lst::Array<uint8_t> k, v;   // [layer][kv head][capacity * head_dim numbers as lsk_cache has them]
     std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
     float *layers = nullptr;    // see lst_probe
     double *parts = nullptr;    // see lst_parts
-    at::Tensor x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
+    lst::Floats x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
     // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
-    at::Tensor mine, theirs;
+    lst::Floats mine, theirs;
     std::exception_ptr failure; // of an exchange within the forward
     lst::Meeting meeting;
     Prepared xn_in, att_in, act_in;
     // In a forward of one row each thread computes the norms itself, which is faster than waiting for one thread.
-    at::Tensor own; // [thread][3][n_embd]: its x, xn and what is added to x
+    lst::Floats own; // [thread][3][n_embd]: its x, xn and what is added to x
     std::vector<Prepared> own_in;
     // looks for the first stage with a value that is not finite: 2 * layer, + 1 after its feed-forward part
     bool searching = false;
@@ -122,7 +126,7 @@ struct CpuEngine : lst::PartEngine {
     int32_t stopped = -1;
     std::atomic<int32_t> first_bad{INT32_MAX};
     int32_t rows_cap = 0, logit_rows_cap = 0;
-    at::Tensor scratch; // [thread][...]
+    lst::Floats scratch; // [thread][...]
     int64_t scratch_floats = 0;
     int32_t queries = 0;       // queries in one call of attention
     std::vector<int32_t> tail; // columns: of each row's ancestors and itself, or of all rows at consecutive positions
@@ -152,7 +156,7 @@ struct CpuEngine : lst::PartEngine {
     void time_parts(double *us) override { parts = us; }
     // Of this rank's part of the vocabulary.
     const float *row_logits(int32_t row) const {
-        return row < 0 ? last_logits.data() : logits_of.const_data_ptr<float>() + (int64_t)row * vocab();
+        return row < 0 ? last_logits.data() : logits_of.data() + (int64_t)row * vocab();
     }
     void set_last(const float *logits, float lse) {
         last_logits.assign(logits, logits + vocab());
@@ -161,19 +165,12 @@ struct CpuEngine : lst::PartEngine {
     int32_t vocab() const { return ls_range_size(m->part().vocab); }
     lsk_cache cache(int layer, int kv_head) const {
         const int64_t plane = (int64_t)layer * ls_range_size(m->part().kv_heads) + kv_head,
-                      bytes = plane * capacity * m->hp.head_dim * (int64_t)k.element_size();
-        return {(char *)k.data_ptr() + bytes, (char *)v.data_ptr() + bytes, m->kv_bf16, m->hp.head_dim};
+                      bytes = plane * capacity * m->hp.head_dim * (int64_t)m->kv_value_bytes();
+        return {k.data() + bytes, v.data() + bytes, m->kv_bf16, m->hp.head_dim};
     }
 };
 
 // ---- lst_cpu_forward.cpp
-inline const float *f(const at::Tensor &t) {
-    return t.const_data_ptr<float>();
-}
-inline float *fm(const at::Tensor &t) {
-    return t.data_ptr<float>();
-}
-
 // One block of rows: the position of each row's token and the positions that it sees.
 struct Block {
     int32_t n;

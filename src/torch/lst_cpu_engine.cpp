@@ -2,8 +2,6 @@
 #include "torch/lst_cpu.h"
 #include "torch/lst_ranks_calls.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -41,15 +39,14 @@ bool describe(CpuEngine &s, int32_t first, int32_t n, const uint64_t *next, cons
               const float *parents, lst_row *rows) {
     const bool samples = sampling && sampling->temperature > 0;
     std::atomic<bool> good{true};
-#pragma omp parallel for num_threads(s.m->threads) schedule(dynamic) if (n > 1)
-    for (int32_t i = 0; i < n; i++) {
-        const float *logits = s.row_logits(first + i);
+    lst::each_of(s.m->threads, n, [&](int64_t i) {
+        const float *logits = s.row_logits(first + (int32_t)i);
         lst_row *row = &rows[i];
         if (!describe_row(s, logits, row)) good = false;
         else if (samples && !s.m->ranks) sample(logits, s.vocab(), next[i], *sampling, row);
         row->parent_logit = parents ? parents[i] : NAN;
         row->parent_lse = NAN;
-    }
+    });
     if (!s.m->ranks) return good;
     return lst::merge_rows(s, first, n, good, samples ? next : nullptr, sampling, rows);
 }
@@ -66,7 +63,7 @@ void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_
     const uint64_t next = (uint64_t)(at + n);
     if (!describe(*this, 0, 1, &next, sampling, nullptr, &row)) find_bad_logit(*this, block);
     if (!last) return;
-    set_last(f(logits_of), row.lse);
+    set_last(logits_of.data(), row.lse);
     *last = row;
 }
 
@@ -137,7 +134,7 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
     CpuEngine &from = static_cast<CpuEngine &>(other);
     const int32_t heads = ls_range_size(m->part().kv_heads);
     const size_t columns = ((size_t)n + LSK_TILE - 1) / LSK_TILE * LSK_TILE,
-                 bytes = columns * (size_t)m->hp.head_dim * k.element_size();
+                 bytes = columns * (size_t)m->hp.head_dim * m->kv_value_bytes();
     for (int layer = 0; layer < n_layers; layer++) {
         move_kv(from, layer, 0, heads);
         for (int h = 0; h < heads; h++) {
@@ -153,17 +150,17 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
 CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     : PartEngine(model), m(model), n_layers(layers_of),
       capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->most_threads),
-      own(at::empty({model->most_threads, 3, model->hp.n_embd}, at::kFloat)), own_in((size_t)model->most_threads) {
+      own((int64_t)model->most_threads * 3 * model->hp.n_embd), own_in((size_t)model->most_threads) {
     const lst_hparams &hp = m->hp;
     for (Prepared &in : own_in) in.resize(1, hp.n_embd);
-    const int64_t values = (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim;
-    const at::ScalarType type = m->kv_bf16 ? at::kBFloat16 : at::kFloat;
+    const int64_t bytes =
+        (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim * (int64_t)m->kv_value_bytes();
     try {
-        k = at::empty({values}, type); // the kernel maps its pages as the context grows
-        v = at::empty({values}, type);
-    } catch (const c10::Error &) {
+        k = lst::Array<uint8_t>(bytes);
+        v = lst::Array<uint8_t>(bytes);
+    } catch (const std::bad_alloc &) {
         throw lst::Error(LST_E_MEMORY, "a context of " + std::to_string(n_context) + " tokens needs " +
-                                           std::to_string(2 * values * (int64_t)at::elementSize(type) >> 20) +
+                                           std::to_string(2 * bytes >> 20) +
                                            " MiB for keys and values, more than this machine has: use a shorter "
                                            "--context");
     }

@@ -1,12 +1,10 @@
 // A forward runs inside one parallel region: every thread walks the same code, and all meet after each phase.
 #include "torch/lst_cpu.h"
 
-#include <ATen/ops/empty.h>
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 using namespace lst::cpu;
 
@@ -34,7 +32,7 @@ struct Team {
         const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
         const ls_range share = ls_share_units(tiles, unit, t, n);
         const int32_t a = share.from, b = share.to;
-        float *scratch = fm(s.scratch) + (int64_t)t * s.scratch_floats;
+        float *scratch = s.scratch.data() + (int64_t)t * s.scratch_floats;
         x += (int64_t)first * l.n_in;
         for (const lst::Linear::Section &section : l.sections) {
             const lsk_matrix *m = &section.packed;
@@ -69,7 +67,7 @@ void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int
 void write_kv(const CpuEngine &s, int layer, int h, int32_t row, int32_t column) {
     const int64_t hd = s.m->hp.head_dim;
     const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
-    float *key = fm(s.qkv) + (int64_t)row * s.m->layers[0].qkv.n_out + (n_heads + h) * hd, *value = key + n_kv * hd;
+    float *key = s.qkv.data() + (int64_t)row * s.m->layers[0].qkv.n_out + (n_heads + h) * hd, *value = key + n_kv * hd;
     const lsk_cache cache = s.cache(layer, h);
     for (float *x : {key, value})
         if (cache.bf16) s.m->kernels->to_bf16(x, (int32_t)hd, nullptr);
@@ -97,9 +95,9 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range h
     a.n_queries = to - from;
     a.n_context = s.length + (b.tree ? 0 : first_row); // of consecutive positions, what all of them see
     a.softcap = hp.attn_softcap;
-    a.scratch = fm(s.scratch) + (int64_t)thread * s.scratch_floats;
-    const float *qkv = f(s.qkv); // a tensor is asked for its memory once: each time it checks its type
-    float *out = fm(s.m->ranks ? s.mine : s.att);
+    a.scratch = s.scratch.data() + (int64_t)thread * s.scratch_floats;
+    const float *qkv = s.qkv.data();
+    float *out = (s.m->ranks ? s.mine : s.att).data();
     for (int32_t i = from; i < to; i++) {
         const int32_t row = i / group, head = heads.from + i % group;
         const int32_t position = s.length + (b.tree ? depth[row] : row);
@@ -132,7 +130,7 @@ void add_bias(float *x, const float *bias, int64_t n) {
 
 void finish_logits(const CpuModel &m, float *logits) {
     const int32_t n = ls_range_size(m.part().vocab), whole = n / LSK_TILE * LSK_TILE;
-    if (m.head.bias.defined()) add_bias(logits, f(m.head.bias), n);
+    if (m.head.bias) add_bias(logits, m.head.bias.data(), n);
     if (m.hp.logit_scale != 1)
         for (int32_t i = 0; i < n; i++) logits[i] *= m.hp.logit_scale;
     if (m.hp.logit_softcap <= 0) return;
@@ -151,14 +149,14 @@ int64_t widest(const CpuModel &m, ls_range ls_shard::*of) {
 
 // What a rank put into the last exchange.
 const float *of_rank(const CpuEngine &s, size_t rank, int64_t floats) {
-    return f(s.theirs) + (int64_t)rank * floats;
+    return s.theirs.data() + (int64_t)rank * floats;
 }
 
 // Gives that many floats of s.mine to the other ranks and gets theirs. Every thread calls it and sees whether it
 // failed.
 bool exchange(CpuEngine &s, Team &team, int64_t floats) {
     if (team.t == 0) try {
-            s.m->ranks->gather(f(s.mine), floats * (int64_t)sizeof(float), fm(s.theirs));
+            s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
         } catch (...) {
             s.failure = std::current_exception();
         }
@@ -185,9 +183,9 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads),
                   n_ff = ls_range_size(part.ff);
     const bool one = b.n == 1 && !m.ranks; // its x and xn are each thread's own
-    float *own = fm(s.own) + team.t * 3 * d, *x = one ? own : fm(s.x), *xn = one ? own + d : fm(s.xn);
+    float *own = s.own.data() + team.t * 3 * d, *x = one ? own : s.x.data(), *xn = one ? own + d : s.xn.data();
     Prepared &xn_in = one ? s.own_in[(size_t)team.t] : s.xn_in;
-    float *qkv = fm(s.qkv), *tmp = fm(s.tmp), *mine = m.ranks ? fm(s.mine) : nullptr;
+    float *qkv = s.qkv.data(), *tmp = s.tmp.data(), *mine = m.ranks ? s.mine.data() : nullptr;
     auto each_row = [&](auto &&body) {
         if (!one) return team.each(LST_PART_NORMS, body);
         body(0, 1);
@@ -217,20 +215,20 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     auto as_it_is = [](int32_t) {};
     const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
     // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
-    auto norm_all = [&](const lst::Layer &l, ls_range ls_shard::*of, int64_t at, const at::Tensor &weights) {
+    auto norm_all = [&](const lst::Layer &l, ls_range ls_shard::*of, int64_t at, const lst::Floats &weights) {
         const ls_range own = part.*of;
-        const int64_t all = weights.numel();
+        const int64_t all = (int64_t)weights.size();
         team.each(LST_PART_ROTATE, [&](int t, int n) {
             const ls_range r = ls_share(b.n, t, n);
             for (int32_t i = r.from; i < r.to; i++) {
-                if (l.qkv.bias.defined() && !at) add_bias(qkv + i * nqkv, f(l.qkv.bias), nqkv);
+                if (l.qkv.bias && !at) add_bias(qkv + i * nqkv, l.qkv.bias.data(), nqkv);
                 std::memcpy(mine + i * ls_range_size(own) * hd, qkv + i * nqkv + at,
                             (size_t)(ls_range_size(own) * hd) * sizeof(float));
             }
         });
-        return gather(of, hd, fm(s.att), LST_PART_ROTATE, [&](int32_t i) {
-            float *whole = fm(s.att) + i * all;
-            k.rmsnorm(whole, f(weights), (int32_t)all, hp.rms_eps, whole);
+        return gather(of, hd, s.att.data(), LST_PART_ROTATE, [&](int32_t i) {
+            float *whole = s.att.data() + i * all;
+            k.rmsnorm(whole, weights.data(), (int32_t)all, hp.rms_eps, whole);
             std::memcpy(qkv + i * nqkv + at, whole + own.from * hd, (size_t)(ls_range_size(own) * hd) * sizeof(float));
         });
     };
@@ -238,7 +236,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
     // its norm, or x itself
     int32_t stage = -1;
-    auto add_norm = [&](const lst::Linear *added, const at::Tensor &post, const at::Tensor &pre,
+    auto add_norm = [&](const lst::Linear *added, const lst::Floats &post, const lst::Floats &pre,
                         const lst::Linear &next) {
         each_row([&](int t, int n) {
             ls_range r = ls_share(b.n, t, n);
@@ -249,14 +247,14 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                     ti = own + 2 * d;
                 }
                 if (added) {
-                    if (added->bias.defined()) add_bias(ti, f(added->bias), d);
-                    if (post.defined()) k.rmsnorm(ti, f(post), (int32_t)d, hp.rms_eps, ti);
+                    if (added->bias) add_bias(ti, added->bias.data(), d);
+                    if (post) k.rmsnorm(ti, post.data(), (int32_t)d, hp.rms_eps, ti);
                     if (hp.residual_scale != 1)
                         for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
                     for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
                 }
                 if (s.searching) note_bad(s, stage, xi, d);
-                if (pre.defined()) k.rmsnorm(xi, f(pre), (int32_t)d, hp.rms_eps, xn + i * d);
+                if (pre) k.rmsnorm(xi, pre.data(), (int32_t)d, hp.rms_eps, xn + i * d);
                 else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
                 prepare(s, next.arith, xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
             }
@@ -276,7 +274,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 std::memset(to, 0, (size_t)d * sizeof(float)); // another rank has it
                 continue;
             }
-            lsk_dequant_row(m.embd_type, m.embd.data() + (size_t)(token - part.vocab.from) * m.embd_row_bytes, d, to);
+            m.embedding_row(token - part.vocab.from, to);
             if (hp.embd_scale != 1)
                 for (int64_t j = 0; j < d; j++) to[j] *= hp.embd_scale;
         }
@@ -292,7 +290,7 @@ void forward(CpuEngine &s, const Block &b, Team team) {
             }
         });
     }
-    const at::Tensor none;
+    const lst::Floats none;
     for (int layer = 0; layer < s.n_layers; layer++) {
         const lst::Layer &l = m.layers[(size_t)layer];
         if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
@@ -314,18 +312,19 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 const ls_range r = ls_share(b.n, t, n);
                 for (int32_t i = r.from; i < r.to; i++) {
                     float *row = qkv + i * nqkv;
-                    if (l.qkv.bias.defined()) add_bias(row, f(l.qkv.bias), nqkv);
-                    k.rmsnorm(row, f(l.q_norm), (int32_t)(n_heads * hd), hp.rms_eps, row);
-                    k.rmsnorm(row + n_heads * hd, f(l.k_norm), (int32_t)(n_kv * hd), hp.rms_eps, row + n_heads * hd);
+                    if (l.qkv.bias) add_bias(row, l.qkv.bias.data(), nqkv);
+                    k.rmsnorm(row, l.q_norm.data(), (int32_t)(n_heads * hd), hp.rms_eps, row);
+                    k.rmsnorm(row + n_heads * hd, l.k_norm.data(), (int32_t)(n_kv * hd), hp.rms_eps,
+                              row + n_heads * hd);
                 }
             });
         team.each(LST_PART_ROTATE, [&](int t, int n) {
-            const float *bias = l.qkv.bias.defined() && !norms_all ? f(l.qkv.bias) : nullptr;
+            const float *bias = l.qkv.bias && !norms_all ? l.qkv.bias.data() : nullptr;
             const std::vector<float> &rope = s.rope[m.local[(size_t)layer] ? 1 : 0];
-            const auto rotate = [&](int32_t i, int32_t head, const at::Tensor &norm, float scale) {
+            const auto rotate = [&](int32_t i, int32_t head, const lst::Floats &norm, float scale) {
                 float *x = qkv + i * nqkv + head * hd;
                 if (bias) add_bias(x, bias + head * hd, hd);
-                if (hp.qk_norm == LST_QK_NORM_HEAD) k.rmsnorm(x, f(norm), (int32_t)hd, hp.rms_eps, x);
+                if (hp.qk_norm == LST_QK_NORM_HEAD) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
                 k.rope(x, hp.rope_dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims, scale);
                 for (int64_t j = hp.rope_dims; j < hd; j++) x[j] *= scale;
             };
@@ -358,39 +357,39 @@ void forward(CpuEngine &s, const Block &b, Team team) {
                 }
             }
         });
-        if (!gather(&ls_shard::heads, hd, fm(s.att), LST_PART_ATTENTION, [&](int32_t i) {
+        if (!gather(&ls_shard::heads, hd, s.att.data(), LST_PART_ATTENTION, [&](int32_t i) {
                 for (int32_t h = 0; h < hp.n_heads; h++)
-                    prepare(s, l.out.arith, s.att_in, b.n, i, fm(s.att) + ((int64_t)i * hp.n_heads + h) * hd,
+                    prepare(s, l.out.arith, s.att_in, b.n, i, s.att.data() + ((int64_t)i * hp.n_heads + h) * hd,
                             (int32_t)(h * hd), (int32_t)hd);
             }))
             return;
-        team.linear(s, l.out, f(s.att), s.att_in, mine ? mine : tmp, b.n);
+        team.linear(s, l.out, s.att.data(), s.att_in, mine ? mine : tmp, b.n);
         if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
         stage++;
         const int32_t width = LS_SHARD_FF; // of the blocks of gate and up, and of a group
-        const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, fm(s.gate_up), b.n, 0, b.n);
+        const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
         const int32_t from = tiles.from * LSK_TILE / 2, to = tiles.to * LSK_TILE / 2;
         for (int32_t i = 0; i < b.n; i++) {
-            float *act = (mine ? mine : fm(s.act)) + (int64_t)i * n_ff;
+            float *act = (mine ? mine : s.act.data()) + (int64_t)i * n_ff;
             for (int32_t at = from; at < to; at += width) {
-                float *gate = fm(s.gate_up) + (int64_t)i * 2 * n_ff + 2 * at, *up = gate + width;
-                if (l.gate_up.bias.defined()) {
-                    add_bias(gate, f(l.gate_up.bias) + at, width);
-                    add_bias(up, f(l.gate_up.bias) + n_ff + at, width);
+                float *gate = s.gate_up.data() + (int64_t)i * 2 * n_ff + 2 * at, *up = gate + width;
+                if (l.gate_up.bias) {
+                    add_bias(gate, l.gate_up.bias.data() + at, width);
+                    add_bias(up, l.gate_up.bias.data() + n_ff + at, width);
                 }
                 (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, width, act + at);
             }
             if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act + from, from, to - from);
         }
         team.meet(LST_PART_ACTIVATION);
-        if (!gather(&ls_shard::ff, 1, fm(s.act), LST_PART_ACTIVATION, [&](int32_t i) {
+        if (!gather(&ls_shard::ff, 1, s.act.data(), LST_PART_ACTIVATION, [&](int32_t i) {
                 for (int32_t at = 0; at < hp.n_ff; at += 32)
-                    prepare(s, l.down.arith, s.act_in, b.n, i, fm(s.act) + (int64_t)i * hp.n_ff + at, at, 32);
+                    prepare(s, l.down.arith, s.act_in, b.n, i, s.act.data() + (int64_t)i * hp.n_ff + at, at, 32);
             }))
             return;
-        team.linear(s, l.down, f(s.act), s.act_in, mine ? mine : tmp, b.n);
+        team.linear(s, l.down, s.act.data(), s.act_in, mine ? mine : tmp, b.n);
         if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
     }
     if (s.stopped >= 0) return;
@@ -399,10 +398,10 @@ void forward(CpuEngine &s, const Block &b, Team team) {
     probe(s.n_layers);
     if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    float *logits = fm(s.logits_of) + (int64_t)b.first * ls_range_size(part.vocab);
+    float *logits = s.logits_of.data() + (int64_t)b.first * ls_range_size(part.vocab);
     team.multiply(s, m.head, xn, xn_in, logits, b.n, from, count);
     team.meet(LST_PART_HEAD);
-    if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias.defined()) return;
+    if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias) return;
     team.each(LST_PART_HEAD, [&](int t, int n) {
         const ls_range r = ls_share(count, t, n);
         for (int32_t i = r.from; i < r.to; i++) finish_logits(m, logits + (int64_t)i * ls_range_size(part.vocab));
@@ -421,7 +420,7 @@ void lst::cpu::move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_
 void lst::cpu::run_block(CpuEngine &s, const Block &b) {
     const lst_hparams &hp = s.m->hp;
     if (b.n > s.rows_cap) {
-        auto rows = [&](int64_t width) { return at::empty({b.n, width}, at::kFloat); };
+        auto rows = [&](int64_t width) { return lst::Floats(b.n * width); };
         s.x = rows(hp.n_embd), s.xn = rows(hp.n_embd), s.tmp = rows(hp.n_embd);
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
@@ -433,15 +432,15 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
             const int64_t width = std::max(
                 {(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff)});
             s.mine = rows(width);
-            s.theirs = at::empty({s.m->ranks->n, b.n * width}, at::kFloat);
+            s.theirs = lst::Floats(s.m->ranks->n * b.n * width);
         }
         s.rows_cap = b.n;
     }
     const int32_t logit_rows = b.head_row < 0 ? b.first + b.n : 1;
     if (logit_rows > s.logit_rows_cap) {
-        const at::Tensor logits = at::empty({logit_rows, s.vocab()}, at::kFloat);
-        if (b.first) logits.slice(0, 0, b.first).copy_(s.logits_of.slice(0, 0, b.first));
-        s.logits_of = logits;
+        lst::Floats logits((int64_t)logit_rows * s.vocab());
+        if (b.first) std::copy_n(s.logits_of.data(), (int64_t)b.first * s.vocab(), logits.data());
+        s.logits_of = std::move(logits);
         s.logit_rows_cap = logit_rows;
     }
     s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
@@ -451,13 +450,11 @@ void lst::cpu::run_block(CpuEngine &s, const Block &b) {
                                      lsk_attention_scratch(s.queries, columns, hp.head_dim)});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
-        s.scratch = at::empty({s.m->most_threads, s.scratch_floats}, at::kFloat);
+        s.scratch = lst::Floats(s.m->most_threads * s.scratch_floats);
     }
-#pragma omp parallel num_threads(s.m->threads)
-    {
-        const int thread = omp_get_thread_num();
-        forward(s, b, Team{thread, omp_get_num_threads(), &s.meeting, Clock(thread ? nullptr : s.parts)});
-    }
+    lst::parallel(s.m->threads, [&](int thread, int n) {
+        forward(s, b, Team{thread, n, &s.meeting, Clock(thread ? nullptr : s.parts)});
+    });
     // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
     // rows only in the layers that it reached: move them in the others too.
     const bool ended_early = s.stopped >= 0;

@@ -1,10 +1,10 @@
 // What this processor reaches at most: see lst_limits.
 #include "torch/lst_cpu.h"
 
-#include <omp.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <vector>
 
@@ -18,17 +18,17 @@ constexpr double SECONDS = 0.003;  // that a run of multiply-adds takes at least
 
 // The seconds of the fastest run, of all threads side by side.
 template <class Work> double fastest(int threads, int runs, Work work) {
+    using clock = std::chrono::steady_clock;
     double best = INFINITY;
+    lst::Meeting meeting(threads);
     for (int i = 0; i < runs; i++) {
-        double start = 0;
-#pragma omp parallel num_threads(threads)
-        {
-#pragma omp barrier
-#pragma omp master
-            start = omp_get_wtime();
-            work(omp_get_thread_num());
-        }
-        best = std::min(best, omp_get_wtime() - start);
+        clock::time_point start;
+        lst::parallel(threads, [&](int t, int n) {
+            meeting.meet(t, n);
+            if (!t) start = clock::now();
+            work(t);
+        });
+        best = std::min(best, std::chrono::duration<double>(clock::now() - start).count());
     }
     return best;
 }
@@ -73,17 +73,13 @@ double multiply_adds(const lsk_table &kernels, lsk_arith arith, int threads) {
 
 } // namespace
 
-extern "C" LST_API int lst_limits(int32_t threads, lst_limits_t *out) {
+extern "C" int lst_limits(int32_t threads, lst_limits_t *out) {
     return lst::guard([&] {
-        if (!out || out->size < sizeof *out || threads < 0 || threads > 4096)
-            throw lst::Error(LST_E_ARG, "lst_limits: bad arguments");
+        if (threads < 0 || threads > 4096) throw lst::Error(LST_E_ARG, "lst_limits: bad arguments");
         const lsk_table *kernels = lsk_pick();
         if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
-        int n = lst::threads_of(threads);
+        const int n = lst::threads_of(threads);
         lst::start_threads(n);
-#pragma omp parallel num_threads(n)
-#pragma omp master
-        n = omp_get_num_threads(); // the runtime may give fewer
         out->threads = n;
         out->read_gb_per_s = read_gb_per_s(n);
         out->f32_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_F32, n);

@@ -12,8 +12,8 @@ const uint8_t *CudaModel::place(const void *bytes, size_t n) {
     return memory.back().get();
 }
 
-const float *CudaModel::place(const at::Tensor &t) {
-    return t.defined() ? (const float *)place(t.const_data_ptr<float>(), (size_t)t.numel() * sizeof(float)) : nullptr;
+const float *CudaModel::place(const lst::Floats &x) {
+    return x ? (const float *)place(x.data(), x.size() * sizeof(float)) : nullptr;
 }
 
 ls_shard CudaModel::loaded_part() const {
@@ -59,18 +59,21 @@ void CudaModel::matrix_end(lst::Linear &l) {
     l.device.weights = place(staging.data(), staging.size());
 }
 
-void CudaModel::embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) {
+bool CudaModel::embedding_begin(const lst_tensor &t, int kept_type) {
     own_embd = !hp.tied || kept_type != t.type;
-    if (!own_embd) return;
+    if (!own_embd) return false;
     embd.n_in = (int32_t)t.n_in;
     embd.n_out = embd.of_all = (int32_t)t.n_out;
     if (!matrix_begin(embd, {{t.type, t.n_out}}, lst::Care::usual))
         throw lst::Error(LST_E_ARG, "tensor 'token_embd.weight' cannot be packed");
-    const size_t bytes = lsk_row_bytes(t.type, t.n_in) * LSG_TILE;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t tile = 0; tile < (t.n_out + LSG_TILE - 1) / LSG_TILE; tile++)
-        matrix_rows(embd, tile * LSG_TILE, t.type, raw + (size_t)tile * bytes,
-                    std::min<int64_t>(LSG_TILE, t.n_out - tile * LSG_TILE));
+    return true;
+}
+
+void CudaModel::embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) {
+    matrix_rows(embd, row, type, raw, n);
+}
+
+void CudaModel::embedding_end() {
     matrix_end(embd);
 }
 
@@ -132,14 +135,13 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     return m;
 }
 
-extern "C" LST_API int lst_limits(int32_t, lst_limits_t *) {
+extern "C" int lst_limits(int32_t, lst_limits_t *) {
     return lst::guard([] { throw lst::Error(LST_E_ARG, "the limits of a GPU cannot be measured"); });
 }
 
-extern "C" LST_API int lst_device(int32_t i, lst_device_info *info) {
+extern "C" int lst_device(int32_t i, lst_device_info *info) {
     return lst::guard([&] {
         char why[300];
-        if (!info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_device: bad arguments");
         const int32_t n = lsg_devices(why, sizeof why);
         if (i < 0 || i >= n) throw lst::Error(LST_E_ARG, n ? "there is no such device" : why);
         lsg_device d;

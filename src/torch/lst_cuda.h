@@ -27,7 +27,9 @@ struct CudaModel : lst_model {
     bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) override;
     void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void matrix_end(lst::Linear &l) override;
-    void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) override;
+    bool embedding_begin(const lst_tensor &t, int kept_type) override;
+    void embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) override;
+    void embedding_end() override;
     void loaded() override;
     void info(lst_model_info_t *info) const override;
     std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
@@ -39,7 +41,7 @@ struct CudaModel : lst_model {
 
   private:
     const uint8_t *place(const void *bytes, size_t n);
-    const float *place(const at::Tensor &t);
+    const float *place(const lst::Floats &x);
 };
 
 } // namespace lst::device

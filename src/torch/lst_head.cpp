@@ -5,7 +5,13 @@
 //
 // and then both add the feed-forward part, after a norm. A row's output is the feature of the rows that follow it;
 // EAGLE-3 takes it without fc.
-#include "torch/lst_internal.h"
+#include "torch/lst_error.h"
+#include "torch/lst_torch.h"
+
+extern "C" {
+#include "base/rng.h"
+#include "torch/kernels/kernels.h"
+}
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -19,11 +25,16 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <latch>
 #include <numeric>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
 
 namespace {
@@ -422,22 +433,56 @@ void grow(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n
     }
 }
 
+// libtorch's OpenMP ends the process where the system refuses it a thread. So as many threads as it will start are
+// started here first; it keeps its own for the calling thread.
+void use_threads(int n) {
+    static thread_local int started = 1;
+    std::vector<std::thread> tried;
+    std::latch all_tried{1};
+    bool refused = false;
+    for (int i = started; i < n && !refused; i++) try {
+            tried.emplace_back([&] { all_tried.wait(); });
+        } catch (const std::system_error &) {
+            refused = true;
+        }
+    all_tried.count_down();
+    for (std::thread &t : tried) t.join();
+    if (!refused) started = std::max(started, n);
+    at::set_num_threads(refused ? started : n);
+}
+
+// Runs body as a call of libtorch's.
+template <class F> int guard(F &&body) noexcept {
+    return lst::guard([&] {
+        c10::InferenceMode inference;
+        try {
+            body();
+        } catch (const c10::Error &e) {
+            throw lst::Error(LST_E_BACKEND, e.what_without_backtrace());
+        }
+    });
+}
+
 } // namespace
 
 extern "C" {
 
-LST_API int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
-                          const lst_open_options *opt) {
-    if (out) *out = nullptr;
-    return lst::guard([&] {
-        if (!out || !p || !tensors || !opt || p->size < sizeof *p || opt->size < sizeof *opt)
-            throw lst::Error(LST_E_ARG, "lst_head_open: a required argument is missing or of an older version");
+const lst_torch lst_torch_table = {LST_TORCH(LST_ENTRY)};
+
+const char *lst_torch_version(void) {
+    return "libtorch " TORCH_VERSION;
+}
+
+int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
+                  const lst_open_options *opt) {
+    *out = nullptr;
+    return guard([&] {
         check_params(*p);
         auto h = std::make_unique<lst_head>();
         h->p = *p;
         if (p->d2t) h->d2t.assign(p->d2t, p->d2t + p->n_draft);
         h->p.d2t = nullptr;
-        if (opt->threads > 0) lst::start_threads(opt->threads), at::set_num_threads(opt->threads);
+        if (opt->threads > 0) use_threads(opt->threads);
         Loader load{*h, {}, tensors, *opt, 0, 0};
         for (int32_t i = 0; i < n_tensors; i++) {
             load.table[tensors[i].name] = &tensors[i];
@@ -449,17 +494,17 @@ LST_API int lst_head_open(lst_head **out, const lst_head_params *p, const lst_te
     });
 }
 
-LST_API void lst_head_close(lst_head *h) {
+void lst_head_close(lst_head *h) {
     delete h;
 }
-LST_API uint64_t lst_head_bytes(const lst_head *h) {
+uint64_t lst_head_bytes(const lst_head *h) {
     return h->bytes;
 }
 
-LST_API int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context) {
-    if (out) *out = nullptr;
-    return lst::guard([&] {
-        if (!out || !h || n_context < 1 || n_context > 1 << 22 || h->p.kind == LST_HEAD_MEDUSA)
+int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context) {
+    *out = nullptr;
+    return guard([&] {
+        if (n_context < 1 || n_context > 1 << 22 || h->p.kind == LST_HEAD_MEDUSA)
             throw lst::Error(LST_E_ARG, "lst_draft_new: bad arguments");
         auto d = std::make_unique<lst_draft>();
         d->h = h;
@@ -468,26 +513,22 @@ LST_API int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context) {
     });
 }
 
-LST_API void lst_draft_free(lst_draft *d) {
+void lst_draft_free(lst_draft *d) {
     delete d;
 }
 
-LST_API uint64_t lst_draft_bytes(const lst_draft *d) {
-    return d->k.defined() ? 2 * (uint64_t)d->k.numel() * sizeof(float) : 0;
+int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
+                    const lst_sampling *sampling, lst_row *row) {
+    return guard([&] { begin(*d, keep, at, tokens, values, n, sampling, row); });
 }
 
-LST_API int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values,
-                            int32_t n, const lst_sampling *sampling, lst_row *row) {
-    return lst::guard([&] { begin(*d, keep, at, tokens, values, n, sampling, row); });
+int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
+                   lst_row *rows) {
+    return guard([&] { grow(*d, tokens, parents, n, sampling, rows); });
 }
 
-LST_API int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n,
-                           const lst_sampling *sampling, lst_row *rows) {
-    return lst::guard([&] { grow(*d, tokens, parents, n, sampling, rows); });
-}
-
-LST_API int lst_draft_logits(const lst_draft *d, int32_t row, float *logits) {
-    return lst::guard([&] {
+int lst_draft_logits(const lst_draft *d, int32_t row, float *logits) {
+    return guard([&] {
         if (row < 0 || row >= (int32_t)d->parents.size()) throw lst::Error(LST_E_ARG, "no such row in the last draft");
         const at::Tensor said = logits_of(*d->h, d->outputs.narrow(0, row, 1));
         const float *x = said.const_data_ptr<float>();
@@ -496,8 +537,8 @@ LST_API int lst_draft_logits(const lst_draft *d, int32_t row, float *logits) {
     });
 }
 
-LST_API int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *ids, float *p) {
-    return lst::guard([&] {
+int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *ids, float *p) {
+    return guard([&] {
         const lst_head_params &hp = h->p;
         if (hp.kind != LST_HEAD_MEDUSA || k < 1 || k > 256)
             throw lst::Error(LST_E_ARG, "lst_head_guess: bad arguments");

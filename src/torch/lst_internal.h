@@ -1,16 +1,15 @@
-// Shared by the files of the compute libraries. C++ stays inside this folder.
+// Shared by the files of both decoders. C++ stays inside this folder.
 //
-// lst_open.cpp reads a model's tensors, lst_session.cpp implements a timeline and checks arguments; each library has
-// both. Each device implements lst_model and Engine: lst_cpu*.cpp (liblstorch.so) or lst_cuda*.cpp
-// (liblstorch_cuda.so).
+// lst_open.cpp reads a model's tensors, lst_session.cpp implements a timeline and checks arguments; the program and
+// liblstorch_cuda.so have both. Each device implements lst_model and Engine: lst_cpu*.cpp or lst_cuda*.cpp.
 #pragma once
-// Not <ATen/ATen.h>: it includes all operators and takes half a minute to compile. Files include the operators they
-// use.
-#include <ATen/core/Tensor.h>
-#include <c10/core/InferenceMode.h>
+#include "torch/lst_error.h"
+#include "torch/lst_threads.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,41 +22,29 @@ extern "C" {
 #include "torch/lst.h"
 }
 
-#define LST_API __attribute__((visibility("default")))
-
 namespace lst {
 
-// An error with the LST_E_ code for the caller.
-struct Error : std::runtime_error {
-    int code;
-    Error(int c, const std::string &what) : std::runtime_error(what), code(c) {}
-};
+// Memory that begins at a cache line. Its values are not initialised; the system maps pages when they are written.
+template <class T> class Array {
+    struct Free {
+        void operator()(T *p) const { std::free(p); }
+    };
+    std::unique_ptr<T, Free> p;
+    size_t n = 0;
 
-void set_error(const std::string &text);
-
-// Runs body so that no exception crosses the C boundary.
-template <class F> int guard(F &&body) noexcept {
-    try {
-        c10::InferenceMode inference;
-        body();
-        return LST_OK;
-    } catch (const Error &e) {
-        set_error(e.what());
-        return e.code;
-    } catch (const c10::Error &e) {
-        set_error(e.what_without_backtrace());
-        return LST_E_BACKEND;
-    } catch (const std::bad_alloc &) {
-        set_error("out of memory");
-        return LST_E_MEMORY;
-    } catch (const std::exception &e) {
-        set_error(e.what());
-        return LST_E_BACKEND;
-    } catch (...) {
-        set_error("unknown C++ exception");
-        return LST_E_BACKEND;
+  public:
+    Array() = default;
+    explicit Array(int64_t size) : n((size_t)size) {
+        enum : size_t { LINE = 64 };
+        if (n > (SIZE_MAX - LINE) / sizeof(T)) throw std::bad_alloc();
+        p.reset(static_cast<T *>(std::aligned_alloc(LINE, (n * sizeof(T) + LINE - 1) / LINE * LINE)));
+        if (!p) throw std::bad_alloc();
     }
-}
+    explicit operator bool() const { return p != nullptr; }
+    T *data() const { return p.get(); }
+    size_t size() const { return n; }
+};
+using Floats = Array<float>;
 
 // Consecutive outputs of a matrix that have one type in the file.
 struct Stacked {
@@ -69,7 +56,7 @@ struct Stacked {
 struct Linear {
     int32_t n_in = 0, n_out = 0;
     int32_t of_all = 0; // the outputs of all ranks together
-    at::Tensor bias;    // f32 [n_out], in host memory; undefined: none
+    Floats bias;        // [n_out], in host memory; empty: none
     // on the CPU
     bool paired = false;             // gate and up: blocks of LS_SHARD_FF outputs of the two halves lie in turn
     lsk_arith arith = LSK_ARITH_F32; // of its input
@@ -85,9 +72,9 @@ struct Linear {
 // Vectors are f32 in host memory.
 struct Layer {
     Linear qkv, out, gate_up, down;
-    // [n_embd]; undefined where the architecture has none: before a sublayer, and of what it adds
-    at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
-    at::Tensor q_norm, k_norm; // of a head or of all of them
+    // [n_embd]; empty where the architecture has none: before a sublayer, and of what it adds
+    Floats attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
+    Floats q_norm, k_norm; // of a head or of all of them
 };
 
 // Precision of a matmul's rounded input, for devices whose arithmetic has two.
@@ -148,7 +135,7 @@ struct lst_model {
     int threads = 1, most_threads = 1; // of a forward: now, and at most (see lst_use_threads)
     std::vector<lst::Layer> layers;
     lst::Linear head;
-    at::Tensor output_norm;
+    lst::Floats output_norm;
     uint64_t weight_bytes = 0;
     lst_ranks *ranks = nullptr;  // nullptr: it is whole
     std::vector<ls_shard> parts; // of every rank
@@ -179,14 +166,15 @@ struct lst_model {
     // Raw rows, a tile's at a time; several threads at once.
     virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
     virtual void matrix_end(lst::Linear &l) = 0;
-    // The rows of the input embedding, as a tensor of their own. kept_type: the type of the output head, if both are
-    // one tensor.
-    virtual void embedding(const lst_tensor &t, const uint8_t *raw, int kept_type) = 0;
+    // The input embedding's rows in the same way; kept_type: of the output head, if both are one tensor. False: they
+    // are looked up in the output head.
+    virtual bool embedding_begin(const lst_tensor &t, int kept_type) = 0;
+    virtual void embedding_rows(int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
+    virtual void embedding_end() {}
     virtual void loaded() = 0;
 };
 
 namespace lst {
-void start_threads(int n); // of OpenMP, in the calling thread; lst::Error: the system refuses them
 int threads_of(int asked); // as many as were asked for, at most those that this process may use; 0: ls_cores
 // An empty model on the device that opt names, with its arithmetic chosen (opt's fields are not NULL).
 std::unique_ptr<lst_model> make_model(const lst_hparams &hp, const lst_open_options &opt);

@@ -8,7 +8,7 @@
 
 namespace {
 
-enum { MOST_LOOKS = 2000, TRIAL = 64 }; // some 35 us; waits from one trial of that length to the next
+enum { TRIAL = 64 }; // waits from one trial of the full limit to the next
 
 void breathe() {
 #if defined(__x86_64__)
@@ -20,29 +20,31 @@ void breathe() {
 
 } // namespace
 
-lst::Meeting::Meeting(int most_threads) : habits((size_t)most_threads, Habit{MOST_LOOKS, 0}) {}
+void lst::Signal::next() {
+    value.store(now() + 1);
+    if (sleepers.load()) syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
 
-void lst::Meeting::meet(int me, int n) {
-    const uint32_t now = ended.load(std::memory_order_relaxed); // it cannot end without this thread
-    if (come.fetch_add(1, std::memory_order_acq_rel) + 1 == (uint32_t)n) {
-        come.store(0, std::memory_order_relaxed);
-        ended.store(now + 1);
-        if (sleepers.load()) syscall(SYS_futex, &ended, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
-        return;
-    }
-    Habit &habit = habits[(size_t)me];
+void lst::Signal::wait(uint32_t old, Habit &habit) {
     const bool trial = ++habit.waits % TRIAL == 0;
     const int32_t looks = trial ? MOST_LOOKS : habit.looks;
     for (int32_t i = 0; i < looks; i++) {
-        if (ended.load(std::memory_order_acquire) != now) {
+        if (value.load(std::memory_order_acquire) != old) {
             habit.looks = looks;
             return;
         }
         breathe();
     }
     if (!trial) habit.looks /= 2;
-    // the last to come stores `ended` before it reads `sleepers`, this does the reverse: one of them sees the other's
+    // next() stores the value before it reads `sleepers`, this does the reverse: one of them sees the other's
     sleepers++;
-    while (ended.load() == now) syscall(SYS_futex, &ended, FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
+    while (value.load() == old) syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
     sleepers--;
+}
+
+void lst::Meeting::meet(int me, int n) {
+    const uint32_t now = ended.now(); // it cannot end without this thread
+    if (come.fetch_add(1, std::memory_order_acq_rel) + 1 < (uint32_t)n) return ended.wait(now, habits[(size_t)me]);
+    come.store(0, std::memory_order_relaxed);
+    ended.next();
 }

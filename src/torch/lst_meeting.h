@@ -1,8 +1,7 @@
-// An adaptive spin barrier for the threads of a forward, used up to 243 times in a forward of the default model. A
-// thread first spins until all have arrived, which is the fastest. But if other programs use the processors, the
-// missing thread may need the processor of the spinning one; then sleeping is faster. So each thread adapts: if it
-// spins in vain, it halves its spin limit; from time to time it tries the full limit again. Measurements:
-// tests/bench/results/amd-epyc-notes.md.
+// How the threads of a forward wait for each other. A thread first spins until what it waits for has come, which is the
+// fastest. But if other programs use the processors, the missing thread may need the processor of the spinning one;
+// then sleeping is faster. So each thread adapts: if it spins in vain, it halves its spin limit; from time to time it
+// tries the full limit again. Measurements: tests/bench/results/amd-epyc-notes.md.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,18 +9,30 @@
 
 namespace lst {
 
-class Meeting {
-    struct alignas(64) Habit {
-        int32_t looks;  // spin limit: iterations before the thread sleeps
-        uint32_t waits; // number of waits so far
-    };
-    alignas(64) std::atomic<uint32_t> come{0};  // threads that have arrived at this barrier
-    alignas(64) std::atomic<uint32_t> ended{0}; // number of completed barriers
+// A number that threads wait for.
+class Signal {
+    alignas(64) std::atomic<uint32_t> value{0};
     alignas(64) std::atomic<uint32_t> sleepers{0};
-    std::vector<Habit> habits; // of each thread
 
   public:
-    explicit Meeting(int most_threads);
+    struct alignas(64) Habit { // of a thread that waits
+        int32_t looks = MOST_LOOKS;
+        uint32_t waits = 0; // so far
+    };
+    enum { MOST_LOOKS = 2000 }; // some 35 us
+    uint32_t now() const { return value.load(std::memory_order_relaxed); }
+    void next();                           // adds one: all earlier writes of this thread are then visible
+    void wait(uint32_t old, Habit &habit); // returns when the number is no longer `old`
+};
+
+// A barrier, used up to 243 times in a forward of the default model.
+class Meeting {
+    alignas(64) std::atomic<uint32_t> come{0}; // threads that have arrived
+    Signal ended;
+    std::vector<Signal::Habit> habits; // of each thread
+
+  public:
+    explicit Meeting(int most_threads) : habits((size_t)most_threads) {}
     // Called by all n threads, with the thread's number `me`. Returns when the last thread has called it; all earlier
     // writes of all threads are then visible.
     void meet(int me, int n);

@@ -5,22 +5,13 @@ extern "C" {
 #include "base/system.h"
 }
 
-#include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
-#include <omp.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <latch>
-#include <system_error>
-#include <thread>
 #include <unordered_map>
 
 namespace {
-
-thread_local std::string last_error;
 
 using Table = std::unordered_map<std::string, const lst_tensor *>;
 
@@ -30,8 +21,8 @@ struct Loader {
     const lst_tensor *tensors;
     const lst_open_options &opt;
     int keep = -1;
-    uint64_t done = 0, total = 0;
-    std::vector<uint8_t> bytes; // of one tensor
+    uint64_t total = 0, next_told = 0;
+    std::atomic<uint64_t> done{0};
 
     bool has(const std::string &name) const { return table.count(name) > 0; }
 
@@ -45,41 +36,77 @@ struct Loader {
         return t;
     }
 
-    // Some rows of a tensor, valid until the next call.
-    const uint8_t *read(const lst_tensor &t, ls_range rows) {
-        const size_t row_bytes = t.n_bytes / (size_t)t.n_out, at = (size_t)rows.from * row_bytes,
-                     n = (size_t)ls_range_size(rows) * row_bytes;
-        const uint8_t *p = (const uint8_t *)t.data;
-        if (p) p += at;
-        else {
-            if (bytes.size() < n) bytes.resize(n);
-            if (opt.read(opt.ud, (int32_t)(&t - tensors), at, n, bytes.data()))
-                throw lst::Error(LST_E_READ, std::string("tensor '") + t.name + "' could not be read");
-            p = bytes.data();
-        }
-        if (!lsk_finite(t.type, p, ls_range_size(rows), t.n_in))
-            throw lst::Error(LST_E_NAN,
-                             std::string("tensor '") + t.name + "' holds NaN, infinite or unusable scale values");
-        return p;
+    // Reads n rows into `to`, checked. LST_OK, or why not.
+    int read(const lst_tensor &t, int64_t row, int64_t n, uint8_t *to) const {
+        const size_t row_bytes = t.n_bytes / (size_t)t.n_out, at = (size_t)row * row_bytes;
+        if (t.data) std::memcpy(to, (const uint8_t *)t.data + at, (size_t)n * row_bytes);
+        else if (opt.read(opt.ud, (int32_t)(&t - tensors), at, (size_t)n * row_bytes, to)) return LST_E_READ;
+        return lsk_finite(t.type, to, n, t.n_in) ? LST_OK : LST_E_NAN;
     }
 
-    void progress(uint64_t n) {
-        done += n;
-        if (opt.progress &&
-            opt.progress(opt.ud, "loading weights", total ? std::min((double)done / (double)total, 1.0) : 1))
-            throw lst::Error(LST_E_CANCELLED, "loading was cancelled");
+    static void must(int code, const lst_tensor &t) {
+        const std::string tensor = std::string("tensor '") + t.name + "' ";
+        if (code == LST_E_READ) throw lst::Error(code, tensor + "could not be read");
+        if (code == LST_E_NAN) throw lst::Error(code, tensor + "holds NaN, infinite or unusable scale values");
+        if (code == LST_E_MEMORY) throw std::bad_alloc();
+        if (code) throw lst::Error(code, "loading was cancelled");
     }
 
-    at::Tensor vector(const std::string &name, int64_t n, float offset = 0) {
+    // In the thread that loads. LST_OK, or LST_E_CANCELLED. Some 200 times: each may be an event of the screen.
+    int progress() {
+        const uint64_t mb = 1000000, so_far = std::min<uint64_t>(done, total);
+        if (!opt.progress || so_far < next_told) return LST_OK;
+        next_told = so_far + total / 200;
+        char stage[64];
+        snprintf(stage, sizeof stage, "loading weights, %llu of %llu MB", (unsigned long long)(so_far / mb),
+                 (unsigned long long)(total / mb));
+        return opt.progress(opt.ud, stage, total ? (double)so_far / (double)total : 1) ? LST_E_CANCELLED : LST_OK;
+    }
+
+    // Reads rows [rows.from, rows.to) of a tensor and calls take(raw, row, n) for each tile of them; row counts from
+    // rows.from. All threads read and take pieces of several tiles at once, so that reading costs no time of its own,
+    // and a piece is still in the thread's cache when it is taken.
+    template <class F> void each_tile(const lst_tensor &t, ls_range rows, F &&take) {
+        enum { PIECE = 256 << 10 };
+        const int64_t n = ls_range_size(rows), row_bytes = (int64_t)(t.n_bytes / (uint64_t)t.n_out),
+                      step = std::max<int64_t>(PIECE / row_bytes / LSK_TILE, 1) * LSK_TILE,
+                      pieces = (n + step - 1) / step;
+        const auto room = (int64_t)std::min<int64_t>(step, n) * row_bytes;
+        std::vector<lst::Array<uint8_t>> piece;
+        for (int i = 0; i < m.threads; i++) piece.emplace_back(room);
+        std::atomic<int64_t> next{0};
+        std::atomic<int> failed{LST_OK};
+        lst::parallel(m.threads, [&](int thread, int) {
+            uint8_t *raw = piece[(size_t)thread].data();
+            for (int64_t i; !failed && (i = next++) < pieces;) {
+                const int64_t row = i * step, rows_here = std::min(step, n - row);
+                int code = read(t, rows.from + row, rows_here, raw);
+                try {
+                    for (int64_t at = 0; at < rows_here && !code; at += LSK_TILE)
+                        take(raw + at * row_bytes, row + at, std::min<int64_t>(LSK_TILE, rows_here - at));
+                } catch (const std::bad_alloc &) {
+                    code = LST_E_MEMORY;
+                }
+                done += (uint64_t)(rows_here * row_bytes) * m.parts.size();
+                if (!code && !thread) code = progress();
+                if (code) failed = code;
+            }
+        });
+        must(failed ? failed.load() : progress(), t);
+    }
+
+    lst::Floats vector(const std::string &name, int64_t n, float offset = 0) {
         const lst_tensor &t = find(name, n, 1);
-        at::Tensor v = at::empty({n}, at::kFloat);
-        lsk_dequant_row(t.type, read(t, {0, 1}), n, v.data_ptr<float>());
-        if (offset != 0) v.add_(offset);
+        lst::Floats v(n);
+        std::vector<uint8_t> raw(t.n_bytes);
+        must(read(t, 0, 1, raw.data()), t);
+        lsk_dequant_row(t.type, raw.data(), n, v.data());
+        for (int64_t i = 0; i < n && offset != 0; i++) v.data()[i] += offset;
         return v;
     }
 
-    at::Tensor norm(const std::string &name, int64_t n) {
-        return has(name) ? vector(name, n, m.hp.norm_offset) : at::Tensor();
+    lst::Floats norm(const std::string &name, int64_t n) {
+        return has(name) ? vector(name, n, m.hp.norm_offset) : lst::Floats();
     }
 
     // The type that a matrix of the file is kept in.
@@ -131,14 +158,14 @@ struct Loader {
         l.of_all = (int32_t)of_all;
         pack(l, care, ts, stacked, all_as_they_are);
         if (biased) {
-            l.bias = at::zeros({n_bias}, at::kFloat);
-            int64_t at = 0;
+            l.bias = lst::Floats(n_bias);
+            float *to = l.bias.data();
             for (const Rows &part : parts) {
                 const ls_range of = bias == Bias::whole ? ls_range{0, (int32_t)part.n} : part.of;
+                std::fill_n(to, ls_range_size(of), 0.0f);
                 if (has(part.name + ".bias"))
-                    l.bias.slice(0, at, at + ls_range_size(of))
-                        .copy_(vector(part.name + ".bias", part.n).slice(0, of.from, of.to));
-                at += ls_range_size(of);
+                    std::copy_n(vector(part.name + ".bias", part.n).data() + of.from, ls_range_size(of), to);
+                to += ls_range_size(of);
             }
         }
     }
@@ -155,29 +182,21 @@ struct Loader {
                 type = stacked[next].type;
                 end += stacked[next++].n_out;
             }
-            const uint8_t *raw = read(*t, rows);
-            const int64_t n_in = t->n_in, n_rows = ls_range_size(rows), first = row;
-            const int from_type = t->type;
+            const int64_t n_in = t->n_in, first = row;
+            const int from_type = t->type, to_type = type;
             const size_t in_bytes = lsk_row_bytes(from_type, n_in), out_bytes = lsk_row_bytes(type, n_in);
             const bool as_is = all_as_they_are || packs_alike(from_type, type);
-            const int64_t tiles = (n_rows + LSK_TILE - 1) / LSK_TILE;
-#pragma omp parallel for num_threads(m.threads) schedule(static)
-            for (int64_t tile = 0; tile < tiles; tile++) { // rows are apart in memory: any split gives the same bytes
-                const int64_t from = tile * LSK_TILE, n = std::min<int64_t>(LSK_TILE, n_rows - from);
-                if (as_is) {
-                    m.matrix_rows(l, first + from, from_type, raw + (size_t)from * in_bytes, n);
-                    continue;
-                }
+            each_tile(*t, rows, [&](const uint8_t *raw, int64_t at, int64_t n) {
+                if (as_is) return m.matrix_rows(l, first + at, from_type, raw, n);
                 std::vector<float> plain((size_t)n_in);
                 std::vector<uint8_t> other(out_bytes);
                 for (int64_t r = 0; r < n; r++) {
-                    lsk_dequant_row(from_type, raw + (size_t)(from + r) * in_bytes, n_in, plain.data());
-                    lsk_quantize_row(type, plain.data(), n_in, other.data());
-                    m.matrix_rows(l, first + from + r, type, other.data(), 1);
+                    lsk_dequant_row(from_type, raw + (size_t)r * in_bytes, n_in, plain.data());
+                    lsk_quantize_row(to_type, plain.data(), n_in, other.data());
+                    m.matrix_rows(l, first + at + r, to_type, other.data(), 1);
                 }
-            }
-            row += n_rows;
-            progress(t->n_bytes / (uint64_t)t->n_out * (uint64_t)n_rows * m.parts.size());
+            });
+            row += ls_range_size(rows);
         }
         m.matrix_end(l);
     }
@@ -209,10 +228,9 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
     m.most_threads = opt.threads < 1 && opt.beside < 2 ? std::max(m.threads, (int)ls_processors()) : m.threads;
     lst::start_threads(m.threads);
-    at::set_num_threads(m.threads);
     Table table;
     for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
-    Loader load{m, table, tensors, opt, -1, 0, 0, {}};
+    Loader load{m, table, tensors, opt};
     load.keep = choose_keeping(m, opt.weights);
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
     m.local.assign(hp.local, hp.local + hp.n_layers);
@@ -223,7 +241,12 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     lst_tensor of_rank = embd;
     of_rank.n_out = ls_range_size(own.vocab);
     of_rank.n_bytes = embd.n_bytes / (uint64_t)embd.n_out * (uint64_t)of_rank.n_out;
-    m.embedding(of_rank, load.read(embd, own.vocab), load.kept_type(embd.type));
+    if (m.embedding_begin(of_rank, load.kept_type(embd.type))) {
+        load.each_tile(embd, own.vocab, [&](const uint8_t *raw, int64_t row, int64_t n_rows) {
+            m.embedding_rows(row, embd.type, raw, n_rows);
+        });
+        m.embedding_end();
+    }
     const auto moved = [](ls_range r, int64_t scale, int64_t by) {
         return ls_range{(int32_t)(r.from * scale + by), (int32_t)(r.to * scale + by)};
     };
@@ -273,55 +296,18 @@ const ls_shard &lst_model::part() const {
     return parts[(size_t)(ranks ? ranks->rank : 0)];
 }
 
-void lst::set_error(const std::string &text) {
-    last_error = text;
-    for (char &c : last_error)
-        if (c == '\n' || c == '\r') c = ' '; // one line
-}
-
 int lst::threads_of(int asked) {
     return asked > 0 ? std::min(asked, (int)ls_processors()) : (int)ls_cores();
 }
 
-// OpenMP's runtime ends the process where the system refuses it a thread. So as many threads as it will start are
-// started here first; it keeps its own for the calling thread.
-void lst::start_threads(int n) {
-    static thread_local int started = 1;
-    std::vector<std::thread> tried;
-    std::latch all_tried{1};
-    bool refused = false;
-    for (int i = started; i < n && !refused; i++) try {
-            tried.emplace_back([&] { all_tried.wait(); });
-        } catch (const std::system_error &) {
-            refused = true;
-        }
-    all_tried.count_down();
-    for (std::thread &t : tried) t.join();
-    if (refused)
-        throw lst::Error(LST_E_BACKEND, "the system allows only " + std::to_string(started + (int)tried.size()) +
-                                            " of " + std::to_string(n) +
-                                            " threads (a limit on processes: 'ulimit -u', or the pids of a " +
-                                            "container): raise the limit, or set a smaller number with --threads");
-#pragma omp parallel num_threads(n)
-    asm volatile(""); // else the compiler may leave the region out
-    started = std::max(started, n);
-}
-
 extern "C" {
 
-LST_API int32_t lst_abi_version(void) {
-    return LST_ABI_VERSION;
-}
-LST_API const char *lst_last_error(void) {
-    return last_error.c_str();
-}
+const lst_decoder lst_decoder_table = {LST_DECODER(LST_ENTRY)};
 
-LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
-                           const lst_open_options *opt) {
-    if (out) *out = nullptr;
+int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
+                   const lst_open_options *opt) {
+    *out = nullptr;
     return lst::guard([&] {
-        if (!out || !hp || !tensors || !opt || hp->size < sizeof *hp || opt->size < sizeof *opt)
-            throw lst::Error(LST_E_ARG, "lst_model_open: a required argument is missing or of an older version");
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
@@ -338,9 +324,8 @@ LST_API int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_ten
     });
 }
 
-LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
+int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     return lst::guard([&] {
-        if (!m || !info || info->size < sizeof *info) throw lst::Error(LST_E_ARG, "lst_model_info: bad arguments");
         snprintf(info->weights, sizeof info->weights, "%s", m->weights.c_str());
         info->threads = m->threads;
         info->most_threads = m->most_threads;
@@ -356,17 +341,16 @@ LST_API int lst_model_info(const lst_model *m, lst_model_info_t *info) {
     });
 }
 
-LST_API void lst_model_close(lst_model *m) {
+void lst_model_close(lst_model *m) {
     delete m;
 }
 
-LST_API int lst_use_threads(lst_model *m, int32_t threads) {
+int lst_use_threads(lst_model *m, int32_t threads) {
     return lst::guard([&] {
-        if (!m || threads < 1 || threads > m->most_threads)
+        if (threads < 1 || threads > m->most_threads)
             throw lst::Error(LST_E_ARG, "lst_use_threads: the number of threads is out of range for this model");
         lst::start_threads(threads);
         m->threads = threads;
-        at::set_num_threads(threads); // trained heads compute between forwards, by the same threads
     });
 }
 }

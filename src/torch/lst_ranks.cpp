@@ -3,13 +3,37 @@
 #include <algorithm>
 #include <chrono>
 
-std::string lst::rank_name(int rank, int n) {
-    return "rank " + std::to_string(rank) + " of " + std::to_string(n);
-}
+namespace {
+
+// The wire of a library.
+struct Given final : lst::Wire {
+    const lst_wire of;
+    explicit Given(const lst_wire &wire) : of(wire) {}
+    ~Given() override { of.close(of.self); }
+    static void must(int code, const lst_lost &lost) {
+        if (code && lost.rank >= 0) throw lst::Lost(lost.rank, lost.why);
+        if (code) throw lst::Error(code, lost.why);
+    }
+    void meet(const lst::Stop &stop) override {
+        lst_lost lost;
+        must(of.meet(of.self, stop.ask, stop.ud, &lost), lost);
+    }
+    void gather(const void *mine, int64_t size, char *all, int64_t stride) override {
+        lst_lost lost;
+        must(of.gather(of.self, mine, size, all, stride, &lost), lost);
+    }
+    void tell(void *data, int64_t size) override {
+        lst_lost lost;
+        must(of.tell(of.self, data, size, &lost), lost);
+    }
+};
+
+} // namespace
 
 lst_ranks::lst_ranks(const lst_ranks_options &o) : rank(o.rank), n(o.n) {
     try {
-        wire = o.store ? lst::wire_over_gloo(o) : lst::wire_in_memory(o);
+        if (o.wire) wire = std::make_unique<Given>(*o.wire);
+        else wire = lst::wire_in_memory(o);
     } catch (const lst::Lost &e) {
         throw lst::Error(LST_E_BACKEND, e.what());
     }
@@ -45,48 +69,46 @@ void lst_ranks::meet(const lst::Stop &stop) {
 
 void lst_ranks::gather(const void *mine, int64_t size, void *all) {
     timed([&] {
-        for (int64_t at = 0; at < size; at += lst::PIECE)
-            wire->gather((const char *)mine + at, std::min<int64_t>(lst::PIECE, size - at), (char *)all + at, size);
+        for (int64_t at = 0; at < size; at += LST_PIECE)
+            wire->gather((const char *)mine + at, std::min<int64_t>(LST_PIECE, size - at), (char *)all + at, size);
     });
 }
 
 void lst_ranks::tell(void *data, int64_t size) {
     timed([&] {
-        for (int64_t at = 0; at < size; at += lst::PIECE)
-            wire->tell((char *)data + at, std::min<int64_t>(lst::PIECE, size - at));
+        for (int64_t at = 0; at < size; at += LST_PIECE)
+            wire->tell((char *)data + at, std::min<int64_t>(LST_PIECE, size - at));
     });
 }
 
 extern "C" {
 
-LST_API int lst_ranks_join(lst_ranks **out, const lst_ranks_options *opt) {
-    if (out) *out = nullptr;
+int lst_ranks_join(lst_ranks **out, const lst_ranks_options *opt) {
+    *out = nullptr;
     return lst::guard([&] {
-        const lst_ranks_options *o = opt;
-        if (!out || !o || o->size < sizeof *o || o->n < 2 || o->n > LST_MAX_RANKS || o->rank < 0 || o->rank >= o->n ||
-            o->timeout_ms < 1 || (o->store ? !*o->store || !o->address || !o->mac : o->memory < 0))
+        if (opt->n < 2 || opt->n > LST_MAX_RANKS || opt->rank < 0 || opt->rank >= opt->n || opt->timeout_ms < 1)
             throw lst::Error(LST_E_ARG, "lst_ranks_join: bad arguments");
-        *out = new lst_ranks(*o);
+        *out = new lst_ranks(*opt);
     });
 }
 
-LST_API int lst_ranks_tell(lst_ranks *r, void *bytes, int32_t n) {
+int lst_ranks_tell(lst_ranks *r, void *bytes, int32_t n) {
     return lst::guard([&] { r->tell(bytes, n); });
 }
 
-LST_API int lst_ranks_gather(lst_ranks *r, const void *mine, int32_t n, void *all) {
+int lst_ranks_gather(lst_ranks *r, const void *mine, int32_t n, void *all) {
     return lst::guard([&] { r->gather(mine, n, all); });
 }
 
-LST_API int lst_ranks_meet(lst_ranks *r, int (*stop)(void *ud), void *ud) {
+int lst_ranks_meet(lst_ranks *r, int (*stop)(void *ud), void *ud) {
     return lst::guard([&] { r->meet({stop, ud}); });
 }
 
-LST_API int32_t lst_ranks_lost(const lst_ranks *r) {
+int32_t lst_ranks_lost(const lst_ranks *r) {
     return r->lost;
 }
 
-LST_API void lst_ranks_leave(lst_ranks *r) {
+void lst_ranks_leave(lst_ranks *r) {
     delete r;
 }
 }

@@ -1,38 +1,13 @@
 // Exchanges bytes between the processes that share a model. lst_ranks.cpp has the common part, lst_ranks_memory.cpp
-// shared memory for ranks of one machine, lst_ranks_gloo.cpp libtorch's process group.
+// shared memory for ranks of one machine; liblstorch.so has libtorch's process group (lst_gloo.cpp).
 #pragma once
 #include "torch/lst_internal.h"
+#include "torch/lst_wire.h"
 
 namespace lst {
 
-// An exchange failed with this rank.
-struct Lost : std::runtime_error {
-    int rank;
-    Lost(int r, const std::string &why) : std::runtime_error(why), rank(r) {}
-};
-
-// A value other than 0 ends a wait.
-struct Stop {
-    int (*ask)(void *ud);
-    void *ud;
-    bool operator()() const { return ask && ask(ud); }
-};
-
-enum : int64_t { PIECE = 1 << 18 }; // largest number of a rank's bytes in one exchange
-
-// The interface of a kind of exchange: at most PIECE bytes; those of rank r go to all + r * stride. The calls throw
-// Lost.
-struct Wire {
-    virtual ~Wire() = default;
-    virtual void meet(const Stop &stop) = 0;
-    virtual void gather(const void *mine, int64_t size, char *all, int64_t stride) = 0;
-    virtual void tell(void *data, int64_t size) = 0;
-};
-// They return when all ranks have connected; they throw Lost or Error.
+// Returns when all ranks have connected; throws Lost or Error.
 std::unique_ptr<Wire> wire_in_memory(const lst_ranks_options &opt);
-std::unique_ptr<Wire> wire_over_gloo(const lst_ranks_options &opt);
-
-std::string rank_name(int rank, int n); // "rank 1 of 2"
 
 // An engine that may have only a part of the vocabulary's logits.
 struct PartEngine : Engine {

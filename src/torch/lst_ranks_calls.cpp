@@ -231,11 +231,11 @@ lst_model::~lst_model() {
     }
 }
 
-extern "C" LST_API void lst_lead(lst_model *m) {
+extern "C" void lst_lead(lst_model *m) {
     m->calls.lead = true;
 }
 
-extern "C" LST_API int lst_follow(lst_model *m) {
+extern "C" int lst_follow(lst_model *m) {
     return guard([&] {
         if (!m || !m->ranks || !m->ranks->rank) throw Error(LST_E_ARG, "lst_follow: rank 0 leads");
         follow(*m);

@@ -53,7 +53,7 @@ struct Shared final : lst::Wire {
     Slot &slot(int r) const { return reinterpret_cast<Slot *>(memory)[r]; }
     // Rounds take turns in two places: before a rank writes in one of them again, all have read it.
     char *bytes(int r) const {
-        return memory + (size_t)n * sizeof(Slot) + ((round & 1) * (size_t)n + (size_t)r) * (size_t)lst::PIECE;
+        return memory + (size_t)n * sizeof(Slot) + ((round & 1) * (size_t)n + (size_t)r) * (size_t)LST_PIECE;
     }
     bool lives(int r) const {
         pollfd p{process[(size_t)r].fd, POLLIN, 0};
@@ -90,7 +90,7 @@ struct Shared final : lst::Wire {
 };
 
 Shared::Shared(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_ms), process((size_t)o.n) {
-    size = (size_t)n * (sizeof(Slot) + 2 * (size_t)lst::PIECE);
+    size = (size_t)n * (sizeof(Slot) + 2 * (size_t)LST_PIECE);
     if (ftruncate(o.memory, (off_t)size) == 0) // each rank: the first one makes it zeros
         memory = (char *)mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, o.memory, 0);
     else memory = (char *)MAP_FAILED;

@@ -94,12 +94,11 @@ void sample_rows(PartEngine &s, int32_t first, int32_t n, const uint64_t *next, 
                 logits[i % mine.size() / (size_t)k * (size_t)n_vocab + (size_t)whole_id(all[i].id, {0, n_vocab})] =
                     all[i].logit;
     } else gather_logits(s, first, n, logits.data());
-#pragma omp parallel for num_threads(s.model->threads) schedule(dynamic) if (n > 1)
-    for (int32_t i = 0; i < n; i++) {
+    lst::each_of(s.model->threads, n, [&](int64_t i) {
         const float *of_row = logits.data() + (size_t)i * (size_t)n_vocab;
         rows[i].chosen = ls_sample(of_row, n_vocab, how.temperature, how.top_k, how.top_p, how.seed, next[i]);
         rows[i].chosen_logit = of_row[rows[i].chosen];
-    }
+    });
 }
 
 } // namespace

@@ -133,10 +133,10 @@ void keep_path(lst_session &s, const int32_t *rows, int32_t n) {
 
 extern "C" {
 
-LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, int32_t n_layers) {
-    if (out) *out = nullptr;
+int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, int32_t n_layers) {
+    *out = nullptr;
     return lst::guard([&] {
-        if (!out || !m || n_context < 1 || n_context > 1 << 22 || n_layers < 0 || n_layers > m->hp.n_layers)
+        if (n_context < 1 || n_context > 1 << 22 || n_layers < 0 || n_layers > m->hp.n_layers)
             throw lst::Error(LST_E_ARG, "lst_session_new: bad arguments");
         auto s = std::make_unique<lst_session>();
         s->m = m;
@@ -147,32 +147,32 @@ LST_API int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, 
     });
 }
 
-LST_API void lst_session_free(lst_session *s) {
+void lst_session_free(lst_session *s) {
     delete s;
 }
-LST_API int32_t lst_length(const lst_session *s) {
+int32_t lst_length(const lst_session *s) {
     return s->length;
 }
 
-LST_API int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
-                        lst_progress progress, void *ud) {
+int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
+                lst_progress progress, void *ud) {
     return lst::guard([&] { prefill(*s, tokens, n, sampling, last, progress, ud); });
 }
 
-LST_API int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
-                             const lst_sampling *sampling, lst_row *rows) {
+int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+                     const lst_sampling *sampling, lst_row *rows) {
     return lst::guard([&] { forward_tree(*s, 0, tokens, parents, n, sampling, rows); });
 }
 
-LST_API int lst_grow_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
-                          const lst_sampling *sampling, lst_row *rows) {
+int lst_grow_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+                  const lst_sampling *sampling, lst_row *rows) {
     return lst::guard([&] {
         if (!s->n_rows) throw lst::Error(LST_E_ARG, "there is no tree to extend");
         forward_tree(*s, s->n_rows, tokens, parents, n, sampling, rows);
     });
 }
 
-LST_API int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits) {
+int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits) {
     return lst::guard([&] {
         if (k < 1 || k > 256 || k > s->m->hp.n_vocab) throw lst::Error(LST_E_ARG, "lst_row_top: k is out of range");
         check_row(*s, row);
@@ -180,27 +180,27 @@ LST_API int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, fl
     });
 }
 
-LST_API int lst_row_logits(lst_session *s, int32_t row, float *logits) {
+int lst_row_logits(lst_session *s, int32_t row, float *logits) {
     return lst::guard([&] {
         check_row(*s, row);
         s->engine->logits(row, logits);
     });
 }
 
-LST_API int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {
+int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n) {
     return lst::guard([&] { keep_path(*s, rows, n); });
 }
 
-LST_API int lst_parts(lst_session *s, double *us) {
+int lst_parts(lst_session *s, double *us) {
     return lst::guard([&] { s->engine->time_parts(us); });
 }
 
-LST_API int lst_probe(lst_session *s, float *layers) {
+int lst_probe(lst_session *s, float *layers) {
     return lst::guard([&] { s->engine->probe(layers); });
 }
 
-LST_API int lst_hidden(lst_session *s, const int32_t *layers, int32_t n,
-                       void (*take)(void *ud, const lst_rows_seen *rows), void *ud) {
+int lst_hidden(lst_session *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
+               void *ud) {
     return lst::guard([&] {
         if (take && (n < 1 || n > s->n_layers + 2))
             throw lst::Error(LST_E_ARG, "lst_hidden: the number of layers is out of range");
@@ -216,23 +216,22 @@ LST_API int lst_hidden(lst_session *s, const int32_t *layers, int32_t n,
     });
 }
 
-LST_API int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud) {
+int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud) {
     return lst::guard([&] {
         s->engine->stop = stop;
         s->engine->stop_ud = ud;
     });
 }
 
-LST_API int lst_timings(const lst_session *s, lst_timing *out) {
+int lst_timings(const lst_session *s, lst_timing *out) {
     return lst::guard([&] {
-        if (!s || !out || out->size < sizeof *out) throw lst::Error(LST_E_ARG, "lst_timings: bad arguments");
         out->total_us = s->total_us;
         out->device_us = s->engine->device_us();
         out->ranks_us = s->ranks_us;
     });
 }
 
-LST_API int lst_copy(lst_session *s, lst_session *from, int32_t n) {
+int lst_copy(lst_session *s, lst_session *from, int32_t n) {
     return lst::guard([&] {
         if (s == from || s->m != from->m || s->n_layers != from->n_layers || n < 0 || n > from->length ||
             n > s->n_context)
@@ -244,7 +243,7 @@ LST_API int lst_copy(lst_session *s, lst_session *from, int32_t n) {
     });
 }
 
-LST_API int lst_rewind(lst_session *s, int32_t n) {
+int lst_rewind(lst_session *s, int32_t n) {
     return lst::guard([&] {
         if (n < 0 || n > s->length) throw lst::Error(LST_E_ARG, "lst_rewind: more tokens than are committed");
         forget(*s, n);

@@ -134,7 +134,7 @@ def tiny(folder):
 
 def main():
     if not HAS_ENGINE:
-        sys.exit("exactness: libtorch and the default model are needed: run 'make setup'")
+        sys.exit("exactness: the default model is needed: run 'make setup'")
     began = time.monotonic()
     total = {"runs": 0, "rows": 0}
 

@@ -26,8 +26,8 @@ COSTS = "1:10,8:15,64:90"
 ENV.update(LOGITSPEC_SET_DECODE__COSTS=COSTS, LOGITSPEC_SET_MODEL__THREADS="2", LANG=LOCALE, LC_ALL=LOCALE, XDG_CONFIG_HOME="/nonexistent", XDG_CACHE_HOME=os.path.join(BUILD, "tests", "cache"),
            XDG_STATE_HOME=tempfile.mkdtemp(prefix="logitspec-state-"))  # test programs run side by side
 atexit.register(shutil.rmtree, ENV["XDG_STATE_HOME"], ignore_errors=True)
-HAS_LIBRARY = os.path.exists(os.path.join(BUILD, "liblstorch.so"))
-HAS_ENGINE = HAS_LIBRARY and os.path.exists(MODEL) and "LOGITSPEC_TEST_WITHOUT_MODEL" not in os.environ
+HAS_TORCH = os.path.exists(os.path.join(BUILD, "liblstorch.so"))
+HAS_ENGINE = os.path.exists(MODEL) and "LOGITSPEC_TEST_WITHOUT_MODEL" not in os.environ
 needs_model = unittest.skipUnless(HAS_ENGINE, "needs:model")
 
 

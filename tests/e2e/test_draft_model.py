@@ -6,13 +6,12 @@ import sys
 import tempfile
 import unittest
 
-from program import HAS_LIBRARY, ROOT, run
+from program import HAS_TORCH, ROOT, run
 from test_folders import folder
 
 CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
 
 
-@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
 class DraftModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -112,7 +111,6 @@ class DraftModel(unittest.TestCase):
         self.assertEqual((r.returncode, r.stderr), (0, ""))
 
 
-@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
 class TrainedHeads(unittest.TestCase):
     """Seeded heads: what they draft is worth nothing, and must change nothing."""
 
@@ -128,6 +126,7 @@ class TrainedHeads(unittest.TestCase):
     def run_one(self, *args):
         return run("generate", "--model", os.path.join(self.tmp.name, "target"), "--raw", "--prompt", "The cat sat on the mat. The cat", "--max-tokens", "40", *args)
 
+    @unittest.skipUnless(HAS_TORCH, "needs:libtorch")
     def test_no_head_changes_the_text(self):
         for sampling in ([], ["--temperature", "0.9", "--seed", "3"]):
             plain = json.loads(self.run_one("--json", "--method", "plain", *sampling).stdout)
@@ -138,6 +137,18 @@ class TrainedHeads(unittest.TestCase):
                     got = json.loads(r.stdout)
                     self.assertEqual(got["output_tokens"], plain["output_tokens"], (method, head, budget))
                     self.assertTrue(budget == "auto" or got["draft_verified"] > 40, (method, head, budget, got["draft_verified"], got["emitted"]))
+
+    def test_without_libtorch_only_heads_and_launched_ranks_are_missing(self):
+        def one(*args, **env):
+            return run("generate", "--model", os.path.join(self.tmp.name, "target"), "--raw", "--prompt", "The cat", "--max-tokens", "4", *args,
+                       env={"LOGITSPEC_LSTORCH": "/nowhere.so", **env})
+        for args in ((), ("--method", "draft-model", "--draft-layers", "1"), ("--devices", "cpu,cpu", "--threads", "1")):
+            self.assertEqual(one(*args).returncode, 0, args)
+        place = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", "LOGITSPEC_RANKS_TOKEN": "x" * 16}
+        for said, r in (("a trained head", one("--method", "eagle3", "--draft-head", os.path.join(self.tmp.name, "eagle3"))),
+                        ("a launcher's rank", one(**place))):
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), r.stderr)
+            self.assertRegex(r.stderr, f"{said} needs the library liblstorch.so, which cannot be loaded .*: run 'make torch' .it fetches libtorch")
 
     def test_a_wrong_head_is_one_line(self):
         for args, want in ((["eagle3"], "--draft-head FOLDER"), (["eagle3", "--draft-head", "/nowhere"], "/nowhere: no config.json"),

@@ -10,10 +10,9 @@ import threading
 import time
 import unittest
 
-from program import ENV, HAS_LIBRARY, PROGRAM, run
+from program import ENV, PROGRAM, run
 from test_folders import folder
 
-needs_library = unittest.skipUnless(HAS_LIBRARY, "needs:library")
 
 
 def sha256(path):
@@ -30,7 +29,6 @@ class Folder(unittest.TestCase):
         return os.path.join(self.folder, name)
 
 
-@needs_library
 class Models(Folder):
     """Two folders of equal sizes; each model writes a text of its own."""
     def setUp(self):
@@ -171,7 +169,6 @@ class FullConversations(Folder):
     def test_the_scripted_model(self):
         self.check("script")
 
-    @needs_library
     def test_a_model(self):
         self.check(folder(self.folder, "llama3", "sp_llama.model"))
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from program import HAS_LIBRARY, ROOT, run
+from program import ROOT, run
 
 sys.path[:0] = [os.path.join(ROOT, "tests", "tools"), os.path.join(ROOT, "tests", "files")]
 import ggufs  # noqa: E402
@@ -33,7 +33,6 @@ def folder(parent, name, tokenizer, template=None, config=None, generation=None)
     return path
 
 
-@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
 class Folders(unittest.TestCase):
     def setUp(self):
         self.tmp = tempfile.TemporaryDirectory()

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from program import HAS_LIBRARY, ROOT
+from program import ROOT
 
 FILES = os.path.join(ROOT, "tests", "files")
 sys.path.insert(0, FILES)
@@ -48,13 +48,11 @@ class OtherFiles(unittest.TestCase):
         html = ours.run("tokenize", "--model", gemma.PATH, "--chat", "--template", "vicuna", "--prompt", "<s>old</s> new<eos>")
         self.assertEqual([t for t in html["tokens"] if t in ("<s>", "</s>", "<eos>")], ["<s>", "</s>"])  # HTML, but no end
 
-    @unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
     def test_keys_of_gguf_files(self):
         cases = ggufs.cases()
         models = [n for n, c in cases.items() if c[0] == "model"][::SOME]
         self.replay("ggufs", cases, ggufs.Builder, lambda n, p: ours.greedy(p, ggufs.TEXTS[0], ggufs.GREEDY), models.__contains__)
 
-    @unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
     def test_keys_of_configurations(self):
         cases = configs.cases()
         some = list(cases)[::SOME]

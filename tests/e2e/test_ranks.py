@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from program import ENV, HAS_LIBRARY, MODEL, PROGRAM, needs_model, run, without_sanitizers
+from program import ENV, HAS_TORCH, MODEL, PROGRAM, needs_model, run, without_sanitizers
 from test_folders import folder
 
 CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
@@ -118,7 +118,7 @@ class Meddler:
         return False
 
 
-@unittest.skipUnless(HAS_LIBRARY, "needs:libtorch")
+@unittest.skipUnless(HAS_TORCH, "needs:libtorch")
 class Ranks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -19,17 +19,12 @@
 #include <string.h>
 #include <time.h>
 
-#define CALLS(X)                                                                                                       \
-    X(lst_last_error)                                                                                                  \
-    X(lst_device)                                                                                                      \
-    X(lst_model_open)                                                                                                  \
-    X(lst_model_info)                                                                                                  \
-    X(lst_model_close)                                                                                                 \
-    X(lst_session_new)                                                                                                 \
-    X(lst_session_free)                                                                                                \
-    X(lst_length)                                                                                                      \
-    X(lst_prefill) X(lst_forward_tree) X(lst_row_top) X(lst_row_logits) X(lst_keep_path) X(lst_timings)
-#define POINTER(name) static __typeof__(&name) p_##name;
+// clang-format off
+#define CALLS(X) \
+    X(last_error) X(device) X(model_open) X(model_info) X(model_close) X(session_new) X(session_free) X(length) X(prefill) \
+    X(forward_tree) X(row_top) X(row_logits) X(keep_path) X(timings)
+// clang-format on
+#define POINTER(name) static __typeof__(&lst_##name) p_lst_##name;
 CALLS(POINTER)
 
 enum {
@@ -207,8 +202,7 @@ static lst_model *open_model(const shape *s, const char *weights) {
     float *freq = get((size_t)s->head_dim / 2 * sizeof *freq);
     uint8_t *local = calloc((size_t)s->layers, 1);
     for (int i = 0; i < s->head_dim / 2; i++) freq[i] = (float)pow(s->theta, -2.0 * i / s->head_dim);
-    const lst_hparams hp = {.size = sizeof hp,
-                            .n_layers = s->layers,
+    const lst_hparams hp = {.n_layers = s->layers,
                             .n_embd = s->embd,
                             .n_ff = s->ff,
                             .n_heads = s->heads,
@@ -226,8 +220,7 @@ static lst_model *open_model(const shape *s, const char *weights) {
                             .rope_freq = {freq, freq},
                             .rope_magnitude = {1, 1},
                             .local = local};
-    const lst_open_options o = {
-        .size = sizeof o, .device = "cuda", .dtype = "auto", .weights = weights, .read = read_tensor, .ud = &c};
+    const lst_open_options o = {.device = "cuda", .dtype = "auto", .weights = weights, .read = read_tensor, .ud = &c};
     lst_model *m;
     MUST(p_lst_model_open(&m, &hp, c.t, c.n, &o));
     free(c.t), free(c.names), free(c.noise), free(freq), free(local);
@@ -244,7 +237,7 @@ static const lst_sampling greedy = {.top_p = 1}, plain_sampling = {.temperature 
                           cut_sampling = {.temperature = 1, .top_k = 40, .top_p = 0.9, .seed = 5};
 
 static double device_us(const lst_session *s) {
-    lst_timing t = {.size = sizeof t};
+    lst_timing t = {0};
     MUST(p_lst_timings(s, &t));
     return t.device_us;
 }
@@ -307,7 +300,7 @@ static void time_rows(lst_session *s, const shape *of, const char *weights, int3
 }
 
 static uint64_t free_bytes(void) {
-    lst_device_info d = {.size = sizeof d};
+    lst_device_info d = {0};
     MUST(p_lst_device(0, &d));
     return d.free_bytes;
 }
@@ -366,7 +359,7 @@ static void measure(const shape *whole, const char *weights) {
     const int32_t n_context = contexts[CONTEXTS - 1] + 2 * LST_MAX_ROWS;
     const double start = now_us();
     lst_model *m = open_model(of, weights);
-    lst_model_info_t info = {.size = sizeof info};
+    lst_model_info_t info = {0};
     MUST(p_lst_model_info(m, &info));
     // an embedding that is not the output head's matrix stays bf16 as it came, and a step reads one row of it
     const bool apart = !of->tied || strcmp(weights, "bf16");
@@ -451,7 +444,7 @@ static void measure_copy(void) {
 static void device_info(void) {
     char why[300];
     if (!lsg_devices(why, sizeof why)) die("no GPU can be used: %s", why);
-    lst_device_info info = {.size = sizeof info};
+    lst_device_info info = {0};
     lsg_device d;
     MUST(p_lst_device(0, &info));
     MUST_DEVICE(lsg_device_get(0, &d));
@@ -657,8 +650,11 @@ static void load(void) {
     const char *path = options.library ? options.library : set ? set : "build/liblstorch_cuda.so";
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib) die("%s", dlerror());
-#define FIND(call)                                                                                                     \
-    if (!(p_##call = (__typeof__(&call))(uintptr_t)dlsym(lib, #call))) die("%s lacks %s", path, #call);
+#define NAME_OF(table) #table
+#define NAME(table) NAME_OF(table)
+    const lst_decoder *table = dlsym(lib, NAME(lst_decoder_table));
+    if (!table) die("%s is of another version", path);
+#define FIND(name) p_lst_##name = table->name;
     CALLS(FIND)
 }
 

@@ -365,7 +365,7 @@ static void check_eagle(ls_trained *t, const char *name) {
         }
         free(tokens);
     }
-    assert_true(ls_trained_bytes(t) > 0 && t->weight_bytes > 0);
+    assert_true(t->weight_bytes > 0);
 }
 
 static void check_medusa(ls_trained *t, const char *name) {
@@ -383,7 +383,6 @@ static void check_medusa(ls_trained *t, const char *name) {
         assert_int_equal(ids[i][k], json_integer_value(json_array_get(json_object_get(head, "id"), k)));
         assert_true(fabs((double)p[i][k] - json_number_value(json_array_get(json_object_get(head, "p"), k))) < 1e-4);
     }
-    assert_int_equal(ls_trained_bytes(t), 0);
 }
 
 // Also beside a model on a GPU: heads run on the CPU.

@@ -143,6 +143,46 @@ static void matmul_is_right_and_row_independent(void **state) {
     }
 }
 
+// A packed row is the file's row, bit for bit, in every format that says so; rows packed piece by piece are those
+// packed at once.
+static void packed_rows_come_back(void **state) {
+    (void)state;
+    enum { N_IN = 512, N_OUT = 53 };
+#define NUMBER(name, ...) LS_GGML_##name,
+    const int types[] = {LS_GGML_TYPES(NUMBER)};
+#undef NUMBER
+    const lsk_arith ariths[] = {LSK_ARITH_F32, LSK_ARITH_I8, LSK_ARITH_BF16, LSK_ARITH_BF16_PACKED};
+    int back = 0;
+    for (size_t t = 0; t < 4 * sizeof types / sizeof *types; t++) {
+        const int type = types[t / 4];
+        const lsk_arith arith = ariths[t % 4];
+        const size_t row_bytes = lsk_row_bytes(type, N_IN), bytes = lsk_pack_bytes(type, N_OUT, N_IN, arith);
+        unsigned char *raw = random_raw(type, N_OUT, N_IN);
+        lsk_matrix m, pieces;
+        lsk_pack_init(&m, type, N_OUT, N_IN, arith);
+        pieces = m;
+        m.data = aligned(bytes);
+        pieces.data = aligned(bytes);
+        memset(m.data, 0, bytes);
+        memset(pieces.data, 0, bytes);
+        lsk_pack_rows(&m, 0, type, raw, N_OUT);
+        for (int64_t at = 0, n; at < N_OUT; at += n) {
+            n = 1 + at % 7 < N_OUT - at ? 1 + at % 7 : N_OUT - at;
+            lsk_pack_rows(&pieces, at, type, raw + (size_t)at * row_bytes, n);
+        }
+        assert_memory_equal(m.data, pieces.data, bytes);
+        back += lsk_packs_back(&m, type) != 0;
+        for (int64_t r = 0; r < N_OUT && lsk_packs_back(&m, type); r++) {
+            float want[N_IN], got[N_IN];
+            lsk_dequant_row(type, raw + (size_t)r * row_bytes, N_IN, want);
+            lsk_packed_row(&m, r, got);
+            assert_memory_equal(want, got, sizeof want);
+        }
+        free(raw), free(m.data), free(pieces.data);
+    }
+    assert_int_equal(back, 11 + 2 + 4); // quantised types as integers; f32 in two arithmetics; bf16 in all
+}
+
 // i16, i8: every level equals the plain twin bit for bit, whatever the company, and is as right as the bits allow.
 static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     (void)state;
@@ -684,6 +724,7 @@ static void peaks_count_what_they_do(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matmul_is_right_and_row_independent),
+        cmocka_unit_test(packed_rows_come_back),
         cmocka_unit_test(integer_matmul_is_right_and_the_same_everywhere),
         cmocka_unit_test(sums_at_their_largest_are_exact),
         cmocka_unit_test(integers_are_the_same_on_every_processor),

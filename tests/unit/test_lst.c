@@ -1,11 +1,10 @@
-// The compute libraries on small random models: a row's bits depend on its token, position and ancestors only, at every
-// CPU level, dtype, weight format and number of threads, and on a GPU (emulated: tests/gpu/emulation.h). Needs the
-// libraries (needs:libtorch), no model file.
+// The decoders on small random models: a row's bits depend on its token, position and ancestors only, at every
+// CPU level, dtype, weight format and number of threads, and on a GPU (emulated: tests/gpu/emulation.h). Needs no model
+// file.
+#include "engine/library.h"
 #include "tests/unit/random_tensor.h"
 #include "torch/kernels/kernels.h"
-#include "torch/lst.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,20 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define CALLS(X)                                                                                                       \
-    X(lst_model_open)                                                                                                  \
-    X(lst_model_info)                                                                                                  \
-    X(lst_model_close)                                                                                                 \
-    X(lst_session_new)                                                                                                 \
-    X(lst_session_free)                                                                                                \
-    X(lst_prefill)                                                                                                     \
-    X(lst_forward_tree)                                                                                                \
-    X(lst_grow_tree)                                                                                                   \
-    X(lst_row_logits)                                                                                                  \
-    X(lst_keep_path)                                                                                                   \
-    X(lst_last_error) X(lst_watch) X(lst_length) X(lst_copy) X(lst_probe) X(lst_rewind) X(lst_hidden) X(lst_use_threads)
-#define POINTER(name) static __typeof__(&name) p_##name;
-CALLS(POINTER)
+static const lst_decoder *lib;
 
 enum {
     LAYERS = 2,
@@ -42,34 +28,27 @@ enum {
     MAX_ROWS = 64
 };
 
-static char missing[300];
+static char missing[600];
 static const char *device = "cpu";
-
-static void use(const char *path, const char *name) {
-    void *lib = dlopen(path, RTLD_NOW);
-    device = name;
-    missing[0] = 0;
-    if (!lib) {
-        snprintf(missing, sizeof missing, "%s", dlerror());
-        return;
-    }
-#define FIND(call) assert_non_null(p_##call = (__typeof__(&call))dlsym(lib, #call));
-    CALLS(FIND)
-}
 
 static void use_gpu(void) { // emulated, or LOGITSPEC_TEST_GPU's
     const char *path = getenv("LOGITSPEC_TEST_GPU"), *emulated = getenv("LOGITSPEC_EMULATED");
-    use(path ? path : emulated ? emulated : "build/tests/liblstorch_emulated.so", "cuda");
+    ls_err err = {0};
+    setenv("LOGITSPEC_LSTORCH_CUDA", path ? path : emulated ? emulated : "build/tests/liblstorch_emulated.so", 1);
+    device = "cuda";
+    missing[0] = 0;
+    if (ls_decoder_load(&lib, true, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
 }
 
 static void use_cpu(void) {
-    const char *path = getenv("LOGITSPEC_LSTORCH");
-    use(path ? path : "build/liblstorch.so", "cpu");
+    device = "cpu";
+    missing[0] = 0;
+    ls_decoder_load(&lib, false, NULL);
 }
 
 static void need_library(void) {
     if (missing[0]) {
-        print_message("needs:libtorch: %s\n", missing);
+        print_message("needs:emulated GPU library: %s\n", missing);
         skip();
     }
 }
@@ -131,8 +110,7 @@ static lst_hparams shape(void) {
     static const uint8_t local[LAYERS];
     static float freq[HEAD_DIM / 2];
     for (int i = 0; i < HEAD_DIM / 2; i++) freq[i] = powf(10000, -2.0f * (float)i / HEAD_DIM);
-    return (lst_hparams){.size = sizeof(lst_hparams),
-                         .n_layers = LAYERS,
+    return (lst_hparams){.n_layers = LAYERS,
                          .n_embd = embd,
                          .n_ff = ff,
                          .n_heads = HEADS,
@@ -156,24 +134,24 @@ static const char *kv = "auto"; // how the engines that are opened keep keys and
 // False: this CPU has no such level.
 static bool open_engine(engine *e, const weights *w, const char *level, const char *dtype, int threads) {
     const lst_hparams hp = shape();
-    const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .kv = kv, .threads = threads};
-    lst_model_info_t info = {.size = sizeof info};
+    const lst_open_options o = {.device = device, .dtype = dtype, .kv = kv, .threads = threads};
+    lst_model_info_t info = {0};
     if (level) setenv("LOGITSPEC_CPU", level, 1);
-    assert_int_equal(p_lst_model_open(&e->m, &hp, w->t, w->n, &o), LST_OK);
+    assert_int_equal(lib->model_open(&e->m, &hp, w->t, w->n, &o), LST_OK);
     if (level) unsetenv("LOGITSPEC_CPU");
-    assert_int_equal(p_lst_model_info(e->m, &info), LST_OK);
+    assert_int_equal(lib->model_info(e->m, &info), LST_OK);
     assert_int_equal(info.exact, 1);
     if (level && (strncmp(info.kernel, level, strlen(level)) || info.kernel[strlen(level)] != ',')) {
-        p_lst_model_close(e->m);
+        lib->model_close(e->m);
         return false;
     }
-    assert_int_equal(p_lst_session_new(&e->s, e->m, CONTEXT, 0), LST_OK);
+    assert_int_equal(lib->session_new(&e->s, e->m, CONTEXT, 0), LST_OK);
     return true;
 }
 
 static void close_engine(engine *e) {
-    p_lst_session_free(e->s);
-    p_lst_model_close(e->m);
+    lib->session_free(e->s);
+    lib->model_close(e->m);
 }
 
 static const lst_sampling greedy = {.top_p = 1}, sampled = {.temperature = 0.8, .top_k = 40, .top_p = 0.9, .seed = 7};
@@ -181,7 +159,7 @@ static const lst_sampling greedy = {.top_p = 1}, sampled = {.temperature = 0.8, 
 static void prefill_in_pieces(lst_session *s, const int32_t *ids, int32_t n) {
     for (int32_t at = 0, piece; at < n; at += piece) {
         piece = 1 + (int32_t)rnd_int((uint32_t)(n - at));
-        if (p_lst_prefill(s, ids + at, piece, &greedy, NULL, NULL, NULL)) fail_msg("%s", p_lst_last_error());
+        if (lib->prefill(s, ids + at, piece, &greedy, NULL, NULL, NULL)) fail_msg("%s", lib->last_error());
     }
 }
 
@@ -214,18 +192,18 @@ static void check_model(const weights *w, const char *level, const char *dtype, 
     for (int32_t i = 0; i < n; i++)
         tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i ? (int32_t)rnd_int((uint32_t)i) : -1;
     prefill_in_pieces(tree.s, context, n_context);
-    assert_int_equal(p_lst_forward_tree(tree.s, tokens, parents, n, how, rows), LST_OK);
-    for (int32_t i = 0; i < n; i++) assert_int_equal(p_lst_row_logits(tree.s, i, logits[i]), LST_OK);
+    assert_int_equal(lib->forward_tree(tree.s, tokens, parents, n, how, rows), LST_OK);
+    for (int32_t i = 0; i < n; i++) assert_int_equal(lib->row_logits(tree.s, i, logits[i]), LST_OK);
     // in another order, and grown piece by piece
     permute(tokens, parents, n, tokens2, parents2, at);
     for (int32_t from = 0, piece; from < n; from += piece) {
         piece = 1 + (int32_t)rnd_int((uint32_t)(n - from));
-        assert_int_equal((from ? p_lst_grow_tree : p_lst_forward_tree)(tree.s, tokens2 + from, parents2 + from, piece,
-                                                                       how, rows2 + from),
+        assert_int_equal((from ? lib->grow_tree : lib->forward_tree)(tree.s, tokens2 + from, parents2 + from, piece,
+                                                                     how, rows2 + from),
                          LST_OK);
     }
     for (int32_t i = 0; i < n; i++) {
-        assert_int_equal(p_lst_row_logits(tree.s, at[i], other), LST_OK);
+        assert_int_equal(lib->row_logits(tree.s, at[i], other), LST_OK);
         assert_memory_equal(other, logits[i], sizeof other);
         assert_memory_equal(&rows2[at[i]], &rows[i], sizeof *rows);
     }
@@ -233,26 +211,26 @@ static void check_model(const weights *w, const char *level, const char *dtype, 
     for (int k = longest > 100 ? 2 : 0; k < 3; k++) { // a long context is read once
         int32_t path[MAX_ROWS], depth = 0;
         for (int32_t r = (int32_t)rnd_int((uint32_t)n); r >= 0; r = parents[r]) path[depth++] = r;
-        p_lst_session_free(line.s);
-        assert_int_equal(p_lst_session_new(&line.s, line.m, CONTEXT, 0), LST_OK);
+        lib->session_free(line.s);
+        assert_int_equal(lib->session_new(&line.s, line.m, CONTEXT, 0), LST_OK);
         prefill_in_pieces(line.s, context, n_context);
         for (int32_t i = depth - 1; i >= 0; i--) {
-            assert_int_equal(p_lst_forward_tree(line.s, &tokens[path[i]], &root, 1, how, &alone), LST_OK);
-            assert_int_equal(p_lst_row_logits(line.s, 0, other), LST_OK);
+            assert_int_equal(lib->forward_tree(line.s, &tokens[path[i]], &root, 1, how, &alone), LST_OK);
+            assert_int_equal(lib->row_logits(line.s, 0, other), LST_OK);
             assert_memory_equal(other, logits[path[i]], sizeof other);
             assert_memory_equal(&alone, &rows[path[i]], sizeof alone);
-            assert_int_equal(p_lst_keep_path(line.s, &zero, 1), LST_OK);
+            assert_int_equal(lib->keep_path(line.s, &zero, 1), LST_OK);
         }
         // the path committed from the tree leads on to the same bits as the path decoded alone
         if (k == 2) {
             int32_t kept[MAX_ROWS], next = (int32_t)rnd_int(VOCAB);
             for (int32_t i = 0; i < depth; i++) kept[i] = at[path[depth - 1 - i]];
-            assert_int_equal(p_lst_forward_tree(line.s, &next, &root, 1, how, &alone), LST_OK);
-            assert_int_equal(p_lst_row_logits(line.s, 0, other), LST_OK);
-            assert_int_equal(p_lst_keep_path(tree.s, kept, depth), LST_OK);
-            assert_int_equal(p_lst_forward_tree(tree.s, &next, &root, 1, how, rows2), LST_OK);
+            assert_int_equal(lib->forward_tree(line.s, &next, &root, 1, how, &alone), LST_OK);
+            assert_int_equal(lib->row_logits(line.s, 0, other), LST_OK);
+            assert_int_equal(lib->keep_path(tree.s, kept, depth), LST_OK);
+            assert_int_equal(lib->forward_tree(tree.s, &next, &root, 1, how, rows2), LST_OK);
             assert_memory_equal(rows2, &alone, sizeof alone);
-            assert_int_equal(p_lst_row_logits(tree.s, 0, logits[0]), LST_OK);
+            assert_int_equal(lib->row_logits(tree.s, 0, logits[0]), LST_OK);
             assert_memory_equal(other, logits[0], sizeof other);
         }
     }
@@ -319,17 +297,17 @@ static void a_matrix_keeps_the_types_of_its_tensors(void **state) {
                             (float *)(uintptr_t)f->data + o * t->n_in);
     }
     engine a, b;
-    lst_model_info_t info = {.size = sizeof info};
+    lst_model_info_t info = {0};
     assert_true(open_engine(&a, mixed, NULL, "f32", 2));
     assert_true(open_engine(&b, floats, NULL, "f32", 2));
-    assert_int_equal(p_lst_model_info(a.m, &info), LST_OK);
+    assert_int_equal(lib->model_info(a.m, &info), LST_OK);
     assert_int_equal(info.weight_bytes, bytes);
     int32_t ids[50], parents[] = {-1, 0, 0, 2};
     lst_row of_a[4], of_b[4];
     for (int i = 0; i < 50; i++) ids[i] = (int32_t)rnd_int(VOCAB);
     for (engine **e = (engine *[]){&a, &b, NULL}; *e; e++) {
-        assert_int_equal(p_lst_prefill((*e)->s, ids, 46, &greedy, NULL, NULL, NULL), LST_OK);
-        assert_int_equal(p_lst_forward_tree((*e)->s, ids + 46, parents, 4, &greedy, *e == &a ? of_a : of_b), LST_OK);
+        assert_int_equal(lib->prefill((*e)->s, ids, 46, &greedy, NULL, NULL, NULL), LST_OK);
+        assert_int_equal(lib->forward_tree((*e)->s, ids + 46, parents, 4, &greedy, *e == &a ? of_a : of_b), LST_OK);
     }
     assert_memory_equal(of_a, of_b, sizeof of_a); // in f32 a product is the same however its weight is kept
     close_engine(&a), close_engine(&b);
@@ -369,12 +347,12 @@ static void a_gpu_keeps_the_values_of_mixed_types(void **state) {
             else if (!mixed && (strstr(w->t[i].name, "attn_q") || strstr(w->t[i].name, "attn_k"))) widen(&w->t[i]);
         }
         engine e;
-        lst_model_info_t info = {.size = sizeof info};
+        lst_model_info_t info = {0};
         bool there;
         assert_true(open_engine(&e, w, NULL, "auto", 1));
-        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+        assert_int_equal(lib->model_info(e.m, &info), LST_OK);
         bytes[mixed] = info.weight_bytes;
-        assert_int_equal(p_lst_prefill(e.s, ids, 10, &greedy, &last[mixed], NULL, NULL), LST_OK);
+        assert_int_equal(lib->prefill(e.s, ids, 10, &greedy, &last[mixed], NULL, NULL), LST_OK);
         close_engine(&e);
         if (mixed) check_model(w, NULL, "auto", 100, &greedy, &there);
         free_weights(w);
@@ -385,29 +363,29 @@ static void a_gpu_keeps_the_values_of_mixed_types(void **state) {
 
 static void check_layers(const weights *w, const char *dtype) {
     lst_hparams hp = shape();
-    const lst_open_options o = {.size = sizeof o, .device = device, .dtype = dtype, .threads = 2};
+    const lst_open_options o = {.device = device, .dtype = dtype, .threads = 2};
     lst_model *whole, *cut;
     lst_session *a, *b, *all;
     int32_t ids[40], parents[] = {-1, 0, 0, 2};
     lst_row said[4], rows[4];
     for (int i = 0; i < 40; i++) ids[i] = (int32_t)rnd_int(VOCAB);
-    assert_int_equal(p_lst_model_open(&whole, &hp, w->t, w->n, &o), LST_OK);
+    assert_int_equal(lib->model_open(&whole, &hp, w->t, w->n, &o), LST_OK);
     hp.n_layers = 1;
-    assert_int_equal(p_lst_model_open(&cut, &hp, w->t, w->n, &o), LST_OK);
-    assert_int_equal(p_lst_session_new(&a, whole, CONTEXT, LAYERS + 1), LST_E_ARG);
-    assert_int_equal(p_lst_session_new(&a, whole, CONTEXT, 1), LST_OK);
-    assert_int_equal(p_lst_session_new(&all, whole, CONTEXT, LAYERS), LST_OK);
-    assert_int_equal(p_lst_session_new(&b, cut, CONTEXT, 0), LST_OK);
-    assert_int_equal(p_lst_prefill(a, ids, 36, &greedy, said, NULL, NULL), LST_OK);
-    assert_int_equal(p_lst_prefill(b, ids, 36, &greedy, rows, NULL, NULL), LST_OK);
+    assert_int_equal(lib->model_open(&cut, &hp, w->t, w->n, &o), LST_OK);
+    assert_int_equal(lib->session_new(&a, whole, CONTEXT, LAYERS + 1), LST_E_ARG);
+    assert_int_equal(lib->session_new(&a, whole, CONTEXT, 1), LST_OK);
+    assert_int_equal(lib->session_new(&all, whole, CONTEXT, LAYERS), LST_OK);
+    assert_int_equal(lib->session_new(&b, cut, CONTEXT, 0), LST_OK);
+    assert_int_equal(lib->prefill(a, ids, 36, &greedy, said, NULL, NULL), LST_OK);
+    assert_int_equal(lib->prefill(b, ids, 36, &greedy, rows, NULL, NULL), LST_OK);
     assert_memory_equal(rows, said, sizeof *rows);
-    assert_int_equal(p_lst_forward_tree(a, ids + 36, parents, 4, &sampled, said), LST_OK);
-    assert_int_equal(p_lst_forward_tree(b, ids + 36, parents, 4, &sampled, rows), LST_OK);
+    assert_int_equal(lib->forward_tree(a, ids + 36, parents, 4, &sampled, said), LST_OK);
+    assert_int_equal(lib->forward_tree(b, ids + 36, parents, 4, &sampled, rows), LST_OK);
     assert_memory_equal(rows, said, sizeof rows);
-    assert_int_equal(p_lst_copy(all, a, 30), LST_E_ARG); // it lacks keys and values of the other layers
-    for (lst_session **s = (lst_session *[]){a, b, all, NULL}; *s; s++) p_lst_session_free(*s);
-    p_lst_model_close(whole);
-    p_lst_model_close(cut);
+    assert_int_equal(lib->copy(all, a, 30), LST_E_ARG); // it lacks keys and values of the other layers
+    for (lst_session **s = (lst_session *[]){a, b, all, NULL}; *s; s++) lib->session_free(*s);
+    lib->model_close(whole);
+    lib->model_close(cut);
 }
 
 static void a_part_of_the_layers_is_a_model_of_these(void **state) {
@@ -431,14 +409,14 @@ static void a_tree_grows_only_where_there_is_one(void **state) {
     int32_t ids[3] = {1, 2, 3}, parents[3] = {-1, 0, 0}, bad[] = {3}, root[] = {-1}, after[] = {2};
     lst_row rows[3], more, again;
     assert_true(open_engine(&e, w, NULL, "f32", 2));
-    assert_int_equal(p_lst_prefill(e.s, ids, 3, &greedy, NULL, NULL, NULL), LST_OK);
-    assert_int_equal(p_lst_grow_tree(e.s, ids, after, 1, &greedy, &more), LST_E_ARG);
-    assert_int_equal(p_lst_forward_tree(e.s, ids, parents, 3, &greedy, rows), LST_OK);
-    assert_int_equal(p_lst_grow_tree(e.s, ids, after, 1, &greedy, &more), LST_OK);
-    assert_int_equal(p_lst_forward_tree(e.s, ids, parents, 3, &greedy, rows), LST_OK);
-    assert_int_equal(p_lst_grow_tree(e.s, ids, bad, 1, &greedy, &again), LST_E_ARG);
-    assert_int_equal(p_lst_grow_tree(e.s, ids, root, 1, &greedy, &again), LST_E_ARG);
-    assert_int_equal(p_lst_grow_tree(e.s, ids, after, 1, &greedy, &again), LST_OK); // the old rows stayed
+    assert_int_equal(lib->prefill(e.s, ids, 3, &greedy, NULL, NULL, NULL), LST_OK);
+    assert_int_equal(lib->grow_tree(e.s, ids, after, 1, &greedy, &more), LST_E_ARG);
+    assert_int_equal(lib->forward_tree(e.s, ids, parents, 3, &greedy, rows), LST_OK);
+    assert_int_equal(lib->grow_tree(e.s, ids, after, 1, &greedy, &more), LST_OK);
+    assert_int_equal(lib->forward_tree(e.s, ids, parents, 3, &greedy, rows), LST_OK);
+    assert_int_equal(lib->grow_tree(e.s, ids, bad, 1, &greedy, &again), LST_E_ARG);
+    assert_int_equal(lib->grow_tree(e.s, ids, root, 1, &greedy, &again), LST_E_ARG);
+    assert_int_equal(lib->grow_tree(e.s, ids, after, 1, &greedy, &again), LST_OK); // the old rows stayed
     assert_memory_equal(&again, &more, sizeof more);
     close_engine(&e);
     free_weights(w);
@@ -491,47 +469,47 @@ static void check_hidden(const weights *w, const char *dtype) {
     for (engine **e = (engine *[]){&grown, &whole, &alone, NULL}; *e; e++)
         assert_true(open_engine(*e, w, NULL, dtype, 1 + (int)rnd_int(3)));
     a.calls = 0;
-    assert_int_equal(p_lst_hidden(grown.s, asked, ASKED, see, &a), LST_OK);
+    assert_int_equal(lib->hidden(grown.s, asked, ASKED, see, &a), LST_OK);
     prefill_in_pieces(grown.s, context, N);
     for (int32_t from = 0, piece; from < ROWS; from += piece) {
         piece = 1 + (int32_t)rnd_int((uint32_t)(ROWS - from));
-        assert_int_equal((from ? p_lst_grow_tree : p_lst_forward_tree)(grown.s, tokens + from, parents + from, piece,
-                                                                       &greedy, rows + from),
+        assert_int_equal((from ? lib->grow_tree : lib->forward_tree)(grown.s, tokens + from, parents + from, piece,
+                                                                     &greedy, rows + from),
                          LST_OK);
     }
     assert_memory_equal(a.committed_tokens, context, sizeof context);
     assert_memory_equal(a.tree_tokens, tokens, sizeof tokens);
     assert_memory_equal(a.parents, parents, sizeof parents);
     // in one go, the results are those of a session that nobody asks
-    assert_int_equal(p_lst_prefill(alone.s, context, N, &greedy, &last, NULL, NULL), LST_OK);
-    assert_int_equal(p_lst_forward_tree(alone.s, tokens, parents, ROWS, &greedy, plain), LST_OK);
-    assert_int_equal(p_lst_hidden(whole.s, asked, ASKED, see, &b), LST_OK);
+    assert_int_equal(lib->prefill(alone.s, context, N, &greedy, &last, NULL, NULL), LST_OK);
+    assert_int_equal(lib->forward_tree(alone.s, tokens, parents, ROWS, &greedy, plain), LST_OK);
+    assert_int_equal(lib->hidden(whole.s, asked, ASKED, see, &b), LST_OK);
     b.calls = 0;
-    assert_int_equal(p_lst_prefill(whole.s, context, N, &greedy, &last, NULL, NULL), LST_OK);
-    assert_int_equal(p_lst_forward_tree(whole.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+    assert_int_equal(lib->prefill(whole.s, context, N, &greedy, &last, NULL, NULL), LST_OK);
+    assert_int_equal(lib->forward_tree(whole.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
     assert_int_equal(b.calls, 2);
     assert_memory_equal(rows, plain, sizeof plain);
     assert_memory_equal(a.committed, b.committed, N * sizeof *a.committed);
     assert_memory_equal(a.tree, b.tree, ROWS * sizeof *a.tree);
     // one by one
-    assert_int_equal(p_lst_probe(alone.s, probed[0]), LST_OK);
+    assert_int_equal(lib->probe(alone.s, probed[0]), LST_OK);
     for (int32_t i = 0; i < ROWS; i++) {
-        assert_int_equal(p_lst_forward_tree(alone.s, tokens, parents, i + 1, &greedy, plain), LST_OK);
+        assert_int_equal(lib->forward_tree(alone.s, tokens, parents, i + 1, &greedy, plain), LST_OK);
         equal_to_the_probe(a.tree[i], probed, tolerance);
     }
     for (int32_t i = 0; i < N; i += 1 + (int32_t)rnd_int(6)) {
-        assert_int_equal(p_lst_rewind(alone.s, 0), LST_OK);
-        assert_int_equal(p_lst_prefill(alone.s, context, i + 1, &greedy, &last, NULL, NULL), LST_OK);
+        assert_int_equal(lib->rewind(alone.s, 0), LST_OK);
+        assert_int_equal(lib->prefill(alone.s, context, i + 1, &greedy, &last, NULL, NULL), LST_OK);
         equal_to_the_probe(a.committed[i], probed, tolerance);
     }
     // nobody asks any more
-    assert_int_equal(p_lst_hidden(whole.s, NULL, 0, NULL, NULL), LST_OK);
-    assert_int_equal(p_lst_forward_tree(whole.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+    assert_int_equal(lib->hidden(whole.s, NULL, 0, NULL, NULL), LST_OK);
+    assert_int_equal(lib->forward_tree(whole.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
     assert_int_equal(b.calls, 2);
     const int32_t wrong[] = {0, LAYERS + 2};
-    assert_int_equal(p_lst_hidden(whole.s, wrong, 2, see, &b), LST_E_ARG);
-    assert_non_null(strstr(p_lst_last_error(), "there is no layer 4 of 2"));
-    assert_int_equal(p_lst_hidden(whole.s, wrong, 0, see, &b), LST_E_ARG);
+    assert_int_equal(lib->hidden(whole.s, wrong, 2, see, &b), LST_E_ARG);
+    assert_non_null(strstr(lib->last_error(), "there is no layer 4 of 2"));
+    assert_int_equal(lib->hidden(whole.s, wrong, 0, see, &b), LST_E_ARG);
     for (engine **e = (engine *[]){&grown, &whole, &alone, NULL}; *e; e++) close_engine(*e);
 }
 
@@ -584,28 +562,28 @@ static void a_bad_logit_names_its_layer(void **state) {
         int32_t tokens[] = {1, 2, 3}, parents[] = {-1, 0, 0};
         lst_row rows[3];
         assert_true(open_engine(&e, w, NULL, dtypes[d], 2));
-        assert_int_equal(p_lst_prefill(e.s, tokens, 3, &greedy, NULL, NULL, NULL), LST_E_NAN);
-        assert_non_null(strstr(p_lst_last_error(), "layer 1, feed-forward"));
-        assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, 3, &greedy, rows), LST_E_NAN);
-        assert_non_null(strstr(p_lst_last_error(), "layer 1, feed-forward"));
+        assert_int_equal(lib->prefill(e.s, tokens, 3, &greedy, NULL, NULL, NULL), LST_E_NAN);
+        assert_non_null(strstr(lib->last_error(), "layer 1, feed-forward"));
+        assert_int_equal(lib->forward_tree(e.s, tokens, parents, 3, &greedy, rows), LST_E_NAN);
+        assert_non_null(strstr(lib->last_error(), "layer 1, feed-forward"));
         close_engine(&e);
     }
     // integers need weights of few bits
     use_cpu();
     lst_model *m;
     const lst_hparams hp = shape();
-    lst_open_options o = {.size = sizeof o, .device = "cpu", .dtype = "i8", .threads = 1};
-    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
-    assert_non_null(strstr(p_lst_last_error(), "add --weights q8"));
+    lst_open_options o = {.device = "cpu", .dtype = "i8", .threads = 1};
+    assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
+    assert_non_null(strstr(lib->last_error(), "add --weights q8"));
     o.dtype = "f32";
     o.kv = "f16";
-    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
-    assert_non_null(strstr(p_lst_last_error(), "'f16' are unknown on a CPU (auto, f32, bf16)"));
+    assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
+    assert_non_null(strstr(lib->last_error(), "'f16' are unknown on a CPU (auto, f32, bf16)"));
     o.kv = "auto";
     // and a value that is not finite is refused at load, with the tensor's name
     ((float *)(uintptr_t)w->t[1].data)[5] = NAN;
-    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_NAN);
-    assert_non_null(strstr(p_lst_last_error(), "output.weight"));
+    assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_E_NAN);
+    assert_non_null(strstr(lib->last_error(), "output.weight"));
     free_weights(w);
 }
 
@@ -619,7 +597,7 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     enum { PAGE = 1024, LONG = 3 * PAGE };
     weights *w = random_weights(LS_GGML_Q8_0);
     const lst_hparams hp = shape();
-    const lst_open_options o = {.size = sizeof o, .device = "cuda", .threads = 1};
+    const lst_open_options o = {.device = "cuda", .threads = 1};
     lst_model *m;
     lst_session *s;
     int32_t ids[LONG], root = -1, token = 5, zero = 0;
@@ -627,25 +605,25 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     lst_row row;
     for (int i = 0; i < LONG; i++) ids[i] = (int32_t)rnd_int(VOCAB);
     setenv("LOGITSPEC_EMULATED_MEMORY", "1000", 1);
-    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_E_MEMORY);
-    assert_non_null(strstr(p_lst_last_error(), "--weights q8 or q4"));
+    assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_E_MEMORY);
+    assert_non_null(strstr(lib->last_error(), "--weights q8 or q4"));
     unsetenv("LOGITSPEC_EMULATED_MEMORY");
-    assert_int_equal(p_lst_model_open(&m, &hp, w->t, w->n, &o), LST_OK);
-    assert_int_equal(p_lst_session_new(&s, m, LONG, 0), LST_OK);
-    assert_int_equal(p_lst_prefill(s, ids, PAGE - 100, &greedy, NULL, NULL, NULL), LST_OK);
-    assert_int_equal(p_lst_forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
-    assert_int_equal(p_lst_row_logits(s, 0, before), LST_OK);
+    assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_OK);
+    assert_int_equal(lib->session_new(&s, m, LONG, 0), LST_OK);
+    assert_int_equal(lib->prefill(s, ids, PAGE - 100, &greedy, NULL, NULL, NULL), LST_OK);
+    assert_int_equal(lib->forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
+    assert_int_equal(lib->row_logits(s, 0, before), LST_OK);
     setenv("LOGITSPEC_EMULATED_MEMORY", "1000", 1); // nothing is left: another page cannot be had
-    assert_int_equal(p_lst_prefill(s, ids, PAGE, &greedy, NULL, NULL, NULL), LST_E_MEMORY);
-    assert_non_null(strstr(p_lst_last_error(), "the GPU has no"));
-    assert_int_equal(p_lst_forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
-    assert_int_equal(p_lst_row_logits(s, 0, after), LST_OK);
+    assert_int_equal(lib->prefill(s, ids, PAGE, &greedy, NULL, NULL, NULL), LST_E_MEMORY);
+    assert_non_null(strstr(lib->last_error(), "the GPU has no"));
+    assert_int_equal(lib->forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
+    assert_int_equal(lib->row_logits(s, 0, after), LST_OK);
     assert_memory_equal(before, after, sizeof before);
-    assert_int_equal(p_lst_keep_path(s, &zero, 1), LST_OK);
+    assert_int_equal(lib->keep_path(s, &zero, 1), LST_OK);
     unsetenv("LOGITSPEC_EMULATED_MEMORY");
-    assert_int_equal(p_lst_prefill(s, ids, PAGE, &greedy, NULL, NULL, NULL), LST_OK);
-    p_lst_session_free(s);
-    p_lst_model_close(m);
+    assert_int_equal(lib->prefill(s, ids, PAGE, &greedy, NULL, NULL, NULL), LST_OK);
+    lib->session_free(s);
+    lib->model_close(m);
     free_weights(w);
 }
 
@@ -667,11 +645,11 @@ static void steps_of_all_sizes_share_a_few_graphs(void **state) {
     for (int i = 0; i < CONTEXT_LEN; i++) context[i] = (int32_t)rnd_int(VOCAB);
     for (int i = 0; i < LST_MAX_ROWS; i++) tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i - 1 < 8 ? i - 1 : i - 9;
     assert_true(open_engine(&e, w, NULL, "auto", 1));
-    assert_int_equal(p_lst_prefill(e.s, context, CONTEXT_LEN, &greedy, &last, NULL, NULL), LST_OK);
+    assert_int_equal(lib->prefill(e.s, context, CONTEXT_LEN, &greedy, &last, NULL, NULL), LST_OK);
     for (int i = 0; i < 4 * SIZES; i++) {
         const int size = i % SIZES, how = i / SIZES % 2;
-        assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, sizes[size], how ? &sampled : &greedy, rows), LST_OK);
-        assert_int_equal(p_lst_row_logits(e.s, sizes[size] - 1, again), LST_OK);
+        assert_int_equal(lib->forward_tree(e.s, tokens, parents, sizes[size], how ? &sampled : &greedy, rows), LST_OK);
+        assert_int_equal(lib->row_logits(e.s, sizes[size] - 1, again), LST_OK);
         if (i < 2 * SIZES) memcpy(first[how][size], again, sizeof again);
         else assert_memory_equal(first[how][size], again, sizeof again);
     }
@@ -701,22 +679,22 @@ static void check_cancel(const weights *w) {
             engine e;
             int left = asks;
             assert_true(open_engine(&e, w, NULL, "auto", 2));
-            assert_int_equal(p_lst_prefill(e.s, context, CONTEXT_LEN, &greedy, NULL, NULL, NULL), LST_OK);
-            assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
-            assert_int_equal(p_lst_keep_path(e.s, kept, KEPT), LST_OK);
+            assert_int_equal(lib->prefill(e.s, context, CONTEXT_LEN, &greedy, NULL, NULL, NULL), LST_OK);
+            assert_int_equal(lib->forward_tree(e.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+            assert_int_equal(lib->keep_path(e.s, kept, KEPT), LST_OK);
             if (asks >= 0) {
-                assert_int_equal(p_lst_watch(e.s, count_down, &left), LST_OK);
-                const int code = reads ? p_lst_prefill(e.s, more, MORE, &greedy, &last, NULL, NULL)
-                                       : p_lst_forward_tree(e.s, more, parents, ROWS, &greedy, rows);
+                assert_int_equal(lib->watch(e.s, count_down, &left), LST_OK);
+                const int code = reads ? lib->prefill(e.s, more, MORE, &greedy, &last, NULL, NULL)
+                                       : lib->forward_tree(e.s, more, parents, ROWS, &greedy, rows);
                 more_left = code == LST_E_CANCELLED;
                 if (!more_left) assert_int_equal(code, LST_OK);
                 cancelled += more_left;
-                assert_int_equal(p_lst_watch(e.s, NULL, NULL), LST_OK);
-                if (more_left) assert_int_equal(p_lst_length(e.s), CONTEXT_LEN + KEPT);
+                assert_int_equal(lib->watch(e.s, NULL, NULL), LST_OK);
+                if (more_left) assert_int_equal(lib->length(e.s), CONTEXT_LEN + KEPT);
             }
             for (int i = 0; i < ROWS && more_left; i++) {
-                if (!i) assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
-                assert_int_equal(p_lst_row_logits(e.s, i, got), LST_OK);
+                if (!i) assert_int_equal(lib->forward_tree(e.s, tokens, parents, ROWS, &greedy, rows), LST_OK);
+                assert_int_equal(lib->row_logits(e.s, i, got), LST_OK);
                 if (asks < 0) memcpy(want[i], got, sizeof got);
                 else assert_memory_equal(got, want[i], sizeof got);
             }
@@ -756,22 +734,22 @@ static void the_number_of_threads_changes_no_bit(void **state) {
     setenv("LOGITSPEC_PROCESSORS", "5", 1);
     assert_true(open_engine(&e, w, NULL, "auto", 0));
     unsetenv("LOGITSPEC_PROCESSORS");
-    lst_model_info_t info = {.size = sizeof info};
-    assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+    lst_model_info_t info = {0};
+    assert_int_equal(lib->model_info(e.m, &info), LST_OK);
     assert_true(info.threads == MOST && info.most_threads == MOST);
     static const int32_t bad[] = {-1, 0, MOST + 1};
-    for (int i = 0; i < 3; i++) assert_int_equal(p_lst_use_threads(e.m, bad[i]), LST_E_ARG);
+    for (int i = 0; i < 3; i++) assert_int_equal(lib->use_threads(e.m, bad[i]), LST_E_ARG);
     for (int round = 0; round < 20; round++) {
-        assert_int_equal(p_lst_rewind(e.s, 0), LST_OK);
-        assert_int_equal(p_lst_prefill(e.s, context, CONTEXT_LEN, &greedy, NULL, NULL, NULL), LST_OK);
+        assert_int_equal(lib->rewind(e.s, 0), LST_OK);
+        assert_int_equal(lib->prefill(e.s, context, CONTEXT_LEN, &greedy, NULL, NULL, NULL), LST_OK);
         for (int size = 0; size < 3; size++) {
             const int32_t threads = 1 + (int32_t)rnd_int(MOST);
-            assert_int_equal(p_lst_use_threads(e.m, threads), LST_OK);
-            assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+            assert_int_equal(lib->use_threads(e.m, threads), LST_OK);
+            assert_int_equal(lib->model_info(e.m, &info), LST_OK);
             assert_true(info.threads == threads && info.most_threads == MOST);
-            assert_int_equal(p_lst_forward_tree(e.s, tokens, parents, sizes[size], &sampled, rows), LST_OK);
+            assert_int_equal(lib->forward_tree(e.s, tokens, parents, sizes[size], &sampled, rows), LST_OK);
             for (int i = 0; i < sizes[size]; i++) {
-                assert_int_equal(p_lst_row_logits(e.s, i, got), LST_OK);
+                assert_int_equal(lib->row_logits(e.s, i, got), LST_OK);
                 if (!round) memcpy(want[size][i], got, sizeof got);
                 else assert_memory_equal(got, want[size][i], sizeof got);
             }
@@ -779,8 +757,8 @@ static void the_number_of_threads_changes_no_bit(void **state) {
     }
     close_engine(&e);
     assert_true(open_engine(&e, w, NULL, "auto", 1)); // the number that was asked for
-    assert_int_equal(p_lst_use_threads(e.m, 1), LST_OK);
-    assert_int_equal(p_lst_use_threads(e.m, 2), LST_E_ARG);
+    assert_int_equal(lib->use_threads(e.m, 1), LST_OK);
+    assert_int_equal(lib->use_threads(e.m, 2), LST_E_ARG);
     close_engine(&e);
     free_weights(w);
 }
@@ -802,9 +780,9 @@ static void weights_choose_the_arithmetic(void **state) {
     } cases[] = {{all, "avx512bf16", "bf16"}, {few, "avx512bf16", "f32"}, {all, "portable", "f32"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         engine e;
-        lst_model_info_t info = {.size = sizeof info};
+        lst_model_info_t info = {0};
         if (!open_engine(&e, cases[i].w, cases[i].level, "auto", 1)) continue;
-        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+        assert_int_equal(lib->model_info(e.m, &info), LST_OK);
         assert_string_equal(info.dtype, cases[i].dtype);
         close_engine(&e);
     }
@@ -839,9 +817,9 @@ static void a_level_without_integer_dot_products_says_so(void **state) {
     weights *w = random_weights(LS_GGML_Q4_1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         engine e;
-        lst_model_info_t info = {.size = sizeof info};
+        lst_model_info_t info = {0};
         if (!open_engine(&e, w, cases[i].level, cases[i].dtype, 1)) continue;
-        assert_int_equal(p_lst_model_info(e.m, &info), LST_OK);
+        assert_int_equal(lib->model_info(e.m, &info), LST_OK);
         assert_int_equal(*info.slow != 0, cases[i].slow);
         assert_true(!cases[i].slow || strstr(info.slow, cases[i].level));
         close_engine(&e);

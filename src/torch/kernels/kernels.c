@@ -1,5 +1,5 @@
-/* The part that is the same at every CPU level: unpacking GGUF formats, packing. */
-#include "torch/kernels/kernels.h"
+/* The part that is the same at every CPU level: unpacking GGUF formats. */
+#include "torch/kernels/kernels_blocks.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,17 +22,6 @@ uint16_t lsk_float_to_bf16(float x) {
     memcpy(&bits, &x, 4);
     if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-/* f16 bits of -2^up * h: exact but for overflow, which lsk_finite rules out. */
-static uint16_t half_times_minus(int up, uint16_t h) {
-    uint16_t sign = (uint16_t)((h & 0x8000) ^ 0x8000), exp = h >> 10 & 31, man = h & 0x3FF;
-    if (exp) return exp + up >= 31 ? (uint16_t)(sign | 0x7C00) : (uint16_t)(sign | (exp + up) << 10 | man);
-    int shift = up;
-    uint32_t m = man; /* subnormal: shift up, normalising on the way */
-    while (shift && m && !(m & 0x400)) m <<= 1, shift--;
-    if (!(m & 0x400)) return (uint16_t)(sign | m);
-    return (uint16_t)(sign | (1 + shift) << 10 | (m & 0x3FF));
 }
 
 size_t lsk_row_bytes(int type, int64_t n) {
@@ -63,45 +52,27 @@ int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
 /* ---- one block as integers with a scale and a minimum for every 16 of them: value = scale * q + min. Every product of
  * an f16 and a block's small integers is exact in a float. */
 
-typedef struct {
-    int8_t q[256];
-    float scale[16], min[16];
-} block;
-
-/* The scales of a block of a K format: of value i d * scale[i / 16], and dmin * min[i / 16] is subtracted. */
-typedef struct {
-    uint16_t d, dmin; /* f16 bits */
-    int8_t scale[16];
-    uint8_t min[16];
-} k_scales;
-
-static uint16_t half_bits_at(const unsigned char *p) {
-    uint16_t h;
-    memcpy(&h, p, sizeof h);
-    return h;
-}
-
-static k_scales k_scales_of(int type, const unsigned char *p) {
-    k_scales k = {0};
+lsk_k_scales lsk_k_scales_of(int type, const unsigned char *p) {
+    lsk_k_scales k = {0};
     const unsigned char *s;
     switch (type) {
     case LS_GGML_Q2_K:
-        k.d = half_bits_at(p + 80), k.dmin = half_bits_at(p + 82);
+        k.d = lsk_half_bits_at(p + 80), k.dmin = lsk_half_bits_at(p + 82);
         for (int g = 0; g < 16; g++) k.scale[g] = (int8_t)(p[g] & 15), k.min[g] = p[g] >> 4;
         break;
     case LS_GGML_Q3_K:
-        k.d = half_bits_at(p + 108), s = p + 96;
+        k.d = lsk_half_bits_at(p + 108), s = p + 96;
         for (int g = 0; g < 16; g++) {
             const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> g / 4 * 2 & 3;
             k.scale[g] = (int8_t)((low | high << 4) - 32);
         }
         break;
     case LS_GGML_Q6_K:
-        k.d = half_bits_at(p + 208);
+        k.d = lsk_half_bits_at(p + 208);
         memcpy(k.scale, p + 192, sizeof k.scale);
         break;
     default: /* Q4_K, Q5_K: scales and minima of 6 bits for 32 values */
-        k.d = half_bits_at(p), k.dmin = half_bits_at(p + 2), s = p + 4;
+        k.d = lsk_half_bits_at(p), k.dmin = lsk_half_bits_at(p + 2), s = p + 4;
         for (int g = 0; g < 16; g++) {
             const int j = g / 2;
             k.scale[g] = (int8_t)(j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4);
@@ -144,8 +115,8 @@ static void integers_q6_k(const unsigned char *p, int8_t *to) {
         }
 }
 
-static void block_k(int type, const unsigned char *p, block *b) {
-    const k_scales k = k_scales_of(type, p);
+static void block_k(int type, const unsigned char *p, lsk_block *b) {
+    const lsk_k_scales k = lsk_k_scales_of(type, p);
     const float d = lsk_half_to_float(k.d), dmin = lsk_half_to_float(k.dmin);
     for (int g = 0; g < 16; g++) {
         b->scale[g] = d * (float)k.scale[g];
@@ -158,7 +129,7 @@ static void block_k(int type, const unsigned char *p, block *b) {
 }
 
 /* Q4_0, Q4_1, Q5_0, Q5_1: value i in the low nibble of byte i, value i + 16 in its high nibble. */
-static void block_small(const unsigned char *p, int type, block *b) {
+static void block_small(const unsigned char *p, int type, lsk_block *b) {
     const int one = type == LS_GGML_Q4_1 || type == LS_GGML_Q5_1, five = type == LS_GGML_Q5_0 || type == LS_GGML_Q5_1;
     const unsigned char *qs = p + (one ? 4 : 2) + (five ? 4 : 0);
     uint32_t high = 0;
@@ -174,7 +145,7 @@ static void block_small(const unsigned char *p, int type, block *b) {
 }
 
 /* IQ4_NL: as Q4_0, but the nibbles choose from sixteen values that lie closer near zero. */
-static void block_iq4_nl(const unsigned char *p, block *b) {
+static void block_iq4_nl(const unsigned char *p, lsk_block *b) {
     static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
     b->scale[0] = b->scale[1] = lsk_half_at(p);
     b->min[0] = b->min[1] = 0;
@@ -184,7 +155,7 @@ static void block_iq4_nl(const unsigned char *p, block *b) {
     }
 }
 
-static void read_block(int type, const unsigned char *p, block *b) {
+void lsk_read_block(int type, const unsigned char *p, lsk_block *b) {
     switch (type) {
     case LS_GGML_Q8_0:
         memcpy(b->q, p + 2, 32);
@@ -213,9 +184,9 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
         }
     else {
         const ls_ggml_layout *l = ls_ggml_layout_of(type);
-        block b;
+        lsk_block b;
         for (int64_t at = 0; at < n; at += l->values, p += l->bytes) {
-            read_block(type, p, &b);
+            lsk_read_block(type, p, &b);
             for (int i = 0; i < l->values; i++) /* exact products, but for Q6_K's, whose minimum is 0 */
                 out[at + i] = (float)b.q[i] * b.scale[i / 16] + b.min[i / 16];
         }
@@ -225,9 +196,9 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
 void lsk_unpack_row(int type, const void *raw, int64_t n, int8_t *q, float *scale, float *min) {
     const ls_ggml_layout *l = ls_ggml_layout_of(type);
     const unsigned char *p = raw;
-    block b;
+    lsk_block b;
     for (int64_t at = 0; at < n; at += l->values, p += l->bytes) {
-        read_block(type, p, &b);
+        lsk_read_block(type, p, &b);
         memcpy(q + at, b.q, (size_t)l->values);
         memcpy(scale + at / 16, b.scale, (size_t)l->values / 16 * sizeof *scale);
         memcpy(min + at / 16, b.min, (size_t)l->values / 16 * sizeof *min);
@@ -286,231 +257,6 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
                 q[k] = v > 15 ? 15 : v < 0 ? 0 : (int)v;
             }
             p[4 + i] = (unsigned char)(q[0] | q[1] << 4);
-        }
-    }
-}
-
-static lsk_format format_of(int type, lsk_arith arith) {
-    const int packed = arith == LSK_ARITH_BF16_PACKED, integers = !packed && arith != LSK_ARITH_F32;
-    if (packed && (type == LS_GGML_Q4_0 || type == LS_GGML_Q4_1)) return LSK_Q4B;
-    if (packed && type == LS_GGML_Q8_0) return LSK_Q8B;
-    if (packed || arith == LSK_ARITH_BF16) return LSK_BF16;
-    switch (type) {
-    case LS_GGML_F32: return LSK_F32;
-    case LS_GGML_F16: return LSK_F16;
-    case LS_GGML_BF16: return LSK_BF16;
-    case LS_GGML_Q4_0:
-    case LS_GGML_Q4_1: return integers ? LSK_Q4I : LSK_Q4;
-    case LS_GGML_Q8_0: return integers ? LSK_Q8I : LSK_Q8;
-    case LS_GGML_Q5_0:
-    case LS_GGML_Q5_1: return integers ? LSK_Q5I : LSK_Q8S;
-    case LS_GGML_IQ4_NL: return integers ? LSK_Q8I : LSK_Q8S;
-    case LS_GGML_Q2_K: return integers ? LSK_K2I : LSK_Q8S;
-    case LS_GGML_Q3_K: return integers ? LSK_K3I : LSK_Q8S;
-    case LS_GGML_Q6_K: return integers ? LSK_K6I : LSK_Q8S;
-    case LS_GGML_Q5_K: return integers ? LSK_K5I : LSK_Q8S;
-    case LS_GGML_Q4_K: return integers ? LSK_K4I : LSK_Q4S;
-    default: return LSK_Q8S;
-    }
-}
-
-size_t lsk_pack_bytes(int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
-    if (n_out < 1 || n_in < 1 || n_in % 32 || !lsk_row_bytes(type, n_in)) return 0;
-    lsk_matrix m;
-    lsk_pack_init(&m, type, n_out, n_in, arith);
-    return (size_t)((n_out + LSK_TILE - 1) / LSK_TILE) * m.tile_bytes;
-}
-
-void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
-    m->format = format_of(type, arith);
-    m->n_out = (int32_t)n_out;
-    m->n_in = (int32_t)n_in;
-    const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
-    m->tile_bytes = m->format == LSK_Q5I   ? (size_t)n_in / 32 * sizeof(lsk_q5)
-                    : m->format == LSK_Q8I ? (size_t)n_in / 32 * sizeof(lsk_q8)
-                    : m->format == LSK_K2I ? (size_t)n_in / 256 * sizeof(lsk_k2)
-                    : m->format == LSK_K3I ? (size_t)n_in / 256 * sizeof(lsk_k3)
-                    : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
-                    : m->format == LSK_K5I ? (size_t)n_in / 256 * sizeof(lsk_k5)
-                    : m->format == LSK_K6I ? (size_t)n_in / 256 * sizeof(lsk_k6)
-                                           : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
-}
-
-/* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
-static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
-    if (f == LSK_Q4B) { /* the nibbles of 64 bits: of each eight inputs the first or the last four */
-        const int nibble = k / 8 * 4 + k % 4;
-        *high = nibble % 2;
-        return (size_t)lane * 16 + (size_t)(k % 8 / 4 * 8 + nibble / 2);
-    }
-    const int integers = lsk_takes_integers(f);
-    *high = integers ? k >= 16 : k & 1;
-    if (integers) return (size_t)(k % 16) / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
-    return (size_t)(k / 2) * 16 + (size_t)lane;
-}
-/* The low n bits of q, into those of *to from `bit` on. */
-static void put_bits(uint8_t *to, int bit, int n, unsigned q) {
-    const unsigned mask = (1u << n) - 1;
-    *to = (uint8_t)((*to & ~(mask << bit)) | (q & mask) << bit);
-}
-
-/* Packs a row of a type that is kept with f32 scales. */
-static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    const ls_ggml_layout *l = ls_ggml_layout_of(type);
-    const int inputs = m->format == LSK_Q4S ? 32 : 16; /* of a group */
-    block b;
-    for (int32_t at = 0; at < m->n_in; at += l->values, src += l->bytes) {
-        read_block(type, src, &b);
-        for (int i = 0; i < l->values; i++) {
-            const int k = i % inputs;
-            lsk_wide *g = (lsk_wide *)tile + (at + i) / inputs;
-            if (k == 0) {
-                g->scale[lane] = b.scale[i / 16];
-                g->min[lane] = b.min[i / 16];
-            }
-            int high;
-            if (m->format == LSK_Q8S) g->q[k * 16 + lane] = (uint8_t)b.q[i];
-            else {
-                uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
-                put_bits(to, 4 * high, 4, (unsigned)b.q[i]);
-            }
-        }
-    }
-}
-
-/* The byte of a group's 8-bit value of input k and output `lane`, for integer dot products. */
-static size_t q8_at(int k, int64_t lane) {
-    return (size_t)k / 4 * 64 + (size_t)lane * 4 + (size_t)k % 4;
-}
-
-/* The byte of a group that holds two bits of input k and output `lane`, and where in it they begin. */
-static size_t q2_at(int k, int64_t lane, int *bit) {
-    *bit = k % 16 / 4 * 2;
-    return (size_t)k / 16 * 64 + (size_t)lane * 4 + (size_t)k % 4;
-}
-
-/* Packs a row of a K format for integer dot products. All their blocks begin alike. */
-static void pack_k(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    const lsk_format f = m->format;
-    const int bits = f == LSK_K2I   ? 2
-                     : f == LSK_K3I ? 3
-                     : f == LSK_K4I ? 4
-                     : f == LSK_K5I ? 5
-                                    : 6,
-              low = bits < 4 ? 2 : 4,
-              less = bits == 3   ? 4
-                     : bits == 6 ? 32
-                                 : 0; /* integers are stored without a sign */
-    const size_t q_bytes = LSK_TILE * (size_t)low * 4, group_bytes = q_bytes + LSK_TILE * (size_t)(bits - low) * 4;
-    block b;
-    for (int32_t at = 0; at < m->n_in / 256; at++, src += ls_ggml_layout_of(type)->bytes) {
-        lsk_k4 *to = (lsk_k4 *)tile;
-        const k_scales k = k_scales_of(type, src);
-        read_block(type, src, &b);
-        to->d[lane] = k.d;
-        to->dmin[lane] = k.dmin;
-        tile += offsetof(lsk_k4, g);
-        for (int g = 0; g < 8; g++, tile += group_bytes) {
-            to->scale[g][lane] = (uint8_t)(bits == 2 ? k.scale[2 * g] | k.scale[2 * g + 1] << 4 : k.scale[2 * g]);
-            to->min[g][lane] = bits == 2 ? (uint8_t)(k.min[2 * g] | k.min[2 * g + 1] << 4)
-                               : less    ? (uint8_t)k.scale[2 * g + 1]
-                                         : k.min[2 * g];
-            for (int i = 0; i < 32; i++) {
-                int high, bit;
-                const size_t two_at = q2_at(i, lane, &bit), four_at = q4_at(f, i, lane, &high);
-                const unsigned v = (unsigned)(b.q[32 * g + i] + less);
-                if (low == 2) put_bits(tile + two_at, bit, 2, v);
-                else put_bits(tile + four_at, 4 * high, 4, v);
-                if (bits == 6) put_bits(tile + q_bytes + two_at, bit, 2, v >> 4);
-                else if (bits > low) put_bits(tile + q_bytes + 4 * lane + i % 4, i / 4, 1, v >> low);
-            }
-        }
-    }
-}
-
-/* Packs a row of Q5_0 or Q5_1 for integer dot products. */
-static void pack_q5i(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    block b;
-    lsk_q5 *g = (lsk_q5 *)tile;
-    for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += ls_ggml_layout_of(type)->bytes) {
-        read_block(type, src, &b);
-        g->scale[lane] = half_bits_at(src);
-        g->min[lane] = type == LS_GGML_Q5_1 ? half_bits_at(src + 2) : half_times_minus(4, g->scale[lane]);
-        for (int k = 0; k < 32; k++) {
-            int high;
-            const size_t byte = q4_at(m->format, k, lane, &high);
-            const unsigned v = (unsigned)(b.q[k] + (type == LS_GGML_Q5_0 ? 16 : 0));
-            put_bits(g->q + byte, 4 * high, 4, v);
-            put_bits(g->high + 4 * lane + k % 4, k / 4, 1, v >> 4);
-        }
-    }
-}
-
-/* Packs a row that has an f16 scale for 32 values, without minimum, as its integers + 128. */
-static void pack_q8i(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    block b;
-    lsk_q8 *g = (lsk_q8 *)tile;
-    for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += ls_ggml_layout_of(type)->bytes) {
-        read_block(type, src, &b);
-        memcpy(g->scale + lane, src, 2);
-        for (int k = 0; k < 32; k++) g->q[q8_at(k, lane)] = (uint8_t)(b.q[k] + 128);
-    }
-}
-
-/* Packs a row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
-static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    float plain[256] = {0};
-    for (int32_t at = 0; at < m->n_in; at += 256) {
-        const int32_t n = m->n_in - at < 256 ? m->n_in - at : 256;
-        lsk_dequant_row(type, src + lsk_row_bytes(type, at), n, plain);
-        for (int32_t i = 0; i < n; i++) {
-            const size_t k = (size_t)(at + i);
-            const uint16_t bits = lsk_float_to_bf16(plain[i]);
-            if (m->format == LSK_F32) memcpy(tile + (k * 16 + (size_t)lane) * 4, plain + i, 4);
-            else memcpy(tile + (k / 2 * 32 + (size_t)lane * 2 + k % 2) * 2, &bits, 2);
-        }
-    }
-}
-
-void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
-    const size_t row_bytes = lsk_row_bytes(type, m->n_in), block_bytes = lsk_row_bytes(type, 32);
-    for (int64_t r = 0; r < n_rows; r++) {
-        const unsigned char *src = (const unsigned char *)raw + (size_t)r * row_bytes;
-        const int64_t row = row_begin + r, lane = row % LSK_TILE;
-        unsigned char *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
-        if (m->format == LSK_F32 || m->format == LSK_BF16) {
-            pack_floats(m, type, src, tile, lane);
-        } else if (m->format == LSK_F16) {
-            for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
-        } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
-            pack_scaled(m, type, src, tile, lane);
-        } else if (m->format >= LSK_K2I && m->format <= LSK_K6I) {
-            pack_k(m, type, src, tile, lane);
-        } else if (m->format == LSK_Q5I) {
-            pack_q5i(m, type, src, tile, lane);
-        } else if (m->format == LSK_Q8I) {
-            pack_q8i(m, type, src, tile, lane);
-        } else if (m->format == LSK_Q8 || m->format == LSK_Q8B) {
-            lsk_q8 *g = (lsk_q8 *)tile;
-            for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += block_bytes) {
-                memcpy(g->scale + lane, src, 2);
-                for (int k = 0; k < 32; k++)
-                    if (m->format == LSK_Q8) g->q[k * 16 + lane] = src[2 + k];
-                    else g->q[lane * 32 + k] = src[2 + k];
-            }
-        } else {
-            lsk_q4 *g = (lsk_q4 *)tile;
-            for (int32_t i = 0; i < m->n_in / 32; i++, g++, src += block_bytes) {
-                const unsigned char *q = src + block_bytes - 16;
-                memcpy(g->scale + lane, src, 2);
-                if (type == LS_GGML_Q4_0) g->min[lane] = half_times_minus(3, g->scale[lane]);
-                else memcpy(g->min + lane, src + 2, 2);
-                for (int k = 0; k < 32; k++) {
-                    int high;
-                    uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
-                    put_bits(to, 4 * high, 4, k < 16 ? q[k] : q[k - 16] >> 4);
-                }
-            }
         }
     }
 }

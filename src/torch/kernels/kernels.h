@@ -141,6 +141,10 @@ size_t lsk_pack_bytes(int ggml_type, int64_t n_out, int64_t n_in, lsk_arith arit
  * lsk_pack_init. Rows below row_begin of m are left alone: several tensors can be stacked into one matrix. */
 void lsk_pack_init(lsk_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, lsk_arith arith);
 void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int ggml_type, const void *raw, int64_t n_rows);
+/* Whether the packed matrix has the values of its rows, which were of this type; then the row, bit for bit as
+ * lsk_dequant_row gives it. */
+int lsk_packs_back(const lsk_matrix *m, int ggml_type);
+void lsk_packed_row(const lsk_matrix *m, int64_t row, float *out);
 /* One row of a raw GGUF tensor as floats. */
 void lsk_dequant_row(int ggml_type, const void *raw_row, int64_t n, float *out);
 /* The same as integers, for a type with blocks: value i = q[i] * scale[i / 16] + min[i / 16]. */

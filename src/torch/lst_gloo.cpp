@@ -1,5 +1,7 @@
-// Ranks that a launcher started, on any machines: libtorch's process group for CPUs.
-#include "torch/lst_ranks.h"
+// Ranks that a launcher started, on any machines: libtorch's process group for CPUs. (libtorch's wheels carry the class
+// of the group but not Gloo's headers, which the class's own header includes: gloo_names/ declares what it mentions.)
+#include "torch/lst_torch.h"
+#include "torch/lst_wire.h"
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
@@ -27,7 +29,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds AS_LONG_AS_IT_LIVES{1 << 30}; // twelve days
 
-std::string mac_of(const lst_ranks_options &o, const std::string &text) {
+std::string mac_of(const lst_gloo_options &o, const std::string &text) {
     char mac[LST_MAC + 1];
     o.mac(o.secret, text.data(), text.size(), mac);
     return mac;
@@ -89,7 +91,7 @@ void allow_descriptors() {
     setrlimit(RLIMIT_NOFILE, &l);
 }
 
-c10::intrusive_ptr<c10d::Store> meeting_place(const lst_ranks_options &o) {
+c10::intrusive_ptr<c10d::Store> meeting_place(const lst_gloo_options &o) {
     const std::string place = o.store;
     const size_t colon = place.rfind(':');
     if (colon == std::string::npos) throw lst::Error(LST_E_ARG, "ranks: '" + place + "' is not HOST:PORT");
@@ -105,10 +107,10 @@ c10::intrusive_ptr<c10d::Store> meeting_place(const lst_ranks_options &o) {
 // Values with a MAC: whoever reaches the place where the ranks meet can list what lies there and write over it.
 class Sealed final : public c10d::Store {
     const c10::intrusive_ptr<c10d::Store> in;
-    const lst_ranks_options secret; // of which this is used only
+    const lst_gloo_options secret; // of which this is used only
 
   public:
-    Sealed(c10::intrusive_ptr<c10d::Store> store, const lst_ranks_options &o) : in(std::move(store)), secret(o) {}
+    Sealed(c10::intrusive_ptr<c10d::Store> store, const lst_gloo_options &o) : in(std::move(store)), secret(o) {}
     using c10d::Store::set;
     c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<Sealed>(in->clone(), secret); }
     void set(const std::string &key, const std::vector<uint8_t> &value) override {
@@ -157,11 +159,11 @@ struct Gloo final : lst::Wire {
     c10::intrusive_ptr<c10d::ProcessGroupGloo> group; // which ends before the places that it writes to
     int with = -1;                                    // the rank of the call that fails
 
-    explicit Gloo(const lst_ranks_options &o);
+    explicit Gloo(const lst_gloo_options &o);
     bool is_there(const std::string &what, int other);
     void wait_for_all(const std::string &what, const lst::Stop &stop, milliseconds within, const char *else_why);
-    void find(const lst_ranks_options &o);
-    void prove(const lst_ranks_options &o);
+    void find(const lst_gloo_options &o);
+    void prove(const lst_gloo_options &o);
     void expect(int other, int place) {
         std::vector<at::Tensor> to{from[(size_t)other].place[place]};
         from[(size_t)other].work[place] = group->recv(to, other, 0);
@@ -216,7 +218,7 @@ void Gloo::wait_for_all(const std::string &what, const lst::Stop &stop, millisec
         }
 }
 
-void Gloo::find(const lst_ranks_options &o) {
+void Gloo::find(const lst_gloo_options &o) {
     try {
         store = c10::make_intrusive<Sealed>(
             c10::make_intrusive<c10d::PrefixStore>(mac_of(o, "a run of " + std::to_string(n)), meeting_place(o)), o);
@@ -244,7 +246,7 @@ void Gloo::meet(const lst::Stop &stop) {
 
 // The addresses are those that ranks with the token stored; that it has the token, whoever answers there shows once. A
 // proof is for one rank, and of numbers that every rank has drawn for it: nobody can show it to another, or again.
-void Gloo::prove(const lst_ranks_options &o) {
+void Gloo::prove(const lst_gloo_options &o) {
     enum { DRAWN = 16 };
     char own[DRAWN];
     if (getentropy(own, DRAWN)) throw lst::Error(LST_E_BACKEND, "ranks: the system gives no random numbers");
@@ -276,7 +278,7 @@ struct Patient {
     }
 };
 
-Gloo::Gloo(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_ms), from((size_t)o.n) {
+Gloo::Gloo(const lst_gloo_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_ms), from((size_t)o.n) {
     FLAGS_caffe2_log_level = c10::GLOG_FATAL; // every failure is the caller's to tell
     allow_descriptors();
     const std::set<int> before = listeners();
@@ -297,7 +299,7 @@ Gloo::Gloo(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout
     lossless([&] {
         for (with = 0; with < n; with++)
             for (int place = 0; place < 2 && with != rank; place++) {
-                from[(size_t)with].place[place] = at::zeros({lst::PIECE}, at::kByte);
+                from[(size_t)with].place[place] = at::zeros({LST_PIECE}, at::kByte);
                 expect(with, place);
             }
     });
@@ -352,6 +354,44 @@ void Gloo::tell(void *data, int64_t size) {
 
 } // namespace
 
-std::unique_ptr<lst::Wire> lst::wire_over_gloo(const lst_ranks_options &opt) {
-    return std::make_unique<Gloo>(opt);
+namespace {
+
+template <class F> int tell_of(lst_lost *lost, F &&exchange) noexcept {
+    const auto say = [&](int rank, const char *why, int code) {
+        lost->rank = rank;
+        snprintf(lost->why, sizeof lost->why, "%s", why);
+        return code;
+    };
+    try {
+        exchange();
+        return LST_OK;
+    } catch (const lst::Lost &e) {
+        return say(e.rank, e.what(), LST_E_BACKEND);
+    } catch (const lst::Error &e) {
+        return say(-1, e.what(), e.code);
+    } catch (const std::exception &e) {
+        return say(-1, e.what(), LST_E_BACKEND);
+    }
+}
+
+} // namespace
+
+extern "C" int lst_gloo_join(lst_wire *out, const lst_gloo_options *opt) {
+    return lst::guard([&] {
+        try {
+            out->self = new Gloo(*opt);
+        } catch (const lst::Lost &e) {
+            throw lst::Error(LST_E_BACKEND, e.what());
+        }
+        out->meet = [](void *self, int (*stop)(void *), void *ud, lst_lost *lost) {
+            return tell_of(lost, [&] { static_cast<Gloo *>(self)->meet({stop, ud}); });
+        };
+        out->gather = [](void *self, const void *mine, int64_t size, char *all, int64_t stride, lst_lost *lost) {
+            return tell_of(lost, [&] { static_cast<Gloo *>(self)->gather(mine, size, all, stride); });
+        };
+        out->tell = [](void *self, void *data, int64_t size, lst_lost *lost) {
+            return tell_of(lost, [&] { static_cast<Gloo *>(self)->tell(data, size); });
+        };
+        out->close = [](void *self) { delete static_cast<Gloo *>(self); };
+    });
 }

@@ -17,6 +17,12 @@ enum {
     SLOT_STEPS = LSG_CHUNK / 16,
     TAIL_STEPS = 4 // of single rows whose values are on their way at once
 };
+// Steps of values on their way at once: as many as registers hold. For four tiles nvcc has one less on 8.0.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+template <int QT> constexpr int VALUE_STEPS = QT == 4 ? STEPS - 1 : STEPS;
+#else
+template <int QT> constexpr int VALUE_STEPS = STEPS;
+#endif
 constexpr float LOG2_E = 1.4426950408889634f;
 
 // Rows whose partial results are there at once.
@@ -282,12 +288,12 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
                 add(u, values[WITH_VALUES ? u : 0]);
             }
         else
-            for (int32_t step0 = 0; step0 < whole; step0 += STEPS) {
-                uint32_t w[STEPS][4];
+            for (int32_t step0 = 0; step0 < whole; step0 += VALUE_STEPS<QT>) {
+                uint32_t w[VALUE_STEPS<QT>][4];
 #pragma unroll
-                for (int u = 0; u < STEPS; u++) load_values(w[u], step0 + u, from);
+                for (int u = 0; u < VALUE_STEPS<QT>; u++) load_values(w[u], step0 + u, from);
 #pragma unroll
-                for (int u = 0; u < STEPS; u++) {
+                for (int u = 0; u < VALUE_STEPS<QT>; u++) {
                     if (step0 + u >= whole) break;
                     add(step0 + u, w[u]);
                 }

@@ -416,19 +416,20 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     // from one lane, so that the compiler knows that all lanes go the same way
     const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0);
     const int slice = warp / TILES;
-    const int32_t groups = m.n_in / LSG_GROUP, tile = (int32_t)blockIdx.y * TILES + warp % TILES;
-    const bool has_tile = tile * LSG_TILE < m.n_out;
+    // warps behind the last tile compute it again, and nobody takes what they have
+    const int32_t groups = m.n_in / LSG_GROUP,
+                  tile = min((int32_t)blockIdx.y * TILES + warp % TILES, (m.n_out - 1) / LSG_TILE);
     const uint32_t chunk = blockIdx.z, chunks = (uint32_t)m.cut.chunks;
     const int32_t first = (int32_t)((uint32_t)groups * chunk / chunks),
-                  end = (int32_t)((uint32_t)groups * (chunk + 1) / chunks), own_end = has_tile ? end : first;
-    const int32_t n_stages = (end - first + STAGE - 1) / STAGE;
+                  end = (int32_t)((uint32_t)groups * (chunk + 1) / chunks);
+    auto has_stage = [&](int32_t s) { return s * STAGE < end - first; }; // a number would take the last register
     unsigned char *ring = shared + P::INPUTS + warp * (P::SLOTS * P::SLOT);
     const uint8_t *weights = m.weights + (size_t)tile * (size_t)groups * P::TILE;
     // the first group of a warp's n-th slot
     auto group_of = [&](int32_t n) { return first + n / P::PER * STAGE + (slice * P::PER + n % P::PER) * P::GROUPS; };
     auto fetch = [&](int32_t n, int place) { // of a slot's second group there are bytes even if it is beyond the end
         const int32_t g = group_of(n);
-        if (g < own_end) {
+        if (g < end) {
             const int at = lsg_again(lane) * 16;
             const uint8_t *from = weights + (size_t)g * P::TILE + at;
             unsigned char *to = ring + place * P::SLOT + at;
@@ -444,7 +445,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
         lsg_copies_commit();
     }
     { // nor do those that come next: a line a lane
-        const int32_t from = first + (P::SLOTS - 1) * P::GROUPS * SLICES, to = min(own_end, from + NEAR);
+        const int32_t from = first + (P::SLOTS - 1) * P::GROUPS * SLICES, to = min(end, from + NEAR);
         for (int32_t i = (from * P::TILE) + (slice * 32 + lane) * 128; i < to * P::TILE; i += SLICES * 32 * 128)
             lsg_prefetch(weights + i);
     }
@@ -458,7 +459,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     // their own sums alone. Copies of the last row in their place made one row dearer than eight on an H100.
     const int32_t n_copied = min(8 * NT, there - row0) * STAGE * 4;
     auto stage = [&](int32_t s) {
-        if (s >= n_stages) return;
+        if (!has_stage(s)) return;
         const int32_t pieces = min((int32_t)STAGE, end - first - s * STAGE) * 4;
         unsigned char *to = shared + s % P::STAGES * (8 * NT * P::STRIDE);
         for (int32_t i = lsg_again((int)threadIdx.x); i < n_copied; i += 32 * WARPS) {
@@ -471,7 +472,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     for (int32_t s = 0; s < P::STAGES - 1; s++) stage(s);
     lsg_copies_commit();
     float *factors = (float *)(shared + P::FACTORS);
-    const int32_t rows_here = n_copied / (STAGE * 4); // anew where it is needed: nothing of it is kept meanwhile
+    const int32_t rows_here = n_copied / (STAGE * 4);
     const Ending ending(b, then, a, (const float *)shared, factors, m.n_out, row0);
     constexpr bool ENDS = NT <= LSG_TOGETHER_EIGHTS; // it takes registers
     auto known = ENDS ? ending.first(rows_here) : decltype(ending.first(0))();
@@ -502,7 +503,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     };
     int32_t slot = 0;
     int place = 0;
-    for (int32_t s = 0; s < n_stages; s++) {
+    for (int32_t s = 0; has_stage(s); s++) {
         if (!s) lsg_copies_wait<0>(); // the first inputs came last
         else lsg_copies_wait<P::begin_wait>();
         __syncthreads(); // every thread's copies are there, and nobody reads the stage before
@@ -528,7 +529,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
             const int32_t group = group_of(slot);
 #pragma unroll
             for (int u = 0; u < P::GROUPS; u++) {
-                if (group + u >= own_end) break;
+                if (group + u >= end) break;
                 Weights<F> w;
                 unpack<F, NT>(w, kept, ring + place * P::SLOT + u * P::TILE, lane, lane % 4 == i * P::GROUPS + u);
                 const unsigned char *own = in + (i * P::GROUPS + u) * 64;
@@ -540,7 +541,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     }
     if constexpr (has_min<F>) {
         __syncthreads();
-        add_minima<F, NT>(acc, kept, totals_of(n_stages - 1), lane);
+        add_minima<F, NT>(acc, kept, totals_of((end - first - 1) / STAGE), lane);
     }
     // the first slice's warps add the second's sums: [row][output]
     float *sums = (float *)shared;
@@ -563,7 +564,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     if constexpr (ENDS) {
         if (!slice) each([&](float v, int r, int o) { sums[r * SUMS_STRIDE + o] += v; });
         ending.template run<NT>(rows_here, known);
-    } else if (!slice && has_tile) {
+    } else if (!slice) {
         float *out = a.y + ((size_t)blockIdx.z * a.rows_y + row0) * m.n_out;
         each([&](float v, int r, int of_block) {
             const int32_t o = (int32_t)blockIdx.y * LSG_BLOCK_OUT + of_block;

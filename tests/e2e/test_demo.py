@@ -168,7 +168,7 @@ class Demo(unittest.TestCase):
                                    ("title: A test\n", "", "title, prompt and notes are needed"), ("pace: 0", "pace: fast", "pace is a number"),
                                    (", say: over", "", "a note needs when and say"), ("max_rows: 8", "max_row: 8", "max_rows"),
                                    ("step 2, say", "source mars, say", "source is followed by"),
-                                   ("step 2, say", "missed mars, say", "missed is followed by one of: sampled unknown otherwise"),
+                                   ("step 2, say", "missed mars, say", "missed is followed by one of: sampled refused unknown otherwise"),
                                    ("step 2, say", "next-next 0, say", ":10:12: when is one of"),
                                    ("prompt: {format", "trace: {file: /tmp/x}\n  prompt: {format", "a demo must not set a trace"),
                                    ("prompt: {format", "suffix: {file: /tmp/x}\n  prompt: {format", "or a file of a method")):

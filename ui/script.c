@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME_MS = 33, WAIT_S = 60, HOLD_S = 2 };
+enum { FRAME_MS = 33, WAIT_S = 60, HOLD_S = 2, LAST_MESSAGES = 2 };
 
 typedef struct {
     ui_screen screen;
@@ -89,7 +89,14 @@ static ls_code not_as_said(player *p, const char *where, const char *what, const
     ui_canvas_text(&p->screen.canvas, false, &screen);
     fprintf(stderr, "%s", screen.n ? screen.p : "");
     ls_buf_free(&screen);
-    return ls_fail(err, LS_E_RANGE, "%s: the screen %s '%.200s'", where, what, text);
+    ls_buf said = {0}; // the message line has the last one only
+    const ui_state *u = &p->screen.state;
+    for (size_t i = u->n_log > LAST_MESSAGES ? u->n_log - LAST_MESSAGES : 0; i < u->n_log; i++)
+        ls_buf_fmt(&said, "; message: %.160s", u->log[i % UI_LOG_LINES]);
+    const ls_code code =
+        ls_fail(err, LS_E_RANGE, "%s: the screen %s '%.200s'%s", where, what, text, said.n ? said.p : "");
+    ls_buf_free(&said);
+    return code;
 }
 
 // From the log: a key may have cleared the message line.

@@ -96,7 +96,7 @@ static inline __m256i bytes_of(__m512i a, __m512i b) {
 /* The sum of the first half, or of the last, of each of four vectors. */
 static inline __attribute__((always_inline)) __m128i sums_of_4(const __m256i *v, const int half) {
     __m128i each[4];
-    for (int g = 0; g < 4; g++) each[g] = _mm256_extracti128_si256(v[g], half);
+    for (int g = 0; g < 4; g++) each[g] = half ? _mm256_extracti128_si256(v[g], 1) : _mm256_castsi256_si128(v[g]);
     return _mm_hadd_epi32(_mm_hadd_epi32(each[0], each[1]), _mm_hadd_epi32(each[2], each[3]));
 }
 

@@ -182,6 +182,7 @@ int lsg_launch_clusters(void (*kernel)(P...), dim3 grid, unsigned cluster, int t
                         lsg_stream stream, A... args) {
     bool early = false;
     if (cudaError_t e = lsg_prepare((const void *)kernel, &early)) return e;
+    if (cluster > 1 && !early) return cudaErrorNotSupported; // code for older devices adds nothing of others
     cudaLaunchAttribute attribute[2]{};
     cudaLaunchConfig_t c{};
     c.attrs = attribute;

@@ -391,10 +391,12 @@ class Ending {
             if (!from && rows.added > 1) lsg_cluster_meet();
             else if (!from) __syncthreads();
             const bool last = from + AT_ONCE * step + rank >= n;
+            float seen = 0;
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++)
                 end(item[i], of[i], [&](float read) {
-                    if (last && i == AT_ONCE - 1 && rows.added > 1) lsg_cluster_done(read);
+                    seen += read;
+                    if (last && i == AT_ONCE - 1 && rows.added > 1) lsg_cluster_done(seen);
                 });
         }
         if (rank < n && rows.added > 1) {

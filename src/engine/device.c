@@ -120,7 +120,7 @@ void ls_gpus_look(ls_gpus *out) {
         while (out->n < LS_MAX_GPUS && !lib->device(out->n, &info)) {
             ls_gpu *g = &out->gpu[out->n++];
             snprintf(g->name, sizeof g->name, "%s", info.name);
-            g->of = (lsg_gpu){info.multiprocessors, info.shared_kib, info.clusters};
+            g->of = (lsg_gpu){info.multiprocessors, info.shared_kib};
             g->compiled = info.compiled;
             g->free_bytes = info.free_bytes;
             g->total_bytes = info.total_bytes;
@@ -234,7 +234,7 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
     }
     lst_device_info info = {0};
     if (lib->device(gpu_number(device), &info)) return ls_call_failed(lib->last_error(), LST_E_BACKEND, err);
-    const lsg_shape shape = ls_gpu_shape(h, (lsg_gpu){info.multiprocessors, info.shared_kib, info.clusters}, own);
+    const lsg_shape shape = ls_gpu_shape(h, (lsg_gpu){info.multiprocessors, info.shared_kib}, own);
     const uint64_t work = lsg_session_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h, own));

@@ -14,14 +14,13 @@ static const double CACHED = 17;     /* bytes a cycle and multiprocessor: from m
 static const double ISSUED = 0.36;   /* instructions a scheduler and cycle, where they are the bound */
 static const double LATENCY_US = 2;
 static const double ATTENTION_US = 4; /* keys, scores, weights and values wait for each other */
-static const double END_US = 1.5;     /* of a matmul that also does what follows it, by an H200's clocks */
 
 const lsg_card lsg_cards[] = {
-    {"a100", "A100", "NVIDIA A100 80 GB SXM", {108, 164, 0}, 1.41, 2039},
-    {"h100", "H100", "NVIDIA H100 SXM", {132, 228, 1}, 1.83, 3352},
-    {"h200", "H200", "NVIDIA H200 SXM", {132, 228, 1}, 1.83, 4800},
-    {"3090", "RTX 3090", "NVIDIA GeForce RTX 3090", {82, 100, 0}, 1.70, 936},
-    {"4090", "RTX 4090", "NVIDIA GeForce RTX 4090", {128, 100, 0}, 2.52, 1008},
+    {"a100", "A100", "NVIDIA A100 80 GB SXM", {108, 164}, 1.41, 2039},
+    {"h100", "H100", "NVIDIA H100 SXM", {132, 228}, 1.83, 3352},
+    {"h200", "H200", "NVIDIA H200 SXM", {132, 228}, 1.83, 4800},
+    {"3090", "RTX 3090", "NVIDIA GeForce RTX 3090", {82, 100}, 1.70, 936},
+    {"4090", "RTX 4090", "NVIDIA GeForce RTX 4090", {128, 100}, 2.52, 1008},
     {0},
 };
 
@@ -70,12 +69,11 @@ static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, 
     r->again += again;
     r->instructions += instructions;
     r->us += busy + latency;
-    r->bound = latency >= busy ? "latency" : memory > issue ? "memory" : "instructions"; /* of the last kind */
+    r->bound = latency > busy ? "latency" : memory > issue ? "memory" : "instructions"; /* of the last kind */
 }
 
-/* Whether it also does what follows it. */
-static int add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n_out, int32_t n_in, lsg_cut cut,
-                      lsg_format format, int32_t rows) {
+static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n_out, int32_t n_in, lsg_cut cut,
+                       lsg_format format, int32_t rows) {
     static const double base[] =
         {
 #define BASE(name, values, scales, minima, eights, base, more) base,
@@ -95,10 +93,7 @@ static int add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n_
         (double)(launches * tiles * lsg_tile_bytes(format)),
         launches * (2.0 * n_in * rows * out_blocks + (row_blocks - 1.0) * (double)(tiles * lsg_tile_bytes(format))),
         (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));
-    const int together = lsg_matmul_together(eights, blocks, &cut);
-    row_of(s, kernel)->sums += 4.0 * launches * (together ? 1 : cut.chunks) * n_out * rows;
-    if (together) row_of(s, kernel)->us += END_US * launches;
-    return together;
+    row_of(s, kernel)->sums += 4.0 * launches * cut.chunks * n_out * rows;
 }
 
 int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
@@ -112,18 +107,16 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     lsg_shape on_card = *m;
     on_card.gpu = card->gpu;
     static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
-    int32_t apart[LSG_MATRICES] = {0}; /* layers in which another kernel reads their sums */
     add(&s, "begin, embed", 2, launched, 4096, 8, 0, 0, 0);
     for (lsg_which i = 0; i < LSG_MATRICES; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(m, i, &n_out, &n_in);
         for (int32_t k = 0; k < (i == LSG_HEAD ? 1 : layers); k++)
-            apart[i] += !add_matmul(&s, names[i], 1, n_out, n_in, lsg_matrix_cut(&on_card, i, formats[k][i]),
-                                    formats[k][i], launched);
+            add_matmul(&s, names[i], 1, n_out, n_in, lsg_matrix_cut(&on_card, i, formats[k][i]), formats[k][i],
+                       launched);
     }
-    add(&s, "add, norm", apart[LSG_OUT] + apart[LSG_DOWN] + 1, launched, 1024, 16, 0, 0, 0);
-    add(&s, "rotate, keys, values", apart[LSG_QKV], (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0,
-        0, 0);
+    add(&s, "add, norm", 2 * layers + 1, launched, 1024, 16, 0, 0, 0);
+    add(&s, "rotate, keys, values", layers, (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0, 0, 0);
     /* attention: instructions of a warp for a tile of 16 queries and a chunk, from the machine code of four tiles:
      * scores of 16 slots by 16 dimensions 8 and 30, a query's softmax 200, values of 16 slots and dimensions 14 and 100
      */
@@ -142,7 +135,7 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     attention->us += ATTENTION_US * layers;
     attention->blocks = shared_blocks + LSG_TAIL_CHUNKS * tails; /* of one launch */
     add(&s, "attention, sum", layers, (int64_t)launched * n_heads, 1024, 2, 0, 0, 0);
-    add(&s, "gate", apart[LSG_GATE_UP], (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0, 0);
+    add(&s, "gate", layers, (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0, 0);
     add(&s, "head's rows", 6, (int64_t)launched * ((n_vocab + LSG_SLICE - 1) / LSG_SLICE), 1024, 8, 0, 0,
         300.0 * launched * n_vocab / 512);
     return s.n;

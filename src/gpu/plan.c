@@ -30,26 +30,16 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in) {
  * (tests/gpu/results), for the shapes of an 8B model in bf16 and 4 bits. */
 static const double SHARE = 25e3, ALONE = 60e3, GROUP_US = 0.35;
 
-/* How long a cluster's blocks take to meet, and a kernel that reads what another one wrote. */
-static const double MEET_US = 0.6, READ_US = 2;
-
 /* A multiprocessor with room for more than one block, so that it matters how many it takes. */
 static int is_large(lsg_gpu gpu) {
     return gpu.shared_kib * 1024 > LSG_LARGE_BLOCK_SHARED;
 }
 
-/* Blocks in clusters that have a multiprocessor each. A cluster's blocks run on neighbouring ones, which leaves a few
- * over: on an H200 with 132 of them, 66 clusters of two fit and 30 of four. */
-static int32_t clustered(int32_t of_cluster, lsg_gpu gpu) {
-    const int32_t all = gpu.multiprocessors;
-    return all - (of_cluster <= 2 ? 0 : of_cluster <= 4 ? all / 11 : all / 6);
-}
-
 /* The cut that takes the least time for ROWS rows. Multiprocessors share the memory's rate alike: blocks run in waves
  * of one each, and the last wave's get more, up to what one reaches; few of them leave some of the rate unused. Nor
  * does a block end before its warps have walked their groups, of which the first slice has the more. The second-level
- * cache gives inputs and weights at CACHED times the memory's rate. Where a cluster's blocks do not add their sums, the
- * next kernel reads those of all chunks. */
+ * cache gives inputs and weights at CACHED times the memory's rate. Sums of several chunks are written, and read by the
+ * next kernel. */
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) {
     enum { LEAST_GROUPS = 4, ROWS = 32, FEW = 16, HALF = LSG_STAGE / 2 };
     const double CACHED = 1.8, all = SHARE * gpu.multiprocessors;
@@ -60,26 +50,22 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
     const int plain = lsg_is_plain(format);
     lsg_cut best = {0};
     double least = 0;
-    for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks *= 2) {
+    for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS; chunks++) {
         if (chunks > 1 && groups < (int64_t)chunks * LEAST_GROUPS) break;
-        const int64_t of_chunk = ceil_div(groups, chunks), blocks = out_blocks * chunks, waves = blocks / most,
-                      more = of_chunk % LSG_STAGE, of_slice = of_chunk / LSG_STAGE * HALF + (more < HALF ? more : HALF);
-        const int64_t room = gpu.clusters ? clustered(chunks, gpu) : most;
-        const lsg_cut cut = {chunks, (int32_t)(blocks < room ? room / blocks : 1),
-                             plain && !is_large(gpu) ? 3 : lsg_eights(format), gpu};
+        const int64_t of_chunk = ceil_div(groups, chunks), there = ceil_div(groups, of_chunk),
+                      blocks = out_blocks * there, waves = blocks / most, more = of_chunk % LSG_STAGE,
+                      of_slice = of_chunk / LSG_STAGE * HALF + (more < HALF ? more : HALF);
         const int64_t busy = blocks < most ? blocks : most, rest = blocks % most;
         const double of_block = tile * LSG_BLOCK_TILES * 2 * (double)of_slice,
                      share = rest && all / (double)rest < ALONE ? all / (double)rest : ALONE,
                      stream = (double)waves * of_block / SHARE + (rest ? of_block / share : 0),
                      memory = stream * (again > 1 ? again : 1) * (double)(busy + FEW) / (double)busy,
                      walk = (double)(ceil_div(blocks, 2 * most) * of_slice) * GROUP_US,
-                     end = chunks == 1                            ? sums / CACHED
-                           : lsg_matmul_together(1, blocks, &cut) ? sums / CACHED + MEET_US
-                                                                  : sums * 2 * chunks + READ_US,
-                     time = (memory > walk ? memory : walk) + end;
+                     time = (memory > walk ? memory : walk) + sums * (there > 1 ? 2 * (double)there : 1 / CACHED);
         if (best.chunks && time >= least) continue;
         least = time;
-        best = cut;
+        best = (lsg_cut){(int32_t)there, (int32_t)of_chunk, (int32_t)(blocks < most ? most / blocks : 1),
+                         plain && !is_large(gpu) ? 3 : lsg_eights(format), gpu};
     }
     return best;
 }
@@ -104,13 +90,6 @@ int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, con
     const int64_t share = lsg_is_plain(format) ? 1 : ceil_div(blocks, cut->gpu.multiprocessors),
                   least = (int64_t)cut->gpu.shared_kib * 1024 / (share + 1);
     return own > least ? own : (int32_t)least;
-}
-
-/* Clusters that shared multiprocessors took longer on an H200 than a matmul and a kernel that adds (128 blocks in
- * fours: 43 us instead of 31). */
-int lsg_matmul_together(int32_t eights, int64_t blocks, const lsg_cut *cut) {
-    if (eights > LSG_TOGETHER_EIGHTS) return 0;
-    return cut->chunks == 1 || (cut->gpu.clusters && blocks <= clustered(cut->chunks, cut->gpu));
 }
 
 int32_t lsg_tail_rows(int32_t group) {
@@ -163,9 +142,7 @@ lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format) {
     const ls_shard all = whole(s);
     int32_t n_out, n_in;
     shape_of(s, &all, which, &n_out, &n_in);
-    lsg_cut cut = lsg_cut_of(format, n_out, n_in, s->gpu);
-    if (which == LSG_HEAD) cut.chunks = 1; /* the logits are its sums */
-    return cut;
+    return lsg_cut_of(format, n_out, n_in, s->gpu);
 }
 
 /* Of any format: a session has room for all of them. */
@@ -215,16 +192,14 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     for (lsg_which i = 0; i < LSG_HEAD; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(s, i, &n_out, &n_in);
-        y = larger(y, most_chunks(s, i) * (size_t)(n_out + (i == LSG_GATE_UP ? LSG_BLOCK_OUT : 0))); /* of pairs */
+        y = larger(y, most_chunks(s, i) * (size_t)n_out);
     }
     lsg_room r = {.x = rows * (size_t)s->n_embd,
-                  .xn = rows * (size_t)s->n_embd,
-                  .inner = rows * larger((size_t)s->n_ff, all_q),
-                  .squares = rows * (size_t)(s->n_embd / LSG_TILE),
+                  .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), all_q),
                   .q = rows * q,
                   .y = rows * y,
                   .turns = 2 * rows * (size_t)s->rope_dims,
-                  .logits = rows * (size_t)n_vocab,
+                  .logits = most_chunks(s, LSG_HEAD) * rows * (size_t)n_vocab,
                   .last = (size_t)n_vocab,
                   .keys = lsg_keys_count(LST_MAX_ROWS, n_vocab),
                   .slices = rows * (size_t)ceil_div(n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,
@@ -242,9 +217,9 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
 uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
     enum { REST = 4 << 20 }; /* the step, its result, lists; what an allocator rounds up */
     const lsg_room r = lsg_room_of(s, n_context);
-    return sizeof(float) * (uint64_t)(r.x + r.squares + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits +
-                                      r.last + r.slices) +
-           sizeof(uint16_t) * (uint64_t)(r.xn + r.inner + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
+    return sizeof(float) *
+               (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
+           sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
            sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages +
            (uint64_t)LSG_GRAPHS * LSG_GRAPH_BYTES + REST;
 }

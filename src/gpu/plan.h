@@ -23,33 +23,30 @@ enum {
     LSG_WARPS = 8,       /* of a block of a matmul: */
     LSG_BLOCK_TILES = 4, /* its tiles of outputs; the other warps share their inputs */
     LSG_BLOCK_OUT = LSG_BLOCK_TILES * LSG_TILE,
-    LSG_PAIRS = LSG_BLOCK_OUT / 2, /* outputs of a block whose pairs are its others */
-    LSG_ATTENTION_WARPS = 8,       /* of a block of attention */
-    LSG_TOGETHER_EIGHTS = 2,       /* of rows of a block that also does what follows a matmul, at most */
-    LSG_MATMUL_CHUNKS = 8,         /* chunks of a matmul's inputs, at most: blocks of a cluster on any device */
-    LSG_CHUNK = 256,               /* logical positions that one attention block sums */
-    LSG_SCORES = LSG_CHUNK + 4,    /* floats from a query's scores to the next one's */
-    LSG_TAIL_ROWS = 4,             /* rows of an attention block at the context's end, at most */
-    LSG_TAIL_CHUNKS = 2,           /* in which the context ends, and the longest path of a tree behind it */
-    LSG_PAGE = 1024,               /* cache columns of a page */
-    LSG_TOP = 256,                 /* best tokens kept for the row that is likely to be the last kept */
-    LSG_SLICE = 4096,              /* logits that one block of the head's statistics reads */
-    LSG_SLICE_FLOATS = 3,          /* and what it says of them */
-    LSG_SORT = 4096,               /* keys that one block of a row's best sorts */
-    LSG_PREFILL_ROWS = 128,        /* rows of a block of a prompt, at most */
-    LSG_MOST_EMBD = 16384,         /* values of the residual stream */
-    LSG_GRAPHS = 32,               /* recorded steps that a session keeps, */
-    LSG_GRAPH_BYTES = 1 << 20,     /* and what one of some 300 kernels takes on an H200 */
+    LSG_ATTENTION_WARPS = 8,    /* of a block of attention */
+    LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
+    LSG_CHUNK = 256,            /* logical positions that one attention block sums */
+    LSG_SCORES = LSG_CHUNK + 4, /* floats from a query's scores to the next one's */
+    LSG_TAIL_ROWS = 4,          /* rows of an attention block at the context's end, at most */
+    LSG_TAIL_CHUNKS = 2,        /* in which the context ends, and the longest path of a tree behind it */
+    LSG_PAGE = 1024,            /* cache columns of a page */
+    LSG_TOP = 256,              /* best tokens kept for the row that is likely to be the last kept */
+    LSG_SLICE = 4096,           /* logits that one block of the head's statistics reads */
+    LSG_SLICE_FLOATS = 3,       /* and what it says of them */
+    LSG_SORT = 4096,            /* keys that one block of a row's best sorts */
+    LSG_PREFILL_ROWS = 128,     /* rows of a block of a prompt, at most */
+    LSG_MOST_EMBD = 16384,      /* values of the residual stream */
+    LSG_GRAPHS = 32,            /* recorded steps that a session keeps, */
+    LSG_GRAPH_BYTES = 1 << 20,  /* and what one of some 300 kernels takes on an H200 */
     /* bytes of shared memory that every device since compute capability 8.0 gives a block, and that those with larger
        multiprocessors give (8.0, 9.0, 10.0) */
     LSG_BLOCK_SHARED = 99 << 10,
     LSG_LARGE_BLOCK_SHARED = 163 << 10,
 };
 
-/* The properties of a device that the plans use. clusters: a block can read the shared memory of others. */
+/* The properties of a device that the plans use. */
 typedef struct {
     int32_t multiprocessors, shared_kib; /* shared memory of one */
-    int32_t clusters;
 } lsg_gpu;
 
 /* ---- weights */
@@ -103,11 +100,10 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 /* ---- a matmul */
 
 /* How a [n_out, n_in] matrix is shared out, by its shape, format and the device: a block takes LSG_BLOCK_OUT outputs of
- * a chunk of the inputs, 1, 2, 4 or 8 of about the same size. beside: so many blocks of rows the device holds at once,
- * with all weights. most_eights: eights of rows of a block, at most. gpu: the device. Sums depend on the chunks alone.
- */
+ * a chunk of the inputs. beside: so many blocks of rows the device holds at once, with all weights. most_eights: eights
+ * of rows of a block, at most. gpu: the device. Sums depend on the chunks alone. */
 typedef struct {
-    int32_t chunks, beside, most_eights;
+    int32_t chunks, chunk_groups, beside, most_eights;
     lsg_gpu gpu;
 } lsg_cut;
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu);
@@ -118,11 +114,10 @@ typedef struct {
     int32_t groups, slot, slots; /* groups of a slot; its bytes; slots of a warp's ring */
     int32_t stride, stages;      /* from row to row of a stage; stages of inputs */
     int32_t inputs, totals;      /* of all stages; sums of two stages' inputs */
-    int32_t factors;             /* where the rows' factors are, behind all that */
     int32_t shared;              /* of the block */
 } lsg_matmul_plan;
 LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
-    lsg_matmul_plan p = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    lsg_matmul_plan p = {0, 0, 0, 0, 0, 0, 0, 0};
     const int32_t tile = lsg_tile_bytes(format);
     p.groups = tile < 1536 ? 2 : 1;
     p.slot = p.groups * tile;
@@ -132,8 +127,7 @@ LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
     p.stages = eights <= 2 ? 3 : 2;
     p.inputs = p.stages * 8 * eights * p.stride;
     p.totals = 2 * eights * 8 * LSG_STAGE * lsg_minima(format) * 4;
-    p.factors = p.inputs + LSG_WARPS * p.slots * p.slot + p.totals;
-    p.shared = p.factors + 8 * eights * 4;
+    p.shared = p.inputs + LSG_WARPS * p.slots * p.slot + p.totals;
     return p;
 }
 /* Eights of rows of a block, chosen so that blocks are filled evenly and rows of a small matrix are distributed. */
@@ -141,9 +135,6 @@ int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut);
 /* Shared memory of each block, in bytes, for a launch with this number of blocks. It may be more than the block needs,
  * to limit the number of blocks on a multiprocessor. */
 int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut);
-/* Whether one kernel may also do what follows a matmul: its blocks have few rows, and its chunks are one, or clusters
- * that find room all at once, so that their blocks add their sums. */
-int lsg_matmul_together(int32_t eights, int64_t blocks, const lsg_cut *cut);
 
 /* ---- attention */
 
@@ -181,7 +172,7 @@ int32_t lsg_bucket_chunks(int32_t length); /* at least those that lie wholly in 
 /* The memory that a session allocates at its start, for the largest tree. Afterwards only the pages of the KV cache
  * grow. */
 typedef struct {
-    size_t x, xn, inner, squares, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
+    size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
     size_t sums;  /* with other ranks: its own outputs of a matmul */
     size_t parts; /* rows times chunks that part_o and part_ml hold */
 } lsg_room;

@@ -86,7 +86,6 @@ int lsg_device_get(int32_t i, lsg_device *out) {
         out->compiled |= arch / 10 == p.major && arch % 10 <= p.minor;
     out->of.multiprocessors = p.multiProcessorCount;
     out->of.shared_kib = (int32_t)(p.sharedMemPerMultiprocessor >> 10);
-    for (const int arch : {LSG_ARCHS}) out->of.clusters |= p.major >= 9 && arch >= 90; // also by its PTX
     int before = 0;
     cudaGetDevice(&before);
     size_t free = 0, total = 0;

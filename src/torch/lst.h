@@ -185,7 +185,6 @@ typedef struct {
                        lowers it) */
     uint64_t free_bytes, total_bytes;    /* of its own memory; 0 on the CPU */
     int32_t multiprocessors, shared_kib; /* of a GPU; shared memory of one (gpu/plan.h); 0 on the CPU */
-    int32_t clusters;                    /* its blocks can read each other's shared memory */
     int32_t compiled;                    /* 0: the driver must compile the kernels for this GPU at the first start */
     char version[48];                    /* as in lst_model_info_t */
 } lst_device_info;

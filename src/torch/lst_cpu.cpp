@@ -179,7 +179,7 @@ extern "C" int lst_device(int32_t i, lst_device_info *info) {
         if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
         snprintf(info->name, sizeof info->name, "%s", kernels->name);
         info->free_bytes = info->total_bytes = 0;
-        info->multiprocessors = info->shared_kib = info->clusters = 0;
+        info->multiprocessors = info->shared_kib = 0;
         info->compiled = 1;
         snprintf(info->version, sizeof info->version, "logitspec " LS_VERSION);
     });

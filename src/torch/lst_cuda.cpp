@@ -45,8 +45,6 @@ int CudaModel::common_type(const std::vector<lst::Stacked> &stacked) const {
 bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) {
     if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, gpu())) return false;
     l.device.cut = lsg_cut_of(l.device.format, l.of_all, l.n_in, gpu()); // see lsg_matrix_cut
-    if (&l == &head) l.device.cut.chunks = 1;
-    if (l.paired) lsg_matrix_pair(&l.device);
     staging.assign(lsg_matrix_bytes(&l.device), 0);
     return true;
 }
@@ -149,7 +147,6 @@ extern "C" int lst_device(int32_t i, lst_device_info *info) {
         snprintf(info->name, sizeof info->name, "%.90s, compute capability %d.%d", d.name, d.major, d.minor);
         info->multiprocessors = d.of.multiprocessors;
         info->shared_kib = d.of.shared_kib;
-        info->clusters = d.of.clusters;
         info->compiled = d.compiled;
         info->free_bytes = d.free_bytes;
         info->total_bytes = d.total_bytes;

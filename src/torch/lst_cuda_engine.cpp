@@ -54,8 +54,8 @@ struct CudaEngine : lst::PartEngine {
     Memory<int16_t> ancestors;
     Memory<uint16_t *> pages_at;
     const ls_shard held;
-    Memory<float> last, x, squares, y, sums, turns, part_o, part_ml, logits_at, slices;
-    Memory<uint16_t> xn, inner, q;
+    Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
+    Memory<uint16_t> xn, q;
     Memory<uint64_t> keys;
     Memory<int32_t> top_at; // ids and values of a list that top() asked for
     // the cache
@@ -69,8 +69,7 @@ struct CudaEngine : lst::PartEngine {
     int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
     float *layers = nullptr;                     // see lst_probe
     std::vector<float> layer_rows;               // [row][n_embd]: what hidden.rows is put together from
-    std::vector<uint16_t> normed_rows;           // the same after the output norm, and the squares that it divides by
-    std::vector<float> squares_of;
+    std::vector<uint16_t> normed_rows;           // the same after the output norm
     // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_session_bytes counts memory.
     struct Recorded {
         lsg_graph graph;
@@ -134,10 +133,9 @@ CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
       shape(model->shape(layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
       result_at(1, "a session"), columns_at(room.columns, "a session"), ancestors(room.ancestors, "a session"),
       pages_at(room.pages, "a session"), held(lsg_own(&shape)), last(room.last, "a session"), x(room.x, "a session"),
-      squares(room.squares, "a session"), y(room.y, "a session"), sums(room.sums, "a session"),
-      turns(room.turns, "a session"), part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"),
-      logits_at(room.logits, "a session"), slices(room.slices, "a session"), xn(room.xn, "a session"),
-      inner(room.inner, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
+      y(room.y, "a session"), sums(room.sums, "a session"), turns(room.turns, "a session"),
+      part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
+      slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
       top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
       of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
       of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
@@ -217,8 +215,6 @@ lsg_buffers CudaEngine::buffers(int32_t rows) const {
     b.pages = pages_at.get();
     b.x = x.get();
     b.xn = xn.get();
-    b.squares = squares.get();
-    b.inner = inner.get();
     b.q = q.get();
     b.y = y.get();
     b.part_o = part_o.get();
@@ -234,16 +230,14 @@ lsg_buffers CudaEngine::buffers(int32_t rows) const {
 }
 
 void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
-    // logits stand where the matmul writes its sums; of a prompt only the last row's are wanted
-    lsg_then logits{};
-    logits.kind = LSG_SUMS;
-    logits.row = step->head_row;
-    logits.normed = m->output_norm_at != nullptr;
-    logits.eps = m->hp.rms_eps;
-    logits.y = b.logits;
-    check(lsg_project(&m->head.device, &b, b.xn, &logits, stream.s), "the output head");
-    const lsg_head head{logits.row >= 0 ? 1 : b.rows, b.logits, m->head_bias, m->hp.logit_scale,
-                        m->hp.logit_softcap,          sampled};
+    const bool one = step->head_row >= 0; // of a prompt only the last row's logits are wanted
+    const int32_t rows = one ? 1 : b.rows;
+    const uint16_t *in = b.xn + (one ? (size_t)step->head_row * (size_t)m->hp.n_embd : 0);
+    // logits stand where the matmul writes its first chunk of inputs; others follow it
+    check(lsg_matmul(&m->head.device, in, b.logits, rows, rows, one ? nullptr : &b.step->n_rows, stream.s),
+          "the output head");
+    const lsg_head head{
+        rows, m->head.device.cut.chunks, b.logits, m->head_bias, m->hp.logit_scale, m->hp.logit_softcap, sampled};
     check(lsg_head_rows(&b, &head, stream.s), "the output head");
 }
 
@@ -325,19 +319,19 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
     const lst_hparams &hp = m->hp;
     const lsg_buffers b = buffers(rows);
     const lsg_stream s = stream.s;
-    // Adds what l makes of its inputs to the residual stream.
-    auto project_add = [&](const lst::Linear &l, const float *bias, const float *post, const float *norm) {
-        lsg_then t{};
-        t.kind = LSG_ADD;
-        t.add = {1, bias, post, norm, hp.residual_scale, hp.rms_eps};
-        if (!m->ranks) {
-            check(lsg_project(&l.device, &b, b.inner, &t, s), "a matmul");
-            return;
+    auto matmul = [&](const lst::Linear &l) {
+        check(lsg_matmul(&l.device, b.xn, b.y, rows, rows, &b.step->n_rows, s), "a matmul");
+    };
+    // Adds what l, whose sums are in y, computed; nullptr: nothing yet.
+    auto add_norm = [&](const lst::Linear *l, const float *bias, const float *post, const float *norm) {
+        int32_t n = l ? l->device.cut.chunks : 0;
+        if (l && m->ranks) {
+            check(lsg_sum(&b, n, l->n_out, sums.get(), s), "a sum");
+            put_meeting(of_embd, sums.get(), y.get(), rows);
+            n = 1;
         }
-        check(lsg_matmul(&l.device, b.inner, b.y, rows, rows, &b.step->n_rows, s), "a matmul");
-        check(lsg_sum(&b, l.device.cut.chunks, l.n_out, sums.get(), s), "a sum");
-        put_meeting(of_embd, sums.get(), y.get(), rows);
-        check(lsg_add_norm(&b, &t.add, s), "a norm");
+        const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps};
+        check(lsg_add_norm(&b, &a, s), "a norm");
     };
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
     const lsg_rotation turn{hp.rope_dims,
@@ -346,31 +340,34 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
     check(lsg_begin(&b, &turn, s), "a step");
     check(lsg_embed(&b, &m->embedding_rows(), hp.embd_scale, s), "the embedding");
     if (m->ranks) put_meeting(of_tokens, x.get(), x.get(), rows);
-    const lsg_add first{0, nullptr, nullptr, m->vectors[0].attn_norm, 1, hp.rms_eps};
-    check(lsg_add_norm(&b, &first, s), "a norm");
     for (int32_t i = 0; i < n_layers; i++) {
         const lst::Layer &l = m->layers[(size_t)i];
         const Vectors &v = m->vectors[(size_t)i];
-        const float *next = i + 1 < n_layers ? m->vectors[(size_t)i + 1].attn_norm : m->output_norm_at;
+        if (!i) add_norm(nullptr, nullptr, nullptr, v.attn_norm);
+        else {
+            const Vectors &before = m->vectors[(size_t)i - 1];
+            add_norm(&m->layers[(size_t)i - 1].down, before.down_bias, before.ffn_post_norm, v.attn_norm);
+        }
         watch(2 * i - 1);
+        matmul(l.qkv);
         const int kind = m->local[(size_t)i] ? 1 : 0;
-        lsg_then t{};
-        t.kind = LSG_ROTATE;
-        t.rope = {i,        1,          v.attn_norm != nullptr, hp.qk_norm,   v.qkv_bias,          v.q_norm,
-                  v.k_norm, hp.rms_eps, hp.attn_scale,          hp.rope_dims, hp.rope_interleaved, kind};
-        check(lsg_project(&l.qkv.device, &b, b.xn, &t, s), "queries, keys and values");
+        const lsg_rope rope{i,          l.qkv.device.cut.chunks, hp.qk_norm,   v.qkv_bias,          v.q_norm, v.k_norm,
+                            hp.rms_eps, hp.attn_scale,           hp.rope_dims, hp.rope_interleaved, kind};
+        check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
         const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
         // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
-        if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_meeting(of_heads, b.inner, b.inner, rows);
-        project_add(l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
+        if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_meeting(of_heads, b.xn, b.xn, rows);
+        matmul(l.out);
+        add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
-        t.kind = LSG_GATE;
-        t.gate = {1, v.ffn_norm != nullptr, hp.activation, v.gate_up_bias, hp.rms_eps};
-        check(lsg_project(&l.gate_up.device, &b, b.xn, &t, s), "the feed-forward part");
-        if (m->ranks) put_meeting(of_ff, b.inner, b.inner, rows);
-        project_add(l.down, v.down_bias, v.ffn_post_norm, next);
+        matmul(l.gate_up);
+        check(lsg_gate(&b, l.gate_up.device.cut.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
+        if (m->ranks) put_meeting(of_ff, b.xn, b.xn, rows);
+        matmul(l.down);
     }
+    const Vectors &v = m->vectors[(size_t)n_layers - 1];
+    add_norm(&m->layers[(size_t)n_layers - 1].down, v.down_bias, v.ffn_post_norm, m->output_norm_at);
     watch(2 * n_layers - 1);
     if (!head) return;
     put_head(b, sampled);
@@ -413,23 +410,13 @@ void CudaEngine::show(int32_t layer, int32_t first, int32_t n) {
         check(lsg_download(layer_rows.data(), x.get() + from, count * sizeof(float), stream.s), "a layer's values");
     else {
         normed_rows.resize(count);
-        squares_of.resize(count / LSG_TILE);
         check(lsg_download(normed_rows.data(), xn.get() + from, count * sizeof(uint16_t), stream.s),
-              "a layer's values");
-        check(lsg_download(squares_of.data(), squares.get() + from / LSG_TILE, squares_of.size() * sizeof(float),
-                           stream.s),
               "a layer's values");
     }
     check(lsg_sync(stream.s), "a layer's values");
-    for (size_t row = 0; row < (size_t)n && layer > n_layers; row++) {
-        float sum = 0;
-        for (size_t i = 0; i < d / LSG_TILE; i++) sum += squares_of[row * (d / LSG_TILE) + i];
-        const float factor = m->output_norm_at ? 1 / std::sqrt(sum / (float)d + m->hp.rms_eps) : 1;
-        for (size_t i = row * d; i < (row + 1) * d; i++) {
-            const uint32_t bits = (uint32_t)normed_rows[i] << 16;
-            std::memcpy(&layer_rows[i], &bits, sizeof bits);
-            layer_rows[i] *= factor;
-        }
+    for (size_t i = 0; i < count && layer > n_layers; i++) {
+        const uint32_t bits = (uint32_t)normed_rows[i] << 16;
+        std::memcpy(&layer_rows[i], &bits, sizeof bits);
     }
     hidden.rows.resize((size_t)n * k * d);
     for (size_t i = 0; i < k; i++)

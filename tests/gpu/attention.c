@@ -26,11 +26,11 @@ static const uint16_t *see(session *s, int32_t rows, const lsg_attend *a) {
     send_step(s);
     upload(s->device.columns, s->host.columns, CONTEXT * sizeof(int32_t));
     upload(s->device.q, s->host.q, (size_t)s->step->n_rows * row_bytes(s));
-    upload(s->device.inner, fresh(bytes), bytes);
+    upload(s->device.xn, fresh(bytes), bytes);
     MUST(lsg_begin(&s->device, &(lsg_rotation){0}, stream));
     MUST(lsg_arrive(stream));
     MUST(lsg_attention(&s->device, a, stream));
-    return take(s->device.inner, bytes);
+    return take(s->device.xn, bytes);
 }
 
 static uint16_t *key_or_value(const session *s, int value, int32_t head, int32_t column) {
@@ -74,7 +74,7 @@ static void check_against_twin(const session *s, const lsg_attend *a, const uint
     for (size_t i = 0; i < n; i++) {
         double off = 0, size = 0; // of a head: what one step of bf16 is of a number at most, 2^-8
         for (size_t d = 0; d < hd; d++) {
-            const double x = (double)bf16_value(got[i * hd + d]), w = (double)bf16_value(s->host.inner[i * hd + d]);
+            const double x = (double)bf16_value(got[i * hd + d]), w = (double)bf16_value(s->host.xn[i * hd + d]);
             off += (x - w) * (x - w);
             size += w * w;
         }

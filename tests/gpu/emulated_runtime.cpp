@@ -56,7 +56,7 @@ int lsg_device_get(int32_t i, lsg_device *out) {
     *out = lsg_device{};
     snprintf(out->name, sizeof out->name, "emulated device");
     out->major = 9;
-    out->of = {132, 228, 1};                               // the work is cut as for an H100
+    out->of = {132, 228};                                  // the work is cut as for an H100
     out->compiled = !getenv("LOGITSPEC_EMULATED_FOREIGN"); // without machine code in the library
     out->total_bytes = limit();
     out->free_bytes = limit() > used ? limit() - used : 0;

@@ -8,7 +8,6 @@ namespace emulated {
 
 struct Launch {
     dim3 grid;
-    unsigned cluster; // blocks of one, which run together
     int threads;
     size_t shared;
     bool early; // it may start before the kernel ahead has ended

@@ -18,7 +18,7 @@
 namespace emulated {
 
 __thread Thread *current;
-__thread dim3 block_size, grid_size;
+__thread dim3 block_index, block_size, grid_size;
 
 namespace {
 
@@ -102,9 +102,7 @@ struct Fiber : Thread {
     Context context;
     std::unique_ptr<char[]> stack{new char[STACK]};
     bool done = false, waited = false; // for the kernel ahead
-    bool arrived = false;              // at the cluster's barrier, for which it has not waited yet
-    unsigned cluster_generation = 0;
-    unsigned reads = 0; // shuffles so far
+    unsigned reads = 0;                // shuffles so far
     const Meeting *waits_for = nullptr;
     unsigned generation = 0;
     struct Copy {
@@ -131,29 +129,25 @@ struct Order {
     bool backwards, copies_late;
 };
 
-struct Block : Meeting { // at its barrier
-    std::vector<uint32_t> shared;
-    int alive;
-};
-
-// What runs clusters of blocks, one after another: a worker has its own fibers and shared memory.
+// What runs blocks, one after another: a worker has its own fibers and shared memory.
 struct Worker {
-    std::vector<std::unique_ptr<Fiber>> fibers; // of the first block, then of the next one
+    std::vector<std::unique_ptr<Fiber>> fibers;
     std::vector<Warp> warps;
-    std::vector<Block> blocks;
-    Meeting cluster, ahead; // at the cluster's barrier; for the kernel ahead
+    Meeting block, ahead; // at a barrier; for the kernel ahead
+    std::vector<uint32_t> shared;
     Context scheduler;
     Order order{};
+    dim3 index;
     bool held = false; // the kernel ahead has not ended
-    int alive = 0, clusters = 0;
+    int alive = 0, blocks = 0;
 
     void prepare(const Order &o);
-    void begin_cluster(unsigned i);
+    void begin_block(unsigned i);
     // The next lane of the warp that can go on, as the scheduler would find it: without it, half as many switches.
     // NULL: there is none, or it has not begun, which the scheduler sees to.
     Fiber *next_lane(const Fiber &f);
-    // Goes on until all threads have ended, or, where they are held, wait for the kernel ahead.
-    void run_cluster();
+    // Goes on until all threads have ended, or, where the block is held, wait for the kernel ahead.
+    void run_block();
 };
 thread_local Worker *worker;
 
@@ -164,69 +158,53 @@ Fiber &self() {
 void enter() {
     self().context.entered(worker->scheduler);
     worker->order.launch->body();
-    if (self().arrived) wrong("a thread ends without waiting at a cluster's barrier");
     if (worker->order.launch->early && !self().waited) wrong("a thread ends without waiting for the kernel ahead");
     self().done = true;
     worker->alive--;
-    worker->blocks[(size_t)self().rank].alive--;
     self().context.leave_for(worker->scheduler);
     wrong("a finished thread runs");
 }
 
-// Whether it was the last one, which runs `once` before any goes on.
-template <class F> bool arrive(Meeting &m, int expected, F &&once) {
-    self().generation = m.generation;
-    if (++m.arrived < expected) return false;
-    once();
-    m.arrived = 0;
-    m.generation++;
-    return true;
-}
-void wait(Meeting &m) {
+template <class F> void meet(Meeting &m, int expected, F &&once) {
+    const unsigned generation = m.generation;
+    if (++m.arrived == expected) {
+        once();
+        m.arrived = 0;
+        m.generation++;
+        return;
+    }
     Fiber &f = self();
     f.waits_for = &m;
+    f.generation = generation;
     Fiber *next = worker->next_lane(f);
     if (next) current = next;
     f.context.leave_for(next ? next->context : worker->scheduler);
     f.waits_for = nullptr;
 }
-template <class F> void meet(Meeting &m, int expected, F &&once) {
-    if (!arrive(m, expected, once)) wait(m);
-}
 
 void Worker::prepare(const Order &o) {
     const Launch &l = *o.launch;
     order = o;
-    const size_t threads = (size_t)l.threads * l.cluster;
-    while (fibers.size() < threads) fibers.push_back(std::make_unique<Fiber>());
-    warps.resize(threads / WARP);
-    blocks.resize(l.cluster);
-    for (Block &b : blocks) b.shared.resize(l.shared / 4 + 4);
+    while (fibers.size() < (size_t)l.threads) fibers.push_back(std::make_unique<Fiber>());
+    warps.resize((size_t)l.threads / WARP);
+    shared.resize(l.shared / 4 + 4);
     held = false;
-    clusters = 0;
+    blocks = 0;
 }
 
-void Worker::begin_cluster(unsigned i) {
+void Worker::begin_block(unsigned i) {
     const dim3 grid = order.launch->grid;
-    const int threads = order.launch->threads;
-    for (Block &b : blocks) {
-        if (clusters % 8 == 0) std::fill(b.shared.begin(), b.shared.end(), 0x7FC00000); // NaN; else what was left there
-        static_cast<Meeting &>(b) = Meeting();
-        b.alive = threads;
-    }
-    clusters++;
-    cluster = ahead = Meeting();
+    index = dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y);
+    if (blocks++ % 8 == 0) std::fill(shared.begin(), shared.end(), 0x7FC00000); // NaN; else what the block before left
+    block = ahead = Meeting();
     for (Warp &w : warps) static_cast<Meeting &>(w) = Meeting();
-    alive = threads * (int)blocks.size();
+    alive = order.launch->threads;
     for (int t = 0; t < alive; t++) {
         Fiber &f = *fibers[(size_t)t];
-        f.rank = t / threads;
-        f.index = dim3((unsigned)(t % threads), 0, 0);
-        f.block =
-            dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y * (unsigned)blocks.size() + (unsigned)f.rank);
+        f.index = dim3((unsigned)t, 0, 0);
         f.warp = t / WARP;
         f.lane = t % WARP;
-        f.done = f.waited = f.arrived = false;
+        f.done = f.waited = false;
         f.reads = 0;
         f.waits_for = nullptr;
         f.copies.clear();
@@ -246,11 +224,12 @@ Fiber *Worker::next_lane(const Fiber &f) {
     return nullptr;
 }
 
-void Worker::run_cluster() {
-    const int n = order.launch->threads * (int)blocks.size();
+void Worker::run_block() {
+    const int n = order.launch->threads;
     worker = this;
-    block_size = dim3((unsigned)order.launch->threads);
+    block_size = dim3((unsigned)n);
     grid_size = order.launch->grid;
+    block_index = index;
     while (alive && ahead.arrived < alive) {
         bool moved = false;
         for (int w = 0; w < n / WARP; w++) // a warp goes as far as it can before the next one moves
@@ -303,14 +282,7 @@ void multiply(Warp &w) {
 } // namespace
 
 void *shared_memory() {
-    return worker->blocks[(size_t)current->rank].shared.data();
-}
-
-const void *remote(const void *p, int rank) {
-    const std::vector<uint32_t> &there = worker->blocks.at((size_t)rank).shared;
-    const std::ptrdiff_t at = (const char *)p - (const char *)shared_memory();
-    if (at < 0 || (size_t)at + sizeof(float4) > 4 * there.size()) wrong("a place outside a block's shared memory");
-    return (const char *)there.data() + at;
+    return worker->shared.data();
 }
 
 void wait_before() {
@@ -319,25 +291,8 @@ void wait_before() {
 }
 
 void block_barrier() {
-    Block &b = worker->blocks[(size_t)current->rank];
-    if (b.alive != worker->order.launch->threads) wrong("a barrier after some threads of the block have ended");
-    meet(b, b.alive, [] {});
-}
-
-void cluster_arrive() {
-    Worker &w = *worker;
-    if (w.alive != w.order.launch->threads * (int)w.blocks.size())
-        wrong("a barrier after some threads of the cluster have ended");
-    if (self().arrived) wrong("a thread arrives twice at a cluster's barrier");
-    self().arrived = true;
-    arrive(w.cluster, w.alive, [] {});
-    self().cluster_generation = self().generation;
-}
-void cluster_wait() {
-    if (!self().arrived) wrong("a thread waits at a cluster's barrier where it has not arrived");
-    self().arrived = false;
-    self().generation = self().cluster_generation;
-    if (worker->cluster.generation == self().generation) wait(worker->cluster);
+    if (worker->alive != worker->order.launch->threads) wrong("a barrier after some threads of the block have ended");
+    meet(worker->block, worker->alive, [] {});
 }
 
 void warp_barrier() {
@@ -390,7 +345,7 @@ void mma(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
 
 namespace {
 
-// A kernel whose first and last cluster have run up to where they wait for the kernel ahead.
+// A kernel whose first and last block have run up to where they wait for the kernel ahead.
 struct Held {
     Launch launch;
     Order order;
@@ -402,13 +357,13 @@ struct Held {
         launches++;
         order = {&launch, launches % 2 == 1, launches % 4 == 1 || launches % 4 == 2};
     }
-    unsigned n_clusters() const { return launch.grid.x * launch.grid.y * launch.grid.z / launch.cluster; }
+    unsigned n_blocks() const { return launch.grid.x * launch.grid.y * launch.grid.z; }
     void begin() {
-        for (const unsigned n = std::min(2u, n_clusters()); edges < n; edges++) {
+        for (const unsigned n = std::min(2u, n_blocks()); edges < n; edges++) {
             edge[edges].prepare(order);
             edge[edges].held = true;
-            edge[edges].begin_cluster(edges ? n_clusters() - 1 : 0);
-            edge[edges].run_cluster();
+            edge[edges].begin_block(edges ? n_blocks() - 1 : 0);
+            edge[edges].run_block();
         }
     }
     void finish() {
@@ -416,17 +371,17 @@ struct Held {
             edge[i].held = false;
             edge[i].ahead.arrived = 0;
             edge[i].ahead.generation++;
-            edge[i].run_cluster();
+            edge[i].run_block();
         }
-        const unsigned end = n_clusters() - (edges > 1);
+        const unsigned end = n_blocks() - (edges > 1);
         std::atomic<unsigned> next{edges > 0};
 #pragma omp parallel if (end >= 64)
         {
             static thread_local Worker own;
             own.prepare(order);
             for (unsigned i; (i = next++) < end;) {
-                own.begin_cluster(i);
-                own.run_cluster();
+                own.begin_block(i);
+                own.run_block();
             }
         }
     }
@@ -444,7 +399,6 @@ void submit(void *stream, const Launch &l) {
     std::lock_guard<std::mutex> lock(device);
     if (l.threads < 1 || l.threads > 1024 || l.threads % WARP) wrong("a block has 32 to 1024 threads, whole warps");
     if (l.shared > LSG_LARGE_BLOCK_SHARED) wrong("a block takes more shared memory than an A100 gives it");
-    if (!l.cluster || l.cluster > 8 || l.grid.z % l.cluster) wrong("an impossible cluster");
     if (!l.grid.x || !l.grid.y || !l.grid.z || l.grid.y > 65535 || l.grid.z > 65535) wrong("an impossible grid");
     auto held = std::make_unique<Held>(l);
     if (newest && l.early && stream == stream_of_newest) held->begin();
@@ -460,10 +414,9 @@ void finish() {
     finish_newest();
 }
 
-int launch(void *stream, dim3 grid, unsigned cluster, int threads, size_t bytes, bool early,
-           std::function<void()> body) {
+int launch(void *stream, dim3 grid, int threads, size_t bytes, bool early, std::function<void()> body) {
     Stream *s = static_cast<Stream *>(stream);
-    Launch l{grid, cluster, threads, bytes, early, std::move(body)};
+    Launch l{grid, threads, bytes, early, std::move(body)};
     if (s && s->capturing) s->recorded.push_back([stream, l] { submit(stream, l); });
     else submit(stream, l);
     return 0;

@@ -43,20 +43,16 @@ struct float4 {
 };
 namespace emulated {
 struct Thread {
-    dim3 index, block;
-    int rank, warp, lane; // of its block in a cluster; among all warps of the cluster
+    dim3 index;
+    int warp, lane;
 };
 extern __thread Thread *current; // (thread_local's wrapper makes UBSan complain where there is nothing)
-extern __thread dim3 block_size, grid_size;
+extern __thread dim3 block_index, block_size, grid_size;
 
 void *shared_memory();
-// The place of p, which is in the block's shared memory, in that of another block of its cluster.
-const void *remote(const void *p, int rank);
 // Every thread of the block, or lane of the warp, arrives; the last one runs `once` before any goes on.
 void block_barrier();
 void warp_barrier();
-void cluster_arrive();
-void cluster_wait();
 uint32_t shuffle(uint32_t bits, int from);
 uint32_t ballot(bool yes);
 // In every other pair of launches at once, else as late as they may: when a thread waits for their commit.
@@ -66,13 +62,12 @@ void copies_wait(unsigned newest);
 void mma(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
 // Waits for the kernel ahead.
 void wait_before();
-// Runs a grid, or records it where the stream is capturing. Blocks of a cluster are neighbours in the third dimension.
-int launch(void *stream, dim3 grid, unsigned cluster, int threads, size_t shared, bool early,
-           std::function<void()> body);
+// Runs a grid, or records it where the stream is capturing.
+int launch(void *stream, dim3 grid, int threads, size_t shared, bool early, std::function<void()> body);
 } // namespace emulated
 
 #define threadIdx (emulated::current->index)
-#define blockIdx (emulated::current->block)
+#define blockIdx emulated::block_index
 #define blockDim emulated::block_size
 #define gridDim emulated::grid_size
 
@@ -81,16 +76,6 @@ static inline void __syncthreads() {
 }
 static inline void __syncwarp() {
     emulated::warp_barrier();
-}
-static inline void lsg_cluster_meet() {
-    emulated::cluster_arrive();
-    emulated::cluster_wait();
-}
-static inline void lsg_cluster_done(float) {
-    emulated::cluster_arrive();
-}
-static inline void lsg_cluster_leave() {
-    emulated::cluster_wait();
 }
 template <class T> static inline T lsg_shuffle(T v, int from) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
@@ -156,9 +141,6 @@ static inline float lsg_half(uint16_t h) {
 static inline float lsg_exp2(float x) {
     return exp2f(x);
 }
-static inline float lsg_inverse_sqrt(float x) {
-    return 1.0f / sqrtf(x);
-}
 static inline int lsg_again(int x) {
     return x;
 }
@@ -187,11 +169,6 @@ static inline uint2 lsg_load8(const void *p) {
     memcpy(&v, p, sizeof v);
     return v;
 }
-static inline float4 lsg_remote4(const float *p, int rank) {
-    float4 v;
-    memcpy(&v, emulated::remote(p, rank), sizeof v);
-    return v;
-}
 static inline void lsg_copy16(void *shared, const void *global) {
     emulated::copy_later(shared, global);
 }
@@ -208,11 +185,6 @@ static inline void lsg_wait_before() {
 }
 
 template <bool AFTER_KERNEL = true, class... P, class... A>
-int lsg_launch_clusters(void (*kernel)(P...), dim3 grid, unsigned cluster, int threads, size_t shared, void *stream,
-                        A... args) {
-    return emulated::launch(stream, grid, cluster, threads, shared, AFTER_KERNEL, [=] { kernel(P(args)...); });
-}
-template <bool AFTER_KERNEL = true, class... P, class... A>
 int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, void *stream, A... args) {
-    return lsg_launch_clusters<AFTER_KERNEL>(kernel, grid, 1, threads, shared, stream, args...);
+    return emulated::launch(stream, grid, threads, shared, AFTER_KERNEL, [=] { kernel(P(args)...); });
 }

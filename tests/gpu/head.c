@@ -23,7 +23,7 @@ static void run_head(const session *s, const lsg_head *h) {
 
 // The logits are y as it stands.
 static lsg_head plain_head(const session *s, int32_t sampled) {
-    return (lsg_head){.rows = s->host.rows, .y = s->device.y, .scale = 1, .sampled = sampled};
+    return (lsg_head){.rows = s->host.rows, .chunks = 1, .y = s->device.y, .scale = 1, .sampled = sampled};
 }
 static session logits_session(int32_t rows, int32_t n_vocab) {
     return session_new(rows, (lsg_buffers){.n_vocab = n_vocab}, (size_t)n_vocab, 0);
@@ -49,6 +49,7 @@ static void check_logits(int i, const session *s, const lsg_head *h, int32_t r) 
     const size_t n = (size_t)s->host.n_vocab, row = (size_t)r * n;
     for (size_t o = 0; o < n; o++) {
         float v = h->y[row + o];
+        for (int32_t c = 1; c < h->chunks; c++) v += h->y[(size_t)(c * h->rows) * n + row + o];
         if (h->bias) v += h->bias[o];
         v *= h->scale;
         if (h->softcap > 0) v = h->softcap * tanhf(v / h->softcap);
@@ -80,18 +81,19 @@ static void check_row(int i, const session *s, int32_t r) {
 }
 
 static void head_describes_rows(void) {
-    enum { ROWS = 3 };
+    enum { ROWS = 3, CHUNKS = 3 };
     const int32_t vocabs[] = {208, 5000, 49152, 70000, 4096, 4097, 513, 3};
     for (int i = 0; i < 24; i++) {
         const int32_t n = vocabs[i % 8], there = i % 3 ? ROWS : ROWS - 1;
         const int in_place = i == 3 || i == 7; // y is the logits, as they are or changed
-        const int ties = i / 2 % 2;
-        session s = session_new(ROWS, (lsg_buffers){.n_vocab = n}, (size_t)n, 0);
-        for (size_t k = 0; k < s.y_floats; k++) s.host.y[k] = ties ? floorf(8 * rnd()) / 4 : 8 * rnd();
+        const int ties = i / 2 % 2, chunks = 1 + i / 8;
+        session s = session_new(ROWS, (lsg_buffers){.n_vocab = n}, (size_t)n * CHUNKS, 0);
+        for (size_t k = 0; k < s.y_floats; k++) s.host.y[k] = ties ? floorf(8 * rnd()) / 4 : 8 * rnd() / (float)chunks;
         if (i % 4 == 2)
             for (int32_t k = 0; k < n; k++)
                 s.host.y[k] = k % 7 ? -0.0f : k % 14 ? 0 : -INFINITY; // row 0: hardly any differ
         const lsg_head h = {.rows = ROWS,
+                            .chunks = in_place ? 1 : chunks,
                             .y = s.host.y,
                             .bias = i % 4 == 3 ? random_floats((size_t)n, 1, 0) : NULL,
                             .scale = i % 4 == 1 ? 0.5f : 1,

@@ -1,7 +1,8 @@
 // Every CUDA kernel against its plain twin, and the guarantee that a row's bits do not depend on what else is computed
 // with it. Runs alike on a GPU and on the emulated device. Prints as cmocka does, so that tests/run.py counts it. An
-// argument runs only the tests whose name holds it; --times, --times-tiny, --times-cuts and --times-cuts-small say what
-// each kernel takes instead, and --times-of KERNEL FORMAT ROWS what one takes, for a profiler (times.h).
+// argument runs only the tests whose name holds it; --times, --times-small, --times-tiny, --times-cuts and
+// --times-cuts-small say what each kernel takes instead, and --times-of KERNEL FORMAT ROWS what one takes, for a
+// profiler (times.h).
 #include "tests/gpu/check.h"
 #include "tests/gpu/times.h"
 
@@ -9,8 +10,7 @@
 #include <string.h>
 
 int main(int argc, char **argv) {
-    static const gpu_test *const lists[] = {matmul_tests,    rows_tests, project_tests,
-                                            attention_tests, head_tests, step_tests};
+    static const gpu_test *const lists[] = {matmul_tests, rows_tests, attention_tests, head_tests, step_tests};
     setvbuf(stdout, NULL, _IOLBF, 0);
     char why[256];
     const int there = device_open(why, sizeof why);

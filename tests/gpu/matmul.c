@@ -42,7 +42,8 @@ static void packed_values_are_those_of_the_file(void) {
                 CHECK(n_in % ls_ggml_layout_of(type)->values, "type %d, %d inputs: not kept", type, (int)n_in);
                 continue;
             }
-            CHECK(m.n_out == n_out && m.n_in == n_in && m.cut.chunks >= 1 && m.cut.chunks * LSG_GROUP <= n_in,
+            CHECK(m.n_out == n_out && m.n_in == n_in && m.cut.chunks >= 1 &&
+                      m.cut.chunk_groups * m.cut.chunks * LSG_GROUP >= n_in,
                   "type %d: a shape that does not hold %d inputs", type, (int)n_in);
             unsigned char *raw = random_raw(type, n_out, n_in);
             uint8_t *host = weights_of(&m);
@@ -187,11 +188,12 @@ static void matmul_of_other_types_and_large_shapes(void) {
 static void matmul_is_right_in_any_split(void) {
     const int of_format[] = {LS_GGML_F32, LS_GGML_F16, LS_GGML_Q4_0, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q3_K};
     enum { GROUPS = 40 };
-    const int32_t counts[] = {4, 16, 21, 65}, chunks[] = {1, 2, 3, 8}; // from five stages to less than one
+    const int32_t counts[] = {4, 16, 21, 65}, chunk_groups[] = {5, 16, 27, GROUPS}; // from less than a stage to five
     for (size_t t = 0; t < LENGTH(of_format); t++)
-        for (size_t i = 0; i < LENGTH(chunks); i++) {
+        for (size_t i = 0; i < LENGTH(chunk_groups); i++) {
             matrix m = random_matrix(of_format[t], 232, GROUPS * LSG_GROUP);
-            m.host.cut.chunks = m.device.cut.chunks = chunks[i];
+            m.host.cut.chunk_groups = m.device.cut.chunk_groups = chunk_groups[i];
+            m.host.cut.chunks = m.device.cut.chunks = (GROUPS + chunk_groups[i] - 1) / chunk_groups[i];
             check_matmul(&m, counts, LENGTH(counts));
         }
 }

@@ -27,7 +27,8 @@ matrix random_matrix(int type, int64_t n_out, int64_t n_in) {
 session session_new(int32_t rows, lsg_buffers sizes, size_t y_of_row, int32_t attention_chunks) {
     session s = {.host = sizes, .device = sizes, .y_floats = (size_t)rows * y_of_row};
     const size_t r = (size_t)rows, q = (size_t)sizes.n_heads * (size_t)sizes.head_dim;
-    const size_t widest = (size_t)sizes.n_ff > q ? (size_t)sizes.n_ff : q;
+    size_t widest = (size_t)sizes.n_embd > q ? (size_t)sizes.n_embd : q;
+    if ((size_t)sizes.n_ff > widest) widest = (size_t)sizes.n_ff;
     s.page_values = 2 * (size_t)(sizes.n_layers * sizes.n_kv_heads) * LSG_PAGE * (size_t)sizes.head_dim;
     s.host.rows = s.device.rows = rows;
     s.host.step = s.step = fresh(sizeof(lsg_step));
@@ -41,9 +42,7 @@ session session_new(int32_t rows, lsg_buffers sizes, size_t y_of_row, int32_t at
     BOTH(columns, CONTEXT * sizeof(int32_t));
     BOTH(ancestors, sizeof(int16_t) * LST_MAX_ROWS * LST_MAX_ROWS);
     BOTH(x, r * (size_t)sizes.n_embd * sizeof(float));
-    BOTH(xn, r * (size_t)sizes.n_embd * sizeof(uint16_t));
-    BOTH(squares, r * (size_t)(sizes.n_embd / LSG_TILE) * sizeof(float));
-    BOTH(inner, r * widest * sizeof(uint16_t));
+    BOTH(xn, r * widest * sizeof(uint16_t));
     BOTH(q, r * q * sizeof(uint16_t));
     BOTH(y, s.y_floats * sizeof(float));
     BOTH(part_o, (size_t)attention_chunks * r * q * sizeof(float));
@@ -71,12 +70,6 @@ void send_step(const session *s) {
 }
 void send_y(const session *s) {
     upload(s->device.y, s->host.y, s->y_floats * sizeof(float));
-}
-
-void send_squares(session *s) {
-    const size_t n = (size_t)s->host.rows * (size_t)(s->host.n_embd / LSG_TILE);
-    for (size_t i = 0; i < n; i++) s->host.squares[i] = LSG_TILE * (1 + rnd() * 0.9f);
-    upload(s->device.squares, s->host.squares, n * sizeof(float));
 }
 
 void random_tree(lsg_step *s, int32_t n, int chain) {

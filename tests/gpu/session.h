@@ -12,7 +12,7 @@ enum { MATRIX_TYPES = 14 };
 extern const int matrix_types[MATRIX_TYPES]; // of GGUF: all that are kept
 matrix random_matrix(int type, int64_t n_out, int64_t n_in);
 
-static const lsg_gpu H100 = {132, 228, 1};
+static const lsg_gpu H100 = {132, 228};
 enum { N_PAGES = 3, CONTEXT = N_PAGES * LSG_PAGE };
 
 typedef struct {
@@ -27,8 +27,6 @@ session session_new(int32_t rows, lsg_buffers sizes, size_t y_of_row, int32_t at
 // To the device.
 void send_step(const session *s);
 void send_y(const session *s);
-// Random ones, to the device too.
-void send_squares(session *s);
 
 // A tree of n rows: one path, or any.
 void random_tree(lsg_step *s, int32_t n, int chain);

@@ -49,7 +49,7 @@ static void put_step_on_stream(const session *s, const matrix *embd, const matri
     const lsg_buffers *b = &s->device;
     const lsg_add norm = {.residual_scale = 1, .eps = 1e-5f};
     const lsg_attend a = {.chunks = 2};
-    const lsg_head h = {.rows = b->rows, .y = b->y, .scale = 1, .sampled = 1};
+    const lsg_head h = {.rows = b->rows, .chunks = 1, .y = b->y, .scale = 1, .sampled = 1};
     MUST(lsg_begin(b, turn, stream));
     MUST(lsg_embed(b, &embd->device, 1, stream));
     MUST(lsg_add_norm(b, &norm, stream));

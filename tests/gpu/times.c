@@ -150,7 +150,7 @@ typedef struct {
     lsg_attend attend;
     lsg_head head;
     lsg_rotation turn;
-    lsg_gated gated;
+    int32_t gate_chunks;
 } step_run;
 static void begin(void *ud, int i) {
     (void)i;
@@ -170,7 +170,7 @@ static void attention(void *ud, int i) {
 }
 static void gate(void *ud, int i) {
     (void)i;
-    MUST(lsg_gate(&((step_run *)ud)->b, &((step_run *)ud)->gated, stream));
+    MUST(lsg_gate(&((step_run *)ud)->b, ((step_run *)ud)->gate_chunks, NULL, LST_ACT_SILU, stream));
 }
 static void head(void *ud, int i) {
     (void)i;
@@ -179,10 +179,11 @@ static void head(void *ud, int i) {
 
 enum { MOST_PAGES = 16 };
 
-// A step's buffers, with room for as many chunks as there can be; its kernels read as many as the plan gives.
-static step_run step_of(int32_t longest) {
+// A step's buffers, with room for `chunks` of every matrix's inputs; its kernels read as many chunks as the plan gives.
+static step_run step_of(int32_t longest, size_t chunks) {
     const lsg_room room = lsg_room_of(&shape, longest + LST_MAX_ROWS);
-    const size_t y = (size_t)LST_MAX_ROWS * (size_t)(2 * shape.n_ff + LSG_BLOCK_OUT + shape.n_embd) * LSG_MATMUL_CHUNKS;
+    const size_t y = (size_t)LST_MAX_ROWS * (size_t)(2 * shape.n_ff + shape.n_embd) * chunks,
+                 logits = room.logits * chunks;
     step_run r = {
         .b = {.result = zeros(sizeof(lsg_result)),
               .step = zeros(sizeof(lsg_step)),
@@ -197,8 +198,6 @@ static step_run step_of(int32_t longest) {
               .ancestors = zeros(room.ancestors * sizeof(int16_t)),
               .x = noise(room.x * sizeof(float)),
               .xn = noise(room.xn * sizeof(uint16_t)),
-              .squares = noise(room.squares * sizeof(float)),
-              .inner = noise(room.inner * sizeof(uint16_t)),
               .q = noise(room.q * sizeof(uint16_t)),
               .y = noise((room.y > y ? room.y : y) * sizeof(float)),
               .part_o = zeros(room.part_o * sizeof(float)),
@@ -206,7 +205,7 @@ static step_run step_of(int32_t longest) {
               .parts = room.parts,
               .multiprocessors = shape.gpu.multiprocessors,
               .turns = zeros(room.turns * sizeof(float)),
-              .logits = noise(room.logits * sizeof(float)),
+              .logits = noise(logits * sizeof(float)),
               .last = zeros(room.last * sizeof(float)),
               .keys = zeros(room.keys * sizeof(uint64_t)),
               .slices = zeros(room.slices * sizeof(float))},
@@ -217,9 +216,9 @@ static step_run step_of(int32_t longest) {
         .rope = {.chunks = lsg_matrix_cut(&shape, LSG_QKV, LSG_BF16).chunks,
                  .attn_scale = 0.1f,
                  .rope_dims = shape.rope_dims},
-        .head = {.scale = 1},
+        .head = {.chunks = lsg_matrix_cut(&shape, LSG_HEAD, LSG_BF16).chunks, .scale = 1},
         .turn = {.dims = shape.rope_dims, .freq = {zeros((size_t)shape.rope_dims * sizeof(float))}, .magnitude = {1}},
-        .gated = {.chunks = lsg_matrix_cut(&shape, LSG_GATE_UP, LSG_BF16).chunks}};
+        .gate_chunks = lsg_matrix_cut(&shape, LSG_GATE_UP, LSG_BF16).chunks};
     r.head.y = r.b.logits;
     uint16_t *pages[MOST_PAGES];
     const int32_t n_pages = (longest + LST_MAX_ROWS) / LSG_PAGE + 1;
@@ -253,7 +252,7 @@ static void fill_step(step_run *r, lsg_step *s, int32_t rows, int32_t context) {
 
 static void time_rest(const int32_t *rows, int n_rows, const int32_t *contexts, int n_contexts) {
     static lsg_step step, *const s = &step;
-    step_run r = step_of(contexts[n_contexts - 1]);
+    step_run r = step_of(contexts[n_contexts - 1], 1);
     for (int c = 0; c < n_contexts; c++)
         for (int k = 0; k < n_rows; k++) {
             const double position = 4.0 * shape.n_kv_heads * shape.head_dim; // bytes of its key and value
@@ -283,112 +282,53 @@ static void time_rest(const int32_t *rows, int n_rows, const int32_t *contexts, 
     MUST(lsg_sync(stream)); // the process ends: what is left goes with it
 }
 
-// All kernels of a layer, as a step has them.
-typedef struct {
-    matmul_run m[LSG_HEAD];
-    step_run step;
-    lsg_then then[LSG_HEAD];
-} layer_run;
-static void layer(void *ud, int i) {
-    layer_run *r = ud;
-    for (int k = 0; k < LSG_HEAD; k++) {
-        const matmul_run *m = &r->m[k];
-        MUST(lsg_project(&m->m[i % m->copies], &r->step.b, m->x, &r->then[k], stream));
-        if (k == LSG_QKV) attention(&r->step, i);
-    }
-}
-
-static const lsg_then_kind kinds[] = {LSG_ROTATE, LSG_ADD, LSG_GATE, LSG_ADD, LSG_SUMS};
-static lsg_then then_of(const step_run *s, lsg_which which) {
-    lsg_then t = {.kind = kinds[which],
-                  .row = -1,
-                  .normed = 1,
-                  .y = s->b.logits,
-                  .add = s->add,
-                  .rope = s->rope,
-                  .gate = s->gated};
-    t.rope.normed = t.gate.normed = 1;
-    return t;
-}
-
-static void time_layers(const int32_t *rows, int n_rows, const int32_t *contexts, int n_contexts) {
-    static const struct {
-        const char *name;
-        int type;
-    } formats[] = {{"bf16", LS_GGML_BF16}, {"q4", LS_GGML_Q4_1}};
-    static lsg_step step;
-    static layer_run r;
-    r.step = step_of(contexts[n_contexts - 1]);
-    for (size_t f = 0; f < LENGTH(formats); f++) {
-        double bytes = 0;
-        for (lsg_which k = 0; k < LSG_HEAD; k++) {
-            int32_t n_out, n_in;
-            matmul_run *m = &r.m[k];
-            lsg_matrix_shape(&shape, k, &n_out, &n_in);
-            if (lsg_matrix_init(&m->m[0], formats[f].type, n_out, n_in, shape.gpu)) return;
-            if (k == LSG_GATE_UP) lsg_matrix_pair(&m->m[0]);
-            bytes += (double)lsg_matrix_bytes(&m->m[0]);
-            copies_of(m, lsg_matrix_bytes(&m->m[0]));
-            m->x = k == LSG_OUT || k == LSG_DOWN ? r.step.b.inner : r.step.b.xn;
-            r.then[k] = then_of(&r.step, k);
-        }
-        for (int c = 0; c < n_contexts; c++)
-            for (int i = 0; i < n_rows; i++) {
-                fill_step(&r.step, &step, rows[i], contexts[c]);
-                r.step.attend.chunks = lsg_bucket_chunks(contexts[c]);
-                say("layer", formats[f].name, rows[i], contexts[c], bytes, 0, layer, &r);
-            }
-    }
-    MUST(lsg_sync(stream)); // the process ends: what is left goes with it
-}
-
-// A matmul and what follows it in a step.
+// A matmul and the kernel that reads its sums, as they follow each other in a step.
 typedef struct {
     matmul_run m;
     step_run step;
-    lsg_then then;
+    void (*reader)(void *ud, int i);
 } pair_run;
 static void pair(void *ud, int i) {
     pair_run *r = ud;
-    MUST(lsg_project(&r->m.m[i % r->m.copies], &r->step.b, r->m.x, &r->then, stream));
+    MUST(lsg_matmul(&r->m.m[i % r->m.copies], r->m.x, r->m.y, r->m.rows, r->m.rows, NULL, stream));
+    r->reader(&r->step, i);
 }
 
-// Every matrix with every number of chunks, whose sums a cluster or the next kernel adds: what lsg_cut_of chooses
-// among.
+// Every matrix with every number of chunks: what lsg_cut_of chooses among.
 static void time_cuts(const int32_t *rows, int n_rows) {
     static const struct {
         const char *name;
         int type;
     } formats[] = {{"bf16", LS_GGML_BF16}, {"q4", LS_GGML_Q4_1}};
+    static void (*const readers[])(void *, int) = {rope, add_norm, gate, add_norm, head};
     static lsg_step step;
-    pair_run r = {.step = step_of(640)};
+    pair_run r = {.step = step_of(640, LSG_MATMUL_CHUNKS)};
     for (size_t f = 0; f < LENGTH(formats); f++)
         for (lsg_which k = 0; k < LSG_MATRICES; k++) {
             int32_t n_out, n_in;
             lsg_matrix_shape(&shape, k, &n_out, &n_in);
             if (lsg_matrix_init(&r.m.m[0], formats[f].type, n_out, n_in, shape.gpu)) continue;
-            if (k == LSG_GATE_UP) lsg_matrix_pair(&r.m.m[0]);
             const size_t bytes = lsg_matrix_bytes(&r.m.m[0]);
             const int32_t groups = n_in / LSG_GROUP, planned = r.m.m[0].cut.chunks;
             uint8_t *weights = copies_of(&r.m, bytes);
-            r.m.x = k == LSG_OUT || k == LSG_DOWN ? r.step.b.inner : r.step.b.xn;
-            r.then = then_of(&r.step, k);
-            for (int32_t chunks = 1; chunks <= (k == LSG_HEAD ? 1 : LSG_MATMUL_CHUNKS) && groups >= 4 * chunks;
-                 chunks *= 2)
-                for (int n = 0; n < n_rows * 2; n++) {
-                    const int i = n / 2, clusters = !(n % 2);
+            r.reader = readers[k];
+            r.m.x = r.step.b.xn;
+            r.m.y = k == LSG_HEAD ? r.step.b.logits : r.step.b.y;
+            for (int32_t chunks = 1; chunks <= LSG_MATMUL_CHUNKS && groups >= 4 * chunks; chunks++)
+                for (int i = 0; i < n_rows; i++) {
+                    lsg_cut cut = r.m.m[0].cut;
+                    cut.chunk_groups = (groups + chunks - 1) / chunks;
+                    if ((groups + cut.chunk_groups - 1) / cut.chunk_groups != chunks) continue;
                     const int32_t blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT * chunks;
-                    if (!clusters && chunks == 1) continue;
-                    for (int c = 0; c < r.m.copies; c++) {
-                        lsg_cut *cut = &r.m.m[c].cut;
-                        cut->chunks = chunks;
-                        cut->beside = blocks < shape.gpu.multiprocessors ? shape.gpu.multiprocessors / blocks : 1;
-                        cut->gpu.clusters = clusters;
-                    }
+                    cut.chunks = chunks;
+                    cut.beside = blocks < shape.gpu.multiprocessors ? shape.gpu.multiprocessors / blocks : 1;
+                    for (int c = 0; c < r.m.copies; c++) r.m.m[c].cut = cut;
+                    r.step.rope.chunks = r.step.add.chunks = r.step.head.chunks = r.step.gate_chunks = chunks;
+                    r.m.rows = rows[i];
                     fill_step(&r.step, &step, rows[i], 640);
                     char what[64];
-                    snprintf(what, sizeof what, "%s, %d chunks%s%s", names[k], (int)chunks,
-                             chunks == planned ? " (plan)" : "", clusters ? "" : ", apart");
+                    snprintf(what, sizeof what, "%s, %d chunks%s", names[k], (int)chunks,
+                             chunks == planned ? " (plan)" : "");
                     say(what, formats[f].name, rows[i], 0, (double)bytes, 0, pair, &r);
                 }
             MUST(lsg_sync(stream));
@@ -399,7 +339,6 @@ static void time_cuts(const int32_t *rows, int n_rows) {
 void kernel_times(const char *what, char **of) {
     static const int32_t rows[] = {1, 8, 64}, cut_rows[] = {1, 8, 32, 64}, contexts[] = {640, 8320};
     const int tiny = !strcmp(what, "tiny"), cuts = !strncmp(what, "cuts", 4);
-    const char *of_shape = cuts ? what + 4 : what;
     lsg_device d;
     only = of;
     MUST(lsg_device_get(0, &d));
@@ -416,7 +355,7 @@ void kernel_times(const char *what, char **of) {
                             .n_vocab = 300};
         beyond_l2 = 0;
         runs = 1;
-    } else if (strstr(of_shape, "small")) shape = small;
+    } else if (strstr(what, "small")) shape = small;
     shape.gpu = d.of;
     MUST(lsg_event_new(&from));
     MUST(lsg_event_new(&to));
@@ -424,7 +363,6 @@ void kernel_times(const char *what, char **of) {
     else {
         time_matmuls(rows, LENGTH(rows));
         time_rest(rows, LENGTH(rows), contexts, tiny ? 1 : LENGTH(contexts));
-        time_layers(cut_rows, LENGTH(cut_rows), contexts, tiny ? 1 : LENGTH(contexts));
     }
     lsg_event_free(from), lsg_event_free(to);
 }

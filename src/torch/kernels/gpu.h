@@ -38,24 +38,21 @@ typedef void *lsg_stream; /* cudaStream_t */
 typedef struct {
     lsg_format format;
     int32_t n_out, n_in;
-    int32_t pairs;          /* not 0: outputs o and pairs + o stand LSG_PAIRS apart, LSG_PAIRS of them in a block */
     const uint8_t *weights; /* lsg_matrix_bytes of them, on 16 bytes */
     lsg_cut cut;
 } lsg_matrix;
 
 /* Sets all but the pointers. 0, or -1 if the shape or ggml type cannot be kept. */
 int lsg_matrix_init(lsg_matrix *m, int ggml_type, int64_t n_out, int64_t n_in, lsg_gpu gpu);
-/* Makes the two halves of a matrix's outputs pairs (gate and up). n_out grows to whole blocks. */
-void lsg_matrix_pair(lsg_matrix *m);
-/* Bytes: a multiple of 256; a tile more than there are, which fetches may touch. */
-size_t lsg_matrix_bytes(const lsg_matrix *m);
+size_t
+lsg_matrix_bytes(const lsg_matrix *m); /* a multiple of 256; a tile more than there are, which fetches may touch */
 /* Packs raw GGUF rows into zeroed host memory. Calls for different tiles of outputs may run at once. */
 void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ggml_type, const void *raw,
                    int64_t n_rows);
 
-/* y[chunk][r][o] = sum over the chunk's k of x[r][k] * w[o][k]: x bf16 [rows][n_in], y f32 [chunks][rows_y][n_out], o
- * as outputs are packed. The reader of y adds the chunks in order. rows: the most; n_rows, if not NULL, points to how
- * many there are, in the step. lsg_project is for what follows a matmul in a step. */
+/* y[chunk][r][o] = sum over the chunk's k of x[r][k] * w[o][k]: x bf16 [rows][n_in], y f32 [chunks][rows_y][n_out].
+ * The reader of y adds the chunks in order. rows: the most; n_rows, if not NULL, points to how many
+ * there are, in the step. */
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
                lsg_stream stream);
 
@@ -92,16 +89,14 @@ typedef struct {
     lsg_result *result;
     int32_t rows;                                                           /* rows that the launches are made for */
     int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_layers; /* what this device computes of them */
-    int32_t vocab_from;     /* the first token of its part of the vocabulary */
-    int32_t *columns;       /* [n_context]: cache column of a committed position */
-    int16_t *ancestors;     /* [LST_MAX_ROWS][LST_MAX_ROWS]: row of each depth of a row's path */
-    uint16_t *const *pages; /* KV pages: [n_layers][2: K, V][n_kv_heads][LSG_PAGE][head_dim] bf16 */
-    float *x;               /* residual stream [rows][n_embd] */
-    uint16_t *xn;           /* bf16 input of a sublayer [rows][n_embd]: x times the norm's weights */
-    float *squares;         /* [rows][n_embd / LSG_TILE]: sums of x's squares, whose mean a norm divides by */
-    uint16_t *inner; /* bf16 input of a sublayer's last matmul [rows][widest]: attention's result, or the gate's */
-    uint16_t *q;     /* bf16 [rows][n_heads][head_dim], rotated and scaled */
-    float *y;        /* partial sums of a matmul */
+    int32_t vocab_from;      /* the first token of its part of the vocabulary */
+    int32_t *columns;        /* [n_context]: cache column of a committed position */
+    int16_t *ancestors;      /* [LST_MAX_ROWS][LST_MAX_ROWS]: row of each depth of a row's path */
+    uint16_t *const *pages;  /* KV pages: [n_layers][2: K, V][n_kv_heads][LSG_PAGE][head_dim] bf16 */
+    float *x;                /* residual stream [rows][n_embd] */
+    uint16_t *xn;            /* bf16 input of the next matmul [rows][widest] */
+    uint16_t *q;             /* bf16 [rows][n_heads][head_dim], rotated and scaled */
+    float *y;                /* partial sums of a matmul */
     float *part_o, *part_ml; /* attention: [chunk][some rows][n_heads][head_dim]; [...][max, sum] */
     size_t parts;            /* rows times chunks that these have room for */
     int32_t multiprocessors; /* of the device */
@@ -122,11 +117,8 @@ typedef struct {
 int lsg_begin(const lsg_buffers *b, const lsg_rotation *r, lsg_stream stream);
 /* x[r] = row token[r] of the embedding, times scale; 0 for a token of another device's part. */
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *embd, float scale, lsg_stream stream);
-/* Adds a sublayer's output (y with bias, norm and scale) to x, then writes xn and squares. Weights may be NULL. n_embd
- * is LSG_MOST_EMBD at most.
- *
- * A norm divides a row by the root of its mean square. That is a number, and products are linear: so the kernels that
- * read the sums of a matmul of xn multiply them by 1 / root instead (normed). */
+/* Adds a sublayer's output (y with bias, norm and scale) to x, then writes the next matmul's input. Weights may be
+ * NULL. n_embd is LSG_MOST_EMBD at most. */
 typedef struct {
     int32_t chunks; /* of y; 0: nothing is added */
     const float *bias, *post_norm, *norm;
@@ -141,13 +133,13 @@ int lsg_arrive(lsg_stream stream);
 int lsg_sum(const lsg_buffers *b, int32_t chunks, int32_t n, float *sums, lsg_stream stream);
 /* Queries, keys and values from y: bias, norms, rotation; keys and values go to the rows' columns. */
 typedef struct {
-    int32_t layer, chunks, normed, qk_norm;
+    int32_t layer, chunks, qk_norm;
     const float *bias, *q_norm, *k_norm;
     float eps, attn_scale;
     int32_t rope_dims, rope_interleaved, rope_kind;
 } lsg_rope;
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
-/* inner[r] = attention of each head over the committed positions in the window, the row's ancestors and itself. chunks:
+/* xn[r] = attention of each head over the committed positions in the window, the row's ancestors and itself. chunks:
  * at least those that lie wholly in the committed context; partial results take LSG_TAIL_CHUNKS more of each row. Rows
  * for whose partial results there is no room wait for others. It reads where keys lie before the kernel ahead has
  * ended, and asks for keys and values of the committed context. */
@@ -156,31 +148,13 @@ typedef struct {
     float softcap;
 } lsg_attend;
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
-/* inner[r] = act(gate) * up from y, where gate and up are pairs. */
-typedef struct {
-    int32_t chunks, normed, activation;
-    const float *bias; /* [2][n_ff] */
-    float eps;
-} lsg_gated;
-int lsg_gate(const lsg_buffers *b, const lsg_gated *g, lsg_stream stream);
-/* A matmul, and what follows it: the same bits as lsg_matmul into y and the function of the kind (chunks is set here),
- * in one kernel where lsg_matmul_together says so and the blocks have all that an output needs. LSG_SUMS: y[r][o], its
- * chunks added, of a matrix that has one chunk; row: the only one that is wanted, into y's first; -1: all. */
-typedef enum { LSG_PARTS, LSG_SUMS, LSG_ADD, LSG_ROTATE, LSG_GATE } lsg_then_kind;
-typedef struct {
-    lsg_then_kind kind;
-    int32_t row, normed; /* of LSG_SUMS */
-    float *y, eps;
-    lsg_add add;
-    lsg_rope rope;
-    lsg_gated gate;
-} lsg_then;
-int lsg_project(const lsg_matrix *m, const lsg_buffers *b, const uint16_t *x, const lsg_then *then, lsg_stream stream);
+/* xn[r] = act(gate) * up from y. */
+int lsg_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation, lsg_stream stream);
 /* Logits from y (which may be the logits themselves), and every row's part of result. If step->head_row is set, that
  * row alone has logits, in row 0. Where other devices have parts of the vocabulary, all that is said is of this one's:
  * ids count from its first token, and the logit of a token that another has is NAN. */
 typedef struct {
-    int32_t rows; /* of y and logits */
+    int32_t rows, chunks; /* rows: of y and logits */
     const float *y, *bias;
     float scale, softcap;
     int32_t sampled; /* the step may ask for a sampled token */
@@ -198,7 +172,7 @@ void lsg_plain_rotation(const lsg_buffers *b, const lsg_rotation *r);
 void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a);
 void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *r);
 void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a); /* ancestors come from the step's parents */
-void lsg_plain_gate(const lsg_buffers *b, const lsg_gated *g);
+void lsg_plain_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation);
 
 #ifdef __cplusplus
 }

@@ -12,17 +12,9 @@ namespace {
 
 enum {
     WARPS = LSG_ATTENTION_WARPS,
-    STEPS = 8,                         // of 16 dimensions or slots whose keys or values are on their way at once
-    ROUNDS = LSG_CHUNK / (16 * WARPS), // in which warps take 16 slots each
-    SLOT_STEPS = LSG_CHUNK / 16,
+    STEPS = 8,     // of 16 dimensions or slots whose keys or values are on their way at once
     TAIL_STEPS = 4 // of single rows whose values are on their way at once
 };
-// Steps of values on their way at once: as many as registers hold. For four tiles nvcc has one less on 8.0.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-template <int QT> constexpr int VALUE_STEPS = QT == 4 ? STEPS - 1 : STEPS;
-#else
-template <int QT> constexpr int VALUE_STEPS = STEPS;
-#endif
 constexpr float LOG2_E = 1.4426950408889634f;
 
 // Rows whose partial results are there at once.
@@ -80,11 +72,8 @@ LSG_DEVICE int32_t slot_of(int32_t step, int c, int i) {
     return 16 * step + c * 2 + i % 2 + i / 2 * 8;
 }
 
-// What a block asks for of the committed context before the kernel ahead has ended: as much as it has registers for.
-enum { NO_DATA, KEYS, KEYS_AND_VALUES };
-
 // QT tiles of 16 queries of a chunk: one of the context, or (TAIL) one of its end, for a few rows.
-template <int QT, bool TAIL, int AHEAD>
+template <int QT, bool TAIL>
 LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of rows, int32_t item,
                              int32_t queries_of) {
     LSG_SHARED(float, scores); // [16 QT][LSG_SCORES], then as bf16 in place; pointers; operands of queries
@@ -137,32 +126,9 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
                                    : lsg_fresh(&s->column[lsg_fresh(&b.ancestors[row * LST_MAX_ROWS + p - length])]);
         at[i] = there ? key_at(b, a.layer, kv_head, column) : nullptr;
     }
+    lsg_wait_before();
     auto row_of = [&](int32_t q) { return row0 + (head0 + q) / group; };
     auto head_of = [&](int32_t q) { return kv_head * group + (head0 + q) % group; };
-    // keys of 16 slots and 16 STEPS dimensions
-    auto load_keys = [&](uint2 k[2][STEPS], int32_t slot0, int32_t base) {
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-            load_key(k[h], slot0 + 8 * h + r < fixed ? at[slot0 + 8 * h + r] : nullptr, base, hd, c);
-    };
-    // a lane's values of 16 slots
-    auto load_values = [&](uint32_t w[4], int32_t step, size_t from) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) w[i] = step < whole ? lsg_load4(at[slot_of(step, c, i)] + from) : 0;
-    };
-    constexpr bool WITH_VALUES = AHEAD == KEYS_AND_VALUES;
-    const bool ahead = AHEAD && hd <= 16 * STEPS;
-    uint2 keys[AHEAD ? ROUNDS : 1][2][STEPS];
-    uint32_t values[WITH_VALUES ? SLOT_STEPS : 1][4];
-    if (ahead) {
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < ROUNDS; i++) load_keys(keys[AHEAD ? i : 0], (i * WARPS + warp) * 16, 0);
-#pragma unroll
-        for (int i = 0; WITH_VALUES && i < SLOT_STEPS; i++)
-            if (warp * 16 < hd) load_values(values[WITH_VALUES ? i : 0], i, to_value(b) + warp * 16 + r * 2);
-    }
-    lsg_wait_before();
     for (int32_t i = t; i < QT * 16 * (hd / 4); i += 32 * WARPS) { // four values go to one lane's operand
         const int32_t q = i / (hd / 4), d = i % (hd / 4) * 4;
         uint2 v = {0, 0};
@@ -174,11 +140,15 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
     __syncthreads();
     // scores of committed slots: a warp takes sixteen at a time, a lane has four values of a query or key for each step
     // of 16 dimensions
-    auto score = [&](int32_t slot0, const uint2(*held)[STEPS]) {
+    for (int32_t slot0 = warp * 16; slot0 < fixed; slot0 += WARPS * 16) {
+        const uint16_t *key[2];
+        for (int h = 0; h < 2; h++) key[h] = slot0 + 8 * h + r < fixed ? at[slot0 + 8 * h + r] : nullptr;
         float sum[QT][2][4];
 #pragma unroll
         for (int i = 0; i < QT * 8; i++) (&sum[0][0][0])[i] = 0;
-        auto multiply = [&](const uint2 k[2][STEPS], int32_t base) {
+        for (int32_t base = 0; base < hd; base += 16 * STEPS) {
+            uint2 k[2][STEPS];
+            for (int h = 0; h < 2; h++) load_key(k[h], key[h], base, hd, c);
 #pragma unroll
             for (int u = 0; u < STEPS; u++)
                 if (base + 16 * u < hd)
@@ -186,29 +156,15 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
                     for (int j = 0; j < QT; j++) {
                         uint32_t x[4];
                         load_queries(x, queries, j * (hd / 16) + base / 16 + u, lane);
-#pragma unroll
                         for (int h = 0; h < 2; h++) lsg_mma(sum[j][h], x, k[h][u].x, k[h][u].y);
                     }
-        };
-        if (held) multiply(held, 0);
-        else
-            for (int32_t base = 0; base < hd; base += 16 * STEPS) {
-                uint2 k[2][STEPS];
-                load_keys(k, slot0, base);
-                multiply(k, base);
-            }
+        }
 #pragma unroll
         for (int i = 0; i < QT * 8; i++) {
             const int32_t slot = slot0 + i / 4 % 2 * 8 + c * 2 + i % 2;
             if (slot < fixed) scores[(i / 8 * 16 + r + i % 4 / 2 * 8) * LSG_SCORES + slot] = (&sum[0][0][0])[i];
         }
-    };
-    if (ahead) {
-#pragma unroll
-        for (int i = 0; i < ROUNDS; i++)
-            if (const int32_t slot0 = (i * WARPS + warp) * 16; slot0 < fixed) score(slot0, keys[AHEAD ? i : 0]);
-    } else
-        for (int32_t slot0 = warp * 16; slot0 < fixed; slot0 += WARPS * 16) score(slot0, nullptr);
+    }
     // and of those behind them: a warp takes eight of one row
     const int32_t first8 = fixed / 8, eights = TAIL ? (seen + 7) / 8 - first8 : 1; // 1: of no row
     for (int32_t i = warp; TAIL && i < n_rows * eights; i += WARPS) {
@@ -236,8 +192,7 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
     // not there reaches only their own sums, which nobody takes.
     for (int32_t q = warp; q < n_q; q += WARPS) {
         float *row = scores + q * LSG_SCORES, v[LSG_CHUNK / 32], most = -INFINITY, sum = 0;
-        const int32_t position = length + lsg_fresh(&s->depth[row_of(q)]),
-                      end = min(seen, position + 1 - chunk * LSG_CHUNK),
+        const int32_t position = length + s->depth[row_of(q)], end = min(seen, position + 1 - chunk * LSG_CHUNK),
                       begin = first_seen(a, position) - chunk * LSG_CHUNK;
 #pragma unroll
         for (int i = 0; i < LSG_CHUNK / 32; i++) {
@@ -273,31 +228,24 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
         float out[QT][2][4];
 #pragma unroll
         for (int i = 0; i < QT * 8; i++) (&out[0][0][0])[i] = 0;
-        auto add = [&](int32_t step, const uint32_t w[4]) {
+        for (int32_t step0 = 0; step0 < whole; step0 += STEPS) {
+            uint32_t w[STEPS][4];
 #pragma unroll
-            for (int j = 0; j < QT; j++) {
-                uint32_t x[4];
-                load_weights(x, scores + j * 16 * LSG_SCORES, step, r, c);
-                add_values(out[j], x, w);
-            }
-        };
-        if (WITH_VALUES && ahead)
+            for (int u = 0; u < STEPS; u++)
 #pragma unroll
-            for (int u = 0; u < SLOT_STEPS; u++) {
-                if (u >= whole) break;
-                add(u, values[WITH_VALUES ? u : 0]);
-            }
-        else
-            for (int32_t step0 = 0; step0 < whole; step0 += VALUE_STEPS<QT>) {
-                uint32_t w[VALUE_STEPS<QT>][4];
+                for (int i = 0; i < 4; i++)
+                    w[u][i] = step0 + u < whole ? lsg_load4(at[slot_of(step0 + u, c, i)] + from) : 0;
 #pragma unroll
-                for (int u = 0; u < VALUE_STEPS<QT>; u++) load_values(w[u], step0 + u, from);
+            for (int u = 0; u < STEPS; u++) {
+                if (step0 + u >= whole) break;
 #pragma unroll
-                for (int u = 0; u < VALUE_STEPS<QT>; u++) {
-                    if (step0 + u >= whole) break;
-                    add(step0 + u, w[u]);
+                for (int j = 0; j < QT; j++) {
+                    uint32_t x[4];
+                    load_weights(x, scores + j * 16 * LSG_SCORES, step0 + u, r, c);
+                    add_values(out[j], x, w[u]);
                 }
             }
+        }
         for (int32_t item0 = 0; TAIL && item0 < n_rows * own; item0 += TAIL_STEPS) {
             uint32_t w[TAIL_STEPS][4];
 #pragma unroll
@@ -339,18 +287,16 @@ LSG_DEVICE void attend_chunk(const lsg_buffers &b, const lsg_attend &a, rows_of 
 
 // Blocks below n_shared take chunks of the context, QT tiles of queries each, the others its end, tail_queries each.
 template <int QT>
-__global__ void __launch_bounds__(32 * WARPS, QT == 1 ? 1 : 2)
+__global__ void __launch_bounds__(32 * WARPS, 2)
     attend(lsg_buffers b, lsg_attend a, rows_of rows, int32_t n_shared, int32_t tail_queries) {
     lsg_next_may_start();
     const int32_t item = (int32_t)blockIdx.y;
-    constexpr int AHEAD = QT == 1 ? KEYS_AND_VALUES : QT == 2 ? KEYS : NO_DATA;
-    if (item < n_shared) attend_chunk<QT, false, AHEAD>(b, a, rows, item, 16 * QT);
-    else attend_chunk<1, true, AHEAD>(b, a, rows, item - n_shared, tail_queries);
+    if (item < n_shared) attend_chunk<QT, false>(b, a, rows, item, 16 * QT);
+    else attend_chunk<1, true>(b, a, rows, item - n_shared, tail_queries);
 }
 
-// A thread has some dimensions of a row's head, and adds what the chunks say of them, AT_ONCE of them on their way.
 __global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
-    constexpr int AT_ONCE = 8;
+    LSG_SHARED(float, part); // [chunks][maximum, sum]; then the maximum gives way to the chunk's share
     lsg_next_may_start();
     const int32_t r = rows.begin + (int32_t)blockIdx.x, h = (int32_t)blockIdx.y, hd = b.head_dim,
                   t = (int32_t)threadIdx.x, threads = (int32_t)blockDim.x;
@@ -360,34 +306,19 @@ __global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
     lsg_wait_before();
     if (!there) return;
     auto at = [&](int32_t i) { return rows.part(from + i, r) * b.n_heads + h; };
-    auto most_and_sum = [&](int32_t i) { return *(const float2 *)(b.part_ml + at(i) * 2); };
+    for (int32_t i = t; i < 2 * n; i += threads) part[i] = b.part_ml[at(i / 2) * 2 + i % 2];
+    __syncthreads();
+    float most = -INFINITY, sum = 0;
+    for (int32_t i = 0; i < n; i++) most = fmaxf(most, part[2 * i]);
+    __syncthreads();
+    for (int32_t i = t; i < n; i += threads) part[2 * i] = expf(part[2 * i] - most);
+    __syncthreads();
+    for (int32_t i = 0; i < n; i++) sum += part[2 * i + 1] * part[2 * i];
     for (int32_t d = t; d < hd; d += threads) {
-        float2 ml[AT_ONCE];
-        float o[AT_ONCE], most = -INFINITY, sum = 0, out = 0;
-        auto load = [&](int32_t first) {
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++)
-                if (first + i < n) {
-                    ml[i] = most_and_sum(first + i);
-                    o[i] = b.part_o[at(first + i) * hd + d];
-                }
-        };
-        load(0);
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            if (i < n) most = fmaxf(most, ml[i].x);
-        for (int32_t i = AT_ONCE; i < n; i++) most = fmaxf(most, most_and_sum(i).x);
-        for (int32_t first = 0; first < n; first += AT_ONCE) {
-            if (first) load(first);
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++)
-                if (first + i < n) {
-                    const float share = expf(ml[i].x - most);
-                    sum += ml[i].y * share;
-                    out = fmaf(o[i], share, out);
-                }
-        }
-        b.inner[((size_t)r * b.n_heads + h) * hd + d] = (uint16_t)lsg_bf16x2(out / sum, 0);
+        float out = 0;
+#pragma unroll 8
+        for (int32_t i = 0; i < n; i++) out = fmaf(b.part_o[at(i) * hd + d], part[2 * i], out);
+        b.xn[((size_t)r * b.n_heads + h) * hd + d] = (uint16_t)lsg_bf16x2(out / sum, 0);
     }
 }
 
@@ -422,7 +353,8 @@ int attend_rows(const lsg_buffers &b, const lsg_attend &a, rows_of rows, lsg_str
                                                                                  : run<4>(b, a, rows, s);
     if (e) return e;
     const dim3 grid((unsigned)(rows.end - rows.begin), (unsigned)b.n_heads);
-    return lsg_launch(combine, grid, b.head_dim > 64 ? 128 : 64, 0, s, b, a, rows);
+    return lsg_launch(combine, grid, b.head_dim > 64 ? 128 : 64,
+                      2 * sizeof(float) * (size_t)(a.chunks + LSG_TAIL_CHUNKS), s, b, a, rows);
 }
 
 } // namespace

@@ -56,12 +56,6 @@ LSG_DEVICE float lsg_exp2(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
     return out;
 }
-// 1 / sqrt(x) to a few units of the last place.
-LSG_DEVICE float lsg_inverse_sqrt(float x) {
-    float out;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
-    return out;
-}
 // x, of which the compiler does not know that it is x.
 LSG_DEVICE int lsg_again(int x) {
     asm volatile("" : "+r"(x));
@@ -82,15 +76,15 @@ LSG_DEVICE int32_t lsg_fresh(const int16_t *p) {
 LSG_DEVICE uint16_t *lsg_fresh_pointer(uint16_t *const *p) {
     return (uint16_t *)__ldcg((const unsigned long long *)p);
 }
-// Loads from global memory where the compiler cannot tell what a pointer points to; as lsg_fresh.
+// Loads from global memory where the compiler cannot tell what a pointer points to.
 LSG_DEVICE uint32_t lsg_load4(const void *p) {
     uint32_t v;
-    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
     return v;
 }
 LSG_DEVICE uint2 lsg_load8(const void *p) {
     uint2 v;
-    asm volatile("ld.global.cg.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
     return v;
 }
 // 16 bytes from global to shared memory, without registers; lsg_copies_wait<n> leaves the n newest commits under way.
@@ -105,39 +99,6 @@ LSG_DEVICE void lsg_copies_commit() {
 template <int N> LSG_DEVICE void lsg_copies_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-// Clusters of blocks (compute capability 9.0): all threads of all their blocks meet, and see what the others wrote to
-// their shared memory before. A block leaves when nobody reads its shared memory any more.
-LSG_DEVICE void lsg_cluster_meet() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
-}
-// It is done with others' shared memory, from which `read` came: that it is compared makes this wait until it is there.
-LSG_DEVICE void lsg_cluster_done(float read) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{ .reg .pred same; setp.eq.f32 same, %0, 0f7F7FDEAD; @same membar.cta; }" ::"f"(read) : "memory");
-    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
-#endif
-}
-LSG_DEVICE void lsg_cluster_leave() { // when all are done
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.wait;" ::: "memory");
-#endif
-}
-// Four floats of another block of the cluster, which stand there where p is here.
-LSG_DEVICE float4 lsg_remote4(const float *p, int rank) {
-    float4 v = {0, 0, 0, 0};
-#if __CUDA_ARCH__ >= 900
-    uint32_t at;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((uint32_t)__cvta_generic_to_shared(p)), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(at)
-                 : "memory");
-#endif
-    return v;
-}
-
 // Programmatic dependent launch: the next kernel may start now, and waits for this one's results where it says so.
 LSG_DEVICE void lsg_next_may_start() {
 #if __CUDA_ARCH__ >= 900
@@ -175,35 +136,22 @@ inline cudaError_t lsg_prepare(const void *kernel, bool *early) {
     return e;
 }
 
-// Launches a kernel after what the stream holds: after a kernel it may start early. Blocks of a cluster are neighbours
-// in the grid's third dimension.
+// Launches a kernel after what the stream holds: after a kernel it may start early.
 template <bool AFTER_KERNEL = true, class... P, class... A>
-int lsg_launch_clusters(void (*kernel)(P...), dim3 grid, unsigned cluster, int threads, size_t shared,
-                        lsg_stream stream, A... args) {
+int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, lsg_stream stream, A... args) {
     bool early = false;
     if (cudaError_t e = lsg_prepare((const void *)kernel, &early)) return e;
-    if (cluster > 1 && !early) return cudaErrorNotSupported; // code for older devices adds nothing of others
-    cudaLaunchAttribute attribute[2]{};
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t c{};
-    c.attrs = attribute;
-    if (AFTER_KERNEL && early) {
-        attribute[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute[c.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-    }
-    if (cluster > 1) {
-        attribute[c.numAttrs].id = cudaLaunchAttributeClusterDimension;
-        attribute[c.numAttrs].val.clusterDim.x = attribute[c.numAttrs].val.clusterDim.y = 1;
-        attribute[c.numAttrs++].val.clusterDim.z = cluster;
-    }
     c.gridDim = grid;
     c.blockDim = dim3((unsigned)threads);
     c.dynamicSmemBytes = shared;
     c.stream = (cudaStream_t)stream;
+    c.attrs = &attribute;
+    c.numAttrs = AFTER_KERNEL && early ? 1 : 0;
     return cudaLaunchKernelEx(&c, kernel, P(args)...);
-}
-template <bool AFTER_KERNEL = true, class... P, class... A>
-int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, lsg_stream stream, A... args) {
-    return lsg_launch_clusters<AFTER_KERNEL>(kernel, grid, 1, threads, shared, stream, args...);
 }
 #endif
 

@@ -59,7 +59,13 @@ __global__ void slice(lsg_buffers b, lsg_head h) {
         const int32_t o = begin + i * THREADS + t;
         x[i] = o < n ? h.y[(size_t)r * n + o] : -INFINITY;
     }
-    const bool change = h.bias || h.scale != 1 || h.softcap > 0, store = change || h.y != b.logits;
+    for (int32_t c = 1; c < h.chunks; c++)
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int32_t o = begin + i * THREADS + t;
+            if (o < n) x[i] += h.y[((size_t)c * h.rows + r) * n + o];
+        }
+    const bool change = h.bias || h.scale != 1 || h.softcap > 0, store = change || h.y != b.logits || h.chunks > 1;
     uint64_t mine = 0;
     bool bad = false;
 #pragma unroll

@@ -4,15 +4,13 @@
 // dimension takes chunks of inputs. Weights and inputs come to shared memory by asynchronous copies: weights into a
 // ring of slots that each warp has for itself, so that all but one are under way whatever the compiler does with
 // registers; inputs of all rows stage by stage, for the whole block. Every sum runs over a slice's groups in order,
-// then over slices, then over chunks: the number of rows changes nothing. Who adds the chunks does not either: the
-// kernel that reads y, or the blocks of all chunks, which are a cluster then. They read each other's sums, and each
-// ends its share of them: what follows a matmul (gpu_then.h) needs no kernel of its own.
+// then over slices, then (in the kernel that reads y) over chunks: the number of rows changes nothing.
 //
 // Minima (weight = scale * q + minimum) are multiplied by sums of inputs, which do not depend on the outputs: a slice's
 // warps compute each stage's sums once, as a matrix product with ones, and each warp then multiplies its minima of the
 // stage's groups by them in one more product. A minimum and a sum are two bf16 each there: minima of all formats are
 // exact so, and a sum loses at most 2^-17 of itself.
-#include "torch/kernels/gpu_then.h"
+#include "torch/kernels/gpu_device.h"
 
 namespace {
 
@@ -20,8 +18,6 @@ constexpr int WARPS = LSG_WARPS, TILES = LSG_BLOCK_TILES, SLICES = WARPS / TILES
 constexpr int OWN = STAGE / SLICES; // groups of a stage that are a slice's
 static_assert(SLICES == 2 && OWN == 4, "a lane of four keeps the minima of one group");
 constexpr int NEAR = 12; // further groups that are asked for while the kernel ahead ends
-constexpr int SUMS_STRIDE =
-    LSG_BLOCK_OUT + 4; // floats from a row's sums to the next one's: no two lanes meet in a bank
 
 template <int F> constexpr bool plain = lsg_is_plain(F);
 template <int F> constexpr int parts = F == LSG_Q8S ? 2 : 1; // scales of an output for a group
@@ -32,8 +28,9 @@ template <int F, int NT> struct Plan {
     static constexpr lsg_matmul_plan PLAN = lsg_matmul_plan_of(F, NT);
     static constexpr int VALUES = lsg_value_bytes(F), TILE = lsg_tile_bytes(F), GROUPS = PLAN.groups, SLOT = PLAN.slot,
                          SLOTS = PLAN.slots, STRIDE = PLAN.stride, STAGES = PLAN.stages, INPUTS = PLAN.inputs,
-                         FACTORS = PLAN.factors, PER = OWN / GROUPS; // slots of a stage
-    static_assert(8 * NT * SUMS_STRIDE * (int)sizeof(float) <= FACTORS && SLOTS >= 3, "");
+                         SHARED = PLAN.shared, PER = OWN / GROUPS, // slots of a stage
+        SUMS = TILES * 32 * (8 * NT + 1) * (int)sizeof(float);
+    static_assert(SUMS <= SHARED && SLOTS >= 3, "");
     // Copy groups that may be under way where a stage begins; its inputs came with the slot that was fetched STAGES - 1
     // stages ago.
     static constexpr int since = (STAGES - 1) * PER - 1, begin_wait = since < SLOTS - 2 ? since : SLOTS - 2;
@@ -212,226 +209,27 @@ LSG_DEVICE void add_minima(float acc[NT][2][4], const Minima<F> &kept, const uin
     }
 }
 
-// The rows of a matmul, and the chunks whose sums its blocks add: 1, or those of a cluster.
-struct Rows {
-    const uint16_t *x;
-    float *y;
-    int32_t rows_y, rows, added;
-    const int32_t *n_rows;
-};
-
-// Ends the block's share of sums, of rows row0 .. row0 + n - 1.
-class Ending {
-    const lsg_buffers &b;
-    const lsg_then &then;
-    const Rows &rows;
-    const float *sums, *factors;
-    int32_t n_out, row0;
-
-    // Eight lanes take a tile of a row: of pairs a tile and that of its others.
-    struct Item {
-        bool there;
-        int32_t r, col, o; // row, output of the block and of the matrix, in fours
-    };
-    // What does not wait for sums.
-    struct Known {
-        float4 v[4];
-        uint16_t *to;
-    };
-
-    LSG_MEMBER int32_t tiles() const { return then.kind == LSG_GATE ? TILES / 2 : TILES; }
-    LSG_MEMBER int32_t rank_of() const { return rows.added > 1 ? (int32_t)blockIdx.z : 0; }
-    LSG_MEMBER Item item_of(int32_t from, int32_t n_rows) const {
-        const bool pairs = then.kind == LSG_GATE;
-        const int32_t t = (int32_t)threadIdx.x, at = from + t / 8 * rows.added + rank_of();
-        Item i;
-        i.r = pairs ? at / (TILES / 2) : at / TILES;
-        i.col = (pairs ? at % (TILES / 2) : at % TILES) * LSG_TILE + t % 8 * 4;
-        i.o = (int32_t)blockIdx.y * (pairs ? LSG_PAIRS : LSG_BLOCK_OUT) + i.col;
-        i.there = i.r < n_rows && i.o < (pairs ? b.n_ff : n_out);
-        return i;
-    }
-    LSG_MEMBER float4 sum(int32_t r, int32_t col) const {
-        const float *at = sums + r * SUMS_STRIDE + col;
-        float4 v = {0, 0, 0, 0};
-        for (int32_t first = 0; first < rows.added; first += 4) {
-            float4 part[4];
-#pragma unroll
-            for (int c = 0; c < 4; c++)
-                if (first + c < rows.added)
-                    part[c] = rows.added == 1 ? *(const float4 *)at : lsg_remote4(at, first + c);
-#pragma unroll
-            for (int c = 0; c < 4; c++)
-                if (first + c < rows.added) v.x += part[c].x, v.y += part[c].y, v.z += part[c].z, v.w += part[c].w;
-        }
-        return v;
-    }
-    LSG_MEMBER float4 ended(const Item &i, int32_t col, const float4 &bias) const {
-        return lsg_scaled4(sum(i.r, col), then.normed ? factors[i.r] : 1.0f, bias);
-    }
-    template <class T> LSG_MEMBER void store_sums(const Item &i, T &&sums_read) const {
-        float4 v = {0, 0, 0, 0};
-        if (i.there) v = ended(i, i.col, v);
-        sums_read(v.x);
-        if (!i.there) return;
-        const size_t chunk = then.kind == LSG_PARTS ? blockIdx.z : 0;
-        float *to = rows.y + (chunk * rows.rows_y + row0 + i.r) * n_out + i.o;
-        if (n_out % 4 == 0) *(float4 *)to = v;
-        else
-            for (int k = 0; k < 4; k++)
-                if (i.o + k < n_out) to[k] = k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w;
-    }
-
-    struct Head {
-        int32_t head, d, other; // other: from a value to the other one of its pair, of halves
-        bool turned, second;
-    };
-    LSG_MEMBER Head head_of(const Item &i) const {
-        const lsg_rope &a = then.rope;
-        Head h;
-        h.head = i.o / b.head_dim;
-        h.d = i.o % b.head_dim;
-        h.turned = h.head < b.n_heads + b.n_kv_heads && h.d < a.rope_dims;
-        h.second = !a.rope_interleaved && h.d >= a.rope_dims / 2;
-        h.other = a.rope_interleaved ? 0 : h.second ? -a.rope_dims / 2 : a.rope_dims / 2;
-        return h;
-    }
-    template <class T> LSG_MEMBER void store_head(const Item &i, const Known &k, T &&sums_read) const {
-        const Head h = head_of(i);
-        float4 v = {0, 0, 0, 0}, o = v;
-        if (i.there) v = ended(i, i.col, k.v[0]);
-        if (i.there && h.turned && h.other) o = ended(i, i.col + h.other, k.v[3]);
-        sums_read(v.x + o.x);
-        if (!i.there) return;
-        if (h.turned && then.rope.rope_interleaved) {
-            const float2 t[2] = {{k.v[1].x, k.v[1].y}, {k.v[1].z, k.v[1].w}};
-            v = {lsg_turned(v.x, v.y, t[0], false), lsg_turned(v.y, v.x, t[0], true), lsg_turned(v.z, v.w, t[1], false),
-                 lsg_turned(v.w, v.z, t[1], true)};
-        } else if (h.turned) {
-            v = {lsg_turned(v.x, o.x, {k.v[1].x, k.v[1].y}, h.second),
-                 lsg_turned(v.y, o.y, {k.v[1].z, k.v[1].w}, h.second),
-                 lsg_turned(v.z, o.z, {k.v[2].x, k.v[2].y}, h.second),
-                 lsg_turned(v.w, o.w, {k.v[2].z, k.v[2].w}, h.second)};
-        }
-        lsg_store_head4(k.to, h.head < b.n_heads, then.rope.attn_scale, v);
-    }
-
-    LSG_MEMBER Known known(const Item &i) const {
-        Known k;
-        for (int n = 0; n < 4; n++) k.v[n] = {0, 0, 0, 0};
-        k.to = nullptr;
-        if (!i.there) return k;
-        if (then.kind == LSG_ADD) {
-            k.v[0] = *(const float4 *)(b.x + (size_t)(row0 + i.r) * n_out + i.o);
-            if (then.add.norm) k.v[1] = *(const float4 *)(then.add.norm + i.o);
-            else k.v[1] = {1, 1, 1, 1};
-            if (then.add.bias) k.v[2] = *(const float4 *)(then.add.bias + i.o);
-        } else if (then.kind == LSG_GATE && then.gate.bias) {
-            k.v[0] = *(const float4 *)(then.gate.bias + i.o);
-            k.v[1] = *(const float4 *)(then.gate.bias + b.n_ff + i.o);
-        } else if (then.kind == LSG_ROTATE) {
-            const lsg_rope &a = then.rope;
-            const Head h = head_of(i);
-            if (a.bias) k.v[0] = *(const float4 *)(a.bias + i.o);
-            if (a.bias && h.turned && h.other) k.v[3] = *(const float4 *)(a.bias + i.o + h.other);
-            const int32_t pair = a.rope_interleaved ? h.d / 2 : h.second ? h.d - a.rope_dims / 2 : h.d;
-            const float *turn = b.turns + ((size_t)a.rope_kind * b.rows + row0 + i.r) * a.rope_dims + 2 * pair;
-            if (h.turned) k.v[1] = *(const float4 *)turn;
-            if (h.turned && !a.rope_interleaved) k.v[2] = *(const float4 *)(turn + 4);
-            k.to = lsg_head_at(b, a.layer, row0 + i.r, h.head, h.d);
-        }
-        return k;
-    }
-
-    template <class T> LSG_MEMBER void end(const Item &i, const Known &k, T &&sums_read) const {
-        switch (then.kind) {
-        case LSG_ADD: {
-            float4 v = {0, 0, 0, 0};
-            if (i.there) v = ended(i, i.col, k.v[2]);
-            sums_read(v.x);
-            const float share = then.add.residual_scale;
-            v = {k.v[0].x + v.x * share, k.v[0].y + v.y * share, k.v[0].z + v.z * share, k.v[0].w + v.w * share};
-            lsg_keep_row4(b, i.there, row0 + i.r, i.o, v, k.v[1]);
-            break;
-        }
-        case LSG_GATE: {
-            float4 g = {0, 0, 0, 0}, up = g;
-            if (i.there) g = ended(i, i.col, k.v[0]), up = ended(i, i.col + LSG_PAIRS, k.v[1]);
-            sums_read(g.x + up.x);
-            if (i.there) lsg_store_gated4(b, row0 + i.r, i.o, g, up, then.gate.activation);
-            break;
-        }
-        case LSG_ROTATE: store_head(i, k, sums_read); break;
-        default: store_sums(i, sums_read);
-        }
-    }
-
-  public:
-    LSG_MEMBER Ending(const lsg_buffers &b, const lsg_then &t, const Rows &rows, const float *sums,
-                      const float *factors, int32_t n_out, int32_t row0)
-        : b(b), then(t), rows(rows), sums(sums), factors(factors), n_out(n_out), row0(row0) {}
-
-    // What the block's first items need of memory: on its way while the block still multiplies.
-    LSG_MEMBER Known first(int32_t n_rows) const {
-        return known(item_of(0, n_rows));
-    }
-
-    // AT_ONCE items of a lane need what is in memory at once; of the first ones k.
-    template <int AT_ONCE> LSG_MEMBER void run(int32_t n_rows, const Known &k) const {
-        const int32_t n = n_rows * tiles(), rank = rank_of(), step = 32 * WARPS / 8 * rows.added;
-        Item item[AT_ONCE];
-        Known of[AT_ONCE];
-        of[0] = k;
-        for (int32_t from = 0; from + rank < n; from += AT_ONCE * step) {
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                item[i] = item_of(from + i * step, n_rows);
-                if (i || from) of[i] = known(item[i]);
-            }
-            if (!from && rows.added > 1) lsg_cluster_meet();
-            else if (!from) __syncthreads();
-            const bool last = from + AT_ONCE * step + rank >= n;
-            float seen = 0;
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++)
-                end(item[i], of[i], [&](float read) {
-                    seen += read;
-                    if (last && i == AT_ONCE - 1 && rows.added > 1) lsg_cluster_done(seen);
-                });
-        }
-        if (rank < n && rows.added > 1) {
-            lsg_cluster_leave();
-        } else if (rows.added > 1) {
-            lsg_cluster_meet();
-            lsg_cluster_done(0);
-            lsg_cluster_leave();
-        }
-    }
-};
-
 template <int F, int NT>
 __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
-    matmul(lsg_matrix m, Rows a, lsg_buffers b, lsg_then then) {
+    matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
     using P = Plan<F, NT>;
     LSG_SHARED(unsigned char,
                shared); // [STAGES][8 NT rows][STRIDE], [WARPS][SLOTS][SLOT], [2 stages] totals; then sums of slices
     // from one lane, so that the compiler knows that all lanes go the same way
     const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0);
     const int slice = warp / TILES;
-    // warps behind the last tile compute it again, and nobody takes what they have
-    const int32_t groups = m.n_in / LSG_GROUP,
-                  tile = min((int32_t)blockIdx.y * TILES + warp % TILES, (m.n_out - 1) / LSG_TILE);
-    const uint32_t chunk = blockIdx.z, chunks = (uint32_t)m.cut.chunks;
-    const int32_t first = (int32_t)((uint32_t)groups * chunk / chunks),
-                  end = (int32_t)((uint32_t)groups * (chunk + 1) / chunks);
-    auto has_stage = [&](int32_t s) { return s * STAGE < end - first; }; // a number would take the last register
+    const int32_t groups = m.n_in / LSG_GROUP, tile = (int32_t)blockIdx.y * TILES + warp % TILES;
+    const bool has_tile = tile * LSG_TILE < m.n_out;
+    const int32_t first = (int32_t)blockIdx.z * m.cut.chunk_groups, end = min(groups, first + m.cut.chunk_groups),
+                  own_end = has_tile ? end : first;
+    const int32_t n_stages = (end - first + STAGE - 1) / STAGE;
     unsigned char *ring = shared + P::INPUTS + warp * (P::SLOTS * P::SLOT);
     const uint8_t *weights = m.weights + (size_t)tile * (size_t)groups * P::TILE;
     // the first group of a warp's n-th slot
     auto group_of = [&](int32_t n) { return first + n / P::PER * STAGE + (slice * P::PER + n % P::PER) * P::GROUPS; };
     auto fetch = [&](int32_t n, int place) { // of a slot's second group there are bytes even if it is beyond the end
         const int32_t g = group_of(n);
-        if (g < end) {
+        if (g < own_end) {
             const int at = lsg_again(lane) * 16;
             const uint8_t *from = weights + (size_t)g * P::TILE + at;
             unsigned char *to = ring + place * P::SLOT + at;
@@ -447,11 +245,11 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
         lsg_copies_commit();
     }
     { // nor do those that come next: a line a lane
-        const int32_t from = first + (P::SLOTS - 1) * P::GROUPS * SLICES, to = min(end, from + NEAR);
+        const int32_t from = first + (P::SLOTS - 1) * P::GROUPS * SLICES, to = min(own_end, from + NEAR);
         for (int32_t i = (from * P::TILE) + (slice * 32 + lane) * 128; i < to * P::TILE; i += SLICES * 32 * 128)
             lsg_prefetch(weights + i);
     }
-    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = a.n_rows ? min(a.rows, lsg_fresh(a.n_rows)) : a.rows;
+    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = n_rows ? min(rows, lsg_fresh(n_rows)) : rows;
     lsg_wait_before();
     if (row0 >= there) {
         lsg_copies_wait<0>();
@@ -461,39 +259,16 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     // their own sums alone. Copies of the last row in their place made one row dearer than eight on an H100.
     const int32_t n_copied = min(8 * NT, there - row0) * STAGE * 4;
     auto stage = [&](int32_t s) {
-        if (!has_stage(s)) return;
+        if (s >= n_stages) return;
         const int32_t pieces = min((int32_t)STAGE, end - first - s * STAGE) * 4;
         unsigned char *to = shared + s % P::STAGES * (8 * NT * P::STRIDE);
         for (int32_t i = lsg_again((int)threadIdx.x); i < n_copied; i += 32 * WARPS) {
             const int32_t r = i / (STAGE * 4), piece = i % (STAGE * 4);
             if (piece < pieces)
                 lsg_copy16(to + r * P::STRIDE + piece * 16,
-                           a.x + (size_t)(row0 + r) * m.n_in + (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
+                           x + (size_t)(row0 + r) * m.n_in + (size_t)(first + s * STAGE) * LSG_GROUP + piece * 8);
         }
     };
-    for (int32_t s = 0; s < P::STAGES - 1; s++) stage(s);
-    lsg_copies_commit();
-    float *factors = (float *)(shared + P::FACTORS);
-    const int32_t rows_here = n_copied / (STAGE * 4);
-    const Ending ending(b, then, a, (const float *)shared, factors, m.n_out, row0);
-    constexpr bool ENDS = NT <= LSG_TOGETHER_EIGHTS; // it takes registers
-    auto known = ENDS ? ending.first(rows_here) : decltype(ending.first(0))();
-    // Eight lanes have a row's squares, which are on their way with its inputs. What follows is for when warps wait, if
-    // there are registers until then.
-    constexpr int SQUARES = (8 * NT + 31) / 32;
-    float squares[SQUARES];
-    auto keep_factor = [&](int i, float part) {
-        const float factor = lsg_inverse_root(part, m.n_in, then.eps);
-        if (const int32_t r = i * 32 + (int)threadIdx.x / 8; threadIdx.x % 8 == 0 && r < 8 * NT) factors[r] = factor;
-    };
-#pragma unroll
-    for (int i = 0; i < SQUARES; i++) {
-        const int32_t r = i * 32 + (int)threadIdx.x / 8;
-        squares[i] = 0;
-        if (then.normed && r < rows_here)
-            squares[i] = lsg_squares_part(b.squares + (size_t)(row0 + r) * (m.n_in / LSG_TILE), m.n_in);
-        if (then.normed && !ENDS) keep_factor(i, squares[i]);
-    }
     float acc[NT][2][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT * 4; i++) (&acc[0][0][0])[i] = 0;
@@ -503,9 +278,11 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
         return (uint32_t *)(shared + P::INPUTS + WARPS * P::SLOTS * P::SLOT + s % 2 * P::totals_bytes) +
                slice * NT * P::TOTALS;
     };
+    for (int32_t s = 0; s < P::STAGES - 1; s++) stage(s);
+    lsg_copies_commit();
     int32_t slot = 0;
     int place = 0;
-    for (int32_t s = 0; has_stage(s); s++) {
+    for (int32_t s = 0; s < n_stages; s++) {
         if (!s) lsg_copies_wait<0>(); // the first inputs came last
         else lsg_copies_wait<P::begin_wait>();
         __syncthreads(); // every thread's copies are there, and nobody reads the stage before
@@ -531,7 +308,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
             const int32_t group = group_of(slot);
 #pragma unroll
             for (int u = 0; u < P::GROUPS; u++) {
-                if (group + u >= end) break;
+                if (group + u >= own_end) break;
                 Weights<F> w;
                 unpack<F, NT>(w, kept, ring + place * P::SLOT + u * P::TILE, lane, lane % 4 == i * P::GROUPS + u);
                 const unsigned char *own = in + (i * P::GROUPS + u) * 64;
@@ -543,106 +320,59 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
     }
     if constexpr (has_min<F>) {
         __syncthreads();
-        add_minima<F, NT>(acc, kept, totals_of((end - first - 1) / STAGE), lane);
+        add_minima<F, NT>(acc, kept, totals_of(n_stages - 1), lane);
     }
-    // the first slice's warps add the second's sums: [row][output]
-    float *sums = (float *)shared;
-    auto each = [&](auto &&take) {
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-#pragma unroll
-            for (int t = 0; t < 2; t++)
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    take(acc[j][t][i], j * 8 + lane % 4 * 2 + i % 2,
-                         warp % TILES * LSG_TILE + t * 16 + lane / 4 + i / 2 * 8);
-    };
+    // the first slice's warps add the second's sums
+    float *sums = (float *)shared + (warp % TILES * 32 + lane) * (8 * NT + 1);
     __syncthreads();
-    if (slice) each([&](float v, int r, int o) { sums[r * SUMS_STRIDE + o] = v; });
-    if (ENDS && then.normed)
-#pragma unroll
-        for (int i = 0; i < SQUARES; i++) keep_factor(i, squares[i]);
+    if (slice)
+        for (int i = 0; i < 8 * NT; i++) sums[i] = (&acc[0][0][0])[i];
     __syncthreads();
-    if constexpr (ENDS) {
-        if (!slice) each([&](float v, int r, int o) { sums[r * SUMS_STRIDE + o] += v; });
-        ending.template run<NT>(rows_here, known);
-    } else if (!slice) {
-        float *out = a.y + ((size_t)blockIdx.z * a.rows_y + row0) * m.n_out;
-        each([&](float v, int r, int of_block) {
-            const int32_t o = (int32_t)blockIdx.y * LSG_BLOCK_OUT + of_block;
-            const float sum = (v + sums[r * SUMS_STRIDE + of_block]) * (then.normed ? factors[r] : 1.0f);
-            if (o < m.n_out && r < n_copied / (STAGE * 4))
-                out[(size_t)r * m.n_out + o] = sum + 0.0f; // -0 is 0, as where it is added
-        });
-    }
-}
-
-// With the blocks of all rows.
-int64_t blocks_of(const lsg_matrix &m, int32_t rows, int eights) {
-    return (int64_t)((rows + 8 * eights - 1) / (8 * eights)) * ((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT) *
-           m.cut.chunks;
+    if (slice) return;
+#pragma unroll
+    for (int i = 0; i < 8 * NT; i++) (&acc[0][0][0])[i] += sums[i];
+    if (!has_tile) return;
+    float *out = y + ((size_t)blockIdx.z * rows_y + row0) * m.n_out;
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int t = 0; t < 2; t++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int32_t o = tile * LSG_TILE + t * 16 + lane / 4 + i / 2 * 8, r = j * 8 + lane % 4 * 2 + i % 2;
+                if (o < m.n_out && row0 + r < there) out[(size_t)r * m.n_out + o] = acc[j][t][i];
+            }
 }
 
 template <int F, int NT>
-int run(const lsg_matrix &m, const Rows &a, const lsg_buffers &b, const lsg_then &t, lsg_stream s) {
-    const dim3 grid((unsigned)((a.rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
+int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
+        lsg_stream stream) {
+    const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
                     (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
-    const size_t shared = (size_t)lsg_matmul_shared((lsg_format)F, NT, blocks_of(m, a.rows, NT), &m.cut);
-    return lsg_launch_clusters(matmul<F, NT>, grid, (unsigned)a.added, 32 * WARPS, shared, s, m, a, b, t);
+    const int64_t blocks = (int64_t)grid.x * grid.y * grid.z;
+    const size_t shared = (size_t)lsg_matmul_shared((lsg_format)F, NT, blocks, &m.cut);
+    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
 }
 
 template <int F, int NT = lsg_eights(F)>
-int run_rows(const lsg_matrix &m, const Rows &a, const lsg_buffers &b, const lsg_then &t, lsg_stream s) {
-    const int eights = lsg_matmul_eights(a.rows, &m.cut);
-    if (eights == NT) return run<F, NT>(m, a, b, t, s);
-    if constexpr (NT > 1) return run_rows<F, NT - 1>(m, a, b, t, s);
+int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
+             lsg_stream s) {
+    const int eights = lsg_matmul_eights(rows, &m.cut);
+    if (eights == NT) return run<F, NT>(m, x, y, rows_y, rows, n_rows, s);
+    if constexpr (NT > 1) return run_rows<F, NT - 1>(m, x, y, rows_y, rows, n_rows, s);
     return -1;
-}
-
-int run_format(const lsg_matrix &m, const Rows &a, const lsg_buffers &b, const lsg_then &t, lsg_stream s) {
-    switch (m.format) {
-    case LSG_BF16: return run_rows<LSG_BF16>(m, a, b, t, s);
-    case LSG_F16: return run_rows<LSG_F16>(m, a, b, t, s);
-    case LSG_Q4: return run_rows<LSG_Q4>(m, a, b, t, s);
-    case LSG_Q8: return run_rows<LSG_Q8>(m, a, b, t, s);
-    case LSG_Q4S: return run_rows<LSG_Q4S>(m, a, b, t, s);
-    default: return run_rows<LSG_Q8S>(m, a, b, t, s);
-    }
-}
-
-// Whether a block of the matmul has all that an output of the kind needs.
-bool in_block(const lsg_buffers &b, const lsg_then &t) {
-    if (t.kind == LSG_ADD) return !t.add.post_norm;
-    if (t.kind != LSG_ROTATE) return true;
-    const bool heads = LSG_BLOCK_OUT % b.head_dim == 0 && b.head_dim % 4 == 0 && t.rope.rope_dims % 8 == 0;
-    return heads && t.rope.qk_norm == LST_QK_NORM_NONE;
 }
 
 } // namespace
 
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
                lsg_stream s) {
-    return run_format(*m, {x, y, rows_y, rows, 1, n_rows}, {}, {}, s);
-}
-
-int lsg_project(const lsg_matrix *m, const lsg_buffers *b, const uint16_t *x, const lsg_then *then, lsg_stream s) {
-    lsg_then t = *then;
-    const bool one = t.kind == LSG_SUMS && t.row >= 0;
-    const int32_t rows = one ? 1 : b->rows, *there = one ? nullptr : &b->step->n_rows;
-    const int eights = lsg_matmul_eights(rows, &m->cut);
-    if (t.kind != LSG_SUMS) t.normed = 0;
-    t.rope.chunks = t.add.chunks = t.gate.chunks = m->cut.chunks;
-    if (t.kind != LSG_SUMS &&
-        (!in_block(*b, t) || !lsg_matmul_together(eights, blocks_of(*m, rows, eights), &m->cut))) {
-        if (const int e = lsg_matmul(m, x, b->y, rows, rows, there, s)) return e;
-        return t.kind == LSG_ADD      ? lsg_add_norm(b, &t.add, s)
-               : t.kind == LSG_ROTATE ? lsg_rope_kv(b, &t.rope, s)
-                                      : lsg_gate(b, &t.gate, s);
+    switch (m->format) {
+    case LSG_BF16: return run_rows<LSG_BF16>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_F16: return run_rows<LSG_F16>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_Q4: return run_rows<LSG_Q4>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_Q8: return run_rows<LSG_Q8>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_Q4S: return run_rows<LSG_Q4S>(*m, x, y, rows_y, rows, n_rows, s);
+    default: return run_rows<LSG_Q8S>(*m, x, y, rows_y, rows, n_rows, s);
     }
-    if (t.kind == LSG_ROTATE) t.normed = t.rope.normed, t.eps = t.rope.eps;
-    if (t.kind == LSG_GATE) t.normed = t.gate.normed, t.eps = t.gate.eps;
-    lsg_buffers of_row = *b;
-    if (one) of_row.squares += (size_t)t.row * (size_t)(b->n_embd / LSG_TILE);
-    return run_format(*m, {x + (one ? (size_t)t.row * (size_t)m->n_in : 0), t.y, rows, rows, m->cut.chunks, there},
-                      of_row, t, s);
 }

@@ -22,21 +22,12 @@ int lsg_matrix_init(lsg_matrix *m, int type, int64_t n_out, int64_t n_in, lsg_gp
     return 0;
 }
 
-void lsg_matrix_pair(lsg_matrix *m) {
-    m->pairs = m->n_out / 2;
-    m->n_out = (m->pairs + LSG_PAIRS - 1) / LSG_PAIRS * LSG_BLOCK_OUT;
-}
-
 /* The place of a value: its byte, and its nibble in it; and that of its scale. */
 typedef struct {
     size_t byte, scale;
     int nibble;
 } place;
 static place place_of(const lsg_matrix *m, int64_t o, int64_t k) {
-    if (m->pairs) {
-        const int64_t second = o >= m->pairs, of_half = o - second * m->pairs;
-        o = of_half / LSG_PAIRS * LSG_BLOCK_OUT + second * LSG_PAIRS + of_half % LSG_PAIRS;
-    }
     const size_t tile = (size_t)(o / LSG_TILE) * (size_t)(m->n_in / LSG_GROUP) + (size_t)(k / LSG_GROUP),
                  at = tile * (size_t)lsg_tile_bytes(m->format), in = (size_t)(k % LSG_GROUP), r = (size_t)o % 8,
                  t = (size_t)o % LSG_TILE / 16, half = (size_t)o % 16 / 8;

@@ -17,9 +17,10 @@ static uint16_t bf16(double x) {
     return lsk_float_to_bf16((float)x);
 }
 
-/* y[.][r][i], its chunks added. */
-static double added(const float *y, int32_t chunks, int32_t rows, int32_t width, int32_t r, int32_t i) {
-    double sum = 0;
+/* y[.][r][i], its chunks added, and the bias. */
+static double added(const float *y, int32_t chunks, int32_t rows, int32_t width, const float *bias, int32_t r,
+                    int32_t i) {
+    double sum = bias ? (double)bias[i] : 0;
     for (int32_t c = 0; c < chunks; c++)
         sum += (double)y[((size_t)c * (size_t)rows + (size_t)r) * (size_t)width + (size_t)i];
     return sum;
@@ -29,14 +30,6 @@ static double inverse_rms(const double *v, int32_t n, float eps) {
     double sum = 0;
     for (int32_t i = 0; i < n; i++) sum += v[i] * v[i];
     return 1 / sqrt(sum / n + (double)eps);
-}
-
-/* What the sums of a matmul of row r's xn are multiplied by. */
-static double factor_of(const lsg_buffers *b, int32_t normed, int32_t r, float eps) {
-    const int32_t tiles = b->n_embd / LSG_TILE;
-    double sum = 0;
-    for (int32_t i = 0; normed && i < tiles; i++) sum += (double)b->squares[(size_t)r * (size_t)tiles + (size_t)i];
-    return normed ? 1 / sqrt(sum / b->n_embd + (double)eps) : 1;
 }
 
 void lsg_plain_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows) {
@@ -58,21 +51,19 @@ void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a) {
     for (int32_t r = 0; r < b->step->n_rows; r++) {
         float *x = b->x + (size_t)r * (size_t)n;
         if (a->chunks) { /* what the sublayer adds */
-            for (int32_t i = 0; i < n; i++)
-                v[i] = added(b->y, a->chunks, b->rows, n, r, i) + (a->bias ? (double)a->bias[i] : 0);
+            for (int32_t i = 0; i < n; i++) v[i] = added(b->y, a->chunks, b->rows, n, a->bias, r, i);
             if (a->post_norm) {
                 const double scale = inverse_rms(v, n, a->eps);
                 for (int32_t i = 0; i < n; i++) v[i] *= scale * (double)a->post_norm[i];
             }
             for (int32_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + v[i] * (double)a->residual_scale);
         }
-        for (int32_t i = 0; i < n; i += LSG_TILE) {
-            double sum = 0;
-            for (int32_t k = i; k < i + LSG_TILE; k++) sum += (double)x[k] * (double)x[k];
-            b->squares[(size_t)r * (size_t)(n / LSG_TILE) + (size_t)(i / LSG_TILE)] = (float)sum;
+        for (int32_t i = 0; i < n; i++) v[i] = (double)x[i];
+        if (a->norm) { /* what the next matmul reads */
+            const double scale = inverse_rms(v, n, a->eps);
+            for (int32_t i = 0; i < n; i++) v[i] *= scale * (double)a->norm[i];
         }
-        for (int32_t i = 0; i < n; i++) /* what the next matmul reads */
-            b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16((double)x[i] * (a->norm ? (double)a->norm[i] : 1));
+        for (int32_t i = 0; i < n; i++) b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(v[i]);
     }
     free(v);
 }
@@ -114,9 +105,7 @@ void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *a) {
     const int32_t hd = b->head_dim, nq = b->n_heads * hd, nk = b->n_kv_heads * hd, n = nq + 2 * nk;
     double *v = malloc((size_t)n * sizeof *v); /* heads of queries, of keys, of values */
     for (int32_t r = 0; r < s->n_rows; r++) {
-        const double factor = factor_of(b, a->normed, r, a->eps);
-        for (int32_t i = 0; i < n; i++)
-            v[i] = added(b->y, a->chunks, b->rows, n, r, i) * factor + (a->bias ? (double)a->bias[i] : 0);
+        for (int32_t i = 0; i < n; i++) v[i] = added(b->y, a->chunks, b->rows, n, a->bias, r, i);
         if (a->qk_norm == LST_QK_NORM_WHOLE) {
             const double q = inverse_rms(v, nq, a->eps), k = inverse_rms(v + nq, nk, a->eps);
             for (int32_t i = 0; i < nq; i++) v[i] *= q * (double)a->q_norm[i];
@@ -187,26 +176,20 @@ void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a) {
         for (int32_t row = r; row >= 0; row = s->parent[row]) columns[s->length + s->depth[row]] = s->column[row];
         for (int32_t h = 0; h < b->n_heads; h++) {
             const size_t at = ((size_t)r * (size_t)b->n_heads + (size_t)h) * (size_t)b->head_dim;
-            attend_head(b, a, b->q + at, h / (b->n_heads / b->n_kv_heads), columns, first, position, b->inner + at);
+            attend_head(b, a, b->q + at, h / (b->n_heads / b->n_kv_heads), columns, first, position, b->xn + at);
         }
     }
     free(columns);
 }
 
-void lsg_plain_gate(const lsg_buffers *b, const lsg_gated *g) {
-    const int32_t n = b->n_ff, width = (n + LSG_PAIRS - 1) / LSG_PAIRS * LSG_BLOCK_OUT;
+void lsg_plain_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation) {
+    const int32_t n = b->n_ff;
     for (int32_t r = 0; r < b->step->n_rows; r++)
         for (int32_t i = 0; i < n; i++) {
-            double of[2]; /* gate, up */
-            for (int32_t k = 0; k < 2; k++)
-                of[k] = added(b->y, g->chunks, b->rows, width, r,
-                              i / LSG_PAIRS * LSG_BLOCK_OUT + k * LSG_PAIRS + i % LSG_PAIRS) *
-                            factor_of(b, g->normed, r, g->eps) +
-                        (g->bias ? (double)g->bias[k * n + i] : 0);
+            const double g = added(b->y, chunks, b->rows, 2 * n, bias, r, i),
+                         up = added(b->y, chunks, b->rows, 2 * n, bias, r, n + i);
             /* gelu by tanh: g (1 + tanh(v / 2)) / 2 = g / (1 + e^-v), which keeps its digits far below 0 */
-            const double v = g->activation == LST_ACT_SILU
-                                 ? of[0]
-                                 : 2 * 0.79788456080286536 * (of[0] + 0.044715 * of[0] * of[0] * of[0]);
-            b->inner[(size_t)r * (size_t)n + (size_t)i] = bf16(of[0] / (1 + exp(-v)) * of[1]);
+            const double v = activation == LST_ACT_SILU ? g : 2 * 0.79788456080286536 * (g + 0.044715 * g * g * g);
+            b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(g / (1 + exp(-v)) * up);
         }
 }

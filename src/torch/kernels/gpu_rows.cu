@@ -1,5 +1,5 @@
 // A row between matmuls; sums in one fixed order.
-#include "torch/kernels/gpu_then.h"
+#include "torch/kernels/gpu_device.h"
 
 namespace {
 
@@ -9,7 +9,8 @@ static_assert(LSG_MOST_EMBD == 8 * 4 * NORM_THREADS, "what add_norm<8> holds");
 
 // Four neighbours of y[.][r] from i on, with the chunks added in order; a few are on their way before the first is
 // added. Widths are multiples of 4.
-LSG_DEVICE float4 added4(const float *y, int32_t chunks, int32_t rows, int32_t width, int32_t r, int32_t i) {
+LSG_DEVICE float4 added4(const float *y, int32_t chunks, int32_t rows, int32_t width, int32_t r, int32_t i,
+                         const float *bias) {
     float4 sum = {0, 0, 0, 0};
     for (int32_t first = 0; first < chunks; first += AT_ONCE) {
         float4 part[AT_ONCE];
@@ -20,7 +21,14 @@ LSG_DEVICE float4 added4(const float *y, int32_t chunks, int32_t rows, int32_t w
         for (int c = 0; c < AT_ONCE; c++)
             if (first + c < chunks) sum.x += part[c].x, sum.y += part[c].y, sum.z += part[c].z, sum.w += part[c].w;
     }
-    return sum;
+    if (!bias) return sum;
+    const float4 more = *(const float4 *)(bias + i);
+    return {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
+}
+
+// Four neighbours, rounded.
+LSG_DEVICE void store_bf16(uint16_t *to, const float4 &v) {
+    *(uint2 *)to = {lsg_bf16x2(v.x, v.y), lsg_bf16x2(v.z, v.w)};
 }
 
 __global__ void begin(lsg_buffers b, lsg_rotation a) {
@@ -94,11 +102,9 @@ __global__ void embed(lsg_buffers b, lsg_matrix m, float scale) {
         b.x[(size_t)r * b.n_embd + i] = own ? weight(m, o, i) * scale : 0;
 }
 
-// What the sums of a matmul of row r's xn are multiplied by.
-LSG_DEVICE float factor_of(const lsg_buffers &b, int32_t r, float eps) {
-    return lsg_inverse_root(lsg_squares_part(b.squares + (size_t)r * (b.n_embd / LSG_TILE), b.n_embd), b.n_embd, eps);
+LSG_DEVICE float dot4(const float4 &v, float sum) {
+    return fmaf(v.w, v.w, fmaf(v.z, v.z, fmaf(v.y, v.y, fmaf(v.x, v.x, sum))));
 }
-
 LSG_DEVICE float4 times4(const float4 &a, float scale, const float4 &w) {
     return {a.x * scale * w.x, a.y * scale * w.y, a.z * scale * w.z, a.w * scale * w.w};
 }
@@ -123,7 +129,7 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
         load(post, a.post_norm);
     }
     auto weight = [&](const float4 *held, const float *from, int k) {
-        return FEW ? held[k] : lsg_quad(index(k) < n ? from + index(k) : nullptr);
+        return FEW ? held[k] : index(k) < n ? *(const float4 *)(from + index(k)) : float4{0, 0, 0, 0};
     };
     const bool there = r < lsg_fresh(&b.step->n_rows);
     lsg_wait_before();
@@ -131,18 +137,17 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
     auto inverse_rms = [&](const float4 v[PER]) {
         float sum = 0;
 #pragma unroll
-        for (int k = 0; k < PER; k++) sum = lsg_dot4(v[k], sum);
+        for (int k = 0; k < PER; k++) sum = dot4(v[k], sum);
         return 1.0f / sqrtf(lsg_block_sum(sum, place) / (float)n + a.eps);
     };
-    load(x, b.x + (size_t)r * n);
+    float *row = b.x + (size_t)r * n;
+    load(x, row);
     if (a.chunks) {
         float4 add[PER];
 #pragma unroll
         for (int k = 0; k < PER; k++) {
             add[k] = {0, 0, 0, 0};
-            if (index(k) < n)
-                add[k] = lsg_scaled4(added4(b.y, a.chunks, b.rows, n, r, index(k)), 1,
-                                     lsg_quad(a.bias ? a.bias + index(k) : nullptr));
+            if (index(k) < n) add[k] = added4(b.y, a.chunks, b.rows, n, r, index(k), a.bias);
         }
         const float scale = a.post_norm ? inverse_rms(add) : 1, share = a.residual_scale;
 #pragma unroll
@@ -150,11 +155,14 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
             if (a.post_norm) add[k] = times4(add[k], scale, weight(post, a.post_norm, k));
             x[k] = {x[k].x + add[k].x * share, x[k].y + add[k].y * share, x[k].z + add[k].z * share,
                     x[k].w + add[k].w * share};
+            if (index(k) < n) *(float4 *)(row + index(k)) = x[k];
         }
     }
+    const float scale = a.norm ? inverse_rms(x) : 1;
 #pragma unroll
     for (int k = 0; k < PER; k++)
-        lsg_keep_row4(b, index(k) < n, r, index(k), x[k], a.norm ? weight(norm, a.norm, k) : float4{1, 1, 1, 1});
+        if (index(k) < n)
+            store_bf16(b.xn + (size_t)r * n + index(k), a.norm ? times4(x[k], scale, weight(norm, a.norm, k)) : x[k]);
 }
 
 __global__ void arrive() {
@@ -168,7 +176,7 @@ __global__ void sum_chunks(lsg_buffers b, int32_t chunks, int32_t n, float *sums
     const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x);
     const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
     lsg_wait_before();
-    if (there) *(float4 *)(sums + (size_t)r * n + i) = added4(b.y, chunks, b.rows, n, r, i);
+    if (there) *(float4 *)(sums + (size_t)r * n + i) = added4(b.y, chunks, b.rows, n, r, i, nullptr);
 }
 
 // A block takes some heads of a row, four values a thread.
@@ -183,16 +191,13 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
                   d = i % hd;
     const bool there = r < lsg_fresh(&s->n_rows), mine = i < own,
                turned = mine && head < b.n_heads + b.n_kv_heads && d < a.rope_dims;
-    const int32_t pairs = a.rope_dims / 2;
+    const int32_t column = there ? lsg_fresh(&s->column[r]) : 0, pairs = a.rope_dims / 2;
     lsg_wait_before();
     if (!there) return;
-    float2 turn[4];
-    const float factor = a.normed ? factor_of(b, r, a.eps) : 1;
-    auto value_of = [&](int32_t at) {
-        return lsg_scaled4(added4(b.y, a.chunks, b.rows, n, r, at), factor, lsg_quad(a.bias ? a.bias + at : nullptr));
-    };
+    uint16_t *page = b.pages[column / LSG_PAGE] + (size_t)a.layer * 2 * b.n_kv_heads * LSG_PAGE * hd;
     float4 value = {0, 0, 0, 0};
-    if (mine) value = value_of(head0 * hd + i);
+    float2 turn[4];
+    if (mine) value = added4(b.y, a.chunks, b.rows, n, r, head0 * hd + i, a.bias);
     const float *turns = b.turns + ((size_t)a.rope_kind * b.rows + r) * a.rope_dims;
     auto pair_of = [&](int32_t dim) { return a.rope_interleaved ? dim / 2 : dim % pairs; };
 #pragma unroll
@@ -206,7 +211,8 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
             const int32_t from = part ? nq : 0, count = part ? nkv : nq, first = from - head0 * hd; // in v
             if (first + count <= 0 || first >= own) continue;
             float sum = 0;
-            for (int32_t k = i; k < count; k += 4 * ROPE_THREADS) sum = lsg_dot4(value_of(from + k), sum);
+            for (int32_t k = i; k < count; k += 4 * ROPE_THREADS)
+                sum = dot4(added4(b.y, a.chunks, b.rows, n, r, from + k, a.bias), sum);
             const float scale = 1.0f / sqrtf(lsg_block_sum(sum, place) / (float)count + a.eps);
             const float *w = part ? a.k_norm : a.q_norm;
             for (int k = 0; k < 4; k++)
@@ -224,7 +230,6 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
         __syncthreads();
     }
     if (!mine) return;
-    uint16_t *to = lsg_head_at(b, a.layer, r, head, d);
     float out[4];
 #pragma unroll
     for (int k = 0; k < 4; k++) {
@@ -232,26 +237,34 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
         if (!turned || d + k >= a.rope_dims) continue;
         const bool second = a.rope_interleaved ? (d + k) % 2 : d + k >= pairs;
         const float other = v[i + k + (a.rope_interleaved ? (second ? -1 : 1) : second ? -pairs : pairs)];
-        out[k] = lsg_turned(out[k], other, turn[k], second);
+        out[k] = second ? other * turn[k].y + out[k] * turn[k].x : out[k] * turn[k].x - other * turn[k].y;
     }
-    lsg_store_head4(to, head < b.n_heads, a.attn_scale, {out[0], out[1], out[2], out[3]});
+    const float scale = head < b.n_heads ? a.attn_scale : 1;
+    uint16_t *to = head < b.n_heads ? b.q + (size_t)r * nq + head * hd + d
+                                    : page + ((size_t)(head - b.n_heads) * LSG_PAGE + column % LSG_PAGE) * hd +
+                                          d; // keys, then values
+    store_bf16(to, {out[0] * scale, out[1] * scale, out[2] * scale, out[3] * scale});
 }
 
 // Four values a thread.
-__global__ void gate(lsg_buffers b, lsg_gated a, int32_t width) {
+__global__ void gate(lsg_buffers b, int32_t chunks, const float *bias, int32_t activation) {
     lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x),
-                  at = i / LSG_PAIRS * LSG_BLOCK_OUT + i % LSG_PAIRS;
-    const bool there = r < lsg_fresh(&b.step->n_rows);
+    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_ff;
+    const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
     lsg_wait_before();
     if (!there) return;
-    const float factor = a.normed ? factor_of(b, r, a.eps) : 1;
-    if (i >= b.n_ff) return;
-    auto half = [&](int second) {
-        return lsg_scaled4(added4(b.y, a.chunks, b.rows, width, r, at + second * LSG_PAIRS), factor,
-                           lsg_quad(a.bias ? a.bias + second * b.n_ff + i : nullptr));
-    };
-    lsg_store_gated4(b, r, i, half(0), half(1), a.activation);
+    const float4 g4 = added4(b.y, chunks, b.rows, 2 * n, r, i, bias),
+                 u4 = added4(b.y, chunks, b.rows, 2 * n, r, n + i, bias);
+    const float g[4] = {g4.x, g4.y, g4.z, g4.w}, u[4] = {u4.x, u4.y, u4.z, u4.w};
+    float out[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        // gelu by tanh: g (1 + tanh(v)) / 2 = g / (1 + e^-2v)
+        const float v =
+            activation == LST_ACT_SILU ? g[k] : 2 * 0.79788456080286536f * fmaf(0.044715f * g[k] * g[k], g[k], g[k]);
+        out[k] = g[k] / (1.0f + expf(-v)) * u[k];
+    }
+    store_bf16(b.xn + (size_t)r * n + i, {out[0], out[1], out[2], out[3]});
 }
 
 unsigned blocks(int64_t n, int64_t of) {
@@ -284,7 +297,7 @@ int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
     return lsg_launch(rope_kv, dim3((unsigned)b->rows, blocks(heads, of_block)), ROPE_THREADS,
                       ((size_t)(of_block * b->head_dim) + 32) * sizeof(float), s, *b, *r, of_block);
 }
-int lsg_gate(const lsg_buffers *b, const lsg_gated *g, lsg_stream s) {
-    const int32_t width = (b->n_ff + LSG_PAIRS - 1) / LSG_PAIRS * LSG_BLOCK_OUT;
-    return lsg_launch(gate, dim3(blocks(b->n_ff, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, *g, width);
+int lsg_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation, lsg_stream s) {
+    return lsg_launch(gate, dim3(blocks(b->n_ff, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, chunks, bias,
+                      activation);
 }

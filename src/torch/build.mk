@@ -84,7 +84,7 @@ build/obj/gpu-code: FORCE
 	$(call keep,$(NVCC) $(NVCCFLAGS))
 build/obj/%.cu.o: %.cu build/obj/gpu-code
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c -o $@ $<
+	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 comma := ,
 space := $(subst ,, )
 $(call torch_obj,gpu_runtime): build/obj/gpu-code

@@ -1,4 +1,5 @@
 // The screen.
+#include "base/mem.h"
 #include "base/file.h"
 #include "cli/plain_chat.h"
 #include "cli/screen_source.h"
@@ -8,6 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+// At a sudden end: what was kept stays, and the next start offers it.
+static void unlock(void *ud, char *said, size_t n) {
+    (void)ud, (void)said, (void)n;
+    ls_kept_end(true);
+}
 
 int ls_cmd_chat(const ls_command_line *c) {
     ls_err err = {0};
@@ -35,6 +42,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     // a conversation that ^C, a signal or a crash ends is offered at the next start
     const bool keeps = o->history && !c->plain && !ls_is_scripted(c);
     ls_err unkept = {0};
+    ls_rescue_add(unlock, NULL); // the first one runs last: others may take a path
     char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path(&unkept) : NULL;
     bool failed = false;
     ls_source *source = ls_screen_source_open(o, keep, *unkept.msg ? unkept.msg : NULL, &failed, &err);
@@ -52,6 +60,7 @@ int ls_cmd_chat(const ls_command_line *c) {
     }
     if (code) status = ls_complain(&err);
     else if (!status && failed) status = LS_EXIT_FAILED;
+    ls_rescue_remove(unlock, NULL);
     ls_kept_end(status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
     ls_kept_free(left);
     free(keep);

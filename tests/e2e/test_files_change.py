@@ -181,7 +181,7 @@ class CutFiles(Folder):
         try:
             p.stdin.write(lines[0] + "\n")
             p.stdin.flush()
-            said = p.stdout.read(1)
+            said = os.read(p.stdout.fileno(), 1).decode()  # read() would take more than it gives, and communicate() miss it
             meanwhile()
             rest, errors = p.communicate("".join(line + "\n" for line in lines[1:]), timeout=120)
         finally:

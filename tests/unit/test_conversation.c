@@ -103,8 +103,9 @@ static void a_disk_that_does_not_respond_stops_nobody(void **state) {
     assert_false(ls_conversation_lost(c, &err));
     assert_true(ls_conversation_rescue(c, "/nonexistent", where, sizeof where)); // what was written is in the file
     assert_string_equal(where, path);
-    say(), say();
-    assert_true(ls_conversation_lost(c, &err));
+    bool lost = false; // how much the writer had taken before it came to the disk is the processor's
+    for (int i = 0; i < 8 && !lost; i++) say(), lost = ls_conversation_lost(c, &err);
+    assert_true(lost);
     assert_string_equal(err.msg, "the conversation can no longer be saved: the disk does not respond");
     say();
     assert_false(ls_conversation_lost(c, &err));

@@ -177,3 +177,23 @@ class Screen:
         pid = subprocess.run(self.tmux + ["display-message", "-p", "-t", "s", "#{pane_pid}"], capture_output=True,
                              text=True, check=True).stdout.strip()
         subprocess.run(["pkill", f"-{name}", "-P", pid, "-f", "logitspec"], check=True)
+
+
+class Folder(unittest.TestCase):
+    """Tests with a folder of their own."""
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as f:
+            return f.read()

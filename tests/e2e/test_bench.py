@@ -14,7 +14,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-from program import BUILD, ENV, PROGRAM, ROOT, needs_model, run, without_sanitizers
+from program import BUILD, ENV, PROGRAM, ROOT, Folder, needs_model, run, without_sanitizers
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "bench"))
 import peers  # noqa: E402
@@ -24,24 +24,10 @@ PROMPTS = [{"question_id": i, "category": category, "turns": [f"One fish, {i} fi
            for i, category in enumerate(("writing", "math", "translation", "qa", "coding", "translation"))]
 
 
-class Bench(unittest.TestCase):
+class Bench(Folder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.suite = self.write("suite.jsonl", "".join(json.dumps(p) + "\n" for p in PROMPTS))
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as f:
-            f.write(text)
-        return self.path(name)
-
-    def read(self, name):
-        with open(self.path(name), encoding="utf-8") as f:
-            return f.read()
 
     def bench(self, out, *more, methods="plain,logitspec:8,pld:4", code=0, suite=None):
         r = run("bench", "methods", *SCRIPT, "--suite", suite or self.suite, "--max-tokens", "40", "--methods", methods, "-q", "-o", self.path(out), *more)

@@ -5,12 +5,11 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
 
-from program import ENV, PROGRAM, run
+from program import ENV, PROGRAM, Folder, run
 from test_folders import folder
 
 
@@ -18,15 +17,6 @@ from test_folders import folder
 def sha256(path):
     with open(path, "rb") as f:
         return hashlib.sha256(f.read()).hexdigest()
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="logitspec-change-")
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
 
 class Models(Folder):

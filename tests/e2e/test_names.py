@@ -3,10 +3,9 @@ import glob
 import json
 import os
 import re
-import tempfile
 import unittest
 
-from program import ROOT, run
+from program import ROOT, Folder, run
 from recording import unpack
 
 SCRIPT = ["--model", "script", "--prompt", "def fib(n):", "--max-tokens", "20"]
@@ -25,24 +24,7 @@ def as_before(text):
     return text
 
 
-class Names(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as f:
-            f.write(text)
-        return self.path(name)
-
-    def read(self, name):
-        with open(self.path(name), encoding="utf-8") as f:
-            return f.read()
-
+class Names(Folder):
     def made(self, *args, **kw):
         r = run(*args, **kw)
         self.assertEqual(r.returncode, 0, r.stderr)

@@ -120,8 +120,10 @@ class Screen:
             raise unittest.SkipTest("needs:tmux")
         self.tmux = ["tmux", "-u", "-L", f"logitspec-test-{os.getpid()}-{next(Screen.number)}", "-f", "/dev/null"]
         e = dict(ENV, TERM="xterm-256color", **(env or {}))
-        # (a shell such as dash would end with a Ctrl-C that was not for it)
-        command = f"trap : INT; {before} {PROGRAM} {' '.join(args)}; rc=$?; echo; echo exit=$rc echo=$(stty -a | grep -c -- '[^-]echo '); sleep 60"
+        # (a shell such as dash would end with a Ctrl-C that was not for it; a program that was killed leaves a terminal where a
+        # new line goes on in the same column, and a word could be cut at the edge)
+        command = f"""trap : INT; {before} {PROGRAM} {' '.join(args)}; rc=$?
+            printf '\\r\\nexit=%s echo=%s\\r\\n' $rc $(stty -a | grep -c -- '[^-]echo '); sleep 60"""
         subprocess.run(self.tmux + ["new-session", "-d", "-s", "s", "-x", str(cols), "-y", str(rows), command],
                        env=e, check=True, stdin=subprocess.DEVNULL)
 

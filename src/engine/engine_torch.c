@@ -13,7 +13,7 @@ typedef struct {
     ls_kv_cache base;
     const lst_decoder *lib; // the engine's, as the next field
     ls_ranks *ranks;
-    lst_session *session;
+    lst_kv_cache *cache;
 } torch_kv_cache;
 
 static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
@@ -22,8 +22,8 @@ static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
     const ls_code failed = ls_call_failed(t->lib->last_error(), code, err);
     return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
 }
-// A function of the library, on the session of a KV cache.
-#define SESSION(base) (((const torch_kv_cache *)(base))->session)
+// A function of the library, on the cache of a KV cache.
+#define SESSION(base) (((const torch_kv_cache *)(base))->cache)
 #define CALL(name, ...) done(base, ((const torch_kv_cache *)base)->lib->name(SESSION(base), __VA_ARGS__), err)
 
 static ls_code prefill(ls_kv_cache *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
@@ -81,19 +81,19 @@ static int relay_stop(void *ud) {
 
 static int32_t length(const ls_kv_cache *base) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
-    return t->lib->length(t->session);
+    return t->lib->length(t->cache);
 }
 
 static double device_us(const ls_kv_cache *base) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
     lst_timing timing = {0};
-    return !t->lib->timings(t->session, &timing) && timing.device_us > 0 ? timing.device_us : 0;
+    return !t->lib->timings(t->cache, &timing) && timing.device_us > 0 ? timing.device_us : 0;
 }
 
 static double ranks_us(const ls_kv_cache *base) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
     lst_timing timing = {0};
-    return t->ranks && !t->lib->timings(t->session, &timing) ? timing.ranks_us : 0;
+    return t->ranks && !t->lib->timings(t->cache, &timing) ? timing.ranks_us : 0;
 }
 
 // ---- opening
@@ -170,16 +170,16 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
 
 static void free_kv_cache(ls_kv_cache *base) {
     torch_kv_cache *t = (torch_kv_cache *)base;
-    t->lib->session_free(t->session);
+    t->lib->kv_cache_free(t->cache);
     free(t);
 }
 
 static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_err *err) {
     ls_torch_engine *e = (ls_torch_engine *)base;
-    lst_session *session;
+    lst_kv_cache *cache;
     *out = NULL;
-    int failure = e->lib->session_new(&session, e->model, base->n_context, layers);
-    if (!failure && e->stop && (failure = e->lib->watch(session, relay_stop, e))) e->lib->session_free(session);
+    int failure = e->lib->kv_cache_new(&cache, e->model, base->n_context, layers);
+    if (!failure && e->stop && (failure = e->lib->watch(cache, relay_stop, e))) e->lib->kv_cache_free(cache);
     if (failure) return ls_call_failed(e->lib->last_error(), failure, err);
     torch_kv_cache *t = ls_malloc(sizeof *t);
     t->base = (ls_kv_cache){.engine = base,
@@ -200,7 +200,7 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
                             .free = free_kv_cache};
     t->lib = e->lib;
     t->ranks = e->ranks;
-    t->session = session;
+    t->cache = cache;
     *out = &t->base;
     return LS_OK;
 }

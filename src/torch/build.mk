@@ -31,9 +31,9 @@ CXXFLAGS := -std=c++20 -O2 -g1 $(SAME) $(WARN) -Wno-unused-parameter -fPIC -fvis
 TORCH_INCLUDES = -fopenmp -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS -DUSE_C10D_GLOO -isystem src/torch/gloo_names \
   -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/torch/%.o,$(1))
-# of every decoder: loading, timelines, threads, ranks, what packs and unpacks weights
-DECODER_OBJ := $(call torch_obj,lst_open lst_session lst_threads lst_meeting lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
-CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_engine lst_cpu_forward lst_cpu_limits) $(DECODER_OBJ)
+# of every decoder: loading, KV caches, threads, ranks, what packs and unpacks weights
+DECODER_OBJ := $(call torch_obj,lst_open lst_kv_cache lst_threads lst_meeting lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
+CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_kv_cache lst_cpu_forward lst_cpu_limits) $(DECODER_OBJ)
 # what a library needs of the program's other folders
 PIC_OBJ := $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
 WITH_TORCH := $(call torch_obj,lst_head lst_gloo gpu_runtime)
@@ -89,6 +89,6 @@ comma := ,
 space := $(subst ,, )
 $(call torch_obj,gpu_runtime): build/obj/gpu-code
 $(call torch_obj,gpu_runtime): CXXFLAGS += -isystem $(CUDA_HOME)/include -DLSG_ARCHS=$(subst $(space),$(comma),$(strip $(GPU_ARCHS)))
-build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_engine gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(DECODER_OBJ) $(PIC_OBJ) src/torch/lst.map
+build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_kv_cache gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(DECODER_OBJ) $(PIC_OBJ) src/torch/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart)

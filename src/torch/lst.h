@@ -33,7 +33,7 @@ enum {
 };
 
 typedef struct lst_model lst_model;
-typedef struct lst_session lst_session;
+typedef struct lst_kv_cache lst_kv_cache;
 
 typedef struct {
     const char *name; /* GGUF name, NUL-terminated */
@@ -216,49 +216,49 @@ void lst_lead(lst_model *m);
 /* On a rank other than 0: repeats rank 0's calls until it closes its model. Not 0: an exchange failed. */
 int lst_follow(lst_model *m);
 
-/* A timeline: KV cache for n_context committed tokens and one tree. n_layers: run only the first layers before the
+/* A KV cache for n_context committed tokens and one tree. n_layers: run only the first layers before the
  * output norm and head, so that the model drafts for itself; 0: all layers. */
-int lst_session_new(lst_session **out, lst_model *m, int32_t n_context, int32_t n_layers);
-void lst_session_free(lst_session *s);
-int32_t lst_length(const lst_session *s); /* committed tokens */
+int lst_kv_cache_new(lst_kv_cache **out, lst_model *m, int32_t n_context, int32_t n_layers);
+void lst_kv_cache_free(lst_kv_cache *s);
+int32_t lst_length(const lst_kv_cache *s); /* committed tokens */
 
 /* Appends n tokens to the committed context; *last describes the row of the last one. On cancel or error the tokens of
  * finished chunks are removed again. */
-int lst_prefill(lst_session *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
+int lst_prefill(lst_kv_cache *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
                 lst_progress progress, void *ud);
 /* One forward over a tree on top of the committed context: row i sees the context, its ancestors and itself, at
  * position length + depth. parents[0] = -1 and parents[i] < i. Nothing is committed; a later call replaces it. */
-int lst_forward_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+int lst_forward_tree(lst_kv_cache *s, const int32_t *tokens, const int32_t *parents, int32_t n,
                      const lst_sampling *sampling, lst_row *rows);
 /* Adds n rows after those of the last lst_forward_tree, whose results are kept. The parent may be any earlier row, so
  * parents[i] also counts the old rows (a new row cannot be a root). rows[i] describes new row i. On an error the old
  * rows are kept, except on a GPU. */
-int lst_grow_tree(lst_session *s, const int32_t *tokens, const int32_t *parents, int32_t n,
+int lst_grow_tree(lst_kv_cache *s, const int32_t *tokens, const int32_t *parents, int32_t n,
                   const lst_sampling *sampling, lst_row *rows);
 /* The k best (ids, raw logits) of a row of the last forward_tree, or with row -1 of the last row committed
  * (by prefill or keep_path). k <= 256. */
-int lst_row_top(lst_session *s, int32_t row, int32_t k, int32_t *ids, float *logits);
+int lst_row_top(lst_kv_cache *s, int32_t row, int32_t k, int32_t *ids, float *logits);
 /* All raw logits of a row as above (n_vocab floats); for tests and tools. */
-int lst_row_logits(lst_session *s, int32_t row, float *logits);
+int lst_row_logits(lst_kv_cache *s, int32_t row, float *logits);
 /* Commits rows of the last forward_tree: a path from the root, in order. The last one becomes row -1. */
-int lst_keep_path(lst_session *s, const int32_t *rows, int32_t n);
+int lst_keep_path(lst_kv_cache *s, const int32_t *rows, int32_t n);
 /* Calls stop before every later forward and, on the CPU without other ranks, between its layers. A value other than 0
  * cancels the forward and undoes it (LST_E_CANCELLED). NULL: no more calls. */
-int lst_watch(lst_session *s, int (*stop)(void *ud), void *ud);
+int lst_watch(lst_kv_cache *s, int (*stop)(void *ud), void *ud);
 /* Keeps only the first n committed tokens (row -1 is then unknown). */
-int lst_rewind(lst_session *s, int32_t n);
+int lst_rewind(lst_kv_cache *s, int32_t n);
 /* Replaces the committed tokens by the first n of another session of the same model and layers; row -1 is then unknown.
  * Later results have the same bits as after a prefill of the same tokens. */
-int lst_copy(lst_session *s, lst_session *from, int32_t n);
+int lst_copy(lst_kv_cache *s, lst_kv_cache *from, int32_t n);
 typedef struct {
     double total_us;  /* of the last forward_tree */
     double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
     double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
 } lst_timing;
-int lst_timings(const lst_session *s, lst_timing *out);
+int lst_timings(const lst_kv_cache *s, lst_timing *out);
 /* Every later forward writes the values of its last row after the embedding and after each of the session's layers
  * ([n_layers + 1][n_embd] floats, owned by the caller; NULL: no more); for tests and tools. */
-int lst_probe(lst_session *s, float *layers);
+int lst_probe(lst_kv_cache *s, float *layers);
 
 /* Rows of a forward with their hidden states, for a model that drafts from them. Pointers are valid until the session's
  * next forward. */
@@ -276,7 +276,7 @@ typedef struct {
  * or the number of layers + 1 (after the output norm, as input of the output head: rounded to bf16 with that dtype). A
  * row's values depend only on its token, position and ancestors. NULL: no more calls, and no cost for forwards. On a
  * GPU, forwards over trees do not use the recorded graph while `take` is set. */
-int lst_hidden(lst_session *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
+int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
                void *ud);
 
 /* The parts of a forward's time on the CPU, measured in its first thread. */
@@ -294,13 +294,13 @@ enum {
 };
 /* Every later forward adds its microseconds to us[LST_PARTS] (owned by the caller; NULL: no more); for tools.
  * LST_E_ARG on a GPU, whose forward is one graph. */
-int lst_parts(lst_session *s, double *us);
+int lst_parts(lst_kv_cache *s, double *us);
 
 /* All functions of a decoder. The CPU's are linked into the program; a library exports them as one table. */
 // clang-format off
 #define LST_DECODER(X) \
     X(last_error) X(limits) X(device) X(model_open) X(model_info) X(model_close) X(use_threads) X(lead) X(follow) \
-    X(session_new) X(session_free) X(length) X(prefill) X(forward_tree) X(grow_tree) X(row_top) X(row_logits) \
+    X(kv_cache_new) X(kv_cache_free) X(length) X(prefill) X(forward_tree) X(grow_tree) X(row_top) X(row_logits) \
     X(keep_path) X(rewind) X(copy) X(timings) X(watch) X(hidden) X(probe) X(parts) \
     X(ranks_join) X(ranks_tell) X(ranks_gather) X(ranks_meet) X(ranks_lost) X(ranks_leave)
 // clang-format on

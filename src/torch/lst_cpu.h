@@ -1,4 +1,4 @@
-// The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_engine.cpp the engine's
+// The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_kv_cache.cpp the KV cache's
 // calls, lst_cpu_forward.cpp the forward.
 #pragma once
 #include "torch/lst_meeting.h"
@@ -56,8 +56,8 @@ struct CpuModel : lst_model {
     void loaded() override;
     void info(lst_model_info_t *info) const override;
     void multiply_bf16();
-    std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
-    std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) override;
 };
 
 const char *no_level(); // the error in LOGITSPEC_CPU if lsk_pick finds no level; valid in the calling thread
@@ -102,7 +102,7 @@ struct Move {
 
 enum { PREFILL_ROWS = 128 };
 
-struct CpuEngine : lst::PartEngine {
+struct CpuKvCache : lst::PartKvCache {
     CpuModel *m;
     int32_t n_layers; // of the model's, from the first on
     int32_t capacity; // cache columns (context + one tree, whole blocks)
@@ -139,7 +139,7 @@ struct CpuEngine : lst::PartEngine {
     std::vector<float> last_logits;
     float last_lse = NAN;
 
-    CpuEngine(CpuModel *model, int32_t n_context, int32_t n_layers);
+    CpuKvCache(CpuModel *model, int32_t n_context, int32_t n_layers);
     int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
     void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                  lst_row *last) override;
@@ -147,7 +147,7 @@ struct CpuEngine : lst::PartEngine {
                  int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
-    void copy(lst::Engine &from, int32_t n) override;
+    void copy(lst::KvCache &from, int32_t n) override;
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void logits(int32_t row, float *out) override;
     void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
@@ -180,8 +180,8 @@ struct Block {
     int32_t head_row; // -1: logits of every row; else of this row only
 };
 
-void run_block(CpuEngine &s, const Block &b);
+void run_block(CpuKvCache &s, const Block &b);
 // Carries out the moves of keep_path in the key/value heads [from, to) of a layer.
-void move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head);
+void move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head);
 
 } // namespace lst::cpu

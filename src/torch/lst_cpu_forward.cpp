@@ -26,7 +26,7 @@ struct Team {
     }
     // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. Returns the
     // tiles of the share, which keeps pairs together.
-    ls_range multiply(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+    ls_range multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
                       int32_t rows, int32_t first, int32_t count) {
         const lsk_table &k = *s.m->kernels;
         const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
@@ -49,14 +49,14 @@ struct Team {
         }
         return share;
     }
-    void linear(const CpuEngine &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
+    void linear(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
         multiply(s, l, x, p, y, rows, 0, rows);
         meet(LST_PART_LINEAR);
     }
 };
 
 // Columns [at, at + n) of a row of a matmul's input: x holds the floats.
-void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
+void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
              int32_t n) {
     if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8 || arith == LSK_ARITH_MIXED)
         s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
@@ -64,7 +64,7 @@ void prepare(const CpuEngine &s, lsk_arith arith, Prepared &p, int32_t rows, int
 }
 
 // A row's key and value of head h go into the cache.
-void write_kv(const CpuEngine &s, int layer, int h, int32_t row, int32_t column) {
+void write_kv(const CpuKvCache &s, int layer, int h, int32_t row, int32_t column) {
     const int64_t hd = s.m->hp.head_dim;
     const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
     float *key = s.qkv.data() + (int64_t)row * s.m->layers[0].qkv.n_out + (n_heads + h) * hd, *value = key + n_kv * hd;
@@ -81,7 +81,7 @@ int32_t queries_at_once(int64_t columns) {
 
 // Queries [from, to) of the key/value head, which `heads` read; they are numbered row by row. Heads are counted from
 // this rank's first on.
-void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range heads, int32_t from, int32_t to,
+void attend(CpuKvCache &s, const Block &b, int layer, int32_t kv_head, ls_range heads, int32_t from, int32_t to,
             int thread) {
     const lst_hparams &hp = s.m->hp;
     const ls_shard &part = s.m->part();
@@ -115,7 +115,7 @@ void attend(CpuEngine &s, const Block &b, int layer, int32_t kv_head, ls_range h
     }
 }
 
-void note_bad(CpuEngine &s, int32_t stage, const float *x, int64_t n) {
+void note_bad(CpuKvCache &s, int32_t stage, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (!std::isfinite(x[i])) {
             for (int32_t old = s.first_bad; stage < old && !s.first_bad.compare_exchange_weak(old, stage);) {
@@ -148,13 +148,13 @@ int64_t widest(const CpuModel &m, ls_range ls_shard::*of) {
 }
 
 // What a rank put into the last exchange.
-const float *of_rank(const CpuEngine &s, size_t rank, int64_t floats) {
+const float *of_rank(const CpuKvCache &s, size_t rank, int64_t floats) {
     return s.theirs.data() + (int64_t)rank * floats;
 }
 
 // Gives that many floats of s.mine to the other ranks and gets theirs. Every thread calls it and sees whether it
 // failed.
-bool exchange(CpuEngine &s, Team &team, int64_t floats) {
+bool exchange(CpuKvCache &s, Team &team, int64_t floats) {
     if (team.t == 0) try {
             s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
         } catch (...) {
@@ -166,7 +166,7 @@ bool exchange(CpuEngine &s, Team &team, int64_t floats) {
 
 // Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
 // earliest.
-void show(CpuEngine &s, const Block &b, const Team &team, int32_t layer, const float *values) {
+void show(CpuKvCache &s, const Block &b, const Team &team, int32_t layer, const float *values) {
     const int64_t d = s.m->hp.n_embd, n = (int64_t)s.hidden.layers.size();
     const ls_range r = ls_share(b.n, team.t, team.n);
     for (int64_t k = 0; k < n; k++)
@@ -174,7 +174,7 @@ void show(CpuEngine &s, const Block &b, const Team &team, int32_t layer, const f
             std::memcpy(s.hidden.rows.data() + (i * n + k) * d, values + i * d, (size_t)d * sizeof(float));
 }
 
-void forward(CpuEngine &s, const Block &b, Team team) {
+void forward(CpuKvCache &s, const Block &b, Team team) {
     const CpuModel &m = *s.m;
     const lst_hparams &hp = m.hp;
     const ls_shard &part = m.part();
@@ -410,14 +410,14 @@ void forward(CpuEngine &s, const Block &b, Team team) {
 
 } // namespace
 
-void lst::cpu::move_kv(const CpuEngine &s, int layer, int32_t first_head, int32_t end_head) {
+void lst::cpu::move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head) {
     for (int32_t h = first_head; h < end_head; h++) {
         const lsk_cache cache = s.cache(layer, h);
         for (const Move &m : s.moves) lsk_cache_move(&cache, m.from, m.to);
     }
 }
 
-void lst::cpu::run_block(CpuEngine &s, const Block &b) {
+void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
     const lst_hparams &hp = s.m->hp;
     if (b.n > s.rows_cap) {
         auto rows = [&](int64_t width) { return lst::Floats(b.n * width); };

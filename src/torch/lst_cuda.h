@@ -1,4 +1,4 @@
-// The decoder on a GPU. lst_cuda.cpp has the model, lst_cuda_engine.cpp its forwards.
+// The decoder on a GPU. lst_cuda.cpp has the model, lst_cuda_kv_cache.cpp its forwards.
 #pragma once
 #include "torch/lst_device.h"
 
@@ -32,8 +32,8 @@ struct CudaModel : lst_model {
     void embedding_end() override;
     void loaded() override;
     void info(lst_model_info_t *info) const override;
-    std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) override;
-    std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) override;
     ls_shard loaded_part() const override;
     lsg_shape shape(int32_t n_layers) const;
     lsg_gpu gpu() const { return device.of; }

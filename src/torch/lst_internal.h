@@ -1,7 +1,7 @@
 // Shared by the files of both decoders. C++ stays inside this folder.
 //
-// lst_open.cpp reads a model's tensors, lst_session.cpp implements a timeline and checks arguments; the program and
-// liblstorch_cuda.so have both. Each device implements lst_model and Engine: lst_cpu*.cpp or lst_cuda*.cpp.
+// lst_open.cpp reads a model's tensors, lst_kv_cache.cpp implements a KV cache and checks arguments; the program and
+// liblstorch_cuda.so have both. Each device implements lst_model and KvCache: lst_cpu*.cpp or lst_cuda*.cpp.
 #pragma once
 #include "torch/lst_error.h"
 #include "torch/lst_threads.h"
@@ -80,10 +80,10 @@ struct Layer {
 // Precision of a matmul's rounded input, for devices whose arithmetic has two.
 enum class Care { usual, more };
 
-// A session's KV cache and forwards. lst_session.cpp has checked the arguments.
-class Engine {
+// A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
+class KvCache {
   public:
-    virtual ~Engine() = default;
+    virtual ~KvCache() = default;
     // Largest number of rows of a prompt's block after `length` committed tokens.
     virtual int32_t prefill_rows(int32_t length) const = 0;
     // Commits n tokens at positions length ..; the last one becomes row -1 and *last describes it (NULL: only checks
@@ -100,8 +100,8 @@ class Engine {
     virtual void keep(int32_t length, const int32_t *rows, int32_t n) = 0;
     // Keeps only the first n committed tokens.
     virtual void rewind(int32_t n) = 0;
-    // Copies the first n committed tokens of another engine of the same model, which may first finish pending work.
-    virtual void copy(Engine &from, int32_t n) = 0;
+    // Copies the first n committed tokens of another KV cache of the same model, which may first finish pending work.
+    virtual void copy(KvCache &from, int32_t n) = 0;
     virtual void top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
     virtual void logits(int32_t row, float *out) = 0; // all of them
     virtual void probe(float *layers) = 0;            // see lst_probe
@@ -144,14 +144,14 @@ struct lst_model {
     struct {
         bool lead = false; // see lst_lead
         std::vector<int32_t> words;
-        int32_t engines = 0; // so far
+        int32_t caches = 0; // so far
     } calls;
 
     virtual ~lst_model();
     virtual void info(lst_model_info_t *info) const = 0;
-    virtual std::unique_ptr<lst::Engine> engine(int32_t n_context, int32_t n_layers) = 0;
+    virtual std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) = 0;
     // The same on rank 0; the other ranks repeat its calls.
-    virtual std::unique_ptr<lst::Engine> leading_engine(int32_t n_context, int32_t n_layers) = 0;
+    virtual std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) = 0;
 
     // The heads, columns and tokens whose weights this rank loads: its part, and more if the device computes more.
     virtual ls_shard loaded_part() const { return part(); }

@@ -9,10 +9,10 @@ namespace lst {
 // Returns when all ranks have connected; throws Lost or Error.
 std::unique_ptr<Wire> wire_in_memory(const lst_ranks_options &opt);
 
-// An engine that may have only a part of the vocabulary's logits.
-struct PartEngine : Engine {
+// A KV cache that may have only a part of the vocabulary's logits.
+struct PartKvCache : KvCache {
     lst_model *const model;
-    explicit PartEngine(lst_model *of) : model(of) {}
+    explicit PartKvCache(lst_model *of) : model(of) {}
     // A row's k best tokens, k <= MOST_TOP, whose ids count from the first of this rank's part.
     virtual void part_top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
     virtual void part_logits(int32_t first, int32_t n, float *out) = 0; // of n rows, this rank's part of each
@@ -22,10 +22,10 @@ enum { MOST_TOP = 256 };
 // ---- lst_ranks_rows.cpp: all ranks call these with the same arguments.
 // Combines the results of rows [first, first + n), of which each rank has its part of the vocabulary. next: the
 // positions of the tokens to sample; nullptr: choose the best. False: a rank found a logit that is not finite.
-bool merge_rows(PartEngine &s, int32_t first, int32_t n, bool good, const uint64_t *next, const lst_sampling *sampling,
+bool merge_rows(PartKvCache &s, int32_t first, int32_t n, bool good, const uint64_t *next, const lst_sampling *sampling,
                 lst_row *rows);
-void merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *values);
-void gather_logits(PartEngine &s, int32_t first, int32_t n, float *out); // of n rows, whole
+void merge_top(PartKvCache &s, int32_t row, int32_t k, int32_t *ids, float *values);
+void gather_logits(PartKvCache &s, int32_t first, int32_t n, float *out); // of n rows, whole
 
 } // namespace lst
 

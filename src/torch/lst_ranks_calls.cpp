@@ -67,10 +67,10 @@ class Reader {
     }
 };
 
-// A timeline of rank 0 here, and what is known of it: what comes from another process is not believed. Rank 0 checks
+// A KV cache of rank 0 here, and what is known of it: what comes from another process is not believed. Rank 0 checks
 // its caller's arguments; they arrive here.
 struct Followed {
-    std::unique_ptr<Engine> engine;
+    std::unique_ptr<KvCache> cache;
     int32_t n_context, n_layers, length = 0;
     int32_t rows = 0;                         // of the last forward
     std::vector<int32_t> parents{}, depths{}; // of these
@@ -81,11 +81,11 @@ void must(bool holds) {
     if (!holds) throw Error(LST_E_BACKEND, "invalid call from rank 0");
 }
 
-using Timelines = std::map<int32_t, Followed>;
+using Caches = std::map<int32_t, Followed>;
 
-Followed &timeline(Timelines &timelines, int32_t id) {
-    const auto it = timelines.find(id);
-    if (it == timelines.end()) throw Error(LST_E_BACKEND, "rank 0 named a timeline that does not exist");
+Followed &followed(Caches &caches, int32_t id) {
+    const auto it = caches.find(id);
+    if (it == caches.end()) throw Error(LST_E_BACKEND, "rank 0 named a KV cache that does not exist");
     return it->second;
 }
 
@@ -116,10 +116,10 @@ void prefill(const lst_model &m, Followed &f, Reader &in) {
     const std::vector<int32_t> tokens = in.list();
     const auto n = (int32_t)tokens.size();
     check_tokens(m, tokens);
-    must(at == f.length && n <= f.n_context - at && n <= f.engine->prefill_rows(at));
+    must(at == f.length && n <= f.n_context - at && n <= f.cache->prefill_rows(at));
     lst_row row;
     f.rows = 0;
-    f.engine->prefill(at, tokens.data(), n, &sampling, last ? &row : nullptr);
+    f.cache->prefill(at, tokens.data(), n, &sampling, last ? &row : nullptr);
     f.length += n;
     f.last |= last != 0;
 }
@@ -133,8 +133,8 @@ void forward(const lst_model &m, Followed &f, Reader &in) {
     check_tree(f, parents, depths, tokens.size(), first);
     must(at == f.length && (!last_known || f.last));
     std::vector<lst_row> rows(tokens.size());
-    f.rows = f.engine->keeps_rows() ? first : 0; // until it is done
-    f.engine->forward(at, tokens.data(), parents.data(), depths.data(), (int32_t)tokens.size(), first, &sampling,
+    f.rows = f.cache->keeps_rows() ? first : 0; // until it is done
+    f.cache->forward(at, tokens.data(), parents.data(), depths.data(), (int32_t)tokens.size(), first, &sampling,
                       last_known, rows.data());
     f.rows = (int32_t)tokens.size();
     f.parents = std::move(parents);
@@ -148,41 +148,41 @@ void keep(Followed &f, Reader &in) {
     must(at == f.length && n >= 1 && n <= f.n_context - at);
     for (int32_t i = 0; i < n; i++)
         must(kept[(size_t)i] >= i && kept[(size_t)i] < f.rows && (!i || kept[(size_t)i] > kept[(size_t)i - 1]));
-    f.engine->keep(at, kept.data(), n);
+    f.cache->keep(at, kept.data(), n);
     f.length += n;
     f.rows = 0;
     f.last = true;
 }
 
 // One call; false: rank 0 has closed the model.
-bool repeat(lst_model &m, Timelines &timelines, Reader &in) {
+bool repeat(lst_model &m, Caches &caches, Reader &in) {
     const int32_t call = in.number(), id = in.number();
     if (call == CLOSE) return false;
     if (call == BEGIN) {
         const int32_t context = in.number(), layers = in.number();
         must(context >= 1 && context <= 1 << 22 && layers >= 1 && layers <= m.hp.n_layers);
-        timelines[id] = {m.engine(context, layers), context, layers};
+        caches[id] = {m.kv_cache(context, layers), context, layers};
         return true;
     }
-    Followed &f = timeline(timelines, id);
+    Followed &f = followed(caches, id);
     switch (call) {
-    case END: timelines.erase(id); break;
+    case END: caches.erase(id); break;
     case PREFILL: prefill(m, f, in); break;
     case FORWARD: forward(m, f, in); break;
     case KEEP: keep(f, in); break;
     case REWIND: {
         const int32_t n = in.number();
         must(n >= 0 && n <= f.length);
-        f.engine->rewind(n);
+        f.cache->rewind(n);
         f.length = n;
         f.rows = 0;
         break;
     }
     case COPY: {
-        const Followed &from = timeline(timelines, in.number());
+        const Followed &from = followed(caches, in.number());
         const int32_t n = in.number();
         must(&from != &f && n >= 0 && n <= std::min(f.n_context, from.length) && f.n_layers == from.n_layers);
-        f.engine->copy(*from.engine, n);
+        f.cache->copy(*from.cache, n);
         f.length = n;
         f.rows = 0;
         break;
@@ -193,14 +193,14 @@ bool repeat(lst_model &m, Timelines &timelines, Reader &in) {
         must(k >= 1 && k <= std::min<int32_t>(MOST_TOP, m.hp.n_vocab));
         std::vector<int32_t> ids((size_t)k);
         std::vector<float> values((size_t)k);
-        f.engine->top(row, k, ids.data(), values.data());
+        f.cache->top(row, k, ids.data(), values.data());
         break;
     }
     case LOGITS: {
         std::vector<float> whole((size_t)m.hp.n_vocab);
         const int32_t row = in.number();
         check_row(f, row);
-        f.engine->logits(row, whole.data());
+        f.cache->logits(row, whole.data());
         break;
     }
     default: throw Error(LST_E_BACKEND, "unknown call from rank 0");
@@ -209,11 +209,11 @@ bool repeat(lst_model &m, Timelines &timelines, Reader &in) {
 }
 
 void follow(lst_model &m) {
-    Timelines timelines;
+    Caches caches;
     for (;;) {
         const std::vector<int32_t> words = receive(*m.ranks);
         for (Reader in(words); in.more();) try {
-                if (!repeat(m, timelines, in)) return;
+                if (!repeat(m, caches, in)) return;
             } catch (const Error &e) {
                 if (e.code != LST_E_NAN) throw; // which rank 0 met, too, and told its caller
             }

@@ -1,4 +1,4 @@
-// Sends rank 0's calls to the other ranks: each engine of rank 0 sends its calls, and the others repeat them.
+// Sends rank 0's calls to the other ranks: each KV cache of rank 0 sends its calls, and the others repeat them.
 #pragma once
 #include "torch/lst_ranks.h"
 
@@ -26,12 +26,12 @@ struct Words {
 // Sends the queued calls.
 void send_calls(lst_model &m);
 
-// A timeline of rank 0 over a device's engine E, a PartEngine.
-template <class E> struct Leading final : E {
+// A KV cache of rank 0 over a device's C, a PartKvCache.
+template <class C> struct Leading final : C {
     const int32_t id;
 
     template <class Model>
-    Leading(Model *m, int32_t n_context, int32_t layers) : E(m, n_context, layers), id(m->calls.engines++) {
+    Leading(Model *m, int32_t n_context, int32_t layers) : C(m, n_context, layers), id(m->calls.caches++) {
         say(BEGIN, n_context, layers);
     }
     ~Leading() override { say(END); }
@@ -65,7 +65,7 @@ template <class E> struct Leading final : E {
         Words words = say(PREFILL, at, (int32_t)(last != nullptr));
         words.sampling(sampling);
         words.list(tokens, n);
-        together([&] { E::prefill(at, tokens, n, sampling, last); });
+        together([&] { C::prefill(at, tokens, n, sampling, last); });
     }
     void forward(int32_t at, const int32_t *tokens, const int32_t *parents, const int32_t *depths, int32_t n,
                  int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override {
@@ -74,33 +74,33 @@ template <class E> struct Leading final : E {
         words.list(tokens, n);
         words.list(parents, n);
         words.list(depths, n);
-        together([&] { E::forward(at, tokens, parents, depths, n, first, sampling, last_known, rows); });
+        together([&] { C::forward(at, tokens, parents, depths, n, first, sampling, last_known, rows); });
     }
     void keep(int32_t at, const int32_t *rows, int32_t n) override {
         in_step([&] {
             say(KEEP, at).list(rows, n);
-            E::keep(at, rows, n);
+            C::keep(at, rows, n);
         });
     }
     void rewind(int32_t n) override {
         in_step([&] {
             say(REWIND, n);
-            E::rewind(n);
+            C::rewind(n);
         });
     }
-    void copy(Engine &from, int32_t n) override {
+    void copy(KvCache &from, int32_t n) override {
         in_step([&] {
             say(COPY, static_cast<Leading &>(from).id, n);
-            E::copy(from, n);
+            C::copy(from, n);
         });
     }
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override {
         say(TOP, row, k);
-        together([&] { E::top(row, k, ids, values); });
+        together([&] { C::top(row, k, ids, values); });
     }
     void logits(int32_t row, float *out) override {
         say(LOGITS, row);
-        together([&] { E::logits(row, out); });
+        together([&] { C::logits(row, out); });
     }
     double ranks_us() const override { return this->model->ranks->us; }
 };

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-using lst::PartEngine;
+using lst::PartKvCache;
 
 namespace {
 
@@ -68,7 +68,7 @@ lst_row merge(const RowPart *said, size_t stride, const std::vector<ls_shard> &p
 enum : int32_t { NONE = INT32_MAX }; // where a rank has fewer tokens
 
 // This rank's k best tokens of a row, with the ids of the whole vocabulary.
-void best_here(PartEngine &s, int32_t row, int32_t k, Best *out) {
+void best_here(PartKvCache &s, int32_t row, int32_t k, Best *out) {
     const ls_range own = s.model->part().vocab;
     const int32_t here = std::min(k, ls_range_size(own));
     std::vector<int32_t> ids((size_t)here);
@@ -80,7 +80,7 @@ void best_here(PartEngine &s, int32_t row, int32_t k, Best *out) {
 
 // Samples the rows' tokens. With top_k every rank's best tokens are enough, and what no rank names has no weight;
 // else all ranks' logits are needed, as the sum over the vocabulary has one order (base/rng.h).
-void sample_rows(PartEngine &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling &how,
+void sample_rows(PartKvCache &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling &how,
                  lst_row *rows) {
     const int32_t n_vocab = s.model->hp.n_vocab, ranks = s.model->ranks->n, k = how.top_k;
     const bool few = k > 0 && k <= lst::MOST_TOP && (int64_t)k * ranks < n_vocab / 4;
@@ -103,7 +103,7 @@ void sample_rows(PartEngine &s, int32_t first, int32_t n, const uint64_t *next, 
 
 } // namespace
 
-bool lst::merge_rows(PartEngine &s, int32_t first, int32_t n, bool good, const uint64_t *next,
+bool lst::merge_rows(PartKvCache &s, int32_t first, int32_t n, bool good, const uint64_t *next,
                      const lst_sampling *sampling, lst_row *rows) {
     std::vector<RowPart> mine, all((size_t)n * s.model->parts.size());
     for (int32_t i = 0; i < n; i++) mine.push_back({rows[i], good});
@@ -115,7 +115,7 @@ bool lst::merge_rows(PartEngine &s, int32_t first, int32_t n, bool good, const u
     return true;
 }
 
-void lst::merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *values) {
+void lst::merge_top(PartKvCache &s, int32_t row, int32_t k, int32_t *ids, float *values) {
     std::vector<Best> mine((size_t)k), all((size_t)k * s.model->parts.size());
     best_here(s, row, k, mine.data());
     s.model->ranks->gather(mine.data(), (int64_t)(mine.size() * sizeof mine[0]), all.data());
@@ -126,7 +126,7 @@ void lst::merge_top(PartEngine &s, int32_t row, int32_t k, int32_t *ids, float *
     }
 }
 
-void lst::gather_logits(PartEngine &s, int32_t first, int32_t n, float *out) {
+void lst::gather_logits(PartKvCache &s, int32_t first, int32_t n, float *out) {
     int32_t widest = 0;
     for (const ls_shard &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
     const size_t block = (size_t)n * (size_t)widest;

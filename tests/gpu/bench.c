@@ -21,7 +21,7 @@
 
 // clang-format off
 #define CALLS(X) \
-    X(last_error) X(device) X(model_open) X(model_info) X(model_close) X(session_new) X(session_free) X(length) X(prefill) \
+    X(last_error) X(device) X(model_open) X(model_info) X(model_close) X(kv_cache_new) X(kv_cache_free) X(length) X(prefill) \
     X(forward_tree) X(row_top) X(row_logits) X(keep_path) X(timings)
 // clang-format on
 #define POINTER(name) static __typeof__(&lst_##name) p_lst_##name;
@@ -236,14 +236,14 @@ static void random_prompt(int32_t *ids, int32_t n, const shape *s) {
 static const lst_sampling greedy = {.top_p = 1}, plain_sampling = {.temperature = 1, .top_p = 1, .seed = 5},
                           cut_sampling = {.temperature = 1, .top_k = 40, .top_p = 0.9, .seed = 5};
 
-static double device_us(const lst_session *s) {
+static double device_us(const lst_kv_cache *s) {
     lst_timing t = {0};
     MUST(p_lst_timings(s, &t));
     return t.device_us;
 }
 
 // Plain decoding: a forward of one row, its commit, and the list of best tokens that drafters read.
-static int32_t time_steps(lst_session *s, const shape *of, const char *weights, const char *sampling_name,
+static int32_t time_steps(lst_kv_cache *s, const shape *of, const char *weights, const char *sampling_name,
                           const lst_sampling *sampling, int32_t context, int32_t token, uint64_t step_bytes) {
     const int warm = 5, n = options.tiny ? 6 : sampling->temperature > 0 ? 20 : options.quick ? 30 : 50;
     double wall[MOST_STEPS], device[MOST_STEPS], host[MOST_STEPS];
@@ -276,7 +276,7 @@ static int32_t time_steps(lst_session *s, const shape *of, const char *weights, 
 }
 
 // A tree of n rows: chains of eight from the root.
-static void time_rows(lst_session *s, const shape *of, const char *weights, int32_t context) {
+static void time_rows(lst_kv_cache *s, const shape *of, const char *weights, int32_t context) {
     static const int counts[] = {1, 8, 16, 24, 32, 48, 64, 128, 256};
     static lst_row rows[LST_MAX_ROWS];
     const int warm = 2, n = options.tiny ? 1 : options.quick ? 10 : 15;
@@ -306,7 +306,7 @@ static uint64_t free_bytes(void) {
 }
 
 // What recording a step costs: wall time of a first forward of each number of rows, over a second one; and memory.
-static void time_graphs(lst_session *s, const shape *of, const char *weights, int32_t context) {
+static void time_graphs(lst_kv_cache *s, const shape *of, const char *weights, int32_t context) {
     static lst_row rows[LST_MAX_ROWS];
     enum { SIZES = 9 };
     double us[SIZES];
@@ -336,12 +336,12 @@ static void time_prefill(lst_model *m, const shape *of, const char *weights) {
     double ms[3];
     random_prompt(ids, n, of);
     for (int i = options.tiny ? 0 : -1; i < runs; i++) {
-        lst_session *s;
-        MUST(p_lst_session_new(&s, m, n + 1, 0));
+        lst_kv_cache *s;
+        MUST(p_lst_kv_cache_new(&s, m, n + 1, 0));
         const double start = now_us();
         MUST(p_lst_prefill(s, ids, n, &greedy, NULL, NULL, NULL));
         if (i >= 0) ms[i] = (now_us() - start) / 1e3;
-        p_lst_session_free(s);
+        p_lst_kv_cache_free(s);
     }
     const double took = median(ms, runs);
     line("{\"kind\":\"prefill\",\"shape\":\"%s\",\"weights\":\"%s\",\"tokens\":%d,\"runs\":%d,\"ms\":%.3f,"
@@ -370,11 +370,11 @@ static void measure(const shape *whole, const char *weights) {
          of->name, weights, (unsigned long long)info.weight_bytes, (unsigned long long)step_bytes,
          (now_us() - start) / 1e6, info.exact, info.kernel, info.version, of->layers, of->embd, of->ff, of->heads,
          of->kv_heads, of->head_dim, of->vocab, of->tied);
-    lst_session *s;
+    lst_kv_cache *s;
     lst_row last;
     int32_t *ids = get((size_t)n_context * sizeof *ids);
     random_prompt(ids, n_context, of);
-    MUST(p_lst_session_new(&s, m, n_context, 0));
+    MUST(p_lst_kv_cache_new(&s, m, n_context, 0));
     for (int c = 0; c < CONTEXTS; c++) {
         const int32_t at = p_lst_length(s);
         MUST(p_lst_prefill(s, ids + at, contexts[c] - at, &greedy, &last, NULL, NULL));
@@ -385,7 +385,7 @@ static void measure(const shape *whole, const char *weights) {
             time_steps(s, of, weights, "temperature 1, top-k 40, top-p 0.9", &cut_sampling, contexts[c], token,
                        step_bytes);
     }
-    p_lst_session_free(s);
+    p_lst_kv_cache_free(s);
     time_prefill(m, of, weights);
     p_lst_model_close(m);
     free(ids);
@@ -472,7 +472,7 @@ typedef struct {
     long bad_tokens, bad_logits, bad_rows, bad_tops;
 } tally;
 
-static void decode_plain(lst_session *s, const shape *of, const lst_sampling *how, plain_run *p) {
+static void decode_plain(lst_kv_cache *s, const shape *of, const lst_sampling *how, plain_run *p) {
     const int32_t root = -1, zero = 0;
     lst_row last;
     MUST(p_lst_prefill(s, p->history, p->prompt, how, &last, NULL, NULL));
@@ -525,7 +525,7 @@ static int32_t draft(const plain_run *p, const shape *of, int32_t at, int32_t *t
     return n;
 }
 
-static void decode_drafted(lst_session *s, const shape *of, const lst_sampling *how, const plain_run *p, tally *t) {
+static void decode_drafted(lst_kv_cache *s, const shape *of, const lst_sampling *how, const plain_run *p, tally *t) {
     static lst_row rows[LST_MAX_ROWS];
     float *logits = get((size_t)of->vocab * sizeof *logits);
     lst_row last;
@@ -601,7 +601,7 @@ static void exact(void) {
         const double case_start = now_us(), left_s = options.seconds - (case_start - start) / 1e6;
         bool late = false; // each case has its share of what is left
         while (t.tokens < (wanted + CASES - 1) / CASES && !late) {
-            lst_session *plain, *drafted;
+            lst_kv_cache *plain, *drafted;
             const long left = (wanted + CASES - 1) / CASES - t.tokens;
             // the first run of a case reaches the longest context; on the emulated device one of all
             const bool longest = !t.runs && (!c || !options.tiny);
@@ -610,12 +610,12 @@ static void exact(void) {
             p.token = p.history + p.prompt;
             how.seed++;
             random_prompt(p.history, p.prompt, of);
-            MUST(p_lst_session_new(&plain, m, n_context, 0));
+            MUST(p_lst_kv_cache_new(&plain, m, n_context, 0));
             decode_plain(plain, of, &how, &p);
-            p_lst_session_free(plain);
-            MUST(p_lst_session_new(&drafted, m, n_context, 0));
+            p_lst_kv_cache_free(plain);
+            MUST(p_lst_kv_cache_new(&drafted, m, n_context, 0));
             decode_drafted(drafted, of, &how, &p, &t);
-            p_lst_session_free(drafted);
+            p_lst_kv_cache_free(drafted);
             t.tokens += p.n;
             t.runs++;
             if (p.prompt + p.n > t.longest_context) t.longest_context = p.prompt + p.n;

@@ -332,7 +332,7 @@ static ls_code counted_grow(ls_kv_cache *t, const int32_t *ids, const int32_t *p
     return code;
 }
 
-static ls_code timelines_to_watch(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
+static ls_code kv_caches_to_watch(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err *err) {
     const ls_code code = real_kv_cache(e, layers, out, err);
     if (code) return code;
     if (layers) {
@@ -347,7 +347,7 @@ static ls_code timelines_to_watch(ls_engine *e, int32_t layers, ls_kv_cache **ou
 
 static outcome watched(ls_decode_options o) {
     real_kv_cache = model.engine->kv_cache;
-    model.engine->kv_cache = timelines_to_watch;
+    model.engine->kv_cache = kv_caches_to_watch;
     of_test = pthread_self();
     waits = o.draft.overlap == LS_OVERLAP_ON;
     outcome r = decode(o, 2);

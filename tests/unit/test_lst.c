@@ -103,7 +103,7 @@ static void free_weights(weights *w) {
 
 typedef struct {
     lst_model *m;
-    lst_session *s;
+    lst_kv_cache *s;
 } engine;
 
 static lst_hparams shape(void) {
@@ -145,18 +145,18 @@ static bool open_engine(engine *e, const weights *w, const char *level, const ch
         lib->model_close(e->m);
         return false;
     }
-    assert_int_equal(lib->session_new(&e->s, e->m, CONTEXT, 0), LST_OK);
+    assert_int_equal(lib->kv_cache_new(&e->s, e->m, CONTEXT, 0), LST_OK);
     return true;
 }
 
 static void close_engine(engine *e) {
-    lib->session_free(e->s);
+    lib->kv_cache_free(e->s);
     lib->model_close(e->m);
 }
 
 static const lst_sampling greedy = {.top_p = 1}, sampled = {.temperature = 0.8, .top_k = 40, .top_p = 0.9, .seed = 7};
 
-static void prefill_in_pieces(lst_session *s, const int32_t *ids, int32_t n) {
+static void prefill_in_pieces(lst_kv_cache *s, const int32_t *ids, int32_t n) {
     for (int32_t at = 0, piece; at < n; at += piece) {
         piece = 1 + (int32_t)rnd_int((uint32_t)(n - at));
         if (lib->prefill(s, ids + at, piece, &greedy, NULL, NULL, NULL)) fail_msg("%s", lib->last_error());
@@ -211,8 +211,8 @@ static void check_model(const weights *w, const char *level, const char *dtype, 
     for (int k = longest > 100 ? 2 : 0; k < 3; k++) { // a long context is read once
         int32_t path[MAX_ROWS], depth = 0;
         for (int32_t r = (int32_t)rnd_int((uint32_t)n); r >= 0; r = parents[r]) path[depth++] = r;
-        lib->session_free(line.s);
-        assert_int_equal(lib->session_new(&line.s, line.m, CONTEXT, 0), LST_OK);
+        lib->kv_cache_free(line.s);
+        assert_int_equal(lib->kv_cache_new(&line.s, line.m, CONTEXT, 0), LST_OK);
         prefill_in_pieces(line.s, context, n_context);
         for (int32_t i = depth - 1; i >= 0; i--) {
             assert_int_equal(lib->forward_tree(line.s, &tokens[path[i]], &root, 1, how, &alone), LST_OK);
@@ -365,17 +365,17 @@ static void check_layers(const weights *w, const char *dtype) {
     lst_hparams hp = shape();
     const lst_open_options o = {.device = device, .dtype = dtype, .threads = 2};
     lst_model *whole, *cut;
-    lst_session *a, *b, *all;
+    lst_kv_cache *a, *b, *all;
     int32_t ids[40], parents[] = {-1, 0, 0, 2};
     lst_row said[4], rows[4];
     for (int i = 0; i < 40; i++) ids[i] = (int32_t)rnd_int(VOCAB);
     assert_int_equal(lib->model_open(&whole, &hp, w->t, w->n, &o), LST_OK);
     hp.n_layers = 1;
     assert_int_equal(lib->model_open(&cut, &hp, w->t, w->n, &o), LST_OK);
-    assert_int_equal(lib->session_new(&a, whole, CONTEXT, LAYERS + 1), LST_E_ARG);
-    assert_int_equal(lib->session_new(&a, whole, CONTEXT, 1), LST_OK);
-    assert_int_equal(lib->session_new(&all, whole, CONTEXT, LAYERS), LST_OK);
-    assert_int_equal(lib->session_new(&b, cut, CONTEXT, 0), LST_OK);
+    assert_int_equal(lib->kv_cache_new(&a, whole, CONTEXT, LAYERS + 1), LST_E_ARG);
+    assert_int_equal(lib->kv_cache_new(&a, whole, CONTEXT, 1), LST_OK);
+    assert_int_equal(lib->kv_cache_new(&all, whole, CONTEXT, LAYERS), LST_OK);
+    assert_int_equal(lib->kv_cache_new(&b, cut, CONTEXT, 0), LST_OK);
     assert_int_equal(lib->prefill(a, ids, 36, &greedy, said, NULL, NULL), LST_OK);
     assert_int_equal(lib->prefill(b, ids, 36, &greedy, rows, NULL, NULL), LST_OK);
     assert_memory_equal(rows, said, sizeof *rows);
@@ -383,7 +383,7 @@ static void check_layers(const weights *w, const char *dtype) {
     assert_int_equal(lib->forward_tree(b, ids + 36, parents, 4, &sampled, rows), LST_OK);
     assert_memory_equal(rows, said, sizeof rows);
     assert_int_equal(lib->copy(all, a, 30), LST_E_ARG); // it lacks keys and values of the other layers
-    for (lst_session **s = (lst_session *[]){a, b, all, NULL}; *s; s++) lib->session_free(*s);
+    for (lst_kv_cache **s = (lst_kv_cache *[]){a, b, all, NULL}; *s; s++) lib->kv_cache_free(*s);
     lib->model_close(whole);
     lib->model_close(cut);
 }
@@ -599,7 +599,7 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     const lst_hparams hp = shape();
     const lst_open_options o = {.device = "cuda", .threads = 1};
     lst_model *m;
-    lst_session *s;
+    lst_kv_cache *s;
     int32_t ids[LONG], root = -1, token = 5, zero = 0;
     static float before[VOCAB], after[VOCAB];
     lst_row row;
@@ -609,7 +609,7 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     assert_non_null(strstr(lib->last_error(), "--weights q8 or q4"));
     unsetenv("LOGITSPEC_EMULATED_MEMORY");
     assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_OK);
-    assert_int_equal(lib->session_new(&s, m, LONG, 0), LST_OK);
+    assert_int_equal(lib->kv_cache_new(&s, m, LONG, 0), LST_OK);
     assert_int_equal(lib->prefill(s, ids, PAGE - 100, &greedy, NULL, NULL, NULL), LST_OK);
     assert_int_equal(lib->forward_tree(s, &token, &root, 1, &greedy, &row), LST_OK);
     assert_int_equal(lib->row_logits(s, 0, before), LST_OK);
@@ -622,7 +622,7 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     assert_int_equal(lib->keep_path(s, &zero, 1), LST_OK);
     unsetenv("LOGITSPEC_EMULATED_MEMORY");
     assert_int_equal(lib->prefill(s, ids, PAGE, &greedy, NULL, NULL, NULL), LST_OK);
-    lib->session_free(s);
+    lib->kv_cache_free(s);
     lib->model_close(m);
     free_weights(w);
 }

@@ -357,7 +357,7 @@ static void a_file_that_is_cut_while_it_is_read(void **state) {
 
 // Two conversations on one model: each goes on as if it were alone. One that took over the other's first tokens has the
 // bits of one that read them.
-static void timelines_live_side_by_side(void **state) {
+static void kv_caches_live_side_by_side(void **state) {
     (void)state;
     need();
     static const char *const devices[] = {"cpu", "cuda"};
@@ -526,7 +526,7 @@ int main(void) {
         cmocka_unit_test(kept_in_fewer_bits),
         cmocka_unit_test(padded_rows_of_quantised_weights),
         cmocka_unit_test(a_second_real_model),
-        cmocka_unit_test(timelines_live_side_by_side),
+        cmocka_unit_test(kv_caches_live_side_by_side),
         cmocka_unit_test(weights_in_several_files),
         cmocka_unit_test(damaged_checkpoints_are_named),
         cmocka_unit_test(folders_as_they_are_published),

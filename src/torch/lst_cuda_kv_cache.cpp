@@ -26,17 +26,17 @@ using namespace lst::device;
 
 namespace {
 
-struct CudaEngine;
+struct CudaKvCache;
 
 // A place in a step where rows become whole: what a graph's call on the host gets.
 struct Meeting {
-    CudaEngine *engine;
+    CudaKvCache *cache;
     ls_range ls_shard::*of; // nullptr: a row is whole on the rank that has its token
     size_t bytes;           // of a unit of that range
     ls_range held;          // units that this device has of each row; its part is among them
 };
 
-struct CudaEngine : lst::PartEngine {
+struct CudaKvCache : lst::PartKvCache {
     CudaModel *m;
     int32_t n_layers; // of the model's, from the first on
     Stream stream;
@@ -83,8 +83,8 @@ struct CudaEngine : lst::PartEngine {
     std::vector<uint8_t> mine, theirs;
     std::exception_ptr failure; // of an exchange of the step
 
-    CudaEngine(CudaModel *model, int32_t n_context, int32_t n_layers);
-    ~CudaEngine() override;
+    CudaKvCache(CudaModel *model, int32_t n_context, int32_t n_layers);
+    ~CudaKvCache() override;
     int32_t prefill_rows(int32_t length) const override;
     bool keeps_rows() const override { return false; }
     void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
@@ -93,7 +93,7 @@ struct CudaEngine : lst::PartEngine {
                  int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
-    void copy(lst::Engine &from, int32_t n) override;
+    void copy(lst::KvCache &from, int32_t n) override;
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void logits(int32_t row, float *out) override;
     void probe(float *out) override { layers = out; }
@@ -128,8 +128,8 @@ struct CudaEngine : lst::PartEngine {
     void save_list(int32_t row);
 };
 
-CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
-    : PartEngine(model), m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
+CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
+    : PartKvCache(model), m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
       shape(model->shape(layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
       result_at(1, "a session"), columns_at(room.columns, "a session"), ancestors(room.ancestors, "a session"),
       pages_at(room.pages, "a session"), held(lsg_own(&shape)), last(room.last, "a session"), x(room.x, "a session"),
@@ -144,17 +144,17 @@ CudaEngine::CudaEngine(CudaModel *model, int32_t n_context, int32_t layers_of)
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
 }
 
-CudaEngine::~CudaEngine() {
+CudaKvCache::~CudaKvCache() {
     lsg_use(m->index);
     lsg_sync(stream.s); // memory goes before the stream does
     for (auto &[key, recorded] : graphs) lsg_graph_free(recorded.graph);
 }
 
-int32_t CudaEngine::prefill_rows(int32_t) const {
+int32_t CudaKvCache::prefill_rows(int32_t) const {
     return LSG_PREFILL_ROWS;
 }
 
-void CudaEngine::add_page() {
+void CudaKvCache::add_page() {
     const int32_t at = (int32_t)pages.size();
     pages.emplace_back(lsg_page_values(&shape), "more context");
     page_table.get()[at] = pages.back().get();
@@ -164,7 +164,7 @@ void CudaEngine::add_page() {
     free_columns.insert(free_columns.begin(), fresh.begin(), fresh.end());
 }
 
-void CudaEngine::take_columns(int32_t n) {
+void CudaKvCache::take_columns(int32_t n) {
     while (free_columns.size() < (size_t)n) add_page();
     for (int32_t i = 0; i < n; i++) {
         row_columns.push_back(free_columns.back());
@@ -173,8 +173,8 @@ void CudaEngine::take_columns(int32_t n) {
 }
 
 // Pages are copied as they are, so the columns of the positions stay the same.
-void CudaEngine::copy(lst::Engine &other, int32_t n) {
-    const CudaEngine &from = static_cast<const CudaEngine &>(other);
+void CudaKvCache::copy(lst::KvCache &other, int32_t n) {
+    const CudaKvCache &from = static_cast<const CudaKvCache &>(other);
     check(lsg_use(m->index), "choosing the GPU");
     columns.assign(from.columns.begin(), from.columns.begin() + n);
     row_columns.clear();
@@ -196,7 +196,7 @@ void CudaEngine::copy(lst::Engine &other, int32_t n) {
     check(lsg_sync(stream.s), "copying the KV cache");
 }
 
-lsg_buffers CudaEngine::buffers(int32_t rows) const {
+lsg_buffers CudaKvCache::buffers(int32_t rows) const {
     const lst_hparams &hp = m->hp;
     lsg_buffers b{};
     b.step = step_at.get();
@@ -229,7 +229,7 @@ lsg_buffers CudaEngine::buffers(int32_t rows) const {
     return b;
 }
 
-void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
+void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
     const bool one = step->head_row >= 0; // of a prompt only the last row's logits are wanted
     const int32_t rows = one ? 1 : b.rows;
     const uint16_t *in = b.xn + (one ? (size_t)step->head_row * (size_t)m->hp.n_embd : 0);
@@ -243,15 +243,15 @@ void CudaEngine::put_head(const lsg_buffers &b, bool sampled) {
 
 // ---- with other ranks
 
-size_t CudaEngine::row_bytes(const Meeting &at, ls_range units) {
+size_t CudaKvCache::row_bytes(const Meeting &at, ls_range units) {
     return (size_t)ls_range_size(units) * at.bytes;
 }
 
-ls_range CudaEngine::all_units(const Meeting &at) const {
+ls_range CudaKvCache::all_units(const Meeting &at) const {
     return at.of ? ls_range{0, (m->parts.back().*at.of).to} : at.held;
 }
 
-size_t CudaEngine::most_bytes(bool whole) const {
+size_t CudaKvCache::most_bytes(bool whole) const {
     size_t most = 0;
     for (const Meeting *at : {&of_tokens, &of_heads, &of_ff, &of_embd})
         most = std::max(most, row_bytes(*at, whole ? all_units(*at) : at->held));
@@ -259,7 +259,7 @@ size_t CudaEngine::most_bytes(bool whole) const {
 }
 
 // In a thread of the driver's, when the rows that this device has are in `before`.
-void CudaEngine::exchange(const Meeting &at) {
+void CudaKvCache::exchange(const Meeting &at) {
     if (failure) return; // the step goes on to its end, with numbers that nobody reads
     try {
         const std::vector<ls_shard> &parts = m->parts;
@@ -286,10 +286,10 @@ void CudaEngine::exchange(const Meeting &at) {
     }
 }
 
-void CudaEngine::put_meeting(Meeting &at, const void *from, void *to, int32_t rows) {
+void CudaKvCache::put_meeting(Meeting &at, const void *from, void *to, int32_t rows) {
     auto call = [](void *ud) {
         const Meeting *meeting = static_cast<Meeting *>(ud);
-        meeting->engine->exchange(*meeting);
+        meeting->cache->exchange(*meeting);
     };
     check(lsg_download(before.get(), from, (size_t)rows * row_bytes(at, at.held), stream.s), "an exchange");
     check(lsg_on_host(call, &at, stream.s), "an exchange");
@@ -298,7 +298,7 @@ void CudaEngine::put_meeting(Meeting &at, const void *from, void *to, int32_t ro
 }
 
 // What all ranks say of the last step's n rows becomes their result.
-void CudaEngine::merge(int32_t n, const lst_sampling *sampling) {
+void CudaKvCache::merge(int32_t n, const lst_sampling *sampling) {
     const lsg_step &s = *step.get();
     const bool one = s.head_row >= 0;
     std::vector<uint64_t> next;
@@ -315,7 +315,7 @@ void CudaEngine::merge(int32_t n, const lst_sampling *sampling) {
 
 // ----
 
-template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
+template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
     const lst_hparams &hp = m->hp;
     const lsg_buffers b = buffers(rows);
     const lsg_stream s = stream.s;
@@ -375,7 +375,7 @@ template <class F> void CudaEngine::put(int32_t rows, int32_t chunks, bool head,
     check(lsg_download(result.get(), result_at.get(), bytes, s), "a step's results");
 }
 
-lsg_graph CudaEngine::graph_of(int32_t rows, int32_t chunks, bool sampled) {
+lsg_graph CudaKvCache::graph_of(int32_t rows, int32_t chunks, bool sampled) {
     const std::tuple<int32_t, int32_t, bool> key(rows, chunks, sampled);
     if (const auto at = graphs.find(key); at != graphs.end()) {
         at->second.used = ++n_used;
@@ -402,7 +402,7 @@ lsg_graph CudaEngine::graph_of(int32_t rows, int32_t chunks, bool sampled) {
 }
 
 // Takes the values of n rows from `first` on to where somebody asked for them; layer: as in lst_hidden.
-void CudaEngine::show(int32_t layer, int32_t first, int32_t n) {
+void CudaKvCache::show(int32_t layer, int32_t first, int32_t n) {
     const size_t d = (size_t)m->hp.n_embd, from = (size_t)first * d, count = (size_t)n * d, k = hidden.layers.size();
     if (std::find(hidden.layers.begin(), hidden.layers.end(), layer) == hidden.layers.end()) return;
     layer_rows.resize(count);
@@ -427,7 +427,7 @@ void CudaEngine::show(int32_t layer, int32_t first, int32_t n) {
 
 // A forward of n rows, whose columns are taken; with head, result is there afterwards. Those before `first` were
 // computed before: nobody asks for them.
-void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
                      int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
     check(lsg_use(m->index), "choosing the GPU");
     const int32_t rows = lsg_bucket_rows(n), chunks = lsg_bucket_chunks(length);
@@ -489,7 +489,7 @@ void CudaEngine::run(int32_t length, const int32_t *tokens, const int32_t *paren
     else if (head && result->bad) find_bad(rows, chunks);
 }
 
-void CudaEngine::find_bad(int32_t rows, int32_t chunks) {
+void CudaKvCache::find_bad(int32_t rows, int32_t chunks) {
     const size_t d = (size_t)m->hp.n_embd, n = (size_t)step->n_rows * d;
     std::vector<std::vector<float>> seen((size_t)n_layers * 2 + 1, std::vector<float>(n));
     step->keep_row = -1; // done by the run that failed
@@ -505,13 +505,13 @@ void CudaEngine::find_bad(int32_t rows, int32_t chunks) {
     throw lst::bad_logit(INT32_MAX);
 }
 
-void CudaEngine::save_list(int32_t row) {
+void CudaKvCache::save_list(int32_t row) {
     list.clear();
     if (row != list_row) return; // asked for by itself when it is wanted
     for (int32_t i = 0; i < LSG_TOP; i++) list.push_back({result->top_id[i], result->top_logit[i]});
 }
 
-void CudaEngine::prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *out) {
+void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *out) {
     run(length, tokens, nullptr, nullptr, n, 0, sampling, false, n - 1, out != nullptr);
     columns.resize((size_t)length);
     new_from = length;
@@ -533,13 +533,13 @@ void CudaEngine::prefill(int32_t length, const int32_t *tokens, int32_t n, const
 }
 
 // A tree that grows is computed again: on a GPU its rows cost almost nothing, and its columns are taken anew.
-void CudaEngine::forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+void CudaKvCache::forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
                          int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
     run(length, tokens, parents, depth, n, first, sampling, last_known, -1, true);
     std::copy_n(result->row + first, n - first, rows);
 }
 
-void CudaEngine::keep(int32_t length, const int32_t *rows, int32_t n) {
+void CudaKvCache::keep(int32_t length, const int32_t *rows, int32_t n) {
     columns.resize((size_t)length);
     new_from = length;
     n_new = n;
@@ -549,7 +549,7 @@ void CudaEngine::keep(int32_t length, const int32_t *rows, int32_t n) {
     save_list(keep_row);
 }
 
-void CudaEngine::rewind(int32_t n) {
+void CudaKvCache::rewind(int32_t n) {
     for (size_t i = columns.size(); i > (size_t)n; i--) free_columns.push_back(columns[i - 1]);
     if (columns.size() > (size_t)n) columns.resize((size_t)n);
     n_new = std::clamp(n - new_from, 0, n_new);
@@ -557,19 +557,19 @@ void CudaEngine::rewind(int32_t n) {
     list.clear();
 }
 
-void CudaEngine::top(int32_t row, int32_t k, int32_t *ids, float *values) {
+void CudaKvCache::top(int32_t row, int32_t k, int32_t *ids, float *values) {
     if (m->ranks) merge_top(*this, row, k, ids, values);
     else if (row < 0 && !list.empty())
         for (int32_t i = 0; i < k; i++) ids[i] = list[(size_t)i].first, values[i] = list[(size_t)i].second;
     else part_top(row, k, ids, values);
 }
 
-void CudaEngine::logits(int32_t row, float *out) {
+void CudaKvCache::logits(int32_t row, float *out) {
     if (m->ranks) gather_logits(*this, row, 1, out);
     else part_logits(row, 1, out);
 }
 
-void CudaEngine::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
+void CudaKvCache::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
     check(lsg_use(m->index), "choosing the GPU");
     check(lsg_top(row_at(row), vocab(), nullptr, keys.get(), top_at.get(), (float *)top_at.get() + LSG_TOP, stream.s),
           "the best tokens");
@@ -578,7 +578,7 @@ void CudaEngine::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
     check(lsg_sync(stream.s), "the best tokens");
 }
 
-void CudaEngine::part_logits(int32_t first, int32_t n, float *out) {
+void CudaKvCache::part_logits(int32_t first, int32_t n, float *out) {
     check(lsg_use(m->index), "choosing the GPU");
     check(lsg_download(out, row_at(first), (size_t)n * (size_t)vocab() * sizeof *out, stream.s), "logits");
     check(lsg_sync(stream.s), "logits");
@@ -586,12 +586,12 @@ void CudaEngine::part_logits(int32_t first, int32_t n, float *out) {
 
 } // namespace
 
-std::unique_ptr<lst::Engine> CudaModel::engine(int32_t n_context, int32_t n_layers) {
+std::unique_ptr<lst::KvCache> CudaModel::kv_cache(int32_t n_context, int32_t n_layers) {
     check(lsg_use(index), "choosing the GPU");
-    return std::make_unique<CudaEngine>(this, n_context, n_layers);
+    return std::make_unique<CudaKvCache>(this, n_context, n_layers);
 }
 
-std::unique_ptr<lst::Engine> CudaModel::leading_engine(int32_t n_context, int32_t n_layers) {
+std::unique_ptr<lst::KvCache> CudaModel::leading_kv_cache(int32_t n_context, int32_t n_layers) {
     check(lsg_use(index), "choosing the GPU");
-    return std::make_unique<lst::Leading<CudaEngine>>(this, n_context, n_layers);
+    return std::make_unique<lst::Leading<CudaKvCache>>(this, n_context, n_layers);
 }

@@ -1,4 +1,4 @@
-// The engine's calls: what a forward is asked for, and what is told of its rows.
+// A KV cache's calls: what a forward is asked for, and what is told of its rows.
 #include "torch/lst_cpu.h"
 #include "torch/lst_ranks_calls.h"
 
@@ -12,7 +12,7 @@ using namespace lst::cpu;
 namespace {
 
 // Runs block b, which gave a logit that is not finite, again to find the layer.
-[[noreturn]] void find_bad_logit(CpuEngine &s, const Block &b) {
+[[noreturn]] void find_bad_logit(CpuKvCache &s, const Block &b) {
     s.searching = true;
     s.first_bad = INT32_MAX;
     run_block(s, b);
@@ -21,7 +21,7 @@ namespace {
 }
 
 // What is said of a row by this rank's part of the vocabulary; false: a logit is not finite.
-bool describe_row(const CpuEngine &s, const float *logits, lst_row *out) {
+bool describe_row(const CpuKvCache &s, const float *logits, lst_row *out) {
     if (s.m->kernels->row_stats(logits, s.vocab(), out)) return false;
     out->chosen = out->top_id[0];
     out->chosen_logit = out->top_logit[0];
@@ -35,7 +35,7 @@ void sample(const float *logits, int32_t n, uint64_t next_position, const lst_sa
 
 // Rows [first, first + n) of the logits; the token at next[i] follows row i. False: a logit is not finite. parents: the
 // rows' parent_logit, as far as this rank knows them.
-bool describe(CpuEngine &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling *sampling,
+bool describe(CpuKvCache &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling *sampling,
               const float *parents, lst_row *rows) {
     const bool samples = sampling && sampling->temperature > 0;
     std::atomic<bool> good{true};
@@ -53,7 +53,7 @@ bool describe(CpuEngine &s, int32_t first, int32_t n, const uint64_t *next, cons
 
 } // namespace
 
-void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last) {
+void CpuKvCache::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last) {
     length = at;
     tail.resize((size_t)n);
     std::iota(tail.begin(), tail.end(), at);
@@ -67,7 +67,7 @@ void CpuEngine::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_
     *last = row;
 }
 
-void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parents, const int32_t *depths, int32_t n,
+void CpuKvCache::forward(int32_t at, const int32_t *tokens, const int32_t *parents, const int32_t *depths, int32_t n,
                         int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
     length = at;
     depth = depths;
@@ -102,36 +102,36 @@ void CpuEngine::forward(int32_t at, const int32_t *tokens, const int32_t *parent
     }
 }
 
-void CpuEngine::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
+void CpuKvCache::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
     m->kernels->top(row_logits(row), vocab(), k, ids, values);
 }
 
-void CpuEngine::part_logits(int32_t first, int32_t n, float *out) {
+void CpuKvCache::part_logits(int32_t first, int32_t n, float *out) {
     std::memcpy(out, row_logits(first), (size_t)n * (size_t)vocab() * sizeof(float));
 }
 
-void CpuEngine::top(int32_t row, int32_t k, int32_t *ids, float *values) {
+void CpuKvCache::top(int32_t row, int32_t k, int32_t *ids, float *values) {
     if (m->ranks) lst::merge_top(*this, row, k, ids, values);
     else part_top(row, k, ids, values);
 }
 
-void CpuEngine::logits(int32_t row, float *out) {
+void CpuKvCache::logits(int32_t row, float *out) {
     if (m->ranks) lst::gather_logits(*this, row, 1, out);
     else part_logits(row, 1, out);
 }
 
-void CpuEngine::keep(int32_t at, const int32_t *rows, int32_t n) {
+void CpuKvCache::keep(int32_t at, const int32_t *rows, int32_t n) {
     for (int32_t i = 0; i < n; i++) // in order: rows[i] >= i, so nothing that is still needed is overwritten
         if (rows[i] != i) moves.push_back({at + rows[i], at + i});
     set_last(row_logits(rows[n - 1]), row_lse[(size_t)rows[n - 1]]);
 }
 
-void CpuEngine::rewind(int32_t n) {
+void CpuKvCache::rewind(int32_t n) {
     moves.erase(std::remove_if(moves.begin(), moves.end(), [&](Move move) { return move.to >= n; }), moves.end());
 }
 
-void CpuEngine::copy(lst::Engine &other, int32_t n) {
-    CpuEngine &from = static_cast<CpuEngine &>(other);
+void CpuKvCache::copy(lst::KvCache &other, int32_t n) {
+    CpuKvCache &from = static_cast<CpuKvCache &>(other);
     const int32_t heads = ls_range_size(m->part().kv_heads);
     const size_t columns = ((size_t)n + LSK_TILE - 1) / LSK_TILE * LSK_TILE,
                  bytes = columns * (size_t)m->hp.head_dim * m->kv_value_bytes();
@@ -147,8 +147,8 @@ void CpuEngine::copy(lst::Engine &other, int32_t n) {
     moves.clear();
 }
 
-CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
-    : PartEngine(model), m(model), n_layers(layers_of),
+CpuKvCache::CpuKvCache(CpuModel *model, int32_t n_context, int32_t layers_of)
+    : PartKvCache(model), m(model), n_layers(layers_of),
       capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->most_threads),
       own((int64_t)model->most_threads * 3 * model->hp.n_embd), own_in((size_t)model->most_threads) {
     const lst_hparams &hp = m->hp;
@@ -178,10 +178,10 @@ CpuEngine::CpuEngine(CpuModel *model, int32_t n_context, int32_t layers_of)
     }
 }
 
-std::unique_ptr<lst::Engine> CpuModel::engine(int32_t n_context, int32_t n_layers) {
-    return std::make_unique<CpuEngine>(this, n_context, n_layers);
+std::unique_ptr<lst::KvCache> CpuModel::kv_cache(int32_t n_context, int32_t n_layers) {
+    return std::make_unique<CpuKvCache>(this, n_context, n_layers);
 }
 
-std::unique_ptr<lst::Engine> CpuModel::leading_engine(int32_t n_context, int32_t n_layers) {
-    return std::make_unique<lst::Leading<CpuEngine>>(this, n_context, n_layers);
+std::unique_ptr<lst::KvCache> CpuModel::leading_kv_cache(int32_t n_context, int32_t n_layers) {
+    return std::make_unique<lst::Leading<CpuKvCache>>(this, n_context, n_layers);
 }

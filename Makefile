@@ -1,5 +1,5 @@
 # logitspec: `make run` and `make test` are all that a fresh machine needs; `make help` lists the rest.
-# What computes is built by src/torch/build.mk; tests, checkers and benchmarks by tests/build.mk.
+# What computes is built by src/compute/build.mk; tests, checkers and benchmarks by tests/build.mk.
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
@@ -85,7 +85,7 @@ TORCH_FETCHED := .deps/libtorch$(CROSS:%=-%)
 TORCH_DIR := $(abspath $(or $(LIBTORCH),$(patsubst %/ready,%,$(wildcard $(TORCH_FETCHED)/ready))))
 TORCH_LIB := $(if $(TORCH_DIR),$(B)/liblstorch.so)
 MODEL_FILE_NAME := models/smollm2-135m-instruct.Q4_1.gguf
-include src/torch/build.mk
+include src/compute/build.mk
 
 #: run | make | build the program (and liblstorch.so where libtorch is)
 all: $(B)/logitspec $(TORCH_LIB)

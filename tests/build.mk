@@ -60,7 +60,7 @@ endif
 $(B)/obj/emulated/%.o: %
 	$(call say,CXX ,$< (emulated device))
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -x c++ -c -o $@ $<
-$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_kv_cache) $(EMULATED) $(DECODER_OBJ) $(PIC_OBJ) src/torch/lst.map
+$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_kv_cache) $(EMULATED) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-fopenmp)
 # Kernels against their plain twins, on the emulated device.

@@ -1,5 +1,5 @@
-// How ranks share a model (torch/lst.h): each rank computes some outputs of every matrix. One definition for the engine
-// and for the estimates of `models info --devices`.
+// How ranks share a model (compute/lst.h): each rank computes some outputs of every matrix. One definition for the
+// engine and for the estimates of `models info --devices`.
 #pragma once
 #include <stdint.h>
 

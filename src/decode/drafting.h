@@ -6,7 +6,7 @@
 #include "spec/drafter.h"
 #include "spec/rates.h"
 #include "spec/sizing.h"
-#include "torch/lst.h"
+#include "compute/lst.h"
 
 // How a session decodes.
 typedef struct {

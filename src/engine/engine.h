@@ -1,10 +1,10 @@
 // The interface of a model that computes. An engine holds the weights and properties of a model; a KV cache
 // holds the keys and values of a conversation. KV caches of one engine share its weights. The types are those of the
-// compute library (torch/lst.h); the scripted model implements the same interface without it. An engine and its KV
+// compute library (compute/lst.h); the scripted model implements the same interface without it. An engine and its KV
 // caches must be used by one thread at a time.
 #pragma once
 #include "base/err.h"
-#include "torch/lst.h"
+#include "compute/lst.h"
 
 #include <stdbool.h>
 

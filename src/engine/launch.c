@@ -1,6 +1,6 @@
 #include "engine/launch.h"
 #include "base/mem.h"
-#include "torch/lst.h"
+#include "compute/lst.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 // needed. Used by engine_torch.c, trained.c, device.c, ranks.c.
 #pragma once
 #include "engine/engine.h"
-#include "torch/lst_torch.h"
+#include "compute/lst_torch.h"
 
 // The CPU's decoder, or the GPUs', from liblstorch_cuda.so. Libraries are never unloaded, because libtorch does not
 // support it. LS_E_BACKEND: the library cannot be loaded.

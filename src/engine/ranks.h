@@ -1,4 +1,4 @@
-// The ranks that share a model (torch/lst.h). A process is one rank until it ends. Rank 0 offers a model with its
+// The ranks that share a model (compute/lst.h). A process is one rank until it ends. Rank 0 offers a model with its
 // settings, the other ranks open their parts of it, and all ranks exchange the results.
 #pragma once
 #include "base/split.h"

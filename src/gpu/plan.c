@@ -1,7 +1,7 @@
 #include "gpu/plan.h"
 
 #include "base/ggml.h"
-#include "torch/lst.h"
+#include "compute/lst.h"
 
 lsg_format lsg_format_of(int ggml_type) {
     switch (ggml_type) {

@@ -1,5 +1,5 @@
 /* The plan of a decode step on a GPU: the split of its work, its memory and its estimated cost, computed from shapes
- * and a few numbers of the device, without CUDA. The kernels (torch/kernels/gpu*.cu) are launched by this plan. The
+ * and a few numbers of the device, without CUDA. The kernels (compute/kernels/gpu*.cu) are launched by this plan. The
  * program also uses it to check whether a model fits.
  *
  * All functions are pure; sizes are in elements unless they say bytes. */

@@ -290,7 +290,7 @@ class Peaks(unittest.TestCase):
     @without_sanitizers
     def test_sums_stay_in_registers(self):
         """A sum that the compiler keeps in memory would halve what the machine reaches at most, and no limit would be one."""
-        paths = glob.glob(os.path.join(BUILD, "obj", "src", "torch", "kernels", "kernels_*.o"))
+        paths = glob.glob(os.path.join(BUILD, "obj", "src", "compute", "kernels", "kernels_*.o"))
         levels = [p for p in paths if re.search(r"kernels_(portable|avx\w+)\.o$", p)]
         self.assertEqual(len(levels), 6)
         for path in levels:

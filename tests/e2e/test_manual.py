@@ -162,7 +162,7 @@ class Links(unittest.TestCase):
         for command in re.findall(r"build/logitspec ([a-z-]+)", text):
             self.assertIn(command, COMMANDS)
         makefile = ""
-        for path in ("Makefile", "src/torch/build.mk", "tests/build.mk"):
+        for path in ("Makefile", "src/compute/build.mk", "tests/build.mk"):
             with open(os.path.join(ROOT, path), encoding="utf-8") as f:
                 makefile += f.read()
         for target in re.findall(r"make ([a-z-]+)", text):

@@ -7,8 +7,8 @@
 //
 // --tiny: small shapes and counts, which the emulated device has done in seconds. Without anything to do: everything.
 #include "base/ggml.h"
-#include "torch/kernels/gpu_runtime.h"
-#include "torch/lst.h"
+#include "compute/kernels/gpu_runtime.h"
+#include "compute/lst.h"
 
 #include <dlfcn.h>
 #include <math.h>

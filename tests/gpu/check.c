@@ -1,5 +1,5 @@
 #include "tests/gpu/check.h"
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 
 #include <math.h>
 #include <stdarg.h>

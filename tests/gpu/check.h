@@ -2,7 +2,7 @@
 // with each test. Needs no test library, so that it builds on a bare GPU machine.
 #pragma once
 #include "tests/unit/random_tensor.h"
-#include "torch/kernels/gpu_runtime.h"
+#include "compute/kernels/gpu_runtime.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // gpu_runtime.h on the emulated device. Memory begins as 0xFF bytes (NaN) and has room of its own, so that what reads
 // before it writes, or beyond, shows; LOGITSPEC_EMULATED_MEMORY limits it (bytes).
-#include "torch/kernels/gpu_runtime.h"
+#include "compute/kernels/gpu_runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "base/rng.h"
 #include "tests/gpu/check.h"
 #include "tests/gpu/session.h"
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Packed weights, and products with them.
 #include "tests/gpu/check.h"
 #include "tests/gpu/session.h"
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

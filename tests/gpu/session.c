@@ -1,6 +1,6 @@
 #include "tests/gpu/session.h"
 #include "tests/gpu/check.h"
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // All of it ends with the test.
 #pragma once
 #include "base/ggml.h"
-#include "torch/kernels/gpu.h"
+#include "compute/kernels/gpu.h"
 
 typedef struct {
     lsg_matrix host, device;

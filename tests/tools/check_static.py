@@ -22,7 +22,7 @@ LEFT_OUT = re.compile(r"(kernels_(avx2|avxvnni|avx512|avx512vnni|avx512bf16|amx|
 
 
 def sources():
-    found = [p for pattern in ("src/*/*.c", "src/torch/kernels/*.c", "ui/*.c") for p in glob.glob(pattern, root_dir=ROOT)]
+    found = [p for pattern in ("src/*/*.c", "src/compute/kernels/*.c", "ui/*.c") for p in glob.glob(pattern, root_dir=ROOT)]
     return sorted(p for p in found if not LEFT_OUT.search(p))
 
 

@@ -15,15 +15,15 @@ ALLOWED = {
     "src/text": ["src/base"],
     "src/model": ["src/base"],
     "src/spec": ["src/base"],
-    "src/gpu": ["src/base", "src/torch/lst.h"],
-    "src/engine": ["src/base", "src/text", "src/model", "src/spec/cost_curve.h", "src/gpu", "src/torch/lst.h", "src/torch/lst_torch.h"],
-    "src/decode": ["src/base", "src/text", "src/spec", "src/engine", "src/torch/lst.h"],
+    "src/gpu": ["src/base", "src/compute/lst.h"],
+    "src/engine": ["src/base", "src/text", "src/model", "src/spec/cost_curve.h", "src/gpu", "src/compute/lst.h", "src/compute/lst_torch.h"],
+    "src/decode": ["src/base", "src/text", "src/spec", "src/engine", "src/compute/lst.h"],
     "src/trace": ["src/base", "src/text", "src/spec", "src/engine", "src/decode"],
     "src/source": ["src/base", "src/engine", "src/decode", "src/trace"],
-    "src/torch": ["src/base", "src/gpu"],
-    "src/torch/kernels": ["src/base", "src/gpu", "src/torch/lst.h"],
+    "src/compute": ["src/base", "src/gpu"],
+    "src/compute/kernels": ["src/base", "src/gpu", "src/compute/lst.h"],
     # names that a header of libtorch's wants and the wheel lacks: declarations only
-    **{"src/torch/gloo_names/gloo" + sub: [] for sub in ("", "/common", "/rendezvous", "/transport")},
+    **{"src/compute/gloo_names/gloo" + sub: [] for sub in ("", "/common", "/rendezvous", "/transport")},
     "ui": ["src/base", "src/decode/step.h", "src/source/source.h", "src/decode/shadows.h", "src/decode/stats.h", "src/decode/tokens.h"],
     "src/report": ["src/base", "src/decode", "src/trace"],
     "src/cli": ["src/report", "src/base", "src/gpu", "src/text", "src/model", "src/spec", "src/engine", "src/decode", "src/trace", "src/source", "ui"],
@@ -39,15 +39,15 @@ USERS = {
     "curses.h": ["ui/term_curses.c"],
     "ncurses.h": ["ui/term_curses.c"],
     "dlfcn.h": ["src/engine/library.c"],
-    "ATen/": ["src/torch"],
-    "torch/": ["src/torch"],
-    "c10/": ["src/torch"],
-    "cuda_runtime.h": ["src/torch"],
-    "nvtx3/": ["src/torch"],
+    "ATen/": ["src/compute"],
+    "torch/": ["src/compute"],
+    "c10/": ["src/compute"],
+    "cuda_runtime.h": ["src/compute"],
+    "nvtx3/": ["src/compute"],
     "getopt.h": ["src/cli/options_args.c"],
 }
 # who may change the environment: other threads read it. The library for GPUs does so before CUDA starts.
-SETENV = ["src/cli/main.c", "src/torch/gpu_runtime.cpp"]
+SETENV = ["src/cli/main.c", "src/compute/gpu_runtime.cpp"]
 MAX_LINES = 800
 FORMATTER = "clang-format-14"  # versions differ in what they write; .ci/packages installs this one
 FORMATTED = ["src", "ui", "tests", "demos"]
@@ -105,7 +105,7 @@ def main():
                         if not own:
                             problems.append(f"{path}:{number}: \"{header}\" is no header of this project from src/ or the root")
                         elif os.path.dirname(own[0]) != here and not under(own[0], ALLOWED[here]) and not (
-                                here == "src/torch" and own[0].startswith("src/torch/")):
+                                here == "src/compute" and own[0].startswith("src/compute/")):
                             problems.append(f"{path}:{number}: {here} must not include {own[0]}")
                     else:
                         for prefix, users in USERS.items():

@@ -1,3 +1,3 @@
 // The AMX kernel of integers over emulated tiles; it needs AVX-512.
 #include "tests/unit/amx_emulation.h"
-#include "torch/kernels/kernels_amxint8.c"
+#include "compute/kernels/kernels_amxint8.c"

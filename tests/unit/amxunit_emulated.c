@@ -1,6 +1,6 @@
 // What decides whether and when tiles are used, over emulated ones.
 #include "tests/unit/amx_emulation.h"
-#include "torch/kernels/kernels_amxunit.c"
+#include "compute/kernels/kernels_amxunit.c"
 
 struct emulated_tiles emulated;
 

@@ -1,6 +1,6 @@
 // The level of AVX-VNNI with its two instructions in AVX2, after Intel's manual (VPDPBUSD: four products of an unsigned
 // and a signed byte are added to each integer; VPDPWSSD: two of signed words), for machines that lack it.
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 
 #include <immintrin.h>
 
@@ -16,4 +16,4 @@ static inline __m256i emulated_dpwssd(__m256i sum, __m256i w, __m256i x) {
 #define _mm256_dpbusd_avx_epi32 emulated_dpbusd
 #define _mm256_dpwssd_avx_epi32 emulated_dpwssd
 #define lsk_avxvnni lsk_avxvnni_emulated
-#include "torch/kernels/kernels_avxvnni.c"
+#include "compute/kernels/kernels_avxvnni.c"

@@ -1,3 +1,3 @@
 // SDOT's kernels over emulated NEON, so that their logic is tested on machines that are no Arm.
 #define LSK_NEON_EMULATED "tests/unit/neon_emulation.h"
-#include "torch/kernels/kernels_neondot.c"
+#include "compute/kernels/kernels_neondot.c"

@@ -1,3 +1,3 @@
 // SMMLA's kernels over emulated NEON.
 #define LSK_NEON_EMULATED "tests/unit/neon_emulation.h"
-#include "torch/kernels/kernels_neoni8mm.c"
+#include "compute/kernels/kernels_neoni8mm.c"

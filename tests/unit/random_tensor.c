@@ -1,6 +1,6 @@
 #include "tests/unit/random_tensor.h"
 #include "base/rng.h"
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

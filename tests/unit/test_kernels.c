@@ -1,6 +1,6 @@
 // CPU kernels: every level against a plain reference, and the guarantee that a row's bits do not depend on what
 // else is computed with it.
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 #include "tests/unit/plain_integers.h"
 #include "tests/unit/random_tensor.h"
 

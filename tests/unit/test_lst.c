@@ -3,7 +3,7 @@
 // file.
 #include "engine/library.h"
 #include "tests/unit/random_tensor.h"
-#include "torch/kernels/kernels.h"
+#include "compute/kernels/kernels.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,0 +1,234 @@
+/* The kernels, generic over the vector width. The including file defines before:
+ *   W (lanes), vf (vector of W floats), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a
+ *   micro-kernel), FUSED_MAX (most rows that unpack weights on the way),
+ *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats),
+ *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats),
+ *   and for kernels_integers.h vf_fma_once (rounded once), vi_bytes (W bytes to integers), vf_round (to integers).
+ */
+/* Not formatted by a program: it would join macros that are statements, and lines of tables. */
+/* clang-format off */
+#include "compute/kernels/vectors.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "compute/kernels/kernels_matmul.h"
+
+/* ---- vector helpers with one fixed order */
+
+/* Lanes are added pairwise: (0+W/2), ... down to one. */
+INLINE float vf_sum(vf a) {
+    float t[W];
+    vf_store(t, a);
+    for (int n = W / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++) t[i] += t[i + n];
+    return t[0];
+}
+
+/* e^x for x <= 88, Cephes' expf polynomial (about 1 ulp); 0 below -87. */
+INLINE vf vf_exp(vf x) {
+    vf lo = vf_set(-87.3f);
+    vi under = x < lo;
+    x = vf_max(x, lo);
+    vf n = vf_fma(x, vf_set(1.44269504088896341f), vf_set(12582912.0f)); /* rounds to an integer in the low bits */
+    vi k = (vi)n;
+    n = n - vf_set(12582912.0f);
+    vf r = vf_fma(n, vf_set(-0.693359375f), x);
+    r = vf_fma(n, vf_set(2.12194440e-4f), r);
+    vf p = vf_set(1.9875691500e-4f);
+    p = vf_fma(p, r, vf_set(1.3981999507e-3f));
+    p = vf_fma(p, r, vf_set(8.3334519073e-3f));
+    p = vf_fma(p, r, vf_set(4.1665795894e-2f));
+    p = vf_fma(p, r, vf_set(1.6666665459e-1f));
+    p = vf_fma(p, r, vf_set(5.0000001201e-1f));
+    p = vf_fma(p, r * r, r + vf_set(1.0f));
+    vi bits = (vi)p + (k << 23);
+    return (vf)(bits & ~under);
+}
+
+/* As lsk_float_to_bf16. */
+INLINE vf vf_bf16(vf x) {
+    const vu was = (vu)x, magnitude = was & 0x7FFFFFFFu;
+    const vu nan = (vu)(magnitude > 0x7F800000u), half = was + 0x7FFFu + (was >> 16 & 1u);
+    return (vf)(((nan & (was | 0x400000u)) | (~nan & half)) & 0xFFFF0000u);
+}
+
+/* ---- elementwise and reductions over one row */
+
+static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
+    for (int32_t i = 0; i < n; i += W) {
+        const vf wide = vf_bf16(vf_load(x + i));
+        vf_store(x + i, wide);
+        if (!bits) continue;
+        const vh rounded = __builtin_convertvector((vu)wide >> 16, vh);
+        memcpy(bits + i, &rounded, sizeof rounded);
+    }
+}
+
+static void k_rmsnorm(const float *x, const float *weight, int32_t n, float eps, float *out) {
+    vf acc[4];
+    for (int i = 0; i < 4; i++) acc[i] = vf_set(0);
+    int32_t i = 0;
+    for (; i + 4 * W <= n; i += 4 * W)
+        for (int j = 0; j < 4; j++) {
+            vf v = vf_load(x + i + j * W);
+            acc[j] = vf_fma(v, v, acc[j]);
+        }
+    for (; i < n; i += W) { /* n is a multiple of 32, W at most 16 */
+        vf v = vf_load(x + i);
+        acc[0] = vf_fma(v, v, acc[0]);
+    }
+    float sum = vf_sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
+    vf s = vf_set(1.0f / sqrtf(sum / (float)n + eps));
+    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) * s * vf_load(weight + i));
+}
+
+static void k_rope(float *x, int32_t dims, int interleaved, const float *cs, float scale) {
+    if (!interleaved) {
+        float *y = x + dims / 2;
+        for (int32_t i = 0; i < dims / 2; i++) {
+            const float a = x[i], b = y[i], c = cs[2 * i], s = cs[2 * i + 1];
+            x[i] = (a * c - b * s) * scale;
+            y[i] = (a * s + b * c) * scale;
+        }
+        return;
+    }
+    for (int32_t i = 0; i < dims; i += 2) {
+        float a = x[i], b = x[i + 1], c = cs[i], s = cs[i + 1];
+        x[i] = (a * c - b * s) * scale;
+        x[i + 1] = (a * s + b * c) * scale;
+    }
+}
+
+static void k_silu_mul(const float *gate, const float *up, int32_t n, float *out) {
+    const vf one = vf_set(1.0f), zero = vf_set(0), least = vf_set(-87.0f); /* e^87 is still finite */
+    for (int32_t i = 0; i < n; i += W) {
+        vf g = vf_load(gate + i);
+        vf_store(out + i, g / (one + vf_exp(zero - vf_max(g, least))) * vf_load(up + i));
+    }
+}
+
+/* (1 - e^-2|x|) / (1 + e^-2|x|), with x's sign */
+INLINE vf vf_tanh(vf x) {
+    const vf one = vf_set(1.0f), zero = vf_set(0);
+    const vf e = vf_exp(vf_set(-2.0f) * vf_max(x, zero - x));
+    const vf t = (one - e) / (one + e);
+    const vi negative = x < zero;
+    return (vf)(((vi)t & ~negative) | ((vi)(zero - t) & negative));
+}
+
+static void k_gelu_mul(const float *gate, const float *up, int32_t n, float *out) {
+    const vf one = vf_set(1.0f), half = vf_set(0.5f), a = vf_set(0.044715f), b = vf_set(0.79788456080286536f);
+    for (int32_t i = 0; i < n; i += W) {
+        const vf g = vf_load(gate + i), inner = b * vf_fma(a * g * g, g, g);
+        vf_store(out + i, half * g * (one + vf_tanh(inner)) * vf_load(up + i));
+    }
+}
+
+static void k_softcap(float *x, int32_t n, float cap) {
+    const vf c = vf_set(cap), inverse = vf_set(1.0f / cap);
+    for (int32_t i = 0; i < n; i += W) vf_store(x + i, c * vf_tanh(vf_load(x + i) * inverse));
+}
+
+#include "compute/kernels/kernels_attention.h"
+
+/* ---- the output head's row */
+
+static void k_top(const float *x, int32_t n, int32_t k, int32_t *ids, float *values) {
+    int32_t have = 0;
+    float bar = -INFINITY;
+    for (int32_t i = 0; i < n;) {
+        if (have == k) { /* skip blocks in which nothing beats the k-th best */
+            while (i + 64 <= n && i % 16 == 0) {
+                vf best = vf_load(x + i);
+                for (int j = W; j < 64; j += W) best = vf_max(best, vf_load(x + i + j));
+                float lanes[W], most = -INFINITY;
+                vf_store(lanes, best);
+                for (int j = 0; j < W; j++) most = lanes[j] > most ? lanes[j] : most;
+                if (most > bar) break;
+                i += 64;
+            }
+            if (i >= n) break;
+        }
+        int32_t end = i + 64 <= n ? i + 64 : n;
+        for (; i < end; i++) {
+            if (have == k && !(x[i] > bar)) continue; /* a tie keeps the lower index */
+            int32_t at = have < k ? have++ : k - 1;
+            while (at > 0 && values[at - 1] < x[i]) {
+                values[at] = values[at - 1];
+                ids[at] = ids[at - 1];
+                at--;
+            }
+            values[at] = x[i];
+            ids[at] = i;
+            bar = values[have - 1];
+        }
+    }
+    for (; have < k; have++) ids[have] = -1, values[have] = -INFINITY;
+}
+
+static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
+    k_top(logits, n, LST_ROW_TOP, row->top_id, row->top_logit);
+    const float max = row->top_logit[0];
+    vf m = vf_set(max), floor_ = vf_set(-80.0f), s0[2], s1[2];
+    vu nan = (vu)vf_set(0); /* vf_max hides one, and the list of the best may, too */
+    for (int i = 0; i < 2; i++) s0[i] = s1[i] = vf_set(0);
+    int32_t i = 0;
+    for (; i + 2 * W <= n; i += 2 * W)
+        for (int j = 0; j < 2; j++) {
+            const vf x = vf_load(logits + i + j * W);
+            nan |= (vu)(x != x);
+            vf d = vf_max(x - m, floor_); /* beyond -80 nothing can be seen in a float sum */
+            vf e = vf_exp(d);
+            s0[j] += e;
+            s1[j] = vf_fma(e, d, s1[j]);
+        }
+    float total = vf_sum(s0[0] + s0[1]), weighted = vf_sum(s1[0] + s1[1]);
+    uint32_t lanes[W], bad = 0;
+    memcpy(lanes, &nan, sizeof lanes);
+    for (int j = 0; j < W; j++) bad |= lanes[j];
+    for (; i < n; i++) {
+        bad |= isnan(logits[i]);
+        float d = logits[i] - max, e = d < -80 ? 0 : expf(d);
+        total += e;
+        weighted += e * (d < -80 ? 0 : d);
+    }
+    row->lse = max + logf(total);
+    row->entropy = logf(total) - weighted / total;
+    return !bad && isfinite(max) && isfinite(row->lse) ? 0 : -1;
+}
+
+#ifndef PEAK_INT
+#define PEAK_INT(rounds) 0
+#endif
+#undef LSK_ZERO
+#undef LSK_STEP
+#define LSK_ZERO vf_set(1)
+#define LSK_STEP(sum, x) vf_fma(sum, vf_set(0.5f), x)
+static LSK_PEAK(floats_peak, vf, W)
+static int64_t k_peak(lsk_arith arith, int64_t rounds) {
+    return arith == LSK_ARITH_I8 ? PEAK_INT(rounds) : floats_peak(rounds);
+}
+
+#ifndef FAST_INT
+#define FAST_INT 0
+#endif
+#ifndef MATMUL_INT /* levels.c takes those of another level */
+#define MATMUL_INT NULL
+#define QUANTIZE NULL
+#endif
+const lsk_table LEVEL = {.name = LEVEL_NAME,
+                         .fast_int = FAST_INT,
+                         .matmul = k_matmul,
+                         .matmul_int = MATMUL_INT,
+                         .quantize = QUANTIZE,
+                         .to_bf16 = k_to_bf16,
+                         .rmsnorm = k_rmsnorm,
+                         .rope = k_rope,
+                         .silu_mul = k_silu_mul,
+                         .gelu_mul = k_gelu_mul,
+                         .softcap = k_softcap,
+                         .attention = k_attention,
+                         .row_stats = k_row_stats,
+                         .top = k_top,
+                         .peak = k_peak};

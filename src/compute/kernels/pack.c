@@ -1,0 +1,358 @@
+/* Packing: GGUF rows as the kernels read them (see lsk_matrix), and one of them back. */
+#include "compute/kernels/kernels_blocks.h"
+
+/* f16 bits of -2^up * h: exact but for overflow, which lsk_finite rules out. */
+static uint16_t half_times_minus(int up, uint16_t h) {
+    uint16_t sign = (uint16_t)((h & 0x8000) ^ 0x8000), exp = h >> 10 & 31, man = h & 0x3FF;
+    if (exp) return exp + up >= 31 ? (uint16_t)(sign | 0x7C00) : (uint16_t)(sign | (exp + up) << 10 | man);
+    int shift = up;
+    uint32_t m = man; /* subnormal: shift up, normalising on the way */
+    while (shift && m && !(m & 0x400)) m <<= 1, shift--;
+    if (!(m & 0x400)) return (uint16_t)(sign | m);
+    return (uint16_t)(sign | (1 + shift) << 10 | (m & 0x3FF));
+}
+
+static lsk_format format_of(int type, lsk_arith arith) {
+    const int packed = arith == LSK_ARITH_BF16_PACKED, integers = !packed && arith != LSK_ARITH_F32;
+    if (packed && (type == LS_GGML_Q4_0 || type == LS_GGML_Q4_1)) return LSK_Q4B;
+    if (packed && type == LS_GGML_Q8_0) return LSK_Q8B;
+    if (packed || arith == LSK_ARITH_BF16) return LSK_BF16;
+    switch (type) {
+    case LS_GGML_F32: return LSK_F32;
+    case LS_GGML_F16: return LSK_F16;
+    case LS_GGML_BF16: return LSK_BF16;
+    case LS_GGML_Q4_0:
+    case LS_GGML_Q4_1: return integers ? LSK_Q4I : LSK_Q4;
+    case LS_GGML_Q8_0: return integers ? LSK_Q8I : LSK_Q8;
+    case LS_GGML_Q5_0:
+    case LS_GGML_Q5_1: return integers ? LSK_Q5I : LSK_Q8S;
+    case LS_GGML_IQ4_NL: return integers ? LSK_Q8I : LSK_Q8S;
+    case LS_GGML_Q2_K: return integers ? LSK_K2I : LSK_Q8S;
+    case LS_GGML_Q3_K: return integers ? LSK_K3I : LSK_Q8S;
+    case LS_GGML_Q6_K: return integers ? LSK_K6I : LSK_Q8S;
+    case LS_GGML_Q5_K: return integers ? LSK_K5I : LSK_Q8S;
+    case LS_GGML_Q4_K: return integers ? LSK_K4I : LSK_Q4S;
+    default: return LSK_Q8S;
+    }
+}
+
+size_t lsk_pack_bytes(int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
+    if (n_out < 1 || n_in < 1 || n_in % 32 || !lsk_row_bytes(type, n_in)) return 0;
+    lsk_matrix m;
+    lsk_pack_init(&m, type, n_out, n_in, arith);
+    return (size_t)((n_out + LSK_TILE - 1) / LSK_TILE) * m.tile_bytes;
+}
+
+void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_arith arith) {
+    m->format = format_of(type, arith);
+    m->n_out = (int32_t)n_out;
+    m->n_in = (int32_t)n_in;
+    const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
+    m->tile_bytes = m->format == LSK_Q5I   ? (size_t)n_in / 32 * sizeof(lsk_q5)
+                    : m->format == LSK_Q8I ? (size_t)n_in / 32 * sizeof(lsk_q8)
+                    : m->format == LSK_K2I ? (size_t)n_in / 256 * sizeof(lsk_k2)
+                    : m->format == LSK_K3I ? (size_t)n_in / 256 * sizeof(lsk_k3)
+                    : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
+                    : m->format == LSK_K5I ? (size_t)n_in / 256 * sizeof(lsk_k5)
+                    : m->format == LSK_K6I ? (size_t)n_in / 256 * sizeof(lsk_k6)
+                                           : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
+}
+
+/* ---- formats for integer dot products. Four inputs of an output lie side by side, so a row's integers are packed four
+ * at a time, as words: words[m] has inputs 4m to 4m + 3 of a group of 32, a byte each. */
+
+enum { WORDS = 8 };
+
+static uint32_t word_at(const void *p) {
+    uint32_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+static void put_word(uint8_t *to, uint32_t w) {
+    memcpy(to, &w, sizeof w);
+}
+static uint32_t each(unsigned byte) { /* four times */
+    return byte * 0x01010101u;
+}
+
+/* 4 bits: inputs 0 to 15 in the low half of the bytes, 16 to 31 in the high half. */
+static inline void put_fours(uint8_t *q, int64_t lane, const uint32_t *words) {
+    for (int j = 0; j < 4; j++) put_word(q + 64 * j + 4 * lane, words[j] | words[j + 4] << 4);
+}
+static inline void add_fours(const uint8_t *q, int64_t lane, uint32_t *words) {
+    for (int m = 0; m < WORDS; m++) words[m] |= word_at(q + m % 4 * 64 + 4 * lane) >> m / 4 * 4 & each(15);
+}
+/* 2 bits: inputs 0 to 15 in the first 64 bytes. */
+static inline void put_twos(uint8_t *q, int64_t lane, const uint32_t *words) {
+    for (int h = 0; h < 2; h++)
+        put_word(q + 64 * h + 4 * lane,
+                 words[4 * h] | words[4 * h + 1] << 2 | words[4 * h + 2] << 4 | words[4 * h + 3] << 6);
+}
+static inline void add_twos(const uint8_t *q, int64_t lane, int bit, uint32_t *words) {
+    for (int m = 0; m < WORDS; m++) words[m] |= (word_at(q + m / 4 * 64 + 4 * lane) >> m % 4 * 2 & each(3)) << bit;
+}
+/* 1 bit. */
+static inline void put_ones(uint8_t *q, int64_t lane, const uint32_t *words) {
+    uint32_t all = 0;
+    for (int m = 0; m < WORDS; m++) all |= words[m] << m;
+    put_word(q + 4 * lane, all);
+}
+static inline void add_ones(const uint8_t *q, int64_t lane, int bit, uint32_t *words) {
+    for (int m = 0; m < WORDS; m++) words[m] |= (word_at(q + 4 * lane) >> m & each(1)) << bit;
+}
+
+/* words[m] = (those at p >> shift) & mask, byte by byte */
+static inline void take(uint32_t *words, const unsigned char *p, int shift, unsigned mask) {
+    for (int m = 0; m < WORDS; m++) words[m] = word_at(p + 4 * m) >> shift & each(mask);
+}
+
+/* Bits of an integer of a K format: those in q, and those above them in high. K3I and K6I are stored without a sign. */
+static int k_low(lsk_format f) {
+    return f == LSK_K2I || f == LSK_K3I ? 2 : 4;
+}
+static int k_high(lsk_format f) {
+    return f == LSK_K6I ? 2 : f == LSK_K3I || f == LSK_K5I;
+}
+static int k_less(lsk_format f) {
+    return f == LSK_K3I ? 4 : f == LSK_K6I ? 32 : 0;
+}
+
+/* Packs a block of a row of a K format. All blocks begin alike. */
+static void pack_k(lsk_format f, int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
+    lsk_k4 *to = (lsk_k4 *)tile;
+    const lsk_k_scales k = lsk_k_scales_of(type, src);
+    to->d[lane] = k.d;
+    to->dmin[lane] = k.dmin;
+    uint8_t *q = tile + offsetof(lsk_k4, g);
+    for (int g = 0; g < 8; g++) {
+        uint32_t low[WORDS], high[WORDS] = {0};
+        const int of_two = g % 4 * 2; /* of 128 values that share bytes, four parts of 32 */
+        switch (f) {
+        case LSK_K2I: take(low, src + 16 + g / 4 * 32, of_two, 3); break;
+        case LSK_K3I:
+            take(low, src + 32 + g / 4 * 32, of_two, 3);
+            take(high, src, g, 1);
+            break;
+        case LSK_K6I:
+            take(low, src + g / 4 * 64 + g % 2 * 32, g % 4 / 2 * 4, 15);
+            take(high, src + 128 + g / 4 * 32, of_two, 3);
+            break;
+        case LSK_K5I:
+            take(low, src + 48 + g / 2 * 32, g % 2 * 4, 15);
+            take(high, src + 16, g, 1);
+            break;
+        default: take(low, src + 16 + g / 2 * 32, g % 2 * 4, 15);
+        }
+        to->scale[g][lane] = (uint8_t)(f == LSK_K2I ? k.scale[2 * g] | k.scale[2 * g + 1] << 4 : k.scale[2 * g]);
+        to->min[g][lane] = f == LSK_K2I ? (uint8_t)(k.min[2 * g] | k.min[2 * g + 1] << 4)
+                           : k_less(f)  ? (uint8_t)k.scale[2 * g + 1]
+                                        : k.min[2 * g];
+        (k_low(f) == 2 ? put_twos : put_fours)(q, lane, low);
+        q += LSK_TILE * 4 * k_low(f);
+        if (k_high(f) == 2) put_twos(q, lane, high);
+        else if (k_high(f)) put_ones(q, lane, high);
+        q += LSK_TILE * 4 * k_high(f);
+    }
+}
+
+/* The same of a block of 32 values. */
+static void pack_small(lsk_format f, int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
+    const size_t bytes = (size_t)ls_ggml_layout_of(type)->bytes;
+    if (f == LSK_Q8I) { /* an f16 scale, no minimum; integers + 128 */
+        lsk_q8 *to = (lsk_q8 *)tile;
+        lsk_block b;
+        lsk_read_block(type, src, &b);
+        memcpy(to->scale + lane, src, 2);
+        for (int m = 0; m < WORDS; m++) put_word(to->q + 64 * m + 4 * lane, word_at(b.q + 4 * m) ^ each(128));
+        return;
+    }
+    lsk_q5 *to = (lsk_q5 *)tile; /* which begins as lsk_q4 does */
+    const int one = type == LS_GGML_Q4_1 || type == LS_GGML_Q5_1, up = f == LSK_Q5I ? 4 : 3;
+    to->scale[lane] = lsk_half_bits_at(src);
+    to->min[lane] = one ? lsk_half_bits_at(src + 2) : half_times_minus(up, to->scale[lane]);
+    for (int j = 0; j < 4; j++) put_word(to->q + 64 * j + 4 * lane, word_at(src + bytes - 16 + 4 * j));
+    if (f == LSK_Q4I) return;
+    const uint32_t bits = word_at(src + (one ? 4 : 2));
+    uint32_t high[WORDS];
+    for (int m = 0; m < WORDS; m++) high[m] = (bits >> 4 * m & 15) * 0x204081u & each(1); /* a bit to each byte */
+    put_ones(to->high, lane, high);
+}
+
+/* Rows of one tile, block by block, so that what is written stays in the first cache. */
+static void pack_integers(const lsk_matrix *m, int type, const unsigned char *src, int64_t n_rows, uint8_t *tile,
+                          int64_t lane) {
+    const ls_ggml_layout *l = ls_ggml_layout_of(type);
+    const size_t row_bytes = lsk_row_bytes(type, m->n_in), blocks = (size_t)(m->n_in / l->values),
+                 packed = m->tile_bytes / blocks;
+    for (size_t b = 0; b < blocks; b++, src += l->bytes, tile += packed)
+        for (int64_t r = 0; r < n_rows; r++)
+            (l->values == 256 ? pack_k : pack_small)(m->format, type, src + (size_t)r * row_bytes, tile, lane + r);
+}
+
+/* 32 values of an output. */
+static void floats_of(const uint32_t *words, int less, const float *scale, const float *min, float *out) {
+    uint8_t q[32];
+    memcpy(q, words, sizeof q);
+    for (int i = 0; i < 32; i++) out[i] = (float)(q[i] - less) * scale[i / 16] + min[i / 16];
+}
+
+static void row_of_k(const lsk_matrix *m, const uint8_t *tile, int64_t lane, float *out) {
+    const lsk_format f = m->format;
+    const size_t packed = m->tile_bytes / (size_t)(m->n_in / 256);
+    for (int32_t at = 0; at < m->n_in; at += 256, tile += packed) {
+        const lsk_k4 *from = (const lsk_k4 *)tile;
+        const uint8_t *q = tile + offsetof(lsk_k4, g);
+        const float d = lsk_half_to_float(from->d[lane]), dmin = lsk_half_to_float(from->dmin[lane]);
+        for (int g = 0; g < 8; g++) {
+            const int s = from->scale[g][lane], s2 = from->min[g][lane];
+            uint32_t words[WORDS] = {0};
+            float scale[2] = {d * (float)s, d * (float)s}, min[2] = {0 - dmin * (float)s2, 0 - dmin * (float)s2};
+            if (f == LSK_K2I)
+                for (int h = 0; h < 2; h++) {
+                    scale[h] = d * (float)(s >> 4 * h & 15);
+                    min[h] = 0 - dmin * (float)(s2 >> 4 * h & 15);
+                }
+            if (k_less(f)) {
+                scale[0] = d * (float)(int8_t)s, scale[1] = d * (float)(int8_t)s2;
+                min[0] = min[1] = 0;
+            }
+            if (k_low(f) == 2) add_twos(q, lane, 0, words);
+            else add_fours(q, lane, words);
+            q += LSK_TILE * 4 * k_low(f);
+            if (k_high(f) == 2) add_twos(q, lane, 4, words);
+            else if (k_high(f)) add_ones(q, lane, k_low(f), words);
+            q += LSK_TILE * 4 * k_high(f);
+            floats_of(words, k_less(f), scale, min, out + at + 32 * g);
+        }
+    }
+}
+
+static void row_of_small(const lsk_matrix *m, const uint8_t *tile, int64_t lane, float *out) {
+    const size_t packed = m->tile_bytes / (size_t)(m->n_in / 32);
+    for (int32_t at = 0; at < m->n_in; at += 32, tile += packed) {
+        uint32_t words[WORDS] = {0};
+        const lsk_q5 *from = (const lsk_q5 *)tile;
+        const float scale = lsk_half_to_float(from->scale[lane]);
+        const float min = m->format == LSK_Q8I ? 0 : lsk_half_to_float(from->min[lane]);
+        if (m->format == LSK_Q8I)
+            for (int w = 0; w < WORDS; w++) words[w] = word_at(((const lsk_q8 *)tile)->q + 64 * w + 4 * lane);
+        else add_fours(from->q, lane, words);
+        if (m->format == LSK_Q5I) add_ones(from->high, lane, 4, words);
+        floats_of(words, m->format == LSK_Q8I ? 128 : 0, (float[]){scale, scale}, (float[]){min, min}, out + at);
+    }
+}
+
+int lsk_packs_back(const lsk_matrix *m, int type) {
+    return lsk_takes_integers(m->format) || m->format == LSK_F32 || (m->format == LSK_BF16 && type == LS_GGML_BF16);
+}
+
+void lsk_packed_row(const lsk_matrix *m, int64_t row, float *out) {
+    const uint8_t *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
+    const int64_t lane = row % LSK_TILE;
+    if (m->format >= LSK_K2I && m->format <= LSK_K6I) row_of_k(m, tile, lane, out);
+    else if (lsk_takes_integers(m->format)) row_of_small(m, tile, lane, out);
+    else
+        for (int32_t k = 0; k < m->n_in; k++) {
+            if (m->format == LSK_F32) memcpy(out + k, tile + (16 * (size_t)k + (size_t)lane) * 4, 4);
+            else
+                lsk_dequant_row(LS_GGML_BF16, tile + ((size_t)k / 2 * 32 + (size_t)lane * 2 + (size_t)k % 2) * 2, 1,
+                                out + k);
+        }
+}
+
+/* ---- formats for floats */
+
+/* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
+static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
+    if (f == LSK_Q4B) { /* the nibbles of 64 bits: of each eight inputs the first or the last four */
+        const int nibble = k / 8 * 4 + k % 4;
+        *high = nibble % 2;
+        return (size_t)lane * 16 + (size_t)(k % 8 / 4 * 8 + nibble / 2);
+    }
+    *high = k & 1;
+    return (size_t)(k / 2) * 16 + (size_t)lane;
+}
+static void put_four(uint8_t *to, int high, unsigned q) {
+    *to = (uint8_t)((*to & ~(15u << 4 * high)) | (q & 15) << 4 * high);
+}
+
+/* Packs a row of a type that is kept with f32 scales. */
+static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    const ls_ggml_layout *l = ls_ggml_layout_of(type);
+    const int inputs = m->format == LSK_Q4S ? 32 : 16; /* of a group */
+    lsk_block b;
+    for (int32_t at = 0; at < m->n_in; at += l->values, src += l->bytes) {
+        lsk_read_block(type, src, &b);
+        for (int i = 0; i < l->values; i++) {
+            const int k = i % inputs;
+            lsk_wide *g = (lsk_wide *)tile + (at + i) / inputs;
+            if (k == 0) {
+                g->scale[lane] = b.scale[i / 16];
+                g->min[lane] = b.min[i / 16];
+            }
+            int high;
+            if (m->format == LSK_Q8S) g->q[k * 16 + lane] = (uint8_t)b.q[i];
+            else {
+                uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
+                put_four(to, high, (unsigned)b.q[i]);
+            }
+        }
+    }
+}
+
+/* Packs a row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
+static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
+    float plain[256] = {0};
+    for (int32_t at = 0; at < m->n_in; at += 256) {
+        const int32_t n = m->n_in - at < 256 ? m->n_in - at : 256;
+        lsk_dequant_row(type, src + lsk_row_bytes(type, at), n, plain);
+        for (int32_t i = 0; i < n; i++) {
+            const size_t k = (size_t)(at + i);
+            const uint16_t bits = lsk_float_to_bf16(plain[i]);
+            if (m->format == LSK_F32) memcpy(tile + (k * 16 + (size_t)lane) * 4, plain + i, 4);
+            else memcpy(tile + (k / 2 * 32 + (size_t)lane * 2 + k % 2) * 2, &bits, 2);
+        }
+    }
+}
+
+void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, int64_t n_rows) {
+    const size_t row_bytes = lsk_row_bytes(type, m->n_in), block_bytes = lsk_row_bytes(type, 32);
+    const unsigned char *src = raw;
+    for (int64_t r = 0, n; r < n_rows; r += n, src += (size_t)n * row_bytes) {
+        const int64_t row = row_begin + r, lane = row % LSK_TILE;
+        unsigned char *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
+        n = lsk_takes_integers(m->format) ? LSK_TILE - lane : 1; /* rows of this tile, or one */
+        if (n > n_rows - r) n = n_rows - r;
+        if (lsk_takes_integers(m->format)) {
+            pack_integers(m, type, src, n, tile, lane);
+        } else if (m->format == LSK_F32 || m->format == LSK_BF16) {
+            pack_floats(m, type, src, tile, lane);
+        } else if (m->format == LSK_F16) {
+            for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
+        } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
+            pack_scaled(m, type, src, tile, lane);
+        } else if (m->format == LSK_Q8 || m->format == LSK_Q8B) {
+            lsk_q8 *g = (lsk_q8 *)tile;
+            for (int32_t i = 0; i < m->n_in / 32; i++, g++) {
+                const unsigned char *block = src + (size_t)i * block_bytes;
+                memcpy(g->scale + lane, block, 2);
+                for (int k = 0; k < 32; k++)
+                    if (m->format == LSK_Q8) g->q[k * 16 + lane] = block[2 + k];
+                    else g->q[lane * 32 + k] = block[2 + k];
+            }
+        } else {
+            lsk_q4 *g = (lsk_q4 *)tile;
+            for (int32_t i = 0; i < m->n_in / 32; i++, g++) {
+                const unsigned char *block = src + (size_t)i * block_bytes, *q = block + block_bytes - 16;
+                memcpy(g->scale + lane, block, 2);
+                if (type == LS_GGML_Q4_0) g->min[lane] = half_times_minus(3, g->scale[lane]);
+                else memcpy(g->min + lane, block + 2, 2);
+                for (int k = 0; k < 32; k++) {
+                    int high;
+                    uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
+                    put_four(to, high, k < 16 ? q[k] : q[k - 16] >> 4);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+/* The vector of kernels_impl.h in AVX2; the including file names the level. */
+#include <immintrin.h>
+
+#include "compute/kernels/kernels.h"
+
+#define W 8
+#define R_MAX 3
+#define FUSED_MAX 3
+typedef __m256 vf;
+
+static inline vf vf_set(float x) {
+    return _mm256_set1_ps(x);
+}
+static inline vf vf_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf a) {
+    _mm256_storeu_ps(p, a);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+#define vf_fma_once vf_fma
+static inline vf vf_max(vf a, vf b) {
+    return _mm256_max_ps(a, b);
+}
+static inline vf vf_half(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+static inline __m256i vi_bytes(const unsigned char *p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
+    const __m256i b = vi_bytes(p);
+    *lo = _mm256_cvtepi32_ps(_mm256_and_si256(b, _mm256_set1_epi32(15)));
+    *hi = _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 4));
+}
+static inline vf vf_i8(const unsigned char *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+/* To nearest, ties to even. */
+static inline __m256i vf_round(vf a) {
+    return _mm256_cvtps_epi32(a);
+}

@@ -1,0 +1,46 @@
+/* The vector of kernels_impl.h in AVX-512; the including file names the level. */
+#include <immintrin.h>
+
+#include "compute/kernels/kernels.h"
+
+#define W 16
+#define R_MAX 6
+#define FUSED_MAX 18
+typedef __m512 vf;
+
+static inline vf vf_set(float x) {
+    return _mm512_set1_ps(x);
+}
+static inline vf vf_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+static inline void vf_store(float *p, vf a) {
+    _mm512_storeu_ps(p, a);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+#define vf_fma_once vf_fma
+static inline vf vf_max(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
+static inline vf vf_half(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+static inline __m512i vi_bytes(const unsigned char *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
+    const __m512i b = vi_bytes(p);
+    *lo = _mm512_cvtepi32_ps(_mm512_and_si512(b, _mm512_set1_epi32(15)));
+    *hi = _mm512_cvtepi32_ps(_mm512_srli_epi32(b, 4));
+}
+static inline vf vf_i8(const unsigned char *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+/* The outputs that a tile has: the last one of a matrix may be partly empty. */
+static inline __mmask16 vf_outputs(const lsk_matrix *m, int32_t tile) {
+    const int32_t left = m->n_out - tile * LSK_TILE;
+    return left >= LSK_TILE ? 0xFFFF : (__mmask16)((1u << left) - 1);
+}

@@ -1,0 +1,50 @@
+/* The vector of kernels_impl.h in NEON, as every processor of 64-bit Arm has it. */
+#include "compute/kernels/kernels.h"
+
+#ifdef LSK_NEON_EMULATED
+#include LSK_NEON_EMULATED /* its instructions in plain C, for tests */
+#else
+#include <arm_neon.h>
+#endif
+
+#define W 4
+#define R_MAX 6 /* 24 sums, 4 vectors of weights and an input fit the 32 registers */
+#define FUSED_MAX 3
+typedef float32x4_t vf;
+
+static inline vf vf_set(float x) {
+    return vdupq_n_f32(x);
+}
+static inline vf vf_load(const float *p) {
+    return vld1q_f32(p);
+}
+static inline void vf_store(float *p, vf a) {
+    vst1q_f32(p, a);
+}
+static inline vf vf_fma(vf a, vf b, vf c) {
+    return vfmaq_f32(c, a, b);
+}
+#define vf_fma_once vf_fma
+static inline vf vf_max(vf a, vf b) { /* b where a is NaN, as at all levels */
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+static inline vf vf_half(const uint16_t *p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+static inline uint32x4_t vi_bytes(const unsigned char *p) {
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)))));
+}
+static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
+    const uint32x4_t b = vi_bytes(p);
+    *lo = vcvtq_f32_u32(vandq_u32(b, vdupq_n_u32(15)));
+    *hi = vcvtq_f32_u32(vshrq_n_u32(b, 4));
+}
+static inline vf vf_i8(const unsigned char *p) {
+    return vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(vreinterpretq_s32_u32(vi_bytes(p)), 24), 24));
+}
+/* To nearest, ties to even. */
+static inline int32x4_t vf_round(vf a) {
+    return vcvtnq_s32_f32(a);
+}

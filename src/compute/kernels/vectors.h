@@ -1,0 +1,33 @@
+/* What follows from the width W of a level's vector (vector_*.h). */
+#pragma once
+#include "compute/kernels/kernels.h"
+
+#define NV (LSK_TILE / W) /* vectors a tile */
+#define INLINE static inline __attribute__((always_inline))
+/* Written out, so that arrays that i indexes become registers. Loops with the checks of a sanitizer cannot be. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define EACH(i, from, end) for (int i = (from); i < (end); i++)
+#else
+#define EACH(i, from, end) _Pragma("GCC unroll 16") for (int i = (from); i < (end); i++)
+#endif
+
+typedef int32_t vi __attribute__((vector_size(W * 4)));
+typedef uint32_t vu __attribute__((vector_size(W * 4)));
+typedef uint16_t vh __attribute__((vector_size(W * 2)));
+
+/* Lines of 64 bytes to fetch in each turn of a loop. */
+typedef struct {
+    const char *at;
+    int32_t lines;
+} ahead;
+INLINE ahead fetch(ahead a) {
+    for (int32_t i = 0; i < a.lines; i++, a.at += 64) __builtin_prefetch(a.at);
+    return a;
+}
+/* Pass i of so many, each of `turns`: its share of per_turn * turns lines. */
+INLINE ahead share_of(const void *next, int32_t i, int32_t passes, int32_t turns, int32_t per_turn) {
+    if (passes < 2) return (ahead){0};
+    const int32_t lines = (per_turn + passes - 1) / passes;
+    if (i * lines >= per_turn) return (ahead){0};
+    return (ahead){(const char *)next + (size_t)i * (size_t)lines * (size_t)turns * 64, lines};
+}

@@ -1,0 +1,187 @@
+// The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_kv_cache.cpp the KV
+// cache's calls, lst_cpu_forward.cpp the forward.
+#pragma once
+#include "compute/lst_meeting.h"
+#include "compute/lst_ranks.h"
+
+#include <atomic>
+#include <chrono>
+
+namespace lst::cpu {
+
+// How a dtype rounds the inputs of matmuls.
+struct Arithmetic {
+    const char *dtype, *kernel;
+    lsk_arith usual, careful; // careful: for q/k/v and down, which are the most sensitive to rounding
+    const char *kv;           // default format of the KV cache
+};
+
+// Zeroed memory for weights, in large pages if the system has them. Every step reads all of it, and large pages save
+// address translations.
+class Weights {
+    struct Unmap {
+        size_t size;
+        void operator()(uint8_t *p) const;
+    };
+    std::vector<std::unique_ptr<uint8_t, Unmap>> blocks;
+    size_t left = 0, next_size = PAGE; // of the last block; of the next one
+
+  public:
+    enum : size_t { PAGE = 2 << 20, MOST = 32 << 20 };
+    uint8_t *take(size_t bytes); // 64-byte aligned; freed with this object
+};
+
+struct CpuModel : lst_model {
+    const lsk_table *kernels = nullptr;
+    std::string asked; // dtype
+    const Arithmetic *arithmetic = nullptr;
+    Weights packed;
+    bool integers = false; // at least one matmul takes integers
+    bool all_bf16 = true;  // all weights of matmuls are bf16
+    std::string asked_kv;
+    bool kv_bf16 = false; // keys and values are bf16, else floats
+    size_t kv_value_bytes() const { return kv_bf16 ? sizeof(uint16_t) : sizeof(float); }
+    int embd_type = LS_GGML_F32;
+    lst::Array<uint8_t> embd; // raw rows; empty: the output head has them
+    size_t embd_row_bytes = 0;
+
+    bool mixes() const override { return true; }
+    bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) override;
+    void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
+    void matrix_end(lst::Linear &) override {}
+    lsk_arith packing(lst::Care care) const;
+    void embedding_row(int32_t token, float *out) const; // token: of this rank's part of the vocabulary
+    bool embedding_begin(const lst_tensor &t, int kept_type) override;
+    void embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) override;
+    void loaded() override;
+    void info(lst_model_info_t *info) const override;
+    void multiply_bf16();
+    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) override;
+};
+
+const char *no_level(); // the error in LOGITSPEC_CPU if lsk_pick finds no level; valid in the calling thread
+
+// ---- building blocks of a forward
+
+// Matmul inputs other than plain floats, written beside them: in integer arithmetic group g of row r at [g * rows + r],
+// in bf16 row after row.
+struct Prepared {
+    std::vector<lsk_group> groups;
+    std::vector<uint16_t> bf16;
+    int32_t n_in = 0;
+
+    void resize(int32_t rows, int64_t n) {
+        n_in = (int32_t)n;
+        groups.resize((size_t)rows * (size_t)n / 32);
+        bf16.resize((size_t)rows * (size_t)n);
+    }
+};
+
+// Sums the time of a forward's parts in one of its threads; does nothing without lst_parts.
+struct Clock {
+    using clock = std::chrono::steady_clock;
+    double *parts; // NULL: not requested
+    clock::time_point last;
+
+    explicit Clock(double *us) : parts(us) {
+        if (parts) last = clock::now();
+    }
+    void past(int part) {
+        if (!parts) return;
+        const clock::time_point now = clock::now();
+        parts[part] += std::chrono::duration<double, std::micro>(now - last).count();
+        last = now;
+    }
+};
+
+// Moves a row's keys and values from one cache column to another.
+struct Move {
+    int64_t from, to;
+};
+
+enum { PREFILL_ROWS = 128 };
+
+struct CpuKvCache : lst::PartKvCache {
+    CpuModel *m;
+    int32_t n_layers; // of the model's, from the first on
+    int32_t capacity; // cache columns (context + one tree, whole blocks)
+    int32_t length = 0;
+    lst::Array<uint8_t> k, v;   // [layer][kv head][capacity * head_dim numbers as lsk_cache has them]
+    std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
+    float *layers = nullptr;    // see lst_probe
+    double *parts = nullptr;    // see lst_parts
+    lst::Floats x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
+    // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
+    lst::Floats mine, theirs;
+    std::exception_ptr failure; // of an exchange within the forward
+    lst::Meeting meeting;
+    Prepared xn_in, att_in, act_in;
+    // In a forward of one row each thread computes the norms itself, which is faster than waiting for one thread.
+    lst::Floats own; // [thread][3][n_embd]: its x, xn and what is added to x
+    std::vector<Prepared> own_in;
+    // looks for the first stage with a value that is not finite: 2 * layer, + 1 after its feed-forward part
+    bool searching = false;
+    // the layer before which a cancelled forward ended; -1: it ran to its end
+    int32_t stopped = -1;
+    std::atomic<int32_t> first_bad{INT32_MAX};
+    int32_t rows_cap = 0, logit_rows_cap = 0;
+    lst::Floats scratch; // [thread][...]
+    int64_t scratch_floats = 0;
+    int32_t queries = 0;       // queries in one call of attention
+    std::vector<int32_t> tail; // columns: of each row's ancestors and itself, or of all rows at consecutive positions
+    // the last forward over a tree
+    const int32_t *depth = nullptr;
+    std::vector<int32_t> tail_begin; // per row
+    std::vector<float> row_lse;
+    std::vector<Move> moves; // of keep; the next forward carries them out
+    // the last committed row
+    std::vector<float> last_logits;
+    float last_lse = NAN;
+
+    CpuKvCache(CpuModel *model, int32_t n_context, int32_t n_layers);
+    int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
+    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                 lst_row *last) override;
+    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
+    void keep(int32_t length, const int32_t *rows, int32_t n) override;
+    void rewind(int32_t n) override;
+    void copy(lst::KvCache &from, int32_t n) override;
+    void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
+    void logits(int32_t row, float *out) override;
+    void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
+    void part_logits(int32_t first, int32_t n, float *out) override;
+    void probe(float *out) override { layers = out; }
+    void time_parts(double *us) override { parts = us; }
+    // Of this rank's part of the vocabulary.
+    const float *row_logits(int32_t row) const {
+        return row < 0 ? last_logits.data() : logits_of.data() + (int64_t)row * vocab();
+    }
+    void set_last(const float *logits, float lse) {
+        last_logits.assign(logits, logits + vocab());
+        last_lse = lse;
+    }
+    int32_t vocab() const { return ls_range_size(m->part().vocab); }
+    lsk_cache cache(int layer, int kv_head) const {
+        const int64_t plane = (int64_t)layer * ls_range_size(m->part().kv_heads) + kv_head,
+                      bytes = plane * capacity * m->hp.head_dim * (int64_t)m->kv_value_bytes();
+        return {k.data() + bytes, v.data() + bytes, m->kv_bf16, m->hp.head_dim};
+    }
+};
+
+// ---- lst_cpu_forward.cpp
+// One block of rows: the position of each row's token and the positions that it sees.
+struct Block {
+    int32_t n;
+    const int32_t *tokens;
+    bool tree;        // else consecutive positions
+    int32_t first;    // of a tree: its rows that were computed before
+    int32_t head_row; // -1: logits of every row; else of this row only
+};
+
+void run_block(CpuKvCache &s, const Block &b);
+// Carries out the moves of keep_path in the key/value heads [from, to) of a layer.
+void move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head);
+
+} // namespace lst::cpu

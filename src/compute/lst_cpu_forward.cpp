@@ -1,0 +1,467 @@
+// A forward runs inside one parallel region: every thread walks the same code, and all meet after each phase.
+#include "compute/lst_cpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+using namespace lst::cpu;
+
+namespace {
+
+// One of the threads that run the forward; phases end at a barrier.
+struct Team {
+    int t, n;
+    lst::Meeting *meeting;
+    Clock clock;
+    void meet(int part) {
+        clock.past(part);
+        meeting->meet(t, n);
+        clock.past(LST_PART_WAIT);
+    }
+    template <class F> void each(int part, F &&body) {
+        body(t, n);
+        meet(part);
+    }
+    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. Returns the
+    // tiles of the share, which keeps pairs together.
+    ls_range multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                      int32_t rows, int32_t first, int32_t count) {
+        const lsk_table &k = *s.m->kernels;
+        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
+        const ls_range share = ls_share_units(tiles, unit, t, n);
+        const int32_t a = share.from, b = share.to;
+        float *scratch = s.scratch.data() + (int64_t)t * s.scratch_floats;
+        x += (int64_t)first * l.n_in;
+        for (const lst::Linear::Section &section : l.sections) {
+            const lsk_matrix *m = &section.packed;
+            const int32_t before = section.first / LSK_TILE, n_tiles = (m->n_out + LSK_TILE - 1) / LSK_TILE;
+            const int32_t from = std::max(a - before, 0), to = std::min(b - before, n_tiles);
+            float *out = y + section.first;
+            if (from >= to) continue;
+            if (lsk_takes_integers(m->format))
+                k.matmul_int(m, l.arith, p.groups.data() + first, rows, out, l.n_out, count, from, to, scratch);
+            else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
+                k.matmul_bf16(m, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, out, l.n_out, count, from, to,
+                              scratch);
+            else k.matmul(m, x, l.n_in, out, l.n_out, count, from, to, scratch);
+        }
+        return share;
+    }
+    void linear(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
+        multiply(s, l, x, p, y, rows, 0, rows);
+        meet(LST_PART_LINEAR);
+    }
+};
+
+// Columns [at, at + n) of a row of a matmul's input: x holds the floats.
+void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
+             int32_t n) {
+    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8 || arith == LSK_ARITH_MIXED)
+        s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
+    else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
+}
+
+// A row's key and value of head h go into the cache.
+void write_kv(const CpuKvCache &s, int layer, int h, int32_t row, int32_t column) {
+    const int64_t hd = s.m->hp.head_dim;
+    const int32_t n_heads = ls_range_size(s.m->part().heads), n_kv = ls_range_size(s.m->part().kv_heads);
+    float *key = s.qkv.data() + (int64_t)row * s.m->layers[0].qkv.n_out + (n_heads + h) * hd, *value = key + n_kv * hd;
+    const lsk_cache cache = s.cache(layer, h);
+    for (float *x : {key, value})
+        if (cache.bf16) s.m->kernels->to_bf16(x, (int32_t)hd, nullptr);
+    lsk_cache_write(&cache, column, key, value);
+}
+
+// How many queries attend() takes at once: scores of long contexts take memory.
+int32_t queries_at_once(int64_t columns) {
+    return (int32_t)std::clamp(((int64_t)1 << 21) / columns, (int64_t)8, (int64_t)LSK_QUERIES);
+}
+
+// Queries [from, to) of the key/value head, which `heads` read; they are numbered row by row. Heads are counted from
+// this rank's first on.
+void attend(CpuKvCache &s, const Block &b, int layer, int32_t kv_head, ls_range heads, int32_t from, int32_t to,
+            int thread) {
+    const lst_hparams &hp = s.m->hp;
+    const ls_shard &part = s.m->part();
+    const int64_t hd = hp.head_dim;
+    const int32_t group = ls_range_size(heads), first_row = from / group;
+    const int32_t *depth = s.depth + b.first, *tail_begin = s.tail_begin.data() + b.first; // of a tree's rows
+    lsk_query queries[LSK_QUERIES];
+    lsk_attention a;
+    a.cache = s.cache(layer, kv_head);
+    a.queries = queries;
+    a.n_queries = to - from;
+    a.n_context = s.length + (b.tree ? 0 : first_row); // of consecutive positions, what all of them see
+    a.softcap = hp.attn_softcap;
+    a.scratch = s.scratch.data() + (int64_t)thread * s.scratch_floats;
+    const float *qkv = s.qkv.data();
+    float *out = (s.m->ranks ? s.mine : s.att).data();
+    for (int32_t i = from; i < to; i++) {
+        const int32_t row = i / group, head = heads.from + i % group;
+        const int32_t position = s.length + (b.tree ? depth[row] : row);
+        lsk_query &q = queries[i - from];
+        q.q = qkv + (int64_t)row * s.m->layers[0].qkv.n_out + head * hd;
+        q.out = out + ((int64_t)row * ls_range_size(part.heads) + head) * hd;
+        q.tail = s.tail.data() + (b.tree ? tail_begin[row] : first_row);
+        q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
+        q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
+    }
+    s.m->kernels->attention(&a);
+    for (int32_t i = from; i < to && !s.m->ranks; i++) {
+        const int32_t row = i / group, at = (heads.from + i % group) * hp.head_dim;
+        prepare(s, s.m->layers[(size_t)layer].out.arith, s.att_in, b.n, row, queries[i - from].out, at, hp.head_dim);
+    }
+}
+
+void note_bad(CpuKvCache &s, int32_t stage, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!std::isfinite(x[i])) {
+            for (int32_t old = s.first_bad; stage < old && !s.first_bad.compare_exchange_weak(old, stage);) {
+            }
+            return;
+        }
+}
+
+void add_bias(float *x, const float *bias, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] += bias[i];
+}
+
+void finish_logits(const CpuModel &m, float *logits) {
+    const int32_t n = ls_range_size(m.part().vocab), whole = n / LSK_TILE * LSK_TILE;
+    if (m.head.bias) add_bias(logits, m.head.bias.data(), n);
+    if (m.hp.logit_scale != 1)
+        for (int32_t i = 0; i < n; i++) logits[i] *= m.hp.logit_scale;
+    if (m.hp.logit_softcap <= 0) return;
+    m.kernels->softcap(logits, whole, m.hp.logit_softcap);
+    float rest[LSK_TILE] = {0};
+    std::memcpy(rest, logits + whole, (size_t)(n - whole) * sizeof(float));
+    m.kernels->softcap(rest, LSK_TILE, m.hp.logit_softcap);
+    std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
+}
+
+int64_t widest(const CpuModel &m, ls_range ls_shard::*of) {
+    int32_t n = 0;
+    for (const ls_shard &part : m.parts) n = std::max(n, ls_range_size(part.*of));
+    return n;
+}
+
+// What a rank put into the last exchange.
+const float *of_rank(const CpuKvCache &s, size_t rank, int64_t floats) {
+    return s.theirs.data() + (int64_t)rank * floats;
+}
+
+// Gives that many floats of s.mine to the other ranks and gets theirs. Every thread calls it and sees whether it
+// failed.
+bool exchange(CpuKvCache &s, Team &team, int64_t floats) {
+    if (team.t == 0) try {
+            s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
+        } catch (...) {
+            s.failure = std::current_exception();
+        }
+    team.meet(LST_PART_RANKS);
+    return !s.failure;
+}
+
+// Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
+// earliest.
+void show(CpuKvCache &s, const Block &b, const Team &team, int32_t layer, const float *values) {
+    const int64_t d = s.m->hp.n_embd, n = (int64_t)s.hidden.layers.size();
+    const ls_range r = ls_share(b.n, team.t, team.n);
+    for (int64_t k = 0; k < n; k++)
+        for (int32_t i = r.from; i < r.to && s.hidden.layers[(size_t)k] == layer; i++)
+            std::memcpy(s.hidden.rows.data() + (i * n + k) * d, values + i * d, (size_t)d * sizeof(float));
+}
+
+void forward(CpuKvCache &s, const Block &b, Team team) {
+    const CpuModel &m = *s.m;
+    const lst_hparams &hp = m.hp;
+    const ls_shard &part = m.part();
+    const lsk_table &k = *m.kernels;
+    const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
+    const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads),
+                  n_ff = ls_range_size(part.ff);
+    const bool one = b.n == 1 && !m.ranks; // its x and xn are each thread's own
+    float *own = s.own.data() + team.t * 3 * d, *x = one ? own : s.x.data(), *xn = one ? own + d : s.xn.data();
+    Prepared &xn_in = one ? s.own_in[(size_t)team.t] : s.xn_in;
+    float *qkv = s.qkv.data(), *tmp = s.tmp.data(), *mine = m.ranks ? s.mine.data() : nullptr;
+    auto each_row = [&](auto &&body) {
+        if (!one) return team.each(LST_PART_NORMS, body);
+        body(0, 1);
+        team.clock.past(LST_PART_NORMS);
+    };
+    // Columns that ranks computed, each its own of every row, become whole rows; row(i) is called for each of them.
+    // Does nothing where there are no other ranks. False: the exchange failed.
+    auto gather = [&](ls_range ls_shard::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
+        if (!m.ranks) return true;
+        const int64_t of_each = b.n * widest(m, of) * scale;
+        if (!exchange(s, team, of_each)) return false;
+        team.each(part_of_time, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            const int64_t width = (m.parts.back().*of).to * scale;
+            for (int32_t i = r.from; i < r.to; i++) {
+                for (size_t rank = 0; rank < m.parts.size(); rank++) {
+                    const ls_range columns = m.parts[rank].*of;
+                    std::memcpy(whole + i * width + columns.from * scale,
+                                of_rank(s, rank, of_each) + i * ls_range_size(columns) * scale,
+                                (size_t)(ls_range_size(columns) * scale) * sizeof(float));
+                }
+                row(i);
+            }
+        });
+        return true;
+    };
+    auto as_it_is = [](int32_t) {};
+    const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
+    // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
+    auto norm_all = [&](const lst::Layer &l, ls_range ls_shard::*of, int64_t at, const lst::Floats &weights) {
+        const ls_range own = part.*of;
+        const int64_t all = (int64_t)weights.size();
+        team.each(LST_PART_ROTATE, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                if (l.qkv.bias && !at) add_bias(qkv + i * nqkv, l.qkv.bias.data(), nqkv);
+                std::memcpy(mine + i * ls_range_size(own) * hd, qkv + i * nqkv + at,
+                            (size_t)(ls_range_size(own) * hd) * sizeof(float));
+            }
+        });
+        return gather(of, hd, s.att.data(), LST_PART_ROTATE, [&](int32_t i) {
+            float *whole = s.att.data() + i * all;
+            k.rmsnorm(whole, weights.data(), (int32_t)all, hp.rms_eps, whole);
+            std::memcpy(qkv + i * nqkv + at, whole + own.from * hd, (size_t)(ls_range_size(own) * hd) * sizeof(float));
+        });
+    };
+    auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[b.first + row] : row); };
+    // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
+    // its norm, or x itself
+    int32_t stage = -1;
+    auto add_norm = [&](const lst::Linear *added, const lst::Floats &post, const lst::Floats &pre,
+                        const lst::Linear &next) {
+        each_row([&](int t, int n) {
+            ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                float *xi = x + i * d, *ti = tmp + i * d;
+                if (added && one) { // all threads read it, and what follows may change it
+                    std::memcpy(own + 2 * d, ti, (size_t)d * sizeof(float));
+                    ti = own + 2 * d;
+                }
+                if (added) {
+                    if (added->bias) add_bias(ti, added->bias.data(), d);
+                    if (post) k.rmsnorm(ti, post.data(), (int32_t)d, hp.rms_eps, ti);
+                    if (hp.residual_scale != 1)
+                        for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
+                    for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
+                }
+                if (s.searching) note_bad(s, stage, xi, d);
+                if (pre) k.rmsnorm(xi, pre.data(), (int32_t)d, hp.rms_eps, xn + i * d);
+                else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
+                prepare(s, next.arith, xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
+            }
+        });
+    };
+    auto probe = [&](int32_t layer) { // after the barrier that follows x's last change
+        if (s.layers && team.t == 0)
+            std::memcpy(s.layers + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
+        if (s.hidden.take) show(s, b, team, layer, x);
+    };
+    each_row([&](int t, int n) {
+        ls_range r = ls_share(b.n, t, n);
+        for (int32_t i = r.from; i < r.to; i++) {
+            const int32_t token = b.tokens[i];
+            float *to = (mine ? mine : x) + i * d;
+            if (token < part.vocab.from || token >= part.vocab.to) {
+                std::memset(to, 0, (size_t)d * sizeof(float)); // another rank has it
+                continue;
+            }
+            m.embedding_row(token - part.vocab.from, to);
+            if (hp.embd_scale != 1)
+                for (int64_t j = 0; j < d; j++) to[j] *= hp.embd_scale;
+        }
+    });
+    if (mine) {
+        if (!exchange(s, team, b.n * d)) return;
+        team.each(LST_PART_NORMS, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) {
+                size_t rank = 0;
+                while (b.tokens[i] >= m.parts[rank].vocab.to) rank++;
+                std::memcpy(x + i * d, of_rank(s, rank, b.n * d) + i * d, (size_t)d * sizeof(float));
+            }
+        });
+    }
+    const lst::Floats none;
+    for (int layer = 0; layer < s.n_layers; layer++) {
+        const lst::Layer &l = m.layers[(size_t)layer];
+        if (s.stopped >= 0) return; // every thread sees what was written before the last barrier
+        // moves of kept rows run beside the norm, which leaves threads idle when rows are few
+        const ls_range heads_to_move = ls_share(n_kv, team.n - 1 - team.t, team.n);
+        move_kv(s, layer, heads_to_move.from, heads_to_move.to);
+        const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
+        add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
+        probe(layer);
+        stage++;
+        team.linear(s, l.qkv, xn, xn_in, qkv, b.n);
+        // not before this barrier: until then another thread may still look whether to begin the layer
+        if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
+        if (norms_all && m.ranks &&
+            !(norm_all(l, &ls_shard::heads, 0, l.q_norm) && norm_all(l, &ls_shard::kv_heads, n_heads * hd, l.k_norm)))
+            return;
+        if (norms_all && !m.ranks)
+            team.each(LST_PART_ROTATE, [&](int t, int n) {
+                const ls_range r = ls_share(b.n, t, n);
+                for (int32_t i = r.from; i < r.to; i++) {
+                    float *row = qkv + i * nqkv;
+                    if (l.qkv.bias) add_bias(row, l.qkv.bias.data(), nqkv);
+                    k.rmsnorm(row, l.q_norm.data(), (int32_t)(n_heads * hd), hp.rms_eps, row);
+                    k.rmsnorm(row + n_heads * hd, l.k_norm.data(), (int32_t)(n_kv * hd), hp.rms_eps,
+                              row + n_heads * hd);
+                }
+            });
+        team.each(LST_PART_ROTATE, [&](int t, int n) {
+            const float *bias = l.qkv.bias && !norms_all ? l.qkv.bias.data() : nullptr;
+            const std::vector<float> &rope = s.rope[m.local[(size_t)layer] ? 1 : 0];
+            const auto rotate = [&](int32_t i, int32_t head, const lst::Floats &norm, float scale) {
+                float *x = qkv + i * nqkv + head * hd;
+                if (bias) add_bias(x, bias + head * hd, hd);
+                if (hp.qk_norm == LST_QK_NORM_HEAD) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
+                k.rope(x, hp.rope_dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims, scale);
+                for (int64_t j = hp.rope_dims; j < hd; j++) x[j] *= scale;
+            };
+            // A thread has all rows of a head, as far as it goes: keys of a tile of columns share lines of the cache.
+            const int64_t key_cost = 12; // queries that take the time of a key and its value
+            const ls_range r = ls_share(b.n * (n_kv * key_cost + n_heads), t, n);
+            const auto own = [&](int64_t at) { return at >= r.from && at < r.to; };
+            for (int32_t i = 0; i < b.n; i++) {
+                for (int32_t h = 0; h < n_kv; h++) {
+                    if (!own((h * b.n + i) * key_cost)) continue;
+                    rotate(i, n_heads + h, l.k_norm, 1);
+                    if (bias)
+                        add_bias(qkv + i * nqkv + (n_heads + n_kv + h) * hd, bias + (n_heads + n_kv + h) * hd, hd);
+                    write_kv(s, layer, h, i, s.length + b.first + i);
+                }
+                for (int32_t h = 0; h < n_heads; h++)
+                    if (own(b.n * (n_kv * key_cost + h) + i)) rotate(i, h, l.q_norm, hp.attn_scale);
+            }
+        });
+        team.each(LST_PART_ATTENTION, [&](int t, int n) {
+            const ls_range r = ls_share((int64_t)b.n * n_heads, t, n);
+            const int32_t group = hp.n_heads / hp.n_kv_heads;
+            for (int32_t kv = 0, begin = 0, end; kv < n_kv; kv++, begin = end) { // queries of a key/value head
+                const int32_t first = (part.kv_heads.from + kv) * group - part.heads.from;
+                const ls_range heads = {std::max(first, 0), std::min(first + group, n_heads)};
+                end = begin + b.n * ls_range_size(heads);
+                for (int32_t i = std::max(r.from, begin), to; i < std::min(r.to, end); i = to) {
+                    to = std::min({i + s.queries, end, r.to});
+                    attend(s, b, layer, kv, heads, i - begin, to - begin, t);
+                }
+            }
+        });
+        if (!gather(&ls_shard::heads, hd, s.att.data(), LST_PART_ATTENTION, [&](int32_t i) {
+                for (int32_t h = 0; h < hp.n_heads; h++)
+                    prepare(s, l.out.arith, s.att_in, b.n, i, s.att.data() + ((int64_t)i * hp.n_heads + h) * hd,
+                            (int32_t)(h * hd), (int32_t)hd);
+            }))
+            return;
+        team.linear(s, l.out, s.att.data(), s.att_in, mine ? mine : tmp, b.n);
+        if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+        add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
+        stage++;
+        const int32_t width = LS_SHARD_FF; // of the blocks of gate and up, and of a group
+        const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
+        team.clock.past(LST_PART_LINEAR);
+        const int32_t from = tiles.from * LSK_TILE / 2, to = tiles.to * LSK_TILE / 2;
+        for (int32_t i = 0; i < b.n; i++) {
+            float *act = (mine ? mine : s.act.data()) + (int64_t)i * n_ff;
+            for (int32_t at = from; at < to; at += width) {
+                float *gate = s.gate_up.data() + (int64_t)i * 2 * n_ff + 2 * at, *up = gate + width;
+                if (l.gate_up.bias) {
+                    add_bias(gate, l.gate_up.bias.data() + at, width);
+                    add_bias(up, l.gate_up.bias.data() + n_ff + at, width);
+                }
+                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, width, act + at);
+            }
+            if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act + from, from, to - from);
+        }
+        team.meet(LST_PART_ACTIVATION);
+        if (!gather(&ls_shard::ff, 1, s.act.data(), LST_PART_ACTIVATION, [&](int32_t i) {
+                for (int32_t at = 0; at < hp.n_ff; at += 32)
+                    prepare(s, l.down.arith, s.act_in, b.n, i, s.act.data() + (int64_t)i * hp.n_ff + at, at, 32);
+            }))
+            return;
+        team.linear(s, l.down, s.act.data(), s.act_in, mine ? mine : tmp, b.n);
+        if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+    }
+    if (s.stopped >= 0) return;
+    const lst::Layer &last = m.layers[(size_t)s.n_layers - 1];
+    add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
+    probe(s.n_layers);
+    if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
+    const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
+    float *logits = s.logits_of.data() + (int64_t)b.first * ls_range_size(part.vocab);
+    team.multiply(s, m.head, xn, xn_in, logits, b.n, from, count);
+    team.meet(LST_PART_HEAD);
+    if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias) return;
+    team.each(LST_PART_HEAD, [&](int t, int n) {
+        const ls_range r = ls_share(count, t, n);
+        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, logits + (int64_t)i * ls_range_size(part.vocab));
+    });
+}
+
+} // namespace
+
+void lst::cpu::move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head) {
+    for (int32_t h = first_head; h < end_head; h++) {
+        const lsk_cache cache = s.cache(layer, h);
+        for (const Move &m : s.moves) lsk_cache_move(&cache, m.from, m.to);
+    }
+}
+
+void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
+    const lst_hparams &hp = s.m->hp;
+    if (b.n > s.rows_cap) {
+        auto rows = [&](int64_t width) { return lst::Floats(b.n * width); };
+        s.x = rows(hp.n_embd), s.xn = rows(hp.n_embd), s.tmp = rows(hp.n_embd);
+        s.qkv = rows(s.m->layers[0].qkv.n_out);
+        s.att = rows((int64_t)hp.n_heads * hp.head_dim);
+        s.gate_up = rows(2 * (int64_t)ls_range_size(s.m->part().ff)), s.act = rows(hp.n_ff);
+        s.xn_in.resize(b.n, hp.n_embd);
+        s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
+        s.act_in.resize(b.n, hp.n_ff);
+        if (s.m->ranks) {
+            const int64_t width = std::max(
+                {(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff)});
+            s.mine = rows(width);
+            s.theirs = lst::Floats(s.m->ranks->n * b.n * width);
+        }
+        s.rows_cap = b.n;
+    }
+    const int32_t logit_rows = b.head_row < 0 ? b.first + b.n : 1;
+    if (logit_rows > s.logit_rows_cap) {
+        lst::Floats logits((int64_t)logit_rows * s.vocab());
+        if (b.first) std::copy_n(s.logits_of.data(), (int64_t)b.first * s.vocab(), logits.data());
+        s.logits_of = std::move(logits);
+        s.logit_rows_cap = logit_rows;
+    }
+    s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
+    const int64_t columns = (s.length + b.first + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
+    s.queries = queries_at_once(columns);
+    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
+                                     lsk_attention_scratch(s.queries, columns, hp.head_dim)});
+    if (floats > s.scratch_floats) {
+        s.scratch_floats = floats * 3 / 2 / 16 * 16;
+        s.scratch = lst::Floats(s.m->most_threads * s.scratch_floats);
+    }
+    lst::parallel(s.m->threads, [&](int thread, int n) {
+        forward(s, b, Team{thread, n, &s.meeting, Clock(thread ? nullptr : s.parts)});
+    });
+    // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
+    // rows only in the layers that it reached: move them in the others too.
+    const bool ended_early = s.stopped >= 0;
+    for (int32_t layer = s.stopped; ended_early && layer < s.n_layers; layer++)
+        move_kv(s, layer, 0, ls_range_size(s.m->part().kv_heads));
+    s.stopped = -1;
+    s.moves.clear();
+    if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
+    if (ended_early) throw lst::cancelled();
+}

@@ -1,0 +1,155 @@
+#include "compute/lst_cuda.h"
+
+#include <algorithm>
+
+using namespace lst::device;
+
+const uint8_t *CudaModel::place(const void *bytes, size_t n) {
+    memory.emplace_back(n, "the weights (--weights q8 or q4 make them smaller)");
+    check(lsg_upload(memory.back().get(), bytes, n, stream.s), "copying weights to the GPU");
+    check(lsg_sync(stream.s), "copying weights to the GPU");
+    weight_bytes += n;
+    return memory.back().get();
+}
+
+const float *CudaModel::place(const lst::Floats &x) {
+    return x ? (const float *)place(x.data(), x.size() * sizeof(float)) : nullptr;
+}
+
+ls_shard CudaModel::loaded_part() const {
+    return lsg_held(part(), hp.n_heads, hp.n_kv_heads, hp.qk_norm == LST_QK_NORM_WHOLE);
+}
+
+lsg_shape CudaModel::shape(int32_t n_layers) const {
+    lsg_shape s{};
+    s.n_layers = n_layers;
+    s.n_embd = hp.n_embd;
+    s.n_ff = hp.n_ff;
+    s.n_heads = hp.n_heads;
+    s.n_kv_heads = hp.n_kv_heads;
+    s.head_dim = hp.head_dim;
+    s.rope_dims = hp.rope_dims;
+    s.n_vocab = hp.n_vocab;
+    s.gpu = gpu();
+    if (ranks) s.own = loaded_part();
+    return s;
+}
+
+// Eight bits with a scale and a minimum for 16 values hold every quantised type; floats are bf16 on a GPU.
+int CudaModel::common_type(const std::vector<lst::Stacked> &stacked) const {
+    for (const lst::Stacked &s : stacked)
+        if (ls_ggml_layout_of(s.type)->values == 1) return -1;
+    return LS_GGML_Q5_1; // which is kept so, and needs no blocks of 256
+}
+
+bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) {
+    if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, gpu())) return false;
+    l.device.cut = lsg_cut_of(l.device.format, l.of_all, l.n_in, gpu()); // see lsg_matrix_cut
+    staging.assign(lsg_matrix_bytes(&l.device), 0);
+    return true;
+}
+
+void CudaModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) {
+    lsg_pack_rows(&l.device, staging.data(), row, type, raw, n);
+}
+
+void CudaModel::matrix_end(lst::Linear &l) {
+    l.device.weights = place(staging.data(), staging.size());
+}
+
+bool CudaModel::embedding_begin(const lst_tensor &t, int kept_type) {
+    own_embd = !hp.tied || kept_type != t.type;
+    if (!own_embd) return false;
+    embd.n_in = (int32_t)t.n_in;
+    embd.n_out = embd.of_all = (int32_t)t.n_out;
+    if (!matrix_begin(embd, {{t.type, t.n_out}}, lst::Care::usual))
+        throw lst::Error(LST_E_ARG, "tensor 'token_embd.weight' cannot be packed");
+    return true;
+}
+
+void CudaModel::embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) {
+    matrix_rows(embd, row, type, raw, n);
+}
+
+void CudaModel::embedding_end() {
+    matrix_end(embd);
+}
+
+void CudaModel::loaded() {
+    for (auto l : local) any_local |= l != 0;
+    for (const lst::Layer &l : layers)
+        vectors.push_back({place(l.attn_norm), place(l.attn_post_norm), place(l.ffn_norm), place(l.ffn_post_norm),
+                           place(l.q_norm), place(l.k_norm), place(l.qkv.bias), place(l.out.bias),
+                           place(l.gate_up.bias), place(l.down.bias)});
+    output_norm_at = place(output_norm);
+    head_bias = place(head.bias);
+    for (int k = 0; k < 2; k++)
+        rope_freq_at[k] = (const float *)place(rope_freq[k].data(), rope_freq[k].size() * sizeof(float));
+    staging = {};
+}
+
+void CudaModel::info(lst_model_info_t *info) const {
+    if (index) snprintf(info->device, sizeof info->device, "cuda:%d", index);
+    else snprintf(info->device, sizeof info->device, "cuda");
+    snprintf(info->dtype, sizeof info->dtype, "bf16");
+    info->threads = info->most_threads = 1; // that decode
+    info->kv_value_bytes = sizeof(uint16_t);
+    snprintf(info->kernel, sizeof info->kernel, "%.90s, compute capability %d.%d", device.name, device.major,
+             device.minor);
+    snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());
+}
+
+// "auto", "cuda" or "cuda:N".
+static int32_t device_number(const std::string &device) {
+    if (device == "auto" || device == "cuda") return 0;
+    const std::string digits = device.rfind("cuda:", 0) == 0 ? device.substr(5) : "";
+    if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
+        throw lst::Error(LST_E_ARG, "device '" + device + "' is not in this library (cuda or cuda:N)");
+    return std::stoi(digits);
+}
+
+std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
+    const std::string dtype = opt.dtype;
+    const int32_t index = device_number(opt.device);
+    char why[300];
+    const int32_t n = lsg_devices(why, sizeof why);
+    if (index >= n)
+        throw lst::Error(LST_E_ARG,
+                         n ? "there is no device cuda:" + std::to_string(index) + ": CUDA sees " + std::to_string(n)
+                           : "CUDA cannot be used: " + std::string(why));
+    if (dtype != "auto" && dtype != "bf16")
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' does not run on a GPU: choose bf16, or --device cpu");
+    if (const std::string kv = opt.kv; kv != "auto" && kv != "bf16")
+        throw lst::Error(LST_E_ARG,
+                         "a KV cache in '" + kv + "' is not supported on a GPU: use auto or bf16, or --device cpu");
+    if (hp.n_embd > LSG_MOST_EMBD)
+        throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
+                                        " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +
+                                        " at most): choose --device cpu");
+    check(lsg_use(index), "choosing the GPU");
+    auto m = std::make_unique<CudaModel>();
+    m->index = index;
+    check(lsg_device_get(index, &m->device), "the GPU");
+    return m;
+}
+
+extern "C" int lst_limits(int32_t, lst_limits_t *) {
+    return lst::guard([] { throw lst::Error(LST_E_ARG, "the limits of a GPU cannot be measured"); });
+}
+
+extern "C" int lst_device(int32_t i, lst_device_info *info) {
+    return lst::guard([&] {
+        char why[300];
+        const int32_t n = lsg_devices(why, sizeof why);
+        if (i < 0 || i >= n) throw lst::Error(LST_E_ARG, n ? "there is no such device" : why);
+        lsg_device d;
+        check(lsg_device_get(i, &d), "the GPU");
+        snprintf(info->name, sizeof info->name, "%.90s, compute capability %d.%d", d.name, d.major, d.minor);
+        info->multiprocessors = d.of.multiprocessors;
+        info->shared_kib = d.of.shared_kib;
+        info->compiled = d.compiled;
+        info->free_bytes = d.free_bytes;
+        info->total_bytes = d.total_bytes;
+        snprintf(info->version, sizeof info->version, "%s", lsg_runtime_name());
+    });
+}

@@ -1,0 +1,598 @@
+// A step on a GPU: the kernels of kernels/gpu.h as one graph, with one copy in and one copy out.
+//
+// KV cache: pages of LSG_PAGE columns, allocated as the context grows. An index holds the column of each position: rows
+// of a tree take free columns, a kept path enters its columns into the index, and the others become free again. Nothing
+// moves.
+//
+// With other ranks each device computes some outputs of every matrix. What they computed becomes whole rows on all of
+// them through the hosts: a copy to page-locked memory, an exchange in a function of the host's, and a copy back, all
+// of them part of the graph.
+#include "compute/lst_cuda.h"
+#include "compute/lst_ranks_calls.h"
+
+extern "C" {
+#include "base/rng.h"
+}
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+using namespace lst::device;
+
+namespace {
+
+struct CudaKvCache;
+
+// A place in a step where rows become whole: what a graph's call on the host gets.
+struct Meeting {
+    CudaKvCache *cache;
+    ls_range ls_shard::*of; // nullptr: a row is whole on the rank that has its token
+    size_t bytes;           // of a unit of that range
+    ls_range held;          // units that this device has of each row; its part is among them
+};
+
+struct CudaKvCache : lst::PartKvCache {
+    CudaModel *m;
+    int32_t n_layers; // of the model's, from the first on
+    Stream stream;
+    Stopwatch watch;
+    float ms = NAN; // on the device, of the last forward
+    Pinned<lsg_step> step;
+    Pinned<lsg_result> result;
+    Pinned<uint16_t *> page_table;
+    // on the device, for the largest tree
+    const lsg_shape shape;
+    const lsg_room room;
+    Memory<lsg_step> step_at;
+    Memory<lsg_result> result_at;
+    Memory<int32_t> columns_at;
+    Memory<int16_t> ancestors;
+    Memory<uint16_t *> pages_at;
+    const ls_shard held;
+    Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
+    Memory<uint16_t> xn, q;
+    Memory<uint64_t> keys;
+    Memory<int32_t> top_at; // ids and values of a list that top() asked for
+    // the cache
+    std::vector<Memory<uint16_t>> pages;
+    std::vector<int32_t> columns, free_columns; // of committed positions; the next one to take is last
+    std::vector<int32_t> row_columns;           // of the last forward; -1: committed since
+    int32_t n_new = 0, new_from = 0;            // positions whose columns the device does not know yet
+    int32_t keep_row = -1;                      // row of the last forward that holds the last committed row's logits
+    float last_lse = NAN;
+    std::vector<std::pair<int32_t, float>> list; // best tokens of row -1
+    int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
+    float *layers = nullptr;                     // see lst_probe
+    std::vector<float> layer_rows;               // [row][n_embd]: what hidden.rows is put together from
+    std::vector<uint16_t> normed_rows;           // the same after the output norm
+    // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_session_bytes counts memory.
+    struct Recorded {
+        lsg_graph graph;
+        uint64_t used; // when
+    };
+    std::map<std::tuple<int32_t, int32_t, bool>, Recorded> graphs;
+    uint64_t n_used = 0;
+    // with other ranks
+    Meeting of_tokens, of_heads, of_ff, of_embd;
+    Pinned<uint8_t> before, after; // rows as this device has them, and whole
+    std::vector<uint8_t> mine, theirs;
+    std::exception_ptr failure; // of an exchange of the step
+
+    CudaKvCache(CudaModel *model, int32_t n_context, int32_t n_layers);
+    ~CudaKvCache() override;
+    int32_t prefill_rows(int32_t length) const override;
+    bool keeps_rows() const override { return false; }
+    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                 lst_row *last) override;
+    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
+    void keep(int32_t length, const int32_t *rows, int32_t n) override;
+    void rewind(int32_t n) override;
+    void copy(lst::KvCache &from, int32_t n) override;
+    void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
+    void logits(int32_t row, float *out) override;
+    void probe(float *out) override { layers = out; }
+    void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
+    void part_logits(int32_t first, int32_t n, float *out) override;
+    double device_us() const override { return 1e3 * (double)ms; }
+
+    void exchange(const Meeting &at);
+
+  private:
+    void add_page();
+    void take_columns(int32_t n);
+    lsg_buffers buffers(int32_t rows) const;
+    // Puts a forward's kernels on the stream. watch: called with 2 * layer + part after each sublayer, -1 after
+    // embedding.
+    template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
+    void put_head(const lsg_buffers &b, bool sampled);
+    static size_t row_bytes(const Meeting &at, ls_range units);
+    ls_range all_units(const Meeting &at) const;
+    size_t most_bytes(bool whole) const;
+    void put_meeting(Meeting &at, const void *from, void *to, int32_t rows);
+    int32_t vocab() const { return ls_range_size(held.vocab); }
+    void merge(int32_t n, const lst_sampling *sampling);
+    lsg_graph graph_of(int32_t rows, int32_t chunks, bool sampled);
+    void run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+             int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
+    void show(int32_t layer, int32_t first, int32_t n);
+    [[noreturn]] void find_bad(int32_t rows, int32_t chunks);
+    const float *row_at(int32_t row) const {
+        return row < 0 && keep_row < 0 ? last.get() : logits_at.get() + (size_t)(row < 0 ? keep_row : row) * vocab();
+    }
+    void save_list(int32_t row);
+};
+
+CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
+    : PartKvCache(model), m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
+      shape(model->shape(layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a session"),
+      result_at(1, "a session"), columns_at(room.columns, "a session"), ancestors(room.ancestors, "a session"),
+      pages_at(room.pages, "a session"), held(lsg_own(&shape)), last(room.last, "a session"), x(room.x, "a session"),
+      y(room.y, "a session"), sums(room.sums, "a session"), turns(room.turns, "a session"),
+      part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
+      slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
+      top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
+      of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
+      of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
+      before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
+    // what is downloaded of rows that a graph has room for is written, though nobody reads it
+    check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
+}
+
+CudaKvCache::~CudaKvCache() {
+    lsg_use(m->index);
+    lsg_sync(stream.s); // memory goes before the stream does
+    for (auto &[key, recorded] : graphs) lsg_graph_free(recorded.graph);
+}
+
+int32_t CudaKvCache::prefill_rows(int32_t) const {
+    return LSG_PREFILL_ROWS;
+}
+
+void CudaKvCache::add_page() {
+    const int32_t at = (int32_t)pages.size();
+    pages.emplace_back(lsg_page_values(&shape), "more context");
+    page_table.get()[at] = pages.back().get();
+    check(lsg_upload(pages_at.get(), page_table.get(), pages.size() * sizeof(uint16_t *), stream.s), "the KV cache");
+    std::vector<int32_t> fresh((size_t)LSG_PAGE);
+    for (int32_t i = 0; i < LSG_PAGE; i++) fresh[(size_t)i] = (at + 1) * LSG_PAGE - 1 - i; // the lowest one comes first
+    free_columns.insert(free_columns.begin(), fresh.begin(), fresh.end());
+}
+
+void CudaKvCache::take_columns(int32_t n) {
+    while (free_columns.size() < (size_t)n) add_page();
+    for (int32_t i = 0; i < n; i++) {
+        row_columns.push_back(free_columns.back());
+        free_columns.pop_back();
+    }
+}
+
+// Pages are copied as they are, so the columns of the positions stay the same.
+void CudaKvCache::copy(lst::KvCache &other, int32_t n) {
+    const CudaKvCache &from = static_cast<const CudaKvCache &>(other);
+    check(lsg_use(m->index), "choosing the GPU");
+    columns.assign(from.columns.begin(), from.columns.begin() + n);
+    row_columns.clear();
+    keep_row = list_row = -1;
+    list.clear();
+    n_new = 0;
+    new_from = n;
+    const int32_t end = n ? *std::max_element(columns.begin(), columns.end()) + 1 : 0;
+    while (pages.size() * LSG_PAGE < (size_t)end) add_page();
+    for (size_t i = 0; i * LSG_PAGE < (size_t)end; i++)
+        check(lsg_copy(pages[i].get(), from.pages[i].get(), lsg_page_values(&shape) * sizeof(uint16_t), stream.s),
+              "copying the KV cache");
+    std::vector<bool> taken(pages.size() * LSG_PAGE);
+    for (int32_t column : columns) taken[(size_t)column] = true;
+    free_columns.clear();
+    for (size_t i = taken.size(); i-- > 0;)
+        if (!taken[i]) free_columns.push_back((int32_t)i); // the lowest one comes last: it is taken first
+    if (n) check(lsg_upload(columns_at.get(), columns.data(), (size_t)n * sizeof(int32_t), stream.s), "the KV cache");
+    check(lsg_sync(stream.s), "copying the KV cache");
+}
+
+lsg_buffers CudaKvCache::buffers(int32_t rows) const {
+    const lst_hparams &hp = m->hp;
+    lsg_buffers b{};
+    b.step = step_at.get();
+    b.result = result_at.get();
+    b.rows = rows;
+    b.n_embd = hp.n_embd;
+    b.n_ff = ls_range_size(held.ff);
+    b.n_heads = ls_range_size(held.heads);
+    b.n_kv_heads = ls_range_size(held.kv_heads);
+    b.head_dim = hp.head_dim;
+    b.n_vocab = vocab();
+    b.vocab_from = held.vocab.from;
+    b.n_layers = n_layers;
+    b.columns = columns_at.get();
+    b.ancestors = ancestors.get();
+    b.pages = pages_at.get();
+    b.x = x.get();
+    b.xn = xn.get();
+    b.q = q.get();
+    b.y = y.get();
+    b.part_o = part_o.get();
+    b.part_ml = part_ml.get();
+    b.multiprocessors = shape.gpu.multiprocessors;
+    b.parts = room.parts;
+    b.turns = turns.get();
+    b.logits = logits_at.get();
+    b.last = last.get();
+    b.keys = keys.get();
+    b.slices = slices.get();
+    return b;
+}
+
+void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
+    const bool one = step->head_row >= 0; // of a prompt only the last row's logits are wanted
+    const int32_t rows = one ? 1 : b.rows;
+    const uint16_t *in = b.xn + (one ? (size_t)step->head_row * (size_t)m->hp.n_embd : 0);
+    // logits stand where the matmul writes its first chunk of inputs; others follow it
+    check(lsg_matmul(&m->head.device, in, b.logits, rows, rows, one ? nullptr : &b.step->n_rows, stream.s),
+          "the output head");
+    const lsg_head head{
+        rows, m->head.device.cut.chunks, b.logits, m->head_bias, m->hp.logit_scale, m->hp.logit_softcap, sampled};
+    check(lsg_head_rows(&b, &head, stream.s), "the output head");
+}
+
+// ---- with other ranks
+
+size_t CudaKvCache::row_bytes(const Meeting &at, ls_range units) {
+    return (size_t)ls_range_size(units) * at.bytes;
+}
+
+ls_range CudaKvCache::all_units(const Meeting &at) const {
+    return at.of ? ls_range{0, (m->parts.back().*at.of).to} : at.held;
+}
+
+size_t CudaKvCache::most_bytes(bool whole) const {
+    size_t most = 0;
+    for (const Meeting *at : {&of_tokens, &of_heads, &of_ff, &of_embd})
+        most = std::max(most, row_bytes(*at, whole ? all_units(*at) : at->held));
+    return most * LST_MAX_ROWS;
+}
+
+// In a thread of the driver's, when the rows that this device has are in `before`.
+void CudaKvCache::exchange(const Meeting &at) {
+    if (failure) return; // the step goes on to its end, with numbers that nobody reads
+    try {
+        const std::vector<ls_shard> &parts = m->parts;
+        const auto n = (size_t)step->n_rows;
+        const ls_range own = at.of ? m->part().*at.of : at.held;
+        size_t widest = 0;
+        for (const ls_shard &part : parts) widest = std::max(widest, row_bytes(at, at.of ? part.*at.of : at.held));
+        mine.resize(n * widest);
+        theirs.resize(parts.size() * n * widest);
+        for (size_t i = 0; i < n; i++)
+            std::memcpy(&mine[i * widest],
+                        before.get() + i * row_bytes(at, at.held) + (size_t)(own.from - at.held.from) * at.bytes,
+                        row_bytes(at, own));
+        m->ranks->gather(mine.data(), (int64_t)mine.size(), theirs.data());
+        for (size_t i = 0; i < n; i++)
+            for (size_t rank = 0; rank < parts.size(); rank++) {
+                const ls_range units = at.of ? parts[rank].*at.of : at.held, tokens = parts[rank].vocab;
+                if (!at.of && (step->token[i] < tokens.from || step->token[i] >= tokens.to)) continue;
+                std::memcpy(after.get() + i * row_bytes(at, all_units(at)) + (size_t)units.from * at.bytes,
+                            &theirs[(rank * n + i) * widest], row_bytes(at, units));
+            }
+    } catch (...) {
+        failure = std::current_exception();
+    }
+}
+
+void CudaKvCache::put_meeting(Meeting &at, const void *from, void *to, int32_t rows) {
+    auto call = [](void *ud) {
+        const Meeting *meeting = static_cast<Meeting *>(ud);
+        meeting->cache->exchange(*meeting);
+    };
+    check(lsg_download(before.get(), from, (size_t)rows * row_bytes(at, at.held), stream.s), "an exchange");
+    check(lsg_on_host(call, &at, stream.s), "an exchange");
+    check(lsg_upload(to, after.get(), (size_t)rows * row_bytes(at, all_units(at)), stream.s), "an exchange");
+    check(lsg_arrive(stream.s), "an exchange");
+}
+
+// What all ranks say of the last step's n rows becomes their result.
+void CudaKvCache::merge(int32_t n, const lst_sampling *sampling) {
+    const lsg_step &s = *step.get();
+    const bool one = s.head_row >= 0;
+    std::vector<uint64_t> next;
+    for (int32_t i = 0; i < n && sampling && sampling->temperature > 0; i++)
+        next.push_back((uint64_t)(s.length + s.depth[one ? s.head_row : i] + 1));
+    lst_row *rows = result->row;
+    if (!merge_rows(*this, 0, n, !result->bad, next.empty() ? nullptr : next.data(), sampling, rows))
+        find_bad(lsg_bucket_rows(s.n_rows), lsg_bucket_chunks(s.length));
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t p = one ? -1 : s.parent[i];
+        rows[i].parent_lse = p >= 0 ? rows[p].lse : s.last_known && !one ? s.last_lse : NAN;
+    }
+}
+
+// ----
+
+template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
+    const lst_hparams &hp = m->hp;
+    const lsg_buffers b = buffers(rows);
+    const lsg_stream s = stream.s;
+    auto matmul = [&](const lst::Linear &l) {
+        check(lsg_matmul(&l.device, b.xn, b.y, rows, rows, &b.step->n_rows, s), "a matmul");
+    };
+    // Adds what l, whose sums are in y, computed; nullptr: nothing yet.
+    auto add_norm = [&](const lst::Linear *l, const float *bias, const float *post, const float *norm) {
+        int32_t n = l ? l->device.cut.chunks : 0;
+        if (l && m->ranks) {
+            check(lsg_sum(&b, n, l->n_out, sums.get(), s), "a sum");
+            put_meeting(of_embd, sums.get(), y.get(), rows);
+            n = 1;
+        }
+        const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps};
+        check(lsg_add_norm(&b, &a, s), "a norm");
+    };
+    check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
+    const lsg_rotation turn{hp.rope_dims,
+                            {m->rope_freq_at[0], m->any_local ? m->rope_freq_at[1] : nullptr},
+                            {hp.rope_magnitude[0], hp.rope_magnitude[1]}};
+    check(lsg_begin(&b, &turn, s), "a step");
+    check(lsg_embed(&b, &m->embedding_rows(), hp.embd_scale, s), "the embedding");
+    if (m->ranks) put_meeting(of_tokens, x.get(), x.get(), rows);
+    for (int32_t i = 0; i < n_layers; i++) {
+        const lst::Layer &l = m->layers[(size_t)i];
+        const Vectors &v = m->vectors[(size_t)i];
+        if (!i) add_norm(nullptr, nullptr, nullptr, v.attn_norm);
+        else {
+            const Vectors &before = m->vectors[(size_t)i - 1];
+            add_norm(&m->layers[(size_t)i - 1].down, before.down_bias, before.ffn_post_norm, v.attn_norm);
+        }
+        watch(2 * i - 1);
+        matmul(l.qkv);
+        const int kind = m->local[(size_t)i] ? 1 : 0;
+        const lsg_rope rope{i,          l.qkv.device.cut.chunks, hp.qk_norm,   v.qkv_bias,          v.q_norm, v.k_norm,
+                            hp.rms_eps, hp.attn_scale,           hp.rope_dims, hp.rope_interleaved, kind};
+        check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
+        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
+        check(lsg_attention(&b, &attend, s), "attention");
+        // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
+        if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_meeting(of_heads, b.xn, b.xn, rows);
+        matmul(l.out);
+        add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
+        watch(2 * i);
+        matmul(l.gate_up);
+        check(lsg_gate(&b, l.gate_up.device.cut.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
+        if (m->ranks) put_meeting(of_ff, b.xn, b.xn, rows);
+        matmul(l.down);
+    }
+    const Vectors &v = m->vectors[(size_t)n_layers - 1];
+    add_norm(&m->layers[(size_t)n_layers - 1].down, v.down_bias, v.ffn_post_norm, m->output_norm_at);
+    watch(2 * n_layers - 1);
+    if (!head) return;
+    put_head(b, sampled);
+    const size_t bytes = offsetof(lsg_result, row) + (size_t)(step->head_row >= 0 ? 1 : rows) * sizeof(lst_row);
+    check(lsg_download(result.get(), result_at.get(), bytes, s), "a step's results");
+}
+
+lsg_graph CudaKvCache::graph_of(int32_t rows, int32_t chunks, bool sampled) {
+    const std::tuple<int32_t, int32_t, bool> key(rows, chunks, sampled);
+    if (const auto at = graphs.find(key); at != graphs.end()) {
+        at->second.used = ++n_used;
+        return at->second.graph;
+    }
+    if (graphs.size() >= LSG_GRAPHS) {
+        const auto oldest = std::min_element(
+            graphs.begin(), graphs.end(), [](const auto &a, const auto &b) { return a.second.used < b.second.used; });
+        lsg_graph_free(oldest->second.graph);
+        graphs.erase(oldest);
+    }
+    lsg_graph graph = nullptr;
+    check(lsg_capture_begin(stream.s), "recording a step");
+    try {
+        put(rows, chunks, true, sampled, [](int32_t) {});
+    } catch (...) {
+        lsg_capture_end(stream.s, &graph);
+        lsg_graph_free(graph);
+        throw;
+    }
+    check(lsg_capture_end(stream.s, &graph), "recording a step");
+    graphs[key] = {graph, ++n_used};
+    return graph;
+}
+
+// Takes the values of n rows from `first` on to where somebody asked for them; layer: as in lst_hidden.
+void CudaKvCache::show(int32_t layer, int32_t first, int32_t n) {
+    const size_t d = (size_t)m->hp.n_embd, from = (size_t)first * d, count = (size_t)n * d, k = hidden.layers.size();
+    if (std::find(hidden.layers.begin(), hidden.layers.end(), layer) == hidden.layers.end()) return;
+    layer_rows.resize(count);
+    if (layer <= n_layers)
+        check(lsg_download(layer_rows.data(), x.get() + from, count * sizeof(float), stream.s), "a layer's values");
+    else {
+        normed_rows.resize(count);
+        check(lsg_download(normed_rows.data(), xn.get() + from, count * sizeof(uint16_t), stream.s),
+              "a layer's values");
+    }
+    check(lsg_sync(stream.s), "a layer's values");
+    for (size_t i = 0; i < count && layer > n_layers; i++) {
+        const uint32_t bits = (uint32_t)normed_rows[i] << 16;
+        std::memcpy(&layer_rows[i], &bits, sizeof bits);
+    }
+    hidden.rows.resize((size_t)n * k * d);
+    for (size_t i = 0; i < k; i++)
+        for (size_t row = 0; row < (size_t)n && hidden.layers[i] == layer; row++)
+            std::copy_n(layer_rows.begin() + (std::ptrdiff_t)(row * d), d,
+                        hidden.rows.begin() + (std::ptrdiff_t)((row * k + i) * d));
+}
+
+// A forward of n rows, whose columns are taken; with head, result is there afterwards. Those before `first` were
+// computed before: nobody asks for them.
+void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                      int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
+    check(lsg_use(m->index), "choosing the GPU");
+    const int32_t rows = lsg_bucket_rows(n), chunks = lsg_bucket_chunks(length);
+    free_columns.insert(free_columns.end(), row_columns.rbegin(), row_columns.rend()); // of the forward before
+    free_columns.erase(std::remove(free_columns.begin(), free_columns.end(), -1), free_columns.end());
+    row_columns.clear();
+    take_columns(n);
+    lsg_step &s = *step.get();
+    s.n_rows = n;
+    s.length = length;
+    s.keep_row = keep_row;
+    s.last_known = last_known;
+    s.last_lse = last_lse;
+    s.n_new = n_new;
+    s.new_from = new_from;
+    std::copy_n(columns.begin() + new_from, n_new, s.new_column);
+    s.head_row = head_row;
+    s.sampled = !m->ranks && sampling && sampling->temperature > 0;
+    s.temperature = s.sampled ? std::max(sampling->temperature, LS_LEAST_TEMPERATURE) : 1;
+    s.top_k = s.sampled ? sampling->top_k : 0;
+    s.top_p = s.sampled ? sampling->top_p : 1;
+    for (int32_t i = 0; i < n; i++) {
+        s.token[i] = tokens[i];
+        s.parent[i] = parents ? parents[i] : i - 1;
+        s.depth[i] = depth ? depth[i] : i;
+        s.column[i] = row_columns[(size_t)i];
+        s.uniform[i] = s.sampled ? ls_uniform_at(sampling->seed, (uint64_t)(length + s.depth[i] + 1)) : 0;
+    }
+    lsg_graph graph = nullptr;
+    const bool plain = head && head_row < 0 && !layers && !hidden.take;
+    if (plain) graph = graph_of(rows, chunks, s.sampled);
+    const Range range(plain ? "forward" : "prefill");
+    try {
+        check(lsg_event_record(watch.from, stream.s), "a step");
+        if (plain) check(lsg_graph_launch(graph, stream.s), "a step");
+        else {
+            const size_t d = (size_t)m->hp.n_embd;
+            put(rows, chunks, head, s.sampled, [&](int32_t stage) {
+                if (layers && stage % 2) // after the embedding and after each layer
+                    check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
+                                       d * sizeof(float), stream.s),
+                          "a layer's values");
+                if (hidden.take && stage % 2) show((stage + 1) / 2, first, n - first);
+                if (hidden.take && stage == 2 * n_layers - 1) show(n_layers + 1, first, n - first);
+            });
+        }
+        check(lsg_event_record(watch.to, stream.s), "a step");
+    } catch (...) {
+        lsg_sync(stream.s); // the copy still reads the step
+        throw;
+    }
+    check(lsg_sync(stream.s), "a step");
+    if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+    check(lsg_event_ms(watch.from, watch.to, &ms), "a step");
+    n_new = 0;
+    keep_row = -1;
+    list_row = head && !m->ranks ? result->last_row : -1;
+    if (head && m->ranks) merge(head_row < 0 ? n : 1, sampling);
+    else if (head && result->bad) find_bad(rows, chunks);
+}
+
+void CudaKvCache::find_bad(int32_t rows, int32_t chunks) {
+    const size_t d = (size_t)m->hp.n_embd, n = (size_t)step->n_rows * d;
+    std::vector<std::vector<float>> seen((size_t)n_layers * 2 + 1, std::vector<float>(n));
+    step->keep_row = -1; // done by the run that failed
+    step->n_new = 0;
+    put(rows, chunks, false, false, [&](int32_t stage) {
+        check(lsg_download(seen[(size_t)(stage + 1)].data(), x.get(), n * sizeof(float), stream.s), "a layer's values");
+    });
+    check(lsg_sync(stream.s), "a step");
+    if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+    for (size_t i = 0; i < seen.size(); i++)
+        for (float value : seen[i])
+            if (!std::isfinite(value)) throw lst::bad_logit(std::max(0, (int32_t)i - 1));
+    throw lst::bad_logit(INT32_MAX);
+}
+
+void CudaKvCache::save_list(int32_t row) {
+    list.clear();
+    if (row != list_row) return; // asked for by itself when it is wanted
+    for (int32_t i = 0; i < LSG_TOP; i++) list.push_back({result->top_id[i], result->top_logit[i]});
+}
+
+void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                          lst_row *out) {
+    run(length, tokens, nullptr, nullptr, n, 0, sampling, false, n - 1, out != nullptr);
+    columns.resize((size_t)length);
+    new_from = length;
+    n_new = n;
+    for (int32_t i = 0; i < n; i++) columns.push_back(std::exchange(row_columns[(size_t)i], -1));
+    if (!out) return;
+    *out = result->row[0];
+    out->parent_logit = out->parent_lse = NAN;
+    keep_row = 0;
+    last_lse = out->lse;
+    save_list(0);
+    // Decoding begins: steps that it is likely to take are recorded now, not while somebody times a step.
+    if (layers || hidden.take) return;
+    step->head_row = -1; // a recorded step has the logits of all rows
+    try {
+        for (const int32_t rows : {1, 8, 16, 32, 64}) graph_of(rows, lsg_bucket_chunks(length + n), step->sampled);
+    } catch (const lst::Error &) { // the prompt was read; a step that cannot be recorded says so when it is asked for
+    }
+}
+
+// A tree that grows is computed again: on a GPU its rows cost almost nothing, and its columns are taken anew.
+void CudaKvCache::forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth,
+                          int32_t n, int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
+    run(length, tokens, parents, depth, n, first, sampling, last_known, -1, true);
+    std::copy_n(result->row + first, n - first, rows);
+}
+
+void CudaKvCache::keep(int32_t length, const int32_t *rows, int32_t n) {
+    columns.resize((size_t)length);
+    new_from = length;
+    n_new = n;
+    for (int32_t i = 0; i < n; i++) columns.push_back(std::exchange(row_columns[(size_t)rows[i]], -1));
+    keep_row = rows[n - 1];
+    last_lse = result->row[keep_row].lse;
+    save_list(keep_row);
+}
+
+void CudaKvCache::rewind(int32_t n) {
+    for (size_t i = columns.size(); i > (size_t)n; i--) free_columns.push_back(columns[i - 1]);
+    if (columns.size() > (size_t)n) columns.resize((size_t)n);
+    n_new = std::clamp(n - new_from, 0, n_new);
+    keep_row = -1;
+    list.clear();
+}
+
+void CudaKvCache::top(int32_t row, int32_t k, int32_t *ids, float *values) {
+    if (m->ranks) merge_top(*this, row, k, ids, values);
+    else if (row < 0 && !list.empty())
+        for (int32_t i = 0; i < k; i++) ids[i] = list[(size_t)i].first, values[i] = list[(size_t)i].second;
+    else part_top(row, k, ids, values);
+}
+
+void CudaKvCache::logits(int32_t row, float *out) {
+    if (m->ranks) gather_logits(*this, row, 1, out);
+    else part_logits(row, 1, out);
+}
+
+void CudaKvCache::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
+    check(lsg_use(m->index), "choosing the GPU");
+    check(lsg_top(row_at(row), vocab(), nullptr, keys.get(), top_at.get(), (float *)top_at.get() + LSG_TOP, stream.s),
+          "the best tokens");
+    check(lsg_download(ids, top_at.get(), (size_t)k * sizeof *ids, stream.s), "the best tokens");
+    check(lsg_download(values, top_at.get() + LSG_TOP, (size_t)k * sizeof *values, stream.s), "the best tokens");
+    check(lsg_sync(stream.s), "the best tokens");
+}
+
+void CudaKvCache::part_logits(int32_t first, int32_t n, float *out) {
+    check(lsg_use(m->index), "choosing the GPU");
+    check(lsg_download(out, row_at(first), (size_t)n * (size_t)vocab() * sizeof *out, stream.s), "logits");
+    check(lsg_sync(stream.s), "logits");
+}
+
+} // namespace
+
+std::unique_ptr<lst::KvCache> CudaModel::kv_cache(int32_t n_context, int32_t n_layers) {
+    check(lsg_use(index), "choosing the GPU");
+    return std::make_unique<CudaKvCache>(this, n_context, n_layers);
+}
+
+std::unique_ptr<lst::KvCache> CudaModel::leading_kv_cache(int32_t n_context, int32_t n_layers) {
+    check(lsg_use(index), "choosing the GPU");
+    return std::make_unique<lst::Leading<CudaKvCache>>(this, n_context, n_layers);
+}

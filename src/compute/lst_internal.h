@@ -1,0 +1,181 @@
+// Shared by the files of both decoders. C++ stays inside this folder.
+//
+// lst_open.cpp reads a model's tensors, lst_kv_cache.cpp implements a KV cache and checks arguments; the program and
+// liblstorch_cuda.so have both. Each device implements lst_model and KvCache: lst_cpu*.cpp or lst_cuda*.cpp.
+#pragma once
+#include "compute/lst_error.h"
+#include "compute/lst_threads.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "base/rng.h"
+#include "base/split.h"
+#include "compute/kernels/gpu.h"
+#include "compute/kernels/kernels.h"
+#include "compute/lst.h"
+}
+
+namespace lst {
+
+// Memory that begins at a cache line. Its values are not initialised; the system maps pages when they are written.
+template <class T> class Array {
+    struct Free {
+        void operator()(T *p) const { std::free(p); }
+    };
+    std::unique_ptr<T, Free> p;
+    size_t n = 0;
+
+  public:
+    Array() = default;
+    explicit Array(int64_t size) : n((size_t)size) {
+        enum : size_t { LINE = 64 };
+        if (n > (SIZE_MAX - LINE) / sizeof(T)) throw std::bad_alloc();
+        p.reset(static_cast<T *>(std::aligned_alloc(LINE, (n * sizeof(T) + LINE - 1) / LINE * LINE)));
+        if (!p) throw std::bad_alloc();
+    }
+    explicit operator bool() const { return p != nullptr; }
+    T *data() const { return p.get(); }
+    size_t size() const { return n; }
+};
+using Floats = Array<float>;
+
+// Consecutive outputs of a matrix that have one type in the file.
+struct Stacked {
+    int type; // ggml's
+    int64_t n_out;
+};
+
+// A weight matrix as a device's kernels read it.
+struct Linear {
+    int32_t n_in = 0, n_out = 0;
+    int32_t of_all = 0; // the outputs of all ranks together
+    Floats bias;        // [n_out], in host memory; empty: none
+    // on the CPU
+    bool paired = false;             // gate and up: blocks of LS_SHARD_FF outputs of the two halves lie in turn
+    lsk_arith arith = LSK_ARITH_F32; // of its input
+    struct Section {
+        int32_t first;     // output, that of a tile
+        lsk_matrix packed; // its bytes belong to the model
+    };
+    std::vector<Section> sections; // at least one
+    // on a GPU
+    lsg_matrix device{};
+};
+
+// Vectors are f32 in host memory.
+struct Layer {
+    Linear qkv, out, gate_up, down;
+    // [n_embd]; empty where the architecture has none: before a sublayer, and of what it adds
+    Floats attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
+    Floats q_norm, k_norm; // of a head or of all of them
+};
+
+// Precision of a matmul's rounded input, for devices whose arithmetic has two.
+enum class Care { usual, more };
+
+// A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
+class KvCache {
+  public:
+    virtual ~KvCache() = default;
+    // Largest number of rows of a prompt's block after `length` committed tokens.
+    virtual int32_t prefill_rows(int32_t length) const = 0;
+    // Commits n tokens at positions length ..; the last one becomes row -1 and *last describes it (NULL: only checks
+    // that its logits are finite).
+    virtual void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                         lst_row *last) = 0;
+    // Whether the earlier rows are still valid after a forward fails.
+    virtual bool keeps_rows() const { return true; }
+    // A forward over a tree of n rows. The first `first` of them are those of the last forward, unchanged: rows
+    // describes the others. Leaves the root's parent_* NAN if row -1 is not known.
+    virtual void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                         int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) = 0;
+    // Commits rows of the last forward, a path; its last one becomes row -1.
+    virtual void keep(int32_t length, const int32_t *rows, int32_t n) = 0;
+    // Keeps only the first n committed tokens.
+    virtual void rewind(int32_t n) = 0;
+    // Copies the first n committed tokens of another KV cache of the same model, which may first finish pending work.
+    virtual void copy(KvCache &from, int32_t n) = 0;
+    virtual void top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
+    virtual void logits(int32_t row, float *out) = 0; // all of them
+    virtual void probe(float *layers) = 0;            // see lst_probe
+    virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
+    virtual double device_us() const { return NAN; } // of the last forward
+    virtual double ranks_us() const { return 0; }    // in exchanges with other ranks, so far
+    // See lst_hidden. While it is set, a forward puts its new rows' values [row][requested layer][n_embd] into rows.
+    struct {
+        void (*take)(void *ud, const lst_rows_seen *rows) = nullptr;
+        void *ud = nullptr;
+        std::vector<int32_t> layers;
+        std::vector<float> rows;
+    } hidden;
+    // see lst_watch
+    int (*stop)(void *ud) = nullptr;
+    void *stop_ud = nullptr;
+    bool is_stopped() const { return stop && stop(stop_ud); }
+};
+
+Error cancelled();
+// The error of a logit that is not finite. stage: 2 * layer, + 1 after its feed-forward part; INT32_MAX: none of them.
+Error bad_logit(int32_t stage);
+
+} // namespace lst
+
+struct lst_model {
+    lst_hparams hp{};
+    std::string weights = "auto";
+    std::vector<uint8_t> local;        // [n_layers]
+    std::vector<float> rope_freq[2];   // [rope_dims / 2]
+    int threads = 1, most_threads = 1; // of a forward: now, and at most (see lst_use_threads)
+    std::vector<lst::Layer> layers;
+    lst::Linear head;
+    lst::Floats output_norm;
+    uint64_t weight_bytes = 0;
+    lst_ranks *ranks = nullptr;  // nullptr: it is whole
+    std::vector<ls_shard> parts; // of every rank
+    const ls_shard &part() const;
+    // Rank 0's queued calls for the others (lst_ranks_calls.h).
+    struct {
+        bool lead = false; // see lst_lead
+        std::vector<int32_t> words;
+        int32_t caches = 0; // so far
+    } calls;
+
+    virtual ~lst_model();
+    virtual void info(lst_model_info_t *info) const = 0;
+    virtual std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) = 0;
+    // The same on rank 0; the other ranks repeat its calls.
+    virtual std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) = 0;
+
+    // The heads, columns and tokens whose weights this rank loads: its part, and more if the device computes more.
+    virtual ls_shard loaded_part() const { return part(); }
+    // ---- loading, in this order for each matrix
+    // Whether a matrix may have outputs of several types, each from a tile on; not if it is paired.
+    virtual bool mixes() const { return false; }
+    // For matrices that cannot have several types: a type that represents the values of all these exactly; rows are
+    // then passed in the file's format. -1: there is none, and rows are passed as floats.
+    virtual int common_type(const std::vector<lst::Stacked> &) const { return -1; }
+    // Allocates memory; false: a type or the shape is not supported.
+    virtual bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) = 0;
+    // Raw rows, a tile's at a time; several threads at once.
+    virtual void matrix_rows(lst::Linear &l, int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
+    virtual void matrix_end(lst::Linear &l) = 0;
+    // The input embedding's rows in the same way; kept_type: of the output head, if both are one tensor. False: they
+    // are looked up in the output head.
+    virtual bool embedding_begin(const lst_tensor &t, int kept_type) = 0;
+    virtual void embedding_rows(int64_t row, int ggml_type, const uint8_t *raw, int64_t n) = 0;
+    virtual void embedding_end() {}
+    virtual void loaded() = 0;
+};
+
+namespace lst {
+int threads_of(int asked); // as many as were asked for, at most those that this process may use; 0: ls_cores
+// An empty model on the device that opt names, with its arithmetic chosen (opt's fields are not NULL).
+std::unique_ptr<lst_model> make_model(const lst_hparams &hp, const lst_open_options &opt);
+} // namespace lst

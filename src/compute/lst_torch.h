@@ -1,0 +1,87 @@
+/* The C interface of liblstorch.so: what needs libtorch. The rules are those of lst.h. */
+#pragma once
+#include "compute/lst.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden). They always run on the
+ * CPU in f32. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa (2401.10774). Their
+ * results are only drafts, so the bits may depend on the number of rows. */
+typedef struct lst_head lst_head;   /* the weights; may be shared by drafts */
+typedef struct lst_draft lst_draft; /* EAGLE's keys and values of one conversation */
+
+enum { LST_HEAD_EAGLE3, LST_HEAD_EAGLE, LST_HEAD_MEDUSA };
+
+typedef struct {
+    int32_t kind;
+    int32_t n_values; /* numbers of the target's hidden states per row; for EAGLE-3 three layers, concatenated */
+    int32_t n_vocab, n_draft; /* tokens of the target; tokens that it can draft */
+    const int32_t *d2t;       /* [n_draft] the target's id of each; NULL: the same ids */
+    /* EAGLE's decoder layer. Rotary embedding as in lst_hparams, of pairs (i, i + rope_dims / 2). */
+    int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims;
+    float rms_eps, rope_magnitude;
+    const float *rope_freq; /* [rope_dims / 2] */
+    /* Medusa */
+    int32_t n_guesses, n_blocks; /* positions that it guesses; residual blocks of each head */
+} lst_head_params;
+
+/* Tensors are found by their published names without the prefix of the layer ("fc.weight", "self_attn.q_proj.weight",
+ * "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the target's; an EAGLE head without
+ * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only threads, progress, read and ud are used. */
+int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
+                  const lst_open_options *opt);
+void lst_head_close(lst_head *h); /* after its drafts */
+uint64_t lst_head_bytes(const lst_head *h);
+
+int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context); /* LST_E_ARG: Medusa, which keeps nothing */
+void lst_draft_free(lst_draft *d);
+/* EAGLE's input is pairs: at position i the token i + 1 and the target's hidden state of token i. This call removes the
+ * tree and all pairs at positions `keep` and later, then reads n >= 1 pairs (values: [n][n_values]) at positions at,
+ * at + 1, ... (at >= keep; positions between are never seen). The last pair's token is row 0 of a new tree; *row is the
+ * prediction after it, in the target's ids (top_id -1: no more; parent_* are NAN). */
+int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
+                    const lst_sampling *sampling, lst_row *row);
+/* Adds n rows, whose parents are any earlier rows and whose features are their parents' outputs. rows[i] describes new
+ * row i. On an error the old rows are kept. */
+int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
+                   lst_row *rows);
+/* All raw logits of a row, in the target's ids (n_vocab floats); tokens that cannot be drafted have -INFINITY. */
+int lst_draft_logits(const lst_draft *d, int32_t row, float *logits);
+/* Medusa: from one row's values the k best tokens (1 to 256) of each position after the next one, best first, with
+ * their probabilities: ids and p are [n_guesses][k]. */
+int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *ids, float *p);
+
+/* ---- Ranks that a launcher started, on any machines: libtorch's process group (c10d, Gloo). */
+typedef struct {
+    int32_t rank, n;
+    const char *store;   /* "HOST:PORT" of the store through which the ranks connect */
+    int32_t serves;      /* 1: rank 0 serves HOST:PORT, at that address only; 0: another program does */
+    const char *address; /* of this process, for the other ranks */
+    /* HMAC-SHA-256 of n bytes with this run's secret, in hex; authenticates the ranks and the stored values. Called by
+     * one thread, until the wire is closed. */
+    void (*mac)(void *secret, const void *p, size_t n, char out[LST_MAC + 1]);
+    void *secret;
+    int32_t timeout_ms;
+    int (*stop)(void *ud); /* as in lst_ranks_options */
+    void *ud;
+} lst_gloo_options;
+/* Waits until all ranks have connected. The last error names the rank that is missing or has another token. */
+int lst_gloo_join(lst_wire *out, const lst_gloo_options *opt);
+const char *lst_torch_version(void); /* "libtorch 2.13.0" */
+
+// clang-format off
+#define LST_TORCH(X) \
+    X(last_error) X(torch_version) X(head_open) X(head_close) X(head_bytes) X(head_guess) X(draft_new) X(draft_free) \
+    X(draft_begin) X(draft_grow) X(draft_logits) X(gloo_join)
+// clang-format on
+typedef struct {
+    LST_TORCH(LST_POINTER)
+} lst_torch;
+#define lst_torch_table LST_NAMED(lst_torch, LST_VERSION)
+__attribute__((visibility("default"))) extern const lst_torch lst_torch_table;
+
+#ifdef __cplusplus
+}
+#endif

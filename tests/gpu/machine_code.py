@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NVCC = os.environ.get("NVCC") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-OBJECTS = os.path.join(ROOT, "build", "obj", "src", "torch", "kernels")
+OBJECTS = os.path.join(ROOT, "build", "obj", "src", "compute", "kernels")
 with open(os.path.join(ROOT, "src", "gpu", "plan.h"), encoding="utf-8") as header:
     # by number: name, and what the plan says that a warp executes for a tile, and more for each eight of rows
     FORMATS = [(name, float(base), float(more)) for name, base, more in

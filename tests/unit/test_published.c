@@ -456,6 +456,61 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
     }
 }
 
+// ---- lookahead
+
+enum { LOOKAHEAD_VOCAB = 13, LOOKAHEAD_PROMPT = 30 };
+
+// The pseudo-random numbers of the script.
+static int32_t below(uint32_t *state, int32_t n) {
+    *state = (*state * 1103515245u + 12345u) & 0x7FFFFFFFu;
+    return (int32_t)(*state >> 16) % n;
+}
+
+static int32_t lookahead_next(int32_t before, int32_t last, int prompt) {
+    return (5 * last + 3 * before + before * last + prompt) % LOOKAHEAD_VOCAB;
+}
+
+static int32_t lookahead_choice(const ls_tree *t, int32_t row, int32_t before_root, int prompt) {
+    const int32_t parent = t->nodes[row].parent;
+    return lookahead_next(row ? t->nodes[parent].token : before_root, t->nodes[row].token, prompt);
+}
+
+static void lookahead_has_the_rows_of_the_authors_program(void **state) {
+    (void)state;
+    size_t at, k;
+    json_t *c, *expected;
+    int more = 0, accepted = 0;
+    json_array_foreach(json_object_get(published, "lookahead"), at, c) {
+        const int prompt = (int)json_integer_value(json_object_get(c, "prompt"));
+        uint32_t draw = (uint32_t)prompt + 1;
+        int32_t text[1024], path[LS_MAX_ROWS], chosen[LS_MAX_ROWS];
+        size_t n = LOOKAHEAD_PROMPT - 1; // the last token of the prompt is the program's first root
+        ls_drafter *d = test_drafter_named("lookahead");
+        for (int32_t i = 0; i < LOOKAHEAD_PROMPT; i++) text[i] = below(&draw, LOOKAHEAD_VOCAB);
+        json_array_foreach(json_object_get(c, "steps"), k, expected) {
+            const ls_method *m = ls_method_find("lookahead");
+            ls_tree t = test_tree();
+            d->observe(d, text, n, k == 0);
+            assert_int_equal(text[n], int_at(expected, 0));
+            d->propose(d, &(ls_draft_state){.context = text, .n_context = n, .root = text[n]}, m->rows, &t);
+            assert_int_equal(t.n - 1, int_at(expected, 1));
+            assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
+            for (int32_t i = 0; i < t.n; i++) {
+                chosen[i] = lookahead_choice(&t, i, text[n - 1], prompt);
+                test_say(&t.nodes[i], 0, chosen[i], 1);
+            }
+            const int32_t n_path = test_verify(&t, chosen, path), theirs = int_at(expected, 3) + 1;
+            assert_true(n_path >= theirs); // rows of the window, and the last token of an n-gram
+            more += n_path > theirs;
+            accepted += theirs > 1;
+            d->learn(d, &(ls_draft_result){text, n, &t, theirs});
+            for (int32_t i = 0; i < theirs; i++, n++) text[n + 1] = lookahead_next(text[n - 1], text[n], prompt);
+        }
+        d->free(d);
+    }
+    assert_true(more > 20 && accepted > 50);
+}
+
 // ---- prompt lookup
 
 // Saxena's program copies what ours copies where ten tokens are left to copy; elsewhere it looks for less.
@@ -512,6 +567,7 @@ int main(void) {
                                        cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program),
                                        cmocka_unit_test(medusa_has_the_nine_trees_of_the_authors_program),
                                        cmocka_unit_test(racer_drafts_what_the_authors_automaton_drafts),
+                                       cmocka_unit_test(lookahead_has_the_rows_of_the_authors_program),
                                        cmocka_unit_test(pld_copies_what_saxenas_program_copies),
                                        cmocka_unit_test(recycle_has_the_published_tree)};
     return cmocka_run_group_tests_name("published", tests, load, unload);

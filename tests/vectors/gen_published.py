@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Makes tests/vectors/published.json: what the authors' own programs do on seeded inputs.
 
-Usage: gen_published.py FOLDER, where FOLDER/OWNER+NAME/repo is a git clone of each program. The functions named here are
-read from the clone at COMMITS and run as they are; nothing of them is kept in this tree. Needs torch (made with 2.13).
+Usage: gen_published.py FOLDER [SECTION ...], where FOLDER/OWNER+NAME/repo is a git clone of each program; without sections,
+all are made again. The functions named here are read from the clone at COMMITS and run as they are; nothing of them is kept
+in this tree. Needs torch (2.13, from `lookahead` on 2.15), a C++20 compiler, and for `rest` cargo.
 """
 import argparse
 import ast
 import contextlib
+import importlib.util
 import io
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -17,7 +20,9 @@ import torch
 
 COMMITS = {"maxholsman/fsd": "e92a157", "FasterDecoding/Medusa": "e2a5d20", "SafeAILab/EAGLE": "cb7e084",
            "hkr04/RACER": "fc494a3", "apoorvumang/prompt-lookup-decoding": "cada4fe",
-           "Luowaterbi/TokenRecycling": "1b4c05c"}
+           "Luowaterbi/TokenRecycling": "1b4c05c", "hao-ai-lab/LookaheadDecoding": "eed010d",
+           "smart-lty/LogitSpec": "659bba9", "snowflakedb/ArcticInference": "9d46438", "FasterDecoding/REST": "50a5fc1",
+           "Kaffaljidhmah2/SpecDec_pp": "9c52edc", "AMD-AGI/FLy": "6667ae8"}
 VOCAB = 8
 
 
@@ -253,8 +258,133 @@ def racer():
     return cases
 
 
+class Lcg:
+    """Pseudo-random numbers that the test draws, too."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, n):
+        self.state = (self.state * 1103515245 + 12345) % 2**31
+        return (self.state >> 16) % n
+
+
+def paths_sum(paths):
+    """As paths_sum of test_published.c: the sum of the squared hashes of the paths, without their root."""
+    total = 0
+    for path in paths:
+        h = 1
+        for token in path:
+            h = (h * 31 + token + 1) % 2**32
+        total = (total + h * h) % 2**32
+    return total
+
+
+def prefixes(path):
+    return [tuple(path[:n]) for n in range(1, len(path) + 1)]
+
+
+LOOKAHEAD_VOCAB, LOOKAHEAD_STEPS = 13, 70
+
+
+def lookahead_next(before, last, prompt):
+    return (5 * last + 3 * before + before * last + prompt) % LOOKAHEAD_VOCAB
+
+
+class LookaheadModel:
+    """A target whose choice after a row is a function of the two tokens before it, as the program's own mask has them.
+
+    Its keys are the tokens, so the program's copies of keys show which tokens it believes to be committed."""
+
+    def __init__(self, decoding, modeling, prompt):
+        self.prompt, self.vocab_size, self.jforward = prompt, LOOKAHEAD_VOCAB, modeling["jforward_multilevel"]
+        self.make_mask = modeling["j_make_causal_mask_multilevel"]
+        self.config = argparse.Namespace(is_encoder_decoder=False, pretraining_tp=1, output_attentions=False,
+                                         output_hidden_states=False, use_return_dict=True)
+        self.generation_config = argparse.Namespace(pad_token_id=None, eos_token_id=None, output_scores=False,
+                                                    output_attentions=False, output_hidden_states=False,
+                                                    return_dict_in_generate=False)
+        self.model = argparse.Namespace(layers=[], LlamaModeljforward=self.forward)
+        self.steps = []
+
+    def lm_head(self, chosen):
+        return torch.nn.functional.one_hot(chosen, LOOKAHEAD_VOCAB).float()
+
+    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, **_):
+        return {"input_ids": input_ids, "position_ids": torch.arange(input_ids.shape[1])[None], "attention_mask": attention_mask}
+
+    def _update_model_kwargs_for_generation(self, outputs, kwargs, **_):
+        mask = kwargs["attention_mask"]
+        return {"attention_mask": torch.cat([mask, torch.ones(1, 1, dtype=mask.dtype)], 1), "past_key_values": outputs.past_key_values}
+
+    def forward(self, input_ids, position_ids, past_key_values, level_sizes, is_prefill, guess, guess_size, **_):
+        old = past_key_values[0][0][0, 0, :, 0].long() if past_key_values else torch.zeros(0, dtype=torch.long)
+        tokens = torch.cat([old, input_ids[0]])
+        places = torch.cat([torch.arange(len(old)), position_ids[0]])
+        mask = self.make_mask(level_sizes, is_prefill, 0, guess, guess_size, False, False, input_ids.shape, torch.float32, 0,
+                              "cpu", len(old))[0, 0]
+        chosen, paths = [], set()
+        committed = len(tokens) - sum(level_sizes) - len(guess or [])
+        for row in range(input_ids.shape[1]):
+            seen = (mask[row] == 0).nonzero()[:, 0]
+            seen = seen[places[seen].argsort()]
+            assert places[seen].tolist() == list(range(len(seen)))  # one token at each place
+            path = tokens[seen].tolist()
+            chosen.append(lookahead_next(path[-2] if len(path) > 1 else 0, path[-1], self.prompt))
+            if len(old) + row >= committed:
+                paths.add(tuple(path[committed:]))
+        self.steps.append([int(tokens[committed - 1]), len(paths), paths_sum(paths)])
+        keys = tokens[None, None, :, None].float()
+        result = argparse.Namespace(past_key_values=[(keys, keys.clone())], hidden_states=None, attentions=None)
+        return type("Out", (), {"__getitem__": lambda _, i: torch.tensor(chosen)[None], **vars(result)})()
+
+    def jforward_multilevel(self, **inputs):
+        return self.jforward(self, **inputs)
+
+
+def lookahead():
+    """The rows of Lookahead decoding, step by step: the root, their number and the sum of their paths' hashes, and how many
+    drafts the program accepted. Its first guesses are those of ours, not random ones."""
+    decoding = functions("hao-ai-lab/LookaheadDecoding", "lade/decoding.py", ["jacobi_greedy_search_multilevel", "update_token_map"],
+                         {"torch": torch, "CONFIG_MAP": {"LEVEL": 5, "WINDOW_SIZE": 15, "GUESS_SET_SIZE": 15},
+                          "LogitsProcessorList": list, "StoppingCriteriaList": list, "COLOR_PRINT": 0})
+    modeling = functions("hao-ai-lab/LookaheadDecoding", "lade/models/modeling_llama.py",
+                         ["j_make_causal_mask_multilevel", "LlamaForCausalLM"],
+                         {"torch": torch, "CausalLMOutputWithPast": lambda **k: argparse.Namespace(**k),
+                          "LlamaPreTrainedModel": object, "add_start_docstrings_to_model_forward": lambda _: lambda f: f,
+                          "replace_return_docstrings": lambda **_: lambda f: f, "LLAMA_INPUTS_DOCSTRING": "",
+                          "_CONFIG_FOR_DOC": ""})
+    modeling["jforward_multilevel"] = modeling["LlamaForCausalLM"].jforward_multilevel
+    cases, choice = [], random.choice
+    for prompt in range(3):
+        draw, guesses = Lcg(prompt + 1), iter(range(1, 99))
+        ids = [draw.below(LOOKAHEAD_VOCAB) for _ in range(30)]
+        model = LookaheadModel(decoding, modeling, prompt)
+
+        class Enough(list):
+            def __call__(self, input_ids, scores):
+                made.append(input_ids.shape[1])
+                return len(made) == LOOKAHEAD_STEPS
+
+        made = [len(ids)]
+        random.choice = lambda old: old[next(guesses) * 7 % (len(ids) - 1)]  # pylint: disable=cell-var-from-loop
+        with torch.no_grad():
+            decoding["jacobi_greedy_search_multilevel"](model, torch.tensor([ids]), stopping_criteria=Enough(),
+                                                        attention_mask=torch.ones(1, len(ids), dtype=torch.long))
+        steps = [step + [made[i + 1] - made[i] - 1] for i, step in enumerate(model.steps[:LOOKAHEAD_STEPS - 1])]
+        cases.append({"prompt": prompt, "steps": steps})
+    random.choice = choice
+    return cases
+
+
 def main():
-    out = {"commits": COMMITS, "fuzzy": fuzzy(), "typical": typical(), "medusa": medusa(), "eagle": eagle(), "racer": racer(), "pld": pld(), "recycle": recycle()}
+    made = [fuzzy, typical, medusa, eagle, racer, pld, recycle, lookahead]
+    with open("tests/vectors/published.json", encoding="utf-8") as file:
+        out = json.load(file)
+    out["commits"] = COMMITS
+    for section in made:
+        if not sys.argv[2:] or section.__name__ in sys.argv[2:]:
+            out[section.__name__] = section()
     with open("tests/vectors/published.json", "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f'"{k}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "\n]" if isinstance(v, list)
                                                     else json.dumps(v)) for k, v in out.items()) + "\n}\n")

@@ -158,7 +158,7 @@ fuzz-all: $(addprefix build/fuzz/fuzz_,$(FUZZ_TARGETS))
 bench-cpu: setup
 	@$(MAKE) all build/tests/perplexity
 	@python3 tests/bench/run.py cpu
-#: measure | make bench-peers | the same beside llama.cpp, transformers and OpenVINO, which it installs into build/peers
+#: measure | make bench-peers | the same beside llama.cpp, transformers and OpenVINO, which it installs into build/peers; SHAPE=3b: a larger model
 bench-peers: setup
 	@$(MAKE) all
 	@python3 tests/bench/run.py peers

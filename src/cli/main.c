@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
     ls_buf text = {0};
     signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an ordinary error
     // How long the OpenMP threads of libtorch spin after a trained head has computed. The default is milliseconds, in
-    // which they would keep processors from the threads of a forward (compute/lst_meeting.h). The runtime reads the
+    // which they would keep processors from the threads of a forward (compute/lst_barrier.h). The runtime reads the
     // variable when liblstorch.so loads, possibly in another thread, so it is set here, before any thread exists.
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     int status = LS_EXIT_USAGE;

@@ -32,7 +32,7 @@ TORCH_INCLUDES = -fopenmp -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS -
   -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/compute/%.o,$(1))
 # of every decoder: loading, KV caches, threads, ranks, what packs and unpacks weights
-DECODER_OBJ := $(call torch_obj,lst_open lst_kv_cache lst_threads lst_meeting lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
+DECODER_OBJ := $(call torch_obj,lst_open lst_kv_cache lst_threads lst_barrier lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
 CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_kv_cache lst_cpu_forward lst_cpu_limits) $(DECODER_OBJ)
 # what a library needs of the program's other folders
 PIC_OBJ := $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o

@@ -310,7 +310,7 @@ ls_code ls_ranks_agree(ls_ranks *r, const lst_decoder *lib, ls_code own, ls_rank
          *all = ls_calloc((size_t)r->own.n, sizeof *all);
     gethostname(mine.host, sizeof mine.host - 1);
     if (own) snprintf(mine.text, sizeof mine.text, "%.299s", err->msg);
-    int failed = lib->ranks_meet(r->group, is_stopped, r);
+    int failed = lib->ranks_barrier(r->group, is_stopped, r);
     if (!failed) failed = lib->ranks_gather(r->group, &mine, sizeof mine, all);
     ls_code code = own;
     if (failed && !own) code = ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err);

@@ -191,10 +191,14 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
         return ls_fail(err, LS_E_USAGE,
                        "--engine reference does not share a model between ranks: omit it, or the ranks");
     if (devices.n > 1) return choose_for_ranks(out, &devices, c, opt, err);
+    snprintf(out->device, sizeof out->device, "%s", opt->device);
+    snprintf(out->why, sizeof out->why, "selected by --device");
     const bool is_auto = !strcmp(opt->device, "auto");
-    snprintf(out->device, sizeof out->device, "%s", is_auto && opt->reference ? "cpu" : opt->device);
-    snprintf(out->why, sizeof out->why, "selected by --%s", is_auto && opt->reference ? "engine reference" : "device");
-    if (opt->reference) return LS_OK; // libtorch tells whether it can use the device
+    if (opt->reference) { // libtorch tells whether it can use the device
+        if (is_auto) snprintf(out->device, sizeof out->device, "cpu");
+        snprintf(out->why, sizeof out->why, "--engine reference, which is not exact");
+        return LS_OK;
+    }
     if (is_auto) {
         snprintf(out->device, sizeof out->device, "cpu");
         if (strcmp(opt->dtype, "auto") && strcmp(opt->dtype, "bf16")) {

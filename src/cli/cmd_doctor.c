@@ -88,19 +88,19 @@ static void check_context(report *r, const ls_checkpoint *c, const ls_engine_opt
                    each = ls_hparams_kv_bytes(h, gpu ? (int32_t)sizeof(uint16_t) : ls_kv_value_bytes_most(opt));
     const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_context_for(h, each, room);
     const uint64_t kv = each * (uint64_t)tokens;
-    const bool known = tokens <= h->n_context, fits = !room || weights + kv <= room, ok = known && fits;
+    const bool known = tokens <= ls_longest_context(h), fits = !room || weights + kv <= room, ok = known && fits;
     ls_buf text = {0};
     ls_buf_fmt(&text, "%d of the model's %d tokens: the KV cache takes at most %llu MiB, weights about %llu", tokens,
-               h->n_context, (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
+               ls_longest_context(h), (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
     if (room) ls_buf_fmt(&text, "; %llu MiB are free", (unsigned long long)(room >> 20));
-    if (!known) ls_buf_fmt(&text, ": use --context %d or less", h->n_context);
+    if (!known) ls_buf_fmt(&text, ": use --context %d or less", ls_longest_context(h));
     else if (!fits && weights < room && (room - weights) / each >= LS_MIN_CONTEXT)
         ls_buf_fmt(&text, ": use --context %llu or less", (unsigned long long)((room - weights) / each));
     else if (!fits)
         ls_buf_fmt(&text, ": use --%s or a smaller model", opt->reference && !bf16 ? "dtype bf16" : "weights q4");
     check(r, "context", ok, true, "%s", text.p);
     ls_jw_field_int(&r->json, "tokens", tokens);
-    ls_jw_field_int(&r->json, "model_tokens", h->n_context);
+    ls_jw_field_int(&r->json, "model_tokens", ls_longest_context(h));
     ls_jw_field_u64(&r->json, "kv_bytes", kv);
     ls_jw_field_u64(&r->json, "weight_bytes", weights);
     if (room) ls_jw_field_u64(&r->json, "free_bytes", room);

@@ -31,6 +31,7 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
     lsg_shape s = {.n_layers = h->n_layers,
                    .n_embd = h->n_embd,
                    .n_ff = h->n_ff,
+                   .ungated = h->arch->ungated,
                    .n_heads = h->n_heads,
                    .n_kv_heads = h->n_kv_heads,
                    .head_dim = h->head_dim,

@@ -77,6 +77,9 @@ void *ls_searcher_new(size_t size, ls_drafter with, size_t memory) {
 // ---- the search
 
 enum { MAX_AGREE = 16 };
+// Factor of a path's probability for each row: the search prefers the candidates whose probability it overestimates, so
+// a deep path is less likely than the product of its estimates.
+static const double DEEPER = 0.9;
 static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
 
 // Finds the child with that token in list[0..*n), or appends a new one.
@@ -229,14 +232,15 @@ static void expand(ls_search *q, int32_t at) {
         if (prediction && sum > 1 && p < most) p *= (1 - most) / (sum - most);
         const int32_t seen = prediction ? draft_row_child(q->draft_rows, c->draft_row, list[i].draft.token) : -1;
         const bool stays = q->drawn && seen >= 0;
-        if (q->s->costs && !stays && c->path * p < LEAST) continue;
+        const double path = c->path * p * DEEPER;
+        if (q->s->costs && !stays && path < LEAST) continue;
         if (q->named_only && list[i].m_p < 0) continue;
         *k = list[i];
         k->draft.parent = (int16_t)at;
         k->draft.from = (uint8_t)source_of(k, under_guess);
         k->draft.rank = k->draft.from == LS_FROM_LAST_LOGIT ? (int16_t)k->f.last_rank : -1;
         k->draft.est_p = (float)p;
-        k->path = c->path * p;
+        k->path = path;
         k->draft_row = seen;
         ls_frontier_push(&q->open, q->n++, stays ? 2 : k->path); // 2: before every probability
     }

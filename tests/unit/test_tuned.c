@@ -36,10 +36,12 @@ static int by_size(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+static const double DEEPER = 0.9; // a path's chance is lower than the product of its estimates
+
 // The chance of each row's whole path, largest first.
 static void paths_of(const ls_tree *t, double *sorted) {
     double path[LS_MAX_ROWS] = {1};
-    for (int32_t i = 1; i < t->n; i++) path[i] = path[t->nodes[i].parent] * (double)t->nodes[i].est_p;
+    for (int32_t i = 1; i < t->n; i++) path[i] = path[t->nodes[i].parent] * (double)t->nodes[i].est_p * DEEPER;
     memcpy(sorted, path, (size_t)t->n * sizeof *path);
     qsort(sorted, (size_t)t->n, sizeof *sorted, by_size);
 }

@@ -210,7 +210,7 @@ static ls_code commit(work *w, ls_err *err) {
     out->miss = (uint8_t)ls_drafting_blame(&s->drafting, &state, t, out->path[out->n_path - 1]);
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
     // 11% with 32 (18 prompts), more than these microseconds
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){s->dialog->context.p, s->dialog->context.n, t, out->n_path});
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){state.context, state.n_context, t, out->n_path, &state});
     out->finish = (uint8_t)w->finish;
     ls_dialog_step(s->dialog, out);
     ls_drafting_observe(&s->drafting, s->dialog->context.p, s->dialog->context.n, false);

@@ -204,7 +204,8 @@ static int32_t simulate_verify(ls_simulator *s, const ls_recording *r, bool whol
     ls_tree_mark(t, path, n_path);
     int32_t ids[LS_MAX_TOP];
     float p[LS_MAX_TOP];
-    const ls_draft_state state = state_of(s, r, ids, p);
+    ls_draft_state state = state_of(s, r, ids, p);
+    state.costs = ls_drafting_costs(&s->drafting, &s->costs);
     ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path, &state});
     s->proposed = false;
     total->forwards++;

@@ -97,7 +97,9 @@ enum { MAX_AGREE = 16 };
 static const double DEEPER = 0.9;
 static const double LIKELY = 0.1, RARE = 0.001; // path probabilities: of a row that may be followed by tokens from
                                                 // anywhere, and the least one of an averaged token
-static const double LEAST = 1e-5;               // sized trees: least path probability of a row, at any cost
+static const double ANYWHERE = 0.01; // sized trees: probability of such a token; looked at if rows are that cheap
+static const float FAINT = 0.003f;   // sized trees: least share of a guess in the last logits
+static const double LEAST = 1e-5;    // sized trees: least path probability of a row, at any cost
 
 // Finds the child with that token in list[0..*n), or appends a new one.
 static ls_candidate *child_of(ls_search *q, ls_candidate *list, int32_t *n, int32_t token) {
@@ -143,6 +145,7 @@ static void add_guesses(ls_search *q, ls_candidate *list, int32_t *n) {
         if (s->top_ids[r] == s->root) root_p = s->top_p[r];
     for (int32_t r = 0, guesses = 0; r < s->n_top && guesses < LS_SEARCH_GUESSES; r++) {
         if (s->top_ids[r] == s->root) continue;
+        if (s->costs && s->top_p[r] < FAINT * (1 - root_p)) break;
         ls_candidate *c = looked_up(q, list, n, s->top_ids[r]);
         c->f.last_rank = r;
         c->f.last_p = s->top_p[r] / (1 - root_p + 1e-6f);
@@ -191,7 +194,8 @@ static int32_t add_usage(ls_search *q, int32_t at, ls_candidate *list, int32_t *
         f->average_rank = i;
         f->average_p = a->p[i];
     }
-    if (path < LIKELY) return a ? a->rows : 0;
+    const bool few = q->s->costs && !ls_cost_may_pay(q->s->costs, path * ANYWHERE, 1, (int32_t)q->s->n_context);
+    if (path < LIKELY || few) return a ? a->rows : 0;
     for (int32_t r = 2; q->e->remembered && r <= LS_USAGE_ROWS && r <= u->n_recent; r++) // the last row: add_guesses
         for (int32_t i = 0; i < LS_ROW_TOP; i++) {
             const int32_t id = u->recent[(u->n_recent - r) % LS_USAGE_ROWS][i];

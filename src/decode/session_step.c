@@ -245,7 +245,7 @@ static void finish_step(work *w) {
 }
 
 // Updates the cost curve and the baseline with the times of this step.
-static void keep_books(const work *w) {
+static void update_statistics(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
     ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->t_forward_us / 1e3);
@@ -288,7 +288,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     draft(&w);
     if ((code = verify(&w, err)) || (code = commit(&w, err))) return code;
     finish_step(&w);
-    keep_books(&w);
+    update_statistics(&w);
     ls_step_round(out);
     return LS_OK;
 }

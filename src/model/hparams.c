@@ -68,6 +68,57 @@ void ls_arch_list(bool hf, char *out, size_t size) {
     }
 }
 
+static void say(ls_buf *out, const char *what) {
+    if (!what) return;
+    if (out->n) ls_buf_str(out, ", ");
+    ls_buf_str(out, what);
+}
+
+static void say_sublayers(const ls_arch *a, ls_buf *out) {
+    static const char
+        *const qk[] = {[LS_QK_NORM_HEAD] = "norms of heads",
+                       [LS_QK_NORM_WHOLE] = "norms of all queries and of all keys",
+                       [LS_QK_NORM_ROTATED] = "norms of rotated heads"},
+               *const act[] = {[LS_ACT_GELU_TANH] = "GELU", [LS_ACT_RELU2] = "squared ReLU", [LS_ACT_XIELU] = "xIELU"};
+    if (a->norm_after) say(out, a->norm_before ? "norms before and after sublayers" : "norms after sublayers");
+    say(out, qk[a->qk_norm]);
+    say(out, act[a->activation]);
+    if (a->ungated) say(out, "no gate");
+    if (a->gemma) say(out, "scaled embeddings");
+    if (a->granite) say(out, "multipliers");
+}
+
+void ls_arch_differs(const ls_arch *a, ls_buf *out) {
+    say_sublayers(a, out);
+    if (a->attn_softcap > 0) say(out, "soft caps");
+    if (a->hf_interleaved) say(out, "interleaved rotation");
+    if (a->rope_part > 0 && a->rope_part < 1) say(out, "partial rotation");
+    if (a->rope_every || a->rope_local) say(out, "layers without rotation");
+    if (a->rope_stated && a->activation == LS_ACT_SILU) say(out, "attention temperature");
+    if (!a->windowless && (a->window || a->late_window || a->gguf_window)) say(out, "sliding window");
+}
+
+void ls_hparams_differs(const ls_hparams *h, ls_buf *out) {
+    char text[80];
+    int unrotated = 0, local = 0;
+    for (int i = 0; i < h->n_layers; i++) unrotated += h->unrotated[i], local += h->local[i];
+    say_sublayers(h->arch, out);
+    if (h->attn_softcap > 0 || h->logit_softcap > 0) say(out, "soft caps");
+    if (h->arch->hf_interleaved) say(out, "interleaved rotation");
+    const int32_t head = h->stated_head_dim ? h->stated_head_dim : h->head_dim;
+    snprintf(text, sizeof text, "rotation of %d of %d values", h->rope_dims, head);
+    if (h->rope_dims < head) say(out, text);
+    snprintf(text, sizeof text, "rotary scaling %s", h->rope_scaling ? h->rope_scaling : "");
+    if (h->rope_scaling) say(out, text);
+    snprintf(text, sizeof text, "%d layers without rotation", unrotated);
+    if (unrotated) say(out, text);
+    snprintf(text, sizeof text, "attention temperature %g per %d positions", (double)h->attn_temperature,
+             h->attn_temperature_length);
+    if (h->attn_temperature > 0) say(out, text);
+    snprintf(text, sizeof text, "%d layers that attend to the last %d tokens", local, h->window);
+    if (local) say(out, text);
+}
+
 void ls_rope_plain(ls_hparams *h, int kind, double base, double factor) {
     for (int i = 0; i < h->rope_dims / 2; i++)
         h->rope_freq[kind][i] = (float)(pow(base, -2.0 * i / h->rope_dims) / factor);

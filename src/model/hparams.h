@@ -1,6 +1,7 @@
 // The hyper-parameters of a decoder of the Llama family, from GGUF metadata or a Hugging Face config.json, and the
 // table of architectures. Sources: llama.cpp's gguf-py constants and the config classes of transformers.
 #pragma once
+#include "base/buf.h"
 #include "base/json.h"
 #include "model/gguf.h"
 
@@ -65,6 +66,7 @@ typedef struct {
     // else (i, i + rope_dims / 2), by position * rope_freq[kind][i]; cosine and sine are multiplied by
     // rope_magnitude[kind]. Scaling (linear, Llama 3's, YaRN, longrope's factors) is in these numbers. kind 0: global
     // layers, 1: local layers.
+    const char *rope_scaling; // its name in config.json; NULL: none
     bool rope_interleaved;
     int32_t rope_dims;
     float rope_freq[2][LS_MAX_ROPE], rope_magnitude[2];
@@ -93,6 +95,10 @@ ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
 const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
 void ls_arch_list(bool hf, char *out, size_t size);               // names, by commas
+// What a layer of the architecture does otherwise than Llama's; "": nothing.
+void ls_arch_differs(const ls_arch *a, ls_buf *out);
+// The same of a model, with its numbers.
+void ls_hparams_differs(const ls_hparams *h, ls_buf *out);
 // KV cache bytes of one token, at value_bytes per number.
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes);
 // Frequencies of `kind`: base^(-2i / dims), each divided by factor.

@@ -51,6 +51,7 @@ static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
     const double factor = number(s, r, "factor", 8), low = number(s, r, "low_freq_factor", 1),
                  high = number(s, r, "high_freq_factor", 4),
                  old = number(s, r, "original_max_position_embeddings", 8192);
+    h->rope_scaling = "llama3";
     for (int i = 0; i < h->rope_dims / 2; i++) {
         const double f = (double)h->rope_freq[0][i], turns = old * f / (2 * M_PI);
         const double smooth = (turns - low) / (high - low);
@@ -86,6 +87,7 @@ static ls_code rope_long(ls_hparams *h, const ls_json *r, source *s) {
         if ((code = divided(h, r, "long_factor", s, h->rope_long))) return code;
     }
     h->rope_magnitude[0] = (float)number(s, r, "attention_factor", magnitude);
+    h->rope_scaling = "longrope";
     return divided(h, r, "short_factor", s, h->rope_freq[0]);
 }
 
@@ -107,6 +109,7 @@ static ls_code rope_yarn(ls_hparams *h, const ls_json *r, double base, source *s
     if (!(factor > 0) || !(old >= 1) || !(y.fast > 0) || !(y.slow > 0) || !(base > 1))
         return ls_fail(s->err, LS_E_RANGE, "the rotary scaling 'yarn' has a factor, a length or a beta out of range");
     ls_rope_yarn(h, base, &y);
+    h->rope_scaling = "yarn";
     return LS_OK;
 }
 
@@ -139,6 +142,7 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
             return ls_fail(s->err, LS_E_RANGE, "the factor of 'rope_scaling' is %g, expected a positive number",
                            factor);
         ls_rope_plain(h, 0, base, factor);
+        h->rope_scaling = "linear";
     } else if (ls_json_is(type, "yarn")) return rope_yarn(h, r, base, s);
     else if (ls_json_is(type, "dynamic") && get(r, "alpha") && h->arch->qk_norm == LS_QK_NORM_ROTATED) {
         const double alpha = number(s, r, "alpha", 1), dims = h->rope_dims; // Hunyuan's: another base, at any length

@@ -85,6 +85,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
                        "rotary scaling '%.*s' is not supported (supported: none, linear, yarn, longrope)",
                        (int)(kind.n < 40 ? kind.n : 40), kind.p);
     if (factor == 0) factor = 1; // not scaled
+    h->rope_scaling = yarn ? "yarn" : longrope ? "longrope" : linear && factor != 1 ? "linear" : NULL;
     if (h->rope_dims > h->head_dim || h->rope_dims > 2 * LS_MAX_ROPE || !(base >= 1 && isfinite(base)) ||
         !(local == 0 || (local >= 1 && isfinite(local))) || !(factor > 0))
         return ls_fail(s->err, LS_E_RANGE,

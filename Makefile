@@ -126,7 +126,7 @@ FETCH_TORCH := $(if $(LIBTORCH),true,models/fetch libtorch $(TORCH_FETCHED) $(CR
 setup:
 	@.ci/packages run
 	@$(FETCH)
-#: run | make torch | fetch libtorch and build liblstorch.so: for trained heads and for ranks of torchrun, srun or mpirun
+#: run | make torch | fetch libtorch and build liblstorch.so: for trained heads, --engine reference, ranks of torchrun, srun or mpirun
 torch:
 	@$(FETCH_TORCH)
 	@$(MAKE) all

@@ -190,7 +190,7 @@ static void write_summary(const run *r) {
                lossy                               ? "LOSSY (the text may differ from plain decoding)"
                : guarantee == LS_SAME_DISTRIBUTION ? "same distribution as plain decoding, but another sample"
                : b->exact                          ? "exact (the text of plain decoding)"
-                                                   : "not exact (logits may differ in their last bits)",
+                                                   : "NOT EXACT (logits depend on the number of rows)",
                ls_finish_name(ls_runner_finish(&r->runner)));
     if (lossy) {
         write_note(r, &line);

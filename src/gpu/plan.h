@@ -150,6 +150,7 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
 /* A model, and the part of it that a device computes. */
 typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, n_vocab;
+    int32_t ungated; /* the feed-forward part has no gate */
     lsg_gpu gpu;
     ls_shard own; /* zeros: all */
 } lsg_shape;

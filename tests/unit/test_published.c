@@ -450,7 +450,7 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
                 assert_int_equal(t.n - 1, int_at(expected, 1));
                 assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
                 assert_int_equal(n_path - 1, int_at(expected, 3));
-                d->learn(d, &(ls_draft_result){text, n, &t, n_path});
+                d->learn(d, &(ls_draft_result){text, n, &t, n_path, NULL});
                 for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
                 d->observe(d, text, n, false);
             }

@@ -2,6 +2,7 @@
 #include "base/system.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "base/system.h"
 #include "cli/item_run.h"
 
@@ -120,10 +121,29 @@ static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
     return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &sink, ls_bench_result(&k->b, at, i), err);
 }
 
+// The text of a token of the output; "": the output has ended there.
+static void token_text(const ls_comparison *k, const ls_ids *output, size_t at, char *out, size_t size) {
+    ls_buf text = {0};
+    size_t n = 0;
+    const char *bytes = at < output->n ? ls_vocab_bytes(k->model.vocab, output->p[at], &n) : "";
+    ls_sanitize_line(&text, bytes, n);
+    size_t fits = text.n < size ? text.n : size - 1;
+    while (fits && fits < text.n && (text.p[fits] & 0xC0) == 0x80) fits--; // a character stays whole
+    if (fits) memcpy(out, text.p, fits);
+    out[fits] = 0;
+    ls_buf_free(&text);
+}
+
 static void judge(ls_comparison *k, size_t at) {
-    for (int i = 0; i < k->n; i++)
-        ls_result_judge(ls_bench_result(&k->b, at, i), k->b.plain < 0 ? NULL : ls_bench_result(&k->b, at, k->b.plain),
-                        k->b.reference < 0 ? NULL : ls_bench_result(&k->b, at, k->b.reference));
+    const ls_result *plain = k->b.plain < 0 ? NULL : ls_bench_result(&k->b, at, k->b.plain),
+                    *reference = k->b.reference < 0 ? NULL : ls_bench_result(&k->b, at, k->b.reference);
+    for (int i = 0; i < k->n; i++) {
+        ls_result *r = ls_bench_result(&k->b, at, i);
+        ls_result_judge(r, plain, reference);
+        for (int of = 0; of < 2 && r->first_difference >= 0; of++)
+            token_text(k, of ? &r->output : &reference->output, (size_t)r->first_difference, r->tokens[of],
+                       sizeof r->tokens[of]);
+    }
 }
 
 static ls_code run_once(ls_comparison *k, size_t at, ls_err *err) {

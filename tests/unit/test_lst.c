@@ -37,13 +37,13 @@ static void use_gpu(void) { // emulated, or LOGITSPEC_TEST_GPU's
     setenv("LOGITSPEC_LSTORCH_CUDA", path ? path : emulated ? emulated : "build/tests/liblstorch_emulated.so", 1);
     device = "cuda";
     missing[0] = 0;
-    if (ls_decoder_load(&lib, true, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    if (ls_decoder_load(&lib, LS_DECODER_GPU, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
 }
 
 static void use_cpu(void) {
     device = "cpu";
     missing[0] = 0;
-    ls_decoder_load(&lib, false, NULL);
+    ls_decoder_load(&lib, LS_DECODER_CPU, NULL);
 }
 
 static void need_library(void) {

@@ -56,7 +56,7 @@ SAME := -ffp-contract=off -fsigned-char
 CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g $(SAME) $(WARN) -Wshadow -Wstrict-prototypes -Isrc -I. -pthread \
   -DLS_VERSION='"$(VERSION)"' $(SANFLAGS) $(HARDEN) $(if $(HARDEN),-fPIE) $(EXTRA_CFLAGS)
 LDFLAGS := -pthread $(SANFLAGS) $(SANLD) $(HARDEN_LD) $(if $(HARDEN_LD),-pie)
-LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lzstd -ldl -lm
+LDLIBS := -lncursesw -ltinfo -lyaml -lpcre2-8 -lutf8proc -lcrypto -ljansson -lmicrohttpd -lzstd -ldl -lm
 
 #: variable | V=1 | show the commands
 Q := $(if $(V),,@)
@@ -71,7 +71,7 @@ keep = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 # of these variables those that are set, as options of a script: SEED=7 is --seed '7'
 asked = $(foreach v,$(1),$(if $($(v)),--$(shell echo $(v) | tr A-Z a-z) '$($(v))'))
 
-CORE_SRC := $(wildcard $(patsubst %,src/%/*.c,base text model spec gpu engine decode trace source report))
+CORE_SRC := $(wildcard $(patsubst %,src/%/*.c,base text model spec gpu engine decode trace source report serve))
 UI_SRC := $(wildcard ui/*.c)
 CLI_SRC := $(wildcard src/cli/*.c)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -126,7 +126,7 @@ FETCH_TORCH := $(if $(LIBTORCH),true,models/fetch libtorch $(TORCH_FETCHED) $(CR
 setup:
 	@.ci/packages run
 	@$(FETCH)
-#: run | make torch | fetch libtorch and build liblstorch.so: for trained heads and for ranks of torchrun, srun or mpirun
+#: run | make torch | fetch libtorch and build liblstorch.so: for trained heads, --engine reference, ranks of torchrun, srun or mpirun
 torch:
 	@$(FETCH_TORCH)
 	@$(MAKE) all

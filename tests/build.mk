@@ -99,7 +99,7 @@ unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests
 # T=word (PATTERN=word) runs the test programs whose name holds it. The whole name of a test builds only what that one needs.
 T ?= $(PATTERN)
 ALL_TESTS := all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
-OF_UNIT = $(B)/tests/$(T) $(if $(filter test_heads test_ranks,$(T)),$(TORCH_LIB)) $(if $(shell grep -l 'use_gpu' tests/unit/$(T).c),$(B)/tests/liblstorch_emulated.so)
+OF_UNIT = $(B)/tests/$(T) $(if $(filter test_lst test_heads test_ranks test_reference,$(T)),$(TORCH_LIB)) $(if $(shell grep -l 'use_gpu' tests/unit/$(T).c),$(B)/tests/liblstorch_emulated.so)
 OF_E2E = all $(if $(shell grep -lE 'BUILD, "tests"|inject.so|emulated' tests/e2e/$(T).py),unit)
 NEEDED = $(if $(wildcard tests/unit/$(T).c),$(OF_UNIT),$(if $(wildcard tests/e2e/$(T).py),$(OF_E2E),$(ALL_TESTS)))
 #: test | make test | set up, build, run every test; T=name runs one, T=word those whose name holds it
@@ -158,7 +158,7 @@ fuzz-all: $(addprefix build/fuzz/fuzz_,$(FUZZ_TARGETS))
 bench-cpu: setup
 	@$(MAKE) all build/tests/perplexity
 	@python3 tests/bench/run.py cpu
-#: measure | make bench-peers | the same beside llama.cpp, transformers and OpenVINO, which it installs into build/peers
+#: measure | make bench-peers | the same beside llama.cpp, transformers and OpenVINO, which it installs into build/peers; SHAPE=3b: a larger model
 bench-peers: setup
 	@$(MAKE) all
 	@python3 tests/bench/run.py peers
@@ -175,7 +175,7 @@ check-setup:
 # QUICK=1, as .ci/run has it: what runs without the compute library, and of the end-to-end tests the scripted screens.
 # The real model, and the GPU's kernels apart from their library, are left to the plain build: minutes become an hour.
 REAL_MODEL_TESTS := test_engine test_chances
-LIBRARY_TESTS := test_lst test_models test_heads test_ranks
+LIBRARY_TESTS := test_lst test_models test_heads test_ranks test_reference
 ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(if $(QUICK),$(LIBRARY_TESTS) test_outputs),$(TEST_SRC:tests/unit/%.c=%))
 #: check | make check-asan | all tests with ASan, UBSan and leaks
 check-asan: check-setup

@@ -110,6 +110,10 @@ size_t ls_json_size(const ls_json *array) {
     return json_array_size(array);
 }
 
+size_t ls_json_members(const ls_json *object) {
+    return json_object_size(object);
+}
+
 bool ls_json_is_object(const ls_json *v) {
     return json_is_object(v);
 }
@@ -270,6 +274,16 @@ void ls_jw_base64(ls_jsonw *w, const char *s, size_t n) {
     ls_buf_char(w->out, '"');
     ls_buf_base64(w->out, s, n);
     ls_buf_char(w->out, '"');
+}
+
+static int add_text(const char *p, size_t n, void *ud) {
+    ls_buf_add(ud, p, n);
+    return 0;
+}
+
+void ls_jw_value(ls_jsonw *w, const ls_json *v) {
+    value(w);
+    json_dump_callback(v, add_text, w->out, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
 void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n) {

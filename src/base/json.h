@@ -22,9 +22,10 @@ bool ls_json_is(const ls_json *v, const char *text);                // a string,
 bool ls_json_int(const ls_json *v, int64_t *out);                   // also 3.0
 bool ls_json_num(const ls_json *v, double *out);                    // null is NAN
 bool ls_json_bool(const ls_json *v, bool *out);
-bool ls_json_is_real(const ls_json *v);    // a number with a fraction or an exponent: 3.0
-bool ls_json_is_null(const ls_json *v);    // false if v is NULL
-size_t ls_json_size(const ls_json *array); // 0: not an array
+bool ls_json_is_real(const ls_json *v);        // a number with a fraction or an exponent: 3.0
+bool ls_json_is_null(const ls_json *v);        // false if v is NULL
+size_t ls_json_size(const ls_json *array);     // 0: not an array
+size_t ls_json_members(const ls_json *object); // keys; 0: not an object
 bool ls_json_is_array(const ls_json *v);
 bool ls_json_is_object(const ls_json *v);
 const ls_json *ls_json_at(const ls_json *array, size_t i); // NULL: not an array, or shorter
@@ -52,6 +53,7 @@ void ls_jw_null(ls_jsonw *w);
 void ls_jw_strn(ls_jsonw *w, const char *s, size_t n);
 void ls_jw_str(ls_jsonw *w, const char *s); // NULL becomes null
 void ls_jw_base64(ls_jsonw *w, const char *s, size_t n);
+void ls_jw_value(ls_jsonw *w, const ls_json *v);           // a value of a document, as it is
 void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n); // an array of integers
 
 // A key and its value.

@@ -140,22 +140,8 @@ static void write_json(run *r) {
     ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
     ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
     ls_jw_field_str(&w, "finish_reason", ls_finish_name(ls_runner_finish(&r->runner)));
-    ls_jw_field_int(&w, "steps", (int64_t)st->steps);
-    ls_jw_field_int(&w, "emitted", (int64_t)st->emitted);
-    ls_jw_field_num(&w, "mat", st->steps > 0 ? ls_stats_mat(st) : NAN, 6);
-    ls_jw_field_int(&w, "draft_verified", (int64_t)st->drafted);
-    ls_jw_field_int(&w, "draft_accepted", (int64_t)st->accepted);
-    ls_jw_field_int(&w, "draft_forwards", (int64_t)st->draft_forwards);
-    ls_jw_field_int(&w, "ahead_forwards", (int64_t)st->ahead_forwards);
     ls_jw_key(&w, "emitted_per_step"), ls_jw_ids(&w, r->per_step.p, r->per_step.n);
-    ls_jw_field_num(&w, "prefill_ms", r->prefill_ms, 6);
-    ls_jw_field_num(&w, "decode_ms", st->total_us / 1e3, 6);
-    ls_jw_field_num(&w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 6);
-    ls_jw_field_num(&w, "ar_tokens_per_s", st->plain_forwards > 0 ? ls_stats_plain_tokens_per_s(st) : NAN, 6);
-    ls_jw_field_num(&w, "speedup", st->plain_forwards > 0 ? ls_stats_speedup(st) : NAN, 6);
-    ls_jw_field_num(&w, "speedup_spread", st->plain_timed ? ls_stats_speedup_spread(st) : NAN, 3);
-    ls_jw_field_int(&w, "ar_timed", st->plain_timed);
-    ls_jw_field_num(&w, "cpu_wait", ls_stats_waited(st), 3);
+    ls_stats_write(&w, st, r->prefill_ms);
     if (guarantee == LS_LOSSY) { // lossy: lists the output tokens that the target did not choose
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_field_u64(&w, "probe_rows", st->probes);
@@ -204,7 +190,7 @@ static void write_summary(const run *r) {
                lossy                               ? "LOSSY (the text may differ from plain decoding)"
                : guarantee == LS_SAME_DISTRIBUTION ? "same distribution as plain decoding, but another sample"
                : b->exact                          ? "exact (the text of plain decoding)"
-                                                   : "not exact (logits may differ in their last bits)",
+                                                   : "NOT EXACT (logits depend on the number of rows)",
                ls_finish_name(ls_runner_finish(&r->runner)));
     if (lossy) {
         write_note(r, &line);

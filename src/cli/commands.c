@@ -68,6 +68,7 @@ static ls_engine_options engine_options(const ls_options *o) {
     const bool kept = !strcmp(o->dtype, "f16") || !strcmp(o->dtype, "q8") || !strcmp(o->dtype, "q4");
     return (ls_engine_options){.device = o->device,
                                .devices = o->devices,
+                               .reference = !strcmp(o->engine, "reference"),
                                .dtype = kept ? "auto" : o->dtype,
                                .weights = kept && !strcmp(o->weights, "auto") ? o->dtype : o->weights,
                                .kv = o->kv,

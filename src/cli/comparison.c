@@ -2,6 +2,7 @@
 #include "base/system.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "base/system.h"
 #include "cli/item_run.h"
 
@@ -120,10 +121,29 @@ static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
     return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &sink, ls_bench_result(&k->b, at, i), err);
 }
 
+// The text of a token of the output; "": the output has ended there.
+static void token_text(const ls_comparison *k, const ls_ids *output, size_t at, char *out, size_t size) {
+    ls_buf text = {0};
+    size_t n = 0;
+    const char *bytes = at < output->n ? ls_vocab_bytes(k->model.vocab, output->p[at], &n) : "";
+    ls_sanitize_line(&text, bytes, n);
+    size_t fits = text.n < size ? text.n : size - 1;
+    while (fits && fits < text.n && (text.p[fits] & 0xC0) == 0x80) fits--; // a character stays whole
+    if (fits) memcpy(out, text.p, fits);
+    out[fits] = 0;
+    ls_buf_free(&text);
+}
+
 static void judge(ls_comparison *k, size_t at) {
-    for (int i = 0; i < k->n; i++)
-        ls_result_judge(ls_bench_result(&k->b, at, i), k->b.plain < 0 ? NULL : ls_bench_result(&k->b, at, k->b.plain),
-                        k->b.reference < 0 ? NULL : ls_bench_result(&k->b, at, k->b.reference));
+    const ls_result *plain = k->b.plain < 0 ? NULL : ls_bench_result(&k->b, at, k->b.plain),
+                    *reference = k->b.reference < 0 ? NULL : ls_bench_result(&k->b, at, k->b.reference);
+    for (int i = 0; i < k->n; i++) {
+        ls_result *r = ls_bench_result(&k->b, at, i);
+        ls_result_judge(r, plain, reference);
+        for (int of = 0; of < 2 && r->first_difference >= 0; of++)
+            token_text(k, of ? &r->output : &reference->output, (size_t)r->first_difference, r->tokens[of],
+                       sizeof r->tokens[of]);
+    }
 }
 
 static ls_code run_once(ls_comparison *k, size_t at, ls_err *err) {
@@ -156,8 +176,8 @@ static void move(ls_result *to, ls_result *from) {
 // Runs the prompt until no other program disturbs it, at most three times. best gets the least disturbed run, *least
 // its noise, the largest of its variants (ls_result_noise); INFINITY: no run was possible. again: the drafters have
 // learned from this prompt and must be restored first.
-static ls_code run_quietly(ls_comparison *k, size_t at, const ls_buf *before, bool again, ls_result *best,
-                           double *least, ls_err *err) {
+static ls_code run_until_idle(ls_comparison *k, size_t at, const ls_buf *before, bool again, ls_result *best,
+                              double *least, ls_err *err) {
     enum { ATTEMPTS = 3 };
     ls_result *results = ls_bench_result(&k->b, at, 0);
     *least = INFINITY;
@@ -208,7 +228,7 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     for (size_t i = 0; i < n; i++) ls_session_remember(k->sessions[i], &before[i]);
     for (int r = 0; r < k->b.repeat && !code; r++) {
         double least;
-        if ((code = run_quietly(k, at, before, r > 0, &runs[made * n], &least, err))) break;
+        if ((code = run_until_idle(k, at, before, r > 0, &runs[made * n], &least, err))) break;
         if (isinf(least)) { // only at r > 0: rewind_all failed
             code = ls_fail(err, LS_E_UNSUPPORTED,
                            "--repeat: the state of a drafter is too large to restore (over 256 MiB)");
@@ -241,7 +261,7 @@ static void tell_progress(ls_comparison *k, size_t first, uint64_t start) {
 }
 
 // Skips a prompt that does not fit the context: lists it in the results and removes it from the suite.
-static void leave_out(ls_comparison *k, size_t at, ls_err *err) {
+static void skip_prompt(ls_comparison *k, size_t at, ls_err *err) {
     ls_bench *b = &k->b;
     ls_err_prefix(err, "prompt %s", k->suite.items[at].name);
     ls_bench_leave_out(b, err->msg);
@@ -265,7 +285,7 @@ ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
         tell_progress(k, first, start);
         code = run_prompt(k, at, err);
         if (code == LS_E_RANGE && k->lenient) {
-            leave_out(k, at, err);
+            skip_prompt(k, at, err);
             code = LS_OK;
         } else if (code && code != LS_E_CANCELLED) ls_err_prefix(err, "prompt %s", k->suite.items[at].name);
         else if (!code) {

@@ -2,8 +2,18 @@
 #include "base/mem.h"
 #include "cli/progress.h"
 
+#include <math.h>
+
+// So that r->gaps has one for each token of r->output: a turn's end is no part of the output.
+static void align_gaps(ls_result *r) {
+    const size_t want = r->output.n * sizeof(double);
+    for (const double unknown = NAN; r->gaps.n < want;) ls_buf_add(&r->gaps, &unknown, sizeof unknown);
+    r->gaps.n = want;
+}
+
 static void on_begin(void *ud, const ls_turn_begun *t) {
     ls_result *r = ud;
+    align_gaps(r);
     r->prefill_ms += t->prefill_ms;
     r->turn = ls_realloc(r->turn, (r->turns + 1) * sizeof *r->turn);
     r->turn[r->turns++] = (ls_result_turn){.prefill_ms = t->prefill_ms};
@@ -13,6 +23,10 @@ static void on_step(void *ud, const ls_step *step) {
     ls_result *r = ud;
     ls_stats_add(&r->stats, step);
     ls_ids_push(&r->lengths, step->n_emitted);
+    for (int k = 0; k < step->n_emitted; k++) {
+        const double gap = ls_step_gap(step, k);
+        ls_buf_add(&r->gaps, &gap, sizeof gap);
+    }
 }
 
 static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, ls_result *r, ls_err *err) {

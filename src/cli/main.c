@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "engine/engine_torch.h"
 #include "engine/launch.h"
+#include "serve/http.h"
 #include "text/normalize.h"
 #include "text/regex.h"
 #include "trace/trace.h"
@@ -115,9 +116,10 @@ static void write_versions(ls_buf *out) {
     if (ls_engine_torch_probe(&torch, &err)) ls_buf_fmt(out, "no CPU kernels: %s\n", err.msg);
     else ls_buf_fmt(out, "CPU kernels for %s, %s\n", torch.level, *torch.torch ? torch.torch : "no libtorch");
     ls_regex_version(regex);
-    ls_buf_fmt(out, "%s, libyaml %s, PCRE2 %s, utf8proc %s, OpenSSL %s, jansson %s, zstd %s, glibc %s\n",
+    ls_buf_fmt(out,
+               "%s, libyaml %s, PCRE2 %s, utf8proc %s, OpenSSL %s, jansson %s, libmicrohttpd %s, zstd %s, glibc %s\n",
                ui_curses_version(), ls_yaml_version(), regex, ls_normalize_version(), ls_sha256_version(),
-               ls_json_version(), ls_zst_version(), gnu_get_libc_version());
+               ls_json_version(), ls_http_version(), ls_zst_version(), gnu_get_libc_version());
 #ifdef __clang__
     ls_buf_str(out, "built by clang " __clang_version__);
 #else
@@ -136,7 +138,7 @@ int main(int argc, char **argv) {
     ls_buf text = {0};
     signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an ordinary error
     // How long the OpenMP threads of libtorch spin after a trained head has computed. The default is milliseconds, in
-    // which they would keep processors from the threads of a forward (compute/lst_meeting.h). The runtime reads the
+    // which they would keep processors from the threads of a forward (compute/lst_barrier.h). The runtime reads the
     // variable when liblstorch.so loads, possibly in another thread, so it is set here, before any thread exists.
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
     int status = LS_EXIT_USAGE;

@@ -32,11 +32,11 @@ TORCH_INCLUDES = -fopenmp -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS -
   -isystem $(TORCH_DIR)/include -isystem $(TORCH_DIR)/include/torch/csrc/api/include
 torch_obj = $(patsubst %,$(B)/obj/src/compute/%.o,$(1))
 # of every decoder: loading, KV caches, threads, ranks, what packs and unpacks weights
-DECODER_OBJ := $(call torch_obj,lst_open lst_kv_cache lst_threads lst_meeting lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
+DECODER_OBJ := $(call torch_obj,lst_open lst_kv_cache lst_threads lst_barrier lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
 CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_kv_cache lst_cpu_forward lst_cpu_limits) $(DECODER_OBJ)
 # what a library needs of the program's other folders
 PIC_OBJ := $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
-WITH_TORCH := $(call torch_obj,lst_head lst_gloo gpu_runtime)
+WITH_TORCH := $(call torch_obj,lst_head lst_reference lst_operators lst_gloo gpu_runtime)
 
 $(B)/obj/src/compute/%.o: src/compute/%.cpp $(B)/obj/flags
 	$(call say,CXX ,$<)
@@ -54,8 +54,8 @@ $(B)/install/%.so: TORCH_RPATH :=
 # $(call TORCH_LINK,libraries); a link that is interrupted leaves no library
 TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) -Wl,--version-script=src/compute/lst.map \
   -Wl,-rpath,'$$ORIGIN' $(TORCH_RPATH) -L$(TORCH_DIR)/lib $(1) -Wl,-rpath-link,$(TORCH_DIR)/lib && mv $@.new $@
-# ---- liblstorch.so: trained heads, ranks over a network
-$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_head lst_gloo lst_error kernels/kernels) $(PIC_OBJ) src/compute/lst.map
+# ---- liblstorch.so: trained heads, the reference engine, ranks over a network
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_head lst_reference lst_operators lst_gloo) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-ltorch_cpu -lc10 -fopenmp)
 

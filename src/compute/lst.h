@@ -125,7 +125,7 @@ int lst_ranks_gather(lst_ranks *r, const void *mine, int32_t n, void *all);
 /* A barrier: returns when all ranks have called it. Waits as long as they are running; for ranks started by a launcher
  * at most 60 times timeout_ms. stop (may be NULL): a value other than 0 cancels the wait (LST_E_CANCELLED) and all
  * exchanges. */
-int lst_ranks_meet(lst_ranks *r, int (*stop)(void *ud), void *ud);
+int lst_ranks_barrier(lst_ranks *r, int (*stop)(void *ud), void *ud);
 /* The first rank with which an exchange failed; after that there are no more exchanges. -1: none failed. */
 int32_t lst_ranks_lost(const lst_ranks *r);
 void lst_ranks_leave(lst_ranks *r); /* call it after closing its models */
@@ -312,7 +312,7 @@ int lst_parts(lst_kv_cache *s, double *us);
     X(last_error) X(limits) X(device) X(model_open) X(model_info) X(model_close) X(use_threads) X(lead) X(follow) \
     X(kv_cache_new) X(kv_cache_free) X(length) X(prefill) X(forward_tree) X(grow_tree) X(row_top) X(row_logits) \
     X(keep_path) X(rewind) X(copy) X(timings) X(watch) X(hidden) X(probe) X(parts) \
-    X(ranks_join) X(ranks_tell) X(ranks_gather) X(ranks_meet) X(ranks_lost) X(ranks_leave)
+    X(ranks_join) X(ranks_tell) X(ranks_gather) X(ranks_barrier) X(ranks_lost) X(ranks_leave)
 // clang-format on
 #define LST_POINTER(name) __typeof__(&lst_##name) name;
 #define LST_ENTRY(name) .name = lst_##name,

@@ -1,7 +1,7 @@
 // The decoder on the CPU: our kernels over packed weights. lst_cpu.cpp has the model, lst_cpu_kv_cache.cpp the KV
 // cache's calls, lst_cpu_forward.cpp the forward.
 #pragma once
-#include "compute/lst_meeting.h"
+#include "compute/lst_barrier.h"
 #include "compute/lst_ranks.h"
 
 #include <atomic>
@@ -115,7 +115,7 @@ struct CpuKvCache : lst::PartKvCache {
     // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
     lst::Floats mine, theirs;
     std::exception_ptr failure; // of an exchange within the forward
-    lst::Meeting meeting;
+    lst::SpinBarrier barrier;
     Prepared xn_in, att_in, act_in;
     // In a forward of one row each thread computes the norms itself, which is faster than waiting for one thread.
     lst::Floats own; // [thread][3][n_embd]: its x, xn and what is added to x

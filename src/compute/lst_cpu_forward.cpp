@@ -13,11 +13,11 @@ namespace {
 // One of the threads that run the forward; phases end at a barrier.
 struct Team {
     int t, n;
-    lst::Meeting *meeting;
+    lst::SpinBarrier *barrier;
     Clock clock;
     void meet(int part) {
         clock.past(part);
-        meeting->meet(t, n);
+        barrier->meet(t, n);
         clock.past(LST_PART_WAIT);
     }
     template <class F> void each(int part, F &&body) {
@@ -461,7 +461,7 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         s.scratch = lst::Floats(s.m->most_threads * s.scratch_floats);
     }
     lst::parallel(s.m->threads, [&](int thread, int n) {
-        forward(s, b, Team{thread, n, &s.meeting, Clock(thread ? nullptr : s.parts)});
+        forward(s, b, Team{thread, n, &s.barrier, Clock(thread ? nullptr : s.parts)});
     });
     // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
     // rows only in the layers that it reached: move them in the others too.

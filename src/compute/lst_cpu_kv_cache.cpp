@@ -149,7 +149,7 @@ void CpuKvCache::copy(lst::KvCache &other, int32_t n) {
 
 CpuKvCache::CpuKvCache(CpuModel *model, int32_t n_context, int32_t layers_of)
     : PartKvCache(model), m(model), n_layers(layers_of),
-      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), meeting(model->most_threads),
+      capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), barrier(model->most_threads),
       own((int64_t)model->most_threads * 3 * model->hp.n_embd), own_in((size_t)model->most_threads) {
     const lst_hparams &hp = m->hp;
     for (Prepared &in : own_in) in.resize(1, hp.n_embd);

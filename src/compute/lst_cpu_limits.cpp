@@ -20,11 +20,11 @@ constexpr double SECONDS = 0.003;  // that a run of multiply-adds takes at least
 template <class Work> double fastest(int threads, int runs, Work work) {
     using clock = std::chrono::steady_clock;
     double best = INFINITY;
-    lst::Meeting meeting(threads);
+    lst::SpinBarrier barrier(threads);
     for (int i = 0; i < runs; i++) {
         clock::time_point start;
         lst::parallel(threads, [&](int t, int n) {
-            meeting.meet(t, n);
+            barrier.meet(t, n);
             if (!t) start = clock::now();
             work(t);
         });

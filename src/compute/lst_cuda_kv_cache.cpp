@@ -29,7 +29,7 @@ namespace {
 struct CudaKvCache;
 
 // A place in a step where rows become whole: what a graph's call on the host gets.
-struct Meeting {
+struct GatherPoint {
     CudaKvCache *cache;
     ls_range ls_shard::*of; // nullptr: a row is whole on the rank that has its token
     size_t bytes;           // of a unit of that range
@@ -78,7 +78,7 @@ struct CudaKvCache : lst::PartKvCache {
     std::map<std::tuple<int32_t, int32_t, bool>, Recorded> graphs;
     uint64_t n_used = 0;
     // with other ranks
-    Meeting of_tokens, of_heads, of_ff, of_embd;
+    GatherPoint of_tokens, of_heads, of_ff, of_embd;
     Pinned<uint8_t> before, after; // rows as this device has them, and whole
     std::vector<uint8_t> mine, theirs;
     std::exception_ptr failure; // of an exchange of the step
@@ -101,7 +101,7 @@ struct CudaKvCache : lst::PartKvCache {
     void part_logits(int32_t first, int32_t n, float *out) override;
     double device_us() const override { return 1e3 * (double)ms; }
 
-    void exchange(const Meeting &at);
+    void exchange(const GatherPoint &at);
 
   private:
     void add_page();
@@ -111,10 +111,10 @@ struct CudaKvCache : lst::PartKvCache {
     // embedding.
     template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
     void put_head(const lsg_buffers &b, bool sampled);
-    static size_t row_bytes(const Meeting &at, ls_range units);
-    ls_range all_units(const Meeting &at) const;
+    static size_t row_bytes(const GatherPoint &at, ls_range units);
+    ls_range all_units(const GatherPoint &at) const;
     size_t most_bytes(bool whole) const;
-    void put_meeting(Meeting &at, const void *from, void *to, int32_t rows);
+    void put_gather(GatherPoint &at, const void *from, void *to, int32_t rows);
     int32_t vocab() const { return ls_range_size(held.vocab); }
     void merge(int32_t n, const lst_sampling *sampling);
     lsg_graph graph_of(int32_t rows, int32_t chunks, bool sampled);
@@ -243,23 +243,23 @@ void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
 
 // ---- with other ranks
 
-size_t CudaKvCache::row_bytes(const Meeting &at, ls_range units) {
+size_t CudaKvCache::row_bytes(const GatherPoint &at, ls_range units) {
     return (size_t)ls_range_size(units) * at.bytes;
 }
 
-ls_range CudaKvCache::all_units(const Meeting &at) const {
+ls_range CudaKvCache::all_units(const GatherPoint &at) const {
     return at.of ? ls_range{0, (m->parts.back().*at.of).to} : at.held;
 }
 
 size_t CudaKvCache::most_bytes(bool whole) const {
     size_t most = 0;
-    for (const Meeting *at : {&of_tokens, &of_heads, &of_ff, &of_embd})
+    for (const GatherPoint *at : {&of_tokens, &of_heads, &of_ff, &of_embd})
         most = std::max(most, row_bytes(*at, whole ? all_units(*at) : at->held));
     return most * LST_MAX_ROWS;
 }
 
 // In a thread of the driver's, when the rows that this device has are in `before`.
-void CudaKvCache::exchange(const Meeting &at) {
+void CudaKvCache::exchange(const GatherPoint &at) {
     if (failure) return; // the step goes on to its end, with numbers that nobody reads
     try {
         const std::vector<ls_shard> &parts = m->parts;
@@ -286,10 +286,10 @@ void CudaKvCache::exchange(const Meeting &at) {
     }
 }
 
-void CudaKvCache::put_meeting(Meeting &at, const void *from, void *to, int32_t rows) {
+void CudaKvCache::put_gather(GatherPoint &at, const void *from, void *to, int32_t rows) {
     auto call = [](void *ud) {
-        const Meeting *meeting = static_cast<Meeting *>(ud);
-        meeting->cache->exchange(*meeting);
+        const GatherPoint *point = static_cast<GatherPoint *>(ud);
+        point->cache->exchange(*point);
     };
     check(lsg_download(before.get(), from, (size_t)rows * row_bytes(at, at.held), stream.s), "an exchange");
     check(lsg_on_host(call, &at, stream.s), "an exchange");
@@ -327,7 +327,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         int32_t n = l ? l->device.cut.chunks : 0;
         if (l && m->ranks) {
             check(lsg_sum(&b, n, l->n_out, sums.get(), s), "a sum");
-            put_meeting(of_embd, sums.get(), y.get(), rows);
+            put_gather(of_embd, sums.get(), y.get(), rows);
             n = 1;
         }
         const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps};
@@ -339,7 +339,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
                             {hp.rope_magnitude[0], hp.rope_magnitude[1]}};
     check(lsg_begin(&b, &turn, s), "a step");
     check(lsg_embed(&b, &m->embedding_rows(), hp.embd_scale, s), "the embedding");
-    if (m->ranks) put_meeting(of_tokens, x.get(), x.get(), rows);
+    if (m->ranks) put_gather(of_tokens, x.get(), x.get(), rows);
     for (int32_t i = 0; i < n_layers; i++) {
         const lst::Layer &l = m->layers[(size_t)i];
         const Vectors &v = m->vectors[(size_t)i];
@@ -369,7 +369,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
         // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
-        if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_meeting(of_heads, b.xn, b.xn, rows);
+        if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_gather(of_heads, b.xn, b.xn, rows);
         matmul(l.out);
         add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
@@ -377,7 +377,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         lsg_gating gating{l.gate_up.device.cut.chunks, hp.activation, hp.ungated, v.gate_up_bias, {}};
         std::copy_n(m->xielu[(size_t)i].begin(), 4, gating.xielu);
         check(lsg_gate(&b, &gating, s), "the feed-forward part");
-        if (m->ranks) put_meeting(of_ff, b.xn, b.xn, rows);
+        if (m->ranks) put_gather(of_ff, b.xn, b.xn, rows);
         matmul(l.down);
     }
     const Vectors &v = m->vectors[(size_t)n_layers - 1];

@@ -5,7 +5,7 @@
 //
 // and then both add the feed-forward part, after a norm. A row's output is the feature of the rows that follow it;
 // EAGLE-3 takes it without fc.
-#include "compute/lst_error.h"
+#include "compute/lst_operators.h"
 #include "compute/lst_torch.h"
 
 extern "C" {
@@ -20,35 +20,18 @@ extern "C" {
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/InferenceMode.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <latch>
 #include <numeric>
-#include <system_error>
-#include <thread>
 #include <unordered_map>
 
-namespace {
-
 enum { READ_ROWS = 128 };
-
-struct Matrix {
-    at::Tensor weight, bias; // [n_out][n_in]; [n_out], undefined: none
-    at::Tensor operator()(const at::Tensor &x) const {
-        return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
-    }
-};
-
-} // namespace
 
 struct lst_head {
     lst_head_params p{};
@@ -58,12 +41,12 @@ struct lst_head {
     std::vector<uint8_t> embedding; // raw rows: they are looked up one by one
     int embedding_type = 0;
     size_t embedding_row_bytes = 0;
-    Matrix fc, qkv, out, gate_up, down, head;
+    lst::Matrix fc, qkv, out, gate_up, down, head;
     at::Tensor embedding_norm, feature_norm, ffn_norm, output_norm, freq; // undefined: none
     // Medusa
     struct Guess {
-        std::vector<Matrix> blocks;
-        Matrix head;
+        std::vector<lst::Matrix> blocks;
+        lst::Matrix head;
     };
     std::vector<Guess> guesses;
 };
@@ -134,11 +117,11 @@ struct Loader {
 
     at::Tensor vector(const std::string &name, int64_t n) { return floats(name, n, 1).view({n}); }
 
-    Matrix matrix(const std::string &name, int64_t n_in, int64_t n_out) { return stacked({{name, n_out}}, n_in); }
+    lst::Matrix matrix(const std::string &name, int64_t n_in, int64_t n_out) { return stacked({{name, n_out}}, n_in); }
 
     // Several of one input, one under the other.
-    Matrix stacked(std::initializer_list<std::pair<std::string, int64_t>> parts, int64_t n_in) {
-        Matrix m;
+    lst::Matrix stacked(std::initializer_list<std::pair<std::string, int64_t>> parts, int64_t n_in) {
+        lst::Matrix m;
         int64_t n_out = 0, at = 0;
         for (const auto &[name, n] : parts) n_out += n;
         m.weight = at::empty({n_out, n_in}, at::kFloat);
@@ -208,22 +191,12 @@ void check_params(const lst_head_params &p) {
 
 // ---- forwards
 
-at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, float eps) {
-    return x * at::rsqrt(x.square().mean(-1, true) + eps) * weight;
-}
-
 at::Tensor embed(const lst_head &h, const int32_t *tokens, int64_t n) {
     at::Tensor x = at::empty({n, h.p.n_embd}, at::kFloat);
     for (int64_t i = 0; i < n; i++)
         lsk_dequant_row(h.embedding_type, h.embedding.data() + (size_t)tokens[i] * h.embedding_row_bytes, h.p.n_embd,
                         x.data_ptr<float>() + i * h.p.n_embd);
     return x;
-}
-
-// x: [row][head][head_dim]; cosine and sine: [row][1][rope_dims / 2].
-at::Tensor rotate(const at::Tensor &x, const at::Tensor &cosine, const at::Tensor &sine, int64_t dims) {
-    const at::Tensor a = x.narrow(2, 0, dims / 2), b = x.narrow(2, dims / 2, dims / 2);
-    return at::cat({a * cosine - b * sine, b * cosine + a * sine, x.narrow(2, dims, x.size(2) - dims)}, 2);
 }
 
 void make_room(lst_draft &d, int64_t columns) {
@@ -249,7 +222,8 @@ at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t>
     at::Tensor x, in;
     if (p.kind == LST_HEAD_EAGLE3) {
         x = features;
-        in = at::cat({rms_norm(embedding, h.embedding_norm, p.rms_eps), rms_norm(x, h.feature_norm, p.rms_eps)}, 1);
+        in = at::cat(
+            {lst::rms_norm(embedding, h.embedding_norm, p.rms_eps), lst::rms_norm(x, h.feature_norm, p.rms_eps)}, 1);
     } else in = x = h.fc(at::cat({embedding, features}, 1));
     at::Tensor at_position = at::empty({n, 1}, at::kFloat);
     for (int64_t i = 0; i < n; i++) at_position.data_ptr<float>()[i] = (float)positions[(size_t)i];
@@ -258,10 +232,10 @@ at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t>
     const at::Tensor qkv = h.qkv(in).view({n, p.n_heads + 2 * p.n_kv_heads, hd});
     make_room(d, all);
     d.k.narrow(1, d.columns, n)
-        .copy_(rotate(qkv.narrow(1, p.n_heads, p.n_kv_heads), cosine, sine, p.rope_dims).transpose(0, 1));
+        .copy_(lst::rotate(qkv.narrow(1, p.n_heads, p.n_kv_heads), cosine, sine, p.rope_dims, false).transpose(0, 1));
     d.v.narrow(1, d.columns, n).copy_(qkv.narrow(1, p.n_heads + p.n_kv_heads, p.n_kv_heads).transpose(0, 1));
     // queries that share a key/value head, as one matrix: [kv head][group * n][head_dim]
-    const at::Tensor q = rotate(qkv.narrow(1, 0, p.n_heads), cosine, sine, p.rope_dims)
+    const at::Tensor q = lst::rotate(qkv.narrow(1, 0, p.n_heads), cosine, sine, p.rope_dims, false)
                              .view({n, p.n_kv_heads, group, hd})
                              .permute({1, 2, 0, 3})
                              .reshape({p.n_kv_heads, group * n, hd});
@@ -273,39 +247,13 @@ at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t>
                                 .permute({2, 0, 1, 3})
                                 .reshape({n, p.n_heads * hd});
     x = x + h.out(seen);
-    const at::Tensor both = h.gate_up(rms_norm(x, h.ffn_norm, p.rms_eps));
+    const at::Tensor both = h.gate_up(lst::rms_norm(x, h.ffn_norm, p.rms_eps));
     return x + h.down(at::silu(both.narrow(1, 0, p.n_ff)) * both.narrow(1, p.n_ff, p.n_ff));
 }
 
-// The k best of n values, best first; ties: the lower index first. Fewer than k: the rest is -1.
-void best(const float *x, int32_t n, int32_t k, int32_t *out) {
-    std::vector<int32_t> order((size_t)n);
-    std::iota(order.begin(), order.end(), 0);
-    const int32_t m = std::min(k, n);
-    std::partial_sort(order.begin(), order.begin() + m, order.end(),
-                      [&](int32_t a, int32_t b) { return x[a] > x[b] || (!(x[b] > x[a]) && a < b); });
-    std::copy_n(order.begin(), m, out);
-    std::fill(out + m, out + k, -1);
-}
-
-struct Spread {
-    double top, sum, weighted; // of exp(x - top): their sum, and that of (x - top) exp(x - top)
-    double lse() const { return top + std::log(sum); }
-    double entropy() const { return std::log(sum) - weighted / sum; }
-};
-
-Spread spread(const float *x, int32_t n) {
-    Spread s{-INFINITY, 0, 0};
-    for (int32_t i = 0; i < n; i++) {
-        if (!std::isfinite(x[i])) throw lst::Error(LST_E_NAN, "a trained head produced a logit that is not finite");
-        s.top = std::max(s.top, (double)x[i]);
-    }
-    for (int32_t i = 0; i < n; i++) {
-        const double e = std::exp((double)x[i] - s.top);
-        s.sum += e;
-        s.weighted += ((double)x[i] - s.top) * e;
-    }
-    return s;
+// A head's own message if a logit is not finite.
+[[noreturn]] void not_finite() {
+    throw lst::Error(LST_E_NAN, "a trained head produced a logit that is not finite");
 }
 
 int32_t target_id(const lst_head &h, int32_t id) {
@@ -313,7 +261,7 @@ int32_t target_id(const lst_head &h, int32_t id) {
 }
 
 at::Tensor logits_of(const lst_head &h, const at::Tensor &outputs) {
-    const at::Tensor in = h.output_norm.defined() ? rms_norm(outputs, h.output_norm, h.p.rms_eps) : outputs;
+    const at::Tensor in = h.output_norm.defined() ? lst::rms_norm(outputs, h.output_norm, h.p.rms_eps) : outputs;
     return h.head(in).contiguous();
 }
 
@@ -324,22 +272,11 @@ void describe(const lst_head &h, const at::Tensor &outputs, const int32_t *posit
     const at::Tensor logits = logits_of(h, outputs);
     for (int64_t i = 0; i < outputs.size(0); i++) {
         const float *x = logits.const_data_ptr<float>() + i * n_draft;
-        const Spread s = spread(x, n_draft);
         lst_row &r = rows[i];
-        best(x, n_draft, LST_ROW_TOP, r.top_id);
-        int32_t chosen = r.top_id[0];
-        if (sampling && sampling->temperature > 0) // a pair's token stands one behind, and what follows it two
-            chosen = ls_sample(x, n_draft, sampling->temperature, sampling->top_k, sampling->top_p, sampling->seed,
-                               (uint64_t)positions[i] + 2);
-        for (int j = 0; j < LST_ROW_TOP; j++) {
-            r.top_logit[j] = r.top_id[j] < 0 ? -INFINITY : x[r.top_id[j]];
-            r.top_id[j] = target_id(h, r.top_id[j]);
-        }
-        r.chosen = target_id(h, chosen);
-        r.chosen_logit = x[chosen];
-        r.lse = (float)s.lse();
-        r.entropy = (float)s.entropy();
-        r.parent_logit = r.parent_lse = NAN;
+        // a pair's token stands one behind, and what follows it two
+        if (!lst::describe(x, n_draft, (uint64_t)positions[i] + 2, sampling, &r)) not_finite();
+        r.chosen = target_id(h, r.chosen);
+        for (int32_t &id : r.top_id) id = target_id(h, id);
     }
 }
 
@@ -433,34 +370,8 @@ void grow(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n
     }
 }
 
-// libtorch's OpenMP ends the process where the system refuses it a thread. So as many threads as it will start are
-// started here first; it keeps its own for the calling thread.
-void use_threads(int n) {
-    static thread_local int started = 1;
-    std::vector<std::thread> tried;
-    std::latch all_tried{1};
-    bool refused = false;
-    for (int i = started; i < n && !refused; i++) try {
-            tried.emplace_back([&] { all_tried.wait(); });
-        } catch (const std::system_error &) {
-            refused = true;
-        }
-    all_tried.count_down();
-    for (std::thread &t : tried) t.join();
-    if (!refused) started = std::max(started, n);
-    at::set_num_threads(refused ? started : n);
-}
-
-// Runs body as a call of libtorch's.
 template <class F> int guard(F &&body) noexcept {
-    return lst::guard([&] {
-        c10::InferenceMode inference;
-        try {
-            body();
-        } catch (const c10::Error &e) {
-            throw lst::Error(LST_E_BACKEND, e.what_without_backtrace());
-        }
-    });
+    return lst::guard([&] { lst::with_torch(body); });
 }
 
 } // namespace
@@ -482,7 +393,7 @@ int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *te
         h->p = *p;
         if (p->d2t) h->d2t.assign(p->d2t, p->d2t + p->n_draft);
         h->p.d2t = nullptr;
-        if (opt->threads > 0) use_threads(opt->threads);
+        if (opt->threads > 0) lst::use_torch_threads(opt->threads);
         Loader load{*h, {}, tensors, *opt, 0, 0};
         for (int32_t i = 0; i < n_tensors; i++) {
             load.table[tensors[i].name] = &tensors[i];
@@ -545,11 +456,12 @@ int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *i
         const at::Tensor in = at::from_blob(const_cast<float *>(values), {1, hp.n_values}, at::kFloat);
         for (size_t i = 0; i < h->guesses.size(); i++, ids += k, p += k) {
             at::Tensor x = in;
-            for (const Matrix &block : h->guesses[i].blocks) x = x + at::silu(block(x));
+            for (const lst::Matrix &block : h->guesses[i].blocks) x = x + at::silu(block(x));
             const at::Tensor logits = h->guesses[i].head(x).contiguous();
             const float *y = logits.const_data_ptr<float>();
-            const Spread s = spread(y, hp.n_draft);
-            best(y, hp.n_draft, k, ids);
+            lst::Spread s;
+            if (!lst::spread(y, hp.n_draft, &s)) not_finite();
+            lst::best(y, hp.n_draft, k, ids);
             for (int32_t j = 0; j < k; j++) p[j] = ids[j] < 0 ? 0 : (float)std::exp((double)y[ids[j]] - s.lse());
         }
     });

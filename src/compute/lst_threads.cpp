@@ -1,6 +1,6 @@
 #include "compute/lst_threads.h"
 #include "compute/lst_internal.h"
-#include "compute/lst_meeting.h"
+#include "compute/lst_barrier.h"
 
 #include <system_error>
 #include <thread>

@@ -55,7 +55,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     const ls_eos_set ends = ls_vocab_ends(s->model->vocab);
     const ls_draft_setup place = {.tokenizer = s->model->name,
                                   .n_vocab = s->e->n_vocab,
-                                  .tokenizer_id = ls_vocab_id(s->model->vocab),
+                                  .tokenizer_id = s->tokenizer_id,
                                   .ends = &ends,
                                   .draft_model = open_second,
                                   .multi_head = open_multi_head,
@@ -86,6 +86,7 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent,
     ls_session *s = ls_calloc(1, sizeof *s);
     s->model = model;
     s->e = model->engine;
+    s->tokenizer_id = ls_vocab_id(model->vocab);
     s->t = lent;
     s->borrowed = lent != NULL;
     s->dialog = ls_dialog_new();
@@ -254,6 +255,17 @@ static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, lst_ro
     return code;
 }
 
+// The prompt of a turn was read.
+static void begun(ls_session *s, size_t turn, const ls_next_prompt *p, const lst_row *last) {
+    ls_dialog_begin(s->dialog, turn, p);
+    ls_answer_begin(&s->answer);
+    s->held = SIZE_MAX;
+    s->last = *last;
+    s->corrected = false;
+    s->worked_ns = ls_now_ns();
+    ls_drafting_observe(&s->drafting, s->dialog->context.p, s->dialog->context.n, false);
+}
+
 ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p, ls_progress progress, void *ud,
                             double *prefill_ms, ls_err *err) {
     ls_dialog *d = s->dialog;
@@ -274,20 +286,42 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
     ls_drafting_remember(&s->drafting, &before);
     code = read_prompt(s, &ids, p->kept, &last, progress, ud, prefill_ms, err);
     if (!code) {
-        ls_dialog_begin(d, turn, p);
-        ls_answer_begin(&s->answer);
-        s->held = SIZE_MAX;
-        s->last = last;
-        s->corrected = false;
-        s->worked_ns = ls_now_ns();
+        begun(s, turn, p, &last);
         ls_buf_free(&s->drafting.before);
         s->drafting.before = before;
-        ls_drafting_observe(&s->drafting, d->context.p, d->context.n, false);
     } else {
         ls_buf_free(&before);
         if (!next) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
     }
     ls_ids_free(&ids);
+    return code;
+}
+
+ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t *kept, ls_progress progress, void *ud,
+                               double *prefill_ms, ls_err *err) {
+    const ls_dialog *d = s->dialog;
+    ls_next_prompt p = {0};
+    lst_row last;
+    if (ls_session_active(s)) return ls_fail(err, LS_E_RANGE, "a turn is being decoded");
+    while (p.kept < d->context.n && p.kept + 1 < ids->n && d->context.p[p.kept] == ids->p[p.kept]) p.kept++;
+    p.ids = (ls_ids){.p = ids->p + p.kept, .n = ids->n - p.kept}; // only read
+    ls_code code = has_room(s, 0, p.kept, p.ids.n, err);
+    if (code) return code;
+    const bool grows = p.kept == d->context.n;
+    if (!grows) ls_drafting_observe(&s->drafting, ids->p, p.kept, true);
+    code = read_prompt(s, ids, p.kept, &last, progress, ud, prefill_ms, err);
+    *kept = p.kept;
+    if (!code) begun(s, 0, &p, &last);
+    else if (!grows) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
+    return code;
+}
+
+ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err) {
+    ls_session_reset(s);
+    if (n > of->held) n = of->held;
+    const ls_code code = s->t->copy(s->t, of->t, (int32_t)n, err);
+    if (!code) ls_ids_add(&s->dialog->context, of->dialog->context.p, n);
+    s->held = code ? 0 : n;
     return code;
 }
 

@@ -34,6 +34,14 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
 // conversation. LS_E_RANGE also: there is no such turn, or one is being decoded.
 ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p, ls_progress progress, void *ud,
                             double *prefill_ms, ls_err *err);
+// Begins the only turn of another conversation, whose prompt is ids. Tokens with which both conversations begin are not
+// read again: *kept of them. The drafter keeps what it has learnt, also from the answers of the earlier conversation.
+// Errors are those of ls_session_begin.
+ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t *kept, ls_progress progress, void *ud,
+                               double *prefill_ms, ls_err *err);
+// Resets s, which then begins with the first n tokens of the conversation of `of`, a session of the same model. They
+// are copied, not read again.
+ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err);
 // Replaces this conversation by *dialog, which has a turn, and reads it. Takes *dialog if it succeeds; else nothing has
 // changed.
 ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progress, void *ud, ls_err *err);

@@ -190,3 +190,21 @@ const char *ls_stats_speedup_verdict(const ls_stats *st) {
 double ls_per(double a, uint64_t n) {
     return n ? a / (double)n : (double)NAN;
 }
+
+void ls_stats_write(ls_jsonw *w, const ls_stats *st, double prefill_ms) {
+    ls_jw_field_int(w, "steps", (int64_t)st->steps);
+    ls_jw_field_int(w, "emitted", (int64_t)st->emitted);
+    ls_jw_field_num(w, "mat", st->steps > 0 ? ls_stats_mat(st) : (double)NAN, 6);
+    ls_jw_field_int(w, "draft_verified", (int64_t)st->drafted);
+    ls_jw_field_int(w, "draft_accepted", (int64_t)st->accepted);
+    ls_jw_field_int(w, "draft_forwards", (int64_t)st->draft_forwards);
+    ls_jw_field_int(w, "ahead_forwards", (int64_t)st->ahead_forwards);
+    ls_jw_field_num(w, "prefill_ms", prefill_ms, 6);
+    ls_jw_field_num(w, "decode_ms", st->total_us / 1e3, 6);
+    ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : (double)NAN, 6);
+    ls_jw_field_num(w, "ar_tokens_per_s", st->plain_forwards > 0 ? ls_stats_plain_tokens_per_s(st) : (double)NAN, 6);
+    ls_jw_field_num(w, "speedup", st->plain_forwards > 0 ? ls_stats_speedup(st) : (double)NAN, 6);
+    ls_jw_field_num(w, "speedup_spread", st->plain_timed ? ls_stats_speedup_spread(st) : (double)NAN, 3);
+    ls_jw_field_int(w, "ar_timed", st->plain_timed);
+    ls_jw_field_num(w, "cpu_wait", ls_stats_waited(st), 3);
+}

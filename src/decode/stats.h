@@ -1,5 +1,6 @@
 // Running statistics over step records. Every ratio states its denominator.
 #pragma once
+#include "base/json.h"
 #include "base/system.h"
 #include "decode/step.h"
 
@@ -89,3 +90,6 @@ ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii);
 // digits).
 int ls_stats_speedup_sign(const ls_stats *st);
 const char *ls_stats_speedup_verdict(const ls_stats *st); // "faster", "slower", "no difference", "too noisy"
+// The totals of an answer as fields of a JSON object, the same for every command that writes one: "steps" to
+// "cpu_wait".
+void ls_stats_write(ls_jsonw *w, const ls_stats *st, double prefill_ms);

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 
 #include <stdatomic.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,12 @@ int ls_step_lossy(const ls_step *s, int *at) {
             n++;
         }
     return n;
+}
+
+double ls_step_gap(const ls_step *s, int k) {
+    const ls_top_entry *top = k ? s->tree.nodes[s->path[k - 1]].top : s->top;
+    const bool known = (k ? s->forward : s->n_top > 1) && top[0].id >= 0 && top[1].id >= 0;
+    return known ? (double)top[0].logit - (double)top[1].logit : (double)NAN;
 }
 
 int32_t ls_node_own(const ls_node *n) {

@@ -98,6 +98,9 @@ ls_next_next ls_step_next_next(const ls_step *s);
 // be NULL) with their places among the step's emitted tokens; returns how many.
 int ls_step_lossy(const ls_step *s, int *at);
 
+// By how much the best logit exceeded the second best where the step's k-th emitted token was chosen; NAN: not known.
+double ls_step_gap(const ls_step *s, int k);
+
 // Previews a lossy rule on an exact step whose path ended with a rejected draft: returns how many tokens more the step
 // would have emitted; *row: the draft that the rule would have accepted. 0: none, or the tree is not known.
 int ls_step_would(const ls_step *s, const ls_accept *a, int *row);

@@ -5,12 +5,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void ls_result_free(ls_result *r) {
     for (size_t i = 0; r->turn && i < r->turns; i++) free(r->turn[i].text);
     free(r->turn);
     ls_ids_free(&r->output);
     ls_ids_free(&r->lengths);
+    ls_buf_free(&r->gaps);
     *r = (ls_result){0};
 }
 
@@ -28,12 +30,16 @@ void ls_result_judge(ls_result *r, const ls_result *plain, const ls_result *refe
         r->against_us = r->stats.total_us;
     }
     r->first_difference = -1;
+    r->gap = NAN;
     if (!reference) return;
     const ls_ids *want = &reference->output;
     const size_t both = r->output.n < want->n ? r->output.n : want->n;
     size_t same = 0;
     while (same < both && r->output.p[same] == want->p[same]) same++;
-    if (same < r->output.n || same < want->n) r->first_difference = (long)same;
+    if (same == r->output.n && same == want->n) return;
+    r->first_difference = (long)same;
+    if (same < reference->gaps.n / sizeof r->gap)
+        memcpy(&r->gap, reference->gaps.p + same * sizeof r->gap, sizeof r->gap);
 }
 
 static void add(ls_total *t, const ls_result *r) {

@@ -23,7 +23,12 @@ typedef struct {
     ls_ids lengths;       // tokens that each step emitted, of all turns
     double spread; // of runs that were repeated: longest minus shortest decoding time over the median; 0: one run
     long first_difference; // from the reference's output; -1: equal, or there is none
-    ls_finish finish;      // of the last turn
+    // There: the token of the reference and this one as text ("": unknown, or the text has ended), and ls_step_gap of
+    // the reference's; NAN: not known.
+    char tokens[2][32];
+    double gap;
+    ls_buf gaps;      // ls_step_gap as doubles: of each token of output, and of the last turn's further tokens
+    ls_finish finish; // of the last turn
 } ls_result;
 void ls_result_free(ls_result *r); // its arrays; leaves zeros
 

@@ -115,7 +115,7 @@ void ls_gpus_look(ls_gpus *out) {
     ls_err err = {0};
     if (!has_nvidia_device())
         snprintf(out->problem, sizeof out->problem, "this machine has no NVIDIA GPU (no /dev/nvidiactl)");
-    else if (ls_decoder_load(&lib, true, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
+    else if (ls_decoder_load(&lib, LS_DECODER_GPU, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
     else {
         lst_device_info info = {0};
         while (out->n < LS_MAX_GPUS && !lib->device(out->n, &info)) {
@@ -188,10 +188,18 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
     *out = (ls_device_choice){0};
     const ls_code code = ls_ranks_wanted(&devices, opt, err);
     if (code) return code;
+    if (devices.n > 1 && opt->reference)
+        return ls_fail(err, LS_E_USAGE,
+                       "--engine reference does not share a model between ranks: omit it, or the ranks");
     if (devices.n > 1) return choose_for_ranks(out, &devices, c, opt, err);
     snprintf(out->device, sizeof out->device, "%s", opt->device);
     snprintf(out->why, sizeof out->why, "selected by --device");
     const bool is_auto = !strcmp(opt->device, "auto");
+    if (opt->reference) { // libtorch tells whether it can use the device
+        if (is_auto) snprintf(out->device, sizeof out->device, "cpu");
+        snprintf(out->why, sizeof out->why, "--engine reference, which is not exact");
+        return LS_OK;
+    }
     if (is_auto) {
         snprintf(out->device, sizeof out->device, "cpu");
         if (strcmp(opt->dtype, "auto") && strcmp(opt->dtype, "bf16")) {
@@ -245,7 +253,7 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
 ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, ls_err *err) {
     const lst_decoder *lib;
     *out = (lst_limits_t){0};
-    ls_decoder_load(&lib, false, NULL); // which cannot fail
+    ls_decoder_load(&lib, LS_DECODER_CPU, NULL); // which cannot fail
     const int failure = lib->limits(threads, out);
     return failure ? ls_call_failed(lib->last_error(), failure, err) : LS_OK;
 }

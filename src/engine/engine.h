@@ -67,6 +67,7 @@ enum { LS_MIN_CONTEXT = 512 }; // minimum context in tokens, regardless of free 
 typedef struct {
     const char *device, *dtype, *weights, *kv; // kv NULL: auto
     const char *devices; // of the ranks that share the model: "cpu,cpu,..."; NULL or "": the model is not shared
+    bool reference;      // by libtorch's operators instead of our kernels; not exact
     bool alone;          // do not share the model, even if a launcher started this process: for a draft model
     int32_t threads;     // 0: one for each core, or the measured faster number (engine/measured.h)
     int32_t context;     // tokens; 0: the model's context, limited by memory

@@ -260,6 +260,7 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
         code = ls_ranks_agree(e->ranks, e->lib, code, &part, err);
         if (!context) context = part.context;
     }
+    if (!code && !context && opt->reference && strcmp(device, "cpu")) context = c->hparams.n_context; // grows on demand
     if (!code && !context) code = ls_device_context(&context, e->lib, c, device, NULL, kv_bytes, err);
     if (code) return code;
     base->n_context = context;
@@ -269,7 +270,7 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     base->head_macs = info.head_macs;
     base->threads = base->usual_threads = info.threads;
     base->most_threads = info.most_threads;
-    if (!e->ranks && !opt->threads && info.most_threads > 1) base->use_threads = use_threads;
+    if (!e->ranks && !opt->threads && info.exact && info.most_threads > 1) base->use_threads = use_threads;
     base->ranks = info.ranks;
     base->exact = info.exact;
     base->slow = *info.slow != 0;
@@ -291,9 +292,13 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     if (!code && opt->context > ls_longest_context(&c->hparams))
         code = ls_fail(err, LS_E_RANGE, "--context %d is more than the model's %d tokens", opt->context,
                        ls_longest_context(&c->hparams));
-    const bool on_cpu = !code && !strcmp(choice.device, "cpu");
-    if (!code) code = ls_decoder_load(&e->lib, !on_cpu, err);
-    if (!code && !opt->alone) code = ls_ranks_get(&e->ranks, e->lib, opt, err);
+    if (!code)
+        code = ls_decoder_load(&e->lib,
+                               opt->reference                  ? LS_DECODER_REFERENCE
+                               : !strcmp(choice.device, "cpu") ? LS_DECODER_CPU
+                                                               : LS_DECODER_GPU,
+                               err);
+    if (!code && !opt->alone && !opt->reference) code = ls_ranks_get(&e->ranks, e->lib, opt, err);
     if (!code && e->ranks) code = ls_ranks_offer(e->ranks, e->lib, c, opt, err);
     if (!code) code = open_on(e, choice.device, c, opt, err);
     if (!code && e->ranks) {
@@ -311,7 +316,7 @@ ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_e
     *out = NULL;
     ls_torch_engine *e = engine_new(c, opt);
     e->ranks = ranks;
-    ls_code code = ls_decoder_load(&e->lib, strcmp(opt->device, "cpu") != 0, err);
+    ls_code code = ls_decoder_load(&e->lib, strcmp(opt->device, "cpu") ? LS_DECODER_GPU : LS_DECODER_CPU, err);
     if (!code) code = open_on(e, opt->device, c, opt, err);
     if (code) close_engine(&e->base);
     else *out = &e->base;
@@ -324,10 +329,10 @@ ls_code ls_engine_torch_probe(ls_engine_torch_facts *out, ls_err *err) {
     const lst_torch *torch;
     ls_err no_torch = {0};
     lst_device_info info = {0};
-    if (ls_torch_load(&torch, "a trained head or a launcher's rank", &no_torch))
+    if (ls_torch_load(&torch, "a trained head, a launcher's rank or the reference engine", &no_torch))
         snprintf(out->no_torch, sizeof out->no_torch, "%s", no_torch.msg);
     else snprintf(out->torch, sizeof out->torch, "%s", torch->torch_version());
-    ls_decoder_load(&lib, false, NULL); // which cannot fail
+    ls_decoder_load(&lib, LS_DECODER_CPU, NULL); // which cannot fail
     if (lib->device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lib->last_error());
     snprintf(out->level, sizeof out->level, "%s", info.name);
     return LS_OK;

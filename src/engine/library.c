@@ -11,13 +11,12 @@
 #define TEXT(x) #x
 typedef enum { TORCH, CUDA } library;
 static const struct {
-    const char *file, *variable, *make, *table;
+    const char *file, *variable, *make;
 } libraries[] = {
-    [TORCH] = {"liblstorch.so", "LOGITSPEC_LSTORCH", "run 'make torch' (it fetches libtorch)", NAME(lst_torch_table)},
-    [CUDA] = {"liblstorch_cuda.so", "LOGITSPEC_LSTORCH_CUDA", "run 'make cuda' (it needs the CUDA toolkit)",
-              NAME(lst_decoder_table)}};
+    [TORCH] = {"liblstorch.so", "LOGITSPEC_LSTORCH", "run 'make torch' (it fetches libtorch)"},
+    [CUDA] = {"liblstorch_cuda.so", "LOGITSPEC_LSTORCH_CUDA", "run 'make cuda' (it needs the CUDA toolkit)"}};
 
-static ls_code load(const void **table, library which, const char *what, ls_err *err) {
+static ls_code load(const void **table, library which, const char *name, const char *what, ls_err *err) {
     char *tries[4] = {0};
     int n = 0;
     const char *set = getenv(libraries[which].variable), *file = libraries[which].file;
@@ -40,22 +39,25 @@ static ls_code load(const void **table, library which, const char *what, ls_err 
     if (!handle)
         return ls_fail(err, LS_E_BACKEND, "%s needs the library %s, which cannot be loaded (%s): %s%s%s", what, file,
                        why, libraries[which].make, set ? ", or correct " : "", set ? libraries[which].variable : "");
-    if (!(*table = dlsym(handle, libraries[which].table)))
-        return ls_fail(err, LS_E_BACKEND, "%s is of another version of logitspec (no %s): %s", file,
-                       libraries[which].table, libraries[which].make);
+    if (!(*table = dlsym(handle, name)))
+        return ls_fail(err, LS_E_BACKEND, "%s is of another version of logitspec (no %s): %s", file, name,
+                       libraries[which].make);
     return LS_OK;
 }
 
-ls_code ls_decoder_load(const lst_decoder **out, bool gpu, ls_err *err) {
+ls_code ls_decoder_load(const lst_decoder **out, ls_decoder_kind kind, ls_err *err) {
+    const char *name = NAME(lst_decoder_table);
     const void *table = &lst_decoder_table;
-    const ls_code code = gpu ? load(&table, CUDA, "a GPU", err) : LS_OK;
+    const ls_code code = kind == LS_DECODER_GPU         ? load(&table, CUDA, name, "a GPU", err)
+                         : kind == LS_DECODER_REFERENCE ? load(&table, TORCH, name, "the reference engine", err)
+                                                        : LS_OK;
     *out = table;
     return code;
 }
 
 ls_code ls_torch_load(const lst_torch **out, const char *what, ls_err *err) {
     const void *table = NULL;
-    const ls_code code = load(&table, TORCH, what, err);
+    const ls_code code = load(&table, TORCH, NAME(lst_torch_table), what, err);
     *out = table;
     return code;
 }

@@ -4,9 +4,13 @@
 #include "engine/engine.h"
 #include "compute/lst_torch.h"
 
-// The CPU's decoder, or the GPUs', from liblstorch_cuda.so. Libraries are never unloaded, because libtorch does not
-// support it. LS_E_BACKEND: the library cannot be loaded.
-ls_code ls_decoder_load(const lst_decoder **out, bool gpu, ls_err *err);
+typedef enum {
+    LS_DECODER_CPU,       // part of the program
+    LS_DECODER_GPU,       // liblstorch_cuda.so
+    LS_DECODER_REFERENCE, // liblstorch.so: libtorch's operators
+} ls_decoder_kind;
+// Libraries are never unloaded, because libtorch does not support it. LS_E_BACKEND: the library cannot be loaded.
+ls_code ls_decoder_load(const lst_decoder **out, ls_decoder_kind kind, ls_err *err);
 // liblstorch.so. what: for which it is needed ("a trained head"), for the message. LS_E_BACKEND: as above.
 ls_code ls_torch_load(const lst_torch **out, const char *what, ls_err *err);
 // Converts the status of a call to an ls_code, with the message of its decoder or library.

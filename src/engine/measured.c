@@ -248,8 +248,8 @@ static void take_shorter(ls_cost_curve *z, const ls_cost_curve *other) {
     z->slope_ms = fmin(z->slope_ms, other->slope_ms);
 }
 
-static ls_code measure_in_peace(ls_cost_curve *z, ls_kv_cache *t, double busy, ls_costs_noise *noise,
-                                ls_progress progress, void *ud, ls_err *err) {
+static ls_code measure_until_idle(ls_cost_curve *z, ls_kv_cache *t, double busy, ls_costs_noise *noise,
+                                  ls_progress progress, void *ud, ls_err *err) {
     enum { ATTEMPTS = 3 };
     static const double APART = 1.25; // largest ratio of two one-row times; on idle machines it was up to 1.1
     static const uint64_t PATIENCE_NS = 4000000000;
@@ -355,7 +355,7 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
         if (!code)
             code = slow                       ? ls_costs_measure_briefly(&now.curve, t, err)
                    : wish == LS_COSTS_AT_ONCE ? measure_at_once(&now.curve, t, err)
-                                              : measure_in_peace(&now.curve, t, busy, noise, progress, ud, err);
+                                              : measure_until_idle(&now.curve, t, busy, noise, progress, ud, err);
         if (t) t->free(t);
         if (code) {
             free(path);

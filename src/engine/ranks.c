@@ -311,7 +311,7 @@ ls_code ls_ranks_agree(ls_ranks *r, const lst_decoder *lib, ls_code own, ls_rank
          *all = ls_calloc((size_t)r->own.n, sizeof *all);
     gethostname(mine.host, sizeof mine.host - 1);
     if (own) snprintf(mine.text, sizeof mine.text, "%.299s", err->msg);
-    int failed = lib->ranks_meet(r->group, is_stopped, r);
+    int failed = lib->ranks_barrier(r->group, is_stopped, r);
     if (!failed) failed = lib->ranks_gather(r->group, &mine, sizeof mine, all);
     ls_code code = own;
     if (failed && !own) code = ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err);
@@ -384,7 +384,7 @@ ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *
     ls_devices devices;
     *out = (ls_ranks_speed){0};
     ls_code code = ls_ranks_wanted(&devices, opt, err);
-    if (!code) code = ls_decoder_load(&lib, devices.gpu[0] >= 0, err);
+    if (!code) code = ls_decoder_load(&lib, devices.gpu[0] >= 0 ? LS_DECODER_GPU : LS_DECODER_CPU, err);
     if (!code) code = ls_ranks_get(&r, lib, opt, err);
     if (code) return code;
     const int failed = lib->ranks_tell(r->group, &nothing, sizeof nothing);
@@ -514,7 +514,7 @@ ls_code ls_follow(ls_err *err) {
     signal(SIGINT, end_with_rank_0);
     signal(SIGHUP, end_with_rank_0);
     if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
-    code = ls_decoder_load(&lib, place.gpu >= 0, err);
+    code = ls_decoder_load(&lib, place.gpu >= 0 ? LS_DECODER_GPU : LS_DECODER_CPU, err);
     signal(SIGALRM, give_up);
     alarm((unsigned)place.timeout_s * 4 + 1); // longer than the sum of the four timeouts that can elapse in sequence
     if (!code) code = join_as(&r, lib, &place, err);

@@ -106,6 +106,11 @@ static void write_run(ls_jsonw *w, const ls_bench *b, size_t p, int i) {
     ls_jw_key(w, "first_difference");
     if (r->first_difference < 0) ls_jw_null(w);
     else ls_jw_int(w, r->first_difference);
+    if (isfinite(r->gap) && r->first_difference >= 0) ls_jw_field_num(w, "gap", r->gap, 6);
+    if (r->first_difference >= 0) {
+        ls_jw_field_str(w, "reference_token", r->tokens[0]);
+        ls_jw_field_str(w, "token", r->tokens[1]);
+    }
     ls_jw_key(w, "lengths");
     ls_jw_ids(w, r->lengths.p, r->lengths.n);
     ls_jw_field_open(w, "turns", '[');
@@ -215,7 +220,10 @@ static bool read_run(const ls_json *o, ls_result *r) {
     if (good && !ls_json_is_null(differs)) {
         good = ls_json_int(differs, &v) && v >= 0;
         if (good) r->first_difference = (long)v;
+        read_text(o, "reference_token", r->tokens[0], sizeof r->tokens[0]);
+        read_text(o, "token", r->tokens[1], sizeof r->tokens[1]);
     }
+    if (!ls_json_num(ls_json_get(o, "gap"), &r->gap)) r->gap = NAN; // earlier versions did not write it
     for (ls_finish f = LS_FINISH_EOS; f <= LS_FINISH_ERROR; f++)
         if (ls_json_is(ls_json_get(o, "finish_reason"), ls_finish_name(f))) r->finish = f;
     good = good && r->finish && ls_json_is_array(turns) && ls_json_is_array(lengths);

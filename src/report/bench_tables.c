@@ -114,11 +114,45 @@ static void put_category(const ls_bench *b, int i, const char *category, ls_tabl
            ls_total_speedup_text(&o).s);
 }
 
+static void heading(ls_form form, const char *text, ls_buf *out) {
+    if (form == LS_FORM_TEXT) ls_buf_char(out, '\n');
+    if (form == LS_FORM_MARKDOWN) ls_buf_fmt(out, "\n## %s\n\n", text);
+    if (form == LS_FORM_HTML) ls_page_tag(out, "h2", text);
+}
+
+// Where the texts of methods that are exact on an exact engine begin to differ.
+static void divergences(const ls_bench *b, ls_form form, ls_buf *out) {
+    enum { SHOWN = 20 };
+    ls_table t = {0};
+    size_t n = 0;
+    for (size_t p = 0; p < b->done; p++)
+        for (int i = 0; i < b->n; i++) {
+            const ls_result *r = ls_bench_result(b, p, i);
+            if (r->first_difference < 0 || strcmp(b->methods[i].guarantee, "text") || n++ >= SHOWN) continue;
+            ls_table_row(&t);
+            ls_put(&t, "texts differ in", NULL, -15, "%s", b->prompts[p].name);
+            ls_put(&t, "method", NULL, -20, "%s", b->methods[i].label);
+            ls_put_whole(&t, "token", NULL, 7, r->first_difference);
+            ls_put_number(&t, "gap", NULL, 11, 7, r->gap);
+            for (int k = 0; k < 2; k++)
+                ls_put(&t, k ? "text" : b->judged, NULL, k ? 0 : -16, *r->tokens[k] ? "'%s'" : "%s",
+                       *r->tokens[k] ? r->tokens[k] : "(end)");
+        }
+    if (n) heading(form, "Where texts begin to differ", out);
+    ls_table_show(&t, form, out);
+    if (n > SHOWN) ls_buf_fmt(out, "%zu more are in -o FILE.json\n", n - SHOWN);
+}
+
 // What the columns mean, and what disturbed the measurement.
 static void notes(const ls_bench *b, ls_buf *out) {
     ls_buf_str(out, !strcmp(b->against, "plain") ? "speedup: over `plain`, measured here in turn on the same prompts"
                                                  : "speedup: over single-row forwards timed in the same runs");
     ls_buf_str(out, "; 95%: interval by resampling prompts; draft us, host us: per step with a forward\n");
+    if (!b->exact)
+        ls_buf_fmt(out,
+                   "NOT EXACT: this engine's logits depend on the number of rows of a forward; where two tokens are "
+                   "almost equal, another one is chosen. gap: the best logit minus the second best of %s there\n",
+                   *b->judged ? b->judged : "the reference");
     if (b->plain >= 0) ls_buf_str(out, "+ prompt: speedup with the prefill in both times\n");
     if (isfinite(b->manifest.kv_kb * b->manifest.weight_mb / b->manifest.read_gb_per_s))
         ls_buf_fmt(out,
@@ -146,12 +180,6 @@ static void title(const ls_bench *b, ls_buf *out) {
 }
 
 // ---- all of it
-
-static void heading(ls_form form, const char *text, ls_buf *out) {
-    if (form == LS_FORM_TEXT) ls_buf_char(out, '\n');
-    if (form == LS_FORM_MARKDOWN) ls_buf_fmt(out, "\n## %s\n\n", text);
-    if (form == LS_FORM_HTML) ls_page_tag(out, "h2", text);
-}
 
 // tasks: a table of the tasks, if there are several; otherwise of mt_bench's categories.
 static void categories(const ls_bench *b, bool tasks, ls_form form, ls_buf *out) {
@@ -192,6 +220,7 @@ void ls_bench_tables(const ls_bench *b, ls_form form, ls_buf *out) {
     else if (form == LS_FORM_HTML) ls_page_tag(out, "pre", text.p);
     else ls_buf_fmt(out, "\n```\n%s```\n", text.p);
     ls_buf_free(&text);
+    divergences(b, form, out);
     categories(b, true, form, out);
     categories(b, false, form, out);
 }

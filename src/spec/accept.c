@@ -7,7 +7,7 @@
 // undecided and the drafts after it are the target's choices, because the target would soon have corrected a wrong
 // draft. Undecided: the entropy terms of the target's three best tokens sum to at least the threshold (nats). The
 // window has the mismatch and the drafts after it. As in the authors' program, the target's rank of the draft does not
-// matter. What differs: the program needs one more draft behind the window.
+// matter. What differs: the program needs one more draft behind the window (test_published has both).
 
 enum { FLY_BEST = 3 };
 
@@ -189,7 +189,8 @@ static const ls_accept_rule rules[] = {
     // Speculative sampling and its variants: the draft is drawn from the draft model's distribution q and accepted
     // with probability min(1, p / q). If it is rejected, the target samples from the residual norm(max(0, p - q)).
     // Several draws are tested in turn. The emitted token has the distribution p (proved in the papers; a test counts).
-    // With greedy decoding p is one token, and each rule equals `exact`.
+    // With greedy decoding p is one token, and each rule equals `exact`. mcsd and mcsd-wor are the checks of the
+    // authors' program, NJUNLP/MCSD, 8aadd65.
     {.is = {.name = "speculative",
             .summary =
                 "speculative sampling: same distribution as plain decoding, other samples; one draft after each row",

@@ -3,7 +3,7 @@
 // breadth-first by a look-up after each follower. Leaders of `leader` tokens are tried first, then shorter ones. The
 // cache is kept across prompts and, if a file is named, across runs (the text is saved, and the cache is rebuilt from
 // it). For a cold start a second, frozen table can be filled from such a file; it is used if the first has no match.
-// The lengths are knobs; their defaults may differ from the paper's.
+// The lengths are knobs; their defaults may differ from the paper's. The authors' program was not found.
 #include "base/mem.h"
 #include "spec/drafter.h"
 #include "spec/stream.h"

@@ -8,6 +8,7 @@
 // attention mask is the mask of a draft tree, and one forward does both. The target's choice after the lowest level of
 // a column is its next token. The first steps add a level each and drop the first column, so the window begins wider;
 // then each level moves up. Only then n-grams are harvested and verified. They belong to the conversation.
+// From the same first guesses the program has the same rows in every step (test_published).
 //
 // What differs: the first guesses are tokens of the prompt at fixed places, the program's at random ones. The window's
 // rows can be accepted, too, and so can the last token of an n-gram, at which the program stops one too early. Equal

@@ -1,8 +1,10 @@
 // REST (arXiv 2311.08252): finds the longest suffix of the text, including the root, that occurs in the user's corpus,
 // and makes a tree of the tokens that followed it there, by counts, the most likely paths first. As in the authors'
 // program (FasterDecoding/REST, 50a5fc1), a suffix has at least two tokens, and only its first 5,000 occurrences in the
-// suffix array are counted. The 63 best prefixes are verified; the program takes the best whole paths, as long as their
-// rows fit in 64.
+// suffix array are counted. What differs: the 63 most frequent prefixes are verified; of 64 the program drops the
+// longest until their lengths, repeated tokens not counted, sum to 64. Equal counts come in the order of the corpus; in
+// the program by chance. Without a match nothing is drafted; the program drafts token 100. test_published compares
+// them.
 #include "spec/corpus.h"
 #include "spec/drafter.h"
 

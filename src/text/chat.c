@@ -34,17 +34,21 @@ static ls_str spelled(const ls_vocab *v, int32_t id) {
     return s;
 }
 
+static ls_code render(ls_chat *c, ls_jinja_context context, ls_rendered *out, ls_err *err) {
+    context.names = c->names;
+    context.variables = c->variables;
+    context.now = LS_CHAT_DAY;
+    if (c->variables) ls_json_int(ls_json_get(c->variables, "now"), &context.now);
+    return ls_jinja_render(c->template, &context, out, err);
+}
+
 ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, bool prompt, ls_rendered *out,
                        ls_err *err) {
-    int64_t now = LS_CHAT_DAY;
-    if (c->variables) ls_json_int(ls_json_get(c->variables, "now"), &now);
-    const ls_jinja_context context = {.names = c->names,
-                                      .variables = c->variables,
-                                      .messages = messages,
-                                      .n_messages = n,
-                                      .prompt = prompt,
-                                      .now = now};
-    return ls_jinja_render(c->template, &context, out, err);
+    return render(c, (ls_jinja_context){.messages = messages, .n_messages = n, .prompt = prompt}, out, err);
+}
+
+ls_code ls_chat_render_request(ls_chat *c, const ls_json *request, ls_rendered *out, ls_err *err) {
+    return render(c, (ls_jinja_context){.request = request, .prompt = true}, out, err);
 }
 
 ls_code ls_chat_encode(const ls_chat *c, const ls_rendered *m, size_t from, ls_ids *out, ls_err *err) {

@@ -26,5 +26,8 @@ int32_t ls_chat_end(const ls_chat *c);      // the token that ends an answer; -1
 // refuses them.
 ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, bool prompt, ls_rendered *out,
                        ls_err *err);
+// The same of a request's variables: an object with `messages` and maybe `tools`. The caller checks the roles of the
+// messages, because templates make control tokens of them.
+ls_code ls_chat_render_request(ls_chat *c, const ls_json *request, ls_rendered *out, ls_err *err);
 // Appends the ids of the rendered text from byte `from` on.
 ls_code ls_chat_encode(const ls_chat *c, const ls_rendered *m, size_t from, ls_ids *out, ls_err *err);

@@ -441,7 +441,8 @@ void ls_rendered_free(ls_rendered *m) {
 static void define(void *ud, const char *key, const ls_json *value) {
     jvm *m = ud;
     const jstr name = j_copied(m, key, strlen(key), false);
-    set(m, name, j_from_json(m, value, j_is(name, "messages") || j_is(name, "tools") || j_is(name, "documents")));
+    const bool said = j_is(name, "tools") || j_is(name, "documents");
+    set(m, name, j_from_json(m, value, j_is(name, "messages") ? J_MESSAGES : said ? J_CONVERSATION : J_TRUSTED));
 }
 
 static jvalue message(jvm *m, const ls_jinja_message *of) {
@@ -459,10 +460,11 @@ static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
         const jvalue list = j_list(m, J_LIST, c->n_messages);
         for (size_t i = 0; i < c->n_messages; i++) list.list->items[i] = message(m, &c->messages[i]);
         set(m, j_lit("messages"), list);
-        set(m, j_lit("add_generation_prompt"), j_bool(c->prompt));
     }
+    if (c->messages || c->request) set(m, j_lit("add_generation_prompt"), j_bool(c->prompt));
     ls_json_each(c->names, define, m);
     ls_json_each(c->variables, define, m);
+    ls_json_each(c->request, define, m);
     m->frame = enter(m, m->frame);
     run(m, t->body);
 }

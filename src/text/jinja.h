@@ -39,6 +39,7 @@ typedef struct {
     // objects of variables, or NULL; the strings of messages, tools and documents are marked. names: the tokens that
     // have one, of which `variables` may replace some
     const ls_json *names, *variables;
+    const ls_json *request; // variables that replace those: `messages` with further keys, `tools`; or NULL
     // where there are any: `messages`; add_generation_prompt: the text is to end where an answer begins
     const ls_jinja_message *messages;
     size_t n_messages;

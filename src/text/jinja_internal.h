@@ -25,6 +25,10 @@ typedef enum {
     J_FUNCTION
 } jkind;
 
+// Where a JSON value comes from. Only strings of J_TRUSTED are not marked. Templates make control tokens of the role of
+// a message, which is therefore trusted; another `role` (an argument of a tool's call, say) is not.
+typedef enum { J_TRUSTED, J_MESSAGES, J_MESSAGE, J_CONVERSATION } jorigin;
+
 typedef struct jvalue jvalue;
 typedef struct jnode jnode;
 typedef struct jframe jframe;
@@ -221,7 +225,7 @@ jvalue j_pair(jvm *m, jvalue a, jvalue b);   // a tuple
 jvalue j_dict(jvm *m, jkind kind);
 void j_put(jvm *m, jdict *d, jvalue key, jvalue v);
 const jvalue *j_get(jvm *m, const jdict *d, const jvalue *key); // NULL: no such key
-jvalue j_from_json(jvm *m, const ls_json *v, bool marked);
+jvalue j_from_json(jvm *m, const ls_json *v, jorigin of);
 jvalue j_function(jvm *m, jstr name, jvalue self);
 
 const char *j_type(const jvalue *v); // as Python names it

@@ -54,22 +54,23 @@ jstr j_copied(jvm *m, const char *p, size_t n, bool marked) {
 typedef struct {
     jvm *m;
     jdict *d;
-    bool marked;
+    jorigin of;
 } filling;
 
 static void fill(void *ud, const char *key, const ls_json *value) {
     filling *f = ud;
-    const bool marked = f->marked && strcmp(key, "role"); // templates make control tokens of it
-    j_put(f->m, f->d, j_string(j_copied(f->m, key, strlen(key), f->marked)), j_from_json(f->m, value, marked));
+    const bool role = f->of == J_MESSAGE && !strcmp(key, "role") && ls_json_str(value, NULL);
+    j_put(f->m, f->d, j_string(j_copied(f->m, key, strlen(key), f->of != J_TRUSTED)),
+          j_from_json(f->m, value, role || f->of == J_TRUSTED ? J_TRUSTED : J_CONVERSATION));
 }
 
-jvalue j_from_json(jvm *m, const ls_json *v, bool marked) {
+jvalue j_from_json(jvm *m, const ls_json *v, jorigin of) {
     size_t n;
     int64_t i;
     double f;
     bool b;
     const char *s = ls_json_str(v, &n);
-    if (s) return j_string(j_copied(m, s, n, marked));
+    if (s) return j_string(j_copied(m, s, n, of != J_TRUSTED));
     if (ls_json_bool(v, &b)) return j_bool(b);
     if (ls_json_is_null(v)) return j_none();
     if (!ls_json_is_real(v) && ls_json_int(v, &i)) return j_int(i);
@@ -78,10 +79,11 @@ jvalue j_from_json(jvm *m, const ls_json *v, bool marked) {
     jvalue out;
     if (ls_json_is_array(v)) {
         out = j_list(m, J_LIST, ls_json_size(v));
-        for (size_t k = 0; k < out.list->n; k++) out.list->items[k] = j_from_json(m, ls_json_at(v, k), marked);
+        const jorigin item = of == J_MESSAGES ? J_MESSAGE : of == J_MESSAGE ? J_CONVERSATION : of;
+        for (size_t k = 0; k < out.list->n; k++) out.list->items[k] = j_from_json(m, ls_json_at(v, k), item);
     } else {
         out = j_dict(m, J_DICT);
-        ls_json_each(v, fill, &(filling){m, out.dict, marked});
+        ls_json_each(v, fill, &(filling){m, out.dict, of});
     }
     m->depth--;
     return out;

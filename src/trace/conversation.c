@@ -276,6 +276,7 @@ ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err
     ls_conversation *c = ls_calloc(1, sizeof *c);
     *out = NULL;
     c->fd = in_memory();
+    const int error = c->fd < 0 ? errno : 0;
     c->queue_end = &c->queue;
     c->head = c->w = (ls_trace_writer){.level = LS_LEVEL_FULL, .vocab = vocab};
     c->zst = ls_zst_encoder_new();
@@ -286,10 +287,11 @@ ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (c->fd >= 0 && ls_thread_start(&c->thread, writer, c)) *out = c;
+    if (!error && ls_thread_start(&c->thread, writer, c)) *out = c;
     if (*out) return LS_OK;
     c->closing = true;
-    ls_fail(err, LS_E_IO, "cannot record the conversation: the system has no memory, thread or file descriptor left");
+    ls_fail(err, LS_E_IO, "cannot record the conversation: %s",
+            error ? strerror(error) : "the system refuses another thread");
     ls_conversation_free(c);
     return LS_E_IO;
 }

@@ -5,6 +5,7 @@ SUITE=FILE   JSON lines with "prompt" or "turns" and "category"; without it demo
 PER_GROUP=5  prompts of each category (the eight kinds of MT-Bench are one); 0: all
 TOKENS=128   new tokens at most      THREADS=  those that measure fastest (peers: the cores)      REPEAT=1  runs of each prompt
 PEERS=       names of other programs, with commas; without it all
+SHAPE=3b     peers: instead, random weights in the shape of that model (1b, 3b, 8b) beside llama.cpp; FORMAT=Q4_K_M
 RESULTS=DIR  tests/bench/results     SMOKE=1   a minute's run that checks this script, in a folder of its own
 
 Ratios are taken inside one run: methods, and peers, alternate prompt by prompt. Beside times stands what memory and
@@ -23,6 +24,8 @@ import time
 
 import peers
 import peers_setup
+import peers_shape
+import shapes
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.join(ROOT, "build", "logitspec")
@@ -319,6 +322,43 @@ def beside():
     return 0
 
 
+def beside_in_shape(shape):
+    if shape not in shapes.SHAPES:
+        sys.exit(f"bench: SHAPE={shape}: one of {', '.join(shapes.SHAPES)}")
+    s, form = Settings(), os.environ.get("FORMAT") or "Q4_K_M"
+    folder, threads = os.path.join(ROOT, "build", "peers"), str(s.cores)
+    peers_setup.prepare(folder, say, only=["llama.cpp"])
+    ready = peers_setup.prepared(folder)["llama.cpp"]
+    if "failed" in ready:
+        sys.exit("bench: llama.cpp: " + ready["failed"])
+    file = os.path.join(folder, f"{shape}-{form}.gguf")
+    if not os.path.exists(file):
+        say(f"peers: {os.path.relpath(file)} is written")
+        shapes.write(file, shape, form)
+    found = peers_shape.measure(PROGRAM, os.path.join(folder, "llama", "bin", "llama-bench"), file, threads, int(os.environ.get("REPEAT") or 3), say)
+    manifest = json.loads(call(PROGRAM, "bench", "limits", "--json", "--threads", threads))
+    write(f"{s.to}-{shape}.md", report_shape(found, shape, form, os.path.getsize(file) / 1e6, ready["version"], manifest))
+    return 0
+
+
+def report_shape(found, shape, form, megabytes, version, manifest):
+    """Medians of the rounds, and the lowest and highest ratio of a round."""
+    rows = []
+    for what in found["ours"][0]:
+        ours, llama = ([r[what] for r in found[name]] for name in ("ours", "llama.cpp"))
+        ratios = [b / a for a, b in zip(ours, llama)]
+        digits = 2 if what.endswith(" s") else 0 if what.endswith("MB") else 1
+        rows.append([what, *(f"{statistics.median(x):.{digits}f}" for x in (ours, llama)),
+                     f"{statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f})"])
+    rounds = len(found["ours"])
+    return "\n".join([
+        f"# {manifest['processor']}, {manifest['threads']} threads: random weights in the shape of Llama {shape.upper()}", "",
+        f"`make bench-peers SHAPE={shape} FORMAT={form}`: {megabytes:.0f} MB, in memory; only to read the file takes "
+        f"{statistics.median(found['read, s']):.2f} s. llama.cpp {version}. Medians of {rounds} rounds, each with both programs; in brackets the lowest and "
+        f"highest ratio of a round. Program {manifest.get('commit', '')}, {manifest['date']}.", "",
+        *table(["", "logitspec", "llama.cpp", "llama.cpp over logitspec"], rows), "## Measured where", "", *table(["", ""], manifest.items())])
+
+
 def report_peers(r):
     m, summary = r["manifest"], peers.summary(r)
     lines = {name: line for name, line in summary.items() if name != "ours" and line["tokens_per_s"]}
@@ -356,4 +396,6 @@ def report_peers(r):
 
 
 if __name__ == "__main__":
-    sys.exit(beside() if sys.argv[1:] == ["peers"] else own())
+    if sys.argv[1:] != ["peers"]:
+        sys.exit(own())
+    sys.exit(beside_in_shape(os.environ["SHAPE"]) if os.environ.get("SHAPE") else beside())

@@ -21,8 +21,8 @@ WAYS = {"greedy": [], "T 0.8, top-p 0.9": ["--temperature", "0.8", "--top-p", "0
         "T 1, top-k 40": ["--temperature", "1", "--top-k", "40", "--seed", "12"],
         "T 1.3": ["--temperature", "1.3", "--seed", "13"]}
 # fixed trees: nothing is measured first; every drafter with a small and a larger one
-METHODS = [f"{m}:{rows}" for m in ("logitspec", "logitspec-paper", "logit-only", "retrieval-only", "pld", "recycle", "cacheback",
-                                   "suffix", "lookahead") for rows in (3, 13)]
+METHODS = [f"{m}:{rows}" for m in ("logitspec", "logitspec-paper", "logit-only", "retrieval-only", "pld", "recycle", "racer",
+                                   "cacheback", "suffix", "lookahead") for rows in (3, 13)]
 METHODS += ["draft-model:5", "hybrid:13", "hierarchical:7+overlap=on"]
 
 

@@ -657,7 +657,7 @@ class Other(unittest.TestCase):
     def test_version(self):
         first, compute, libraries, built = run("--version").stdout.splitlines()
         self.assertRegex(first, r"^logitspec \d+\.\d+\.\d+$")
-        for name in "ncurses", "libyaml", "PCRE2", "utf8proc", "OpenSSL", "jansson", "zstd", "glibc":
+        for name in "ncurses", "libyaml", "PCRE2", "utf8proc", "OpenSSL", "jansson", "libmicrohttpd", "zstd", "glibc":
             self.assertRegex(libraries, name + r" \d+\.\d+")
         self.assertRegex(built, r"^built by (gcc|clang) \d+")
         self.assertRegex(compute, r"^CPU kernels for \w+, " + (r"libtorch \d+\.\d+\.\d+$" if HAS_TORCH else "no libtorch$"))

@@ -93,7 +93,7 @@ struct Context {
 };
 #endif
 
-struct Meeting {
+struct Barrier {
     int arrived = 0;
     unsigned generation = 0;
 };
@@ -103,7 +103,7 @@ struct Fiber : Thread {
     std::unique_ptr<char[]> stack{new char[STACK]};
     bool done = false, waited = false; // for the kernel ahead
     unsigned reads = 0;                // shuffles so far
-    const Meeting *waits_for = nullptr;
+    const Barrier *waits_for = nullptr;
     unsigned generation = 0;
     struct Copy {
         void *to;
@@ -118,7 +118,7 @@ struct Operand {
     float *d;
     uint32_t a[4], b[2];
 };
-struct Warp : Meeting {
+struct Warp : Barrier {
     uint32_t shuffled[2][WARP];
     Operand operand[WARP];
 };
@@ -133,7 +133,7 @@ struct Order {
 struct Worker {
     std::vector<std::unique_ptr<Fiber>> fibers;
     std::vector<Warp> warps;
-    Meeting block, ahead; // at a barrier; for the kernel ahead
+    Barrier block, ahead; // at a barrier; for the kernel ahead
     std::vector<uint32_t> shared;
     Context scheduler;
     Order order{};
@@ -165,7 +165,7 @@ void enter() {
     wrong("a finished thread runs");
 }
 
-template <class F> void meet(Meeting &m, int expected, F &&once) {
+template <class F> void meet(Barrier &m, int expected, F &&once) {
     const unsigned generation = m.generation;
     if (++m.arrived == expected) {
         once();
@@ -196,8 +196,8 @@ void Worker::begin_block(unsigned i) {
     const dim3 grid = order.launch->grid;
     index = dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y);
     if (blocks++ % 8 == 0) std::fill(shared.begin(), shared.end(), 0x7FC00000); // NaN; else what the block before left
-    block = ahead = Meeting();
-    for (Warp &w : warps) static_cast<Meeting &>(w) = Meeting();
+    block = ahead = Barrier();
+    for (Warp &w : warps) static_cast<Barrier &>(w) = Barrier();
     alive = order.launch->threads;
     for (int t = 0; t < alive; t++) {
         Fiber &f = *fibers[(size_t)t];

@@ -220,6 +220,7 @@ def cases(i):
         Case("corpus-build", ["corpus", "build", "{i}/texts", "--out", "{w}/c.corpus", *SCRIPT], {"c.corpus": same}, shape),
         Case("corpus-info", ["corpus", "info", "{i}/c.corpus"]),
         Case("tokenize", ["tokenize", *SCRIPT, "--prompt", "One fish", "--json"]),
+        Case("serve", ["serve", *SCRIPT, "--key-file", "{i}/prompt.txt"], code=2),  # no line is a key
         Case("doctor", ["doctor", *SCRIPT, "--json"], prints=checks, env={"LOGITSPEC_LSTORCH": "/nowhere.so"}),
         Case("rank", ["rank"], env={"RANK": "1", "WORLD_SIZE": "2", "LOGITSPEC_RANKS_TOKEN": "x" * 16}, code=2),  # MASTER_ADDR is missing
         Case("help", ["help", "trace", "--as", "man"]),

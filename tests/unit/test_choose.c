@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "chances.h"
 #include "decode/choose.h"
-#include "decode/session.h"
+#include "scripted.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -94,19 +94,6 @@ static void chosen_tokens_have_the_targets_chances(void **state) {
                 assert_true(test_agreement(seen, chances, TOKENS, SEEDS) < 1e-4);
             }
     print_message("%d tests of %d seeds, the least p = %.3g\n", tests, SEEDS, worst);
-}
-
-static ls_model model;
-
-static int load(void **unused) {
-    (void)unused;
-    return ls_model_load(&model, &(ls_model_options){.name = "script"}, NULL) != LS_OK;
-}
-
-static int unload(void **unused) {
-    (void)unused;
-    ls_model_free(&model);
-    return 0;
 }
 
 enum { LENGTH = 4, RUNS = 1500 };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -122,8 +123,24 @@ static void a_disk_that_does_not_respond_stops_nobody(void **state) {
     end(c);
 }
 
+static void a_log_that_cannot_begin_says_why(void **state) {
+    (void)state;
+    struct rlimit before, none;
+    ls_conversation *c;
+    ls_err err = {0};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const ls_code code = ls_conversation_new(&c, model.vocab, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(code, LS_E_IO);
+    assert_null(c);
+    assert_string_equal(err.msg, "cannot record the conversation: Too many open files");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_lost_log_is_told_once),
-                                       cmocka_unit_test(a_disk_that_does_not_respond_stops_nobody)};
+                                       cmocka_unit_test(a_disk_that_does_not_respond_stops_nobody),
+                                       cmocka_unit_test(a_log_that_cannot_begin_says_why)};
     return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);
 }

@@ -4,10 +4,10 @@
 #include "base/rng.h"
 #include "decode/ahead.h"
 #include "decode/draft_model.h"
-#include "decode/session.h"
 #include "decode/stats.h"
 #include "drafters.h"
 #include "engine/load.h"
+#include "scripted.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -20,21 +20,9 @@
 #include <time.h>
 #include <cmocka.h>
 
-static ls_model model;
 static const char prompt[] = "One fish, two fish, red fish, blue fish. One dog, two dogs, red dogs. ";
 static const ls_accept exact;
 static const lst_sampling greedy = {.top_p = 1}, sampled = {.temperature = 0.9, .top_p = 0.95, .seed = 3};
-
-static int load(void **unused) {
-    (void)unused;
-    return ls_model_load(&model, &(ls_model_options){.name = "script"}, NULL) != LS_OK;
-}
-
-static int unload(void **unused) {
-    (void)unused;
-    ls_model_free(&model);
-    return 0;
-}
 
 typedef struct {
     ls_ids out;
@@ -254,7 +242,7 @@ static void estimates_follow_what_was_accepted(void **state) {
             if (!step) first = last;
             for (int32_t i = 0; i < t.n; i++) chosen[i] = right ? (t.nodes[i].token * 3 + 1) % 12 : 300;
             const int32_t n_path = test_verify(&t, chosen, path);
-            d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path});
+            d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path, &s});
             text[n++] = s.root;
         }
         assert_true(fabs(first - 0.5) < 0.01); // nothing is known yet but what the draft model says

@@ -1,7 +1,6 @@
 // Every architecture: tiny seeded checkpoints (tests/tools/tiny.py), from a Hugging Face folder and from GGUF, give the
 // logits and the greedy tokens of the reference (tests/vectors/models.json), and logitspec gives those of plain
 // decoding. Needs the compute library and python3.
-#include "base/file.h"
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
 #include "engine/engine_torch.h"
@@ -235,21 +234,6 @@ static void weights_in_several_files(void **state) {
     free(part), free(whole);
 }
 
-static void rewrite(const char *path, const char *old, const char *new) {
-    ls_err err;
-    ls_buf text = {0};
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    assert_int_equal(ls_read_all(&text, f, path, 1 << 24, &err), LS_OK);
-    fclose(f);
-    char *at = memmem(text.p, text.n, old, strlen(old));
-    assert_non_null(at);
-    assert_int_equal(strlen(old), strlen(new));
-    memcpy(at, new, strlen(new));
-    assert_int_equal(ls_write_file(path, &text, &err), LS_OK);
-    ls_buf_free(&text);
-}
-
 static void refused(const char *path, ls_code code, const char *why) {
     ls_err err = {0};
     ls_checkpoint *c = NULL;
@@ -273,19 +257,19 @@ static void damaged_checkpoints_are_named(void **state) {
         {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "4 attention heads cannot share 3"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        rewrite(config, changes[i][0], changes[i][1]);
+        tiny_rewrite(config, changes[i][0], changes[i][1]);
         ls_err err = {0};
         ls_checkpoint *c = NULL;
         assert_int_not_equal(ls_checkpoint_open(&c, path, &err), LS_OK);
         if (!strstr(err.msg, changes[i][2])) fail_msg("'%s', expected '%s'", err.msg, changes[i][2]);
-        rewrite(config, changes[i][1], changes[i][0]);
+        tiny_rewrite(config, changes[i][1], changes[i][0]);
     }
-    rewrite(weights, "layers.1.mlp.up_proj", "layers.1.mlp.up_proy");
+    tiny_rewrite(weights, "layers.1.mlp.up_proj", "layers.1.mlp.up_proy");
     refused(path, LS_E_UNSUPPORTED, "the architecture llama has no tensor 'model.layers.1.mlp.up_proy.weight'");
-    rewrite(weights, "layers.1.mlp.up_proy", "layers.1.mlp.up_proj");
-    rewrite(weights, "\"dtype\": \"F32\"", "\"dtype\": \"I32\"");
+    tiny_rewrite(weights, "layers.1.mlp.up_proy", "layers.1.mlp.up_proj");
+    tiny_rewrite(weights, "\"dtype\": \"F32\"", "\"dtype\": \"I32\"");
     refused(path, LS_E_UNSUPPORTED, "has type 'I32'; supported: F32, F16, BF16");
-    rewrite(weights, "\"dtype\": \"I32\"", "\"dtype\": \"F32\"");
+    tiny_rewrite(weights, "\"dtype\": \"I32\"", "\"dtype\": \"F32\"");
     assert_int_equal(rename(weights, gone), 0);
     refused(path, LS_E_IO, "no model.safetensors");
     assert_int_equal(rename(gone, weights), 0);
@@ -317,17 +301,17 @@ static void folders_as_they_are_published(void **state) {
                "\"hidden_size\":64,\"intermediate_size\":128,\"num_hidden_layers\":7,\"head_dim\":32,"
                "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"rope_scaling\":{\"factor\":8.0,"
                "\"rope_type\":\"linear\"}}}");
-    rewrite(weights, "\"model.layers.6.mlp.up_proj.weight\": {\"dtype\": \"F32\"",
-            "\"vision_tower.6.mlp.up_proj.weight\": {\"dtype\": \"I32\"");
+    tiny_rewrite(weights, "\"model.layers.6.mlp.up_proj.weight\": {\"dtype\": \"F32\"",
+                 "\"vision_tower.6.mlp.up_proj.weight\": {\"dtype\": \"I32\"");
     assert_int_equal(ls_checkpoint_open(&c, gemma, &err), LS_OK); // (the decoder itself would miss that matrix)
     assert_int_equal(c->hparams.n_context, 131072);
     assert_int_equal(c->hparams.window, 4096);
     assert_true(c->hparams.local[0] && !c->hparams.local[5] && c->hparams.attn_scale == 1 / 16.f);
     assert_true(fabsf(c->hparams.rope_freq[0][0] - 1 / 8.f) < 1e-6f && c->hparams.rope_freq[1][0] == 1);
     ls_checkpoint_close(c);
-    rewrite(index, "model.layers.1.self_attn.k_norm.weight", "model.layers.9.self_attn.k_norm.weight");
+    tiny_rewrite(index, "model.layers.1.self_attn.k_norm.weight", "model.layers.9.self_attn.k_norm.weight");
     refused(qwen, LS_E_UNSUPPORTED, "has no tensor 'blk.9.attn_k_norm.weight'");
-    rewrite(index, "model.layers.9.self_attn.k_norm.weight\":", "rotary_emb.inv_freq.yers.1.norm.weight\":");
+    tiny_rewrite(index, "model.layers.9.self_attn.k_norm.weight\":", "rotary_emb.inv_freq.yers.1.norm.weight\":");
     refused(qwen, LS_E_PARSE, "no tensor 'blk.1.attn_k_norm.weight'");
     write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{}}");
     refused(sharded, LS_E_PARSE, "names no file");

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "decode/choose.h"
 #include "spec/accept.h"
+#include "spec/corpus.h"
+#include "spec/sizing.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 enum { VOCAB = 8, ROOM = 64 };
@@ -196,19 +199,21 @@ static bool is_path(const json_t *path, const int32_t *tokens, size_t n) {
     return same;
 }
 
+static bool tree_has(const ls_tree *t, const json_t *path) {
+    int32_t tokens[LS_MAX_ROWS];
+    for (int32_t i = 1; i < t->n; i++) {
+        const int32_t n = ls_tree_tokens(t, i, tokens);
+        if (is_path(path, tokens + 1, (size_t)n - 1)) return true;
+    }
+    return false;
+}
+
 // The tree has exactly these paths.
 static void has_paths(const ls_tree *t, const json_t *paths) {
     size_t k;
     json_t *path;
     assert_int_equal(t->n, 1 + json_array_size(paths));
-    json_array_foreach(paths, k, path) {
-        int32_t row = 0, tokens[LS_MAX_ROWS];
-        for (int32_t i = 1; i < t->n && !row; i++) {
-            const int32_t n = ls_tree_tokens(t, i, tokens);
-            if (is_path(path, tokens + 1, (size_t)n - 1)) row = i;
-        }
-        assert_true(row > 0);
-    }
+    json_array_foreach(paths, k, path) assert_true(tree_has(t, path));
 }
 
 static ls_prediction recorded_said(const recorded_model *m, int32_t row) {
@@ -445,7 +450,7 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
                 assert_int_equal(t.n - 1, int_at(expected, 1));
                 assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
                 assert_int_equal(n_path - 1, int_at(expected, 3));
-                d->learn(d, &(ls_draft_result){text, n, &t, n_path});
+                d->learn(d, &(ls_draft_result){text, n, &t, n_path, NULL});
                 for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
                 d->observe(d, text, n, false);
             }
@@ -454,6 +459,258 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
         free(text);
         d->free(d);
     }
+}
+
+// ---- lookahead
+
+enum { LOOKAHEAD_VOCAB = 13, LOOKAHEAD_PROMPT = 30 };
+
+// The pseudo-random numbers of the script.
+static int32_t below(uint32_t *state, int32_t n) {
+    *state = (*state * 1103515245u + 12345u) & 0x7FFFFFFFu;
+    return (int32_t)(*state >> 16) % n;
+}
+
+static int32_t lookahead_next(int32_t before, int32_t last, int prompt) {
+    return (5 * last + 3 * before + before * last + prompt) % LOOKAHEAD_VOCAB;
+}
+
+static int32_t lookahead_choice(const ls_tree *t, int32_t row, int32_t before_root, int prompt) {
+    const int32_t parent = t->nodes[row].parent;
+    return lookahead_next(row ? t->nodes[parent].token : before_root, t->nodes[row].token, prompt);
+}
+
+static void lookahead_has_the_rows_of_the_authors_program(void **state) {
+    (void)state;
+    size_t at, k;
+    json_t *c, *expected;
+    int more = 0, accepted = 0;
+    json_array_foreach(json_object_get(published, "lookahead"), at, c) {
+        const int prompt = (int)json_integer_value(json_object_get(c, "prompt"));
+        uint32_t draw = (uint32_t)prompt + 1;
+        int32_t text[1024], path[LS_MAX_ROWS], chosen[LS_MAX_ROWS];
+        size_t n = LOOKAHEAD_PROMPT - 1; // the last token of the prompt is the program's first root
+        ls_drafter *d = test_drafter_named("lookahead");
+        for (int32_t i = 0; i < LOOKAHEAD_PROMPT; i++) text[i] = below(&draw, LOOKAHEAD_VOCAB);
+        json_array_foreach(json_object_get(c, "steps"), k, expected) {
+            const ls_method *m = ls_method_find("lookahead");
+            ls_tree t = test_tree();
+            d->observe(d, text, n, k == 0);
+            assert_int_equal(text[n], int_at(expected, 0));
+            d->propose(d, &(ls_draft_state){.context = text, .n_context = n, .root = text[n]}, m->rows, &t);
+            assert_int_equal(t.n - 1, int_at(expected, 1));
+            assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
+            for (int32_t i = 0; i < t.n; i++) {
+                chosen[i] = lookahead_choice(&t, i, text[n - 1], prompt);
+                test_say(&t.nodes[i], 0, chosen[i], 1);
+            }
+            const int32_t n_path = test_verify(&t, chosen, path), theirs = int_at(expected, 3) + 1;
+            assert_true(n_path >= theirs); // rows of the window, and the last token of an n-gram
+            more += n_path > theirs;
+            accepted += theirs > 1;
+            d->learn(d, &(ls_draft_result){text, n, &t, theirs, NULL});
+            for (int32_t i = 0; i < theirs; i++, n++) text[n + 1] = lookahead_next(text[n - 1], text[n], prompt);
+        }
+        d->free(d);
+    }
+    assert_true(more > 20 && accepted > 50);
+}
+
+// ---- LogitSpec
+
+static void logitspec_paper_drafts_what_the_authors_program_drafts(void **state) {
+    (void)state;
+    size_t at, k;
+    json_t *c, *expected;
+    json_array_foreach(json_object_get(published, "logitspec"), at, c) {
+        const int32_t prompt = (int32_t)json_integer_value(json_object_get(c, "prompt")), kinds = 4 + 3 * prompt;
+        uint32_t draw = (uint32_t)prompt + 1;
+        int32_t text[1024];
+        size_t n = 0;
+        ls_drafter *d = test_drafter_named("logitspec-paper");
+        for (; n < 60; n++) text[n] = below(&draw, kinds);
+        json_array_foreach(json_object_get(c, "steps"), k, expected) {
+            const int32_t root = below(&draw, kinds), accepted = below(&draw, 4);
+            int32_t top_ids[101];
+            float top_p[101];
+            ls_tree t = test_tree();
+            for (int32_t j = 0; j < 101; j++) top_ids[j] = (root + 7 * j) % 101, top_p[j] = 1 / (float)(2 + j);
+            d->observe(d, text, n, k == 0);
+            d->propose(d, &(ls_draft_state){text, n, root, top_ids, top_p, 101, NULL},
+                       ls_method_find("logitspec-paper")->rows, &t);
+            assert_int_equal(root, int_at(expected, 0));
+            assert_int_equal(t.n - 1, int_at(expected, 1));
+            assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
+            text[n++] = root;
+            for (int32_t i = 0; i < accepted; i++) text[n++] = below(&draw, kinds);
+        }
+        d->free(d);
+    }
+}
+
+// ---- SuffixDecoding
+
+static int32_t suffix_next(uint32_t *draw, const int32_t *text, size_t n, int32_t request) {
+    return n < 2 || below(draw, 4) == 0 ? below(draw, 7) : (3 * text[n - 1] + 5 * text[n - 2] + request) % 7;
+}
+
+// The program's trees without the root give what ours gives; with it, as the program has them, the pattern counts, too.
+static void suffix_drafts_what_the_authors_trees_draft_before_the_root(void **state) {
+    (void)state;
+    const json_t *steps = json_object_get(published, "suffix");
+    ls_drafter *d = test_drafter_named("suffix");
+    uint32_t draw = 1;
+    int32_t text[128], same = 0, published_too = 0, steps_seen = 0;
+    for (int32_t request = 0; request < 4; request++) {
+        size_t n = 0;
+        for (; n < 40; n++) text[n] = suffix_next(&draw, text, n, request);
+        d->observe(d, text, n, true);
+        for (int step = 0; step < 50; step++, steps_seen++) {
+            const json_t *expected = json_array_get(steps, (size_t)steps_seen);
+            const int32_t root = suffix_next(&draw, text, n, request);
+            ls_tree t = test_tree();
+            assert_int_equal(root, int_at(expected, 0));
+            d->propose(d, &(ls_draft_state){.context = text, .n_context = n, .root = root}, 64, &t);
+            const uint32_t sum = paths_sum(&t);
+            assert_int_equal(t.n - 1, int_at(expected, 1));
+            double chance[LS_MAX_ROWS] = {1}, score = 0;
+            for (int32_t i = 1; i < t.n; i++) {
+                chance[i] = chance[t.nodes[i].parent] * (double)t.nodes[i].est_p;
+                score += chance[i];
+            }
+            assert_true(fabs(score - json_number_value(json_array_get(expected, 3))) < 1e-4);
+            // If paths at the end are equally likely, either may be drafted.
+            same += sum == (uint32_t)json_integer_value(json_array_get(expected, 2));
+            published_too += sum == (uint32_t)json_integer_value(json_array_get(expected, 5));
+            d->learn(d, &(ls_draft_result){text, n, &t, 1, NULL});
+            text[n++] = root;
+            d->observe(d, text, n, false);
+        }
+    }
+    assert_in_range(same, steps_seen * 9 / 10, steps_seen);
+    assert_in_range(published_too, 1, same - 1);
+    d->free(d);
+}
+
+// ---- REST
+
+enum { REST_TOKENS = 4000, REST_VOCAB = 30 };
+
+static int32_t different_tokens(const int32_t *path, int32_t n) {
+    int32_t different = 0;
+    for (int32_t i = 0; i < n; i++) {
+        bool seen = false;
+        for (int32_t k = 0; k < i; k++) seen |= path[k] == path[i];
+        different += !seen;
+    }
+    return different;
+}
+
+// Of the prefixes that ours drafts the program drops the longest, until their lengths sum to 64.
+static void rest_drafts_what_the_authors_program_drafts_and_longer_paths(void **state) {
+    (void)state;
+    char path[64];
+    uint32_t draw = 1;
+    static int32_t corpus[REST_TOKENS];
+    size_t at, k;
+    json_t *c, *whole;
+    ls_drafter *d;
+    ls_err err;
+    int same = 0, more = 0;
+    snprintf(path, sizeof path, "/tmp/logitspec-published-%d.corpus", (int)getpid());
+    for (int i = 0; i < REST_TOKENS; i++)
+        corpus[i] =
+            i < 2 || below(&draw, 3) == 0 ? below(&draw, REST_VOCAB) : (3 * corpus[i - 1] + 5 * corpus[i - 2]) % 7;
+    const ls_corpus_facts facts = {.n = REST_TOKENS, .n_vocab = REST_VOCAB, .tokenizer = "test"};
+    if (ls_corpus_write(path, corpus, &facts, 1, NULL, NULL, &err)) fail_msg("%s", err.msg);
+    const ls_knob_value knobs[] = {{0, path}, {16, NULL}, {10, NULL}};
+    const ls_draft_setup setup = {.knobs = knobs};
+    if (ls_method_find("rest")->make(&d, &setup, &err)) fail_msg("%s", err.msg);
+    unlink(path);
+    json_array_foreach(json_object_get(published, "rest"), at, c) {
+        const json_t *ending = json_object_get(c, "ending");
+        const int32_t n = (int32_t)json_array_size(ending),
+                      theirs = (int32_t)json_integer_value(json_object_get(c, "rows"));
+        int32_t text[ROOM], tokens[LS_MAX_ROWS], lengths = 0;
+        ls_tree t = test_tree();
+        for (int32_t i = 0; i < n; i++) text[i] = int_at(ending, (size_t)i);
+        d->propose(d, &(ls_draft_state){.context = text, .n_context = (size_t)n - 1, .root = text[n - 1]}, 64, &t);
+        json_array_foreach(json_object_get(c, "paths"), k, whole) assert_true(tree_has(&t, whole));
+        for (int32_t i = 1; i < t.n; i++) {
+            const int32_t length = ls_tree_tokens(&t, i, tokens) - 1;
+            lengths += different_tokens(tokens + 1, length);
+        }
+        assert_true(t.n - 1 >= theirs);
+        assert_int_equal(t.n - 1 == theirs, lengths <= 64);
+        same += t.n - 1 == theirs;
+        more += t.n - 1 > theirs;
+    }
+    assert_true(same > 10 && more > 10);
+    d->free(d);
+}
+
+// ---- SpecDec++
+
+// The program's head judges a draft in the forward that draws the next one, so it verifies one more.
+static void specdec_keeps_one_draft_less_than_the_authors_program(void **state) {
+    (void)state;
+    size_t at;
+    json_t *c;
+    json_array_foreach(json_object_get(published, "specdec"), at, c) {
+        const json_t *p = json_object_get(c, "p");
+        const int32_t n = (int32_t)json_array_size(p), theirs = (int32_t)json_integer_value(json_object_get(c, "kept"));
+        ls_draft rows[ROOM] = {{.token = 1, .parent = -1}};
+        ls_tree t = test_tree();
+        ls_sizing z;
+        ls_err err;
+        char rule[32];
+        const ls_cost_curve no_costs = {0};
+        for (int32_t i = 0; i < n; i++)
+            rows[i + 1] = (ls_draft){.token = i + 2,
+                                     .parent = (int16_t)i,
+                                     .rank = -1,
+                                     .est_p = (float)json_number_value(json_array_get(p, (size_t)i))};
+        ls_tree_lay_out(&t, rows, n + 1);
+        snprintf(rule, sizeof rule, "specdec++:%g", json_number_value(json_object_get(c, "threshold")));
+        assert_int_equal(ls_sizing_read(&z, "", rule, &err), LS_OK);
+        ls_sizing_cut(&z, &t, &no_costs, 0, 0);
+        if (theirs == 20) assert_in_range(t.n - 1, 19, 20); // the most that both keep
+        else assert_int_equal(t.n - 1, theirs > 2 ? theirs - 1 : 2);
+    }
+}
+
+// ---- FLy
+
+// The program needs one more draft behind its window, so it judges its last draft by the target's choice alone.
+static void fly_accepts_what_the_authors_program_accepts(void **state) {
+    (void)state;
+    size_t at;
+    json_t *c;
+    int mismatches = 0, alone = 0;
+    json_array_foreach(json_object_get(published, "fly"), at, c) {
+        const json_t *tokens = json_object_get(c, "tokens");
+        const int32_t n = (int32_t)json_array_size(tokens),
+                      theirs = (int32_t)json_integer_value(json_object_get(c, "accepted"));
+        float target[ROOM * VOCAB];
+        int32_t ours[2], choices = 0;
+        floats(json_object_get(c, "target"), target);
+        for (int32_t drafts = n - 1; drafts <= n; drafts++) {
+            ls_draft rows[ROOM] = {{.parent = -1}};
+            ls_tree t = test_tree();
+            for (int32_t i = 0; i < drafts; i++)
+                rows[i + 1] = (ls_draft){.token = int_at(tokens, (size_t)i), .parent = (int16_t)i, .rank = -1};
+            ls_tree_lay_out(&t, rows, drafts + 1);
+            for (int32_t i = 0; i <= drafts; i++) target_says(&t, i, target + i * VOCAB);
+            ours[drafts == n] = drafts_accepted("fly", 0.3, &t);
+            for (choices = 0; choices < drafts && t.nodes[choices + 1].token == t.nodes[choices].target;) choices++;
+            if (drafts < n) continue;
+            const bool last = t.nodes[n].token == t.nodes[n - 1].target;
+            assert_int_equal(ours[0] < n - 1 ? ours[0] : n - 1 + last, theirs);
+        }
+        mismatches += theirs > choices;
+        alone += ours[1] > theirs;
+    }
+    assert_true(mismatches > 3 && alone > 0);
 }
 
 // ---- prompt lookup
@@ -512,6 +769,12 @@ int main(void) {
                                        cmocka_unit_test(eagle_grows_the_tree_of_the_authors_program),
                                        cmocka_unit_test(medusa_has_the_nine_trees_of_the_authors_program),
                                        cmocka_unit_test(racer_drafts_what_the_authors_automaton_drafts),
+                                       cmocka_unit_test(lookahead_has_the_rows_of_the_authors_program),
+                                       cmocka_unit_test(logitspec_paper_drafts_what_the_authors_program_drafts),
+                                       cmocka_unit_test(suffix_drafts_what_the_authors_trees_draft_before_the_root),
+                                       cmocka_unit_test(rest_drafts_what_the_authors_program_drafts_and_longer_paths),
+                                       cmocka_unit_test(specdec_keeps_one_draft_less_than_the_authors_program),
+                                       cmocka_unit_test(fly_accepts_what_the_authors_program_accepts),
                                        cmocka_unit_test(pld_copies_what_saxenas_program_copies),
                                        cmocka_unit_test(recycle_has_the_published_tree)};
     return cmocka_run_group_tests_name("published", tests, load, unload);

@@ -1,12 +1,12 @@
 // The step loop on the scripted model: every method emits what plain decoding emits, whatever ends the turn.
 #include "engine/measured.h"
-#include "decode/session.h"
 #include "decode/dialog.h"
 #include "decode/stats.h"
 #include "decode/answer.h"
 #include "decode/suite.h"
 #include "drafters.h"
 #include "base/mem.h"
+#include "scripted.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -28,8 +28,6 @@ static int32_t length_of(ls_session *s) {
     ls_kv_cache *t = ls_session_kv_cache(s);
     return t->length(t);
 }
-
-static ls_model model;
 
 static result run(const char *prompt, ls_decode_options o) {
     result r = {0};
@@ -361,15 +359,6 @@ static void too_long_a_prompt_changes_nothing(void **state) {
     assert_int_equal(ls_session_set(s, &o, &err), LS_E_USAGE);
     free(ids);
     ls_session_free(s);
-}
-
-// Turn `turn` begins anew after the first `kept` tokens.
-static ls_code begin_at(ls_session *s, size_t turn, size_t kept, const int32_t *ids, size_t n, ls_progress progress) {
-    ls_next_prompt p = {.kept = kept};
-    ls_ids_add(&p.ids, ids, n);
-    const ls_code code = ls_session_begin_at(s, turn, &p, progress, NULL, NULL, NULL);
-    ls_next_prompt_free(&p);
-    return code;
 }
 
 // A second turn on the kept cache equals the same conversation prefilled at once.
@@ -1007,18 +996,6 @@ static void a_suite_of_another_shape_is_told_once(void **state) {
         if (!good && !strstr(err.msg, "has no prompts; its first line: ")) fail_msg("%s", err.msg);
         ls_suite_free(&s);
     }
-}
-
-static int load(void **state) {
-    (void)state;
-    ls_err err;
-    return ls_model_load(&model, &(ls_model_options){.name = "script"}, &err);
-}
-
-static int unload(void **state) {
-    (void)state;
-    ls_model_free(&model);
-    return 0;
 }
 
 int main(void) {

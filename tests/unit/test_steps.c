@@ -2,11 +2,10 @@
 // asked of the model itself, row by row.
 #include "drafters.h"
 #include "decode/drafting.h"
-#include "engine/load.h"
-#include "decode/session.h"
 #include "decode/stats.h"
 #include "trace/turns.h"
 #include "base/mem.h"
+#include "scripted.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -17,7 +16,6 @@
 #include <cmocka.h>
 
 enum { LENGTH = 70 };
-static ls_model model;
 static ls_step *step, *before; // the last step of a session and the one before it
 static const char fish[] = "One fish, two fish. One";
 
@@ -41,15 +39,6 @@ static ls_session *session(const ls_decode_options *o) {
 static void begin(ls_session *s, const ls_ids *ids) {
     ls_err err = {0};
     if (ls_session_begin(s, ids->p, (int32_t)ids->n, NULL, NULL, NULL, &err)) fail_msg("%s", err.msg);
-}
-
-// The same for turn `turn`, after the first `kept` tokens.
-static ls_code begin_at(ls_session *s, size_t turn, size_t kept, const int32_t *ids, size_t n, ls_progress progress) {
-    ls_next_prompt p = {.kept = kept};
-    ls_ids_add(&p.ids, ids, n);
-    const ls_code code = ls_session_begin_at(s, turn, &p, progress, NULL, NULL, NULL);
-    ls_next_prompt_free(&p);
-    return code;
 }
 
 static void next(ls_session *s) {
@@ -442,7 +431,7 @@ static void estimates_follow_what_was_accepted(void **state) {
             ls_drafting_propose(&d, &at, NULL, 1000, &t);
             assert_int_equal(t.n, 8);
             ls_tree_mark(&t, right ? all : none, right ? 8 : 1);
-            ls_drafting_learn(&d, &(ls_draft_result){text, 10, &t, right ? 8 : 1});
+            ls_drafting_learn(&d, &(ls_draft_result){text, 10, &t, right ? 8 : 1, NULL});
         }
         said[right] = t.nodes[1].est_p;
         ls_drafting_free(&d);
@@ -450,20 +439,16 @@ static void estimates_follow_what_was_accepted(void **state) {
     assert_true(said[0] < 0.1f && said[1] > 0.9f);
 }
 
-static int load(void **state) {
-    (void)state;
-    ls_err err;
+static int begin_tests(void **state) {
     step = ls_step_new();
     before = ls_step_new();
-    return ls_model_load(&model, &(ls_model_options){.name = "script"}, &err);
+    return load(state);
 }
 
-static int unload(void **state) {
-    (void)state;
+static int end_tests(void **state) {
     ls_step_free(step);
     ls_step_free(before);
-    ls_model_free(&model);
-    return 0;
+    return unload(state);
 }
 
 static ls_code refuse_to_read(ls_kv_cache *b, const int32_t *ids, int32_t n, const lst_sampling *way, lst_row *last,
@@ -567,5 +552,5 @@ int main(void) {
         cmocka_unit_test(what_fails_changes_nothing),
         cmocka_unit_test(estimates_follow_what_was_accepted),
     };
-    return cmocka_run_group_tests_name("steps", tests, load, unload);
+    return cmocka_run_group_tests_name("steps", tests, begin_tests, end_tests);
 }

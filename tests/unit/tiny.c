@@ -1,8 +1,13 @@
 #include "tiny.h"
+#include "base/file.h"
 #include "base/mem.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
 
 static char folder[64];
 static json_t *vectors;
@@ -24,6 +29,21 @@ int tiny_remove(void) {
     free(command);
     json_decref(vectors);
     return failed;
+}
+
+void tiny_rewrite(const char *path, const char *old, const char *new) {
+    ls_err err;
+    ls_buf text = {0};
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(ls_read_all(&text, f, path, 1 << 24, &err), LS_OK);
+    fclose(f);
+    char *at = memmem(text.p, text.n, old, strlen(old));
+    if (!at) fail_msg("%s: no %s", path, old);
+    assert_int_equal(strlen(old), strlen(new));
+    memcpy(at, new, strlen(new));
+    assert_int_equal(ls_write_file(path, &text, &err), LS_OK);
+    ls_buf_free(&text);
 }
 
 void tiny_use_gpu(void) {

@@ -29,18 +29,31 @@ size_t lsk_row_bytes(int type, int64_t n) {
     return !l || n % l->values ? 0 : (size_t)(n / l->values) * (size_t)l->bytes;
 }
 
+/* Whether none of n values has an exponent of ones. The sum of all, not the first that is bad: a vector at a time. */
+#define FINITE(name, type)                                                                                             \
+    static int name(const unsigned char *p, size_t n, type exponent) {                                                 \
+        type bad = 0, v;                                                                                               \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            memcpy(&v, p + i * sizeof v, sizeof v);                                                                    \
+            bad |= (type)((v & exponent) == exponent);                                                                 \
+        }                                                                                                              \
+        return !bad;                                                                                                   \
+    }
+FINITE(finite16, uint16_t)
+FINITE(finite32, uint32_t)
+
 int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
     const ls_ggml_layout *l = ls_ggml_layout_of(type);
     const unsigned char *p = raw;
+    const size_t values = (size_t)(n_rows * n_in);
+    if (type == LS_GGML_F32) return finite32(p, values, 0x7F800000);
+    if (type == LS_GGML_BF16) return finite16(p, values, 0x7F80);
+    if (type == LS_GGML_F16) return finite16(p, values, 0x7C00);
     const size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / (size_t)l->bytes;
     int ok = 1;
     for (size_t i = 0; i < n; i++, p += l->bytes) {
-        uint16_t h;
-        if (type == LS_GGML_F32 || type == LS_GGML_BF16) {
-            memcpy(&h, type == LS_GGML_F32 ? p + 2 : p, 2);
-            ok &= (h & 0x7F80) != 0x7F80;
-        }
         for (int k = 0; k < l->n_halves; k++) {
+            uint16_t h;
             memcpy(&h, p + l->halves_at + 2 * k, 2);
             const int most = type == LS_GGML_Q4_0 ? 27 : type == LS_GGML_Q5_0 ? 26 : 30; /* -8 d, -16 d stay finite */
             ok &= (h >> 10 & 31) <= most;

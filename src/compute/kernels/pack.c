@@ -262,6 +262,8 @@ void lsk_packed_row(const lsk_matrix *m, int64_t row, float *out) {
 
 /* ---- formats for floats */
 
+enum { PIECE = 256 }; /* values: whole blocks of every type */
+
 /* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
 static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
     if (f == LSK_Q4B) { /* the nibbles of 64 bits: of each eight inputs the first or the last four */
@@ -300,17 +302,39 @@ static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src,
     }
 }
 
-/* Packs a row that is kept as f32 or bf16, piece by piece: 256 values are whole blocks of every type. */
-static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, unsigned char *tile, int64_t lane) {
-    float plain[256] = {0};
-    for (int32_t at = 0; at < m->n_in; at += 256) {
-        const int32_t n = m->n_in - at < 256 ? m->n_in - at : 256;
-        lsk_dequant_row(type, src + lsk_row_bytes(type, at), n, plain);
-        for (int32_t i = 0; i < n; i++) {
-            const size_t k = (size_t)(at + i);
-            const uint16_t bits = lsk_float_to_bf16(plain[i]);
-            if (m->format == LSK_F32) memcpy(tile + (k * 16 + (size_t)lane) * 4, plain + i, 4);
-            else memcpy(tile + (k / 2 * 32 + (size_t)lane * 2 + k % 2) * 2, &bits, 2);
+/* Values of a row as they are kept: f32; bf16, two to a word; f16, as in the file. */
+static void kept_values(lsk_format f, int type, const unsigned char *src, int32_t n, uint32_t *out) {
+    if (type == LS_GGML_F16 ? f == LSK_F16 : type == (f == LSK_F32 ? LS_GGML_F32 : LS_GGML_BF16)) {
+        memcpy(out, src, lsk_row_bytes(type, n));
+        return;
+    }
+    float plain[PIECE];
+    lsk_dequant_row(type, src, n, plain);
+    if (f == LSK_F32) memcpy(out, plain, (size_t)n * sizeof *plain);
+    else
+        for (int32_t i = 0; i < n; i += 2)
+            out[i / 2] = lsk_float_to_bf16(plain[i]) | (uint32_t)lsk_float_to_bf16(plain[i + 1]) << 16;
+}
+
+/* Packs rows of one tile that are kept as floats, piece by piece, so that a piece of all rows stays in the first cache.
+ */
+static void pack_floats(const lsk_matrix *m, int type, const unsigned char *src, int64_t n_rows, unsigned char *tile,
+                        int64_t lane) {
+    const size_t row_bytes = lsk_row_bytes(type, m->n_in);
+    uint32_t kept[LSK_TILE][PIECE];
+    for (int32_t at = 0; at < m->n_in; at += PIECE) {
+        const int32_t n = m->n_in - at < PIECE ? m->n_in - at : PIECE;
+        for (int64_t r = 0; r < n_rows; r++)
+            kept_values(m->format, type, src + (size_t)r * row_bytes + lsk_row_bytes(type, at), n, kept[r]);
+        if (m->format == LSK_F16)
+            for (int32_t k = 0; k < n; k++)
+                for (int64_t r = 0; r < n_rows; r++)
+                    memcpy(tile + ((size_t)(at + k) * LSK_TILE + (size_t)(lane + r)) * 2, (uint16_t *)kept[r] + k, 2);
+        else {
+            const int32_t shared = m->format == LSK_BF16 ? 2 : 1; /* inputs of a word */
+            for (int32_t k = 0; k < n / shared; k++)
+                for (int64_t r = 0; r < n_rows; r++)
+                    memcpy(tile + ((size_t)(at / shared + k) * LSK_TILE + (size_t)(lane + r)) * 4, kept[r] + k, 4);
         }
     }
 }
@@ -321,14 +345,13 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
     for (int64_t r = 0, n; r < n_rows; r += n, src += (size_t)n * row_bytes) {
         const int64_t row = row_begin + r, lane = row % LSK_TILE;
         unsigned char *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
-        n = lsk_takes_integers(m->format) ? LSK_TILE - lane : 1; /* rows of this tile, or one */
+        const int floats = m->format == LSK_F32 || m->format == LSK_F16 || m->format == LSK_BF16;
+        n = floats || lsk_takes_integers(m->format) ? LSK_TILE - lane : 1; /* rows of this tile, or one */
         if (n > n_rows - r) n = n_rows - r;
         if (lsk_takes_integers(m->format)) {
             pack_integers(m, type, src, n, tile, lane);
-        } else if (m->format == LSK_F32 || m->format == LSK_BF16) {
-            pack_floats(m, type, src, tile, lane);
-        } else if (m->format == LSK_F16) {
-            for (int32_t k = 0; k < m->n_in; k++) memcpy(tile + ((size_t)k * 16 + (size_t)lane) * 2, src + 2 * k, 2);
+        } else if (floats) {
+            pack_floats(m, type, src, n, tile, lane);
         } else if (m->format == LSK_Q4S || m->format == LSK_Q8S) {
             pack_scaled(m, type, src, tile, lane);
         } else if (m->format == LSK_Q8 || m->format == LSK_Q8B) {

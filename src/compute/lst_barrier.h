@@ -26,13 +26,13 @@ class Signal {
 };
 
 // A barrier, used up to 243 times in a forward of the default model.
-class Meeting {
+class SpinBarrier {
     alignas(64) std::atomic<uint32_t> come{0}; // threads that have arrived
     Signal ended;
     std::vector<Signal::Habit> habits; // of each thread
 
   public:
-    explicit Meeting(int most_threads) : habits((size_t)most_threads) {}
+    explicit SpinBarrier(int most_threads) : habits((size_t)most_threads) {}
     // Called by all n threads, with the thread's number `me`. Returns when the last thread has called it; all earlier
     // writes of all threads are then visible.
     void meet(int me, int n);

@@ -1,4 +1,4 @@
-#include "compute/lst_meeting.h"
+#include "compute/lst_barrier.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@ namespace {
 
 enum { TRIAL = 64 }; // waits from one trial of the full limit to the next
 
-void breathe() {
+void cpu_pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -33,7 +33,7 @@ void lst::Signal::wait(uint32_t old, Habit &habit) {
             habit.looks = looks;
             return;
         }
-        breathe();
+        cpu_pause();
     }
     if (!trial) habit.looks /= 2;
     // next() stores the value before it reads `sleepers`, this does the reverse: one of them sees the other's
@@ -42,7 +42,7 @@ void lst::Signal::wait(uint32_t old, Habit &habit) {
     sleepers--;
 }
 
-void lst::Meeting::meet(int me, int n) {
+void lst::SpinBarrier::meet(int me, int n) {
     const uint32_t now = ended.now(); // it cannot end without this thread
     if (come.fetch_add(1, std::memory_order_acq_rel) + 1 < (uint32_t)n) return ended.wait(now, habits[(size_t)me]);
     come.store(0, std::memory_order_relaxed);

@@ -1,0 +1,50 @@
+// Shared by what libtorch's operators compute: trained heads and the reference engine.
+#pragma once
+#include "compute/lst_error.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/linear.h>
+#include <c10/core/InferenceMode.h>
+
+namespace lst {
+
+struct Matrix {
+    at::Tensor weight, bias; // [n_out][n_in]; [n_out], undefined: none
+    at::Tensor operator()(const at::Tensor &x) const {
+        return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
+    }
+};
+
+at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, float eps);
+// Rotary embedding of the first `dims` values: pairs (2i, 2i + 1) if interleaved, otherwise (i, i + dims / 2).
+// x: [row][head][head_dim]; cosine and sine: [row][1][dims / 2].
+at::Tensor rotate(const at::Tensor &x, const at::Tensor &cosine, const at::Tensor &sine, int64_t dims,
+                  bool interleaved);
+// The k best of n values, best first; ties: the lower index first. Fewer than k: the rest is -1.
+void best(const float *x, int32_t n, int32_t k, int32_t *out);
+
+struct Spread {
+    double top, sum, weighted; // of exp(x - top): their sum, and that of (x - top) exp(x - top)
+    double lse() const { return top + std::log(sum); }
+    double entropy() const { return std::log(sum) - weighted / sum; }
+};
+// False: a value is not finite.
+bool spread(const float *x, int32_t n, Spread *out);
+// Describes a row by its n logits; parent_* become NAN. next_position: of the token that follows the row. False: a
+// logit is not finite.
+bool describe(const float *logits, int32_t n, uint64_t next_position, const lst_sampling *sampling, lst_row *row);
+
+// Sets the number of libtorch's threads for the calling thread.
+void use_torch_threads(int n);
+
+// Runs body, whose errors of libtorch become ours.
+template <class F> auto with_torch(F &&body) {
+    c10::InferenceMode inference;
+    try {
+        return body();
+    } catch (const c10::Error &e) {
+        throw Error(LST_E_BACKEND, e.what_without_backtrace());
+    }
+}
+
+} // namespace lst

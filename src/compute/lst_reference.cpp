@@ -1,0 +1,425 @@
+// The reference engine: a decoder by libtorch's ordinary operators, on any of its devices. It has none of our kernels,
+// so the tests compare the others with it, and an architecture can begin here. It is not exact: libtorch chooses the
+// order of a matmul's sums by the number of rows, so a row's last bits depend on the rows beside it.
+#include "compute/lst_internal.h"
+#include "compute/lst_operators.h"
+#include "compute/lst_torch.h"
+
+extern "C" {
+#include "base/system.h"
+}
+
+#include <ATen/DynamicLibrary.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
+namespace {
+
+enum { PREFILL_ROWS = 128 };
+
+struct Tensors { // of a layer; norms are f32, undefined: none
+    lst::Matrix qkv, out, gate_up, down;
+    at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm;
+};
+
+struct ReferenceModel : lst_model {
+    at::TensorOptions of; // of weights, keys and values, and of what is computed
+    std::unordered_map<const lst::Linear *, at::Tensor> weights_of; // [n_out][n_in]
+    at::Tensor embedding, output_norm_at, freq[2];
+    lst::Matrix output;
+    std::vector<Tensors> tensors;
+
+    at::Tensor new_matrix(int64_t n_out, int64_t n_in) {
+        at::Tensor w = at::empty({n_out, n_in}, of.device(at::kCPU));
+        weight_bytes += w.nbytes();
+        return w;
+    }
+    void put_rows(const at::Tensor &w, int64_t row, int type, const uint8_t *raw, int64_t n) const {
+        const int64_t n_in = w.size(1);
+        std::vector<float> plain((size_t)n_in);
+        for (int64_t i = 0; i < n; i++, row++) {
+            lsk_dequant_row(type, raw + (size_t)i * lsk_row_bytes(type, n_in), n_in, plain.data());
+            if (w.scalar_type() == at::kFloat) std::copy_n(plain.data(), n_in, w.data_ptr<float>() + row * n_in);
+            else std::copy_n(plain.data(), n_in, w.data_ptr<at::BFloat16>() + row * n_in);
+        }
+    }
+    bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &, lst::Care) override {
+        lst::with_torch([&] { weights_of[&l] = new_matrix(l.n_out, l.n_in); });
+        return true;
+    }
+    void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override {
+        put_rows(weights_of.at(&l), row, type, raw, n);
+    }
+    void matrix_end(lst::Linear &l) override {
+        lst::with_torch([&] { weights_of[&l] = weights_of[&l].to(of.device()); });
+    }
+    bool embedding_begin(const lst_tensor &t, int kept_type) override {
+        if (hp.tied && kept_type == t.type) return false;
+        lst::with_torch([&] { embedding = new_matrix(t.n_out, t.n_in); });
+        return true;
+    }
+    void embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) override {
+        put_rows(embedding, row, type, raw, n);
+    }
+    at::Tensor vector(const float *x, size_t n) const {
+        if (!n) return {};
+        return at::from_blob(const_cast<float *>(x), {(int64_t)n}, at::kFloat).clone().to(of.device());
+    }
+    at::Tensor vector(const lst::Floats &x) const { return vector(x.data(), x.size()); }
+    lst::Matrix matrix(const lst::Linear &l) {
+        lst::Matrix m{weights_of.at(&l), vector(l.bias)};
+        if (m.bias.defined()) m.bias = m.bias.to(of);
+        return m;
+    }
+    void loaded() override {
+        lst::with_torch([&] {
+            output = matrix(head);
+            embedding = embedding.defined() ? embedding.to(of.device()) : output.weight;
+            output_norm_at = vector(output_norm);
+            for (int kind = 0; kind < 2; kind++) freq[kind] = vector(rope_freq[kind].data(), rope_freq[kind].size());
+            for (const lst::Layer &l : layers)
+                tensors.push_back({matrix(l.qkv), matrix(l.out), matrix(l.gate_up), matrix(l.down), vector(l.attn_norm),
+                                   vector(l.attn_post_norm), vector(l.ffn_norm), vector(l.ffn_post_norm),
+                                   vector(l.q_norm), vector(l.k_norm)});
+        });
+        most_threads = threads; // another number changes libtorch's sums
+    }
+    void info(lst_model_info_t *info) const override {
+        snprintf(info->device, sizeof info->device, "%s", of.device().str().c_str());
+        snprintf(info->dtype, sizeof info->dtype, "%s", of.dtype() == at::kFloat ? "f32" : "bf16");
+        snprintf(info->kernel, sizeof info->kernel, "reference: libtorch's operators");
+        snprintf(info->version, sizeof info->version, "%s", lst_torch_version());
+        info->kv_value_bytes = (int32_t)of.dtype().itemsize();
+        info->exact = 0;
+    }
+    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t, int32_t) override {
+        throw lst::Error(LST_E_ARG, "the reference engine does not share a model between ranks");
+    }
+};
+
+// Rows of one forward over the committed tokens: a tree, or consecutive tokens.
+struct Block {
+    int32_t length, n, first; // committed tokens; all rows; of these, rows that were computed before
+    const int32_t *tokens, *parents, *depth;
+};
+
+struct ReferenceCache : lst::KvCache {
+    ReferenceModel &m;
+    const int32_t n_context, n_layers;
+    at::Tensor k, v; // [layer][kv head][column][head_dim]; columns: the committed tokens, then the tree's rows
+    float *layers_to = nullptr; // see lst_probe
+    std::vector<float> of_rows, row_lse, last;
+    float last_lse = NAN;
+
+    ReferenceCache(ReferenceModel &model, int32_t context, int32_t layers)
+        : m(model), n_context(context), n_layers(layers) {}
+
+    void make_room(int64_t columns) {
+        const int64_t had = k.defined() ? k.size(2) : 0;
+        if (columns <= had) return;
+        const int64_t room = std::max(columns, std::min(2 * had, (int64_t)n_context + LST_MAX_ROWS));
+        for (at::Tensor *t : {&k, &v}) {
+            at::Tensor larger = at::empty({n_layers, m.hp.n_kv_heads, room, m.hp.head_dim}, m.of);
+            if (had) larger.narrow(2, 0, had).copy_(*t);
+            *t = larger;
+        }
+    }
+
+    // What is added to scores: 0 where a row sees a column, else -inf.
+    at::Tensor mask(const Block &b, bool local) const {
+        const int64_t columns = b.length + b.n, rows = b.n - b.first;
+        at::Tensor out = at::empty({rows, columns}, at::kFloat);
+        for (int32_t i = b.first; i < b.n; i++) {
+            float *sees = out.data_ptr<float>() + (i - b.first) * columns;
+            const int32_t before = local && m.hp.window ? b.length + b.depth[i] + 1 - m.hp.window : 0; // sees from here
+            std::fill_n(sees, columns, -INFINITY);
+            if (before < b.length) std::fill(sees + std::max(before, 0), sees + b.length, 0.0f);
+            for (int32_t r = i; r >= 0 && b.length + b.depth[r] >= before; r = b.parents[r]) sees[b.length + r] = 0;
+        }
+        return out.to(m.of.device());
+    }
+
+    at::Tensor norm(const at::Tensor &x, const at::Tensor &weight) const {
+        return weight.defined() ? lst::rms_norm(x.to(at::kFloat), weight, m.hp.rms_eps).to(m.of) : x;
+    }
+    // A sublayer's output y joins x.
+    at::Tensor add(const at::Tensor &x, const at::Tensor &y, const at::Tensor &post_norm) const {
+        const at::Tensor normed = norm(y, post_norm);
+        return x + (m.hp.residual_scale == 1 ? normed : normed * m.hp.residual_scale);
+    }
+
+    // scale: of queries, [row][1][1].
+    at::Tensor attention(const Block &b, int32_t layer, const at::Tensor &x, const at::Tensor &cosine,
+                         const at::Tensor &sine, const at::Tensor &sees, const at::Tensor &scale) {
+        const Tensors &t = m.tensors[(size_t)layer];
+        const lst_hparams &hp = m.hp;
+        const int64_t n = x.size(0), hd = hp.head_dim, heads = hp.n_heads, kv = hp.n_kv_heads, group = heads / kv,
+                      columns = b.length + b.n;
+        const at::Tensor qkv = t.qkv(x);
+        const auto part = [&](int64_t from, int64_t count, const at::Tensor &weight) {
+            at::Tensor y = qkv.narrow(1, from * hd, count * hd);
+            if (hp.qk_norm == LST_QK_NORM_WHOLE) y = norm(y, weight);
+            y = y.reshape({n, count, hd});
+            if (hp.qk_norm == LST_QK_NORM_HEAD) y = norm(y, weight);
+            y = y.to(at::kFloat);
+            if (!m.unrotated[(size_t)layer]) y = lst::rotate(y, cosine, sine, hp.rope_dims, hp.rope_interleaved);
+            return hp.qk_norm == LST_QK_NORM_ROTATED ? norm(y, weight).to(at::kFloat) : y;
+        };
+        const at::Tensor keys = k.select(0, layer), values = v.select(0, layer);
+        keys.narrow(1, b.length + b.first, n).copy_(part(heads, kv, t.k_norm).transpose(0, 1));
+        values.narrow(1, b.length + b.first, n)
+            .copy_(qkv.narrow(1, (heads + kv) * hd, kv * hd).reshape({n, kv, hd}).transpose(0, 1));
+        // queries that share a key/value head, as one matrix: [kv head][group * n][head_dim]
+        const at::Tensor q = (part(0, heads, t.q_norm) * scale)
+                                 .to(m.of)
+                                 .view({n, kv, group, hd})
+                                 .permute({1, 2, 0, 3})
+                                 .reshape({kv, group * n, hd});
+        at::Tensor scores = at::bmm(q, keys.narrow(1, 0, columns).transpose(1, 2)).to(at::kFloat);
+        if (hp.attn_softcap > 0) scores = (scores / hp.attn_softcap).tanh() * hp.attn_softcap;
+        const at::Tensor chances =
+            at::softmax(scores.view({kv, group, n, columns}) + sees, -1).view({kv, group * n, columns}).to(m.of);
+        return t.out(at::bmm(chances, values.narrow(1, 0, columns))
+                         .view({kv, group, n, hd})
+                         .permute({2, 0, 1, 3})
+                         .reshape({n, heads * hd}));
+    }
+
+    at::Tensor activate(int32_t layer, const at::Tensor &x) const {
+        if (m.hp.activation == LST_ACT_SILU) return at::silu(x);
+        if (m.hp.activation == LST_ACT_GELU_TANH) return at::gelu(x, "tanh");
+        if (m.hp.activation == LST_ACT_RELU2) return x.relu().square();
+        const auto &[above, below, both, most] = m.xielu[(size_t)layer];
+        return (x * x * above).where(x > 0, (x.clamp_max(most).exp() - 1 - x) * below) + x * both;
+    }
+
+    at::Tensor feed_forward(int32_t layer, const at::Tensor &x) const {
+        const Tensors &t = m.tensors[(size_t)layer];
+        const at::Tensor y = t.gate_up(x), act = activate(layer, y.narrow(1, 0, m.hp.n_ff));
+        return t.down(m.hp.ungated ? act : act * y.narrow(1, m.hp.n_ff, m.hp.n_ff));
+    }
+
+    // Copies the rows' values at a stage (lst_hidden) to where they were asked for.
+    void show(int32_t stage, const at::Tensor &x) {
+        const size_t d = (size_t)m.hp.n_embd, n = hidden.layers.size(), rows = (size_t)x.size(0);
+        const bool probed = layers_to && stage <= n_layers;
+        if (!probed && !std::count(hidden.layers.begin(), hidden.layers.end(), stage)) return;
+        const at::Tensor host = x.to(at::kCPU, at::kFloat).contiguous();
+        const float *from = host.const_data_ptr<float>();
+        if (probed) std::copy_n(from + (rows - 1) * d, d, layers_to + (size_t)stage * d);
+        hidden.rows.resize(rows * n * d);
+        for (size_t i = 0; i < n; i++)
+            for (size_t r = 0; r < rows && hidden.layers[i] == stage; r++)
+                std::copy_n(from + r * d, d, hidden.rows.data() + (r * n + i) * d);
+    }
+
+    // The logits of the new rows, or of the last one only: [row][n_vocab], f32 in host memory.
+    at::Tensor run(const Block &b, bool only_last, bool searches) {
+        const lst_hparams &hp = m.hp;
+        const int32_t n = b.n - b.first;
+        make_room((int64_t)b.length + b.n);
+        std::vector<int32_t> positions;
+        std::vector<float> scales;
+        for (int32_t i = b.first; i < b.n; i++) {
+            positions.push_back(b.length + b.depth[i]);
+            scales.push_back(hp.attn_scale * lst::temperature(hp, positions.back()));
+        }
+        const at::Tensor scale = m.vector(scales.data(), scales.size()).view({n, 1, 1});
+        const auto column = [&](const int32_t *x) {
+            return at::from_blob(const_cast<int32_t *>(x), {n}, at::kInt).to(m.of.device());
+        };
+        const bool any_local = std::count(m.local.begin(), m.local.end(), 0) != (long)m.local.size();
+        at::Tensor sees[2], cosine[2], sine[2];
+        for (int kind = 0; kind < 1 + any_local; kind++) {
+            const at::Tensor angle = column(positions.data()).to(at::kFloat).unsqueeze(1) * m.freq[kind];
+            cosine[kind] = (angle.cos() * hp.rope_magnitude[kind]).unsqueeze(1);
+            sine[kind] = (angle.sin() * hp.rope_magnitude[kind]).unsqueeze(1);
+            sees[kind] = mask(b, kind);
+        }
+        const auto check = [&](int32_t stage, const at::Tensor &x) {
+            if (searches && !at::isfinite(x).all().item<bool>()) throw lst::bad_logit(stage);
+        };
+        at::Tensor x = m.embedding.index_select(0, column(b.tokens + b.first));
+        if (hp.embd_scale != 1) x = x * hp.embd_scale;
+        for (int32_t i = 0; i < n_layers; i++) {
+            if (is_stopped()) throw lst::cancelled();
+            const Tensors &t = m.tensors[(size_t)i];
+            const int kind = m.local[(size_t)i] ? 1 : 0;
+            show(i, x);
+            x = add(x, attention(b, i, norm(x, t.attn_norm), cosine[kind], sine[kind], sees[kind], scale),
+                    t.attn_post_norm);
+            check(2 * i, x);
+            x = add(x, feed_forward(i, norm(x, t.ffn_norm)), t.ffn_post_norm);
+            check(2 * i + 1, x);
+        }
+        show(n_layers, x);
+        x = norm(x, m.output_norm_at);
+        show(n_layers + 1, x);
+        at::Tensor y = m.output(only_last ? x.narrow(0, n - 1, 1) : x).to(at::kFloat);
+        if (hp.logit_scale != 1) y = y * hp.logit_scale;
+        if (hp.logit_softcap > 0) y = (y / hp.logit_softcap).tanh() * hp.logit_softcap;
+        return y.to(at::kCPU).contiguous();
+    }
+
+    // The same, described; the positions of the tokens that follow are those after the rows.
+    at::Tensor described(const Block &b, bool only_last, const lst_sampling *sampling, lst_row *rows) {
+        return lst::with_torch([&] {
+            lst::use_torch_threads(m.threads);
+            const at::Tensor out = run(b, only_last, false);
+            std::atomic<bool> good{true};
+            at::parallel_for(0, out.size(0), 1, [&](int64_t from, int64_t end) {
+                for (int64_t i = from; i < end; i++) {
+                    const int32_t row = only_last ? b.n - 1 : b.first + (int32_t)i;
+                    if (!lst::describe(out.const_data_ptr<float>() + i * m.hp.n_vocab, m.hp.n_vocab,
+                                       (uint64_t)(b.length + b.depth[row] + 1), sampling, &rows[i]))
+                        good = false;
+                }
+            });
+            if (good) return out;
+            run(b, only_last, true); // finds the layer
+            throw lst::bad_logit(INT32_MAX);
+        });
+    }
+
+    const float *row_logits(int32_t row) const {
+        return row < 0 ? last.data() : of_rows.data() + (size_t)row * (size_t)m.hp.n_vocab;
+    }
+    void set_last(const float *logits, float lse) {
+        last.assign(logits, logits + m.hp.n_vocab);
+        last_lse = lse;
+    }
+
+    int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
+    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
+                 lst_row *out) override {
+        std::vector<int32_t> depth((size_t)n), parents((size_t)n);
+        std::iota(depth.begin(), depth.end(), 0);
+        std::iota(parents.begin(), parents.end(), -1);
+        lst_row row;
+        const at::Tensor logits = described({length, n, 0, tokens, parents.data(), depth.data()}, true, sampling, &row);
+        if (!out) return;
+        set_last(logits.const_data_ptr<float>(), row.lse);
+        *out = row;
+    }
+
+    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
+                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override {
+        const at::Tensor logits = described({length, n, first, tokens, parents, depth}, false, sampling, rows);
+        const size_t vocab = (size_t)m.hp.n_vocab;
+        of_rows.resize((size_t)n * vocab);
+        row_lse.resize((size_t)n);
+        std::copy_n(logits.const_data_ptr<float>(), (size_t)(n - first) * vocab,
+                    of_rows.data() + (size_t)first * vocab);
+        for (int32_t i = first; i < n; i++) {
+            const int32_t p = parents[i];
+            lst_row &row = rows[i - first];
+            row_lse[(size_t)i] = row.lse;
+            if (p < 0 && !last_known) continue;
+            row.parent_logit = row_logits(p)[tokens[i]];
+            row.parent_lse = p < 0 ? last_lse : row_lse[(size_t)p];
+        }
+    }
+
+    void keep(int32_t length, const int32_t *rows, int32_t n) override {
+        lst::with_torch([&] {
+            std::vector<int32_t> from;
+            for (int32_t i = 0; i < n; i++) from.push_back(length + rows[i]);
+            const at::Tensor which = at::from_blob(from.data(), {n}, at::kInt).to(m.of.device());
+            for (const at::Tensor *t : {&k, &v}) t->narrow(2, length, n).copy_(t->index_select(2, which));
+        });
+        set_last(row_logits(rows[n - 1]), row_lse[(size_t)rows[n - 1]]);
+    }
+    void rewind(int32_t) override {}
+    void copy(lst::KvCache &other, int32_t n) override {
+        const ReferenceCache &from = static_cast<ReferenceCache &>(other);
+        if (!n) return;
+        lst::with_torch([&] {
+            make_room(n);
+            k.narrow(2, 0, n).copy_(from.k.narrow(2, 0, n));
+            v.narrow(2, 0, n).copy_(from.v.narrow(2, 0, n));
+        });
+    }
+    void top(int32_t row, int32_t count, int32_t *ids, float *logits) override {
+        lst::best(row_logits(row), m.hp.n_vocab, count, ids);
+        for (int32_t i = 0; i < count; i++) logits[i] = row_logits(row)[ids[i]];
+    }
+    void logits(int32_t row, float *out) override { std::copy_n(row_logits(row), m.hp.n_vocab, out); }
+    void probe(float *to) override { layers_to = to; }
+    void time_parts(double *) override { throw lst::Error(LST_E_ARG, "the reference engine does not time its parts"); }
+};
+
+std::unique_ptr<lst::KvCache> ReferenceModel::kv_cache(int32_t n_context, int32_t n_layers) {
+    return std::make_unique<ReferenceCache>(*this, n_context, n_layers);
+}
+
+// The operators of GPUs are in a library of their own, which libtorch's packages for CPUs do not have.
+at::Device device_of(const std::string &name) {
+    if (name == "auto" || name == "cpu") return at::kCPU;
+    try {
+        at::DynamicLibrary("libtorch_cuda.so", nullptr, true); // true: it stays
+    } catch (const c10::Error &) {
+        throw lst::Error(LST_E_ARG, "--engine reference cannot use '" + name +
+                                        "': this libtorch has no operators for GPUs; build with LIBTORCH=DIR of one "
+                                        "for CUDA, or use --device cpu");
+    }
+    at::Device device(name);
+    at::empty({1}, device); // an error of CUDA now, before weights are read
+    return device;
+}
+
+// Before the first byte is read: the system may grant more memory than there is, and end the program later.
+void check_memory(const lst_hparams &hp, uint64_t value_bytes) {
+    const uint64_t d = (uint64_t)hp.n_embd, heads = (uint64_t)(hp.n_heads + 2 * hp.n_kv_heads + hp.n_heads),
+                   layer = d * heads * (uint64_t)hp.head_dim + 3 * d * (uint64_t)hp.n_ff,
+                   need = value_bytes *
+                          ((uint64_t)hp.n_layers * layer + (uint64_t)(hp.tied ? 1 : 2) * d * (uint64_t)hp.n_vocab),
+                   room = ls_memory_free();
+    if (room && need > room)
+        throw lst::Error(LST_E_MEMORY, "the reference engine needs " + std::to_string(need >> 20) +
+                                           " MiB for unpacked weights, but only " + std::to_string(room >> 20) +
+                                           " MiB are free: use --dtype bf16 or a smaller model");
+}
+
+} // namespace
+
+std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
+    const std::string dtype = opt.dtype, kv = opt.kv;
+    if (opt.ranks) throw lst::Error(LST_E_ARG, "the reference engine does not share a model between ranks");
+    if (dtype != "auto" && dtype != "f32" && dtype != "bf16")
+        throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' is not of the reference engine: choose f32 or bf16");
+    if (kv != "auto" && kv != (dtype == "auto" ? "f32" : dtype))
+        throw lst::Error(LST_E_ARG, "the reference engine keeps keys and values in its dtype: omit --kv " + kv);
+    auto m = std::make_unique<ReferenceModel>();
+    m->of = at::TensorOptions(lst::with_torch([&] {
+                return device_of(opt.device);
+            })).dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    if (m->of.device().is_cpu()) check_memory(hp, m->of.dtype().itemsize());
+    return m;
+}
+
+extern "C" int lst_limits(int32_t, lst_limits_t *) {
+    return lst::guard([] { throw lst::Error(LST_E_ARG, "the reference engine has no kernels to measure"); });
+}
+
+extern "C" int lst_device(int32_t i, lst_device_info *info) {
+    return lst::guard([&] {
+        if (i) throw lst::Error(LST_E_ARG, "lst_device: there is no such device");
+        *info = {};
+        snprintf(info->name, sizeof info->name, "libtorch's operators");
+        snprintf(info->version, sizeof info->version, "%s", lst_torch_version());
+    });
+}

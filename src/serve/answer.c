@@ -1,0 +1,324 @@
+#include "serve/answer.h"
+#include "base/system.h"
+#include "serve/reply.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint64_t TEND_NS = 20000000;
+
+// What the callbacks of one answer share.
+typedef struct {
+    ls_answerer *a;
+    ls_exchange *x;
+    ls_reply reply;
+    ls_setup setup; // of this request
+    ls_request_config config;
+    ls_runner run;
+    ls_trace *trace; // NULL: none
+    ls_ids prompt;
+    size_t kept;
+    double prefill_ms, queued_ms;
+    uint64_t start_ns;
+} answer;
+
+void ls_answerer_init(ls_answerer *a) {
+    static const char probe[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{\"type\":\"function\","
+        "\"function\":{\"name\":\"sphinx\",\"description\":\"x\",\"parameters\":{\"type\":"
+        "\"object\",\"properties\":{}}}}]}";
+    const ls_model *m = a->o->model;
+    ls_rendered text = {0};
+    ls_json *request;
+    a->sessions = (ls_sessions){
+        .model = a->o->model, .max_kept = a->o->max_kept, .max_bytes = a->o->max_kept_bytes, .fresh = a->o->fresh};
+    if (!m->chat || ls_json_parse(&request, probe, sizeof probe - 1, "", NULL)) return;
+    if (!ls_chat_render_request(m->chat, request, &text, NULL) && text.text.n) {
+        a->takes_tools = memmem(text.text.p, text.text.n, "sphinx", 6) != NULL;
+        a->writes_calls = memmem(text.text.p, text.text.n, "<tool_call>", 11) != NULL;
+    }
+    ls_rendered_free(&text);
+    ls_json_free(request);
+}
+
+void ls_answerer_free(ls_answerer *a) {
+    ls_sessions_free(&a->sessions);
+}
+
+static uint64_t deadline_ns(const ls_answerer *a) {
+    return (uint64_t)(a->o->timeout_s * 1e9);
+}
+
+static bool is_late(const ls_answerer *a, const ls_exchange *x) {
+    return a->o->timeout_s > 0 && ls_now_ns() - x->arrived_ns > deadline_ns(a);
+}
+
+bool ls_answerer_stops(ls_answerer *a) {
+    const uint64_t now = ls_now_ns();
+    if (now - a->looked_ns < TEND_NS) return a->stops;
+    a->looked_ns = now;
+    pthread_mutex_lock(&a->queue->lock);
+    const bool wanted = a->idles && a->queue->n > 0;
+    pthread_mutex_unlock(&a->queue->lock);
+    a->stops = wanted || a->o->stop(a->o->ud) ||
+               (a->current && (is_late(a, a->current) || ls_exchange_has_left(a->queue, a->current)));
+    return a->stops;
+}
+
+// ---- errors
+
+static int status_of(ls_code code) {
+    switch (code) {
+    case LS_E_USAGE:
+    case LS_E_PARSE:
+    case LS_E_RANGE: return 400;
+    case LS_E_CANCELLED: return 503;
+    default: return 500;
+    }
+}
+
+static void say_error(ls_answerer *a, ls_exchange *x, int status, const char *message) {
+    ls_buf text = {0};
+    (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, status, message, &text);
+    ls_exchange_say(a->queue, x, status, &text);
+}
+
+static void count_end(ls_answerer *a, ls_ended how) {
+    pthread_mutex_lock(&a->queue->lock);
+    a->queue->metrics.ended[how]++;
+    pthread_mutex_unlock(&a->queue->lock);
+}
+
+// ---- prompts
+
+static ls_code encode(const ls_answerer *a, const ls_request *r, ls_ids *out, ls_err *err) {
+    const ls_model *m = a->o->model;
+    const ls_ids *before = ls_vocab_prefix(m->vocab), *behind = ls_vocab_suffix(m->vocab);
+    ls_rendered text = {0};
+    if (!r->chat) {
+        ls_ids_add(out, before->p, before->n);
+        const ls_code code = ls_encode(m->vocab, r->text.p ? r->text.p : "", r->text.n, false, out, err);
+        if (!code) ls_ids_add(out, behind->p, behind->n);
+        return code;
+    }
+    if (!m->chat)
+        return ls_fail(err, LS_E_USAGE, "the model has no usable chat template (%.300s): use /v1/completions",
+                       m->chat_problem);
+    if (r->tools && !a->takes_tools)
+        return ls_fail(err, LS_E_USAGE, "tools are not supported: the model's chat template does not show them");
+    ls_code code = ls_chat_render_request(m->chat, r->chat, &text, err);
+    if (!code) code = ls_chat_encode(m->chat, &text, 0, out, err);
+    ls_rendered_free(&text);
+    return code;
+}
+
+static void answer_quickly(ls_answerer *a, ls_exchange *x) {
+    const ls_vocab *v = a->o->model->vocab;
+    ls_ids ids = {0};
+    ls_buf text = {0}, out = {0};
+    ls_jsonw w = {.out = &out};
+    ls_err err = {0};
+    ls_code code = LS_OK;
+    ls_jw_open(&w, '{');
+    if (x->request.api == LS_API_TOKENIZE) {
+        if (x->request.chat) code = encode(a, &x->request, &ids, &err);
+        else code = ls_encode(v, x->request.text.p ? x->request.text.p : "", x->request.text.n, false, &ids, &err);
+        ls_jw_key(&w, "tokens"), ls_jw_ids(&w, ids.p, ids.n);
+        ls_jw_field_int(&w, "count", (int64_t)ids.n);
+        ls_jw_field_int(&w, "max_model_len", a->o->model->engine->n_context);
+    } else {
+        for (size_t i = 0; i < x->request.tokens.n; i++) {
+            size_t n;
+            const char *p = ls_vocab_bytes(v, x->request.tokens.p[i], &n);
+            if (x->request.tokens.p[i] >= ls_vocab_size(v) && !code)
+                code = ls_fail(&err, LS_E_USAGE, "tokens[%zu] is %d, but the model has %d tokens", i,
+                               x->request.tokens.p[i], ls_vocab_size(v));
+            ls_buf_add(&text, p, n);
+        }
+        ls_jw_key(&w, "content"), ls_jw_strn(&w, text.p, text.n);
+    }
+    ls_jw_close(&w, '}');
+    count_end(a, code ? LS_ENDED_ERROR : LS_ENDED_WHOLE);
+    if (code) say_error(a, x, status_of(code), err.msg);
+    else ls_exchange_say(a->queue, x, 200, &out);
+    ls_exchange_end(a->queue, x);
+    ls_ids_free(&ids);
+    ls_buf_free(&text);
+    ls_buf_free(&out);
+}
+
+void ls_answerer_tend(ls_answerer *a) {
+    const uint64_t now = ls_now_ns();
+    if (now - a->tended_ns < TEND_NS) return;
+    a->tended_ns = now;
+    for (ls_exchange *x; (x = ls_queue_take(a->queue, true));) answer_quickly(a, x);
+    ls_queue_tend(a->queue, deadline_ns(a));
+}
+
+// ---- answers
+
+static bool on_prefill(void *ud, const char *stage, double fraction) {
+    answer *w = ud;
+    (void)stage, (void)fraction;
+    ls_answerer_tend(w->a);
+    ls_exchange_comment(w->a->queue, w->x);
+    return !ls_answerer_stops(w->a);
+}
+
+static void on_begin(void *ud, const ls_turn_begun *t) {
+    answer *w = ud;
+    ls_metrics *m = &w->a->queue->metrics;
+    ls_buf out = {0};
+    w->prefill_ms = t->prefill_ms;
+    pthread_mutex_lock(&w->a->queue->lock);
+    m->prompt_tokens += w->prompt.n;
+    m->kept_tokens += w->kept;
+    m->prefill_s += t->prefill_ms / 1e3;
+    m->sessions = w->a->sessions.n;
+    pthread_mutex_unlock(&w->a->queue->lock);
+    if (!w->x->request.stream) return;
+    ls_reply_first(&w->reply, w->prompt.n, &out);
+    ls_exchange_say(w->a->queue, w->x, 200, &out);
+}
+
+static void on_step(void *ud, const ls_step *step) {
+    answer *w = ud;
+    const ls_buf *text = ls_session_text(w->run.session);
+    ls_buf out = {0};
+    pthread_mutex_lock(&w->a->queue->lock);
+    ls_stats_add(&w->a->queue->metrics.steps, step);
+    pthread_mutex_unlock(&w->a->queue->lock);
+    ls_reply_note(&w->reply, step);
+    if (!w->x->request.stream) return;
+    ls_reply_more(&w->reply, (ls_str){text->p, text->n}, ls_session_settled(w->run.session), &out);
+    if (out.n) ls_exchange_say(w->a->queue, w->x, 200, &out);
+    else ls_exchange_comment(w->a->queue, w->x);
+}
+
+// Recordings that fail stop no answers.
+static void begin_recording(answer *w) {
+    ls_err err;
+    ls_request_config_make(&w->config, &w->setup);
+    w->setup.config = w->config.pairs;
+    if (ls_records_open(&w->a->o->records, &w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
+}
+
+static void end_recording(answer *w) {
+    ls_err err;
+    if (!ls_trace_close(w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
+    ls_request_config_free(&w->config);
+}
+
+static ls_code decode(answer *w, ls_err *err) {
+    ls_answerer *a = w->a;
+    const ls_request *r = &w->x->request;
+    w->setup = *a->o->setup;
+    w->setup.decode.max_tokens = r->max_tokens;
+    w->setup.decode.sampling = r->sampling;
+    if (r->stops) w->setup.decode.stops = (const char *const *)r->stops;
+    w->reply = (ls_reply){
+        .request = r, .vocab = a->o->model->vocab, .model = a->o->model->name, .calls = r->tools && a->writes_calls};
+    w->run = (ls_runner){.model = a->o->model, .setup = &w->setup};
+    ls_code code = encode(a, r, &w->prompt, err);
+    if (!code && a->o->records.folder) {
+        begin_recording(w);
+        if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
+    }
+    w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
+    if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
+    if (!code)
+        code = ls_runner_begin_other(&w->run, &w->prompt, r->text.p ? r->text.p : "", &w->kept, on_prefill, w, err);
+    while (!code && w->run.active) {
+        ls_answerer_tend(a);
+        code = ls_answerer_stops(a) ? LS_E_CANCELLED : ls_runner_step(&w->run, err);
+    }
+    ls_runner_stop(&w->run, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
+    return code;
+}
+
+static void say_answer(answer *w) {
+    const ls_decode_options *o = &w->setup.decode;
+    const ls_guarantee guarantee = ls_accept_guarantee(&o->accept, o->sampling.temperature);
+    const ls_buf *text = ls_session_text(w->run.session);
+    const ls_answered done = {.prompt = &w->prompt,
+                              .output = ls_session_output(w->run.session),
+                              .text = {text->p, text->n},
+                              .kept = w->kept,
+                              .finish = ls_runner_finish(&w->run),
+                              .stats = &w->run.stats,
+                              .prefill_ms = w->prefill_ms,
+                              .queued_ms = w->queued_ms,
+                              .method = o->method,
+                              .promise = ls_guarantee_name(guarantee),
+                              .exact = w->a->o->model->engine->exact && guarantee == LS_SAME_TEXT,
+                              .seed = o->sampling.seed};
+    ls_buf out = {0};
+    (w->x->request.stream ? ls_reply_last : ls_reply_whole)(&w->reply, &done, &out);
+    ls_exchange_say(w->a->queue, w->x, 200, &out);
+}
+
+static void tell_line(const answer *w, ls_code code, const ls_err *err) {
+    static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/messages"};
+    const ls_stats *st = &w->run.stats;
+    ls_buf line = {0};
+    ls_buf_fmt(&line, "%s %s: ", w->x->client, paths[w->x->request.api]);
+    if (code && code != LS_E_CANCELLED) ls_buf_fmt(&line, "refused: %s", err->msg);
+    else {
+        ls_buf_fmt(&line, "%zu + %llu tokens", w->prompt.n, (unsigned long long)st->emitted);
+        if (w->kept) ls_buf_fmt(&line, " (%zu kept)", w->kept);
+        if (st->steps) ls_buf_fmt(&line, ", MAT %.2f, %.1f tokens/s", ls_stats_mat(st), ls_stats_tokens_per_s(st));
+        if (st->plain_forwards) ls_buf_fmt(&line, ", speedup x%s", ls_stats_speedup_text(st, true).s);
+        if (w->queued_ms >= 1) ls_buf_fmt(&line, ", waited %.0f ms", w->queued_ms);
+        ls_buf_fmt(&line, "%s", code ? ", stopped" : "");
+    }
+    w->a->o->line(w->a->o->ud, line.p);
+    ls_buf_free(&line);
+}
+
+static void answer_it(answer *w) {
+    ls_answerer *a = w->a;
+    ls_queue *q = a->queue;
+    ls_err err = {0};
+    const ls_code code = decode(w, &err);
+    const bool late = is_late(a, w->x), left = code == LS_E_CANCELLED && ls_exchange_has_left(q, w->x);
+    count_end(a, !code ? LS_ENDED_WHOLE : left ? LS_ENDED_LEFT : late ? LS_ENDED_LATE : LS_ENDED_ERROR);
+    if (!code) say_answer(w);
+    else if (!left)
+        say_error(a, w->x, status_of(code),
+                  code != LS_E_CANCELLED ? err.msg
+                  : late                 ? "the request took longer than the server's limit"
+                                         : "the server is being stopped");
+    tell_line(w, code, &err);
+}
+
+void ls_answer_request(ls_answerer *a, ls_exchange *x) {
+    if (x->request.api > LS_API_MESSAGES) {
+        answer_quickly(a, x);
+        return;
+    }
+    ls_queue *q = a->queue;
+    answer w = {.a = a, .x = x, .start_ns = ls_now_ns()};
+    w.queued_ms = (double)(w.start_ns - x->arrived_ns) / 1e6;
+    a->current = x;
+    a->stops = false;
+    pthread_mutex_lock(&q->lock);
+    q->busy = true;
+    q->metrics.running = 1;
+    q->metrics.queued_s += w.queued_ms / 1e3;
+    pthread_mutex_unlock(&q->lock);
+    answer_it(&w);
+    a->current = NULL;
+    a->looked_ns = 0;
+    a->stops = false;
+    pthread_mutex_lock(&q->lock);
+    q->busy = false;
+    q->metrics.running = 0;
+    q->typical_s = 0.8 * q->typical_s + 0.2 * (double)(ls_now_ns() - w.start_ns) / 1e9;
+    pthread_mutex_unlock(&q->lock);
+    ls_exchange_end(q, x);
+    end_recording(&w);
+    ls_reply_free(&w.reply);
+    ls_runner_free(&w.run);
+    ls_ids_free(&w.prompt);
+}

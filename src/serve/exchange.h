@@ -1,0 +1,70 @@
+// A request on its way: the thread of the connections reads it and queues it, the decoder answers it, and both own it
+// until the last of them lets go. The decoder knows of a connection only whether the client has left.
+#pragma once
+#include "serve/metrics.h"
+#include "serve/request.h"
+
+#include <pthread.h>
+
+typedef struct ls_exchange ls_exchange;
+struct ls_exchange {
+    ls_exchange *next; // in the queue
+    ls_request request;
+    int key;                       // the client's, see ls_keys_find
+    char client[64];               // its address
+    int fd;                        // of its connection
+    uint64_t arrived_ns, spoke_ns; // spoke: when the last event was written
+    bool begun;                    // the decoder has said the status
+    // the next are protected by the queue's lock
+    void *connection; // NULL: the client has left
+    bool waits;       // the connection is suspended until something is said
+    int status;       // of HTTP; 0: not known yet
+    ls_buf out;       // what the client has not been sent, from byte `sent` on
+    size_t sent;
+    bool ended; // nothing follows
+    int owners;
+};
+
+// The requests that wait, and what both threads share.
+typedef struct {
+    pthread_mutex_t lock;
+    int wake; // an eventfd: a request was queued
+    ls_exchange *first, **end;
+    int n, most;
+    bool closing; // no more requests are taken
+    int sending;  // requests whose clients have not been sent all of the answer
+    pthread_cond_t sent;
+    bool busy;        // a request is being answered
+    double typical_s; // of a request, for Retry-After
+    ls_metrics metrics;
+    void (*resume)(void *connection);
+    void (*tick)(void *ud); // called now and then by ls_queue_tend
+    void *ud;
+} ls_queue;
+
+// Set most, resume, tick and ud, and zero the rest.
+ls_code ls_queue_open(ls_queue *q, ls_err *err);
+void ls_queue_close(ls_queue *q); // no exchange is left
+
+// ---- by the thread of the connections
+
+ls_exchange *ls_exchange_new(void); // one owner
+void ls_exchange_drop(ls_queue *q, ls_exchange *x);
+// Takes the exchange for the decoder, too. 0, or the status that says why not; *retry_s: after which time.
+int ls_queue_put(ls_queue *q, ls_exchange *x, int *retry_s);
+void ls_exchange_left(ls_queue *q, ls_exchange *x); // the connection is gone
+
+// ---- by the decoder
+
+// The first request whose client waits; NULL: there is none. quick: one that needs no decoding, of any place.
+ls_exchange *ls_queue_take(ls_queue *q, bool quick);
+// Whether the client has left: its connection was closed or reset, or it does not read.
+bool ls_exchange_has_left(ls_queue *q, ls_exchange *x);
+void ls_queue_drain(ls_queue *q, int ms); // waits until all answers were sent, but not longer
+// Says the status at first, and text. Takes the text.
+void ls_exchange_say(ls_queue *q, ls_exchange *x, int status, ls_buf *text);
+void ls_exchange_end(ls_queue *q, ls_exchange *x); // nothing follows; lets go of it
+// Tends those that wait: drops the requests of clients that left, ends those whose time is over (deadline_ns after
+// they came; 0: none), and writes a comment to streams, so that no proxy closes them.
+void ls_queue_tend(ls_queue *q, uint64_t deadline_ns);
+void ls_exchange_comment(ls_queue *q, ls_exchange *x); // the same for one that is being answered

@@ -1,0 +1,478 @@
+#include "serve/http.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "serve/reply.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum {
+    CONNECTIONS = 1000,
+    SILENT_S = 60,            // a connection on which nothing happens for so long is closed
+    CONNECTION_BYTES = 32768, // of headers
+    BODIES_BYTES = 64 << 20,  // of all requests that are being read
+    EVENT_BYTES = 16384
+};
+
+// An open connection.
+typedef struct peer {
+    struct peer *next, **at;
+    int fd;
+    uint64_t since_ns; // when it began to send a request; 0: it has sent one
+    char address[64];
+} peer;
+
+struct ls_http {
+    const ls_serve_options *o;
+    ls_queue *queue;
+    struct MHD_Daemon *daemon;
+    ls_request_defaults defaults;
+    const char *models[4];
+    char url[100];
+    size_t bodies; // bytes
+    peer *peers;   // protected by the lock of the queue
+};
+
+// A request that is being read or answered.
+typedef struct {
+    ls_http *http;
+    peer *peer;
+    int status; // why it is refused; 0: it is not
+    char message[512];
+    int retry_s; // Retry-After; 0: none
+    int key;
+    int api;            // ls_api; -1: another resource
+    const char *origin; // allowed, or NULL; borrowed from the options
+    ls_buf body;
+    ls_exchange *x; // NULL: not queued
+} call;
+
+// ---- resources without decoding
+
+static void write_health(ls_http *h, ls_buf *out) {
+    (void)h;
+    ls_buf_str(out, "{\"status\":\"ok\"}");
+}
+
+static void write_models(ls_http *h, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "object", "list");
+    ls_jw_field_open(&w, "data", '[');
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "id", h->models[0]);
+    ls_jw_field_str(&w, "object", "model");
+    ls_jw_field_int(&w, "created", 0);
+    ls_jw_field_str(&w, "owned_by", "logitspec");
+    ls_jw_field_int(&w, "max_model_len", h->o->model->engine->n_context);
+    ls_jw_field_str(&w, "sha256", h->o->model->sha256);
+    ls_jw_close(&w, '}');
+    ls_jw_close(&w, ']');
+    ls_jw_close(&w, '}');
+}
+
+static void write_metrics(ls_http *h, ls_buf *out) {
+    pthread_mutex_lock(&h->queue->lock);
+    ls_metrics_write(&h->queue->metrics, out);
+    pthread_mutex_unlock(&h->queue->lock);
+}
+
+static const char json[] = "application/json", prometheus[] = "text/plain; version=0.0.4; charset=utf-8";
+static const struct {
+    const char *method, *path;
+    int api;
+    bool open; // needs no key
+    void (*write)(ls_http *h, ls_buf *out);
+    const char *type;
+} routes[] = {
+    {"GET", "/health", -1, true, write_health, json},
+    {"GET", "/v1/models", -1, false, write_models, json},
+    {"GET", "/metrics", -1, false, write_metrics, prometheus},
+    {"POST", "/v1/chat/completions", LS_API_CHAT, false, NULL, json},
+    {"POST", "/v1/completions", LS_API_COMPLETIONS, false, NULL, json},
+    {"POST", "/v1/messages", LS_API_MESSAGES, false, NULL, json},
+    {"POST", "/tokenize", LS_API_TOKENIZE, false, NULL, json},
+    {"POST", "/detokenize", LS_API_DETOKENIZE, false, NULL, json},
+};
+enum { ROUTES = sizeof routes / sizeof *routes };
+
+static int route_of(const char *method, const char *path, bool *known) {
+    *known = false;
+    for (int i = 0; i < ROUTES; i++) {
+        if (strcmp(routes[i].path, path)) continue;
+        *known = true;
+        if (!strcmp(routes[i].method, method)) return i;
+    }
+    return -1;
+}
+
+// ---- responses
+
+static enum MHD_Result send_response(const call *c, struct MHD_Connection *connection, int status, const char *type,
+                                     struct MHD_Response *response) {
+    char text[16];
+    if (!response) return MHD_NO;
+    if (type) MHD_add_response_header(response, "Content-Type", type);
+    MHD_add_response_header(response, "Cache-Control", "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (status == 401) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+    if (status == 429 || status == 503) {
+        snprintf(text, sizeof text, "%d", c->retry_s > 0 ? c->retry_s : 1);
+        MHD_add_response_header(response, "Retry-After", text);
+    }
+    if (c->origin) {
+        MHD_add_response_header(response, "Access-Control-Allow-Origin", c->origin);
+        MHD_add_response_header(response, "Vary", "Origin");
+    }
+    const enum MHD_Result result = MHD_queue_response(connection, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_text(const call *c, struct MHD_Connection *connection, int status, const char *type,
+                                 const char *p, size_t n) {
+    return send_response(c, connection, status, type,
+                         MHD_create_response_from_buffer(n, (void *)(n ? p : ""), MHD_RESPMEM_MUST_COPY));
+}
+
+static enum MHD_Result send_error(call *c, struct MHD_Connection *connection) {
+    ls_buf text = {0};
+    pthread_mutex_lock(&c->http->queue->lock);
+    c->http->queue->metrics.refused++;
+    pthread_mutex_unlock(&c->http->queue->lock);
+    ls_reply_error(c->api < 0 ? LS_API_CHAT : (ls_api)c->api, c->status, c->message, &text);
+    const enum MHD_Result result = send_text(c, connection, c->status, json, text.p, text.n);
+    ls_buf_free(&text);
+    return result;
+}
+
+// The next bytes of a stream; without any, the connection sleeps until the decoder says more.
+static ssize_t read_events(void *cls, uint64_t pos, char *to, size_t most) {
+    const call *c = cls;
+    ls_exchange *x = c->x;
+    (void)pos;
+    pthread_mutex_lock(&c->http->queue->lock);
+    size_t n = x->out.n - x->sent;
+    if (n > most) n = most;
+    if (n) memcpy(to, x->out.p + x->sent, n);
+    x->sent += n;
+    ssize_t result = (ssize_t)n;
+    if (!n && x->ended) result = MHD_CONTENT_READER_END_OF_STREAM;
+    else if (!n) {
+        x->waits = true;
+        MHD_suspend_connection(x->connection);
+    }
+    pthread_mutex_unlock(&c->http->queue->lock);
+    return result;
+}
+
+// The answer to a queued request, as far as it is known.
+static enum MHD_Result send_answer(call *c, struct MHD_Connection *connection) {
+    ls_exchange *x = c->x;
+    pthread_mutex_lock(&c->http->queue->lock);
+    const bool streams = x->request.stream && x->status == 200, ready = streams || x->ended;
+    if (!ready) {
+        x->waits = true;
+        MHD_suspend_connection(connection);
+    }
+    pthread_mutex_unlock(&c->http->queue->lock);
+    if (!ready) return MHD_YES;
+    if (!streams) return send_text(c, connection, x->status, json, x->out.p, x->out.n);
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BYTES, read_events, c, NULL);
+    if (r) MHD_add_response_header(r, "X-Accel-Buffering", "no"); // for nginx: each event at once
+    return send_response(c, connection, x->status, "text/event-stream; charset=utf-8", r);
+}
+
+// ---- requests
+
+static void refuse(call *c, int status, const char *message) {
+    if (c->status) return;
+    c->status = status;
+    snprintf(c->message, sizeof c->message, "%s", message);
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name) {
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static void check(call *c, struct MHD_Connection *connection, const char *path, const char *method) {
+    const ls_serve_options *o = c->http->o;
+    const char *origin = header(connection, "Origin"), *length = header(connection, "Content-Length"),
+               *type = header(connection, "Content-Type");
+    bool known;
+    const int route = route_of(method, path, &known);
+    c->api = route < 0 ? -1 : routes[route].api;
+    for (const char *const *p = o->origins; p && *p && origin; p++)
+        if (!strcmp(*p, origin)) c->origin = *p;
+    if (!ls_host_is_good(header(connection, "Host"), o->hosts))
+        refuse(c, 403, "this Host is not served: use an address or localhost, or start the server with --host NAME");
+    if (!ls_origin_is_good(origin, o->origins))
+        refuse(c, 403, "pages of this Origin may not ask: start the server with --origin ORIGIN");
+    if (c->origin && !strcmp(method, "OPTIONS")) return; // a browser asks whether a page may ask
+    if (route < 0) refuse(c, known ? 405 : 404, known ? "this path takes another method" : "there is no such path");
+    c->key = ls_keys_find(&o->keys, header(connection, "Authorization"), header(connection, "X-Api-Key"));
+    if (c->key < 0 && !(route >= 0 && routes[route].open)) refuse(c, 401, "the request has no valid key");
+    if (c->api >= 0 && (!type || strncasecmp(type, json, sizeof json - 1)))
+        refuse(c, 415, "the Content-Type must be application/json");
+    if (length && (strlen(length) > 9 || atol(length) > LS_BODY_BYTES)) refuse(c, 413, "the body is too large");
+}
+
+static call *new_call(ls_http *h, struct MHD_Connection *connection) {
+    call *c = ls_calloc(1, sizeof *c);
+    c->http = h;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    c->peer = info ? info->socket_context : NULL;
+    return c;
+}
+
+// False: the connection is to be closed.
+static bool take_body(call *c, const char *p, size_t n) {
+    ls_http *h = c->http;
+    if (c->status) return c->status != 413; // what is refused is read, so that the client reads why
+    if (c->body.n + n > LS_BODY_BYTES) return false;
+    if (h->bodies + n > BODIES_BYTES) refuse(c, 503, "the server is reading too many large requests");
+    else {
+        ls_buf_add(&c->body, p, n);
+        h->bodies += n;
+    }
+    return true;
+}
+
+static void forget_body(call *c) {
+    c->http->bodies -= c->body.n;
+    ls_buf_free(&c->body);
+}
+
+static int status_of(ls_code code) {
+    return code == LS_E_UNSUPPORTED ? 404 : 400;
+}
+
+static void queue(call *c, struct MHD_Connection *connection) {
+    ls_http *h = c->http;
+    ls_exchange *x = ls_exchange_new();
+    ls_err err = {0};
+    const ls_code code =
+        ls_request_read(&x->request, (ls_api)c->api, (ls_str){c->body.p, c->body.n}, &h->defaults, &err);
+    forget_body(c);
+    if (code) refuse(c, status_of(code), err.msg);
+    x->key = c->key;
+    x->connection = connection;
+    if (c->peer) x->fd = c->peer->fd;
+    snprintf(x->client, sizeof x->client, "%s", c->peer ? c->peer->address : "?");
+    const int status = code ? 0 : ls_queue_put(h->queue, x, &c->retry_s);
+    if (status) refuse(c, status, status == 429 ? "too many requests are waiting" : "the server is being stopped");
+    if (c->status) {
+        x->connection = NULL;
+        ls_exchange_drop(h->queue, x);
+        return;
+    }
+    c->x = x;
+    pthread_mutex_lock(&h->queue->lock);
+    h->queue->metrics.requests[c->api]++;
+    pthread_mutex_unlock(&h->queue->lock);
+}
+
+static enum MHD_Result send_preflight(const call *c, struct MHD_Connection *connection) {
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+    if (r) {
+        MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST");
+        MHD_add_response_header(r, "Access-Control-Allow-Headers",
+                                "authorization, content-type, x-api-key, anthropic-version");
+    }
+    return send_response(c, connection, 204, NULL, r);
+}
+
+static enum MHD_Result respond(call *c, struct MHD_Connection *connection, const char *path, const char *method) {
+    bool known;
+    const int route = route_of(method, path, &known);
+    if (!c->status && c->origin && !strcmp(method, "OPTIONS")) return send_preflight(c, connection);
+    if (!c->status && c->api >= 0) queue(c, connection);
+    if (c->status) return send_error(c, connection);
+    if (c->x) return send_answer(c, connection);
+    ls_buf text = {0};
+    routes[route].write(c->http, &text);
+    const enum MHD_Result result = send_text(c, connection, 200, routes[route].type, text.p, text.n);
+    ls_buf_free(&text);
+    return result;
+}
+
+// Called when the headers are here, for each part of the body, at its end, and after a sleep.
+static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
+                              const char *version, const char *upload, size_t *n, void **state) {
+    call *c = *state;
+    (void)version;
+    if (!c) {
+        *state = c = new_call(cls, connection);
+        check(c, connection, path, method);
+        return c->status == 413 ? send_error(c, connection) : MHD_YES; // a large body is not read
+    }
+    if (*n) {
+        const bool good = take_body(c, upload, *n);
+        *n = 0;
+        return good ? MHD_YES : MHD_NO;
+    }
+    if (c->x) return send_answer(c, connection);
+    if (c->peer) {
+        pthread_mutex_lock(&c->http->queue->lock);
+        c->peer->since_ns = 0;
+        pthread_mutex_unlock(&c->http->queue->lock);
+    }
+    return respond(c, connection, path, method);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why) {
+    ls_http *h = cls;
+    call *c = *state;
+    (void)connection, (void)why;
+    if (!c) return;
+    if (c->x) {
+        ls_exchange_left(h->queue, c->x);
+        ls_exchange_drop(h->queue, c->x);
+    }
+    if (c->peer) {
+        pthread_mutex_lock(&h->queue->lock);
+        c->peer->since_ns = ls_now_ns();
+        pthread_mutex_unlock(&h->queue->lock);
+    }
+    forget_body(c);
+    free(c);
+    *state = NULL;
+}
+
+// ---- connections
+
+static void write_address(const struct sockaddr *a, char *out, size_t size) {
+    char text[INET6_ADDRSTRLEN] = "?";
+    if (a && a->sa_family == AF_INET) inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, text, sizeof text);
+    if (a && a->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)a)->sin6_addr, text, sizeof text);
+    snprintf(out, size, "%s", text);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode what) {
+    ls_http *h = cls;
+    peer *p = *state;
+    pthread_mutex_lock(&h->queue->lock);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD),
+                                       *from = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        p = ls_calloc(1, sizeof *p);
+        *p = (peer){.next = h->peers, .at = &h->peers, .fd = fd ? fd->connect_fd : -1, .since_ns = ls_now_ns()};
+        write_address(from ? from->client_addr : NULL, p->address, sizeof p->address);
+        if (h->peers) h->peers->at = &p->next;
+        h->peers = p;
+        h->queue->metrics.connections++;
+        *state = p;
+    } else if (p) {
+        *p->at = p->next;
+        if (p->next) p->next->at = p->at;
+        h->queue->metrics.connections--;
+        free(p);
+        *state = NULL;
+    }
+    pthread_mutex_unlock(&h->queue->lock);
+}
+
+// Ends connections that take too long to send a request: a byte from time to time would keep them open.
+static void sweep(void *ud) {
+    ls_http *h = ud;
+    const uint64_t now = ls_now_ns(), most = (uint64_t)SILENT_S * 1000000000;
+    pthread_mutex_lock(&h->queue->lock);
+    for (const peer *p = h->peers; p; p = p->next)
+        if (p->since_ns && now - p->since_ns > most) shutdown(p->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&h->queue->lock);
+}
+
+static void resume(void *connection) {
+    MHD_resume_connection(connection);
+}
+
+__attribute__((format(printf, 2, 0))) static void on_log(void *ud, const char *format, va_list list) {
+    (void)ud;
+    if (!ls_log_is_on()) return;
+    char *text = ls_format_list(format, list);
+    ls_log("http: %s", text);
+    free(text);
+}
+
+static unsigned connection_limit(void) {
+    enum { OTHER_FILES = 64 };
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > CONNECTIONS + OTHER_FILES) return CONNECTIONS;
+    return files.rlim_cur > 2 * OTHER_FILES ? (unsigned)files.rlim_cur - OTHER_FILES : OTHER_FILES;
+}
+
+static ls_code start(ls_http *h, ls_err *err) {
+    const ls_listen *at = &h->o->listen;
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)at->port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)at->port)};
+    inet_pton(at->v6 ? AF_INET6 : AF_INET, at->address, at->v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr);
+    // poll, not epoll: there, a client that closes right behind the beginning of a request is noticed a minute later
+    const unsigned flags =
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (at->v6 ? MHD_USE_IPv6 : 0);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); // the thread of connections takes none
+    errno = 0;
+    h->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_SOCK_ADDR,
+        at->v6 ? (void *)&v6 : (void *)&v4, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, h, MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    const int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!h->daemon)
+        return ls_fail(err, LS_E_IO, "cannot listen at %s port %d: %s", at->address, at->port,
+                       error ? strerror(error) : "libmicrohttpd does not say why");
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    snprintf(h->url, sizeof h->url, at->v6 ? "http://[%s]:%d" : "http://%s:%d", at->address,
+             info ? info->port : at->port);
+    return LS_OK;
+}
+
+ls_code ls_http_open(ls_http **out, const ls_serve_options *o, ls_queue *queue, ls_err *err) {
+    *out = NULL;
+    ls_http *h = ls_calloc(1, sizeof *h);
+    h->o = o;
+    h->queue = queue;
+    h->models[0] = o->model->name;
+    h->models[1] = o->name;
+    h->models[2] = "default";
+    h->defaults = (ls_request_defaults){&o->setup->decode, o->seeded, o->setup->system, h->models};
+    *queue = (ls_queue){.most = o->max_waiting, .resume = resume, .tick = sweep, .ud = h};
+    ls_code code = ls_queue_open(queue, err);
+    if (!code) code = start(h, err);
+    if (code) {
+        ls_queue_close(queue);
+        free(h);
+        return code;
+    }
+    *out = h;
+    return LS_OK;
+}
+
+const char *ls_http_url(const ls_http *h) {
+    return h->url;
+}
+
+void ls_http_close(ls_http *h) {
+    MHD_stop_daemon(h->daemon);
+    ls_queue_close(h->queue);
+    free(h);
+}
+
+const char *ls_http_version(void) {
+    return MHD_get_version();
+}

@@ -1,0 +1,509 @@
+#include "serve/reply.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void begin(ls_reply *r) {
+    if (r->created) return;
+    snprintf(r->id, sizeof r->id, "%016llx", (unsigned long long)ls_seed_draw());
+    r->created = (int64_t)time(NULL);
+}
+
+void ls_reply_free(ls_reply *r) {
+    free(r->logprobs);
+    *r = (ls_reply){0};
+}
+
+// ---- probabilities of tokens
+
+enum { IMPOSSIBLE = -9999 }; // the logarithm of 0, as the APIs write it
+
+static double log_of(double p) {
+    return p > 0 ? log(p) : IMPOSSIBLE;
+}
+
+void ls_reply_note(ls_reply *r, const ls_step *s) {
+    for (int i = 0; i < s->n_emitted && r->request->logprobs; i++) {
+        const ls_node *node = &s->tree.nodes[s->path[i]], *before = i ? &s->tree.nodes[s->path[i - 1]] : NULL;
+        const ls_top_entry *top = before ? before->top : s->top;
+        const int n_top = before || s->n_top > LS_ROW_TOP ? LS_ROW_TOP : s->n_top;
+        const float lse = before ? before->lse : s->top_lse;
+        if (ls_vocab_is_special(r->vocab, node->token)) continue;
+        r->logprobs = ls_grown(r->logprobs, r->n_logprobs, sizeof *r->logprobs);
+        ls_token_logprob *t = &r->logprobs[r->n_logprobs++];
+        *t = (ls_token_logprob){.id = node->token, .logprob = log_of((double)node->p)};
+        for (int k = 0; k < n_top && top[k].id >= 0; k++) {
+            const float logprob = top[k].logit - lse;
+            if (top[k].id == t->id) t->logprob = (double)logprob;
+            if (t->n_top < r->request->top_logprobs) t->top[t->n_top++] = (ls_top_entry){top[k].id, logprob};
+        }
+    }
+}
+
+static void put_bytes(ls_jsonw *w, const char *p, size_t n) {
+    ls_jw_field_open(w, "bytes", '[');
+    for (size_t i = 0; i < n; i++) ls_jw_int(w, (unsigned char)p[i]);
+    ls_jw_close(w, ']');
+}
+
+static void put_token(const ls_reply *r, ls_jsonw *w, int32_t id, double logprob) {
+    size_t n;
+    const char *p = ls_vocab_bytes(r->vocab, id, &n);
+    ls_jw_key(w, "token"), ls_jw_strn(w, p, n);
+    ls_jw_field_num(w, "logprob", logprob, 6);
+    put_bytes(w, p, n);
+}
+
+static void put_chat_logprobs(const ls_reply *r, ls_jsonw *w) {
+    ls_jw_field_open(w, "content", '[');
+    for (size_t i = 0; i < r->n_logprobs; i++) {
+        const ls_token_logprob *t = &r->logprobs[i];
+        ls_jw_open(w, '{');
+        put_token(r, w, t->id, t->logprob);
+        ls_jw_field_open(w, "top_logprobs", '[');
+        for (int k = 0; k < t->n_top; k++) {
+            ls_jw_open(w, '{');
+            put_token(r, w, t->top[k].id, (double)t->top[k].logit);
+            ls_jw_close(w, '}');
+        }
+        ls_jw_close(w, ']');
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+}
+
+static void put_text_logprobs(const ls_reply *r, ls_jsonw *w) {
+    size_t n;
+    ls_jw_field_open(w, "tokens", '[');
+    for (size_t i = 0; i < r->n_logprobs; i++) {
+        const char *p = ls_vocab_bytes(r->vocab, r->logprobs[i].id, &n);
+        ls_jw_strn(w, p, n);
+    }
+    ls_jw_close(w, ']');
+    ls_jw_field_open(w, "token_logprobs", '[');
+    for (size_t i = 0; i < r->n_logprobs; i++) ls_jw_num(w, r->logprobs[i].logprob, 6);
+    ls_jw_close(w, ']');
+    ls_jw_field_open(w, "top_logprobs", '[');
+    for (size_t i = 0; i < r->n_logprobs; i++) {
+        ls_jw_open(w, '{');
+        for (int k = 0; k < r->logprobs[i].n_top; k++) {
+            const char *p = ls_vocab_bytes(r->vocab, r->logprobs[i].top[k].id, &n);
+            ls_jw_any_key(w, p, n);
+            ls_jw_num(w, (double)r->logprobs[i].top[k].logit, 6);
+        }
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+}
+
+// Those of the tokens since the last call.
+static void put_logprobs(ls_reply *r, ls_jsonw *w) {
+    if (!r->request->logprobs) {
+        ls_jw_key(w, "logprobs"), ls_jw_null(w);
+        return;
+    }
+    ls_jw_field_open(w, "logprobs", '{');
+    (r->request->api == LS_API_CHAT ? put_chat_logprobs : put_text_logprobs)(r, w);
+    ls_jw_close(w, '}');
+    r->n_logprobs = 0;
+}
+
+// ---- parts of answers
+
+static const char *finish_name(const ls_reply *r, const ls_answered *a, bool calls) {
+    const bool messages = r->request->api == LS_API_MESSAGES,
+               cut = a->finish == LS_FINISH_LENGTH || a->finish == LS_FINISH_CONTEXT;
+    if (calls) return messages ? "tool_use" : "tool_calls";
+    if (cut) return messages ? "max_tokens" : "length";
+    return !messages ? "stop" : a->finish == LS_FINISH_STOP ? "stop_sequence" : "end_turn";
+}
+
+static void put_usage(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
+    const int64_t read = (int64_t)a->prompt->n, written = (int64_t)a->output->n;
+    ls_jw_field_open(w, "usage", '{');
+    if (r->request->api == LS_API_MESSAGES) {
+        ls_jw_field_int(w, "input_tokens", read - (int64_t)a->kept);
+        ls_jw_field_int(w, "cache_read_input_tokens", (int64_t)a->kept);
+        ls_jw_field_int(w, "output_tokens", written);
+    } else {
+        ls_jw_field_int(w, "prompt_tokens", read);
+        ls_jw_field_int(w, "completion_tokens", written);
+        ls_jw_field_int(w, "total_tokens", read + written);
+        ls_jw_field_open(w, "prompt_tokens_details", '{');
+        ls_jw_field_int(w, "cached_tokens", (int64_t)a->kept);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, '}');
+}
+
+// What the answer cost and gained; names as in `generate --json`.
+static void put_facts(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
+    ls_jw_field_open(w, "logitspec", '{');
+    ls_jw_field_str(w, "method", a->method);
+    ls_jw_field_bool(w, "exact", a->exact);
+    ls_jw_field_str(w, "promise", a->promise);
+    ls_jw_field_u64(w, "seed", a->seed);
+    ls_jw_field_str(w, "finish_reason", ls_finish_name(a->finish));
+    ls_stats_write(w, a->stats, a->prefill_ms);
+    ls_jw_field_int(w, "kept_tokens", (int64_t)a->kept);
+    ls_jw_field_num(w, "queued_ms", a->queued_ms, 6);
+    ls_jw_field_open(w, "by_source", '{');
+    for (int i = 0; i < LS_FROM_COUNT; i++) {
+        if (!a->stats->from[i].of) continue;
+        ls_jw_field_open(w, ls_from_name((ls_from)i), '{');
+        ls_jw_field_int(w, "draft_verified", (int64_t)a->stats->from[i].of);
+        ls_jw_field_int(w, "draft_accepted", (int64_t)a->stats->from[i].n);
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, '}');
+    if (r->request->token_ids) {
+        ls_jw_key(w, "prompt_tokens"), ls_jw_ids(w, a->prompt->p, a->prompt->n);
+        ls_jw_key(w, "output_tokens"), ls_jw_ids(w, a->output->p, a->output->n);
+    }
+    ls_jw_close(w, '}');
+}
+
+static ls_calls calls_of(const ls_reply *r, ls_str text) {
+    return r->calls ? ls_calls_find(text) : (ls_calls){.text = text.n};
+}
+
+static void put_call_id(ls_jsonw *w, const char *prefix) {
+    char id[32];
+    snprintf(id, sizeof id, "%s%016llx", prefix, (unsigned long long)ls_seed_draw());
+    ls_jw_field_str(w, "id", id);
+}
+
+static void write_arguments(const ls_json *call, ls_buf *out) {
+    const ls_json *arguments = ls_json_get(call, "arguments");
+    ls_jsonw w = {.out = out};
+    if (arguments) ls_jw_value(&w, arguments);
+    else ls_buf_str(out, "{}");
+}
+
+// OpenAI's form; in events calls have a number.
+static void put_calls(ls_jsonw *w, const ls_calls *c, bool numbered) {
+    ls_jw_field_open(w, "tool_calls", '[');
+    for (size_t i = 0; i < c->n; i++) {
+        ls_buf arguments = {0};
+        write_arguments(c->call[i], &arguments);
+        ls_jw_open(w, '{');
+        if (numbered) ls_jw_field_int(w, "index", (int64_t)i);
+        put_call_id(w, "call_");
+        ls_jw_field_str(w, "type", "function");
+        ls_jw_field_open(w, "function", '{');
+        ls_jw_key(w, "name"), ls_jw_value(w, ls_json_get(c->call[i], "name"));
+        ls_jw_key(w, "arguments"), ls_jw_strn(w, arguments.p, arguments.n);
+        ls_jw_close(w, '}');
+        ls_jw_close(w, '}');
+        ls_buf_free(&arguments);
+    }
+    ls_jw_close(w, ']');
+}
+
+// The text behind a stop text is not in the answer: which one ended it is found in the tokens.
+static void put_stop(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
+    const char *found = NULL;
+    ls_buf all = {0};
+    for (size_t i = 0; i < a->output->n; i++) {
+        size_t n;
+        const char *p = ls_vocab_bytes(r->vocab, a->output->p[i], &n);
+        ls_buf_add(&all, p, n);
+    }
+    for (char **s = r->request->stops; s && *s && a->finish == LS_FINISH_STOP && !found; s++) {
+        const size_t n = strlen(*s);
+        if (a->text.n + n <= all.n && !memcmp(all.p + a->text.n, *s, n)) found = *s;
+    }
+    ls_jw_field_str(w, "stop_sequence", found);
+    ls_buf_free(&all);
+}
+
+// ---- events
+
+static void open_event(const char *name, ls_buf *out) {
+    if (name) ls_buf_fmt(out, "event: %s\n", name);
+    ls_buf_str(out, "data: ");
+}
+
+static void put_event(ls_buf *out, ls_jsonw *w) {
+    ls_jw_close(w, '}');
+    ls_buf_str(out, "\n\n");
+}
+
+// The head of OpenAI's objects; ls_jw_open was called.
+static void put_head(const ls_reply *r, ls_jsonw *w, bool chunk) {
+    const bool chat = r->request->api == LS_API_CHAT;
+    char id[40];
+    snprintf(id, sizeof id, "%s%s", chat ? "chatcmpl-" : "cmpl-", r->id);
+    ls_jw_field_str(w, "id", id);
+    ls_jw_field_str(w, "object", !chat ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion");
+    ls_jw_field_int(w, "created", r->created);
+    ls_jw_field_str(w, "model", r->model);
+}
+
+// One of OpenAI's events. text: NULL: none. first: it says who answers. a: it is the last one.
+static void put_chunk(ls_reply *r, const ls_str *text, bool first, const ls_answered *a, const ls_calls *calls,
+                      ls_buf *out) {
+    const bool chat = r->request->api == LS_API_CHAT;
+    ls_jsonw w = {.out = out};
+    open_event(NULL, out);
+    ls_jw_open(&w, '{');
+    put_head(r, &w, true);
+    ls_jw_field_open(&w, "choices", '[');
+    ls_jw_open(&w, '{');
+    ls_jw_field_int(&w, "index", 0);
+    if (chat) ls_jw_field_open(&w, "delta", '{');
+    if (chat && first) ls_jw_field_str(&w, "role", "assistant");
+    if (text) ls_jw_key(&w, chat ? "content" : "text"), ls_jw_strn(&w, text->p, text->n);
+    else if (!chat) ls_jw_field_str(&w, "text", "");
+    if (calls && calls->n) put_calls(&w, calls, true);
+    if (chat) ls_jw_close(&w, '}');
+    put_logprobs(r, &w);
+    ls_jw_field_str(&w, "finish_reason", a ? finish_name(r, a, calls && calls->n) : NULL);
+    ls_jw_close(&w, '}');
+    ls_jw_close(&w, ']');
+    if (a) put_facts(r, &w, a);
+    put_event(out, &w);
+}
+
+static void put_block(ls_reply *r, int at, const char *kind, ls_str text, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    (void)r;
+    open_event(kind, out);
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "type", kind);
+    ls_jw_field_int(&w, "index", at);
+    if (!strcmp(kind, "content_block_start")) {
+        ls_jw_field_open(&w, "content_block", '{');
+        ls_jw_field_str(&w, "type", "text");
+        ls_jw_field_str(&w, "text", "");
+        ls_jw_close(&w, '}');
+    } else if (!strcmp(kind, "content_block_delta")) {
+        ls_jw_field_open(&w, "delta", '{');
+        ls_jw_field_str(&w, "type", "text_delta");
+        ls_jw_key(&w, "text"), ls_jw_strn(&w, text.p, text.n);
+        ls_jw_close(&w, '}');
+    }
+    put_event(out, &w);
+}
+
+// The call as a block: its beginning, its arguments as text, its end.
+static void put_call_block(ls_reply *r, int at, const ls_json *call, ls_buf *out) {
+    ls_buf arguments = {0};
+    ls_jsonw w = {.out = out};
+    write_arguments(call, &arguments);
+    open_event("content_block_start", out);
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "type", "content_block_start");
+    ls_jw_field_int(&w, "index", at);
+    ls_jw_field_open(&w, "content_block", '{');
+    ls_jw_field_str(&w, "type", "tool_use");
+    put_call_id(&w, "toolu_");
+    ls_jw_key(&w, "name"), ls_jw_value(&w, ls_json_get(call, "name"));
+    ls_jw_field_open(&w, "input", '{'), ls_jw_close(&w, '}');
+    ls_jw_close(&w, '}');
+    put_event(out, &w);
+    w = (ls_jsonw){.out = out};
+    open_event("content_block_delta", out);
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "type", "content_block_delta");
+    ls_jw_field_int(&w, "index", at);
+    ls_jw_field_open(&w, "delta", '{');
+    ls_jw_field_str(&w, "type", "input_json_delta");
+    ls_jw_key(&w, "partial_json"), ls_jw_strn(&w, arguments.p, arguments.n);
+    ls_jw_close(&w, '}');
+    put_event(out, &w);
+    put_block(r, at, "content_block_stop", (ls_str){0}, out);
+    ls_buf_free(&arguments);
+}
+
+static void put_message_head(const ls_reply *r, ls_jsonw *w) {
+    char id[40];
+    snprintf(id, sizeof id, "msg_%s", r->id);
+    ls_jw_field_str(w, "id", id);
+    ls_jw_field_str(w, "type", "message");
+    ls_jw_field_str(w, "role", "assistant");
+    ls_jw_field_str(w, "model", r->model);
+}
+
+static void put_message_start(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    open_event("message_start", out);
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "type", "message_start");
+    ls_jw_field_open(&w, "message", '{');
+    put_message_head(r, &w);
+    ls_jw_field_open(&w, "content", '['), ls_jw_close(&w, ']');
+    ls_jw_field_str(&w, "stop_reason", NULL);
+    ls_jw_field_str(&w, "stop_sequence", NULL);
+    ls_jw_field_open(&w, "usage", '{');
+    ls_jw_field_int(&w, "input_tokens", (int64_t)prompt_tokens);
+    ls_jw_field_int(&w, "output_tokens", 0);
+    ls_jw_close(&w, '}');
+    ls_jw_close(&w, '}');
+    put_event(out, &w);
+    put_block(r, 0, "content_block_start", (ls_str){0}, out);
+}
+
+static void put_message_end(ls_reply *r, const ls_answered *a, const ls_calls *calls, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    put_block(r, 0, "content_block_stop", (ls_str){0}, out);
+    for (size_t i = 0; i < calls->n; i++) put_call_block(r, (int)i + 1, calls->call[i], out);
+    open_event("message_delta", out);
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "type", "message_delta");
+    ls_jw_field_open(&w, "delta", '{');
+    ls_jw_field_str(&w, "stop_reason", finish_name(r, a, calls->n));
+    put_stop(r, &w, a);
+    ls_jw_close(&w, '}');
+    put_usage(r, &w, a);
+    put_facts(r, &w, a);
+    put_event(out, &w);
+    w = (ls_jsonw){.out = out};
+    open_event("message_stop", out);
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "type", "message_stop");
+    put_event(out, &w);
+}
+
+void ls_reply_first(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
+    begin(r);
+    if (r->request->api == LS_API_MESSAGES) put_message_start(r, prompt_tokens, out);
+    else if (r->request->api == LS_API_CHAT) put_chunk(r, &(ls_str){"", 0}, true, NULL, NULL, out);
+}
+
+void ls_reply_more(ls_reply *r, ls_str text, size_t settled, ls_buf *out) {
+    if (r->calls) {
+        const size_t before = ls_calls_before((ls_str){text.p, settled});
+        if (before < settled) settled = before;
+    }
+    if (settled <= r->sent) return;
+    const ls_str part = {text.p + r->sent, settled - r->sent};
+    r->sent = settled;
+    if (r->request->api == LS_API_MESSAGES) put_block(r, 0, "content_block_delta", part, out);
+    else put_chunk(r, &part, false, NULL, NULL, out);
+}
+
+void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out) {
+    ls_calls calls = calls_of(r, a->text);
+    if (calls.text > r->sent) {
+        const ls_str part = {a->text.p + r->sent, calls.text - r->sent};
+        r->sent = calls.text;
+        if (r->request->api == LS_API_MESSAGES) put_block(r, 0, "content_block_delta", part, out);
+        else put_chunk(r, &part, false, NULL, NULL, out);
+    }
+    if (r->request->api == LS_API_MESSAGES) put_message_end(r, a, &calls, out);
+    else {
+        put_chunk(r, NULL, false, a, &calls, out);
+        if (r->request->usage) {
+            ls_jsonw w = {.out = out};
+            open_event(NULL, out);
+            ls_jw_open(&w, '{');
+            put_head(r, &w, true);
+            ls_jw_field_open(&w, "choices", '['), ls_jw_close(&w, ']');
+            put_usage(r, &w, a);
+            put_event(out, &w);
+        }
+        ls_buf_str(out, "data: [DONE]\n\n");
+    }
+    ls_calls_free(&calls);
+}
+
+// ---- whole bodies
+
+static void put_message(const ls_answered *a, ls_jsonw *w, const ls_calls *calls) {
+    ls_jw_field_open(w, "content", '[');
+    if (calls->text || !calls->n) {
+        ls_jw_open(w, '{');
+        ls_jw_field_str(w, "type", "text");
+        ls_jw_key(w, "text"), ls_jw_strn(w, a->text.p, calls->text);
+        ls_jw_close(w, '}');
+    }
+    for (size_t i = 0; i < calls->n; i++) {
+        const ls_json *arguments = ls_json_get(calls->call[i], "arguments");
+        ls_jw_open(w, '{');
+        ls_jw_field_str(w, "type", "tool_use");
+        put_call_id(w, "toolu_");
+        ls_jw_key(w, "name"), ls_jw_value(w, ls_json_get(calls->call[i], "name"));
+        if (arguments) ls_jw_key(w, "input"), ls_jw_value(w, arguments);
+        else ls_jw_field_open(w, "input", '{'), ls_jw_close(w, '}');
+        ls_jw_close(w, '}');
+    }
+    ls_jw_close(w, ']');
+}
+
+static void put_choice(ls_reply *r, const ls_answered *a, ls_jsonw *w, const ls_calls *calls) {
+    ls_jw_field_open(w, "choices", '[');
+    ls_jw_open(w, '{');
+    ls_jw_field_int(w, "index", 0);
+    if (r->request->api == LS_API_CHAT) {
+        ls_jw_field_open(w, "message", '{');
+        ls_jw_field_str(w, "role", "assistant");
+        ls_jw_key(w, "content");
+        if (calls->n && !calls->text) ls_jw_null(w);
+        else ls_jw_strn(w, a->text.p, calls->text);
+        if (calls->n) put_calls(w, calls, false);
+        ls_jw_close(w, '}');
+    } else ls_jw_key(w, "text"), ls_jw_strn(w, a->text.p, a->text.n);
+    put_logprobs(r, w);
+    ls_jw_field_str(w, "finish_reason", finish_name(r, a, calls->n));
+    ls_jw_close(w, '}');
+    ls_jw_close(w, ']');
+}
+
+void ls_reply_whole(ls_reply *r, const ls_answered *a, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_calls calls = calls_of(r, a->text);
+    begin(r);
+    ls_jw_open(&w, '{');
+    if (r->request->api == LS_API_MESSAGES) {
+        put_message_head(r, &w);
+        put_message(a, &w, &calls);
+        ls_jw_field_str(&w, "stop_reason", finish_name(r, a, calls.n));
+        put_stop(r, &w, a);
+    } else {
+        put_head(r, &w, false);
+        put_choice(r, a, &w, &calls);
+    }
+    put_usage(r, &w, a);
+    put_facts(r, &w, a);
+    ls_jw_close(&w, '}');
+    ls_calls_free(&calls);
+}
+
+// ---- errors
+
+static const char *error_type(int status) {
+    return status == 401   ? "authentication_error"
+           : status == 403 ? "permission_error"
+           : status == 404 ? "not_found_error"
+           : status == 413 ? "request_too_large"
+           : status == 429 ? "rate_limit_error"
+           : status < 500  ? "invalid_request_error"
+                           : "api_error";
+}
+
+void ls_reply_error(ls_api api, int status, const char *message, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    if (api == LS_API_MESSAGES) ls_jw_field_str(&w, "type", "error");
+    ls_jw_field_open(&w, "error", '{');
+    ls_jw_field_str(&w, "type", error_type(status));
+    ls_jw_field_str(&w, "message", message);
+    if (api != LS_API_MESSAGES) {
+        ls_jw_field_str(&w, "param", NULL);
+        ls_jw_field_str(&w, "code", NULL);
+    }
+    ls_jw_close(&w, '}');
+    ls_jw_close(&w, '}');
+}
+
+void ls_reply_error_event(ls_api api, int status, const char *message, ls_buf *out) {
+    open_event(api == LS_API_MESSAGES ? "error" : NULL, out);
+    ls_reply_error(api, status, message, out);
+    ls_buf_str(out, "\n\n");
+}

@@ -1,0 +1,77 @@
+#include "serve/serve.h"
+#include "base/system.h"
+#include "serve/answer.h"
+#include "serve/http.h"
+#include "serve/reply.h"
+
+#include <poll.h>
+
+bool ls_serve_stops(void *watch) {
+    const ls_serve_watch *w = watch;
+    return w->stops && w->stops(w->of);
+}
+
+static bool stops(void *of) {
+    return ls_answerer_stops(of);
+}
+
+static bool goes_on(void *of, const char *stage, double fraction) {
+    (void)stage, (void)fraction;
+    return !ls_answerer_stops(of);
+}
+
+// Costs that were measured with few forwards at the start are measured fully while nobody asks.
+static void wait_for_requests(ls_answerer *a, bool *failed) {
+    enum { IDLE_MS = 1000 };
+    struct pollfd p = {.fd = a->queue->wake, .events = POLLIN};
+    const int woken = poll(&p, 1, IDLE_MS);
+    ls_answerer_tend(a);
+    if (woken || *failed || a->o->setup->decode.costs.given || !ls_costs_due(a->o->model)) return;
+    ls_cost_curve costs;
+    ls_costs_noise noise;
+    a->idles = true;
+    const ls_code code = ls_costs_get(&costs, a->o->model, LS_COSTS_MEASURED, LS_BUSY, &noise, goes_on, a, NULL);
+    a->idles = false;
+    *failed = code && code != LS_E_CANCELLED; // it would fail again
+}
+
+// Nobody waits for an answer that will not come.
+static void send_away(ls_queue *q) {
+    enum { DRAIN_MS = 2000 };
+    pthread_mutex_lock(&q->lock);
+    q->closing = true;
+    pthread_mutex_unlock(&q->lock);
+    for (ls_exchange *x; (x = ls_queue_take(q, false));) {
+        ls_buf text = {0};
+        (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, 503, "the server is being stopped", &text);
+        ls_exchange_say(q, x, 503, &text);
+        ls_exchange_end(q, x);
+    }
+    ls_queue_drain(q, DRAIN_MS);
+}
+
+ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *url), ls_err *err) {
+    ls_queue queue = {0};
+    ls_http *http;
+    bool failed = false;
+    if (!o->listen.loopback && !o->keys.n)
+        return ls_fail(err, LS_E_USAGE,
+                       "a server that other machines reach needs a key: --key-file FILE or LOGITSPEC_SERVE_KEY");
+    ls_code code = ls_records_check(&o->records, err);
+    if (!code) code = ls_http_open(&http, o, &queue, err);
+    if (code) return code;
+    ls_answerer a = {.o = o, .queue = &queue};
+    ls_answerer_init(&a);
+    if (o->watch) *o->watch = (ls_serve_watch){stops, &a};
+    ready(o->ud, ls_http_url(http));
+    while (!o->stop(o->ud)) {
+        ls_exchange *x = ls_queue_take(&queue, false);
+        if (x) ls_answer_request(&a, x);
+        else wait_for_requests(&a, &failed);
+    }
+    send_away(&queue);
+    if (o->watch) *o->watch = (ls_serve_watch){0};
+    ls_http_close(http);
+    ls_answerer_free(&a);
+    return LS_OK;
+}

@@ -1,0 +1,37 @@
+// A server: any client of the usual APIs drives the decoder over HTTP. One thread has the connections (http.c) and
+// reads requests; the calling thread owns model and sessions and answers one request at a time (answer.c).
+#pragma once
+#include "decode/runner.h"
+#include "serve/access.h"
+#include "serve/records.h"
+
+// What ends forwards of the model: a request's client that leaves. Zero until a server runs.
+typedef struct {
+    bool (*stops)(void *of);
+    void *of;
+} ls_serve_watch;
+bool ls_serve_stops(void *watch); // for ls_engine_options.stop
+
+typedef struct {
+    ls_model *model;       // loaded, borrowed
+    const ls_setup *setup; // borrowed: what a request without a field gets
+    bool seeded;           // all requests without a seed get that of the setup
+    const char *name;      // of the model, as the user wrote it: accepted beside model->name
+    ls_listen listen;
+    ls_keys keys;               // borrowed
+    const char *const *hosts;   // further names of this host, NULL-terminated; NULL: none
+    const char *const *origins; // pages that may ask; NULL: none
+    int max_waiting;            // requests in the queue
+    int max_kept;               // KV caches
+    uint64_t max_kept_bytes;
+    bool fresh;                               // keep nothing between requests
+    ls_records records;                       // of requests
+    double timeout_s;                         // of a request, from its arrival to its end; 0: none
+    ls_serve_watch *watch;                    // of the model; NULL: forwards do not end early
+    bool (*stop)(void *ud);                   // true: the server ends
+    void (*line)(void *ud, const char *text); // a line for each request, without its text
+    void *ud;
+} ls_serve_options;
+
+// Serves until stop() returns true. ready: called once requests are taken; url: without a path.
+ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *url), ls_err *err);

@@ -1,0 +1,112 @@
+#include "serve/sessions.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+enum { COPY_FROM = 32 }; // tokens: fewer are read again as fast as they are copied
+
+static void drop(ls_sessions *s, int i) {
+    ls_session_free(s->kept[i].session);
+    s->kept[i] = s->kept[--s->n];
+}
+
+static size_t same(const ls_ids *a, const ls_ids *b) {
+    size_t n = 0;
+    while (n < a->n && n < b->n && a->p[n] == b->p[n]) n++;
+    return n;
+}
+
+// The least recently used one, except `not`; -1: there is no other.
+static int oldest(const ls_sessions *s, int not ) {
+    int found = -1;
+    for (int i = 0; i < s->n; i++)
+        if (i != not &&(found < 0 || s->kept[i].used < s->kept[found].used)) found = i;
+    return found;
+}
+
+// Of the client's: the one that begins most like the prompt; of equal ones the last that was used. -1: there is none.
+static int closest(const ls_sessions *s, int key, const ls_ids *prompt, size_t *tokens) {
+    int found = -1;
+    *tokens = 0;
+    for (int i = 0; i < s->n; i++) {
+        const size_t n = s->kept[i].key == key ? same(ls_session_context(s->kept[i].session), prompt) : 0;
+        if (s->kept[i].key != key || (found >= 0 && n < *tokens)) continue;
+        if (found >= 0 && n == *tokens && s->kept[i].used < s->kept[found].used) continue;
+        found = i;
+        *tokens = n;
+    }
+    return found;
+}
+
+static uint64_t bytes(const ls_sessions *s) {
+    uint64_t n = 0;
+    for (int i = 0; i < s->n; i++) n += s->kept[i].most * s->model->engine->kv_bytes;
+    return n;
+}
+
+// A new one, which knows what the client's last one has learnt. like: the closest one, which it shares `tokens` with.
+static ls_code make(ls_sessions *s, int key, int like, size_t tokens, const ls_decode_options *opt, int *out,
+                    ls_err *err) {
+    ls_session *made;
+    ls_buf learnt = {0};
+    ls_code code = ls_session_new(&made, s->model, opt, err);
+    if (code) return code;
+    code = ls_session_calibrate(made, LS_COSTS_AT_ONCE, NULL, NULL, err);
+    if (!code && like >= 0) {
+        ls_session_remember(s->kept[like].session, &learnt);
+        if (learnt.n) ls_session_return(made, &learnt);
+        if (tokens >= COPY_FROM) code = ls_session_copy(made, s->kept[like].session, tokens, err);
+        ls_buf_free(&learnt);
+    }
+    if (code) {
+        ls_session_free(made);
+        return code;
+    }
+    s->kept = ls_realloc(s->kept, (size_t)(s->n + 1) * sizeof *s->kept);
+    s->kept[s->n] = (ls_kept_session){.session = made, .key = key};
+    *out = s->n++;
+    return LS_OK;
+}
+
+ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls_decode_options *opt, ls_session **out,
+                         ls_err *err) {
+    size_t tokens = 0;
+    ls_code code = LS_OK;
+    while (s->fresh && s->n) drop(s, 0);
+    for (int i = 0; i < s->n; i++) { // their last answers are known now
+        const size_t n = ls_session_context(s->kept[i].session)->n;
+        if (n > s->kept[i].most) s->kept[i].most = n;
+    }
+    int at = closest(s, key, prompt, &tokens);
+    // a conversation that mostly differs stays for its own next request
+    const bool goes_on = at >= 0 && 2 * tokens >= ls_session_context(s->kept[at].session)->n;
+    if (!goes_on && s->n < s->max_kept) code = make(s, key, at, tokens, opt, &at, err);
+    else if (!goes_on) {
+        const int old = oldest(s, s->n > 1 ? at : -1);
+        if (s->kept[old].key != key) { // its memory is another client's
+            drop(s, old);
+            at = closest(s, key, prompt, &tokens); // the places have changed
+            code = make(s, key, at, tokens, opt, &at, err);
+        } else if (old != at) {
+            if (tokens >= COPY_FROM) code = ls_session_copy(s->kept[old].session, s->kept[at].session, tokens, err);
+            at = old;
+        }
+    }
+    if (!code) code = ls_session_set(s->kept[at].session, opt, err);
+    if (code) return code;
+    ls_session *taken = s->kept[at].session;
+    s->kept[at].used = ++s->uses;
+    while (s->n > 1 && bytes(s) > s->max_bytes) {
+        int mine = 0;
+        while (s->kept[mine].session != taken) mine++;
+        drop(s, oldest(s, mine));
+    }
+    *out = taken;
+    return LS_OK;
+}
+
+void ls_sessions_free(ls_sessions *s) {
+    while (s->n) drop(s, 0);
+    free(s->kept);
+    s->kept = NULL;
+}

@@ -486,6 +486,68 @@ static void a_second_real_model(void **state) {
     json_decref(record);
 }
 
+// Each row of the table of architectures is opened as a folder and, except Mistral, as GGUF.
+static void every_architecture_has_a_checkpoint(void **state) {
+    (void)state;
+    const char *name;
+    json_t *v;
+    for (const ls_arch *a = ls_archs; a->gguf; a++) {
+        int found = 0;
+        json_object_foreach(vectors, name, v) {
+            ls_err err = {0};
+            ls_checkpoint *c;
+            char *path = tiny_path(name, false);
+            if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
+            found += c->hparams.arch == a;
+            ls_checkpoint_close(c);
+            free(path);
+        }
+        if (!found) fail_msg("no tiny checkpoint has the model_type %s", a->hf);
+    }
+}
+
+// One line names the key that is wrong.
+static void damaged_configurations_are_named(void **state) {
+    (void)state;
+    static const char *const cases[][4] = {
+        {"smollm3", "\"no_rope_layer_interval\": 4", "\"no_rope_layer_interval\": 0",
+         "'no_rope_layer_interval' is not"},
+        {"smollm3", "no_rope_layers\": [\n  1,", "no_rope_layers\": [\n {},",
+         "'no_rope_layers' must have only integers"},
+        {"ministral3", "\"rope_parameters\"", "\"rope_parameterz\"", "no 'rope_parameters' or 'rope_scaling'"},
+        {"ministral3", "\"factor\": 8.0", "\"factor\": -8 ", "'yarn' has a factor"},
+        {"ministral3", "\"beta_fast\": 4.0", "\"beta_fast\": -4 ", "'yarn' has a factor"},
+        {"ministral3", "original_max_position_embeddings\": 32", "original_max_position_embeddings\": -2",
+         "'yarn' has a factor"},
+        {"ministral3", "\"llama_4_scaling_beta\": 0.3", "\"llama_4_scaling_beta\": -3 ", "is out of range"},
+        {"yarn", "\"beta_slow\": 1.0", "\"beta_slow\": \"1\"", "'beta_slow' is not a number"},
+        {"yarn", "\"yarn\"", "\"yarm\"", "rotary scaling 'yarm' is not supported"},
+        {"granite4", "\"num_local_experts\": 0", "\"num_local_experts\": 4", "experts or Mamba layers"},
+        {"granite4", "\"attention\"", "\"mamba1234\"", "experts or Mamba layers"},
+        {"granite4", "\"shared_intermediate_size\"", "\"shared_intermediate_sizf\"", "no 'shared_intermediate_size'"},
+        {"hunyuan", "\"alpha\": 1000.0", "\"alpha\": -100.0", "'alpha' must be a positive number"},
+        {"glm4", "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1.5", "rotary embedding over 0 of"},
+        {"exaone4", "\"sliding_window\": 12", "\"sliding_window\": -1", "'sliding_window' is not an integer"},
+        {"apertus", "\"xielu\"", "\"xiely\"", "activation 'xiely' is not supported"},
+        {"apertus", "\"xielu\"", "\"relu2\"", "the activation does not fit the architecture apertus"},
+        {"apertus", "\"rope_scaling\"", "\"rope_scalinf\"", "no 'rope_parameters' or 'rope_scaling'"},
+        {"arcee", "\"relu2\"", "\"relu3\"", "activation 'relu3' is not supported"},
+        {"olmo3", "\"factor\": 8.0", "\"factor\": 0.0", "'yarn' has a factor"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = tiny_path(cases[i][0], false), *config = ls_format("%s/config.json", path);
+        rewrite(config, cases[i][1], cases[i][2]);
+        ls_err err = {0};
+        ls_checkpoint *c = NULL;
+        const ls_code got = ls_checkpoint_open(&c, path, &err);
+        if (!got) fail_msg("%s is taken with %s", path, cases[i][2]);
+        if (!strstr(err.msg, cases[i][3]) || strchr(err.msg, '\n'))
+            fail_msg("'%s', expected '%s'", err.msg, cases[i][3]);
+        rewrite(config, cases[i][2], cases[i][1]);
+        free(path), free(config);
+    }
+}
+
 static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
@@ -512,6 +574,8 @@ int main(void) {
         cmocka_unit_test(a_second_real_model),
         cmocka_unit_test(kv_caches_live_side_by_side),
         cmocka_unit_test(weights_in_several_files),
+        cmocka_unit_test(every_architecture_has_a_checkpoint),
+        cmocka_unit_test(damaged_configurations_are_named),
         cmocka_unit_test(damaged_checkpoints_are_named),
         cmocka_unit_test(folders_as_they_are_published),
         cmocka_unit_test(a_file_that_is_cut_while_it_is_read),

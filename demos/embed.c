@@ -31,7 +31,8 @@ int main(void) {
         int32_t ids[LS_ROW_TOP], path[LS_MAX_ROWS];
         float p[LS_ROW_TOP];
         for (int i = 0; i < LS_ROW_TOP; i++) ids[i] = last.top[i].id, p[i] = expf(last.top[i].logit - last.lse);
-        drafter->propose(drafter, &(ls_draft_state){text, (size_t)n, last.target, ids, p, LS_ROW_TOP, NULL}, 16, tree);
+        const ls_draft_state state = {text, (size_t)n, last.target, ids, p, LS_ROW_TOP, NULL};
+        drafter->propose(drafter, &state, 16, tree);
         // 2. one forward of all rows; each sees the text, its ancestors and itself
         for (int32_t i = 0; i < tree->n; i++) {
             ls_node *row = &tree->nodes[i], said = target(i ? tree->nodes[row->parent].token : text[n - 1], row->token);
@@ -41,7 +42,7 @@ int main(void) {
         // 3. the path on which every token is what the target chose; its rows stay in the KV cache
         const int32_t accepted = ls_accept_path(&(ls_accept){0}, tree, path);
         ls_tree_mark(tree, path, accepted);
-        if (drafter->learn) drafter->learn(drafter, &(ls_draft_result){text, (size_t)n, tree, accepted});
+        if (drafter->learn) drafter->learn(drafter, &(ls_draft_result){text, (size_t)n, tree, accepted, &state});
         for (int32_t i = 0; i < accepted; i++) text[n++] = tree->nodes[path[i]].token;
         drafter->observe(drafter, text, (size_t)n, false);
         last = tree->nodes[path[accepted - 1]];

@@ -99,7 +99,7 @@ unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests
 # T=word (PATTERN=word) runs the test programs whose name holds it. The whole name of a test builds only what that one needs.
 T ?= $(PATTERN)
 ALL_TESTS := all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
-OF_UNIT = $(B)/tests/$(T) $(if $(filter test_heads test_ranks test_reference,$(T)),$(TORCH_LIB)) $(if $(shell grep -l 'use_gpu' tests/unit/$(T).c),$(B)/tests/liblstorch_emulated.so)
+OF_UNIT = $(B)/tests/$(T) $(if $(filter test_lst test_heads test_ranks test_reference,$(T)),$(TORCH_LIB)) $(if $(shell grep -l 'use_gpu' tests/unit/$(T).c),$(B)/tests/liblstorch_emulated.so)
 OF_E2E = all $(if $(shell grep -lE 'BUILD, "tests"|inject.so|emulated' tests/e2e/$(T).py),unit)
 NEEDED = $(if $(wildcard tests/unit/$(T).c),$(OF_UNIT),$(if $(wildcard tests/e2e/$(T).py),$(OF_E2E),$(ALL_TESTS)))
 #: test | make test | set up, build, run every test; T=name runs one, T=word those whose name holds it

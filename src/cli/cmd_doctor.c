@@ -66,7 +66,7 @@ static void check_program(report *r) {
     ls_jw_field_u64(&r->json, "free_bytes", room);
 }
 
-static void check_compute(report *r) {
+static void check_compute(report *r, const ls_engine_options *opt) {
     ls_engine_torch_facts torch;
     ls_err err = {0};
     if (ls_engine_torch_probe(&torch, &err)) check(r, "compute", false, true, "%s", err.msg);
@@ -74,7 +74,7 @@ static void check_compute(report *r) {
         check(r, "compute", true, true, "kernels for %s%s", torch.level,
               strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than vector kernels");
     ls_jw_field_str(&r->json, "level", torch.level);
-    check(r, "libtorch", *torch.torch, false, "%s", *torch.torch ? torch.torch : torch.no_torch);
+    check(r, "libtorch", *torch.torch, opt->reference, "%s", *torch.torch ? torch.torch : torch.no_torch);
     ls_jw_field_str(&r->json, "library", torch.torch);
 }
 
@@ -82,22 +82,25 @@ static void check_compute(report *r) {
 static void check_context(report *r, const ls_checkpoint *c, const ls_engine_options *opt, const char *device) {
     const bool gpu = strcmp(device, "cpu") != 0; // check_device checks the memory of a GPU
     const ls_hparams *h = &c->hparams;
-    const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_model_weight_bytes(c, opt->weights),
+    const bool bf16 = !strcmp(opt->dtype, "bf16");
+    const char *kept = !opt->reference ? opt->weights : bf16 ? "bf16" : "f32"; // the reference engine unpacks them
+    const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_model_weight_bytes(c, kept),
                    each = ls_hparams_kv_bytes(h, gpu ? (int32_t)sizeof(uint16_t) : ls_kv_value_bytes_most(opt));
     const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_context_for(h, each, room);
     const uint64_t kv = each * (uint64_t)tokens;
-    const bool known = tokens <= h->n_context, fits = !room || weights + kv <= room, ok = known && fits;
+    const bool known = tokens <= ls_longest_context(h), fits = !room || weights + kv <= room, ok = known && fits;
     ls_buf text = {0};
     ls_buf_fmt(&text, "%d of the model's %d tokens: the KV cache takes at most %llu MiB, weights about %llu", tokens,
-               h->n_context, (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
+               ls_longest_context(h), (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
     if (room) ls_buf_fmt(&text, "; %llu MiB are free", (unsigned long long)(room >> 20));
-    if (!known) ls_buf_fmt(&text, ": use --context %d or less", h->n_context);
+    if (!known) ls_buf_fmt(&text, ": use --context %d or less", ls_longest_context(h));
     else if (!fits && weights < room && (room - weights) / each >= LS_MIN_CONTEXT)
         ls_buf_fmt(&text, ": use --context %llu or less", (unsigned long long)((room - weights) / each));
-    else if (!fits) ls_buf_str(&text, ": use --weights q4 or a smaller model");
+    else if (!fits)
+        ls_buf_fmt(&text, ": use --%s or a smaller model", opt->reference && !bf16 ? "dtype bf16" : "weights q4");
     check(r, "context", ok, true, "%s", text.p);
     ls_jw_field_int(&r->json, "tokens", tokens);
-    ls_jw_field_int(&r->json, "model_tokens", h->n_context);
+    ls_jw_field_int(&r->json, "model_tokens", ls_longest_context(h));
     ls_jw_field_u64(&r->json, "kv_bytes", kv);
     ls_jw_field_u64(&r->json, "weight_bytes", weights);
     if (room) ls_jw_field_u64(&r->json, "free_bytes", room);
@@ -297,9 +300,9 @@ int ls_cmd_doctor(const ls_command_line *c) {
     r.json.out = &r.json_text;
     ls_jw_open(&r.json, '[');
     check_program(&r);
-    check_compute(&r);
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
+    check_compute(&r, &setup.s.model.engine);
     check_model(&r, &setup.s.model, c->device_model);
     check_ranks(&r, &setup.s.model.engine);
     ls_run_setup_free(&setup);

@@ -125,6 +125,17 @@ static void list_text(ls_registry *r, ls_buf *out) {
     free(folder);
 }
 
+// In Markdown, which models/README.md has.
+static void list_architectures(ls_buf *out) {
+    ls_buf_str(out, "| models | `model_type` | GGUF | beside Llama's layer |\n|---|---|---|---|\n");
+    for (const ls_arch *a = ls_archs; a->gguf; a++) {
+        ls_buf differs = {0};
+        ls_arch_differs(a, &differs);
+        ls_buf_fmt(out, "| %s | %s | %s | %s |\n", a->models, a->hf, a->gguf, differs.n ? differs.p : "");
+        ls_buf_free(&differs);
+    }
+}
+
 // Finds a name of the registry, hf:OWNER/REPO, or a folder with a lock file.
 static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *name, ls_err *err) {
     *out = ls_registry_get(r, name);
@@ -450,7 +461,8 @@ int ls_cmd_models(const ls_command_line *c) {
     size_t wrong = 0;
     ls_code code = ls_registry_read(&r, &err);
     if (code) {
-    } else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
+    } else if (!strcmp(verb, "list") && !n && c->architectures) list_architectures(&out);
+    else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
     else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, &err);
     else if (!strcmp(verb, "info") && n == 1)
         code = info(&r, names[0], c->options.devices, c->device_model, c->json, &out, &err);

@@ -342,6 +342,12 @@ static void write_json(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_jw_field_int(&w, "vocab", h->n_vocab);
     ls_jw_field_int(&w, "context", h->n_context);
     ls_jw_field_int(&w, "window", h->window);
+    if (h->n_context_long) ls_jw_field_int(&w, "context_long", h->n_context_long);
+    ls_buf differs = {0};
+    ls_hparams_differs(h, &differs);
+    ls_jw_field_str(&w, "mechanisms", differs.n ? differs.p : NULL);
+    ls_buf_free(&differs);
+    if (h->n_skipped) ls_jw_field_int(&w, "skipped_tensors", h->n_skipped);
     ls_jw_field_u64(&w, "file_bytes", m->checkpoint->n_bytes);
     ls_jw_field_open(&w, "tensors", '{');
     for (int i = 0; i < LS_GGML_END; i++)
@@ -371,11 +377,18 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
                h->n_kv_heads);
     if (h->stated_ff) ls_buf_fmt(out, "; padded with zeros to %d and %d", h->n_ff, h->head_dim);
     ls_buf_char(out, '\n');
+    ls_buf differs = {0};
+    ls_hparams_differs(h, &differs);
+    if (differs.n) ls_buf_fmt(out, "mechanisms    %s\n", differs.p);
+    ls_buf_free(&differs);
+    if (h->n_skipped)
+        ls_buf_fmt(out, "pictures      not read: %d tensors of the vision part are skipped\n", h->n_skipped);
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
     ls_sanitize_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,
                (double)f->context_bytes / 1e3);
     if (h->window) ls_buf_fmt(out, "; some layers attend to the last %d only", h->window);
+    if (h->n_context_long) ls_buf_fmt(out, "; --context up to %d with longer rotations", h->n_context_long);
     ls_buf_fmt(out, "; a run would now get %d\n", f->context);
     ls_buf_fmt(out, "file          %s", amount_of((double)c->n_bytes).s);
     for (int i = 0, n = 0; i < LS_GGML_END; i++)

@@ -18,7 +18,7 @@ extern "C" {
 
 /* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
  * not taken for one of these. */
-#define LST_VERSION 17
+#define LST_VERSION 18
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -44,9 +44,11 @@ typedef struct {
     uint64_t n_bytes;
 } lst_tensor;
 
-enum { LST_ACT_SILU, LST_ACT_GELU_TANH };
-/* RMS norm of queries and keys: none, of each head, or of all heads together. */
-enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE };
+/* act(x) of the feed-forward part: x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)));
+ * max(x, 0)^2; xIELU (lst_hparams.xielu). */
+enum { LST_ACT_SILU, LST_ACT_GELU_TANH, LST_ACT_RELU2, LST_ACT_XIELU };
+/* RMS norm of queries and keys: none, of each head, of all heads together, or of each head after its rotation. */
+enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE, LST_QK_NORM_ROTATED };
 
 /* A decoder of the Llama family. Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer,
  * is used if its tensor is there. */
@@ -54,6 +56,7 @@ typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
     int32_t tied; /* the output head is token_embd.weight */
     int32_t activation, qk_norm;
+    int32_t ungated; /* the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x)) */
     float rms_eps;
     float norm_offset;    /* added to every norm's weights (1 for Gemma, whose checkpoints store them minus 1) */
     float embd_scale;     /* of token embeddings */
@@ -61,14 +64,21 @@ typedef struct {
     float residual_scale; /* of a sublayer's output */
     float logit_scale;    /* of logits */
     float attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: none */
+    /* Attention temperature: the query at position p is also multiplied by 1 + attn_temperature * ln(1 + floor(p /
+     * attn_temperature_length)); 0: none. */
+    float attn_temperature;
+    int32_t attn_temperature_length;
     /* Rotary embedding of the first rope_dims values of a head: pairs (2i, 2i + 1) if interleaved, otherwise
      * (i, i + rope_dims / 2), rotated by position * rope_freq[i]; cosine and sine times rope_magnitude. Index 0 is for
      * global layers, 1 for local layers. */
     int32_t rope_interleaved, rope_dims;
     const float *rope_freq[2]; /* [rope_dims / 2] */
     float rope_magnitude[2];
-    int32_t window;       /* local layers see the last `window` positions, including the row's own */
-    const uint8_t *local; /* [n_layers] */
+    int32_t window;           /* local layers see the last `window` positions, including the row's own */
+    const uint8_t *local;     /* [n_layers] */
+    const uint8_t *unrotated; /* [n_layers]: 1: the layer's queries and keys are not rotated; NULL: all are */
+    /* [n_layers] of xIELU's p, n, b, e: p x^2 + b x if x > 0, else (e^min(x, e) - 1 - x) n + b x. NULL: none is used */
+    const float (*xielu)[4];
 } lst_hparams;
 
 /* Return 0 to continue; another value cancels the call (LST_E_CANCELLED). fraction is 0..1. */

@@ -321,12 +321,16 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         team.each(LST_PART_ROTATE, [&](int t, int n) {
             const float *bias = l.qkv.bias && !norms_all ? l.qkv.bias.data() : nullptr;
             const std::vector<float> &rope = s.rope[m.local[(size_t)layer] ? 1 : 0];
+            const int32_t dims = m.unrotated[(size_t)layer] ? 0 : hp.rope_dims;
+            const bool norm_last = hp.qk_norm == LST_QK_NORM_ROTATED;
             const auto rotate = [&](int32_t i, int32_t head, const lst::Floats &norm, float scale) {
                 float *x = qkv + i * nqkv + head * hd;
                 if (bias) add_bias(x, bias + head * hd, hd);
                 if (hp.qk_norm == LST_QK_NORM_HEAD) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
-                k.rope(x, hp.rope_dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims, scale);
-                for (int64_t j = hp.rope_dims; j < hd; j++) x[j] *= scale;
+                k.rope(x, dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims,
+                       norm_last ? 1 : scale);
+                if (norm_last) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
+                for (int64_t j = norm_last ? 0 : dims; j < hd; j++) x[j] *= scale;
             };
             // A thread has all rows of a head, as far as it goes: keys of a tile of columns share lines of the cache.
             const int64_t key_cost = 12; // queries that take the time of a key and its value
@@ -341,7 +345,8 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
                     write_kv(s, layer, h, i, s.length + b.first + i);
                 }
                 for (int32_t h = 0; h < n_heads; h++)
-                    if (own(b.n * (n_kv * key_cost + h) + i)) rotate(i, h, l.q_norm, hp.attn_scale);
+                    if (own(b.n * (n_kv * key_cost + h) + i))
+                        rotate(i, h, l.q_norm, hp.attn_scale * lst::temperature(hp, position(i)));
             }
         });
         team.each(LST_PART_ATTENTION, [&](int t, int n) {
@@ -370,16 +375,19 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         const int32_t width = LS_SHARD_FF; // of the blocks of gate and up, and of a group
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
-        const int32_t from = tiles.from * LSK_TILE / 2, to = tiles.to * LSK_TILE / 2;
+        const int32_t halves = hp.ungated ? 1 : 2, from = tiles.from * LSK_TILE / halves,
+                      to = tiles.to * LSK_TILE / halves;
+        const float *xielu = m.xielu[(size_t)layer].data();
         for (int32_t i = 0; i < b.n; i++) {
             float *act = (mine ? mine : s.act.data()) + (int64_t)i * n_ff;
             for (int32_t at = from; at < to; at += width) {
-                float *gate = s.gate_up.data() + (int64_t)i * 2 * n_ff + 2 * at, *up = gate + width;
+                float *gate = s.gate_up.data() + ((int64_t)i * n_ff + at) * halves,
+                      *up = hp.ungated ? nullptr : gate + width;
                 if (l.gate_up.bias) {
                     add_bias(gate, l.gate_up.bias.data() + at, width);
-                    add_bias(up, l.gate_up.bias.data() + n_ff + at, width);
+                    if (up) add_bias(up, l.gate_up.bias.data() + n_ff + at, width);
                 }
-                (hp.activation == LST_ACT_SILU ? k.silu_mul : k.gelu_mul)(gate, up, width, act + at);
+                k.activate(hp.activation, xielu, gate, up, width, act + at);
             }
             if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act + from, from, to - from);
         }

@@ -25,6 +25,7 @@ lsg_shape CudaModel::shape(int32_t n_layers) const {
     s.n_layers = n_layers;
     s.n_embd = hp.n_embd;
     s.n_ff = hp.n_ff;
+    s.ungated = hp.ungated;
     s.n_heads = hp.n_heads;
     s.n_kv_heads = hp.n_kv_heads;
     s.head_dim = hp.head_dim;

@@ -351,8 +351,20 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         watch(2 * i - 1);
         matmul(l.qkv);
         const int kind = m->local[(size_t)i] ? 1 : 0;
-        const lsg_rope rope{i,          l.qkv.device.cut.chunks, hp.qk_norm,   v.qkv_bias,          v.q_norm, v.k_norm,
-                            hp.rms_eps, hp.attn_scale,           hp.rope_dims, hp.rope_interleaved, kind};
+        const lsg_rope rope{i,
+                            l.qkv.device.cut.chunks,
+                            hp.qk_norm,
+                            v.qkv_bias,
+                            v.q_norm,
+                            v.k_norm,
+                            hp.rms_eps,
+                            hp.attn_scale,
+                            hp.rope_dims,
+                            hp.rope_interleaved,
+                            kind,
+                            m->unrotated[(size_t)i],
+                            hp.attn_temperature,
+                            hp.attn_temperature_length};
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
         const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
@@ -362,7 +374,9 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
         matmul(l.gate_up);
-        check(lsg_gate(&b, l.gate_up.device.cut.chunks, v.gate_up_bias, hp.activation, s), "the feed-forward part");
+        lsg_gating gating{l.gate_up.device.cut.chunks, hp.activation, hp.ungated, v.gate_up_bias, {}};
+        std::copy_n(m->xielu[(size_t)i].begin(), 4, gating.xielu);
+        check(lsg_gate(&b, &gating, s), "the feed-forward part");
         if (m->ranks) put_gather(of_ff, b.xn, b.xn, rows);
         matmul(l.down);
     }

@@ -234,6 +234,10 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     load.keep = choose_keeping(m, opt.weights);
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
     m.local.assign(hp.local, hp.local + hp.n_layers);
+    m.unrotated.assign((size_t)hp.n_layers, 0);
+    if (hp.unrotated) std::copy_n(hp.unrotated, hp.n_layers, m.unrotated.begin());
+    m.xielu.resize((size_t)hp.n_layers);
+    for (int i = 0; i < hp.n_layers && hp.xielu; i++) std::copy_n(hp.xielu[i], 4, m.xielu[(size_t)i].begin());
     for (int k = 0; k < 2; k++) m.rope_freq[k].assign(hp.rope_freq[k], hp.rope_freq[k] + hp.rope_dims / 2);
     const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
     const bool whole = hp.qk_norm == LST_QK_NORM_WHOLE;
@@ -274,8 +278,9 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d,
                         q + 2 * kv);
         load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
-        l.gate_up.paired = true;
-        if (load.has(p + "ffn_gate.weight"))
+        l.gate_up.paired = !hp.ungated;
+        if (hp.ungated) load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_up", hp.n_ff, own.ff}}, d, hp.n_ff);
+        else if (load.has(p + "ffn_gate.weight"))
             load.linear(l.gate_up, lst::Care::usual,
                         {{p + "ffn_gate", hp.n_ff, own.ff}, {p + "ffn_up", hp.n_ff, own.ff}}, d, 2 * (int64_t)hp.n_ff);
         else // the gate first
@@ -291,6 +296,12 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
 }
 
 } // namespace
+
+float lst::temperature(const lst_hparams &hp, int32_t position) {
+    if (hp.attn_temperature == 0) return 1;
+    const int32_t times = position / hp.attn_temperature_length;
+    return (float)(1 + (double)hp.attn_temperature * std::log1p((double)times));
+}
 
 const ls_shard &lst_model::part() const {
     return parts[(size_t)(ranks ? ranks->rank : 0)];
@@ -311,7 +322,9 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
-            !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0)
+            !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0 ||
+            (hp->activation == LST_ACT_XIELU && !hp->xielu) ||
+            (hp->attn_temperature != 0 && hp->attn_temperature_length < 1))
             throw lst::Error(LST_E_ARG, "lst_model_open: invalid model dimensions");
         lst_open_options o = *opt;
         if (!o.device) o.device = "auto";

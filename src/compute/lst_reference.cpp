@@ -162,8 +162,9 @@ struct ReferenceCache : lst::KvCache {
         return x + (m.hp.residual_scale == 1 ? normed : normed * m.hp.residual_scale);
     }
 
+    // scale: of queries, [row][1][1].
     at::Tensor attention(const Block &b, int32_t layer, const at::Tensor &x, const at::Tensor &cosine,
-                         const at::Tensor &sine, const at::Tensor &sees) {
+                         const at::Tensor &sine, const at::Tensor &sees, const at::Tensor &scale) {
         const Tensors &t = m.tensors[(size_t)layer];
         const lst_hparams &hp = m.hp;
         const int64_t n = x.size(0), hd = hp.head_dim, heads = hp.n_heads, kv = hp.n_kv_heads, group = heads / kv,
@@ -174,14 +175,16 @@ struct ReferenceCache : lst::KvCache {
             if (hp.qk_norm == LST_QK_NORM_WHOLE) y = norm(y, weight);
             y = y.reshape({n, count, hd});
             if (hp.qk_norm == LST_QK_NORM_HEAD) y = norm(y, weight);
-            return lst::rotate(y.to(at::kFloat), cosine, sine, hp.rope_dims, hp.rope_interleaved);
+            y = y.to(at::kFloat);
+            if (!m.unrotated[(size_t)layer]) y = lst::rotate(y, cosine, sine, hp.rope_dims, hp.rope_interleaved);
+            return hp.qk_norm == LST_QK_NORM_ROTATED ? norm(y, weight).to(at::kFloat) : y;
         };
         const at::Tensor keys = k.select(0, layer), values = v.select(0, layer);
         keys.narrow(1, b.length + b.first, n).copy_(part(heads, kv, t.k_norm).transpose(0, 1));
         values.narrow(1, b.length + b.first, n)
             .copy_(qkv.narrow(1, (heads + kv) * hd, kv * hd).reshape({n, kv, hd}).transpose(0, 1));
         // queries that share a key/value head, as one matrix: [kv head][group * n][head_dim]
-        const at::Tensor q = (part(0, heads, t.q_norm) * hp.attn_scale)
+        const at::Tensor q = (part(0, heads, t.q_norm) * scale)
                                  .to(m.of)
                                  .view({n, kv, group, hd})
                                  .permute({1, 2, 0, 3})
@@ -196,10 +199,18 @@ struct ReferenceCache : lst::KvCache {
                          .reshape({n, heads * hd}));
     }
 
-    at::Tensor feed_forward(const Tensors &t, const at::Tensor &x) const {
-        const at::Tensor both = t.gate_up(x), gate = both.narrow(1, 0, m.hp.n_ff);
-        const at::Tensor up = both.narrow(1, m.hp.n_ff, m.hp.n_ff);
-        return t.down((m.hp.activation == LST_ACT_SILU ? at::silu(gate) : at::gelu(gate, "tanh")) * up);
+    at::Tensor activate(int32_t layer, const at::Tensor &x) const {
+        if (m.hp.activation == LST_ACT_SILU) return at::silu(x);
+        if (m.hp.activation == LST_ACT_GELU_TANH) return at::gelu(x, "tanh");
+        if (m.hp.activation == LST_ACT_RELU2) return x.relu().square();
+        const auto &[above, below, both, most] = m.xielu[(size_t)layer];
+        return (x * x * above).where(x > 0, (x.clamp_max(most).exp() - 1 - x) * below) + x * both;
+    }
+
+    at::Tensor feed_forward(int32_t layer, const at::Tensor &x) const {
+        const Tensors &t = m.tensors[(size_t)layer];
+        const at::Tensor y = t.gate_up(x), act = activate(layer, y.narrow(1, 0, m.hp.n_ff));
+        return t.down(m.hp.ungated ? act : act * y.narrow(1, m.hp.n_ff, m.hp.n_ff));
     }
 
     // Copies the rows' values at a stage (lst_hidden) to where they were asked for.
@@ -222,7 +233,12 @@ struct ReferenceCache : lst::KvCache {
         const int32_t n = b.n - b.first;
         make_room((int64_t)b.length + b.n);
         std::vector<int32_t> positions;
-        for (int32_t i = b.first; i < b.n; i++) positions.push_back(b.length + b.depth[i]);
+        std::vector<float> scales;
+        for (int32_t i = b.first; i < b.n; i++) {
+            positions.push_back(b.length + b.depth[i]);
+            scales.push_back(hp.attn_scale * lst::temperature(hp, positions.back()));
+        }
+        const at::Tensor scale = m.vector(scales.data(), scales.size()).view({n, 1, 1});
         const auto column = [&](const int32_t *x) {
             return at::from_blob(const_cast<int32_t *>(x), {n}, at::kInt).to(m.of.device());
         };
@@ -244,9 +260,10 @@ struct ReferenceCache : lst::KvCache {
             const Tensors &t = m.tensors[(size_t)i];
             const int kind = m.local[(size_t)i] ? 1 : 0;
             show(i, x);
-            x = add(x, attention(b, i, norm(x, t.attn_norm), cosine[kind], sine[kind], sees[kind]), t.attn_post_norm);
+            x = add(x, attention(b, i, norm(x, t.attn_norm), cosine[kind], sine[kind], sees[kind], scale),
+                    t.attn_post_norm);
             check(2 * i, x);
-            x = add(x, feed_forward(t, norm(x, t.ffn_norm)), t.ffn_post_norm);
+            x = add(x, feed_forward(i, norm(x, t.ffn_norm)), t.ffn_post_norm);
             check(2 * i + 1, x);
         }
         show(n_layers, x);

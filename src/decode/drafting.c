@@ -100,6 +100,10 @@ void ls_drafting_free(ls_drafting *d) {
     *d = (ls_drafting){0};
 }
 
+const ls_cost_curve *ls_drafting_costs(const ls_drafting *d, const ls_cost_curve *costs) {
+    return d->drafter && d->sizing.rule->by_cost ? costs : NULL;
+}
+
 int32_t ls_drafting_rows(const ls_drafting *d) {
     return d->drafter ? ls_sizing_ask(&d->sizing, d->method, d->max_rows) : 1;
 }
@@ -127,7 +131,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     }
     const int32_t ask = ls_drafting_rows(d);
     ls_draft_state state = *s;
-    state.costs = d->sizing.rule->by_cost ? costs : NULL;
+    state.costs = ls_drafting_costs(d, costs);
     d->drafter->propose(d->drafter, &state, ask, tree);
     if (d->scores) ls_scores_fill(d->scores, tree);
     trim(tree, room, &d->ends);

@@ -167,20 +167,25 @@ static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, cons
     }
 }
 
-static void simulate_propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
+// ids and p have room for LS_MAX_TOP last logits.
+static ls_draft_state state_of(const ls_simulator *s, const ls_recording *r, int32_t *ids, float *p) {
     const size_t n_context = r->n_context + s->position;
     const best b = recall(r, s->position, NULL, 0);
-    int32_t ids[LS_MAX_TOP];
-    float p[LS_MAX_TOP];
     for (uint32_t i = 0; i < b.n; i++) {
         ids[i] = r->entries[b.first + i].id;
         p[i] = expf(r->entries[b.first + i].logit - b.lse);
     }
-    const ls_draft_state state = {r->text.p, n_context, r->text.p[n_context], ids, p, b.n, NULL};
+    return (ls_draft_state){r->text.p, n_context, r->text.p[n_context], ids, p, b.n, NULL};
+}
+
+static void simulate_propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
+    int32_t ids[LS_MAX_TOP];
+    float p[LS_MAX_TOP];
+    const ls_draft_state state = state_of(s, r, ids, p);
     const uint64_t start = ls_now_ns();
-    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)n_context, s->tree);
+    ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)state.n_context, s->tree);
     total->draft_us += (double)(ls_now_ns() - start) / 1e3;
-    total->lasts_whole += b.n >= LS_MAX_TOP;
+    total->lasts_whole += state.n_top >= LS_MAX_TOP;
     total->by_clock |= s->drafting.sizing.rule->by_cost;
     total->lasts++;
     s->proposed = true;
@@ -197,7 +202,11 @@ static int32_t simulate_verify(ls_simulator *s, const ls_recording *r, bool whol
     if ((size_t)n_path == left && !whole) return 0;
     recall_rows(t, r, s->position, on_path, total);
     ls_tree_mark(t, path, n_path);
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path});
+    int32_t ids[LS_MAX_TOP];
+    float p[LS_MAX_TOP];
+    ls_draft_state state = state_of(s, r, ids, p);
+    state.costs = ls_drafting_costs(&s->drafting, &s->costs);
+    ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path, &state});
     s->proposed = false;
     total->forwards++;
     total->drafted += (uint64_t)(t->n - 1);

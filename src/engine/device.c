@@ -31,6 +31,7 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
     lsg_shape s = {.n_layers = h->n_layers,
                    .n_embd = h->n_embd,
                    .n_ff = h->n_ff,
+                   .ungated = h->arch->ungated,
                    .n_heads = h->n_heads,
                    .n_kv_heads = h->n_kv_heads,
                    .head_dim = h->head_dim,
@@ -191,10 +192,14 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
         return ls_fail(err, LS_E_USAGE,
                        "--engine reference does not share a model between ranks: omit it, or the ranks");
     if (devices.n > 1) return choose_for_ranks(out, &devices, c, opt, err);
+    snprintf(out->device, sizeof out->device, "%s", opt->device);
+    snprintf(out->why, sizeof out->why, "selected by --device");
     const bool is_auto = !strcmp(opt->device, "auto");
-    snprintf(out->device, sizeof out->device, "%s", is_auto && opt->reference ? "cpu" : opt->device);
-    snprintf(out->why, sizeof out->why, "selected by --%s", is_auto && opt->reference ? "engine reference" : "device");
-    if (opt->reference) return LS_OK; // libtorch tells whether it can use the device
+    if (opt->reference) { // libtorch tells whether it can use the device
+        if (is_auto) snprintf(out->device, sizeof out->device, "cpu");
+        snprintf(out->why, sizeof out->why, "--engine reference, which is not exact");
+        return LS_OK;
+    }
     if (is_auto) {
         snprintf(out->device, sizeof out->device, "cpu");
         if (strcmp(opt->dtype, "auto") && strcmp(opt->dtype, "bf16")) {

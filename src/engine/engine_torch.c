@@ -117,7 +117,9 @@ static int read_tensor(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst) 
 
 static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
                             const char *device, ls_err *err) {
-    const ls_hparams *h = &c->hparams;
+    ls_hparams own = c->hparams;
+    const ls_hparams *h = &own;
+    ls_rope_for_context(&own, opt->context);
     lst_tensor *t = ls_calloc((size_t)c->n_tensors, sizeof *t);
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *s = &c->tensors[i];
@@ -131,7 +133,8 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .head_dim = h->head_dim,
                             .n_vocab = h->n_vocab,
                             .tied = h->tied,
-                            .activation = h->arch->activation == LS_ACT_SILU ? LST_ACT_SILU : LST_ACT_GELU_TANH,
+                            .activation = (int32_t)h->arch->activation, // the same numbers
+                            .ungated = h->arch->ungated,
                             .qk_norm = (int32_t)h->arch->qk_norm, // the same numbers
                             .rms_eps = h->rms_eps,
                             .norm_offset = h->norm_offset,
@@ -141,12 +144,16 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .logit_scale = h->logit_scale,
                             .attn_softcap = h->attn_softcap,
                             .logit_softcap = h->logit_softcap,
+                            .attn_temperature = h->attn_temperature,
+                            .attn_temperature_length = h->attn_temperature_length,
                             .rope_interleaved = h->rope_interleaved,
                             .rope_dims = h->rope_dims,
                             .rope_freq = {h->rope_freq[0], h->rope_freq[1]},
                             .rope_magnitude = {h->rope_magnitude[0], h->rope_magnitude[1]},
                             .window = h->window,
-                            .local = h->local};
+                            .local = h->local,
+                            .unrotated = h->unrotated,
+                            .xielu = h->xielu};
     loading l = {.progress = {opt->progress, opt->ud}, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
     const lst_open_options o = {.device = device,
                                 .dtype = opt->dtype,
@@ -282,9 +289,9 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     ls_torch_engine *e = engine_new(c, opt);
     ls_device_choice choice;
     ls_code code = ls_device_choose(&choice, c, opt, err);
-    if (!code && opt->context > c->hparams.n_context)
+    if (!code && opt->context > ls_longest_context(&c->hparams))
         code = ls_fail(err, LS_E_RANGE, "--context %d is more than the model's %d tokens", opt->context,
-                       c->hparams.n_context);
+                       ls_longest_context(&c->hparams));
     if (!code)
         code = ls_decoder_load(&e->lib,
                                opt->reference                  ? LS_DECODER_REFERENCE

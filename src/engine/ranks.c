@@ -31,7 +31,7 @@ typedef struct {
     char program[64], level[96]; // version; level of the CPU's kernels, or kind of GPU
     char model[1024], sha256[65];
     char dtype[16], weights[16], kv[16];
-    int32_t threads;
+    int32_t threads, context; // context: 0: the default
 } rank_offer;
 
 // A process is one rank until it ends, because it has one environment. Used by one thread at a time.
@@ -284,6 +284,7 @@ ls_code ls_ranks_offer(ls_ranks *r, const lst_decoder *lib, const ls_checkpoint 
     snprintf(o.weights, sizeof o.weights, "%.15s", opt->weights ? opt->weights : "auto");
     snprintf(o.kv, sizeof o.kv, "%.15s", opt->kv ? opt->kv : "auto");
     o.threads = opt->threads;
+    o.context = opt->context;
     const int failed = lib->ranks_tell(r->group, &o, sizeof o);
     return failed ? ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err)
                   : ls_ranks_agree(r, lib, LS_OK, NULL, err);
@@ -485,7 +486,7 @@ static ls_code follow_one(ls_ranks *r, const lst_decoder *lib, const rank_offer 
                                        .weights = o->weights,
                                        .kv = o->kv,
                                        .threads = o->threads,
-                                       .context = 1};
+                                       .context = o->context ? o->context : 1};
         code = ls_engine_torch_part(&engine, c, &opt, r, err);
     }
     ls_checkpoint_close(c);

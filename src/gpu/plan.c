@@ -127,7 +127,7 @@ ls_shard lsg_held(ls_shard part, int32_t n_heads, int32_t n_kv_heads, int norm_s
 
 static void shape_of(const lsg_shape *s, const ls_shard *part, lsg_which which, int32_t *n_out, int32_t *n_in) {
     *n_out = which == LSG_QKV       ? (ls_range_size(part->heads) + 2 * ls_range_size(part->kv_heads)) * s->head_dim
-             : which == LSG_GATE_UP ? 2 * ls_range_size(part->ff)
+             : which == LSG_GATE_UP ? (s->ungated ? 1 : 2) * ls_range_size(part->ff)
              : which == LSG_HEAD    ? ls_range_size(part->vocab)
                                     : ls_range_size(part->embd);
     *n_in = which == LSG_OUT ? s->n_heads * s->head_dim : which == LSG_DOWN ? s->n_ff : s->n_embd;

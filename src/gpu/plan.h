@@ -151,7 +151,8 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
 typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, n_vocab;
     lsg_gpu gpu;
-    ls_shard own; /* zeros: all */
+    ls_shard own;    /* zeros: all */
+    int32_t ungated; /* the feed-forward part has no gate */
 } lsg_shape;
 ls_shard lsg_own(const lsg_shape *s);
 int lsg_is_whole(const lsg_shape *s);

@@ -9,10 +9,20 @@
 
 // ---- GGUF
 
+// Files of an architecture without norms after its sublayers may call the norm before the feed-forward part
+// post_attention_norm (Seed-OSS).
+static char *own_name(const ls_arch *arch, ls_str name) {
+    static const char post[] = "post_attention_norm.weight";
+    const size_t n = sizeof post - 1;
+    if (!arch || arch->norm_after || name.n < n || memcmp(name.p + name.n - n, post, n))
+        return ls_strndup(name.p, name.n);
+    return ls_format("%.*sffn_norm.weight", (int)(name.n - n), name.p);
+}
+
 static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
     for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
         const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
-        ls_checkpoint_add(c, (ls_tensor){.name = ls_strndup(t->name.p, t->name.n),
+        ls_checkpoint_add(c, (ls_tensor){.name = own_name(c->hparams.arch, t->name),
                                          .type = t->type,
                                          .n_in = t->dim[0],
                                          .n_out = t->dim[1] * t->dim[2] * t->dim[3],
@@ -137,12 +147,12 @@ static ls_code check_size(const ls_checkpoint *c, const char *name, int64_t n_in
     return LS_OK;
 }
 
-// Factors that divide the rotary frequencies (Llama 3's in rope_freqs, Phi-3's for the original context).
-static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
+// Divides the rotary frequencies by the factors in a tensor; *there: it is in the file.
+static ls_code divide_by(ls_checkpoint *c, const char *name, const float *plain, float *out, bool *there, ls_err *err) {
     ls_hparams *h = &c->hparams;
     float factors[LS_MAX_ROPE];
-    const ls_tensor *t = find(c, "rope_freqs.weight");
-    if (!t) t = find(c, "rope_factors_short.weight");
+    const ls_tensor *t = find(c, name);
+    *there = t != NULL;
     if (!t) return LS_OK;
     if (t->type != LS_GGML_F32 || t->n_out != 1 || t->n_in != (uint64_t)h->rope_dims / 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' must have %d values of f32", c->files[t->file].path, t->name,
@@ -152,10 +162,45 @@ static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
         if (!(factors[i] > 0))
             return ls_fail(err, LS_E_RANGE, "%s: tensor '%s' has the invalid value %g", c->files[t->file].path, t->name,
                            (double)factors[i]);
-        h->rope_freq[0][i] /= factors[i];
-        if (h->arch->local_rope <= 0) h->rope_freq[1][i] = h->rope_freq[0][i];
+        out[i] = plain[i] / factors[i];
     }
     return code;
+}
+
+// Llama 3's factors, or longrope's: of the usual context and of a longer one.
+static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
+    ls_hparams *h = &c->hparams;
+    const bool of_folder = c->folder != NULL; // its config.json has them
+    float *const freq = h->rope_freq[0];
+    bool there;
+    ls_code code = divide_by(c, "rope_factors_long.weight", freq, h->rope_long, &there, err);
+    if (!code && h->n_context_long && !there && !of_folder) h->n_context_long = 0;
+    if (!code) code = divide_by(c, "rope_freqs.weight", freq, freq, &there, err);
+    if (!code && !there) code = divide_by(c, "rope_factors_short.weight", freq, freq, &there, err);
+    if (!h->arch->plain_local) memcpy(h->rope_freq[1], freq, sizeof h->rope_freq[1]);
+    return code;
+}
+
+// xIELU's numbers in a folder, a tensor of one value each.
+static ls_code read_xielu(ls_checkpoint *c, ls_err *err) {
+    static const char *const names[] = {"alpha_p", "alpha_n", "beta", "eps"};
+    for (int layer = 0; layer < c->hparams.n_layers; layer++) {
+        double v[4] = {0, 0, 0.5, -1e-6}; // the class's beta and eps
+        for (int i = 0; i < 4; i++) {
+            char name[64];
+            float value;
+            snprintf(name, sizeof name, "blk.%d.ffn_act.%s", layer, names[i]);
+            const ls_tensor *t = find(c, name);
+            if (!t && i >= 2) continue;
+            ls_code code = t ? check_size(c, name, 1, 1, err)
+                             : ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+            if (!code) code = ls_checkpoint_number(c, (int)(t - c->tensors), &value, err);
+            if (code) return code;
+            v[i] = (double)value;
+        }
+        ls_xielu_set(&c->hparams, layer, v[0], v[1], v[2], v[3]);
+    }
+    return ls_hparams_check(&c->hparams, err);
 }
 
 static ls_code complete(ls_checkpoint *c, ls_err *err) {
@@ -181,6 +226,7 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
         (!h->tied && (code = check_size(c, "output.weight", h->n_embd, h->n_vocab, err))))
         return code;
     code = rope_factors(c, err);
+    if (!code && c->folder && h->arch->activation == LS_ACT_XIELU) code = read_xielu(c, err);
     return code ? code : ls_pad_checkpoint(c, err);
 }
 
@@ -220,6 +266,20 @@ ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t 
     const ls_tensor *t = &c->tensors[i];
     if (t->in.groups || t->out.groups) return ls_pad_read(c, t, at, n, dst, err);
     return ls_file_read(&c->files[t->file], t->offset + at, dst, n, err);
+}
+
+ls_code ls_checkpoint_number(const ls_checkpoint *c, int i, float *out, ls_err *err) {
+    const ls_tensor *t = &c->tensors[i];
+    unsigned char raw[4] = {0};
+    const bool half = t->type == LS_GGML_F16;
+    if (t->type != LS_GGML_F32 && t->type != LS_GGML_BF16 && !half)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%s' must be F32, F16 or BF16", c->files[t->file].path,
+                       t->name);
+    const ls_code code =
+        ls_checkpoint_read(c, i, 0, t->type == LS_GGML_F32 ? 4 : 2, raw + (t->type == LS_GGML_BF16 ? 2 : 0), err);
+    if (half) *out = ls_half(raw);
+    else memcpy(out, raw, sizeof *out);
+    return code;
 }
 
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err) {

@@ -28,6 +28,14 @@ static const struct {
       {"post_attention_layernorm", "ffn_norm"}, // post_attention_norm if there is another norm before the feed-forward
       {"pre_feedforward_layernorm", "ffn_norm"},
       {"post_feedforward_layernorm", "post_ffw_norm"},
+      {"post_self_attn_layernorm", "post_attention_norm"}, // GLM-4
+      {"post_mlp_layernorm", "post_ffw_norm"},
+      {"attention_layernorm", "attn_norm"}, // Apertus
+      {"feedforward_layernorm", "ffn_norm"},
+      {"self_attn.query_layernorm", "attn_q_norm"}, // Hunyuan
+      {"self_attn.key_layernorm", "attn_k_norm"},
+      {"shared_mlp.input_linear", "ffn_up"}, // Granite 4: gate and up
+      {"shared_mlp.output_linear", "ffn_down"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
@@ -39,16 +47,23 @@ static const char *behind(const char *name, const char *prefix) { // NULL: name 
     return strncmp(name, prefix, n) ? NULL : name + n;
 }
 
+// Whether a tensor is of the vision part of a model.
+static bool of_vision(const char *hf) {
+    static const char *const parts[] = {"vision_tower.", "multi_modal_projector.", "visual."};
+    const char *at = behind(hf, "model.") ? behind(hf, "model.") : hf;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (behind(at, parts[i])) return true;
+    return false;
+}
+
 // Converts a Hugging Face tensor name to GGUF's name in out ("": an unused tensor, such as a buffer); false: not known.
-// sees: the model has a vision part, which is not used.
-static bool tensor_name(const ls_arch *arch, bool sees, const char *hf, char *out, size_t size) {
+static bool tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size) {
     static const char *const prefixes[] = {"language_model.model.", "model.language_model.", "model.",
                                            "language_model.", ""};
     const char *name = NULL;
     *out = 0;
     for (size_t i = 0; !name; i++) name = behind(hf, prefixes[i]);
     if (strstr(name, "rotary_emb.inv_freq")) return true;
-    if (sees && (strstr(hf, "vision_tower.") || strstr(hf, "multi_modal_projector."))) return true;
     if (!strcmp(name, "lm_head.weight")) {
         snprintf(out, size, "output.weight");
         return true;
@@ -63,11 +78,16 @@ static bool tensor_name(const ls_arch *arch, bool sees, const char *hf, char *ou
     const long layer = at ? strtol(at, &end, 10) : -1;
     if (!at || end == at || *end != '.' || layer < 0 || layer >= LS_MAX_LAYERS) return false;
     at = end + 1;
+    if (arch->activation == LS_ACT_XIELU && behind(at, "mlp.act_fn.")) {
+        snprintf(out, size, "blk.%ld.ffn_act.%.20s", layer, behind(at, "mlp.act_fn."));
+        return true;
+    }
     for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
         const char *kind = behind(at, of_layer[i].hf);
         if (!kind || (strcmp(kind, ".weight") && strcmp(kind, ".bias"))) continue;
         const char *gguf = of_layer[i].gguf;
-        if (arch->norm_after && !strcmp(of_layer[i].hf, "post_attention_layernorm")) gguf = "post_attention_norm";
+        if (arch->norm_after && !arch->post_is_before && !strcmp(of_layer[i].hf, "post_attention_layernorm"))
+            gguf = "post_attention_norm";
         snprintf(out, size, "blk.%ld.%s%s", layer, gguf, kind);
         return true;
     }
@@ -109,6 +129,7 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
         if (strlen(matrices[i]) == n && !memcmp(matrices[i], end + 1, n))
             return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");
+    if (arch->activation == LS_ACT_XIELU && behind(end + 1, "ffn_act.")) return true;
     return !strcmp(end + 1, "rope_freqs.weight"); // older files repeat it in every layer
 }
 
@@ -236,18 +257,22 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
     char name[96];
     (void)ud;
     const char *path = c->files[c->n_files - 1].path;
-    if (!tensor_name(c->hparams.arch, c->hparams.partial, t->name, name, sizeof name))
+    if (c->hparams.partial && of_vision(t->name)) {
+        c->hparams.n_skipped++;
+        return LS_OK;
+    }
+    if (!tensor_name(c->hparams.arch, t->name, name, sizeof name))
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'", path,
                        c->hparams.arch->hf, t->name);
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
     if (t->type < 0)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' has type '%s'; supported: F32, F16, BF16", path,
                        t->name, t->dtype);
-    if (t->n_dims < 1 || t->n_dims > 2)
+    if (t->n_dims > 2 || (!t->n_dims && t->n_bytes > 4))
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
     ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(name),
                                      .type = t->type,
-                                     .n_in = t->dim[t->n_dims - 1],
+                                     .n_in = t->n_dims ? t->dim[t->n_dims - 1] : 1,
                                      .n_out = t->n_dims == 2 ? t->dim[0] : 1,
                                      .file = c->n_files - 1,
                                      .offset = t->offset,

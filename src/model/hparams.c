@@ -7,22 +7,44 @@
 // clang-format off
 #define SAYS(HEADS, KV, HEAD_DIM, CONTEXT, WINDOW, EPS) \
     .heads = HEADS, .kv_heads = KV, .head_dim = HEAD_DIM, .context = CONTEXT, .window = WINDOW, .rms_eps = EPS
-#define GEMMA .gemma = true, .activation = LS_ACT_GELU_TANH, .norm_before = true
+#define GEMMA .gemma = true, .tied = true, .activation = LS_ACT_GELU_TANH, .norm_before = true
+#define OLMO .norm_after = true, .qk_norm = LS_QK_NORM_WHOLE, .gguf_window = true, .pattern = 4, .plain_local = true
 
 const ls_arch ls_archs[] = {
-    {"llama", "llama", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true},
-    {"llama", "mistral", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
-    {"granite", "granite", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true},
-    {"qwen2", "qwen2", SAYS(32, 32, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28},
-    {"qwen3", "qwen3", SAYS(32, 32, 128, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28, .qk_norm = LS_QK_NORM_HEAD},
-    {"phi3", "phi3", SAYS(32, 0, 0, 4096, 0, 1e-5f), .norm_before = true, .long_rope = true, .gguf_window = true},
-    {"olmo2", "olmo2", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_WHOLE, .windowless = true, .gguf_window = true,
-     .pattern = 4},
-    {"gemma", "gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA, .windowless = true},
-    {"gemma2", "gemma2", SAYS(8, 4, 256, 8192, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 2, .gguf_window = true,
+    {"llama", "llama", "Llama 1-3.x (Vicuna, TinyLlama, SmolLM, OpenLLaMA, Falcon 3)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
+     .norm_before = true, .windowless = true},
+    {"llama", "mistral", "Mistral 7B, Nemo, Small, Devstral Small", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
+    {"mistral3", "ministral3", "Ministral 3, Devstral 2", SAYS(32, 8, 128, 262144, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true,
+     .rope_stated = true},
+    {"granite", "granite", "Granite 3", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+     .granite = true},
+    {"granite", "granitemoehybrid", "Granite 4 (dense, without Mamba layers)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
+     .norm_before = true, .windowless = true, .granite = true},
+    {"qwen2", "qwen2", "Qwen2, Qwen2.5", SAYS(32, 32, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28},
+    {"qwen3", "qwen3", "Qwen3", SAYS(32, 32, 128, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28, .qk_norm = LS_QK_NORM_HEAD},
+    {"phi3", "phi3", "Phi-3, Phi-4-mini", SAYS(32, 0, 0, 4096, 0, 1e-5f), .norm_before = true, .long_rope = true, .rope_part = 1, .gguf_window = true},
+    {"olmo2", "olmo2", "OLMo 2", SAYS(32, 0, 0, 2048, 0, 1e-5f), OLMO, .windowless = true},
+    {"olmo2", "olmo3", "OLMo 3", SAYS(32, 0, 0, 2048, 4096, 1e-5f), OLMO, .rope = 500000},
+    {"gemma", "gemma", "Gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA, .windowless = true},
+    {"gemma2", "gemma2", "Gemma 2", SAYS(8, 4, 256, 8192, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 2, .gguf_window = true,
      .query_scalar = 256, .attn_softcap = 50, .logit_softcap = 30},
-    {"gemma3", "gemma3_text", SAYS(8, 4, 256, 131072, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 6, .gguf_window = true,
-     .query_scalar = 256, .qk_norm = LS_QK_NORM_HEAD, .rope = 1000000, .local_rope = 10000},
+    {"gemma3", "gemma3_text", "Gemma 3 (text)", SAYS(8, 4, 256, 131072, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 6, .gguf_window = true,
+     .query_scalar = 256, .qk_norm = LS_QK_NORM_HEAD, .rope = 1000000, .local_rope = 10000, .plain_local = true},
+    {"smollm3", "smollm3", "SmolLM3", SAYS(16, 4, 0, 32768, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .tied = true, .windowless = true,
+     .rope_every = 4, .rope = 2000000},
+    {"arcee", "arcee", "Arcee AFM", SAYS(32, 0, 0, 4096, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+     .activation = LS_ACT_RELU2, .ungated = true},
+    {"seed_oss", "seed_oss", "Seed-OSS", SAYS(80, 8, 128, 524288, 0, 1e-6f), .norm_before = true, .windowless = true},
+    {"ernie4_5", "ernie4_5", "ERNIE 4.5 (dense)", SAYS(16, 2, 128, 131072, 0, 1e-5f), .gguf_interleaved = true, .hf_interleaved = true,
+     .norm_before = true, .tied = true, .windowless = true, .rope = 500000},
+    {"hunyuan-dense", "hunyuan_v1_dense", "Hunyuan (dense)", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_before = true, .windowless = true,
+     .qk_norm = LS_QK_NORM_ROTATED},
+    {"exaone4", "exaone4", "EXAONE 4", SAYS(32, 32, 0, 2048, 4096, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_HEAD, .gguf_window = true,
+     .pattern = 4, .rope_local = true},
+    {"glm4", "glm4", "GLM-4", SAYS(32, 2, 128, 131072, 0, 1.5625e-7f), .gguf_interleaved = true, .hf_interleaved = true, .norm_before = true,
+     .norm_after = true, .post_is_before = true, .windowless = true, .rope_part = 0.5f},
+    {"apertus", "apertus", "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
+     .activation = LS_ACT_XIELU, .ungated = true, .rope = 12000000, .rope_stated = true},
     {0},
 };
 // clang-format on
@@ -46,10 +68,98 @@ void ls_arch_list(bool hf, char *out, size_t size) {
     }
 }
 
+static void say(ls_buf *out, const char *what) {
+    if (!what) return;
+    if (out->n) ls_buf_str(out, ", ");
+    ls_buf_str(out, what);
+}
+
+static void say_sublayers(const ls_arch *a, ls_buf *out) {
+    static const char
+        *const qk[] = {[LS_QK_NORM_HEAD] = "norms of heads",
+                       [LS_QK_NORM_WHOLE] = "norms of all queries and of all keys",
+                       [LS_QK_NORM_ROTATED] = "norms of rotated heads"},
+               *const act[] = {[LS_ACT_GELU_TANH] = "GELU", [LS_ACT_RELU2] = "squared ReLU", [LS_ACT_XIELU] = "xIELU"};
+    if (a->norm_after) say(out, a->norm_before ? "norms before and after sublayers" : "norms after sublayers");
+    say(out, qk[a->qk_norm]);
+    say(out, act[a->activation]);
+    if (a->ungated) say(out, "no gate");
+    if (a->gemma) say(out, "scaled embeddings");
+    if (a->granite) say(out, "multipliers");
+}
+
+void ls_arch_differs(const ls_arch *a, ls_buf *out) {
+    say_sublayers(a, out);
+    if (a->attn_softcap > 0) say(out, "soft caps");
+    if (a->hf_interleaved) say(out, "interleaved rotation");
+    if (a->rope_part > 0 && a->rope_part < 1) say(out, "partial rotation");
+    if (a->rope_every || a->rope_local) say(out, "layers without rotation");
+    if (a->rope_stated && a->activation == LS_ACT_SILU) say(out, "attention temperature");
+    if (!a->windowless && (a->window || a->late_window || a->gguf_window)) say(out, "sliding window");
+}
+
+void ls_hparams_differs(const ls_hparams *h, ls_buf *out) {
+    char text[80];
+    int unrotated = 0, local = 0;
+    for (int i = 0; i < h->n_layers; i++) unrotated += h->unrotated[i], local += h->local[i];
+    say_sublayers(h->arch, out);
+    if (h->attn_softcap > 0 || h->logit_softcap > 0) say(out, "soft caps");
+    if (h->arch->hf_interleaved) say(out, "interleaved rotation");
+    const int32_t head = h->stated_head_dim ? h->stated_head_dim : h->head_dim;
+    snprintf(text, sizeof text, "rotation of %d of %d values", h->rope_dims, head);
+    if (h->rope_dims < head) say(out, text);
+    snprintf(text, sizeof text, "rotary scaling %s", h->rope_scaling ? h->rope_scaling : "");
+    if (h->rope_scaling) say(out, text);
+    snprintf(text, sizeof text, "%d layers without rotation", unrotated);
+    if (unrotated) say(out, text);
+    snprintf(text, sizeof text, "attention temperature %g per %d positions", (double)h->attn_temperature,
+             h->attn_temperature_length);
+    if (h->attn_temperature > 0) say(out, text);
+    snprintf(text, sizeof text, "%d layers that attend to the last %d tokens", local, h->window);
+    if (local) say(out, text);
+}
+
 void ls_rope_plain(ls_hparams *h, int kind, double base, double factor) {
     for (int i = 0; i < h->rope_dims / 2; i++)
         h->rope_freq[kind][i] = (float)(pow(base, -2.0 * i / h->rope_dims) / factor);
     h->rope_magnitude[kind] = 1;
+}
+
+double ls_yarn_magnitude(double factor, double weight) {
+    return factor <= 1 ? 1 : 0.1 * weight * log(factor) + 1;
+}
+
+void ls_rope_yarn(ls_hparams *h, double base, const ls_yarn *y) {
+    const double dims = h->rope_dims;
+    // the index of the frequency that turns so many times in the original context
+    double low = dims * log(y->original / (y->fast * 2 * M_PI)) / (2 * log(base)),
+           high = dims * log(y->original / (y->slow * 2 * M_PI)) / (2 * log(base));
+    low = fmax(y->sharp ? low : floor(low), 0);
+    high = fmin(y->sharp ? high : ceil(high), dims - 1);
+    const double width = low == high ? 0.001 : high - low;
+    for (int i = 0; i < h->rope_dims / 2; i++) {
+        const double f = pow(base, -2.0 * i / dims), divided = fmin(fmax((i - low) / width, 0), 1);
+        h->rope_freq[0][i] = (float)(f / y->factor * divided + f * (1 - divided));
+    }
+    h->rope_magnitude[0] = (float)y->magnitude;
+}
+
+static double softplus(double x) {
+    return x > 20 ? x : log1p(exp(x));
+}
+
+void ls_xielu_set(ls_hparams *h, int layer, double alpha_p, double alpha_n, double beta, double eps) {
+    const double of[] = {softplus(alpha_p), beta + softplus(alpha_n), beta, eps};
+    for (int i = 0; i < 4; i++) h->xielu[layer][i] = (float)of[i];
+}
+
+int32_t ls_longest_context(const ls_hparams *h) {
+    return h->n_context_long ? h->n_context_long : h->n_context;
+}
+
+void ls_rope_for_context(ls_hparams *h, int32_t n) {
+    for (int i = 0; h->n_context_long && n > h->n_context && i < h->rope_dims / 2; i++)
+        h->rope_freq[0][i] = h->rope_freq[1][i] = h->rope_long[i];
 }
 
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes) {
@@ -71,11 +181,18 @@ ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
     const float scales[] = {h->embd_scale, h->attn_scale, h->residual_scale, h->logit_scale};
     for (int i = 0; i < 4; i++) fine &= isfinite(scales[i]) && scales[i] > 0;
     fine &= h->attn_softcap >= 0 && isfinite(h->attn_softcap) && h->logit_softcap >= 0 && isfinite(h->logit_softcap);
+    fine &= h->attn_temperature >= 0 && isfinite(h->attn_temperature) &&
+            (h->attn_temperature == 0 || h->attn_temperature_length > 0);
     for (int kind = 0; kind < 2; kind++) {
         fine &= isfinite(h->rope_magnitude[kind]);
-        for (int i = 0; i < h->rope_dims / 2; i++) fine &= isfinite(h->rope_freq[kind][i]);
+        for (int i = 0; i < h->rope_dims / 2; i++) fine &= isfinite(h->rope_freq[kind][i]) && isfinite(h->rope_long[i]);
     }
+    for (int i = 0; i < h->n_layers; i++)
+        for (int k = 0; k < 4; k++) fine &= isfinite(h->xielu[i][k]);
     if (!fine)
         return ls_fail(err, LS_E_RANGE, "a norm's epsilon, a scale or a rotary frequency of the model is out of range");
+    if (h->arch->qk_norm == LS_QK_NORM_ROTATED && (h->rope_magnitude[0] != 1 || h->rope_magnitude[1] != 1))
+        return ls_fail(err, LS_E_UNSUPPORTED, // a GPU's kernel norms before it rotates, which is the same then
+                       "rotary scaling that changes magnitudes is not supported with norms after the rotation");
     return LS_OK;
 }

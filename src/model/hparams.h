@@ -1,33 +1,48 @@
 // The hyper-parameters of a decoder of the Llama family, from GGUF metadata or a Hugging Face config.json, and the
 // table of architectures. Sources: llama.cpp's gguf-py constants and the config classes of transformers.
 #pragma once
+#include "base/buf.h"
 #include "base/json.h"
 #include "model/gguf.h"
 
 enum { LS_MAX_LAYERS = 1024, LS_MAX_ROPE = 128 };
 
-typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH } ls_activation;
-typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE } ls_qk_norm;
+// The activation of the feed-forward part, act(x): x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
+// x^3))); max(x, 0)^2; and xIELU with a layer's four numbers (ls_hparams.xielu).
+typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH, LS_ACT_RELU2, LS_ACT_XIELU } ls_activation;
+// RMS norm of queries and keys: none; of each head before its rotation; of all heads together before it; of each head
+// after it.
+typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE, LS_QK_NORM_ROTATED } ls_qk_norm;
 
 // An architecture: properties that are not in its checkpoints.
 typedef struct {
     const char *gguf;             // general.architecture
     const char *hf;               // model_type of config.json
-    bool gguf_interleaved;        // GGUF stores rotary pairs side by side (Llama); Hugging Face never does
+    const char *models;           // well-known models, for the table of architectures; NULL: those of the row before
+    bool gguf_interleaved;        // GGUF stores rotary pairs side by side (Llama)
+    bool hf_interleaved;          // and so does Hugging Face's checkpoint
     bool norm_before, norm_after; // of each sublayer
+    bool post_is_before;          // post_attention_layernorm comes before the feed-forward part, although norm_after
     ls_qk_norm qk_norm;
     ls_activation activation;
+    bool ungated;     // the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x))
+    bool tied;        // the output head is the token embedding unless config.json states otherwise
     bool gemma;       // scaled embeddings; Hugging Face's checkpoints store norm weights minus 1
-    bool long_rope;   // the rotary factors are for the original context, if that is shorter
+    bool granite;     // has multipliers of embeddings, attention scores, residuals and logits
+    bool long_rope;   // its rotary factors depend on the length of the context (Phi)
+    bool rope_stated; // config.json must state the rotary embedding: the class's default is a scaled one
+    int rope_every;   // each layer whose number, counted from 1, is a multiple of it has no rotation; 0: all rotate
+    bool rope_local;  // if there is a window, only the layers that have it rotate
     int pattern;      // with a sliding window: every pattern-th layer attends to all positions; 0: no layer does
     bool gguf_window; // its GGUF files have a window; llama.cpp ignores one in files of the other architectures
     bool windowless;  // a sliding_window in config.json is ignored, as in transformers' class
     int late_window;  // the window can be switched on, for the layers from this one on; 0: no switch, all layers
+    bool plain_local; // the rotary embedding of the local layers is never scaled
     float local_rope; // base of the local layers' rotary embedding; 0: the same as in the other layers
     // defaults of config.json (transformers' configuration classes); 0: no window, as many key/value heads as heads,
-    // head size from the width, queries scaled by the head size, no cap, the usual base
+    // head size from the width, queries scaled by the head size, no cap, the usual base, all of a head rotates
     int32_t heads, kv_heads, head_dim, context, window;
-    float rms_eps, query_scalar, attn_softcap, logit_softcap, rope;
+    float rms_eps, query_scalar, attn_softcap, logit_softcap, rope, rope_part;
 } ls_arch;
 
 extern const ls_arch ls_archs[]; // ends with a NULL name
@@ -37,23 +52,40 @@ typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
     int32_t stated_head_dim, stated_ff; // head_dim and n_ff before padding; 0: not padded
     bool partial;                       // the checkpoint has more than this decoder, e.g. a vision model
+    int32_t n_skipped;                  // tensors of those other parts, which are not read
     bool tied; // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
                // states tied
     float rms_eps, norm_offset;
     float embd_scale, attn_scale, residual_scale, logit_scale; // multipliers
-    float attn_softcap, logit_softcap;                         // 0: none
+    float attn_softcap, logit_softcap;                         // cap * tanh(x / cap); 0: none
+    // Attention temperature: the query at position p (from 0) is multiplied by 1 + attn_temperature * ln(1 + floor(p /
+    // attn_temperature_length)), beside attn_scale; attn_temperature 0: none.
+    float attn_temperature;
+    int32_t attn_temperature_length;
+    // Rotary embedding: the first rope_dims values of a head are turned in pairs, (2i, 2i + 1) if rope_interleaved,
+    // else (i, i + rope_dims / 2), by position * rope_freq[kind][i]; cosine and sine are multiplied by
+    // rope_magnitude[kind]. Scaling (linear, Llama 3's, YaRN, longrope's factors) is in these numbers. kind 0: global
+    // layers, 1: local layers.
+    const char *rope_scaling; // its name in config.json; NULL: none
     bool rope_interleaved;
     int32_t rope_dims;
-    float rope_freq[2][LS_MAX_ROPE], rope_magnitude[2]; // [0]: global layers, [1]: local layers
-    int32_t window;                                     // of local layers; 0: all layers are global
-    uint8_t local[LS_MAX_LAYERS];
+    float rope_freq[2][LS_MAX_ROPE], rope_magnitude[2];
+    // longrope: up to n_context_long tokens; a context of more than n_context has the frequencies rope_long in all
+    // layers, in place of rope_freq. 0: there are no others.
+    int32_t n_context_long;
+    float rope_long[LS_MAX_ROPE];
+    uint8_t unrotated[LS_MAX_LAYERS]; // 1: queries and keys of the layer are not turned
+    int32_t window;                   // of local layers: their last positions, with the own one; 0: all are global
+    uint8_t local[LS_MAX_LAYERS];     // 1: a local layer
+    // xIELU of a layer with p, n, b and e = xielu[layer]: p * x^2 + b * x if x > 0, otherwise (e^min(x, e) - 1 - x) * n
+    // + b * x. p is softplus(alpha_p) of the checkpoint, n is beta + softplus(alpha_n), b beta and e eps.
+    float xielu[LS_MAX_LAYERS][4];
 } ls_hparams;
 
 // Reads the metadata; ls_checkpoint_open sets n_vocab and tied. LS_E_UNSUPPORTED: the message has the unknown value and
 // the supported values.
 ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err);
-// config: a parsed config.json. A long-context rotary embedding gets the factors of the original context, which becomes
-// the model's context.
+// config: a parsed config.json.
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
 
 // An integer of a config.json; without the key, or null, *out stays. LS_E_RANGE: it is not from lo to hi.
@@ -63,7 +95,27 @@ ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
 const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
 void ls_arch_list(bool hf, char *out, size_t size);               // names, by commas
+// What a layer of the architecture does otherwise than Llama's; "": nothing.
+void ls_arch_differs(const ls_arch *a, ls_buf *out);
+// The same of a model, with its numbers.
+void ls_hparams_differs(const ls_hparams *h, ls_buf *out);
 // KV cache bytes of one token, at value_bytes per number.
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes);
 // Frequencies of `kind`: base^(-2i / dims), each divided by factor.
 void ls_rope_plain(ls_hparams *h, int kind, double base, double factor);
+// YaRN: frequencies that turn at least `fast` times in the original context stay, those that turn at most `slow` times
+// are divided by factor, and the others are mixed linearly by their index. sharp: the ends of the mix are not rounded
+// to indices.
+typedef struct {
+    double factor, original, fast, slow, magnitude;
+    bool sharp;
+} ls_yarn;
+void ls_rope_yarn(ls_hparams *h, double base, const ls_yarn *y);
+// 0.1 * weight * ln(factor) + 1: YaRN's magnitude; 1 if factor is at most 1.
+double ls_yarn_magnitude(double factor, double weight);
+// One layer's xIELU from the checkpoint's numbers.
+void ls_xielu_set(ls_hparams *h, int layer, double alpha_p, double alpha_n, double beta, double eps);
+// The longest context that --context may choose; without --context it is n_context.
+int32_t ls_longest_context(const ls_hparams *h);
+// Puts longrope's frequencies for a context of n tokens into rope_freq.
+void ls_rope_for_context(ls_hparams *h, int32_t n);

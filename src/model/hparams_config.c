@@ -51,6 +51,7 @@ static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
     const double factor = number(s, r, "factor", 8), low = number(s, r, "low_freq_factor", 1),
                  high = number(s, r, "high_freq_factor", 4),
                  old = number(s, r, "original_max_position_embeddings", 8192);
+    h->rope_scaling = "llama3";
     for (int i = 0; i < h->rope_dims / 2; i++) {
         const double f = (double)h->rope_freq[0][i], turns = old * f / (2 * M_PI);
         const double smooth = (turns - low) / (high - low);
@@ -59,23 +60,67 @@ static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
     }
 }
 
-static ls_code rope_long(ls_hparams *h, const ls_json *r, source *s) {
-    const ls_json *factors = get(r, "short_factor");
+// Divides the frequencies of the plain embedding by a list of factors.
+static ls_code divided(const ls_hparams *h, const ls_json *r, const char *key, source *s, float *out) {
+    const ls_json *factors = get(r, key);
     if ((int)ls_json_size(factors) != h->rope_dims / 2)
-        return ls_fail(s->err, LS_E_PARSE, "'short_factor' has %zu numbers, expected %d", ls_json_size(factors),
+        return ls_fail(s->err, LS_E_PARSE, "'%s' has %zu numbers, expected %d", key, ls_json_size(factors),
                        h->rope_dims / 2);
     for (int i = 0; i < h->rope_dims / 2; i++) {
         double v;
         if (!ls_json_num(ls_json_at(factors, (size_t)i), &v) || !(v > 0))
-            return ls_fail(s->err, LS_E_PARSE, "'short_factor' must have only positive numbers");
-        h->rope_freq[0][i] = (float)((double)h->rope_freq[0][i] / v);
+            return ls_fail(s->err, LS_E_PARSE, "'%s' must have only positive numbers", key);
+        out[i] = (float)((double)h->rope_freq[0][i] / v);
     }
+    return LS_OK;
+}
+
+static ls_code rope_long(ls_hparams *h, const ls_json *r, source *s) {
     const double old =
         number(s, r, "original_max_position_embeddings", number(s, s->j, "original_max_position_embeddings", 4096));
     const double grown = number(s, r, "factor", h->n_context / old);
     const double magnitude = grown <= 1 ? 1 : sqrt(1 + log(grown) / log(old));
+    ls_code code;
+    if (old >= 16 && old < h->n_context) {
+        h->n_context_long = h->n_context;
+        h->n_context = (int32_t)old;
+        if ((code = divided(h, r, "long_factor", s, h->rope_long))) return code;
+    }
     h->rope_magnitude[0] = (float)number(s, r, "attention_factor", magnitude);
-    if (old >= 16 && old < h->n_context) h->n_context = (int32_t)old;
+    h->rope_scaling = "longrope";
+    return divided(h, r, "short_factor", s, h->rope_freq[0]);
+}
+
+static ls_code rope_yarn(ls_hparams *h, const ls_json *r, double base, source *s) {
+    const double old = number(s, r, "original_max_position_embeddings", h->n_context),
+                 factor = number(s, r, "factor", h->n_context / old), all = number(s, r, "mscale_all_dim", 0),
+                 one = number(s, r, "mscale", 0);
+    const double magnitude = one != 0 && all != 0 ? ls_yarn_magnitude(factor, one) / ls_yarn_magnitude(factor, all)
+                                                  : ls_yarn_magnitude(factor, 1);
+    const double fast = number(s, r, "beta_fast", 32), slow = number(s, r, "beta_slow", 1);
+    bool rounds = true;
+    ls_json_bool(get(r, "truncate"), &rounds);
+    const ls_yarn y = {.factor = factor,
+                       .original = old,
+                       .fast = fast != 0 ? fast : 32, // as in transformers, 0 is the usual number
+                       .slow = slow != 0 ? slow : 1,
+                       .magnitude = number(s, r, "attention_factor", magnitude),
+                       .sharp = !rounds};
+    if (!(factor > 0) || !(old >= 1) || !(y.fast > 0) || !(y.slow > 0) || !(base > 1))
+        return ls_fail(s->err, LS_E_RANGE, "the rotary scaling 'yarn' has a factor, a length or a beta out of range");
+    ls_rope_yarn(h, base, &y);
+    h->rope_scaling = "yarn";
+    return LS_OK;
+}
+
+// The query is multiplied by a number that grows with its position.
+static ls_code read_temperature(ls_hparams *h, const ls_json *r, source *s) {
+    if (!h->arch->rope_stated || h->arch->activation == LS_ACT_XIELU) return LS_OK;
+    h->attn_temperature = (float)number(s, r, "llama_4_scaling_beta", 0);
+    const double length = number(s, r, "original_max_position_embeddings", 0);
+    if (!(length >= 1 && length < 1 << 30))
+        return ls_fail(s->err, LS_E_RANGE, "'original_max_position_embeddings' must be a positive number");
+    h->attn_temperature_length = (int32_t)length;
     return LS_OK;
 }
 
@@ -97,15 +142,22 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
             return ls_fail(s->err, LS_E_RANGE, "the factor of 'rope_scaling' is %g, expected a positive number",
                            factor);
         ls_rope_plain(h, 0, base, factor);
+        h->rope_scaling = "linear";
+    } else if (ls_json_is(type, "yarn")) return rope_yarn(h, r, base, s);
+    else if (ls_json_is(type, "dynamic") && get(r, "alpha") && h->arch->qk_norm == LS_QK_NORM_ROTATED) {
+        const double alpha = number(s, r, "alpha", 1), dims = h->rope_dims; // Hunyuan's: another base, at any length
+        if (!(alpha > 0 && dims > 2)) return ls_fail(s->err, LS_E_RANGE, "'alpha' must be a positive number");
+        ls_rope_plain(h, 0, base * pow(alpha, dims / (dims - 2)), 1);
     } else if (ls_json_is(type, "dynamic")) { // scaled only beyond the original context, which is the limit here
         const double old = number(s, r, "original_max_position_embeddings", h->n_context);
         if (old >= 16 && old < h->n_context) h->n_context = (int32_t)old;
     } else if (ls_json_is(type, "llama3")) rope_llama3(h, r, s);
     else if (ls_json_is(type, "longrope") || ls_json_is(type, "su")) return rope_long(h, r, s);
     else
-        return ls_fail(s->err, LS_E_UNSUPPORTED,
-                       "rotary scaling '%.*s' is not supported (supported: default, linear, dynamic, llama3, longrope)",
-                       (int)(n < 40 ? n : 40), name);
+        return ls_fail(
+            s->err, LS_E_UNSUPPORTED,
+            "rotary scaling '%.*s' is not supported (supported: default, linear, dynamic, llama3, yarn, longrope)",
+            (int)(n < 40 ? n : 40), name);
     return LS_OK;
 }
 
@@ -115,18 +167,23 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
     const double usual = h->arch->rope > 0 ? (double)h->arch->rope : 10000;
     const double base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
-    // only Phi's classes read this key
-    const bool partial = h->arch->long_rope;
-    const double part =
-        partial ? number(s, s->j, "partial_rotary_factor", number(s, r, "partial_rotary_factor", 1)) : 1;
+    if (h->arch->rope_stated && !r)
+        return ls_fail(s->err, LS_E_PARSE, "no 'rope_parameters' or 'rope_scaling', which %s needs", h->arch->hf);
+    // only some classes read this key
+    const double usual_part = (double)h->arch->rope_part,
+                 part = usual_part > 0 ? number(s, s->j, "partial_rotary_factor",
+                                                number(s, r, "partial_rotary_factor", usual_part))
+                                       : 1;
     h->rope_dims = part > 0 && part <= 1 ? (int32_t)(h->head_dim * part) : 0;
     if (h->rope_dims < 2 || h->rope_dims > 2 * LS_MAX_ROPE || h->rope_dims > h->head_dim)
         return ls_fail(s->err, LS_E_UNSUPPORTED, "rotary embedding over %d of %d dimensions is not supported",
                        h->rope_dims, h->head_dim);
-    const ls_code code = read_rope_kind(h, r, base, s);
-    if (h->arch->local_rope > 0) { // local layers are never scaled
-        const double own = (double)h->arch->local_rope;
-        ls_rope_plain(h, 1, number(s, local, "rope_theta", number(s, s->j, "rope_local_base_freq", own)), 1);
+    ls_code code = read_rope_kind(h, r, base, s);
+    if (!code) code = read_temperature(h, r, s);
+    if (h->arch->plain_local) {
+        const double own =
+            h->arch->local_rope > 0 ? number(s, s->j, "rope_local_base_freq", (double)h->arch->local_rope) : base;
+        ls_rope_plain(h, 1, number(s, local, "rope_theta", own), 1);
     } else {
         memcpy(h->rope_freq[1], h->rope_freq[0], sizeof h->rope_freq[1]);
         h->rope_magnitude[1] = h->rope_magnitude[0];
@@ -136,18 +193,24 @@ static ls_code read_rope(ls_hparams *h, source *s) {
 
 // Finds the local layers.
 static ls_code read_window(ls_hparams *h, source *s) {
-    const bool gemma3 = h->arch->local_rope > 0;
     const ls_json *types = h->arch->long_rope ? NULL : get(s->j, "layer_types"); // Phi's class ignores it
     int32_t from = h->arch->late_window, pattern = h->arch->pattern;
     bool used = !from; // Qwen's window is off by default
     ls_code code;
     ls_json_bool(get(s->j, "use_sliding_window"), &used);
+    if (used && h->arch->rope_every && get(s->j, "sliding_window"))
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "'use_sliding_window' is not supported in the architecture %s",
+                       h->arch->hf);
     if (!used || h->arch->windowless) return LS_OK;
-    if (!ls_json_get(s->j, "sliding_window")) h->window = h->arch->window; // null switches it off
+    if (!ls_json_get(s->j, "sliding_window")) h->window = h->arch->window;                       // null switches it off
+    const bool letters = ls_json_str(get(s->j, "sliding_window_pattern"), &(size_t){0}) != NULL; // "LLLG": by 4
     if ((code = may_int(s, "sliding_window", 1, 1 << 24, &h->window)) ||
         (code = may_int(s, "max_window_layers", 0, LS_MAX_LAYERS, &from)) ||
-        (gemma3 && (code = may_int(s, "sliding_window_pattern", 1, LS_MAX_LAYERS, &pattern))))
+        (pattern && !letters && !ls_json_is_array(types) &&
+         (code = may_int(s, "sliding_window_pattern", 0, LS_MAX_LAYERS, &pattern))))
         return code;
+    if (letters && !ls_json_is_array(types))
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "'sliding_window_pattern' must be a number, or 'layer_types' a list");
     for (int i = 0; i < h->n_layers && h->window; i++)
         h->local[i] = ls_json_is_array(types) ? ls_json_is(ls_json_at(types, (size_t)i), "sliding_attention")
                       : h->arch->late_window  ? i >= from
@@ -155,12 +218,55 @@ static ls_code read_window(ls_hparams *h, source *s) {
     return LS_OK;
 }
 
+// Finds the layers without rotation: a list (1: it rotates), or each whose number is a multiple of an interval.
+static ls_code read_unrotated(ls_hparams *h, source *s) {
+    const ls_json *list = h->arch->rope_every ? get(s->j, "no_rope_layers") : NULL;
+    int32_t every = h->arch->rope_every;
+    const ls_code code = every ? may_int(s, "no_rope_layer_interval", 1, LS_MAX_LAYERS, &every) : LS_OK;
+    if (code) return code;
+    if (list && (int64_t)ls_json_size(list) < h->n_layers)
+        return ls_fail(s->err, LS_E_PARSE, "'no_rope_layers' has %zu numbers for %d layers", ls_json_size(list),
+                       h->n_layers);
+    for (int i = 0; i < h->n_layers; i++) {
+        int64_t rotates = 1;
+        if (list && !ls_json_int(ls_json_at(list, (size_t)i), &rotates))
+            return ls_fail(s->err, LS_E_PARSE, "'no_rope_layers' must have only integers");
+        h->unrotated[i] =
+            list ? !rotates : (every && (i + 1) % every == 0) || (h->arch->rope_local && h->window && !h->local[i]);
+    }
+    return LS_OK;
+}
+
+static bool is_granite4(const ls_hparams *h) {
+    return !strcmp(h->arch->hf, "granitemoehybrid");
+}
+
+// Granite 4's class also has experts and Mamba layers.
+static ls_code check_granite4(ls_hparams *h, source *s) {
+    const ls_json *types = get(s->j, "layer_types");
+    int32_t experts = 8;
+    const ls_code code = may_int(s, "num_local_experts", 0, INT32_MAX, &experts);
+    if (code) return code;
+    bool dense = !experts && ls_json_is_array(types);
+    for (int i = 0; i < h->n_layers && dense; i++) {
+        const ls_json *type = ls_json_at(types, (size_t)i);
+        dense = ls_json_is(type, "attention") || ls_json_is(type, "full_attention");
+    }
+    if (!dense)
+        return ls_fail(s->err, LS_E_UNSUPPORTED,
+                       "the model has experts or Mamba layers; of the class granitemoehybrid only dense models with "
+                       "attention in every layer are supported");
+    if (!ls_json_is(get(s->j, "position_embedding_type"), "rope")) memset(h->unrotated, 1, sizeof h->unrotated);
+    return LS_OK;
+}
+
 static ls_code read_sizes(ls_hparams *h, source *s) {
     ls_code code;
+    const bool granite4 = is_granite4(h);
     h->n_heads = h->arch->heads;
     if ((code = get_int(s, "num_hidden_layers", 1, LS_MAX_LAYERS, &h->n_layers)) ||
         (code = get_int(s, "hidden_size", 32, 1 << 16, &h->n_embd)) ||
-        (code = get_int(s, "intermediate_size", 1, 1 << 18, &h->n_ff)) ||
+        (code = get_int(s, granite4 ? "shared_intermediate_size" : "intermediate_size", 1, 1 << 18, &h->n_ff)) ||
         (code = may_int(s, "num_attention_heads", 1, 1024, &h->n_heads)))
         return code;
     const ls_arch *a = h->arch;
@@ -177,7 +283,7 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     ls_hparams h = {.residual_scale = 1, .logit_scale = 1, .embd_scale = 1};
     source s = {config, NULL, err};
-    char known[160];
+    char known[400];
     size_t n = 0;
     if (get(config, "text_config")) { // the text part of a vision model
         h.partial = true;
@@ -201,20 +307,30 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "the model is an encoder ('use_bidirectional_attention'); only decoders are supported");
     ls_code code;
-    if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s))) return code;
+    if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s)) ||
+        (code = read_unrotated(&h, &s)) || (is_granite4(&h) && (code = check_granite4(&h, &s))))
+        return code;
     const ls_json *act =
         get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");
-    const bool gelu = ls_json_is(act, "gelu_pytorch_tanh") || (h.arch->gemma && (!act || ls_json_is(act, "gelu")));
-    if (act && !gelu && !ls_json_is(act, "silu")) {
+    static const char *const activations[] = {[LS_ACT_SILU] = "silu",
+                                              [LS_ACT_GELU_TANH] = "gelu_pytorch_tanh",
+                                              [LS_ACT_RELU2] = "relu2",
+                                              [LS_ACT_XIELU] = "xielu"};
+    bool known_act = !act || (h.arch->gemma && ls_json_is(act, "gelu")), fits = known_act;
+    for (size_t i = 0; i < sizeof activations / sizeof *activations && act && !fits; i++) {
+        known_act |= ls_json_is(act, activations[i]);
+        fits |= h.arch->activation == i && ls_json_is(act, activations[i]);
+    }
+    if (!known_act) {
         type = ls_json_str(act, &n);
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "activation '%.*s' is not supported (supported: silu and gelu_pytorch_tanh)",
+                       "activation '%.*s' is not supported (supported: silu, gelu_pytorch_tanh, relu2 and xielu)",
                        (int)(type && n < 40 ? n : 0), type ? type : "");
     }
-    if (gelu != (h.arch->activation == LS_ACT_GELU_TANH))
-        return ls_fail(err, LS_E_UNSUPPORTED, "the activation does not fit the architecture %s", h.arch->hf);
+    if (!fits) return ls_fail(err, LS_E_UNSUPPORTED, "the activation does not fit the architecture %s", h.arch->hf);
     h.norm_offset = h.arch->gemma ? 1 : 0;
-    h.tied = h.arch->gemma;
+    h.rope_interleaved = h.arch->hf_interleaved;
+    h.tied = h.arch->tied;
     const ls_json *tied = get(config, "tie_word_embeddings");
     if (tied && !ls_json_bool(tied, &h.tied))
         return ls_fail(err, LS_E_PARSE, "'tie_word_embeddings' is not true or false");
@@ -227,7 +343,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     }
     if (h.arch->attn_softcap > 0)
         h.attn_softcap = (float)switched(&s, "attn_logit_softcapping", (double)h.arch->attn_softcap);
-    if (!strcmp(h.arch->hf, "granite")) {
+    if (h.arch->granite) {
         h.embd_scale = (float)number(&s, config, "embedding_multiplier", 1);
         h.attn_scale = (float)number(&s, config, "attention_multiplier", 1);
         h.residual_scale = (float)number(&s, config, "residual_multiplier", 1);

@@ -42,6 +42,29 @@ static ls_code may_num(source *s, const char *name, float *out) {
     return has(s, name) ? ls_gguf_f32(s->g, key_of(s, name), out, s->err) : LS_OK;
 }
 
+// YaRN's magnitude: attn_factor times what the factor says; with yarn_log_multiplier m (mscale_all_dim of config.json,
+// whose mscale is taken to be 1) the latter is divided by what m says.
+static ls_code read_yarn(ls_hparams *h, source *s, double base, double factor, int32_t original) {
+    float fast = 32, slow = 1, weight = 0, own = 0;
+    ls_code code;
+    if ((code = may_num(s, "rope.scaling.yarn_beta_fast", &fast)) ||
+        (code = may_num(s, "rope.scaling.yarn_beta_slow", &slow)) ||
+        (code = may_num(s, "rope.scaling.yarn_log_multiplier", &weight)) ||
+        (code = may_num(s, "rope.scaling.yarn_attn_factor", &own)))
+        return code;
+    if (!(fast > 0) || !(slow > 0) || !(base > 1))
+        return ls_fail(s->err, LS_E_RANGE, "metadata of the rotary scaling 'yarn': a beta or the base is out of range");
+    const double all = weight != 0 ? ls_yarn_magnitude(factor, (double)weight) : 1,
+                 magnitude = own > 0 ? (double)own : ls_yarn_magnitude(factor, 1) / all;
+    ls_rope_yarn(h, base,
+                 &(ls_yarn){.factor = factor,
+                            .original = original,
+                            .fast = (double)fast,
+                            .slow = (double)slow,
+                            .magnitude = magnitude * (double)h->rope_magnitude[0]});
+    return LS_OK;
+}
+
 static ls_code read_rope(ls_hparams *h, source *s) {
     float base = 10000, local = h->arch->local_rope, factor = 1, magnitude = 1; // the format's defaults
     ls_str kind = {"linear", 6}; // a factor without a type divides, as in llama.cpp
@@ -56,30 +79,37 @@ static ls_code read_rope(ls_hparams *h, source *s) {
         return code;
     const bool linear = kind.n == 6 && !memcmp(kind.p, "linear", 6),
                plain = kind.n == 4 && !memcmp(kind.p, "none", 4), // rope_freqs.weight may still divide (Llama 3)
-        longrope = kind.n == 8 && !memcmp(kind.p, "longrope", 8);
-    if (!linear && !plain && !longrope)
+        yarn = kind.n == 4 && !memcmp(kind.p, "yarn", 4), longrope = kind.n == 8 && !memcmp(kind.p, "longrope", 8);
+    if (!linear && !plain && !yarn && !longrope)
         return ls_fail(s->err, LS_E_UNSUPPORTED,
-                       "rotary scaling '%.*s' is not supported (supported: none, linear, longrope)",
+                       "rotary scaling '%.*s' is not supported (supported: none, linear, yarn, longrope)",
                        (int)(kind.n < 40 ? kind.n : 40), kind.p);
     if (factor == 0) factor = 1; // not scaled
+    h->rope_scaling = yarn ? "yarn" : longrope ? "longrope" : linear && factor != 1 ? "linear" : NULL;
     if (h->rope_dims > h->head_dim || h->rope_dims > 2 * LS_MAX_ROPE || !(base >= 1 && isfinite(base)) ||
         !(local == 0 || (local >= 1 && isfinite(local))) || !(factor > 0))
         return ls_fail(s->err, LS_E_RANGE,
                        "rotary embedding over %d of %d dimensions, base %g, factor %g is not supported", h->rope_dims,
                        h->head_dim, (double)base, (double)factor);
     ls_rope_plain(h, 0, (double)base, linear ? (double)factor : 1);
-    // as in llama.cpp: the local layers of Gemma 3 and OLMo 2 are never scaled
-    const bool scaled = linear && h->arch->local_rope <= 0 && !h->arch->windowless;
-    ls_rope_plain(h, 1, (double)(local > 0 ? local : base), scaled ? (double)factor : 1);
+    ls_rope_plain(h, 1, (double)(local > 0 ? local : base), linear && !h->arch->plain_local ? (double)factor : 1);
     int32_t original = h->n_context;
     if ((code = may_int(s, "rope.scaling.original_context_length", 16, 1 << 22, &original))) return code;
-    h->rope_magnitude[0] = h->rope_magnitude[1] = magnitude;
-    if ((longrope || h->arch->long_rope) && original < h->n_context) h->n_context = original;
+    h->rope_magnitude[0] = magnitude;
+    if (yarn && (code = read_yarn(h, s, (double)base, (double)factor, original))) return code;
+    if (yarn && !h->arch->plain_local) memcpy(h->rope_freq[1], h->rope_freq[0], sizeof h->rope_freq[1]);
+    h->rope_magnitude[1] = h->arch->plain_local ? 1 : h->rope_magnitude[0];
+    if ((longrope || h->arch->long_rope) && original < h->n_context) {
+        h->n_context_long = h->n_context; // rope_factors_long.weight has its frequencies
+        h->n_context = original;
+    }
     bool rotates = true; // Granite switches the rotary embedding off with this key
-    if (!strcmp(h->arch->gguf, "granite") && has(s, "rope.scaling.finetuned") &&
+    if (h->arch->granite && has(s, "rope.scaling.finetuned") &&
         (code = ls_gguf_bool(s->g, key_of(s, "rope.scaling.finetuned"), &rotates, s->err)))
         return code;
-    if (!rotates) memset(h->rope_freq, 0, sizeof h->rope_freq);
+    if (!rotates) memset(h->unrotated, 1, sizeof h->unrotated);
+    if ((code = may_num(s, "attention.temperature_scale", &h->attn_temperature))) return code;
+    h->attn_temperature_length = original;
     return LS_OK;
 }
 
@@ -115,7 +145,32 @@ static ls_code read_window(ls_hparams *h, source *s) {
     for (int i = 0; i < h->n_layers && h->window && !code; i++)
         h->local[i] = list ? list[i] != 0 : !pattern || (i + 1) % pattern != 0;
     free(list);
+    for (int i = 0; i < h->n_layers && h->arch->rope_local && h->window; i++) h->unrotated[i] = !h->local[i];
     return code;
+}
+
+// One number for all layers, or a list of one for each.
+static ls_code read_each_layer(source *s, const char *name, int32_t n_layers, float *out) {
+    float *list = NULL, one = 0;
+    size_t n = 0;
+    const bool array = ls_gguf_is_array(s->g, key_of(s, name));
+    ls_code code = array ? ls_gguf_f32_array(s->g, s->key, &list, &n, s->err) : ls_gguf_f32(s->g, s->key, &one, s->err);
+    if (!code && array && n < (size_t)n_layers)
+        code = ls_fail(s->err, LS_E_PARSE, "metadata '%s' has %zu elements for %d layers", s->key, n, n_layers);
+    for (int i = 0; i < n_layers && !code; i++) out[i] = array ? list[i] : one;
+    free(list);
+    return code;
+}
+
+static ls_code read_xielu(ls_hparams *h, source *s) {
+    static const char *const names[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    static _Thread_local float v[4][LS_MAX_LAYERS];
+    ls_code code;
+    for (int i = 0; i < 4; i++)
+        if ((code = read_each_layer(s, names[i], h->n_layers, v[i]))) return code;
+    for (int i = 0; i < h->n_layers; i++)
+        ls_xielu_set(h, i, (double)v[0][i], (double)v[1][i], (double)v[2][i], (double)v[3][i]);
+    return LS_OK;
 }
 
 // Rejects metadata that would change the results and is not implemented.
@@ -149,7 +204,7 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
     ls_hparams h = {.embd_scale = 1, .residual_scale = 1, .logit_scale = 1};
     source s = {.g = g, .err = err};
     ls_str arch;
-    char known[160];
+    char known[400];
     ls_code code;
     if ((code = ls_gguf_str(g, "general.architecture", &arch, err))) return code;
     h.arch = ls_arch_find(arch.p, arch.n, false);
@@ -166,7 +221,7 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
     if ((!strcmp(h.arch->gguf, "gemma2") && h.n_layers == 46) || (!strcmp(h.arch->gguf, "gemma3") && h.n_layers == 62))
         h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
     const bool gemma2 = !strcmp(h.arch->gguf, "gemma2"), gemma3 = !strcmp(h.arch->gguf, "gemma3"),
-               granite = !strcmp(h.arch->gguf, "granite");
+               granite = h.arch->granite;
     if (gemma2) { // llama.cpp's defaults
         h.attn_softcap = h.arch->attn_softcap;
         h.logit_softcap = h.arch->logit_softcap;
@@ -178,8 +233,10 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
          ((code = may_num(&s, "attention.scale", &h.attn_scale)) || (code = may_num(&s, "logit_scale", &divisor)) ||
           (code = may_num(&s, "embedding_scale", &h.embd_scale)) ||
           (code = may_num(&s, "residual_scale", &h.residual_scale)))) ||
-        (code = read_window(&h, &s)) || (code = refuse_others(&h, &s)))
+        (code = read_window(&h, &s)) || (code = refuse_others(&h, &s)) ||
+        (h.arch->activation == LS_ACT_XIELU && (code = read_xielu(&h, &s))))
         return code;
+    for (int i = 0; i < h.n_layers && h.arch->rope_every; i++) h.unrotated[i] = (i + 1) % h.arch->rope_every == 0;
     h.logit_scale = 1 / divisor;
     if ((code = ls_hparams_check(&h, err))) return code;
     *out = h;

@@ -91,7 +91,7 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err) {
     return code;
 }
 
-static float half(const unsigned char *p) {
+float ls_half(const unsigned char *p) {
     const uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, sign = (h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;
     uint32_t bits = sign | (e + 112) << 23 | m << 13;
     float f;
@@ -109,7 +109,7 @@ static void to_floats(int type, const unsigned char *p, uint64_t n, float *out) 
     const ls_ggml_layout *l = ls_ggml_layout_of(type);
     const bool low = type == LS_GGML_Q4_1 || type == LS_GGML_Q5_1, five = type == LS_GGML_Q5_0 || type == LS_GGML_Q5_1;
     for (uint64_t b = 0; b < n / 32; b++, p += l->bytes, out += 32) {
-        const float d = half(p), least = low ? half(p + 2) : 0;
+        const float d = ls_half(p), least = low ? ls_half(p + 2) : 0;
         const unsigned char *high = p + (low ? 4 : 2), *q = high + (five ? 4 : 0);
         const uint32_t bits =
             five ? (uint32_t)high[0] | (uint32_t)high[1] << 8 | (uint32_t)high[2] << 16 | (uint32_t)high[3] << 24 : 0;

@@ -130,7 +130,7 @@ static void divergences(const ls_bench *b, ls_form form, ls_buf *out) {
             const ls_result *r = ls_bench_result(b, p, i);
             if (r->first_difference < 0 || strcmp(b->methods[i].guarantee, "text") || n++ >= SHOWN) continue;
             ls_table_row(&t);
-            ls_put(&t, "prompt", NULL, -12, "%s", b->prompts[p].name);
+            ls_put(&t, "texts differ in", NULL, -15, "%s", b->prompts[p].name);
             ls_put(&t, "method", NULL, -20, "%s", b->methods[i].label);
             ls_put_whole(&t, "token", NULL, 7, r->first_difference);
             ls_put_number(&t, "gap", NULL, 11, 7, r->gap);

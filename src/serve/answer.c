@@ -14,7 +14,9 @@ typedef struct {
     ls_exchange *x;
     ls_reply reply;
     ls_setup setup; // of this request
+    ls_request_config config;
     ls_runner run;
+    ls_trace *trace; // NULL: none
     ls_ids prompt;
     size_t kept;
     double prefill_ms, queued_ms;
@@ -194,6 +196,20 @@ static void on_step(void *ud, const ls_step *step) {
     else ls_exchange_comment(w->a->queue, w->x);
 }
 
+// Recordings that fail stop no answers.
+static void begin_recording(answer *w) {
+    ls_err err;
+    ls_request_config_make(&w->config, &w->setup);
+    w->setup.config = w->config.pairs;
+    if (ls_records_open(&w->a->o->records, &w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
+}
+
+static void end_recording(answer *w) {
+    ls_err err;
+    if (!ls_trace_close(w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
+    ls_request_config_free(&w->config);
+}
+
 static ls_code decode(answer *w, ls_err *err) {
     ls_answerer *a = w->a;
     const ls_request *r = &w->x->request;
@@ -204,8 +220,12 @@ static ls_code decode(answer *w, ls_err *err) {
     w->reply = (ls_reply){
         .request = r, .vocab = a->o->model->vocab, .model = a->o->model->name, .calls = r->tools && a->writes_calls};
     w->run = (ls_runner){.model = a->o->model, .setup = &w->setup};
-    w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
     ls_code code = encode(a, r, &w->prompt, err);
+    if (!code && a->o->records.folder) {
+        begin_recording(w);
+        if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
+    }
+    w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
     if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
     if (!code)
         code = ls_runner_begin_other(&w->run, &w->prompt, r->text.p ? r->text.p : "", &w->kept, on_prefill, w, err);
@@ -297,6 +317,7 @@ void ls_answer_request(ls_answerer *a, ls_exchange *x) {
     q->typical_s = 0.8 * q->typical_s + 0.2 * (double)(ls_now_ns() - w.start_ns) / 1e9;
     pthread_mutex_unlock(&q->lock);
     ls_exchange_end(q, x);
+    end_recording(&w);
     ls_reply_free(&w.reply);
     ls_runner_free(&w.run);
     ls_ids_free(&w.prompt);

@@ -418,8 +418,9 @@ static ls_code start(ls_http *h, ls_err *err) {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)at->port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)at->port)};
     inet_pton(at->v6 ? AF_INET6 : AF_INET, at->address, at->v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr);
+    // poll, not epoll: there, a client that closes right behind the beginning of a request is noticed a minute later
     const unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (at->v6 ? MHD_USE_IPv6 : 0);
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (at->v6 ? MHD_USE_IPv6 : 0);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); // the thread of connections takes none

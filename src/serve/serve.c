@@ -57,7 +57,8 @@ ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *
     if (!o->listen.loopback && !o->keys.n)
         return ls_fail(err, LS_E_USAGE,
                        "a server that other machines reach needs a key: --key-file FILE or LOGITSPEC_SERVE_KEY");
-    ls_code code = ls_http_open(&http, o, &queue, err);
+    ls_code code = ls_records_check(&o->records, err);
+    if (!code) code = ls_http_open(&http, o, &queue, err);
     if (code) return code;
     ls_answerer a = {.o = o, .queue = &queue};
     ls_answerer_init(&a);

@@ -3,6 +3,7 @@
 #pragma once
 #include "decode/runner.h"
 #include "serve/access.h"
+#include "serve/records.h"
 
 // What ends forwards of the model: a request's client that leaves. Zero until a server runs.
 typedef struct {
@@ -24,6 +25,7 @@ typedef struct {
     int max_kept;               // KV caches
     uint64_t max_kept_bytes;
     bool fresh;                               // keep nothing between requests
+    ls_records records;                       // of requests
     double timeout_s;                         // of a request, from its arrival to its end; 0: none
     ls_serve_watch *watch;                    // of the model; NULL: forwards do not end early
     bool (*stop)(void *ud);                   // true: the server ends

@@ -1,7 +1,7 @@
-// LogitSpec's sources of drafts (retrieval for the root, next-next-token guesses from the last logits) and the target's
-// remembered choices, in one best-first tree. The acceptance probability of each candidate is estimated from all its
-// sources (rates.h). The most likely paths are taken until the tree is full, or until another row would cost more
-// time than it is expected to save.
+// LogitSpec's sources of drafts (retrieval for the root, next-next-token guesses from the last logits), the target's
+// remembered choices and tokens by their usage, in one best-first tree. The acceptance probability of each candidate is
+// estimated from all its sources (rates.h). The most likely paths are taken until the tree is full, or until another
+// row would cost more time than it is expected to save.
 #include "spec/search.h"
 
 static void logitspec_propose(ls_drafter *base, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {

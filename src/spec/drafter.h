@@ -34,7 +34,8 @@ typedef struct {
     const int32_t *context; // before the tree
     size_t n_context;
     const ls_tree *tree;
-    int32_t n_path; // accepted rows, including the root
+    int32_t n_path;              // accepted rows, including the root
+    const ls_draft_state *state; // as `propose` had it; NULL: not known, and acceptance rates are not learnt
 } ls_draft_result;
 
 // Whether a drafter has one token at one place of its tree.

@@ -7,95 +7,106 @@ static const float first_weights[LS_RATE_KEYS] = {
 #include "spec/rates_prior.inc"
 };
 
+const int16_t ls_rate_at[LS_VIEWS + 1] = {
+#define VIEW(name, weights) LS_AT_##name,
+    LS_RATE_VIEWS(VIEW) LS_RATE_KEYS
+#undef VIEW
+};
+#define VIEW(name, weights) _Static_assert((weights) <= UINT8_MAX, "a view's value fits a byte");
+LS_RATE_VIEWS(VIEW)
+#undef VIEW
+
 static int32_t below(int32_t v, const int32_t *edges, int32_t n) {
     int32_t b = 0;
-    while (b < n && v >= edges[b]) b++;
+    for (int32_t i = 0; i < n; i++) b += v >= edges[i];
     return b;
 }
 
 static int32_t share(float p, const float edges[4]) {
     int32_t b = 0;
-    while (b < 4 && p >= edges[b]) b++;
+    for (int32_t i = 0; i < 4; i++) b += p >= edges[i];
     return b;
 }
 
-// A note packs one value per view into an int32_t: the view's key + 1; 0: the view does not apply.
-enum {
-    COPY_BITS = 6,
-    REMEMBERED_BITS = 5,
-    LAST_BITS = 6,
-    REMEMBERED_AT = COPY_BITS,
-    LAST_AT = REMEMBERED_AT + LS_SUCCESSORS_ORDER * REMEMBERED_BITS,
-};
-_Static_assert(LS_VIEW_COPY_KEYS < 1 << COPY_BITS && LS_VIEW_REMEMBERED_KEYS < 1 << REMEMBERED_BITS &&
-                   LS_VIEW_LAST_KEYS < 1 << LAST_BITS && LAST_AT + LAST_BITS < 32,
-               "a note fits 31 bits");
-
-static int32_t part_of(int32_t note, int32_t at, int32_t bits) {
-    return note >> at & ((1 << bits) - 1);
+static int32_t fine_share(float p) { // 0 .. 12
+    static const float edges[] = {.001f, .003f, .01f, .03f, .06f, .1f, .2f, .35f, .5f, .7f, .85f, .95f};
+    int32_t b = 0;
+    for (int32_t i = 0; i < 12; i++) b += p >= edges[i];
+    return b;
 }
 
-int32_t ls_rate_note(const ls_features *f) {
+static int32_t doublings(int32_t v) { // of v > 0: 1: 0, 2 and 3: 1, 4 to 7: 2 ...
+    return 31 - __builtin_clz((uint32_t)v);
+}
+
+static int32_t max32(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+static int32_t min32(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+void ls_rate_views(const ls_features *f, uint8_t view[LS_VIEWS]) {
     static const int32_t agreement[] = {1, 2, 3, 4, 5, 7, 10}, remembered[] = {1, 2, 3, 5},
-                         last[] = {2, 3, 5, 9, 17, 33};
+                         last[] = {2, 3, 5, 9, 17, 33}, counts[] = {1, 2, 3, 5, 10, 20}, rows[] = {2, 5, 20};
     static const float remembered_p[] = {0.05f, 0.2f, 0.5f, 0.85f}, last_p[] = {0.01f, 0.05f, 0.2f, 0.5f};
-    int32_t note = f->copies ? 1 + below(f->agree, agreement, 7) * 4 + (int32_t)f->place : 0;
+    static const uint8_t fewer[] = {0, 1, 2, 3, 3, 4, 4, 5}; // agreement in fewer classes
+    int32_t says[LS_VIEWS] = {0}, ranks = 0, longest = 0;
+    const int32_t agree = f->agree ? below(f->agree, agreement, 7) : 0;
+    if (f->copies) says[LS_VIEW_COPY] = 1 + agree * 4 + (int32_t)f->place;
     for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) {
-        const int32_t rank = f->remembered[i].rank,
-                      listed = 2 + below(rank, remembered, 4) * 5 + share(f->remembered[i].p, remembered_p);
-        note |= (!f->remembered[i].known ? 0 : rank < 0 ? 1 : listed) << (REMEMBERED_AT + i * REMEMBERED_BITS);
+        const int32_t rank = f->remembered[i].rank;
+        ranks *= 4;
+        if (!f->remembered[i].known) continue;
+        says[LS_VIEW_REMEMBERED_1 + i] =
+            rank < 0 ? 1 : 2 + below(rank, remembered, 4) * 5 + share(f->remembered[i].p, remembered_p);
+        ranks += rank < 0 ? 1 : rank < 1 ? 2 : 3;
+        if (rank >= 0) longest = i + 1;
     }
-    const int32_t rank = f->last_rank, listed = 2 + below(rank, last, 6) * 5 + share(f->last_p, last_p);
-    return note | (!f->last ? 0 : rank < 0 ? 1 : listed) << LAST_AT;
-}
-
-void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]) {
-    static const int32_t fewer[] = {0, 1, 2, 3, 3, 4, 4, 5}; // agreement in fewer classes
-    static const int32_t keys[LS_VIEWS] = {LS_VIEW_COPY_KEYS,
-                                           LS_VIEW_REMEMBERED_KEYS,
-                                           LS_VIEW_REMEMBERED_KEYS,
-                                           LS_VIEW_REMEMBERED_KEYS,
-                                           LS_VIEW_LAST_KEYS,
-                                           LS_VIEW_BOTH_KEYS,
-                                           LS_VIEW_KINDS};
-    const int32_t copy = part_of(note, 0, COPY_BITS), agree = copy ? (copy - 1) / 4 : 0;
-    int32_t says[LS_VIEWS] = {[LS_VIEW_COPY] = copy, [LS_VIEW_LAST] = part_of(note, LAST_AT, LAST_BITS)};
-    bool listed = false;
-    for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) {
-        says[LS_VIEW_REMEMBERED + i] = part_of(note, REMEMBERED_AT + i * REMEMBERED_BITS, REMEMBERED_BITS);
-        listed |= says[LS_VIEW_REMEMBERED + i] > 1;
-    }
+    if (f->last)
+        says[LS_VIEW_LAST] = f->last_rank < 0 ? 1 : 2 + below(f->last_rank, last, 6) * 5 + share(f->last_p, last_p);
     // grade of the prediction after one token: nothing known, not listed, listed below the best; the best by its
     // probability class, of which the lower two are merged
-    const int32_t one = says[LS_VIEW_REMEMBERED], best = one - 2,
+    const int32_t one = says[LS_VIEW_REMEMBERED_1], best = one - 2,
                   grade = one < 2     ? one
                           : best >= 5 ? 2
                           : best < 2  ? 3
                                       : best + 2;
-    if (copy || one) says[LS_VIEW_BOTH] = 1 + fewer[agree] * 7 + grade;
-    says[LS_VIEW_KIND] = 1 + (agree ? 2 : listed);
-    for (int32_t i = 0, at = 0; i < LS_VIEWS; at += keys[i++]) key[i] = says[i] ? at + says[i] - 1 : -1;
+    if (f->copies || one) says[LS_VIEW_BOTH] = 1 + fewer[agree] * 7 + grade;
+    says[LS_VIEW_KIND] = f->agree ? 4 : longest ? 3 : f->last_rank >= 0 ? 2 : 1;
+    says[LS_VIEW_RANKS] = 1 + ranks * 2 + (f->agree > 0);
+    const int32_t kind = f->agree ? 2 : longest > 0, source = f->agree ? 4 : longest;
+    says[LS_VIEW_RECENT] = 1 + (f->ago ? min32(max32(doublings(f->ago), 1), 9) : 0) * 3 + kind;
+    says[LS_VIEW_COUNT] = 1 + below(f->count, counts, 6) * 5 + source;
+    if (f->average_rows) {
+        const int32_t seen = below(f->average_rows, rows, 3);
+        says[LS_VIEW_AVERAGE] = 1 + (f->average_rank < 0 ? seen : 4 + seen * 13 + fine_share(f->average_p));
+        says[LS_VIEW_AVERAGE_RANK] = 2 + f->average_rank;
+    }
+    says[LS_VIEW_LISTED] = 1;
+    if (f->listed_ago > 0 && f->listed_ago < 64) {
+        const int32_t lately = doublings(f->listed_ago * 2 - 1), rank = f->listed_rank;
+        says[LS_VIEW_LISTED] = 2 + lately * 4 + (rank > 3 ? 3 : rank > 1 ? 2 : rank);
+        says[LS_VIEW_LISTED_P] = 1 + lately * 13 + fine_share(f->listed_p);
+    }
+    for (int32_t i = 0; i < LS_VIEWS; i++) view[i] = (uint8_t)says[i];
 }
 
 void ls_rates_init(ls_rates *r) {
     memcpy(r->weight, first_weights, sizeof r->weight);
 }
 
-double ls_rate_odds(const ls_rates *r, int32_t note) {
-    int32_t key[LS_VIEWS];
-    float z = 0;
-    ls_rate_keys(note, key);
-    for (int32_t i = 0; i < LS_VIEWS; i++)
-        if (key[i] >= 0) z += r->weight[key[i]];
-    return exp((double)z);
+double ls_rate_odds(const ls_rates *r, const uint8_t view[LS_VIEWS], float bias) {
+    float z = bias;
+    for (int32_t i = 0; i < LS_VIEWS; i++) z += r->weight[ls_rate_at[i] + view[i]];
+    return (double)expf(z);
 }
 
-void ls_rates_learn(ls_rates *r, int32_t note, double error, double step) {
-    int32_t key[LS_VIEWS];
-    ls_rate_keys(note, key);
+void ls_rates_learn(ls_rates *r, const uint8_t view[LS_VIEWS], double error, double step) {
     const float move = (float)(step * error);
     for (int32_t i = 0; i < LS_VIEWS; i++)
-        if (key[i] >= 0) r->weight[key[i]] += move;
+        if (view[i]) r->weight[ls_rate_at[i] + view[i]] += move;
 }
 
 // ---- counted rates
@@ -144,10 +155,6 @@ static int32_t bucket(double v, const double *below, int32_t n) {
     int32_t b = 0;
     while (b < n && v >= below[b]) b++;
     return b;
-}
-
-static int32_t min32(int32_t a, int32_t b) {
-    return a < b ? a : b;
 }
 
 static int32_t depth_of(int32_t depth) { // classes: 1, 2, 3, 4, 5-6, above

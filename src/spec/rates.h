@@ -9,32 +9,40 @@
 // ---- ls_rates
 
 // Online multinomial logistic regression over look-up features. Each view of a candidate (its copy, the target's
-// earlier predictions after the same tokens, its rank in the last logits) has a weight for each value; the candidate's
-// log odds are the sum of these weights. At most one child of a row is right, so the children share the probability.
-// Each verified row moves the weights a little; the initial weights were fitted to recorded runs. Rows that are not
-// drafted do not change the weights. This adds no bias, because the weights estimate the acceptance of a candidate with
-// these features, not how often it is drafted.
-//
-// A trial is a verified row whose parent was accepted.
+// earlier predictions after the same tokens, its rank in the last logits, how recently it occurred ...) has a weight
+// for each value; the candidate's log odds are the sum of these weights. At most one child of a row is right, so the
+// children share the probability. All candidates after an accepted row move the weights a little, drafted or not,
+// because the token that came there is known. The initial weights were fitted to live runs on other prompts.
+
+// VIEW(name, number of weights, what it tells apart)
+#define LS_RATE_VIEWS(VIEW)                                                                                            \
+    VIEW(COPY, 8 * 4)             /* length of agreement, and whether the copy continues the parent's copy */          \
+    VIEW(REMEMBERED_1, 1 + 5 * 5) /* rank and probability after one token */                                           \
+    VIEW(REMEMBERED_2, 1 + 5 * 5) /* ... two */                                                                        \
+    VIEW(REMEMBERED_3, 1 + 5 * 5) /* ... three */                                                                      \
+    VIEW(LAST, 1 + 7 * 5)         /* rank and share in the last logits */                                              \
+    VIEW(BOTH, 6 * 7)             /* length of agreement, and the prediction after one token */                        \
+    VIEW(KIND, 4)                 /* by usage, only in the last logits, predicted by the target before, copied */      \
+    VIEW(RANKS, 2 * 4 * 4 * 4)    /* ranks after one, two and three tokens, and whether it is copied */                \
+    VIEW(RECENT, 10 * 3)          /* how long ago the token occurred, by kind */                                       \
+    VIEW(COUNT, 7 * 5)            /* how often it occurs in the conversation, by the longest source */                 \
+    VIEW(AVERAGE, 4 + 4 * 13)     /* averaged probability after the token before it, by the number of rows */          \
+    VIEW(AVERAGE_RANK, 17)        /* its rank there */                                                                 \
+    VIEW(LISTED, 1 + 7 * 4)       /* how long ago it was among the target's best tokens, and its rank */               \
+    VIEW(LISTED_P, 7 * 13)        /* its probability there */
 
 typedef enum {
-    LS_VIEW_COPY,       // length of agreement, and whether the copy continues the parent's copy
-    LS_VIEW_REMEMBERED, // rank and probability after one, two and three tokens
-    LS_VIEW_LAST = LS_VIEW_REMEMBERED + LS_SUCCESSORS_ORDER, // rank and share in the last logits
-    LS_VIEW_BOTH,                                            // length of agreement, and the prediction after one token
-    LS_VIEW_KIND, // copied, predicted by the target before, or only in the last logits
-    LS_VIEWS,
+#define VIEW(name, weights) LS_VIEW_##name,
+    LS_RATE_VIEWS(VIEW) LS_VIEWS
+#undef VIEW
 } ls_view;
 
-enum { // number of weights of each view
-    LS_VIEW_COPY_KEYS = 8 * 4,
-    LS_VIEW_REMEMBERED_KEYS = 1 + 5 * 5,
-    LS_VIEW_LAST_KEYS = 1 + 7 * 5,
-    LS_VIEW_BOTH_KEYS = 6 * 7,
-    LS_VIEW_KINDS = 3,
-    LS_RATE_KEYS = LS_VIEW_COPY_KEYS + LS_SUCCESSORS_ORDER * LS_VIEW_REMEMBERED_KEYS + LS_VIEW_LAST_KEYS +
-                   LS_VIEW_BOTH_KEYS + LS_VIEW_KINDS,
+enum { // each view has one weight more, which is 0: the view does not apply
+#define VIEW(name, weights) LS_AT_##name, LS_AT_LAST_OF_##name = LS_AT_##name + (weights),
+    LS_RATE_VIEWS(VIEW) LS_RATE_KEYS
+#undef VIEW
 };
+extern const int16_t ls_rate_at[LS_VIEWS + 1]; // first weight of each view, and the end
 
 // The position of a copied candidate relative to its parent's copy.
 typedef enum {
@@ -57,6 +65,14 @@ typedef struct {
     bool last;                         // the last logits apply, because the parent is the root
     int32_t last_rank;                 // its rank there; -1: it is not among the best
     float last_p;                      // its probability there, given that it is not the root's token
+    int32_t ago;                       // tokens since it occurred in the conversation; 0: it does not occur
+    int32_t count;                     // its occurrences there
+    int32_t average_rows;              // rows of the average after the token before it; 0: there is none
+    int32_t average_rank;              // its rank there; -1: it is not among the best
+    float average_p;
+    int32_t listed_ago; // tokens since it was among the target's best; 0: it was not
+    int32_t listed_rank;
+    float listed_p;
 } ls_features;
 
 typedef struct {
@@ -64,15 +80,13 @@ typedef struct {
 } ls_rates;
 
 void ls_rates_init(ls_rates *r);
-// Packs all views of a candidate into one non-negative number, which is stored in the tree's row (ls_draft.key).
-int32_t ls_rate_note(const ls_features *f);
-// Indices in ls_rates of the weights of a note (from ls_rate_note, also below); -1: that view does not apply.
-void ls_rate_keys(int32_t note, int32_t key[LS_VIEWS]);
+// The value of each view of a candidate: 0: it does not apply, otherwise 1 .. its number of weights.
+void ls_rate_views(const ls_features *f, uint8_t view[LS_VIEWS]);
 // Odds of the candidate against "no child of its parent is right", given that the parent is. Its probability is its
-// odds divided by 1 + the odds of all children.
-double ls_rate_odds(const ls_rates *r, int32_t note);
+// odds divided by 1 + the odds of all children. bias: learnt log odds of its token (ls_token_usage).
+double ls_rate_odds(const ls_rates *r, const uint8_t view[LS_VIEWS], float bias);
 // error: outcome (1: right, 0: wrong) minus the estimated probability. step: learning rate.
-void ls_rates_learn(ls_rates *r, int32_t note, double error, double step);
+void ls_rates_learn(ls_rates *r, const uint8_t view[LS_VIEWS], double error, double step);
 
 // ---- ls_blend
 

@@ -1,10 +1,13 @@
 #include "spec/search.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // ---- evidence
 
-static const double LEARNING = 0.01; // learning rate of the rates, per row
+static const double LEARNING = 0.01; // learning rate of the rates, per candidate
+static const float SMALL = 0.001f;   // an error that is not worth learning from
 _Static_assert((int)LS_POOL_ORDER >= (int)LS_SUCCESSORS_ORDER, "one tail serves n-grams and remembered tokens");
 
 static void searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
@@ -12,6 +15,7 @@ static void searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bo
     if (reset)
         ls_pool_clear(&e->pool); // rates and remembered choices depend on the model, not on the text, and are kept
     ls_pool_update(&e->pool, context, n);
+    ls_usage_observe(&e->usage, context, n, reset);
 }
 
 // The target's predictions the last time after the last `order` tokens of tail[0..n); NULL: none.
@@ -19,10 +23,21 @@ static const ls_successor *remembered(const ls_evidence *e, const int32_t *tail,
     return e->remembered && n >= order ? ls_successors_get(&e->successors, tail + n - order, order) : NULL;
 }
 
-// tail: the row's token, and those before it.
-static void remember(ls_evidence *e, const int32_t *tail, int32_t n, const ls_node *row) {
+// tail: the row's token, and those before it. at: see ls_usage_add.
+static void remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_t at, const ls_node *row) {
     const ls_successor next = ls_successors_of(row);
     for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, &next);
+    ls_usage_add(&e->usage, tail[n - 1], at, &next);
+}
+
+static void learn_trials(void *ud, const ls_trial *trials, int32_t n, int32_t came) {
+    ls_evidence *e = ud;
+    for (int32_t i = 0; i < n; i++) {
+        const float error = (float)(trials[i].token == came) - trials[i].p;
+        if (fabsf(error) < SMALL) continue;
+        ls_rates_learn(&e->rates, trials[i].view, (double)error, LEARNING);
+        ls_usage_bias(&e->usage, trials[i].token, (float)LEARNING * error);
+    }
 }
 
 void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
@@ -30,12 +45,11 @@ void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
     const ls_tree *t = r->tree;
     const ls_draft_state s = {.context = r->context, .n_context = r->n_context};
     int32_t tail[LS_SUCCESSORS_ORDER];
-    for (int32_t i = 0; i < t->n; i++) {
+    if (r->state) ls_search_trials(ls_search_of((ls_searcher *)d, r->state), t, learn_trials, e);
+    for (int32_t i = 0; i < t->n && e->remembered; i++) {
         const ls_node *n = &t->nodes[i];
-        if (i && n->key >= 0 && n->state != LS_NODE_NOT_REACHED)
-            ls_rates_learn(&e->rates, n->key, (n->state == LS_NODE_ACCEPTED) - (double)n->looked, LEARNING);
-        if (e->remembered)
-            remember(e, tail, ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_SUCCESSORS_ORDER), n);
+        const int32_t at = n->state == LS_NODE_ACCEPTED ? (int32_t)r->n_context + n->depth + 1 : -1;
+        remember(e, tail, ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_SUCCESSORS_ORDER), at, n);
     }
 }
 
@@ -43,7 +57,7 @@ static void searcher_read(ls_drafter *d, const int32_t *context, size_t at, size
     ls_evidence *e = &((ls_searcher *)d)->e;
     for (size_t i = at; i < at + n && e->remembered; i++) {
         const int32_t most = i + 1 < LS_SUCCESSORS_ORDER ? (int32_t)i + 1 : LS_SUCCESSORS_ORDER;
-        remember(e, context + i + 1 - most, most, &rows[i - at]);
+        remember(e, context + i + 1 - most, most, (int32_t)i + 1, &rows[i - at]);
     }
 }
 
@@ -52,6 +66,7 @@ void ls_searcher_memory(void *d, ls_memory_visit *v) {
     ls_memory_part(v, &e->rates, sizeof e->rates);
     ls_pool_memory(&e->pool, v);
     ls_successors_memory(&e->successors, v);
+    ls_usage_memory(&e->usage, v);
 }
 
 static int32_t searcher_pool_size(const ls_drafter *d) {
@@ -77,25 +92,44 @@ void *ls_searcher_new(size_t size, ls_drafter with, size_t memory) {
 // ---- the search
 
 enum { MAX_AGREE = 16 };
-static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
+// Factor of a path's probability for each row: the search prefers the candidates whose probability it overestimates, so
+// a deep path is less likely than the product of its estimates.
+static const double DEEPER = 0.9;
+static const double LIKELY = 0.1, RARE = 0.001; // path probabilities: of a row that may be followed by tokens from
+                                                // anywhere, and the least one of an averaged token
+static const double ANYWHERE = 0.01; // sized trees: probability of such a token; looked at if rows are that cheap
+static const float FAINT = 0.003f;   // sized trees: least share of a guess in the last logits
+static const double LEAST = 1e-5;    // sized trees: least path probability of a row, at any cost
 
 // Finds the child with that token in list[0..*n), or appends a new one.
-static ls_candidate *child_of(ls_candidate *list, int32_t *n, int32_t token) {
-    for (int32_t i = 0; i < *n; i++)
-        if (list[i].draft.token == token) return &list[i];
-    list[*n] = (ls_candidate){.draft = {.token = token, .match_pos = -1},
-                              .f = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = -1},
-                              .m_rank = -1,
-                              .m_p = -1,
-                              .draft_row = -1};
+static ls_candidate *child_of(ls_search *q, ls_candidate *list, int32_t *n, int32_t token) {
+    uint32_t i = (uint32_t)token * 0x9E3779B1u >> 22;
+    _Static_assert(LS_SEARCH_SLOTS == 1 << 10 && LS_SEARCH_CHILDREN < LS_SEARCH_SLOTS / 2, "a slot for each hash");
+    for (; q->slot[i].round == q->round; i = (i + 1) % LS_SEARCH_SLOTS)
+        if (list[q->slot[i].at].draft.token == token) return &list[q->slot[i].at];
+    q->slot[i].round = q->round;
+    q->slot[i].at = *n;
+    __builtin_prefetch(ls_usage_of(&q->e->usage, token));
+    list[*n] = (ls_candidate){
+        .draft = {.token = token, .match_pos = -1},
+        .f = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = -1, .average_rank = -1},
+        .m_rank = -1,
+        .m_p = -1,
+        .draft_row = -1};
     return &list[(*n)++];
 }
 
-static void add_copy(const ls_search *q, ls_candidate *list, int32_t *n, int32_t match_n, int32_t pos,
-                     const int32_t *tail, int32_t n_tail) {
+static ls_candidate *looked_up(ls_search *q, ls_candidate *list, int32_t *n, int32_t token) {
+    ls_candidate *c = child_of(q, list, n, token);
+    c->looked = true;
+    return c;
+}
+
+static void add_copy(ls_search *q, ls_candidate *list, int32_t *n, int32_t match_n, int32_t pos, const int32_t *tail,
+                     int32_t n_tail) {
     int32_t agree = 0;
     while (agree < n_tail && agree < pos && q->s->context[pos - 1 - agree] == tail[n_tail - 1 - agree]) agree++;
-    ls_candidate *c = child_of(list, n, q->s->context[pos]);
+    ls_candidate *c = looked_up(q, list, n, q->s->context[pos]);
     if (agree <= c->f.agree) return;
     c->f.agree = agree;
     c->draft.match_n = (int16_t)match_n;
@@ -104,28 +138,30 @@ static void add_copy(const ls_search *q, ls_candidate *list, int32_t *n, int32_t
 
 // Adds the other tokens of the last logits. Their probability is renormalised without the root's token, because the
 // root has been chosen.
-static void add_guesses(const ls_draft_state *s, ls_candidate *list, int32_t *n) {
+static void add_guesses(ls_search *q, ls_candidate *list, int32_t *n) {
+    const ls_draft_state *s = q->s;
     float root_p = 0;
     for (int32_t r = 0; r < s->n_top; r++)
         if (s->top_ids[r] == s->root) root_p = s->top_p[r];
     for (int32_t r = 0, guesses = 0; r < s->n_top && guesses < LS_SEARCH_GUESSES; r++) {
         if (s->top_ids[r] == s->root) continue;
-        ls_candidate *c = child_of(list, n, s->top_ids[r]);
+        if (s->costs && s->top_p[r] < FAINT * (1 - root_p)) break;
+        ls_candidate *c = looked_up(q, list, n, s->top_ids[r]);
         c->f.last_rank = r;
         c->f.last_p = s->top_p[r] / (1 - root_p + 1e-6f);
         guesses++;
     }
 }
 
-static void add_prediction(const ls_prediction *prediction, ls_candidate *list, int32_t *n) {
+static void add_prediction(ls_search *q, const ls_prediction *prediction, ls_candidate *list, int32_t *n) {
     float least = 0;
     for (int32_t r = 0; r < LS_PREDICTION_TOP && prediction->id[r] >= 0; r++) {
-        ls_candidate *c = child_of(list, n, prediction->id[r]);
+        ls_candidate *c = child_of(q, list, n, prediction->id[r]);
         c->m_rank = r;
         c->m_p = least = prediction->p[r];
     }
     if (prediction->chosen < 0) return;
-    ls_candidate *c = child_of(list, n, prediction->chosen);
+    ls_candidate *c = child_of(q, list, n, prediction->chosen);
     c->m_chosen = true;
     if (c->m_p < 0) c->m_p = least; // sampled, but not among its best
 }
@@ -147,38 +183,68 @@ static bool is_remembered(const ls_candidate *c) {
     return is;
 }
 
-static bool is_looked_up(const ls_candidate *c) {
-    return c->f.agree || c->f.last_rank >= 0 || is_remembered(c);
+// Adds the best tokens of the average after candidate `at`, and after likely rows the target's best tokens of the last
+// rows and the most frequent tokens. Returns the number of rows of the average.
+static int32_t add_usage(ls_search *q, int32_t at, ls_candidate *list, int32_t *n) {
+    const ls_usage *u = &q->e->usage;
+    const ls_average *a = q->e->remembered ? ls_usage_average(u, q->c[at].draft.token) : NULL;
+    const double path = q->c[at].path;
+    for (int32_t i = 0; a && i < a->n && path * (double)a->p[i] >= RARE; i++) {
+        ls_features *f = &looked_up(q, list, n, a->id[i])->f;
+        f->average_rank = i;
+        f->average_p = a->p[i];
+    }
+    const bool few = q->s->costs && !ls_cost_may_pay(q->s->costs, path * ANYWHERE, 1, (int32_t)q->s->n_context);
+    if (path < LIKELY || few) return a ? a->rows : 0;
+    for (int32_t r = 2; q->e->remembered && r <= LS_USAGE_ROWS && r <= u->n_recent; r++) // the last row: add_guesses
+        for (int32_t i = 0; i < LS_ROW_TOP; i++) {
+            const int32_t id = u->recent[(u->n_recent - r) % LS_USAGE_ROWS][i];
+            if (id >= 0) looked_up(q, list, n, id);
+        }
+    for (int32_t i = 0; q->e->retrieved && i < u->n_frequent; i++) looked_up(q, list, n, u->frequent[i]);
+    return a ? a->rows : 0;
 }
 
-// A child's odds by look-ups; stores the note by which ls_rates_learn updates them.
-static double look_up(const ls_search *q, ls_candidate *c) {
-    const bool looked = is_looked_up(c);
-    c->draft.key = looked ? ls_rate_note(&c->f) : -1;
-    return looked ? ls_rate_odds(&q->e->rates, c->draft.key) : 0;
+// A child's odds by look-ups. here: its position.
+static double look_up(const ls_search *q, ls_candidate *c, int32_t here) {
+    const ls_token_usage *u = ls_usage_of(&q->e->usage, c->draft.token);
+    if (!c->looked) return 0;
+    if (u && u->conversation == q->e->usage.conversation) {
+        c->f.ago = u->last ? here + 1 - u->last : 0;
+        c->f.count = u->count;
+        if (u->listed_at && q->e->remembered) {
+            c->f.listed_ago = here - u->listed_at;
+            c->f.listed_rank = u->listed_rank;
+            c->f.listed_p = u->listed_p;
+        }
+    }
+    ls_rate_views(&c->f, c->view);
+    return ls_rate_odds(&q->e->rates, c->view, u ? u->bias : 0);
 }
 
 // A child's probability if a draft model saw its parent; stores the key by which ls_blend_learn counts it.
 static double blend(const ls_search *q, ls_candidate *c) {
-    const ls_views v = {c->m_p, c->m_chosen, c->draft.key >= 0 ? (double)c->draft.looked : -1};
+    const ls_views v = {c->m_p, c->m_chosen, c->looked ? (double)c->draft.looked : -1};
     c->draft.kind = (int16_t)(ls_blend_key(&v) + 1);
     c->draft.draft_p = c->m_p > 0 ? c->m_p : 0;
     return ls_blend_rate(q->blend, &v);
 }
 
 static ls_from source_of(const ls_candidate *c, bool under_guess) {
-    if (c->m_p >= 0 && (c->draft.key < 0 || c->m_p > c->draft.looked)) return LS_FROM_DRAFT_MODEL;
-    return c->f.agree         ? (under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED)
-           : is_remembered(c) ? LS_FROM_REMEMBERED
-                              : LS_FROM_LAST_LOGIT;
+    if (c->m_p >= 0 && (!c->looked || c->m_p > c->draft.looked)) return LS_FROM_DRAFT_MODEL;
+    if (c->f.agree) return under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED;
+    if (is_remembered(c)) return LS_FROM_REMEMBERED;
+    if (c->f.last_rank >= 0) return LS_FROM_LAST_LOGIT;
+    return c->f.average_rank >= 0 || c->f.listed_ago ? LS_FROM_REMEMBERED : LS_FROM_HISTORY;
 }
 
-// Adds the possible children of candidate `at`: copies of the tokens that followed the same tokens before, the target's
-// earlier predictions, the draft model's prediction, and after the root the other tokens of the last logits.
-// The children are collected in the unused part of q->c and become candidates in place.
-static void expand(ls_search *q, int32_t at) {
+// Collects the possible children of candidate `at` in the unused part of q->c: copies of the tokens that followed the
+// same tokens before, the target's earlier predictions, tokens by their usage, the draft model's prediction, and after
+// the root the other tokens of the last logits. Sets their probabilities by look-ups, and est to all probabilities.
+static int32_t collect(ls_search *q, int32_t at, double est[LS_SEARCH_CHILDREN]) {
     ls_candidate *list = &q->c[q->n];
-    int32_t n = 0, tail[MAX_AGREE];
+    int32_t n = 0, tail[MAX_AGREE], depth = 0;
+    q->round++;
     ls_candidate *c = &q->c[at];
     const int32_t n_tail = ls_draft_tail(q->s, q->c, sizeof *q->c, at, tail, MAX_AGREE);
     if (q->e->retrieved && c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
@@ -191,15 +257,17 @@ static void expand(ls_search *q, int32_t at) {
         const ls_successor *next = remembered(q->e, tail, n_tail, order);
         known[order - 1] = next != NULL;
         for (int32_t i = 0; next && i < LS_ROW_TOP && next->id[i] >= 0; i++) {
-            ls_candidate *k = child_of(list, &n, next->id[i]);
+            ls_candidate *k = looked_up(q, list, &n, next->id[i]);
             k->f.remembered[order - 1].rank = (int16_t)i;
             k->f.remembered[order - 1].p = next->p[i];
         }
     }
-    if (at == 0 && q->e->last_logit) add_guesses(q->s, list, &n);
+    if (at == 0 && q->e->last_logit) add_guesses(q, list, &n);
+    const int32_t average_rows = add_usage(q, at, list, &n);
     const ls_prediction *prediction = prediction_after(q, at);
-    if (prediction) add_prediction(prediction, list, &n);
-    double est[LS_SEARCH_CHILDREN], odds = 0, sum = 0, most = 0;
+    if (prediction) add_prediction(q, prediction, list, &n);
+    for (int32_t a = at; a >= 0; a = q->c[a].draft.parent) depth++;
+    double odds = 0;
     for (int32_t i = 0; i < n; i++) {
         ls_features *f = &list[i].f;
         const int32_t from = c->draft.match_pos; // what the parent was copied from
@@ -209,12 +277,46 @@ static void expand(ls_search *q, int32_t at) {
                    : from >= 0                                        ? LS_PLACE_JUMP
                                                                       : LS_PLACE_NEW;
         f->last = at == 0 && q->e->last_logit && q->s->n_top > 0;
+        f->average_rows = average_rows;
         for (int32_t k = 0; k < LS_SUCCESSORS_ORDER; k++) f->remembered[k].known = known[k];
-        odds += est[i] = look_up(q, &list[i]);
+        odds += est[i] = look_up(q, &list[i], (int32_t)q->s->n_context + depth);
     }
     for (int32_t i = 0; i < n; i++) {
         list[i].draft.looked = (float)(est[i] /= 1 + odds);
         if (prediction) est[i] = blend(q, &list[i]);
+    }
+    return n;
+}
+
+// Opens a candidate unless as many others as there are rows left are more likely; then it never gets a row.
+static bool open_candidate(ls_search *q, int32_t item, double path) {
+    ls_open *o = &q->open;
+    const bool full = o->n >= q->max_rows - q->n_taken;
+    int32_t i = 0;
+    if (full && (!o->n || path <= o->path[0])) return false;
+    if (full) // drop the least likely
+        for (; i + 1 < o->n && o->path[i + 1] < path; i++) o->path[i] = o->path[i + 1], o->item[i] = o->item[i + 1];
+    else
+        for (i = o->n++; i > 0 && o->path[i - 1] >= path; i--) o->path[i] = o->path[i - 1], o->item[i] = o->item[i - 1];
+    o->path[i] = path;
+    o->item[i] = item;
+    return true;
+}
+
+static int32_t most_likely(ls_search *q) { // -1: none is open
+    return q->open.n ? q->open.item[--q->open.n] : -1;
+}
+
+// Opens the children of candidate `at`, which become candidates in place.
+static void expand(ls_search *q, int32_t at) {
+    double est[LS_SEARCH_CHILDREN], sum = 0, most = 0;
+    ls_candidate *list = &q->c[q->n], *c = &q->c[at];
+    const ls_open *o = &q->open;
+    // no child can be likely enough (the draft model reads `mass`)
+    if (!q->draft_rows && o->n && o->n >= q->max_rows - q->n_taken && c->path * DEEPER <= o->path[0]) return;
+    const int32_t n = collect(q, at, est);
+    const bool prediction = prediction_after(q, at) != NULL;
+    for (int32_t i = 0; i < n; i++) {
         sum += est[i];
         if (est[i] > most) most = est[i];
     }
@@ -229,16 +331,18 @@ static void expand(ls_search *q, int32_t at) {
         if (prediction && sum > 1 && p < most) p *= (1 - most) / (sum - most);
         const int32_t seen = prediction ? draft_row_child(q->draft_rows, c->draft_row, list[i].draft.token) : -1;
         const bool stays = q->drawn && seen >= 0;
-        if (q->s->costs && !stays && c->path * p < LEAST) continue;
+        const double path = c->path * p * DEEPER;
+        if (q->s->costs && !stays && path < LEAST) continue;
         if (q->named_only && list[i].m_p < 0) continue;
-        *k = list[i];
+        if (!open_candidate(q, q->n, stays ? 2 : path)) continue; // 2: before every probability
+        q->n++;
+        if (k != &list[i]) *k = list[i];
         k->draft.parent = (int16_t)at;
         k->draft.from = (uint8_t)source_of(k, under_guess);
         k->draft.rank = k->draft.from == LS_FROM_LAST_LOGIT ? (int16_t)k->f.last_rank : -1;
         k->draft.est_p = (float)p;
-        k->path = c->path * p;
+        k->path = path;
         k->draft_row = seen;
-        ls_frontier_push(&q->open, q->n++, stays ? 2 : k->path); // 2: before every probability
     }
 }
 
@@ -252,19 +356,20 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s) {
     return &q;
 }
 
-static void start_at_root(ls_search *q) {
+static void start_at_root(ls_search *q, int32_t max_rows) {
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
                              .draft_row = q->draft_rows && q->draft_rows->n ? 0 : -1,
                              .path = 1};
     q->n = 1;
     q->n_taken = 0;
+    q->max_rows = max_rows;
     q->open.n = 0;
 }
 
 void ls_search_run(ls_search *q, int32_t max_rows) {
     const int32_t context = (int32_t)q->s->n_context;
-    start_at_root(q);
-    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q->open, NULL)) {
+    start_at_root(q, max_rows);
+    for (int32_t at = 0; at >= 0; at = most_likely(q)) {
         const int32_t n = q->n_taken;
         const bool stays = q->drawn && q->c[at].draft_row >= 0;
         if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, context)) break;
@@ -277,7 +382,7 @@ void ls_search_run(ls_search *q, int32_t max_rows) {
 void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
     const ls_draft_rows *s = q->draft_rows;
     int32_t at_of[LS_MAX_PREDICTIONS] = {0}, first[LS_MAX_PREDICTIONS], end[LS_MAX_PREDICTIONS];
-    start_at_root(q);
+    start_at_root(q, max_rows);
     for (int32_t r = 0; r < s->n; r++) { // parents come first
         const ls_candidate *up = &q->c[at_of[r]];
         first[r] = q->n;
@@ -300,7 +405,7 @@ void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
         }
         end[r] = q->n;
     }
-    for (int32_t at = 0; at >= 0; at = ls_frontier_pop(&q->open, NULL)) {
+    for (int32_t at = 0; at >= 0; at = most_likely(q)) {
         const int32_t n = q->n_taken, row = q->c[at].draft_row;
         const bool stays = q->drawn && row >= 0;
         if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, (int32_t)q->s->n_context))
@@ -308,7 +413,7 @@ void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
         q->taken[q->n_taken++] = at;
         if (q->n_taken == max_rows) break;
         for (int32_t i = row < 0 ? 0 : first[row]; row >= 0 && i < end[row]; i++)
-            ls_frontier_push(&q->open, i, q->drawn && q->c[i].draft_row >= 0 ? 2 : q->c[i].path);
+            open_candidate(q, i, q->drawn && q->c[i].draft_row >= 0 ? 2 : q->c[i].path);
     }
 }
 
@@ -327,24 +432,54 @@ void ls_search_tree(const ls_search *q, ls_tree *tree) {
         tree->predictions[tree->n_predictions++] = q->draft_rows->predictions[i];
 }
 
-ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
-    const ls_draft_state *s = k->state;
-    int32_t path[LS_MAX_ROWS], tail[LS_POOL_ORDER];
-    bool has = false;
-    q->n = ls_tree_path(k->tree, k->row, path);
-    q->open.n = 0;
+// Makes candidates of the rows from the root to `row`; returns the last one.
+static int32_t follow(ls_search *q, const ls_tree *t, int32_t row) {
+    int32_t path[LS_MAX_ROWS];
+    q->n = ls_tree_path(t, row, path);
     for (int32_t i = 0; i < q->n; i++) {
-        const ls_draft *row = &k->tree->nodes[path[i]].draft;
-        q->c[i] = (ls_candidate){.draft = *row, .draft_row = row->prediction - 1, .path = 1};
+        const ls_draft *d = &t->nodes[path[i]].draft;
+        q->c[i] = (ls_candidate){.draft = *d, .draft_row = d->prediction - 1, .path = 1};
         q->c[i].draft.parent = (int16_t)(i - 1);
+        if (i) q->c[i].path = q->c[i - 1].path * (double)d->est_p * DEEPER;
     }
-    const int32_t first = q->n;
-    expand(q, first - 1);
-    for (int32_t i = first; i < q->n; i++)
-        if (q->c[i].draft.token == k->token) return LS_KNOWS_IT;
-    const int32_t n = ls_question_tail(k, tail, LS_POOL_ORDER);
-    if (q->e->retrieved) ls_pool_ask(&q->e->pool, s->context, tail, (size_t)n, k->token, &has);
+    return q->n - 1;
+}
+
+void ls_search_trials(ls_search *q, const ls_tree *t,
+                      void (*each)(void *ud, const ls_trial *trials, int32_t n, int32_t came), void *ud) {
+    double est[LS_SEARCH_CHILDREN];
+    ls_trial trials[LS_SEARCH_CHILDREN];
+    int32_t end = 0;
+    for (int32_t i = 1; i < t->n; i++)
+        if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > t->nodes[end].depth) end = i;
+    const int32_t last = follow(q, t, end);
+    for (int32_t at = 0; at <= last; at++) {
+        const int32_t came = at < last ? q->c[at + 1].draft.token : t->nodes[end].target;
+        if (came < 0) break;
+        const int32_t n = collect(q, at, est);
+        int32_t looked = 0;
+        for (int32_t i = 0; i < n; i++) {
+            const ls_candidate *c = &q->c[q->n + i];
+            const ls_token_usage *u = ls_usage_of(&q->e->usage, c->draft.token);
+            if (!c->looked) continue;
+            ls_trial *trial = &trials[looked++];
+            *trial = (ls_trial){.token = c->draft.token, .bias = u ? u->bias : 0, .p = c->draft.looked};
+            memcpy(trial->view, c->view, sizeof trial->view);
+        }
+        each(ud, trials, looked, came);
+    }
+}
+
+ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
+    int32_t tail[LS_POOL_ORDER];
+    double est[LS_SEARCH_CHILDREN];
+    bool has = false;
+    const int32_t n = collect(q, follow(q, k->tree, k->row), est);
+    for (int32_t i = 0; i < n; i++)
+        if (q->c[q->n + i].draft.token == k->token) return LS_KNOWS_IT;
+    const int32_t n_tail = ls_question_tail(k, tail, LS_POOL_ORDER);
+    if (q->e->retrieved) ls_pool_ask(&q->e->pool, k->state->context, tail, (size_t)n_tail, k->token, &has);
     if (has) return LS_KNOWS_HIDDEN;
-    if (!k->row && q->e->last_logit && k->token != s->root) return LS_KNOWS_BEYOND;
-    return q->n > first ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    if (!k->row && q->e->last_logit && k->token != k->state->root) return LS_KNOWS_BEYOND;
+    return n ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }

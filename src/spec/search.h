@@ -6,12 +6,15 @@
 #include "spec/rates.h"
 #include "spec/draft_model.h"
 #include "spec/successors.h"
+#include "spec/usage.h"
 
 // The data behind look-ups for the tokens that may follow a row: a pool (copies of tokens that followed the same tokens
-// before), successors (the target's best tokens the last time), and rates, which estimate a candidate's acceptance.
+// before), successors (the target's best tokens the last time), usage (statistics of single tokens), and rates, which
+// estimate a candidate's acceptance.
 typedef struct {
     ls_pool pool;
     ls_successors successors;
+    ls_usage usage;
     ls_rates rates;
     bool retrieved, remembered, last_logit; // the enabled sources
 } ls_evidence;
@@ -31,20 +34,31 @@ void ls_searcher_memory(void *d, ls_memory_visit *v);
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,
-    LS_SEARCH_CHILDREN = LS_SEARCH_GUESSES + LS_SUCCESSORS_ORDER * LS_ROW_TOP + LS_PREDICTION_TOP + 3,
+    LS_SEARCH_CHILDREN = LS_SEARCH_GUESSES + LS_SUCCESSORS_ORDER * LS_ROW_TOP + LS_PREDICTION_TOP + 3 + LS_AVERAGE_TOP +
+                         (LS_USAGE_ROWS - 1) * LS_ROW_TOP + LS_USAGE_FREQUENT,
+    LS_SEARCH_SLOTS = 1024, // a power of two
 };
 
 // A possible row. The taken candidates form the tree.
 typedef struct {
     ls_draft draft; // its parent is a candidate
     ls_features f;
-    int32_t m_rank; // place among the draft model's best; -1: not among them
+    uint8_t view[LS_VIEWS]; // f as values of views
+    bool looked;            // look-ups have it
+    int32_t m_rank;         // place among the draft model's best; -1: not among them
     float m_p;
     bool m_chosen;
     int32_t draft_row; // the row as the draft model saw it; -1: not seen
     double path;       // acceptance probability of the whole path
     double mass;       // probability that one of its children is right; 0: not expanded
 } ls_candidate;
+
+// Candidates that may become rows: the most likely ones, as many as there are rows left.
+typedef struct {
+    int32_t n;
+    double path[LS_MAX_ROWS]; // the least likely first
+    int32_t item[LS_MAX_ROWS];
+} ls_open;
 
 // Working memory of one search; large.
 typedef struct {
@@ -57,7 +71,13 @@ typedef struct {
     const ls_draft_state *s;
     ls_candidate c[LS_FRONTIER_MAX + LS_SEARCH_CHILDREN]; // the additional ones are for the children being collected
     int32_t n;
-    ls_frontier open;
+    struct {
+        uint32_t round;
+        int32_t at;
+    } slot[LS_SEARCH_SLOTS]; // hash table of the children being collected, by token
+    uint32_t round;          // slots of earlier rounds are free
+    ls_open open;
+    int32_t max_rows;
     int32_t n_taken, taken[LS_MAX_ROWS]; // candidates that are rows, parents before children
 } ls_search;
 
@@ -72,6 +92,16 @@ void ls_search_run(ls_search *q, int32_t max_rows);
 void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
+// A candidate after an accepted row, by which the rates learn.
+typedef struct {
+    int32_t token;
+    uint8_t view[LS_VIEWS];
+    float bias, p; // of its token (ls_token_usage); its estimated probability
+} ls_trial;
+// Looks once more for the children of the accepted rows, before anything was learnt from them, and calls `each` with
+// those of each row and the token that came after it.
+void ls_search_trials(ls_search *q, const ls_tree *t,
+                      void (*each)(void *ud, const ls_trial *trials, int32_t n, int32_t came), void *ud);
 // Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter
 // n-grams.
 ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k);

@@ -1,5 +1,6 @@
 """Why paths ended, and ranks, computed once more from a trace alone: plainly, by looking through the whole text each time."""
 import collections
+import math
 import os
 import tempfile
 import unittest
@@ -24,8 +25,22 @@ def copies(text, tail, most=3):
 class Tuned:
     """logitspec: everything that a source names is a candidate."""
 
+    TOP, ROWS, FREQUENT, DEEPER, LIKELY, RARE = 16, 4, 16, 0.9, 0.1, 0.001
+
     def __init__(self):
-        self.said = {}
+        self.said, self.averages, self.recent, self.total, self.frequent, self.counted = {}, {}, [], {}, [], 0
+
+    def count(self, text):
+        for token in text[self.counted:]:
+            self.total[token] = self.total.get(token, 0) + 1
+            if token not in self.frequent:
+                if len(self.frequent) == self.FREQUENT:
+                    if self.total[self.frequent[-1]] > self.total[token]:
+                        continue
+                    self.frequent.pop() # of equally frequent tokens the newer one stays
+                self.frequent.append(token)
+            self.frequent.sort(key=lambda t: -self.total[t])
+        self.counted = len(text)
 
     def knows(self, text, nodes, path, wanted, top, rows):
         tokens = [nodes[i]["token"] for i in path]
@@ -38,6 +53,10 @@ class Tuned:
             named.add(text[last["match_pos"] + 1])
         if len(path) == 1:
             named |= {t for t in top if t != tokens[0]}
+        chance = math.prod(nodes[i]["est_p"] * self.DEEPER for i in path[1:])
+        named |= {t for t, p in self.averages.get(tokens[-1], ([], 0))[0] if chance * p >= self.RARE}
+        if chance >= self.LIKELY:
+            named |= {t for row in self.recent[-self.ROWS:-1] for t in row} | set(self.frequent)
         if wanted in named:
             return "it"
         if wanted in [text[p] for p in places]:
@@ -45,6 +64,21 @@ class Tuned:
         if len(path) == 1 and wanted != tokens[0]:
             return "beyond"
         return "others" if named else "nothing"
+
+    def average(self, token, best):
+        old, rows = self.averages.get(token, ([], 0))
+        share = max(1 / (rows + 1), 0.1)
+        mean = [[t, p * (1 - share)] for t, p in old]
+        for t, p in best:
+            entry = next((e for e in mean if e[0] == t), None)
+            if entry:
+                entry[1] += share * p
+            elif len(mean) < self.TOP:
+                mean.append([t, share * p])
+            elif mean[-1][1] <= share * p:
+                mean[-1] = [t, share * p]
+            mean.sort(key=lambda e: -e[1])
+        self.averages[token] = mean, rows + 1
 
     def learn(self, text, nodes):
         ends = []
@@ -54,6 +88,10 @@ class Tuned:
             for n in (1, 2, 3):
                 if best and n <= len(ends[i]):
                     self.said[tuple(ends[i][-n:])] = best
+            if best:
+                self.average(node["token"], [(t, math.exp(logit - node["lse"])) for t, logit in node["top"]])
+            if best and node["state"] == "accepted":
+                self.recent.append(best)
 
 
 class Published:
@@ -94,6 +132,9 @@ class Published:
     def learn(self, text, nodes):
         pass
 
+    def count(self, text):
+        pass
+
 
 class Lookup:
     """pld: what followed the earliest place of the root's n-gram, ten tokens of it."""
@@ -115,6 +156,9 @@ class Lookup:
         return "hidden" if wanted in fresh else "others" if fresh or at is not None else "nothing"
 
     def learn(self, text, nodes):
+        pass
+
+    def count(self, text):
         pass
 
 
@@ -139,6 +183,7 @@ def reference(lines, method):
             if nodes[0]["target"] in top:
                 rank = top.index(nodes[0]["target"])
             rows = int(config["decode.max_rows"]) if config["decode.max_rows"] != "auto" else RANK_ROWS
+            known.count(text)
             if not line["finish"]:
                 says = known.knows(text, nodes, path, end["target"], top, rows)
                 if end["target"] != end["top"][0][0]:

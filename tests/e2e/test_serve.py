@@ -8,8 +8,9 @@ import threading
 import time
 import unittest
 
-from program import MODEL, ROOT, SANITIZED, needs_model, run
-from serving import Server, chat, events
+from program import MODEL, ROOT, SANITIZED, needs_model, read_trace, run
+from recording import unpack
+from serving import Server, chat
 
 CHAT, TEXT, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
 KEYS = "first-key-0123456789", "second-key-0123456789"
@@ -452,6 +453,7 @@ class Hostile(unittest.TestCase):
             self.send(data, half=True)
         for n in range(0, len(whole), 7):
             self.send(whole[:n], half=True)
+        wait_for(lambda: self.s.metric("connections") == 1)  # none is kept until it times out
 
     def test_many_connections(self):
         idle = [socket.create_connection(("127.0.0.1", self.s.port)) for _ in range(300)]
@@ -480,6 +482,46 @@ class Hostile(unittest.TestCase):
         before = rss_kib(self.s.process.pid)
         burst(300)
         self.assertLess(rss_kib(self.s.process.pid) - before, 4096)
+
+
+class Records(unittest.TestCase):
+    def read(self, path):
+        with open(path, "rb") as f:
+            return read_trace(unpack(f.read()).decode())
+
+    def test_each_request_has_a_recording(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = os.path.join(folder, "traces")
+            with Server("--trace-dir", place) as s:
+                # the second request keeps most of the first one's prompt, and is whole all the same
+                answers = [s.good(CHAT, chat("Count to twenty.", max_tokens=20 + i, temperature=0.5, seed=i, stop=["zzz"], return_token_ids=True)) for i in range(2)]
+                self.assertGreater(answers[1]["logitspec"]["kept_tokens"], 0)
+            paths = [os.path.join(place, n) for n in os.listdir(place)]
+            self.assertEqual(len(paths), 2)
+            for path in paths:
+                self.assertRegex(os.path.basename(path), r"^\d{8}T\d{6}-[0-9a-f]{16}\.jsonl\.zst$")
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+                lines = self.read(path)
+                header, facts = lines[0], answers[lines[0]["seed"]]["logitspec"]
+                self.assertEqual(header["prompt_ids"], facts["prompt_tokens"])
+                self.assertEqual(header["prompt_text"], "Count to twenty.")
+                self.assertEqual([header["config"][k] for k in ("decode.temperature", "decode.seed", "decode.max_tokens", "decode.stop")],
+                                 ["0.5", str(header["seed"]), str(20 + header["seed"]), '["zzz"]'])
+                self.assertEqual([i for line in lines if line["type"] == "step" for i in line["emitted"]], facts["output_tokens"])
+                self.assertEqual(lines[-1]["type"], "end")
+                self.assertIn("step 0:", run("inspect", path).stdout)
+
+    def test_their_number_is_bounded(self):
+        with tempfile.TemporaryDirectory() as place:
+            with open(os.path.join(place, "other.txt"), "w", encoding="ascii"):
+                pass
+            with Server("--trace-dir", place, "--set", "serve.trace_files=3") as s:
+                for _ in range(5):
+                    s.good(CHAT, chat("x", max_tokens=2))
+                    self.assertLessEqual(len(os.listdir(place)), 4)
+            self.assertEqual((len(os.listdir(place)), "other.txt" in os.listdir(place)), (4, True))
+            r = run("serve", "--model", "script", "--trace-dir", os.path.join(place, "other.txt"))
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
 
 
 class RealModel(unittest.TestCase):

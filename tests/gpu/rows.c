@@ -108,7 +108,7 @@ static void rope_kv_is_its_twin(void) {
         {4, 2, 32}, {2, 2, 16}, {9, 3, 64}, {5, 1, 96}, {8, 1, 128}}; // heads of q, of k; head_dim
     for (int i = 0; i < 60; i++) {
         const int32_t *shape = shapes[i % 5];
-        const int qk_norm = i % 3;
+        const int qk_norm = i % 4;
         const size_t hd = (size_t)shape[2], nq = (size_t)shape[0] * hd, nk = (size_t)shape[1] * hd, n = nq + 2 * nk,
                      q_norms = qk_norm == LST_QK_NORM_WHOLE ? nq : hd, k_norms = qk_norm == LST_QK_NORM_WHOLE ? nk : hd;
         session s = session_new(
@@ -133,8 +133,12 @@ static void rope_kv_is_its_twin(void) {
                             .attn_scale = 0.125f,
                             .rope_dims = dims,
                             .rope_interleaved = i / 2 % 2,
-                            .rope_kind = i / 4 % 2};
-        lsg_rotation turn = {.dims = dims, .magnitude = {i / 8 % 2 ? 1 : 1.2f, i / 8 % 2 ? 1 : 1.2f}};
+                            .rope_kind = i / 4 % 2,
+                            .unrotated = i % 7 == 6,
+                            .temperature = i / 5 % 3 == 2 ? 0.25f : 0,
+                            .temperature_length = 700};
+        const float magnitude = i / 8 % 2 || qk_norm == LST_QK_NORM_ROTATED ? 1 : 1.2f;
+        lsg_rotation turn = {.dims = dims, .magnitude = {magnitude, magnitude}};
         turn.freq[a.rope_kind] = freq;
         lsg_rope d = a;
         d.bias = put_floats(a.bias, n);
@@ -155,18 +159,22 @@ static void rope_kv_is_its_twin(void) {
 
 static void gate_is_its_twin(void) {
     enum { ROWS = 5, THERE = 4, N_FF = 700 };
-    for (int i = 0; i < 8; i++) {
-        const int32_t chunks = i % 2 ? 3 : 1, activation = i / 2 % 2 ? LST_ACT_GELU_TANH : LST_ACT_SILU;
+    for (int i = 0; i < 16; i++) {
+        lsg_gating a = {
+            .chunks = i % 2 ? 3 : 1, .activation = i / 2 % 4, .ungated = i / 8, .xielu = {0.75f, 1.25f, 0.5f, -1e-6f}};
+        const size_t wide = a.ungated ? N_FF : 2 * N_FF;
         session s = session_new(ROWS, (lsg_buffers){.n_ff = N_FF}, 2 * N_FF * 3, 0);
         // Whole 256ths, whose sums are exact, so that both sides take the function of the same number; some saturate.
         for (size_t k = 0; k < s.y_floats; k++) s.host.y[k] = rintf((k % 10 ? 4 : 60) * 256 * rnd()) / 256;
-        float *bias = i / 4 ? random_floats(2 * N_FF, 256, 0) : NULL;
-        for (size_t k = 0; bias && k < 2 * N_FF; k++) bias[k] = rintf(bias[k]) / 256;
+        float *bias = i / 4 % 2 ? random_floats(wide, 256, 0) : NULL;
+        for (size_t k = 0; bias && k < wide; k++) bias[k] = rintf(bias[k]) / 256;
         send_y(&s);
         s.step->n_rows = THERE;
         send_step(&s);
-        MUST(lsg_gate(&s.device, chunks, put_floats(bias, 2 * N_FF), activation, stream));
-        lsg_plain_gate(&s.host, chunks, bias, activation);
+        a.bias = put_floats(bias, wide);
+        MUST(lsg_gate(&s.device, &a, stream));
+        a.bias = bias;
+        lsg_plain_gate(&s.host, &a);
         const uint16_t *xn = take(s.device.xn, ROWS * N_FF * sizeof *xn);
         CLOSE_BF16("the gate", xn, s.host.xn, ROWS * N_FF, 1e-30f); // e^88 is the last one that an f32 holds
         release();

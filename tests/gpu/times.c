@@ -150,7 +150,7 @@ typedef struct {
     lsg_attend attend;
     lsg_head head;
     lsg_rotation turn;
-    int32_t gate_chunks;
+    lsg_gating gate;
 } step_run;
 static void begin(void *ud, int i) {
     (void)i;
@@ -170,7 +170,7 @@ static void attention(void *ud, int i) {
 }
 static void gate(void *ud, int i) {
     (void)i;
-    MUST(lsg_gate(&((step_run *)ud)->b, ((step_run *)ud)->gate_chunks, NULL, LST_ACT_SILU, stream));
+    MUST(lsg_gate(&((step_run *)ud)->b, &((step_run *)ud)->gate, stream));
 }
 static void head(void *ud, int i) {
     (void)i;
@@ -218,7 +218,7 @@ static step_run step_of(int32_t longest, size_t chunks) {
                  .rope_dims = shape.rope_dims},
         .head = {.chunks = lsg_matrix_cut(&shape, LSG_HEAD, LSG_BF16).chunks, .scale = 1},
         .turn = {.dims = shape.rope_dims, .freq = {zeros((size_t)shape.rope_dims * sizeof(float))}, .magnitude = {1}},
-        .gate_chunks = lsg_matrix_cut(&shape, LSG_GATE_UP, LSG_BF16).chunks};
+        .gate = {.chunks = lsg_matrix_cut(&shape, LSG_GATE_UP, LSG_BF16).chunks}};
     r.head.y = r.b.logits;
     uint16_t *pages[MOST_PAGES];
     const int32_t n_pages = (longest + LST_MAX_ROWS) / LSG_PAGE + 1;
@@ -323,7 +323,7 @@ static void time_cuts(const int32_t *rows, int n_rows) {
                     cut.chunks = chunks;
                     cut.beside = blocks < shape.gpu.multiprocessors ? shape.gpu.multiprocessors / blocks : 1;
                     for (int c = 0; c < r.m.copies; c++) r.m.m[c].cut = cut;
-                    r.step.rope.chunks = r.step.add.chunks = r.step.head.chunks = r.step.gate_chunks = chunks;
+                    r.step.rope.chunks = r.step.add.chunks = r.step.head.chunks = r.step.gate.chunks = chunks;
                     r.m.rows = rows[i];
                     fill_step(&r.step, &step, rows[i], 640);
                     char what[64];

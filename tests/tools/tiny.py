@@ -21,6 +21,7 @@ BASE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "nu
         "pad_token_id": 2}
 GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "hidden_act": "gelu_pytorch_tanh", "head_dim": 32,
          "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
+YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 4.0, "beta_slow": 1.0}
 # name -> what differs from BASE in config.json
 MODELS = {
     "llama2": {"model_type": "llama"},
@@ -47,6 +48,29 @@ MODELS = {
     "granite": {"model_type": "granite", "tie_word_embeddings": True, "embedding_multiplier": 12.0,
                 "attention_multiplier": 0.0725, "residual_multiplier": 0.22, "logits_scaling": 0.0625},
     "olmo2": {"model_type": "olmo2"},
+    "smollm3": {"model_type": "smollm3", "tie_word_embeddings": True, "no_rope_layer_interval": 4, "num_hidden_layers": 5,
+                "no_rope_layers": [1, 1, 1, 0, 1]},
+    "ministral3": {"model_type": "ministral3", "head_dim": 32, "rope_parameters": {
+        **YARN, "rope_theta": 10000.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}},
+    "yarn": {"model_type": "qwen3", "head_dim": 32, "attention_bias": False, "rope_scaling": {**YARN}},
+    "olmo3": {"model_type": "olmo3", "num_hidden_layers": 5, "rope_theta": 500000.0, "sliding_window": 12, "rope_scaling": {**YARN}},
+    "granite4": {"model_type": "granitemoehybrid", "tie_word_embeddings": True, "embedding_multiplier": 12.0, "attention_multiplier": 0.0725,
+                 "residual_multiplier": 0.22, "logits_scaling": 0.0625, "num_local_experts": 0, "num_experts_per_tok": 0,
+                 "shared_intermediate_size": 128, "position_embedding_type": "rope", "layer_types": ["attention"] * 3, "mamba_n_heads": 4},
+    "seed_oss": {"model_type": "seed_oss", "head_dim": 32, "attention_bias": True, "attention_out_bias": False},
+    "ernie4_5": {"model_type": "ernie4_5", "tie_word_embeddings": True, "head_dim": 32, "use_bias": False, "rope_theta": 500000.0},
+    "hunyuan": {"model_type": "hunyuan_v1_dense", "tie_word_embeddings": True, "head_dim": 32,
+                "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}},
+    "exaone4": {"model_type": "exaone4", "num_hidden_layers": 5, "sliding_window": 12, "sliding_window_pattern": 4,
+                "layer_types": ["sliding_attention"] * 3 + ["full_attention", "sliding_attention"]},
+    "exaone4-small": {"model_type": "exaone4", "tie_word_embeddings": True, "sliding_window": None, "layer_types": ["full_attention"] * 3,
+                      "rope_scaling": {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                       "original_max_position_embeddings": 64}},
+    "glm4": {"model_type": "glm4", "head_dim": 32, "partial_rotary_factor": 0.5, "attention_bias": True},
+    "apertus": {"model_type": "apertus", "hidden_act": "xielu", "num_key_value_heads": 4,
+                "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                 "original_max_position_embeddings": 64}},
+    "arcee": {"model_type": "arcee", "hidden_act": "relu2", "head_dim": 16, "rope_scaling": {**YARN}},
     # sizes that are padded with zeros: OpenLLaMA 3B's heads, stories260K's, and odd ones with biases
     "heads100": {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 8, "head_dim": 100, "intermediate_size": 172, "num_hidden_layers": 2},
     "heads8": {"model_type": "llama", "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 172, "tie_word_embeddings": True},
@@ -54,7 +78,9 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-SEEDS = {name: i + 1 for i, name in enumerate(MODELS)}
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee".split()
+# those that were added keep the others' seeds
+SEEDS = {name: i + 1 for i, name in enumerate([n for n in MODELS if n not in ADDED] + ADDED)}
 KEPT = {"mistral": BF16, "qwen2": F16}  # else F32
 
 
@@ -104,8 +130,9 @@ def tensors_of(name):
     heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
     hd = c.get("head_dim") or d // heads
     gemma, out = kind.startswith("gemma"), []
+    ungated = kind in ("apertus", "arcee")
     # a tied model that does not move far from its embeddings would only repeat what it reads
-    embd = 0.006 if kind == "granite" else 0.03 if gemma else 0.2 if c["tie_word_embeddings"] else 1.0
+    embd = 0.006 if kind.startswith("granite") else 0.03 if gemma else 0.2 if c["tie_word_embeddings"] else 1.0
 
     def add(key, *shape):
         n = math.prod(shape)
@@ -121,8 +148,8 @@ def tensors_of(name):
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
         q_bias = kind == "qwen2" or c.get("attention_bias")
-        if kind != "olmo2":
-            add(p + "input_layernorm.weight", d)
+        if kind not in ("olmo2", "olmo3", "exaone4"):
+            add(p + ("attention_layernorm.weight" if kind == "apertus" else "input_layernorm.weight"), d)
         if kind == "phi3":
             add(p + "self_attn.qkv_proj.weight", (heads + 2 * kv) * hd, d)
         else:
@@ -130,28 +157,41 @@ def tensors_of(name):
                 add(p + f"self_attn.{part}_proj.weight", n * hd, d)
                 if q_bias:
                     add(p + f"self_attn.{part}_proj.bias", n * hd)
-        if kind in ("qwen3", "gemma3_text"):
+        if kind == "hunyuan_v1_dense":
+            add(p + "self_attn.query_layernorm.weight", hd)
+            add(p + "self_attn.key_layernorm.weight", hd)
+        if kind in ("qwen3", "gemma3_text", "exaone4", "apertus"):
             add(p + "self_attn.q_norm.weight", hd)
             add(p + "self_attn.k_norm.weight", hd)
-        if kind == "olmo2":
+        if kind in ("olmo2", "olmo3"):
             add(p + "self_attn.q_norm.weight", heads * hd)
             add(p + "self_attn.k_norm.weight", kv * hd)
         add(p + "self_attn.o_proj.weight", d, heads * hd)
         if kind == "llama" and c.get("attention_bias"):
             add(p + "self_attn.o_proj.bias", d)
-        add(p + "post_attention_layernorm.weight", d)
+        add(p + ("feedforward_layernorm.weight" if kind == "apertus" else "post_attention_layernorm.weight"), d)
+        if kind == "glm4":
+            add(p + "post_self_attn_layernorm.weight", d)
+            add(p + "post_mlp_layernorm.weight", d)
         if kind in ("gemma2", "gemma3_text"):
             add(p + "pre_feedforward_layernorm.weight", d)
-        if kind in ("gemma2", "gemma3_text", "olmo2"):
+        if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4"):
             add(p + "post_feedforward_layernorm.weight", d)
-        if kind == "phi3":
+        if kind in ("phi3", "glm4"):
             add(p + "mlp.gate_up_proj.weight", 2 * ff, d)
+        if kind == "granitemoehybrid":
+            add(p + "shared_mlp.input_linear.weight", 2 * ff, d)
+            add(p + "shared_mlp.output_linear.weight", d, ff)
+            continue
         for part, a, b in (("gate", ff, d), ("up", ff, d), ("down", d, ff)):
-            if kind == "phi3" and part != "down":
+            if kind in ("phi3", "glm4") and part != "down" or ungated and part == "gate":
                 continue
             add(p + f"mlp.{part}_proj.weight", a, b)
             if c.get("mlp_bias"):
                 add(p + f"mlp.{part}_proj.bias", a)
+        if kind == "apertus":
+            for key, value in ("alpha_p", 0.2 + 0.1 * i), ("alpha_n", -0.8 + 0.3 * i), ("beta", 0.5), ("eps", -1e-6):
+                out.append((p + "mlp.act_fn." + key, (1,) if "alpha" in key else (), [rounded(value)]))
     add("model.norm.weight", d)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", c["vocab_size"], d)
@@ -191,9 +231,13 @@ def write_safetensors(path, kind, tensors):
 NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.qkv_proj": "attn_qkv", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm", "input_layernorm": "attn_norm", "pre_feedforward_layernorm": "ffn_norm",
-         "post_feedforward_layernorm": "post_ffw_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "post_feedforward_layernorm": "post_ffw_norm", "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm",
+         "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
+         "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm", "shared_mlp.output_linear": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
-ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3"}
+ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "ministral3": "mistral3", "olmo3": "olmo2", "granitemoehybrid": "granite",
+        "hunyuan_v1_dense": "hunyuan-dense"}
+PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3")
 
 
 def gguf_name(key, kind):
@@ -204,7 +248,7 @@ def gguf_name(key, kind):
     _, layer, rest = key.split(".", 2)
     part, last = rest.rsplit(".", 1)
     if part == "post_attention_layernorm":
-        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2") else "ffn_norm"
+        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss") else "ffn_norm"
     return f"blk.{layer}.{NAMES.get(part, part)}.{last}"
 
 
@@ -225,7 +269,7 @@ def metadata(name):
     kind = c["model_type"]
     arch = ARCH.get(kind, kind)
     hd = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
-    rope = c.get("rope_scaling") or {}
+    rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
     m = {"general.architecture": arch, "block_count": c["num_hidden_layers"], "embedding_length": c["hidden_size"],
          "feed_forward_length": c["intermediate_size"], "attention.head_count": c["num_attention_heads"],
          "attention.head_count_kv": c["num_key_value_heads"], "context_length": c["max_position_embeddings"],
@@ -234,6 +278,20 @@ def metadata(name):
          "attention.value_length": hd, "vocab_size": c["vocab_size"]}
     if kind not in ("qwen2", "mistral") and c.get("sliding_window"):  # converters write none of theirs
         m["attention.sliding_window"] = c["sliding_window"]
+    if kind in ("olmo3", "exaone4") and c.get("sliding_window"):
+        m["attention.sliding_window_pattern"] = [(i + 1) % 4 != 0 for i in range(c["num_hidden_layers"])]
+    if rope.get("rope_type") == "yarn":
+        m |= {"rope.scaling.type": "yarn", "rope.scaling.factor": rope["factor"],
+              "rope.scaling.original_context_length": rope["original_max_position_embeddings"],
+              "rope.scaling.yarn_beta_fast": rope["beta_fast"], "rope.scaling.yarn_beta_slow": rope["beta_slow"]}
+    if kind == "ministral3":
+        m |= {"rope.scaling.yarn_log_multiplier": rope["mscale_all_dim"], "attention.temperature_scale": rope["llama_4_scaling_beta"]}
+    if kind == "hunyuan_v1_dense":
+        m |= {"rope.freq_base": c["rope_theta"] * rope["alpha"] ** (hd / (hd - 2)), "rope.scaling.type": "none", "rope.scaling.factor": 1.0}
+    if kind == "apertus":
+        n = range(c["num_hidden_layers"])
+        m |= {"xielu.alpha_p": [0.2 + 0.1 * i for i in n], "xielu.alpha_n": [-0.8 + 0.3 * i for i in n], "xielu.beta": [0.5 for _ in n],
+              "xielu.eps": [-1e-6 for _ in n]}
     if rope.get("rope_type") == "linear":
         m |= {"rope.scaling.type": "linear", "rope.scaling.factor": rope["factor"]}
     if rope.get("type") == "longrope":
@@ -244,7 +302,7 @@ def metadata(name):
     if kind == "gemma2":
         m |= {"attn_logit_softcapping": c["attn_logit_softcapping"],
               "final_logit_softcapping": c["final_logit_softcapping"]}
-    if kind == "granite":
+    if kind.startswith("granite"):
         m |= {"embedding_scale": c["embedding_multiplier"], "attention.scale": c["attention_multiplier"],
               "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}
     return {k if k.startswith("general.") else f"{arch}.{k}": v for k, v in m.items()}
@@ -272,7 +330,14 @@ def write_gguf(path, name, tensors, parts=1):
     kind, scaling = c["model_type"], c.get("rope_scaling") or {}
     out = []
     for key, shape, values in tensors:
-        if kind in ("llama", "mistral", "granite") and ("q_proj" in key or "k_proj" in key):
+        if ".act_fn." in key:
+            continue  # metadata
+        if key.endswith("shared_mlp.input_linear.weight"):
+            half = len(values) // 2
+            for part, some in ("ffn_gate", values[:half]), ("ffn_up", values[half:]):
+                out.append((f"blk.{key.split('.')[2]}.{part}.weight", (shape[0] // 2, shape[1]), some, F32))
+            continue
+        if kind in PAIRED and ("q_proj" in key or "k_proj" in key):
             values = paired(values, shape, c["num_attention_heads" if "q_proj" in key else "num_key_value_heads"])
         if kind.startswith("gemma") and "norm" in key:
             values = [rounded(v + 1) for v in values]
@@ -299,6 +364,9 @@ def write_gguf_file(path, meta, out):
         return struct.pack("<Q", len(s)) + s.encode()
 
     def value(v):
+        if isinstance(v, list):
+            kind, form = (7, "?") if isinstance(v[0], bool) else (6, "f")
+            return struct.pack(f"<IIQ{len(v)}{form}", 9, kind, len(v), *v)
         if isinstance(v, str):
             return struct.pack("<I", 8) + string(v)
         return struct.pack("<II", 4, v) if isinstance(v, int) else struct.pack("<If", 6, v)

@@ -119,6 +119,55 @@ static void the_file_holds_all_of_it(void **state) {
     unlink(path);
 }
 
+// A text that differs where an engine is not exact is listed with the gap of the reference's choice, and read again.
+static void where_texts_begin_to_differ(void **state) {
+    (void)state;
+    static const double gaps[] = {2, 1.5, 0.000125, 1};
+    ls_bench b = bench(2), back;
+    ls_buf text = {0};
+    ls_err err = {0};
+    char path[] = "/tmp/logitspec-bench-XXXXXX";
+    ls_result *plain = ls_bench_result(&b, 1, 0), *x = ls_bench_result(&b, 1, 1);
+    b.exact = false;
+    ls_ids_add(&plain->output, (int32_t[]){5, 6, 7, 8}, 4);
+    ls_ids_add(&x->output, (int32_t[]){5, 6, 9}, 3);
+    ls_buf_add(&plain->gaps, gaps, sizeof gaps);
+    ls_result_judge(x, plain, plain);
+    assert_int_equal(x->first_difference, 2);
+    assert_true(x->gap == gaps[2]);
+    strcpy(x->tokens[0], " the"), strcpy(x->tokens[1], "\xc3\xa9|");
+    ls_bench_write(&b, LS_FORM_TEXT, &text);
+    assert_non_null(strstr(text.p, "NOT EXACT: this engine's logits depend on the number of rows"));
+    assert_non_null(
+        strstr(text.p, "\ntexts differ in method                 token         gap plain             text\n"));
+    assert_non_null(
+        strstr(text.p, "p1              x                          2   0.0001250 ' the'            '\xc3\xa9|'\n"));
+    assert_null(strstr(text.p, "p0 "));
+    ls_buf_clear(&text);
+    ls_bench_json(&b, &text);
+    close(mkstemp(path));
+    assert_int_equal(ls_write_file(path, &text, &err), LS_OK);
+    if (ls_bench_read(&back, path, &err)) fail_msg("%s", err.msg);
+    assert_true(ls_bench_result(&back, 1, 1)->gap == gaps[2] && isnan(ls_bench_result(&back, 0, 1)->gap));
+    assert_string_equal(ls_bench_result(&back, 1, 1)->tokens[1], "\xc3\xa9|");
+    ls_bench_free(&back);
+    ls_buf_clear(&text);
+    // a text that ends earlier; a method that is not meant to be equal
+    plain->output.n = 3;
+    x->output.n = 2;
+    *x->tokens[1] = 0;
+    ls_result_judge(x, plain, plain);
+    ls_bench_write(&b, LS_FORM_MARKDOWN, &text);
+    assert_non_null(strstr(text.p, "| p1 | x | 2 | 0.0001250 | ' the' | (end) |"));
+    ls_buf_clear(&text);
+    strcpy(b.methods[1].guarantee, "none");
+    ls_bench_write(&b, LS_FORM_TEXT, &text);
+    assert_null(strstr(text.p, "texts differ in"));
+    ls_buf_free(&text);
+    ls_bench_free(&b);
+    unlink(path);
+}
+
 static bool says(const ls_bench *a, const ls_bench *b, const char *words) {
     ls_buf text = {0};
     ls_err err = {0};
@@ -257,6 +306,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(speedups_are_those_of_their_conventions),
         cmocka_unit_test(the_file_holds_all_of_it),
+        cmocka_unit_test(where_texts_begin_to_differ),
         cmocka_unit_test(a_difference_is_one_that_the_prompts_agree_on),
         cmocka_unit_test(a_suite_is_cut_by_its_tasks),
         cmocka_unit_test(a_table_says_the_same_in_every_form),

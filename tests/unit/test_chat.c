@@ -338,6 +338,31 @@ static void marks_follow_the_text(void **state) {
     assert_true(marked > 10 * ROUNDS && plain > 10 * ROUNDS);
 }
 
+// Of a request, only the role of a message is trusted: not the value of another key that is named role.
+static void only_roles_of_messages_are_trusted(void **state) {
+    (void)state;
+    static const char text[] = "{{ messages | tojson }}{{ tools | tojson }}{{ messages[0].role }}{{ messages[1][0] }}";
+    json_t *request =
+        json_pack("{s:[{s:s, s:{s:s, s:[{s:s}]}}, [{s:s}]], s:[{s:s, s:{s:s}}]}", "messages", "role", "TT", "call",
+                  "role", "xx", "list", "role", "xx", "role", "xx", "tools", "role", "xx", "parameters", "role", "xx");
+    const ls_jinja_context context = {.request = request, .prompt = true};
+    ls_rendered out = {0};
+    ls_err err = {0};
+    ls_jinja *t;
+    size_t trusted = 0, others = 0;
+    if (ls_jinja_parse(&t, text, sizeof text - 1, &err) || ls_jinja_render(t, &context, &out, &err))
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < out.text.n; i++) {
+        if (out.text.p[i] == 'T') assert_int_equal(out.marks.p[i], 0), trusted++;
+        if (out.text.p[i] == 'x') assert_int_equal(out.marks.p[i], 1), others++;
+    }
+    assert_int_equal(trusted, 4);
+    assert_int_equal(others, 12);
+    ls_rendered_free(&out);
+    ls_jinja_free(t);
+    json_decref(request);
+}
+
 // ---- templates that do not end, or are broken
 
 static void refused(const char *text, size_t n, const char *because) {
@@ -474,10 +499,15 @@ static void variables_are_the_users(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_template_is_read),      cmocka_unit_test(conversations_equal_the_reference),
-        cmocka_unit_test(pieces_equal_the_reference),  cmocka_unit_test(spelled_out_tokens_stay_text),
-        cmocka_unit_test(marks_follow_the_text),       cmocka_unit_test(hostile_templates_end),
-        cmocka_unit_test(broken_templates_do_no_harm), cmocka_unit_test(variables_are_the_users),
+        cmocka_unit_test(every_template_is_read),
+        cmocka_unit_test(conversations_equal_the_reference),
+        cmocka_unit_test(pieces_equal_the_reference),
+        cmocka_unit_test(spelled_out_tokens_stay_text),
+        cmocka_unit_test(marks_follow_the_text),
+        cmocka_unit_test(hostile_templates_end),
+        cmocka_unit_test(only_roles_of_messages_are_trusted),
+        cmocka_unit_test(broken_templates_do_no_harm),
+        cmocka_unit_test(variables_are_the_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -592,7 +592,7 @@ static void silu_takes_any_number(void **state) {
         float gate[32], up[32], out[32];
         for (int i = 0; i < 32; i++) gate[i] = i < 16 ? 8 * rnd() : (i % 2 ? 1e30f : -1e30f), up[i] = rnd();
         gate[16] = -100, gate[18] = -88, gate[20] = -87.5f;
-        k->silu_mul(gate, up, 32, out);
+        k->activate(LST_ACT_SILU, NULL, gate, up, 32, out);
         for (int i = 0; i < 32; i++) {
             const double want = gate[i] < -200 ? 0 : (double)gate[i] / (1 + exp(-(double)gate[i])) * (double)up[i];
             assert_true(fabs(want - (double)out[i]) <= 1e-6 * fabs(want) + 1e-30 * fabs((double)gate[i]));
@@ -686,11 +686,21 @@ static void small_kernels_match_doubles(void **state) {
     for (int l = 0; (t = level(l)); l++) {
         float gate[N], up[N], out[N], x[N], cs[N];
         for (int i = 0; i < N; i++) gate[i] = 9 * rnd(), up[i] = rnd(), x[i] = 60 * rnd(), cs[i] = rnd();
-        t->gelu_mul(gate, up, N, out);
-        for (int i = 0; i < N; i++) {
-            const double g = (double)gate[i], want = 0.5 * g * (1 + tanh(sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)));
-            assert_true(fabs((double)out[i] - want * (double)up[i]) < 1e-5);
-        }
+        gate[0] = 0, gate[1] = 1e-7f, gate[2] = -1e-7f, gate[3] = -60;
+        static const float xielu[4] = {0.8f, 1.3f, 0.5f, -1e-6f};
+        for (int kind = LST_ACT_SILU; kind <= LST_ACT_XIELU; kind++)
+            for (int gated = 0; gated < 2; gated++) {
+                t->activate(kind, xielu, gate, gated ? up : NULL, N, out);
+                for (int i = 0; i < N; i++) {
+                    const double g = (double)gate[i], p = (double)xielu[0], n = (double)xielu[1], b = (double)xielu[2],
+                                 of[] = {g / (1 + exp(-g)),
+                                         0.5 * g * (1 + tanh(sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))),
+                                         g > 0 ? g * g : 0,
+                                         g > 0 ? p * g * g + b * g : (expm1(fmin(g, -1e-6)) - g) * n + b * g};
+                    assert_true(fabs((double)out[i] - of[kind] * (gated ? (double)up[i] : 1)) <
+                                1e-5 * fmax(1, fabs(of[kind])));
+                }
+            }
         memcpy(out, x, sizeof x);
         t->softcap(out, N, 30);
         for (int i = 0; i < N; i++) assert_true(fabs((double)out[i] - 30 * tanh((double)x[i] / 30)) < 1e-4);

@@ -46,9 +46,18 @@ static void use_cpu(void) {
     ls_decoder_load(&lib, LS_DECODER_CPU, NULL);
 }
 
+static const lst_decoder *reference; // NULL: not loaded
+
+static void use_reference(void) {
+    ls_err err = {0};
+    use_cpu();
+    if (ls_decoder_load(&reference, LS_DECODER_REFERENCE, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    else lib = reference;
+}
+
 static void need_library(void) {
     if (missing[0]) {
-        print_message("needs:emulated GPU library: %s\n", missing);
+        print_message("needs:%s: %s\n", strcmp(device, "cpu") ? "emulated GPU library" : "libtorch", missing);
         skip();
     }
 }
@@ -140,7 +149,7 @@ static bool open_engine(engine *e, const weights *w, const char *level, const ch
     assert_int_equal(lib->model_open(&e->m, &hp, w->t, w->n, &o), LST_OK);
     if (level) unsetenv("LOGITSPEC_CPU");
     assert_int_equal(lib->model_info(e->m, &info), LST_OK);
-    assert_int_equal(info.exact, 1);
+    assert_int_equal(info.exact, lib != reference);
     if (level && (strncmp(info.kernel, level, strlen(level)) || info.kernel[strlen(level)] != ',')) {
         lib->model_close(e->m);
         return false;
@@ -400,10 +409,7 @@ static void a_part_of_the_layers_is_a_model_of_these(void **state) {
     free_weights(w);
 }
 
-static void a_tree_grows_only_where_there_is_one(void **state) {
-    (void)state;
-    use_cpu();
-    need_library();
+static void check_growing(void) {
     weights *w = random_weights(LS_GGML_Q8_0);
     engine e;
     int32_t ids[3] = {1, 2, 3}, parents[3] = {-1, 0, 0}, bad[] = {3}, root[] = {-1}, after[] = {2};
@@ -420,6 +426,12 @@ static void a_tree_grows_only_where_there_is_one(void **state) {
     assert_memory_equal(&again, &more, sizeof more);
     close_engine(&e);
     free_weights(w);
+}
+
+static void a_tree_grows_only_where_there_is_one(void **state) {
+    (void)state;
+    use_cpu();
+    check_growing();
 }
 
 // What lst_hidden hands out, by position of committed tokens and by row of the tree.
@@ -545,28 +557,36 @@ static void nor_on_a_gpu(void **state) {
     }
 }
 
-static void a_bad_logit_names_its_layer(void **state) {
-    (void)state;
-    use_cpu();
-    need_library();
+static weights *weights_with_a_bad_layer(void) {
     weights *w = random_weights(LS_GGML_F32);
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->names[i], "blk.1.ffn_down.weight"))
             for (uint64_t k = 0; k < w->t[i].n_bytes / 4; k++)
                 ((float *)(uintptr_t)w->t[i].data)[k] = 3e38f; // finite, but sums are not
+    return w;
+}
+
+static void check_bad_layer(const weights *w, const char *dtype) {
+    engine e;
+    int32_t tokens[] = {1, 2, 3}, parents[] = {-1, 0, 0};
+    lst_row rows[3];
+    assert_true(open_engine(&e, w, NULL, dtype, 2));
+    assert_int_equal(lib->prefill(e.s, tokens, 3, &greedy, NULL, NULL, NULL), LST_E_NAN);
+    assert_non_null(strstr(lib->last_error(), "layer 1, feed-forward"));
+    assert_int_equal(lib->forward_tree(e.s, tokens, parents, 3, &greedy, rows), LST_E_NAN);
+    assert_non_null(strstr(lib->last_error(), "layer 1, feed-forward"));
+    close_engine(&e);
+}
+
+static void a_bad_logit_names_its_layer(void **state) {
+    (void)state;
+    use_cpu();
+    weights *w = weights_with_a_bad_layer();
     static const char *const dtypes[] = {"f32", "auto", "bf16", "bf16"};
     for (int d = 0; d < 4; d++) {
         if (d == 3) use_gpu();
         need_library();
-        engine e;
-        int32_t tokens[] = {1, 2, 3}, parents[] = {-1, 0, 0};
-        lst_row rows[3];
-        assert_true(open_engine(&e, w, NULL, dtypes[d], 2));
-        assert_int_equal(lib->prefill(e.s, tokens, 3, &greedy, NULL, NULL, NULL), LST_E_NAN);
-        assert_non_null(strstr(lib->last_error(), "layer 1, feed-forward"));
-        assert_int_equal(lib->forward_tree(e.s, tokens, parents, 3, &greedy, rows), LST_E_NAN);
-        assert_non_null(strstr(lib->last_error(), "layer 1, feed-forward"));
-        close_engine(&e);
+        check_bad_layer(w, dtypes[d]);
     }
     // integers need weights of few bits
     use_cpu();
@@ -717,6 +737,66 @@ static void a_cancelled_forward_leaves_the_session(void **state) {
     free_weights(w);
 }
 
+// The reference engine keeps the same contracts, but for the bits of a row in other company, and refuses what it lacks.
+static void the_reference_engine_is_a_decoder(void **state) {
+    (void)state;
+    use_reference();
+    need_library();
+    weights *w = random_weights(LS_GGML_Q8_0), *bad = weights_with_a_bad_layer();
+    check_cancel(w);
+    check_growing();
+    check_bad_layer(bad, "f32");
+    check_bad_layer(bad, "bf16");
+    const lst_hparams hp = shape();
+    static const struct {
+        lst_open_options o;
+        const char *why;
+    } refused[] = {{{.dtype = "i8"}, "dtype 'i8' is not of the reference engine: choose f32 or bf16"},
+                   {{.dtype = "f32", .kv = "bf16"}, "keeps keys and values in its dtype: omit --kv bf16"},
+                   {{.device = "cuda"}, "no operators for GPUs"},
+                   {{.weights = "i4"}, "weights 'i4' are unknown"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        lst_model *m;
+        assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &refused[i].o), LST_E_ARG);
+        if (!strstr(lib->last_error(), refused[i].why)) fail_msg("'%s'", lib->last_error());
+    }
+    engine e, other;
+    lst_row rows[LST_MAX_ROWS], row;
+    int32_t tokens[CONTEXT], parents[LST_MAX_ROWS];
+    double us[LST_PARTS];
+    static float a[VOCAB], b[VOCAB];
+    for (int i = 0; i < CONTEXT; i++) tokens[i] = (int32_t)rnd_int(VOCAB);
+    for (int i = 0; i < LST_MAX_ROWS; i++) parents[i] = i ? (int32_t)rnd_int((uint32_t)i) : -1;
+    assert_true(open_engine(&e, w, NULL, "f32", 2) && open_engine(&other, w, NULL, "f32", 2));
+    assert_int_equal(lib->parts(e.s, us), LST_E_ARG);
+    assert_int_equal(lib->use_threads(e.m, 3), LST_E_ARG); // results would change
+    // up to the last position, with a tree of the most rows, and no further
+    assert_int_equal(lib->prefill(e.s, tokens, CONTEXT - 40, &greedy, &row, NULL, NULL), LST_OK);
+    assert_int_equal(lib->forward_tree(e.s, tokens, parents, LST_MAX_ROWS, &sampled, rows), LST_OK);
+    assert_int_equal(lib->prefill(e.s, tokens, 40, &greedy, &row, NULL, NULL), LST_OK);
+    assert_int_equal(lib->prefill(e.s, tokens, 1, &greedy, &row, NULL, NULL), LST_E_ARG);
+    assert_int_equal(lib->forward_tree(e.s, tokens, parents, 1, &greedy, rows), LST_E_ARG);
+    // a shorter context goes on as one that was read anew
+    assert_int_equal(lib->rewind(e.s, 100), LST_OK);
+    assert_int_equal(lib->row_logits(e.s, -1, a), LST_E_ARG);
+    assert_int_equal(lib->forward_tree(e.s, tokens, parents, 5, &greedy, rows), LST_OK);
+    assert_int_equal(lib->row_logits(e.s, 4, a), LST_OK);
+    assert_int_equal(lib->prefill(other.s, tokens, 100, &greedy, &row, NULL, NULL), LST_OK);
+    assert_int_equal(lib->forward_tree(other.s, tokens, parents, 5, &greedy, rows), LST_OK);
+    assert_int_equal(lib->row_logits(other.s, 4, b), LST_OK);
+    for (int i = 0; i < VOCAB; i++) assert_float_equal(a[i], b[i], 1e-4);
+    // and so does a copy
+    lst_kv_cache *copy;
+    assert_int_equal(lib->kv_cache_new(&copy, e.m, CONTEXT, 0), LST_OK);
+    assert_int_equal(lib->copy(copy, e.s, 100), LST_OK);
+    assert_int_equal(lib->forward_tree(copy, tokens, parents, 5, &greedy, rows), LST_OK);
+    assert_int_equal(lib->row_logits(copy, 4, b), LST_OK);
+    assert_memory_equal(a, b, sizeof a);
+    lib->kv_cache_free(copy);
+    close_engine(&e), close_engine(&other);
+    free_weights(w), free_weights(bad);
+}
+
 // Forwards of one row, few and many, with another number of threads before each.
 static void the_number_of_threads_changes_no_bit(void **state) {
     (void)state;
@@ -840,6 +920,7 @@ int main(void) {
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
         cmocka_unit_test(steps_of_all_sizes_share_a_few_graphs),
         cmocka_unit_test(a_cancelled_forward_leaves_the_session),
+        cmocka_unit_test(the_reference_engine_is_a_decoder),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(weights_choose_the_arithmetic),
         cmocka_unit_test(a_level_without_integer_dot_products_says_so),

@@ -450,7 +450,7 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
                 assert_int_equal(t.n - 1, int_at(expected, 1));
                 assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
                 assert_int_equal(n_path - 1, int_at(expected, 3));
-                d->learn(d, &(ls_draft_result){text, n, &t, n_path});
+                d->learn(d, &(ls_draft_result){text, n, &t, n_path, NULL});
                 for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
                 d->observe(d, text, n, false);
             }
@@ -508,7 +508,7 @@ static void lookahead_has_the_rows_of_the_authors_program(void **state) {
             assert_true(n_path >= theirs); // rows of the window, and the last token of an n-gram
             more += n_path > theirs;
             accepted += theirs > 1;
-            d->learn(d, &(ls_draft_result){text, n, &t, theirs});
+            d->learn(d, &(ls_draft_result){text, n, &t, theirs, NULL});
             for (int32_t i = 0; i < theirs; i++, n++) text[n + 1] = lookahead_next(text[n - 1], text[n], prompt);
         }
         d->free(d);
@@ -582,7 +582,7 @@ static void suffix_drafts_what_the_authors_trees_draft_before_the_root(void **st
             // If paths at the end are equally likely, either may be drafted.
             same += sum == (uint32_t)json_integer_value(json_array_get(expected, 2));
             published_too += sum == (uint32_t)json_integer_value(json_array_get(expected, 5));
-            d->learn(d, &(ls_draft_result){text, n, &t, 1});
+            d->learn(d, &(ls_draft_result){text, n, &t, 1, NULL});
             text[n++] = root;
             d->observe(d, text, n, false);
         }

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 // Of a value, relative to the largest of its row, or to 1 if that is smaller.
-static const double TOLERANCE = 2e-5;
+#define TOLERANCE 2e-5
 enum { PROMPT = 150, ROWS = 100, FIRST = 60, KEPT = 5, STAGES = 3 };
 
 static char missing[600];
@@ -115,13 +115,15 @@ static void forget(said *s) {
     free(s->logits), free(s->hidden), free(s->probe);
 }
 
+static double most_apart = TOLERANCE;
+
 static double apart(const char *what, const float *a, const float *b, size_t rows, size_t n) {
     double worst = 0;
     for (size_t r = 0; r < rows; r++, a += n, b += n) {
         double most = 1, error = 0;
         for (size_t i = 0; i < n; i++) most = fmax(most, fabs((double)a[i]));
         for (size_t i = 0; i < n; i++) error = fmax(error, fabs((double)a[i] - (double)b[i]) / most);
-        if (!(error <= TOLERANCE)) fail_msg("%s, row %zu: %g of %g apart", what, r, error * most, most);
+        if (!(error <= most_apart)) fail_msg("%s, row %zu: %g of %g apart", what, r, error * most, most);
         worst = fmax(worst, error);
     }
     return worst;
@@ -133,7 +135,7 @@ static void same_rows(const char *what, const said *a, const said *b) {
         const float p[] = {x->chosen_logit, x->parent_logit, x->parent_lse, x->lse, x->entropy, x->top_logit[7]},
                     q[] = {y->chosen_logit, y->parent_logit, y->parent_lse, y->lse, y->entropy, y->top_logit[7]};
         apart(what, p, q, 1, 6);
-        if ((double)(x->top_logit[0] - x->top_logit[1]) > 2 * TOLERANCE * fmax(1, fabs((double)x->top_logit[0])))
+        if ((double)(x->top_logit[0] - x->top_logit[1]) > 2 * most_apart * fmax(1, fabs((double)x->top_logit[0])))
             assert_int_equal(x->top_id[0], y->top_id[0]);
     }
 }
@@ -167,9 +169,60 @@ static void each_architecture(void **state) {
     }
 }
 
+// Weights that are kept in fewer bits are the same numbers in both, and bf16 is near.
+static void other_weights_and_bf16(void **state) {
+    (void)state;
+    need();
+    static const char *const kept[] = {"f16", "bf16", "q8", "q4"};
+    char *path = tiny_path("qwen3", true);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        ls_engine *kernels = open_engine(path, (ls_engine_options){.weights = kept[i]}),
+                  *reference = open_engine(path, (ls_engine_options){.weights = kept[i], .reference = true});
+        compare(kept[i], kernels, reference, &greedy);
+        kernels->close(kernels);
+        reference->close(reference);
+    }
+    free(path);
+    path = tiny_path("gemma2", true);
+    ls_engine *kernels = open_engine(path, (ls_engine_options){0}),
+              *reference = open_engine(path, (ls_engine_options){.dtype = "bf16", .reference = true});
+    most_apart = 0.05;
+    print_message("bf16: at most %.1e apart\n", compare(path, kernels, reference, &greedy));
+    most_apart = TOLERANCE;
+    kernels->close(kernels);
+    reference->close(reference);
+    free(path);
+}
+
+static void what_it_does_not_support_is_refused(void **state) {
+    (void)state;
+    need();
+    static const struct {
+        ls_engine_options o;
+        const char *why;
+    } refused[] = {
+        {{.devices = "cpu,cpu"}, "--engine reference does not share a model between ranks"},
+        {{.device = "cuda"}, "--engine reference cannot use 'cuda'"},
+        {{.dtype = "i8"}, "dtype 'i8' is not of the reference engine"},
+        {{.context = 100000}, "--context 100000 is more than the model's"},
+    };
+    char *path = tiny_path("llama3", true);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        ls_engine_options o = refused[i].o;
+        ls_engine *e;
+        ls_err err = {0};
+        o.reference = true;
+        assert_true(try_open(&e, path, o, &err) != LS_OK);
+        if (!strstr(err.msg, refused[i].why)) fail_msg("'%s'", err.msg);
+    }
+    free(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_architecture),
+        cmocka_unit_test(other_weights_and_bf16),
+        cmocka_unit_test(what_it_does_not_support_is_refused),
     };
     ls_err err = {0};
     ls_engine_torch_facts facts;

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "spec/pool.h"
 #include "spec/rates.h"
+#include "spec/usage.h"
 #include "spec/cost_curve.h"
 #include "spec/tree.h"
 
@@ -490,62 +491,183 @@ static void successors_remember_the_last_word(void **state) {
     ls_memory_drop(list_successors, &s);
 }
 
-static double alone(const ls_rates *r, int32_t note) { // the chance of a child without siblings
-    const double odds = ls_rate_odds(r, note);
+static double alone(const ls_rates *r, const ls_features *f) { // the chance of a child without siblings
+    uint8_t view[LS_VIEWS];
+    ls_rate_views(f, view);
+    const double odds = ls_rate_odds(r, view, 0);
     return odds / (1 + odds);
 }
 
-static void learn_note(ls_rates *r, int32_t note, bool hit) {
-    ls_rates_learn(r, note, hit - alone(r, note), 0.01);
+static void learn_features(ls_rates *r, const ls_features *f, bool hit) {
+    uint8_t view[LS_VIEWS];
+    ls_rate_views(f, view);
+    ls_rates_learn(r, view, hit - alone(r, f), 0.01);
+}
+
+static int32_t any_of(uint64_t *at, int32_t n) {
+    return (int32_t)(ls_uniform_at(77, (*at)++) * (double)n);
+}
+
+// Each value of each view is that of some candidate, and no weight is that of two views.
+static void views_tell_candidates_apart(void **state) {
+    (void)state;
+    static const float p[] = {0, .0005f, .002f, .005f, .02f, .05f, .08f, .15f, .3f, .4f, .6f, .8f, .9f, .97f};
+    bool seen[LS_RATE_KEYS] = {0};
+    uint64_t at = 0;
+    for (int round = 0; round < 400000; round++) {
+        ls_features f = {.copies = any_of(&at, 2),
+                         .agree = any_of(&at, 20),
+                         .place = (ls_place)any_of(&at, 4),
+                         .last = any_of(&at, 2),
+                         .last_rank = any_of(&at, 70) - 1,
+                         .last_p = p[any_of(&at, 14)],
+                         .ago = any_of(&at, 2) ? 1 << any_of(&at, 12) : 0,
+                         .count = any_of(&at, 30),
+                         .average_rows = any_of(&at, 2) ? 1 << any_of(&at, 6) : 0,
+                         .average_rank = any_of(&at, 17) - 1,
+                         .average_p = p[any_of(&at, 14)],
+                         .listed_ago = any_of(&at, 70),
+                         .listed_rank = any_of(&at, LS_ROW_TOP),
+                         .listed_p = p[any_of(&at, 14)]};
+        f.agree *= f.copies;
+        for (int k = 0; k < LS_SUCCESSORS_ORDER; k++) {
+            f.remembered[k].known = any_of(&at, 2);
+            f.remembered[k].rank = f.remembered[k].known ? (int16_t)(any_of(&at, LS_ROW_TOP + 1) - 1) : -1;
+            f.remembered[k].p = p[any_of(&at, 14)];
+        }
+        uint8_t view[LS_VIEWS];
+        ls_rate_views(&f, view);
+        for (int v = 0; v < LS_VIEWS; v++) {
+            assert_true(ls_rate_at[v] + view[v] < ls_rate_at[v + 1]);
+            seen[ls_rate_at[v] + view[v]] = true;
+        }
+        assert_int_equal(!view[LS_VIEW_COPY], !f.copies);
+        assert_int_equal(!view[LS_VIEW_REMEMBERED_2], !f.remembered[1].known);
+        assert_int_equal(!view[LS_VIEW_LAST], !f.last);
+        assert_int_equal(!view[LS_VIEW_AVERAGE], !f.average_rows);
+    }
+    static const ls_view always[] = {LS_VIEW_KIND, LS_VIEW_RANKS, LS_VIEW_RECENT, LS_VIEW_COUNT, LS_VIEW_LISTED};
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) { // these apply to each candidate
+        assert_false(seen[ls_rate_at[always[i]]]);
+        seen[ls_rate_at[always[i]]] = true;
+    }
+    for (int k = 0; k < LS_RATE_KEYS; k++) assert_true(seen[k]);
 }
 
 static void rates_learn_and_forget(void **state) {
     (void)state;
-    static const float p[] = {0.001f, 0.03f, 0.1f, 0.3f, 0.6f, 0.9f};
     ls_rates r;
     ls_rates_init(&r);
-    bool seen[LS_RATE_KEYS] = {0};
-    for (int agree = -1; agree < 20; agree++)
-        for (int place = 0; place < 4; place++)
-            for (int known = 0; known < 8; known++) // after one, two, three tokens
-                for (int rank = -1; rank < LS_ROW_TOP; rank++)
-                    for (int last = -2; last < 70; last++)
-                        for (int pp = 0; pp < 6; pp++) {
-                            ls_features f = {.copies = agree >= 0,
-                                             .agree = agree > 0 ? agree : 0,
-                                             .place = (ls_place)place,
-                                             .last = last >= -1,
-                                             .last_rank = last < 0 ? -1 : last,
-                                             .last_p = p[pp]};
-                            for (int k = 0; k < LS_SUCCESSORS_ORDER; k++) {
-                                const bool is = known >> k & 1;
-                                f.remembered[k].known = is;
-                                f.remembered[k].rank = is ? (int16_t)rank : -1;
-                                f.remembered[k].p = p[pp];
-                            }
-                            int32_t key[LS_VIEWS], note = ls_rate_note(&f);
-                            assert_true(note >= 0);
-                            ls_rate_keys(note, key);
-                            for (int v = 0; v < LS_VIEWS; v++) {
-                                assert_in_range(key[v] + 1, 0, LS_RATE_KEYS);
-                                if (key[v] >= 0) seen[key[v]] = true;
-                                for (int w = 0; w < v; w++) assert_true(key[v] < 0 || key[v] != key[w]);
-                            }
-                            assert_int_equal(key[LS_VIEW_COPY] < 0, agree < 0);
-                            assert_int_equal(key[LS_VIEW_REMEMBERED + 1] < 0, !(known >> 1 & 1));
-                            assert_int_equal(key[LS_VIEW_LAST] < 0, last == -2);
-                            assert_true(alone(&r, note) > 0 && alone(&r, note) < 1);
-                        }
-    int unused = 0;
-    for (int k = 0; k < LS_RATE_KEYS; k++) unused += !seen[k];
-    assert_int_equal(unused, 0);
-    const ls_features copied = {
-        .copies = true, .agree = 4, .place = LS_PLACE_ON, .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}};
-    const int32_t k = ls_rate_note(&copied);
-    for (int i = 0; i < 5000; i++) learn_note(&r, k, i % 4 == 0);
-    assert_float_equal(alone(&r, k), 0.25, 0.05);
-    for (int i = 0; i < 5000; i++) learn_note(&r, k, true); // what is long ago counts little
-    assert_true(alone(&r, k) > 0.95);
+    for (int v = 0; v < LS_VIEWS; v++) assert_true(r.weight[ls_rate_at[v]] == 0); // a view that does not apply
+    const ls_features copied = {.copies = true,
+                                .agree = 4,
+                                .place = LS_PLACE_ON,
+                                .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
+                                .last_rank = -1,
+                                .average_rank = -1};
+    uint8_t view[LS_VIEWS];
+    ls_rate_views(&copied, view);
+    assert_true(ls_rate_odds(&r, view, 1) > 2.7 * ls_rate_odds(&r, view, 0)); // a token's own log odds
+    for (int i = 0; i < 5000; i++) learn_features(&r, &copied, i % 4 == 0);
+    assert_float_equal(alone(&r, &copied), 0.25, 0.05);
+    for (int i = 0; i < 5000; i++) learn_features(&r, &copied, true); // what is long ago counts little
+    assert_true(alone(&r, &copied) > 0.95);
+    for (int v = 0; v < LS_VIEWS; v++) assert_true(r.weight[ls_rate_at[v]] == 0);
+}
+
+static void list_usage(void *of, ls_memory_visit *v) {
+    ls_usage_memory(of, v);
+}
+
+// Usage equals what a plain count of the text says, also after its memory was copied and returned.
+static void usage_counts_tokens(void **state) {
+    (void)state;
+    enum { KINDS = 60, N = 400 };
+    ls_usage u = {0};
+    int32_t total[KINDS] = {0}, text[N];
+    uint64_t at = 0;
+    for (int talk = 0; talk < 4; talk++) {
+        int32_t count[KINDS] = {0}, last[KINDS] = {0};
+        for (int32_t i = 0; i < N; i++) text[i] = any_of(&at, 1 + any_of(&at, KINDS)); // small ones are frequent
+        for (int32_t n = 0; n < N; n += 1 + any_of(&at, 9)) {
+            ls_usage_observe(&u, text, (size_t)n, !n);
+            if (any_of(&at, 20)) continue;
+            ls_buf copy = {0};
+            ls_memory_copy(&copy, list_usage, &u);
+            ls_usage_observe(&u, text, N, false);
+            ls_memory_drop(list_usage, &u);
+            ls_memory_return(&copy, list_usage, &u);
+            ls_buf_free(&copy);
+        }
+        ls_usage_observe(&u, text, N, false);
+        for (int32_t i = 0; i < N; i++) total[text[i]]++, count[text[i]]++, last[text[i]] = i + 1;
+        for (int32_t k = 0; k < KINDS; k++) {
+            const ls_token_usage *t = ls_usage_of(&u, k);
+            assert_int_equal(t->total, total[k]);
+            if (!count[k]) assert_true(t->conversation != u.conversation || !t->count);
+            else {
+                assert_int_equal(t->conversation, u.conversation);
+                assert_int_equal(t->count, count[k]);
+                assert_int_equal(t->last, last[k]);
+            }
+        }
+        int32_t least = INT32_MAX;
+        for (int32_t i = 0; i < u.n_frequent; i++) {
+            if (total[u.frequent[i]] < least) least = total[u.frequent[i]];
+            for (int32_t k = 0; k < i; k++) assert_int_not_equal(u.frequent[k], u.frequent[i]);
+        }
+        int32_t more = 0;
+        for (int32_t k = 0; k < KINDS; k++) more += total[k] > least;
+        assert_int_equal(u.n_frequent, LS_USAGE_FREQUENT);
+        assert_true(more < LS_USAGE_FREQUENT);
+    }
+    assert_null(ls_usage_of(&u, 1 << 20));
+    assert_true(ls_memory_bytes(list_usage, &u) < 1 << 18);
+    ls_memory_drop(list_usage, &u);
+}
+
+// An average holds the likeliest tokens of all rows, in order; what is in the text is listed, with its place.
+static void usage_averages_predictions(void **state) {
+    (void)state;
+    ls_usage u = {0};
+    ls_usage_observe(&u, NULL, 0, true);
+    assert_null(ls_usage_average(&u, 5));
+    uint64_t at = 0;
+    for (int round = 0; round < 2000; round++) {
+        ls_successor next;
+        for (int j = 0; j < LS_ROW_TOP; j++) {
+            next.id[j] = 10 * j + any_of(&at, j ? 10 : 2); // 0 or 1 first
+            next.p[j] = 0.5f / (float)(1 << j);
+        }
+        ls_usage_add(&u, 5, round % 2 ? round : -1, &next);
+        const ls_average *a = ls_usage_average(&u, 5);
+        float sum = 0;
+        assert_in_range(a->n, LS_ROW_TOP, LS_AVERAGE_TOP);
+        for (int i = 0; i < a->n; i++) {
+            sum += a->p[i];
+            assert_true(a->p[i] > 0 && (!i || a->p[i] <= a->p[i - 1]));
+            for (int k = 0; k < i; k++) assert_int_not_equal(a->id[i], a->id[k]);
+        }
+        assert_true(sum <= 1.0001f);
+        for (int j = 0; j < LS_ROW_TOP && round % 2; j++) {
+            const ls_token_usage *t = ls_usage_of(&u, next.id[j]);
+            assert_int_equal(t->listed_at, round);
+            assert_int_equal(t->listed_rank, j);
+            assert_true(t->listed_p == next.p[j]);
+        }
+    }
+    const ls_average *a = ls_usage_average(&u, 5);
+    assert_true(a->id[0] + a->id[1] == 1); // 0 and 1, half of 0.5 each
+    assert_float_equal(a->p[0] + a->p[1], 0.5f, 0.01f);
+    assert_int_equal(u.n_averages, 1);
+    const int32_t n = u.n_recent;
+    ls_usage_add(&u, 5, 3, &(ls_successor){.id = {-1}}); // no prediction: nothing is learnt
+    assert_int_equal(u.n_recent, n);
+    ls_usage_observe(&u, NULL, 0, true); // what was listed is of a conversation, averages are not
+    assert_int_equal(u.n_recent, 0);
+    assert_true(ls_usage_of(&u, 0)->conversation != u.conversation);
+    assert_non_null(ls_usage_average(&u, 5));
+    ls_memory_drop(list_usage, &u);
 }
 
 // Trees hold what is likely. That such rows are right must not make those look likely that were left out, though they
@@ -558,19 +680,20 @@ static void rates_are_not_biased_by_what_is_drafted(void **state) {
                      .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
                      .last = true,
                      .last_rank = 6,
-                     .last_p = 0.03f};
-    const int32_t guess = ls_rate_note(&f);
+                     .last_p = 0.03f,
+                     .average_rank = -1};
+    const ls_features guess = f;
     f.copies = true;
     f.agree = 6;
-    const int32_t copy = ls_rate_note(&f);
+    const ls_features copy = f;
     for (int i = 0; i < 2000; i++) {
-        learn_note(&r, guess, i % 50 == 0);
-        learn_note(&r, copy, i % 4 != 0);
+        learn_features(&r, &guess, i % 50 == 0);
+        learn_features(&r, &copy, i % 4 != 0);
     }
-    assert_float_equal(alone(&r, guess), 0.02, 0.02);
-    assert_float_equal(alone(&r, copy), 0.75, 0.05);
-    for (int i = 0; i < 20000; i++) learn_note(&r, copy, i % 4 != 0);
-    assert_float_equal(alone(&r, guess), 0.02, 0.02);
+    assert_float_equal(alone(&r, &guess), 0.02, 0.02);
+    assert_float_equal(alone(&r, &copy), 0.75, 0.05);
+    for (int i = 0; i < 20000; i++) learn_features(&r, &copy, i % 4 != 0);
+    assert_float_equal(alone(&r, &guess), 0.02, 0.02);
 }
 
 // On a target that always says the same after a token, remembered choices reach further than any retrieval.
@@ -592,7 +715,7 @@ static void tuned_drafter_learns_from_rejected_rows(void **state) {
             for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[i], j, (chosen[i] + j) % 97, j ? 0.03f : 0.7f);
         }
         const int32_t n_path = test_verify(&t, chosen, path);
-        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path});
+        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path, &s});
         for (int32_t i = 0; i < n_path && n < 190; i++) text[n++] = t.nodes[path[i]].token;
         d->observe(d, text, (size_t)n, false);
         emitted += step >= 10 ? (size_t)n_path : 0;
@@ -632,7 +755,10 @@ int main(void) {
         cmocka_unit_test(sizing_follows_measured_costs),
         cmocka_unit_test(costs_interpolate_and_learn),
         cmocka_unit_test(successors_remember_the_last_word),
+        cmocka_unit_test(views_tell_candidates_apart),
         cmocka_unit_test(rates_learn_and_forget),
+        cmocka_unit_test(usage_counts_tokens),
+        cmocka_unit_test(usage_averages_predictions),
         cmocka_unit_test(rates_are_not_biased_by_what_is_drafted),
         cmocka_unit_test(tuned_drafter_learns_from_rejected_rows),
     };

@@ -21,7 +21,7 @@ static void teach(ls_drafter *d, int32_t *text, int32_t n) {
         ls_tree_mark(&t, (const int32_t[]){0}, 1);
         for (int j = 0; j < LS_ROW_TOP; j++) // other tokens than those that followed in the text
             test_say(&t.nodes[0], j, 100 + (text[i] + j) % 25, 0.9f / (float)(1 << j));
-        d->learn(d, &(ls_draft_result){text, (size_t)i, &t, 1});
+        d->learn(d, &(ls_draft_result){text, (size_t)i, &t, 1, NULL});
     }
 }
 
@@ -36,10 +36,12 @@ static int by_size(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+static const double DEEPER = 0.9; // a path's chance is lower than the product of its estimates
+
 // The chance of each row's whole path, largest first.
 static void paths_of(const ls_tree *t, double *sorted) {
     double path[LS_MAX_ROWS] = {1};
-    for (int32_t i = 1; i < t->n; i++) path[i] = path[t->nodes[i].parent] * (double)t->nodes[i].est_p;
+    for (int32_t i = 1; i < t->n; i++) path[i] = path[t->nodes[i].parent] * (double)t->nodes[i].est_p * DEEPER;
     memcpy(sorted, path, (size_t)t->n * sizeof *path);
     qsort(sorted, (size_t)t->n, sizeof *sorted, by_size);
 }
@@ -159,11 +161,6 @@ static float rated(ls_drafter *d, float root_p, float guess_p) { // a guess of r
     d->propose(d, &(ls_draft_state){text, 2, 402, top, (float[]){root_p, guess_p}, 2, NULL}, 2, &t);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.nodes[1].token, 403);
-    assert_int_equal(t.nodes[1].key,
-                     ls_rate_note(&(ls_features){.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
-                                                 .last = true,
-                                                 .last_rank = 1,
-                                                 .last_p = guess_p / (1 - root_p + 1e-6f)}));
     return t.nodes[1].est_p;
 }
 
@@ -176,50 +173,73 @@ static void guesses_share_what_the_root_leaves(void **state) {
     d->free(d);
 }
 
-// What a row's key is to say of it, where nothing is remembered.
-static int32_t note_of(int32_t agree, ls_place place) {
-    return ls_rate_note(&(ls_features){.copies = true,
-                                       .agree = agree,
-                                       .place = place,
-                                       .remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}},
-                                       .last_rank = -1});
+enum { TRIALS = 4000 };
+typedef struct {
+    ls_trial of[TRIALS];
+    int32_t n, places, came[LS_MAX_ROWS], end[LS_MAX_ROWS]; // end: trials up to this place
+} tested;
+
+static void keep(void *ud, const ls_trial *trials, int32_t n, int32_t came) {
+    tested *k = ud;
+    memcpy(k->of + k->n, trials, (size_t)n * sizeof *trials);
+    k->n += n;
+    k->came[k->places] = came;
+    k->end[k->places++] = k->n;
 }
 
+// The rates learn from all candidates after accepted rows, drafted or not, and from no others.
 static void rates_count_what_was_tested(void **state) {
     (void)state;
-    enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9 };
+    enum { ROOT = 5, A = 6, B = 7, C = 8, ELSEWHERE = 9, UNDRAFTED = 40 };
     ls_drafter *d = test_drafter_named("logitspec");
     const ls_rates *r = &((const ls_searcher *)d)->e.rates;
-    const ls_features guess = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last = true, .last_rank = 1};
-    const int32_t note[] = {note_of(3, LS_PLACE_FIRST), note_of(4, LS_PLACE_ON), ls_rate_note(&guess)};
+    const int32_t text[] = {1, 2}, path[] = {0, 3}, top[] = {ROOT, C, UNDRAFTED};
+    const float top_p[] = {0.5f, 0.2f, 0.1f};
+    const ls_draft_state s = {text, 2, ROOT, top, top_p, 3, NULL};
+    test_teach(d, (const int32_t[]){1, 2}, 2, ROOT, A, 1, 0.3f);
+    test_teach(d, (const int32_t[]){2, ROOT}, 2, C, 30, 4, 0.2f);
+    test_teach(d, (const int32_t[]){2, ROOT}, 2, A, B, 1, 0.2f);
     const ls_rates before = *r;
-    const ls_draft nodes[] = {
-        {.token = ROOT, .parent = -1},
-        {.token = A, .parent = 0, .rank = -1, .from = LS_FROM_RETRIEVED, .key = note[0], .looked = 0.5f, .est_p = 0.9f},
-        {.token = B, .parent = 1, .rank = -1, .from = LS_FROM_RETRIEVED, .key = note[1], .looked = 0.5f, .est_p = 0.9f},
-        {.token = C,
-         .parent = 0,
-         .rank = 1,
-         .from = LS_FROM_LAST_LOGIT,
-         .key = note[2],
-         .looked = 0.1f,
-         .est_p = 0.9f}};
+    const ls_draft nodes[] = {{.token = ROOT, .parent = -1},
+                              {.token = A, .parent = 0, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f},
+                              {.token = B, .parent = 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f},
+                              {.token = C, .parent = 0, .rank = 1, .from = LS_FROM_LAST_LOGIT, .est_p = 0.9f}};
     ls_tree t = test_tree();
     ls_tree_lay_out(&t, nodes, 4);
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[i], j, 100 * (i + 1) + j, 0.1f);
-    const int32_t text[] = {1, 2}, path[] = {0, 3};
     ls_tree_mark(&t, path, 2); // C was right, A wrong, B not tested
-    d->learn(d, &(ls_draft_result){text, 2, &t, 2});
-    float expected[LS_RATE_KEYS];
+    t.nodes[0].target = C;
+    t.nodes[3].target = 31; // a candidate that was not drafted
+    static tested got;
+    ls_search_trials(ls_search_of((const ls_searcher *)d, &s), &t, keep, &got);
+    assert_int_equal(got.places, 2);
+    assert_int_equal(got.came[0], C);
+    assert_int_equal(got.came[1], 31);
+    float expected[LS_RATE_KEYS], bias[100] = {0};
     memcpy(expected, before.weight, sizeof expected);
-    for (int i = 0; i < 3; i += 2) { // look-ups alone are to blame, whatever the estimate was
-        int32_t key[LS_VIEWS];
-        ls_rate_keys(note[i], key);
+    bool undrafted = false;
+    for (int32_t i = 0; i < got.n; i++) {
+        const int32_t place = i >= got.end[0];
+        assert_int_not_equal(got.of[i].token, B);
+        undrafted |= !place && got.of[i].token == UNDRAFTED;
+        const float error = (float)(got.of[i].token == got.came[place]) - got.of[i].p;
+        if (error > -0.001f && error < 0.001f) continue;
+        bias[got.of[i].token] += 0.01f * error;
         for (int v = 0; v < LS_VIEWS; v++)
-            if (key[v] >= 0) expected[key[v]] += 0.01f * (i ? 1 - 0.1f : 0 - 0.5f);
+            if (got.of[i].view[v]) expected[ls_rate_at[v] + got.of[i].view[v]] += 0.01f * error;
     }
-    for (int k = 0; k < LS_RATE_KEYS; k++) assert_float_equal(r->weight[k], expected[k], 1e-6);
+    assert_true(undrafted && bias[31] > 0 && bias[A] < 0);
+    d->learn(d, &(ls_draft_result){text, 2, &t, 2, &s});
+    for (int i = 0; i < LS_RATE_KEYS; i++)
+        assert_float_equal(r->weight[i], expected[i], 1e-4); // the second place's after the first
+    for (int i = 0; i < 100; i++) {
+        const ls_token_usage *u = ls_usage_of(&((const ls_searcher *)d)->e.usage, i);
+        assert_float_equal(u->bias, bias[i], 1e-4);
+    }
+    const ls_rates after = *r;
+    d->learn(d, &(ls_draft_result){text, 2, &t, 2, NULL}); // without the state nothing is known of the candidates
+    assert_memory_equal(r, &after, sizeof after);
     // then the target says other things after B and C elsewhere: what it said after ROOT C and after A B is still known
     for (int i = 0; i < 2; i++) test_teach(d, (const int32_t[]){ELSEWHERE}, 1, i ? B : C, 900, LS_ROW_TOP, 0.1f);
     // and another one after ROOT C where 3 stands before them, not 2
@@ -249,6 +269,12 @@ static bool is_child(const ls_tree *t, int32_t parent, int32_t token, float *est
     return false;
 }
 
+static int32_t copy_of(int32_t agree, ls_place place) { // as a view has it
+    uint8_t view[LS_VIEWS];
+    ls_rate_views(&(ls_features){.copies = true, .agree = agree, .place = place, .last_rank = -1}, view);
+    return view[LS_VIEW_COPY];
+}
+
 // A copy goes on where it began, beside what followed its last three tokens elsewhere; what agrees for longer is
 // likelier.
 static void copies_go_on(void **state) {
@@ -262,19 +288,26 @@ static void copies_go_on(void **state) {
     ls_drafter *d = test_drafter_named("logitspec");
     ls_tree t = test_tree();
     d->observe(d, text, (size_t)n, true);
-    d->propose(d, &(ls_draft_state){text, (size_t)n, 2, NULL, NULL, 0, NULL}, 48, &t);
-    for (int32_t i = 1; i <= 3; i++) {
-        assert_int_equal(t.nodes[i].token, 2 + i);
-        assert_int_equal(t.nodes[i].key, note_of(1 + i, i > 1 ? LS_PLACE_ON : LS_PLACE_FIRST));
-    }
+    const ls_draft_state s = {text, (size_t)n, 2, NULL, NULL, 0, NULL};
+    d->propose(d, &s, 48, &t);
+    for (int32_t i = 1; i <= 3; i++) assert_int_equal(t.nodes[i].token, 2 + i);
     float goes_on, elsewhere;
     assert_true(is_child(&t, 3, 100, &goes_on));
     assert_true(is_child(&t, 3, 200, &elsewhere));
     assert_true(goes_on > elsewhere);
-    for (int32_t i = 1; i < t.n; i++)
-        if (t.nodes[i].parent == 3)
-            assert_int_equal(t.nodes[i].key,
-                             t.nodes[i].token == 100 ? note_of(5, LS_PLACE_ON) : note_of(3, LS_PLACE_JUMP));
+    static tested k;
+    ls_tree_mark(&t, (const int32_t[]){0, 1, 2, 3}, 4);
+    t.nodes[3].target = 100;
+    ls_search_trials(ls_search_of((const ls_searcher *)d, &s), &t, keep, &k);
+    assert_int_equal(k.places, 4);
+    for (int32_t i = 0; i < k.n; i++) {
+        const int32_t place = i < k.end[0] ? 0 : i < k.end[1] ? 1 : i < k.end[2] ? 2 : 3, token = k.of[i].token;
+        const int32_t copy = k.of[i].view[LS_VIEW_COPY];
+        if (token == 3 + place) assert_int_equal(copy, copy_of(2 + place, place ? LS_PLACE_ON : LS_PLACE_FIRST));
+        if (place < 3) continue;
+        if (token == 100) assert_int_equal(copy, copy_of(5, LS_PLACE_ON));
+        if (token == 200) assert_int_equal(copy, copy_of(3, LS_PLACE_JUMP));
+    }
     d->free(d);
 }
 

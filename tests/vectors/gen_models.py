@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes tests/vectors/models.json (of the models that are named, else of all): what Hugging Face transformers says about the tiny checkpoints of tests/tools/tiny.py.
 
-Needs torch and transformers (made with transformers 4.57, torch 2.13, eager attention in f32): raw logits of three rows of
+Needs torch and transformers (made with transformers 4.57 and torch 2.13, the
+models of tiny.ADDED with 5.24 and 2.15; eager attention in f32): raw logits of three rows of
 a seeded prompt, and 200 greedy tokens. Run it from the repository's root; it writes the checkpoints to a temporary folder.
 """
 import json
@@ -20,6 +21,7 @@ ROWS = (0, 30, 59)
 
 def main():
     out = {}
+    torch.set_num_threads(1)
     if sys.argv[1:]:
         with open("tests/vectors/models.json", encoding="utf-8") as f:
             out = json.load(f)

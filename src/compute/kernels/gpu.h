@@ -136,7 +136,10 @@ typedef struct {
     int32_t layer, chunks, qk_norm;
     const float *bias, *q_norm, *k_norm;
     float eps, attn_scale;
-    int32_t rope_dims, rope_interleaved, rope_kind;
+    int32_t rope_dims, rope_interleaved, rope_kind; /* rope_dims: the stride of turns */
+    int32_t unrotated;                              /* 1: this layer does not rotate */
+    float temperature;          /* queries are also multiplied by 1 + temperature * ln(1 + position / ... */
+    int32_t temperature_length; /* ... temperature_length), rounded down */
 } lsg_rope;
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
 /* xn[r] = attention of each head over the committed positions in the window, the row's ancestors and itself. chunks:
@@ -148,8 +151,14 @@ typedef struct {
     float softcap;
 } lsg_attend;
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
-/* xn[r] = act(gate) * up from y. */
-int lsg_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation, lsg_stream stream);
+/* xn[r] = act(gate) * up from y, or act(up) if ungated. xielu: the numbers of that activation, in lst_hparams' order.
+ */
+typedef struct {
+    int32_t chunks, activation, ungated;
+    const float *bias;
+    float xielu[4];
+} lsg_gating;
+int lsg_gate(const lsg_buffers *b, const lsg_gating *a, lsg_stream stream);
 /* Logits from y (which may be the logits themselves), and every row's part of result. If step->head_row is set, that
  * row alone has logits, in row 0. Where other devices have parts of the vocabulary, all that is said is of this one's:
  * ids count from its first token, and the logit of a token that another has is NAN. */
@@ -172,7 +181,7 @@ void lsg_plain_rotation(const lsg_buffers *b, const lsg_rotation *r);
 void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a);
 void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *r);
 void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a); /* ancestors come from the step's parents */
-void lsg_plain_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation);
+void lsg_plain_gate(const lsg_buffers *b, const lsg_gating *a);
 
 #ifdef __cplusplus
 }

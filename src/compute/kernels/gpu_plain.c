@@ -118,9 +118,18 @@ void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *a) {
                 const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
                 for (int32_t d = 0; d < hd; d++) head[d] *= scale * (double)w[d];
             }
-            rotate(head, a, b->turns + ((size_t)a->rope_kind * (size_t)b->rows + (size_t)r) * (size_t)a->rope_dims);
+            if (!a->unrotated)
+                rotate(head, a, b->turns + ((size_t)a->rope_kind * (size_t)b->rows + (size_t)r) * (size_t)a->rope_dims);
+            if (a->qk_norm == LST_QK_NORM_ROTATED) {
+                const double scale = inverse_rms(head, hd, a->eps);
+                const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
+                for (int32_t d = 0; d < hd; d++) head[d] *= scale * (double)w[d];
+            }
         }
-        for (int32_t i = 0; i < nq; i++) b->q[(size_t)r * (size_t)nq + (size_t)i] = bf16(v[i] * (double)a->attn_scale);
+        double q_scale = (double)a->attn_scale;
+        if (a->temperature > 0)
+            q_scale *= 1 + (double)a->temperature * log1p((s->length + s->depth[r]) / a->temperature_length);
+        for (int32_t i = 0; i < nq; i++) b->q[(size_t)r * (size_t)nq + (size_t)i] = bf16(v[i] * q_scale);
         for (int32_t h = 0; h < b->n_kv_heads; h++) {
             uint16_t *key = cached(b, a->layer, 0, h, s->column[r]), *value = cached(b, a->layer, 1, h, s->column[r]);
             for (int32_t d = 0; d < hd; d++) {
@@ -182,14 +191,25 @@ void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a) {
     free(columns);
 }
 
-void lsg_plain_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation) {
-    const int32_t n = b->n_ff;
+static double activated(double x, const lsg_gating *a) {
+    const float *of = a->xielu;
+    if (a->activation == LST_ACT_RELU2) return x > 0 ? x * x : 0;
+    if (a->activation == LST_ACT_XIELU) {
+        const double linear = (double)of[2] * x;
+        if (x > 0) return (double)of[0] * x * x + linear;
+        return (expm1(fmin(x, (double)of[3])) - x) * (double)of[1] + linear;
+    }
+    /* gelu by tanh: x (1 + tanh(v / 2)) / 2 = x / (1 + e^-v), which keeps its digits far below 0 */
+    const double v = a->activation == LST_ACT_SILU ? x : 2 * 0.79788456080286536 * (x + 0.044715 * x * x * x);
+    return x / (1 + exp(-v));
+}
+
+void lsg_plain_gate(const lsg_buffers *b, const lsg_gating *a) {
+    const int32_t n = b->n_ff, wide = a->ungated ? n : 2 * n;
     for (int32_t r = 0; r < b->step->n_rows; r++)
         for (int32_t i = 0; i < n; i++) {
-            const double g = added(b->y, chunks, b->rows, 2 * n, bias, r, i),
-                         up = added(b->y, chunks, b->rows, 2 * n, bias, r, n + i);
-            /* gelu by tanh: g (1 + tanh(v / 2)) / 2 = g / (1 + e^-v), which keeps its digits far below 0 */
-            const double v = activation == LST_ACT_SILU ? g : 2 * 0.79788456080286536 * (g + 0.044715 * g * g * g);
-            b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(g / (1 + exp(-v)) * up);
+            const double g = added(b->y, a->chunks, b->rows, wide, a->bias, r, i),
+                         up = a->ungated ? 1 : added(b->y, a->chunks, b->rows, wide, a->bias, r, n + i);
+            b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(activated(g, a) * up);
         }
 }

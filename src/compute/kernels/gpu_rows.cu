@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
         own = min(heads_of_block, b.n_heads + 2 * b.n_kv_heads - head0) * hd, i = 4 * t, head = head0 + i / hd,
                   d = i % hd;
     const bool there = r < lsg_fresh(&s->n_rows), mine = i < own,
-               turned = mine && head < b.n_heads + b.n_kv_heads && d < a.rope_dims;
+               turned = mine && !a.unrotated && head < b.n_heads + b.n_kv_heads && d < a.rope_dims;
     const int32_t column = there ? lsg_fresh(&s->column[r]) : 0, pairs = a.rope_dims / 2;
     lsg_wait_before();
     if (!there) return;
@@ -219,13 +219,14 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
                 if (mine && i + k >= first && i + k < first + count) v[i + k] *= scale * w[i + k - first];
         }
         __syncthreads();
-    } else if (a.qk_norm == LST_QK_NORM_HEAD) { // a warp a head
+    } else if (a.qk_norm != LST_QK_NORM_NONE) {             // a warp a head
+        const bool last = a.qk_norm == LST_QK_NORM_ROTATED; // a rotation keeps the norm: only the weights must wait
         for (int32_t h = t / 32; h < own / hd && head0 + h < b.n_heads + b.n_kv_heads; h += ROPE_THREADS / 32) {
             float sum = 0;
             for (int32_t k = t % 32; k < hd; k += 32) sum = fmaf(v[h * hd + k], v[h * hd + k], sum);
             const float scale = 1.0f / sqrtf(lsg_warp_sum(sum) / (float)hd + a.eps);
             const float *w = head0 + h < b.n_heads ? a.q_norm : a.k_norm;
-            for (int32_t k = t % 32; k < hd; k += 32) v[h * hd + k] *= scale * w[k];
+            for (int32_t k = t % 32; k < hd; k += 32) v[h * hd + k] *= last ? scale : scale * w[k];
         }
         __syncthreads();
     }
@@ -239,31 +240,43 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
         const float other = v[i + k + (a.rope_interleaved ? (second ? -1 : 1) : second ? -pairs : pairs)];
         out[k] = second ? other * turn[k].y + out[k] * turn[k].x : out[k] * turn[k].x - other * turn[k].y;
     }
-    const float scale = head < b.n_heads ? a.attn_scale : 1;
+    if (a.qk_norm == LST_QK_NORM_ROTATED && head < b.n_heads + b.n_kv_heads)
+        for (int k = 0; k < 4; k++) out[k] *= (head < b.n_heads ? a.q_norm : a.k_norm)[d + k];
+    float scale = head < b.n_heads ? a.attn_scale : 1;
+    if (a.temperature > 0 && head < b.n_heads)
+        scale *= 1.0f + a.temperature * log1pf((float)((s->length + s->depth[r]) / a.temperature_length));
     uint16_t *to = head < b.n_heads ? b.q + (size_t)r * nq + head * hd + d
                                     : page + ((size_t)(head - b.n_heads) * LSG_PAGE + column % LSG_PAGE) * hd +
                                           d; // keys, then values
     store_bf16(to, {out[0] * scale, out[1] * scale, out[2] * scale, out[3] * scale});
 }
 
+LSG_DEVICE float activated(float x, const lsg_gating &a) {
+    if (a.activation == LST_ACT_RELU2) return x > 0 ? x * x : 0;
+    if (a.activation == LST_ACT_XIELU) {
+        if (x > 0) return fmaf(a.xielu[0] * x, x, a.xielu[2] * x);
+        return fmaf(expm1f(fminf(x, a.xielu[3])) - x, a.xielu[1], a.xielu[2] * x);
+    }
+    // gelu by tanh: x (1 + tanh(v)) / 2 = x / (1 + e^-2v)
+    const float v = a.activation == LST_ACT_SILU ? x : 2 * 0.79788456080286536f * fmaf(0.044715f * x * x, x, x);
+    return x / (1.0f + expf(-v));
+}
+
 // Four values a thread.
-__global__ void gate(lsg_buffers b, int32_t chunks, const float *bias, int32_t activation) {
+__global__ void gate(lsg_buffers b, lsg_gating a) {
     lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_ff;
+    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_ff,
+                  wide = a.ungated ? n : 2 * n;
     const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
     lsg_wait_before();
     if (!there) return;
-    const float4 g4 = added4(b.y, chunks, b.rows, 2 * n, r, i, bias),
-                 u4 = added4(b.y, chunks, b.rows, 2 * n, r, n + i, bias);
+    const float4 g4 = added4(b.y, a.chunks, b.rows, wide, r, i, a.bias);
+    float4 u4 = {1, 1, 1, 1};
+    if (!a.ungated) u4 = added4(b.y, a.chunks, b.rows, wide, r, n + i, a.bias);
     const float g[4] = {g4.x, g4.y, g4.z, g4.w}, u[4] = {u4.x, u4.y, u4.z, u4.w};
     float out[4];
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
-        // gelu by tanh: g (1 + tanh(v)) / 2 = g / (1 + e^-2v)
-        const float v =
-            activation == LST_ACT_SILU ? g[k] : 2 * 0.79788456080286536f * fmaf(0.044715f * g[k] * g[k], g[k], g[k]);
-        out[k] = g[k] / (1.0f + expf(-v)) * u[k];
-    }
+    for (int k = 0; k < 4; k++) out[k] = activated(g[k], a) * u[k];
     store_bf16(b.xn + (size_t)r * n + i, {out[0], out[1], out[2], out[3]});
 }
 
@@ -297,7 +310,6 @@ int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
     return lsg_launch(rope_kv, dim3((unsigned)b->rows, blocks(heads, of_block)), ROPE_THREADS,
                       ((size_t)(of_block * b->head_dim) + 32) * sizeof(float), s, *b, *r, of_block);
 }
-int lsg_gate(const lsg_buffers *b, int32_t chunks, const float *bias, int32_t activation, lsg_stream s) {
-    return lsg_launch(gate, dim3(blocks(b->n_ff, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, chunks, bias,
-                      activation);
+int lsg_gate(const lsg_buffers *b, const lsg_gating *a, lsg_stream s) {
+    return lsg_launch(gate, dim3(blocks(b->n_ff, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, *a);
 }

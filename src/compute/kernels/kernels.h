@@ -232,9 +232,9 @@ typedef struct {
     /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs
      * holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t dims, int interleaved, const float *cs, float scale);
-    void (*silu_mul)(const float *gate, const float *up, int32_t n, float *out); /* silu(gate) * up */
-    void (*gelu_mul)(const float *gate, const float *up, int32_t n, float *out); /* gelu(gate) by tanh, * up */
-    void (*softcap)(float *x, int32_t n, float cap);                             /* n a multiple of 16 */
+    /* act(gate) * up by LST_ACT_*; up NULL: act(gate). xielu: its four numbers. n a multiple of 16. */
+    void (*activate)(int32_t activation, const float *xielu, const float *gate, const float *up, int32_t n, float *out);
+    void (*softcap)(float *x, int32_t n, float cap); /* n a multiple of 16 */
     void (*attention)(const lsk_attention *a);
     /* n a multiple of 16. Fills lse, entropy, top_* of row; returns 0, or -1 if a logit is NaN or +inf. */
     int (*row_stats)(const float *logits, int32_t n, lst_row *row);

@@ -100,14 +100,6 @@ static void k_rope(float *x, int32_t dims, int interleaved, const float *cs, flo
     }
 }
 
-static void k_silu_mul(const float *gate, const float *up, int32_t n, float *out) {
-    const vf one = vf_set(1.0f), zero = vf_set(0), least = vf_set(-87.0f); /* e^87 is still finite */
-    for (int32_t i = 0; i < n; i += W) {
-        vf g = vf_load(gate + i);
-        vf_store(out + i, g / (one + vf_exp(zero - vf_max(g, least))) * vf_load(up + i));
-    }
-}
-
 /* (1 - e^-2|x|) / (1 + e^-2|x|), with x's sign */
 INLINE vf vf_tanh(vf x) {
     const vf one = vf_set(1.0f), zero = vf_set(0);
@@ -117,11 +109,39 @@ INLINE vf vf_tanh(vf x) {
     return (vf)(((vi)t & ~negative) | ((vi)(zero - t) & negative));
 }
 
-static void k_gelu_mul(const float *gate, const float *up, int32_t n, float *out) {
-    const vf one = vf_set(1.0f), half = vf_set(0.5f), a = vf_set(0.044715f), b = vf_set(0.79788456080286536f);
+INLINE vf vf_silu(vf g) {
+    return g / (vf_set(1.0f) + vf_exp(vf_set(0) - vf_max(g, vf_set(-87.0f)))); /* e^87 is still finite */
+}
+
+INLINE vf vf_gelu(vf g) {
+    const vf inner = vf_set(0.79788456080286536f) * vf_fma(vf_set(0.044715f) * g * g, g, g);
+    return vf_set(0.5f) * g * (vf_set(1.0f) + vf_tanh(inner));
+}
+
+INLINE vf vf_relu2(vf g) {
+    const vf positive = vf_max(g, vf_set(0));
+    return positive * positive;
+}
+
+INLINE vf vf_xielu(vf g, const float *of) {
+    const vf zero = vf_set(0), least = zero - vf_max(zero - g, vf_set(-of[3])); /* min(g, e) */
+    const vf above = vf_fma(vf_set(of[0]) * g, g, vf_set(of[2]) * g),
+             below = vf_fma(vf_exp(least) - vf_set(1.0f) - g, vf_set(of[1]), vf_set(of[2]) * g);
+    const vi positive = g > zero;
+    return (vf)(((vi)above & positive) | ((vi)below & ~positive));
+}
+
+static void k_activate(int32_t activation, const float *xielu, const float *gate, const float *up, int32_t n,
+                       float *out) {
     for (int32_t i = 0; i < n; i += W) {
-        const vf g = vf_load(gate + i), inner = b * vf_fma(a * g * g, g, g);
-        vf_store(out + i, half * g * (one + vf_tanh(inner)) * vf_load(up + i));
+        const vf g = vf_load(gate + i);
+        vf a;
+        if (activation == LST_ACT_SILU) a = vf_silu(g);
+        else if (activation == LST_ACT_GELU_TANH) a = vf_gelu(g);
+        else if (activation == LST_ACT_RELU2) a = vf_relu2(g);
+        else a = vf_xielu(g, xielu);
+        if (up) a = a * vf_load(up + i);
+        vf_store(out + i, a);
     }
 }
 
@@ -225,8 +245,7 @@ const lsk_table LEVEL = {.name = LEVEL_NAME,
                          .to_bf16 = k_to_bf16,
                          .rmsnorm = k_rmsnorm,
                          .rope = k_rope,
-                         .silu_mul = k_silu_mul,
-                         .gelu_mul = k_gelu_mul,
+                         .activate = k_activate,
                          .softcap = k_softcap,
                          .attention = k_attention,
                          .row_stats = k_row_stats,

@@ -536,14 +536,14 @@ static void damaged_configurations_are_named(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *path = tiny_path(cases[i][0], false), *config = ls_format("%s/config.json", path);
-        rewrite(config, cases[i][1], cases[i][2]);
+        tiny_rewrite(config, cases[i][1], cases[i][2]);
         ls_err err = {0};
         ls_checkpoint *c = NULL;
         const ls_code got = ls_checkpoint_open(&c, path, &err);
         if (!got) fail_msg("%s is taken with %s", path, cases[i][2]);
         if (!strstr(err.msg, cases[i][3]) || strchr(err.msg, '\n'))
             fail_msg("'%s', expected '%s'", err.msg, cases[i][3]);
-        rewrite(config, cases[i][2], cases[i][1]);
+        tiny_rewrite(config, cases[i][2], cases[i][1]);
         free(path), free(config);
     }
 }

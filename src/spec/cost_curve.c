@@ -1,6 +1,7 @@
 #include "spec/cost_curve.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,11 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
         p = end;
     }
     ls_cost_of_points(z, rows, ms, n);
+    for (int i = 0; i < LS_COST_SIZES; i++) { // the digits that a manifest has, so that its text gives the same trees
+        char digits[32];
+        snprintf(digits, sizeof digits, "%.4g", z->base_ms[i]);
+        z->base_ms[i] = strtod(digits, NULL);
+    }
     z->given = true;
     return LS_OK;
 }

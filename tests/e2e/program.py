@@ -18,6 +18,8 @@ SANITIZED = os.path.basename(BUILD) in ("san", "tsan")
 without_sanitizers = unittest.skipIf(SANITIZED, "needs:a build without sanitizers")
 MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
 # settings of the user who runs the tests must not matter
+# what people read of a source of drafts
+LABEL = {"last-logit": "guess", "guess-tail": "after a guess", "draft-model": "draft model"}
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("LOGITSPEC_SET_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
 # What forwards cost is given, and the number of threads: no run measures them, and trees are the same however busy the
 # machine is. A test of the measurement itself says "auto", and 0.

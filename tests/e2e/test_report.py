@@ -10,10 +10,9 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-from program import run
+from program import LABEL, run
 
 SCRIPT = ["--model", "script"]
-LABEL = {"last-logit": "guess", "guess-tail": "after a guess", "draft-model": "draft model"}  # what people read of a source
 VOID = {"meta", "link", "br", "rect", "path", "circle"}
 
 

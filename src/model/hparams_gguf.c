@@ -98,7 +98,8 @@ static ls_code read_rope(ls_hparams *h, source *s) {
     h->rope_magnitude[0] = magnitude;
     if (yarn && (code = read_yarn(h, s, (double)base, (double)factor, original))) return code;
     if (yarn && !h->arch->plain_local) memcpy(h->rope_freq[1], h->rope_freq[0], sizeof h->rope_freq[1]);
-    h->rope_magnitude[1] = h->arch->plain_local ? 1 : h->rope_magnitude[0];
+    h->rope_magnitude[1] =
+        h->arch->plain_local ? magnitude : h->rope_magnitude[0]; // llama.cpp: attn_factor is every layer's
     if ((longrope || h->arch->long_rope) && original < h->n_context) {
         h->n_context_long = h->n_context; // rope_factors_long.weight has its frequencies
         h->n_context = original;

@@ -1,6 +1,7 @@
 // A request's body: refused with a line, or a conversation whose texts stay texts; its answer is well-formed. The first
 // byte chooses the API; a body ends at a NUL, and behind it are the answer, a key and a host.
 #include "engine/load.h"
+#include "base/mem.h"
 #include "serve/access.h"
 #include "serve/reply.h"
 #include "tests/fuzz/input.h"
@@ -105,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     start();
     const char *body = (const char *)data + 1, *end = memchr(body, 0, n - 1);
     const size_t length = end ? (size_t)(end - body) : n - 1;
-    char *rest = strndup(body + length + (end != NULL), n - 1 - length - (end != NULL));
+    char *rest = ls_strndup(body + length + (end != NULL), n - 1 - length - (end != NULL));
     const ls_code code = ls_request_read(&r, (ls_api)(data[0] % LS_APIS), (ls_str){body, length}, &defaults, &err);
     fuzz_said(code, &err);
     if (!code && r.chat) check_prompt(&r);

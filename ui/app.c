@@ -2,7 +2,6 @@
 #include "base/system.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/system.h"
 #include "ui/demo.h"
 #include "ui/edit.h"
 #include "ui/picture.h"

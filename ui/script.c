@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/system.h"
 #include "base/utf8.h"
 #include "ui/demo.h"
 #include "ui/picture.h"

@@ -1,7 +1,6 @@
 #include "ui/state.h"
 #include "base/system.h"
 #include "base/mem.h"
-#include "base/system.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
-#include "base/system.h"
 #include "cli/item_run.h"
 
 #include <math.h>

@@ -22,9 +22,9 @@ static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
     const ls_code failed = ls_call_failed(t->lib->last_error(), code, err);
     return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
 }
-// A function of the library, on the cache of a KV cache.
-#define SESSION(base) (((const torch_kv_cache *)(base))->cache)
-#define CALL(name, ...) done(base, ((const torch_kv_cache *)base)->lib->name(SESSION(base), __VA_ARGS__), err)
+// A function of the library, on its KV cache.
+#define CACHE(base) (((const torch_kv_cache *)(base))->cache)
+#define CALL(name, ...) done(base, ((const torch_kv_cache *)base)->lib->name(CACHE(base), __VA_ARGS__), err)
 
 static ls_code prefill(ls_kv_cache *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
@@ -55,7 +55,7 @@ static ls_code rewind_to(ls_kv_cache *base, int32_t n, ls_err *err) {
 }
 
 static ls_code copy(ls_kv_cache *base, ls_kv_cache *from, int32_t n, ls_err *err) {
-    return CALL(copy, SESSION(from), n);
+    return CALL(copy, CACHE(from), n);
 }
 
 static ls_code row_logits(ls_kv_cache *base, int32_t row, float *logits, ls_err *err) {

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/file.h"
 #include "report/report.h"
 
 #include <errno.h>

@@ -234,6 +234,15 @@ static void put_event(ls_buf *out, ls_jsonw *w) {
     ls_buf_str(out, "\n\n");
 }
 
+// Begins one of Anthropic's events.
+static ls_jsonw open_typed(const char *type, ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    open_event(type, out);
+    ls_jw_open(&w, '{');
+    ls_jw_field_str(&w, "type", type);
+    return w;
+}
+
 // The head of OpenAI's objects; ls_jw_open was called.
 static void put_head(const ls_reply *r, ls_jsonw *w, bool chunk) {
     const bool chat = r->request->api == LS_API_CHAT;
@@ -270,12 +279,8 @@ static void put_chunk(ls_reply *r, const ls_str *text, bool first, const ls_answ
     put_event(out, &w);
 }
 
-static void put_block(ls_reply *r, int at, const char *kind, ls_str text, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    (void)r;
-    open_event(kind, out);
-    ls_jw_open(&w, '{');
-    ls_jw_field_str(&w, "type", kind);
+static void put_block(int at, const char *kind, ls_str text, ls_buf *out) {
+    ls_jsonw w = open_typed(kind, out);
     ls_jw_field_int(&w, "index", at);
     if (!strcmp(kind, "content_block_start")) {
         ls_jw_field_open(&w, "content_block", '{');
@@ -292,13 +297,10 @@ static void put_block(ls_reply *r, int at, const char *kind, ls_str text, ls_buf
 }
 
 // The call as a block: its beginning, its arguments as text, its end.
-static void put_call_block(ls_reply *r, int at, const ls_json *call, ls_buf *out) {
+static void put_call_block(int at, const ls_json *call, ls_buf *out) {
     ls_buf arguments = {0};
-    ls_jsonw w = {.out = out};
+    ls_jsonw w = open_typed("content_block_start", out);
     write_arguments(call, &arguments);
-    open_event("content_block_start", out);
-    ls_jw_open(&w, '{');
-    ls_jw_field_str(&w, "type", "content_block_start");
     ls_jw_field_int(&w, "index", at);
     ls_jw_field_open(&w, "content_block", '{');
     ls_jw_field_str(&w, "type", "tool_use");
@@ -307,17 +309,14 @@ static void put_call_block(ls_reply *r, int at, const ls_json *call, ls_buf *out
     ls_jw_field_open(&w, "input", '{'), ls_jw_close(&w, '}');
     ls_jw_close(&w, '}');
     put_event(out, &w);
-    w = (ls_jsonw){.out = out};
-    open_event("content_block_delta", out);
-    ls_jw_open(&w, '{');
-    ls_jw_field_str(&w, "type", "content_block_delta");
+    w = open_typed("content_block_delta", out);
     ls_jw_field_int(&w, "index", at);
     ls_jw_field_open(&w, "delta", '{');
     ls_jw_field_str(&w, "type", "input_json_delta");
     ls_jw_key(&w, "partial_json"), ls_jw_strn(&w, arguments.p, arguments.n);
     ls_jw_close(&w, '}');
     put_event(out, &w);
-    put_block(r, at, "content_block_stop", (ls_str){0}, out);
+    put_block(at, "content_block_stop", (ls_str){0}, out);
     ls_buf_free(&arguments);
 }
 
@@ -331,10 +330,7 @@ static void put_message_head(const ls_reply *r, ls_jsonw *w) {
 }
 
 static void put_message_start(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    open_event("message_start", out);
-    ls_jw_open(&w, '{');
-    ls_jw_field_str(&w, "type", "message_start");
+    ls_jsonw w = open_typed("message_start", out);
     ls_jw_field_open(&w, "message", '{');
     put_message_head(r, &w);
     ls_jw_field_open(&w, "content", '['), ls_jw_close(&w, ']');
@@ -346,16 +342,13 @@ static void put_message_start(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
     ls_jw_close(&w, '}');
     ls_jw_close(&w, '}');
     put_event(out, &w);
-    put_block(r, 0, "content_block_start", (ls_str){0}, out);
+    put_block(0, "content_block_start", (ls_str){0}, out);
 }
 
 static void put_message_end(ls_reply *r, const ls_answered *a, const ls_calls *calls, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    put_block(r, 0, "content_block_stop", (ls_str){0}, out);
-    for (size_t i = 0; i < calls->n; i++) put_call_block(r, (int)i + 1, calls->call[i], out);
-    open_event("message_delta", out);
-    ls_jw_open(&w, '{');
-    ls_jw_field_str(&w, "type", "message_delta");
+    put_block(0, "content_block_stop", (ls_str){0}, out);
+    for (size_t i = 0; i < calls->n; i++) put_call_block((int)i + 1, calls->call[i], out);
+    ls_jsonw w = open_typed("message_delta", out);
     ls_jw_field_open(&w, "delta", '{');
     ls_jw_field_str(&w, "stop_reason", finish_name(r, a, calls->n));
     put_stop(r, &w, a);
@@ -363,10 +356,7 @@ static void put_message_end(ls_reply *r, const ls_answered *a, const ls_calls *c
     put_usage(r, &w, a);
     put_facts(r, &w, a);
     put_event(out, &w);
-    w = (ls_jsonw){.out = out};
-    open_event("message_stop", out);
-    ls_jw_open(&w, '{');
-    ls_jw_field_str(&w, "type", "message_stop");
+    w = open_typed("message_stop", out);
     put_event(out, &w);
 }
 
@@ -384,7 +374,7 @@ void ls_reply_more(ls_reply *r, ls_str text, size_t settled, ls_buf *out) {
     if (settled <= r->sent) return;
     const ls_str part = {text.p + r->sent, settled - r->sent};
     r->sent = settled;
-    if (r->request->api == LS_API_MESSAGES) put_block(r, 0, "content_block_delta", part, out);
+    if (r->request->api == LS_API_MESSAGES) put_block(0, "content_block_delta", part, out);
     else put_chunk(r, &part, false, NULL, NULL, out);
 }
 
@@ -393,7 +383,7 @@ void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out) {
     if (calls.text > r->sent) {
         const ls_str part = {a->text.p + r->sent, calls.text - r->sent};
         r->sent = calls.text;
-        if (r->request->api == LS_API_MESSAGES) put_block(r, 0, "content_block_delta", part, out);
+        if (r->request->api == LS_API_MESSAGES) put_block(0, "content_block_delta", part, out);
         else put_chunk(r, &part, false, NULL, NULL, out);
     }
     if (r->request->api == LS_API_MESSAGES) put_message_end(r, a, &calls, out);

@@ -36,3 +36,4 @@ typedef struct {
 // LS_E_USAGE or LS_E_PARSE: the message is for the client. LS_E_UNSUPPORTED: another model is asked for.
 ls_code ls_request_read(ls_request *out, ls_api api, ls_str body, const ls_request_defaults *d, ls_err *err);
 void ls_request_free(ls_request *r);
+const ls_json *ls_request_field(const ls_json *o, const char *key); // NULL: absent, or null

@@ -16,11 +16,11 @@ static size_t same(const ls_ids *a, const ls_ids *b) {
     return n;
 }
 
-// The least recently used one, except `not`; -1: there is no other.
-static int oldest(const ls_sessions *s, int not ) {
+// The least recently used one, except `but`; -1: there is no other.
+static int oldest(const ls_sessions *s, int but) {
     int found = -1;
     for (int i = 0; i < s->n; i++)
-        if (i != not &&(found < 0 || s->kept[i].used < s->kept[found].used)) found = i;
+        if (i != but && (found < 0 || s->kept[i].used < s->kept[found].used)) found = i;
     return found;
 }
 

@@ -1,7 +1,6 @@
 // What the screen costs: a frame at three sizes on a long recording, a key, memory. Usage: screen TRACE.
 #include "base/system.h"
 #include "base/mem.h"
-#include "base/system.h"
 #include "trace/trace_events.h"
 #include "ui/render.h"
 

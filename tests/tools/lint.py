@@ -86,6 +86,7 @@ def main():
                 if not re.search(r"\.(c|h|cpp|def|cu)$", name):
                     continue
                 here = os.path.dirname(path)
+                included = set()
                 if here not in ALLOWED:
                     problems.append(f"{path}:1: folder {here} is not in the table of {os.path.relpath(__file__, ROOT)}")
                     continue
@@ -102,6 +103,9 @@ def main():
                     if not m:
                         continue
                     kind, header = m.groups()
+                    if header.endswith(".h") and header in included:
+                        problems.append(f"{path}:{number}: {header} was included before")
+                    included.add(header)
                     if kind == '"':
                         own = [p for p in ("src/" + header, header) if os.path.exists(os.path.join(ROOT, p))]
                         if not own:

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/io.h"
 #include "ui/edit.h"
 
 #include <dirent.h>

@@ -1,6 +1,7 @@
 #include "serve/answer.h"
 #include "base/system.h"
 #include "serve/reply.h"
+#include "serve/watch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ typedef struct {
     ls_request_config config;
     ls_runner run;
     ls_trace *trace; // NULL: none
+    ls_watched watched;
     ls_ids prompt;
     size_t kept;
     double prefill_ms, queued_ms;
@@ -160,7 +162,8 @@ void ls_answerer_tend(ls_answerer *a) {
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     answer *w = ud;
-    (void)stage, (void)fraction;
+    (void)stage;
+    ls_watched_read(&w->watched, w->prompt.n, fraction);
     ls_answerer_tend(w->a);
     ls_exchange_comment(w->a->queue, w->x);
     return !ls_answerer_stops(w->a);
@@ -226,6 +229,7 @@ static ls_code decode(answer *w, ls_err *err) {
         if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
     }
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
+    if (w->watched.trace) w->run.sinks[w->run.n_sinks++] = ls_watched_sink(&w->watched);
     if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
     if (!code)
         code = ls_runner_begin_other(&w->run, &w->prompt, r->text.p ? r->text.p : "", &w->kept, on_prefill, w, err);
@@ -280,15 +284,21 @@ static void answer_it(answer *w) {
     ls_answerer *a = w->a;
     ls_queue *q = a->queue;
     ls_err err = {0};
+    ls_watched_begin(&w->watched, q, w->x, w->queued_ms, &w->kept, a->o->records.level);
     const ls_code code = decode(w, &err);
     const bool late = is_late(a, w->x), left = code == LS_E_CANCELLED && ls_exchange_has_left(q, w->x);
     count_end(a, !code ? LS_ENDED_WHOLE : left ? LS_ENDED_LEFT : late ? LS_ENDED_LATE : LS_ENDED_ERROR);
+    const char *why = code != LS_E_CANCELLED ? err.msg
+                      : late                 ? "the request took longer than the server's limit"
+                                             : "the server is being stopped";
     if (!code) say_answer(w);
-    else if (!left)
-        say_error(a, w->x, status_of(code),
-                  code != LS_E_CANCELLED ? err.msg
-                  : late                 ? "the request took longer than the server's limit"
-                                         : "the server is being stopped");
+    else if (!left) say_error(a, w->x, status_of(code), why);
+    const bool cancelled = code == LS_E_CANCELLED && !late;
+    ls_watched_end(&w->watched,
+                   !code       ? LS_REQUEST_DONE
+                   : cancelled ? LS_REQUEST_CANCELLED
+                               : LS_REQUEST_FAILED,
+                   !code || cancelled ? "" : why);
     tell_line(w, code, &err);
 }
 

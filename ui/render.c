@@ -433,15 +433,18 @@ ui_layout ui_layout_of(const ui_room *r, const ui_shown *w) {
     ui_rect body = {1, 0, rows - 2 - prompt - message - note, cols};
     l.note = (ui_rect){body.row + body.rows, 0, note, cols};
     if (w->requests && w->zoom == UI_NO_PANEL && !little) { // a strip above the others
-        const int strip = body.rows >= 40 ? 9 : body.rows >= 28 ? 8 : 6;
+        enum { LEAST = 8 };                                 // that the others need
+        const int wanted = body.rows >= 40 ? 9 : body.rows >= 28 ? 8 : 6, left = body.rows - wanted;
+        const int strip = left >= LEAST ? wanted : w->focus == UI_REQUESTS ? body.rows : 0;
         l.panel[UI_REQUESTS] = (ui_rect){body.row, 0, strip, cols};
         body.row += strip;
         body.rows -= strip;
+        if (!body.rows) return l;
     }
     if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
     else if (little) compact(&l, body, w);
     else if (rows >= 44 && cols >= 170) large(&l, body, w);
-    else if (rows >= 32 && cols >= 110) medium(&l, body, w);
+    else if (rows >= 32 && cols >= 110 && body.rows >= 18) medium(&l, body, w);
     else small(&l, body, w, r->empty);
     return l;
 }

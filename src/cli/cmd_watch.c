@@ -117,6 +117,7 @@ static ls_code curl_failed(const watch *w, int said, ls_err *err) {
                          : strstr(text, "error: 403") ? ": nobody may watch it, or its name is not one of its --host"
                          : strstr(text, "error: 404") ? ": it is no 'logitspec serve', or its serve.watch_mib is 0"
                                                       : "";
+    if (w->connected && !*reason) return ls_fail(err, LS_E_IO, "the server %s has ended", w->target);
     return ls_fail(err, LS_E_IO, "cannot watch %s: %s%s", w->target, *reason ? reason : "the connection ended", advice);
 }
 

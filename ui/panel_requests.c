@@ -67,13 +67,14 @@ static void row(ui_panel_view *v, int line, const ls_request_facts *f, int room)
     if (f->read > 0 && f->state == LS_REQUEST_READING) ui_print(&p, "%3.0f", 100 * f->read);
     if (*f->why) ui_print(&p, ": %s", f->why);
     if (*f->why) return;
+    const double speed = f->decode_ms > 0 ? 1e3 * (double)f->emitted / f->decode_ms : 0;
     p.role = UI_TEXT;
     count(&c, f->prompt_tokens);
     count(&c, f->kept_tokens);
     count(&c, f->emitted);
     if (f->steps) cell(&c, "%.2f", (double)f->emitted / (double)f->steps);
     else cell(&c, "-");
-    if (f->decode_ms > 0) cell(&c, "%.1f", 1e3 * (double)f->emitted / f->decode_ms);
+    if (speed > 0) cell(&c, speed < 1000 ? "%.1f" : "%.0f", speed);
     else cell(&c, "-");
     if (f->speedup > 0)
         cell(&c, "%s%s", ui_times(v->canvas), ls_speedup_text(f->speedup, f->speedup_spread, v->canvas->ascii).s);

@@ -117,7 +117,8 @@ static ls_code curl_failed(const watch *w, int said, ls_err *err) {
                          : strstr(text, "error: 403") ? ": nobody may watch it, or its name is not one of its --host"
                          : strstr(text, "error: 404") ? ": it is no 'logitspec serve', or its serve.watch_mib is 0"
                                                       : "";
-    if (w->connected && !*reason) return ls_fail(err, LS_E_IO, "the server %s has ended", w->target);
+    if (w->connected && (!*reason || !strncmp(reason, "(18)", 4) || !strncmp(reason, "(56)", 4)))
+        return ls_fail(err, LS_E_IO, "the server %s has ended", w->target); // properly, within a line, or by a reset
     return ls_fail(err, LS_E_IO, "cannot watch %s: %s%s", w->target, *reason ? reason : "the connection ended", advice);
 }
 

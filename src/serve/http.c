@@ -543,12 +543,12 @@ static ls_code start(ls_http *h, ls_err *err) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); // the thread of connections takes none
     errno = 0;
-    h->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_SOCK_ADDR,
-        at->v6 ? (void *)&v6 : (void *)&v4, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, h, MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    h->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h,
+                                 MHD_OPTION_SOCK_ADDR, at->v6 ? (void *)&v6 : (void *)&v4, MHD_OPTION_NOTIFY_COMPLETED,
+                                 on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+                                 MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_CONNECTION_TIMEOUT,
+                                 (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+                                 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!h->daemon)

@@ -100,6 +100,7 @@ static void show(watching *w, int32_t id) {
 
 static void tell_state(watching *w) {
     ls_request_facts f;
+    if (!w->shown && w->c.state == LS_STATE_LOADING) ls_channel_status(&w->c, LS_STATE_IDLE, "", -1);
     if (!w->shown || !ls_feed_facts(w->feed, w->shown, &f)) return;
     const bool waits = f.state == LS_REQUEST_QUEUED, reads = f.state == LS_REQUEST_READING;
     const ls_run_state now = waits || reads                   ? LS_STATE_PREFILL

@@ -633,7 +633,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_conversation),
                                        cmocka_unit_test(pause_step_set_stop),
                                        cmocka_unit_test(failures_arrive_as_events),
-        cmocka_unit_test(a_failure_stays_when_a_prompt_waited),
+                                       cmocka_unit_test(a_failure_stays_when_a_prompt_waited),
                                        cmocka_unit_test(closing_at_any_moment),
                                        cmocka_unit_test(loaded_conversations_are_kept),
                                        cmocka_unit_test(a_cut_answer_goes_on),

@@ -323,9 +323,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_SUSPEND: s->asked.suspend = true; break;
     case UI_ACT_CLOSE: ui_close(s); break;
     case UI_ACT_QUIT:
-        if (!ui_may_quit(s)) break;
-        s->asked.quit = true;
-        if (s->run.state == LS_STATE_FAILED) s->asked.exit_code = 1; // as without a screen
+        if (ui_may_quit(s)) s->asked.quit = true;
         break;
     case UI_ACT_NONE: break;
     }

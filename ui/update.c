@@ -63,7 +63,8 @@ static void move_view(ui_state *s, int steps) {
 }
 
 static bool takes_prompts(ui_state *s) {
-    if (s->given.recording) ui_say(s, "%s: it accepts no prompts", ui_fixed(s));
+    if (s->given.watches) ui_say(s, "%s: they send the prompts", ui_fixed(s));
+    else if (s->given.recording) ui_say(s, "%s: it accepts no prompts", ui_fixed(s));
     return !s->given.recording;
 }
 

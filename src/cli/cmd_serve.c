@@ -109,6 +109,13 @@ static ls_code read_keys(const char *file, const char *variable, ls_keys *out, l
     return code;
 }
 
+// In the background of a shell, a screen would stop the server.
+static bool has_terminal(void) {
+    const char *kind = getenv("TERM");
+    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp() && kind && *kind &&
+           strcmp(kind, "dumb") != 0;
+}
+
 int ls_cmd_serve(const ls_command_line *c) {
     const ls_options *o = &c->options;
     ls_err err = {0};
@@ -135,8 +142,7 @@ int ls_cmd_serve(const ls_command_line *c) {
                                    .stop = stops,
                                    .line = say_line,
                                    .ud = &s};
-    const bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    const bool screen = o->serve_screen && o->serve_watch_mib && terminal && !c->quiet;
+    const bool screen = o->serve_screen && o->serve_watch_mib && !c->quiet && has_terminal();
     int status = LS_EXIT_OK;
     ls_code code = ls_listen_read(&s.options.listen, o->serve_listen, &err);
     if (!code) code = read_keys(o->serve_key_file, "LOGITSPEC_SERVE_KEY", &s.options.keys, &err);

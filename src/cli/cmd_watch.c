@@ -26,6 +26,7 @@ enum { WATCH_BYTES = 64 << 20, KEY_BYTES = 4096, RETRY_MS = 2000, TICK_MS = 100 
 typedef struct {
     const char *target; // as the user wrote it
     char *url;          // NULL: a file
+    char pipe[32];      // that file, if it is standard input
     ls_buf header;      // with the key; empty: none
     ls_feed *feed;
     pthread_mutex_t lock; // protects the rest
@@ -211,9 +212,15 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
     if (c->n_args != 1)
         return ls_fail(err, LS_E_USAGE, "usage: logitspec watch URL (that 'logitspec serve' shows), or FILE");
     w->target = c->args[0];
-    if (!ls_is_scripted(c) && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)))
+    const bool piped = !strcmp(w->target, "-"), screen = !ls_is_scripted(c);
+    if (screen && (!isatty(STDOUT_FILENO) || (!piped && !isatty(STDIN_FILENO))))
         return ls_fail(err, LS_E_USAGE,
                        "the screen needs a terminal; without one, 'curl -N URL/watch' prints JSON lines");
+    if (screen && piped) {
+        const ls_code code = ls_keys_from_terminal(w->pipe, sizeof w->pipe, err);
+        w->target = w->pipe;
+        return code;
+    }
     if (!strstr(w->target, "://")) return LS_OK;
     if (strncmp(w->target, "http://", 7) && strncmp(w->target, "https://", 8))
         return ls_fail(err, LS_E_USAGE, "'%.200s' is neither a file nor an http:// or https:// address", w->target);

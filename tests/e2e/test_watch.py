@@ -251,9 +251,24 @@ class OnTheScreen(unittest.TestCase):
             t.wait("exit=0 echo=1")
 
     def test_no_screen(self):
-        with Screen("serve", "--listen", "0", *SLOW, "--no-screen") as t:
+        for flag, before in ("--no-screen", ""), ("", "TERM=dumb"):
+            with Screen("serve", "--listen", "0", *SLOW, flag, before=before) as t:
+                t.wait("serving script:20 at http", absent=["Requests"])
+                t.keys("C-c")
+                t.wait("exit=0")
+
+    def test_in_the_background_of_a_shell(self):
+        port = free_port()
+        with Screen("serve", "--listen", str(port), *SLOW, "& sleep 60", before="set -m;") as t:
             t.wait("serving script:20 at http", absent=["Requests"])
-            t.keys("C-c")
+            self.assertEqual(ask(port, "Count.", 4), 200)
+
+    def test_watch_a_pipe(self):
+        with Server() as s, Screen("watch", "-", before=f"curl -sN {s.url}/watch |") as t:
+            t.wait("no request yet")
+            ask(s.port, "Count.", 8)
+            t.wait("WATCH: request 1 done")
+            t.keys("q")
             t.wait("exit=0")
 
     def test_quitting_warns_while_requests_are_answered(self):

@@ -131,7 +131,8 @@ static void list_architectures(ls_buf *out) {
     for (const ls_arch *a = ls_archs; a->gguf; a++) {
         ls_buf differs = {0};
         ls_arch_differs(a, &differs);
-        ls_buf_fmt(out, "| %s | %s | %s | %s |\n", a->models, a->hf, a->gguf, differs.n ? differs.p : "");
+        ls_buf_fmt(out, "| %s | %s%s%s | %s | %s |\n", a->models, a->hf, a->wrapper ? ", " : "",
+                   a->wrapper ? a->wrapper : "", a->gguf, differs.n ? differs.p : "");
         ls_buf_free(&differs);
     }
 }

@@ -127,7 +127,8 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     h->head_dim = h->n_embd / h->n_heads;
     if ((code = may_int(s, "attention.key_length", 2, 1024, &h->head_dim))) return code;
     h->rope_dims = h->head_dim;
-    return ls_gguf_f32(s->g, key_of(s, "attention.layer_norm_rms_epsilon"), &h->rms_eps, s->err);
+    const char *eps = h->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+    return ls_gguf_f32(s->g, key_of(s, eps), &h->rms_eps, s->err);
 }
 
 // Finds the local layers: all but every pattern-th layer, or those of a list.

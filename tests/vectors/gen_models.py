@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 sys.path.insert(0, "tests/tools")
 import tiny  # noqa: E402
@@ -30,7 +30,8 @@ def main():
             tiny.write(d, name)
             folder = os.path.join(d, name)
             config = AutoConfig.from_pretrained(folder)
-            model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32,
+            auto = AutoModelForImageTextToText if name in tiny.PICTURES else AutoModelForCausalLM
+            model = auto.from_pretrained(folder, config=config, dtype=torch.float32,
                                                          attn_implementation="eager").eval()
             r = tiny.Random(100 + tiny.SEEDS[name])
             ids = [min(int((v + 1) / 2 * tiny.VOCAB), tiny.VOCAB - 1) for v in r.values(60, 1.0)]

@@ -73,6 +73,10 @@ MODELS = {
     "arcee": {"model_type": "arcee", "hidden_act": "relu2", "head_dim": 16, "rope_scaling": {**YARN}},
     "starcoder2": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},
     "starcoder2-window": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "sliding_window": 12},
+    "phi4-long": {"model_type": "phi3", "tie_word_embeddings": True, "head_dim": 32, "partial_rotary_factor": 0.5,
+                  "original_max_position_embeddings": 32, "hidden_size": 128,
+                  "rope_scaling": {"type": "longrope", "short_factor": [1.0 + 0.05 * i for i in range(8)],
+                                   "long_factor": [1.0 + 2.0 * i for i in range(8)]}},
     # the text parts of models that also see pictures
     "qwen2vl": {"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 2]}, "rope_theta": 1000000.0},
     "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", "tie_word_embeddings": True, "rope_theta": 1000000.0,
@@ -90,7 +94,7 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long".split()
 VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "num_attention_heads": 2, "num_hidden_layers": 1,
           "patch_size": 2, "image_size": 8, "out_hidden_size": 64, "deepstack_visual_indexes": [], "num_position_embeddings": 16}
 # name -> of models with pictures: model_type (None: config.json has the text part's keys beside vision_config), what

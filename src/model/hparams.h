@@ -88,7 +88,8 @@ typedef struct {
 
 // Reads the metadata; ls_checkpoint_open sets n_vocab and tied. LS_E_UNSUPPORTED: the message has the unknown value and
 // the supported values.
-ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err);
+// as: read the keys of general.architecture, whatever it is, as those of this architecture; NULL: it must be known.
+ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls_err *err);
 // config: a parsed config.json.
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
 

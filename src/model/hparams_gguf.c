@@ -202,14 +202,14 @@ static ls_code refuse_others(const ls_hparams *h, source *s) {
                             "the model is an encoder (metadata '%s' is false); only decoders are supported", s->key);
 }
 
-ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
+ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls_err *err) {
     ls_hparams h = {.embd_scale = 1, .residual_scale = 1, .logit_scale = 1};
     source s = {.g = g, .err = err};
     ls_str arch;
     char known[400];
     ls_code code;
     if ((code = ls_gguf_str(g, "general.architecture", &arch, err))) return code;
-    h.arch = ls_arch_find(arch.p, arch.n, false);
+    h.arch = as ? as : ls_arch_find(arch.p, arch.n, false);
     if (!h.arch) {
         ls_arch_list(false, known, sizeof known);
         return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s' is not supported (supported: %s)",

@@ -8,10 +8,11 @@ import sys
 import tempfile
 import unittest
 
-from program import ROOT, run
+from program import HAS_TORCH, ROOT, run
 
 sys.path[:0] = [os.path.join(ROOT, "tests", "tools"), os.path.join(ROOT, "tests", "files")]
 import ggufs  # noqa: E402
+import heads  # noqa: E402
 import tiny  # noqa: E402
 
 ROWS = 832  # of the embedding: as many as the tokenizer needs
@@ -186,6 +187,88 @@ class Damage(unittest.TestCase):
                 with open(path, "wb") as f:
                     f.write(damaged)
                 self.refused(path, f"{name}: a file that is {what}")
+
+    def test_eagle3_heads_in_gguf(self):
+        tiny.BASE["vocab_size"] = tiny.VOCAB
+        taken, write_file = [], tiny.write_gguf_file
+        target, path = os.path.join(self.tmp.name, "target"), os.path.join(self.tmp.name, "head.gguf")
+        heads.target(target)
+        tiny.write_gguf_file = lambda _, meta, tensors: taken.extend((meta, tensors))
+        try:
+            heads.eagle(os.path.join(self.tmp.name, "head"), "eagle3", 60)
+        finally:
+            tiny.write_gguf_file = write_file
+        plain, tensors = taken
+
+        def use():
+            return run("generate", "--model", target, "--method", "eagle3", "--draft-head", path, "--prompt", "a", "--raw", "--max-tokens", "4", "--seed", "1")
+
+        def refused(what, why):
+            r = use()
+            self.assertIn(r.returncode, (1, 2), f"{what}: {r.stderr}")
+            self.assertEqual((r.stderr.count("\n"), r.stdout), (1, ""), f"{what}: {r.stderr}")
+            self.assertIn(why, r.stderr, what)
+            self.assertIn(path, r.stderr, what)
+
+        def write(meta_edit=lambda m: None, tensors_edit=lambda t: t):
+            meta = ggufs.typed(plain)
+            meta_edit(meta)
+            ggufs.write(path, meta, tensors_edit(list(tensors)))
+
+        def put(key, kind, value):
+            return lambda m: m.update({key: (kind, value)})
+
+        def of(name, edit):
+            return lambda ts: [edit(t) if t[0] == name else t for t in ts]
+        write()
+        if HAS_TORCH:
+            self.assertEqual(use().returncode, 0, use().stderr)
+        e = "eagle3."
+        q = "blk.0.attn_q.weight"
+        for what, edit, why in (
+                ("a model", put("general.architecture", ggufs.STR, "llama"), "the architecture 'llama' is not a head"),
+                ("no layers to take", lambda m: m.pop(e + "extract_layers"), "no metadata key 'eagle3.extract_layers'"),
+                ("two layers to take", put(e + "extract_layers", ggufs.ARR, (ggufs.I32, [2, 4])), "must have 3 numbers"),
+                ("falling layers", put(e + "extract_layers", ggufs.ARR, (ggufs.I32, [4, 2, 5])), "in ascending order"),
+                ("a negative layer", put(e + "extract_layers", ggufs.ARR, (ggufs.I32, [-1, 2, 5])), "in ascending order"),
+                ("layers that the target lacks", put(e + "extract_layers", ggufs.ARR, (ggufs.I32, [2, 4, 50])), "needs the inputs of layers 2, 4 and 50"),
+                ("layers as text", put(e + "extract_layers", ggufs.STR, "2,4,5"), "expected an array of integers"),
+                ("no width of the target", lambda m: m.pop(e + "target_hidden_size"), "no metadata key 'eagle3.target_hidden_size'"),
+                ("another width of the target", put(e + "target_hidden_size", ggufs.U32, 96), "tensor 'fc.weight' is 64 x 192, expected 64 x 288"),
+                ("no target", put(e + "target_hidden_size", ggufs.U32, 0), "out of range"),
+                ("a residual of another kind", put(e + "norm_before_residual", ggufs.BOOL, True), "'eagle3.norm_before_residual' is true"),
+                ("two layers", put(e + "block_count", ggufs.U32, 2), "only heads of one layer"),
+                ("another vocabulary", put(e + "vocab_size", ggufs.U32, 130), "128 tokens"),
+                ("a small vocabulary", put(e + "vocab_size", ggufs.U32, 90), "'d2t' has 96 values for 90 tokens"),
+                ("no vocabulary", lambda m: m.pop(e + "vocab_size"), "tokenizer.ggml.tokens"),
+                ("another width", put(e + "embedding_length", ggufs.U32, 96), "expected 96 x"),
+                ("no epsilon", lambda m: m.pop(e + "attention.layer_norm_rms_epsilon"), "attention.layer_norm_rms_epsilon")):
+            write(edit)
+            refused(what, why)
+        for what, edit, why in (
+                ("no matrix", lambda ts: [t for t in ts if t[0] != q], "no tensor 'self_attn.q_proj.weight'"),
+                ("no norm of the values", lambda ts: [t for t in ts if t[0] != "blk.0.attn_norm_2.weight"], "no tensor 'hidden_norm.weight'"),
+                ("no output", lambda ts: [t for t in ts if t[0] != "output.weight"], "no tensor 'lm_head.weight'"),
+                ("an unknown tensor", of(q, lambda t: ("blk.0.attn_x.weight", *t[1:])), "EAGLE-3 has no tensor 'blk.0.attn_x.weight'"),
+                ("a matrix of integers", of(q, lambda t: (t[0], t[1], [1] * len(t[2]), tiny.I64)), "has no tensor 'blk.0.attn_q.weight' of type I64"),
+                ("both names of a norm", lambda ts: ts + [("blk.0.hidden_norm.weight", (64,), [1.0] * 64, tiny.F32)], "'hidden_norm.weight' occurs twice"),
+                ("no mapping", lambda ts: [t for t in ts if t[0] != "d2t"], "expected 128 x 64"),
+                ("a short mapping", of("d2t", lambda t: (t[0], (95,), t[2][:95], t[3])), "expected 95 x 64"),
+                ("a mapping of floats", of("d2t", lambda t: (*t[:3], tiny.F32)), "'d2t' must be a vector of I64"),
+                ("a token twice", of("d2t", lambda t: (*t[:2], [t[2][1], *t[2][1:]], t[3])), "'d2t' maps drafted token 1 outside"),
+                ("a token that is not there", of("d2t", lambda t: (*t[:2], [*t[2][:-1], 128], t[3])), "'d2t' maps drafted token 95 outside"),
+                ("a negative token", of("d2t", lambda t: (*t[:2], [-1, *t[2][1:]], t[3])), "'d2t' maps drafted token 0 outside"),
+                ("factors of another size", lambda ts: ts + [("rope_freqs.weight", (3,), [1.0] * 3, tiny.F32)], "must have 16 values of f32"),
+                ("a factor of 0", lambda ts: ts + [("rope_freqs.weight", (16,), [0.0] * 16, tiny.F32)], "the invalid value 0")):
+            write(tensors_edit=edit)
+            refused(what, why)
+        write()
+        with open(path, "rb") as f:
+            data = f.read()
+        for what, damaged, why in ("cut", data[:-5000], "truncated file?"), ("empty", b"", ""), ("no GGUF", b"X" + data[1:], ""), ("a folder's file", b"{}" * 40, ""):
+            with open(path, "wb") as f:
+                f.write(damaged)
+            refused(what, why)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 
-F32, F16, BF16, Q8_0 = 0, 1, 30, 8
+F32, F16, BF16, Q8_0, I64 = 0, 1, 30, 8, 27
 VOCAB = 128
 
 BASE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -147,8 +147,8 @@ class Random:
 
 def to_type(values, kind):
     """The bytes, and the values that they stand for."""
-    if kind == F32:
-        return struct.pack(f"<{len(values)}f", *values), values
+    if kind in (F32, I64):
+        return struct.pack(f"<{len(values)}{'f' if kind == F32 else 'q'}", *values), values
     if kind == F16:
         data = struct.pack(f"<{len(values)}e", *values)
         return data, list(struct.unpack(f"<{len(values)}e", data))

@@ -701,6 +701,15 @@ static void small_kernels_match_doubles(void **state) {
                                 1e-5 * fmax(1, fabs(of[kind])));
                 }
             }
+        float weights[2 * N];
+        double mean = 0, square = 0;
+        for (int i = 0; i < 2 * N; i++) weights[i] = rnd();
+        for (int i = 0; i < N; i++) mean += (double)x[i] / N;
+        for (int i = 0; i < N; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean) / N;
+        t->layernorm(x, weights, N, 0.5f, out);
+        for (int i = 0; i < N; i++)
+            assert_true(fabs((double)out[i] - ((double)x[i] - mean) / sqrt(square + 0.5) * (double)weights[i] -
+                             (double)weights[N + i]) < 1e-5);
         memcpy(out, x, sizeof x);
         t->softcap(out, N, 30);
         for (int i = 0; i < N; i++) assert_true(fabs((double)out[i] - 30 * tanh((double)x[i] / 30)) < 1e-4);

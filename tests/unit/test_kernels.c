@@ -186,9 +186,9 @@ static void packed_rows_come_back(void **state) {
 // i16, i8: every level equals the plain twin bit for bit, whatever the company, and is as right as the bits allow.
 static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     (void)state;
-    const int types[] = {LS_GGML_Q4_0, LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q5_0, LS_GGML_Q5_1, LS_GGML_IQ4_NL,
-                         LS_GGML_Q2_K, LS_GGML_Q3_K, LS_GGML_Q4_K, LS_GGML_Q5_K, LS_GGML_Q6_K, LS_GGML_IQ4_XS,
-                         LS_GGML_MXFP4};
+    const int types[] = {LS_GGML_Q4_0,   LS_GGML_Q4_1,   LS_GGML_Q8_0, LS_GGML_Q5_0, LS_GGML_Q5_1,
+                         LS_GGML_IQ4_NL, LS_GGML_Q2_K,   LS_GGML_Q3_K, LS_GGML_Q4_K, LS_GGML_Q5_K,
+                         LS_GGML_Q6_K,   LS_GGML_IQ4_XS, LS_GGML_MXFP4};
     enum { TYPES = sizeof types / sizeof *types, N_IN = 512, N_OUT = 77, ROWS = 40, LDY = 80, GROUPS = N_IN / 32 };
     const lsk_arith ariths[] = {LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_MIXED};
     for (size_t t = 0; t < 3 * TYPES; t++) {

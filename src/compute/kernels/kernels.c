@@ -1,5 +1,6 @@
 /* The part that is the same at every CPU level: unpacking GGUF formats. */
 #include "compute/kernels/kernels_blocks.h"
+#include "base/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,10 +19,7 @@ float lsk_half_to_float(uint16_t h) {
 }
 
 uint16_t lsk_float_to_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    return ls_to_bf16(x);
 }
 
 size_t lsk_row_bytes(int type, int64_t n) {
@@ -237,20 +235,7 @@ void lsk_unpack_row(int type, const void *raw, int64_t n, int8_t *q, float *scal
 /* ---- other types from floats */
 
 uint16_t lsk_float_to_half(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);
-    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* rounds beyond 65504 */
-    if (magnitude < 0x38800000) {                                  /* subnormal: steps of 2^-24, ties to even */
-        float f;
-        memcpy(&f, &magnitude, 4);
-        f = f * 0x1p24f + 0x1p23f;
-        uint32_t n;
-        memcpy(&n, &f, 4);
-        return (uint16_t)(sign | (n & 0x7FFFFF));
-    }
-    return (uint16_t)(sign | (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13);
+    return ls_to_half(x);
 }
 
 void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {

@@ -9,13 +9,18 @@ typedef struct {
 
 /* The sixteen values that 4 bits choose from: IQ4_NL's and IQ4_XS's, and twice MXFP4's; `plus` is added to each. */
 #define LSK_NL4_TABLE(plus)                                                                                            \
-    {plus - 127, plus - 104, plus - 83, plus - 65, plus - 49, plus - 35, plus - 22, plus - 10,                         \
-     plus + 1,   plus + 13,  plus + 25, plus + 38, plus + 53, plus + 69, plus + 89, plus + 113}
+    {                                                                                                                  \
+        plus - 127, plus - 104, plus - 83, plus - 65, plus - 49, plus - 35, plus - 22, plus - 10, plus + 1, plus + 13, \
+            plus + 25, plus + 38, plus + 53, plus + 69, plus + 89, plus + 113                                          \
+    }
 #define LSK_MX4_TABLE(plus)                                                                                            \
-    {plus, plus + 1, plus + 2, plus + 3, plus + 4, plus + 6, plus + 8, plus + 12,                                      \
-     plus, plus - 1, plus - 2, plus - 3, plus - 4, plus - 6, plus - 8, plus - 12}
+    {                                                                                                                  \
+        plus, plus + 1, plus + 2, plus + 3, plus + 4, plus + 6, plus + 8, plus + 12, plus, plus - 1, plus - 2,         \
+            plus - 3, plus - 4, plus - 6, plus - 8, plus - 12                                                          \
+    }
 
-/* The scales of a block of a K format, or of IQ4_XS: of value i d * scale[i / 16], and dmin * min[i / 16] is subtracted. */
+/* The scales of a block of a K format, or of IQ4_XS: of value i d * scale[i / 16], and dmin * min[i / 16] is
+ * subtracted. */
 typedef struct {
     uint16_t d, dmin; /* f16 bits */
     int8_t scale[16];

@@ -45,7 +45,8 @@ INLINE int int_parts(int bits) {
 /* Group g of a tile. All formats hold 64 bytes for each bit of an integer, the low bits before the high ones. */
 INLINE int_group int_group_at(lsk_format f, const unsigned char *tile, unsigned g) {
     const uint8_t *table = int_table(f);
-    const int kept = table ? 4 : int_bits(f), k = f >= LSK_K2I, has_min = !table && (kept == 2 || kept == 4 || kept == 5),
+    const int kept = table ? 4 : int_bits(f), k = f >= LSK_K2I,
+              has_min = !table && (kept == 2 || kept == 4 || kept == 5),
               before = f == LSK_XS4I   ? (int)offsetof(lsk_xs4, g)
                        : f == LSK_MX4I ? (int)offsetof(lsk_mx4, q)
                        : k             ? (int)offsetof(lsk_k4, g)

@@ -50,17 +50,17 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
     const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
-    m->tile_bytes = m->format == LSK_Q5I   ? (size_t)n_in / 32 * sizeof(lsk_q5)
-                    : m->format == LSK_Q8I ? (size_t)n_in / 32 * sizeof(lsk_q8)
+    m->tile_bytes = m->format == LSK_Q5I    ? (size_t)n_in / 32 * sizeof(lsk_q5)
+                    : m->format == LSK_Q8I  ? (size_t)n_in / 32 * sizeof(lsk_q8)
                     : m->format == LSK_NL4I ? (size_t)n_in / 32 * sizeof(lsk_nl4)
                     : m->format == LSK_MX4I ? (size_t)n_in / 32 * sizeof(lsk_mx4)
                     : m->format == LSK_XS4I ? (size_t)n_in / 256 * sizeof(lsk_xs4)
-                    : m->format == LSK_K2I ? (size_t)n_in / 256 * sizeof(lsk_k2)
-                    : m->format == LSK_K3I ? (size_t)n_in / 256 * sizeof(lsk_k3)
-                    : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
-                    : m->format == LSK_K5I ? (size_t)n_in / 256 * sizeof(lsk_k5)
-                    : m->format == LSK_K6I ? (size_t)n_in / 256 * sizeof(lsk_k6)
-                                           : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
+                    : m->format == LSK_K2I  ? (size_t)n_in / 256 * sizeof(lsk_k2)
+                    : m->format == LSK_K3I  ? (size_t)n_in / 256 * sizeof(lsk_k3)
+                    : m->format == LSK_K4I  ? (size_t)n_in / 256 * sizeof(lsk_k4)
+                    : m->format == LSK_K5I  ? (size_t)n_in / 256 * sizeof(lsk_k5)
+                    : m->format == LSK_K6I  ? (size_t)n_in / 256 * sizeof(lsk_k6)
+                                            : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
 }
 
 /* ---- formats for integer dot products. Four inputs of an output lie side by side, so a row's integers are packed four

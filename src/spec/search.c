@@ -95,11 +95,15 @@ enum { MAX_AGREE = 16 };
 // Factor of a path's probability for each row: the search prefers the candidates whose probability it overestimates, so
 // a deep path is less likely than the product of its estimates.
 static const double DEEPER = 0.9;
-static const double LIKELY = 0.1, RARE = 0.001; // path probabilities: of a row that may be followed by tokens from
-                                                // anywhere, and the least one of an averaged token
-static const double ANYWHERE = 0.01; // sized trees: probability of such a token; looked at if rows are that cheap
-static const float FAINT = 0.003f;   // sized trees: least share of a guess in the last logits
-static const double LEAST = 1e-5;    // sized trees: least path probability of a row, at any cost
+// What is not looked at, because it would hardly get a row. Fixed trees: a row's path probability is at least SHARE
+// divided by the rows.
+static const double SHARE = 0.05, LIKELY = 0.1;
+static const double ANYWHERE = 0.01;   // probability of a token from anywhere, after a path of at least LIKELY
+static const double RARE_SHARE = 0.6;  // least path probability of an averaged token, in shares
+static const double GUESS_SHARE = 0.2; // least share of a guess in the last logits, in shares
+static const double RARE = 0.001;      // the same of sized trees
+static const float FAINT = 0.003f;
+static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
 
 static void no_children(ls_search *q) {
     if (!++q->round) { // the counter wrapped around: slots may seem to be of this round
@@ -148,12 +152,13 @@ static void add_copy(ls_search *q, int32_t match_n, int32_t pos, const int32_t *
 // root has been chosen.
 static void add_guesses(ls_search *q) {
     const ls_draft_state *s = q->s;
+    const float least = s->costs ? FAINT : (float)(GUESS_SHARE * SHARE / q->max_rows);
     float root_p = 0;
     for (int32_t r = 0; r < s->n_top; r++)
         if (s->top_ids[r] == s->root) root_p = s->top_p[r];
     for (int32_t r = 0, guesses = 0; r < s->n_top && guesses < LS_SEARCH_GUESSES; r++) {
         if (s->top_ids[r] == s->root) continue;
-        if (s->costs && s->top_p[r] < FAINT * (1 - root_p)) break;
+        if (s->top_p[r] < least * (1 - root_p)) break;
         ls_child *c = looked_up(q, s->top_ids[r]);
         c->f.last_rank = (int16_t)r;
         c->f.last_p = s->top_p[r] / (1 - root_p + 1e-6f);
@@ -188,19 +193,25 @@ static bool is_remembered(const ls_child *c) {
     return is;
 }
 
+// Whether a token from anywhere may get a row after that path.
+static bool looks_anywhere(const ls_search *q, double path) {
+    const double p = path * ANYWHERE;
+    if (path < LIKELY) return false;
+    return q->s->costs ? ls_cost_may_pay(q->s->costs, p, 1, (int32_t)q->s->n_context) : p * q->max_rows >= SHARE;
+}
+
 // Adds the best tokens of the average after candidate `at`, and after likely rows the target's best tokens of the last
 // rows and the most frequent tokens. Returns the number of rows of the average.
 static int32_t add_usage(ls_search *q, int32_t at) {
     const ls_usage *u = &q->e->usage;
     const ls_average *a = q->e->remembered ? ls_usage_average(u, q->c[at].draft.token) : NULL;
-    const double path = q->c[at].path;
-    for (int32_t i = 0; a && i < a->n && path * (double)a->p[i] >= RARE; i++) {
+    const double path = q->c[at].path, rare = q->s->costs ? RARE : RARE_SHARE * SHARE / q->max_rows;
+    for (int32_t i = 0; a && i < a->n && path * (double)a->p[i] >= rare; i++) {
         ls_features *f = &looked_up(q, a->id[i])->f;
         f->average_rank = (int8_t)i;
         f->average_p = a->p[i];
     }
-    const bool few = q->s->costs && !ls_cost_may_pay(q->s->costs, path * ANYWHERE, 1, (int32_t)q->s->n_context);
-    if (path < LIKELY || few) return a ? a->rows : 0;
+    if (!looks_anywhere(q, path)) return a ? a->rows : 0;
     for (int32_t r = 2; q->e->remembered && r <= LS_USAGE_ROWS && r <= u->n_recent; r++) // the last row: add_guesses
         for (int32_t i = 0; i < LS_ROW_TOP; i++) {
             const int32_t id = u->recent[(u->n_recent - r) % LS_USAGE_ROWS][i];
@@ -250,6 +261,7 @@ static void collect(ls_search *q, int32_t at) {
     const ls_candidate *c = &q->c[at];
     const int32_t n_tail = ls_draft_tail(q->s, q->c, sizeof *q->c, at, tail, MAX_AGREE);
     no_children(q);
+
     if (q->e->retrieved && c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
         add_copy(q, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // continue the parent's copy
     const ls_match m = q->e->retrieved ? ls_pool_find(&q->e->pool, tail, (size_t)n_tail) : (ls_match){0};
@@ -439,8 +451,9 @@ void ls_search_tree(const ls_search *q, ls_tree *tree) {
 }
 
 // Makes candidates of the rows from the root to `row`; returns the last one.
-static int32_t follow(ls_search *q, const ls_tree *t, int32_t row) {
+static int32_t follow(ls_search *q, const ls_tree *t, int32_t row, int32_t max_rows) {
     int32_t path[LS_MAX_ROWS];
+    q->max_rows = max_rows;
     q->n = ls_tree_path(t, row, path);
     for (int32_t i = 0; i < q->n; i++) {
         const ls_draft *d = &t->nodes[path[i]].draft;
@@ -457,7 +470,7 @@ void ls_search_trials(ls_search *q, const ls_tree *t,
     int32_t end = 0;
     for (int32_t i = 1; i < t->n; i++)
         if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > t->nodes[end].depth) end = i;
-    const int32_t last = follow(q, t, end);
+    const int32_t last = follow(q, t, end, t->n);
     for (int32_t at = 0; at <= last; at++) {
         const int32_t came = at < last ? q->c[at + 1].draft.token : t->nodes[end].target;
         int32_t looked = 0;
@@ -478,7 +491,7 @@ void ls_search_trials(ls_search *q, const ls_tree *t,
 ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
     int32_t tail[LS_POOL_ORDER];
     bool has = false;
-    collect(q, follow(q, k->tree, k->row));
+    collect(q, follow(q, k->tree, k->row, k->max_rows));
     for (int32_t i = 0; i < q->n_children; i++)
         if (q->child[i].token == k->token) return LS_KNOWS_IT;
     const int32_t n_tail = ls_question_tail(k, tail, LS_POOL_ORDER);

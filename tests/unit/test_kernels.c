@@ -576,6 +576,18 @@ static void row_statistics_match_doubles(void **state) {
             for (int j = 0; j < N; j++) above += x[j] > x[ids[i]] || (x[j] == x[ids[i]] && j < ids[i]);
             assert_int_equal(above, i);
         }
+        for (int i = 0; i < N; i++) x[i] = floorf(x[i]); // many ties, any number of values
+        for (int n = N - 5, k = 256; n > 256; n /= 2, k /= 2) {
+            int32_t best[256];
+            float of[256];
+            t->top(x, n, k, best, of);
+            for (int i = 0; i < k; i++) {
+                int above = 0;
+                for (int j = 0; j < n; j++) above += x[j] > x[best[i]] || (x[j] == x[best[i]] && j < best[i]);
+                assert_int_equal(above, i);
+                assert_true(of[i] == x[best[i]]);
+            }
+        }
         static const int places[] = {0, 3, 77, 2000, N - 9, N - 1}; // among the first, the largest and the last, too
         for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
             const float was = x[places[p]];

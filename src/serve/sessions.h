@@ -7,6 +7,7 @@
 typedef struct {
     ls_session *session;
     int key;       // the client's
+    bool busy;     // a request has it
     uint64_t used; // when, as a count
     size_t most;   // tokens that its KV cache has had
 } ls_kept_session;
@@ -14,15 +15,17 @@ typedef struct {
 // Set the first part and zero the rest.
 typedef struct {
     ls_model *model;
-    int max_kept;       // sessions, at least 1
-    uint64_t max_bytes; // of their KV caches in this machine's memory; one may have more
-    bool fresh;         // keep nothing: each request gets the drafts of a first one
+    int max_kept; // sessions, at least as many as are busy
+    uint64_t
+        max_bytes; // of their KV caches in this machine's memory and their drafters; those that are busy may have more
+    bool fresh;    // keep nothing: each request gets the drafts of a first one
     ls_kept_session *kept;
     int n;
     uint64_t uses;
 } ls_sessions;
 
-// A session for a prompt of a client, set to these options. Borrowed until the next call.
+// A session for a prompt of a client, set to these options. Borrowed until ls_sessions_give.
 ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls_decode_options *opt, ls_session **out,
                          ls_err *err);
+void ls_sessions_give(ls_sessions *s, const ls_session *session); // NULL: none was taken
 void ls_sessions_free(ls_sessions *s);

@@ -3,6 +3,7 @@ import http.client
 import json
 import subprocess
 import threading
+import time
 import urllib.parse
 
 from program import ENV, PROGRAM
@@ -78,6 +79,13 @@ def events(text):
             data = fields["data"]
             found.append((fields.get("event"), data if data == "[DONE]" else json.loads(data)))
     return found
+
+
+def wait_for(what, seconds=30):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
 
 
 def chat(text, **more):

@@ -5,12 +5,11 @@ import re
 import socket
 import tempfile
 import threading
-import time
 import unittest
 
 from program import MODEL, ROOT, SANITIZED, needs_model, read_trace, run
 from recording import unpack
-from serving import Server, chat
+from serving import Server, chat, wait_for
 
 CHAT, TEXT, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
 KEYS = "first-key-0123456789", "second-key-0123456789"
@@ -25,13 +24,6 @@ def generate(prompt, *args, model="script"):
 def rss_kib(pid):
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
         return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
-
-
-def wait_for(what, seconds=30):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 class Answers(unittest.TestCase):

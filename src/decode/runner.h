@@ -43,6 +43,7 @@ struct ls_runner {
     const ls_setup *setup; // in force; may be replaced between steps
     ls_run_sink sinks[LS_RUN_SINKS];
     int n_sinks;
+    char history[20]; // what the drafter was shown before this conversation, as a hash, "fresh" or ""; for traces
     // read only
     bool active;      // a turn began and has not ended
     ls_stats stats;   // of the turn

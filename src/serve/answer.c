@@ -3,6 +3,7 @@
 #include "base/system.h"
 #include "serve/reply.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,9 +177,21 @@ static void on_begin(void *ud, const ls_turn_begun *t) {
     m->prefill_s += t->prefill_ms / 1e3;
     m->sessions = w->a->sessions.n;
     pthread_mutex_unlock(&w->a->queue->lock);
+    ls_sessions_show(&w->a->sessions, w->run.session, &w->run.other.kept, sizeof w->run.other.kept);
     if (!w->x->request.stream) return;
     ls_reply_first(&w->reply, w->prompt.n, &out);
     ls_exchange_say(w->a->queue, w->x, 200, &out);
+}
+
+// What a drafter learns from a step follows from its rows and the target's choices.
+static void show_step(ls_answering *w, const ls_step *step) {
+    int32_t rows[3 * LS_MAX_ROWS];
+    size_t n = 0;
+    for (int i = 0; i < step->tree.n; i++) {
+        const ls_node *node = &step->tree.nodes[i];
+        rows[n++] = node->token, rows[n++] = node->parent, rows[n++] = node->target;
+    }
+    ls_sessions_show(&w->a->sessions, w->run.session, rows, n * sizeof *rows);
 }
 
 static void on_step(void *ud, const ls_step *step) {
@@ -188,6 +201,7 @@ static void on_step(void *ud, const ls_step *step) {
     pthread_mutex_lock(&w->a->queue->lock);
     ls_stats_add(&w->a->queue->metrics.steps, step);
     pthread_mutex_unlock(&w->a->queue->lock);
+    show_step(w, step);
     ls_reply_note(&w->reply, step);
     if (!w->x->request.stream) return;
     ls_reply_more(&w->reply, (ls_str){text->p, text->n}, ls_session_settled(w->run.session), &out);
@@ -227,7 +241,11 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
     }
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
     if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
-    return code;
+    if (code) return code;
+    const uint64_t history = ls_sessions_history(&a->sessions, w->run.session);
+    snprintf(w->run.history, sizeof w->run.history, history ? "%016" PRIx64 : "fresh", history);
+    ls_sessions_show(&a->sessions, w->run.session, w->prompt.p, w->prompt.n * sizeof *w->prompt.p);
+    return LS_OK;
 }
 
 // A part of the work, which others wait for: a block of the prompt, or a step. *ended: the answer is whole.
@@ -305,7 +323,13 @@ static void end(ls_answering *w, ls_code code, const ls_err *err) {
     pthread_mutex_unlock(&q->lock);
     ls_exchange_end(q, w->x);
     end_recording(w);
-    ls_sessions_give(&a->sessions, w->run.session);
+    if (w->run.session) {
+        if (code) { // after a part of the work
+            const size_t n = ls_session_context(w->run.session)->n;
+            ls_sessions_show(&a->sessions, w->run.session, &n, sizeof n);
+        }
+        ls_sessions_give(&a->sessions, w->run.session);
+    }
     ls_reply_free(&w->reply);
     ls_runner_free(&w->run);
     ls_ids_free(&w->prompt);

@@ -1,4 +1,5 @@
 #include "serve/sessions.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -53,12 +54,16 @@ static ls_code make(ls_sessions *s, int key, int like, size_t tokens, const ls_d
                     ls_err *err) {
     ls_session *made;
     ls_buf learnt = {0};
+    uint64_t history = 0;
     ls_code code = ls_session_new(&made, s->model, opt, err);
     if (code) return code;
     code = ls_session_calibrate(made, LS_COSTS_AT_ONCE, NULL, NULL, err);
     if (!code && like >= 0) {
         ls_session_remember(s->kept[like].session, &learnt);
-        if (learnt.n) ls_session_return(made, &learnt);
+        if (learnt.n) {
+            ls_session_return(made, &learnt);
+            history = s->kept[like].history;
+        }
         if (tokens >= COPY_FROM) code = ls_session_copy(made, s->kept[like].session, tokens, err);
         ls_buf_free(&learnt);
     }
@@ -67,7 +72,7 @@ static ls_code make(ls_sessions *s, int key, int like, size_t tokens, const ls_d
         return code;
     }
     s->kept = ls_realloc(s->kept, (size_t)(s->n + 1) * sizeof *s->kept);
-    s->kept[s->n] = (ls_kept_session){.session = made, .key = key};
+    s->kept[s->n] = (ls_kept_session){.session = made, .key = key, .history = history};
     *out = s->n++;
     return LS_OK;
 }
@@ -109,9 +114,24 @@ ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls
     return LS_OK;
 }
 
+static ls_kept_session *kept_of(const ls_sessions *s, const ls_session *session) {
+    int i = 0;
+    while (s->kept[i].session != session) i++;
+    return &s->kept[i];
+}
+
+void ls_sessions_show(ls_sessions *s, const ls_session *session, const void *p, size_t n) {
+    ls_kept_session *k = kept_of(s, session);
+    const uint64_t parts[] = {k->history, ls_hash_bytes(p, n)};
+    k->history = ls_hash_bytes(parts, sizeof parts);
+}
+
+uint64_t ls_sessions_history(const ls_sessions *s, const ls_session *session) {
+    return kept_of(s, session)->history;
+}
+
 void ls_sessions_give(ls_sessions *s, const ls_session *session) {
-    for (int i = 0; i < s->n; i++)
-        if (s->kept[i].session == session) s->kept[i].busy = false;
+    kept_of(s, session)->busy = false;
 }
 
 void ls_sessions_free(ls_sessions *s) {

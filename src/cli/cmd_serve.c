@@ -123,25 +123,27 @@ int ls_cmd_serve(const ls_command_line *c) {
     ls_model model = {0};
     loaded loading = {.gauge = ls_gauge_start(c->quiet)};
     server s = {.line = c, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    s.options = (ls_serve_options){.model = &model,
-                                   .setup = &setup.s,
-                                   .seeded = o->seed.set,
-                                   .name = o->model,
-                                   .hosts = (const char *const *)o->serve_host.p,
-                                   .origins = (const char *const *)o->serve_origin.p,
-                                   .max_waiting = o->serve_queue,
-                                   .max_kept = o->serve_kv_caches,
-                                   .max_kept_bytes = (uint64_t)o->serve_kv_mib << 20,
-                                   .fresh = o->serve_fresh,
-                                   .records = {.folder = o->serve_trace_dir,
-                                               .level = ls_trace_level_named(o->trace_level),
-                                               .max_files = o->serve_trace_files,
-                                               .max_bytes = (uint64_t)o->serve_trace_mib << 20},
-                                   .timeout_s = o->serve_timeout,
-                                   .watch = &loading.watch,
-                                   .stop = stops,
-                                   .line = say_line,
-                                   .ud = &s};
+    s.options =
+        (ls_serve_options){.model = &model,
+                           .setup = &setup.s,
+                           .seeded = o->seed.set,
+                           .name = o->model,
+                           .hosts = (const char *const *)o->serve_host.p,
+                           .origins = (const char *const *)o->serve_origin.p,
+                           .max_waiting = o->serve_queue,
+                           .parallel = o->serve_parallel,
+                           .max_kept = o->serve_kv_caches > o->serve_parallel ? o->serve_kv_caches : o->serve_parallel,
+                           .max_kept_bytes = (uint64_t)o->serve_kv_mib << 20,
+                           .fresh = o->serve_fresh,
+                           .records = {.folder = o->serve_trace_dir,
+                                       .level = ls_trace_level_named(o->trace_level),
+                                       .max_files = o->serve_trace_files,
+                                       .max_bytes = (uint64_t)o->serve_trace_mib << 20},
+                           .timeout_s = o->serve_timeout,
+                           .watch = &loading.watch,
+                           .stop = stops,
+                           .line = say_line,
+                           .ud = &s};
     const bool screen = o->serve_screen && o->serve_watch_mib && !c->quiet && has_terminal();
     int status = LS_EXIT_OK;
     ls_code code = ls_listen_read(&s.options.listen, o->serve_listen, &err);

@@ -11,9 +11,8 @@ static void put_line(void *ud, const char *p, size_t n) {
     ls_feed_put(w->queue->feed, w->x->facts.id, p, n);
 }
 
-void ls_watched_begin(ls_watched *w, ls_queue *q, ls_exchange *x, double queued_ms, const size_t *kept,
-                      ls_trace_level level) {
-    *w = (ls_watched){.queue = q, .x = x, .kept = kept};
+void ls_watched_begin(ls_watched *w, ls_queue *q, ls_exchange *x, double queued_ms, ls_trace_level level) {
+    *w = (ls_watched){.queue = q, .x = x};
     if (q->feed) w->trace = ls_trace_to(put_line, w, level);
     x->facts.state = LS_REQUEST_READING;
     x->facts.queued_ms = queued_ms;
@@ -32,7 +31,7 @@ static void on_begin(void *ud, const ls_turn_begun *t) {
     const ls_run_sink records = ls_trace_sink(w->trace);
     w->run = t->run;
     f->state = LS_REQUEST_DECODING;
-    f->kept_tokens = (int32_t)*w->kept;
+    f->kept_tokens = (int32_t)t->run->other.kept;
     f->prefill_ms = t->prefill_ms;
     f->read = 0;
     records.begin(records.ud, t);

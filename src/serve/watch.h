@@ -8,12 +8,9 @@ typedef struct {
     ls_exchange *x;
     ls_trace *trace; // NULL: nobody can watch
     const ls_runner *run;
-    const size_t *kept;
 } ls_watched;
 
-// kept: tokens of the prompt that are not read again, once the turn has begun.
-void ls_watched_begin(ls_watched *w, ls_queue *q, ls_exchange *x, double queued_ms, const size_t *kept,
-                      ls_trace_level level);
+void ls_watched_begin(ls_watched *w, ls_queue *q, ls_exchange *x, double queued_ms, ls_trace_level level);
 void ls_watched_read(ls_watched *w, size_t prompt_tokens, double fraction); // of the prompt
 ls_run_sink ls_watched_sink(ls_watched *w);
 void ls_watched_end(ls_watched *w, ls_request_state state, const char *why); // why: it failed

@@ -324,7 +324,16 @@ class OnTheScreen(unittest.TestCase):
                     b.signal("KILL")
                     self.assertEqual(ask(s.port, "Still here?", 4), 200)
 
-    def test_the_server_ends_and_comes_back(self):
+    def test_a_signal_ends_screen_and_server(self):
+        port = free_port()
+        with Screen("serve", "--listen", str(port), *SLOW) as t:
+            t.wait("8 Requests")
+            w = Watcher(port)
+            t.signal("TERM")
+            t.wait("exit=143 echo=1")
+            wait_for(lambda: w.ended)
+
+    def test_the_server_is_killed_and_comes_back(self):
         port = free_port()
         first = Server("--listen", str(port))
         with Screen("watch", f"http://127.0.0.1:{port}", cols=120, rows=36) as t:
@@ -332,6 +341,7 @@ class OnTheScreen(unittest.TestCase):
                 ask(port, "Before.", 8)
                 t.wait("WATCH: request 1 done", "Before.")
             finally:
+                first.process.kill()
                 first.stop()
             t.wait(f"the server http://127.0.0.1:{port} has ended; trying again", "Before.")
             with Server("--listen", str(port)):

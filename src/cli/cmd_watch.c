@@ -125,7 +125,7 @@ static ls_code curl_failed(const watch *w, int said, ls_err *err) {
 
 // Until the connection ends, which is an error: LS_E_IO.
 static ls_code read_url(watch *w, ls_err *err) {
-    int ends[2];
+    int ends[2] = {-1, -1};
     pid_t pid = 0;
     const int header = header_fd(w), said = memfd_create("curl", MFD_CLOEXEC);
     int error = header < 0 || said < 0 || pipe2(ends, O_CLOEXEC) ? errno : 0;
@@ -144,7 +144,8 @@ static ls_code read_url(watch *w, ls_err *err) {
         ls_lines_stop(lines, has_left, w);
         code = ls_feed_fill(w->feed, lines, begins, w, err);
         kill(pid, SIGTERM);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+        }
         if (!code || (!w->connected && code == LS_E_PARSE && lseek(said, 0, SEEK_END) > 0))
             code = curl_failed(w, said, err);
     }

@@ -188,7 +188,7 @@ static size_t some_lines(const char *p, size_t n, size_t most) {
 }
 
 static void give_lines(const request *q, struct ls_feed_place *p, ls_buf *lines, size_t most) {
-    if (p->sent >= q->lines.n) return;
+    if (!q->lines.p || p->sent >= q->lines.n) return;
     const size_t n = some_lines(q->lines.p + p->sent, q->lines.n - p->sent, most);
     ls_buf_add(lines, q->lines.p + p->sent, n);
     p->sent += n;

@@ -65,7 +65,7 @@ static bool setup_key(ui_state *s, ui_press k) {
         ui_act(s, k.action);
     else if (rows) ui_setting_move(&s->setup, rows);
     else if (k.code == 'w') ui_settings_save(s);
-    else if (s->given.recording) ui_say(s, "%s: the settings cannot change here", ui_fixed(s));
+    else if (s->given.recording) ui_say(s, "%s: its settings cannot change", ui_fixed(s));
     else if (by && ui_setting_choice(t, by, value, sizeof value)) ui_setting_ask(s, t, value);
     else if (k.action == UI_ACT_PAPER) ui_paper_step(s);
     else if (k.code == UI_KEY_ENTER) {
@@ -80,7 +80,7 @@ static bool shadows_key(ui_state *s, ui_press k) {
     const int by = direction(k, UI_KEY_UP, UI_ACT_UP, UI_KEY_DOWN, UI_ACT_DOWN), to = w->chosen + by;
     if (by) w->chosen = to >= 0 && to < w->n_ways ? to : w->chosen;
     else if (k.code == 'u') w->always = !w->always;
-    else if (k.code == UI_KEY_ENTER && s->given.recording) ui_say(s, "%s: the method cannot change here", ui_fixed(s));
+    else if (k.code == UI_KEY_ENTER && s->given.recording) ui_say(s, "%s: its method cannot change", ui_fixed(s));
     else if (k.code == UI_KEY_ENTER && w->n_ways) { // a method, and perhaps its rows
         const char *label = w->ways[w->chosen].label, *rows = strchr(label, ':');
         const int name = (int)strcspn(label, ":");

@@ -100,5 +100,5 @@ const ls_request_facts *ui_request_shown(const ui_state *s) {
 }
 
 const char *ui_fixed(const ui_state *s) {
-    return s->given.watches ? "these are requests of a server's clients" : "this is a recording";
+    return s->given.watches ? "this is a server" : "this is a recording";
 }

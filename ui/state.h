@@ -356,7 +356,7 @@ void ui_requests_pin(ui_state *s);          // stays with the shown one, whateve
 int *ui_requests_order(const ui_requests *r);
 size_t ui_requests_open_count(const ui_requests *r, ls_request_state from, ls_request_state to); // in these states
 const ls_request_facts *ui_request_shown(const ui_state *s);                                     // NULL: none
-const char *ui_fixed(const ui_state *s); // why nothing can be changed: "this is a recording", or that of a server
+const char *ui_fixed(const ui_state *s); // why nothing can be changed: "this is a recording", "this is a server"
 
 // ---- settings.c: which of them apply now, their usual values, and the preset of the paper's method
 

@@ -63,7 +63,7 @@ static void move_view(ui_state *s, int steps) {
 }
 
 static bool takes_prompts(ui_state *s) {
-    if (s->given.watches) ui_say(s, "%s: they send the prompts", ui_fixed(s));
+    if (s->given.watches) ui_say(s, "%s: its clients send the prompts", ui_fixed(s));
     else if (s->given.recording) ui_say(s, "%s: it accepts no prompts", ui_fixed(s));
     return !s->given.recording;
 }
@@ -308,7 +308,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_EDITOR: s->asked.editor = takes_prompts(s); break;
     case UI_ACT_NEW:
-        if (s->given.watches) ui_say(s, "%s: clients begin and end them", ui_fixed(s));
+        if (s->given.watches) ui_say(s, "%s: its clients begin conversations", ui_fixed(s));
         else ui_request_of(s, LS_CMD_RESET, NULL, 0);
         break;
     case UI_ACT_COPY: ui_export_text(s, NULL); break;

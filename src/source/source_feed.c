@@ -168,7 +168,7 @@ static void *watcher(void *ud) {
 
 static ls_code take_command(ls_source *s, const ls_command *c, ls_err *err) {
     if (c->kind == LS_CMD_OPEN) return ((watching *)s)->queue(s, c, err);
-    return ls_fail(err, LS_E_UNSUPPORTED, "the requests of a server are watched here: its clients begin and end them");
+    return ls_fail(err, LS_E_UNSUPPORTED, "this is a server: its clients begin and end requests");
 }
 
 ls_source *ls_source_feed(ls_feed *feed) {

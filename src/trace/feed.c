@@ -111,6 +111,7 @@ void ls_feed_set(ls_feed *f, const ls_request_facts *facts) {
         r->facts = *facts;
         if (r->lost > r->facts.lost_lines) r->facts.lost_lines = r->lost;
         r->version = ++f->versions;
+        if (has_ended(r) && r->lines.p) r->lines.p = ls_realloc(r->lines.p, r->lines.cap = r->lines.n + 1);
         make_room(f);
     }
     wake(f);

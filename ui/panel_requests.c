@@ -40,7 +40,10 @@ static void count(cells *c, int64_t n) {
 static void client(ui_pen *p, const ls_request_facts *f, int room) {
     const int end = p->end, beyond = p->col + room;
     p->end = beyond < end ? beyond : end;
-    ui_print(p, "%s", *f->agent ? f->agent : f->client);
+    // "curl/8.1" without its version where that has no room: a part of a number would not be drawn
+    const int whole = (int)strlen(f->agent), name = (int)strcspn(f->agent, "/ ");
+    if (*f->agent) ui_print(p, "%.*s", whole > room ? name : whole, f->agent);
+    else ui_print(p, "%s", f->client);
     if (f->key) ui_print(p, " key %d", f->key);
     if (*f->agent) ui_print(p, " %s", f->client);
     ui_print(p, " %s", f->path);

@@ -38,6 +38,8 @@ void ls_checkpoint_add(ls_checkpoint *c, ls_tensor t);                          
 
 // Whether this program reads a tensor with that GGUF name in a model of that architecture.
 bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers);
+// Converts a name of a folder's tensor to GGUF's in out ("": an unused tensor, such as a buffer); false: not known.
+bool ls_tensor_of_folder(const ls_arch *arch, const char *hf, char *out, size_t size);
 // The i-th norm of every layer ("attn_norm"); NULL: no more.
 const char *ls_arch_norm(const ls_arch *arch, int i);
 

@@ -67,17 +67,6 @@ const ls_arch *ls_arch_find(const char *name, size_t n, bool hf) {
     return NULL;
 }
 
-void ls_arch_list(bool hf, char *out, size_t size) {
-    size_t used = 0;
-    *out = 0;
-    for (const ls_arch *a = ls_archs; a->gguf; a++) {
-        const char *own = hf ? a->hf : a->gguf;
-        bool told = false;
-        for (const ls_arch *b = ls_archs; b < a; b++) told |= !strcmp(hf ? b->hf : b->gguf, own);
-        if (!told && used < size) used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", own);
-    }
-}
-
 static void say(ls_buf *out, const char *what) {
     if (!what) return;
     if (out->n) ls_buf_str(out, ", ");

@@ -3,6 +3,7 @@
 // decoding. Needs the compute library and python3.
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
+#include "model/nearest.h"
 #include "engine/engine_torch.h"
 #include "decode/session.h"
 #include "tiny.h"
@@ -256,7 +257,7 @@ static void damaged_checkpoints_are_named(void **state) {
     char *path = tiny_path("llama2", false), *config = ls_format("%s/config.json", path),
          *weights = ls_format("%s/model.safetensors", path), *gone = ls_format("%s.gone", weights);
     const char *const changes[][3] = {
-        {"\"llama\"", "\"lamma\"", "model_type 'lamma' is not supported (supported: llama, mistral,"},
+        {"\"llama\"", "\"lamma\"", "model_type 'lamma' is not supported; the nearest is llama, but"},
         {"\"silu\"", "\"relu\"", "activation 'relu'"},
         {"\"hidden_size\"", "\"hidden_sizf\"", "no 'hidden_size'"},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", "num_attention_heads"},
@@ -562,6 +563,54 @@ static void every_architecture_has_a_checkpoint(void **state) {
     }
 }
 
+// The message for an unknown architecture has the nearest known one and what differs.
+static void unknown_architectures_name_the_nearest(void **state) {
+    (void)state;
+    static const char *const same[][4] = {// a folder, its model_type, another one, the nearest
+                                          {"phi3", "\"phi3\"", "\"phx3\"", "phi3"},
+                                          {"olmo2", "\"olmo2\"", "\"olmx2\"", "olmo2"},
+                                          {"gemma3", "\"gemma3_text\"", "\"gxmma3_text\"", "gemma3_text"},
+                                          {"glm4", "\"glm4\"", "\"glx4\"", "glm4"},
+                                          {"apertus", "\"apertus\"", "\"xpertus\"", "apertus"},
+                                          {"arcee", "\"arcee\"", "\"arxee\"", "arcee"},
+                                          {"starcoder2", "\"starcoder2\"", "\"stxrcoder2\"", "starcoder2"},
+                                          {"qwen2_5_vl", "\"qwen2_5_vl_text\"", "\"qwen2_5_xl_text\"", "qwen2_5_vl"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        char *path = tiny_path(same[i][0], false), *config = ls_format("%s/config.json", path),
+             *why = ls_format("the nearest is %s, but this model may compute otherwise, although it has the same "
+                              "tensors; 'logitspec models list --architectures' lists",
+                              same[i][3]);
+        tiny_rewrite(config, same[i][1], same[i][2]);
+        refused(path, LS_E_UNSUPPORTED, why);
+        tiny_rewrite(config, same[i][2], same[i][1]);
+        free(path), free(config), free(why);
+    }
+    static const struct {
+        const char *arch, *tensors[16], *why;
+    } others[] = {
+        {"qwen9moe",
+         {"blk.0.attn_norm.weight", "blk.7.attn_norm.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight",
+          "blk.0.attn_v.weight", "blk.0.attn_output.weight", "blk.0.ffn_norm.weight", "blk.0.attn_q_norm.weight",
+          "blk.0.attn_k_norm.weight", "blk.0.ffn_gate_inp.weight", "blk.0.ffn_up_exps.weight",
+          "blk.0.ffn_down_exps.weight", "blk.0.ffn_gate_exps.weight", "blk.0.a.weight", "blk.11.a.weight"},
+         "x; the nearest is qwen3, but this model has ffn_gate_inp, ffn_up_exps, ffn_down_exps, ffn_gate_exps (1 more) "
+         "and lacks ffn_up, ffn_down, ffn_gate; '"},
+        {"clip", {"v.blk.0.attn_q.weight"}, "x; the file is the part of a model that sees pictures: name the file of"},
+        {"eagle3", {"fc.weight"}, "x; the file is a draft head: name it by --draft-head"},
+        {"", {NULL}, "x; 'logitspec models list --architectures' lists"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ls_err err = {.code = LS_E_UNSUPPORTED, .msg = "x"};
+        ls_tensor_kinds kinds = {0};
+        for (int k = 0; k < 16 && others[i].tensors[k]; k++)
+            ls_tensor_kinds_add(&kinds, others[i].tensors[k], strlen(others[i].tensors[k]));
+        ls_nearest_say(&kinds, others[i].arch, strlen(others[i].arch), false, &err);
+        if (strncmp(err.msg, others[i].why, strlen(others[i].why)))
+            fail_msg("'%s', expected '%s'", err.msg, others[i].why);
+        ls_tensor_kinds_free(&kinds);
+    }
+}
+
 // One line names the key that is wrong.
 static void damaged_configurations_are_named(void **state) {
     (void)state;
@@ -632,6 +681,7 @@ int main(void) {
         cmocka_unit_test(weights_in_several_files),
         cmocka_unit_test(every_architecture_has_a_checkpoint),
         cmocka_unit_test(damaged_configurations_are_named),
+        cmocka_unit_test(unknown_architectures_name_the_nearest),
         cmocka_unit_test(damaged_checkpoints_are_named),
         cmocka_unit_test(folders_as_they_are_published),
         cmocka_unit_test(vision_tensors_are_skipped),

@@ -273,12 +273,14 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     ls_map_free(&c->index);
     free(c->files);
     free(c->folder);
+    ls_quantized_free(c);
     ls_gguf_free(c->gguf);
     free(c);
 }
 
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     const ls_tensor *t = &c->tensors[i];
+    if (t->quantized) return ls_quantized_read(c, t, at, n, dst, err);
     if (t->in.groups || t->out.groups) return ls_pad_read(c, t, at, n, dst, err);
     return ls_file_read(&c->files[t->file], t->offset + at, dst, n, err);
 }

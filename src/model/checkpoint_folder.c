@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "model/nearest.h"
+#include "model/quantized.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ static const char *of_vision(const char *hf) {
     return NULL;
 }
 
-bool ls_tensor_of_folder(const ls_arch *arch, const char *hf, char *out, size_t size) {
+bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size) {
     static const char *const prefixes[] = {"language_model.model.", "model.language_model.", "model.",
                                            "language_model.", ""};
     const char *name = NULL;
@@ -267,7 +268,10 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
         c->hparams.skipped = of_vision(t->name);
         return LS_OK;
     }
-    if (!ls_tensor_of_folder(c->hparams.arch, t->name, name, sizeof name))
+    bool taken;
+    const ls_code code = ls_quantized_take(c, t, &taken, err);
+    if (code || taken) return code;
+    if (!ls_tensor_name(c->hparams.arch, t->name, name, sizeof name))
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'", path,
                        c->hparams.arch->hf, t->name);
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
@@ -400,7 +404,9 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
         ls_err_prefix(err, "%s/config.json", folder);
         if (code == LS_E_UNSUPPORTED) say_nearest(c, config, err);
     }
+    if (!code && (code = ls_quant_config_read(&c->quant, config, err))) ls_err_prefix(err, "%s/config.json", folder);
     ls_json_free(config);
     if (!code) code = ls_checkpoint_safetensors(c, folder, "model.safetensors", add_tensor, NULL, err);
+    if (!code) code = ls_quantized_complete(c, err);
     return code;
 }

@@ -295,10 +295,6 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.arch = ls_arch_find(type, n, true);
     if (!h.arch)
         return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(n < 64 ? n : 64), type);
-    if (get(config, "quantization_config"))
-        return ls_fail(
-            err, LS_E_UNSUPPORTED,
-            "quantised weights (quantization_config) are not supported; use the unquantised model or a GGUF file");
     bool both_ways = false;
     ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)

@@ -60,7 +60,7 @@ static int compare(const ls_tensor_kinds *k, const ls_arch *a, bool hf, listing 
     for (int i = 0; i < k->n; i++) {
         if (!hf) snprintf(name, sizeof name, "%s", k->names[i]);
         const bool known =
-            (!hf || ls_tensor_of_folder(a, k->names[i], name, sizeof name)) && (!*name || ls_tensor_known(a, name, 1));
+            (!hf || ls_tensor_name(a, k->names[i], name, sizeof name)) && (!*name || ls_tensor_known(a, name, 1));
         if (!known) list(more, k->names[i]);
         for (int j = 0; known && ls_arch_norm(a, j); j++) {
             snprintf(wanted, sizeof wanted, "blk.0.%s.weight", ls_arch_norm(a, j));

@@ -218,6 +218,53 @@ static void kept_in_fewer_bits(void **state) {
     ls_ids_free(&prompt);
 }
 
+// Every family in every format in memory and on every device: logits are as near to the reference as that format's
+// steps, and speculative decoding equals plain decoding. The emulated GPU is slow: there each family takes one format,
+// and all of them if LOGITSPEC_TEST_WHOLE is set.
+static void each_family_in_each_format(void **state) {
+    (void)state;
+    need();
+    enum { TOKENS = 6 };
+    static const struct {
+        const char *kept;
+        double most; // of the largest logit
+    } formats[] = {{"bf16", 0.05}, {"f16", 0.05}, {"q8", 0.08}, {"q4", 0.6}};
+    enum { N = sizeof formats / sizeof *formats };
+    const bool whole = getenv("LOGITSPEC_TEST_WHOLE") != NULL;
+    double worst[2][N] = {{0}};
+    const char *name;
+    json_t *v;
+    int turn = 0;
+    tiny_use_gpu();
+    json_object_foreach(vectors, name, v) {
+        ls_ids prompt = ids_of(json_object_get(v, "prompt"));
+        char *path = tiny_path(name, false);
+        for (int gpu = 0; gpu < 2; gpu++)
+            for (int i = 0; i < N; i++) {
+                if (gpu && !whole && i != turn % N) continue;
+                ls_engine *b = open_on(gpu ? "cuda" : "cpu", path, formats[i].kept, "auto");
+                double largest,
+                    error = row_error(b, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"), &largest);
+                if (!(error <= formats[i].most * largest))
+                    fail_msg("%s in %s on %s: logits differ by %g of %g", name, formats[i].kept, b->device, error,
+                             largest);
+                worst[gpu][i] = fmax(worst[gpu][i], error / largest);
+                ls_ids plain = decode_some(b, &prompt, "plain", 1, TOKENS, 0),
+                       spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, 0);
+                check_text(path, &spec, &plain);
+                ls_ids_free(&plain), ls_ids_free(&spec);
+                b->close(b);
+            }
+        turn++;
+        free(path);
+        ls_ids_free(&prompt);
+    }
+    for (int i = 0; i < N; i++)
+        print_message("%s: logits differ by at most %.3f of the largest on the CPU, %.3f on a GPU\n", formats[i].kept,
+                      worst[0][i], worst[1][i]);
+    unsetenv("LOGITSPEC_LSTORCH_CUDA");
+}
+
 static void weights_in_several_files(void **state) {
     (void)state;
     need();
@@ -549,17 +596,18 @@ static void every_architecture_has_a_checkpoint(void **state) {
     const char *name;
     json_t *v;
     for (const ls_arch *a = ls_archs; a->gguf; a++) {
-        int found = 0;
-        json_object_foreach(vectors, name, v) {
+        bool found[2] = {false, false};
+        json_object_foreach(vectors, name, v) for (int gguf = 0; gguf < 2; gguf++) {
             ls_err err = {0};
             ls_checkpoint *c;
-            char *path = tiny_path(name, false);
+            char *path = tiny_path(name, gguf);
             if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
-            found += c->hparams.arch == a;
+            found[gguf] |= gguf ? !strcmp(c->hparams.arch->gguf, a->gguf) && has_gguf(name) : c->hparams.arch == a;
             ls_checkpoint_close(c);
             free(path);
         }
-        if (!found) fail_msg("no tiny checkpoint has the model_type %s", a->hf);
+        if (!found[0]) fail_msg("no tiny folder has the model_type %s", a->hf);
+        if (!found[1]) fail_msg("no tiny GGUF file has the architecture %s", a->gguf);
     }
 }
 
@@ -674,6 +722,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_model_equals_the_reference),
         cmocka_unit_test(each_model_on_a_gpu),
+        cmocka_unit_test(each_family_in_each_format),
         cmocka_unit_test(kept_in_fewer_bits),
         cmocka_unit_test(padded_rows_of_quantised_weights),
         cmocka_unit_test(a_second_real_model),

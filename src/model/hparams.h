@@ -19,6 +19,7 @@ typedef struct {
     const char *gguf;             // general.architecture
     const char *hf;               // model_type of config.json
     const char *wrapper;          // model_type of a model with pictures whose text_config has the one above; NULL: none
+    const char *tokenizer;        // class of its tokenizer if the files name none, as in transformers; NULL: none
     const char *models;           // well-known models, for the table of architectures; NULL: those of the row before
     bool gguf_interleaved;        // GGUF stores rotary pairs side by side (Llama)
     bool hf_interleaved;          // and so does Hugging Face's checkpoint

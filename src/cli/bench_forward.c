@@ -133,6 +133,18 @@ static double macs_of(const ls_manifest *m, const char *dtype) {
     return *word == 'i' ? m->int8_gmac_per_s : *word == 'b' ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
 }
 
+// Positions before a row that a layer reads, on average over layers and rows: a local layer reads its window at most.
+static double seen_by(const ls_hparams *h, const cell *c) {
+    double all = 0;
+    int n_local = 0;
+    for (int i = 0; i < h->n_layers; i++) n_local += h->window && h->local[i];
+    for (int32_t row = 0; row < c->tokens; row++) { // of a tree, all see the context alone
+        const double seen = c->rows ? c->context : c->context + row;
+        all += (h->n_layers - n_local) * seen + n_local * fmin(seen, h->window);
+    }
+    return all / h->n_layers / c->tokens;
+}
+
 // Lower bound of a cell in ms: the larger of memory time (weights and KV cache, each read once) and arithmetic time.
 // Products with weights count at the limit of the engine's arithmetic, products with keys and values at that of the KV
 // type. AMX raises the bf16 limit beyond what attention, which does not use AMX, can reach.
@@ -140,10 +152,10 @@ static double least_ms(const bench *b, const cell *c) {
     const ls_manifest *m = &b->manifest;
     const ls_engine *e = b->model.engine;
     const double macs = macs_of(m, e->dtype), kv_macs = e->kv_value_bytes == 2 ? m->bf16_gmac_per_s : m->f32_gmac_per_s;
-    const double seen = c->rows ? c->context : c->context + c->tokens / 2.0; // positions before a row, on average
-    const double bytes = m->weight_mb * 1e6 + (double)e->kv_bytes * seen;
     const ls_checkpoint *of = b->model.checkpoint; // several query heads share a key or value
-    if (!of || of->hparams.window) return NAN;     // layers with a window read less: not modelled
+    if (!of) return NAN;
+    const double seen = seen_by(&of->hparams, c);
+    const double bytes = m->weight_mb * 1e6 + (double)e->kv_bytes * seen;
     const double sharing = (double)of->hparams.n_heads / of->hparams.n_kv_heads;
     const double values = (double)e->kv_bytes / e->kv_value_bytes * sharing;
     const double memory = bytes / (m->read_gb_per_s * 1e6);

@@ -1,5 +1,6 @@
 // `models`: lists, fetches, describes, verifies and removes models, and runs their chat templates.
 #include "base/file.h"
+#include "base/ggml.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/err.h"
@@ -9,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/run_program.h"
 #include "engine/load.h"
+#include "gpu/plan.h"
 #include "model/place.h"
 #include "text/chat.h"
 
@@ -134,6 +136,21 @@ static void list_architectures(ls_buf *out) {
         ls_buf_fmt(out, "| %s | %s%s%s | %s | %s |\n", a->models, a->hf, a->wrapper ? ", " : "",
                    a->wrapper ? a->wrapper : "", a->gguf, differs.n ? differs.p : "");
         ls_buf_free(&differs);
+    }
+    static const char *const on_gpu[] = {[LSG_BF16] = "bf16",
+                                         [LSG_F16] = "f16",
+                                         [LSG_Q4] = "4 bits",
+                                         [LSG_Q8] = "8 bits",
+                                         [LSG_Q4S] = "4 bits, f32 scales",
+                                         [LSG_Q8S] = "8 bits, f32 scales"};
+    ls_buf_str(out,
+               "\nEach of them runs with weights of each format, on CPUs and on GPUs:\n\n| format | bits of a weight "
+               "in the file | in memory, at most | on a GPU |\n|---|---|---|---|\n");
+    for (int type = 0; type < LS_GGML_END; type++) {
+        const ls_ggml_layout *l = ls_ggml_layout_of(type);
+        if (l && l->kept)
+            ls_buf_fmt(out, "| %s | %.4g | %.4g | %s |\n", l->name, 8.0 * l->bytes / l->values, l->kept / 4.0,
+                       on_gpu[lsg_format_of(type)]);
     }
 }
 

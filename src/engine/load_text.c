@@ -222,7 +222,7 @@ static ls_tokenizer_files files_of(const ls_checkpoint *c, const beside *b) {
     return (ls_tokenizer_files){.config = {b->config.p, b->config.n},
                                 .special_map = {b->special_map.p, b->special_map.n},
                                 .added = {b->added.p, b->added.n},
-                                .model_type = c->hparams.arch ? c->hparams.arch->hf : NULL};
+                                .usual_class = c->hparams.arch ? c->hparams.arch->tokenizer : NULL};
 }
 
 static ls_code vocab_of_folder(ls_vocab **out, const ls_checkpoint *c, const beside *b, ls_err *err) {

@@ -1,6 +1,7 @@
 #include "model/checkpoint_internal.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "model/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,19 @@ static ls_code open_first(ls_checkpoint *c, const char *path, ls_err *err) {
     return code ? code : ls_gguf_open(&c->gguf, &c->files[0], err);
 }
 
+// The message of an unknown architecture, completed.
+static void say_nearest(const ls_gguf *g, ls_err *err) {
+    ls_tensor_kinds kinds = {0};
+    ls_str arch;
+    if (ls_gguf_str(g, "general.architecture", &arch, NULL) || ls_arch_find(arch.p, arch.n, false)) return;
+    for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
+        const ls_str name = ls_gguf_tensor_at(g, i)->name;
+        ls_tensor_kinds_add(&kinds, name.p, name.n);
+    }
+    ls_nearest_say(&kinds, arch.p, arch.n, false, err);
+    ls_tensor_kinds_free(&kinds);
+}
+
 static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *err) {
     uint32_t count = 1;
     char *first = ls_strdup(path);
@@ -69,6 +83,7 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *
     if (only_text && !text) code = ls_fail(err, LS_E_PARSE, "the file has no tensors, so only tokenize can use it");
     if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, NULL, err);
     if (code && opened) ls_err_prefix(err, "%s", first);
+    if (code == LS_E_UNSUPPORTED && opened) say_nearest(c->gguf, err);
     for (uint32_t i = 0; i < count && !code; i++) {
         ls_gguf *part = NULL;
         if (i) {

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "model/nearest.h"
 #include "model/quantized.h"
 
 #include <errno.h>
@@ -375,13 +376,34 @@ ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const ch
     return code;
 }
 
+static ls_code add_kind(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_err *err) {
+    (void)c, (void)err;
+    if (!of_vision(t->name)) ls_tensor_kinds_add(ud, t->name, strlen(t->name));
+    return LS_OK;
+}
+
+// The message of an unknown model_type, completed.
+static void say_nearest(ls_checkpoint *c, const ls_json *config, ls_err *err) {
+    const ls_json *text = ls_json_get(config, "text_config");
+    ls_tensor_kinds kinds = {0};
+    size_t n = 0;
+    const char *type = ls_json_str(ls_json_get(text && !ls_json_is_null(text) ? text : config, "model_type"), &n);
+    if (!type || ls_arch_find(type, n, true)) return; // something else is wrong
+    ls_checkpoint_safetensors(c, c->folder, "model.safetensors", add_kind, &kinds, &(ls_err){0});
+    ls_nearest_say(&kinds, type, n, true, err);
+    ls_tensor_kinds_free(&kinds);
+}
+
 ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *err) {
     ls_json *config;
     c->folder = ls_strdup(folder);
     ls_code code = ls_folder_json(folder, "config.json", &config, c->config_sha256, err);
     if (!code && !config)
         code = ls_fail(err, LS_E_IO, "%s: no config.json; a model is a Hugging Face folder or a GGUF file", folder);
-    if (!code && (code = ls_hparams_config(&c->hparams, config, err))) ls_err_prefix(err, "%s/config.json", folder);
+    if (!code && (code = ls_hparams_config(&c->hparams, config, err))) {
+        ls_err_prefix(err, "%s/config.json", folder);
+        if (code == LS_E_UNSUPPORTED) say_nearest(c, config, err);
+    }
     if (!code && (code = ls_quant_config_read(&c->quant, config, err))) ls_err_prefix(err, "%s/config.json", folder);
     ls_json_free(config);
     if (!code) code = ls_checkpoint_safetensors(c, folder, "model.safetensors", add_tensor, NULL, err);

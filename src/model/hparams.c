@@ -11,47 +11,47 @@
 #define OLMO .norm_after = true, .qk_norm = LS_QK_NORM_WHOLE, .gguf_window = true, .pattern = 4, .plain_local = true
 
 const ls_arch ls_archs[] = {
-    {"llama", "llama", NULL, "Llama 1-3.x (Vicuna, TinyLlama, SmolLM, OpenLLaMA, Falcon 3)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
+    {"llama", "llama", NULL, "LlamaTokenizer", "Llama 1-3.x (Vicuna, TinyLlama, SmolLM, OpenLLaMA, Falcon 3)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
      .norm_before = true, .windowless = true},
-    {"llama", "mistral", "mistral3", "Mistral 7B, Nemo, Small, Devstral Small", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
-    {"mistral3", "ministral3", "mistral3", "Ministral 3, Devstral 2", SAYS(32, 8, 128, 262144, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true,
+    {"llama", "mistral", "mistral3", "LlamaTokenizer", "Mistral 7B, Nemo, Small, Devstral Small", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
+    {"mistral3", "ministral3", "mistral3", NULL, "Ministral 3, Devstral 2", SAYS(32, 8, 128, 262144, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true,
      .rope_stated = true},
-    {"granite", "granite", NULL, "Granite 3", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+    {"granite", "granite", NULL, "GPT2Tokenizer", "Granite 3", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
      .granite = true},
-    {"granite", "granitemoehybrid", NULL, "Granite 4 (dense, without Mamba layers)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
+    {"granite", "granitemoehybrid", NULL, NULL, "Granite 4 (dense, without Mamba layers)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
      .norm_before = true, .windowless = true, .granite = true},
-    {"qwen2", "qwen2", NULL, "Qwen2, Qwen2.5", SAYS(32, 32, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28},
-    {"qwen3", "qwen3", NULL, "Qwen3", SAYS(32, 32, 128, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28, .qk_norm = LS_QK_NORM_HEAD},
-    {"qwen2vl", "qwen2_vl", NULL, "Qwen2-VL, text part", SAYS(64, 8, 0, 32768, 4096, 1e-5f), .norm_before = true, .late_window = 80, .rope = 1000000,
+    {"qwen2", "qwen2", NULL, "Qwen2Tokenizer", "Qwen2, Qwen2.5", SAYS(32, 32, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28},
+    {"qwen3", "qwen3", NULL, "Qwen2Tokenizer", "Qwen3", SAYS(32, 32, 128, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28, .qk_norm = LS_QK_NORM_HEAD},
+    {"qwen2vl", "qwen2_vl", NULL, "Qwen2Tokenizer", "Qwen2-VL, text part", SAYS(64, 8, 0, 32768, 4096, 1e-5f), .norm_before = true, .late_window = 80, .rope = 1000000,
      .pictures = true},
-    {"qwen2vl", "qwen2_5_vl", NULL, "Qwen2.5-VL, text part", SAYS(64, 8, 0, 32768, 4096, 1e-5f), .norm_before = true, .late_window = 80, .rope = 1000000,
+    {"qwen2vl", "qwen2_5_vl", NULL, "Qwen2Tokenizer", "Qwen2.5-VL, text part", SAYS(64, 8, 0, 32768, 4096, 1e-5f), .norm_before = true, .late_window = 80, .rope = 1000000,
      .pictures = true},
-    {"qwen3vl", "qwen3_vl", NULL, "Qwen3-VL, text part", SAYS(32, 32, 128, 128000, 0, 1e-6f), .norm_before = true, .windowless = true,
+    {"qwen3vl", "qwen3_vl", NULL, "Qwen2Tokenizer", "Qwen3-VL, text part", SAYS(32, 32, 128, 128000, 0, 1e-6f), .norm_before = true, .windowless = true,
      .qk_norm = LS_QK_NORM_HEAD, .rope = 500000, .pictures = true},
-    {"phi3", "phi3", NULL, "Phi-3, Phi-4-mini", SAYS(32, 0, 0, 4096, 0, 1e-5f), .norm_before = true, .long_rope = true, .rope_part = 1, .gguf_window = true},
-    {"olmo2", "olmo2", NULL, "OLMo 2", SAYS(32, 0, 0, 2048, 0, 1e-5f), OLMO, .windowless = true},
-    {"olmo2", "olmo3", NULL, "OLMo 3", SAYS(32, 0, 0, 2048, 4096, 1e-5f), OLMO, .rope = 500000},
-    {"gemma", "gemma", NULL, "Gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA, .windowless = true},
-    {"gemma2", "gemma2", NULL, "Gemma 2", SAYS(8, 4, 256, 8192, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 2, .gguf_window = true,
+    {"phi3", "phi3", NULL, "LlamaTokenizer", "Phi-3, Phi-4-mini", SAYS(32, 0, 0, 4096, 0, 1e-5f), .norm_before = true, .long_rope = true, .rope_part = 1, .gguf_window = true},
+    {"olmo2", "olmo2", NULL, "GPTNeoXTokenizer", "OLMo 2", SAYS(32, 0, 0, 2048, 0, 1e-5f), OLMO, .windowless = true},
+    {"olmo2", "olmo3", NULL, NULL, "OLMo 3", SAYS(32, 0, 0, 2048, 4096, 1e-5f), OLMO, .rope = 500000},
+    {"gemma", "gemma", NULL, "GemmaTokenizer", "Gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA, .windowless = true},
+    {"gemma2", "gemma2", NULL, "GemmaTokenizer", "Gemma 2", SAYS(8, 4, 256, 8192, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 2, .gguf_window = true,
      .query_scalar = 256, .attn_softcap = 50, .logit_softcap = 30},
-    {"gemma3", "gemma3_text", "gemma3", "Gemma 3", SAYS(8, 4, 256, 131072, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 6, .gguf_window = true,
+    {"gemma3", "gemma3_text", "gemma3", "GemmaTokenizer", "Gemma 3", SAYS(8, 4, 256, 131072, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 6, .gguf_window = true,
      .query_scalar = 256, .qk_norm = LS_QK_NORM_HEAD, .rope = 1000000, .local_rope = 10000, .plain_local = true},
-    {"smollm3", "smollm3", NULL, "SmolLM3", SAYS(16, 4, 0, 32768, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .tied = true, .windowless = true,
+    {"smollm3", "smollm3", NULL, NULL, "SmolLM3", SAYS(16, 4, 0, 32768, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .tied = true, .windowless = true,
      .rope_every = 4, .rope = 2000000},
-    {"arcee", "arcee", NULL, "Arcee AFM", SAYS(32, 0, 0, 4096, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+    {"arcee", "arcee", NULL, NULL, "Arcee AFM", SAYS(32, 0, 0, 4096, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
      .activation = LS_ACT_RELU2, .ungated = true},
-    {"seed_oss", "seed_oss", NULL, "Seed-OSS", SAYS(80, 8, 128, 524288, 0, 1e-6f), .norm_before = true, .windowless = true},
-    {"ernie4_5", "ernie4_5", NULL, "ERNIE 4.5 (dense)", SAYS(16, 2, 128, 131072, 0, 1e-5f), .gguf_interleaved = true, .hf_interleaved = true,
+    {"seed_oss", "seed_oss", NULL, NULL, "Seed-OSS", SAYS(80, 8, 128, 524288, 0, 1e-6f), .norm_before = true, .windowless = true},
+    {"ernie4_5", "ernie4_5", NULL, NULL, "ERNIE 4.5 (dense)", SAYS(16, 2, 128, 131072, 0, 1e-5f), .gguf_interleaved = true, .hf_interleaved = true,
      .norm_before = true, .tied = true, .windowless = true, .rope = 500000},
-    {"hunyuan-dense", "hunyuan_v1_dense", NULL, "Hunyuan (dense)", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_before = true, .windowless = true,
+    {"hunyuan-dense", "hunyuan_v1_dense", NULL, NULL, "Hunyuan (dense)", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_before = true, .windowless = true,
      .qk_norm = LS_QK_NORM_ROTATED},
-    {"exaone4", "exaone4", NULL, "EXAONE 4", SAYS(32, 32, 0, 2048, 4096, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_HEAD, .gguf_window = true,
+    {"exaone4", "exaone4", NULL, NULL, "EXAONE 4", SAYS(32, 32, 0, 2048, 4096, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_HEAD, .gguf_window = true,
      .pattern = 4, .rope_local = true},
-    {"glm4", "glm4", NULL, "GLM-4", SAYS(32, 2, 128, 131072, 0, 1.5625e-7f), .gguf_interleaved = true, .hf_interleaved = true, .norm_before = true,
+    {"glm4", "glm4", NULL, NULL, "GLM-4", SAYS(32, 2, 128, 131072, 0, 1.5625e-7f), .gguf_interleaved = true, .hf_interleaved = true, .norm_before = true,
      .norm_after = true, .post_is_before = true, .windowless = true, .rope_part = 0.5f},
-    {"apertus", "apertus", NULL, "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
+    {"apertus", "apertus", NULL, NULL, "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
      .activation = LS_ACT_XIELU, .ungated = true, .rope = 12000000, .rope_stated = true},
-    {"starcoder2", "starcoder2", NULL, "StarCoder 2", SAYS(24, 2, 0, 4096, 0, 1e-5f), .norm_before = true, .layer_norm = true, .tied = true,
+    {"starcoder2", "starcoder2", NULL, "GPT2Tokenizer", "StarCoder 2", SAYS(24, 2, 0, 4096, 0, 1e-5f), .norm_before = true, .layer_norm = true, .tied = true,
      .activation = LS_ACT_GELU_TANH, .ungated = true},
     {0},
 };
@@ -65,17 +65,6 @@ const ls_arch *ls_arch_find(const char *name, size_t n, bool hf) {
         if ((length == n || text) && !memcmp(own, name, length)) return a;
     }
     return NULL;
-}
-
-void ls_arch_list(bool hf, char *out, size_t size) {
-    size_t used = 0;
-    *out = 0;
-    for (const ls_arch *a = ls_archs; a->gguf; a++) {
-        const char *own = hf ? a->hf : a->gguf;
-        bool told = false;
-        for (const ls_arch *b = ls_archs; b < a; b++) told |= !strcmp(hf ? b->hf : b->gguf, own);
-        if (!told && used < size) used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", own);
-    }
 }
 
 static void say(ls_buf *out, const char *what) {

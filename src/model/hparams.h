@@ -19,6 +19,7 @@ typedef struct {
     const char *gguf;             // general.architecture
     const char *hf;               // model_type of config.json
     const char *wrapper;          // model_type of a model with pictures whose text_config has the one above; NULL: none
+    const char *tokenizer;        // class of its tokenizer if the files name none, as in transformers; NULL: none
     const char *models;           // well-known models, for the table of architectures; NULL: those of the row before
     bool gguf_interleaved;        // GGUF stores rotary pairs side by side (Llama)
     bool hf_interleaved;          // and so does Hugging Face's checkpoint
@@ -99,7 +100,6 @@ ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_
 // Shared by both.
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
 const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
-void ls_arch_list(bool hf, char *out, size_t size);               // names, by commas
 // What a layer of the architecture does otherwise than Llama's; "": nothing.
 void ls_arch_differs(const ls_arch *a, ls_buf *out);
 // The same of a model, with its numbers.

@@ -285,7 +285,6 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     const ls_json *whole = config;
     ls_hparams h = {.residual_scale = 1, .logit_scale = 1, .embd_scale = 1};
     source s = {config, NULL, err};
-    char known[400];
     size_t n = 0;
     h.partial = get(config, "vision_config") != NULL || get(config, "text_config") != NULL;
     if (get(config, "text_config")) { // the text part of a vision model
@@ -294,11 +293,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     const char *type = ls_json_str(get(config, "model_type"), &n);
     if (!type) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
     h.arch = ls_arch_find(type, n, true);
-    if (!h.arch) {
-        ls_arch_list(true, known, sizeof known);
-        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported (supported: %s)",
-                       (int)(n < 64 ? n : 64), type, known);
-    }
+    if (!h.arch)
+        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(n < 64 ? n : 64), type);
     bool both_ways = false;
     ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)

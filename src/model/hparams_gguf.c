@@ -206,15 +206,12 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls
     ls_hparams h = {.embd_scale = 1, .residual_scale = 1, .logit_scale = 1};
     source s = {.g = g, .err = err};
     ls_str arch;
-    char known[400];
     ls_code code;
     if ((code = ls_gguf_str(g, "general.architecture", &arch, err))) return code;
     h.arch = as ? as : ls_arch_find(arch.p, arch.n, false);
-    if (!h.arch) {
-        ls_arch_list(false, known, sizeof known);
-        return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s' is not supported (supported: %s)",
-                       (int)(arch.n < 64 ? arch.n : 64), arch.p, known);
-    }
+    if (!h.arch)
+        return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s' is not supported", (int)(arch.n < 64 ? arch.n : 64),
+                       arch.p);
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s))) return code;
     h.rope_interleaved = h.arch->gguf_interleaved;
     h.attn_scale = 1 / sqrtf((float)h.head_dim);

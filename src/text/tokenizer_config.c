@@ -24,14 +24,6 @@ static const tokenizer_class classes[] = {
     {"T5Tokenizer", NULL, "</s>", "<unk>", "<pad>", false, false},
 };
 
-// The class of a model whose files name none.
-static const char *const usual[][2] = {
-    {"llama", "LlamaTokenizer"},   {"mistral", "LlamaTokenizer"},     {"phi3", "LlamaTokenizer"},
-    {"granite", "GPT2Tokenizer"},  {"qwen2", "Qwen2Tokenizer"},       {"qwen3", "Qwen2Tokenizer"},
-    {"olmo2", "GPTNeoXTokenizer"}, {"gemma", "GemmaTokenizer"},       {"gemma2", "GemmaTokenizer"},
-    {"gemma3", "GemmaTokenizer"},  {"gemma3_text", "GemmaTokenizer"},
-};
-
 ls_str ls_json_text(const ls_json *v) {
     size_t n = 0;
     const char *p = ls_json_str(v, &n);
@@ -183,10 +175,9 @@ static void on_added_entry(void *ud, const char *key, const ls_json *v) { // add
 
 // ---- the class
 
-static const tokenizer_class *class_of(const ls_json *config, const char *model_type) {
+static const tokenizer_class *class_of(const ls_json *config, const char *usual) {
     ls_str name = ls_json_text(ls_json_get(config, "tokenizer_class"));
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && !name.p && model_type; i++)
-        if (!strcmp(usual[i][0], model_type)) name = (ls_str){usual[i][1], strlen(usual[i][1])};
+    if (!name.p && usual) name = (ls_str){usual, strlen(usual)};
     if (name.n > 4 && !memcmp(name.p + name.n - 4, "Fast", 4)) name.n -= 4;
     for (size_t i = 0; i < sizeof classes / sizeof *classes && name.p; i++)
         if (ls_str_is(name, classes[i].name)) return &classes[i];
@@ -210,7 +201,7 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
         if (v && !ls_json_is_null(v) && !ls_json_text(v).p && !ls_json_text(ls_json_get(v, "content")).p)
             return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: '%s' is not a token", standard[i]);
     }
-    const tokenizer_class *class = class_of(c->config, files->model_type);
+    const tokenizer_class *class = class_of(c->config, files->usual_class);
     const char *const defaults[][2] = {{"bos_token", class ? class->bos : NULL},
                                        {"eos_token", class ? class->eos : NULL},
                                        {"unk_token", class ? class->unk : NULL},

@@ -54,10 +54,10 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err);
 
 // The contents of what may stand beside a tokenizer in a Hugging Face folder; n 0: no such file.
 typedef struct {
-    ls_str config;          // tokenizer_config.json
-    ls_str special_map;     // special_tokens_map.json
-    ls_str added;           // added_tokens.json
-    const char *model_type; // of config.json: it decides where tokenizer_config.json names no class; NULL: not known
+    ls_str config;           // tokenizer_config.json
+    ls_str special_map;      // special_tokens_map.json
+    ls_str added;            // added_tokens.json
+    const char *usual_class; // of the model's architecture: if tokenizer_config.json names no class; NULL: none
 } ls_tokenizer_files;
 
 // What chat templates are given by these files, see ls_vocab_variables.

@@ -17,6 +17,8 @@ import xml.etree.ElementTree as ET
 from program import BUILD, ENV, PROGRAM, ROOT, Folder, needs_model, run, without_sanitizers
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "bench"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import folders  # noqa: E402
 import peers  # noqa: E402
 
 SCRIPT = ["--model", "script"]
@@ -267,6 +269,16 @@ class OnTheModel(unittest.TestCase):
         self.assertGreaterEqual(one["least_ms"], reading)
         self.assertGreaterEqual(eight["least_ms"], one["least_ms"])
         self.assertEqual(one["of_one_row"], 1)
+
+    def test_the_limit_of_layers_with_a_window(self):
+        """They read their window of a longer context, and no more."""
+        with tempfile.TemporaryDirectory() as d:
+            os.mkdir(os.path.join(d, "m"))
+            folders.write(os.path.join(d, "m"), model_type="mistral", sliding_window=8, vocab_size=300)
+            o = json.loads(run("bench", "--model", os.path.join(d, "m"), "--rows", "1", "--contexts", "4,8,64", "--threads", "1", "--json").stdout)
+        four, eight, many = (c["least_ms"] for c in o["results"] if c["rows"] == 1)
+        self.assertLess(four, eight)
+        self.assertEqual(eight, many)
 
     def test_the_harness(self):
         """make bench-smoke, from the suite to the report."""

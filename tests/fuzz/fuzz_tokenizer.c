@@ -10,7 +10,7 @@ static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {
     { text, sizeof(text) - 1 }
     static const ls_tokenizer_files beside[] = {
         {.config = TEXT("{\"eos_token\":\"</s>\",\"tokenizer_class\":\"LlamaTokenizer\",\"bos_token\":\"<s>\"}")},
-        {.model_type = "gemma"},
+        {.usual_class = "GemmaTokenizer"},
         {.config = TEXT("{\"legacy\":false,\"add_eos_token\":true,\"tokenizer_class\":\"LlamaTokenizer\"}"),
          .special_map = TEXT("{\"pad_token\":{\"content\":\"a\",\"lstrip\":true},\"image_token\":\"<new>\"}"),
          .added = TEXT("{\"<new>\":900,\"b\":3}")},

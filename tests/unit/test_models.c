@@ -3,6 +3,7 @@
 // decoding. Needs the compute library and python3.
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
+#include "model/nearest.h"
 #include "engine/engine_torch.h"
 #include "decode/session.h"
 #include "tiny.h"
@@ -217,6 +218,53 @@ static void kept_in_fewer_bits(void **state) {
     ls_ids_free(&prompt);
 }
 
+// Every family in every format in memory and on every device: logits are as near to the reference as that format's
+// steps, and speculative decoding equals plain decoding. The emulated GPU is slow: there each family takes one format,
+// and all of them if LOGITSPEC_TEST_WHOLE is set.
+static void each_family_in_each_format(void **state) {
+    (void)state;
+    need();
+    enum { TOKENS = 6 };
+    static const struct {
+        const char *kept;
+        double most; // of the largest logit
+    } formats[] = {{"bf16", 0.05}, {"f16", 0.05}, {"q8", 0.08}, {"q4", 0.6}};
+    enum { N = sizeof formats / sizeof *formats };
+    const bool whole = getenv("LOGITSPEC_TEST_WHOLE") != NULL;
+    double worst[2][N] = {{0}};
+    const char *name;
+    json_t *v;
+    int turn = 0;
+    tiny_use_gpu();
+    json_object_foreach(vectors, name, v) {
+        ls_ids prompt = ids_of(json_object_get(v, "prompt"));
+        char *path = tiny_path(name, false);
+        for (int gpu = 0; gpu < 2; gpu++)
+            for (int i = 0; i < N; i++) {
+                if (gpu && !whole && i != turn % N) continue;
+                ls_engine *b = open_on(gpu ? "cuda" : "cpu", path, formats[i].kept, "auto");
+                double largest,
+                    error = row_error(b, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"), &largest);
+                if (!(error <= formats[i].most * largest))
+                    fail_msg("%s in %s on %s: logits differ by %g of %g", name, formats[i].kept, b->device, error,
+                             largest);
+                worst[gpu][i] = fmax(worst[gpu][i], error / largest);
+                ls_ids plain = decode_some(b, &prompt, "plain", 1, TOKENS, 0),
+                       spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, 0);
+                check_text(path, &spec, &plain);
+                ls_ids_free(&plain), ls_ids_free(&spec);
+                b->close(b);
+            }
+        turn++;
+        free(path);
+        ls_ids_free(&prompt);
+    }
+    for (int i = 0; i < N; i++)
+        print_message("%s: logits differ by at most %.3f of the largest on the CPU, %.3f on a GPU\n", formats[i].kept,
+                      worst[0][i], worst[1][i]);
+    unsetenv("LOGITSPEC_LSTORCH_CUDA");
+}
+
 static void weights_in_several_files(void **state) {
     (void)state;
     need();
@@ -256,7 +304,7 @@ static void damaged_checkpoints_are_named(void **state) {
     char *path = tiny_path("llama2", false), *config = ls_format("%s/config.json", path),
          *weights = ls_format("%s/model.safetensors", path), *gone = ls_format("%s.gone", weights);
     const char *const changes[][3] = {
-        {"\"llama\"", "\"lamma\"", "model_type 'lamma' is not supported (supported: llama, mistral,"},
+        {"\"llama\"", "\"lamma\"", "model_type 'lamma' is not supported; the nearest is llama, but"},
         {"\"silu\"", "\"relu\"", "activation 'relu'"},
         {"\"hidden_size\"", "\"hidden_sizf\"", "no 'hidden_size'"},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", "num_attention_heads"},
@@ -548,17 +596,66 @@ static void every_architecture_has_a_checkpoint(void **state) {
     const char *name;
     json_t *v;
     for (const ls_arch *a = ls_archs; a->gguf; a++) {
-        int found = 0;
-        json_object_foreach(vectors, name, v) {
+        bool found[2] = {false, false};
+        json_object_foreach(vectors, name, v) for (int gguf = 0; gguf < 2; gguf++) {
             ls_err err = {0};
             ls_checkpoint *c;
-            char *path = tiny_path(name, false);
+            char *path = tiny_path(name, gguf);
             if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
-            found += c->hparams.arch == a;
+            found[gguf] |= gguf ? !strcmp(c->hparams.arch->gguf, a->gguf) && has_gguf(name) : c->hparams.arch == a;
             ls_checkpoint_close(c);
             free(path);
         }
-        if (!found) fail_msg("no tiny checkpoint has the model_type %s", a->hf);
+        if (!found[0]) fail_msg("no tiny folder has the model_type %s", a->hf);
+        if (!found[1]) fail_msg("no tiny GGUF file has the architecture %s", a->gguf);
+    }
+}
+
+// The message for an unknown architecture has the nearest known one and what differs.
+static void unknown_architectures_name_the_nearest(void **state) {
+    (void)state;
+    static const char *const same[][4] = {// a folder, its model_type, another one, the nearest
+                                          {"phi3", "\"phi3\"", "\"phx3\"", "phi3"},
+                                          {"olmo2", "\"olmo2\"", "\"olmx2\"", "olmo2"},
+                                          {"gemma3", "\"gemma3_text\"", "\"gxmma3_text\"", "gemma3_text"},
+                                          {"glm4", "\"glm4\"", "\"glx4\"", "glm4"},
+                                          {"apertus", "\"apertus\"", "\"xpertus\"", "apertus"},
+                                          {"arcee", "\"arcee\"", "\"arxee\"", "arcee"},
+                                          {"starcoder2", "\"starcoder2\"", "\"stxrcoder2\"", "starcoder2"},
+                                          {"qwen2_5_vl", "\"qwen2_5_vl_text\"", "\"qwen2_5_xl_text\"", "qwen2_5_vl"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        char *path = tiny_path(same[i][0], false), *config = ls_format("%s/config.json", path),
+             *why = ls_format("the nearest is %s, but this model may compute otherwise, although it has the same "
+                              "tensors; 'logitspec models list --architectures' lists",
+                              same[i][3]);
+        tiny_rewrite(config, same[i][1], same[i][2]);
+        refused(path, LS_E_UNSUPPORTED, why);
+        tiny_rewrite(config, same[i][2], same[i][1]);
+        free(path), free(config), free(why);
+    }
+    static const struct {
+        const char *arch, *tensors[16], *why;
+    } others[] = {
+        {"qwen9moe",
+         {"blk.0.attn_norm.weight", "blk.7.attn_norm.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight",
+          "blk.0.attn_v.weight", "blk.0.attn_output.weight", "blk.0.ffn_norm.weight", "blk.0.attn_q_norm.weight",
+          "blk.0.attn_k_norm.weight", "blk.0.ffn_gate_inp.weight", "blk.0.ffn_up_exps.weight",
+          "blk.0.ffn_down_exps.weight", "blk.0.ffn_gate_exps.weight", "blk.0.a.weight", "blk.11.a.weight"},
+         "x; the nearest is qwen3, but this model has ffn_gate_inp, ffn_up_exps, ffn_down_exps, ffn_gate_exps (1 more) "
+         "and lacks ffn_up, ffn_down, ffn_gate; '"},
+        {"clip", {"v.blk.0.attn_q.weight"}, "x; the file is the part of a model that sees pictures: name the file of"},
+        {"eagle3", {"fc.weight"}, "x; the file is a draft head: name it by --draft-head"},
+        {"", {NULL}, "x; 'logitspec models list --architectures' lists"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ls_err err = {.code = LS_E_UNSUPPORTED, .msg = "x"};
+        ls_tensor_kinds kinds = {0};
+        for (int k = 0; k < 16 && others[i].tensors[k]; k++)
+            ls_tensor_kinds_add(&kinds, others[i].tensors[k], strlen(others[i].tensors[k]));
+        ls_nearest_say(&kinds, others[i].arch, strlen(others[i].arch), false, &err);
+        if (strncmp(err.msg, others[i].why, strlen(others[i].why)))
+            fail_msg("'%s', expected '%s'", err.msg, others[i].why);
+        ls_tensor_kinds_free(&kinds);
     }
 }
 
@@ -625,6 +722,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_model_equals_the_reference),
         cmocka_unit_test(each_model_on_a_gpu),
+        cmocka_unit_test(each_family_in_each_format),
         cmocka_unit_test(kept_in_fewer_bits),
         cmocka_unit_test(padded_rows_of_quantised_weights),
         cmocka_unit_test(a_second_real_model),
@@ -632,6 +730,7 @@ int main(void) {
         cmocka_unit_test(weights_in_several_files),
         cmocka_unit_test(every_architecture_has_a_checkpoint),
         cmocka_unit_test(damaged_configurations_are_named),
+        cmocka_unit_test(unknown_architectures_name_the_nearest),
         cmocka_unit_test(damaged_checkpoints_are_named),
         cmocka_unit_test(folders_as_they_are_published),
         cmocka_unit_test(vision_tensors_are_skipped),

@@ -41,6 +41,7 @@ static ls_code try_open(ls_engine **out, const char *path, ls_engine_options o, 
     if (!o.threads) o.threads = 2;
     if (ls_checkpoint_open(&c, path, err)) fail_msg("%s", err->msg);
     n_embd = c->hparams.n_embd;
+    if (!o.context && c->hparams.n_context < 260) o.context = ls_longest_context(&c->hparams); // longrope's
     const ls_code code = ls_engine_torch_open(out, c, &o, err);
     ls_checkpoint_close(c);
     return code;

@@ -10,8 +10,8 @@ from program import ENV, PROGRAM
 
 
 class Server:
-    def __init__(self, *args, model="script", env=None):
-        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "0", "--model", model, *args], env=dict(ENV, **(env or {})),
+    def __init__(self, *args, model="script", env=None, under=()):
+        self.process = subprocess.Popen([*under, PROGRAM, "serve", "--listen", "0", "--model", model, *args], env=dict(ENV, **(env or {})),
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.process.stdout.readline()
         if " at http://" not in first:

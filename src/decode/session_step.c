@@ -253,6 +253,7 @@ static void update_statistics(const work *w) {
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_plain_bound(&s->plain, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
+    if (!s->costs.given) s->costs.beside_ms = s->host_us / 1e3; // with given costs all runs have the same trees
     out->plain_us = s->drafting.drafter ? s->plain.us : out->t_total_us; // a plain step is its own baseline
     out->plain_us = ls_step_plain_us(out);                               // never more than this step without its draft
     const double waits = ls_cpu_wait_share(&s->waits, LOAD_EVERY_NS);

@@ -91,6 +91,13 @@ class Answers(unittest.TestCase):
                    for c in ("Count to ten.", parts)]
             self.assertEqual(*ids)
 
+    def test_pictures_are_refused(self):
+        for path, kind in (CHAT, "image_url"), (CHAT, "input_image"), (MESSAGES, "image"):
+            parts = [{"type": "text", "text": "What is this?"}, {"type": kind, kind: {"url": "data:image/png;base64,AA=="}}]
+            status, _, got = self.s.ask(path, {"messages": [{"role": "user", "content": parts}], "max_tokens": 8})
+            self.assertEqual((status, got["error"]["message"]),
+                             (400, "messages[0]: pictures are not supported; send only parts of the type text"))
+
     def test_stop_texts(self):
         text = generate("Count to twenty.", "--max-tokens", "60")["text"]
         stop = text[10:13]

@@ -183,7 +183,7 @@ check-asan: check-setup
 	  $(if $(QUICK),build/san/logitspec,all build/san/embed build/san/tests/liblstorch_emulated.so)
 	@python3 tests/run.py build/san --without-model --sees use-after-free,overflow,leak $(if $(QUICK),$(ASAN_TESTS) test_script)
 # The threads: engine, screen, trace writer, corpus builder, and those of a forward.
-TSAN_TESTS := test_live test_draft_model test_trace test_corpus $(if $(QUICK),,test_lst)
+TSAN_TESTS := test_feed test_live test_draft_model test_trace test_corpus $(if $(QUICK),,test_lst)
 #: check | make check-tsan | the threads, with TSan
 check-tsan: check-setup
 	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/planted

@@ -22,7 +22,7 @@ import urllib.parse
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
-TOKENS = 256  # of an answer at most
+TOKENS = 128  # of an answer at most
 SYSTEM = "You edit a Python file. Answer with the whole new file in one code block, and nothing else."
 FILE = '''import json
 

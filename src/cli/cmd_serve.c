@@ -86,7 +86,8 @@ static ls_code serve_on_screen(server *s, int *status, ls_err *err) {
     pthread_mutex_lock(&s->lock);
     while (!s->ready && !s->failed) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    ls_code code = s->failed ? LS_OK : show(s, status, err);
+    ls_leave_signals(); // the screen handles them, and the server ends with it
+    ls_code code = s->failed || ls_interrupted ? LS_OK : show(s, status, err);
     s->left = true;
     pthread_join(thread, NULL);
     if (s->failed) *err = s->err;

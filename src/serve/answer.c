@@ -369,6 +369,7 @@ void ls_answerer_begin(ls_answerer *a, ls_exchange *x) {
     ls_answering *w = ls_calloc(1, sizeof *w);
     *w = (ls_answering){.a = a, .x = x, .start_ns = ls_now_ns()};
     w->queued_ms = (double)(w->start_ns - x->arrived_ns) / 1e6;
+    ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     a->begun[a->n++] = w;
     ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     pthread_mutex_lock(&q->lock);

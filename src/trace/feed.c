@@ -10,6 +10,7 @@ typedef struct {
     ls_request_facts facts;
     uint64_t version; // of the facts
     ls_buf lines;
+    int32_t lost; // lines of this feed's own bound; facts may know of more
 } request;
 
 struct ls_feed_place {
@@ -107,9 +108,8 @@ void ls_feed_set(ls_feed *f, const ls_request_facts *facts) {
             f->requests[i] = ls_calloc(1, sizeof **f->requests);
         }
         request *r = f->requests[i];
-        const int32_t lost = r->facts.lost_lines;
         r->facts = *facts;
-        if (lost > r->facts.lost_lines) r->facts.lost_lines = lost;
+        if (r->lost > r->facts.lost_lines) r->facts.lost_lines = r->lost;
         r->version = ++f->versions;
         make_room(f);
     }
@@ -121,8 +121,8 @@ void ls_feed_put(ls_feed *f, int32_t id, const char *p, size_t n) {
     if (!f) return;
     pthread_mutex_lock(&f->lock);
     request *r = find(f, id);
-    if (r && (r->facts.lost_lines || r->lines.n + n > f->most / 2)) {
-        r->facts.lost_lines++;
+    if (r && (r->lost || r->lines.n + n > f->most / 2)) {
+        if (++r->lost > r->facts.lost_lines) r->facts.lost_lines = r->lost;
         r->version = ++f->versions;
     } else if (r) {
         ls_buf_add(&r->lines, p, n);

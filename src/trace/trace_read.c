@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,6 +68,14 @@ static const char *get_str(reading *g, const ls_json *o, const char *field, size
     const char *v = ls_json_str(ls_json_get(o, field), n);
     if (!v) wrong(g, field, "a text");
     return v ? v : "";
+}
+
+// What does not fit is cut off behind a whole character.
+static void get_text(reading *g, const ls_json *o, const char *field, char *out, size_t size) {
+    snprintf(out, size, "%s", get_str(g, o, field, NULL));
+    const size_t n = strlen(out);
+    for (size_t back = 1; back < 4 && back <= n; back++)
+        if (!ls_utf8_decode(out + n - back, back, NULL)) out[n - back] = 0;
 }
 
 static const ls_json *get_array(reading *g, const ls_json *o, const char *field, size_t most) {
@@ -258,7 +267,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 
 // How the types of trace_fields.def are read; v is the field's place, o the object's, doc its JSON.
 // clang-format off
-#define READ_TEXT(name, v) snprintf(v, sizeof v, "%s", get_str(g, doc, name, NULL))
+#define READ_TEXT(name, v) get_text(g, doc, name, v, sizeof v)
 #define READ_FORMAT(name, v) if (strcmp(get_str(g, doc, name, NULL), v)) wrong(g, name, v)
 #define READ_BUF(name, v) size_t n; const char *text = get_str(g, doc, name, &n); if (!g->code) ls_buf_add(&v, text, n)
 #define READ_HASH(name, v) v = strtoull(get_str(g, doc, name, NULL), NULL, 16)

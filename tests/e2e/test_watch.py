@@ -105,6 +105,24 @@ class Stream(unittest.TestCase):
                 w.close()
             self.assertEqual(s.good(CHAT, body)["logitspec"]["output_tokens"], alone)
 
+    def test_requests_that_are_decoded_in_turn(self):
+        bodies = [chat(f"Count to {n}. " * 30, max_tokens=40, return_token_ids=True) for n in ("ten", "twenty")]
+        with Server() as s:
+            alone = [s.good(CHAT, b)["logitspec"]["output_tokens"] for b in bodies]
+        with Server(*SLOW, "--parallel", "2", model="script:20") as s:
+            w, got = Watcher(s.port), {}
+            threads = [threading.Thread(target=lambda i=i: got.update({i: s.good(CHAT, bodies[i])})) for i in range(2)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            w.wait(2)
+            wait_for(lambda: all(w.recording(i) and w.recording(i)[-1]["type"] == "end" for i in (1, 2)))
+            self.assertEqual(alone, [got[i]["logitspec"]["output_tokens"] for i in range(2)])
+            self.assertEqual(sorted(alone), sorted(self.emitted(w, i) for i in (1, 2)))
+            order = [line["request"] for line in w.lines if line["type"] == "request" and line["state"] == "decoding"]
+            self.assertGreater(sum(a != b for a, b in zip(order, order[1:])), 4)  # they took turns
+
     def test_what_was_watched_is_a_recording(self):
         with Server() as s, tempfile.TemporaryDirectory() as folder:
             s.good(CHAT, chat("Count.", max_tokens=20))
@@ -306,7 +324,16 @@ class OnTheScreen(unittest.TestCase):
                     b.signal("KILL")
                     self.assertEqual(ask(s.port, "Still here?", 4), 200)
 
-    def test_the_server_ends_and_comes_back(self):
+    def test_a_signal_ends_screen_and_server(self):
+        port = free_port()
+        with Screen("serve", "--listen", str(port), *SLOW) as t:
+            t.wait("8 Requests")
+            w = Watcher(port)
+            t.signal("TERM")
+            t.wait("exit=143 echo=1")
+            wait_for(lambda: w.ended)
+
+    def test_the_server_is_killed_and_comes_back(self):
         port = free_port()
         first = Server("--listen", str(port))
         with Screen("watch", f"http://127.0.0.1:{port}", cols=120, rows=36) as t:
@@ -314,6 +341,7 @@ class OnTheScreen(unittest.TestCase):
                 ask(port, "Before.", 8)
                 t.wait("WATCH: request 1 done", "Before.")
             finally:
+                first.process.kill()
                 first.stop()
             t.wait(f"the server http://127.0.0.1:{port} has ended; trying again", "Before.")
             with Server("--listen", str(port)):

@@ -187,7 +187,9 @@ static const ls_request_facts whole = {.id = 3,
                                        .decode_ms = 100,
                                        .speedup = 2.5,
                                        .speedup_spread = 0.125,
-                                       .why = "because",
+                                       .why =
+                                           "because of a very long text, whose last character ends behind the room, "
+                                           "which it fills: 0123456789 0123456789 0123456789 0123456789 0123456789 012",
                                        .lost_lines = 4};
 
 static void what_is_sent_is_what_arrives(void **state) {
@@ -200,6 +202,7 @@ static void what_is_sent_is_what_arrives(void **state) {
     set(f, 1, LS_REQUEST_DECODING);
     ls_feed_put(f, 1, trace.p, trace.n);
     ls_feed_set(f, &whole);
+    put(f, 3, "{\"type\":\"step\"}\n"); // before other lines were lost
     set(f, 4, LS_REQUEST_QUEUED);
     ls_buf sent = send_all(f);
     assert_int_equal(fill(g, sent.p, sent.n, &begun, &err), LS_OK);
@@ -252,6 +255,24 @@ static void what_is_no_feed_is_refused(void **state) {
         assert_int_equal(begun, !*cases[i].says);
         ls_feed_free(f);
     }
+}
+
+static void a_text_is_cut_behind_a_character(void **state) {
+    (void)state;
+    ls_request_facts facts;
+    ls_buf line = {0};
+    ls_err err;
+    int begun;
+    char want[sizeof facts.agent];
+    memset(want, 'a', sizeof want);
+    want[sizeof want - 2] = 0; // one byte is left for two
+    ls_buf_fmt(&line, "{\"type\":\"request\",\"request\":1,\"state\":\"done\",\"agent\":\"%s\u00e9\"}\n", want);
+    ls_feed *f = ls_feed_new(1000);
+    assert_int_equal(fill(f, line.p, line.n, &begun, &err), LS_OK);
+    assert_true(ls_feed_facts(f, 1, &facts));
+    assert_string_equal(facts.agent, want);
+    ls_feed_free(f);
+    ls_buf_free(&line);
 }
 
 // ---- the source
@@ -351,6 +372,7 @@ int main(void) {
         cmocka_unit_test(the_current_request_is_the_first_that_is_answered),
         cmocka_unit_test(what_is_sent_is_what_arrives),
         cmocka_unit_test(what_is_no_feed_is_refused),
+        cmocka_unit_test(a_text_is_cut_behind_a_character),
         cmocka_unit_test(the_source_shows_one_request),
     };
     return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);

@@ -161,10 +161,23 @@ void ls_answerer_tend(ls_answerer *a) {
 
 // ---- answers
 
+// Tokens of a prompt that are read in a turn. Engines read 128 at once.
+static size_t part_of_prompt(const ls_answerer *a) {
+    return a->o->parallel > 1 ? 128 : SIZE_MAX;
+}
+
+// The share of the prompt that has been read, after this share of a part.
+static double share_read(const ls_answering *w, double fraction) {
+    if (!w->run.other.begun) return 0;
+    const size_t read = ls_session_context(w->run.session)->n, left = w->prompt.n - read, part = part_of_prompt(w->a);
+    return ((double)(read - w->run.other.kept) + fraction * (double)(left < part ? left : part)) /
+           (double)(w->prompt.n - w->run.other.kept);
+}
+
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     ls_answering *w = ud;
     (void)stage;
-    ls_watched_read(&w->watched, w->prompt.n, fraction);
+    ls_watched_read(&w->watched, w->prompt.n, share_read(w, fraction));
     ls_answerer_tend(w->a);
     ls_exchange_comment(w->a->queue, w->x);
     return !ls_answerer_stops(w->a);
@@ -254,14 +267,12 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
 
 // A part of the work, which others wait for: a block of the prompt, or a step. *ended: the answer is whole.
 static ls_code work(ls_answering *w, bool *ended, ls_err *err) {
-    enum { BLOCK = 128 }; // tokens that an engine reads at once
     ls_answerer *a = w->a;
     const char *text = w->x->request.text.p;
     ls_code code = w->run.session ? LS_OK : prepare(w, err);
     if (!code && ls_answerer_stops(a)) code = LS_E_CANCELLED;
     if (!code && !w->run.active)
-        code = ls_runner_begin_other(&w->run, &w->prompt, text ? text : "", a->o->parallel > 1 ? BLOCK : SIZE_MAX,
-                                     on_prefill, w, err);
+        code = ls_runner_begin_other(&w->run, &w->prompt, text ? text : "", part_of_prompt(a), on_prefill, w, err);
     else if (!code) {
         code = ls_runner_step(&w->run, err);
         *ended = !code && !w->run.active;
@@ -360,6 +371,7 @@ void ls_answerer_begin(ls_answerer *a, ls_exchange *x) {
     w->queued_ms = (double)(w->start_ns - x->arrived_ns) / 1e6;
     ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     a->begun[a->n++] = w;
+    ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     pthread_mutex_lock(&q->lock);
     q->metrics.running = a->n;
     q->metrics.queued_s += w->queued_ms / 1e3;

@@ -54,7 +54,7 @@ static void send_away(ls_queue *q) {
 // What watchers see before the first request: model and machine.
 static void tell_server(const ls_serve_options *o) {
     const ls_decode_options *d = &o->setup->decode;
-    ls_trace_header h = {.eos = ls_vocab_eos(o->model->vocab), .kept = -1, .begun = -1};
+    ls_trace_header h = {.eos = ls_vocab_eos(o->model->vocab), .kept = -1, .begun = -1, .cached = -1};
     ls_trace_writer w = {.vocab = o->model->vocab};
     ls_run_describe(&h.run, o->model, NULL, d);
     ls_accept_write(&d->accept, h.acceptance, sizeof h.acceptance);

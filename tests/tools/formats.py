@@ -17,7 +17,7 @@ import tiny
 
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]  # the output of each nibble of a word
-MODEL, SHAPE = "llama2", {"num_hidden_layers": 2}
+MODEL, SHAPE = "llama2", {"num_hidden_layers": 2, "head_dim": 32}
 f32 = tiny.rounded
 
 
@@ -39,7 +39,7 @@ def e4m3(b):
 def raw(form, values):
     if form == "BF16":
         return b"".join(struct.pack("<f", v)[2:] for v in values)
-    return struct.pack(f"<{len(values)}" + {"F32": "f", "F16": "e", "I32": "i", "I64": "q", "I8": "b", "U8": "B", "F8_E4M3": "B"}[form], *values)
+    return struct.pack(f"<{len(values)}" + {"F32": "f", "F16": "e", "I32": "i", "I64": "q", "I16": "h", "I8": "b", "U8": "B", "F8_E4M3": "B", "F8_E5M2": "B"}[form], *values)
 
 
 def words(values, bits, order=None):

@@ -150,7 +150,7 @@ FORMATS = {
     "awq": ({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}, "Q5_0",
             lambda *a: integers(*a, "awq", zeros=range(16))),
     "packed": (compressed("pack-quantized", **PACKED), "Q4_0", lambda *a: integers(*a, "packed", scales="BF16")),
-    "packed-zeros": (compressed("pack-quantized", **PACKED), "Q5_0", lambda *a: integers(*a, "packed", zeros=range(16), scales="BF16")),
+    "packed-zeros": (compressed("pack-quantized", **PACKED, symmetric=False), "Q5_0", lambda *a: integers(*a, "packed", zeros=range(16), scales="BF16")),
     "packed-order": (compressed("pack-quantized", **PACKED), "BF16", lambda *a: integers(*a, "packed", ordered=True)),
     "packed-8": (compressed("pack-quantized", num_bits=8, group_size=None), "Q8_0", lambda *a: integers(*a, "packed", bits=8, group=-1)),
     "fp8-blocks": ({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [48, 40]}, "BF16",

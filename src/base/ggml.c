@@ -20,7 +20,7 @@ static const ls_ggml_layout layouts[] = {
     [24] = {.name = "I8"},
     [25] = {.name = "I16"},
     [26] = {.name = "I32"},
-    [27] = {.name = "I64"},
+    [LS_GGML_I64] = {.name = "I64", .values = 1, .bytes = 8},
     [28] = {.name = "F64"},
     [29] = {.name = "IQ1_M"},
     [34] = {.name = "TQ1_0"},

@@ -27,6 +27,8 @@ typedef enum {
 #undef LS_GGML_CONSTANT
 } ls_ggml_type;
 
+enum { LS_GGML_I64 = 27 }; // of EAGLE-3 heads; no matrix has it
+
 typedef struct {
     const char *name;
     int values, bytes, halves_at, n_halves, kept; // the columns above

@@ -67,7 +67,7 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *
     }
     const bool only_text = !code && count == 1 && !ls_gguf_n_tensors(c->gguf);
     if (only_text && !text) code = ls_fail(err, LS_E_PARSE, "the file has no tensors, so only tokenize can use it");
-    if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
+    if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, NULL, err);
     if (code && opened) ls_err_prefix(err, "%s", first);
     for (uint32_t i = 0; i < count && !code; i++) {
         ls_gguf *part = NULL;

@@ -9,8 +9,8 @@ typedef struct {
     char *name;      // owned
     int type;        // ls_ggml_type; -1: not readable
     char dtype[12];  // in the file's spelling
-    int n_dims;      // 0..4
-    uint64_t dim[4]; // dim[0] varies slowest, as the file has it
+    int n_dims;      // 0..5
+    uint64_t dim[5]; // dim[0] varies slowest, as the file has it
     uint64_t offset; // of its first byte in the file
     uint64_t n_bytes;
 } ls_safetensor;

@@ -576,6 +576,18 @@ static void row_statistics_match_doubles(void **state) {
             for (int j = 0; j < N; j++) above += x[j] > x[ids[i]] || (x[j] == x[ids[i]] && j < ids[i]);
             assert_int_equal(above, i);
         }
+        for (int i = 0; i < N; i++) x[i] = floorf(x[i]); // many ties, any number of values
+        for (int n = N - 5, k = 256; n > 256; n /= 2, k /= 2) {
+            int32_t best[256];
+            float of[256];
+            t->top(x, n, k, best, of);
+            for (int i = 0; i < k; i++) {
+                int above = 0;
+                for (int j = 0; j < n; j++) above += x[j] > x[best[i]] || (x[j] == x[best[i]] && j < best[i]);
+                assert_int_equal(above, i);
+                assert_true(of[i] == x[best[i]]);
+            }
+        }
         static const int places[] = {0, 3, 77, 2000, N - 9, N - 1}; // among the first, the largest and the last, too
         for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
             const float was = x[places[p]];
@@ -706,6 +718,15 @@ static void small_kernels_match_doubles(void **state) {
                                 1e-5 * fmax(1, fabs(of[kind])));
                 }
             }
+        float weights[2 * N];
+        double mean = 0, square = 0;
+        for (int i = 0; i < 2 * N; i++) weights[i] = rnd();
+        for (int i = 0; i < N; i++) mean += (double)x[i] / N;
+        for (int i = 0; i < N; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean) / N;
+        t->layernorm(x, weights, N, 0.5f, out);
+        for (int i = 0; i < N; i++)
+            assert_true(fabs((double)out[i] - ((double)x[i] - mean) / sqrt(square + 0.5) * (double)weights[i] -
+                             (double)weights[N + i]) < 1e-5);
         memcpy(out, x, sizeof x);
         t->softcap(out, N, 30);
         for (int i = 0; i < N; i++) assert_true(fabs((double)out[i] - 30 * tanh((double)x[i] / 30)) < 1e-4);

@@ -247,6 +247,8 @@ typedef struct {
                         int32_t tile_begin, int32_t tile_end, void *scratch);
     int unpacks;
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
+    /* The same of x minus its mean, plus the biases weight[n .. 2 n). */
+    void (*layernorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs
      * holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t dims, int interleaved, const float *cs, float scale);

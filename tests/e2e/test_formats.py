@@ -17,6 +17,14 @@ import folders  # noqa: E402
 import formats  # noqa: E402
 import tiny  # noqa: E402
 
+# each row of `models list --formats` that is no type of GGUF, and the models that test it
+ROWS = {"FP8 (E4M3) with scales for blocks, outputs or all": ["fp8-blocks", "fp8-rows", "fp8-one-scale"],
+        "GPTQ, 4 bits, symmetric": ["gptq", "gptq-one-group"], "GPTQ, 4 bits, zero points": ["gptq-zeros", "gptq-v2"],
+        "GPTQ, 8 bits, symmetric": ["gptq-8"], "GPTQ, groups in another order": ["gptq-order"],
+        "AWQ, 4 bits, symmetric": ["awq-symmetric"], "AWQ, 4 bits, zero points": ["awq"],
+        "packed integers, 4 bits, symmetric": ["packed"], "packed integers, 4 bits, zero points": ["packed-zeros"],
+        "packed integers, 8 bits, symmetric": ["packed-8"], "packed integers, groups in another order": ["packed-order"],
+        "8-bit integers": ["int8"], "NVFP4": ["nvfp4", "nvfp4-modelopt"], "MXFP4": ["mxfp4"]}
 PROMPT = "abcabcabdabcabcab"
 NAN = float("nan")
 
@@ -51,6 +59,18 @@ class Formats(Made):
                     methods = ("logitspec:13", "lookahead:7", "suffix:5")
                     tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, methods)
                     self.assertGreater(bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",)), 2)
+
+    def test_each_row_of_the_table_is_tested(self):
+        """Types of GGUF have blocks of the reference (test_kernels takes them all, on CPU levels; gpu_kernels on a GPU)."""
+        rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in run("models", "list", "--formats").stdout.splitlines()[2:]]
+        with open(os.path.join(ROOT, "tests", "vectors", "quants.json"), encoding="utf-8") as f:
+            blocks = json.load(f)
+        self.assertEqual({r[0] for r in rows if r[1].startswith("GGUF")}, {*blocks, "F32", "F16", "BF16"})
+        kept = {r[0]: r[2] for r in rows if r[1].startswith("safetensors")}
+        self.assertEqual(kept.keys(), ROWS.keys())
+        self.assertEqual(sorted(sum(ROWS.values(), [])), sorted(formats.FORMATS))
+        for row, names in ROWS.items():
+            self.assertEqual({formats.FORMATS[n][1] for n in names}, {kept[row]}, row)
 
     def test_the_same_as_in_f32(self):
         """In f32 arithmetic the rows are those of the plain model, whose weights are computed from the format's definition."""

@@ -149,6 +149,8 @@ FORMATS = {
     "gptq-8": (gptq(bits=8), "Q8_0", lambda *a: integers(*a, "gptq", bits=8)),
     "awq": ({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}, "Q5_0",
             lambda *a: integers(*a, "awq", zeros=range(16))),
+    "awq-symmetric": ({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": False}, "Q4_0",
+                      lambda *a: integers(*a, "awq", zeros=(8,))),
     "packed": (compressed("pack-quantized", **PACKED), "Q4_0", lambda *a: integers(*a, "packed", scales="BF16")),
     "packed-zeros": (compressed("pack-quantized", **PACKED, symmetric=False), "Q5_0", lambda *a: integers(*a, "packed", zeros=range(16), scales="BF16")),
     "packed-order": (compressed("pack-quantized", **PACKED), "BF16", lambda *a: integers(*a, "packed", ordered=True)),

@@ -54,7 +54,7 @@ class Formats(Made):
                 about = json.loads(run("models", "info", path, "--json").stdout)["model"]
                 self.assertRegex(about["quantized"], rf": kept as {kept}, (without loss|rounded \(each weight|with the same integers; scales)")
                 self.assertEqual("rounded (each" in about["quantized"], kept == "BF16")
-                model = ("--model", path, "--raw", "--context", "256")
+                model = ("--model", path, "--raw", "--context", "256", "--threads", "7")
                 for dtype in ("f32",) if kept == "BF16" else ("f32", "i8"):
                     methods = ("logitspec:13", "lookahead:7", "suffix:5")
                     tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, methods)

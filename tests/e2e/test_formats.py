@@ -48,6 +48,7 @@ class Made(unittest.TestCase):
 
 class Formats(Made):
     def test_each_is_exact_and_says_what_is_lost(self):
+        compared = 0
         for name, (_, kept, _) in formats.FORMATS.items():
             with self.subTest(name):
                 path = self.folder(name)
@@ -58,7 +59,8 @@ class Formats(Made):
                 for dtype in ("f32",) if kept == "BF16" else ("f32", "i8"):
                     methods = ("logitspec:13", "lookahead:7", "suffix:5")
                     tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, methods)
-                    self.assertGreater(bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",)), 2)
+                    compared += bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
+        self.assertGreater(compared, 10 * len(formats.FORMATS))  # some texts end early
 
     def test_each_row_of_the_table_is_tested(self):
         """Types of GGUF have blocks of the reference (test_kernels takes them all, on CPU levels; gpu_kernels on a GPU)."""

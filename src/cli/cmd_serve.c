@@ -53,7 +53,9 @@ static ls_code read_keys(const ls_options *o, ls_keys *out, ls_err *err) {
 }
 
 int ls_cmd_serve(const ls_command_line *c) {
-    const ls_options *o = &c->options;
+    ls_options options, *o = &options;
+    ls_options_copy(o, &c->options);
+    ls_options_start_cold(o); // what one client said must not change another one's drafts
     ls_err err = {0};
     ls_run_setup setup;
     ls_model model = {0};
@@ -79,7 +81,10 @@ int ls_cmd_serve(const ls_command_line *c) {
                               .ud = (void *)c};
     ls_code code = ls_listen_read(&serve.listen, o->serve_listen, &err);
     if (!code) code = read_keys(o, &serve.keys, &err);
-    if (code) return ls_complain(&err);
+    if (code) {
+        ls_options_free(o);
+        return ls_complain(&err);
+    }
     ls_catch_signals();
     ls_run_setup_init(&setup, o);
     ls_gauge_watch(&loading.gauge, &setup.s.model.engine);
@@ -90,5 +95,6 @@ int ls_cmd_serve(const ls_command_line *c) {
     ls_model_free(&model);
     ls_run_setup_free(&setup);
     ls_keys_free(&serve.keys);
+    ls_options_free(o);
     return code ? ls_complain(&err) : LS_EXIT_OK;
 }

@@ -73,7 +73,8 @@ struct Linear {
 // Vectors are f32 in host memory.
 struct Layer {
     Linear qkv, out, gate_up, down;
-    // [n_embd]; empty where the architecture has none: before a sublayer, and of what it adds
+    // [n_embd], then as many biases of a layer norm; empty where the architecture has none: before a sublayer, and of
+    // what it adds
     Floats attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
     Floats q_norm, k_norm; // of a head or of all of them
 };

@@ -240,8 +240,8 @@ static void finish_step(work *w) {
     ls_session *s = w->s;
     w->out->finish = (uint8_t)w->finish;
     if (w->finish) ls_session_stop(s, w->finish);
-    s->worked_ns = ls_now_ns();
-    w->out->t_total_us = (double)(s->worked_ns - w->start) / 1e3;
+    s->model->worked_ns = ls_now_ns();
+    w->out->t_total_us = (double)(s->model->worked_ns - w->start) / 1e3;
 }
 
 // Updates the cost curve and the baseline with the times of this step.
@@ -266,7 +266,7 @@ static void warm(ls_session *s) {
     enum { COLD_NS = 20000000 };
     const int32_t parent = -1;
     lst_row row;
-    if (ls_now_ns() - s->worked_ns > COLD_NS)
+    if (ls_now_ns() - s->model->worked_ns > COLD_NS)
         s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
 }
 

@@ -209,7 +209,7 @@ class Torture:
         start = time.monotonic()
         how = {"preexec_fn": failure.befall} if hard else {}
         with Killer(failure.n / 1000 * self.seconds[case.name] if hard and failure.kind == "killed" else None) as killer:
-            out = (self.on_terminal if case.screen else self.in_pipes)(args, env, w, case, killer, fill, 0.4 if failure else 20, **how)
+            out = (self.on_terminal if case.screen else self.in_pipes)(args, env, w, case, killer, fill, max(0.4, self.seconds.get(case.name, 0)) if failure else 20, **how)
         out.seconds = time.monotonic() - start
         with open(w + ".counts", "rb") as f:
             numbers = STATE.unpack(f.read())

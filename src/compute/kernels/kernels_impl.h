@@ -83,6 +83,19 @@ static void k_rmsnorm(const float *x, const float *weight, int32_t n, float eps,
     for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) * s * vf_load(weight + i));
 }
 
+static void k_layernorm(const float *x, const float *weight, int32_t n, float eps, float *out) {
+    vf acc[4];
+    int32_t i = 0;
+    for (int j = 0; j < 4; j++) acc[j] = vf_set(0);
+    for (; i + 4 * W <= n; i += 4 * W)
+        for (int j = 0; j < 4; j++) acc[j] = acc[j] + vf_load(x + i + j * W);
+    for (; i < n; i += W) acc[0] = acc[0] + vf_load(x + i);
+    const vf mean = vf_set(vf_sum((acc[0] + acc[1]) + (acc[2] + acc[3])) / (float)n);
+    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) - mean);
+    k_rmsnorm(out, weight, n, eps, out);
+    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(out + i) + vf_load(weight + n + i));
+}
+
 static void k_rope(float *x, int32_t dims, int interleaved, const float *cs, float scale) {
     if (!interleaved) {
         float *y = x + dims / 2;
@@ -250,6 +263,7 @@ const lsk_table LEVEL = {.name = LEVEL_NAME,
                          .quantize = QUANTIZE,
                          .to_bf16 = k_to_bf16,
                          .rmsnorm = k_rmsnorm,
+                         .layernorm = k_layernorm,
                          .rope = k_rope,
                          .activate = k_activate,
                          .softcap = k_softcap,

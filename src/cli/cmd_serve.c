@@ -118,7 +118,9 @@ static bool has_terminal(void) {
 }
 
 int ls_cmd_serve(const ls_command_line *c) {
-    const ls_options *o = &c->options;
+    ls_options options, *o = &options;
+    ls_options_copy(o, &c->options);
+    ls_options_start_cold(o); // what one client said must not change another one's drafts
     ls_err err = {0};
     ls_run_setup setup;
     ls_model model = {0};
@@ -150,7 +152,10 @@ int ls_cmd_serve(const ls_command_line *c) {
     ls_code code = ls_listen_read(&s.options.listen, o->serve_listen, &err);
     if (!code) code = read_keys(o->serve_key_file, "LOGITSPEC_SERVE_KEY", &s.options.keys, &err);
     if (!code) code = read_keys(o->serve_watch_key_file, "LOGITSPEC_WATCH_KEY", &s.options.watch_keys, &err);
-    if (code) return ls_complain(&err);
+    if (code) {
+        ls_options_free(o);
+        return ls_complain(&err);
+    }
     ls_catch_signals();
     ls_run_setup_init(&setup, o);
     ls_gauge_watch(&loading.gauge, &setup.s.model.engine);
@@ -165,5 +170,6 @@ int ls_cmd_serve(const ls_command_line *c) {
     ls_run_setup_free(&setup);
     ls_keys_free(&s.options.keys);
     ls_keys_free(&s.options.watch_keys);
+    ls_options_free(o);
     return code ? ls_complain(&err) : status;
 }

@@ -135,6 +135,7 @@ typedef struct {
     char method[32];
     char draft_model[64]; // the model that drafts; "": none does
     char chat[17];        // hash of the model's chat template; "": it has none
+    char memory[17];      // sum of the file that the drafter's memory began with; "": none
     int32_t threads, n_vocab, n_context;
     uint64_t tokenizer_id; // equal for equal vocabularies
     ls_eos_set ends;       // tokens that end an answer

@@ -178,6 +178,7 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
     snprintf(r->method, sizeof r->method, "%s", opt->method);
     const ls_drafter *d = s ? ls_session_drafter(s) : NULL;
     if (d && d->draft_model) snprintf(r->draft_model, sizeof r->draft_model, "%s", d->draft_model->name);
+    if (d && d->began) snprintf(r->memory, sizeof r->memory, "%016" PRIx64, d->began);
     if (m->chat) snprintf(r->chat, sizeof r->chat, "%s", ls_chat_hash(m->chat));
 }
 

@@ -49,7 +49,7 @@ struct CpuModel : lst_model {
     bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) override;
     void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void matrix_end(lst::Linear &) override {}
-    lsk_arith packing(lst::Care care) const;
+    lsk_arith arith_of(lst::Care care) const, packing(lst::Care care) const;
     void embedding_row(int32_t token, float *out) const; // token: of this rank's part of the vocabulary
     bool embedding_begin(const lst_tensor &t, int kept_type) override;
     void embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) override;
@@ -95,6 +95,66 @@ struct Clock {
     }
 };
 
+struct CpuKvCache;
+
+// One of the threads that run the forward; phases end at a barrier.
+struct Team {
+    int t, n;
+    lst::SpinBarrier *barrier;
+    Clock clock;
+    void meet(int part) {
+        clock.past(part);
+        barrier->meet(t, n);
+        clock.past(LST_PART_WAIT);
+    }
+    template <class F> void each(int part, F &&body) {
+        body(t, n);
+        meet(part);
+    }
+    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. Returns the
+    // tiles of the share, which keeps pairs together.
+    ls_range multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                      int32_t rows, int32_t first, int32_t count) const;
+    void linear(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
+        multiply(s, l, x, p, y, rows, 0, rows);
+        meet(LST_PART_LINEAR);
+    }
+};
+
+// Tiles of the units that are shared between threads: pairs of gate and up stay together.
+inline int32_t unit_of(const lst::Linear &l) {
+    return l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
+}
+inline int32_t tiles_of(const lst::Linear &l) {
+    return (l.n_out + LSK_TILE - 1) / LSK_TILE;
+}
+// The tiles `share` of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. y's rows begin with
+// the first of these.
+void multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                    int32_t rows, int32_t first, int32_t count, ls_range share, int thread);
+// Columns [at, at + n) of a row of a matmul's input: x holds the floats.
+void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
+             int32_t n);
+// The activation of the tiles of gate_up, whose outputs are `out` ([row][n_out], changed), to act ([row][n_ff]).
+// Returns its columns.
+ls_range activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out, const float *xielu, int32_t rows,
+                        ls_range tiles, float *act);
+
+// ---- lst_cpu_experts.cpp
+// Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
+// consecutive, in order of their rows.
+struct ExpertRows {
+    lst::Floats logits, weights;               // [rows][router outputs], [rows][experts used]
+    std::vector<int32_t> expert, pair;          // [rows][experts used]: the experts by rank, and their pairs
+    std::vector<int32_t> row;                   // [pairs]: the pair's row
+    std::vector<int32_t> begin;                 // [experts + 1]: the expert's pairs
+    std::vector<int32_t> awake;                 // experts that have pairs
+    lst::Floats x, gate_up, act, out;           // [pairs][...]
+    Prepared x_in, act_in;                      // of pairs
+    lst::Floats shared_gate_up, shared_act, shared_out; // [rows][...]
+    Prepared shared_act_in;
+};
+
 // Moves a row's keys and values from one cache column to another.
 struct Move {
     int64_t from, to;
@@ -114,6 +174,7 @@ struct CpuKvCache : lst::PartKvCache {
     lst::Floats x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
     // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
     lst::Floats mine, theirs;
+    ExpertRows experts;
     std::exception_ptr failure; // of an exchange within the forward
     lst::SpinBarrier barrier;
     Prepared xn_in, att_in, act_in;
@@ -181,6 +242,13 @@ struct Block {
 };
 
 void run_block(CpuKvCache &s, const Block &b);
+// Makes room for a block of that many rows.
+void resize_experts(CpuKvCache &s, int32_t rows);
+// The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). Ends at a barrier.
+void run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
+                 const Prepared &x_in, float *y);
+// The matrix for whose input a layer's feed-forward part is prepared.
+const lst::Linear &prepared_for(const lst::Layer &l);
 // Carries out the moves of keep_path in the key/value heads [from, to) of a layer.
 void move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head);
 

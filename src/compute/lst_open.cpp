@@ -148,7 +148,8 @@ struct Loader {
         }
         if (stacked.empty()) stacked.push_back({kept_type(ts[0].first->type), 0}); // which cannot be kept
         bool all_as_they_are = false;
-        if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) {
+        if (care == lst::Care::exact) stacked = {{LS_GGML_F32, n_out}};
+        else if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) {
             const int common = m.common_type(stacked);
             all_as_they_are = common >= 0 && keep < 0;
             stacked = {{all_as_they_are ? common : LS_GGML_F32, n_out}};
@@ -168,6 +169,56 @@ struct Loader {
                 to += ls_range_size(of);
             }
         }
+    }
+
+    // Expert e of E: its rows of the tensors of all of them, or its own tensors (older files, folders).
+    void expert(lst::Expert &x, const std::string &p, int32_t e, int32_t n_experts, int64_t d, int64_t ff) {
+        const auto rows = [&](int64_t each, int64_t first, int64_t n) {
+            return ls_range{(int32_t)(e * each + first), (int32_t)(e * each + first + n)};
+        };
+        const std::string number = "." + std::to_string(e);
+        const bool stacked = has(p + "ffn_down_exps.weight");
+        const int64_t E = n_experts;
+        x.gate_up.paired = true;
+        if (has(p + "ffn_gate_up_exps.weight"))
+            linear(x.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, 0, ff)},
+                    {p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, ff, ff)}},
+                   d, 2 * ff);
+        else if (stacked)
+            linear(x.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate_exps", E * ff, rows(ff, 0, ff)}, {p + "ffn_up_exps", E * ff, rows(ff, 0, ff)}}, d,
+                   2 * ff);
+        else
+            linear(x.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate" + number, ff, {0, (int32_t)ff}}, {p + "ffn_up" + number, ff, {0, (int32_t)ff}}}, d,
+                   2 * ff);
+        if (stacked) linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, d)}}, ff, d);
+        else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, {0, (int32_t)d}}}, ff, d);
+    }
+
+    void mixture(lst::Layer &l, const std::string &p) {
+        const lst_hparams &hp = m.hp;
+        const int64_t d = hp.n_embd, E = hp.n_experts;
+        l.mixture = std::make_unique<lst::Mixture>();
+        lst::Mixture &x = *l.mixture;
+        const std::string inp = p + "ffn_gate_inp", own = inp + "_shexp";
+        if (hp.n_ff_shared && has(own + ".weight"))
+            linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}, {own, 1, {0, 1}}}, d, E + 1);
+        else linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}}, d, E);
+        if (hp.n_ff_shared) {
+            const auto ff = (int64_t)hp.n_ff_shared;
+            const ls_range all = {0, hp.n_ff_shared};
+            x.shared.gate_up.paired = true;
+            linear(x.shared.gate_up, lst::Care::usual, {{p + "ffn_gate_shexp", ff, all}, {p + "ffn_up_shexp", ff, all}},
+                   d, 2 * ff);
+            linear(x.shared.down, lst::Care::more, {{p + "ffn_down_shexp", d, {0, (int32_t)d}}}, ff, d);
+        }
+        x.experts.resize((size_t)E);
+        const uint64_t before = m.weight_bytes;
+        for (int32_t e = 0; e < E; e++) expert(x.experts[(size_t)e], p, e, hp.n_experts, d, hp.n_ff_expert);
+        m.expert_bytes += m.weight_bytes - before;
+        m.n_mixtures++;
     }
 
     void pack(lst::Linear &l, lst::Care care, const std::vector<std::pair<const lst_tensor *, ls_range>> &ts,
@@ -215,6 +266,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                 const lst_open_options &opt) {
     m.hp = hp;
     m.ranks = opt.ranks;
+    if (m.ranks && hp.n_experts) throw lst::Error(LST_E_ARG, "ranks cannot share a mixture of experts");
     const int ranks = m.ranks ? m.ranks->n : 1;
     const int32_t most = ls_most_ranks(hp.n_heads, hp.n_ff, hp.n_embd, hp.n_vocab);
     if (ranks > 1 && ranks > most)
@@ -236,6 +288,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     m.local.assign(hp.local, hp.local + hp.n_layers);
     m.unrotated.assign((size_t)hp.n_layers, 0);
     if (hp.unrotated) std::copy_n(hp.unrotated, hp.n_layers, m.unrotated.begin());
+    m.dense.assign((size_t)hp.n_layers, 0);
+    if (hp.dense) std::copy_n(hp.dense, hp.n_layers, m.dense.begin());
     m.xielu.resize((size_t)hp.n_layers);
     for (int i = 0; i < hp.n_layers && hp.xielu; i++) std::copy_n(hp.xielu[i], 4, m.xielu[(size_t)i].begin());
     for (int k = 0; k < 2; k++) m.rope_freq[k].assign(hp.rope_freq[k], hp.rope_freq[k] + hp.rope_dims / 2);
@@ -278,6 +332,10 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d,
                         q + 2 * kv);
         load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
+        if (hp.n_experts && !m.dense[(size_t)i]) {
+            load.mixture(l, p);
+            continue;
+        }
         l.gate_up.paired = !hp.ungated;
         if (hp.ungated) load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_up", hp.n_ff, own.ff}}, d, hp.n_ff);
         else if (load.has(p + "ffn_gate.weight"))
@@ -321,6 +379,9 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
     return lst::guard([&] {
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
+            (hp->n_experts && (hp->n_experts_used < 1 || hp->n_experts_used > hp->n_experts ||
+                               hp->n_experts_used > LST_MAX_EXPERTS_USED || hp->n_ff_expert < 32 ||
+                               hp->n_ff_expert % 32 || hp->n_ff_shared < 0 || hp->n_ff_shared % 32)) ||
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
             !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0 ||
             (hp->activation == LST_ACT_XIELU && !hp->xielu) ||
@@ -346,9 +407,19 @@ int lst_model_info(const lst_model *m, lst_model_info_t *info) {
         info->ranks = m->ranks ? m->ranks->n : 1;
         info->weight_bytes = m->weight_bytes;
         info->row_macs = info->head_macs = (uint64_t)m->head.n_in * (uint64_t)m->head.n_out;
+        uint64_t of_experts = 0;
+        const auto macs = [](const lst::Linear &l) { return (uint64_t)l.n_in * (uint64_t)l.n_out; };
         for (const lst::Layer &layer : m->layers)
-            for (const lst::Linear *l : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down})
-                info->row_macs += (uint64_t)l->n_in * (uint64_t)l->n_out;
+            lst::each_linear(
+                layer, [&](const lst::Linear &l) { info->row_macs += macs(l); },
+                [&](const lst::Linear &l) { of_experts += macs(l); });
+        info->expert_bytes = 0;
+        if (m->n_mixtures) {
+            const auto all = (uint64_t)m->hp.n_experts, used = (uint64_t)m->hp.n_experts_used;
+            info->row_macs += of_experts / all * used;
+            info->expert_bytes = m->expert_bytes / ((uint64_t)m->n_mixtures * all);
+            info->weight_bytes -= info->expert_bytes * (all - used) * (uint64_t)m->n_mixtures;
+        }
         *info->slow = 0;
         m->info(info);
     });

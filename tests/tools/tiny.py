@@ -71,6 +71,16 @@ MODELS = {
                 "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                  "original_max_position_embeddings": 64}},
     "arcee": {"model_type": "arcee", "hidden_act": "relu2", "head_dim": 16, "rope_scaling": {**YARN}},
+    # mixtures of experts
+    "mixtral": {"model_type": "mixtral", "intermediate_size": 96, "num_local_experts": 6, "num_experts_per_tok": 2},
+    "olmoe": {"model_type": "olmoe", "num_key_value_heads": 4, "intermediate_size": 64, "num_experts": 9, "num_experts_per_tok": 3},
+    "qwen2_moe": {"model_type": "qwen2_moe", "moe_intermediate_size": 64, "shared_expert_intermediate_size": 96, "num_experts": 7,
+                  "num_experts_per_tok": 3, "decoder_sparse_step": 1, "use_sliding_window": False},
+    "qwen3_moe": {"model_type": "qwen3_moe", "head_dim": 32, "moe_intermediate_size": 32, "num_experts": 16, "num_experts_per_tok": 4,
+                  "norm_topk_prob": True, "mlp_only_layers": [0], "decoder_sparse_step": 1},
+    "granitemoe": {"model_type": "granitemoe", "tie_word_embeddings": True, "embedding_multiplier": 12.0, "attention_multiplier": 0.0725,
+                   "residual_multiplier": 0.22, "logits_scaling": 0.0625, "intermediate_size": 64, "num_local_experts": 5,
+                   "num_experts_per_tok": 2},
     # sizes that are padded with zeros: OpenLLaMA 3B's heads, stories260K's, and odd ones with biases
     "heads100": {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 8, "head_dim": 100, "intermediate_size": 172, "num_hidden_layers": 2},
     "heads8": {"model_type": "llama", "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 172, "tie_word_embeddings": True},
@@ -78,7 +88,7 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee mixtral olmoe qwen2_moe qwen3_moe granitemoe".split()
 # those that were added keep the others' seeds
 SEEDS = {name: i + 1 for i, name in enumerate([n for n in MODELS if n not in ADDED] + ADDED)}
 KEPT = {"mistral": BF16, "qwen2": F16}  # else F32
@@ -136,8 +146,8 @@ def tensors_of(name):
 
     def add(key, *shape):
         n = math.prod(shape)
-        if len(shape) == 2:
-            values = r.values(n, 2.0 / math.sqrt(shape[1]) if key != "model.embed_tokens.weight" else embd)
+        if len(shape) > 1:
+            values = r.values(n, 2.0 / math.sqrt(shape[-1]) if key != "model.embed_tokens.weight" else embd)
         elif key.endswith("bias"):
             values = r.values(n, 0.3)
         else:
@@ -147,7 +157,7 @@ def tensors_of(name):
     add("model.embed_tokens.weight", c["vocab_size"], d)
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
-        q_bias = kind == "qwen2" or c.get("attention_bias")
+        q_bias = kind in ("qwen2", "qwen2_moe") or c.get("attention_bias")
         if kind not in ("olmo2", "olmo3", "exaone4"):
             add(p + ("attention_layernorm.weight" if kind == "apertus" else "input_layernorm.weight"), d)
         if kind == "phi3":
@@ -160,10 +170,10 @@ def tensors_of(name):
         if kind == "hunyuan_v1_dense":
             add(p + "self_attn.query_layernorm.weight", hd)
             add(p + "self_attn.key_layernorm.weight", hd)
-        if kind in ("qwen3", "gemma3_text", "exaone4", "apertus"):
+        if kind in ("qwen3", "qwen3_moe", "gemma3_text", "exaone4", "apertus"):
             add(p + "self_attn.q_norm.weight", hd)
             add(p + "self_attn.k_norm.weight", hd)
-        if kind in ("olmo2", "olmo3"):
+        if kind in ("olmo2", "olmo3", "olmoe"):
             add(p + "self_attn.q_norm.weight", heads * hd)
             add(p + "self_attn.k_norm.weight", kv * hd)
         add(p + "self_attn.o_proj.weight", d, heads * hd)
@@ -183,6 +193,25 @@ def tensors_of(name):
             add(p + "shared_mlp.input_linear.weight", 2 * ff, d)
             add(p + "shared_mlp.output_linear.weight", d, ff)
             continue
+        if experts_of(c) and i not in c.get("mlp_only_layers", []):
+            wide = c.get("moe_intermediate_size", ff)
+            if kind == "granitemoe":
+                add(p + "block_sparse_moe.router.layer.weight", experts_of(c), d)
+                add(p + "block_sparse_moe.input_linear.weight", experts_of(c), 2 * wide, d)
+                add(p + "block_sparse_moe.output_linear.weight", experts_of(c), d, wide)
+                continue
+            block, gate, up, down = (("block_sparse_moe", "w1", "w3", "w2") if kind == "mixtral"
+                                     else ("mlp", "gate_proj", "up_proj", "down_proj"))
+            add(p + block + ".gate.weight", experts_of(c), d)
+            for e in range(experts_of(c)):
+                for part, a, b in ((gate, wide, d), (up, wide, d), (down, d, wide)):
+                    add(p + f"{block}.experts.{e}.{part}.weight", a, b)
+            if kind == "qwen2_moe":
+                wide = c["shared_expert_intermediate_size"]
+                for part, a, b in (("gate", wide, d), ("up", wide, d), ("down", d, wide)):
+                    add(p + f"mlp.shared_expert.{part}_proj.weight", a, b)
+                add(p + "mlp.shared_expert_gate.weight", 1, d)
+            continue
         for part, a, b in (("gate", ff, d), ("up", ff, d), ("down", d, ff)):
             if kind in ("phi3", "glm4") and part != "down" or ungated and part == "gate":
                 continue
@@ -196,6 +225,10 @@ def tensors_of(name):
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", c["vocab_size"], d)
     return out
+
+
+def experts_of(c):
+    return c.get("num_local_experts") or c.get("num_experts")
 
 
 def write_folder(folder, name, tensors, shards=1):
@@ -234,10 +267,14 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "post_feedforward_layernorm": "post_ffw_norm", "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm",
          "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
          "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm", "shared_mlp.output_linear": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+         "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp",
+         "block_sparse_moe.router.layer": "ffn_gate_inp", "block_sparse_moe.output_linear": "ffn_down_exps",
+         "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+         "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+OF_EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "ministral3": "mistral3", "olmo3": "olmo2", "granitemoehybrid": "granite",
-        "hunyuan_v1_dense": "hunyuan-dense"}
-PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3")
+        "hunyuan_v1_dense": "hunyuan-dense", "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3", "mixtral", "granitemoe")
 
 
 def gguf_name(key, kind):
@@ -276,6 +313,14 @@ def metadata(name):
          "attention.layer_norm_rms_epsilon": c["rms_norm_eps"], "rope.freq_base": c["rope_theta"],
          "rope.dimension_count": int(hd * c.get("partial_rotary_factor", 1)), "attention.key_length": hd,
          "attention.value_length": hd, "vocab_size": c["vocab_size"]}
+    if experts_of(c):
+        m |= {"expert_count": experts_of(c), "expert_used_count": c["num_experts_per_tok"]}
+    if c.get("moe_intermediate_size"):
+        m |= {"expert_feed_forward_length": c["moe_intermediate_size"]}
+    if c.get("shared_expert_intermediate_size"):
+        m |= {"expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}
+    if c.get("mlp_only_layers"):
+        m |= {"leading_dense_block_count": len(c["mlp_only_layers"])}
     if kind not in ("qwen2", "mistral") and c.get("sliding_window"):  # converters write none of theirs
         m["attention.sliding_window"] = c["sliding_window"]
     if kind in ("olmo3", "exaone4") and c.get("sliding_window"):
@@ -329,9 +374,20 @@ def write_gguf(path, name, tensors, parts=1):
     c = config_of(name)
     kind, scaling = c["model_type"], c.get("rope_scaling") or {}
     out = []
+    stacked = {}  # the experts' tensors of a layer
     for key, shape, values in tensors:
         if ".act_fn." in key:
             continue  # metadata
+        if ".experts." in key:
+            part = f"blk.{key.split('.')[2]}.ffn_{OF_EXPERT[key.split('.')[-2]]}_exps.weight"
+            stacked.setdefault(part, []).append((shape, values))
+            continue
+        if key.endswith("block_sparse_moe.input_linear.weight"):
+            n, wide, width = shape
+            for k, part in enumerate(("gate", "up")):
+                some = [v for e in range(n) for v in values[(2 * e + k) * wide // 2 * width:][:wide // 2 * width]]
+                out.append((f"blk.{key.split('.')[2]}.ffn_{part}_exps.weight", (n, wide // 2, width), some, F32))
+            continue
         if key.endswith("shared_mlp.input_linear.weight"):
             half = len(values) // 2
             for part, some in ("ffn_gate", values[:half]), ("ffn_up", values[half:]):
@@ -342,6 +398,8 @@ def write_gguf(path, name, tensors, parts=1):
         if kind.startswith("gemma") and "norm" in key:
             values = [rounded(v + 1) for v in values]
         out.append((gguf_name(key, kind), shape, values, KEPT.get(name, F32) if len(shape) == 2 else F32))
+    for part, experts in stacked.items():
+        out.append((part, (len(experts), *experts[0][0]), [v for _, values in experts for v in values], F32))
     if scaling.get("rope_type") == "llama3":
         factors = llama3_factors(c)
         out.append(("rope_freqs.weight", (len(factors),), factors, F32))

@@ -4,6 +4,7 @@
 #include "compute/lst_barrier.h"
 #include "compute/lst_ranks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -140,17 +141,16 @@ void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, in
 ls_range activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out, const float *xielu, int32_t rows,
                         ls_range tiles, float *act);
 
-// ---- lst_cpu_experts.cpp
 // Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
 // consecutive, in order of their rows.
 struct ExpertRows {
-    lst::Floats logits, weights;               // [rows][router outputs], [rows][experts used]
-    std::vector<int32_t> expert, pair;          // [rows][experts used]: the experts by rank, and their pairs
-    std::vector<int32_t> row;                   // [pairs]: the pair's row
-    std::vector<int32_t> begin;                 // [experts + 1]: the expert's pairs
-    std::vector<int32_t> awake;                 // experts that have pairs
-    lst::Floats x, gate_up, act, out;           // [pairs][...]
-    Prepared x_in, act_in;                      // of pairs
+    lst::Floats logits, weights;                        // [rows][router outputs], [rows][experts used]
+    std::vector<int32_t> expert, pair;                  // [rows][experts used]: the experts by rank, and their pairs
+    std::vector<int32_t> row;                           // [pairs]: the pair's row
+    std::vector<int32_t> begin;                         // [experts + 1]: the expert's pairs
+    std::vector<int32_t> awake;                         // experts that have pairs
+    lst::Floats x, gate_up, act, out;                   // [pairs][...]
+    Prepared x_in, act_in;                              // of pairs
     lst::Floats shared_gate_up, shared_act, shared_out; // [rows][...]
     Prepared shared_act_in;
 };
@@ -242,10 +242,42 @@ struct Block {
 };
 
 void run_block(CpuKvCache &s, const Block &b);
+
+// ---- between ranks
+int64_t widest(const CpuModel &m, ls_range ls_shard::*of); // of all ranks' parts
+// Gives that many floats of s.mine to the other ranks and gets theirs, one rank's after another, in s.theirs. Every
+// thread calls it and sees whether it failed.
+bool exchange(CpuKvCache &s, Team &team, int64_t floats);
+// Columns that ranks computed, each its own of every row (in s.mine), become whole rows; row(i) is called for each of
+// them. Does nothing where there are no other ranks. False: the exchange failed.
+template <class F>
+bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int64_t scale, float *whole,
+            int part_of_time, F &&row) {
+    const CpuModel &m = *s.m;
+    if (!m.ranks) return true;
+    const int64_t of_each = rows * widest(m, of) * scale, width = (m.parts.back().*of).to * scale;
+    if (!exchange(s, team, of_each)) return false;
+    team.each(part_of_time, [&](int t, int n) {
+        const ls_range r = ls_share(rows, t, n);
+        for (int32_t i = r.from; i < r.to; i++) {
+            for (size_t rank = 0; rank < m.parts.size(); rank++) {
+                const ls_range columns = m.parts[rank].*of;
+                const int64_t own = ls_range_size(columns) * scale;
+                std::copy_n(s.theirs.data() + (int64_t)rank * of_each + i * own, own,
+                            whole + i * width + columns.from * scale);
+            }
+            row(i);
+        }
+    });
+    return true;
+}
+
+// ---- lst_cpu_experts.cpp
 // Makes room for a block of that many rows.
 void resize_experts(CpuKvCache &s, int32_t rows);
 // The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). Ends at a barrier.
-void run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
+// False: an exchange failed.
+bool run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
                  const Prepared &x_in, float *y);
 // The matrix for whose input a layer's feed-forward part is prepared.
 const lst::Linear &prepared_for(const lst::Layer &l);

@@ -1,6 +1,6 @@
-// The feed-forward part of a mixture of experts. Rows are grouped by the experts that they take, so that a step reads an
-// expert's weights once. A row's bits do not depend on the grouping: kernels compute each row alone, and the outputs of
-// a row's experts are added in the order of its own router.
+// The feed-forward part of a mixture of experts. Rows are grouped by the experts that they take, so that a step reads
+// an expert's weights once. A row's bits do not depend on the grouping: kernels compute each row alone, and the outputs
+// of a row's experts are added in the order of its own router.
 #include "compute/lst_cpu.h"
 
 #include <algorithm>
@@ -53,11 +53,14 @@ void copy_input(const lst::Linear &l, const float *x, const Prepared &from, int3
                 int32_t pairs, int32_t pair) {
     const int64_t d = l.n_in;
     if (l.arith == LSK_ARITH_F32) std::copy_n(x + row * d, d, to.x.data() + pair * d);
-    else if (l.arith == LSK_ARITH_BF16)
-        std::copy_n(from.bf16.data() + row * d, d, to.x_in.bf16.data() + pair * d);
+    else if (l.arith == LSK_ARITH_BF16) std::copy_n(from.bf16.data() + row * d, d, to.x_in.bf16.data() + pair * d);
     else
         for (int64_t g = 0; g < d / 32; g++)
             to.x_in.groups[(size_t)(g * pairs + pair)] = from.groups[(size_t)(g * rows + row)];
+}
+
+void add_scaled(float *sum, const float *x, float scale, int32_t n) {
+    for (int32_t i = 0; i < n; i++) sum[i] += scale * x[i];
 }
 
 // Calls body(expert, tiles) for this thread's share of the tiles of all awake experts' matrices, which have one shape.
@@ -100,15 +103,25 @@ void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
     e.shared_act_in.resize(rows, wide);
 }
 
-void lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
+bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
                            const Prepared &x_in, float *y) {
     const lst_hparams &hp = s.m->hp;
+    const ls_shard &part = s.m->part();
     ExpertRows &e = s.experts;
     const lst::Expert &one = mixture.experts[0], &shared = mixture.shared;
-    const int32_t used = hp.n_experts_used, pairs = rows * used, n_logits = mixture.router.n_out;
-    const int64_t d = hp.n_embd;
+    const int32_t used = hp.n_experts_used, pairs = rows * used, n_logits = mixture.router.n_out,
+                  n_ff = ls_range_size(part.expert_ff), wide = ls_range_size(part.shared_ff),
+                  d = ls_range_size(part.embd); // of this rank
     const bool has_shared = shared.down.n_out > 0;
+    float *mine = s.m->ranks ? s.mine.data() : nullptr;
     const auto row_logits = [&](int32_t row) { return e.logits.data() + (int64_t)row * n_logits; };
+    // whole rows that ranks gathered
+    const auto prepare_row = [&](const lst::Linear &next, Prepared &in, float *act, int32_t n) {
+        return [=, &s, &next, &in](int32_t i) {
+            for (int32_t at = 0; at < next.n_in; at += 32)
+                prepare(s, next.arith, in, n, i, act + (int64_t)i * next.n_in + at, at, 32);
+        };
+    };
 
     team.linear(s, mixture.router, x, x_in, e.logits.data(), rows);
     team.each(LST_PART_NORMS, [&](int t, int n) {
@@ -125,54 +138,59 @@ void lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
             for (int32_t p = r.from; p < r.to; p++)
                 copy_input(one.gate_up, x, x_in, rows, e.row[(size_t)p], e, pairs, p);
         });
+
+    if (has_shared) {
+        float *out = e.shared_gate_up.data(), *act = mine ? mine : e.shared_act.data();
+        const ls_range tiles = team.multiply(s, shared.gate_up, x, x_in, out, rows, 0, rows),
+                       columns = activate_tiles(s, shared.gate_up, out, nullptr, rows, tiles, act);
+        for (int32_t i = 0; i < rows && !mine; i++)
+            prepare(s, shared.down.arith, e.shared_act_in, rows, i, act + (int64_t)i * wide + columns.from,
+                    columns.from, ls_range_size(columns));
+        if (mine) team.meet(LST_PART_LINEAR);
+        if (!gather(s, team, rows, &ls_shard::shared_ff, 1, e.shared_act.data(), LST_PART_ACTIVATION,
+                    prepare_row(shared.down, e.shared_act_in, e.shared_act.data(), rows)))
+            return false;
+    }
     each_share(e, one.gate_up, team, [&](int32_t expert, ls_range tiles) {
         const lst::Linear &l = mixture.experts[(size_t)expert].gate_up;
         const int32_t first = e.begin[(size_t)expert], count = e.begin[(size_t)expert + 1] - first;
-        float *out = e.gate_up.data() + (int64_t)first * l.n_out, *act = e.act.data() + (int64_t)first * hp.n_ff_expert;
-        if (rows > 1)
-            multiply_tiles(s, l, e.x.data(), e.x_in, out, pairs, first, count, tiles, team.t);
+        float *out = e.gate_up.data() + (int64_t)first * l.n_out,
+              *act = (mine ? mine : e.act.data()) + (int64_t)first * n_ff;
+        if (rows > 1) multiply_tiles(s, l, e.x.data(), e.x_in, out, pairs, first, count, tiles, team.t);
         else multiply_tiles(s, l, x, x_in, out, 1, 0, 1, tiles, team.t);
         const ls_range columns = activate_tiles(s, l, out, nullptr, count, tiles, act);
-        for (int32_t i = 0; i < count; i++)
-            prepare(s, one.down.arith, e.act_in, pairs, first + i, act + (int64_t)i * hp.n_ff_expert + columns.from,
-                    columns.from, ls_range_size(columns));
-    });
-    if (has_shared) {
-        const ls_range tiles =
-            team.multiply(s, shared.gate_up, x, x_in, e.shared_gate_up.data(), rows, 0, rows);
-        const ls_range columns =
-            activate_tiles(s, shared.gate_up, e.shared_gate_up.data(), nullptr, rows, tiles, e.shared_act.data());
-        for (int32_t i = 0; i < rows; i++)
-            prepare(s, shared.down.arith, e.shared_act_in, rows, i,
-                    e.shared_act.data() + (int64_t)i * hp.n_ff_shared + columns.from, columns.from,
+        for (int32_t i = 0; i < count && !mine; i++)
+            prepare(s, one.down.arith, e.act_in, pairs, first + i, act + (int64_t)i * n_ff + columns.from, columns.from,
                     ls_range_size(columns));
-    }
+    });
     team.meet(LST_PART_LINEAR);
+    if (!gather(s, team, pairs, &ls_shard::expert_ff, 1, e.act.data(), LST_PART_ACTIVATION,
+                prepare_row(one.down, e.act_in, e.act.data(), pairs)))
+        return false;
+
     each_share(e, one.down, team, [&](int32_t expert, ls_range tiles) {
         const lst::Linear &l = mixture.experts[(size_t)expert].down;
         const int32_t first = e.begin[(size_t)expert], count = e.begin[(size_t)expert + 1] - first;
         multiply_tiles(s, l, e.act.data(), e.act_in, e.out.data() + (int64_t)first * d, pairs, first, count, tiles,
                        team.t);
     });
-    if (has_shared) team.multiply(s, shared.down, e.shared_act.data(), e.shared_act_in, e.shared_out.data(), rows, 0, rows);
+    if (has_shared)
+        team.multiply(s, shared.down, e.shared_act.data(), e.shared_act_in, e.shared_out.data(), rows, 0, rows);
     team.meet(LST_PART_LINEAR);
     team.each(LST_PART_NORMS, [&](int t, int n) {
-        const ls_range columns = ls_share(rows * d, t, n); // of all rows, one after another
-        for (int32_t at = columns.from, to; at < columns.to; at = to) {
-            const auto row = (int32_t)(at / d);
-            const int32_t from = at - (int32_t)(row * d);
-            to = (int32_t)std::min((row + 1) * d, (int64_t)columns.to);
-            float *sum = y + at;
-            std::fill(sum, y + to, 0.0f);
+        const ls_range share = ls_share((int64_t)rows * d, t, n); // of all rows' values, one row after another
+        for (int32_t at = share.from, end; at < share.to; at = end) {
+            const int32_t row = at / d, from = at - row * d;
+            end = std::min((row + 1) * d, share.to);
+            float *sum = (mine ? mine : y) + at;
+            std::fill_n(sum, end - at, 0.0f);
             for (int32_t j = 0; j < used; j++) {
                 const size_t k = (size_t)row * (size_t)used + (size_t)j;
-                const float *out = e.out.data() + e.pair[k] * d + from, weight = e.weights.data()[k];
-                for (int32_t c = 0; c < to - at; c++) sum[c] += weight * out[c];
+                add_scaled(sum, e.out.data() + (int64_t)e.pair[k] * d + from, e.weights.data()[k], end - at);
             }
-            if (!has_shared) continue;
-            const float gate = n_logits > hp.n_experts ? 1 / (1 + std::exp(-row_logits(row)[hp.n_experts])) : 1,
-                        *out = e.shared_out.data() + row * d + from;
-            for (int32_t c = 0; c < to - at; c++) sum[c] += gate * out[c];
+            const float gate = n_logits > hp.n_experts ? 1 / (1 + std::exp(-row_logits(row)[hp.n_experts])) : 1;
+            if (has_shared) add_scaled(sum, e.shared_out.data() + (int64_t)row * d + from, gate, end - at);
         }
     });
+    return gather(s, team, rows, &ls_shard::embd, 1, y, LST_PART_NORMS, [](int32_t) {});
 }

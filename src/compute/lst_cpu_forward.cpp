@@ -88,29 +88,6 @@ void finish_logits(const CpuModel &m, float *logits) {
     std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
 }
 
-int64_t widest(const CpuModel &m, ls_range ls_shard::*of) {
-    int32_t n = 0;
-    for (const ls_shard &part : m.parts) n = std::max(n, ls_range_size(part.*of));
-    return n;
-}
-
-// What a rank put into the last exchange.
-const float *of_rank(const CpuKvCache &s, size_t rank, int64_t floats) {
-    return s.theirs.data() + (int64_t)rank * floats;
-}
-
-// Gives that many floats of s.mine to the other ranks and gets theirs. Every thread calls it and sees whether it
-// failed.
-bool exchange(CpuKvCache &s, Team &team, int64_t floats) {
-    if (team.t == 0) try {
-            s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
-        } catch (...) {
-            s.failure = std::current_exception();
-        }
-    team.meet(LST_PART_RANKS);
-    return !s.failure;
-}
-
 // Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
 // earliest.
 void show(CpuKvCache &s, const Block &b, const Team &team, int32_t layer, const float *values) {
@@ -138,26 +115,8 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         body(0, 1);
         team.clock.past(LST_PART_NORMS);
     };
-    // Columns that ranks computed, each its own of every row, become whole rows; row(i) is called for each of them.
-    // Does nothing where there are no other ranks. False: the exchange failed.
     auto gather = [&](ls_range ls_shard::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
-        if (!m.ranks) return true;
-        const int64_t of_each = b.n * widest(m, of) * scale;
-        if (!exchange(s, team, of_each)) return false;
-        team.each(part_of_time, [&](int t, int n) {
-            const ls_range r = ls_share(b.n, t, n);
-            const int64_t width = (m.parts.back().*of).to * scale;
-            for (int32_t i = r.from; i < r.to; i++) {
-                for (size_t rank = 0; rank < m.parts.size(); rank++) {
-                    const ls_range columns = m.parts[rank].*of;
-                    std::memcpy(whole + i * width + columns.from * scale,
-                                of_rank(s, rank, of_each) + i * ls_range_size(columns) * scale,
-                                (size_t)(ls_range_size(columns) * scale) * sizeof(float));
-                }
-                row(i);
-            }
-        });
-        return true;
+        return lst::cpu::gather(s, team, b.n, of, scale, whole, part_of_time, row);
     };
     auto as_it_is = [](int32_t) {};
     const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
@@ -233,7 +192,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
             for (int32_t i = r.from; i < r.to; i++) {
                 size_t rank = 0;
                 while (b.tokens[i] >= m.parts[rank].vocab.to) rank++;
-                std::memcpy(x + i * d, of_rank(s, rank, b.n * d) + i * d, (size_t)d * sizeof(float));
+                std::memcpy(x + i * d, s.theirs.data() + ((int64_t)rank * b.n + i) * d, (size_t)d * sizeof(float));
             }
         });
     }
@@ -320,7 +279,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, prepared_for(l));
         stage++;
         if (l.mixture) {
-            run_mixture(s, *l.mixture, team, b.n, xn, xn_in, tmp);
+            if (!run_mixture(s, *l.mixture, team, b.n, xn, xn_in, tmp)) return;
             continue;
         }
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
@@ -357,6 +316,22 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
 }
 
 } // namespace
+
+int64_t lst::cpu::widest(const CpuModel &m, ls_range ls_shard::*of) {
+    int32_t n = 0;
+    for (const ls_shard &part : m.parts) n = std::max(n, ls_range_size(part.*of));
+    return n;
+}
+
+bool lst::cpu::exchange(CpuKvCache &s, Team &team, int64_t floats) {
+    if (team.t == 0) try {
+            s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
+        } catch (...) {
+            s.failure = std::current_exception();
+        }
+    team.meet(LST_PART_RANKS);
+    return !s.failure;
+}
 
 void lst::cpu::multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
                               int32_t rows, int32_t first, int32_t count, ls_range share, int thread) {
@@ -427,8 +402,9 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
         s.act_in.resize(b.n, hp.n_ff);
         if (s.m->ranks) {
-            const int64_t width = std::max(
-                {(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff)});
+            const int64_t width =
+                std::max({(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff),
+                          widest(*s.m, &ls_shard::shared_ff), widest(*s.m, &ls_shard::expert_ff) * hp.n_experts_used});
             s.mine = rows(width);
             s.theirs = lst::Floats(s.m->ranks->n * b.n * width);
         }
@@ -445,8 +421,9 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
     s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
     const int64_t columns = (s.length + b.first + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
     s.queries = queries_at_once(columns);
-    const int64_t floats = std::max({(int64_t)64 * std::max({hp.n_ff, hp.n_embd, hp.n_ff_expert, hp.n_ff_shared}), 64 * (int64_t)hp.n_heads * hp.head_dim,
-                                     lsk_attention_scratch(s.queries, columns, hp.head_dim)});
+    const int64_t floats =
+        std::max({(int64_t)64 * std::max({hp.n_ff, hp.n_embd, hp.n_ff_expert, hp.n_ff_shared}),
+                  64 * (int64_t)hp.n_heads * hp.head_dim, lsk_attention_scratch(s.queries, columns, hp.head_dim)});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = lst::Floats(s.m->most_threads * s.scratch_floats);

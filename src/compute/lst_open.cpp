@@ -172,51 +172,51 @@ struct Loader {
     }
 
     // Expert e of E: its rows of the tensors of all of them, or its own tensors (older files, folders).
-    void expert(lst::Expert &x, const std::string &p, int32_t e, int32_t n_experts, int64_t d, int64_t ff) {
-        const auto rows = [&](int64_t each, int64_t first, int64_t n) {
-            return ls_range{(int32_t)(e * each + first), (int32_t)(e * each + first + n)};
+    void expert(lst::Expert &x, const std::string &p, int32_t e, const ls_shard &own) {
+        const int64_t E = m.hp.n_experts, d = m.hp.n_embd, ff = m.hp.n_ff_expert;
+        const auto rows = [&](int64_t each, int64_t first, ls_range of) { // of expert e's `each` rows
+            return ls_range{(int32_t)(e * each + first + of.from), (int32_t)(e * each + first + of.to)};
         };
+        const ls_range wide = own.expert_ff;
         const std::string number = "." + std::to_string(e);
         const bool stacked = has(p + "ffn_down_exps.weight");
-        const int64_t E = n_experts;
         x.gate_up.paired = true;
         if (has(p + "ffn_gate_up_exps.weight"))
             linear(x.gate_up, lst::Care::usual,
-                   {{p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, 0, ff)},
-                    {p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, ff, ff)}},
+                   {{p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, 0, wide)},
+                    {p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, ff, wide)}},
                    d, 2 * ff);
         else if (stacked)
             linear(x.gate_up, lst::Care::usual,
-                   {{p + "ffn_gate_exps", E * ff, rows(ff, 0, ff)}, {p + "ffn_up_exps", E * ff, rows(ff, 0, ff)}}, d,
-                   2 * ff);
+                   {{p + "ffn_gate_exps", E * ff, rows(ff, 0, wide)}, {p + "ffn_up_exps", E * ff, rows(ff, 0, wide)}},
+                   d, 2 * ff);
         else
             linear(x.gate_up, lst::Care::usual,
-                   {{p + "ffn_gate" + number, ff, {0, (int32_t)ff}}, {p + "ffn_up" + number, ff, {0, (int32_t)ff}}}, d,
-                   2 * ff);
-        if (stacked) linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, d)}}, ff, d);
-        else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, {0, (int32_t)d}}}, ff, d);
+                   {{p + "ffn_gate" + number, ff, wide}, {p + "ffn_up" + number, ff, wide}}, d, 2 * ff);
+        if (stacked) linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, own.embd)}}, ff, d);
+        else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, own.embd}}, ff, d);
     }
 
-    void mixture(lst::Layer &l, const std::string &p) {
+    // Every rank has the whole router.
+    void mixture(lst::Layer &l, const std::string &p, const ls_shard &own) {
         const lst_hparams &hp = m.hp;
         const int64_t d = hp.n_embd, E = hp.n_experts;
         l.mixture = std::make_unique<lst::Mixture>();
         lst::Mixture &x = *l.mixture;
-        const std::string inp = p + "ffn_gate_inp", own = inp + "_shexp";
-        if (hp.n_ff_shared && has(own + ".weight"))
-            linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}, {own, 1, {0, 1}}}, d, E + 1);
+        const std::string inp = p + "ffn_gate_inp", of_shared = inp + "_shexp";
+        if (hp.n_ff_shared && has(of_shared + ".weight"))
+            linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}, {of_shared, 1, {0, 1}}}, d, E + 1);
         else linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}}, d, E);
         if (hp.n_ff_shared) {
             const auto ff = (int64_t)hp.n_ff_shared;
-            const ls_range all = {0, hp.n_ff_shared};
             x.shared.gate_up.paired = true;
-            linear(x.shared.gate_up, lst::Care::usual, {{p + "ffn_gate_shexp", ff, all}, {p + "ffn_up_shexp", ff, all}},
-                   d, 2 * ff);
-            linear(x.shared.down, lst::Care::more, {{p + "ffn_down_shexp", d, {0, (int32_t)d}}}, ff, d);
+            linear(x.shared.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate_shexp", ff, own.shared_ff}, {p + "ffn_up_shexp", ff, own.shared_ff}}, d, 2 * ff);
+            linear(x.shared.down, lst::Care::more, {{p + "ffn_down_shexp", d, own.embd}}, ff, d);
         }
         x.experts.resize((size_t)E);
         const uint64_t before = m.weight_bytes;
-        for (int32_t e = 0; e < E; e++) expert(x.experts[(size_t)e], p, e, hp.n_experts, d, hp.n_ff_expert);
+        for (int32_t e = 0; e < E; e++) expert(x.experts[(size_t)e], p, e, own);
         m.expert_bytes += m.weight_bytes - before;
         m.n_mixtures++;
     }
@@ -266,15 +266,15 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                 const lst_open_options &opt) {
     m.hp = hp;
     m.ranks = opt.ranks;
-    if (m.ranks && hp.n_experts) throw lst::Error(LST_E_ARG, "ranks cannot share a mixture of experts");
     const int ranks = m.ranks ? m.ranks->n : 1;
-    const int32_t most = ls_most_ranks(hp.n_heads, hp.n_ff, hp.n_embd, hp.n_vocab);
+    const ls_sizes sizes = {
+        hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, hp.n_experts ? hp.n_ff_expert : 0, hp.n_ff_shared};
+    const int32_t most = ls_most_ranks(&sizes);
     if (ranks > 1 && ranks > most)
         throw lst::Error(LST_E_ARG, std::to_string(ranks) + " ranks cannot share this model, which has " +
                                         std::to_string(hp.n_heads) + " attention heads: at most " +
                                         std::to_string(most) + " can");
-    for (int i = 0; i < ranks; i++)
-        m.parts.push_back(ls_shard_of(hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, i, ranks));
+    for (int i = 0; i < ranks; i++) m.parts.push_back(ls_shard_of(&sizes, i, ranks));
     const ls_shard own = m.loaded_part();
     m.threads = lst::threads_of(opt.threads);
     if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
@@ -333,7 +333,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         q + 2 * kv);
         load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
         if (hp.n_experts && !m.dense[(size_t)i]) {
-            load.mixture(l, p);
+            load.mixture(l, p, own);
             continue;
         }
         l.gate_up.paired = !hp.ungated;

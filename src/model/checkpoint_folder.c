@@ -54,9 +54,9 @@ static const struct {
 // An expert's tensors; its number is between the two parts.
 static const struct {
     const char *before, *after, *gguf;
-} of_expert[] = {{"mlp.experts.", ".gate_proj", "ffn_gate"},        {"mlp.experts.", ".up_proj", "ffn_up"},
-                 {"mlp.experts.", ".down_proj", "ffn_down"},        {"block_sparse_moe.experts.", ".w1", "ffn_gate"},
-                 {"block_sparse_moe.experts.", ".w3", "ffn_up"},    {"block_sparse_moe.experts.", ".w2", "ffn_down"}};
+} of_expert[] = {{"mlp.experts.", ".gate_proj", "ffn_gate"},     {"mlp.experts.", ".up_proj", "ffn_up"},
+                 {"mlp.experts.", ".down_proj", "ffn_down"},     {"block_sparse_moe.experts.", ".w1", "ffn_gate"},
+                 {"block_sparse_moe.experts.", ".w3", "ffn_up"}, {"block_sparse_moe.experts.", ".w2", "ffn_down"}};
 
 static const char *behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
     const size_t n = strlen(prefix);
@@ -141,9 +141,9 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
                                            "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++)
         if (!strcmp(name, single[i])) return true;
-    static const char *const of_mixture[] = {"ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps",
-                                             "ffn_down_exps", "ffn_gate_inp_shexp", "ffn_gate_shexp", "ffn_up_shexp",
-                                             "ffn_down_shexp"};
+    static const char *const of_mixture[] = {"ffn_gate_inp",     "ffn_gate_exps", "ffn_up_exps",
+                                             "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_inp_shexp",
+                                             "ffn_gate_shexp",   "ffn_up_shexp",  "ffn_down_shexp"};
     char *end = NULL;
     const char *at = behind(name, "blk.");
     const long layer = at ? strtol(at, &end, 10) : -1;
@@ -309,7 +309,9 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
     ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(name),
                                      .type = t->type,
                                      .n_in = t->n_dims ? t->dim[t->n_dims - 1] : 1,
-                                     .n_out = experts ? t->dim[0] * t->dim[1] : t->n_dims == 2 ? t->dim[0] : 1,
+                                     .n_out = experts          ? t->dim[0] * t->dim[1]
+                                              : t->n_dims == 2 ? t->dim[0]
+                                                               : 1,
                                      .file = c->n_files - 1,
                                      .offset = t->offset,
                                      .n_bytes = t->n_bytes});

@@ -181,6 +181,16 @@ void ls_rope_for_context(ls_hparams *h, int32_t n) {
         h->rope_freq[0][i] = h->rope_freq[1][i] = h->rope_long[i];
 }
 
+ls_sizes ls_hparams_sizes(const ls_hparams *h) {
+    return (ls_sizes){.heads = h->n_heads,
+                      .kv_heads = h->n_kv_heads,
+                      .ff = h->n_ff,
+                      .embd = h->n_embd,
+                      .vocab = h->n_vocab,
+                      .expert_ff = h->n_experts ? h->n_ff_expert : 0,
+                      .shared_ff = h->n_ff_shared};
+}
+
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes) {
     return 2 * (uint64_t)value_bytes * (uint64_t)h->n_layers * (uint64_t)h->n_kv_heads * (uint64_t)h->head_dim;
 }
@@ -210,7 +220,8 @@ ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
         for (int k = 0; k < 4; k++) fine &= isfinite(h->xielu[i][k]);
     if (!fine)
         return ls_fail(err, LS_E_RANGE, "a norm's epsilon, a scale or a rotary frequency of the model is out of range");
-    if (h->n_experts && (h->n_experts_used > h->n_experts || h->n_ff_expert % 32 || h->n_ff_shared % 32 || h->n_ff % 32))
+    if (h->n_experts &&
+        (h->n_experts_used > h->n_experts || h->n_ff_expert % 32 || h->n_ff_shared % 32 || h->n_ff % 32))
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "%d of %d experts of width %d, a shared one of width %d and dense layers of width %d are not "
                        "supported (widths must be multiples of 32)",

@@ -340,7 +340,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
                        "the model is an encoder ('use_bidirectional_attention'); only decoders are supported");
     ls_code code;
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s)) ||
-        (code = read_experts(&h, &s)) || (code = read_unrotated(&h, &s)) || (is_granite4(&h) && (code = check_granite4(&h, &s))))
+        (code = read_experts(&h, &s)) || (code = read_unrotated(&h, &s)) ||
+        (is_granite4(&h) && (code = check_granite4(&h, &s))))
         return code;
     const ls_json *act =
         get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");

@@ -186,8 +186,7 @@ static ls_code read_experts(ls_hparams *h, source *s) {
     h->n_ff_expert = h->arch->expert_ff ? h->n_ff / h->n_experts_used : h->n_ff;
     h->n_ff_shared = h->arch->shared_ff ? h->n_ff : 0;
     if ((code = may_int(s, "expert_feed_forward_length", 1, 1 << 18, &h->n_ff_expert)) ||
-        (h->arch->shared_ff &&
-         (code = may_int(s, "expert_shared_feed_forward_length", 0, 1 << 18, &h->n_ff_shared))) ||
+        (h->arch->shared_ff && (code = may_int(s, "expert_shared_feed_forward_length", 0, 1 << 18, &h->n_ff_shared))) ||
         (code = may_int(s, "leading_dense_block_count", 0, h->n_layers, &leading)) ||
         (code = may_int(s, "expert_gating_func", 0, 100, &gate)) || (code = may_num(s, "expert_weights_scale", &scale)))
         return code;

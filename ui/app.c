@@ -275,12 +275,18 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     loop(&a);
     const int signal_number = ui_term_signal();
     ui_term_close();
+    code = ui_failure(&a.screen, err);
     *exit_code = ui_screen_close(&a.screen);
     if (signal_number) raise(signal_number); // by the default action: the exit status names the signal
-    return LS_OK;
+    return code;
 }
 
 // ---- what is shown
+
+ls_code ui_failure(const ui_screen *s, ls_err *err) {
+    const ui_state *u = s->waiting ? &s->conversation : &s->state;
+    return u->run.state == LS_STATE_FAILED ? ls_fail(err, LS_E_BACKEND, "%s", u->run.failure) : LS_OK;
+}
 
 void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const ui_theme *t, bool utf8) {
     *s = (ui_screen){.options = o, .source = source, .theme = t};

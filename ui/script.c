@@ -98,16 +98,10 @@ static ls_code not_as_said(player *p, const char *where, const char *what, const
     return code;
 }
 
-// From the log: a key may have cleared the message line.
-static ls_code why_it_failed(const player *p, ls_err *err) {
-    const ui_state *s = &p->screen.state;
-    return ls_fail(err, LS_E_BACKEND, "%s", s->n_log ? s->log[(s->n_log - 1) % UI_LOG_LINES] : "");
-}
-
 static ls_code wait_for_text(player *p, const char *text, const char *where, ls_err *err) {
     const uint64_t end = ls_now_ns() + WAIT_S * 1000000000ull;
     while (!shows(p, text)) {
-        if (p->screen.state.run.state == LS_STATE_FAILED) return why_it_failed(p, err); // nothing more will come
+        if (p->screen.state.run.state == LS_STATE_FAILED) return ui_failure(&p->screen, err); // nothing more will come
         if (ls_now_ns() > end || p->screen.state.asked.quit) return not_as_said(p, where, "never shows", text, err);
         // a frame for every step would take CPU time from the decoder, and change the measured times
         const uint64_t next = ls_now_ns() + FRAME_MS * 1000000ull;
@@ -211,7 +205,7 @@ ls_code ui_run_script(ls_source *source, const ui_options *o, const ui_play *pla
     if (play->script) code = follow(&p, play->script, err);
     else go_to_end(&p, o->prompt != NULL);
     script_draw(&p);
-    if (!code && p.screen.state.run.state == LS_STATE_FAILED) code = why_it_failed(&p, err);
+    if (!code) code = ui_failure(&p.screen, err);
     // without a script, nobody saw the last messages of a recording
     for (size_t i = 0; !code && o->given.recording && !play->script && i < p.screen.state.n_log; i++)
         if (i + UI_LOG_LINES >= p.screen.state.n_log) ls_warn("%s", p.screen.state.log[i % UI_LOG_LINES]);

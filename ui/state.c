@@ -198,6 +198,8 @@ void ui_on_event(ui_state *s, ls_event *e) {
         if (s->run.n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
             s->run.turns[s->run.n_turns - 1].finish == LS_FINISH_LENGTH)
             s->run.turns[s->run.n_turns - 1].finish = LS_GOING; // the answer goes on
+        if (e->status.state == LS_STATE_FAILED && s->run.state != LS_STATE_FAILED)
+            snprintf(s->run.failure, sizeof s->run.failure, "%s", s->message);
         s->run.state = e->status.state;
         memcpy(s->run.stage, e->status.stage, sizeof s->run.stage);
         s->run.fraction = e->status.fraction;

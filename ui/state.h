@@ -109,6 +109,7 @@ typedef struct {
     ls_run header;
     ls_run_state state;
     char stage[64];
+    char failure[512]; // the reason of LS_STATE_FAILED
     double fraction;
     ls_tokens tokens;
     ui_turn *turns;

@@ -305,10 +305,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_REDRAW: s->asked.redraw = true; break;
     case UI_ACT_SUSPEND: s->asked.suspend = true; break;
     case UI_ACT_CLOSE: ui_close(s); break;
-    case UI_ACT_QUIT:
-        s->asked.quit = true;
-        if (s->run.state == LS_STATE_FAILED) s->asked.exit_code = 1; // as without a screen
-        break;
+    case UI_ACT_QUIT: s->asked.quit = true; break;
     case UI_ACT_NONE: break;
     }
 }

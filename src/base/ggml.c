@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static const ls_ggml_layout layouts[LS_GGML_END] = {
+static const ls_ggml_layout layouts[] = {
 #define ROW(name, number, ...) [number] = {#name, __VA_ARGS__},
     LS_GGML_TYPES(ROW)
         // known by name only
@@ -17,13 +17,16 @@ static const ls_ggml_layout layouts[LS_GGML_END] = {
     [19] = {.name = "IQ1_S"},
     [21] = {.name = "IQ3_S"},
     [22] = {.name = "IQ2_S"},
-    [23] = {.name = "IQ4_XS"},
     [24] = {.name = "I8"},
     [25] = {.name = "I16"},
     [26] = {.name = "I32"},
-    [27] = {.name = "I64"},
+    [LS_GGML_I64] = {.name = "I64", .values = 1, .bytes = 8},
     [28] = {.name = "F64"},
     [29] = {.name = "IQ1_M"},
+    [34] = {.name = "TQ1_0"},
+    [35] = {.name = "TQ2_0"},
+    [40] = {.name = "NVFP4"},
+    [41] = {.name = "Q1_0"},
 };
 
 const ls_ggml_layout *ls_ggml_layout_of(int type) {
@@ -31,7 +34,8 @@ const ls_ggml_layout *ls_ggml_layout_of(int type) {
 }
 
 const char *ls_ggml_type_name(int type) {
-    return type >= 0 && type < LS_GGML_END ? layouts[type].name : "of an unknown type";
+    const int n = sizeof layouts / sizeof *layouts;
+    return type >= 0 && type < n && layouts[type].name ? layouts[type].name : "of an unknown type";
 }
 
 int ls_ggml_kept(const char *name) {

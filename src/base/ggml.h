@@ -17,13 +17,17 @@
     X(Q5_K, 13, 256, 176, 0, 2, 48)                                                                                    \
     X(Q6_K, 14, 256, 210, 208, 1, 48)                                                                                  \
     X(IQ4_NL, 20, 32, 18, 0, 1, 48)                                                                                    \
-    X(BF16, 30, 1, 2, 0, 0, 64)
+    X(IQ4_XS, 23, 256, 136, 0, 1, 48)                                                                                  \
+    X(BF16, 30, 1, 2, 0, 0, 64)                                                                                        \
+    X(MXFP4, 39, 32, 17, 0, 0, 48)
 
 typedef enum {
 #define LS_GGML_CONSTANT(name, number, ...) LS_GGML_##name = number,
     LS_GGML_TYPES(LS_GGML_CONSTANT) LS_GGML_END // larger than all numbers
 #undef LS_GGML_CONSTANT
 } ls_ggml_type;
+
+enum { LS_GGML_I64 = 27 }; // of EAGLE-3 heads; no matrix has it
 
 typedef struct {
     const char *name;

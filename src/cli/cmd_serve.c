@@ -65,7 +65,9 @@ int ls_cmd_serve(const ls_command_line *c) {
                               .hosts = (const char *const *)o->serve_host.p,
                               .origins = (const char *const *)o->serve_origin.p,
                               .max_waiting = o->serve_queue,
-                              .max_kept = o->serve_kv_caches,
+                              .parallel = o->serve_parallel,
+                              .max_kept =
+                                  o->serve_kv_caches > o->serve_parallel ? o->serve_kv_caches : o->serve_parallel,
                               .max_kept_bytes = (uint64_t)o->serve_kv_mib << 20,
                               .fresh = o->serve_fresh,
                               .records = {.folder = o->serve_trace_dir,

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "engine/device.h"
 #include "engine/ranks.h"
+#include "model/quantized.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -352,6 +353,10 @@ static void write_json(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_jw_field_str(&w, "mechanisms", differs.n ? differs.p : NULL);
     ls_buf_free(&differs);
     if (h->n_skipped) ls_jw_field_int(&w, "skipped_tensors", h->n_skipped);
+    ls_buf quantized = {0};
+    ls_quantized_differs(m->checkpoint, &quantized);
+    if (quantized.n) ls_jw_field_str(&w, "quantized", quantized.p);
+    ls_buf_free(&quantized);
     ls_jw_field_u64(&w, "file_bytes", m->checkpoint->n_bytes);
     ls_jw_field_open(&w, "tensors", '{');
     for (int i = 0; i < LS_GGML_END; i++)
@@ -386,7 +391,7 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     if (differs.n) ls_buf_fmt(out, "mechanisms    %s\n", differs.p);
     ls_buf_free(&differs);
     if (h->n_skipped)
-        ls_buf_fmt(out, "pictures      not read: %d tensors of the vision part are skipped\n", h->n_skipped);
+        ls_buf_fmt(out, "pictures      not supported: %d vision tensors skipped (%s...)\n", h->n_skipped, h->skipped);
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
     ls_sanitize_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,
@@ -397,6 +402,10 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_buf_fmt(out, "file          %s", amount_of((double)c->n_bytes).s);
     for (int i = 0, n = 0; i < LS_GGML_END; i++)
         if (f->n_of[i]) ls_buf_fmt(out, "%s %d tensors in %s", n++ ? "," : ":", f->n_of[i], ls_ggml_type_name(i));
+    ls_buf quantized = {0};
+    ls_quantized_differs(c, &quantized);
+    if (quantized.n) ls_buf_fmt(out, "\nquantised     %s", quantized.p);
+    ls_buf_free(&quantized);
     ls_buf_str(out, "\nmemory        weights about");
     for (int k = 0; k < KEPT; k++)
         ls_buf_fmt(out, "%s%s %s%s", k ? ", " : " ", amount_of((double)f->weights[k]).s, k ? "as " : "(as in the file)",

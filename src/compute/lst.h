@@ -18,7 +18,7 @@ extern "C" {
 
 /* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
  * not taken for one of these. */
-#define LST_VERSION 19
+#define LST_VERSION 20
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -59,7 +59,9 @@ typedef struct {
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
     int32_t tied; /* the output head is token_embd.weight */
     int32_t activation, qk_norm;
-    int32_t ungated; /* the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x)) */
+    int32_t ungated;    /* the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x)) */
+    int32_t layer_norm; /* norms before and after sublayers and of the output are layer norms (the mean is subtracted),
+                           and their biases are used if they are there; 0: RMS norms */
     float rms_eps;
     float norm_offset;    /* added to every norm's weights (1 for Gemma, whose checkpoints store them minus 1) */
     float embd_scale;     /* of token embeddings */

@@ -142,6 +142,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
     // its norm, or x itself
     int32_t stage = -1;
+    const auto norm = hp.layer_norm ? k.layernorm : k.rmsnorm;
     auto add_norm = [&](const lst::Linear *added, const lst::Floats &post, const lst::Floats &pre,
                         const lst::Linear &next) {
         each_row([&](int t, int n) {
@@ -154,13 +155,13 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
                 }
                 if (added) {
                     if (added->bias) add_bias(ti, added->bias.data(), d);
-                    if (post) k.rmsnorm(ti, post.data(), (int32_t)d, hp.rms_eps, ti);
+                    if (post) norm(ti, post.data(), (int32_t)d, hp.rms_eps, ti);
                     if (hp.residual_scale != 1)
                         for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
                     for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
                 }
                 if (s.searching) note_bad(s, stage, xi, d);
-                if (pre) k.rmsnorm(xi, pre.data(), (int32_t)d, hp.rms_eps, xn + i * d);
+                if (pre) norm(xi, pre.data(), (int32_t)d, hp.rms_eps, xn + i * d);
                 else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
                 prepare(s, next.arith, xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
             }

@@ -330,7 +330,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
             put_gather(of_embd, sums.get(), y.get(), rows);
             n = 1;
         }
-        const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps};
+        const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
         check(lsg_add_norm(&b, &a, s), "a norm");
     };
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");

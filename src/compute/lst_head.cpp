@@ -232,10 +232,11 @@ at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t>
     const at::Tensor qkv = h.qkv(in).view({n, p.n_heads + 2 * p.n_kv_heads, hd});
     make_room(d, all);
     d.k.narrow(1, d.columns, n)
-        .copy_(lst::rotate(qkv.narrow(1, p.n_heads, p.n_kv_heads), cosine, sine, p.rope_dims, false).transpose(0, 1));
+        .copy_(lst::rotate(qkv.narrow(1, p.n_heads, p.n_kv_heads), cosine, sine, p.rope_dims, p.rope_interleaved)
+                   .transpose(0, 1));
     d.v.narrow(1, d.columns, n).copy_(qkv.narrow(1, p.n_heads + p.n_kv_heads, p.n_kv_heads).transpose(0, 1));
     // queries that share a key/value head, as one matrix: [kv head][group * n][head_dim]
-    const at::Tensor q = lst::rotate(qkv.narrow(1, 0, p.n_heads), cosine, sine, p.rope_dims, false)
+    const at::Tensor q = lst::rotate(qkv.narrow(1, 0, p.n_heads), cosine, sine, p.rope_dims, p.rope_interleaved)
                              .view({n, p.n_kv_heads, group, hd})
                              .permute({1, 2, 0, 3})
                              .reshape({p.n_kv_heads, group * n, hd});

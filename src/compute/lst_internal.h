@@ -84,7 +84,8 @@ struct Mixture {
 struct Layer {
     Linear qkv, out, gate_up, down; // gate_up and down are empty if the layer is a mixture
     std::unique_ptr<Mixture> mixture;
-    // [n_embd]; empty where the architecture has none: before a sublayer, and of what it adds
+    // [n_embd], then as many biases of a layer norm; empty where the architecture has none: before a sublayer, and of
+    // what it adds
     Floats attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
     Floats q_norm, k_norm; // of a head or of all of them
 };

@@ -106,7 +106,13 @@ struct Loader {
     }
 
     lst::Floats norm(const std::string &name, int64_t n) {
-        return has(name) ? vector(name, n, m.hp.norm_offset) : lst::Floats();
+        if (!has(name + ".weight")) return {};
+        if (!m.hp.layer_norm) return vector(name + ".weight", n, m.hp.norm_offset);
+        lst::Floats both(2 * n);
+        std::copy_n(vector(name + ".weight", n, m.hp.norm_offset).data(), n, both.data());
+        if (has(name + ".bias")) std::copy_n(vector(name + ".bias", n).data(), n, both.data() + n);
+        else std::fill_n(both.data() + n, n, 0.0f);
+        return both;
     }
 
     // The type that a matrix of the file is kept in.
@@ -313,10 +319,10 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     for (int i = 0; i < hp.n_layers; i++) {
         const std::string p = "blk." + std::to_string(i) + ".";
         lst::Layer &l = m.layers[(size_t)i];
-        l.attn_norm = load.norm(p + "attn_norm.weight", d);
-        l.attn_post_norm = load.norm(p + "post_attention_norm.weight", d);
-        l.ffn_norm = load.norm(p + "ffn_norm.weight", d);
-        l.ffn_post_norm = load.norm(p + "post_ffw_norm.weight", d);
+        l.attn_norm = load.norm(p + "attn_norm", d);
+        l.attn_post_norm = load.norm(p + "post_attention_norm", d);
+        l.ffn_norm = load.norm(p + "ffn_norm", d);
+        l.ffn_post_norm = load.norm(p + "post_ffw_norm", d);
         if (hp.qk_norm != LST_QK_NORM_NONE) {
             l.q_norm = load.vector(p + "attn_q_norm.weight", whole ? q : hp.head_dim, hp.norm_offset);
             l.k_norm = load.vector(p + "attn_k_norm.weight", whole ? kv : hp.head_dim, hp.norm_offset);
@@ -348,7 +354,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         d, 2 * (int64_t)hp.n_ff);
         load.linear(l.down, lst::Care::more, {{p + "ffn_down", d, own.embd}}, hp.n_ff, d, Loader::Bias::whole);
     }
-    m.output_norm = load.vector("output_norm.weight", d, hp.norm_offset);
+    load.find("output_norm.weight", d, 1); // unlike the others it must be there
+    m.output_norm = load.norm("output_norm", d);
     load.linear(m.head, lst::Care::usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab, own.vocab}}, d, hp.n_vocab);
     m.loaded();
 }

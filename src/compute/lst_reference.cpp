@@ -17,6 +17,7 @@ extern "C" {
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
@@ -175,9 +176,16 @@ struct ReferenceCache : lst::KvCache {
     at::Tensor norm(const at::Tensor &x, const at::Tensor &weight) const {
         return weight.defined() ? lst::rms_norm(x.to(at::kFloat), weight, m.hp.rms_eps).to(m.of) : x;
     }
+    // Before or after a sublayer, or of the output.
+    at::Tensor row_norm(const at::Tensor &x, const at::Tensor &weight) const {
+        if (!m.hp.layer_norm || !weight.defined()) return norm(x, weight);
+        const int64_t d = m.hp.n_embd;
+        return at::layer_norm(x.to(at::kFloat), {d}, weight.narrow(0, 0, d), weight.narrow(0, d, d), m.hp.rms_eps)
+            .to(m.of);
+    }
     // A sublayer's output y joins x.
     at::Tensor add(const at::Tensor &x, const at::Tensor &y, const at::Tensor &post_norm) const {
-        const at::Tensor normed = norm(y, post_norm);
+        const at::Tensor normed = row_norm(y, post_norm);
         return x + (m.hp.residual_scale == 1 ? normed : normed * m.hp.residual_scale);
     }
 
@@ -305,14 +313,14 @@ struct ReferenceCache : lst::KvCache {
             const Tensors &t = m.tensors[(size_t)i];
             const int kind = m.local[(size_t)i] ? 1 : 0;
             show(i, x);
-            x = add(x, attention(b, i, norm(x, t.attn_norm), cosine[kind], sine[kind], sees[kind], scale),
+            x = add(x, attention(b, i, row_norm(x, t.attn_norm), cosine[kind], sine[kind], sees[kind], scale),
                     t.attn_post_norm);
             check(2 * i, x);
-            x = add(x, feed_forward(i, norm(x, t.ffn_norm)), t.ffn_post_norm);
+            x = add(x, feed_forward(i, row_norm(x, t.ffn_norm)), t.ffn_post_norm);
             check(2 * i + 1, x);
         }
         show(n_layers, x);
-        x = norm(x, m.output_norm_at);
+        x = row_norm(x, m.output_norm_at);
         show(n_layers + 1, x);
         at::Tensor y = m.output(only_last ? x.narrow(0, n - 1, 1) : x).to(at::kFloat);
         if (hp.logit_scale != 1) y = y * hp.logit_scale;

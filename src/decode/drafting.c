@@ -137,7 +137,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     trim(tree, room, &d->ends);
     if (!d->sizing.rule->cut) return ask;
     ls_cost_curve step = *costs;
-    step.beside_ms = d->drafter->draft_model ? d->drafter->draft_model->forward_us / 1e3 : 0;
+    if (d->drafter->draft_model) step.beside_ms += d->drafter->draft_model->forward_us / 1e3;
     if (step.beside_rows) step.beside_rows += deepest(tree) - 1;
     ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->max_rows);
     return tree->n;

@@ -68,17 +68,16 @@ ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *syst
     return code;
 }
 
-ls_code ls_runner_begin_other(ls_runner *r, const ls_ids *ids, const char *text, size_t *kept, ls_progress progress,
+ls_code ls_runner_begin_other(ls_runner *r, const ls_ids *ids, const char *text, size_t most, ls_progress progress,
                               void *ud, ls_err *err) {
     reading g = {r, progress, ud};
-    double prefill_ms = 0;
     r->full = ids->n + 1 >= (size_t)r->model->engine->n_context;
     announce(r, &g, ids->n);
-    const ls_code code = ls_session_begin_other(r->session, ids, kept, on_prefill, &g, &prefill_ms, err);
-    if (code) return code;
+    const ls_code code = ls_session_begin_other(r->session, ids, most, &r->other, on_prefill, &g, err);
+    if (code || !ls_session_active(r->session)) return code;
     r->stats = (ls_stats){0};
     r->active = true;
-    tell_begin(r, &(ls_turn_begun){r, 0, text, 0, ids, 0, prefill_ms});
+    tell_begin(r, &(ls_turn_begun){r, 0, text, 0, ids, 0, r->other.prefill_ms});
     return LS_OK;
 }
 

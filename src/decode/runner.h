@@ -43,6 +43,7 @@ struct ls_runner {
     const ls_setup *setup; // in force; may be replaced between steps
     ls_run_sink sinks[LS_RUN_SINKS];
     int n_sinks;
+    char history[20]; // what the drafter was shown before this conversation, as a hash, "fresh" or ""; for traces
     // read only
     bool active;      // a turn began and has not ended
     ls_stats stats;   // of the turn
@@ -50,6 +51,7 @@ struct ls_runner {
     size_t n_read;    // tokens of the text that is being read
     char reading[64]; // that in words; the stage of the progress
     ls_step *step;    // room for one
+    ls_reading other; // of ls_runner_begin_other
 };
 void ls_runner_free(ls_runner *r);
 
@@ -59,8 +61,9 @@ void ls_runner_free(ls_runner *r);
 // ls_session_begin_at; they change nothing.
 ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, size_t *reread,
                         ls_progress progress, void *ud, ls_err *err);
-// Begins the only turn of another conversation, as ls_session_begin_other; text: the user's, for the sinks.
-ls_code ls_runner_begin_other(ls_runner *r, const ls_ids *ids, const char *text, size_t *kept, ls_progress progress,
+// Begins the only turn of another conversation, as ls_session_begin_other; text: the user's, for the sinks. Call again
+// until r->active.
+ls_code ls_runner_begin_other(ls_runner *r, const ls_ids *ids, const char *text, size_t most, ls_progress progress,
                               void *ud, ls_err *err);
 size_t ls_runner_turns(const ls_runner *r);
 ls_finish ls_runner_finish(const ls_runner *r); // of the last turn; LS_GOING: it is being decoded, or there is none

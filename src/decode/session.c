@@ -242,15 +242,14 @@ static ls_code has_room(const ls_session *s, size_t turn, size_t kept, size_t n,
 }
 
 // Reads ids, whose first `kept` tokens are those of the conversation.
-static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, lst_row *last, ls_progress progress, void *ud,
-                           double *ms, ls_err *err) {
+static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, bool by_rows, lst_row *last,
+                           ls_progress progress, void *ud, double *ms, ls_err *err) {
     const size_t from = kept < s->dialog->context.n ? kept : s->dialog->context.n, more = ids->n - from;
     ls_code code = hold(s, from, progress, ud, err);
     const uint64_t start = ls_now_ns();
     if (!code)
-        code = rows_of_prompt_pay(s, more)
-                   ? read_rows(s, ids, from, last, progress, ud, err)
-                   : s->t->prefill(s->t, ids->p + from, (int32_t)more, &s->sampling, last, progress, ud, err);
+        code = by_rows ? read_rows(s, ids, from, last, progress, ud, err)
+                       : s->t->prefill(s->t, ids->p + from, (int32_t)more, &s->sampling, last, progress, ud, err);
     if (ms) *ms = (double)(ls_now_ns() - start) / 1e6;
     return code;
 }
@@ -262,7 +261,7 @@ static void begun(ls_session *s, size_t turn, const ls_next_prompt *p, const lst
     s->held = SIZE_MAX;
     s->last = *last;
     s->corrected = false;
-    s->worked_ns = ls_now_ns();
+    s->model->worked_ns = ls_now_ns();
     ls_drafting_observe(&s->drafting, s->dialog->context.p, s->dialog->context.n, false);
 }
 
@@ -284,7 +283,8 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
     if (!next && !(ls_drafting_return(&s->drafting, &s->drafting.before) && turn + 1 == d->n_turns))
         ls_drafting_observe(&s->drafting, ids.p, p->kept, true);
     ls_drafting_remember(&s->drafting, &before);
-    code = read_prompt(s, &ids, p->kept, &last, progress, ud, prefill_ms, err);
+    const size_t more = ids.n - (p->kept < d->context.n ? p->kept : d->context.n);
+    code = read_prompt(s, &ids, p->kept, rows_of_prompt_pay(s, more), &last, progress, ud, prefill_ms, err);
     if (!code) {
         begun(s, turn, p, &last);
         ls_buf_free(&s->drafting.before);
@@ -297,23 +297,32 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
     return code;
 }
 
-ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t *kept, ls_progress progress, void *ud,
-                               double *prefill_ms, ls_err *err) {
-    const ls_dialog *d = s->dialog;
-    ls_next_prompt p = {0};
+ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t most, ls_reading *r, ls_progress progress,
+                               void *ud, ls_err *err) {
+    ls_ids *context = &s->dialog->context;
     lst_row last;
+    double ms = 0;
     if (ls_session_active(s)) return ls_fail(err, LS_E_RANGE, "a turn is being decoded");
-    while (p.kept < d->context.n && p.kept + 1 < ids->n && d->context.p[p.kept] == ids->p[p.kept]) p.kept++;
-    p.ids = (ls_ids){.p = ids->p + p.kept, .n = ids->n - p.kept}; // only read
-    ls_code code = has_room(s, 0, p.kept, p.ids.n, err);
+    if (!r->begun) {
+        size_t n = 0;
+        while (n < context->n && n + 1 < ids->n && context->p[n] == ids->p[n]) n++;
+        const ls_code code = has_room(s, 0, n, ids->n - n, err);
+        if (code) return code;
+        *r = (ls_reading){.begun = true, .by_rows = rows_of_prompt_pay(s, ids->n - n), .kept = n};
+        if (n < context->n) ls_drafting_observe(&s->drafting, ids->p, n, true);
+        ls_dialog_clear(s->dialog);
+        ls_ids_add(context, ids->p, n);
+    }
+    const size_t from = context->n, left = ids->n - from, n = left < most ? left : most;
+    const ls_ids part = {.p = ids->p, .n = from + n}; // only read
+    const ls_code code = read_prompt(s, &part, from, r->by_rows, &last, progress, ud, &ms, err);
+    r->prefill_ms += ms;
     if (code) return code;
-    const bool grows = p.kept == d->context.n;
-    if (!grows) ls_drafting_observe(&s->drafting, ids->p, p.kept, true);
-    code = read_prompt(s, ids, p.kept, &last, progress, ud, prefill_ms, err);
-    *kept = p.kept;
-    if (!code) begun(s, 0, &p, &last);
-    else if (!grows) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
-    return code;
+    if (n < left) {
+        ls_ids_add(context, ids->p + from, n);
+        s->held = SIZE_MAX;
+    } else begun(s, 0, &(ls_next_prompt){.kept = from, .ids = {.p = ids->p + from, .n = n}}, &last);
+    return LS_OK;
 }
 
 ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err) {
@@ -349,7 +358,7 @@ ls_code ls_session_go_on(ls_session *s, ls_err *err) {
     s->held = SIZE_MAX;
     s->last = last;
     s->corrected &= !owed;
-    s->worked_ns = ls_now_ns();
+    s->model->worked_ns = ls_now_ns();
     ls_dialog_commit(d);
     if (owed) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, false);
     ls_dialog_go_on(d);

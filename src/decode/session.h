@@ -34,11 +34,18 @@ ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progre
 // conversation. LS_E_RANGE also: there is no such turn, or one is being decoded.
 ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p, ls_progress progress, void *ud,
                             double *prefill_ms, ls_err *err);
+// How far a prompt is read; zero: its reading has not begun.
+typedef struct {
+    bool begun, by_rows; // by_rows: the drafter learns from the rows of the prompt
+    size_t kept;         // tokens that were not read again
+    double prefill_ms;
+} ls_reading;
 // Begins the only turn of another conversation, whose prompt is ids. Tokens with which both conversations begin are not
-// read again: *kept of them. The drafter keeps what it has learnt, also from the answers of the earlier conversation.
-// Errors are those of ls_session_begin.
-ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t *kept, ls_progress progress, void *ud,
-                               double *prefill_ms, ls_err *err);
+// read again. The drafter keeps what it has learnt, also from the answers of the earlier conversation. A call reads at
+// most `most` tokens: call again until ls_session_active, with the same ids and *r. Errors are those of
+// ls_session_begin; LS_E_RANGE changes nothing, after others the conversation is what was read of the prompt.
+ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t most, ls_reading *r, ls_progress progress,
+                               void *ud, ls_err *err);
 // Resets s, which then begins with the first n tokens of the conversation of `of`, a session of the same model. They
 // are copied, not read again.
 ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err);

@@ -25,9 +25,8 @@ struct ls_session {
     ls_dialog *dialog;
     size_t held; // tokens of it that the KV cache has kept; SIZE_MAX: all of its context
     ls_answer answer;
-    lst_row last;       // row that predicts the next root
-    bool corrected;     // that row's draft children were all rejected
-    uint64_t worked_ns; // when the last forward of a turn ended
+    lst_row last;   // row that predicts the next root
+    bool corrected; // that row's draft children were all rejected
     ls_cost_curve costs;
     ls_plain_cost plain;
     ls_cpu_wait waits;

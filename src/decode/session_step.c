@@ -240,8 +240,8 @@ static void finish_step(work *w) {
     ls_session *s = w->s;
     w->out->finish = (uint8_t)w->finish;
     if (w->finish) ls_session_stop(s, w->finish);
-    s->worked_ns = ls_now_ns();
-    w->out->t_total_us = (double)(s->worked_ns - w->start) / 1e3;
+    s->model->worked_ns = ls_now_ns();
+    w->out->t_total_us = (double)(s->model->worked_ns - w->start) / 1e3;
 }
 
 // Updates the cost curve and the baseline with the times of this step.
@@ -253,6 +253,7 @@ static void update_statistics(const work *w) {
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_plain_bound(&s->plain, out->t_total_us);
     s->host_us = s->host_us > 0 ? 0.9 * s->host_us + 0.1 * host : host;
+    if (!s->costs.given) s->costs.beside_ms = s->host_us / 1e3; // with given costs all runs have the same trees
     out->plain_us = s->drafting.drafter ? s->plain.us : out->t_total_us; // a plain step is its own baseline
     out->plain_us = ls_step_plain_us(out);                               // never more than this step without its draft
     const double waits = ls_cpu_wait_share(&s->waits, LOAD_EVERY_NS);
@@ -265,7 +266,7 @@ static void warm(ls_session *s) {
     enum { COLD_NS = 20000000 };
     const int32_t parent = -1;
     lst_row row;
-    if (ls_now_ns() - s->worked_ns > COLD_NS)
+    if (ls_now_ns() - s->model->worked_ns > COLD_NS)
         s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
 }
 

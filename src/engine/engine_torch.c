@@ -136,6 +136,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .activation = (int32_t)h->arch->activation, // the same numbers
                             .ungated = h->arch->ungated,
                             .qk_norm = (int32_t)h->arch->qk_norm, // the same numbers
+                            .layer_norm = h->arch->layer_norm,
                             .rms_eps = h->rms_eps,
                             .norm_offset = h->norm_offset,
                             .embd_scale = h->embd_scale,

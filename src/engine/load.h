@@ -21,7 +21,8 @@ typedef struct {
     ls_draft_model_place *seconds;    // its draft models
     bool (*stop)(void *ud);           // from the options of ls_model_load
     void *stop_ud;
-    void *costs; // owned by engine/measured.h, from malloc, until the program ends; NULL: none
+    uint64_t worked_ns; // when the last forward of a turn ended
+    void *costs;        // owned by engine/measured.h, from malloc, until the program ends; NULL: none
 } ls_model;
 
 typedef struct {

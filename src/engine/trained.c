@@ -80,6 +80,7 @@ static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *t
                                .n_kv_heads = hp->n_kv_heads,
                                .head_dim = hp->head_dim,
                                .rope_dims = hp->rope_dims,
+                               .rope_interleaved = hp->rope_interleaved,
                                .rms_eps = hp->rms_eps,
                                .rope_magnitude = hp->rope_magnitude[0],
                                .rope_freq = hp->rope_freq[0],

@@ -67,7 +67,7 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *
     }
     const bool only_text = !code && count == 1 && !ls_gguf_n_tensors(c->gguf);
     if (only_text && !text) code = ls_fail(err, LS_E_PARSE, "the file has no tensors, so only tokenize can use it");
-    if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, err);
+    if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, NULL, err);
     if (code && opened) ls_err_prefix(err, "%s", first);
     for (uint32_t i = 0; i < count && !code; i++) {
         ls_gguf *part = NULL;
@@ -258,12 +258,14 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     ls_map_free(&c->index);
     free(c->files);
     free(c->folder);
+    ls_quantized_free(c);
     ls_gguf_free(c->gguf);
     free(c);
 }
 
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     const ls_tensor *t = &c->tensors[i];
+    if (t->quantized) return ls_quantized_read(c, t, at, n, dst, err);
     if (t->in.groups || t->out.groups) return ls_pad_read(c, t, at, n, dst, err);
     return ls_file_read(&c->files[t->file], t->offset + at, dst, n, err);
 }

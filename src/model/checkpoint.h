@@ -11,6 +11,17 @@ typedef struct { // zeros extend each of `groups` groups from `from` values to `
     int32_t groups, from, to;
 } ls_padding;
 
+typedef enum { LS_QUANT_NONE, LS_QUANT_OTHER, LS_QUANT_GPTQ, LS_QUANT_AWQ } ls_quant_method;
+
+typedef struct { // of quantization_config
+    ls_quant_method method;
+    int32_t bits, group; // of integers; group: inputs of a scale, -1: all, 0: not stated
+    int32_t block[2];    // of FP8: outputs and inputs of a scale
+    bool zero_minus_one; // GPTQ's first format stores zero points minus 1
+} ls_quant_config;
+
+typedef struct ls_quantized ls_quantized;
+
 typedef struct {
     char *name;           // in GGUF's spelling
     int type;             // ls_ggml_type
@@ -19,6 +30,7 @@ typedef struct {
     uint64_t offset, n_bytes;
     int source;         // type in the file; if it differs from type, the values are converted (model/padding.h)
     ls_padding in, out; // padding of the file's columns and rows; n_in, n_out and n_bytes include the zeros
+    const ls_quantized *quantized; // not NULL: it is made of several tensors of the file (model/quantized.h)
 } ls_tensor;
 
 typedef struct ls_checkpoint {
@@ -28,10 +40,14 @@ typedef struct ls_checkpoint {
     ls_map index;   // hash of a name -> index of the tensor
     ls_file *files; // files with tensors
     int n_files;
-    ls_gguf *gguf;          // metadata of a GGUF file, else NULL
-    char *folder;           // of a Hugging Face model, else NULL
-    char config_sha256[65]; // of its config.json
-    uint64_t n_bytes;       // of all tensors
+    ls_gguf *gguf;            // metadata of a GGUF file, else NULL
+    char *folder;             // of a Hugging Face model, else NULL
+    char config_sha256[65];   // of its config.json
+    ls_quant_config quant;    // of its config.json
+    ls_quantized **quantized; // owned
+    int n_quantized;
+    struct ls_quantized_memory *quantized_memory; // NULL: there are none
+    uint64_t n_bytes;                             // of all tensors
 } ls_checkpoint;
 
 // Errors begin with the file's path.

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "model/quantized.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,9 @@
 
 static const struct {
     const char *hf, *gguf;
-} of_model[] = {{"embed_tokens.weight", "token_embd.weight"}, {"norm.weight", "output_norm.weight"}},
+} of_model[] = {{"embed_tokens.weight", "token_embd.weight"},
+                {"norm.weight", "output_norm.weight"},
+                {"norm.bias", "output_norm.bias"}},
   of_layer[] = {
       {"input_layernorm", "attn_norm"},
       {"self_attn.q_proj", "attn_q"},
@@ -49,6 +52,8 @@ static const struct {
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"},
+      {"mlp.c_fc", "ffn_up"}, // StarCoder 2
+      {"mlp.c_proj", "ffn_down"},
 };
 
 // An expert's tensors; its number is between the two parts.
@@ -63,17 +68,16 @@ static const char *behind(const char *name, const char *prefix) { // NULL: name 
     return strncmp(name, prefix, n) ? NULL : name + n;
 }
 
-// Whether a tensor is of the vision part of a model.
-static bool of_vision(const char *hf) {
-    static const char *const parts[] = {"vision_tower.", "multi_modal_projector.", "visual."};
+// The beginning of the name of a tensor of a model's vision part; NULL: another tensor.
+static const char *of_vision(const char *hf) {
+    static const char *const parts[] = {"multi_modal_projector.", "vision_tower.", "visual."};
     const char *at = behind(hf, "model.") ? behind(hf, "model.") : hf;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (behind(at, parts[i])) return true;
-    return false;
+        if (behind(at, parts[i])) return parts[i];
+    return NULL;
 }
 
-// Converts a Hugging Face tensor name to GGUF's name in out ("": an unused tensor, such as a buffer); false: not known.
-static bool tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size) {
+bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size) {
     static const char *const prefixes[] = {"language_model.model.", "model.language_model.", "model.",
                                            "language_model.", ""};
     const char *name = NULL;
@@ -144,6 +148,7 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
     static const char *const of_mixture[] = {"ffn_gate_inp",     "ffn_gate_exps", "ffn_up_exps",
                                              "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_inp_shexp",
                                              "ffn_gate_shexp",   "ffn_up_shexp",  "ffn_down_shexp"};
+    if (arch->layer_norm && !strcmp(name, "output_norm.bias")) return true;
     char *end = NULL;
     const char *at = behind(name, "blk.");
     const long layer = at ? strtol(at, &end, 10) : -1;
@@ -152,7 +157,7 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
     const size_t n = (size_t)(kind - end) - (kind > end);
     for (int i = 0; ls_arch_norm(arch, i); i++)
         if (strlen(ls_arch_norm(arch, i)) == n && !memcmp(ls_arch_norm(arch, i), end + 1, n))
-            return !strcmp(kind, ".weight");
+            return !strcmp(kind, ".weight") || (arch->layer_norm && !strcmp(kind, ".bias"));
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
         if (strlen(matrices[i]) == n && !memcmp(matrices[i], end + 1, n))
             return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");
@@ -207,8 +212,8 @@ static ls_code read_tensor(parsing *p, const char *name, const ls_json *value) {
     int bytes = 0;
     ls_code code = read_type(p, name, ls_json_get(value, "dtype"), &t, &bytes);
     if (code) return code;
-    if (!ls_json_is_array(shape) || ls_json_size(shape) > 4)
-        return ls_fail(p->err, LS_E_PARSE, "tensor '%.80s' must have a shape of at most 4 dimensions", name);
+    if (!ls_json_is_array(shape) || ls_json_size(shape) > sizeof t.dim / sizeof *t.dim)
+        return ls_fail(p->err, LS_E_PARSE, "tensor '%.80s' must have a shape of at most 5 dimensions", name);
     uint64_t n = (uint64_t)bytes;
     for (t.n_dims = 0; t.n_dims < (int)ls_json_size(shape); t.n_dims++) {
         if (!ls_json_int(ls_json_at(shape, (size_t)t.n_dims), &dim) || dim < 1 || (uint64_t)dim > p->n_data / n)
@@ -294,9 +299,13 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
     const char *path = c->files[c->n_files - 1].path;
     if (c->hparams.partial && of_vision(t->name)) {
         c->hparams.n_skipped++;
+        c->hparams.skipped = of_vision(t->name);
         return LS_OK;
     }
-    if (!tensor_name(c->hparams.arch, t->name, name, sizeof name))
+    bool taken;
+    const ls_code code = ls_quantized_take(c, t, &taken, err);
+    if (code || taken) return code;
+    if (!ls_tensor_name(c->hparams.arch, t->name, name, sizeof name))
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'", path,
                        c->hparams.arch->hf, t->name);
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
@@ -411,7 +420,9 @@ ls_code ls_checkpoint_of_folder(ls_checkpoint *c, const char *folder, ls_err *er
     if (!code && !config)
         code = ls_fail(err, LS_E_IO, "%s: no config.json; a model is a Hugging Face folder or a GGUF file", folder);
     if (!code && (code = ls_hparams_config(&c->hparams, config, err))) ls_err_prefix(err, "%s/config.json", folder);
+    if (!code && (code = ls_quant_config_read(&c->quant, config, err))) ls_err_prefix(err, "%s/config.json", folder);
     ls_json_free(config);
     if (!code) code = ls_checkpoint_safetensors(c, folder, "model.safetensors", add_tensor, NULL, err);
+    if (!code) code = ls_quantized_complete(c, err);
     return code;
 }

@@ -9,8 +9,8 @@ typedef struct {
     char *name;      // owned
     int type;        // ls_ggml_type; -1: not readable
     char dtype[12];  // in the file's spelling
-    int n_dims;      // 0..4
-    uint64_t dim[4]; // dim[0] varies slowest, as the file has it
+    int n_dims;      // 0..5
+    uint64_t dim[5]; // dim[0] varies slowest, as the file has it
     uint64_t offset; // of its first byte in the file
     uint64_t n_bytes;
 } ls_safetensor;
@@ -54,3 +54,61 @@ ls_code ls_pad_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uin
 float ls_half(const unsigned char *p); // an f16
 // The first value of a tensor of floats.
 ls_code ls_checkpoint_number(const ls_checkpoint *c, int i, float *out, ls_err *err);
+
+// ---- quantised weights (quantized.c, quantized_read.c)
+
+typedef enum {
+    LS_PART_WEIGHT,
+    LS_PART_SCALE,
+    LS_PART_ZERO,
+    LS_PART_ORDER,
+    LS_PART_GLOBAL,
+    LS_PART_SHAPE,
+    LS_PARTS
+} ls_part;
+
+typedef enum {
+    LS_FP8,    // E4M3 by rows
+    LS_INT8,   // signed bytes by rows
+    LS_GPTQ,   // words of integers along the inputs: [n_in * bits / 32, n_out]
+    LS_AWQ,    // words of 8 integers along the outputs: [n_in, n_out / 8]
+    LS_PACKED, // words of integers by rows (compressed-tensors)
+    LS_NVFP4,  // E2M1 by rows, two a byte, with scales of E4M3 for 16 inputs and one f32
+    LS_MXFP4,  // E2M1 by rows, with powers of two for 32 inputs
+} ls_quantization;
+
+struct ls_quantized {
+    char *module; // name in the file, without the parts' endings
+    char *name;   // in GGUF's spelling
+    struct {
+        const char *ending; // NULL: the part is not in the file
+        char dtype[12];
+        int file, n_dims;
+        uint64_t dim[2], offset, n_bytes;
+    } part[LS_PARTS];
+    ls_quantization kind;
+    int type, bits;         // type: ls_ggml_type; bits of an integer
+    uint64_t n_in, n_out;   // of the weight
+    uint64_t groups, group; // scales of a row, and inputs of each (of FP8's last one fewer)
+    uint64_t scale_rows;    // outputs that share a scale
+    bool ordered;           // LS_PART_ORDER has the group of each input
+    bool divides;           // the one f32 divides
+    bool zero_minus_one;    // zero points are stored minus 1
+};
+
+// Takes a tensor that is a part of a quantised weight, or that no forward here needs; *taken: it is one.
+ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
+// After all files: checks the parts' shapes and adds a tensor for each weight. Reads zero points and orders, which
+// choose the type.
+ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err);
+// Reads n bytes of such a tensor, starting at byte `at`.
+ls_code ls_quantized_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err);
+// The zero point of a group and an output, as integers of the file (which may be those of the first format + 1).
+int ls_quantized_zero(const ls_quantized *q, const unsigned char *zeros, uint64_t group, uint64_t row);
+void ls_quantized_free(ls_checkpoint *c);
+// The bytes that are kept of the tensor that was read last.
+struct ls_quantized_memory *ls_quantized_memory_new(void);
+void ls_quantized_memory_free(struct ls_quantized_memory *m); // accepts NULL
+
+// Converts a Hugging Face tensor name to GGUF's name in out ("": an unused tensor, such as a buffer); false: not known.
+bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size);

@@ -1,18 +1,18 @@
 #include "model/head.h"
 #include "base/mem.h"
-#include "model/checkpoint_internal.h"
+#include "model/head_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-enum { MAX_VOCAB = 1 << 21 };
 
 typedef struct {
     ls_head *h;
     const char *folder;
     ls_tensor d2t, t2d; // name NULL: the file has none; type: bytes of a value
+    bool ids;           // d2t has the target's ids themselves
 } reading;
 
 // ---- the table of tensors
@@ -207,7 +207,7 @@ static ls_code check_medusa(ls_head *h, ls_err *err) {
     snprintf(name, sizeof name, "0.%d.weight", h->n_blocks);
     const ls_tensor *first = find(h, name);
     if (!first) return check_tensor(h, name, true, 0, 0, err);
-    if (first->n_in < 1 || first->n_in > 1 << 16 || first->n_out < 2 || first->n_out >= MAX_VOCAB)
+    if (first->n_in < 1 || first->n_in > 1 << 16 || first->n_out < 2 || first->n_out >= LS_HEAD_MAX_VOCAB)
         return wrong_shape(h, first, 32000, 4096, err);
     h->target_embd = h->hparams.n_embd = (int32_t)first->n_in;
     h->n_draft = h->hparams.n_vocab = (int32_t)first->n_out;
@@ -264,7 +264,7 @@ static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
     if ((code = ls_hparams_config(&h->hparams, config, err))) return code;
     if (ls_json_bool(ls_json_get(config, "norm_before_residual"), &before) && before)
         return ls_fail(err, LS_E_UNSUPPORTED, "'norm_before_residual' is true, which is not supported");
-    if ((code = ls_config_int(config, "vocab_size", 2, MAX_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
+    if ((code = ls_config_int(config, "vocab_size", 2, LS_HEAD_MAX_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
     if (!h->hparams.n_vocab) return ls_fail(err, LS_E_PARSE, "no 'vocab_size'");
     h->n_draft = h->hparams.n_vocab;
     h->target_embd = h->hparams.n_embd;
@@ -284,7 +284,8 @@ static ls_code config_medusa(ls_head *h, const ls_json *config, ls_err *err) {
 
 // ---- the reduced vocabulary
 
-// d2t[id] is added to a drafted id to get the target's id; t2d marks the target's ids that can be drafted.
+// d2t[id] is added to a drafted id to get the target's id (in GGUF files it is that id); t2d marks the target's ids
+// that can be drafted.
 static ls_code read_mapping(reading *r, ls_err *err) {
     ls_head *h = r->h;
     const int32_t n = h->n_draft, n_vocab = h->hparams.n_vocab;
@@ -303,6 +304,7 @@ static ls_code read_mapping(reading *r, ls_err *err) {
         int64_t add = 0;
         for (int b = r->d2t.type - 1; b >= 0; b--) add = (int64_t)((uint64_t)add << 8 | raw[i * r->d2t.type + b]);
         if (r->d2t.type == 4) add = (int32_t)add;
+        if (r->ids && add >= 0) add -= i;
         if (add < -(int64_t)i || add >= n_vocab - (int64_t)i || flags[i + add])
             code = ls_fail(err, LS_E_RANGE,
                            "%s: 'd2t' maps drafted token %d outside the %d tokens, or to an id that is already used",
@@ -343,7 +345,7 @@ static ls_code choose_kind(ls_head *h, const char *folder, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code read_head(reading *r, ls_err *err) {
+static ls_code read_folder(reading *r, ls_err *err) {
     ls_head *h = r->h;
     ls_json *config;
     ls_code code = ls_folder_json(r->folder, "config.json", &config, NULL, err);
@@ -364,6 +366,15 @@ static ls_code read_head(reading *r, ls_err *err) {
     if (!code && h->kind != LS_HEAD_MEDUSA) code = read_mapping(r, err);
     ls_json_free(config);
     return code;
+}
+
+static ls_code read_head(reading *r, ls_err *err) {
+    struct stat st;
+    if (stat(r->folder, &st) || S_ISDIR(st.st_mode)) return read_folder(r, err);
+    ls_code code = ls_head_of_gguf(r->h, r->folder, &r->d2t, err);
+    r->ids = true;
+    if (!code) code = check_eagle(r->h, err);
+    return code ? code : read_mapping(r, err);
 }
 
 ls_code ls_head_open(ls_head **out, const char *folder, ls_err *err) {

@@ -1,4 +1,5 @@
-// Trained heads that draft for a target model from its hidden states: a folder with config.json and safetensors.
+// Trained heads that draft for a target model from its hidden states: a folder with config.json and safetensors, or a
+// GGUF file with an EAGLE-3 head.
 //
 // EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858; one format), Medusa (2401.10774), as their
 // authors' programs publish them (SafeAILab/EAGLE, FasterDecoding/Medusa). Opening reads the configuration and the
@@ -29,8 +30,8 @@ typedef struct {
     ls_checkpoint *weights;
 } ls_head;
 
-// Errors begin with the folder or a file of it. LS_E_UNSUPPORTED: for example, the weights are a pickle; the message
-// has the command that converts them.
+// folder: or a GGUF file. Errors begin with the folder or a file of it. LS_E_UNSUPPORTED: for example, the weights are
+// a pickle; the message has the command that converts them.
 ls_code ls_head_open(ls_head **out, const char *folder, ls_err *err);
 void ls_head_close(ls_head *h); // accepts NULL
 

@@ -11,50 +11,58 @@
 #define OLMO .norm_after = true, .qk_norm = LS_QK_NORM_WHOLE, .gguf_window = true, .pattern = 4, .plain_local = true
 
 const ls_arch ls_archs[] = {
-    {"llama", "llama", "Llama 1-3.x (Vicuna, TinyLlama, SmolLM, OpenLLaMA, Falcon 3)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
+    {"llama", "llama", NULL, "Llama 1-3.x (Vicuna, TinyLlama, SmolLM, OpenLLaMA, Falcon 3)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
      .norm_before = true, .windowless = true},
-    {"llama", "mistral", "Mistral 7B, Nemo, Small, Devstral Small", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
-    {"mistral3", "ministral3", "Ministral 3, Devstral 2", SAYS(32, 8, 128, 262144, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true,
+    {"llama", "mistral", "mistral3", "Mistral 7B, Nemo, Small, Devstral Small", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
+    {"mistral3", "ministral3", "mistral3", "Ministral 3, Devstral 2", SAYS(32, 8, 128, 262144, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true,
      .rope_stated = true},
-    {"granite", "granite", "Granite 3", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+    {"granite", "granite", NULL, "Granite 3", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
      .granite = true},
-    {"granite", "granitemoehybrid", "Granite 4 (dense, without Mamba layers)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
+    {"granite", "granitemoehybrid", NULL, "Granite 4 (dense, without Mamba layers)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
      .norm_before = true, .windowless = true, .granite = true},
-    {"qwen2", "qwen2", "Qwen2, Qwen2.5", SAYS(32, 32, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28},
-    {"qwen3", "qwen3", "Qwen3", SAYS(32, 32, 128, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28, .qk_norm = LS_QK_NORM_HEAD},
-    {"phi3", "phi3", "Phi-3, Phi-4-mini", SAYS(32, 0, 0, 4096, 0, 1e-5f), .norm_before = true, .long_rope = true, .rope_part = 1, .gguf_window = true},
-    {"olmo2", "olmo2", "OLMo 2", SAYS(32, 0, 0, 2048, 0, 1e-5f), OLMO, .windowless = true},
-    {"olmo2", "olmo3", "OLMo 3", SAYS(32, 0, 0, 2048, 4096, 1e-5f), OLMO, .rope = 500000},
-    {"gemma", "gemma", "Gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA, .windowless = true},
-    {"gemma2", "gemma2", "Gemma 2", SAYS(8, 4, 256, 8192, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 2, .gguf_window = true,
+    {"qwen2", "qwen2", NULL, "Qwen2, Qwen2.5", SAYS(32, 32, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28},
+    {"qwen3", "qwen3", NULL, "Qwen3", SAYS(32, 32, 128, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28, .qk_norm = LS_QK_NORM_HEAD},
+    {"qwen2vl", "qwen2_vl", NULL, "Qwen2-VL, text part", SAYS(64, 8, 0, 32768, 4096, 1e-5f), .norm_before = true, .late_window = 80, .rope = 1000000,
+     .pictures = true},
+    {"qwen2vl", "qwen2_5_vl", NULL, "Qwen2.5-VL, text part", SAYS(64, 8, 0, 32768, 4096, 1e-5f), .norm_before = true, .late_window = 80, .rope = 1000000,
+     .pictures = true},
+    {"qwen3vl", "qwen3_vl", NULL, "Qwen3-VL, text part", SAYS(32, 32, 128, 128000, 0, 1e-6f), .norm_before = true, .windowless = true,
+     .qk_norm = LS_QK_NORM_HEAD, .rope = 500000, .pictures = true},
+    {"phi3", "phi3", NULL, "Phi-3, Phi-4-mini", SAYS(32, 0, 0, 4096, 0, 1e-5f), .norm_before = true, .long_rope = true, .rope_part = 1, .gguf_window = true},
+    {"olmo2", "olmo2", NULL, "OLMo 2", SAYS(32, 0, 0, 2048, 0, 1e-5f), OLMO, .windowless = true},
+    {"olmo2", "olmo3", NULL, "OLMo 3", SAYS(32, 0, 0, 2048, 4096, 1e-5f), OLMO, .rope = 500000},
+    {"gemma", "gemma", NULL, "Gemma", SAYS(16, 16, 256, 8192, 0, 1e-6f), GEMMA, .windowless = true},
+    {"gemma2", "gemma2", NULL, "Gemma 2", SAYS(8, 4, 256, 8192, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 2, .gguf_window = true,
      .query_scalar = 256, .attn_softcap = 50, .logit_softcap = 30},
-    {"gemma3", "gemma3_text", "Gemma 3 (text)", SAYS(8, 4, 256, 131072, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 6, .gguf_window = true,
+    {"gemma3", "gemma3_text", "gemma3", "Gemma 3", SAYS(8, 4, 256, 131072, 4096, 1e-6f), GEMMA, .norm_after = true, .pattern = 6, .gguf_window = true,
      .query_scalar = 256, .qk_norm = LS_QK_NORM_HEAD, .rope = 1000000, .local_rope = 10000, .plain_local = true},
-    {"smollm3", "smollm3", "SmolLM3", SAYS(16, 4, 0, 32768, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .tied = true, .windowless = true,
+    {"smollm3", "smollm3", NULL, "SmolLM3", SAYS(16, 4, 0, 32768, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .tied = true, .windowless = true,
      .rope_every = 4, .rope = 2000000},
-    {"arcee", "arcee", "Arcee AFM", SAYS(32, 0, 0, 4096, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+    {"arcee", "arcee", NULL, "Arcee AFM", SAYS(32, 0, 0, 4096, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
      .activation = LS_ACT_RELU2, .ungated = true},
-    {"seed_oss", "seed_oss", "Seed-OSS", SAYS(80, 8, 128, 524288, 0, 1e-6f), .norm_before = true, .windowless = true},
-    {"ernie4_5", "ernie4_5", "ERNIE 4.5 (dense)", SAYS(16, 2, 128, 131072, 0, 1e-5f), .gguf_interleaved = true, .hf_interleaved = true,
+    {"seed_oss", "seed_oss", NULL, "Seed-OSS", SAYS(80, 8, 128, 524288, 0, 1e-6f), .norm_before = true, .windowless = true},
+    {"ernie4_5", "ernie4_5", NULL, "ERNIE 4.5 (dense)", SAYS(16, 2, 128, 131072, 0, 1e-5f), .gguf_interleaved = true, .hf_interleaved = true,
      .norm_before = true, .tied = true, .windowless = true, .rope = 500000},
-    {"hunyuan-dense", "hunyuan_v1_dense", "Hunyuan (dense)", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_before = true, .windowless = true,
+    {"hunyuan-dense", "hunyuan_v1_dense", NULL, "Hunyuan (dense)", SAYS(32, 0, 0, 2048, 0, 1e-5f), .norm_before = true, .windowless = true,
      .qk_norm = LS_QK_NORM_ROTATED},
-    {"exaone4", "exaone4", "EXAONE 4", SAYS(32, 32, 0, 2048, 4096, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_HEAD, .gguf_window = true,
+    {"exaone4", "exaone4", NULL, "EXAONE 4", SAYS(32, 32, 0, 2048, 4096, 1e-5f), .norm_after = true, .qk_norm = LS_QK_NORM_HEAD, .gguf_window = true,
      .pattern = 4, .rope_local = true},
-    {"glm4", "glm4", "GLM-4", SAYS(32, 2, 128, 131072, 0, 1.5625e-7f), .gguf_interleaved = true, .hf_interleaved = true, .norm_before = true,
+    {"glm4", "glm4", NULL, "GLM-4", SAYS(32, 2, 128, 131072, 0, 1.5625e-7f), .gguf_interleaved = true, .hf_interleaved = true, .norm_before = true,
      .norm_after = true, .post_is_before = true, .windowless = true, .rope_part = 0.5f},
-    {"llama", "mixtral", "Mixtral", SAYS(32, 8, 0, 131072, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .router = LS_ROUTER_BEST,
+    {"llama", "mixtral", NULL, "Mixtral", SAYS(32, 8, 0, 131072, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .router = LS_ROUTER_BEST,
      .gguf_sum = true, .rope = 1000000, .experts = 8, .used = 2},
-    {"olmoe", "olmoe", "OLMoE", SAYS(16, 16, 0, 4096, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_WHOLE,
+    {"olmoe", "olmoe", NULL, "OLMoE", SAYS(16, 16, 0, 4096, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_WHOLE,
      .router = LS_ROUTER_ALL, .experts = 64, .used = 8},
-    {"qwen2moe", "qwen2_moe", "Qwen1.5-MoE, Qwen2-MoE", SAYS(16, 16, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28,
+    {"qwen2moe", "qwen2_moe", NULL, "Qwen1.5-MoE, Qwen2-MoE", SAYS(16, 16, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28,
      .router = LS_ROUTER_ALL, .experts = 60, .used = 4, .expert_ff = 1408, .shared_ff = 5632},
-    {"qwen3moe", "qwen3_moe", "Qwen3-30B-A3B", SAYS(32, 4, 0, 32768, 4096, 1e-6f), .norm_before = true, .windowless = true,
+    {"qwen3moe", "qwen3_moe", NULL, "Qwen3-30B-A3B", SAYS(32, 4, 0, 32768, 4096, 1e-6f), .norm_before = true, .windowless = true,
      .qk_norm = LS_QK_NORM_HEAD, .router = LS_ROUTER_ALL, .gguf_sum = true, .experts = 128, .used = 8, .expert_ff = 768},
-    {"granitemoe", "granitemoe", "Granite 3 MoE", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+    {"granitemoe", "granitemoe", NULL, "Granite 3 MoE", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
      .granite = true, .router = LS_ROUTER_BEST, .gguf_sum = true, .experts = 8, .used = 2},
-    {"apertus", "apertus", "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
+    {"apertus", "apertus", NULL, "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
      .activation = LS_ACT_XIELU, .ungated = true, .rope = 12000000, .rope_stated = true},
+    {"starcoder2", "starcoder2", NULL, "StarCoder 2", SAYS(24, 2, 0, 4096, 0, 1e-5f), .norm_before = true, .layer_norm = true, .tied = true,
+     .activation = LS_ACT_GELU_TANH, .ungated = true},
     {0},
 };
 // clang-format on
@@ -62,7 +70,9 @@ const ls_arch ls_archs[] = {
 const ls_arch *ls_arch_find(const char *name, size_t n, bool hf) {
     for (const ls_arch *a = ls_archs; a->gguf; a++) {
         const char *own = hf ? a->hf : a->gguf;
-        if (strlen(own) == n && !memcmp(own, name, n)) return a;
+        const size_t length = strlen(own);
+        const bool text = hf && a->pictures && n == length + 5 && !memcmp(name + length, "_text", 5);
+        if ((length == n || text) && !memcmp(own, name, length)) return a;
     }
     return NULL;
 }
@@ -90,6 +100,7 @@ static void say_sublayers(const ls_arch *a, ls_buf *out) {
                        [LS_QK_NORM_WHOLE] = "norms of all queries and of all keys",
                        [LS_QK_NORM_ROTATED] = "norms of rotated heads"},
                *const act[] = {[LS_ACT_GELU_TANH] = "GELU", [LS_ACT_RELU2] = "squared ReLU", [LS_ACT_XIELU] = "xIELU"};
+    if (a->layer_norm) say(out, "layer norms with biases");
     if (a->norm_after) say(out, a->norm_before ? "norms before and after sublayers" : "norms after sublayers");
     say(out, qk[a->qk_norm]);
     say(out, act[a->activation]);
@@ -106,7 +117,7 @@ void ls_arch_differs(const ls_arch *a, ls_buf *out) {
     if (a->rope_part > 0 && a->rope_part < 1) say(out, "partial rotation");
     if (a->rope_every || a->rope_local) say(out, "layers without rotation");
     if (a->rope_stated && a->activation == LS_ACT_SILU) say(out, "attention temperature");
-    if (!a->windowless && (a->window || a->late_window || a->gguf_window)) say(out, "sliding window");
+    if (!a->windowless && (a->window || a->late_window || a->gguf_window || a->layer_norm)) say(out, "sliding window");
 }
 
 void ls_hparams_differs(const ls_hparams *h, ls_buf *out) {

@@ -22,10 +22,12 @@ typedef enum { LS_ROUTER_NONE, LS_ROUTER_ALL, LS_ROUTER_BEST } ls_router;
 typedef struct {
     const char *gguf;             // general.architecture
     const char *hf;               // model_type of config.json
+    const char *wrapper;          // model_type of a model with pictures whose text_config has the one above; NULL: none
     const char *models;           // well-known models, for the table of architectures; NULL: those of the row before
     bool gguf_interleaved;        // GGUF stores rotary pairs side by side (Llama)
     bool hf_interleaved;          // and so does Hugging Face's checkpoint
     bool norm_before, norm_after; // of each sublayer
+    bool layer_norm;              // norms subtract the mean and have biases; RMS norms otherwise
     bool post_is_before;          // post_attention_layernorm comes before the feed-forward part, although norm_after
     ls_qk_norm qk_norm;
     ls_activation activation;
@@ -37,6 +39,7 @@ typedef struct {
     bool granite;     // has multipliers of embeddings, attention scores, residuals and logits
     bool long_rope;   // its rotary factors depend on the length of the context (Phi)
     bool rope_stated; // config.json must state the rotary embedding: the class's default is a scaled one
+    bool pictures;    // sees pictures, too; a token of text has one position on all axes of its rotary embedding
     int rope_every;   // each layer whose number, counted from 1, is a multiple of it has no rotation; 0: all rotate
     bool rope_local;  // if there is a window, only the layers that have it rotate
     int pattern;      // with a sliding window: every pattern-th layer attends to all positions; 0: no layer does
@@ -60,6 +63,7 @@ typedef struct {
     int32_t stated_head_dim, stated_ff; // head_dim and n_ff before padding; 0: not padded
     bool partial;                       // the checkpoint has more than this decoder, e.g. a vision model
     int32_t n_skipped;                  // tensors of those other parts, which are not read
+    const char *skipped;                // what the name of the last one begins with
     bool tied; // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
                // states tied
     float rms_eps, norm_offset;
@@ -97,7 +101,8 @@ typedef struct {
 
 // Reads the metadata; ls_checkpoint_open sets n_vocab and tied. LS_E_UNSUPPORTED: the message has the unknown value and
 // the supported values.
-ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err);
+// as: read the keys of general.architecture, whatever it is, as those of this architecture; NULL: it must be known.
+ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls_err *err);
 // config: a parsed config.json.
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
 

@@ -134,7 +134,7 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
     ls_rope_plain(h, 0, base, 1);
     if (r && (!ls_json_is_object(r) || (!name && get(r, "factor"))))
         return ls_fail(s->err, LS_E_PARSE, "the rotary scaling is not an object with a type");
-    if (!name || ls_json_is(type, "default")) return LS_OK;
+    if (!name || ls_json_is(type, "default") || (h->arch->pictures && ls_json_is(type, "mrope"))) return LS_OK;
     if (ls_json_is(type, "linear")) {
         if (!get(r, "factor")) return ls_fail(s->err, LS_E_PARSE, "the rotary scaling 'linear' has no 'factor'");
         const double factor = number(s, r, "factor", 1);
@@ -193,7 +193,8 @@ static ls_code read_rope(ls_hparams *h, source *s) {
 
 // Finds the local layers.
 static ls_code read_window(ls_hparams *h, source *s) {
-    const ls_json *types = h->arch->long_rope ? NULL : get(s->j, "layer_types"); // Phi's class ignores it
+    const bool listed = !h->arch->long_rope && !h->arch->layer_norm; // Phi's and StarCoder's classes ignore a list
+    const ls_json *types = listed ? get(s->j, "layer_types") : NULL;
     int32_t from = h->arch->late_window, pattern = h->arch->pattern;
     bool used = !from; // Qwen's window is off by default
     ls_code code;
@@ -305,7 +306,7 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     h->n_kv_heads = a->kv_heads && !ls_json_get(s->j, "num_key_value_heads") ? a->kv_heads : h->n_heads;
     h->n_context = a->context;
     h->head_dim = a->head_dim ? a->head_dim : h->n_embd / h->n_heads;
-    h->rms_eps = (float)number(s, s->j, "rms_norm_eps", (double)a->rms_eps);
+    h->rms_eps = (float)number(s, s->j, a->layer_norm ? "norm_epsilon" : "rms_norm_eps", (double)a->rms_eps);
     if ((code = may_int(s, "num_key_value_heads", 1, h->n_heads, &h->n_kv_heads)) ||
         (code = may_int(s, "head_dim", 2, 1024, &h->head_dim)))
         return code;
@@ -313,12 +314,13 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
 }
 
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
+    const ls_json *whole = config;
     ls_hparams h = {.residual_scale = 1, .logit_scale = 1, .embd_scale = 1};
     source s = {config, NULL, err};
     char known[400];
     size_t n = 0;
+    h.partial = get(config, "vision_config") != NULL || get(config, "text_config") != NULL;
     if (get(config, "text_config")) { // the text part of a vision model
-        h.partial = true;
         s.j = config = get(config, "text_config");
     }
     const char *type = ls_json_str(get(config, "model_type"), &n);
@@ -329,10 +331,6 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported (supported: %s)",
                        (int)(n < 64 ? n : 64), type, known);
     }
-    if (get(config, "quantization_config"))
-        return ls_fail(
-            err, LS_E_UNSUPPORTED,
-            "quantised weights (quantization_config) are not supported; use the unquantised model or a GGUF file");
     bool both_ways = false;
     ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)
@@ -365,6 +363,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.rope_interleaved = h.arch->hf_interleaved;
     h.tied = h.arch->tied;
     const ls_json *tied = get(config, "tie_word_embeddings");
+    if (!tied) tied = get(whole, "tie_word_embeddings");
     if (tied && !ls_json_bool(tied, &h.tied))
         return ls_fail(err, LS_E_PARSE, "'tie_word_embeddings' is not true or false");
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);

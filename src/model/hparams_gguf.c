@@ -127,7 +127,8 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     h->head_dim = h->n_embd / h->n_heads;
     if ((code = may_int(s, "attention.key_length", 2, 1024, &h->head_dim))) return code;
     h->rope_dims = h->head_dim;
-    return ls_gguf_f32(s->g, key_of(s, "attention.layer_norm_rms_epsilon"), &h->rms_eps, s->err);
+    const char *eps = h->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+    return ls_gguf_f32(s->g, key_of(s, eps), &h->rms_eps, s->err);
 }
 
 // Finds the local layers: all but every pattern-th layer, or those of a list.
@@ -227,16 +228,16 @@ static ls_code refuse_others(const ls_hparams *h, source *s) {
                             "the model is an encoder (metadata '%s' is false); only decoders are supported", s->key);
 }
 
-ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, ls_err *err) {
+ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls_err *err) {
     ls_hparams h = {.embd_scale = 1, .residual_scale = 1, .logit_scale = 1};
     source s = {.g = g, .err = err};
     ls_str arch;
     char known[400];
     ls_code code;
     if ((code = ls_gguf_str(g, "general.architecture", &arch, err))) return code;
-    h.arch = ls_arch_find(arch.p, arch.n, false);
+    h.arch = as ? as : ls_arch_find(arch.p, arch.n, false);
     uint32_t experts = 0; // Mixtral has the name of a dense architecture
-    if (h.arch && ls_gguf_has(g, key_of(&s, "expert_count"))) {
+    if (h.arch && !as && ls_gguf_has(g, key_of(&s, "expert_count"))) {
         if ((code = ls_gguf_shared_u32(g, s.key, &experts, err))) return code;
         for (const ls_arch *a = ls_archs; a->gguf && experts && !h.arch->router; a++)
             if (a->router && !strcmp(a->gguf, h.arch->gguf)) h.arch = a;

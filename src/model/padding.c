@@ -28,6 +28,11 @@ static ls_code pad(const ls_checkpoint *c, ls_tensor *t, bool out, int32_t group
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is %llu x %llu, expected %lld %s", path, t->name,
                        (unsigned long long)t->n_out, (unsigned long long)t->n_in, (long long)groups * from,
                        out ? "rows" : "columns");
+    if (t->quantized)
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "%s: tensor '%s' is quantised, and %lld values of it would be padded to %lld; use the "
+                       "unquantised model or a GGUF file",
+                       path, t->name, (long long)groups * from, (long long)groups * to);
     const ls_ggml_layout *l = ls_ggml_layout_of(t->type);
     const bool rows = n == &t->n_out;
     if (!rows && (from % l->values || to % l->values)) {

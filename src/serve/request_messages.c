@@ -16,6 +16,11 @@ static ls_code wrong(const conversation *c, const char *what) {
     return ls_fail(c->err, LS_E_USAGE, "messages[%zu]: %s", c->at, what);
 }
 
+static bool is_picture(const ls_json *part) {
+    const ls_json *type = ls_json_get(part, "type");
+    return ls_json_is(type, "image_url") || ls_json_is(type, "image") || ls_json_is(type, "input_image");
+}
+
 // The texts of a content: a string, or a list of parts. Parts that `other` takes are left out.
 static ls_code content_text(const conversation *c, const ls_json *v, bool (*other)(const ls_json *part), ls_buf *out) {
     size_t n;
@@ -26,6 +31,7 @@ static ls_code content_text(const conversation *c, const ls_json *v, bool (*othe
         const ls_json *part = ls_json_at(v, i);
         s = ls_json_is(ls_json_get(part, "type"), "text") ? ls_json_str(ls_json_get(part, "text"), &n) : NULL;
         if (s) ls_buf_add(out, s, n);
+        else if (is_picture(part)) return wrong(c, "pictures are not supported; send only parts of the type text");
         else if (!other || !other(part)) return wrong(c, "only parts of the type text are supported");
     }
     return LS_OK;

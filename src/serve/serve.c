@@ -65,10 +65,11 @@ ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *
     if (o->watch) *o->watch = (ls_serve_watch){stops, &a};
     ready(o->ud, ls_http_url(http));
     while (!o->stop(o->ud)) {
-        ls_exchange *x = ls_queue_take(&queue, false);
-        if (x) ls_answer_request(&a, x);
+        for (ls_exchange *x; !ls_answerer_is_full(&a) && (x = ls_queue_take(&queue, false));) ls_answerer_begin(&a, x);
+        if (a.n) ls_answerer_work(&a);
         else wait_for_requests(&a, &failed);
     }
+    while (a.n) ls_answerer_work(&a); // each finds that the server ends
     send_away(&queue);
     if (o->watch) *o->watch = (ls_serve_watch){0};
     ls_http_close(http);

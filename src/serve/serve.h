@@ -1,5 +1,5 @@
 // A server: any client of the usual APIs drives the decoder over HTTP. One thread has the connections (http.c) and
-// reads requests; the calling thread owns model and sessions and answers one request at a time (answer.c).
+// reads requests; the calling thread owns model and sessions and answers requests, in turn step by step (answer.c).
 #pragma once
 #include "decode/runner.h"
 #include "serve/access.h"
@@ -22,7 +22,8 @@ typedef struct {
     const char *const *hosts;   // further names of this host, NULL-terminated; NULL: none
     const char *const *origins; // pages that may ask; NULL: none
     int max_waiting;            // requests in the queue
-    int max_kept;               // KV caches
+    int parallel;               // requests that are decoded in turn, step by step: 1 to LS_PARALLEL
+    int max_kept;               // KV caches, at least `parallel`
     uint64_t max_kept_bytes;
     bool fresh;                               // keep nothing between requests
     ls_records records;                       // of requests

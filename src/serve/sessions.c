@@ -1,4 +1,5 @@
 #include "serve/sessions.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -16,11 +17,11 @@ static size_t same(const ls_ids *a, const ls_ids *b) {
     return n;
 }
 
-// The least recently used one, except `but`; -1: there is no other.
+// The least recently used one that no request has, except `but`; -1: there is no other.
 static int oldest(const ls_sessions *s, int but) {
     int found = -1;
     for (int i = 0; i < s->n; i++)
-        if (i != but && (found < 0 || s->kept[i].used < s->kept[found].used)) found = i;
+        if (i != but && !s->kept[i].busy && (found < 0 || s->kept[i].used < s->kept[found].used)) found = i;
     return found;
 }
 
@@ -40,21 +41,29 @@ static int closest(const ls_sessions *s, int key, const ls_ids *prompt, size_t *
 
 static uint64_t bytes(const ls_sessions *s) {
     uint64_t n = 0;
-    for (int i = 0; i < s->n; i++) n += s->kept[i].most * s->model->engine->kv_bytes;
+    for (int i = 0; i < s->n; i++) {
+        const ls_drafter *d = ls_session_drafter(s->kept[i].session);
+        n += s->kept[i].most * s->model->engine->kv_bytes + (d ? ls_drafter_bytes(d) : 0);
+    }
     return n;
 }
 
-// A new one, which knows what the client's last one has learnt. like: the closest one, which it shares `tokens` with.
+// A new one, which knows what the client's last one has learnt. like: the closest one, which it shares `tokens` with;
+// -1: none.
 static ls_code make(ls_sessions *s, int key, int like, size_t tokens, const ls_decode_options *opt, int *out,
                     ls_err *err) {
     ls_session *made;
     ls_buf learnt = {0};
+    uint64_t history = 0;
     ls_code code = ls_session_new(&made, s->model, opt, err);
     if (code) return code;
     code = ls_session_calibrate(made, LS_COSTS_AT_ONCE, NULL, NULL, err);
     if (!code && like >= 0) {
         ls_session_remember(s->kept[like].session, &learnt);
-        if (learnt.n) ls_session_return(made, &learnt);
+        if (learnt.n) {
+            ls_session_return(made, &learnt);
+            history = s->kept[like].history;
+        }
         if (tokens >= COPY_FROM) code = ls_session_copy(made, s->kept[like].session, tokens, err);
         ls_buf_free(&learnt);
     }
@@ -63,7 +72,7 @@ static ls_code make(ls_sessions *s, int key, int like, size_t tokens, const ls_d
         return code;
     }
     s->kept = ls_realloc(s->kept, (size_t)(s->n + 1) * sizeof *s->kept);
-    s->kept[s->n] = (ls_kept_session){.session = made, .key = key};
+    s->kept[s->n] = (ls_kept_session){.session = made, .key = key, .history = history};
     *out = s->n++;
     return LS_OK;
 }
@@ -72,17 +81,20 @@ ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls
                          ls_err *err) {
     size_t tokens = 0;
     ls_code code = LS_OK;
-    while (s->fresh && s->n) drop(s, 0);
+    for (int i = s->fresh ? s->n : 0; i-- > 0;)
+        if (!s->kept[i].busy) drop(s, i);
     for (int i = 0; i < s->n; i++) { // their last answers are known now
         const size_t n = ls_session_context(s->kept[i].session)->n;
         if (n > s->kept[i].most) s->kept[i].most = n;
     }
-    int at = closest(s, key, prompt, &tokens);
-    // a conversation that mostly differs stays for its own next request
-    const bool goes_on = at >= 0 && 2 * tokens >= ls_session_context(s->kept[at].session)->n;
+    int at = s->fresh ? -1 : closest(s, key, prompt, &tokens);
+    // a conversation that mostly differs stays for its own next request; of one that is being answered, the beginning
+    // is copied
+    const bool goes_on = at >= 0 && !s->kept[at].busy && 2 * tokens >= ls_session_context(s->kept[at].session)->n;
     if (!goes_on && s->n < s->max_kept) code = make(s, key, at, tokens, opt, &at, err);
     else if (!goes_on) {
-        const int old = oldest(s, s->n > 1 ? at : -1);
+        int old = oldest(s, at);
+        if (old < 0) old = at;
         if (s->kept[old].key != key) { // its memory is another client's
             drop(s, old);
             at = closest(s, key, prompt, &tokens); // the places have changed
@@ -96,13 +108,30 @@ ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls
     if (code) return code;
     ls_session *taken = s->kept[at].session;
     s->kept[at].used = ++s->uses;
-    while (s->n > 1 && bytes(s) > s->max_bytes) {
-        int mine = 0;
-        while (s->kept[mine].session != taken) mine++;
-        drop(s, oldest(s, mine));
-    }
+    s->kept[at].busy = true;
+    for (int old; bytes(s) > s->max_bytes && (old = oldest(s, -1)) >= 0;) drop(s, old);
     *out = taken;
     return LS_OK;
+}
+
+static ls_kept_session *kept_of(const ls_sessions *s, const ls_session *session) {
+    int i = 0;
+    while (s->kept[i].session != session) i++;
+    return &s->kept[i];
+}
+
+void ls_sessions_show(ls_sessions *s, const ls_session *session, const void *p, size_t n) {
+    ls_kept_session *k = kept_of(s, session);
+    const uint64_t parts[] = {k->history, ls_hash_bytes(p, n)};
+    k->history = ls_hash_bytes(parts, sizeof parts);
+}
+
+uint64_t ls_sessions_history(const ls_sessions *s, const ls_session *session) {
+    return kept_of(s, session)->history;
+}
+
+void ls_sessions_give(ls_sessions *s, const ls_session *session) {
+    kept_of(s, session)->busy = false;
 }
 
 void ls_sessions_free(ls_sessions *s) {

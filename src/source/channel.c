@@ -298,7 +298,7 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     ls_queued_command *q = *out = c->commands;
     if (q && !(c->commands = q->next)) c->commands_end = &c->commands;
     if (q && q->kind == LS_CMD_STOP) c->stopping = false;
-    c->owes |= q && ls_command_waits(q->kind);
+    c->owes |= q && ls_command_waits(q->kind) && c->state != LS_STATE_FAILED; // which stays
     const bool go = !c->closing;
     pthread_mutex_unlock(&c->lock);
     return go;

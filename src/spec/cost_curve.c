@@ -110,7 +110,8 @@ bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t con
     const int32_t rows = n + z->beside_rows;
     const double now = ls_cost_ms(z, rows, context), then = ls_cost_ms(z, rows + AHEAD, context);
     if (now <= 0) return true;
-    const double least = (then - now) / now / AHEAD; // least expected tokens of a row, relative to a step of one token
+    const double least =
+        (then - now) / (now + z->beside_ms) / AHEAD; // least expected tokens of a row, relative to a step of one token
     return path > least;
 }
 

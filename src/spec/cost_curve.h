@@ -17,7 +17,7 @@ typedef struct {
     int32_t cost_context;
     double slope_ms;     // per context token beyond cost_context and per row, for many rows
     double prefill_ms;   // prefill per token, without logits; 0: not measured
-    double beside_ms;    // constant time of a step outside its forward (a draft model's forwards)
+    double beside_ms;    // constant time of a step outside its forward (drafting, a draft model's forwards ...)
     int32_t beside_rows; // additional rows of a forward after a tree with drafts (a probe: decode/choose.h)
     bool given;          // set by the user, not measured: steps do not correct it, so that all runs have the same trees
 } ls_cost_curve;

@@ -119,7 +119,7 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     double path[LS_MAX_ROWS], now, expected = 0;
     if (!s->costs) return true;
     ls_cost_curve costs = *s->costs;
-    costs.beside_ms = d->base.base.draft_model->forward_us / 1e3;
+    costs.beside_ms += d->base.base.draft_model->forward_us / 1e3;
     for (int32_t i = 0; i < q->n_taken; i++) path[i] = q->c[q->taken[i]].path;
     const int32_t n = ls_cost_choose(&costs, path, q->n_taken, (int32_t)s->n_context, &now);
     for (int32_t i = 0; i < n; i++) expected += path[i];

@@ -52,7 +52,7 @@ void ls_rate_views(const ls_features *f, uint8_t view[LS_VIEWS]) {
                          last[] = {2, 3, 5, 9, 17, 33}, counts[] = {1, 2, 3, 5, 10, 20}, rows[] = {2, 5, 20};
     static const float remembered_p[] = {0.05f, 0.2f, 0.5f, 0.85f}, last_p[] = {0.01f, 0.05f, 0.2f, 0.5f};
     static const uint8_t fewer[] = {0, 1, 2, 3, 3, 4, 4, 5}; // agreement in fewer classes
-    int32_t says[LS_VIEWS] = {0}, ranks = 0, longest = 0;
+    int32_t says[LS_VIEWS] = {0}, ranks = 0, longest = 0;    // not bytes: they could alias the features
     const int32_t agree = f->agree ? below(f->agree, agreement, 7) : 0;
     if (f->copies) says[LS_VIEW_COPY] = 1 + agree * 4 + (int32_t)f->place;
     for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) {
@@ -99,7 +99,9 @@ void ls_rates_init(ls_rates *r) {
 
 double ls_rate_odds(const ls_rates *r, const uint8_t view[LS_VIEWS], float bias) {
     float z = bias;
-    for (int32_t i = 0; i < LS_VIEWS; i++) z += r->weight[ls_rate_at[i] + view[i]];
+#define VIEW(name, weights) z += r->weight[LS_AT_##name + view[LS_VIEW_##name]];
+    LS_RATE_VIEWS(VIEW)
+#undef VIEW
     return (double)expf(z);
 }
 

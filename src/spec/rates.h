@@ -52,27 +52,26 @@ typedef enum {
     LS_PLACE_NEW,   // its parent was not copied
 } ls_place;
 
-// The features of a candidate token.
+// The features of a candidate token. Small, because the search fills one for each.
 typedef struct {
-    bool copies;   // there is a copy for this place: this token or another one
-    int32_t agree; // number of tokens before it that equal those before its copied original; 0: it is not copied
-    ls_place place;
     struct {
         float p;                       // its probability there
         int16_t rank;                  // in the target's prediction after these tokens; -1: not among the best
         bool known;                    // there is a remembered prediction
     } remembered[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
-    bool last;                         // the last logits apply, because the parent is the root
-    int32_t last_rank;                 // its rank there; -1: it is not among the best
-    float last_p;                      // its probability there, given that it is not the root's token
-    int32_t ago;                       // tokens since it occurred in the conversation; 0: it does not occur
-    int32_t count;                     // its occurrences there
-    int32_t average_rows;              // rows of the average after the token before it; 0: there is none
-    int32_t average_rank;              // its rank there; -1: it is not among the best
-    float average_p;
-    int32_t listed_ago; // tokens since it was among the target's best; 0: it was not
-    int32_t listed_rank;
-    float listed_p;
+    float last_p;                      // its probability in the last logits, given that it is not the root's token
+    float average_p, listed_p;
+    int32_t ago;           // tokens since it occurred in the conversation; 0: it does not occur
+    int32_t listed_ago;    // tokens since it was among the target's best; 0: it was not
+    int16_t last_rank;     // its rank in the last logits; -1: it is not among the best
+    uint16_t count;        // its occurrences in the conversation
+    uint16_t average_rows; // rows of the average after the token before it; 0: there is none
+    int8_t average_rank;   // its rank there; -1: it is not among the best
+    uint8_t listed_rank;
+    uint8_t agree; // number of tokens before it that equal those before its copied original; 0: it is not copied
+    uint8_t place; // ls_place
+    bool copies;   // there is a copy for this place: this token or another one
+    bool last;     // the last logits apply, because the parent is the root
 } ls_features;
 
 typedef struct {

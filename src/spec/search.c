@@ -95,73 +95,83 @@ enum { MAX_AGREE = 16 };
 // Factor of a path's probability for each row: the search prefers the candidates whose probability it overestimates, so
 // a deep path is less likely than the product of its estimates.
 static const double DEEPER = 0.9;
-static const double LIKELY = 0.1, RARE = 0.001; // path probabilities: of a row that may be followed by tokens from
-                                                // anywhere, and the least one of an averaged token
-static const double ANYWHERE = 0.01; // sized trees: probability of such a token; looked at if rows are that cheap
-static const float FAINT = 0.003f;   // sized trees: least share of a guess in the last logits
-static const double LEAST = 1e-5;    // sized trees: least path probability of a row, at any cost
+// What is not looked at, because it would hardly get a row. Fixed trees: a row's path probability is at least SHARE
+// divided by the rows.
+static const double SHARE = 0.05, LIKELY = 0.1;
+static const double ANYWHERE = 0.01;   // probability of a token from anywhere, after a path of at least LIKELY
+static const double RARE_SHARE = 0.6;  // least path probability of an averaged token, in shares
+static const double GUESS_SHARE = 0.2; // least share of a guess in the last logits, in shares
+static const double RARE = 0.001;      // the same of sized trees
+static const float FAINT = 0.003f;
+static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
 
-// Finds the child with that token in list[0..*n), or appends a new one.
-static ls_candidate *child_of(ls_search *q, ls_candidate *list, int32_t *n, int32_t token) {
+static void no_children(ls_search *q) {
+    if (!++q->round) { // the counter wrapped around: slots may seem to be of this round
+        memset(q->slot, 0, sizeof q->slot);
+        q->round = 1;
+    }
+    q->n_children = 0;
+}
+
+// Finds the child with that token, or appends a new one.
+static ls_child *child_of(ls_search *q, int32_t token) {
+    static const ls_child none = {
+        .match_pos = -1,
+        .m_p = -1,
+        .f = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = -1, .average_rank = -1}};
     uint32_t i = (uint32_t)token * 0x9E3779B1u >> 22;
     _Static_assert(LS_SEARCH_SLOTS == 1 << 10 && LS_SEARCH_CHILDREN < LS_SEARCH_SLOTS / 2, "a slot for each hash");
     for (; q->slot[i].round == q->round; i = (i + 1) % LS_SEARCH_SLOTS)
-        if (list[q->slot[i].at].draft.token == token) return &list[q->slot[i].at];
+        if (q->child[q->slot[i].at].token == token) return &q->child[q->slot[i].at];
     q->slot[i].round = q->round;
-    q->slot[i].at = *n;
+    q->slot[i].at = (uint16_t)q->n_children;
     __builtin_prefetch(ls_usage_of(&q->e->usage, token));
-    list[*n] = (ls_candidate){
-        .draft = {.token = token, .match_pos = -1},
-        .f = {.remembered = {{.rank = -1}, {.rank = -1}, {.rank = -1}}, .last_rank = -1, .average_rank = -1},
-        .m_rank = -1,
-        .m_p = -1,
-        .draft_row = -1};
-    return &list[(*n)++];
+    ls_child *c = &q->child[q->n_children++];
+    *c = none;
+    c->token = token;
+    return c;
 }
 
-static ls_candidate *looked_up(ls_search *q, ls_candidate *list, int32_t *n, int32_t token) {
-    ls_candidate *c = child_of(q, list, n, token);
+static ls_child *looked_up(ls_search *q, int32_t token) {
+    ls_child *c = child_of(q, token);
     c->looked = true;
     return c;
 }
 
-static void add_copy(ls_search *q, ls_candidate *list, int32_t *n, int32_t match_n, int32_t pos, const int32_t *tail,
-                     int32_t n_tail) {
+static void add_copy(ls_search *q, int32_t match_n, int32_t pos, const int32_t *tail, int32_t n_tail) {
     int32_t agree = 0;
     while (agree < n_tail && agree < pos && q->s->context[pos - 1 - agree] == tail[n_tail - 1 - agree]) agree++;
-    ls_candidate *c = looked_up(q, list, n, q->s->context[pos]);
+    ls_child *c = looked_up(q, q->s->context[pos]);
     if (agree <= c->f.agree) return;
-    c->f.agree = agree;
-    c->draft.match_n = (int16_t)match_n;
-    c->draft.match_pos = pos;
+    c->f.agree = (uint8_t)agree;
+    c->match_n = (int16_t)match_n;
+    c->match_pos = pos;
 }
 
 // Adds the other tokens of the last logits. Their probability is renormalised without the root's token, because the
 // root has been chosen.
-static void add_guesses(ls_search *q, ls_candidate *list, int32_t *n) {
+static void add_guesses(ls_search *q) {
     const ls_draft_state *s = q->s;
+    const float least = s->costs ? FAINT : (float)(GUESS_SHARE * SHARE / q->max_rows);
     float root_p = 0;
     for (int32_t r = 0; r < s->n_top; r++)
         if (s->top_ids[r] == s->root) root_p = s->top_p[r];
     for (int32_t r = 0, guesses = 0; r < s->n_top && guesses < LS_SEARCH_GUESSES; r++) {
         if (s->top_ids[r] == s->root) continue;
-        if (s->costs && s->top_p[r] < FAINT * (1 - root_p)) break;
-        ls_candidate *c = looked_up(q, list, n, s->top_ids[r]);
-        c->f.last_rank = r;
+        if (s->top_p[r] < least * (1 - root_p)) break;
+        ls_child *c = looked_up(q, s->top_ids[r]);
+        c->f.last_rank = (int16_t)r;
         c->f.last_p = s->top_p[r] / (1 - root_p + 1e-6f);
         guesses++;
     }
 }
 
-static void add_prediction(ls_search *q, const ls_prediction *prediction, ls_candidate *list, int32_t *n) {
+static void add_prediction(ls_search *q, const ls_prediction *prediction) {
     float least = 0;
-    for (int32_t r = 0; r < LS_PREDICTION_TOP && prediction->id[r] >= 0; r++) {
-        ls_candidate *c = child_of(q, list, n, prediction->id[r]);
-        c->m_rank = r;
-        c->m_p = least = prediction->p[r];
-    }
+    for (int32_t r = 0; r < LS_PREDICTION_TOP && prediction->id[r] >= 0; r++)
+        child_of(q, prediction->id[r])->m_p = least = prediction->p[r];
     if (prediction->chosen < 0) return;
-    ls_candidate *c = child_of(q, list, n, prediction->chosen);
+    ls_child *c = child_of(q, prediction->chosen);
     c->m_chosen = true;
     if (c->m_p < 0) c->m_p = least; // sampled, but not among its best
 }
@@ -177,37 +187,43 @@ static int32_t draft_row_child(const ls_draft_rows *s, int32_t parent, int32_t t
     return -1;
 }
 
-static bool is_remembered(const ls_candidate *c) {
+static bool is_remembered(const ls_child *c) {
     bool is = false;
     for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) is |= c->f.remembered[i].rank >= 0;
     return is;
 }
 
+// Whether a token from anywhere may get a row after that path.
+static bool looks_anywhere(const ls_search *q, double path) {
+    const double p = path * ANYWHERE;
+    if (path < LIKELY) return false;
+    return q->s->costs ? ls_cost_may_pay(q->s->costs, p, 1, (int32_t)q->s->n_context) : p * q->max_rows >= SHARE;
+}
+
 // Adds the best tokens of the average after candidate `at`, and after likely rows the target's best tokens of the last
 // rows and the most frequent tokens. Returns the number of rows of the average.
-static int32_t add_usage(ls_search *q, int32_t at, ls_candidate *list, int32_t *n) {
+static int32_t add_usage(ls_search *q, int32_t at) {
     const ls_usage *u = &q->e->usage;
     const ls_average *a = q->e->remembered ? ls_usage_average(u, q->c[at].draft.token) : NULL;
-    const double path = q->c[at].path;
-    for (int32_t i = 0; a && i < a->n && path * (double)a->p[i] >= RARE; i++) {
-        ls_features *f = &looked_up(q, list, n, a->id[i])->f;
-        f->average_rank = i;
+    const double path = q->c[at].path, rare = q->s->costs ? RARE : RARE_SHARE * SHARE / q->max_rows;
+    for (int32_t i = 0; a && i < a->n && path * (double)a->p[i] >= rare; i++) {
+        ls_features *f = &looked_up(q, a->id[i])->f;
+        f->average_rank = (int8_t)i;
         f->average_p = a->p[i];
     }
-    const bool few = q->s->costs && !ls_cost_may_pay(q->s->costs, path * ANYWHERE, 1, (int32_t)q->s->n_context);
-    if (path < LIKELY || few) return a ? a->rows : 0;
+    if (!looks_anywhere(q, path)) return a ? a->rows : 0;
     for (int32_t r = 2; q->e->remembered && r <= LS_USAGE_ROWS && r <= u->n_recent; r++) // the last row: add_guesses
         for (int32_t i = 0; i < LS_ROW_TOP; i++) {
             const int32_t id = u->recent[(u->n_recent - r) % LS_USAGE_ROWS][i];
-            if (id >= 0) looked_up(q, list, n, id);
+            if (id >= 0) looked_up(q, id);
         }
-    for (int32_t i = 0; q->e->retrieved && i < u->n_frequent; i++) looked_up(q, list, n, u->frequent[i]);
+    for (int32_t i = 0; q->e->retrieved && i < u->n_frequent; i++) looked_up(q, u->frequent[i]);
     return a ? a->rows : 0;
 }
 
 // A child's odds by look-ups. here: its position.
-static double look_up(const ls_search *q, ls_candidate *c, int32_t here) {
-    const ls_token_usage *u = ls_usage_of(&q->e->usage, c->draft.token);
+static double look_up(const ls_search *q, ls_child *c, int32_t here) {
+    const ls_token_usage *u = ls_usage_of(&q->e->usage, c->token);
     if (!c->looked) return 0;
     if (u && u->conversation == q->e->usage.conversation) {
         c->f.ago = u->last ? here + 1 - u->last : 0;
@@ -223,69 +239,69 @@ static double look_up(const ls_search *q, ls_candidate *c, int32_t here) {
 }
 
 // A child's probability if a draft model saw its parent; stores the key by which ls_blend_learn counts it.
-static double blend(const ls_search *q, ls_candidate *c) {
-    const ls_views v = {c->m_p, c->m_chosen, c->looked ? (double)c->draft.looked : -1};
-    c->draft.kind = (int16_t)(ls_blend_key(&v) + 1);
-    c->draft.draft_p = c->m_p > 0 ? c->m_p : 0;
+static double blend(const ls_search *q, ls_child *c) {
+    const ls_views v = {c->m_p, c->m_chosen, c->looked ? (double)c->p : -1};
+    c->kind = (int16_t)(ls_blend_key(&v) + 1);
     return ls_blend_rate(q->blend, &v);
 }
 
-static ls_from source_of(const ls_candidate *c, bool under_guess) {
-    if (c->m_p >= 0 && (!c->looked || c->m_p > c->draft.looked)) return LS_FROM_DRAFT_MODEL;
+static ls_from source_of(const ls_child *c, bool under_guess) {
+    if (c->m_p >= 0 && (!c->looked || c->m_p > c->p)) return LS_FROM_DRAFT_MODEL;
     if (c->f.agree) return under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED;
     if (is_remembered(c)) return LS_FROM_REMEMBERED;
     if (c->f.last_rank >= 0) return LS_FROM_LAST_LOGIT;
     return c->f.average_rank >= 0 || c->f.listed_ago ? LS_FROM_REMEMBERED : LS_FROM_HISTORY;
 }
 
-// Collects the possible children of candidate `at` in the unused part of q->c: copies of the tokens that followed the
-// same tokens before, the target's earlier predictions, tokens by their usage, the draft model's prediction, and after
-// the root the other tokens of the last logits. Sets their probabilities by look-ups, and est to all probabilities.
-static int32_t collect(ls_search *q, int32_t at, double est[LS_SEARCH_CHILDREN]) {
-    ls_candidate *list = &q->c[q->n];
-    int32_t n = 0, tail[MAX_AGREE], depth = 0;
-    q->round++;
-    ls_candidate *c = &q->c[at];
+// Collects the possible children of candidate `at` in q->child: copies of the tokens that followed the same tokens
+// before, the target's earlier predictions, tokens by their usage, the draft model's prediction, and after the root the
+// other tokens of the last logits. Sets their probabilities by look-ups, and est to all probabilities.
+static void collect(ls_search *q, int32_t at) {
+    int32_t tail[MAX_AGREE], depth = 0;
+    const ls_candidate *c = &q->c[at];
     const int32_t n_tail = ls_draft_tail(q->s, q->c, sizeof *q->c, at, tail, MAX_AGREE);
+    no_children(q);
+
     if (q->e->retrieved && c->draft.match_pos >= 0 && (size_t)c->draft.match_pos + 1 < q->s->n_context)
-        add_copy(q, list, &n, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // continue the parent's copy
+        add_copy(q, c->draft.match_n, c->draft.match_pos + 1, tail, n_tail); // continue the parent's copy
     const ls_match m = q->e->retrieved ? ls_pool_find(&q->e->pool, tail, (size_t)n_tail) : (ls_match){0};
-    if (m.n) add_copy(q, list, &n, m.n, m.pos, tail, n_tail);
-    const bool copies = n > 0;
+    if (m.n) add_copy(q, m.n, m.pos, tail, n_tail);
+    const bool copies = q->n_children > 0;
     bool known[LS_SUCCESSORS_ORDER];
     for (int32_t order = LS_SUCCESSORS_ORDER; order > 0; order--) {
         const ls_successor *next = remembered(q->e, tail, n_tail, order);
         known[order - 1] = next != NULL;
         for (int32_t i = 0; next && i < LS_ROW_TOP && next->id[i] >= 0; i++) {
-            ls_candidate *k = looked_up(q, list, &n, next->id[i]);
+            ls_child *k = looked_up(q, next->id[i]);
             k->f.remembered[order - 1].rank = (int16_t)i;
             k->f.remembered[order - 1].p = next->p[i];
         }
     }
-    if (at == 0 && q->e->last_logit) add_guesses(q, list, &n);
-    const int32_t average_rows = add_usage(q, at, list, &n);
+    if (at == 0 && q->e->last_logit) add_guesses(q);
+    const int32_t average_rows = add_usage(q, at);
     const ls_prediction *prediction = prediction_after(q, at);
-    if (prediction) add_prediction(q, prediction, list, &n);
+    if (prediction) add_prediction(q, prediction);
     for (int32_t a = at; a >= 0; a = q->c[a].draft.parent) depth++;
+    const int32_t from = c->draft.match_pos; // what the parent was copied from
+    const bool last = at == 0 && q->e->last_logit && q->s->n_top > 0;
     double odds = 0;
-    for (int32_t i = 0; i < n; i++) {
-        ls_features *f = &list[i].f;
-        const int32_t from = c->draft.match_pos; // what the parent was copied from
+    for (int32_t i = 0; i < q->n_children; i++) {
+        ls_child *k = &q->child[i];
+        ls_features *f = &k->f;
         f->copies = copies;
-        f->place = at == 0                                            ? LS_PLACE_FIRST
-                   : from >= 0 && list[i].draft.match_pos == from + 1 ? LS_PLACE_ON
-                   : from >= 0                                        ? LS_PLACE_JUMP
-                                                                      : LS_PLACE_NEW;
-        f->last = at == 0 && q->e->last_logit && q->s->n_top > 0;
-        f->average_rows = average_rows;
-        for (int32_t k = 0; k < LS_SUCCESSORS_ORDER; k++) f->remembered[k].known = known[k];
-        odds += est[i] = look_up(q, &list[i], (int32_t)q->s->n_context + depth);
+        f->place = at == 0                                 ? LS_PLACE_FIRST
+                   : from >= 0 && k->match_pos == from + 1 ? LS_PLACE_ON
+                   : from >= 0                             ? LS_PLACE_JUMP
+                                                           : LS_PLACE_NEW;
+        f->last = last;
+        f->average_rows = (uint16_t)average_rows;
+        for (int32_t j = 0; j < LS_SUCCESSORS_ORDER; j++) f->remembered[j].known = known[j];
+        odds += q->est[i] = look_up(q, k, (int32_t)q->s->n_context + depth);
     }
-    for (int32_t i = 0; i < n; i++) {
-        list[i].draft.looked = (float)(est[i] /= 1 + odds);
-        if (prediction) est[i] = blend(q, &list[i]);
+    for (int32_t i = 0; i < q->n_children; i++) {
+        q->child[i].p = (float)(q->est[i] /= 1 + odds);
+        if (prediction) q->est[i] = blend(q, &q->child[i]);
     }
-    return n;
 }
 
 // Opens a candidate unless as many others as there are rows left are more likely; then it never gets a row.
@@ -307,42 +323,46 @@ static int32_t most_likely(ls_search *q) { // -1: none is open
     return q->open.n ? q->open.item[--q->open.n] : -1;
 }
 
-// Opens the children of candidate `at`, which become candidates in place.
+// Opens the children of candidate `at`.
 static void expand(ls_search *q, int32_t at) {
-    double est[LS_SEARCH_CHILDREN], sum = 0, most = 0;
-    ls_candidate *list = &q->c[q->n], *c = &q->c[at];
+    double sum = 0, most = 0;
     const ls_open *o = &q->open;
     // no child can be likely enough (the draft model reads `mass`)
-    if (!q->draft_rows && o->n && o->n >= q->max_rows - q->n_taken && c->path * DEEPER <= o->path[0]) return;
-    const int32_t n = collect(q, at, est);
+    if (!q->draft_rows && o->n && o->n >= q->max_rows - q->n_taken && q->c[at].path * DEEPER <= o->path[0]) return;
+    collect(q, at);
     const bool prediction = prediction_after(q, at) != NULL;
-    for (int32_t i = 0; i < n; i++) {
-        sum += est[i];
-        if (est[i] > most) most = est[i];
+    for (int32_t i = 0; i < q->n_children; i++) {
+        sum += q->est[i];
+        if (q->est[i] > most) most = q->est[i];
     }
-    c->mass = sum > 1 ? 1 : sum;
+    q->c[at].mass = sum > 1 ? 1 : sum;
     bool under_guess = false;
     for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_FROM_LAST_LOGIT;
-    for (int32_t i = 0; i < n && q->n < LS_FRONTIER_MAX; i++) {
-        ls_candidate *k = &q->c[q->n];
+    for (int32_t i = 0; i < q->n_children && q->n < LS_FRONTIER_MAX; i++) {
+        const ls_child *k = &q->child[i];
         // At most one child is right, so the probabilities must sum to at most 1. Blended estimates may exceed 1: then
         // keep the most likely child, whose estimate is the most reliable, and scale down the others.
-        double p = est[i];
+        double p = q->est[i];
         if (prediction && sum > 1 && p < most) p *= (1 - most) / (sum - most);
-        const int32_t seen = prediction ? draft_row_child(q->draft_rows, c->draft_row, list[i].draft.token) : -1;
+        const int32_t seen = prediction ? draft_row_child(q->draft_rows, q->c[at].draft_row, k->token) : -1;
         const bool stays = q->drawn && seen >= 0;
-        const double path = c->path * p * DEEPER;
+        const double path = q->c[at].path * p * DEEPER;
         if (q->s->costs && !stays && path < LEAST) continue;
-        if (q->named_only && list[i].m_p < 0) continue;
+        if (q->named_only && k->m_p < 0) continue;
         if (!open_candidate(q, q->n, stays ? 2 : path)) continue; // 2: before every probability
-        q->n++;
-        if (k != &list[i]) *k = list[i];
-        k->draft.parent = (int16_t)at;
-        k->draft.from = (uint8_t)source_of(k, under_guess);
-        k->draft.rank = k->draft.from == LS_FROM_LAST_LOGIT ? (int16_t)k->f.last_rank : -1;
-        k->draft.est_p = (float)p;
-        k->path = path;
-        k->draft_row = seen;
+        const ls_from from = source_of(k, under_guess);
+        q->c[q->n++] = (ls_candidate){.draft = {.token = k->token,
+                                                .parent = (int16_t)at,
+                                                .rank = from == LS_FROM_LAST_LOGIT ? k->f.last_rank : -1,
+                                                .match_n = k->match_n,
+                                                .kind = k->kind,
+                                                .from = (uint8_t)from,
+                                                .match_pos = k->match_pos,
+                                                .looked = k->p,
+                                                .draft_p = prediction && k->m_p > 0 ? k->m_p : 0,
+                                                .est_p = (float)p},
+                                      .draft_row = seen,
+                                      .path = path};
     }
 }
 
@@ -397,8 +417,6 @@ void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
                                                   .match_pos = -1,
                                                   .draft_p = p,
                                                   .est_p = p},
-                                        .m_rank = k,
-                                        .m_p = p,
                                         .draft_row = seen,
                                         .path = up->path * (double)p};
             if (seen >= 0) at_of[seen] = q->n;
@@ -433,8 +451,9 @@ void ls_search_tree(const ls_search *q, ls_tree *tree) {
 }
 
 // Makes candidates of the rows from the root to `row`; returns the last one.
-static int32_t follow(ls_search *q, const ls_tree *t, int32_t row) {
+static int32_t follow(ls_search *q, const ls_tree *t, int32_t row, int32_t max_rows) {
     int32_t path[LS_MAX_ROWS];
+    q->max_rows = max_rows;
     q->n = ls_tree_path(t, row, path);
     for (int32_t i = 0; i < q->n; i++) {
         const ls_draft *d = &t->nodes[path[i]].draft;
@@ -447,23 +466,22 @@ static int32_t follow(ls_search *q, const ls_tree *t, int32_t row) {
 
 void ls_search_trials(ls_search *q, const ls_tree *t,
                       void (*each)(void *ud, const ls_trial *trials, int32_t n, int32_t came), void *ud) {
-    double est[LS_SEARCH_CHILDREN];
     ls_trial trials[LS_SEARCH_CHILDREN];
     int32_t end = 0;
     for (int32_t i = 1; i < t->n; i++)
         if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > t->nodes[end].depth) end = i;
-    const int32_t last = follow(q, t, end);
+    const int32_t last = follow(q, t, end, t->n);
     for (int32_t at = 0; at <= last; at++) {
         const int32_t came = at < last ? q->c[at + 1].draft.token : t->nodes[end].target;
-        if (came < 0) break;
-        const int32_t n = collect(q, at, est);
         int32_t looked = 0;
-        for (int32_t i = 0; i < n; i++) {
-            const ls_candidate *c = &q->c[q->n + i];
-            const ls_token_usage *u = ls_usage_of(&q->e->usage, c->draft.token);
+        if (came < 0) break;
+        collect(q, at);
+        for (int32_t i = 0; i < q->n_children; i++) {
+            const ls_child *c = &q->child[i];
+            const ls_token_usage *u = ls_usage_of(&q->e->usage, c->token);
             if (!c->looked) continue;
             ls_trial *trial = &trials[looked++];
-            *trial = (ls_trial){.token = c->draft.token, .bias = u ? u->bias : 0, .p = c->draft.looked};
+            *trial = (ls_trial){.token = c->token, .bias = u ? u->bias : 0, .p = c->p};
             memcpy(trial->view, c->view, sizeof trial->view);
         }
         each(ud, trials, looked, came);
@@ -472,14 +490,13 @@ void ls_search_trials(ls_search *q, const ls_tree *t,
 
 ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
     int32_t tail[LS_POOL_ORDER];
-    double est[LS_SEARCH_CHILDREN];
     bool has = false;
-    const int32_t n = collect(q, follow(q, k->tree, k->row), est);
-    for (int32_t i = 0; i < n; i++)
-        if (q->c[q->n + i].draft.token == k->token) return LS_KNOWS_IT;
+    collect(q, follow(q, k->tree, k->row, k->max_rows));
+    for (int32_t i = 0; i < q->n_children; i++)
+        if (q->child[i].token == k->token) return LS_KNOWS_IT;
     const int32_t n_tail = ls_question_tail(k, tail, LS_POOL_ORDER);
     if (q->e->retrieved) ls_pool_ask(&q->e->pool, k->state->context, tail, (size_t)n_tail, k->token, &has);
     if (has) return LS_KNOWS_HIDDEN;
     if (!k->row && q->e->last_logit && k->token != k->state->root) return LS_KNOWS_BEYOND;
-    return n ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
+    return q->n_children ? LS_KNOWS_OTHERS : LS_KNOWS_NOTHING;
 }

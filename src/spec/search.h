@@ -39,15 +39,23 @@ enum {
     LS_SEARCH_SLOTS = 1024, // a power of two
 };
 
-// A possible row. The taken candidates form the tree.
+// A possible child of the row that is being expanded.
 typedef struct {
-    ls_draft draft; // its parent is a candidate
+    int32_t token;
+    int32_t match_pos; // as in ls_draft
+    int16_t match_n;
+    int16_t kind;
+    bool looked; // look-ups have it
+    bool m_chosen;
+    float p;   // its probability by look-ups
+    float m_p; // the draft model's; -1: it does not name the token
     ls_features f;
     uint8_t view[LS_VIEWS]; // f as values of views
-    bool looked;            // look-ups have it
-    int32_t m_rank;         // place among the draft model's best; -1: not among them
-    float m_p;
-    bool m_chosen;
+} ls_child;
+
+// A possible row. The taken candidates form the tree.
+typedef struct {
+    ls_draft draft;    // its parent is a candidate
     int32_t draft_row; // the row as the draft model saw it; -1: not seen
     double path;       // acceptance probability of the whole path
     double mass;       // probability that one of its children is right; 0: not expanded
@@ -69,13 +77,15 @@ typedef struct {
                      // must not influence which rows are verified
     bool named_only; // the tree has only tokens named by the draft model, none from look-ups alone
     const ls_draft_state *s;
-    ls_candidate c[LS_FRONTIER_MAX + LS_SEARCH_CHILDREN]; // the additional ones are for the children being collected
+    ls_candidate c[LS_FRONTIER_MAX];
     int32_t n;
+    ls_child child[LS_SEARCH_CHILDREN]; // of the row that is being expanded
+    double est[LS_SEARCH_CHILDREN];     // their probabilities
+    int32_t n_children;
     struct {
-        uint32_t round;
-        int32_t at;
-    } slot[LS_SEARCH_SLOTS]; // hash table of the children being collected, by token
-    uint32_t round;          // slots of earlier rounds are free
+        uint16_t round, at;
+    } slot[LS_SEARCH_SLOTS]; // hash table of these children, by token
+    uint16_t round;          // slots of other rounds are free
     ls_open open;
     int32_t max_rows;
     int32_t n_taken, taken[LS_MAX_ROWS]; // candidates that are rows, parents before children

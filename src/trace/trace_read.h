@@ -40,6 +40,8 @@ typedef struct {
     uint32_t turn;
     int32_t kept;       // number of earlier tokens that the prompt keeps; -1: all
     int32_t begun;      // number of tokens at the end of the prompt that begin the answer; -1: none
+    int32_t cached;     // of a server: tokens of the prompt that were in a kept KV cache; -1: not known
+    char history[20];   // of a server: what its drafter had been shown before, as a hash; "": not known
     ls_buf prompt_text; // the user's text
     ls_ids prompt;      // all tokens before the turn's output
     double prefill_ms;

@@ -183,9 +183,11 @@ void ls_trace_describe(ls_trace_header *h, const ls_turn_begun *t) {
                            .turn = t->turn,
                            .kept = (int32_t)t->kept,
                            .begun = t->n_begun ? (int32_t)t->n_begun : -1,
+                           .cached = r->other.begun ? (int32_t)r->other.kept : -1,
                            .prompt = *ls_session_context(r->session), // borrowed
                            .prefill_ms = t->prefill_ms};
     ls_run_describe(&h->run, r->model, r->session, opt);
+    memcpy(h->history, r->history, sizeof h->history);
     ls_accept_write(&opt->accept, h->acceptance, sizeof h->acceptance);
     ls_buf_str(&h->prompt_text, t->text);
     for (const char *const *c = r->setup->config; c && *c; c += 2) ls_buf_fmt(&h->config, "%s%c%s%c", c[0], 0, c[1], 0);

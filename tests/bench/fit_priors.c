@@ -1,6 +1,7 @@
 // Fits what the tuned drafter starts from (src/spec/rates_prior.inc): decodes a suite, and fits the weights to the
 // candidates after all accepted rows, from the present weights on. fit_priors SUITE ROWS TOKENS [odd] >rates_prior.inc.
-// odd: only prompts whose question_id is odd (the rest is for measuring).
+// ROWS: sizes of trees, such as 8,16,64; prompts have them in turn. odd: only prompts whose question_id is odd (the
+// rest is for measuring).
 //
 // Priors are about ranks, shares and lengths only, not about tokens: what was learnt of a token counts as given. What
 // was hardly seen keeps nearly its old weight.
@@ -56,8 +57,9 @@ static ls_code decode(size_t *prompts, char **argv, bool odd, ls_err *err) {
     ls_model model;
     ls_session *s;
     const ls_model_options mo = {.name = "default", .engine = {.device = "cpu", .dtype = "auto"}};
-    const ls_decode_options o = {
-        .method = "logitspec", .max_rows = atoi(argv[2]), .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
+    ls_decode_options o = {.method = "logitspec", .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
+    const char *rows = argv[2];
+    o.max_rows = atoi(rows);
     ls_code code = ls_suite_read(&suite, argv[1], err);
     if (code || (code = ls_model_load(&model, &mo, err)) || (code = ls_session_new(&s, &model, &o, err))) return code;
     ls_drafter *d = (ls_drafter *)ls_session_drafter(s);
@@ -68,6 +70,9 @@ static ls_code decode(size_t *prompts, char **argv, bool odd, ls_err *err) {
         const ls_suite_turn *turn = &suite.items[i].turns[0];
         ls_ids ids = {0};
         if (odd && atoi(suite.items[i].name) % 2 == 0) continue;
+        o.max_rows = atoi(rows);
+        rows = strchr(rows, ',') ? strchr(rows, ',') + 1 : argv[2];
+        if ((code = ls_session_set(s, &o, err))) return code;
         ls_session_reset(s);
         if ((code = ls_prompt_encode(&model, LS_FORMAT_AUTO, NULL, turn->text, turn->n, &ids, err)) ||
             (code = ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, err)))

@@ -3,14 +3,15 @@ import http.client
 import json
 import subprocess
 import threading
+import time
 import urllib.parse
 
 from program import ENV, PROGRAM
 
 
 class Server:
-    def __init__(self, *args, model="script", env=None):
-        self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "0", "--model", model, *args], env=dict(ENV, **(env or {})),
+    def __init__(self, *args, model="script", env=None, under=()):
+        self.process = subprocess.Popen([*under, PROGRAM, "serve", "--listen", "0", "--model", model, *args], env=dict(ENV, **(env or {})),
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.process.stdout.readline()
         if " at http://" not in first:
@@ -78,6 +79,13 @@ def events(text):
             data = fields["data"]
             found.append((fields.get("event"), data if data == "[DONE]" else json.loads(data)))
     return found
+
+
+def wait_for(what, seconds=30):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
 
 
 def chat(text, **more):

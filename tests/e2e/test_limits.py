@@ -20,6 +20,7 @@ import unittest
 from unittest import mock
 
 from program import ENV, MODEL, PROGRAM, ROOT, SANITIZED, needs_model, run
+from serving import Server, chat
 
 SCRIPT = ["--model", "script", "--max-tokens", "40", "--temperature", "0.7", "--seed", "3"]
 
@@ -693,6 +694,25 @@ class Network(unittest.TestCase):
                     self.assertIn(r.returncode, (0, 1, 2), (name, line, r.stderr))
                     self.assertTrue(r.returncode == 0 or name in ("models", "doctor", "rank"), (name, line, r.stderr))
                     self.assertEqual(seen, "", (name, line))
+
+    def test_nothing_leaves_a_server_but_answers(self):
+        """It never ends by itself: it gets requests, then a signal. It has one socket, which listens; others come from its clients."""
+        with tempfile.TemporaryDirectory() as d:
+            recorder = Recorder(d)
+            with Server("--trace-dir", d + "/traces", env={"XDG_CACHE_HOME": d, **recorder.env}, under=recorder.trace) as s:
+                s.good("/v1/chat/completions", chat("Hi", max_tokens=4))
+                s.stream("/v1/messages", chat("Hi", max_tokens=4))
+                s.good("/v1/models"), s.good("/metrics"), s.good("/tokenize", {"content": "Hi"})
+                self.assertEqual(s.ask("/health", headers={"Host": "example.com"})[0], 403)
+                pid = s.process.pid
+                with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+                    children = f.read().split()
+                os.kill(int(children[0]) if recorder.trace else pid, signal.SIGTERM)
+                self.assertEqual(s.process.wait(60), 0)
+            with open(recorder.log, encoding="utf-8") as f:
+                seen = f.read()
+        self.assertEqual(len(re.findall(r"\bsocket\b", seen)), 1, seen)
+        self.assertNotRegex(seen, r"\bconnect\b|\bsend(to|msg|mmsg)\b.*(AF_|sa_family| [1-9]\d*$)")
 
     def test_offline_makes_fetching_an_error(self):
         with tempfile.TemporaryDirectory() as d, hub(b"{}") as (handler, url):

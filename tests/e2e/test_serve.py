@@ -5,12 +5,11 @@ import re
 import socket
 import tempfile
 import threading
-import time
 import unittest
 
 from program import MODEL, ROOT, SANITIZED, needs_model, read_trace, run
 from recording import unpack
-from serving import Server, chat
+from serving import Server, chat, wait_for
 
 CHAT, TEXT, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
 KEYS = "first-key-0123456789", "second-key-0123456789"
@@ -25,13 +24,6 @@ def generate(prompt, *args, model="script"):
 def rss_kib(pid):
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
         return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
-
-
-def wait_for(what, seconds=30):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 class Answers(unittest.TestCase):
@@ -98,6 +90,13 @@ class Answers(unittest.TestCase):
             ids = [self.s.good(path, {"messages": [{"role": "user", "content": c}], "max_tokens": 8, "return_token_ids": True})["logitspec"]["prompt_tokens"]
                    for c in ("Count to ten.", parts)]
             self.assertEqual(*ids)
+
+    def test_pictures_are_refused(self):
+        for path, kind in (CHAT, "image_url"), (CHAT, "input_image"), (MESSAGES, "image"):
+            parts = [{"type": "text", "text": "What is this?"}, {"type": kind, kind: {"url": "data:image/png;base64,AA=="}}]
+            status, _, got = self.s.ask(path, {"messages": [{"role": "user", "content": parts}], "max_tokens": 8})
+            self.assertEqual((status, got["error"]["message"]),
+                             (400, "messages[0]: pictures are not supported; send only parts of the type text"))
 
     def test_stop_texts(self):
         text = generate("Count to twenty.", "--max-tokens", "60")["text"]
@@ -510,6 +509,27 @@ class Records(unittest.TestCase):
                 self.assertEqual([i for line in lines if line["type"] == "step" for i in line["emitted"]], facts["output_tokens"])
                 self.assertEqual(lines[-1]["type"], "end")
                 self.assertIn("step 0:", run("inspect", path).stdout)
+
+    def test_they_tell_what_the_drafter_knew(self):
+        def headers(bodies, *args):
+            with tempfile.TemporaryDirectory() as folder:
+                with Server("--trace-dir", folder, *args) as s:
+                    for b in bodies:
+                        s.good(CHAT, b)
+                traces = [self.read(os.path.join(folder, n)) for n in os.listdir(folder)]
+            traces.sort(key=lambda lines: lines[0]["seed"])
+            drafts = [[line["nodes"] for line in lines if line["type"] == "step"] for lines in traces]
+            return [(lines[0]["history"], lines[0]["cached_tokens"]) for lines in traces], drafts
+        bodies = [chat(t, max_tokens=30, seed=i) for i, t in enumerate(("Count to twenty.", "Count to twenty, please.", "Count to twenty."))]
+        args = "--set", "decode.sizing=paper"  # no measured cost decides about drafts
+        (known, drafts), (again, same), (fresh, anew) = headers(bodies, *args), headers(bodies, *args), headers(bodies, "--fresh", *args)
+        self.assertEqual((known, drafts), (again, same))
+        self.assertEqual((known[0], fresh), (("fresh", 0), [("fresh", 0)] * 3))
+        self.assertEqual(len({h for h, _ in known}), 3)
+        self.assertGreater(known[1][1], 20)
+        self.assertEqual(anew[0], anew[2])
+        self.assertNotEqual(drafts[0], drafts[2])
+        self.assertNotEqual(headers([bodies[2], bodies[1]], *args)[0][1][0], known[1][0])  # other requests came before
 
     def test_their_number_is_bounded(self):
         with tempfile.TemporaryDirectory() as place:

@@ -286,6 +286,21 @@ class Endings(unittest.TestCase):
                 s.wait("exit=130")
             self.assertEqual(os.listdir(d), [])
 
+    def test_the_reason_of_a_failure_is_told_after_the_screen(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "broken.gguf")
+            with open(path, "wb") as f:
+                f.write(b"GGUF\x03\x00\x00\x00" + b"\xff" * 40)
+            with Screen("--model", path, cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
+                s.wait("FAILED", path)
+                s.type("more")
+                s.keys("Enter")
+                s.wait("the model is not loaded; your input was kept")
+                s.keys("Escape")
+                s.wait("q Quit")
+                s.keys("q")
+                s.wait("logitspec: " + path, "exit=1")
+
     def test_what_is_kept_of_an_answer_that_a_crash_cuts(self):
         with tempfile.TemporaryDirectory() as d:
             with Screen("--model", "script:300", "--method", "plain", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:

@@ -169,7 +169,7 @@ ARCHS = {"llama2": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen
 
 
 def typed(meta):
-    return {k: (STR, v) if isinstance(v, str) else (U32, v) if isinstance(v, int) else (F32, v) for k, v in meta.items()}
+    return {k: (ARR, (I32, v)) if isinstance(v, list) else (STR, v) if isinstance(v, str) else (U32, v) if isinstance(v, int) else (F32, v) for k, v in meta.items()}
 
 
 def key(arch, name, kind, value):

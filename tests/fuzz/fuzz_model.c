@@ -37,7 +37,7 @@ static void gguf(const uint8_t *data, size_t n) {
         const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
         if (t->offset > n + DATA || t->n_bytes > n + DATA - t->offset) abort();
     }
-    if (!ls_hparams_gguf(&h, g, &err)) sum += (unsigned)h.n_layers;
+    if (!ls_hparams_gguf(&h, g, NULL, &err)) sum += (unsigned)h.n_layers;
     ls_gguf_free(g);
 }
 

@@ -64,14 +64,15 @@ static void add_norm_is_its_twin(void) {
         send_step(&s);
         const lsg_add a = {.chunks = chunks[i / 32],
                            .bias = i / 8 % 2 ? random_floats(n, 1, 0) : NULL,
-                           .post_norm = i / 16 % 2 ? random_floats(n, 0.5f, 1) : NULL,
-                           .norm = i / 4 % 2 ? random_floats(n, 0.5f, 1) : NULL,
+                           .post_norm = i / 16 % 2 ? random_floats(2 * n, 0.5f, 1) : NULL,
+                           .norm = i / 4 % 2 ? random_floats(2 * n, 0.5f, 1) : NULL,
+                           .layer_norm = i / 4 % 4 >= 2,
                            .residual_scale = i % 3 ? 1 : 0.22f,
                            .eps = i % 5 ? 1e-5f : 0.3f};
         lsg_add d = a;
         d.bias = put_floats(a.bias, n);
-        d.post_norm = put_floats(a.post_norm, n);
-        d.norm = put_floats(a.norm, n);
+        d.post_norm = put_floats(a.post_norm, 2 * n);
+        d.norm = put_floats(a.norm, 2 * n);
         MUST(lsg_add_norm(&s.device, &d, stream));
         lsg_plain_add_norm(&s.host, &a);
         const float *x = take(s.device.x, values * sizeof *x);

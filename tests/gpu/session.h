@@ -8,7 +8,7 @@ typedef struct {
     lsg_matrix host, device;
 } matrix;
 
-enum { MATRIX_TYPES = 14 };
+enum { MATRIX_TYPES = 16 };
 extern const int matrix_types[MATRIX_TYPES]; // of GGUF: all that are kept
 matrix random_matrix(int type, int64_t n_out, int64_t n_in);
 

@@ -2,7 +2,7 @@
 """Writes a tiny seeded target model and trained heads for it, and what the published programs compute with these heads.
 
     tests/tools/heads.py DIR     -> DIR/target, DIR/eagle3, DIR/eagle3-own, DIR/eagle, DIR/medusa, DIR/medusa2
-                                    (config.json, model.safetensors) and DIR/heads.json
+                                    (config.json, model.safetensors), DIR/eagle3.gguf, DIR/eagle3-own.gguf and DIR/heads.json
 
 The forwards below follow eagle/model/cnets.py (EAGLE-3), eagle/model/cnets1.py (EAGLE, EAGLE-2) of SafeAILab/EAGLE and
 medusa/model/medusa_model.py of FasterDecoding/Medusa, row by row and in double precision, with nothing but the standard
@@ -127,7 +127,37 @@ def eagle(path, name, seed):
         w.raw["t2d"] = ((V,), "BOOL", bytes(i in ids for i in range(V)))
         w.values["d2t"] = [t - i for i, t in enumerate(ids)]
     write(path, c, w.raw)
+    if third:
+        write_gguf(path + ".gguf", kind, c, {n.removeprefix(p): v for n, v in w.values.items()})
     return {n.removeprefix(p): v for n, v in w.values.items()}
+
+
+GGUF = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output", "input_layernorm": "blk.0.attn_norm", "hidden_norm": "blk.0.attn_norm_2",
+        "self_attn.q_proj": "blk.0.attn_q", "self_attn.k_proj": "blk.0.attn_k", "self_attn.v_proj": "blk.0.attn_v", "self_attn.o_proj": "blk.0.attn_output",
+        "post_attention_layernorm": "blk.0.ffn_norm", "mlp.gate_proj": "blk.0.ffn_gate", "mlp.up_proj": "blk.0.ffn_up", "mlp.down_proj": "blk.0.ffn_down"}
+
+
+def write_gguf(path, kind, c, weights):
+    """As llama.cpp's converter: rotary pairs side by side, d2t with the target's ids, and inputs of layers by number."""
+    heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    layers = [i + 1 for i in c["eagle_config"]["eagle_aux_hidden_state_layer_ids"]] if "eagle_config" in c else [2, 4, 5]
+    hd = c.get("head_dim", c["hidden_size"] // heads)
+    meta = {"block_count": 1, "embedding_length": c["hidden_size"], "feed_forward_length": c["intermediate_size"], "attention.head_count": heads,
+            "attention.head_count_kv": kv, "context_length": c["max_position_embeddings"], "attention.layer_norm_rms_epsilon": c["rms_norm_eps"],
+            "rope.freq_base": c.get("rope_theta", 10000.0), "rope.dimension_count": hd, "attention.key_length": hd, "attention.value_length": hd,
+            "vocab_size": c["vocab_size"], "extract_layers": layers, "target_hidden_size": c.get("target_hidden_size", c["hidden_size"])}
+    out = []
+    for name, rows in weights.items():
+        matrix = isinstance(rows[0], list)
+        shape, values = ((len(rows), len(rows[0])), [v for row in rows for v in row]) if matrix else ((len(rows),), rows)
+        if name == "d2t":
+            out.append((name, shape, [i + v for i, v in enumerate(values)], tiny.I64))
+            continue
+        if ".q_proj" in name or ".k_proj" in name:
+            values = tiny.paired(values, shape, heads if ".q_proj" in name else kv)
+        part = name.removesuffix(".weight")
+        out.append((GGUF.get(part, part) + ".weight", shape, values, kind if matrix else tiny.F32))
+    tiny.write_gguf_file(path, {"general.architecture": "eagle3"} | {"eagle3." + k: v for k, v in meta.items()}, out)
 
 
 def medusa(path, name, seed):
@@ -293,6 +323,8 @@ def main():
             vectors[name] = medusa_vectors(name, medusa(path, name, 60 + i))
         else:
             vectors[name] = eagle_vectors(name, eagle(path, name, 60 + i), base)
+            if name.startswith("eagle3"):
+                vectors[name + ".gguf"] = vectors[name]
     with open(os.path.join(where, "heads.json"), "w", encoding="utf-8") as f:
         json.dump(vectors, f)
 

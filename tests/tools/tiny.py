@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 
-F32, F16, BF16, Q8_0 = 0, 1, 30, 8
+F32, F16, BF16, Q8_0, I64 = 0, 1, 30, 8, 27
 VOCAB = 128
 
 BASE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -76,11 +76,27 @@ MODELS = {
     "olmoe": {"model_type": "olmoe", "num_key_value_heads": 4, "num_experts": 9, "num_experts_per_tok": 3},
     "qwen2_moe": {"model_type": "qwen2_moe", "hidden_size": 128, "moe_intermediate_size": 128, "shared_expert_intermediate_size": 160, "num_experts": 7,
                   "num_experts_per_tok": 3, "decoder_sparse_step": 1, "use_sliding_window": False},
-    "qwen3_moe": {"model_type": "qwen3_moe", "head_dim": 32, "moe_intermediate_size": 128, "num_experts": 12, "num_experts_per_tok": 4,
+    "qwen3_moe": {"model_type": "qwen3_moe", "head_dim": 32, "moe_intermediate_size": 128, "num_experts": 10, "num_experts_per_tok": 4,
                   "norm_topk_prob": True, "mlp_only_layers": [0], "decoder_sparse_step": 1},
     "granitemoe": {"model_type": "granitemoe", "tie_word_embeddings": True, "embedding_multiplier": 12.0, "attention_multiplier": 0.0725,
                    "residual_multiplier": 0.22, "logits_scaling": 0.0625, "num_local_experts": 7,
                    "num_experts_per_tok": 3},
+    "starcoder2": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},
+    "starcoder2-window": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "sliding_window": 12},
+    "phi4-long": {"model_type": "phi3", "tie_word_embeddings": True, "head_dim": 32, "partial_rotary_factor": 0.5,
+                  "original_max_position_embeddings": 32, "hidden_size": 128,
+                  "rope_scaling": {"type": "longrope", "short_factor": [1.0 + 0.05 * i for i in range(8)],
+                                   "long_factor": [1.0 + 2.0 * i for i in range(8)]}},
+    # the text parts of models that also see pictures
+    "qwen2vl": {"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 2]}, "rope_theta": 1000000.0},
+    "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", "tie_word_embeddings": True, "rope_theta": 1000000.0,
+                   "rope_scaling": {"rope_type": "default", "type": "default", "mrope_section": [4, 2, 2]}},
+    "qwen3vl": {"model_type": "qwen3_vl_text", "head_dim": 32, "attention_bias": False, "rope_theta": 5000000.0,
+                "rope_scaling": {"rope_type": "default", "mrope_interleaved": True, "mrope_section": [8, 4, 4]}},
+    "gemma3-vision": {"model_type": "gemma3_text", **GEMMA, "sliding_window": 12, "query_pre_attn_scalar": 32,
+                      "num_hidden_layers": 7, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0, "sliding_window_pattern": 6},
+    "mistral3-vision": {"model_type": "ministral3", "head_dim": 32, "rope_parameters": {
+        **YARN, "rope_theta": 10000.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}},
     # sizes that are padded with zeros: OpenLLaMA 3B's heads, stories260K's, and odd ones with biases
     "heads100": {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 8, "head_dim": 100, "intermediate_size": 172, "num_hidden_layers": 2},
     "heads8": {"model_type": "llama", "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 172, "tie_word_embeddings": True},
@@ -88,7 +104,16 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee mixtral olmoe qwen2_moe qwen3_moe granitemoe".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe".split()
+VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "num_attention_heads": 2, "num_hidden_layers": 1,
+          "patch_size": 2, "image_size": 8, "out_hidden_size": 64, "deepstack_visual_indexes": [], "num_position_embeddings": 16}
+# name -> of models with pictures: model_type (None: config.json has the text part's keys beside vision_config), what
+# names of tensors begin with in place of "model.", and tensors of the vision part
+PICTURES = {"qwen2vl": (None, "model.", {"visual.patch_embed.proj.weight": (16, 3, 2, 2, 2)}),
+            "qwen2_5_vl": ("qwen2_5_vl", "model.", {"visual.patch_embed.proj.weight": (16, 3, 2, 2, 2), "visual.merger.ln_q.weight": (16,)}),
+            "qwen3vl": ("qwen3_vl", "model.language_model.", {"model.visual.patch_embed.proj.weight": (16, 3, 2, 2, 2)}),
+            "gemma3-vision": ("gemma3", "language_model.model.", {"multi_modal_projector.mm_soft_emb_norm.weight": (16,)}),
+            "mistral3-vision": ("mistral3", "language_model.model.", {"multi_modal_projector.norm.weight": (16,), "vision_tower.ln_pre.weight": (16,)})}
 # those that were added keep the others' seeds
 SEEDS = {name: i + 1 for i, name in enumerate([n for n in MODELS if n not in ADDED] + ADDED)}
 KEPT = {"mistral": BF16, "qwen2": F16}  # else F32
@@ -101,6 +126,14 @@ def config_of(name):
         c["layer_types"] = ["full_attention" if (i + 1) % n == 0 else "sliding_attention"
                             for i in range(c["num_hidden_layers"])]
     return c
+
+
+def written_config(name):
+    c = config_of(name)
+    if name not in PICTURES:
+        return c
+    outer, vision = PICTURES[name][0], {"vision_config": VISION}
+    return {"model_type": outer, "text_config": c, "tie_word_embeddings": c["tie_word_embeddings"], **vision} if outer else {**c, **vision}
 
 
 def rounded(x):  # to single precision
@@ -124,8 +157,8 @@ class Random:
 
 def to_type(values, kind):
     """The bytes, and the values that they stand for."""
-    if kind == F32:
-        return struct.pack(f"<{len(values)}f", *values), values
+    if kind in (F32, I64):
+        return struct.pack(f"<{len(values)}{'f' if kind == F32 else 'q'}", *values), values
     if kind == F16:
         data = struct.pack(f"<{len(values)}e", *values)
         return data, list(struct.unpack(f"<{len(values)}e", data))
@@ -148,7 +181,7 @@ def tensors_of(name):
         n = math.prod(shape)
         if len(shape) > 1:
             values = r.values(n, 2.0 / math.sqrt(shape[-1]) if key != "model.embed_tokens.weight" else embd)
-        elif key.endswith("bias"):
+        elif key.endswith("bias"):  # of a matrix or of a layer norm
             values = r.values(n, 0.3)
         else:
             values = r.values(n, 0.3, 0.0 if gemma else 1.0)
@@ -157,7 +190,7 @@ def tensors_of(name):
     add("model.embed_tokens.weight", c["vocab_size"], d)
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
-        q_bias = kind in ("qwen2", "qwen2_moe") or c.get("attention_bias")
+        q_bias = kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl_text", "starcoder2") or c.get("attention_bias")
         if kind not in ("olmo2", "olmo3", "exaone4"):
             add(p + ("attention_layernorm.weight" if kind == "apertus" else "input_layernorm.weight"), d)
         if kind == "phi3":
@@ -170,14 +203,14 @@ def tensors_of(name):
         if kind == "hunyuan_v1_dense":
             add(p + "self_attn.query_layernorm.weight", hd)
             add(p + "self_attn.key_layernorm.weight", hd)
-        if kind in ("qwen3", "qwen3_moe", "gemma3_text", "exaone4", "apertus"):
+        if kind in ("qwen3", "qwen3_moe", "qwen3_vl_text", "gemma3_text", "exaone4", "apertus"):
             add(p + "self_attn.q_norm.weight", hd)
             add(p + "self_attn.k_norm.weight", hd)
         if kind in ("olmo2", "olmo3", "olmoe"):
             add(p + "self_attn.q_norm.weight", heads * hd)
             add(p + "self_attn.k_norm.weight", kv * hd)
         add(p + "self_attn.o_proj.weight", d, heads * hd)
-        if kind == "llama" and c.get("attention_bias"):
+        if kind == "starcoder2" or kind == "llama" and c.get("attention_bias"):
             add(p + "self_attn.o_proj.bias", d)
         add(p + ("feedforward_layernorm.weight" if kind == "apertus" else "post_attention_layernorm.weight"), d)
         if kind == "glm4":
@@ -212,6 +245,13 @@ def tensors_of(name):
                     add(p + f"mlp.shared_expert.{part}_proj.weight", a, b)
                 add(p + "mlp.shared_expert_gate.weight", 1, d)
             continue
+        if kind == "starcoder2":
+            add(p + "input_layernorm.bias", d)
+            add(p + "post_attention_layernorm.bias", d)
+            for part, a, b in ("c_fc", ff, d), ("c_proj", d, ff):
+                add(p + f"mlp.{part}.weight", a, b)
+                add(p + f"mlp.{part}.bias", a)
+            continue
         for part, a, b in (("gate", ff, d), ("up", ff, d), ("down", d, ff)):
             if kind in ("phi3", "glm4") and part != "down" or ungated and part == "gate":
                 continue
@@ -222,6 +262,8 @@ def tensors_of(name):
             for key, value in ("alpha_p", 0.2 + 0.1 * i), ("alpha_n", -0.8 + 0.3 * i), ("beta", 0.5), ("eps", -1e-6):
                 out.append((p + "mlp.act_fn." + key, (1,) if "alpha" in key else (), [rounded(value)]))
     add("model.norm.weight", d)
+    if kind == "starcoder2":
+        add("model.norm.bias", d)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", c["vocab_size"], d)
     return out
@@ -234,8 +276,13 @@ def experts_of(c):
 def write_folder(folder, name, tensors, shards=1):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
-        json.dump(config_of(name), f, indent=1)
+        json.dump(written_config(name), f, indent=1)
     kind = KEPT.get(name, F32)
+    if name in PICTURES:
+        _, prefix, vision = PICTURES[name]
+        head = prefix.removesuffix("model.") if prefix.startswith("language") else ""
+        tensors = [(prefix + key.removeprefix("model.") if key.startswith("model.") else head + key, *rest) for key, *rest in tensors]
+        tensors += [(key, shape, [0.5] * math.prod(shape)) for key, shape in vision.items()]
     if shards == 1:
         write_safetensors(os.path.join(folder, "model.safetensors"), kind, tensors)
         return
@@ -267,20 +314,22 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "post_feedforward_layernorm": "post_ffw_norm", "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm",
          "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
          "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm", "shared_mlp.output_linear": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp",
-         "block_sparse_moe.router.layer": "ffn_gate_inp", "block_sparse_moe.output_linear": "ffn_down_exps",
-         "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
-         "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+         "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+         "mlp.gate": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",
+         "block_sparse_moe.output_linear": "ffn_down_exps", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+         "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
+         "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 OF_EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "ministral3": "mistral3", "olmo3": "olmo2", "granitemoehybrid": "granite",
-        "hunyuan_v1_dense": "hunyuan-dense", "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+        "hunyuan_v1_dense": "hunyuan-dense", "qwen2_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl",
+        "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
 PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3", "mixtral", "granitemoe")
 
 
 def gguf_name(key, kind):
     key = key.removeprefix("model.")
     if not key.startswith("layers."):
-        return {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight",
+        return {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight", "norm.bias": "output_norm.bias",
                 "lm_head.weight": "output.weight"}[key]
     _, layer, rest = key.split(".", 2)
     part, last = rest.rsplit(".", 1)
@@ -331,6 +380,11 @@ def metadata(name):
               "rope.scaling.yarn_beta_fast": rope["beta_fast"], "rope.scaling.yarn_beta_slow": rope["beta_slow"]}
     if kind == "ministral3":
         m |= {"rope.scaling.yarn_log_multiplier": rope["mscale_all_dim"], "attention.temperature_scale": rope["llama_4_scaling_beta"]}
+    if kind == "starcoder2":
+        m["attention.layer_norm_epsilon"] = m.pop("attention.layer_norm_rms_epsilon")
+        m.pop("attention.sliding_window", None)  # llama.cpp has none in this architecture
+    if rope.get("mrope_section"):
+        m["rope.dimension_sections"] = [*rope["mrope_section"], 0]
     if kind == "hunyuan_v1_dense":
         m |= {"rope.freq_base": c["rope_theta"] * rope["alpha"] ** (hd / (hd - 2)), "rope.scaling.type": "none", "rope.scaling.factor": 1.0}
     if kind == "apertus":
@@ -423,7 +477,7 @@ def write_gguf_file(path, meta, out):
 
     def value(v):
         if isinstance(v, list):
-            kind, form = (7, "?") if isinstance(v[0], bool) else (6, "f")
+            kind, form = (7, "?") if isinstance(v[0], bool) else (5, "i") if isinstance(v[0], int) else (6, "f")
             return struct.pack(f"<IIQ{len(v)}{form}", 9, kind, len(v), *v)
         if isinstance(v, str):
             return struct.pack("<I", 8) + string(v)

@@ -55,6 +55,7 @@ typedef float float32x4_t __attribute__((vector_size(16)));
     }
 EMULATED_LOAD(vld1_u16, uint16x4_t, uint16_t)
 EMULATED_LOAD(vld1q_s8, int8x16_t, int8_t)
+EMULATED_LOAD(vld1q_u8, uint8x16_t, uint8_t)
 EMULATED_LOAD(vld1q_f32, float32x4_t, float)
 EMULATED_STORE(vst1q_s8, int8x16_t, int8_t)
 EMULATED_STORE(vst1q_f32, float32x4_t, float)
@@ -67,6 +68,12 @@ EMULATED_COMBINE(vcombine_s8, int8x8_t, int8x16_t)
 EMULATED_COMBINE(vcombine_s16, int16x4_t, int16x8_t)
 EMULATED_NARROW(vmovn_s16, int16x8_t, int8x8_t, int8_t, 8)
 EMULATED_NARROW(vmovn_s32, int32x4_t, int16x4_t, int16_t, 4)
+
+EMULATED uint8x16_t vqtbl1q_u8(uint8x16_t table, uint8x16_t at) {
+    uint8x16_t a = {0};
+    for (int i = 0; i < 16; i++) a[i] = at[i] < 16 ? table[at[i]] : 0;
+    return a;
+}
 
 #define vreinterpretq_s8_s32(a) ((int8x16_t)(a))
 #define vreinterpretq_s8_s64(a) ((int8x16_t)(a))

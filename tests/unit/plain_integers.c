@@ -4,6 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+/* What four bits stand for: IQ4_NL's table, and twice the values of MXFP4. */
+static const int8_t nl4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+                    mx4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 void plain_quantize(const float *x, int32_t n, lsk_arith arith, lsk_group *out, int64_t stride) {
     const float steps = (float)lsk_steps(arith);
     for (int32_t i = 0; i < n; i += 32, x += 32, out += stride) {
@@ -50,6 +54,9 @@ static int32_t weight_at(const lsk_matrix *m, const void *tile, int32_t g, int o
     case LSK_Q4I: return bits_at(((const lsk_q4 *)tile)[g].q + four_at, four, 4);
     case LSK_Q8I: return ((const lsk_q8 *)tile)[g].q[k / 4 * 64 + one_at] - 128;
     case LSK_Q5I: return bits_at(q5->q + four_at, four, 4) | bits_at(q5->high + one_at, one, 1) << 4;
+    case LSK_NL4I: return nl4[bits_at(((const lsk_nl4 *)tile)[g].q + four_at, four, 4)];
+    case LSK_MX4I: return mx4[bits_at(((const lsk_mx4 *)tile)[g].q + four_at, four, 4)];
+    case LSK_XS4I: return nl4[bits_at(((const lsk_xs4 *)tile)[g / 8].g[i].q + four_at, four, 4)];
     case LSK_K2I: return bits_at(k2->g[i].q + two_at, two, 2);
     case LSK_K3I: return (bits_at(k3->g[i].q + two_at, two, 2) | bits_at(k3->g[i].high + one_at, one, 1) << 2) - 4;
     case LSK_K4I: return bits_at(k4->g[i].q + four_at, four, 4);
@@ -66,6 +73,13 @@ static int scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, fl
     const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
     const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
     min[0] = min[1] = 0;
+    if (f == LSK_NL4I || f == LSK_MX4I || f == LSK_XS4I) {
+        const lsk_xs4 *xs4 = (const lsk_xs4 *)tile + g / 8;
+        scale[0] = f == LSK_NL4I   ? lsk_half_to_float(((const lsk_nl4 *)tile)[g].scale[o])
+                   : f == LSK_MX4I ? ldexpf(1, ((const lsk_mx4 *)tile)[g].scale[o] - 128)
+                                   : lsk_half_to_float(xs4->d[o]) * (float)(int8_t)xs4->scale[g % 8][o];
+        return 0;
+    }
     if (f < LSK_K2I) {
         scale[0] = lsk_half_to_float(f == LSK_Q4I ? q4->scale[o] : f == LSK_Q5I ? q5->scale[o] : q8->scale[o]);
         if (f != LSK_Q8I) min[0] = lsk_half_to_float(f == LSK_Q4I ? q4->min[o] : q5->min[o]);
@@ -90,7 +104,8 @@ static int scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, fl
 
 /* Adds the products of group g. */
 static void add_group(const lsk_matrix *m, const void *tile, int32_t g, const lsk_group *a, int is16, float *sum) {
-    const int has_min = m->format != LSK_Q8I && m->format != LSK_K3I && m->format != LSK_K6I;
+    const int has_min = m->format == LSK_Q4I || m->format == LSK_Q5I || m->format == LSK_K2I || m->format == LSK_K4I ||
+                        m->format == LSK_K5I;
     for (int o = 0; o < LSK_TILE; o++) {
         int32_t dots[2] = {0}; /* of the first 16 inputs and of the last */
         float scale[2], min[2];

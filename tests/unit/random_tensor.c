@@ -27,8 +27,9 @@ unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
             memcpy(raw + i * 4, &f, 4);
         }
     for (size_t at = 0; l->values > 1 && at < row * (size_t)n_out; at += (size_t)l->bytes) {
+        if (type == LS_GGML_MXFP4) raw[at] = (unsigned char)(118 + rnd_int(6));
         const uint16_t d = lsk_float_to_half(0.01f + 0.02f * (rnd() + 1)), m = lsk_float_to_half(-0.1f + 0.05f * rnd());
-        memcpy(raw + at + l->halves_at, &d, 2);
+        if (l->n_halves) memcpy(raw + at + l->halves_at, &d, 2);
         if (l->n_halves > 1) memcpy(raw + at + l->halves_at + 2, &m, 2);
     }
     if (type == LS_GGML_F16 || type == LS_GGML_BF16)

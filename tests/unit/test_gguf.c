@@ -176,7 +176,7 @@ static ls_hparams hparams_of(const char *arch, const char *const keys[2], const 
     ls_gguf *g;
     ls_err err = {0};
     ls_hparams h = {0};
-    if (ls_gguf_parse(&g, (const unsigned char *)b.p, b.n, b.n, NULL, &err) || ls_hparams_gguf(&h, g, &err))
+    if (ls_gguf_parse(&g, (const unsigned char *)b.p, b.n, b.n, NULL, &err) || ls_hparams_gguf(&h, g, NULL, &err))
         fail_msg("%s", err.msg);
     ls_gguf_free(g);
     ls_buf_free(&b);
@@ -239,7 +239,7 @@ static void try_bytes(const char *p, size_t n) {
         }
         assert_true(sum <= 255u * (unsigned)ls_gguf_n_tensors(g)); // the bytes are read
         ls_hparams hp;
-        ls_hparams_gguf(&hp, g, &err);
+        ls_hparams_gguf(&hp, g, NULL, &err);
         ls_gguf_free(g);
     } else assert_true(*err.msg);
     free(copy);

@@ -53,7 +53,9 @@ static void heads_say_what_they_are(void **state) {
         int32_t n_embd, n_draft, takes[3];
         bool mapped, own_embedding, own_output;
     } cases[] = {{"eagle3", LS_HEAD_EAGLE3, 64, 96, {2, 4, 5}, true, false, true},
+                 {"eagle3.gguf", LS_HEAD_EAGLE3, 64, 96, {2, 4, 5}, true, false, true},
                  {"eagle3-own", LS_HEAD_EAGLE3, 96, 128, {1, 4, 7}, false, true, true}, // outputs of layers 0, 3, 6
+                 {"eagle3-own.gguf", LS_HEAD_EAGLE3, 96, 128, {1, 4, 7}, false, true, true},
                  {"eagle", LS_HEAD_EAGLE, 64, 128, {9}, false, false, false},
                  {"medusa", LS_HEAD_MEDUSA, 64, 128, {9}, false, false, false},
                  {"medusa2", LS_HEAD_MEDUSA, 64, 128, {9}, false, false, false}};
@@ -74,8 +76,9 @@ static void heads_say_what_they_are(void **state) {
         assert_int_equal(n, cases[i].kind == LS_HEAD_EAGLE3 ? 3 : 1);
         assert_memory_equal(takes, cases[i].takes, (size_t)n * sizeof *takes);
         if (h->kind == LS_HEAD_MEDUSA) {
-            assert_int_equal(h->n_heads, i == 3 ? 4 : 3);
-            assert_int_equal(h->n_blocks, i == 3 ? 1 : 2);
+            const bool first = !strcmp(cases[i].name, "medusa");
+            assert_int_equal(h->n_heads, first ? 4 : 3);
+            assert_int_equal(h->n_blocks, first ? 1 : 2);
         }
         for (int32_t t = 0; h->d2t && t < h->n_draft; t++) assert_int_equal(h->d2t[t], t * 128 / 96);
         ls_head_close(h);

@@ -2,10 +2,12 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "source/channel.h"
 #include "source/source_live.h"
 #include "trace/trace_read.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -195,6 +197,31 @@ static void failures_arrive_as_events(void **state) {
     await_state(s, &v, LS_STATE_IDLE);
     ls_buf_free(&prompt);
     s->close(s);
+}
+
+// A decoder that fails while a prompt already waits.
+static void *fails(void *channel) {
+    ls_channel *c = channel;
+    ls_queued_command *q;
+    while (!ls_channel_wanted(c)) sched_yield();
+    ls_channel_status(c, LS_STATE_FAILED, "failed", -1);
+    ls_channel_take(c, &q, -1);
+    ls_queued_command_free(q);
+    ls_channel_take(c, &q, 0);
+    ls_queued_command_free(q);
+    ls_channel_message(c, true, "the end");
+    return NULL;
+}
+
+static void a_failure_stays_when_a_prompt_waited(void **state) {
+    (void)state;
+    ls_channel *c = ls_calloc(1, sizeof *c);
+    seen v = {0};
+    assert_true(ls_channel_open(c, fails));
+    assert_int_equal(command(&c->base, LS_CMD_PROMPT, "x", 0), LS_OK);
+    ls_event_free(await(&c->base, &v, LS_EV_MESSAGE));
+    assert_int_equal(v.state, LS_STATE_FAILED);
+    c->base.close(&c->base);
 }
 
 static void closing_at_any_moment(void **state) {
@@ -606,6 +633,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_conversation),
                                        cmocka_unit_test(pause_step_set_stop),
                                        cmocka_unit_test(failures_arrive_as_events),
+                                       cmocka_unit_test(a_failure_stays_when_a_prompt_waited),
                                        cmocka_unit_test(closing_at_any_moment),
                                        cmocka_unit_test(loaded_conversations_are_kept),
                                        cmocka_unit_test(a_cut_answer_goes_on),

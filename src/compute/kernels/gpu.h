@@ -123,6 +123,7 @@ typedef struct {
     int32_t chunks; /* of y; 0: nothing is added */
     const float *bias, *post_norm, *norm;
     float residual_scale, eps;
+    int32_t layer_norm; /* norms are layer norms: [2][n_embd], weights and biases */
 } lsg_add;
 int lsg_add_norm(const lsg_buffers *b, const lsg_add *a, lsg_stream stream);
 /* Goes before a kernel that follows a copy or a call on the host: such a kernel starts early, which is for one that

@@ -45,6 +45,16 @@ void lsg_plain_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t 
     free(w);
 }
 
+/* v's norm in place. */
+static void norm_row(double *v, int32_t n, const float *weight, const lsg_add *a) {
+    double mean = 0;
+    for (int32_t i = 0; i < n && a->layer_norm; i++) mean += v[i] / n;
+    for (int32_t i = 0; i < n; i++) v[i] -= mean;
+    const double scale = inverse_rms(v, n, a->eps);
+    for (int32_t i = 0; i < n; i++)
+        v[i] = v[i] * scale * (double)weight[i] + (a->layer_norm ? (double)weight[n + i] : 0);
+}
+
 void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a) {
     const int32_t n = b->n_embd;
     double *v = malloc((size_t)n * sizeof *v);
@@ -52,17 +62,11 @@ void lsg_plain_add_norm(const lsg_buffers *b, const lsg_add *a) {
         float *x = b->x + (size_t)r * (size_t)n;
         if (a->chunks) { /* what the sublayer adds */
             for (int32_t i = 0; i < n; i++) v[i] = added(b->y, a->chunks, b->rows, n, a->bias, r, i);
-            if (a->post_norm) {
-                const double scale = inverse_rms(v, n, a->eps);
-                for (int32_t i = 0; i < n; i++) v[i] *= scale * (double)a->post_norm[i];
-            }
+            if (a->post_norm) norm_row(v, n, a->post_norm, a);
             for (int32_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + v[i] * (double)a->residual_scale);
         }
         for (int32_t i = 0; i < n; i++) v[i] = (double)x[i];
-        if (a->norm) { /* what the next matmul reads */
-            const double scale = inverse_rms(v, n, a->eps);
-            for (int32_t i = 0; i < n; i++) v[i] *= scale * (double)a->norm[i];
-        }
+        if (a->norm) norm_row(v, n, a->norm, a); /* what the next matmul reads */
         for (int32_t i = 0; i < n; i++) b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(v[i]);
     }
     free(v);

@@ -109,8 +109,8 @@ LSG_DEVICE float4 times4(const float4 &a, float scale, const float4 &w) {
     return {a.x * scale * w.x, a.y * scale * w.y, a.z * scale * w.z, a.w * scale * w.w};
 }
 
-// A block a row, PER times four values a thread.
-template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_buffers b, lsg_add a) {
+// A block a row, PER times four values a thread. LAYER: layer norms.
+template <int PER, bool LAYER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_buffers b, lsg_add a) {
     LSG_SHARED(float, place);
     const int32_t r = (int32_t)blockIdx.x, n = b.n_embd;
     auto index = [&](int k) { return 4 * ((int32_t)threadIdx.x + k * (int32_t)blockDim.x); };
@@ -140,6 +140,19 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
         for (int k = 0; k < PER; k++) sum = dot4(v[k], sum);
         return 1.0f / sqrtf(lsg_block_sum(sum, place) / (float)n + a.eps);
     };
+    auto centre = [&](float4 v[PER]) { // subtracts the mean
+        float sum = 0;
+#pragma unroll
+        for (int k = 0; k < PER; k++) sum += (v[k].x + v[k].y) + (v[k].z + v[k].w);
+        const float mean = lsg_block_sum(sum, place) / (float)n;
+#pragma unroll
+        for (int k = 0; k < PER; k++)
+            if (index(k) < n) v[k] = {v[k].x - mean, v[k].y - mean, v[k].z - mean, v[k].w - mean};
+    };
+    auto biased = [&](const float4 &v, const float *from, int k) {
+        const float4 more = *(const float4 *)(from + n + index(k));
+        return float4{v.x + more.x, v.y + more.y, v.z + more.z, v.w + more.w};
+    };
     float *row = b.x + (size_t)r * n;
     load(x, row);
     if (a.chunks) {
@@ -149,20 +162,26 @@ template <int PER> __global__ void __launch_bounds__(NORM_THREADS) add_norm(lsg_
             add[k] = {0, 0, 0, 0};
             if (index(k) < n) add[k] = added4(b.y, a.chunks, b.rows, n, r, index(k), a.bias);
         }
+        if (LAYER && a.post_norm) centre(add);
         const float scale = a.post_norm ? inverse_rms(add) : 1, share = a.residual_scale;
 #pragma unroll
         for (int k = 0; k < PER; k++) {
             if (a.post_norm) add[k] = times4(add[k], scale, weight(post, a.post_norm, k));
+            if (LAYER && a.post_norm && index(k) < n) add[k] = biased(add[k], a.post_norm, k);
             x[k] = {x[k].x + add[k].x * share, x[k].y + add[k].y * share, x[k].z + add[k].z * share,
                     x[k].w + add[k].w * share};
             if (index(k) < n) *(float4 *)(row + index(k)) = x[k];
         }
     }
+    if (LAYER && a.norm) centre(x);
     const float scale = a.norm ? inverse_rms(x) : 1;
 #pragma unroll
     for (int k = 0; k < PER; k++)
-        if (index(k) < n)
-            store_bf16(b.xn + (size_t)r * n + index(k), a.norm ? times4(x[k], scale, weight(norm, a.norm, k)) : x[k]);
+        if (index(k) < n) {
+            float4 out = a.norm ? times4(x[k], scale, weight(norm, a.norm, k)) : x[k];
+            if (LAYER && a.norm) out = biased(out, a.norm, k);
+            store_bf16(b.xn + (size_t)r * n + index(k), out);
+        }
 }
 
 __global__ void arrive() {
@@ -293,11 +312,19 @@ int lsg_begin(const lsg_buffers *b, const lsg_rotation *r, lsg_stream s) {
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *m, float scale, lsg_stream s) {
     return lsg_launch(embed, dim3((unsigned)b->rows), THREADS, 0, s, *b, *m, scale);
 }
+template <bool LAYER>
+static int put_add_norm(int32_t per, int32_t warps, const lsg_buffers *b, const lsg_add *a, lsg_stream s) {
+    const auto kernel = per == 1   ? add_norm<1, LAYER>
+                        : per == 2 ? add_norm<2, LAYER>
+                        : per <= 4 ? add_norm<4, LAYER>
+                                   : add_norm<8, LAYER>;
+    return lsg_launch(kernel, dim3((unsigned)b->rows), warps * 32, 32 * sizeof(float), s, *b, *a);
+}
+
 int lsg_add_norm(const lsg_buffers *b, const lsg_add *a, lsg_stream s) {
     const int32_t warps = min(NORM_THREADS / 32, (b->n_embd + 127) / 128),
                   per = (b->n_embd + warps * 128 - 1) / (warps * 128);
-    const auto kernel = per == 1 ? add_norm<1> : per == 2 ? add_norm<2> : per <= 4 ? add_norm<4> : add_norm<8>;
-    return lsg_launch(kernel, dim3((unsigned)b->rows), warps * 32, 32 * sizeof(float), s, *b, *a);
+    return a->layer_norm ? put_add_norm<true>(per, warps, b, a, s) : put_add_norm<false>(per, warps, b, a, s);
 }
 int lsg_arrive(lsg_stream s) {
     return lsg_launch<false>(arrive, dim3(1), 32, 0, s);

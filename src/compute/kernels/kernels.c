@@ -1,5 +1,6 @@
 /* The part that is the same at every CPU level: unpacking GGUF formats. */
 #include "compute/kernels/kernels_blocks.h"
+#include "base/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,10 +19,7 @@ float lsk_half_to_float(uint16_t h) {
 }
 
 uint16_t lsk_float_to_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    return ls_to_bf16(x);
 }
 
 size_t lsk_row_bytes(int type, int64_t n) {
@@ -51,6 +49,7 @@ int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
     if (type == LS_GGML_F16) return finite16(p, values, 0x7C00);
     const size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / (size_t)l->bytes;
     int ok = 1;
+    for (size_t i = 0; i < n && type == LS_GGML_MXFP4; i++) ok &= p[i * (size_t)l->bytes] != 255;
     for (size_t i = 0; i < n; i++, p += l->bytes) {
         for (int k = 0; k < l->n_halves; k++) {
             uint16_t h;
@@ -77,6 +76,13 @@ lsk_k_scales lsk_k_scales_of(int type, const unsigned char *p) {
         k.d = lsk_half_bits_at(p + 108), s = p + 96;
         for (int g = 0; g < 16; g++) {
             const int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> g / 4 * 2 & 3;
+            k.scale[g] = (int8_t)((low | high << 4) - 32);
+        }
+        break;
+    case LS_GGML_IQ4_XS:
+        k.d = lsk_half_bits_at(p);
+        for (int g = 0; g < 16; g++) {
+            const int j = g / 2, low = p[4 + j / 2] >> j % 2 * 4 & 15, high = lsk_half_bits_at(p + 2) >> 2 * j & 3;
             k.scale[g] = (int8_t)((low | high << 4) - 32);
         }
         break;
@@ -128,6 +134,15 @@ static void integers_q6_k(const unsigned char *p, int8_t *to) {
         }
 }
 
+/* 32 indices of a table, as Q4_0 has its nibbles. */
+static void integers_of_table(const unsigned char *p, const int8_t *table, int8_t *to) {
+    for (int i = 0; i < 16; i++) {
+        to[i] = table[p[i] & 15];
+        to[16 + i] = table[p[i] >> 4];
+    }
+}
+static const int8_t nl4_table[16] = LSK_NL4_TABLE(0), mx4_table[16] = LSK_MX4_TABLE(0);
+
 static void block_k(int type, const unsigned char *p, lsk_block *b) {
     const lsk_k_scales k = lsk_k_scales_of(type, p);
     const float d = lsk_half_to_float(k.d), dmin = lsk_half_to_float(k.dmin);
@@ -138,6 +153,8 @@ static void block_k(int type, const unsigned char *p, lsk_block *b) {
     if (type == LS_GGML_Q2_K) integers_q2_k(p, b->q);
     else if (type == LS_GGML_Q3_K) integers_q3_k(p, b->q);
     else if (type == LS_GGML_Q6_K) integers_q6_k(p, b->q);
+    else if (type == LS_GGML_IQ4_XS)
+        for (int g = 0; g < 8; g++) integers_of_table(p + 8 + 16 * g, nl4_table, b->q + 32 * g);
     else integers_q45_k(p, type == LS_GGML_Q5_K, b->q);
 }
 
@@ -157,17 +174,6 @@ static void block_small(const unsigned char *p, int type, lsk_block *b) {
     }
 }
 
-/* IQ4_NL: as Q4_0, but the nibbles choose from sixteen values that lie closer near zero. */
-static void block_iq4_nl(const unsigned char *p, lsk_block *b) {
-    static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    b->scale[0] = b->scale[1] = lsk_half_at(p);
-    b->min[0] = b->min[1] = 0;
-    for (int i = 0; i < 16; i++) {
-        b->q[i] = values[p[2 + i] & 15];
-        b->q[16 + i] = values[p[2 + i] >> 4];
-    }
-}
-
 void lsk_read_block(int type, const unsigned char *p, lsk_block *b) {
     switch (type) {
     case LS_GGML_Q8_0:
@@ -179,8 +185,16 @@ void lsk_read_block(int type, const unsigned char *p, lsk_block *b) {
     case LS_GGML_Q3_K:
     case LS_GGML_Q4_K:
     case LS_GGML_Q5_K:
-    case LS_GGML_Q6_K: block_k(type, p, b); break;
-    case LS_GGML_IQ4_NL: block_iq4_nl(p, b); break;
+    case LS_GGML_Q6_K:
+    case LS_GGML_IQ4_XS: block_k(type, p, b); break;
+    case LS_GGML_IQ4_NL:
+    case LS_GGML_MXFP4: {
+        const int mx = type == LS_GGML_MXFP4;
+        b->scale[0] = b->scale[1] = mx ? lsk_power(*p) : lsk_half_at(p);
+        b->min[0] = b->min[1] = 0;
+        integers_of_table(p + (mx ? 1 : 2), mx ? mx4_table : nl4_table, b->q);
+        break;
+    }
     default: block_small(p, type, b);
     }
 }
@@ -221,20 +235,7 @@ void lsk_unpack_row(int type, const void *raw, int64_t n, int8_t *q, float *scal
 /* ---- other types from floats */
 
 uint16_t lsk_float_to_half(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);
-    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* rounds beyond 65504 */
-    if (magnitude < 0x38800000) {                                  /* subnormal: steps of 2^-24, ties to even */
-        float f;
-        memcpy(&f, &magnitude, 4);
-        f = f * 0x1p24f + 0x1p23f;
-        uint32_t n;
-        memcpy(&n, &f, 4);
-        return (uint16_t)(sign | (n & 0x7FFFFF));
-    }
-    return (uint16_t)(sign | (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13);
+    return ls_to_half(x);
 }
 
 void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {

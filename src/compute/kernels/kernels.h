@@ -20,14 +20,17 @@ typedef enum {
     LSK_Q4,  /* 4-bit q, weight = scale * q + minimum, f16 scale and minimum per 32 inputs (Q4_0, Q4_1) */
     LSK_Q8,  /* 8-bit q, weight = scale * q, f16 scale per 32 inputs (Q8_0) */
     LSK_F32, /* plain floats (F32, F16, BF16) */
-    LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products; Q8I also of IQ4_NL */
+    LSK_Q4I, /* Q4 and Q8 with their bytes ordered for integer dot products */
     LSK_Q5I, /* the same of Q5_0 and Q5_1 */
     LSK_Q8I,
+    LSK_NL4I, /* the same of IQ4_NL: q is the index of an integer in a table of 16 */
+    LSK_MX4I, /* MXFP4: as NL4I with another table, and the scale is a power of two */
     LSK_K2I, /* the same of K formats, whose groups' scales are small integers: Q2_K, scales and minima of 16 inputs */
     LSK_K3I, /* Q3_K, scales of 16 inputs */
     LSK_K4I, /* Q4_K */
     LSK_K5I, /* Q5_K */
     LSK_K6I, /* Q6_K, scales of 16 inputs */
+    LSK_XS4I, /* IQ4_XS: as K4I with NL4I's table and without a minimum */
     LSK_BF16, /* bf16 pairs: [n_in / 2][16 outputs][2] */
     LSK_F16,  /* [n_in][16 outputs] */
     LSK_Q4B,  /* Q4 and Q8 output by output, for bf16 arithmetic that unpacks them */
@@ -36,7 +39,7 @@ typedef enum {
     LSK_Q8S,  /* signed 8-bit q, weight = scale * q + minimum, f32 scale and minimum per 16 inputs (Q5, K formats) */
 } lsk_format;
 static inline int lsk_takes_integers(lsk_format f) {
-    return f >= LSK_Q4I && f <= LSK_K6I;
+    return f >= LSK_Q4I && f <= LSK_XS4I;
 }
 
 /* A group of inputs for a tile's 16 outputs. In f32 arithmetic q holds the 16 outputs of an input (4 bits: of two
@@ -57,6 +60,21 @@ typedef struct {
     uint16_t scale[LSK_TILE], min[LSK_TILE];
     uint8_t q[16 * LSK_TILE], high[4 * LSK_TILE];
 } lsk_q5; /* 32 inputs of Q5I: as lsk_q4, and bit j of byte i of an output in high is the fifth of input 4j + i */
+typedef struct {
+    uint16_t scale[LSK_TILE];
+    uint8_t q[16 * LSK_TILE];
+} lsk_nl4; /* 32 inputs of NL4I */
+typedef struct {
+    uint8_t scale[LSK_TILE]; /* e: 2^(e - 128) */
+    uint8_t q[16 * LSK_TILE];
+} lsk_mx4; /* 32 inputs of MX4I */
+typedef struct {
+    uint16_t d[LSK_TILE];
+    uint8_t scale[8][LSK_TILE]; /* with a sign: weight = d * scale[g] * table[q] */
+    struct {
+        uint8_t q[16 * LSK_TILE];
+    } g[8];
+} lsk_xs4; /* 256 inputs of XS4I */
 /* 256 inputs of K formats. Of group g, with d and dmin of the output:
  *
  *   K4I, K5I  weight = d * scale[g] * q - dmin * min[g]
@@ -229,6 +247,8 @@ typedef struct {
                         int32_t tile_begin, int32_t tile_end, void *scratch);
     int unpacks;
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
+    /* The same of x minus its mean, plus the biases weight[n .. 2 n). */
+    void (*layernorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs
      * holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t dims, int interleaved, const float *cs, float scale);

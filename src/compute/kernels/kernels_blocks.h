@@ -7,7 +7,20 @@ typedef struct {
     float scale[16], min[16];
 } lsk_block;
 
-/* The scales of a block of a K format: of value i d * scale[i / 16], and dmin * min[i / 16] is subtracted. */
+/* The sixteen values that 4 bits choose from: IQ4_NL's and IQ4_XS's, and twice MXFP4's; `plus` is added to each. */
+#define LSK_NL4_TABLE(plus)                                                                                            \
+    {                                                                                                                  \
+        plus - 127, plus - 104, plus - 83, plus - 65, plus - 49, plus - 35, plus - 22, plus - 10, plus + 1, plus + 13, \
+            plus + 25, plus + 38, plus + 53, plus + 69, plus + 89, plus + 113                                          \
+    }
+#define LSK_MX4_TABLE(plus)                                                                                            \
+    {                                                                                                                  \
+        plus, plus + 1, plus + 2, plus + 3, plus + 4, plus + 6, plus + 8, plus + 12, plus, plus - 1, plus - 2,         \
+            plus - 3, plus - 4, plus - 6, plus - 8, plus - 12                                                          \
+    }
+
+/* The scales of a block of a K format, or of IQ4_XS: of value i d * scale[i / 16], and dmin * min[i / 16] is
+ * subtracted. */
 typedef struct {
     uint16_t d, dmin; /* f16 bits */
     int8_t scale[16];
@@ -21,4 +34,11 @@ static inline uint16_t lsk_half_bits_at(const unsigned char *p) {
     uint16_t h;
     memcpy(&h, p, sizeof h);
     return h;
+}
+/* 2^(e - 128), the scale of MXFP4's table, which has twice the values. 255 stands for NaN (lsk_finite). */
+static inline float lsk_power(uint8_t e) {
+    const uint32_t bits = e ? (uint32_t)e << 23 : 1u << 22;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f / 2;
 }

@@ -83,6 +83,19 @@ static void k_rmsnorm(const float *x, const float *weight, int32_t n, float eps,
     for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) * s * vf_load(weight + i));
 }
 
+static void k_layernorm(const float *x, const float *weight, int32_t n, float eps, float *out) {
+    vf acc[4];
+    int32_t i = 0;
+    for (int j = 0; j < 4; j++) acc[j] = vf_set(0);
+    for (; i + 4 * W <= n; i += 4 * W)
+        for (int j = 0; j < 4; j++) acc[j] = acc[j] + vf_load(x + i + j * W);
+    for (; i < n; i += W) acc[0] = acc[0] + vf_load(x + i);
+    const vf mean = vf_set(vf_sum((acc[0] + acc[1]) + (acc[2] + acc[3])) / (float)n);
+    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) - mean);
+    k_rmsnorm(out, weight, n, eps, out);
+    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(out + i) + vf_load(weight + n + i));
+}
+
 static void k_rope(float *x, int32_t dims, int interleaved, const float *cs, float scale) {
     if (!interleaved) {
         float *y = x + dims / 2;
@@ -154,36 +167,42 @@ static void k_softcap(float *x, int32_t n, float cap) {
 
 /* ---- the output head's row */
 
-static void k_top(const float *x, int32_t n, int32_t k, int32_t *ids, float *values) {
-    int32_t have = 0;
-    float bar = -INFINITY;
-    for (int32_t i = 0; i < n;) {
-        if (have == k) { /* skip blocks in which nothing beats the k-th best */
-            while (i + 64 <= n && i % 16 == 0) {
-                vf best = vf_load(x + i);
-                for (int j = W; j < 64; j += W) best = vf_max(best, vf_load(x + i + j));
-                float lanes[W], most = -INFINITY;
-                vf_store(lanes, best);
-                for (int j = 0; j < W; j++) most = lanes[j] > most ? lanes[j] : most;
-                if (most > bar) break;
-                i += 64;
-            }
-            if (i >= n) break;
-        }
-        int32_t end = i + 64 <= n ? i + 64 : n;
-        for (; i < end; i++) {
-            if (have == k && !(x[i] > bar)) continue; /* a tie keeps the lower index */
-            int32_t at = have < k ? have++ : k - 1;
-            while (at > 0 && values[at - 1] < x[i]) {
-                values[at] = values[at - 1];
-                ids[at] = ids[at - 1];
-                at--;
-            }
-            values[at] = x[i];
-            ids[at] = i;
-            bar = values[have - 1];
-        }
+/* Adds a value to the k best, sorted; of equal values the lower id comes first. */
+INLINE void top_add(float value, int32_t id, int32_t k, int32_t *n, int32_t *ids, float *values) {
+    if (*n == k && !(value > values[k - 1] || (value == values[k - 1] && id < ids[k - 1]))) return;
+    int32_t at = *n < k ? (*n)++ : k - 1;
+    for (; at > 0 && (values[at - 1] < value || (values[at - 1] == value && ids[at - 1] > id)); at--) {
+        values[at] = values[at - 1];
+        ids[at] = ids[at - 1];
     }
+    values[at] = value;
+    ids[at] = id;
+}
+
+/* The k-th best maximum of groups of values is at most the k-th best value, and nearly as large: only the groups with
+ * such a maximum are looked at one by one. A group is a lane of `tall` vectors. */
+static void k_top(const float *x, int32_t n, int32_t k, int32_t *ids, float *values) {
+    enum { GROUPS = 1024 };
+    const int32_t tall = (n + GROUPS - 1) / GROUPS, whole = n - n % W;
+    float most[GROUPS + W], least = -INFINITY;
+    int32_t have = 0, groups = 0;
+    for (int32_t i = 0; i < whole; i += tall * W, groups += W) {
+        vf best = vf_load(x + i);
+        for (int32_t j = i + W; j < whole && j < i + tall * W; j += W) best = vf_max(best, vf_load(x + j));
+        vf_store(most + groups, best);
+    }
+    if (groups >= k) {
+        for (int32_t g = 0; g < groups; g++) top_add(most[g], g, k, &have, ids, values);
+        least = values[k - 1];
+    }
+    have = 0;
+    for (int32_t g = 0; g < groups; g++) {
+        const int32_t first = g / W * tall * W;
+        if (most[g] < least) continue;
+        for (int32_t i = first + g % W; i < whole && i < first + tall * W; i += W)
+            if (!(x[i] < least)) top_add(x[i], i, k, &have, ids, values);
+    }
+    for (int32_t i = whole; i < n; i++) top_add(x[i], i, k, &have, ids, values);
     for (; have < k; have++) ids[have] = -1, values[have] = -INFINITY;
 }
 
@@ -244,6 +263,7 @@ const lsk_table LEVEL = {.name = LEVEL_NAME,
                          .quantize = QUANTIZE,
                          .to_bf16 = k_to_bf16,
                          .rmsnorm = k_rmsnorm,
+                         .layernorm = k_layernorm,
                          .rope = k_rope,
                          .activate = k_activate,
                          .softcap = k_softcap,

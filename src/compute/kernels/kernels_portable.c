@@ -1,6 +1,7 @@
 /* Plain C with the compiler's generic vectors: any CPU. Products are rounded before the sum (built
  * without contraction into fused multiply-adds), so its bits differ from the other levels. */
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #define W 4
@@ -9,6 +10,7 @@
 #define R_MAX 3
 #define FUSED_MAX 3
 typedef float vf __attribute__((vector_size(16)));
+typedef uint8_t vbytes __attribute__((vector_size(16)));
 #include "compute/kernels/vectors.h"
 
 static inline vf vf_set(float x) {
@@ -47,6 +49,11 @@ static inline vf vf_i8(const unsigned char *p) {
     return (vf){(float)q[0], (float)q[1], (float)q[2], (float)q[3]};
 }
 
+/* Byte by byte, that of sixteen which the index chooses. */
+static inline vbytes vb_choose(const unsigned char *sixteen, vbytes at) {
+    for (int i = 0; i < 4 * W; i++) at[i] = sixteen[at[i]];
+    return at;
+}
 /* To nearest, ties to even. */
 static inline vi vf_round(vf a) {
     vi v = {0};

@@ -26,7 +26,9 @@ static lsk_format format_of(int type, lsk_arith arith) {
     case LS_GGML_Q8_0: return integers ? LSK_Q8I : LSK_Q8;
     case LS_GGML_Q5_0:
     case LS_GGML_Q5_1: return integers ? LSK_Q5I : LSK_Q8S;
-    case LS_GGML_IQ4_NL: return integers ? LSK_Q8I : LSK_Q8S;
+    case LS_GGML_IQ4_NL: return integers ? LSK_NL4I : LSK_Q8S;
+    case LS_GGML_MXFP4: return integers ? LSK_MX4I : LSK_Q8S;
+    case LS_GGML_IQ4_XS: return integers ? LSK_XS4I : LSK_Q8S;
     case LS_GGML_Q2_K: return integers ? LSK_K2I : LSK_Q8S;
     case LS_GGML_Q3_K: return integers ? LSK_K3I : LSK_Q8S;
     case LS_GGML_Q6_K: return integers ? LSK_K6I : LSK_Q8S;
@@ -48,14 +50,17 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
     const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
-    m->tile_bytes = m->format == LSK_Q5I   ? (size_t)n_in / 32 * sizeof(lsk_q5)
-                    : m->format == LSK_Q8I ? (size_t)n_in / 32 * sizeof(lsk_q8)
-                    : m->format == LSK_K2I ? (size_t)n_in / 256 * sizeof(lsk_k2)
-                    : m->format == LSK_K3I ? (size_t)n_in / 256 * sizeof(lsk_k3)
-                    : m->format == LSK_K4I ? (size_t)n_in / 256 * sizeof(lsk_k4)
-                    : m->format == LSK_K5I ? (size_t)n_in / 256 * sizeof(lsk_k5)
-                    : m->format == LSK_K6I ? (size_t)n_in / 256 * sizeof(lsk_k6)
-                                           : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
+    m->tile_bytes = m->format == LSK_Q5I    ? (size_t)n_in / 32 * sizeof(lsk_q5)
+                    : m->format == LSK_Q8I  ? (size_t)n_in / 32 * sizeof(lsk_q8)
+                    : m->format == LSK_NL4I ? (size_t)n_in / 32 * sizeof(lsk_nl4)
+                    : m->format == LSK_MX4I ? (size_t)n_in / 32 * sizeof(lsk_mx4)
+                    : m->format == LSK_XS4I ? (size_t)n_in / 256 * sizeof(lsk_xs4)
+                    : m->format == LSK_K2I  ? (size_t)n_in / 256 * sizeof(lsk_k2)
+                    : m->format == LSK_K3I  ? (size_t)n_in / 256 * sizeof(lsk_k3)
+                    : m->format == LSK_K4I  ? (size_t)n_in / 256 * sizeof(lsk_k4)
+                    : m->format == LSK_K5I  ? (size_t)n_in / 256 * sizeof(lsk_k5)
+                    : m->format == LSK_K6I  ? (size_t)n_in / 256 * sizeof(lsk_k6)
+                                            : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
 }
 
 /* ---- formats for integer dot products. Four inputs of an output lie side by side, so a row's integers are packed four
@@ -117,6 +122,21 @@ static int k_less(lsk_format f) {
     return f == LSK_K3I ? 4 : f == LSK_K6I ? 32 : 0;
 }
 
+/* 32 nibbles in the order of Q4_0. */
+static void put_nibbles(uint8_t *q, int64_t lane, const unsigned char *src) {
+    for (int j = 0; j < 4; j++) put_word(q + 64 * j + 4 * lane, word_at(src + 4 * j));
+}
+
+static void pack_xs4(const unsigned char *src, uint8_t *tile, int64_t lane) {
+    lsk_xs4 *to = (lsk_xs4 *)tile;
+    const lsk_k_scales k = lsk_k_scales_of(LS_GGML_IQ4_XS, src);
+    to->d[lane] = k.d;
+    for (int g = 0; g < 8; g++) {
+        to->scale[g][lane] = (uint8_t)k.scale[2 * g];
+        put_nibbles(to->g[g].q, lane, src + 8 + 16 * g);
+    }
+}
+
 /* Packs a block of a row of a K format. All blocks begin alike. */
 static void pack_k(lsk_format f, int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
     lsk_k4 *to = (lsk_k4 *)tile;
@@ -166,11 +186,23 @@ static void pack_small(lsk_format f, int type, const unsigned char *src, uint8_t
         for (int m = 0; m < WORDS; m++) put_word(to->q + 64 * m + 4 * lane, word_at(b.q + 4 * m) ^ each(128));
         return;
     }
+    if (f == LSK_NL4I) {
+        lsk_nl4 *to = (lsk_nl4 *)tile;
+        memcpy(to->scale + lane, src, 2);
+        put_nibbles(to->q, lane, src + 2);
+        return;
+    }
+    if (f == LSK_MX4I) {
+        lsk_mx4 *to = (lsk_mx4 *)tile;
+        to->scale[lane] = *src;
+        put_nibbles(to->q, lane, src + 1);
+        return;
+    }
     lsk_q5 *to = (lsk_q5 *)tile; /* which begins as lsk_q4 does */
     const int one = type == LS_GGML_Q4_1 || type == LS_GGML_Q5_1, up = f == LSK_Q5I ? 4 : 3;
     to->scale[lane] = lsk_half_bits_at(src);
     to->min[lane] = one ? lsk_half_bits_at(src + 2) : half_times_minus(up, to->scale[lane]);
-    for (int j = 0; j < 4; j++) put_word(to->q + 64 * j + 4 * lane, word_at(src + bytes - 16 + 4 * j));
+    put_nibbles(to->q, lane, src + bytes - 16);
     if (f == LSK_Q4I) return;
     const uint32_t bits = word_at(src + (one ? 4 : 2));
     uint32_t high[WORDS];
@@ -185,8 +217,11 @@ static void pack_integers(const lsk_matrix *m, int type, const unsigned char *sr
     const size_t row_bytes = lsk_row_bytes(type, m->n_in), blocks = (size_t)(m->n_in / l->values),
                  packed = m->tile_bytes / blocks;
     for (size_t b = 0; b < blocks; b++, src += l->bytes, tile += packed)
-        for (int64_t r = 0; r < n_rows; r++)
-            (l->values == 256 ? pack_k : pack_small)(m->format, type, src + (size_t)r * row_bytes, tile, lane + r);
+        for (int64_t r = 0; r < n_rows; r++) {
+            const unsigned char *block = src + (size_t)r * row_bytes;
+            if (m->format == LSK_XS4I) pack_xs4(block, tile, lane + r);
+            else (l->values == 256 ? pack_k : pack_small)(m->format, type, block, tile, lane + r);
+        }
 }
 
 /* 32 values of an output. */
@@ -242,6 +277,29 @@ static void row_of_small(const lsk_matrix *m, const uint8_t *tile, int64_t lane,
     }
 }
 
+/* 32 values of an output, of which 4 bits are an index. */
+static void floats_of_table(const uint8_t *q, int64_t lane, const int8_t *table, float scale, float *out) {
+    uint32_t words[WORDS] = {0};
+    uint8_t at[32];
+    add_fours(q, lane, words);
+    memcpy(at, words, sizeof at);
+    for (int i = 0; i < 32; i++) out[i] = (float)table[at[i]] * scale + 0;
+}
+
+static void row_of_table(const lsk_matrix *m, const uint8_t *tile, int64_t lane, float *out) {
+    static const int8_t nl[16] = LSK_NL4_TABLE(0), mx[16] = LSK_MX4_TABLE(0);
+    for (int32_t at = 0, g = 0; at < m->n_in; at += 32, g++) {
+        const lsk_nl4 *nl4 = (const lsk_nl4 *)tile + g;
+        const lsk_mx4 *mx4 = (const lsk_mx4 *)tile + g;
+        const lsk_xs4 *xs4 = (const lsk_xs4 *)tile + g / 8;
+        if (m->format == LSK_NL4I) floats_of_table(nl4->q, lane, nl, lsk_half_to_float(nl4->scale[lane]), out + at);
+        else if (m->format == LSK_MX4I) floats_of_table(mx4->q, lane, mx, lsk_power(mx4->scale[lane]), out + at);
+        else
+            floats_of_table(xs4->g[g % 8].q, lane, nl,
+                            lsk_half_to_float(xs4->d[lane]) * (float)(int8_t)xs4->scale[g % 8][lane], out + at);
+    }
+}
+
 int lsk_packs_back(const lsk_matrix *m, int type) {
     return lsk_takes_integers(m->format) || m->format == LSK_F32 || (m->format == LSK_BF16 && type == LS_GGML_BF16);
 }
@@ -249,7 +307,8 @@ int lsk_packs_back(const lsk_matrix *m, int type) {
 void lsk_packed_row(const lsk_matrix *m, int64_t row, float *out) {
     const uint8_t *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
     const int64_t lane = row % LSK_TILE;
-    if (m->format >= LSK_K2I && m->format <= LSK_K6I) row_of_k(m, tile, lane, out);
+    if (m->format == LSK_NL4I || m->format == LSK_MX4I || m->format == LSK_XS4I) row_of_table(m, tile, lane, out);
+    else if (m->format >= LSK_K2I && m->format <= LSK_K6I) row_of_k(m, tile, lane, out);
     else if (lsk_takes_integers(m->format)) row_of_small(m, tile, lane, out);
     else
         for (int32_t k = 0; k < m->n_in; k++) {

@@ -7,6 +7,7 @@
 #define R_MAX 3
 #define FUSED_MAX 3
 typedef __m256 vf;
+typedef uint8_t vbytes __attribute__((vector_size(32)));
 
 static inline vf vf_set(float x) {
     return _mm256_set1_ps(x);
@@ -37,6 +38,11 @@ static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
 }
 static inline vf vf_i8(const unsigned char *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+/* Byte by byte, that of sixteen which the index chooses. */
+static inline vbytes vb_choose(const unsigned char *sixteen, vbytes at) {
+    const __m256i all = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sixteen));
+    return (vbytes)_mm256_shuffle_epi8(all, (__m256i)at);
 }
 /* To nearest, ties to even. */
 static inline __m256i vf_round(vf a) {

@@ -7,6 +7,7 @@
 #define R_MAX 6
 #define FUSED_MAX 18
 typedef __m512 vf;
+typedef uint8_t vbytes __attribute__((vector_size(64)));
 
 static inline vf vf_set(float x) {
     return _mm512_set1_ps(x);
@@ -37,6 +38,12 @@ static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
 }
 static inline vf vf_i8(const unsigned char *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+/* Byte by byte, that of sixteen which the index chooses. */
+static inline vbytes vb_choose(const unsigned char *sixteen, vbytes at) {
+    const __m512i all = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)sixteen));
+    return (vbytes)_mm512_shuffle_epi8(all, (__m512i)at);
 }
 
 /* The outputs that a tile has: the last one of a matrix may be partly empty. */

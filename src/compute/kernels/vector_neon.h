@@ -11,6 +11,7 @@
 #define R_MAX 6 /* 24 sums, 4 vectors of weights and an input fit the 32 registers */
 #define FUSED_MAX 3
 typedef float32x4_t vf;
+typedef uint8x16_t vbytes;
 
 static inline vf vf_set(float x) {
     return vdupq_n_f32(x);
@@ -43,6 +44,10 @@ static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
 }
 static inline vf vf_i8(const unsigned char *p) {
     return vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(vreinterpretq_s32_u32(vi_bytes(p)), 24), 24));
+}
+/* Byte by byte, that of sixteen which the index chooses. */
+static inline vbytes vb_choose(const unsigned char *sixteen, vbytes at) {
+    return vqtbl1q_u8(vld1q_u8(sixteen), at);
 }
 /* To nearest, ties to even. */
 static inline int32x4_t vf_round(vf a) {

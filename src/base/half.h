@@ -1,0 +1,28 @@
+// Floats rounded to 16 bits, to nearest, ties to even.
+#pragma once
+#include <stdint.h>
+#include <string.h>
+
+static inline uint16_t ls_to_half(float x) { // IEEE binary16
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);
+    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); // rounds beyond 65504
+    if (magnitude < 0x38800000) {                                  // subnormal: steps of 2^-24
+        float f;
+        memcpy(&f, &magnitude, 4);
+        f = f * 0x1p24f + 0x1p23f;
+        uint32_t n;
+        memcpy(&n, &f, 4);
+        return (uint16_t)(sign | (n & 0x7FFFFF));
+    }
+    return (uint16_t)(sign | (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13);
+}
+
+static inline uint16_t ls_to_bf16(float x) { // NaN stays NaN
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}

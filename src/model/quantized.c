@@ -1,0 +1,481 @@
+#include "model/quantized.h"
+#include "base/mem.h"
+#include "model/checkpoint_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INSTEAD "use the unquantised model or a GGUF file of it"
+
+// ---- config.json
+
+static bool any_of(const ls_json *v, const char *const *names) {
+    for (; *names; names++)
+        if (ls_json_is(v, *names)) return true;
+    return false;
+}
+
+static ls_code not_read(const char *what, const ls_json *v, const char *known, ls_err *err) {
+    size_t n = 0;
+    const char *text = ls_json_str(v, &n);
+    return ls_fail(err, LS_E_UNSUPPORTED, "quantization_config: %s '%.*s' is not supported (supported: %s); " INSTEAD,
+                   what, text ? (int)(n < 40 ? n : 40) : 1, text ? text : "?", known);
+}
+
+// The bits and the group of integers; a model's groups of modules must agree.
+static ls_code read_integers(ls_quant_config *c, const ls_json *of, const char *bits, const char *group, ls_err *err) {
+    ls_code code = ls_config_int(of, bits, 1, 64, &c->bits, err);
+    return code ? code : ls_config_int(of, group, -1, 1 << 30, &c->group, err);
+}
+
+// Outputs and inputs of FP8's scales; without it *c stays.
+static ls_code read_block(ls_quant_config *c, const ls_json *block, ls_err *err) {
+    if (!block || ls_json_is_null(block)) return LS_OK;
+    for (size_t i = 0; i < 2; i++) {
+        int64_t size;
+        if (ls_json_size(block) != 2 || !ls_json_int(ls_json_at(block, i), &size) || size < 1 || size > 1 << 20)
+            return ls_fail(err, LS_E_PARSE, "quantization_config: the block of a scale must be two sizes");
+        c->block[i] = (int32_t)size;
+    }
+    return LS_OK;
+}
+
+typedef struct {
+    ls_quant_config *c;
+    int n;
+    ls_code code;
+    ls_err *err;
+} modules;
+
+static void on_modules(void *ud, const char *name, const ls_json *value) {
+    modules *m = ud;
+    ls_quant_config one = *m->c;
+    if (m->code) return;
+    const ls_json *weights = ls_json_get(value, "weights");
+    m->code = read_integers(&one, weights, "num_bits", "group_size", m->err);
+    if (!m->code) m->code = read_block(&one, ls_json_get(weights, "block_structure"), m->err);
+    if (!m->code && m->n++ && (one.bits != m->c->bits || one.group != m->c->group))
+        m->code =
+            ls_fail(m->err, LS_E_UNSUPPORTED,
+                    "quantization_config: '%.40s' has other bits or groups than the groups before it; " INSTEAD, name);
+    *m->c = one;
+}
+
+static ls_code read_compressed(ls_quant_config *c, const ls_json *q, ls_err *err) {
+    static const char *const formats[] = {"pack-quantized",
+                                          "float-quantized",
+                                          "int-quantized",
+                                          "naive-quantized",
+                                          "nvfp4-pack-quantized",
+                                          "mxfp4-pack-quantized",
+                                          NULL};
+    const ls_json *format = ls_json_get(q, "format"),
+                  *sparse = ls_json_get(ls_json_get(q, "sparsity_config"), "format");
+    if (!any_of(format, formats))
+        return not_read("format", format, "pack-, float-, int-, naive-quantized, nvfp4- and mxfp4-pack-quantized", err);
+    if (sparse && !ls_json_is(sparse, "dense")) return not_read("sparsity format", sparse, "dense", err);
+    modules m = {.c = c, .err = err};
+    if (!ls_json_each(ls_json_get(q, "config_groups"), on_modules, &m))
+        return ls_fail(err, LS_E_PARSE, "quantization_config has no config_groups");
+    return m.code;
+}
+
+static ls_code read_fp8(ls_quant_config *c, const ls_json *q, ls_err *err) {
+    const ls_json *fmt = ls_json_get(q, "fmt");
+    if (fmt && !ls_json_is(fmt, "e4m3")) return not_read("fmt", fmt, "e4m3", err);
+    return read_block(c, ls_json_get(q, "weight_block_size"), err);
+}
+
+ls_code ls_quant_config_read(ls_quant_config *out, const ls_json *config, ls_err *err) {
+    const ls_json *q = ls_json_get(config, "quantization_config");
+    *out = (ls_quant_config){0};
+    if (!q || ls_json_is_null(q)) q = ls_json_get(ls_json_get(config, "text_config"), "quantization_config");
+    if (!q || ls_json_is_null(q)) return LS_OK;
+    const ls_json *method = ls_json_get(q, "quant_method");
+    ls_code code = LS_OK;
+    out->method = LS_QUANT_OTHER;
+    if (ls_json_is(method, "fp8") || ls_json_is(method, "fbgemm_fp8")) return read_fp8(out, q, err);
+    if (ls_json_is(method, "compressed-tensors")) return read_compressed(out, q, err);
+    if (ls_json_is(method, "modelopt")) {
+        static const char *const algorithms[] = {"FP8", "NVFP4", NULL};
+        const ls_json *algorithm = ls_json_get(q, "quant_algo");
+        return any_of(algorithm, algorithms) ? LS_OK : not_read("quant_algo", algorithm, "FP8, NVFP4", err);
+    }
+    if (ls_json_is(method, "gptq")) {
+        static const char *const formats[] = {"gptq", "gptq_v2", NULL};
+        const ls_json *format = ls_json_get(q, "checkpoint_format");
+        out->method = LS_QUANT_GPTQ;
+        out->zero_minus_one = !ls_json_is(format, "gptq_v2");
+        if (format && !any_of(format, formats)) return not_read("checkpoint_format", format, "gptq, gptq_v2", err);
+        code = read_integers(out, q, "bits", "group_size", err);
+        if (!code && out->bits != 4 && out->bits != 8)
+            code = ls_fail(err, LS_E_UNSUPPORTED,
+                           "quantization_config: GPTQ with %d bits is not supported (4, 8); " INSTEAD, out->bits);
+        return code;
+    }
+    if (ls_json_is(method, "awq")) {
+        static const char *const versions[] = {"gemm", "GEMM", NULL};
+        const ls_json *version = ls_json_get(q, "version");
+        out->method = LS_QUANT_AWQ;
+        if (version && !any_of(version, versions)) return not_read("AWQ version", version, "gemm", err);
+        const bool old = ls_json_get(q, "w_bit") != NULL;
+        code = read_integers(out, q, old ? "w_bit" : "bits", old ? "q_group_size" : "group_size", err);
+        if (!code && out->bits != 4)
+            code = ls_fail(err, LS_E_UNSUPPORTED,
+                           "quantization_config: AWQ with %d bits is not supported (4); " INSTEAD, out->bits);
+        return code;
+    }
+    return not_read("quant_method", method, "fp8, fbgemm_fp8, gptq, awq, compressed-tensors, modelopt", err);
+}
+
+// ---- the parts of a weight
+
+// Endings of names behind the module; LS_PARTS: of activations and keys and values, which are not quantised here.
+static const struct {
+    const char *ending;
+    ls_part part;
+} endings[] = {{".weight_scale_inv", LS_PART_SCALE},
+               {".weight_scale", LS_PART_SCALE},
+               {".scales", LS_PART_SCALE},
+               {".weight_packed", LS_PART_WEIGHT},
+               {".qweight", LS_PART_WEIGHT},
+               {".weight_zero_point", LS_PART_ZERO},
+               {".qzeros", LS_PART_ZERO},
+               {".weight_g_idx", LS_PART_ORDER},
+               {".g_idx", LS_PART_ORDER},
+               {".weight_scale_2", LS_PART_GLOBAL},
+               {".weight_global_scale", LS_PART_GLOBAL},
+               {".weight_shape", LS_PART_SHAPE},
+               {".weight", LS_PART_WEIGHT},
+               {".input_scale", LS_PARTS},
+               {".input_scale_ub", LS_PARTS},
+               {".input_zero_point", LS_PARTS},
+               {".input_global_scale", LS_PARTS},
+               {".k_scale", LS_PARTS},
+               {".v_scale", LS_PARTS}};
+
+static ls_quantized *module_of(ls_checkpoint *c, const char *name, const char *hf, size_t n) {
+    for (int i = c->n_quantized; i-- > 0;) // parts of a module are neighbours
+        if (!strcmp(c->quantized[i]->name, name)) return c->quantized[i];
+    ls_quantized *q = ls_calloc(1, sizeof *q);
+    q->module = ls_strndup(hf, n);
+    q->name = ls_strdup(name);
+    c->quantized = ls_grown(c->quantized, (size_t)c->n_quantized, sizeof *c->quantized);
+    return c->quantized[c->n_quantized++] = q;
+}
+
+ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err) {
+    const size_t n = strlen(t->name), n_endings = sizeof endings / sizeof *endings;
+    size_t i = 0, of_ending = 0;
+    *taken = false;
+    for (; i < n_endings; i++) {
+        of_ending = strlen(endings[i].ending);
+        if (n > of_ending && !strcmp(t->name + n - of_ending, endings[i].ending)) break;
+    }
+    if (i == n_endings) return LS_OK;
+    const char *ending = endings[i].ending;
+    if (!strcmp(ending, ".weight") && (t->type >= 0 || c->quant.method == LS_QUANT_NONE)) return LS_OK;
+    char name[96], weight[300];
+    const bool known =
+        snprintf(weight, sizeof weight, "%.*s.weight", (int)(n - of_ending), t->name) < (int)sizeof weight &&
+        ls_tensor_name(c->hparams.arch, weight, name, sizeof name);
+    const char *path = c->files[c->n_files - 1].path;
+    if (endings[i].part == LS_PARTS) *taken = c->quant.method != LS_QUANT_NONE;
+    if (!known || *taken) return LS_OK; // a name that is not known is refused as any other
+    *taken = true;
+    if (c->quant.method == LS_QUANT_NONE)
+        return ls_fail(err, LS_E_PARSE,
+                       "%s: tensor '%.80s' is of quantised weights, but config.json has no quantization_config", path,
+                       t->name);
+    if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
+    if (t->n_dims > 2)
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
+    ls_quantized *q = module_of(c, name, t->name, n - of_ending);
+    const ls_part part = endings[i].part;
+    if (q->part[part].ending)
+        return ls_fail(err, LS_E_PARSE, "%s: '%.80s' has both '%s' and '%s'", path, q->module, q->part[part].ending + 1,
+                       ending + 1);
+    q->part[part].ending = ending;
+    q->part[part].file = c->n_files - 1;
+    q->part[part].n_dims = t->n_dims;
+    q->part[part].offset = t->offset;
+    q->part[part].n_bytes = t->n_bytes;
+    q->part[part].dim[0] = t->n_dims ? t->dim[0] : 1;
+    q->part[part].dim[1] = t->n_dims > 1 ? t->dim[1] : 1;
+    memcpy(q->part[part].dtype, t->dtype, sizeof t->dtype);
+    q->divides |= !strcmp(ending, ".weight_global_scale");
+    return LS_OK;
+}
+
+// ---- checks
+
+typedef struct {
+    const ls_checkpoint *c;
+    ls_quantized *q;
+    ls_err *err;
+} checking;
+
+#define REFUSE(k, code, ...) refuse(k, code, ls_format(__VA_ARGS__))
+static ls_code refuse(checking *k, ls_code code, char *why) { // owns why
+    int file = 0;
+    for (int i = LS_PARTS; i-- > 0;)
+        if (k->q->part[i].ending) file = k->q->part[i].file;
+    ls_fail(k->err, code, "%s: '%.80s': %s", k->c->files[file].path, k->q->module, why);
+    free(why);
+    return code;
+}
+
+static bool is(const checking *k, ls_part part, const char *dtypes) { // a list with blanks around each
+    char one[16];
+    snprintf(one, sizeof one, " %s ", k->q->part[part].dtype);
+    return strstr(dtypes, one) != NULL;
+}
+
+// A part that must have this type, if there is one, and this shape.
+static ls_code must(checking *k, ls_part part, const char *dtypes, uint64_t rows, uint64_t columns) {
+    const ls_quantized *q = k->q;
+    const char *ending = q->part[part].ending;
+    if (!is(k, part, dtypes))
+        return REFUSE(k, LS_E_UNSUPPORTED, "'%s' has type '%s', not one of%s", ending + 1, q->part[part].dtype, dtypes);
+    if (q->part[part].dim[0] != rows || q->part[part].dim[1] != columns)
+        return REFUSE(k, LS_E_PARSE, "'%s' is %llu x %llu, expected %llu x %llu", ending + 1,
+                      (unsigned long long)q->part[part].dim[0], (unsigned long long)q->part[part].dim[1],
+                      (unsigned long long)rows, (unsigned long long)columns);
+    return LS_OK;
+}
+
+static ls_code read_part(checking *k, ls_part part, unsigned char **out) {
+    const ls_quantized *q = k->q;
+    *out = ls_malloc(q->part[part].n_bytes + 1);
+    const ls_code code =
+        ls_file_read(&k->c->files[q->part[part].file], q->part[part].offset, *out, q->part[part].n_bytes, k->err);
+    if (code) free(*out);
+    return code;
+}
+
+static ls_code check_shape(checking *k) { // compressed-tensors states the shape that it packed
+    const ls_quantized *q = k->q;
+    unsigned char *raw;
+    if (!q->part[LS_PART_SHAPE].ending) return LS_OK;
+    ls_code code = must(k, LS_PART_SHAPE, " I64 I32 ", 2, 1);
+    if (code || (code = read_part(k, LS_PART_SHAPE, &raw))) return code;
+    int64_t shape[2] = {0};
+    const size_t size = q->part[LS_PART_SHAPE].n_bytes / 2;
+    for (size_t i = 0; i < 2; i++) memcpy(&shape[i], raw + i * size, size);
+    free(raw);
+    if ((uint64_t)shape[0] != q->n_out || (uint64_t)shape[1] != q->n_in)
+        return REFUSE(k, LS_E_PARSE, "'weight_shape' says %lld x %lld, but 'weight_packed' has %llu x %llu",
+                      (long long)shape[0], (long long)shape[1], (unsigned long long)q->n_out,
+                      (unsigned long long)q->n_in);
+    return LS_OK;
+}
+
+// The groups of the inputs: in turn, or in the order of the part.
+static ls_code check_order(checking *k) {
+    ls_quantized *q = k->q;
+    unsigned char *raw;
+    if (!q->part[LS_PART_ORDER].ending) return LS_OK;
+    ls_code code = must(k, LS_PART_ORDER, " I32 ", q->n_in, 1);
+    if (code || (code = read_part(k, LS_PART_ORDER, &raw))) return code;
+    for (uint64_t i = 0; i < q->n_in && !code; i++) {
+        int32_t group;
+        memcpy(&group, raw + 4 * i, 4);
+        if (group < 0 || (uint64_t)group >= q->groups)
+            code =
+                REFUSE(k, LS_E_RANGE, "'%s' says that input %llu is in group %d of %llu",
+                       q->part[LS_PART_ORDER].ending + 1, (unsigned long long)i, group, (unsigned long long)q->groups);
+        q->ordered |= (uint64_t)group != i / q->group;
+    }
+    free(raw);
+    return code;
+}
+
+// The type whose blocks have the same integers: Q4_0 has q - 8, Q5_0 any q - zero of 4 bits, Q8_0 q - 128.
+static ls_code choose_type(checking *k) {
+    ls_quantized *q = k->q;
+    bool symmetric = true;
+    if (q->part[LS_PART_ZERO].ending) {
+        unsigned char *zeros;
+        ls_code code = read_part(k, LS_PART_ZERO, &zeros);
+        if (code) return code;
+        for (uint64_t g = 0; g < q->groups && symmetric; g++)
+            for (uint64_t row = 0; row < q->n_out && symmetric; row++)
+                symmetric = ls_quantized_zero(q, zeros, g, row) == 1 << (q->bits - 1);
+        free(zeros);
+    }
+    if (q->bits == 8 && !symmetric)
+        return REFUSE(k, LS_E_UNSUPPORTED,
+                      "weights of 8 bits with zero points other than 128 are not supported; " INSTEAD);
+    q->type = q->ordered ? LS_GGML_BF16 : q->bits == 8 ? LS_GGML_Q8_0 : symmetric ? LS_GGML_Q4_0 : LS_GGML_Q5_0;
+    return LS_OK;
+}
+
+static ls_code integers(checking *k, uint64_t rows, uint64_t columns, uint64_t groups) {
+    static const char *const floats = " F16 BF16 F32 ";
+    ls_quantized *q = k->q;
+    const bool along_outputs = q->kind == LS_GPTQ || q->kind == LS_AWQ; // scales and zero points: [groups, n_out]
+    const uint64_t per = 32 / (uint64_t)q->bits;
+    const int32_t group = k->c->quant.group;
+    ls_code code = must(k, LS_PART_WEIGHT, " I32 ", rows, columns);
+    if (code) return code;
+    q->groups = groups;
+    q->group = q->n_in / groups;
+    q->scale_rows = 1;
+    if (q->n_in % groups || q->group % 32 || (group > 0 && q->group != (uint64_t)group) || (group < 0 && groups != 1))
+        return REFUSE(k, LS_E_PARSE,
+                      "%llu scales for %llu inputs do not fit groups of %d inputs (0: not stated), which must be a "
+                      "multiple of 32",
+                      (unsigned long long)groups, (unsigned long long)q->n_in, group);
+    if ((code = must(k, LS_PART_SCALE, floats, along_outputs ? groups : q->n_out, along_outputs ? q->n_out : groups)))
+        return code;
+    if (along_outputs && !q->part[LS_PART_ZERO].ending) return REFUSE(k, LS_E_PARSE, "'qzeros' is missing");
+    if (q->part[LS_PART_ZERO].ending) {
+        if (along_outputs && q->n_out % per)
+            return REFUSE(k, LS_E_PARSE, "%llu outputs are not whole words of zero points",
+                          (unsigned long long)q->n_out);
+        code = along_outputs ? must(k, LS_PART_ZERO, " I32 ", groups, q->n_out / per)
+                             : must(k, LS_PART_ZERO, " I32 ", (q->n_out + per - 1) / per, groups);
+    }
+    if (!code) code = check_shape(k);
+    if (!code) code = check_order(k);
+    return code ? code : choose_type(k);
+}
+
+// One scale for all outputs, one for each, or one for a block.
+static ls_code rows_of_bytes(checking *k, int type, const char *dtype) {
+    ls_quantized *q = k->q;
+    const int32_t *block = k->c->quant.block;
+    const uint64_t n = q->part[LS_PART_SCALE].dim[0] * q->part[LS_PART_SCALE].dim[1];
+    ls_code code = must(k, LS_PART_WEIGHT, dtype, q->n_out, q->n_in);
+    q->type = type;
+    q->group = q->n_in;
+    q->scale_rows = n == 1 ? q->n_out : 1;
+    if (block[0] && n != 1) q->scale_rows = (uint64_t)block[0], q->group = (uint64_t)block[1];
+    q->groups = (q->n_in + q->group - 1) / q->group;
+    if (!code)
+        code = must(k, LS_PART_SCALE, " F32 BF16 F16 ", (q->n_out + q->scale_rows - 1) / q->scale_rows, q->groups);
+    if (!code && q->part[LS_PART_ZERO].ending)
+        code = REFUSE(k, LS_E_UNSUPPORTED, "zero points of 8-bit weights are not supported; " INSTEAD);
+    return code;
+}
+
+static ls_code fours(checking *k) { // E2M1
+    ls_quantized *q = k->q;
+    const bool mx = q->kind == LS_MXFP4;
+    q->group = mx ? 32 : 16;
+    q->groups = q->n_in / q->group;
+    q->scale_rows = 1;
+    q->type = mx ? LS_GGML_MXFP4 : LS_GGML_BF16;
+    ls_code code = must(k, LS_PART_WEIGHT, " U8 ", q->n_out, q->n_in / 2);
+    if (!code) code = must(k, LS_PART_SCALE, mx ? " U8 " : " F8_E4M3 ", q->n_out, q->groups);
+    if (code || mx) return code;
+    if (!q->part[LS_PART_GLOBAL].ending)
+        return REFUSE(k, LS_E_PARSE,
+                      "the scale of the whole weight ('weight_scale_2' or 'weight_global_scale') is missing");
+    return must(k, LS_PART_GLOBAL, " F32 ", 1, 1);
+}
+
+static ls_code check(checking *k) {
+    ls_quantized *q = k->q;
+    const char *weight = q->part[LS_PART_WEIGHT].ending, *scale = q->part[LS_PART_SCALE].ending;
+    if (!weight) return REFUSE(k, LS_E_PARSE, "the weight is missing; other parts of it are there");
+    if (!scale) return REFUSE(k, LS_E_PARSE, "the scales are missing");
+    const uint64_t a = q->part[LS_PART_WEIGHT].dim[0], b = q->part[LS_PART_WEIGHT].dim[1];
+    const uint64_t *scales = q->part[LS_PART_SCALE].dim;
+    const ls_quant_config *config = &k->c->quant;
+    q->bits = config->bits;
+    q->n_out = a, q->n_in = b;
+    if (q->part[LS_PART_WEIGHT].n_dims != 2) return REFUSE(k, LS_E_PARSE, "'%s' is no matrix", weight + 1);
+    ls_code code;
+    if (!strcmp(weight, ".qweight")) {
+        if (config->method != LS_QUANT_GPTQ && config->method != LS_QUANT_AWQ)
+            return REFUSE(k, LS_E_PARSE, "'qweight' needs the quant_method 'gptq' or 'awq'");
+        q->zero_minus_one = config->zero_minus_one;
+        q->kind = config->method == LS_QUANT_AWQ ? LS_AWQ : LS_GPTQ;
+        if (q->kind == LS_AWQ) q->n_in = a, q->n_out = 8 * b;
+        else q->n_in = a * (uint64_t)(32 / q->bits), q->n_out = b;
+        code = integers(k, a, b, scales[0]);
+    } else if (!strcmp(weight, ".weight_packed") && is(k, LS_PART_WEIGHT, " I32 ")) {
+        q->kind = LS_PACKED;
+        if (q->bits != 4 && q->bits != 8)
+            return REFUSE(k, LS_E_UNSUPPORTED, "packed integers of %d bits are not supported (4, 8); " INSTEAD,
+                          q->bits);
+        q->n_in = b * (uint64_t)(32 / q->bits);
+        code = integers(k, a, b, scales[1]);
+    } else if (is(k, LS_PART_WEIGHT, " U8 ")) {
+        q->kind = is(k, LS_PART_SCALE, " U8 ") ? LS_MXFP4 : LS_NVFP4;
+        q->n_in = 2 * b;
+        code = fours(k);
+    } else if (is(k, LS_PART_WEIGHT, " I8 ")) {
+        q->kind = LS_INT8;
+        code = rows_of_bytes(k, LS_GGML_Q8_0, " I8 ");
+    } else {
+        q->kind = LS_FP8;
+        code = rows_of_bytes(k, LS_GGML_BF16, " F8_E4M3 ");
+    }
+    if (!code && q->n_in % 32)
+        code =
+            REFUSE(k, LS_E_UNSUPPORTED, "%llu inputs are not a multiple of 32; " INSTEAD, (unsigned long long)q->n_in);
+    return code;
+}
+
+ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
+    ls_code code = LS_OK;
+    if (c->n_quantized) c->quantized_memory = ls_quantized_memory_new();
+    for (int i = 0; i < c->n_quantized && !code; i++) {
+        ls_quantized *q = c->quantized[i];
+        checking k = {c, q, err};
+        if ((code = check(&k))) break;
+        const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
+        ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(q->name),
+                                         .type = q->type,
+                                         .n_in = q->n_in,
+                                         .n_out = q->n_out,
+                                         .file = q->part[LS_PART_WEIGHT].file,
+                                         .offset = q->part[LS_PART_WEIGHT].offset,
+                                         .n_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes * q->n_out,
+                                         .quantized = q});
+    }
+    return code;
+}
+
+void ls_quantized_free(ls_checkpoint *c) {
+    for (int i = 0; i < c->n_quantized; i++) {
+        free(c->quantized[i]->module);
+        free(c->quantized[i]->name);
+        free(c->quantized[i]);
+    }
+    free(c->quantized);
+    ls_quantized_memory_free(c->quantized_memory);
+}
+
+// ---- what is said of it
+
+static void describe(const ls_quantized *q, ls_buf *out) {
+    static const char *const names[] = {
+        [LS_FP8] = "FP8 (E4M3)",         [LS_INT8] = "8-bit integers", [LS_GPTQ] = "GPTQ",  [LS_AWQ] = "AWQ",
+        [LS_PACKED] = "packed integers", [LS_NVFP4] = "NVFP4",         [LS_MXFP4] = "MXFP4"};
+    ls_buf_str(out, names[q->kind]);
+    if (q->kind == LS_GPTQ || q->kind == LS_AWQ || q->kind == LS_PACKED) ls_buf_fmt(out, " of %d bits", q->bits);
+    if (q->scale_rows > 1 && q->scale_rows < q->n_out)
+        ls_buf_fmt(out, ", a scale for %llu x %llu weights", (unsigned long long)q->scale_rows,
+                   (unsigned long long)q->group);
+    else if (q->group < q->n_in) ls_buf_fmt(out, ", a scale for %llu inputs", (unsigned long long)q->group);
+    else ls_buf_str(out, q->scale_rows > 1 ? ", one scale a matrix" : ", a scale for each output");
+    if (q->ordered) ls_buf_str(out, ", whose groups are in the order of 'g_idx'");
+    ls_buf_fmt(out, ": kept as %s, ", ls_ggml_type_name(q->type));
+    if (q->type == LS_GGML_BF16) ls_buf_str(out, "rounded (each weight by at most 0.2%)");
+    else if (q->kind == LS_MXFP4 || !strcmp(q->part[LS_PART_SCALE].dtype, "F16")) ls_buf_str(out, "without loss");
+    else ls_buf_str(out, "with the same integers; scales are rounded to f16");
+}
+
+void ls_quantized_differs(const ls_checkpoint *c, ls_buf *out) {
+    for (int i = 0; i < c->n_quantized; i++) {
+        ls_buf one = {0};
+        describe(c->quantized[i], &one);
+        const bool said = out->n && strstr(out->p, one.p);
+        if (!said) ls_buf_fmt(out, "%s%s", out->n ? "; " : "", one.p);
+        ls_buf_free(&one);
+    }
+}

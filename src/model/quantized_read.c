@@ -1,0 +1,214 @@
+// Rows of quantised weights as blocks of a GGUF type.
+#include "base/half.h"
+#include "base/mem.h"
+#include "model/checkpoint_internal.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A weight's parts lie apart, and words of GPTQ and AWQ hold neighbours of other rows. So the parts of one weight are
+// read as a whole and stay until another one is read.
+struct ls_quantized_memory {
+    pthread_rwlock_t lock; // for reading while rows are made, for writing while parts are read
+    const ls_quantized *of;
+    unsigned char *part[LS_PARTS];
+    float codes[256]; // what a byte of the weight stands for
+};
+
+struct ls_quantized_memory *ls_quantized_memory_new(void) {
+    struct ls_quantized_memory *m = ls_calloc(1, sizeof *m);
+    pthread_rwlock_init(&m->lock, NULL);
+    return m;
+}
+
+static void forget(struct ls_quantized_memory *m) {
+    for (int i = 0; i < LS_PARTS; i++) free(m->part[i]);
+    memset(m->part, 0, sizeof m->part);
+    m->of = NULL;
+}
+
+void ls_quantized_memory_free(struct ls_quantized_memory *m) {
+    if (!m) return;
+    forget(m);
+    pthread_rwlock_destroy(&m->lock);
+    free(m);
+}
+
+// ---- numbers
+
+static float e4m3(unsigned b) {
+    const int e = b >> 3 & 15, man = b & 7;
+    const float f = e ? ldexpf((float)(8 + man), e - 10) : ldexpf((float)man, -9);
+    return (b & 127) == 127 ? NAN : b >> 7 ? -f : f;
+}
+
+static const float e2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+static int32_t word_at(const unsigned char *p, uint64_t i) {
+    int32_t w;
+    memcpy(&w, p + 4 * i, sizeof w);
+    return w;
+}
+
+static float scale_at(const ls_quantized *q, const unsigned char *p, uint64_t i) {
+    const char *dtype = q->part[LS_PART_SCALE].dtype;
+    float f;
+    if (!strcmp(dtype, "F32")) memcpy(&f, p + 4 * i, 4);
+    else if (!strcmp(dtype, "F16")) f = ls_half(p + 2 * i);
+    else if (!strcmp(dtype, "F8_E4M3")) f = e4m3(p[i]);
+    else {
+        const uint32_t bits = (uint32_t)p[2 * i] << 16 | (uint32_t)p[2 * i + 1] << 24;
+        memcpy(&f, &bits, 4);
+    }
+    return f;
+}
+
+// Bit of value i of a word; AWQ interleaves eight outputs.
+static unsigned shift_of(const ls_quantized *q, uint64_t i) {
+    static const uint8_t nibble_of[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return q->kind == LS_AWQ ? 4u * nibble_of[i] : (unsigned)i * (unsigned)q->bits;
+}
+
+static int value_at(const ls_quantized *q, const unsigned char *words, uint64_t word, uint64_t i) {
+    return (int)((uint32_t)word_at(words, word) >> shift_of(q, i) & ((1u << q->bits) - 1));
+}
+
+int ls_quantized_zero(const ls_quantized *q, const unsigned char *zeros, uint64_t group, uint64_t row) {
+    const uint64_t per = 32 / (uint64_t)q->bits, words = q->n_out / per;
+    const uint64_t word = q->kind == LS_PACKED ? row / per * q->groups + group : group * words + row / per;
+    return value_at(q, zeros, word, row % per) + q->zero_minus_one;
+}
+
+// ---- a row
+
+typedef struct {
+    uint8_t *code;  // [n_in]: a byte of the weight, or q - zero as a signed byte
+    float *scale;   // [groups]
+    uint8_t *power; // [groups] of MXFP4
+    int *zero;      // [groups]
+} row_parts;
+
+static void read_codes(const ls_quantized *q, unsigned char *const *part, uint64_t row, row_parts *r) {
+    const unsigned char *w = part[LS_PART_WEIGHT];
+    const uint64_t per = q->bits ? 32 / (uint64_t)q->bits : 1;
+    if (q->kind == LS_FP8 || q->kind == LS_INT8) memcpy(r->code, w + row * q->n_in, q->n_in);
+    else if (q->kind == LS_NVFP4 || q->kind == LS_MXFP4)
+        for (uint64_t k = 0; k < q->n_in; k++) r->code[k] = w[(row * q->n_in + k) / 2] >> k % 2 * 4 & 15;
+    else
+        for (uint64_t k = 0; k < q->n_in; k++) {
+            const uint64_t group = q->ordered ? (uint64_t)word_at(part[LS_PART_ORDER], k) : k / q->group;
+            const int v = q->kind == LS_GPTQ  ? value_at(q, w, k / per * q->n_out + row, k % per)
+                          : q->kind == LS_AWQ ? value_at(q, w, (k * q->n_out + row) / 8, row % 8)
+                                              : value_at(q, w, (row * q->n_in + k) / per, k % per);
+            r->code[k] = (uint8_t)(v - r->zero[group]);
+        }
+}
+
+static void read_scales(const ls_quantized *q, unsigned char *const *part, uint64_t row, row_parts *r) {
+    const bool along_outputs = q->kind == LS_GPTQ || q->kind == LS_AWQ;
+    float all = 1;
+    if (part[LS_PART_GLOBAL]) memcpy(&all, part[LS_PART_GLOBAL], 4);
+    for (uint64_t g = 0; g < q->groups; g++) {
+        const uint64_t at = along_outputs ? g * q->n_out + row : row / q->scale_rows * q->groups + g;
+        if (q->kind == LS_MXFP4) r->power[g] = part[LS_PART_SCALE][at];
+        else r->scale[g] = scale_at(q, part[LS_PART_SCALE], at);
+        if (q->kind == LS_NVFP4) r->scale[g] = q->divides ? r->scale[g] / all : r->scale[g] * all;
+        r->zero[g] = part[LS_PART_ZERO] ? ls_quantized_zero(q, part[LS_PART_ZERO], g, row)
+                     : q->bits          ? 1 << (q->bits - 1)
+                                        : 0;
+    }
+}
+
+static void put_half(unsigned char *to, uint16_t h) {
+    memcpy(to, &h, sizeof h);
+}
+
+// 32 values of a block that begins with its scale.
+static void put_block(const ls_quantized *q, const row_parts *r, uint64_t k, unsigned char *to) {
+    const uint64_t g = k / q->group;
+    const uint8_t *code = r->code + k;
+    if (q->type == LS_GGML_MXFP4) *to = r->power[g];
+    else put_half(to, ls_to_half(r->scale[g]));
+    switch (q->type) {
+    case LS_GGML_Q8_0: memcpy(to + 2, code, 32); return;
+    case LS_GGML_Q4_0:
+        for (int i = 0; i < 16; i++)
+            to[2 + i] = (uint8_t)((code[i] + 8) & 15) | (uint8_t)((code[i + 16] + 8) & 15) << 4;
+        return;
+    case LS_GGML_MXFP4:
+        for (int i = 0; i < 16; i++) to[1 + i] = (uint8_t)(code[i] | code[i + 16] << 4);
+        return;
+    default: { // Q5_0
+        uint32_t high = 0;
+        for (int i = 0; i < 32; i++) high |= (uint32_t)((code[i] + 16) >> 4 & 1) << i;
+        memcpy(to + 2, &high, sizeof high);
+        for (int i = 0; i < 16; i++) to[6 + i] = (uint8_t)((code[i] & 15) | (code[i + 16] & 15) << 4);
+    }
+    }
+}
+
+static void put_row(const struct ls_quantized_memory *m, const row_parts *r, unsigned char *to) {
+    const ls_quantized *q = m->of;
+    const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
+    if (q->type == LS_GGML_BF16)
+        for (uint64_t k = 0; k < q->n_in; k++) {
+            const uint64_t g = q->ordered ? (uint64_t)word_at(m->part[LS_PART_ORDER], k) : k / q->group;
+            put_half(to + 2 * k, ls_to_bf16(m->codes[r->code[k]] * r->scale[g]));
+        }
+    else
+        for (uint64_t k = 0; k < q->n_in; k += 32, to += l->bytes) put_block(q, r, k, to);
+}
+
+// ---- reading
+
+// Reads the parts of q. LS_E_IO: a read failed; then the memory is empty.
+static ls_code load(struct ls_quantized_memory *m, const ls_checkpoint *c, const ls_quantized *q, ls_err *err) {
+    ls_code code = LS_OK;
+    if (m->of == q) return LS_OK;
+    forget(m);
+    for (int i = 0; i < LS_PARTS && !code; i++) {
+        if (!q->part[i].ending) continue;
+        m->part[i] = ls_malloc(q->part[i].n_bytes + 1);
+        code = ls_file_read(&c->files[q->part[i].file], q->part[i].offset, m->part[i], q->part[i].n_bytes, err);
+    }
+    if (code) forget(m);
+    else m->of = q;
+    for (unsigned b = 0; b < 256; b++)
+        m->codes[b] = q->kind == LS_FP8 ? e4m3(b) : q->kind == LS_NVFP4 ? e2m1[b & 15] : (float)(int8_t)b;
+    return code;
+}
+
+static void make_rows(const struct ls_quantized_memory *m, uint64_t at, uint64_t n, unsigned char *dst) {
+    const ls_quantized *q = m->of;
+    const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
+    const uint64_t row_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes;
+    row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups, sizeof *r.scale), ls_calloc(q->groups, 1),
+                   ls_calloc(q->groups, sizeof *r.zero)};
+    unsigned char *some = ls_malloc(row_bytes); // of a row
+    for (uint64_t done = 0, take; done < n; done += take) {
+        const uint64_t row = (at + done) / row_bytes, skip = (at + done) % row_bytes;
+        take = n - done < row_bytes - skip ? n - done : row_bytes - skip;
+        read_scales(q, m->part, row, &r);
+        read_codes(q, m->part, row, &r);
+        put_row(m, &r, take == row_bytes ? dst + done : some);
+        if (take < row_bytes) memcpy(dst + done, some + skip, take);
+    }
+    free(r.code), free(r.scale), free(r.power), free(r.zero), free(some);
+}
+
+ls_code ls_quantized_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err) {
+    struct ls_quantized_memory *m = c->quantized_memory;
+    for (;;) {
+        pthread_rwlock_rdlock(&m->lock);
+        const bool there = m->of == t->quantized;
+        if (there) make_rows(m, at, n, dst);
+        pthread_rwlock_unlock(&m->lock);
+        if (there) return LS_OK;
+        pthread_rwlock_wrlock(&m->lock);
+        const ls_code code = load(m, c, t->quantized, err);
+        pthread_rwlock_unlock(&m->lock);
+        if (code) return code;
+    }
+}

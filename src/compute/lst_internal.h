@@ -168,8 +168,8 @@ struct lst_model {
     lst::Floats output_norm;
     uint64_t weight_bytes = 0, expert_bytes = 0; // of all weights, and of all experts of all layers
     int32_t n_mixtures = 0;                      // layers
-    lst_ranks *ranks = nullptr;  // nullptr: it is whole
-    std::vector<ls_shard> parts; // of every rank
+    lst_ranks *ranks = nullptr;                  // nullptr: it is whole
+    std::vector<ls_shard> parts;                 // of every rank
     const ls_shard &part() const;
     // Rank 0's queued calls for the others (lst_ranks_calls.h).
     struct {

@@ -45,8 +45,11 @@ typedef struct {
 } lst_tensor;
 
 /* act(x) of the feed-forward part: x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)));
- * max(x, 0)^2; xIELU (lst_hparams.xielu). */
-enum { LST_ACT_SILU, LST_ACT_GELU_TANH, LST_ACT_RELU2, LST_ACT_XIELU };
+ * max(x, 0)^2; xIELU (lst_hparams.xielu); and x / (1 + e^-(SLOPE x)) of x = min(gate, CLAMP), whose product with the
+ * other half is with 1 + max(min(up, CLAMP), -CLAMP). */
+enum { LST_ACT_SILU, LST_ACT_GELU_TANH, LST_ACT_RELU2, LST_ACT_XIELU, LST_ACT_CLAMPED };
+#define LST_CLAMP 7.0f
+#define LST_CLAMP_SLOPE 1.702f
 /* RMS norm of queries and keys: none, of each head, of all heads together, or of each head after its rotation. */
 enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE, LST_QK_NORM_ROTATED };
 /* The weights of a mixture's experts: softmax over all experts' logits, or over those that the row takes. */
@@ -89,6 +92,7 @@ typedef struct {
     int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
     int32_t router, sum_experts; /* sum_experts: the row's weights are divided by their sum */
     const uint8_t *dense;        /* [n_layers]: 1: the layer is not a mixture; NULL: all are */
+    int32_t sinks;               /* a head's weights of attention also have a constant score, its sink, of no value */
     /* [n_layers] of xIELU's p, n, b, e: p x^2 + b x if x > 0, else (e^min(x, e) - 1 - x) n + b x. NULL: none is used */
     const float (*xielu)[4];
 } lst_hparams;

@@ -126,9 +126,11 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
     team.linear(s, mixture.router, x, x_in, e.logits.data(), rows);
     team.each(LST_PART_NORMS, [&](int t, int n) {
         const ls_range r = ls_share(rows, t, n);
-        for (int32_t i = r.from; i < r.to; i++)
+        for (int32_t i = r.from; i < r.to; i++) {
+            if (mixture.router.bias) add_scaled(row_logits(i), mixture.router.bias.data(), 1, n_logits);
             choose_experts(hp, row_logits(i), e.expert.data() + (size_t)i * (size_t)used,
                            e.weights.data() + (size_t)i * (size_t)used);
+        }
     });
     if (team.t == 0) group_rows(e, rows, hp.n_experts, used);
     team.meet(LST_PART_NORMS);
@@ -186,7 +188,10 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
             std::fill_n(sum, end - at, 0.0f);
             for (int32_t j = 0; j < used; j++) {
                 const size_t k = (size_t)row * (size_t)used + (size_t)j;
-                add_scaled(sum, e.out.data() + (int64_t)e.pair[k] * d + from, e.weights.data()[k], end - at);
+                float *out = e.out.data() + (int64_t)e.pair[k] * d + from;
+                const lst::Floats &bias = mixture.experts[(size_t)e.expert[k]].down.bias;
+                if (bias) add_scaled(out, bias.data() + from, 1, end - at);
+                add_scaled(sum, out, e.weights.data()[k], end - at);
             }
             const float gate = n_logits > hp.n_experts ? 1 / (1 + std::exp(-row_logits(row)[hp.n_experts])) : 1;
             if (has_shared) add_scaled(sum, e.shared_out.data() + (int64_t)row * d + from, gate, end - at);

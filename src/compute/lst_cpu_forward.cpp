@@ -53,6 +53,8 @@ void attend(CpuKvCache &s, const Block &b, int layer, int32_t kv_head, ls_range 
         q.out = out + ((int64_t)row * ls_range_size(part.heads) + head) * hd;
         q.tail = s.tail.data() + (b.tree ? tail_begin[row] : first_row);
         q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
+        const lst::Floats &sinks = s.m->layers[(size_t)layer].sinks;
+        q.sink = sinks ? sinks.data() + head : nullptr;
         q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
     }
     s.m->kernels->attention(&a);

@@ -88,6 +88,7 @@ struct Layer {
     // what it adds
     Floats attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
     Floats q_norm, k_norm; // of a head or of all of them
+    Floats sinks;          // [heads of this rank]; empty: none
 };
 
 // Precision of a matmul's rounded input, for devices whose arithmetic has two. exact: it is not rounded.

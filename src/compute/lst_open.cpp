@@ -201,6 +201,25 @@ struct Loader {
                    {{p + "ffn_gate" + number, ff, wide}, {p + "ffn_up" + number, ff, wide}}, d, 2 * ff);
         if (stacked) linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, own.embd)}}, ff, d);
         else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, own.embd}}, ff, d);
+        if (!has(p + "ffn_down_exps.bias")) return;
+        std::vector<float> inner, outer;
+        expert_bias(inner, p + "ffn_gate_exps.bias", e, ff, wide);
+        expert_bias(inner, p + "ffn_up_exps.bias", e, ff, wide);
+        expert_bias(outer, p + "ffn_down_exps.bias", e, d, own.embd);
+        for (auto [l, bias] : {std::pair{&x.gate_up, &inner}, {&x.down, &outer}}) {
+            l->bias = lst::Floats((int64_t)bias->size());
+            std::copy(bias->begin(), bias->end(), l->bias.data());
+        }
+    }
+
+    // Row e of the experts' biases: those of `of`, put behind what `to` has.
+    void expert_bias(std::vector<float> &to, const std::string &name, int32_t e, int64_t width, ls_range of) {
+        const lst_tensor &t = find(name, width, m.hp.n_experts);
+        std::vector<uint8_t> raw(t.n_bytes / (size_t)t.n_out);
+        std::vector<float> row((size_t)width);
+        must(read(t, e, 1, raw.data()), t);
+        lsk_dequant_row(t.type, raw.data(), width, row.data());
+        to.insert(to.end(), row.begin() + of.from, row.begin() + of.to);
     }
 
     // Every rank has the whole router.
@@ -338,6 +357,11 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d,
                         q + 2 * kv);
         load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
+        if (hp.sinks) {
+            const lst::Floats all = load.vector(p + "attn_sinks.weight", hp.n_heads);
+            l.sinks = lst::Floats(ls_range_size(own.heads));
+            std::copy_n(all.data() + own.heads.from, ls_range_size(own.heads), l.sinks.data());
+        }
         if (hp.n_experts && !m.dense[(size_t)i]) {
             load.mixture(l, p, own);
             continue;

@@ -13,6 +13,7 @@ extern "C" {
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gelu.h>
@@ -40,7 +41,7 @@ struct Tensors { // of a layer; norms are f32, undefined: none
     FeedForward dense; // of a mixture: its shared expert, if it has one
     lst::Matrix router;
     std::vector<FeedForward> experts;
-    at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm;
+    at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm, sinks;
 };
 
 struct ReferenceModel : lst_model {
@@ -106,12 +107,13 @@ struct ReferenceModel : lst_model {
                     const lst::Mixture &x = *l.mixture;
                     t.router = matrix(x.router);
                     t.router.weight = t.router.weight.to(at::kFloat);
+                    if (t.router.bias.defined()) t.router.bias = t.router.bias.to(at::kFloat);
                     for (const lst::Expert &e : x.experts) t.experts.push_back({matrix(e.gate_up), matrix(e.down)});
                     if (x.shared.down.n_out) t.dense = {matrix(x.shared.gate_up), matrix(x.shared.down)};
                 }
                 t.attn_norm = vector(l.attn_norm), t.attn_post_norm = vector(l.attn_post_norm);
                 t.ffn_norm = vector(l.ffn_norm), t.ffn_post_norm = vector(l.ffn_post_norm);
-                t.q_norm = vector(l.q_norm), t.k_norm = vector(l.k_norm);
+                t.q_norm = vector(l.q_norm), t.k_norm = vector(l.k_norm), t.sinks = vector(l.sinks);
                 tensors.push_back(std::move(t));
             }
         });
@@ -218,8 +220,10 @@ struct ReferenceCache : lst::KvCache {
                                  .reshape({kv, group * n, hd});
         at::Tensor scores = at::bmm(q, keys.narrow(1, 0, columns).transpose(1, 2)).to(at::kFloat);
         if (hp.attn_softcap > 0) scores = (scores / hp.attn_softcap).tanh() * hp.attn_softcap;
+        scores = scores.view({kv, group, n, columns}) + sees;
+        if (t.sinks.defined()) scores = at::cat({scores, t.sinks.view({kv, group, 1, 1}).expand({-1, -1, n, 1})}, -1);
         const at::Tensor chances =
-            at::softmax(scores.view({kv, group, n, columns}) + sees, -1).view({kv, group * n, columns}).to(m.of);
+            at::softmax(scores, -1).narrow(-1, 0, columns).reshape({kv, group * n, columns}).to(m.of);
         return t.out(at::bmm(chances, values.narrow(1, 0, columns))
                          .view({kv, group, n, hd})
                          .permute({2, 0, 1, 3})
@@ -230,6 +234,10 @@ struct ReferenceCache : lst::KvCache {
         if (m.hp.activation == LST_ACT_SILU) return at::silu(x);
         if (m.hp.activation == LST_ACT_GELU_TANH) return at::gelu(x, "tanh");
         if (m.hp.activation == LST_ACT_RELU2) return x.relu().square();
+        if (m.hp.activation == LST_ACT_CLAMPED) {
+            const at::Tensor y = x.clamp_max(LST_CLAMP);
+            return y * (y * LST_CLAMP_SLOPE).sigmoid();
+        }
         const auto &[above, below, both, most] = m.xielu[(size_t)layer];
         return (x * x * above).where(x > 0, (x.clamp_max(most).exp() - 1 - x) * below) + x * both;
     }
@@ -238,7 +246,9 @@ struct ReferenceCache : lst::KvCache {
         const at::Tensor y = f.gate_up(x);
         if (m.hp.ungated) return f.down(activate(layer, y));
         const int64_t n_ff = y.size(1) / 2;
-        return f.down(activate(layer, y.narrow(1, 0, n_ff)) * y.narrow(1, n_ff, n_ff));
+        at::Tensor up = y.narrow(1, n_ff, n_ff);
+        if (m.hp.activation == LST_ACT_CLAMPED) up = up.clamp(-LST_CLAMP, LST_CLAMP) + 1;
+        return f.down(activate(layer, y.narrow(1, 0, n_ff)) * up);
     }
 
     at::Tensor feed_forward(int32_t layer, const at::Tensor &x) const {

@@ -161,6 +161,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .router = (int32_t)h->arch->router, // the same numbers
                             .sum_experts = h->sum_experts,
                             .dense = h->dense,
+                            .sinks = h->arch->sinks,
                             .xielu = h->xielu};
     loading l = {.progress = {opt->progress, opt->ud}, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
     const lst_open_options o = {.device = device,

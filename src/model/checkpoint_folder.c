@@ -162,7 +162,9 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
         if (strlen(matrices[i]) == n && !memcmp(matrices[i], end + 1, n))
             return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");
     for (size_t i = 0; i < sizeof of_mixture / sizeof *of_mixture && arch->router; i++)
-        if (strlen(of_mixture[i]) == n && !memcmp(of_mixture[i], end + 1, n)) return !strcmp(kind, ".weight");
+        if (strlen(of_mixture[i]) == n && !memcmp(of_mixture[i], end + 1, n))
+            return !strcmp(kind, ".weight") || (arch->sinks && !strcmp(kind, ".bias"));
+    if (arch->sinks && !strcmp(end + 1, "attn_sinks.weight")) return true;
     for (int i = 5; i < 8 && arch->router; i++) { // ffn_gate.7.weight
         const char *number = behind(end + 1, matrices[i]);
         if (!number || *number != '.') continue;

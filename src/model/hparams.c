@@ -57,6 +57,9 @@ const ls_arch ls_archs[] = {
      .router = LS_ROUTER_ALL, .experts = 60, .used = 4, .expert_ff = 1408, .shared_ff = 5632},
     {"qwen3moe", "qwen3_moe", NULL, "Qwen3-30B-A3B", SAYS(32, 4, 0, 32768, 4096, 1e-6f), .norm_before = true, .windowless = true,
      .qk_norm = LS_QK_NORM_HEAD, .router = LS_ROUTER_ALL, .gguf_sum = true, .experts = 128, .used = 8, .expert_ff = 768},
+    {"gpt-oss", "gpt_oss", NULL, "gpt-oss (as GGUF)", SAYS(64, 8, 64, 131072, 128, 1e-5f), .norm_before = true, .router = LS_ROUTER_BEST,
+     .gguf_sum = true, .sinks = true, .activation = LS_ACT_CLAMPED, .pattern = 2, .gguf_window = true, .gguf_only = true, .rope = 150000, .experts = 128,
+     .used = 4},
     {"granitemoe", "granitemoe", NULL, "Granite 3 MoE", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
      .granite = true, .router = LS_ROUTER_BEST, .gguf_sum = true, .experts = 8, .used = 2},
     {"apertus", "apertus", NULL, "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
@@ -82,7 +85,7 @@ void ls_arch_list(bool hf, char *out, size_t size) {
     *out = 0;
     for (const ls_arch *a = ls_archs; a->gguf; a++) {
         const char *own = hf ? a->hf : a->gguf;
-        bool told = false;
+        bool told = hf && a->gguf_only;
         for (const ls_arch *b = ls_archs; b < a; b++) told |= !strcmp(hf ? b->hf : b->gguf, own);
         if (!told && used < size) used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", own);
     }
@@ -95,17 +98,20 @@ static void say(ls_buf *out, const char *what) {
 }
 
 static void say_sublayers(const ls_arch *a, ls_buf *out) {
-    static const char
-        *const qk[] = {[LS_QK_NORM_HEAD] = "norms of heads",
-                       [LS_QK_NORM_WHOLE] = "norms of all queries and of all keys",
-                       [LS_QK_NORM_ROTATED] = "norms of rotated heads"},
-               *const act[] = {[LS_ACT_GELU_TANH] = "GELU", [LS_ACT_RELU2] = "squared ReLU", [LS_ACT_XIELU] = "xIELU"};
+    static const char *const qk[] = {[LS_QK_NORM_HEAD] = "norms of heads",
+                                     [LS_QK_NORM_WHOLE] = "norms of all queries and of all keys",
+                                     [LS_QK_NORM_ROTATED] = "norms of rotated heads"},
+                             *const act[] = {[LS_ACT_GELU_TANH] = "GELU",
+                                             [LS_ACT_RELU2] = "squared ReLU",
+                                             [LS_ACT_XIELU] = "xIELU",
+                                             [LS_ACT_CLAMPED] = "clamped SwiGLU"};
     if (a->layer_norm) say(out, "layer norms with biases");
     if (a->norm_after) say(out, a->norm_before ? "norms before and after sublayers" : "norms after sublayers");
     say(out, qk[a->qk_norm]);
     say(out, act[a->activation]);
     if (a->ungated) say(out, "no gate");
     if (a->router) say(out, "experts");
+    if (a->sinks) say(out, "attention sinks");
     if (a->gemma) say(out, "scaled embeddings");
     if (a->granite) say(out, "multipliers");
 }

@@ -10,7 +10,7 @@ enum { LS_MAX_LAYERS = 1024, LS_MAX_ROPE = 128, LS_MAX_EXPERTS = 1024, LS_MAX_EX
 
 // The activation of the feed-forward part, act(x): x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
 // x^3))); max(x, 0)^2; and xIELU with a layer's four numbers (ls_hparams.xielu).
-typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH, LS_ACT_RELU2, LS_ACT_XIELU } ls_activation;
+typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH, LS_ACT_RELU2, LS_ACT_XIELU, LS_ACT_CLAMPED } ls_activation;
 // RMS norm of queries and keys: none; of each head before its rotation; of all heads together before it; of each head
 // after it.
 typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE, LS_QK_NORM_ROTATED } ls_qk_norm;
@@ -32,6 +32,8 @@ typedef struct {
     ls_qk_norm qk_norm;
     ls_activation activation;
     ls_router router; // of a mixture of experts; NONE: the feed-forward part is dense
+    bool sinks;       // every head has a score of attention without a value, which takes weight from the others
+    bool gguf_only;   // its folders are not read
     bool gguf_sum;    // in GGUF files the weights of a row's experts are divided by their sum
     bool ungated;     // the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x))
     bool tied;        // the output head is the token embedding unless config.json states otherwise

@@ -331,6 +331,9 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported (supported: %s)",
                        (int)(n < 64 ? n : 64), type, known);
     }
+    if (h.arch->gguf_only)
+        return ls_fail(err, LS_E_UNSUPPORTED, "folders of model_type '%s' are not read: use a GGUF file of the model",
+                       h.arch->hf);
     bool both_ways = false;
     ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)

@@ -61,7 +61,8 @@ static ls_code read_yarn(ls_hparams *h, source *s, double base, double factor, i
                             .original = original,
                             .fast = (double)fast,
                             .slow = (double)slow,
-                            .magnitude = magnitude * (double)h->rope_magnitude[0]});
+                            .magnitude = magnitude * (double)h->rope_magnitude[0],
+                            .sharp = h->arch->sinks}); // gpt-oss; its files do not say so
     return LS_OK;
 }
 

@@ -87,6 +87,8 @@ MODELS = {
                   "original_max_position_embeddings": 32, "hidden_size": 128,
                   "rope_scaling": {"type": "longrope", "short_factor": [1.0 + 0.05 * i for i in range(8)],
                                    "long_factor": [1.0 + 2.0 * i for i in range(8)]}},
+    "gpt_oss": {"model_type": "gpt_oss", "head_dim": 32, "num_local_experts": 7, "num_experts_per_tok": 3, "sliding_window": 12,
+                "rope_theta": 150000.0, "rope_scaling": {**YARN, "truncate": False}},
     # the text parts of models that also see pictures
     "qwen2vl": {"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 2]}, "rope_theta": 1000000.0},
     "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", "tie_word_embeddings": True, "rope_theta": 1000000.0,
@@ -104,7 +106,7 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss".split()
 VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "num_attention_heads": 2, "num_hidden_layers": 1,
           "patch_size": 2, "image_size": 8, "out_hidden_size": 64, "deepstack_visual_indexes": [], "num_position_embeddings": 16}
 # name -> of models with pictures: model_type (None: config.json has the text part's keys beside vision_config), what
@@ -190,7 +192,7 @@ def tensors_of(name):
     add("model.embed_tokens.weight", c["vocab_size"], d)
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
-        q_bias = kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl_text", "starcoder2") or c.get("attention_bias")
+        q_bias = kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl_text", "starcoder2", "gpt_oss") or c.get("attention_bias")
         if kind not in ("olmo2", "olmo3", "exaone4"):
             add(p + ("attention_layernorm.weight" if kind == "apertus" else "input_layernorm.weight"), d)
         if kind == "phi3":
@@ -225,6 +227,15 @@ def tensors_of(name):
         if kind == "granitemoehybrid":
             add(p + "shared_mlp.input_linear.weight", 2 * ff, d)
             add(p + "shared_mlp.output_linear.weight", d, ff)
+            continue
+        if kind == "gpt_oss":
+            add(p + "self_attn.o_proj.bias", d)
+            add(p + "self_attn.sinks", heads)
+            add(p + "mlp.router.weight", experts_of(c), d)
+            add(p + "mlp.router.bias", experts_of(c))
+            for part, a, b in ("gate_up", d, 2 * ff), ("down", ff, d):  # [expert][input][output], gate and up in turn
+                add(p + f"mlp.experts.{part}_proj", experts_of(c), a, b)
+                add(p + f"mlp.experts.{part}_proj_bias", experts_of(c), b)
             continue
         if experts_of(c) and i not in c.get("mlp_only_layers", []):
             wide = c.get("moe_intermediate_size", ff)
@@ -315,14 +326,14 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
          "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm", "shared_mlp.output_linear": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
-         "mlp.gate": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",
+         "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",
          "block_sparse_moe.output_linear": "ffn_down_exps", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
          "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
          "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
 OF_EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "ministral3": "mistral3", "olmo3": "olmo2", "granitemoehybrid": "granite",
         "hunyuan_v1_dense": "hunyuan-dense", "qwen2_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl",
-        "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
+        "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
 PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3", "mixtral", "granitemoe")
 
 
@@ -332,9 +343,11 @@ def gguf_name(key, kind):
         return {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight", "norm.bias": "output_norm.bias",
                 "lm_head.weight": "output.weight"}[key]
     _, layer, rest = key.split(".", 2)
+    if rest == "self_attn.sinks":
+        return f"blk.{layer}.attn_sinks.weight"
     part, last = rest.rsplit(".", 1)
     if part == "post_attention_layernorm":
-        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss") else "ffn_norm"
+        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss", "gpt_oss") else "ffn_norm"
     return f"blk.{layer}.{NAMES.get(part, part)}.{last}"
 
 
@@ -424,6 +437,19 @@ def llama3_factors(c):
     return out
 
 
+def experts_of_gpt_oss(key, shape, values):
+    n, out, last = shape[0], [], "bias" if key.endswith("_bias") else "weight"
+    for part, start, step in ((("gate", 0, 2), ("up", 1, 2)) if "gate_up" in key else (("down", 0, 1),)):
+        if last == "bias":
+            some, new = values[start::step], (n, shape[1] // step)
+        else:
+            rows, wide = shape[1], shape[2]
+            some = [values[(e * rows + i) * wide + o] for e in range(n) for o in range(start, wide, step) for i in range(rows)]
+            new = (n, wide // step, rows)
+        out.append((f"blk.{key.split('.')[2]}.ffn_{part}_exps.{last}", new, some, F32))
+    return out
+
+
 def write_gguf(path, name, tensors, parts=1):
     c = config_of(name)
     kind, scaling = c["model_type"], c.get("rope_scaling") or {}
@@ -432,6 +458,9 @@ def write_gguf(path, name, tensors, parts=1):
     for key, shape, values in tensors:
         if ".act_fn." in key:
             continue  # metadata
+        if "mlp.experts.gate_up_proj" in key or "mlp.experts.down_proj" in key and kind == "gpt_oss":
+            out += experts_of_gpt_oss(key, shape, values)
+            continue
         if ".experts." in key:
             part = f"blk.{key.split('.')[2]}.ffn_{OF_EXPERT[key.split('.')[-2]]}_exps.weight"
             stacked.setdefault(part, []).append((shape, values))

@@ -130,7 +130,7 @@ struct Loader {
         int64_t n;
         ls_range of;
     };
-    enum class Bias { of_rows, whole };
+    enum class Bias { of_rows, whole, apart }; // apart: whoever calls reads it
 
     // Rows of several tensors of one input stacked along their outputs, with their biases.
     void linear(lst::Linear &l, lst::Care care, std::initializer_list<Rows> parts, int64_t n_in, int64_t of_all,
@@ -143,7 +143,7 @@ struct Loader {
             const lst_tensor *t = &find(part.name + ".weight", n_in, part.n);
             const int64_t n = ls_range_size(part.of);
             ts.emplace_back(t, part.of);
-            biased |= has(part.name + ".bias");
+            biased |= bias != Bias::apart && has(part.name + ".bias");
             n_bias += bias == Bias::whole ? part.n : n;
             if (!stacked.empty() && packs_alike(stacked.back().type, kept_type(t->type))) stacked.back().n_out += n;
             else if (n) {
@@ -191,16 +191,17 @@ struct Loader {
             linear(x.gate_up, lst::Care::usual,
                    {{p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, 0, wide)},
                     {p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, ff, wide)}},
-                   d, 2 * ff);
+                   d, 2 * ff, Bias::apart);
         else if (stacked)
             linear(x.gate_up, lst::Care::usual,
                    {{p + "ffn_gate_exps", E * ff, rows(ff, 0, wide)}, {p + "ffn_up_exps", E * ff, rows(ff, 0, wide)}},
-                   d, 2 * ff);
+                   d, 2 * ff, Bias::apart);
         else
             linear(x.gate_up, lst::Care::usual,
                    {{p + "ffn_gate" + number, ff, wide}, {p + "ffn_up" + number, ff, wide}}, d, 2 * ff);
-        if (stacked) linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, own.embd)}}, ff, d);
-        else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, own.embd}}, ff, d);
+        if (stacked)
+            linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, own.embd)}}, ff, d, Bias::apart);
+        else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, own.embd}}, ff, d, Bias::apart);
         if (!has(p + "ffn_down_exps.bias")) return;
         std::vector<float> inner, outer;
         expert_bias(inner, p + "ffn_gate_exps.bias", e, ff, wide);

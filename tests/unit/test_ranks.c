@@ -42,6 +42,7 @@ static ls_code try_open(ls_engine **out, const char *path, const char *weights, 
                                                                    .devices = on_gpus ? gpus[ranks] : devices[ranks],
                                                                    .dtype = dtype,
                                                                    .weights = weights,
+                                                                   .context = ls_longest_context(&c->hparams),
                                                                    .threads = ranks == 1 ? 2 : 1},
                                               err);
     ls_checkpoint_close(c);

@@ -40,6 +40,7 @@ static ls_code try_open(ls_engine **out, const char *path, ls_engine_options o, 
     if (!o.weights) o.weights = "auto";
     if (!o.threads) o.threads = 2;
     if (ls_checkpoint_open(&c, path, err)) fail_msg("%s", err->msg);
+    if (!o.context) o.context = ls_longest_context(&c->hparams); // phi4-long's own is shorter than the prompt
     n_embd = c->hparams.n_embd;
     const ls_code code = ls_engine_torch_open(out, c, &o, err);
     ls_checkpoint_close(c);

@@ -17,9 +17,14 @@ static inline ls_range ls_share(int64_t total, int i, int n) {
     return r;
 }
 
+// What ranks share of a model. No experts: expert_ff is 0; no shared expert: shared_ff is 0.
+typedef struct {
+    int32_t heads, kv_heads, ff, embd, vocab, expert_ff, shared_ff;
+} ls_sizes;
+
 typedef struct {
     ls_range heads, kv_heads; // kv_heads: those that the heads of this rank read; two ranks may share one
-    ls_range ff, embd, vocab;
+    ls_range ff, embd, vocab, expert_ff, shared_ff;
 } ls_shard;
 
 enum { LS_SHARD_FF = 32, LS_SHARD_EMBD = 16, LS_SHARD_VOCAB = 16 }; // smallest unit of a split
@@ -31,23 +36,25 @@ static inline ls_range ls_share_units(int32_t total, int32_t unit, int i, int n)
 }
 
 // The largest number of ranks that can share a model.
-static inline int32_t ls_most_ranks(int32_t n_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab) {
-    const int32_t of[] = {n_ff / LS_SHARD_FF, n_embd / LS_SHARD_EMBD, n_vocab / LS_SHARD_VOCAB};
-    int32_t most = n_heads;
-    for (int i = 0; i < 3; i++) most = of[i] < most ? of[i] : most;
+static inline int32_t ls_most_ranks(const ls_sizes *s) {
+    const int32_t units[] = {s->ff / LS_SHARD_FF, s->embd / LS_SHARD_EMBD, s->vocab / LS_SHARD_VOCAB,
+                             s->expert_ff / LS_SHARD_FF, s->shared_ff / LS_SHARD_FF};
+    int32_t most = s->heads;
+    for (int i = 0; i < 5; i++) most = units[i] < most && (i < 3 || units[i]) ? units[i] : most;
     return most;
 }
 
 // rank: of n <= ls_most_ranks().
-static inline ls_shard ls_shard_of(int32_t n_heads, int32_t n_kv_heads, int32_t n_ff, int32_t n_embd, int32_t n_vocab,
-                                   int rank, int n) {
-    const int32_t group = n_heads / n_kv_heads;
+static inline ls_shard ls_shard_of(const ls_sizes *s, int rank, int n) {
+    const int32_t group = s->heads / s->kv_heads;
     ls_shard p;
-    p.heads = ls_share(n_heads, rank, n);
+    p.heads = ls_share(s->heads, rank, n);
     p.kv_heads.from = p.heads.from / group;
     p.kv_heads.to = (p.heads.to - 1) / group + 1;
-    p.ff = ls_share_units(n_ff, LS_SHARD_FF, rank, n);
-    p.embd = ls_share_units(n_embd, LS_SHARD_EMBD, rank, n);
-    p.vocab = ls_share_units(n_vocab, LS_SHARD_VOCAB, rank, n);
+    p.ff = ls_share_units(s->ff, LS_SHARD_FF, rank, n);
+    p.embd = ls_share_units(s->embd, LS_SHARD_EMBD, rank, n);
+    p.vocab = ls_share_units(s->vocab, LS_SHARD_VOCAB, rank, n);
+    p.expert_ff = ls_share_units(s->expert_ff, LS_SHARD_FF, rank, n);
+    p.shared_ff = ls_share_units(s->shared_ff, LS_SHARD_FF, rank, n);
     return p;
 }

@@ -46,6 +46,9 @@ static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", p->card->name);
     if (!p->card->name)
         return ls_fail(err, LS_E_RANGE, "--device-model '%s' is unknown; expected one of %s", name, known);
+    if (c->hparams.n_experts)
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "--device-model: mixtures of experts run on the CPU only; omit it for this model");
     ls_gpu_model_of(&p->model, c, weights, p->card->gpu, own);
     for (int tree = 0; tree < 2; tree++) {
         const int32_t rows = tree ? PAPER_ROWS : 1;
@@ -199,7 +202,8 @@ static ls_code share_out(shared *out, const ls_checkpoint *c, const char *device
     ls_devices d;
     const ls_code code = ls_devices_read(&d, devices, NULL, err);
     const bool a_number = devices && !devices[strspn(devices, "0123456789")];
-    const int32_t most = ls_most_ranks(h->n_heads, h->n_ff, h->n_embd, h->n_vocab);
+    const ls_sizes sizes = ls_hparams_sizes(h);
+    const int32_t most = ls_most_ranks(&sizes);
     if (code) return code;
     if (card && d.n < 2)
         return ls_fail(err, LS_E_USAGE,

@@ -18,7 +18,7 @@ extern "C" {
 
 /* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
  * not taken for one of these. */
-#define LST_VERSION 19
+#define LST_VERSION 20
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -45,10 +45,16 @@ typedef struct {
 } lst_tensor;
 
 /* act(x) of the feed-forward part: x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)));
- * max(x, 0)^2; xIELU (lst_hparams.xielu). */
-enum { LST_ACT_SILU, LST_ACT_GELU_TANH, LST_ACT_RELU2, LST_ACT_XIELU };
+ * max(x, 0)^2; xIELU (lst_hparams.xielu); and x / (1 + e^-(SLOPE x)) of x = min(gate, CLAMP), whose product with the
+ * other half is with 1 + max(min(up, CLAMP), -CLAMP). */
+enum { LST_ACT_SILU, LST_ACT_GELU_TANH, LST_ACT_RELU2, LST_ACT_XIELU, LST_ACT_CLAMPED };
+#define LST_CLAMP 7.0f
+#define LST_CLAMP_SLOPE 1.702f
 /* RMS norm of queries and keys: none, of each head, of all heads together, or of each head after its rotation. */
 enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE, LST_QK_NORM_ROTATED };
+/* The weights of a mixture's experts: softmax over all experts' logits, or over those that the row takes. */
+enum { LST_ROUTER_NONE, LST_ROUTER_ALL, LST_ROUTER_BEST };
+enum { LST_MAX_EXPERTS_USED = 64 };
 
 /* A decoder of the Llama family. Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer,
  * is used if its tensor is there. */
@@ -79,6 +85,14 @@ typedef struct {
     int32_t window;           /* local layers see the last `window` positions, including the row's own */
     const uint8_t *local;     /* [n_layers] */
     const uint8_t *unrotated; /* [n_layers]: 1: the layer's queries and keys are not rotated; NULL: all are */
+    /* A mixture of experts: the feed-forward part of a row is the sum over the n_experts_used experts with the largest
+     * router logits (ties: the lower number), in that order, of the expert's output times its weight, and after that
+     * the shared expert's output (n_ff_shared 0: none), times the sigmoid of its own logit if it has one. 0 experts:
+     * no mixture. */
+    int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
+    int32_t router, sum_experts; /* sum_experts: the row's weights are divided by their sum */
+    const uint8_t *dense;        /* [n_layers]: 1: the layer is not a mixture; NULL: all are */
+    int32_t sinks;               /* a head's weights of attention also have a constant score, its sink, of no value */
     /* [n_layers] of xIELU's p, n, b, e: p x^2 + b x if x > 0, else (e^min(x, e) - 1 - x) n + b x. NULL: none is used */
     const float (*xielu)[4];
 } lst_hparams;
@@ -162,7 +176,8 @@ typedef struct {
     int32_t threads;       /* of a forward */
     int32_t most_threads;  /* maximum for lst_use_threads */
     int32_t exact;         /* 1: a row's bits depend on its token, position and ancestors only */
-    uint64_t weight_bytes; /* read by a forward, for any number of rows */
+    uint64_t weight_bytes; /* read by a forward, for any number of rows; of a mixture: by a forward of one row */
+    uint64_t expert_bytes; /* of one expert of one layer, on average; 0: no mixture */
     uint64_t head_macs;    /* multiply-adds of the output head, which a prefill runs once */
     uint64_t row_macs;     /* multiply-adds of a row with weights */
     char slow[160];        /* why this dtype is far slower here than another one; "": it is not slow */

@@ -66,13 +66,18 @@ uint8_t *Weights::take(size_t bytes) {
     return p;
 }
 
+lsk_arith CpuModel::arith_of(lst::Care care) const {
+    if (care == lst::Care::exact) return LSK_ARITH_F32;
+    return care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
+}
+
 lsk_arith CpuModel::packing(lst::Care care) const {
-    const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
+    const lsk_arith arith = arith_of(care);
     return arith == LSK_ARITH_BF16 && kernels->unpacks ? LSK_ARITH_BF16_PACKED : arith;
 }
 
 bool CpuModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) {
-    const lsk_arith arith = care == lst::Care::more ? arithmetic->careful : arithmetic->usual;
+    const lsk_arith arith = arith_of(care);
     int32_t first = 0;
     l.arith = arith == LSK_ARITH_BF16 ? arith : LSK_ARITH_F32;
     for (const lst::Stacked &s : stacked) {
@@ -85,7 +90,7 @@ bool CpuModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &sta
             l.arith = arith;
             integers = true;
         }
-        all_bf16 &= section.packed.format == LSK_BF16;
+        all_bf16 &= care == lst::Care::exact || section.packed.format == LSK_BF16;
         weight_bytes += bytes;
         l.sections.push_back(section);
         first += (int32_t)s.n_out;
@@ -137,8 +142,11 @@ void CpuModel::loaded() {
 void CpuModel::multiply_bf16() {
     if (!kernels->matmul_bf16) return;
     arithmetic = &choose("bf16", true, false);
-    for (lst::Layer &l : layers)
-        for (lst::Linear *w : {&l.qkv, &l.out, &l.gate_up, &l.down}) w->arith = LSK_ARITH_BF16;
+    const auto use = [](lst::Linear &l) { l.arith = LSK_ARITH_BF16; };
+    for (lst::Layer &l : layers) {
+        lst::each_linear(l, use, use);
+        if (l.mixture) l.mixture->router.arith = LSK_ARITH_F32;
+    }
     head.arith = LSK_ARITH_BF16;
 }
 

@@ -4,6 +4,7 @@
 #include "compute/lst_barrier.h"
 #include "compute/lst_ranks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -49,7 +50,7 @@ struct CpuModel : lst_model {
     bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) override;
     void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void matrix_end(lst::Linear &) override {}
-    lsk_arith packing(lst::Care care) const;
+    lsk_arith arith_of(lst::Care care) const, packing(lst::Care care) const;
     void embedding_row(int32_t token, float *out) const; // token: of this rank's part of the vocabulary
     bool embedding_begin(const lst_tensor &t, int kept_type) override;
     void embedding_rows(int64_t row, int type, const uint8_t *raw, int64_t n) override;
@@ -95,6 +96,65 @@ struct Clock {
     }
 };
 
+struct CpuKvCache;
+
+// One of the threads that run the forward; phases end at a barrier.
+struct Team {
+    int t, n;
+    lst::SpinBarrier *barrier;
+    Clock clock;
+    void meet(int part) {
+        clock.past(part);
+        barrier->meet(t, n);
+        clock.past(LST_PART_WAIT);
+    }
+    template <class F> void each(int part, F &&body) {
+        body(t, n);
+        meet(part);
+    }
+    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. Returns the
+    // tiles of the share, which keeps pairs together.
+    ls_range multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                      int32_t rows, int32_t first, int32_t count) const;
+    void linear(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
+        multiply(s, l, x, p, y, rows, 0, rows);
+        meet(LST_PART_LINEAR);
+    }
+};
+
+// Tiles of the units that are shared between threads: pairs of gate and up stay together.
+inline int32_t unit_of(const lst::Linear &l) {
+    return l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
+}
+inline int32_t tiles_of(const lst::Linear &l) {
+    return (l.n_out + LSK_TILE - 1) / LSK_TILE;
+}
+// The tiles `share` of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. y's rows begin with
+// the first of these.
+void multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                    int32_t rows, int32_t first, int32_t count, ls_range share, int thread);
+// Columns [at, at + n) of a row of a matmul's input: x holds the floats.
+void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
+             int32_t n);
+// The activation of the tiles of gate_up, whose outputs are `out` ([row][n_out], changed), to act ([row][n_ff]).
+// Returns its columns.
+ls_range activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out, const float *xielu, int32_t rows,
+                        ls_range tiles, float *act);
+
+// Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
+// consecutive, in order of their rows.
+struct ExpertRows {
+    lst::Floats logits, weights;                        // [rows][router outputs], [rows][experts used]
+    std::vector<int32_t> expert, pair;                  // [rows][experts used]: the experts by rank, and their pairs
+    std::vector<int32_t> row;                           // [pairs]: the pair's row
+    std::vector<int32_t> begin;                         // [experts + 1]: the expert's pairs
+    std::vector<int32_t> awake;                         // experts that have pairs
+    lst::Floats x, gate_up, act, out;                   // [pairs][...]
+    Prepared x_in, act_in;                              // of pairs
+    lst::Floats shared_gate_up, shared_act, shared_out; // [rows][...]
+    Prepared shared_act_in;
+};
+
 // Moves a row's keys and values from one cache column to another.
 struct Move {
     int64_t from, to;
@@ -114,6 +174,7 @@ struct CpuKvCache : lst::PartKvCache {
     lst::Floats x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
     // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
     lst::Floats mine, theirs;
+    ExpertRows experts;
     std::exception_ptr failure; // of an exchange within the forward
     lst::SpinBarrier barrier;
     Prepared xn_in, att_in, act_in;
@@ -181,6 +242,45 @@ struct Block {
 };
 
 void run_block(CpuKvCache &s, const Block &b);
+
+// ---- between ranks
+int64_t widest(const CpuModel &m, ls_range ls_shard::*of); // of all ranks' parts
+// Gives that many floats of s.mine to the other ranks and gets theirs, one rank's after another, in s.theirs. Every
+// thread calls it and sees whether it failed.
+bool exchange(CpuKvCache &s, Team &team, int64_t floats);
+// Columns that ranks computed, each its own of every row (in s.mine), become whole rows; row(i) is called for each of
+// them. Does nothing where there are no other ranks. False: the exchange failed.
+template <class F>
+bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int64_t scale, float *whole,
+            int part_of_time, F &&row) {
+    const CpuModel &m = *s.m;
+    if (!m.ranks) return true;
+    const int64_t of_each = rows * widest(m, of) * scale, width = (m.parts.back().*of).to * scale;
+    if (!exchange(s, team, of_each)) return false;
+    team.each(part_of_time, [&](int t, int n) {
+        const ls_range r = ls_share(rows, t, n);
+        for (int32_t i = r.from; i < r.to; i++) {
+            for (size_t rank = 0; rank < m.parts.size(); rank++) {
+                const ls_range columns = m.parts[rank].*of;
+                const int64_t own = ls_range_size(columns) * scale;
+                std::copy_n(s.theirs.data() + (int64_t)rank * of_each + i * own, own,
+                            whole + i * width + columns.from * scale);
+            }
+            row(i);
+        }
+    });
+    return true;
+}
+
+// ---- lst_cpu_experts.cpp
+// Makes room for a block of that many rows.
+void resize_experts(CpuKvCache &s, int32_t rows);
+// The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). Ends at a barrier.
+// False: an exchange failed.
+bool run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
+                 const Prepared &x_in, float *y);
+// The matrix for whose input a layer's feed-forward part is prepared.
+const lst::Linear &prepared_for(const lst::Layer &l);
 // Carries out the moves of keep_path in the key/value heads [from, to) of a layer.
 void move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head);
 

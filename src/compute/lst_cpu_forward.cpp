@@ -10,59 +10,6 @@ using namespace lst::cpu;
 
 namespace {
 
-// One of the threads that run the forward; phases end at a barrier.
-struct Team {
-    int t, n;
-    lst::SpinBarrier *barrier;
-    Clock clock;
-    void meet(int part) {
-        clock.past(part);
-        barrier->meet(t, n);
-        clock.past(LST_PART_WAIT);
-    }
-    template <class F> void each(int part, F &&body) {
-        body(t, n);
-        meet(part);
-    }
-    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. Returns the
-    // tiles of the share, which keeps pairs together.
-    ls_range multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
-                      int32_t rows, int32_t first, int32_t count) {
-        const lsk_table &k = *s.m->kernels;
-        const int32_t tiles = (l.n_out + LSK_TILE - 1) / LSK_TILE, unit = l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
-        const ls_range share = ls_share_units(tiles, unit, t, n);
-        const int32_t a = share.from, b = share.to;
-        float *scratch = s.scratch.data() + (int64_t)t * s.scratch_floats;
-        x += (int64_t)first * l.n_in;
-        for (const lst::Linear::Section &section : l.sections) {
-            const lsk_matrix *m = &section.packed;
-            const int32_t before = section.first / LSK_TILE, n_tiles = (m->n_out + LSK_TILE - 1) / LSK_TILE;
-            const int32_t from = std::max(a - before, 0), to = std::min(b - before, n_tiles);
-            float *out = y + section.first;
-            if (from >= to) continue;
-            if (lsk_takes_integers(m->format))
-                k.matmul_int(m, l.arith, p.groups.data() + first, rows, out, l.n_out, count, from, to, scratch);
-            else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
-                k.matmul_bf16(m, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, out, l.n_out, count, from, to,
-                              scratch);
-            else k.matmul(m, x, l.n_in, out, l.n_out, count, from, to, scratch);
-        }
-        return share;
-    }
-    void linear(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
-        multiply(s, l, x, p, y, rows, 0, rows);
-        meet(LST_PART_LINEAR);
-    }
-};
-
-// Columns [at, at + n) of a row of a matmul's input: x holds the floats.
-void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
-             int32_t n) {
-    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8 || arith == LSK_ARITH_MIXED)
-        s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
-    else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
-}
-
 // A row's key and value of head h go into the cache.
 void write_kv(const CpuKvCache &s, int layer, int h, int32_t row, int32_t column) {
     const int64_t hd = s.m->hp.head_dim;
@@ -106,6 +53,8 @@ void attend(CpuKvCache &s, const Block &b, int layer, int32_t kv_head, ls_range 
         q.out = out + ((int64_t)row * ls_range_size(part.heads) + head) * hd;
         q.tail = s.tail.data() + (b.tree ? tail_begin[row] : first_row);
         q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
+        const lst::Floats &sinks = s.m->layers[(size_t)layer].sinks;
+        q.sink = sinks ? sinks.data() + head : nullptr;
         q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
     }
     s.m->kernels->attention(&a);
@@ -141,29 +90,6 @@ void finish_logits(const CpuModel &m, float *logits) {
     std::memcpy(logits + whole, rest, (size_t)(n - whole) * sizeof(float));
 }
 
-int64_t widest(const CpuModel &m, ls_range ls_shard::*of) {
-    int32_t n = 0;
-    for (const ls_shard &part : m.parts) n = std::max(n, ls_range_size(part.*of));
-    return n;
-}
-
-// What a rank put into the last exchange.
-const float *of_rank(const CpuKvCache &s, size_t rank, int64_t floats) {
-    return s.theirs.data() + (int64_t)rank * floats;
-}
-
-// Gives that many floats of s.mine to the other ranks and gets theirs. Every thread calls it and sees whether it
-// failed.
-bool exchange(CpuKvCache &s, Team &team, int64_t floats) {
-    if (team.t == 0) try {
-            s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
-        } catch (...) {
-            s.failure = std::current_exception();
-        }
-    team.meet(LST_PART_RANKS);
-    return !s.failure;
-}
-
 // Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
 // earliest.
 void show(CpuKvCache &s, const Block &b, const Team &team, int32_t layer, const float *values) {
@@ -191,26 +117,8 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         body(0, 1);
         team.clock.past(LST_PART_NORMS);
     };
-    // Columns that ranks computed, each its own of every row, become whole rows; row(i) is called for each of them.
-    // Does nothing where there are no other ranks. False: the exchange failed.
     auto gather = [&](ls_range ls_shard::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
-        if (!m.ranks) return true;
-        const int64_t of_each = b.n * widest(m, of) * scale;
-        if (!exchange(s, team, of_each)) return false;
-        team.each(part_of_time, [&](int t, int n) {
-            const ls_range r = ls_share(b.n, t, n);
-            const int64_t width = (m.parts.back().*of).to * scale;
-            for (int32_t i = r.from; i < r.to; i++) {
-                for (size_t rank = 0; rank < m.parts.size(); rank++) {
-                    const ls_range columns = m.parts[rank].*of;
-                    std::memcpy(whole + i * width + columns.from * scale,
-                                of_rank(s, rank, of_each) + i * ls_range_size(columns) * scale,
-                                (size_t)(ls_range_size(columns) * scale) * sizeof(float));
-                }
-                row(i);
-            }
-        });
-        return true;
+        return lst::cpu::gather(s, team, b.n, of, scale, whole, part_of_time, row);
     };
     auto as_it_is = [](int32_t) {};
     const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
@@ -287,7 +195,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
             for (int32_t i = r.from; i < r.to; i++) {
                 size_t rank = 0;
                 while (b.tokens[i] >= m.parts[rank].vocab.to) rank++;
-                std::memcpy(x + i * d, of_rank(s, rank, b.n * d) + i * d, (size_t)d * sizeof(float));
+                std::memcpy(x + i * d, s.theirs.data() + ((int64_t)rank * b.n + i) * d, (size_t)d * sizeof(float));
             }
         });
     }
@@ -371,27 +279,20 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
             return;
         team.linear(s, l.out, s.att.data(), s.att_in, mine ? mine : tmp, b.n);
         if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
-        add_norm(&l.out, l.attn_post_norm, l.ffn_norm, l.gate_up);
+        add_norm(&l.out, l.attn_post_norm, l.ffn_norm, prepared_for(l));
         stage++;
-        const int32_t width = LS_SHARD_FF; // of the blocks of gate and up, and of a group
+        if (l.mixture) {
+            if (!run_mixture(s, *l.mixture, team, b.n, xn, xn_in, tmp)) return;
+            continue;
+        }
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
-        const int32_t halves = hp.ungated ? 1 : 2, from = tiles.from * LSK_TILE / halves,
-                      to = tiles.to * LSK_TILE / halves;
-        const float *xielu = m.xielu[(size_t)layer].data();
-        for (int32_t i = 0; i < b.n; i++) {
-            float *act = (mine ? mine : s.act.data()) + (int64_t)i * n_ff;
-            for (int32_t at = from; at < to; at += width) {
-                float *gate = s.gate_up.data() + ((int64_t)i * n_ff + at) * halves,
-                      *up = hp.ungated ? nullptr : gate + width;
-                if (l.gate_up.bias) {
-                    add_bias(gate, l.gate_up.bias.data() + at, width);
-                    if (up) add_bias(up, l.gate_up.bias.data() + n_ff + at, width);
-                }
-                k.activate(hp.activation, xielu, gate, up, width, act + at);
-            }
-            if (!mine) prepare(s, l.down.arith, s.act_in, b.n, i, act + from, from, to - from);
-        }
+        float *act = mine ? mine : s.act.data();
+        const ls_range done =
+            activate_tiles(s, l.gate_up, s.gate_up.data(), m.xielu[(size_t)layer].data(), b.n, tiles, act);
+        for (int32_t i = 0; i < b.n && !mine; i++)
+            prepare(s, l.down.arith, s.act_in, b.n, i, act + (int64_t)i * n_ff + done.from, done.from,
+                    ls_range_size(done));
         team.meet(LST_PART_ACTIVATION);
         if (!gather(&ls_shard::ff, 1, s.act.data(), LST_PART_ACTIVATION, [&](int32_t i) {
                 for (int32_t at = 0; at < hp.n_ff; at += 32)
@@ -419,6 +320,72 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
 
 } // namespace
 
+int64_t lst::cpu::widest(const CpuModel &m, ls_range ls_shard::*of) {
+    int32_t n = 0;
+    for (const ls_shard &part : m.parts) n = std::max(n, ls_range_size(part.*of));
+    return n;
+}
+
+bool lst::cpu::exchange(CpuKvCache &s, Team &team, int64_t floats) {
+    if (team.t == 0) try {
+            s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
+        } catch (...) {
+            s.failure = std::current_exception();
+        }
+    team.meet(LST_PART_RANKS);
+    return !s.failure;
+}
+
+void lst::cpu::multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                              int32_t rows, int32_t first, int32_t count, ls_range share, int thread) {
+    const lsk_table &k = *s.m->kernels;
+    float *scratch = s.scratch.data() + (int64_t)thread * s.scratch_floats;
+    x += (int64_t)first * l.n_in;
+    for (const lst::Linear::Section &section : l.sections) {
+        const lsk_matrix *m = &section.packed;
+        const int32_t before = section.first / LSK_TILE, n_tiles = (m->n_out + LSK_TILE - 1) / LSK_TILE;
+        const int32_t from = std::max(share.from - before, 0), to = std::min(share.to - before, n_tiles);
+        float *out = y + section.first;
+        if (from >= to) continue;
+        if (lsk_takes_integers(m->format))
+            k.matmul_int(m, l.arith, p.groups.data() + first, rows, out, l.n_out, count, from, to, scratch);
+        else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
+            k.matmul_bf16(m, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, out, l.n_out, count, from, to, scratch);
+        else k.matmul(m, x, l.n_in, out, l.n_out, count, from, to, scratch);
+    }
+}
+
+ls_range Team::multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
+                        int32_t rows, int32_t first, int32_t count) const {
+    const ls_range share = ls_share_units(tiles_of(l), unit_of(l), t, n);
+    multiply_tiles(s, l, x, p, y, rows, first, count, share, t);
+    return share;
+}
+
+void lst::cpu::prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x,
+                       int32_t at, int32_t n) {
+    if (arith == LSK_ARITH_I16 || arith == LSK_ARITH_I8 || arith == LSK_ARITH_MIXED)
+        s.m->kernels->quantize(x, n, arith, p.groups.data() + (int64_t)at / 32 * rows + row, rows);
+    else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
+}
+
+ls_range lst::cpu::activate_tiles(const CpuKvCache &s, const lst::Linear &l, float *out, const float *xielu,
+                                  int32_t rows, ls_range tiles, float *act) {
+    const int32_t width = LS_SHARD_FF; // of the blocks of gate and up, and of a group
+    const int32_t halves = l.paired ? 2 : 1, n_ff = l.n_out / halves;
+    const ls_range columns = {tiles.from * LSK_TILE / halves, tiles.to * LSK_TILE / halves};
+    for (int32_t i = 0; i < rows; i++)
+        for (int32_t at = columns.from; at < columns.to; at += width) {
+            float *gate = out + ((int64_t)i * n_ff + at) * halves, *up = l.paired ? gate + width : nullptr;
+            if (l.bias) {
+                add_bias(gate, l.bias.data() + at, width);
+                if (up) add_bias(up, l.bias.data() + n_ff + at, width);
+            }
+            s.m->kernels->activate(s.m->hp.activation, xielu, gate, up, width, act + (int64_t)i * n_ff + at);
+        }
+    return columns;
+}
+
 void lst::cpu::move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head) {
     for (int32_t h = first_head; h < end_head; h++) {
         const lsk_cache cache = s.cache(layer, h);
@@ -438,11 +405,13 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
         s.act_in.resize(b.n, hp.n_ff);
         if (s.m->ranks) {
-            const int64_t width = std::max(
-                {(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff)});
+            const int64_t width =
+                std::max({(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff),
+                          widest(*s.m, &ls_shard::shared_ff), widest(*s.m, &ls_shard::expert_ff) * hp.n_experts_used});
             s.mine = rows(width);
             s.theirs = lst::Floats(s.m->ranks->n * b.n * width);
         }
+        if (hp.n_experts) resize_experts(s, b.n);
         s.rows_cap = b.n;
     }
     const int32_t logit_rows = b.head_row < 0 ? b.first + b.n : 1;
@@ -455,8 +424,9 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
     s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
     const int64_t columns = (s.length + b.first + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
     s.queries = queries_at_once(columns);
-    const int64_t floats = std::max({(int64_t)64 * std::max(hp.n_ff, hp.n_embd), 64 * (int64_t)hp.n_heads * hp.head_dim,
-                                     lsk_attention_scratch(s.queries, columns, hp.head_dim)});
+    const int64_t floats =
+        std::max({(int64_t)64 * std::max({hp.n_ff, hp.n_embd, hp.n_ff_expert, hp.n_ff_shared}),
+                  64 * (int64_t)hp.n_heads * hp.head_dim, lsk_attention_scratch(s.queries, columns, hp.head_dim)});
     if (floats > s.scratch_floats) {
         s.scratch_floats = floats * 3 / 2 / 16 * 16;
         s.scratch = lst::Floats(s.m->most_threads * s.scratch_floats);

@@ -70,17 +70,43 @@ struct Linear {
     lsg_matrix device{};
 };
 
+// The experts of a layer. The router has a row more for the shared expert's own logit, if the checkpoint has one.
+struct Expert {
+    Linear gate_up, down;
+};
+struct Mixture {
+    Linear router;
+    std::vector<Expert> experts;
+    Expert shared; // n_out 0: none
+};
+
 // Vectors are f32 in host memory.
 struct Layer {
-    Linear qkv, out, gate_up, down;
+    Linear qkv, out, gate_up, down; // gate_up and down are empty if the layer is a mixture
+    std::unique_ptr<Mixture> mixture;
     // [n_embd], then as many biases of a layer norm; empty where the architecture has none: before a sublayer, and of
     // what it adds
     Floats attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
     Floats q_norm, k_norm; // of a head or of all of them
+    Floats sinks;          // [heads of this rank]; empty: none
 };
 
-// Precision of a matmul's rounded input, for devices whose arithmetic has two.
-enum class Care { usual, more };
+// Precision of a matmul's rounded input, for devices whose arithmetic has two. exact: it is not rounded.
+enum class Care { usual, more, exact };
+
+// Calls f(linear) for the layer's matrices that every row multiplies, and of_expert(linear) for those of experts.
+template <class L, class F, class G> void each_linear(L &layer, F &&f, G &&of_expert) {
+    for (auto *l : {&layer.qkv, &layer.out}) f(*l);
+    if (!layer.mixture) {
+        for (auto *l : {&layer.gate_up, &layer.down}) f(*l);
+        return;
+    }
+    f(layer.mixture->router);
+    if (layer.mixture->shared.down.n_out)
+        for (auto *l : {&layer.mixture->shared.gate_up, &layer.mixture->shared.down}) f(*l);
+    for (auto &e : layer.mixture->experts)
+        for (auto *l : {&e.gate_up, &e.down}) of_expert(*l);
+}
 
 // A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
 class KvCache {
@@ -134,15 +160,17 @@ struct lst_model {
     std::string weights = "auto";
     std::vector<uint8_t> local;              // [n_layers]
     std::vector<uint8_t> unrotated;          // [n_layers]
+    std::vector<uint8_t> dense;              // [n_layers]
     std::vector<std::array<float, 4>> xielu; // [n_layers]
     std::vector<float> rope_freq[2];         // [rope_dims / 2]
     int threads = 1, most_threads = 1;       // of a forward: now, and at most (see lst_use_threads)
     std::vector<lst::Layer> layers;
     lst::Linear head;
     lst::Floats output_norm;
-    uint64_t weight_bytes = 0;
-    lst_ranks *ranks = nullptr;  // nullptr: it is whole
-    std::vector<ls_shard> parts; // of every rank
+    uint64_t weight_bytes = 0, expert_bytes = 0; // of all weights, and of all experts of all layers
+    int32_t n_mixtures = 0;                      // layers
+    lst_ranks *ranks = nullptr;                  // nullptr: it is whole
+    std::vector<ls_shard> parts;                 // of every rank
     const ls_shard &part() const;
     // Rank 0's queued calls for the others (lst_ranks_calls.h).
     struct {

@@ -130,7 +130,7 @@ struct Loader {
         int64_t n;
         ls_range of;
     };
-    enum class Bias { of_rows, whole };
+    enum class Bias { of_rows, whole, apart }; // apart: whoever calls reads it
 
     // Rows of several tensors of one input stacked along their outputs, with their biases.
     void linear(lst::Linear &l, lst::Care care, std::initializer_list<Rows> parts, int64_t n_in, int64_t of_all,
@@ -143,7 +143,7 @@ struct Loader {
             const lst_tensor *t = &find(part.name + ".weight", n_in, part.n);
             const int64_t n = ls_range_size(part.of);
             ts.emplace_back(t, part.of);
-            biased |= has(part.name + ".bias");
+            biased |= bias != Bias::apart && has(part.name + ".bias");
             n_bias += bias == Bias::whole ? part.n : n;
             if (!stacked.empty() && packs_alike(stacked.back().type, kept_type(t->type))) stacked.back().n_out += n;
             else if (n) {
@@ -154,7 +154,8 @@ struct Loader {
         }
         if (stacked.empty()) stacked.push_back({kept_type(ts[0].first->type), 0}); // which cannot be kept
         bool all_as_they_are = false;
-        if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) {
+        if (care == lst::Care::exact) stacked = {{LS_GGML_F32, n_out}};
+        else if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) {
             const int common = m.common_type(stacked);
             all_as_they_are = common >= 0 && keep < 0;
             stacked = {{all_as_they_are ? common : LS_GGML_F32, n_out}};
@@ -174,6 +175,76 @@ struct Loader {
                 to += ls_range_size(of);
             }
         }
+    }
+
+    // Expert e of E: its rows of the tensors of all of them, or its own tensors (older files, folders).
+    void expert(lst::Expert &x, const std::string &p, int32_t e, const ls_shard &own) {
+        const int64_t E = m.hp.n_experts, d = m.hp.n_embd, ff = m.hp.n_ff_expert;
+        const auto rows = [&](int64_t each, int64_t first, ls_range of) { // of expert e's `each` rows
+            return ls_range{(int32_t)(e * each + first + of.from), (int32_t)(e * each + first + of.to)};
+        };
+        const ls_range wide = own.expert_ff;
+        const std::string number = "." + std::to_string(e);
+        const bool stacked = has(p + "ffn_down_exps.weight");
+        x.gate_up.paired = true;
+        if (has(p + "ffn_gate_up_exps.weight"))
+            linear(x.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, 0, wide)},
+                    {p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, ff, wide)}},
+                   d, 2 * ff, Bias::apart);
+        else if (stacked)
+            linear(x.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate_exps", E * ff, rows(ff, 0, wide)}, {p + "ffn_up_exps", E * ff, rows(ff, 0, wide)}},
+                   d, 2 * ff, Bias::apart);
+        else
+            linear(x.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate" + number, ff, wide}, {p + "ffn_up" + number, ff, wide}}, d, 2 * ff);
+        if (stacked)
+            linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, own.embd)}}, ff, d, Bias::apart);
+        else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, own.embd}}, ff, d, Bias::apart);
+        if (!has(p + "ffn_down_exps.bias")) return;
+        std::vector<float> inner, outer;
+        expert_bias(inner, p + "ffn_gate_exps.bias", e, ff, wide);
+        expert_bias(inner, p + "ffn_up_exps.bias", e, ff, wide);
+        expert_bias(outer, p + "ffn_down_exps.bias", e, d, own.embd);
+        for (auto [l, bias] : {std::pair{&x.gate_up, &inner}, {&x.down, &outer}}) {
+            l->bias = lst::Floats((int64_t)bias->size());
+            std::copy(bias->begin(), bias->end(), l->bias.data());
+        }
+    }
+
+    // Row e of the experts' biases: those of `of`, put behind what `to` has.
+    void expert_bias(std::vector<float> &to, const std::string &name, int32_t e, int64_t width, ls_range of) {
+        const lst_tensor &t = find(name, width, m.hp.n_experts);
+        std::vector<uint8_t> raw(t.n_bytes / (size_t)t.n_out);
+        std::vector<float> row((size_t)width);
+        must(read(t, e, 1, raw.data()), t);
+        lsk_dequant_row(t.type, raw.data(), width, row.data());
+        to.insert(to.end(), row.begin() + of.from, row.begin() + of.to);
+    }
+
+    // Every rank has the whole router.
+    void mixture(lst::Layer &l, const std::string &p, const ls_shard &own) {
+        const lst_hparams &hp = m.hp;
+        const int64_t d = hp.n_embd, E = hp.n_experts;
+        l.mixture = std::make_unique<lst::Mixture>();
+        lst::Mixture &x = *l.mixture;
+        const std::string inp = p + "ffn_gate_inp", of_shared = inp + "_shexp";
+        if (hp.n_ff_shared && has(of_shared + ".weight"))
+            linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}, {of_shared, 1, {0, 1}}}, d, E + 1);
+        else linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}}, d, E);
+        if (hp.n_ff_shared) {
+            const auto ff = (int64_t)hp.n_ff_shared;
+            x.shared.gate_up.paired = true;
+            linear(x.shared.gate_up, lst::Care::usual,
+                   {{p + "ffn_gate_shexp", ff, own.shared_ff}, {p + "ffn_up_shexp", ff, own.shared_ff}}, d, 2 * ff);
+            linear(x.shared.down, lst::Care::more, {{p + "ffn_down_shexp", d, own.embd}}, ff, d);
+        }
+        x.experts.resize((size_t)E);
+        const uint64_t before = m.weight_bytes;
+        for (int32_t e = 0; e < E; e++) expert(x.experts[(size_t)e], p, e, own);
+        m.expert_bytes += m.weight_bytes - before;
+        m.n_mixtures++;
     }
 
     void pack(lst::Linear &l, lst::Care care, const std::vector<std::pair<const lst_tensor *, ls_range>> &ts,
@@ -222,13 +293,14 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     m.hp = hp;
     m.ranks = opt.ranks;
     const int ranks = m.ranks ? m.ranks->n : 1;
-    const int32_t most = ls_most_ranks(hp.n_heads, hp.n_ff, hp.n_embd, hp.n_vocab);
+    const ls_sizes sizes = {
+        hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, hp.n_experts ? hp.n_ff_expert : 0, hp.n_ff_shared};
+    const int32_t most = ls_most_ranks(&sizes);
     if (ranks > 1 && ranks > most)
         throw lst::Error(LST_E_ARG, std::to_string(ranks) + " ranks cannot share this model, which has " +
                                         std::to_string(hp.n_heads) + " attention heads: at most " +
                                         std::to_string(most) + " can");
-    for (int i = 0; i < ranks; i++)
-        m.parts.push_back(ls_shard_of(hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, i, ranks));
+    for (int i = 0; i < ranks; i++) m.parts.push_back(ls_shard_of(&sizes, i, ranks));
     const ls_shard own = m.loaded_part();
     m.threads = lst::threads_of(opt.threads);
     if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
@@ -242,6 +314,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     m.local.assign(hp.local, hp.local + hp.n_layers);
     m.unrotated.assign((size_t)hp.n_layers, 0);
     if (hp.unrotated) std::copy_n(hp.unrotated, hp.n_layers, m.unrotated.begin());
+    m.dense.assign((size_t)hp.n_layers, 0);
+    if (hp.dense) std::copy_n(hp.dense, hp.n_layers, m.dense.begin());
     m.xielu.resize((size_t)hp.n_layers);
     for (int i = 0; i < hp.n_layers && hp.xielu; i++) std::copy_n(hp.xielu[i], 4, m.xielu[(size_t)i].begin());
     for (int k = 0; k < 2; k++) m.rope_freq[k].assign(hp.rope_freq[k], hp.rope_freq[k] + hp.rope_dims / 2);
@@ -284,6 +358,15 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d,
                         q + 2 * kv);
         load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
+        if (hp.sinks) {
+            const lst::Floats all = load.vector(p + "attn_sinks.weight", hp.n_heads);
+            l.sinks = lst::Floats(ls_range_size(own.heads));
+            std::copy_n(all.data() + own.heads.from, ls_range_size(own.heads), l.sinks.data());
+        }
+        if (hp.n_experts && !m.dense[(size_t)i]) {
+            load.mixture(l, p, own);
+            continue;
+        }
         l.gate_up.paired = !hp.ungated;
         if (hp.ungated) load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_up", hp.n_ff, own.ff}}, d, hp.n_ff);
         else if (load.has(p + "ffn_gate.weight"))
@@ -328,6 +411,9 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
     return lst::guard([&] {
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
+            (hp->n_experts && (hp->n_experts_used < 1 || hp->n_experts_used > hp->n_experts ||
+                               hp->n_experts_used > LST_MAX_EXPERTS_USED || hp->n_ff_expert < 32 ||
+                               hp->n_ff_expert % 32 || hp->n_ff_shared < 0 || hp->n_ff_shared % 32)) ||
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
             !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0 ||
             (hp->activation == LST_ACT_XIELU && !hp->xielu) ||
@@ -353,9 +439,19 @@ int lst_model_info(const lst_model *m, lst_model_info_t *info) {
         info->ranks = m->ranks ? m->ranks->n : 1;
         info->weight_bytes = m->weight_bytes;
         info->row_macs = info->head_macs = (uint64_t)m->head.n_in * (uint64_t)m->head.n_out;
+        uint64_t of_experts = 0;
+        const auto macs = [](const lst::Linear &l) { return (uint64_t)l.n_in * (uint64_t)l.n_out; };
         for (const lst::Layer &layer : m->layers)
-            for (const lst::Linear *l : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down})
-                info->row_macs += (uint64_t)l->n_in * (uint64_t)l->n_out;
+            lst::each_linear(
+                layer, [&](const lst::Linear &l) { info->row_macs += macs(l); },
+                [&](const lst::Linear &l) { of_experts += macs(l); });
+        info->expert_bytes = 0;
+        if (m->n_mixtures) {
+            const auto all = (uint64_t)m->hp.n_experts, used = (uint64_t)m->hp.n_experts_used;
+            info->row_macs += of_experts / all * used;
+            info->expert_bytes = m->expert_bytes / ((uint64_t)m->n_mixtures * all);
+            info->weight_bytes -= info->expert_bytes * (all - used) * (uint64_t)m->n_mixtures;
+        }
         *info->slow = 0;
         m->info(info);
     });

@@ -13,6 +13,7 @@ extern "C" {
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gelu.h>
@@ -20,6 +21,7 @@ extern "C" {
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,9 +33,15 @@ namespace {
 
 enum { PREFILL_ROWS = 128 };
 
+struct FeedForward {
+    lst::Matrix gate_up, down;
+};
 struct Tensors { // of a layer; norms are f32, undefined: none
-    lst::Matrix qkv, out, gate_up, down;
-    at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm;
+    lst::Matrix qkv, out;
+    FeedForward dense; // of a mixture: its shared expert, if it has one
+    lst::Matrix router;
+    std::vector<FeedForward> experts;
+    at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm, sinks;
 };
 
 struct ReferenceModel : lst_model {
@@ -91,10 +99,23 @@ struct ReferenceModel : lst_model {
             embedding = embedding.defined() ? embedding.to(of.device()) : output.weight;
             output_norm_at = vector(output_norm);
             for (int kind = 0; kind < 2; kind++) freq[kind] = vector(rope_freq[kind].data(), rope_freq[kind].size());
-            for (const lst::Layer &l : layers)
-                tensors.push_back({matrix(l.qkv), matrix(l.out), matrix(l.gate_up), matrix(l.down), vector(l.attn_norm),
-                                   vector(l.attn_post_norm), vector(l.ffn_norm), vector(l.ffn_post_norm),
-                                   vector(l.q_norm), vector(l.k_norm)});
+            for (const lst::Layer &l : layers) {
+                Tensors t{};
+                t.qkv = matrix(l.qkv), t.out = matrix(l.out);
+                if (!l.mixture) t.dense = {matrix(l.gate_up), matrix(l.down)};
+                else {
+                    const lst::Mixture &x = *l.mixture;
+                    t.router = matrix(x.router);
+                    t.router.weight = t.router.weight.to(at::kFloat);
+                    if (t.router.bias.defined()) t.router.bias = t.router.bias.to(at::kFloat);
+                    for (const lst::Expert &e : x.experts) t.experts.push_back({matrix(e.gate_up), matrix(e.down)});
+                    if (x.shared.down.n_out) t.dense = {matrix(x.shared.gate_up), matrix(x.shared.down)};
+                }
+                t.attn_norm = vector(l.attn_norm), t.attn_post_norm = vector(l.attn_post_norm);
+                t.ffn_norm = vector(l.ffn_norm), t.ffn_post_norm = vector(l.ffn_post_norm);
+                t.q_norm = vector(l.q_norm), t.k_norm = vector(l.k_norm), t.sinks = vector(l.sinks);
+                tensors.push_back(std::move(t));
+            }
         });
         most_threads = threads; // another number changes libtorch's sums
     }
@@ -199,8 +220,10 @@ struct ReferenceCache : lst::KvCache {
                                  .reshape({kv, group * n, hd});
         at::Tensor scores = at::bmm(q, keys.narrow(1, 0, columns).transpose(1, 2)).to(at::kFloat);
         if (hp.attn_softcap > 0) scores = (scores / hp.attn_softcap).tanh() * hp.attn_softcap;
+        scores = scores.view({kv, group, n, columns}) + sees;
+        if (t.sinks.defined()) scores = at::cat({scores, t.sinks.view({kv, group, 1, 1}).expand({-1, -1, n, 1})}, -1);
         const at::Tensor chances =
-            at::softmax(scores.view({kv, group, n, columns}) + sees, -1).view({kv, group * n, columns}).to(m.of);
+            at::softmax(scores, -1).narrow(-1, 0, columns).reshape({kv, group * n, columns}).to(m.of);
         return t.out(at::bmm(chances, values.narrow(1, 0, columns))
                          .view({kv, group, n, hd})
                          .permute({2, 0, 1, 3})
@@ -211,14 +234,46 @@ struct ReferenceCache : lst::KvCache {
         if (m.hp.activation == LST_ACT_SILU) return at::silu(x);
         if (m.hp.activation == LST_ACT_GELU_TANH) return at::gelu(x, "tanh");
         if (m.hp.activation == LST_ACT_RELU2) return x.relu().square();
+        if (m.hp.activation == LST_ACT_CLAMPED) {
+            const at::Tensor y = x.clamp_max(LST_CLAMP);
+            return y * (y * LST_CLAMP_SLOPE).sigmoid();
+        }
         const auto &[above, below, both, most] = m.xielu[(size_t)layer];
         return (x * x * above).where(x > 0, (x.clamp_max(most).exp() - 1 - x) * below) + x * both;
     }
 
+    at::Tensor feed_forward(int32_t layer, const FeedForward &f, const at::Tensor &x) const {
+        const at::Tensor y = f.gate_up(x);
+        if (m.hp.ungated) return f.down(activate(layer, y));
+        const int64_t n_ff = y.size(1) / 2;
+        at::Tensor up = y.narrow(1, n_ff, n_ff);
+        if (m.hp.activation == LST_ACT_CLAMPED) up = up.clamp(-LST_CLAMP, LST_CLAMP) + 1;
+        return f.down(activate(layer, y.narrow(1, 0, n_ff)) * up);
+    }
+
     at::Tensor feed_forward(int32_t layer, const at::Tensor &x) const {
         const Tensors &t = m.tensors[(size_t)layer];
-        const at::Tensor y = t.gate_up(x), act = activate(layer, y.narrow(1, 0, m.hp.n_ff));
-        return t.down(m.hp.ungated ? act : act * y.narrow(1, m.hp.n_ff, m.hp.n_ff));
+        if (t.experts.empty()) return feed_forward(layer, t.dense, x);
+        const lst_hparams &hp = m.hp;
+        const at::Tensor logits = t.router(x.to(at::kFloat)), of_experts = logits.narrow(1, 0, hp.n_experts),
+                         chances = at::softmax(of_experts, -1);
+        auto [weights, chosen] = chances.topk(hp.n_experts_used, -1);
+        if (hp.router == LST_ROUTER_BEST || hp.sum_experts) weights = weights / weights.sum(-1, true);
+        at::Tensor sum = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
+        for (int32_t e = 0; e < hp.n_experts; e++) {
+            const at::Tensor at_rank = (chosen == e).nonzero(); // [..][row, rank]
+            if (!at_rank.size(0)) continue;
+            const at::Tensor rows = at_rank.select(1, 0), share = weights.index({rows, at_rank.select(1, 1)});
+            sum.index_add_(0, rows,
+                           feed_forward(layer, t.experts[(size_t)e], x.index_select(0, rows)).to(at::kFloat) *
+                               share.unsqueeze(1));
+        }
+        if (hp.n_ff_shared) {
+            at::Tensor y = feed_forward(layer, t.dense, x).to(at::kFloat);
+            if (logits.size(1) > hp.n_experts) y = y * logits.narrow(1, hp.n_experts, 1).sigmoid();
+            sum = sum + y;
+        }
+        return sum.to(m.of);
     }
 
     // Copies the rows' values at a stage (lst_hidden) to where they were asked for.

@@ -211,6 +211,10 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
             return LS_OK;
         }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;
+    if (c->hparams.n_experts) {
+        snprintf(out->why, sizeof out->why, "mixtures of experts run on the CPU only");
+        return is_auto ? LS_OK : ls_fail(err, LS_E_UNSUPPORTED, "--device %s: %s", opt->device, out->why);
+    }
     ls_gpus_look(&gpus);
     const int number = is_auto ? 0 : gpu_number(opt->device), n = gpus.n;
     if (!n) {

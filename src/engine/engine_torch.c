@@ -154,6 +154,14 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .window = h->window,
                             .local = h->local,
                             .unrotated = h->unrotated,
+                            .n_experts = h->n_experts,
+                            .n_experts_used = h->n_experts_used,
+                            .n_ff_expert = h->n_ff_expert,
+                            .n_ff_shared = h->n_ff_shared,
+                            .router = (int32_t)h->arch->router, // the same numbers
+                            .sum_experts = h->sum_experts,
+                            .dense = h->dense,
+                            .sinks = h->arch->sinks,
                             .xielu = h->xielu};
     loading l = {.progress = {opt->progress, opt->ud}, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
     const lst_open_options o = {.device = device,

@@ -239,7 +239,8 @@ void ls_ranks_device(const ls_ranks *r, char out[32]) {
 }
 
 ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
-    const ls_shard part = ls_shard_of(h->n_heads, h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, rank, n);
+    const ls_sizes sizes = ls_hparams_sizes(h);
+    const ls_shard part = ls_shard_of(&sizes, rank, n);
     return gpu ? lsg_held(part, h->n_heads, h->n_kv_heads, h->arch->qk_norm == LS_QK_NORM_WHOLE) : part;
 }
 

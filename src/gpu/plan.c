@@ -106,7 +106,11 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
 }
 
 static ls_shard whole(const lsg_shape *s) {
-    return (ls_shard){{0, s->n_heads}, {0, s->n_kv_heads}, {0, s->n_ff}, {0, s->n_embd}, {0, s->n_vocab}};
+    return (ls_shard){.heads = {0, s->n_heads},
+                      .kv_heads = {0, s->n_kv_heads},
+                      .ff = {0, s->n_ff},
+                      .embd = {0, s->n_embd},
+                      .vocab = {0, s->n_vocab}};
 }
 
 int lsg_is_whole(const lsg_shape *s) {

@@ -40,6 +40,15 @@ static const struct {
       {"self_attn.key_layernorm", "attn_k_norm"},
       {"shared_mlp.input_linear", "ffn_up"}, // Granite 4: gate and up
       {"shared_mlp.output_linear", "ffn_down"},
+      {"mlp.gate", "ffn_gate_inp"}, // of mixtures
+      {"block_sparse_moe.gate", "ffn_gate_inp"},
+      {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+      {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
+      {"block_sparse_moe.output_linear", "ffn_down_exps"},
+      {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+      {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
@@ -47,6 +56,13 @@ static const struct {
       {"mlp.c_fc", "ffn_up"}, // StarCoder 2
       {"mlp.c_proj", "ffn_down"},
 };
+
+// An expert's tensors; its number is between the two parts.
+static const struct {
+    const char *before, *after, *gguf;
+} of_expert[] = {{"mlp.experts.", ".gate_proj", "ffn_gate"},     {"mlp.experts.", ".up_proj", "ffn_up"},
+                 {"mlp.experts.", ".down_proj", "ffn_down"},     {"block_sparse_moe.experts.", ".w1", "ffn_gate"},
+                 {"block_sparse_moe.experts.", ".w3", "ffn_up"}, {"block_sparse_moe.experts.", ".w2", "ffn_down"}};
 
 static const char *behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
     const size_t n = strlen(prefix);
@@ -87,6 +103,14 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
         snprintf(out, size, "blk.%ld.ffn_act.%.20s", layer, behind(at, "mlp.act_fn."));
         return true;
     }
+    for (size_t i = 0; i < sizeof of_expert / sizeof *of_expert && arch->router; i++) {
+        const char *number = behind(at, of_expert[i].before);
+        const long expert = number ? strtol(number, &end, 10) : -1;
+        if (expert < 0 || end == number || strncmp(end, of_expert[i].after, strlen(of_expert[i].after))) continue;
+        if (strcmp(end + strlen(of_expert[i].after), ".weight")) return false;
+        snprintf(out, size, "blk.%ld.%s.%ld.weight", layer, of_expert[i].gguf, expert);
+        return true;
+    }
     for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
         const char *kind = behind(at, of_layer[i].hf);
         if (!kind || (strcmp(kind, ".weight") && strcmp(kind, ".bias"))) continue;
@@ -122,6 +146,9 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
                                            "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++)
         if (!strcmp(name, single[i])) return true;
+    static const char *const of_mixture[] = {"ffn_gate_inp",     "ffn_gate_exps", "ffn_up_exps",
+                                             "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_inp_shexp",
+                                             "ffn_gate_shexp",   "ffn_up_shexp",  "ffn_down_shexp"};
     if (arch->layer_norm && !strcmp(name, "output_norm.bias")) return true;
     char *end = NULL;
     const char *at = behind(name, "blk.");
@@ -135,6 +162,16 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
         if (strlen(matrices[i]) == n && !memcmp(matrices[i], end + 1, n))
             return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");
+    for (size_t i = 0; i < sizeof of_mixture / sizeof *of_mixture && arch->router; i++)
+        if (strlen(of_mixture[i]) == n && !memcmp(of_mixture[i], end + 1, n))
+            return !strcmp(kind, ".weight") || (arch->sinks && !strcmp(kind, ".bias"));
+    if (arch->sinks && !strcmp(end + 1, "attn_sinks.weight")) return true;
+    for (int i = 5; i < 8 && arch->router; i++) { // ffn_gate.7.weight
+        const char *number = behind(end + 1, matrices[i]);
+        if (!number || *number != '.') continue;
+        const long expert = strtol(number + 1, &end, 10);
+        return end > number + 1 && expert >= 0 && expert < LS_MAX_EXPERTS && !strcmp(end, ".weight");
+    }
     if (arch->activation == LS_ACT_XIELU && behind(end + 1, "ffn_act.")) return true;
     return !strcmp(end + 1, "rope_freqs.weight"); // older files repeat it in every layer
 }
@@ -278,12 +315,15 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
     if (t->type < 0)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' has type '%s'; supported: F32, F16, BF16", path,
                        t->name, t->dtype);
-    if (t->n_dims > 2 || (!t->n_dims && t->n_bytes > 4))
+    const bool experts = t->n_dims == 3 && strstr(name, "_exps."); // [expert][output][input]
+    if ((t->n_dims > 2 && !experts) || (!t->n_dims && t->n_bytes > 4))
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
     ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(name),
                                      .type = t->type,
                                      .n_in = t->n_dims ? t->dim[t->n_dims - 1] : 1,
-                                     .n_out = t->n_dims == 2 ? t->dim[0] : 1,
+                                     .n_out = experts          ? t->dim[0] * t->dim[1]
+                                              : t->n_dims == 2 ? t->dim[0]
+                                                               : 1,
                                      .file = c->n_files - 1,
                                      .offset = t->offset,
                                      .n_bytes = t->n_bytes});

@@ -49,6 +49,19 @@ const ls_arch ls_archs[] = {
      .pattern = 4, .rope_local = true},
     {"glm4", "glm4", NULL, NULL, "GLM-4", SAYS(32, 2, 128, 131072, 0, 1.5625e-7f), .gguf_interleaved = true, .hf_interleaved = true, .norm_before = true,
      .norm_after = true, .post_is_before = true, .windowless = true, .rope_part = 0.5f},
+    {"llama", "mixtral", NULL, "LlamaTokenizer", "Mixtral", SAYS(32, 8, 0, 131072, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .router = LS_ROUTER_BEST,
+     .gguf_sum = true, .rope = 1000000, .experts = 8, .used = 2},
+    {"olmoe", "olmoe", NULL, "GPTNeoXTokenizer", "OLMoE", SAYS(16, 16, 0, 4096, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_WHOLE,
+     .router = LS_ROUTER_ALL, .experts = 64, .used = 8},
+    {"qwen2moe", "qwen2_moe", NULL, "Qwen2Tokenizer", "Qwen1.5-MoE, Qwen2-MoE", SAYS(16, 16, 0, 32768, 4096, 1e-6f), .norm_before = true, .late_window = 28,
+     .router = LS_ROUTER_ALL, .experts = 60, .used = 4, .expert_ff = 1408, .shared_ff = 5632},
+    {"qwen3moe", "qwen3_moe", NULL, "Qwen2Tokenizer", "Qwen3-30B-A3B", SAYS(32, 4, 0, 32768, 4096, 1e-6f), .norm_before = true, .windowless = true,
+     .qk_norm = LS_QK_NORM_HEAD, .router = LS_ROUTER_ALL, .gguf_sum = true, .experts = 128, .used = 8, .expert_ff = 768},
+    {"gpt-oss", "gpt_oss", NULL, NULL, "gpt-oss (as GGUF)", SAYS(64, 8, 64, 131072, 128, 1e-5f), .norm_before = true, .router = LS_ROUTER_BEST,
+     .gguf_sum = true, .sinks = true, .activation = LS_ACT_CLAMPED, .pattern = 2, .gguf_window = true, .gguf_only = true, .rope = 150000, .experts = 128,
+     .used = 4},
+    {"granitemoe", "granitemoe", NULL, "GPT2Tokenizer", "Granite 3 MoE", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
+     .granite = true, .router = LS_ROUTER_BEST, .gguf_sum = true, .experts = 8, .used = 2},
     {"apertus", "apertus", NULL, NULL, "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
      .activation = LS_ACT_XIELU, .ungated = true, .rope = 12000000, .rope_stated = true},
     {"starcoder2", "starcoder2", NULL, "GPT2Tokenizer", "StarCoder 2", SAYS(24, 2, 0, 4096, 0, 1e-5f), .norm_before = true, .layer_norm = true, .tied = true,
@@ -74,16 +87,20 @@ static void say(ls_buf *out, const char *what) {
 }
 
 static void say_sublayers(const ls_arch *a, ls_buf *out) {
-    static const char
-        *const qk[] = {[LS_QK_NORM_HEAD] = "norms of heads",
-                       [LS_QK_NORM_WHOLE] = "norms of all queries and of all keys",
-                       [LS_QK_NORM_ROTATED] = "norms of rotated heads"},
-               *const act[] = {[LS_ACT_GELU_TANH] = "GELU", [LS_ACT_RELU2] = "squared ReLU", [LS_ACT_XIELU] = "xIELU"};
+    static const char *const qk[] = {[LS_QK_NORM_HEAD] = "norms of heads",
+                                     [LS_QK_NORM_WHOLE] = "norms of all queries and of all keys",
+                                     [LS_QK_NORM_ROTATED] = "norms of rotated heads"},
+                             *const act[] = {[LS_ACT_GELU_TANH] = "GELU",
+                                             [LS_ACT_RELU2] = "squared ReLU",
+                                             [LS_ACT_XIELU] = "xIELU",
+                                             [LS_ACT_CLAMPED] = "clamped SwiGLU"};
     if (a->layer_norm) say(out, "layer norms with biases");
     if (a->norm_after) say(out, a->norm_before ? "norms before and after sublayers" : "norms after sublayers");
     say(out, qk[a->qk_norm]);
     say(out, act[a->activation]);
     if (a->ungated) say(out, "no gate");
+    if (a->router) say(out, "experts");
+    if (a->sinks) say(out, "attention sinks");
     if (a->gemma) say(out, "scaled embeddings");
     if (a->granite) say(out, "multipliers");
 }
@@ -100,12 +117,20 @@ void ls_arch_differs(const ls_arch *a, ls_buf *out) {
 
 void ls_hparams_differs(const ls_hparams *h, ls_buf *out) {
     char text[80];
-    int unrotated = 0, local = 0;
-    for (int i = 0; i < h->n_layers; i++) unrotated += h->unrotated[i], local += h->local[i];
+    int unrotated = 0, local = 0, dense = 0;
+    for (int i = 0; i < h->n_layers; i++)
+        unrotated += h->unrotated[i], local += h->local[i], dense += h->n_experts && h->dense[i];
     say_sublayers(h->arch, out);
     if (h->attn_softcap > 0 || h->logit_softcap > 0) say(out, "soft caps");
     if (h->arch->hf_interleaved) say(out, "interleaved rotation");
     const int32_t head = h->stated_head_dim ? h->stated_head_dim : h->head_dim;
+    snprintf(text, sizeof text, "%d of %d experts of width %d a token", h->n_experts_used, h->n_experts,
+             h->n_ff_expert);
+    if (h->n_experts) say(out, text);
+    snprintf(text, sizeof text, "a shared expert of width %d", h->n_ff_shared);
+    if (h->n_ff_shared) say(out, text);
+    snprintf(text, sizeof text, "%d dense layers", dense);
+    if (dense) say(out, text);
     snprintf(text, sizeof text, "rotation of %d of %d values", h->rope_dims, head);
     if (h->rope_dims < head) say(out, text);
     snprintf(text, sizeof text, "rotary scaling %s", h->rope_scaling ? h->rope_scaling : "");
@@ -162,6 +187,16 @@ void ls_rope_for_context(ls_hparams *h, int32_t n) {
         h->rope_freq[0][i] = h->rope_freq[1][i] = h->rope_long[i];
 }
 
+ls_sizes ls_hparams_sizes(const ls_hparams *h) {
+    return (ls_sizes){.heads = h->n_heads,
+                      .kv_heads = h->n_kv_heads,
+                      .ff = h->n_ff,
+                      .embd = h->n_embd,
+                      .vocab = h->n_vocab,
+                      .expert_ff = h->n_experts ? h->n_ff_expert : 0,
+                      .shared_ff = h->n_ff_shared};
+}
+
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes) {
     return 2 * (uint64_t)value_bytes * (uint64_t)h->n_layers * (uint64_t)h->n_kv_heads * (uint64_t)h->head_dim;
 }
@@ -191,6 +226,12 @@ ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
         for (int k = 0; k < 4; k++) fine &= isfinite(h->xielu[i][k]);
     if (!fine)
         return ls_fail(err, LS_E_RANGE, "a norm's epsilon, a scale or a rotary frequency of the model is out of range");
+    if (h->n_experts &&
+        (h->n_experts_used > h->n_experts || h->n_ff_expert % 32 || h->n_ff_shared % 32 || h->n_ff % 32))
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "%d of %d experts of width %d, a shared one of width %d and dense layers of width %d are not "
+                       "supported (widths must be multiples of 32)",
+                       h->n_experts_used, h->n_experts, h->n_ff_expert, h->n_ff_shared, h->n_ff);
     if (h->arch->qk_norm == LS_QK_NORM_ROTATED && (h->rope_magnitude[0] != 1 || h->rope_magnitude[1] != 1))
         return ls_fail(err, LS_E_UNSUPPORTED, // a GPU's kernel norms before it rotates, which is the same then
                        "rotary scaling that changes magnitudes is not supported with norms after the rotation");

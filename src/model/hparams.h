@@ -3,16 +3,20 @@
 #pragma once
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/split.h"
 #include "model/gguf.h"
 
-enum { LS_MAX_LAYERS = 1024, LS_MAX_ROPE = 128 };
+enum { LS_MAX_LAYERS = 1024, LS_MAX_ROPE = 128, LS_MAX_EXPERTS = 1024, LS_MAX_EXPERTS_USED = 64 };
 
 // The activation of the feed-forward part, act(x): x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
 // x^3))); max(x, 0)^2; and xIELU with a layer's four numbers (ls_hparams.xielu).
-typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH, LS_ACT_RELU2, LS_ACT_XIELU } ls_activation;
+typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH, LS_ACT_RELU2, LS_ACT_XIELU, LS_ACT_CLAMPED } ls_activation;
 // RMS norm of queries and keys: none; of each head before its rotation; of all heads together before it; of each head
 // after it.
 typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE, LS_QK_NORM_ROTATED } ls_qk_norm;
+// What a mixture's router makes of its logits, one for each expert: no router; probabilities of all experts, of which
+// the best ones are taken; or probabilities of the best ones alone.
+typedef enum { LS_ROUTER_NONE, LS_ROUTER_ALL, LS_ROUTER_BEST } ls_router;
 
 // An architecture: properties that are not in its checkpoints.
 typedef struct {
@@ -28,6 +32,10 @@ typedef struct {
     bool post_is_before;          // post_attention_layernorm comes before the feed-forward part, although norm_after
     ls_qk_norm qk_norm;
     ls_activation activation;
+    ls_router router; // of a mixture of experts; NONE: the feed-forward part is dense
+    bool sinks;       // every head has a score of attention without a value, which takes weight from the others
+    bool gguf_only;   // its folders are not read
+    bool gguf_sum;    // in GGUF files the weights of a row's experts are divided by their sum
     bool ungated;     // the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x))
     bool tied;        // the output head is the token embedding unless config.json states otherwise
     bool gemma;       // scaled embeddings; Hugging Face's checkpoints store norm weights minus 1
@@ -47,6 +55,7 @@ typedef struct {
     // head size from the width, queries scaled by the head size, no cap, the usual base, all of a head rotates
     int32_t heads, kv_heads, head_dim, context, window;
     float rms_eps, query_scalar, attn_softcap, logit_softcap, rope, rope_part;
+    int32_t experts, used, expert_ff, shared_ff; // expert_ff 0: intermediate_size
 } ls_arch;
 
 extern const ls_arch ls_archs[]; // ends with a NULL name
@@ -82,6 +91,12 @@ typedef struct {
     uint8_t unrotated[LS_MAX_LAYERS]; // 1: queries and keys of the layer are not turned
     int32_t window;                   // of local layers: their last positions, with the own one; 0: all are global
     uint8_t local[LS_MAX_LAYERS];     // 1: a local layer
+    // A mixture of experts: each row's router takes n_experts_used of n_experts; their outputs are summed with the
+    // router's weights. A shared expert, if n_ff_shared is not 0, is added for every row, times the sigmoid of its own
+    // gate if the checkpoint has one. n_experts 0: no mixture. Without dense layers n_ff is n_ff_expert.
+    int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
+    bool sum_experts;             // the weights of a row's experts are divided by their sum
+    uint8_t dense[LS_MAX_LAYERS]; // 1: the layer has no experts
     // xIELU of a layer with p, n, b and e = xielu[layer]: p * x^2 + b * x if x > 0, otherwise (e^min(x, e) - 1 - x) * n
     // + b * x. p is softplus(alpha_p) of the checkpoint, n is beta + softplus(alpha_n), b beta and e eps.
     float xielu[LS_MAX_LAYERS][4];
@@ -104,6 +119,8 @@ const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not k
 void ls_arch_differs(const ls_arch *a, ls_buf *out);
 // The same of a model, with its numbers.
 void ls_hparams_differs(const ls_hparams *h, ls_buf *out);
+// What ranks share of it.
+ls_sizes ls_hparams_sizes(const ls_hparams *h);
 // KV cache bytes of one token, at value_bytes per number.
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes);
 // Frequencies of `kind`: base^(-2i / dims), each divided by factor.

@@ -238,6 +238,38 @@ static ls_code read_unrotated(ls_hparams *h, source *s) {
     return LS_OK;
 }
 
+// A mixture of experts. Layers are dense if a list names them or an interval leaves them out.
+static ls_code read_experts(ls_hparams *h, source *s) {
+    const ls_arch *a = h->arch;
+    const ls_json *list = get(s->j, "mlp_only_layers");
+    const char *count = get(s->j, "num_local_experts") ? "num_local_experts" : "num_experts";
+    int32_t every = 1;
+    bool any_dense = false;
+    ls_code code;
+    if (!a->router) return LS_OK;
+    h->n_experts = a->experts, h->n_experts_used = a->used, h->n_ff_shared = a->shared_ff;
+    h->n_ff_expert = a->expert_ff ? a->expert_ff : h->n_ff;
+    if ((code = may_int(s, count, 1, LS_MAX_EXPERTS, &h->n_experts)) ||
+        (code = may_int(s, "num_experts_per_tok", 1, LS_MAX_EXPERTS_USED, &h->n_experts_used)) ||
+        (a->expert_ff && (code = may_int(s, "moe_intermediate_size", 1, 1 << 18, &h->n_ff_expert))) ||
+        (a->shared_ff && (code = may_int(s, "shared_expert_intermediate_size", 0, 1 << 18, &h->n_ff_shared))) ||
+        (a->expert_ff && (code = may_int(s, "decoder_sparse_step", 1, LS_MAX_LAYERS, &every))))
+        return code;
+    h->sum_experts = a->router == LS_ROUTER_BEST;
+    if (a->router == LS_ROUTER_ALL) ls_json_bool(get(s->j, "norm_topk_prob"), &h->sum_experts);
+    if (get(s->j, "clip_qkv")) return ls_fail(s->err, LS_E_UNSUPPORTED, "'clip_qkv' is not supported");
+    for (int i = 0; i < h->n_layers && a->expert_ff; i++) h->dense[i] = (i + 1) % every != 0;
+    for (size_t i = 0; i < ls_json_size(list) && a->expert_ff; i++) {
+        int64_t layer = 0;
+        if (!ls_json_int(ls_json_at(list, i), &layer) || layer < 0 || layer >= h->n_layers)
+            return ls_fail(s->err, LS_E_RANGE, "'mlp_only_layers' must have only layers of the model");
+        h->dense[layer] = 1;
+    }
+    for (int i = 0; i < h->n_layers; i++) any_dense |= h->dense[i];
+    if (!any_dense) h->n_ff = h->n_ff_expert;
+    return LS_OK;
+}
+
 static bool is_granite4(const ls_hparams *h) {
     return !strcmp(h->arch->hf, "granitemoehybrid");
 }
@@ -295,6 +327,9 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.arch = ls_arch_find(type, n, true);
     if (!h.arch)
         return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(n < 64 ? n : 64), type);
+    if (h.arch->gguf_only)
+        return ls_fail(err, LS_E_UNSUPPORTED, "folders of model_type '%s' are not read: use a GGUF file of the model",
+                       h.arch->hf);
     bool both_ways = false;
     ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)
@@ -302,7 +337,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
                        "the model is an encoder ('use_bidirectional_attention'); only decoders are supported");
     ls_code code;
     if ((code = read_sizes(&h, &s)) || (code = read_rope(&h, &s)) || (code = read_window(&h, &s)) ||
-        (code = read_unrotated(&h, &s)) || (is_granite4(&h) && (code = check_granite4(&h, &s))))
+        (code = read_experts(&h, &s)) || (code = read_unrotated(&h, &s)) ||
+        (is_granite4(&h) && (code = check_granite4(&h, &s))))
         return code;
     const ls_json *act =
         get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");

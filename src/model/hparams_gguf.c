@@ -61,7 +61,8 @@ static ls_code read_yarn(ls_hparams *h, source *s, double base, double factor, i
                             .original = original,
                             .fast = (double)fast,
                             .slow = (double)slow,
-                            .magnitude = magnitude * (double)h->rope_magnitude[0]});
+                            .magnitude = magnitude * (double)h->rope_magnitude[0],
+                            .sharp = h->arch->sinks}); // gpt-oss; its files do not say so
     return LS_OK;
 }
 
@@ -175,6 +176,32 @@ static ls_code read_xielu(ls_hparams *h, source *s) {
     return LS_OK;
 }
 
+// A mixture of experts. Some files lack the experts' width.
+static ls_code read_experts(ls_hparams *h, source *s) {
+    int32_t leading = 0, gate = 1;
+    float scale = 1;
+    ls_code code;
+    if (!h->arch->router) return LS_OK;
+    if ((code = get_int(s, "expert_count", 1, LS_MAX_EXPERTS, &h->n_experts)) ||
+        (code = get_int(s, "expert_used_count", 1, LS_MAX_EXPERTS_USED, &h->n_experts_used)))
+        return code;
+    h->n_ff_expert = h->arch->expert_ff ? h->n_ff / h->n_experts_used : h->n_ff;
+    h->n_ff_shared = h->arch->shared_ff ? h->n_ff : 0;
+    if ((code = may_int(s, "expert_feed_forward_length", 1, 1 << 18, &h->n_ff_expert)) ||
+        (h->arch->shared_ff && (code = may_int(s, "expert_shared_feed_forward_length", 0, 1 << 18, &h->n_ff_shared))) ||
+        (code = may_int(s, "leading_dense_block_count", 0, h->n_layers, &leading)) ||
+        (code = may_int(s, "expert_gating_func", 0, 100, &gate)) || (code = may_num(s, "expert_weights_scale", &scale)))
+        return code;
+    if (gate > 1 || (scale != 1 && scale != 0))
+        return ls_fail(s->err, LS_E_UNSUPPORTED,
+                       "the router has the gating function %d and the scale %g; only 1 (softmax) and 1 are supported",
+                       gate, (double)scale);
+    h->sum_experts = h->arch->gguf_sum;
+    memset(h->dense, 1, (size_t)leading);
+    if (!leading) h->n_ff = h->n_ff_expert;
+    return LS_OK;
+}
+
 // Rejects metadata that would change the results and is not implemented.
 static ls_code refuse_others(const ls_hparams *h, source *s) {
     const struct {
@@ -182,7 +209,7 @@ static ls_code refuse_others(const ls_hparams *h, source *s) {
         int32_t allowed;
         bool local; // of local layers only
     } sizes[] = {{"attention.value_length", h->head_dim, false},
-                 {"expert_count", 0, false},
+                 {"expert_count", h->n_experts, false},
                  {"nextn_predict_layers", 0, false},
                  {"attention.key_length_swa", h->head_dim, true},
                  {"attention.value_length_swa", h->head_dim, true},
@@ -209,6 +236,12 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls
     ls_code code;
     if ((code = ls_gguf_str(g, "general.architecture", &arch, err))) return code;
     h.arch = as ? as : ls_arch_find(arch.p, arch.n, false);
+    uint32_t experts = 0; // Mixtral has the name of a dense architecture
+    if (h.arch && !as && ls_gguf_has(g, key_of(&s, "expert_count"))) {
+        if ((code = ls_gguf_shared_u32(g, s.key, &experts, err))) return code;
+        for (const ls_arch *a = ls_archs; a->gguf && experts && !h.arch->router; a++)
+            if (a->router && !strcmp(a->gguf, h.arch->gguf)) h.arch = a;
+    }
     if (!h.arch)
         return ls_fail(err, LS_E_UNSUPPORTED, "architecture '%.*s' is not supported", (int)(arch.n < 64 ? arch.n : 64),
                        arch.p);
@@ -232,7 +265,7 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls
          ((code = may_num(&s, "attention.scale", &h.attn_scale)) || (code = may_num(&s, "logit_scale", &divisor)) ||
           (code = may_num(&s, "embedding_scale", &h.embd_scale)) ||
           (code = may_num(&s, "residual_scale", &h.residual_scale)))) ||
-        (code = read_window(&h, &s)) || (code = refuse_others(&h, &s)) ||
+        (code = read_window(&h, &s)) || (code = read_experts(&h, &s)) || (code = refuse_others(&h, &s)) ||
         (h.arch->activation == LS_ACT_XIELU && (code = read_xielu(&h, &s))))
         return code;
     for (int i = 0; i < h.n_layers && h.arch->rope_every; i++) h.unrotated[i] = (i + 1) % h.arch->rope_every == 0;

@@ -71,12 +71,24 @@ MODELS = {
                 "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                  "original_max_position_embeddings": 64}},
     "arcee": {"model_type": "arcee", "hidden_act": "relu2", "head_dim": 16, "rope_scaling": {**YARN}},
+    # mixtures of experts
+    "mixtral": {"model_type": "mixtral", "intermediate_size": 160, "num_local_experts": 6, "num_experts_per_tok": 3},
+    "olmoe": {"model_type": "olmoe", "num_key_value_heads": 4, "num_experts": 9, "num_experts_per_tok": 3},
+    "qwen2_moe": {"model_type": "qwen2_moe", "hidden_size": 128, "moe_intermediate_size": 128, "shared_expert_intermediate_size": 160, "num_experts": 7,
+                  "num_experts_per_tok": 3, "decoder_sparse_step": 1, "use_sliding_window": False},
+    "qwen3_moe": {"model_type": "qwen3_moe", "head_dim": 32, "moe_intermediate_size": 128, "num_experts": 10, "num_experts_per_tok": 4,
+                  "norm_topk_prob": True, "mlp_only_layers": [0], "decoder_sparse_step": 1},
+    "granitemoe": {"model_type": "granitemoe", "tie_word_embeddings": True, "embedding_multiplier": 12.0, "attention_multiplier": 0.0725,
+                   "residual_multiplier": 0.22, "logits_scaling": 0.0625, "num_local_experts": 7,
+                   "num_experts_per_tok": 3},
     "starcoder2": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},
     "starcoder2-window": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "sliding_window": 12},
     "phi4-long": {"model_type": "phi3", "tie_word_embeddings": True, "head_dim": 32, "partial_rotary_factor": 0.5,
                   "original_max_position_embeddings": 32, "hidden_size": 128,
                   "rope_scaling": {"type": "longrope", "short_factor": [1.0 + 0.05 * i for i in range(8)],
                                    "long_factor": [1.0 + 2.0 * i for i in range(8)]}},
+    "gpt_oss": {"model_type": "gpt_oss", "head_dim": 32, "num_local_experts": 7, "num_experts_per_tok": 3, "sliding_window": 12,
+                "rope_theta": 150000.0, "rope_scaling": {**YARN, "truncate": False}},
     # the text parts of models that also see pictures
     "qwen2vl": {"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 2]}, "rope_theta": 1000000.0},
     "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", "tie_word_embeddings": True, "rope_theta": 1000000.0,
@@ -94,7 +106,7 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss".split()
 VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "num_attention_heads": 2, "num_hidden_layers": 1,
           "patch_size": 2, "image_size": 8, "out_hidden_size": 64, "deepstack_visual_indexes": [], "num_position_embeddings": 16}
 # name -> of models with pictures: model_type (None: config.json has the text part's keys beside vision_config), what
@@ -169,8 +181,8 @@ def tensors_of(name):
 
     def add(key, *shape):
         n = math.prod(shape)
-        if len(shape) == 2:
-            values = r.values(n, 2.0 / math.sqrt(shape[1]) if key != "model.embed_tokens.weight" else embd)
+        if len(shape) > 1:
+            values = r.values(n, 2.0 / math.sqrt(shape[-1]) if key != "model.embed_tokens.weight" else embd)
         elif key.endswith("bias"):  # of a matrix or of a layer norm
             values = r.values(n, 0.3)
         else:
@@ -180,7 +192,7 @@ def tensors_of(name):
     add("model.embed_tokens.weight", c["vocab_size"], d)
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
-        q_bias = kind in ("qwen2", "qwen2_vl", "qwen2_5_vl_text", "starcoder2") or c.get("attention_bias")
+        q_bias = kind in ("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl_text", "starcoder2", "gpt_oss") or c.get("attention_bias")
         if kind not in ("olmo2", "olmo3", "exaone4"):
             add(p + ("attention_layernorm.weight" if kind == "apertus" else "input_layernorm.weight"), d)
         if kind == "phi3":
@@ -193,10 +205,10 @@ def tensors_of(name):
         if kind == "hunyuan_v1_dense":
             add(p + "self_attn.query_layernorm.weight", hd)
             add(p + "self_attn.key_layernorm.weight", hd)
-        if kind in ("qwen3", "qwen3_vl_text", "gemma3_text", "exaone4", "apertus"):
+        if kind in ("qwen3", "qwen3_moe", "qwen3_vl_text", "gemma3_text", "exaone4", "apertus"):
             add(p + "self_attn.q_norm.weight", hd)
             add(p + "self_attn.k_norm.weight", hd)
-        if kind in ("olmo2", "olmo3"):
+        if kind in ("olmo2", "olmo3", "olmoe"):
             add(p + "self_attn.q_norm.weight", heads * hd)
             add(p + "self_attn.k_norm.weight", kv * hd)
         add(p + "self_attn.o_proj.weight", d, heads * hd)
@@ -215,6 +227,34 @@ def tensors_of(name):
         if kind == "granitemoehybrid":
             add(p + "shared_mlp.input_linear.weight", 2 * ff, d)
             add(p + "shared_mlp.output_linear.weight", d, ff)
+            continue
+        if kind == "gpt_oss":
+            add(p + "self_attn.o_proj.bias", d)
+            add(p + "self_attn.sinks", heads)
+            add(p + "mlp.router.weight", experts_of(c), d)
+            add(p + "mlp.router.bias", experts_of(c))
+            for part, a, b in ("gate_up", d, 2 * ff), ("down", ff, d):  # [expert][input][output], gate and up in turn
+                add(p + f"mlp.experts.{part}_proj", experts_of(c), a, b)
+                add(p + f"mlp.experts.{part}_proj_bias", experts_of(c), b)
+            continue
+        if experts_of(c) and i not in c.get("mlp_only_layers", []):
+            wide = c.get("moe_intermediate_size", ff)
+            if kind == "granitemoe":
+                add(p + "block_sparse_moe.router.layer.weight", experts_of(c), d)
+                add(p + "block_sparse_moe.input_linear.weight", experts_of(c), 2 * wide, d)
+                add(p + "block_sparse_moe.output_linear.weight", experts_of(c), d, wide)
+                continue
+            block, gate, up, down = (("block_sparse_moe", "w1", "w3", "w2") if kind == "mixtral"
+                                     else ("mlp", "gate_proj", "up_proj", "down_proj"))
+            add(p + block + ".gate.weight", experts_of(c), d)
+            for e in range(experts_of(c)):
+                for part, a, b in ((gate, wide, d), (up, wide, d), (down, d, wide)):
+                    add(p + f"{block}.experts.{e}.{part}.weight", a, b)
+            if kind == "qwen2_moe":
+                wide = c["shared_expert_intermediate_size"]
+                for part, a, b in (("gate", wide, d), ("up", wide, d), ("down", d, wide)):
+                    add(p + f"mlp.shared_expert.{part}_proj.weight", a, b)
+                add(p + "mlp.shared_expert_gate.weight", 1, d)
             continue
         if kind == "starcoder2":
             add(p + "input_layernorm.bias", d)
@@ -238,6 +278,10 @@ def tensors_of(name):
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", c["vocab_size"], d)
     return out
+
+
+def experts_of(c):
+    return c.get("num_local_experts") or c.get("num_experts")
 
 
 def write_folder(folder, name, tensors, shards=1):
@@ -281,10 +325,16 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "post_feedforward_layernorm": "post_ffw_norm", "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm",
          "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
          "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm", "shared_mlp.output_linear": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
+         "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+         "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",
+         "block_sparse_moe.output_linear": "ffn_down_exps", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+         "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
+         "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+OF_EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "ministral3": "mistral3", "olmo3": "olmo2", "granitemoehybrid": "granite",
-        "hunyuan_v1_dense": "hunyuan-dense", "qwen2_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl"}
-PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3")
+        "hunyuan_v1_dense": "hunyuan-dense", "qwen2_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl",
+        "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
+PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3", "mixtral", "granitemoe")
 
 
 def gguf_name(key, kind):
@@ -293,9 +343,11 @@ def gguf_name(key, kind):
         return {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight", "norm.bias": "output_norm.bias",
                 "lm_head.weight": "output.weight"}[key]
     _, layer, rest = key.split(".", 2)
+    if rest == "self_attn.sinks":
+        return f"blk.{layer}.attn_sinks.weight"
     part, last = rest.rsplit(".", 1)
     if part == "post_attention_layernorm":
-        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss") else "ffn_norm"
+        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss", "gpt_oss") else "ffn_norm"
     return f"blk.{layer}.{NAMES.get(part, part)}.{last}"
 
 
@@ -323,6 +375,14 @@ def metadata(name):
          "attention.layer_norm_rms_epsilon": c["rms_norm_eps"], "rope.freq_base": c["rope_theta"],
          "rope.dimension_count": int(hd * c.get("partial_rotary_factor", 1)), "attention.key_length": hd,
          "attention.value_length": hd, "vocab_size": c["vocab_size"]}
+    if experts_of(c):
+        m |= {"expert_count": experts_of(c), "expert_used_count": c["num_experts_per_tok"]}
+    if c.get("moe_intermediate_size"):
+        m |= {"expert_feed_forward_length": c["moe_intermediate_size"]}
+    if c.get("shared_expert_intermediate_size"):
+        m |= {"expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}
+    if c.get("mlp_only_layers"):
+        m |= {"leading_dense_block_count": len(c["mlp_only_layers"])}
     if kind not in ("qwen2", "mistral") and c.get("sliding_window"):  # converters write none of theirs
         m["attention.sliding_window"] = c["sliding_window"]
     if kind in ("olmo3", "exaone4") and c.get("sliding_window"):
@@ -377,13 +437,40 @@ def llama3_factors(c):
     return out
 
 
+def experts_of_gpt_oss(key, shape, values):
+    n, out, last = shape[0], [], "bias" if key.endswith("_bias") else "weight"
+    for part, start, step in ((("gate", 0, 2), ("up", 1, 2)) if "gate_up" in key else (("down", 0, 1),)):
+        if last == "bias":
+            some, new = values[start::step], (n, shape[1] // step)
+        else:
+            rows, wide = shape[1], shape[2]
+            some = [values[(e * rows + i) * wide + o] for e in range(n) for o in range(start, wide, step) for i in range(rows)]
+            new = (n, wide // step, rows)
+        out.append((f"blk.{key.split('.')[2]}.ffn_{part}_exps.{last}", new, some, F32))
+    return out
+
+
 def write_gguf(path, name, tensors, parts=1):
     c = config_of(name)
     kind, scaling = c["model_type"], c.get("rope_scaling") or {}
     out = []
+    stacked = {}  # the experts' tensors of a layer
     for key, shape, values in tensors:
         if ".act_fn." in key:
             continue  # metadata
+        if "mlp.experts.gate_up_proj" in key or "mlp.experts.down_proj" in key and kind == "gpt_oss":
+            out += experts_of_gpt_oss(key, shape, values)
+            continue
+        if ".experts." in key:
+            part = f"blk.{key.split('.')[2]}.ffn_{OF_EXPERT[key.split('.')[-2]]}_exps.weight"
+            stacked.setdefault(part, []).append((shape, values))
+            continue
+        if key.endswith("block_sparse_moe.input_linear.weight"):
+            n, wide, width = shape
+            for k, part in enumerate(("gate", "up")):
+                some = [v for e in range(n) for v in values[(2 * e + k) * wide // 2 * width:][:wide // 2 * width]]
+                out.append((f"blk.{key.split('.')[2]}.ffn_{part}_exps.weight", (n, wide // 2, width), some, F32))
+            continue
         if key.endswith("shared_mlp.input_linear.weight"):
             half = len(values) // 2
             for part, some in ("ffn_gate", values[:half]), ("ffn_up", values[half:]):
@@ -394,6 +481,8 @@ def write_gguf(path, name, tensors, parts=1):
         if kind.startswith("gemma") and "norm" in key:
             values = [rounded(v + 1) for v in values]
         out.append((gguf_name(key, kind), shape, values, KEPT.get(name, F32) if len(shape) == 2 else F32))
+    for part, experts in stacked.items():
+        out.append((part, (len(experts), *experts[0][0]), [v for _, values in experts for v in values], F32))
     if scaling.get("rope_type") == "llama3":
         factors = llama3_factors(c)
         out.append(("rope_freqs.weight", (len(factors),), factors, F32))

@@ -484,10 +484,16 @@ static void attention_of(const lsk_table *t, const lsk_table *as, int CTX, int H
     for (int i = 0; i < PATHS * HEADS * HD; i++) q[i] = rnd();
     const int32_t tail[PATHS][3] = {{CTX}, {CTX, CTX + 2}, {CTX, CTX + 3, CTX + 7}, {CTX, CTX + 3, CTX + 8}};
     static const int n_tail[PATHS] = {1, 2, 3, 3};
+    static const float sinks[2] = {-1, 9}; // below and above most scores
     lsk_query queries[MOST];
     const int n = PATHS * HEADS;
     for (int i = 0; i < n; i++)
-        queries[i] = (lsk_query){q + i * HD, out + i * HD, tail[i / HEADS], n_tail[i / HEADS], first};
+        queries[i] = (lsk_query){.q = q + i * HD,
+                                 .out = out + i * HD,
+                                 .tail = tail[i / HEADS],
+                                 .n_tail = n_tail[i / HEADS],
+                                 .first = first,
+                                 .sink = i % 3 ? &sinks[i % 3 - 1] : NULL};
     const lsk_attention a = {
         .cache = cache, .queries = queries, .n_queries = n, .n_context = CTX, .softcap = cap, .scratch = scratch};
     if (as) {
@@ -508,6 +514,7 @@ static void attention_of(const lsk_table *t, const lsk_table *as, int CTX, int H
             if (cap > 0) score[p] = (double)cap * tanh(score[p] / (double)cap);
             if (score[p] > max) max = score[p];
         }
+        if (queries[i].sink) sum = exp((double)*queries[i].sink - max);
         for (int p = from; p < end; p++) sum += score[p] = exp(score[p] - max);
         for (int p = from; p < end; p++)
             for (int d = 0; d < HD; d++) want[d] += score[p] / sum * (double)v[p < CTX ? p : tail[path][p - CTX]][d];
@@ -707,10 +714,10 @@ static void small_kernels_match_doubles(void **state) {
     const lsk_table *t;
     for (int l = 0; (t = level(l)); l++) {
         float gate[N], up[N], out[N], x[N], cs[N];
-        for (int i = 0; i < N; i++) gate[i] = 9 * rnd(), up[i] = rnd(), x[i] = 60 * rnd(), cs[i] = rnd();
+        for (int i = 0; i < N; i++) gate[i] = 9 * rnd(), up[i] = 9 * rnd(), x[i] = 60 * rnd(), cs[i] = rnd();
         gate[0] = 0, gate[1] = 1e-7f, gate[2] = -1e-7f, gate[3] = -60;
         static const float xielu[4] = {0.8f, 1.3f, 0.5f, -1e-6f};
-        for (int kind = LST_ACT_SILU; kind <= LST_ACT_XIELU; kind++)
+        for (int kind = LST_ACT_SILU; kind <= LST_ACT_CLAMPED; kind++)
             for (int gated = 0; gated < 2; gated++) {
                 t->activate(kind, xielu, gate, gated ? up : NULL, N, out);
                 for (int i = 0; i < N; i++) {
@@ -718,9 +725,10 @@ static void small_kernels_match_doubles(void **state) {
                                  of[] = {g / (1 + exp(-g)),
                                          0.5 * g * (1 + tanh(sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))),
                                          g > 0 ? g * g : 0,
-                                         g > 0 ? p * g * g + b * g : (expm1(fmin(g, -1e-6)) - g) * n + b * g};
-                    assert_true(fabs((double)out[i] - of[kind] * (gated ? (double)up[i] : 1)) <
-                                1e-5 * fmax(1, fabs(of[kind])));
+                                         g > 0 ? p * g * g + b * g : (expm1(fmin(g, -1e-6)) - g) * n + b * g,
+                                         fmin(g, 7) / (1 + exp(-1.702 * fmin(g, 7)))},
+                                 u = kind == LST_ACT_CLAMPED ? 1 + fmax(fmin((double)up[i], 7), -7) : (double)up[i];
+                    assert_true(fabs((double)out[i] - of[kind] * (gated ? u : 1)) < 1e-5 * fmax(1, fabs(of[kind] * u)));
                 }
             }
         float weights[2 * N];

@@ -203,6 +203,7 @@ typedef struct {
     const int32_t *tail; /* cache columns of the row's ancestors behind the committed ones and of itself, ascending */
     int32_t n_tail;      /* at least 1 */
     int32_t first;       /* logical position before which nothing is seen (sliding window) */
+    const float *sink;   /* one more score, of a value of zeros; NULL: none */
 } lsk_query;
 
 /* At most LSK_QUERIES that share a key/value head of one layer. Where keys and values are bf16, so are the queries and

@@ -181,8 +181,8 @@ INLINE vf weight_bf16(vf x, vf scaled_max) {
     return (vf)(((bits & ~under) + 0x8000u) & 0xFFFF0000u);
 }
 
-/* w[0..n) becomes e^(w - max); returns 1 / their sum. Room up to a multiple of 16. */
-static float softmax(float *w, int32_t n, int bf16) {
+/* w[0..n) becomes e^(w - max); returns 1 / their sum, with the sink's (NULL: none). Room up to a multiple of 16. */
+static float softmax(float *w, int32_t n, int bf16, const float *sink) {
     enum { TOPS = 4 };
     const int32_t padded = (n + LSK_TILE - 1) / LSK_TILE * LSK_TILE;
     for (int32_t i = n; i < padded; i++) w[i] = -INFINITY;
@@ -193,7 +193,7 @@ static float softmax(float *w, int32_t n, int bf16) {
         for (int v = 0; v < TOPS; v++) top[v] = vf_max(top[v], vf_load(w + i + v * W));
     for (; i < padded; i += W) top[0] = vf_max(top[0], vf_load(w + i));
     for (int v = 0; v < NV; v++) sum[v] = vf_set(0);
-    float lanes[LSK_TILE], max = -INFINITY, total = 0;
+    float lanes[LSK_TILE], max = sink ? *sink : -INFINITY, total = 0;
     vf_store(lanes, vf_max(vf_max(top[0], top[1]), vf_max(top[2], top[3])));
     for (i = 0; i < W; i++) max = lanes[i] > max ? lanes[i] : max;
     const vf m = vf_set(max), scaled = vf_set(max * 1.44269504088896341f);
@@ -205,6 +205,7 @@ static float softmax(float *w, int32_t n, int bf16) {
         }
     for (int v = 0; v < NV; v++) vf_store(lanes + v * W, sum[v]);
     for (i = 0; i < LSK_TILE; i++) total += lanes[i];
+    if (sink) total += expf(*sink - max);
     return 1.0f / total;
 }
 
@@ -254,7 +255,7 @@ static float weigh(const lsk_attention *a, const lsk_query *q, int32_t from, flo
         k_softcap(w + from, (n - from + LSK_TILE - 1) / LSK_TILE * LSK_TILE, a->softcap);
     }
     for (int32_t j = from; j < q->first; j++) w[j] = -INFINITY;
-    return softmax(w + from, n - from, a->cache.bf16);
+    return softmax(w + from, n - from, a->cache.bf16, q->sink);
 }
 
 /* Positions hidden by a window have weight 0: whole tiles before the first that anyone sees are

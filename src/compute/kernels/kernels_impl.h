@@ -144,6 +144,12 @@ INLINE vf vf_xielu(vf g, const float *of) {
     return (vf)(((vi)above & positive) | ((vi)below & ~positive));
 }
 
+/* lst.h's clamped SwiGLU: the gate's half; the other half is clamped, too, and increased by 1. */
+INLINE vf vf_clamped(vf gate) {
+    const vf limit = vf_set(LST_CLAMP), g = vf_set(0) - vf_max(vf_set(0) - gate, vf_set(0) - limit);
+    return vf_silu(g * vf_set(LST_CLAMP_SLOPE)) * vf_set(1 / LST_CLAMP_SLOPE);
+}
+
 static void k_activate(int32_t activation, const float *xielu, const float *gate, const float *up, int32_t n,
                        float *out) {
     for (int32_t i = 0; i < n; i += W) {
@@ -152,8 +158,12 @@ static void k_activate(int32_t activation, const float *xielu, const float *gate
         if (activation == LST_ACT_SILU) a = vf_silu(g);
         else if (activation == LST_ACT_GELU_TANH) a = vf_gelu(g);
         else if (activation == LST_ACT_RELU2) a = vf_relu2(g);
-        else a = vf_xielu(g, xielu);
-        if (up) a = a * vf_load(up + i);
+        else if (activation == LST_ACT_XIELU) a = vf_xielu(g, xielu);
+        else a = vf_clamped(g);
+        if (up && activation == LST_ACT_CLAMPED) {
+            const vf least = vf_set(-LST_CLAMP), u = vf_max(vf_load(up + i), least);
+            a = a * (vf_set(1) - vf_max(vf_set(0) - u, least));
+        } else if (up) a = a * vf_load(up + i);
         vf_store(out + i, a);
     }
 }

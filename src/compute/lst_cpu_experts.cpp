@@ -1,0 +1,201 @@
+// The feed-forward part of a mixture of experts. Rows are grouped by the experts that they take, so that a step reads
+// an expert's weights once. A row's bits do not depend on the grouping: kernels compute each row alone, and the outputs
+// of a row's experts are added in the order of its own router.
+#include "compute/lst_cpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace lst::cpu;
+
+namespace {
+
+// The experts of one row, best first, and their weights.
+void choose_experts(const lst_hparams &hp, const float *logits, int32_t *expert, float *weight) {
+    const int32_t n = hp.n_experts, used = hp.n_experts_used;
+    int32_t found = 0;
+    for (int32_t e = 0; e < n; e++) { // sorted by insertion: few are used
+        int32_t at = found;
+        while (at > 0 && logits[e] > logits[expert[at - 1]]) at--;
+        if (at >= used) continue;
+        found = std::min(found + 1, used);
+        for (int32_t i = found - 1; i > at; i--) expert[i] = expert[i - 1];
+        expert[at] = e;
+    }
+    const float most = logits[expert[0]];
+    float all = 0, of_row = 0;
+    for (int32_t i = 0; i < used; i++) of_row += weight[i] = std::exp(logits[expert[i]] - most);
+    for (int32_t e = 0; e < n && hp.router == LST_ROUTER_ALL && !hp.sum_experts; e++) all += std::exp(logits[e] - most);
+    // probabilities of all experts, divided by the row's sum, are those of the row's experts alone
+    for (int32_t i = 0; i < used; i++) weight[i] /= all > 0 ? all : of_row;
+}
+
+void group_rows(ExpertRows &e, int32_t rows, int32_t n_experts, int32_t used) {
+    std::fill(e.begin.begin(), e.begin.end(), 0);
+    for (int32_t i = 0; i < rows * used; i++) e.begin[(size_t)e.expert[(size_t)i] + 1]++;
+    e.awake.clear();
+    for (int32_t x = 0; x < n_experts; x++) {
+        if (e.begin[(size_t)x + 1]) e.awake.push_back(x);
+        e.begin[(size_t)x + 1] += e.begin[(size_t)x];
+    }
+    for (int32_t i = 0; i < rows * used; i++) {
+        const int32_t pair = e.begin[(size_t)e.expert[(size_t)i]]++;
+        e.pair[(size_t)i] = pair;
+        e.row[(size_t)pair] = i / used;
+    }
+    for (int32_t x = n_experts; x > 0; x--) e.begin[(size_t)x] = e.begin[(size_t)x - 1];
+    e.begin[0] = 0;
+}
+
+// Copies the prepared input of a pair's row to the pair.
+void copy_input(const lst::Linear &l, const float *x, const Prepared &from, int32_t rows, int32_t row, ExpertRows &to,
+                int32_t pairs, int32_t pair) {
+    const int64_t d = l.n_in;
+    if (l.arith == LSK_ARITH_F32) std::copy_n(x + row * d, d, to.x.data() + pair * d);
+    else if (l.arith == LSK_ARITH_BF16) std::copy_n(from.bf16.data() + row * d, d, to.x_in.bf16.data() + pair * d);
+    else
+        for (int64_t g = 0; g < d / 32; g++)
+            to.x_in.groups[(size_t)(g * pairs + pair)] = from.groups[(size_t)(g * rows + row)];
+}
+
+void add_scaled(float *sum, const float *x, float scale, int32_t n) {
+    for (int32_t i = 0; i < n; i++) sum[i] += scale * x[i];
+}
+
+// Calls body(expert, tiles) for this thread's share of the tiles of all awake experts' matrices, which have one shape.
+template <class F> void each_share(const ExpertRows &e, const lst::Linear &one, const Team &team, F &&body) {
+    const int32_t unit = unit_of(one), tiles = tiles_of(one), units = (tiles + unit - 1) / unit;
+    const ls_range share = ls_share((int64_t)units * (int64_t)e.awake.size(), team.t, team.n);
+    for (int32_t at = share.from, to; at < share.to; at = to) {
+        const int32_t i = at / units;
+        to = std::min((i + 1) * units, share.to);
+        body(e.awake[(size_t)i], ls_range{(at - i * units) * unit, std::min((to - i * units) * unit, tiles)});
+    }
+}
+
+} // namespace
+
+const lst::Linear &lst::cpu::prepared_for(const lst::Layer &l) {
+    if (!l.mixture) return l.gate_up;
+    const lst::Linear &shared = l.mixture->shared.gate_up, &expert = l.mixture->experts[0].gate_up;
+    return shared.n_out && expert.arith == LSK_ARITH_F32 ? shared : expert;
+}
+
+void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
+    const lst_hparams &hp = s.m->hp;
+    ExpertRows &e = s.experts;
+    const int64_t pairs = (int64_t)rows * hp.n_experts_used, d = hp.n_embd, ff = hp.n_ff_expert, wide = hp.n_ff_shared;
+    e.logits = lst::Floats(rows * ((int64_t)hp.n_experts + 1));
+    e.weights = lst::Floats(pairs);
+    for (std::vector<int32_t> *v : {&e.expert, &e.pair, &e.row}) v->resize((size_t)pairs);
+    e.begin.resize((size_t)hp.n_experts + 1);
+    e.x = lst::Floats(pairs * d);
+    e.gate_up = lst::Floats(pairs * 2 * ff);
+    e.act = lst::Floats(pairs * ff);
+    e.out = lst::Floats(pairs * d);
+    e.x_in.resize((int32_t)pairs, d);
+    e.act_in.resize((int32_t)pairs, ff);
+    if (!wide) return;
+    e.shared_gate_up = lst::Floats(rows * 2 * wide);
+    e.shared_act = lst::Floats(rows * wide);
+    e.shared_out = lst::Floats(rows * d);
+    e.shared_act_in.resize(rows, wide);
+}
+
+bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
+                           const Prepared &x_in, float *y) {
+    const lst_hparams &hp = s.m->hp;
+    const ls_shard &part = s.m->part();
+    ExpertRows &e = s.experts;
+    const lst::Expert &one = mixture.experts[0], &shared = mixture.shared;
+    const int32_t used = hp.n_experts_used, pairs = rows * used, n_logits = mixture.router.n_out,
+                  n_ff = ls_range_size(part.expert_ff), wide = ls_range_size(part.shared_ff),
+                  d = ls_range_size(part.embd); // of this rank
+    const bool has_shared = shared.down.n_out > 0;
+    float *mine = s.m->ranks ? s.mine.data() : nullptr;
+    const auto row_logits = [&](int32_t row) { return e.logits.data() + (int64_t)row * n_logits; };
+    // whole rows that ranks gathered
+    const auto prepare_row = [&](const lst::Linear &next, Prepared &in, float *act, int32_t n) {
+        return [=, &s, &next, &in](int32_t i) {
+            for (int32_t at = 0; at < next.n_in; at += 32)
+                prepare(s, next.arith, in, n, i, act + (int64_t)i * next.n_in + at, at, 32);
+        };
+    };
+
+    team.linear(s, mixture.router, x, x_in, e.logits.data(), rows);
+    team.each(LST_PART_NORMS, [&](int t, int n) {
+        const ls_range r = ls_share(rows, t, n);
+        for (int32_t i = r.from; i < r.to; i++) {
+            if (mixture.router.bias) add_scaled(row_logits(i), mixture.router.bias.data(), 1, n_logits);
+            choose_experts(hp, row_logits(i), e.expert.data() + (size_t)i * (size_t)used,
+                           e.weights.data() + (size_t)i * (size_t)used);
+        }
+    });
+    if (team.t == 0) group_rows(e, rows, hp.n_experts, used);
+    team.meet(LST_PART_NORMS);
+    if (rows > 1)
+        team.each(LST_PART_NORMS, [&](int t, int n) {
+            const ls_range r = ls_share(pairs, t, n);
+            for (int32_t p = r.from; p < r.to; p++)
+                copy_input(one.gate_up, x, x_in, rows, e.row[(size_t)p], e, pairs, p);
+        });
+
+    if (has_shared) {
+        float *out = e.shared_gate_up.data(), *act = mine ? mine : e.shared_act.data();
+        const ls_range tiles = team.multiply(s, shared.gate_up, x, x_in, out, rows, 0, rows),
+                       columns = activate_tiles(s, shared.gate_up, out, nullptr, rows, tiles, act);
+        for (int32_t i = 0; i < rows && !mine; i++)
+            prepare(s, shared.down.arith, e.shared_act_in, rows, i, act + (int64_t)i * wide + columns.from,
+                    columns.from, ls_range_size(columns));
+        if (mine) team.meet(LST_PART_LINEAR);
+        if (!gather(s, team, rows, &ls_shard::shared_ff, 1, e.shared_act.data(), LST_PART_ACTIVATION,
+                    prepare_row(shared.down, e.shared_act_in, e.shared_act.data(), rows)))
+            return false;
+    }
+    each_share(e, one.gate_up, team, [&](int32_t expert, ls_range tiles) {
+        const lst::Linear &l = mixture.experts[(size_t)expert].gate_up;
+        const int32_t first = e.begin[(size_t)expert], count = e.begin[(size_t)expert + 1] - first;
+        float *out = e.gate_up.data() + (int64_t)first * l.n_out,
+              *act = (mine ? mine : e.act.data()) + (int64_t)first * n_ff;
+        if (rows > 1) multiply_tiles(s, l, e.x.data(), e.x_in, out, pairs, first, count, tiles, team.t);
+        else multiply_tiles(s, l, x, x_in, out, 1, 0, 1, tiles, team.t);
+        const ls_range columns = activate_tiles(s, l, out, nullptr, count, tiles, act);
+        for (int32_t i = 0; i < count && !mine; i++)
+            prepare(s, one.down.arith, e.act_in, pairs, first + i, act + (int64_t)i * n_ff + columns.from, columns.from,
+                    ls_range_size(columns));
+    });
+    team.meet(LST_PART_LINEAR);
+    if (!gather(s, team, pairs, &ls_shard::expert_ff, 1, e.act.data(), LST_PART_ACTIVATION,
+                prepare_row(one.down, e.act_in, e.act.data(), pairs)))
+        return false;
+
+    each_share(e, one.down, team, [&](int32_t expert, ls_range tiles) {
+        const lst::Linear &l = mixture.experts[(size_t)expert].down;
+        const int32_t first = e.begin[(size_t)expert], count = e.begin[(size_t)expert + 1] - first;
+        multiply_tiles(s, l, e.act.data(), e.act_in, e.out.data() + (int64_t)first * d, pairs, first, count, tiles,
+                       team.t);
+    });
+    if (has_shared)
+        team.multiply(s, shared.down, e.shared_act.data(), e.shared_act_in, e.shared_out.data(), rows, 0, rows);
+    team.meet(LST_PART_LINEAR);
+    team.each(LST_PART_NORMS, [&](int t, int n) {
+        const ls_range share = ls_share((int64_t)rows * d, t, n); // of all rows' values, one row after another
+        for (int32_t at = share.from, end; at < share.to; at = end) {
+            const int32_t row = at / d, from = at - row * d;
+            end = std::min((row + 1) * d, share.to);
+            float *sum = (mine ? mine : y) + at;
+            std::fill_n(sum, end - at, 0.0f);
+            for (int32_t j = 0; j < used; j++) {
+                const size_t k = (size_t)row * (size_t)used + (size_t)j;
+                float *out = e.out.data() + (int64_t)e.pair[k] * d + from;
+                const lst::Floats &bias = mixture.experts[(size_t)e.expert[k]].down.bias;
+                if (bias) add_scaled(out, bias.data() + from, 1, end - at);
+                add_scaled(sum, out, e.weights.data()[k], end - at);
+            }
+            const float gate = n_logits > hp.n_experts ? 1 / (1 + std::exp(-row_logits(row)[hp.n_experts])) : 1;
+            if (has_shared) add_scaled(sum, e.shared_out.data() + (int64_t)row * d + from, gate, end - at);
+        }
+    });
+    return gather(s, team, rows, &ls_shard::embd, 1, y, LST_PART_NORMS, [](int32_t) {});
+}

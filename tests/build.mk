@@ -181,9 +181,9 @@ ASAN_TESTS := $(filter-out $(REAL_MODEL_TESTS) $(if $(QUICK),$(LIBRARY_TESTS) te
 check-asan: check-setup
 	@$(MAKE) SAN=1 $(ASAN_TESTS:%=build/san/tests/%) build/san/tests/planted \
 	  $(if $(QUICK),build/san/logitspec,all build/san/embed build/san/tests/liblstorch_emulated.so)
-	@python3 tests/run.py build/san --without-model --sees use-after-free,overflow,leak $(if $(QUICK),$(ASAN_TESTS) test_script)
+	@python3 tests/run.py build/san --without-model --sees use-after-free,overflow,leak $(if $(QUICK),$(ASAN_TESTS) test_script test_serve_load)
 # The threads: engine, screen, trace writer, corpus builder, and those of a forward.
-TSAN_TESTS := test_live test_draft_model test_trace test_corpus $(if $(QUICK),,test_lst)
+TSAN_TESTS := test_feed test_live test_draft_model test_trace test_corpus $(if $(QUICK),,test_lst)
 #: check | make check-tsan | the threads, with TSan
 check-tsan: check-setup
 	@$(MAKE) SAN=thread $(if $(QUICK),build/tsan/logitspec,all) $(TSAN_TESTS:%=build/tsan/tests/%) build/tsan/tests/planted

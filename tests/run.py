@@ -103,7 +103,8 @@ class Job:
     # Of these only one runs at a time: each takes more than a gigabyte, or measures how much memory is taken.
     HUNGRY = ("test_extremes.py", "test_hostile.py", "test_memory.py", "test_limits.py", "test_soak.py")
     # These wait more than they compute, for a screen or for limits to pass: one of them runs beside the others.
-    WAITING = ("test_ranks.py", "test_gpu_ranks.py", "test_screen.py", "test_script.py", "test_demo.py", "test_outputs.py", "test_models.py")
+    WAITING = ("test_ranks.py", "test_gpu_ranks.py", "test_screen.py", "test_script.py", "test_demo.py", "test_outputs.py", "test_models.py",
+               "test_serve.py", "test_serve_turns.py")
 
     def __init__(self, path, command, **env):
         self.name, self.command, self.env, self.said, self.code, self.wall, self.processor = os.path.basename(path), command, env, "", 0, 0, 0

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20 };
+enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20, EXIT_SIGNALLED = 128 };
 
 typedef struct {
     ui_screen screen;
@@ -242,6 +242,9 @@ void ui_begin(ui_state *s, const ui_options *o) {
         s->setup.settings[s->setup.n++] = *t;
     s->view.brackets = !o->color;
     if (o->given.recording) s->shown.focus = UI_OUTPUT; // keys act on the panels
+    if (o->given.watches) s->shown.focus = UI_REQUESTS;
+    s->shown.requests = o->given.watches;
+    s->requests.follows = o->given.watches;
     if (o->history) ui_history_load(&s->typed.prompt, o->history);
     if (o->demo) ui_demo_begin(s, o->demo);
     if (o->prompt && o->demo) ui_request_of(s, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
@@ -277,7 +280,8 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     ui_term_close();
     code = ui_failure(&a.screen, err);
     *exit_code = ui_screen_close(&a.screen);
-    if (signal_number) raise(signal_number); // by the default action: the exit status names the signal
+    if (signal_number && o->given.serves) *exit_code = EXIT_SIGNALLED + signal_number; // the server ends first
+    else if (signal_number) raise(signal_number); // by the default action: the exit status names the signal
     return code;
 }
 

@@ -65,7 +65,7 @@ static bool setup_key(ui_state *s, ui_press k) {
         ui_act(s, k.action);
     else if (rows) ui_setting_move(&s->setup, rows);
     else if (k.code == 'w') ui_settings_save(s);
-    else if (s->given.recording) ui_say(s, "this is a recording: its settings cannot change");
+    else if (s->given.recording) ui_say(s, "%s: its settings cannot change", ui_fixed(s));
     else if (by && ui_setting_choice(t, by, value, sizeof value)) ui_setting_ask(s, t, value);
     else if (k.action == UI_ACT_PAPER) ui_paper_step(s);
     else if (k.code == UI_KEY_ENTER) {
@@ -80,7 +80,7 @@ static bool shadows_key(ui_state *s, ui_press k) {
     const int by = direction(k, UI_KEY_UP, UI_ACT_UP, UI_KEY_DOWN, UI_ACT_DOWN), to = w->chosen + by;
     if (by) w->chosen = to >= 0 && to < w->n_ways ? to : w->chosen;
     else if (k.code == 'u') w->always = !w->always;
-    else if (k.code == UI_KEY_ENTER && s->given.recording) ui_say(s, "this is a recording: its method cannot change");
+    else if (k.code == UI_KEY_ENTER && s->given.recording) ui_say(s, "%s: its method cannot change", ui_fixed(s));
     else if (k.code == UI_KEY_ENTER && w->n_ways) { // a method, and perhaps its rows
         const char *label = w->ways[w->chosen].label, *rows = strchr(label, ':');
         const int name = (int)strcspn(label, ":");
@@ -112,6 +112,20 @@ static bool quiz_key(ui_state *s, ui_press k) {
     if (ui_quiz_go_on(s)) s->view.at_newest = true; // to the next question
     else ui_quiz_answer(s);
     return true;
+}
+
+static bool requests_key(ui_state *s, ui_press k) {
+    if (k.code != UI_KEY_ENTER) return false;
+    ui_requests_open(s);
+    return true;
+}
+
+bool ui_may_quit(ui_state *s) {
+    const size_t open = ui_requests_open_count(&s->requests, LS_REQUEST_QUEUED, LS_REQUEST_DECODING);
+    if (!s->given.serves || !open || s->requests.warned) return true;
+    ui_say(s, "%zu request%s not answered yet: again ends the server and them", open, open == 1 ? " is" : "s are");
+    s->requests.warned = true;
+    return false;
 }
 
 // Whether the panel is drawn: q does not close an open panel that has no room on the screen.
@@ -179,6 +193,10 @@ static bool prompt_key(ui_state *s, ui_press k) {
 
 static void panel_scroll(ui_state *s, int by) {
     const ui_panel p = s->shown.focus == UI_NO_PANEL ? UI_OUTPUT : s->shown.focus;
+    if (p == UI_REQUESTS) {
+        ui_requests_move(s, by);
+        return;
+    }
     if (by == 1 || by == -1) {
         if (p == UI_TREE) ui_move_node(s, by);
         if (p == UI_LOGITS || p == UI_DRAFTS) ui_move_row(s, p, by);
@@ -205,6 +223,9 @@ static void panel_mouse(ui_state *s, ui_key k, ui_panel at) {
         ui_look_at(s, what / LS_MAX_ROWS);
         s->view.at_newest = false;
         s->view.node = what % LS_MAX_ROWS;
+    } else if (at == UI_REQUESTS) {
+        s->requests.cursor = what;
+        ui_requests_open(s);
     } else {
         if (at == UI_LOGITS) s->list[at].found = what; // its rows are no nodes of the tree
         ui_choose_row(s, at, what);
@@ -270,6 +291,7 @@ ui_bottom ui_bottom_of(const ui_state *s, const char *arrow) {
     if (s->typed.editing >= 0) snprintf(b.sign, sizeof b.sign, "%d%s", s->typed.editing, arrow);
     else snprintf(b.sign, sizeof b.sign, "%s", arrow);
     b.hint = s->playing.tour_of   ? "tour: Enter continues, [ ] back and forward, q returns to your conversation"
+             : s->given.watches   ? "8: requests, Enter shows one, G the one that is answered, [ ] steps, q quits"
              : s->given.recording ? "recording: Space plays, s steps, [ ] back and forward, G plays all, q quits"
              : s->run.state == LS_STATE_FAILED ? "Esc, then L shows the full message; q quits"
              : prompt && can_go_on(s)          ? cut_hint(s)
@@ -316,17 +338,17 @@ static void interrupt(ui_state *s) {
                            : "the conversation is lost";
     if (s->playing.tour_of) s->asked.tour_go = -1;
     else if (s->typed.sign) ui_line_leave(s);
-    else if (safe || s->typed.interrupted) {
+    else if ((safe || s->typed.interrupted) && ui_may_quit(s)) {
         s->asked.quit = true;
         s->asked.exit_code = EXIT_INTERRUPTED;
-    } else {
+    } else if (!s->given.serves) {
         if (busy) ui_request_of(s, LS_CMD_STOP, NULL, 0);
         ui_say(s, "%s^C again quits: %s", busy ? "stopped. " : "", then);
         s->typed.interrupted = true;
     }
 }
 
-void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
+static void take_key(ui_state *s, ui_key k, ui_panel panel_at) {
     s->typed.interrupted &= k.code == UI_CTRL('C');
     if (k.code == UI_CTRL('C')) interrupt(s);
     else if (k.code == UI_KEY_MOUSE) {
@@ -345,6 +367,11 @@ void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
             if (!(m->how & GOES_ON)) return;
         }
     }
+}
+
+void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
+    take_key(s, k, panel_at);
+    if (s->run.n_steps && !s->view.at_newest) ui_requests_pin(s); // a step is looked at: it stays on the screen
 }
 
 void ui_on_paste(ui_state *s, const char *text, size_t n) {

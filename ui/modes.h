@@ -24,6 +24,7 @@ const ui_frame *ui_frame_on_top(const ui_state *s); // what covers the panels; N
 ui_bottom ui_bottom_of(const ui_state *s, const char *arrow);
 void ui_toggle(ui_state *s, ui_overlay o); // closes it if it is on top, else puts it there
 void ui_close(ui_state *s);                // the topmost that q can close; the program is the last
+bool ui_may_quit(ui_state *s);             // false: requests would end, and the user was warned now
 void ui_scroll(ui_state *s, int by);       // the topmost that scrolls, by lines
 void ui_send_prompt(ui_state *s);          // what was typed, if it may be sent
 void ui_to_prompt(ui_state *s);            // gives the focus to the prompt line and closes what covers the panels

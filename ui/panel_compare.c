@@ -162,8 +162,9 @@ void ui_panel_compare(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_rival *r = &s->run.rival;
     if (!r->known || !s->run.n_steps) {
-        ui_dim_line(v, s->given.recording ? "'logitspec replay A B' compares two recordings"
-                                          : "c: race plain decoding on the last prompt");
+        ui_dim_line(v, s->given.watches     ? "requests are not raced"
+                       : s->given.recording ? "'logitspec replay A B' compares two recordings"
+                                            : "c: race plain decoding on the last prompt");
         return;
     }
     if (r->forks) {

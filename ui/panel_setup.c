@@ -50,7 +50,8 @@ void ui_panel_setup(ui_panel_view *v) {
     rest.row += rows;
     rest.rows -= rows;
     ui_draw_wrapped(v->canvas, rest,
-                    s->given.recording
+                    s->given.watches ? "Requests are answered by the settings with which the server was started."
+                    : s->given.recording
                         ? "The settings of a recording cannot change. These settings apply to the next run."
                         : "w writes the settings to your configuration. Up, down: choose. Left, right: change. Enter: "
                           "type a value, Tab completes it. A change takes effect at the next step.",

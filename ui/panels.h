@@ -20,6 +20,7 @@ void ui_panel_tree(ui_panel_view *v);
 void ui_panel_stats(ui_panel_view *v);
 void ui_panel_inspect(ui_panel_view *v);
 void ui_panel_compare(ui_panel_view *v);
+void ui_panel_requests(ui_panel_view *v);
 void ui_panel_note(ui_panel_view *v);
 void ui_panel_log(ui_panel_view *v);
 void ui_panel_shadows(ui_panel_view *v);

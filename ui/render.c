@@ -105,7 +105,12 @@ static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect 
     if (s->quiz.on) add(&f, 9, "QUIZ"); // trees are hidden until they are answered
     char file[16] = "";                 // how much of it was read
     if (s->given.recording && s->run.fraction >= 0) snprintf(file, sizeof file, " %.0f%%", 100 * s->run.fraction);
-    add(&f, 11, "%s%s", s->given.recording ? "REPLAY " : "", state_name(s))->tail = file;
+    const ls_request_facts *request = ui_request_shown(s);
+    if (request)
+        add(&f, 11, "%s: request %d %s", s->given.serves ? "SERVE" : "WATCH", request->id,
+            ls_request_state_name(request->state));
+    else if (s->given.watches) add(&f, 11, "%s", s->given.serves ? "SERVE" : "WATCH");
+    else add(&f, 11, "%s%s", s->given.recording ? "REPLAY " : "", state_name(s))->tail = file;
     if (step) {
         const ls_stats *st = ui_stats(s, kept);
         char which[32] = "";
@@ -223,7 +228,7 @@ static const char *bar_label(const ui_state *s, ui_action a, bool typing, const 
 }
 
 static void key_bar(const ui_state *s, ui_canvas *c, ui_rect r) {
-    enum { TYPING = 1, PANELS = 2 };
+    enum { TYPING = 1, PANELS = 2, WATCH = 4 };
     static const struct {
         int where;
         ui_action action;
@@ -236,7 +241,7 @@ static void key_bar(const ui_state *s, ui_canvas *c, ui_rect r) {
     ui_pen p = ui_pen_at(c, r, 0, UI_KEY);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const ui_action a = entries[i].action;
-        if (!(entries[i].where & (typing ? TYPING : PANELS))) continue;
+        if (!(entries[i].where & (typing ? TYPING : s->given.watches ? WATCH : PANELS))) continue;
         const char *keys = entries[i].key ? entries[i].key : ui_action_keys(a), *blank = strchr(keys, ' ');
         const char *label = bar_label(s, a, typing, entries[i].label);
         if (!typing && blank && a != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
@@ -304,7 +309,8 @@ static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c, int *curs
                                                {"4 Tree", ui_panel_tree, "the tree that one forward verified"},
                                                {"5 Stats", ui_panel_stats, NULL},
                                                {"6 Inspect", ui_panel_inspect, "one draft, and what the target chose"},
-                                               {"7 Compare", ui_panel_compare, NULL}};
+                                               {"7 Compare", ui_panel_compare, NULL},
+                                               {"8 Requests", ui_panel_requests, NULL}};
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
     ls_buf said = {0};
     message_text(s, c, &said);
@@ -426,10 +432,19 @@ ui_layout ui_layout_of(const ui_room *r, const ui_shown *w) {
     const int note = !w->note ? 0 : rows >= 32 ? 6 : rows >= UI_SMALL_ROWS ? 7 : rows >= 18 ? 6 : 4;
     ui_rect body = {1, 0, rows - 2 - prompt - message - note, cols};
     l.note = (ui_rect){body.row + body.rows, 0, note, cols};
+    if (w->requests && w->zoom == UI_NO_PANEL && !little) { // a strip above the others
+        enum { LEAST = 8 };                                 // that the others need
+        const int wanted = body.rows >= 40 ? 9 : body.rows >= 28 ? 8 : 6, left = body.rows - wanted;
+        const int strip = left >= LEAST ? wanted : w->focus == UI_REQUESTS ? body.rows : 0;
+        l.panel[UI_REQUESTS] = (ui_rect){body.row, 0, strip, cols};
+        body.row += strip;
+        body.rows -= strip;
+        if (!body.rows) return l;
+    }
     if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;
     else if (little) compact(&l, body, w);
     else if (rows >= 44 && cols >= 170) large(&l, body, w);
-    else if (rows >= 32 && cols >= 110) medium(&l, body, w);
+    else if (rows >= 32 && cols >= 110 && body.rows >= 18) medium(&l, body, w);
     else small(&l, body, w, r->empty);
     return l;
 }

@@ -73,7 +73,7 @@ void ui_paper_step(ui_state *s) {
     for (int i = 0; i < UI_PAPER; i++) {
         const ui_setting *t = ui_setting_of(&s->setup, paper[i].key);
         if (!t || s->given.recording) {
-            ui_say(s, "this is a recording: its method cannot change");
+            ui_say(s, "%s: its method cannot change", ui_fixed(s));
             return;
         }
         is_set &= !strcmp(ui_setting_now(t), paper[i].value);

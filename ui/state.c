@@ -77,6 +77,7 @@ void ui_state_free(ui_state *s) {
     for (int p = 0; p < UI_PANELS; p++) free(s->list[p].filter);
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
     free(s->playing.told);
+    free(s->requests.facts);
     ls_ids_free(&s->run.context);
     ui_edit_free(&s->typed.prompt);
     ui_edit_free(&s->typed.line);
@@ -228,6 +229,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
     case LS_EV_SETTING: on_setting(s, e); break;
+    case LS_EV_REQUEST: ui_requests_on(s, e); break;
     case LS_EV_MESSAGE:
         (e->message.is_error ? ui_say_error : ui_say)(s, "%s", e->message.text);
         ui_log(s, s->message, strlen(s->message));

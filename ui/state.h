@@ -22,6 +22,7 @@ typedef enum {
     UI_STATS,
     UI_INSPECT,
     UI_COMPARE,
+    UI_REQUESTS,
     UI_PANELS,
     UI_NO_PANEL = -1
 } ui_panel;
@@ -60,6 +61,7 @@ typedef struct {
     ui_panel focus; // UI_NO_PANEL: the prompt line has the focus
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
+    bool requests;     // those of a server
     bool note;         // room for the note of a demo
     bool inspect_last; // of Inspect and Compare, it was opened last
 } ui_shown;
@@ -122,7 +124,10 @@ typedef struct {
 
 // What the application gives as the screen opens. Pointers are borrowed and may be NULL.
 typedef struct {
-    bool recording;           // the run is a replay: it accepts no prompts
+    bool recording;           // the run is a replay, or a server's requests are watched: it accepts no prompts
+    bool watches;             // a server's requests
+    bool serves;              // ... of this process, which ends with the screen
+    const char *server;       // its address
     const char *const *words; // that commands complete to, besides actions; ends with NULL
     const char *const *left;  // files of conversations that were cut off, the newest first, ends with NULL
     const char *keep;         // file that keeps this conversation for the next start
@@ -206,6 +211,15 @@ typedef struct {
     int tour_stop, tour_of; // current stop (from 1) and number of stops; 0: no tour
 } ui_playing;
 
+// A server's requests.
+typedef struct {
+    ls_request_facts *facts; // by number
+    size_t n;
+    int32_t shown, cursor; // their numbers; 0: none
+    bool follows;          // shown is the request that is being answered
+    bool warned;           // that quitting ends requests
+} ui_requests;
+
 typedef struct {
     ls_command_kind kind;
     char *text; // owned; may be NULL
@@ -264,6 +278,7 @@ typedef struct {
     ui_setup setup;
     ui_shadows shadows;
     ui_quiz quiz;
+    ui_requests requests;
     ui_playing playing;
     ui_asked asked;
     ui_drawn drawn;
@@ -328,6 +343,20 @@ void ui_move_row(ui_state *s, ui_panel p, int by); // Logits, Drafts
 void ui_move_node(ui_state *s, int by);            // up and down as the Tree panel lists them
 void ui_move_deeper(ui_state *s, bool deeper);     // to the first child, or to the parent
 void ui_move_token(ui_state *s, int by);           // to the next token of the output, and the step that made it
+
+// ---- requests.c: the requests of a server
+
+void ui_requests_on(ui_state *s, const ls_event *e);
+void ui_requests_move(ui_state *s, int by); // the cursor, in the order of ui_requests_order
+void ui_requests_open(ui_state *s);         // shows the one under the cursor
+void ui_requests_follow(ui_state *s);       // shows the one that is being answered, from now on
+void ui_requests_pin(ui_state *s);          // stays with the shown one, whatever is answered
+// Their places in `facts` from top to bottom: those that are answered, those that wait, then the ended ones, the newest
+// first. Owned by the caller.
+int *ui_requests_order(const ui_requests *r);
+size_t ui_requests_open_count(const ui_requests *r, ls_request_state from, ls_request_state to); // in these states
+const ls_request_facts *ui_request_shown(const ui_state *s);                                     // NULL: none
+const char *ui_fixed(const ui_state *s); // why nothing can be changed: "this is a recording", "this is a server"
 
 // ---- settings.c: which of them apply now, their usual values, and the preset of the paper's method
 

@@ -29,7 +29,8 @@ void ui_ask_rival(ui_state *s, const char *method) {
 static void cycle_focus(ui_state *s, int by) {
     int p = s->shown.focus;
     do p = (p + by + UI_PANELS) % UI_PANELS;
-    while ((p == UI_INSPECT && !s->shown.inspect) || (p == UI_COMPARE && !s->shown.compare));
+    while ((p == UI_INSPECT && !s->shown.inspect) || (p == UI_COMPARE && !s->shown.compare) ||
+           (p == UI_REQUESTS && !s->shown.requests));
     ui_focus(s, (ui_panel)p);
 }
 
@@ -40,7 +41,11 @@ static void sort_rows(ui_state *s, bool reverse) {
     else ui_rows_sort(s, p);
 }
 
-static bool ended(ui_state *s) { // a recording that was played to its end
+static bool ended(ui_state *s) { // a recording that was played to its end, or one that cannot be paused
+    if (s->given.watches) {
+        ui_say(s, "the requests of a server run freely: [ and ] show their steps, G the newest one");
+        return true;
+    }
     const bool failed = s->given.recording && s->run.state == LS_STATE_FAILED;
     const bool yes = failed || (s->given.recording && s->run.has_header && s->run.state == LS_STATE_IDLE);
     if (failed)
@@ -52,13 +57,14 @@ static bool ended(ui_state *s) { // a recording that was played to its end
 
 // At the newest step of a recording, a key that moves forward plays more of it.
 static void move_view(ui_state *s, int steps) {
-    const bool plays = steps > 0 && s->given.recording && s->view.at_newest && ui_busy(&s->run);
+    const bool plays = steps > 0 && s->given.recording && !s->given.watches && s->view.at_newest && ui_busy(&s->run);
     if (plays) ui_request_of(s, LS_CMD_STEP, NULL, steps);
     else ui_look_at(s, s->run.n_steps ? (int64_t)ui_viewed_index(s) + steps : 0);
 }
 
 static bool takes_prompts(ui_state *s) {
-    if (s->given.recording) ui_say(s, "this is a recording: it accepts no prompts");
+    if (s->given.watches) ui_say(s, "%s: its clients send the prompts", ui_fixed(s));
+    else if (s->given.recording) ui_say(s, "%s: it accepts no prompts", ui_fixed(s));
     return !s->given.recording;
 }
 
@@ -104,7 +110,8 @@ static bool compare(ui_state *s) {
 // The viewed step if a what-if can begin there; else NULL, and a message with the reason.
 static const ls_step *what_if_step(ui_state *s) {
     const ls_step *step = ui_viewed(s);
-    const char *why = s->given.recording ? "this is a recording: what-if needs a model"
+    const char *why = s->given.watches     ? "what-if needs a conversation of your own: 'logitspec chat'"
+                      : s->given.recording ? "this is a recording: what-if needs a model"
                       : ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING
                           ? "wait for the answer to finish, then press x"
                       : !step ? "no answer to branch from yet"
@@ -202,9 +209,13 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_BACK_10: move_view(s, -10); break;
     case UI_ACT_FORWARD_10: move_view(s, 10); break;
     case UI_ACT_FIRST: move_view(s, -ALL_STEPS); break;
-    case UI_ACT_LIVE: move_view(s, ALL_STEPS); break;
+    case UI_ACT_LIVE:
+        if (s->given.watches) ui_requests_follow(s);
+        else move_view(s, ALL_STEPS);
+        break;
     case UI_ACT_STOP:
-        if (s->given.recording) ui_say(s, "this is a recording: Space pauses it");
+        if (s->given.watches) ui_say(s, "a request ends when its client leaves");
+        else if (s->given.recording) ui_say(s, "this is a recording: Space pauses it");
         else if (ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
             ui_say(s, "stopped; the text so far is kept");
@@ -239,6 +250,10 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_PANEL_7:
         if (!s->shown.compare && !compare(s)) ui_open(s, UI_COMPARE, true); // the empty panel says how to use it
         ui_focus(s, UI_COMPARE);
+        break;
+    case UI_ACT_PANEL_8:
+        if (s->shown.requests) ui_focus(s, UI_REQUESTS);
+        else ui_say(s, "'logitspec serve' and 'logitspec watch' show requests");
         break;
     case UI_ACT_COMPARE:
         if (s->shown.compare && ui_raced(&s->run)) ui_open(s, UI_COMPARE, false);
@@ -292,7 +307,10 @@ void ui_act(ui_state *s, ui_action a) {
         ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels");
         break;
     case UI_ACT_EDITOR: s->asked.editor = takes_prompts(s); break;
-    case UI_ACT_NEW: ui_request_of(s, LS_CMD_RESET, NULL, 0); break;
+    case UI_ACT_NEW:
+        if (s->given.watches) ui_say(s, "%s: its clients begin conversations", ui_fixed(s));
+        else ui_request_of(s, LS_CMD_RESET, NULL, 0);
+        break;
     case UI_ACT_COPY: ui_export_text(s, NULL); break;
     case UI_ACT_COPY_STEP: ui_export_step(s, NULL); break;
     case UI_ACT_PAPER: ui_paper_step(s); break;
@@ -305,7 +323,9 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_REDRAW: s->asked.redraw = true; break;
     case UI_ACT_SUSPEND: s->asked.suspend = true; break;
     case UI_ACT_CLOSE: ui_close(s); break;
-    case UI_ACT_QUIT: s->asked.quit = true; break;
+    case UI_ACT_QUIT:
+        if (ui_may_quit(s)) s->asked.quit = true;
+        break;
     case UI_ACT_NONE: break;
     }
 }

@@ -13,11 +13,14 @@
 #include "engine/measured.h"
 #include "engine/ranks.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -295,6 +298,34 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_run_setup_free(&setup);
 }
 
+// What drafters keep of earlier answers (spec/recall.h); forget: removes it.
+static void check_drafts(report *r, bool forget) {
+    char *folder = ls_user_path("XDG_STATE_HOME", ".local/state", "drafts"), when[32] = "?";
+    DIR *dir = folder ? opendir(folder) : NULL;
+    double bytes = 0;
+    time_t newest = 0;
+    int n = 0, removed = 0;
+    struct stat st;
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) continue;
+        n++;
+        bytes += (double)st.st_size;
+        if (st.st_mtime > newest) newest = st.st_mtime;
+        if (forget) removed += !unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    if (dir) closedir(dir);
+    struct tm day;
+    if (localtime_r(&newest, &day)) strftime(when, sizeof when, "%Y-%m-%d %H:%M", &day);
+    if (forget)
+        check(r, "drafts", removed == n, true, "%d of %d file%s of earlier answers removed", removed, n, ls_plural(n));
+    else if (n)
+        check(r, "drafts", true, false,
+              "%d file%s of earlier answers, %.1f MB, the newest of %s, in %s; doctor --forget-drafts removes them", n,
+              ls_plural(n), bytes / 1e6, when, folder);
+    else check(r, "drafts", true, false, "nothing of earlier answers is kept (logitspec.file: auto keeps it)");
+    free(folder);
+}
+
 int ls_cmd_doctor(const ls_command_line *c) {
     report r = {0};
     r.json.out = &r.json_text;
@@ -310,6 +341,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_files(&r);
     if (c->forget) forget(&r);
     else check_measured(&r);
+    check_drafts(&r, c->forget_drafts);
     check_log(&r);
     check_terminal(&r);
     if (c->calibrate) calibrate(&r, c);

@@ -12,6 +12,7 @@
 #include "engine/load.h"
 #include "gpu/plan.h"
 #include "model/place.h"
+#include "model/quantized.h"
 #include "text/chat.h"
 
 #include <errno.h>
@@ -137,20 +138,34 @@ static void list_architectures(ls_buf *out) {
                    a->wrapper ? a->wrapper : "", a->gguf, differs.n ? differs.p : "");
         ls_buf_free(&differs);
     }
-    static const char *const on_gpu[] = {[LSG_BF16] = "bf16",
-                                         [LSG_F16] = "f16",
-                                         [LSG_Q4] = "4 bits",
-                                         [LSG_Q8] = "8 bits",
-                                         [LSG_Q4S] = "4 bits, f32 scales",
-                                         [LSG_Q8S] = "8 bits, f32 scales"};
+}
+
+// Bits of a weight in memory.
+static void bits_of(ls_buf *out, int type) {
+    const ls_ggml_layout *l = ls_ggml_layout_of(type);
+    ls_buf_fmt(out, " | %.4g | %.4g | %.4g", l->kept_integers * 8 / 256.0, l->kept * 8 / 32.0,
+               (double)lsg_tile_bytes(lsg_format_of(type)) * 8 / (LSG_TILE * LSG_GROUP));
+}
+
+static void list_formats(ls_buf *out) {
+    static const int types[] = {
+#define NUMBER(name, ...) LS_GGML_##name,
+        LS_GGML_TYPES(NUMBER)
+#undef NUMBER
+    };
     ls_buf_str(out,
-               "\nEach of them runs with weights of each format, on CPUs and on GPUs:\n\n| format | bits of a weight "
-               "in the file | in memory, at most | on a GPU |\n|---|---|---|---|\n");
-    for (int type = 0; type < LS_GGML_END; type++) {
-        const ls_ggml_layout *l = ls_ggml_layout_of(type);
-        if (l && l->kept)
-            ls_buf_fmt(out, "| %s | %.4g | %.4g | %s |\n", l->name, 8.0 * l->bytes / l->values, l->kept / 4.0,
-                       on_gpu[lsg_format_of(type)]);
+               "| format | files | kept as | bits: CPU, i8 | CPU, f32 | GPU | lost |\n|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *name = ls_ggml_type_name(types[i]);
+        const bool plain = ls_ggml_layout_of(types[i])->values == 1;
+        ls_buf_fmt(out, "| %s | GGUF%s | %s", name, plain ? ", safetensors" : "", name);
+        bits_of(out, types[i]);
+        ls_buf_str(out, " |  |\n");
+    }
+    for (const ls_quant_format *f = ls_quant_formats; f->name; f++) {
+        ls_buf_fmt(out, "| %s | safetensors: %s | %s", f->name, f->writers, ls_ggml_type_name(f->type));
+        bits_of(out, f->type);
+        ls_buf_fmt(out, " | %s |\n", f->loss);
     }
 }
 
@@ -502,6 +517,7 @@ int ls_cmd_models(const ls_command_line *c) {
     ls_code code = ls_registry_read(&r, &err);
     if (code) {
     } else if (!strcmp(verb, "list") && !n && c->architectures) list_architectures(&out);
+    else if (!strcmp(verb, "list") && !n && c->formats) list_formats(&out);
     else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
     else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, c->yes, &err);
     else if (!strcmp(verb, "info") && n == 1)

@@ -3,7 +3,6 @@
 #include "source/source_replay.h"
 #include "ui/app.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +21,8 @@ int ls_cmd_replay(const ls_command_line *c) {
     if (!code && c->paused && c->cast && !c->script)
         code = ls_fail(&err, LS_E_USAGE, "--cast and --paused cannot be combined: the asciicast would never end");
     char from_pipe[32];
-    if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) { // stdin is the trace: reads keys from /dev/tty
-        const int trace = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);
-        if (trace < 0 || keys < 0 || dup2(keys, STDIN_FILENO) < 0)
-            code = ls_fail(&err, LS_E_IO, "no terminal to read keys from");
-        snprintf(from_pipe, sizeof from_pipe, "/dev/fd/%d", trace);
+    if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) {
+        code = ls_keys_from_terminal(from_pipe, sizeof from_pipe, &err);
         opt.path = from_pipe;
     }
     ls_source *source = code ? NULL : ls_source_replay(&opt, &err);

@@ -52,6 +52,8 @@ ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *
 // Fills out from the options, and applies the user's keys and colours. LS_E_USAGE: one of them is invalid.
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err);
 ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err); // COLSxROWS; NULL: 120x36
+// Standard input is data: the screen reads keys from /dev/tty instead. path: where the data are now.
+ls_code ls_keys_from_terminal(char *path, size_t size, ls_err *err);
 bool ls_is_scripted(const ls_command_line *c); // --script or --cast: runs without a terminal
 // Runs the screen, on the terminal or from a script. Takes ownership of the source.
 ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const panels[] = {"output", "logits", "drafts", "tree", "stats", "inspect", "compare"};
+static const char *const panels[] = {"output", "logits", "drafts", "tree", "stats", "inspect", "compare", "requests"};
 _Static_assert(sizeof panels / sizeof *panels == UI_PANELS, "a name for every panel");
 
 static ls_code wrong(const ls_demo *d, const ls_yaml *at, ls_err *err, const char *what) {

@@ -307,6 +307,15 @@ void ls_options_copy(ls_options *to, const ls_options *from) {
     }
 }
 
+void ls_options_start_cold(ls_options *o) {
+    for (size_t i = 0; i < ls_knob_count(); i++) {
+        char **text = text_of(o, LS_OPT_COUNT + (int)i);
+        if (!text || !*text || strcmp(*text, "auto")) continue;
+        free(*text);
+        *text = NULL;
+    }
+}
+
 bool ls_options_differ(const ls_options *a, const ls_options *b, int i) {
     ls_buf of_a = {0}, of_b = {0};
     ls_options_value(a, i, &of_a);

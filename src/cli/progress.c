@@ -24,6 +24,15 @@ void ls_catch_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+void ls_leave_signals(void) {
+    const int which[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        struct sigaction now;
+        sigaction(which[i], NULL, &now);
+        if (now.sa_handler == on_signal) signal(which[i], SIG_DFL);
+    }
+}
+
 ls_gauge ls_gauge_start(bool quiet) {
     return (ls_gauge){.quiet = quiet, .tty = isatty(STDERR_FILENO)};
 }

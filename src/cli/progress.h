@@ -9,6 +9,7 @@
 extern volatile sig_atomic_t ls_interrupted; // the signal that was received; 0: none
 // The first SIGINT, SIGTERM or SIGHUP sets ls_interrupted, a second one ends the process. Ignores SIGPIPE.
 void ls_catch_signals(void);
+void ls_leave_signals(void); // their default actions again, for whoever handles them next
 
 typedef struct {
     bool quiet, tty, shown;

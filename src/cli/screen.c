@@ -14,6 +14,7 @@
 #include "ui/render.h"
 #include "ui/script.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,6 +206,14 @@ ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err) {
         return LS_OK;
     return ls_fail(err, LS_E_USAGE, "--size is '%.40s', expected COLSxROWS from %dx%d to 500x200", text, UI_MIN_COLS,
                    UI_MIN_ROWS);
+}
+
+ls_code ls_keys_from_terminal(char *path, size_t size, ls_err *err) {
+    const int data = dup(STDIN_FILENO), keys = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    snprintf(path, size, "/dev/fd/%d", data);
+    if (data < 0 || keys < 0 || dup2(keys, STDIN_FILENO) < 0)
+        return ls_fail(err, LS_E_IO, "no terminal to read keys from");
+    return LS_OK;
 }
 
 bool ls_is_scripted(const ls_command_line *c) {

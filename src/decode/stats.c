@@ -165,16 +165,26 @@ bool ls_speedup_is_possible(double speedup, uint64_t emitted, uint64_t steps) {
     return !(speedup > TOLERANCE * ls_per((double)emitted, steps));
 }
 
-ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii) {
-    const double x = bounded_speedup(st), spread = ls_stats_speedup_spread(st);
+ls_short_text ls_speedup_text(double x, double spread, bool ascii) {
     const int digits = spread >= 0.95 ? 0 : spread >= 0.095 ? 1 : 2;
-    ls_short_text out = {"?"};
+    ls_short_text out;
     char part[16];
-    if (too_noisy(st)) return out;
     snprintf(part, sizeof part, "%.*f", digits, spread);
     if (spread < 0.005) snprintf(out.s, sizeof out.s, "%.2f", x);
     else snprintf(out.s, sizeof out.s, "%.*f%s%s", digits, x, ascii ? "+-" : "±", part + (*part == '0'));
     return out;
+}
+
+ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii) {
+    if (too_noisy(st)) return (ls_short_text){"?"};
+    return ls_speedup_text(bounded_speedup(st), ls_stats_speedup_spread(st), ascii);
+}
+
+bool ls_stats_speedup_told(const ls_stats *st, double *speedup, double *spread) {
+    const bool told = st->plain_forwards && !too_noisy(st);
+    *speedup = told ? bounded_speedup(st) : 0;
+    *spread = told ? ls_stats_speedup_spread(st) : 0;
+    return told;
 }
 
 int ls_stats_speedup_sign(const ls_stats *st) {

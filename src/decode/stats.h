@@ -86,6 +86,9 @@ bool ls_speedup_is_possible(double speedup, uint64_t emitted, uint64_t steps); /
 // The speedup as people read it: "1.31±.04", "1.3±.2"; "1.31" where the spread is not known, or none at two digits; at
 // most MAT; "?" where the spread is above half of the value, or all of it above MAT. ascii: "1.31+-.04".
 ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii);
+ls_short_text ls_speedup_text(double speedup, double spread, bool ascii); // not too noisy, and at most MAT
+// The same numbers for a text later: false, and zeros: not known, or too noisy.
+bool ls_stats_speedup_told(const ls_stats *st, double *speedup, double *spread);
 // 1: a gain, -1: a loss, 0: as fast as plain decoding, as far as the spread tells (and where it is not known, two
 // digits).
 int ls_stats_speedup_sign(const ls_stats *st);

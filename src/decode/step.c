@@ -11,6 +11,11 @@ const char *ls_finish_name(ls_finish f) {
     return names[f];
 }
 
+const char *ls_request_state_name(ls_request_state s) {
+    static const char *const names[] = {"queued", "reading", "decoding", "done", "cancelled", "failed", "forgotten"};
+    return names[s];
+}
+
 const ls_miss_facts ls_misses[LS_MISS_COUNT] = {
 #define MISS(place, name, label, sentence) {name, label, sentence},
 #include "decode/misses.def"
@@ -196,6 +201,7 @@ void ls_event_free(ls_event *e) {
         free(e->prompt.text);
         break;
     case LS_EV_STEP: ls_step_free(e->step); break;
+    case LS_EV_REQUEST: free(e->request.facts); break;
     case LS_EV_RIVAL:
         ls_step_free(e->rival.step);
         free(e->rival.ids);

@@ -135,12 +135,42 @@ typedef struct {
     char method[32];
     char draft_model[64]; // the model that drafts; "": none does
     char chat[17];        // hash of the model's chat template; "": it has none
+    char memory[17];      // sum of the file that the drafter's memory began with; "": none
     int32_t threads, n_vocab, n_context;
     uint64_t tokenizer_id; // equal for equal vocabularies
     ls_eos_set ends;       // tokens that end an answer
     bool exact;            // output equals plain decoding bit for bit
     ls_cost_curve costs;
 } ls_run;
+
+// A request of a server, as watchers see it. What is not known yet is 0 or "".
+typedef enum {
+    LS_REQUEST_QUEUED,
+    LS_REQUEST_READING, // its prompt
+    LS_REQUEST_DECODING,
+    LS_REQUEST_DONE,
+    LS_REQUEST_CANCELLED, // the client left, or the server ended
+    LS_REQUEST_FAILED,
+    LS_REQUEST_FORGOTTEN, // made room for newer ones
+    LS_REQUEST_STATES
+} ls_request_state;
+const char *ls_request_state_name(ls_request_state s); // "queued", ...
+
+typedef struct {
+    int32_t id; // from 1, in order of arrival; 0: the server itself, whose recording is a header
+    ls_request_state state;
+    char path[24];   // "/v1/messages"
+    char client[64]; // its address
+    char agent[64];  // the program, as it names itself
+    int32_t key;     // number of its key, from 1; 0: no key was asked for
+    int32_t prompt_tokens, kept_tokens;
+    int64_t steps, emitted;
+    double queued_ms, prefill_ms, decode_ms;
+    double read;                    // fraction of the prompt, while it is read
+    double speedup, speedup_spread; // as ls_stats_speedup_text; 0: not known, or too noisy
+    char why[160];                  // it failed
+    int32_t lost_lines;             // of its recording, for which there was no memory
+} ls_request_facts;
 
 typedef enum {
     LS_EV_STATUS,
@@ -151,7 +181,8 @@ typedef enum {
     LS_EV_END,
     LS_EV_RIVAL,
     LS_EV_SETTING,
-    LS_EV_MESSAGE
+    LS_EV_MESSAGE,
+    LS_EV_REQUEST
 } ls_event_kind;
 typedef enum {
     LS_STATE_LOADING,
@@ -216,6 +247,11 @@ typedef struct {
             bool is_result; // of writing a requested file: an error is printed even if events are no longer read
             char text[512];
         } message;
+        struct { // there is news of a server's request
+            ls_request_facts *facts;
+            bool shown;   // from now on the events of turns are those of this request
+            bool follows; // the source chose it: it shows the request that is being answered
+        } request;
     };
 } ls_event;
 

@@ -58,7 +58,7 @@ typedef struct {
  * so many more for each eight (tests/gpu/machine_code.py holds them to it). F16: a value is the sum of two bf16, so
  * that it is exact. Q4: 4-bit q, weight = scale * q + minimum, both f16 for 32 inputs (Q4_0, Q4_1). Q8: 8-bit q, weight
  * = scale * q, f16 for 32 inputs (Q8_0). Q4S: as Q4 with f32 scale and minimum (Q4_K). Q8S: 8-bit q, weight = scale * q
- * + minimum, f32 for 16 inputs (Q5, K formats, IQ4_NL). */
+ * + minimum, f32 for 16 inputs (all others). */
 #define LSG_FORMATS(X)                                                                                                 \
     X(LSG_BF16, 2048, 0, 0, 8, 66, 5)                                                                                  \
     X(LSG_F16, 2048, 0, 0, 8, 193, 9)                                                                                  \

@@ -276,6 +276,7 @@ static ls_code check_order(checking *k) {
     ls_quantized *q = k->q;
     unsigned char *raw;
     if (!q->part[LS_PART_ORDER].ending) return LS_OK;
+    bool ordered = false;
     ls_code code = must(k, LS_PART_ORDER, " I32 ", q->n_in, 1);
     if (code || (code = read_part(k, LS_PART_ORDER, &raw))) return code;
     for (uint64_t i = 0; i < q->n_in && !code; i++) {
@@ -285,9 +286,10 @@ static ls_code check_order(checking *k) {
             code =
                 REFUSE(k, LS_E_RANGE, "'%s' says that input %llu is in group %d of %llu",
                        q->part[LS_PART_ORDER].ending + 1, (unsigned long long)i, group, (unsigned long long)q->groups);
-        q->ordered |= (uint64_t)group != i / q->group;
+        ordered |= (uint64_t)group != i / q->group;
     }
     free(raw);
+    q->ordered = ordered;
     return code;
 }
 
@@ -451,6 +453,26 @@ void ls_quantized_free(ls_checkpoint *c) {
 }
 
 // ---- what is said of it
+
+#define FULL "bits of weights beyond bf16's 8"
+#define SCALES "bits of scales beyond f16's 11"
+const ls_quant_format ls_quant_formats[] = {
+    {"FP8 (E4M3) with scales for blocks, outputs or all", "fp8, fbgemm_fp8, compressed-tensors, modelopt", LS_GGML_BF16,
+     FULL},
+    {"GPTQ, 4 bits, symmetric", "gptq, gptq_v2", LS_GGML_Q4_0, ""},
+    {"GPTQ, 4 bits, zero points", "gptq, gptq_v2", LS_GGML_Q5_0, ""},
+    {"GPTQ, 8 bits, symmetric", "gptq, gptq_v2", LS_GGML_Q8_0, ""},
+    {"GPTQ, groups in another order", "gptq, gptq_v2 (desc_act)", LS_GGML_BF16, FULL},
+    {"AWQ, 4 bits, symmetric", "awq (gemm)", LS_GGML_Q4_0, ""},
+    {"AWQ, 4 bits, zero points", "awq (gemm)", LS_GGML_Q5_0, ""},
+    {"packed integers, 4 bits, symmetric", "compressed-tensors", LS_GGML_Q4_0, SCALES},
+    {"packed integers, 4 bits, zero points", "compressed-tensors", LS_GGML_Q5_0, SCALES},
+    {"packed integers, 8 bits, symmetric", "compressed-tensors", LS_GGML_Q8_0, SCALES},
+    {"packed integers, groups in another order", "compressed-tensors", LS_GGML_BF16, FULL},
+    {"8-bit integers", "compressed-tensors", LS_GGML_Q8_0, SCALES},
+    {"NVFP4", "compressed-tensors, modelopt", LS_GGML_BF16, FULL},
+    {"MXFP4", "compressed-tensors", LS_GGML_MXFP4, ""},
+    {0}};
 
 static void describe(const ls_quantized *q, ls_buf *out) {
     static const char *const names[] = {

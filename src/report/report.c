@@ -215,6 +215,7 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, c
         case LS_TRACE_END:
             if (!first) r->turns[r->n_turns - 1].finish = ls_trace_read_finish(reader);
             break;
+        case LS_TRACE_REQUEST:
         case LS_TRACE_OTHER:
         case LS_TRACE_NONE: break;
         }

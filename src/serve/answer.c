@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "serve/reply.h"
+#include "serve/watch.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,6 +20,7 @@ struct ls_answering {
     ls_request_config config;
     ls_runner run;
     ls_trace *trace; // NULL: none
+    ls_watched watched;
     ls_ids prompt;
     double queued_ms;
     uint64_t start_ns;
@@ -159,9 +161,23 @@ void ls_answerer_tend(ls_answerer *a) {
 
 // ---- answers
 
+// Tokens of a prompt that are read in a turn. Engines read 128 at once.
+static size_t part_of_prompt(const ls_answerer *a) {
+    return a->o->parallel > 1 ? 128 : SIZE_MAX;
+}
+
+// The share of the prompt that has been read, after this share of a part.
+static double share_read(const ls_answering *w, double fraction) {
+    if (!w->run.other.begun) return 0;
+    const size_t read = ls_session_context(w->run.session)->n, left = w->prompt.n - read, part = part_of_prompt(w->a);
+    return ((double)(read - w->run.other.kept) + fraction * (double)(left < part ? left : part)) /
+           (double)(w->prompt.n - w->run.other.kept);
+}
+
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     ls_answering *w = ud;
-    (void)stage, (void)fraction;
+    (void)stage;
+    ls_watched_read(&w->watched, w->prompt.n, share_read(w, fraction));
     ls_answerer_tend(w->a);
     ls_exchange_comment(w->a->queue, w->x);
     return !ls_answerer_stops(w->a);
@@ -240,6 +256,7 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
         if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
     }
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
+    if (w->watched.trace) w->run.sinks[w->run.n_sinks++] = ls_watched_sink(&w->watched);
     if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
     if (code) return code;
     const uint64_t history = ls_sessions_history(&a->sessions, w->run.session);
@@ -250,14 +267,12 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
 
 // A part of the work, which others wait for: a block of the prompt, or a step. *ended: the answer is whole.
 static ls_code work(ls_answering *w, bool *ended, ls_err *err) {
-    enum { BLOCK = 128 }; // tokens that an engine reads at once
     ls_answerer *a = w->a;
     const char *text = w->x->request.text.p;
     ls_code code = w->run.session ? LS_OK : prepare(w, err);
     if (!code && ls_answerer_stops(a)) code = LS_E_CANCELLED;
     if (!code && !w->run.active)
-        code = ls_runner_begin_other(&w->run, &w->prompt, text ? text : "", a->o->parallel > 1 ? BLOCK : SIZE_MAX,
-                                     on_prefill, w, err);
+        code = ls_runner_begin_other(&w->run, &w->prompt, text ? text : "", part_of_prompt(a), on_prefill, w, err);
     else if (!code) {
         code = ls_runner_step(&w->run, err);
         *ended = !code && !w->run.active;
@@ -310,12 +325,17 @@ static void end(ls_answering *w, ls_code code, const ls_err *err) {
     const bool late = is_late(a, w->x), left = code == LS_E_CANCELLED && ls_exchange_has_left(q, w->x);
     if (code) ls_runner_stop(&w->run, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
     count_end(a, !code ? LS_ENDED_WHOLE : left ? LS_ENDED_LEFT : late ? LS_ENDED_LATE : LS_ENDED_ERROR);
+    const char *why = code != LS_E_CANCELLED ? err->msg
+                      : late                 ? "the request took longer than the server's limit"
+                                             : "the server is being stopped";
     if (!code) say_answer(w);
-    else if (!left)
-        say_error(a, w->x, status_of(code),
-                  code != LS_E_CANCELLED ? err->msg
-                  : late                 ? "the request took longer than the server's limit"
-                                         : "the server is being stopped");
+    else if (!left) say_error(a, w->x, status_of(code), why);
+    const bool cancelled = code == LS_E_CANCELLED && !late;
+    ls_watched_end(&w->watched,
+                   !code       ? LS_REQUEST_DONE
+                   : cancelled ? LS_REQUEST_CANCELLED
+                               : LS_REQUEST_FAILED,
+                   !code || cancelled ? "" : why);
     tell_line(w, code, err);
     pthread_mutex_lock(&q->lock);
     q->metrics.running = a->n - 1;
@@ -349,7 +369,9 @@ void ls_answerer_begin(ls_answerer *a, ls_exchange *x) {
     ls_answering *w = ls_calloc(1, sizeof *w);
     *w = (ls_answering){.a = a, .x = x, .start_ns = ls_now_ns()};
     w->queued_ms = (double)(w->start_ns - x->arrived_ns) / 1e6;
+    ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     a->begun[a->n++] = w;
+    ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     pthread_mutex_lock(&q->lock);
     q->metrics.running = a->n;
     q->metrics.queued_s += w->queued_ms / 1e3;

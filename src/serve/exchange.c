@@ -68,6 +68,10 @@ int ls_queue_put(ls_queue *q, ls_exchange *x, int *retry_s) {
         q->n++;
         q->sending++;
         q->metrics.waiting = q->n;
+        if (!is_quick(x)) {
+            x->facts.id = ++q->arrivals;
+            ls_feed_set(q->feed, &x->facts);
+        }
     }
     pthread_mutex_unlock(&q->lock);
     if (!status && write(q->wake, &one, sizeof one) < 0) return 0; // the counter is full: the decoder wakes anyway
@@ -144,6 +148,10 @@ void ls_exchange_say(ls_queue *q, ls_exchange *x, int status, ls_buf *text) {
 }
 
 void ls_exchange_end(ls_queue *q, ls_exchange *x) {
+    if (x->facts.id && x->facts.state < LS_REQUEST_DONE) { // it was not answered
+        x->facts.state = *x->facts.why ? LS_REQUEST_FAILED : LS_REQUEST_CANCELLED;
+        ls_feed_set(q->feed, &x->facts);
+    }
     change(q, x, 500, NULL, true);
     ls_exchange_drop(q, x);
 }
@@ -174,9 +182,10 @@ void ls_queue_tend(ls_queue *q, uint64_t deadline_ns) {
         q->metrics.ended[left ? LS_ENDED_LEFT : LS_ENDED_LATE]++;
         pthread_mutex_unlock(&q->lock);
         if (late) {
+            static const char why[] = "the request waited too long";
             ls_buf text = {0};
-            (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, 503, "the request waited too long",
-                                                               &text);
+            strcpy(x->facts.why, why);
+            (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, 503, why, &text);
             ls_exchange_say(q, x, 503, &text);
         }
         ls_exchange_end(q, x);

@@ -3,6 +3,7 @@
 #pragma once
 #include "serve/metrics.h"
 #include "serve/request.h"
+#include "trace/feed.h"
 
 #include <pthread.h>
 
@@ -13,6 +14,7 @@ struct ls_exchange {
     int key;                       // the client's, see ls_keys_find
     char client[64];               // its address
     int fd;                        // of its connection
+    ls_request_facts facts;        // what watchers know; of the decoder once it is queued
     uint64_t arrived_ns, spoke_ns; // spoke: when the last event was written
     bool begun;                    // the decoder has said the status
     // the next are protected by the queue's lock
@@ -36,12 +38,14 @@ typedef struct {
     pthread_cond_t sent;
     double typical_s; // from the end of a request to that of the next, for Retry-After
     ls_metrics metrics;
+    ls_feed *feed;    // what watchers see; NULL: nobody can watch
+    int32_t arrivals; // numbers of requests
     void (*resume)(void *connection);
     void (*tick)(void *ud); // called now and then by ls_queue_tend
     void *ud;
 } ls_queue;
 
-// Set most, resume, tick and ud, and zero the rest.
+// Set most, feed, resume, tick and ud, and zero the rest.
 ls_code ls_queue_open(ls_queue *q, ls_err *err);
 void ls_queue_close(ls_queue *q); // no exchange is left
 

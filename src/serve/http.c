@@ -3,11 +3,13 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "serve/reply.h"
+#include "trace/trace_write.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +22,21 @@ enum {
     SILENT_S = 60,            // a connection on which nothing happens for so long is closed
     CONNECTION_BYTES = 32768, // of headers
     BODIES_BYTES = 64 << 20,  // of all requests that are being read
-    EVENT_BYTES = 16384
+    EVENT_BYTES = 16384,
+    WATCHERS = 16,
+    WATCH_BYTES = 1 << 17 // that are written at once
 };
+static const uint64_t BEAT_NS = 10000000000; // in which a watcher gets a line
+
+// Somebody who watches: a stream of what the feed has, at the pace of the connection.
+typedef struct {
+    ls_feed_reader reader;
+    struct MHD_Connection *connection;
+    atomic_bool sleeps; // suspended until there is news
+    ls_buf out;         // not sent yet from byte `sent` on
+    size_t sent;
+    uint64_t spoke_ns;
+} watcher;
 
 // An open connection.
 typedef struct peer {
@@ -39,7 +54,10 @@ struct ls_http {
     const char *models[4];
     char url[100];
     size_t bodies; // bytes
-    peer *peers;   // protected by the lock of the queue
+    int watchers;
+    atomic_bool ends; // watchers are sent away
+    uint64_t beat_ns;
+    peer *peers; // protected by the lock of the queue
 };
 
 // A request that is being read or answered.
@@ -54,6 +72,7 @@ typedef struct {
     const char *origin; // allowed, or NULL; borrowed from the options
     ls_buf body;
     ls_exchange *x; // NULL: not queued
+    watcher *w;     // NULL: it does not watch
 } call;
 
 // ---- resources without decoding
@@ -97,6 +116,7 @@ static const struct {
     {"GET", "/health", -1, true, write_health, json},
     {"GET", "/v1/models", -1, false, write_models, json},
     {"GET", "/metrics", -1, false, write_metrics, prometheus},
+    {"GET", "/watch", -1, false, NULL, "application/x-ndjson"},
     {"POST", "/v1/chat/completions", LS_API_CHAT, false, NULL, json},
     {"POST", "/v1/completions", LS_API_COMPLETIONS, false, NULL, json},
     {"POST", "/v1/messages", LS_API_MESSAGES, false, NULL, json},
@@ -192,13 +212,93 @@ static enum MHD_Result send_answer(call *c, struct MHD_Connection *connection) {
     return send_response(c, connection, x->status, "text/event-stream; charset=utf-8", r);
 }
 
-// ---- requests
+// ---- watchers
 
 static void refuse(call *c, int status, const char *message) {
     if (c->status) return;
     c->status = status;
     snprintf(c->message, sizeof c->message, "%s", message);
 }
+
+static void wake_watcher(void *ud) {
+    watcher *w = ud;
+    if (atomic_exchange(&w->sleeps, false)) MHD_resume_connection(w->connection);
+}
+
+// Takes what is new from the feed. False: nothing is.
+static bool take_news(const call *c) {
+    watcher *w = c->w;
+    ls_request_facts facts;
+    ls_buf lines = {0};
+    ls_trace_writer writer = {0};
+    ls_buf_clear(&w->out);
+    w->sent = 0;
+    while (w->out.n < WATCH_BYTES && ls_feed_next(c->http->o->feed, &w->reader, &facts, &lines, WATCH_BYTES)) {
+        ls_trace_write_request(&writer, &facts);
+        ls_buf_add(&w->out, writer.line.p, writer.line.n);
+        ls_buf_add(&w->out, lines.p, lines.n);
+        ls_buf_clear(&lines);
+    }
+    if (!w->out.n && ls_now_ns() - w->spoke_ns > BEAT_NS / 2) ls_buf_str(&w->out, "{\"type\":\"alive\"}\n");
+    if (w->out.n) w->spoke_ns = ls_now_ns();
+    ls_buf_free(&writer.line);
+    ls_buf_free(&lines);
+    return w->out.n > 0;
+}
+
+static ssize_t read_news(void *cls, uint64_t pos, char *to, size_t most) {
+    const call *c = cls;
+    watcher *w = c->w;
+    (void)pos;
+    if (w->sent == w->out.n && !take_news(c)) {
+        if (c->http->ends) return MHD_CONTENT_READER_END_OF_STREAM;
+        MHD_suspend_connection(w->connection);
+        w->sleeps = true;
+        // what came meanwhile woke nobody
+        if ((take_news(c) || c->http->ends) && atomic_exchange(&w->sleeps, false)) MHD_resume_connection(w->connection);
+        return 0;
+    }
+    const size_t left = w->out.n - w->sent, n = left < most ? left : most;
+    memcpy(to, w->out.p + w->sent, n);
+    w->sent += n;
+    return (ssize_t)n;
+}
+
+static enum MHD_Result watch(call *c, struct MHD_Connection *connection) {
+    ls_http *h = c->http;
+    if (!h->o->feed) refuse(c, 404, "nobody can watch this server: serve.watch_mib is 0");
+    else if (h->watchers >= WATCHERS || h->ends)
+        refuse(c, 503, h->ends ? "the server is being stopped" : "too many watchers");
+    if (c->status) return send_error(c, connection);
+    c->w = ls_calloc(1, sizeof *c->w);
+    c->w->connection = connection;
+    c->w->spoke_ns = ls_now_ns();
+    c->w->reader = (ls_feed_reader){.wake = wake_watcher, .ud = c->w};
+    h->watchers++;
+    ls_feed_listen(h->o->feed, &c->w->reader);
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BYTES, read_news, c, NULL);
+    if (r) MHD_add_response_header(r, "X-Accel-Buffering", "no");
+    return send_response(c, connection, 200, "application/x-ndjson", r);
+}
+
+static void stop_watching(call *c) {
+    if (!c->w) return;
+    ls_feed_leave(c->http->o->feed, &c->w->reader);
+    c->http->watchers--;
+    ls_buf_free(&c->w->out);
+    free(c->w);
+}
+
+// Watchers see the prompts of all clients: where clients have keys, watchers need keys of their own. No page may watch.
+static void check_watcher(call *c, const char *authorization, const char *api_key, const char *origin) {
+    const ls_serve_options *o = c->http->o;
+    if (origin) refuse(c, 403, "pages may not watch");
+    if (o->keys.n && !o->watch_keys.n)
+        refuse(c, 403, "nobody may watch this server: start it with --watch-key-file FILE");
+    if (ls_keys_find(&o->watch_keys, authorization, api_key) < 0) refuse(c, 401, "the request has no valid watch key");
+}
+
+// ---- requests
 
 static const char *header(struct MHD_Connection *connection, const char *name) {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
@@ -219,7 +319,10 @@ static void check(call *c, struct MHD_Connection *connection, const char *path, 
         refuse(c, 403, "pages of this Origin may not ask: start the server with --origin ORIGIN");
     if (c->origin && !strcmp(method, "OPTIONS")) return; // a browser asks whether a page may ask
     if (route < 0) refuse(c, known ? 405 : 404, known ? "this path takes another method" : "there is no such path");
-    c->key = ls_keys_find(&o->keys, header(connection, "Authorization"), header(connection, "X-Api-Key"));
+    const char *authorization = header(connection, "Authorization"), *api_key = header(connection, "X-Api-Key");
+    const bool watches = route >= 0 && !routes[route].write && c->api < 0;
+    if (watches) check_watcher(c, authorization, api_key, origin);
+    else c->key = ls_keys_find(&o->keys, authorization, api_key);
     if (c->key < 0 && !(route >= 0 && routes[route].open)) refuse(c, 401, "the request has no valid key");
     if (c->api >= 0 && (!type || strncasecmp(type, json, sizeof json - 1)))
         refuse(c, 415, "the Content-Type must be application/json");
@@ -256,7 +359,16 @@ static int status_of(ls_code code) {
     return code == LS_E_UNSUPPORTED ? 404 : 400;
 }
 
-static void queue(call *c, struct MHD_Connection *connection) {
+static void describe(ls_request_facts *f, const call *c, const char *client, const char *path, const char *agent) {
+    *f = (ls_request_facts){.key = c->http->o->keys.n ? c->key + 1 : 0};
+    snprintf(f->path, sizeof f->path, "%s", path);
+    snprintf(f->client, sizeof f->client, "%s", client);
+    size_t n = 0;
+    for (const char *p = agent ? agent : ""; *p && n + 1 < sizeof f->agent; p++)
+        if (*p >= ' ' && *p < 127) f->agent[n++] = *p;
+}
+
+static void queue(call *c, struct MHD_Connection *connection, const char *path) {
     ls_http *h = c->http;
     ls_exchange *x = ls_exchange_new();
     ls_err err = {0};
@@ -268,6 +380,7 @@ static void queue(call *c, struct MHD_Connection *connection) {
     x->connection = connection;
     if (c->peer) x->fd = c->peer->fd;
     snprintf(x->client, sizeof x->client, "%s", c->peer ? c->peer->address : "?");
+    describe(&x->facts, c, x->client, path, header(connection, "User-Agent"));
     const int status = code ? 0 : ls_queue_put(h->queue, x, &c->retry_s);
     if (status) refuse(c, status, status == 429 ? "too many requests are waiting" : "the server is being stopped");
     if (c->status) {
@@ -295,9 +408,10 @@ static enum MHD_Result respond(call *c, struct MHD_Connection *connection, const
     bool known;
     const int route = route_of(method, path, &known);
     if (!c->status && c->origin && !strcmp(method, "OPTIONS")) return send_preflight(c, connection);
-    if (!c->status && c->api >= 0) queue(c, connection);
+    if (!c->status && c->api >= 0) queue(c, connection, path);
     if (c->status) return send_error(c, connection);
     if (c->x) return send_answer(c, connection);
+    if (!routes[route].write) return watch(c, connection);
     ls_buf text = {0};
     routes[route].write(c->http, &text);
     const enum MHD_Result result = send_text(c, connection, 200, routes[route].type, text.p, text.n);
@@ -345,6 +459,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
         pthread_mutex_unlock(&h->queue->lock);
     }
     forget_body(c);
+    stop_watching(c);
     free(c);
     *state = NULL;
 }
@@ -392,6 +507,9 @@ static void sweep(void *ud) {
     for (const peer *p = h->peers; p; p = p->next)
         if (p->since_ns && now - p->since_ns > most) shutdown(p->fd, SHUT_RDWR);
     pthread_mutex_unlock(&h->queue->lock);
+    if (now - h->beat_ns < BEAT_NS) return;
+    h->beat_ns = now;
+    ls_feed_wake(h->o->feed);
 }
 
 static void resume(void *connection) {
@@ -425,12 +543,12 @@ static ls_code start(ls_http *h, ls_err *err) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); // the thread of connections takes none
     errno = 0;
-    h->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_SOCK_ADDR,
-        at->v6 ? (void *)&v6 : (void *)&v4, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, h, MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    h->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h,
+                                 MHD_OPTION_SOCK_ADDR, at->v6 ? (void *)&v6 : (void *)&v4, MHD_OPTION_NOTIFY_COMPLETED,
+                                 on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+                                 MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_CONNECTION_TIMEOUT,
+                                 (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+                                 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!h->daemon)
@@ -451,7 +569,7 @@ ls_code ls_http_open(ls_http **out, const ls_serve_options *o, ls_queue *queue, 
     h->models[1] = o->name;
     h->models[2] = "default";
     h->defaults = (ls_request_defaults){&o->setup->decode, o->seeded, o->setup->system, h->models};
-    *queue = (ls_queue){.most = o->max_waiting, .resume = resume, .tick = sweep, .ud = h};
+    *queue = (ls_queue){.most = o->max_waiting, .feed = o->feed, .resume = resume, .tick = sweep, .ud = h};
     ls_code code = ls_queue_open(queue, err);
     if (!code) code = start(h, err);
     if (code) {
@@ -468,6 +586,8 @@ const char *ls_http_url(const ls_http *h) {
 }
 
 void ls_http_close(ls_http *h) {
+    h->ends = true;
+    ls_feed_wake(h->o->feed); // libmicrohttpd stops no sleeping connections
     MHD_stop_daemon(h->daemon);
     ls_queue_close(h->queue);
     free(h);

@@ -3,6 +3,7 @@
 #include "serve/answer.h"
 #include "serve/http.h"
 #include "serve/reply.h"
+#include "trace/trace_write.h"
 
 #include <poll.h>
 
@@ -50,6 +51,21 @@ static void send_away(ls_queue *q) {
     ls_queue_drain(q, DRAIN_MS);
 }
 
+// What watchers see before the first request: model and machine.
+static void tell_server(const ls_serve_options *o) {
+    const ls_decode_options *d = &o->setup->decode;
+    ls_trace_header h = {.eos = ls_vocab_eos(o->model->vocab), .kept = -1, .begun = -1, .cached = -1};
+    ls_trace_writer w = {.vocab = o->model->vocab};
+    ls_run_describe(&h.run, o->model, NULL, d);
+    ls_accept_write(&d->accept, h.acceptance, sizeof h.acceptance);
+    ls_buf_str(&h.prompt_text, "");
+    ls_trace_write_header(&w, &h);
+    ls_feed_set(o->feed, &(ls_request_facts){.state = LS_REQUEST_DONE});
+    ls_feed_put(o->feed, 0, w.line.p, w.line.n);
+    ls_buf_free(&w.line);
+    ls_trace_header_free(&h);
+}
+
 ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *url), ls_err *err) {
     ls_queue queue = {0};
     ls_http *http;
@@ -62,6 +78,7 @@ ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *
     if (code) return code;
     ls_answerer a = {.o = o, .queue = &queue};
     ls_answerer_init(&a);
+    tell_server(o);
     if (o->watch) *o->watch = (ls_serve_watch){stops, &a};
     ready(o->ud, ls_http_url(http));
     while (!o->stop(o->ud)) {

@@ -4,6 +4,7 @@
 #include "decode/runner.h"
 #include "serve/access.h"
 #include "serve/records.h"
+#include "trace/feed.h"
 
 // What ends forwards of the model: a request's client that leaves. Zero until a server runs.
 typedef struct {
@@ -18,7 +19,8 @@ typedef struct {
     bool seeded;           // all requests without a seed get that of the setup
     const char *name;      // of the model, as the user wrote it: accepted beside model->name
     ls_listen listen;
-    ls_keys keys;               // borrowed
+    ls_keys keys, watch_keys;   // borrowed; watch_keys: of those who may watch. Without `keys`, everyone may
+    ls_feed *feed;              // what they see, borrowed; NULL: nobody can watch
     const char *const *hosts;   // further names of this host, NULL-terminated; NULL: none
     const char *const *origins; // pages that may ask; NULL: none
     int max_waiting;            // requests in the queue

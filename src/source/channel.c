@@ -87,6 +87,11 @@ static void log_event(const ls_event *e) {
         ls_log("event setting: %s %s", e->setting.key, e->setting.in_force ? "is in force" : "is refused");
         break;
     case LS_EV_MESSAGE: log_message(e); break;
+    case LS_EV_REQUEST:
+        if (e->request.shown)
+            ls_log("event request %lld is shown, %s", (long long)e->request.facts->id,
+                   ls_request_state_name(e->request.facts->state));
+        break;
     case LS_EV_TOKENS:
     case LS_EV_STEP: break;
     }
@@ -291,10 +296,11 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
         until.tv_nsec = ns % 1000000000;
     }
     pthread_mutex_lock(&c->lock);
-    while (!c->closing && !c->commands && wait_ms != 0) {
+    while (!c->closing && !c->commands && !c->woken && wait_ms != 0) {
         if (wait_ms < 0) pthread_cond_wait(&c->changed, &c->lock);
         else if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT) break;
     }
+    c->woken = false;
     ls_queued_command *q = *out = c->commands;
     if (q && !(c->commands = q->next)) c->commands_end = &c->commands;
     if (q && q->kind == LS_CMD_STOP) c->stopping = false;
@@ -302,6 +308,13 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     const bool go = !c->closing;
     pthread_mutex_unlock(&c->lock);
     return go;
+}
+
+void ls_channel_wake(ls_channel *c) {
+    pthread_mutex_lock(&c->lock);
+    c->woken = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
 }
 
 void ls_queued_command_free(ls_queued_command *q) {

@@ -24,6 +24,7 @@ typedef struct {
     int n_events;
     ls_run_state state;     // the last one that was sent
     bool owes;              // a command that waits was taken, and LS_STATE_IDLE was not sent since
+    bool woken;             // see ls_channel_wake
     bool closing, stopping; // stopping: a LS_CMD_STOP is queued, so long work must end at once
     bool *failed;           // set if close finds an error result that was not read; NULL: not wanted
 } ls_channel;
@@ -48,6 +49,8 @@ void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refu
 // waits (ls_command_waits) and nothing runs, sends LS_STATE_IDLE first: so each such command ends, whatever became of
 // it.
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
+// Ends the wait of ls_channel_take, or the next one. Any thread.
+void ls_channel_wake(ls_channel *c);
 void ls_queued_command_free(ls_queued_command *q); // accepts NULL
 bool ls_channel_closing(ls_channel *c);
 bool ls_channel_stopping(ls_channel *c); // closing, or a stop is queued

@@ -428,6 +428,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
         break;
     case LS_CMD_STOP: stop_turn(l); break;
     case LS_CMD_RIVAL: ls_live_begin_rival(l, c->text); break;
+    case LS_CMD_OPEN: break; // of a server's requests
     case LS_CMD_SET: change(l, c->text, c->n > 1 ? c->n : 1); break;
     case LS_CMD_RESET:
         stop_turn(l);

@@ -216,7 +216,7 @@ static void fill_table(const drafter *d, table *t, const ls_stream *text) {
 static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *setup, ls_err *err) {
     if (!path || !*path) return LS_OK;
     ls_stream text;
-    const ls_code code = ls_stream_read(&text, path, (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
+    const ls_code code = ls_stream_read(&text, "history", path, (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
     if (code) ls_err_prefix(err, "cacheback.frozen");
     else {
         make_table(&d->frozen, d->seen.limit);
@@ -236,8 +236,8 @@ static ls_code cacheback_make(ls_drafter **out, const ls_draft_setup *setup, ls_
     d->max_leader = (int32_t)setup->knobs[LEADER].number;
     d->length = (int32_t)setup->knobs[LENGTH].number;
     make_table(&d->seen, (int32_t)setup->knobs[LEADERS].number);
-    ls_code code =
-        ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
+    ls_code code = ls_stream_open(&d->history, "history", setup->knobs[FILE_NAME].text,
+                                  (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
     fill_table(d, &d->seen, &d->history);
     if (!code) code = open_frozen(d, setup->knobs[FROZEN].text, setup, err);
     *out = code ? NULL : &d->base;

@@ -269,9 +269,10 @@ static ls_code suffix_make(ls_drafter **out, const ls_draft_setup *setup, ls_err
     d->factor = setup->knobs[FACTOR].number;
     d->least = setup->knobs[LEAST].number;
     d->longest = (int32_t)setup->knobs[LONGEST].number;
-    const ls_code code =
-        ls_stream_open(&d->history, setup->knobs[FILE_NAME].text, (size_t)setup->knobs[TOKENS].number, setup, err);
+    const ls_code code = ls_stream_open(&d->history, "history", setup->knobs[FILE_NAME].text,
+                                        (size_t)setup->knobs[TOKENS].number, setup, err);
     for (size_t i = 0; i < d->history.ids.n; i++) add_answer(d, d->history.ids.p[i]);
+    d->base.began = d->history.sum;
     *out = code ? NULL : &d->base;
     if (code) suffix_free(&d->base);
     return code;

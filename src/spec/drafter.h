@@ -93,6 +93,7 @@ struct ls_drafter {
     void (*memory)(void *d, ls_memory_visit *v);
     ls_draft_model *draft_model; // the draft model; NULL: none
     bool beside;       // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`
+    uint64_t began;    // sum of the file that its memory began with, for recordings; 0: it began with none
     double read_share; // share of the answer's expected time for learning from the prompt; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
     void (*free)(ls_drafter *d);               // NULL: its block and the arrays that it lists

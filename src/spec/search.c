@@ -10,7 +10,7 @@ static const double LEARNING = 0.01; // learning rate of the rates, per candidat
 static const float SMALL = 0.001f;   // an error that is not worth learning from
 _Static_assert((int)LS_POOL_ORDER >= (int)LS_SUCCESSORS_ORDER, "one tail serves n-grams and remembered tokens");
 
-static void searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
+void ls_searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
     ls_evidence *e = &((ls_searcher *)d)->e;
     if (reset)
         ls_pool_clear(&e->pool); // rates and remembered choices depend on the model, not on the text, and are kept
@@ -24,10 +24,13 @@ static const ls_successor *remembered(const ls_evidence *e, const int32_t *tail,
 }
 
 // tail: the row's token, and those before it. at: see ls_usage_add.
-static void remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_t at, const ls_node *row) {
-    const ls_successor next = ls_successors_of(row);
-    for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, &next);
-    ls_usage_add(&e->usage, tail[n - 1], at, &next);
+static void remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_t at, const ls_successor *next) {
+    for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, next);
+    ls_usage_add(&e->usage, tail[n - 1], at, next);
+}
+
+void ls_searcher_recall(ls_searcher *s, const int32_t *tail, int32_t n, const ls_successor *next) {
+    remember(&s->e, tail, n, -1, next);
 }
 
 static void learn_trials(void *ud, const ls_trial *trials, int32_t n, int32_t came) {
@@ -49,7 +52,8 @@ void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
     for (int32_t i = 0; i < t->n && e->remembered; i++) {
         const ls_node *n = &t->nodes[i];
         const int32_t at = n->state == LS_NODE_ACCEPTED ? (int32_t)r->n_context + n->depth + 1 : -1;
-        remember(e, tail, ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_SUCCESSORS_ORDER), at, n);
+        const ls_successor next = ls_successors_of(n);
+        remember(e, tail, ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_SUCCESSORS_ORDER), at, &next);
     }
 }
 
@@ -57,7 +61,8 @@ static void searcher_read(ls_drafter *d, const int32_t *context, size_t at, size
     ls_evidence *e = &((ls_searcher *)d)->e;
     for (size_t i = at; i < at + n && e->remembered; i++) {
         const int32_t most = i + 1 < LS_SUCCESSORS_ORDER ? (int32_t)i + 1 : LS_SUCCESSORS_ORDER;
-        remember(e, context + i + 1 - most, most, (int32_t)i + 1, &rows[i - at]);
+        const ls_successor next = ls_successors_of(&rows[i - at]);
+        remember(e, context + i + 1 - most, most, (int32_t)i + 1, &next);
     }
 }
 
@@ -74,7 +79,7 @@ static int32_t searcher_pool_size(const ls_drafter *d) {
 }
 
 void *ls_searcher_new(size_t size, ls_drafter with, size_t memory) {
-    with.observe = searcher_observe;
+    if (!with.observe) with.observe = ls_searcher_observe;
     with.read = searcher_read;
     with.pool_size = searcher_pool_size;
     if (!with.learn) with.learn = ls_searcher_learn;

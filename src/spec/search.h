@@ -29,8 +29,11 @@ typedef struct {
 // memory: limit of the remembered choices in bytes.
 void *ls_searcher_new(size_t size, ls_drafter with, size_t memory);
 // For functions that do more: what the drafter's own would do.
+void ls_searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset);
 void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r);
 void ls_searcher_memory(void *d, ls_memory_visit *v);
+// Remembers the target's prediction after tail[0..n), 1 to LS_SUCCESSORS_ORDER tokens of another conversation.
+void ls_searcher_recall(ls_searcher *s, const int32_t *tail, int32_t n, const ls_successor *next);
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,

@@ -8,7 +8,9 @@
 #include <string.h>
 
 struct ls_trace {
-    ls_sink *sink;
+    ls_sink *sink; // NULL: lines go to put
+    void (*put)(void *ud, const char *p, size_t n);
+    void *ud;
     char *path;
     ls_trace_writer w;
     ls_seen seen;        // ids whose bytes were written
@@ -35,8 +37,17 @@ ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls
     return LS_OK;
 }
 
+ls_trace *ls_trace_to(void (*to)(void *ud, const char *p, size_t n), void *ud, ls_trace_level level) {
+    ls_trace *t = ls_calloc(1, sizeof *t);
+    t->put = to;
+    t->ud = ud;
+    t->w.level = level;
+    return t;
+}
+
 static void put(ls_trace *t) {
-    ls_sink_put(t->sink, t->w.line.p, t->w.line.n);
+    if (t->sink) ls_sink_put(t->sink, t->w.line.p, t->w.line.n);
+    else t->put(t->ud, t->w.line.p, t->w.line.n);
 }
 
 static void put_end(ls_trace *t) {
@@ -47,7 +58,7 @@ static void put_end(ls_trace *t) {
 }
 
 bool ls_trace_failed(ls_trace *t, ls_err *err) {
-    const int error = t->reported ? 0 : ls_sink_error(t->sink);
+    const int error = t->reported || !t->sink ? 0 : ls_sink_error(t->sink);
     if (!error) return false;
     t->reported = true;
     ls_fail(err, LS_E_IO, "recording to %s stopped: %s", t->path, ls_write_reason(error));
@@ -58,7 +69,7 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     if (!t) return true;
     put_end(t);
     uint64_t dropped;
-    const int error = ls_sink_close(t->sink, &dropped);
+    const int error = t->sink ? ls_sink_close(t->sink, &dropped) : 0;
     if (error && t->reported) // repeat the reason, because the first message may have been on a closed screen
         ls_fail(err, LS_E_IO, "the trace %s is incomplete, without its last %" PRIu64 " bytes: %s", t->path, dropped,
                 ls_write_reason(error));

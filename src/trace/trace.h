@@ -19,6 +19,8 @@ void ls_trace_schema(ls_buf *out); // the JSON Schema of a line
 // pipe has no reader. LS_E_IO: the message has the reason. The caller's thread formats the lines; another thread
 // writes.
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud, ls_err *err);
+// The same for a recording that goes elsewhere: put() gets whole lines. Never fails.
+ls_trace *ls_trace_to(void (*put)(void *ud, const char *p, size_t n), void *ud, ls_trace_level level);
 // Records what a runner does. The end of a turn that was cut by max_tokens is written when it cannot go on any more.
 ls_run_sink ls_trace_sink(ls_trace *t);
 // Another conversation took the place of this one: what its last turn adds is left out, because the trace does not have

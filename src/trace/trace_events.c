@@ -92,6 +92,7 @@ static ls_code read_line(ls_trace_events *t, ls_event **out, ls_trace_line *line
         (*out)->end.finish = ls_trace_read_finish(t->r);
         break;
     case LS_TRACE_NONE:
+    case LS_TRACE_REQUEST:
     case LS_TRACE_OTHER: break;
     }
     return LS_OK;
@@ -111,7 +112,7 @@ ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err) {
     while (!*out) {
         const ls_code code = read_line(t, out, &line, err);
         if (code) return code;
-        if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER &&
+        if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER && line != LS_TRACE_REQUEST &&
             line != LS_TRACE_OTHER) { // its tokens have been returned
             t->next = *out;
             *out = take(&t->prompt);

@@ -61,6 +61,7 @@ static void add_line(ls_trace_index *x, ls_trace_line kind, const ls_line *line)
         break;
     case LS_TRACE_TOKENS: add_place(&x->tokens, p); break;
     case LS_TRACE_END:
+    case LS_TRACE_REQUEST:
     case LS_TRACE_OTHER:
     case LS_TRACE_NONE: break;
     }

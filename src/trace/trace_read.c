@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ struct ls_trace_reader {
     ls_trace_header header;
     ls_step *step; // the last one
     ls_trace_ending end;
+    ls_request_facts request;
     ls_event *tokens; // of the last tokens line
 };
 
@@ -66,6 +68,14 @@ static const char *get_str(reading *g, const ls_json *o, const char *field, size
     const char *v = ls_json_str(ls_json_get(o, field), n);
     if (!v) wrong(g, field, "a text");
     return v ? v : "";
+}
+
+// What does not fit is cut off behind a whole character.
+static void get_text(reading *g, const ls_json *o, const char *field, char *out, size_t size) {
+    snprintf(out, size, "%s", get_str(g, o, field, NULL));
+    const size_t n = strlen(out);
+    for (size_t back = 1; back < 4 && back <= n; back++)
+        if (!ls_utf8_decode(out + n - back, back, NULL)) out[n - back] = 0;
 }
 
 static const ls_json *get_array(reading *g, const ls_json *o, const char *field, size_t most) {
@@ -257,7 +267,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 
 // How the types of trace_fields.def are read; v is the field's place, o the object's, doc its JSON.
 // clang-format off
-#define READ_TEXT(name, v) snprintf(v, sizeof v, "%s", get_str(g, doc, name, NULL))
+#define READ_TEXT(name, v) get_text(g, doc, name, v, sizeof v)
 #define READ_FORMAT(name, v) if (strcmp(get_str(g, doc, name, NULL), v)) wrong(g, name, v)
 #define READ_BUF(name, v) size_t n; const char *text = get_str(g, doc, name, &n); if (!g->code) ls_buf_add(&v, text, n)
 #define READ_HASH(name, v) v = strtoull(get_str(g, doc, name, NULL), NULL, 16)
@@ -392,8 +402,8 @@ double ls_trace_read_progress(const ls_trace_reader *r) {
 }
 
 static ls_trace_line kind_named(const char *name, size_t n) {
-    static const char *const names[] = {"", "header", "tokens", "step", "end"};
-    for (int i = LS_TRACE_HEADER; i <= LS_TRACE_END; i++)
+    static const char *const names[] = {"", "header", "tokens", "step", "end", "request"};
+    for (int i = LS_TRACE_HEADER; i <= LS_TRACE_REQUEST; i++)
         if (strlen(names[i]) == n && !memcmp(names[i], name, n)) return (ls_trace_line)i;
     return LS_TRACE_OTHER;
 }
@@ -401,7 +411,7 @@ static ls_trace_line kind_named(const char *name, size_t n) {
 static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json *doc) {
     const char *type = get_str(g, doc, "type", NULL);
     const ls_trace_line kind = kind_named(type, strlen(type));
-    if (!g->code && kind != LS_TRACE_HEADER && !r->has_header)
+    if (!g->code && kind != LS_TRACE_HEADER && kind != LS_TRACE_REQUEST && !r->has_header)
         g->code = ls_fail(g->err, LS_E_PARSE, "%s:%zu: a '%.20s' line before any header: not a logitspec trace",
                           ls_lines_name(r->lines), r->line.number, type);
     if (g->code) return LS_TRACE_NONE;
@@ -419,6 +429,7 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         ls_step_round(r->step);
         break;
     case LS_TRACE_END: read_end(g, doc, &r->end); break;
+    case LS_TRACE_REQUEST: read_request(g, doc, &r->request); break;
     case LS_TRACE_TOKENS:
         ls_buf_str(&g->tokens.bytes, ""); // never NULL
         read_tokens(g, doc, &g->tokens);
@@ -521,6 +532,14 @@ const ls_step *ls_trace_read_step(const ls_trace_reader *r) {
 }
 ls_finish ls_trace_read_finish(const ls_trace_reader *r) {
     return r->end.reason;
+}
+const ls_request_facts *ls_trace_read_request(const ls_trace_reader *r) {
+    return &r->request;
+}
+void ls_trace_read_more(ls_trace_reader *r, ls_lines *lines) {
+    ls_lines_close(r->lines);
+    r->lines = lines;
+    r->torn = false;
 }
 ls_event *ls_trace_read_tokens(ls_trace_reader *r) {
     ls_event *e = r->tokens;

@@ -27,7 +27,8 @@ typedef enum {
     LS_TRACE_TOKENS,
     LS_TRACE_STEP,
     LS_TRACE_END,
-    LS_TRACE_OTHER // a kind unknown to this program: skip it
+    LS_TRACE_REQUEST, // of a server: in what is watched; the lines up to the next one belong to it
+    LS_TRACE_OTHER    // a kind unknown to this program: skip it
 } ls_trace_line;
 
 // The content of the lines. A header begins a turn.
@@ -93,5 +94,8 @@ const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n); // the last
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r);
 const ls_step *ls_trace_read_step(const ls_trace_reader *r);
 ls_finish ls_trace_read_finish(const ls_trace_reader *r); // of the last end line
+const ls_request_facts *ls_trace_read_request(const ls_trace_reader *r);
+// Continues with these lines, as if they followed the last ones. Takes them.
+void ls_trace_read_more(ls_trace_reader *r, ls_lines *lines);
 ls_event *
 ls_trace_read_tokens(ls_trace_reader *r); // the event of the last tokens line; call it once; owned by the caller

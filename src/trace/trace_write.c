@@ -153,6 +153,12 @@ void ls_trace_write_end(ls_trace_writer *t, uint32_t turn, ls_finish reason, con
     end_line(t);
 }
 
+void ls_trace_write_request(ls_trace_writer *t, const ls_request_facts *f) {
+    begin_line(t);
+    write_request(t, f);
+    end_line(t);
+}
+
 void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt) {
     const ls_engine *b = m->engine;
     *r = (ls_run){.program = "logitspec " LS_VERSION,
@@ -161,8 +167,8 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
                   .n_context = b->n_context,
                   .tokenizer_id = ls_vocab_id(m->vocab),
                   .ends = ls_vocab_ends(m->vocab),
-                  .exact = b->exact,
-                  .costs = *ls_session_costs(s)};
+                  .exact = b->exact};
+    if (s) r->costs = *ls_session_costs(s);
     snprintf(r->model, sizeof r->model, "%s", m->name);
     snprintf(r->sha256, sizeof r->sha256, "%s", m->sha256);
     snprintf(r->device, sizeof r->device, "%s", b->device);
@@ -170,8 +176,9 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
     snprintf(r->kernel, sizeof r->kernel, "%s", b->kernel);
     snprintf(r->version, sizeof r->version, "%s", b->version);
     snprintf(r->method, sizeof r->method, "%s", opt->method);
-    const ls_drafter *d = ls_session_drafter(s);
+    const ls_drafter *d = s ? ls_session_drafter(s) : NULL;
     if (d && d->draft_model) snprintf(r->draft_model, sizeof r->draft_model, "%s", d->draft_model->name);
+    if (d && d->began) snprintf(r->memory, sizeof r->memory, "%016" PRIx64, d->began);
     if (m->chat) snprintf(r->chat, sizeof r->chat, "%s", ls_chat_hash(m->chat));
 }
 

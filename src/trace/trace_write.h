@@ -32,7 +32,9 @@ void ls_trace_write_header(ls_trace_writer *w, const ls_trace_header *h);
 void ls_trace_write_tokens(ls_trace_writer *w, const ls_ids *ids); // at least one
 void ls_trace_write_step(ls_trace_writer *w, const ls_step *s);
 void ls_trace_write_end(ls_trace_writer *w, uint32_t turn, ls_finish reason, const ls_stats *totals);
+void ls_trace_write_request(ls_trace_writer *w, const ls_request_facts *f);
 
+// s: NULL: no session yet, so no costs are known.
 void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt);
 // The header of a turn that begins. Borrows the session's context; free it with ls_trace_header_free.
 void ls_trace_describe(ls_trace_header *h, const ls_turn_begun *t);

@@ -22,7 +22,7 @@ import urllib.parse
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODEL = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
-TOKENS = 256  # of an answer at most
+TOKENS = 128  # of an answer at most
 SYSTEM = "You edit a Python file. Answer with the whole new file in one code block, and nothing else."
 FILE = '''import json
 
@@ -107,29 +107,31 @@ class Server:
         self.process.terminate()
         self.process.wait()
 
+    def processor_s(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as f:
+            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
     def play(self, requests):
-        """The recorded requests: tokens, seconds as the client waits, and seconds without reading prompts."""
-        tokens, waited, decoding, kept, texts = 0, 0, 0, 0, []
+        """The recorded requests: tokens, seconds as the client waits, and those of the processor."""
+        tokens, waited, kept, texts, before = 0, 0, 0, [], self.processor_s()
         for messages in requests:
             answer, seconds = ask(self.port, messages)
             own = answer.get("logitspec")
             n = answer["usage"]["completion_tokens"]
             tokens, waited = tokens + n, waited + seconds
-            decoding += n / own["tokens_per_s"] if own else answer["timings"]["predicted_ms"] / 1e3
             kept += own["kept_tokens"] if own else answer["timings"].get("cache_n", 0)
             texts.append(answer["choices"][0]["message"]["content"])
-        self.results.append({"tokens": tokens, "waited_s": waited, "decoding_s": decoding, "kept": kept, "texts": texts,
-                             "mat": own.get("mat") if own else None})
+        self.results.append({"tokens": tokens, "waited_s": waited, "processor_s": self.processor_s() - before, "kept": kept, "texts": texts})
 
 
 def servers(args):
-    own = [os.path.join(ROOT, "build", "logitspec"), "serve", "--listen", "PORT", "--model", args.model]
+    own = [os.path.join(ROOT, "build", "logitspec"), "serve", "--listen", "PORT", "--model", args.model, "--threads", str(args.threads)]
     yield Server("plain", [*own, "--method", "plain"])
     yield Server("plain, `--fresh`", [*own, "--method", "plain", "--fresh"])
     yield Server("drafts", own)
     yield Server("drafts, `--fresh`", [*own, "--fresh"])
     llama = [os.path.join(args.peer, "llama", "bin", "llama-server"), "--offline", "--no-ui", "-m", args.model, "--host", "127.0.0.1", "--port", "PORT",
-             "-t", "2", "-c", "8192", "-np", "1", "-fa", "on", "--jinja"]
+             "-t", str(args.threads), "-c", "8192", "-np", "1", "-fa", "on", "--jinja"]
     if os.path.exists(llama[0]):
         yield Server("llama.cpp", llama)
         yield Server("llama.cpp, ngram-map-k4v", [*llama, "--spec-type", "ngram-map-k4v"])
@@ -149,15 +151,15 @@ def measure(args):
             with s:
                 s.play(requests)
             last = s.results[-1]
-            print(f"round {r + 1}: {s.name}: {last['tokens']} tokens in {last['waited_s']:.1f} s", file=sys.stderr, flush=True)
+            print(f"round {r + 1}: {s.name}: {last['tokens']} tokens in {last['waited_s']:.1f} s, {last['processor_s']:.1f} s of processor time", file=sys.stderr, flush=True)
     print(f"{len(requests)} requests, {answers[-1][0]['usage']['prompt_tokens']} tokens in the last prompt; median of {args.rounds} (least - most); load "
           f"{os.getloadavg()[1]:.1f}\n")
-    print("| server | tokens/s, as a client waits | tokens/s of steps | prompt tokens kept | answers as recorded |\n|---|---:|---:|---:|---:|")
+    print("| server | tokens/s, as a client waits | tokens a second of processor time | prompt tokens kept | answers as recorded |\n|---|---:|---:|---:|---:|")
     for s in every:
         rates = sorted(r["tokens"] / r["waited_s"] for r in s.results)
-        steps = statistics.median(r["tokens"] / r["decoding_s"] for r in s.results)
+        work = sorted(r["tokens"] / r["processor_s"] for r in s.results)
         same = sum(a == b for a, b in zip(s.results[0]["texts"], said))
-        print(f"| {s.name} | {statistics.median(rates):.0f} ({rates[0]:.0f} - {rates[-1]:.0f}) | {steps:.0f} | {s.results[0]['kept']} | {same} of {len(said)} |")
+        print(f"| {s.name} | {statistics.median(rates):.0f} ({rates[0]:.0f} - {rates[-1]:.0f}) | {statistics.median(work):.0f} ({work[0]:.0f} - {work[-1]:.0f}) | {s.results[0]['kept']} | {same} of {len(said)} |")
 
 
 def memory_kib(pid):
@@ -184,6 +186,7 @@ def talk(args):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--threads", type=int, default=2, help="with one, and processor time, other programs matter least")
     p.add_argument("--model", default=MODEL)
     p.add_argument("--peer", default=os.path.join(ROOT, "build", "peers"))
     p.add_argument("--show", action="store_true", help="print the recorded answers")

@@ -74,6 +74,16 @@ def llm_client(url):
         yield name, r.stdout.removesuffix("\n") if r.returncode == 0 else r.stderr
 
 
+def aider_client(url):
+    with open("a.py", "w", encoding="utf-8") as f:
+        f.write("def add(a, b):\n    return a + b\n")
+    quiet = "--no-git --no-check-update --no-analytics --no-show-model-warnings --no-show-release-notes --no-pretty --yes-always --no-detect-urls"
+    r = subprocess.run([sys.executable, "-m", "aider", "--model", "openai/default", "--openai-api-base", url + "/v1", "--openai-api-key", "none", *quiet.split(),
+                        "--map-tokens", "0", "--chat-mode", "ask", "--message", PROMPT[0]["content"], "a.py"], capture_output=True, text=True, check=False,
+                       stdin=subprocess.DEVNULL, env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"})
+    yield "answer", r.stdout if r.returncode == 0 else r.stderr
+
+
 if __name__ == "__main__":
     for what, value in globals()[sys.argv[2] + "_client"](sys.argv[1]):
         print(json.dumps([what, value]), flush=True)

@@ -654,6 +654,35 @@ class Other(unittest.TestCase):
         self.assertEqual((checks["program"]["processors"], checks["program"]["version"] in lines[0]), (os.cpu_count(), True))
         self.assertGreater(checks["program"]["memory_bytes"], checks["program"]["free_bytes"])
 
+    def test_drafts_outlive_a_run(self):
+        """Only generate and chat use the default file; the answer is the same with it."""
+        with tempfile.TemporaryDirectory() as d:
+            env, drafts = {"XDG_STATE_HOME": d, "LOGITSPEC_SET_LOGITSPEC__FILE": "auto"}, os.path.join(d, "logitspec", "drafts")
+
+            def generate():
+                r = run("generate", *SCRIPT, "--prompt", "One fish", "--max-tokens", "40", "--max-rows", "4", "--trace", d + "/t", env=env)
+                with open(d + "/t", encoding="utf-8") as f:
+                    lines = [json.loads(line) for line in f]
+                return r.stdout, lines[0].get("memory"), sum(o["type"] == "step" for o in lines)
+
+            def kept():
+                checks = json.loads(run("doctor", *SCRIPT, "--json", env=env).stdout)
+                return next(c["detail"] for c in checks if c["check"] == "drafts")
+            self.assertIn("nothing of earlier answers is kept", kept())
+            self.assertEqual(run("compare", *SCRIPT, "--prompt", "One fish", "--methods", "logitspec", "--max-tokens", "9", env=env).returncode, 0)
+            self.assertFalse(os.path.exists(drafts))
+            text, memory, steps = generate()
+            self.assertIsNone(memory)
+            again, memory, fewer = generate()
+            self.assertEqual(again, text)
+            self.assertRegex(memory, "^[0-9a-f]{16}$")
+            self.assertLess(fewer, steps)
+            self.assertEqual([os.stat(os.path.join(drafts, f)).st_mode & 0o777 for f in os.listdir(drafts)], [0o600])
+            self.assertRegex(kept(), r"^1 file of earlier answers, 0\.0 MB, the newest of \d{4}-\d\d-\d\d")
+            r = run("doctor", *SCRIPT, "--forget-drafts", env=env)
+            self.assertIn("1 of 1 file of earlier answers removed", r.stdout)
+            self.assertEqual(generate(), (text, None, steps))
+
     def test_version(self):
         first, compute, libraries, built = run("--version").stdout.splitlines()
         self.assertRegex(first, r"^logitspec \d+\.\d+\.\d+$")

@@ -385,6 +385,7 @@ class Hostile(unittest.TestCase):
             "corpus": [["{}"], ["info", "{}"], ["build", "{}", "--out", "x", *SCRIPT], ["build", self.dir, "--out", "/nowhere/{}", *SCRIPT]],
             "tokenize": [["--model", "{}", "--prompt", "x"], [*SCRIPT, "--prompt", "{}"], [*SCRIPT, "--prompt", "{}", "--json"]],
             "serve": [["--model", "{}"], [*SCRIPT, "--listen", "{}"], [*SCRIPT, "--key-file", "{}"]],
+            "watch": [["{}"], ["http://127.0.0.1:1/{}"], ["x", "--key-file", "{}"]],
             "models": [["{}"], ["info", "{}"], ["fetch", "{}"], ["verify", "{}"], ["remove", "{}"], ["info", "{}", "--json"]],
             "doctor": [["--model", "{}"], ["--model", "{}", "--json"], ["--devices", "{}"]], "rank": [["{}"]],
             "completion": [["{}"]], "help": [["{}"], ["keys", "--as", "{}"]],

@@ -139,8 +139,39 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.s.metric("output_tokens_total"), before["output_tokens_total"] + a["usage"]["completion_tokens"])
         self.assertEqual(self.s.metric("prompt_tokens_total"), before["prompt_tokens_total"] + a["usage"]["prompt_tokens"])
         self.assertEqual(self.s.metric("steps_total"), before["steps_total"] + a["logitspec"]["steps"])
-        for line in self.s.good("/metrics").splitlines():
-            self.assertRegex(line, r'^(# (HELP|TYPE) logitspec_\w+ .+|logitspec_\w+(\{\w+="[\w.-]+"\})? [0-9.]+)$')
+
+    def test_metrics_are_in_the_format_of_prometheus(self):
+        """What `promtool check metrics` asks for, and every family that the server promises."""
+        a = self.s.good(CHAT, chat("Count to twenty. " * 4, max_tokens=80))["logitspec"]
+        status, headers, text = self.s.ask("/metrics")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        self.assertTrue(text.endswith("\n"))
+        families, samples, kind = {}, {}, None
+        lines = text.splitlines()
+        for i, line in enumerate(lines):
+            if line.startswith("# HELP "):
+                _, _, name, what = line.split(" ", 3)
+                self.assertTrue(name not in families and what and not what.endswith("."), line)
+                self.assertRegex(lines[i + 1], f"^# TYPE {name} (counter|gauge)$")
+                families[name], kind = [], lines[i + 1].split()[-1]
+            elif not line.startswith("# TYPE "):
+                m = re.fullmatch(r'(logitspec_[a-z_]+)(?:\{([a-z_]+)="([\w.-]+)"\})? (\d+(?:\.\d+)?)', line)
+                self.assertTrue(m and m[1] == name, line)  # of the family above it
+                self.assertEqual(kind == "counter", name.endswith("_total"), line)
+                self.assertNotIn((m[1], m[3]), samples, line)
+                families[name].append(m[2])
+                samples[m[1].removeprefix("logitspec_"), m[3]] = float(m[4])
+        labels = {"requests_total": "api", "answers_total": "end", "draft_verified_total": "source", "draft_accepted_total": "source",
+                  "depth_verified_total": "depth", "depth_accepted_total": "depth", "seconds_total": "phase"}
+        alone = ("refused_total", "requests_waiting", "requests_running", "connections", "kv_caches", "prompt_tokens_total", "kept_tokens_total",
+                 "output_tokens_total", "steps_total")
+        self.assertEqual({n.removeprefix("logitspec_"): set(v) for n, v in families.items()}, {**{n: {v} for n, v in labels.items()}, **{n: {None} for n in alone}})
+        for source, counts in a["by_source"].items():
+            for what in "draft_verified", "draft_accepted":
+                self.assertGreaterEqual(samples[what + "_total", source], counts[what])
+        self.assertGreater(samples["depth_accepted_total", "1"], 0)
+        self.assertLess(samples["depth_accepted_total", "1"], samples["steps_total", None])
+        self.assertEqual({p for n, p in samples if n == "seconds_total"}, {"queue", "prefill", "draft", "forward", "verify", "commit"})
 
     def test_models_and_health(self):
         self.assertEqual(self.s.good("/health"), {"status": "ok"})

@@ -1,5 +1,5 @@
 """Published clients of the usual APIs get from the server what `generate` prints. LOGITSPEC_TEST_CLIENTS names a Python that has them
-(pip install openai anthropic llm litellm); without it, this one."""
+(pip install openai anthropic llm litellm aider-chat), or several, with colons between; without it, this one."""
 import json
 import os
 import subprocess
@@ -7,10 +7,11 @@ import sys
 import tempfile
 import unittest
 
-from program import run
+from program import read_trace, run
+from recording import unpack
 from serving import Server
 
-PYTHON = os.environ.get("LOGITSPEC_TEST_CLIENTS", sys.executable)
+PYTHONS = os.environ.get("LOGITSPEC_TEST_CLIENTS", sys.executable).split(":")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -20,13 +21,24 @@ class Clients(unittest.TestCase):
         cls.text = json.loads(run("generate", "--model", "script", "--prompt", "Count to twenty.", "--max-tokens", "30", "--json").stdout)["text"]
 
     def results(self, client):
-        if subprocess.run([PYTHON, "-c", f"import {client}"], capture_output=True, check=False).returncode:
-            self.skipTest(f"needs:clients ({client} is not installed: pip install openai anthropic llm litellm)")
-        with tempfile.TemporaryDirectory() as folder, Server() as s:
+        have = [p for p in PYTHONS if subprocess.run([p, "-c", f"import {client}"], capture_output=True, check=False).returncode == 0]
+        if not have:
+            self.skipTest(f"needs:clients ({client} is not installed: pip install openai anthropic llm litellm aider-chat)")
+        with tempfile.TemporaryDirectory() as folder, Server("--trace-dir", folder + "/traces", "--context", "16384") as s:
             env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-            r = subprocess.run([PYTHON, os.path.join(HERE, "clients.py"), s.url, client], capture_output=True, text=True, check=False,
-                               env=dict(env, LLM_USER_PATH=folder), timeout=300)
+            r = subprocess.run([have[0], os.path.join(HERE, "clients.py"), s.url, client], capture_output=True, text=True, check=False,
+                               cwd=folder,
+                               env=dict(env, LLM_USER_PATH=folder, HOME=folder), timeout=300)
             self.assertEqual(r.returncode, 0, r.stderr)
+            s.stop()
+            self.recorded = []
+            for name in os.listdir(folder + "/traces"):
+                with open(os.path.join(folder, "traces", name), "rb") as f:
+                    lines = read_trace(unpack(f.read()).decode())
+                self.assertEqual((lines[0]["type"], lines[-1]["type"]), ("header", "end"))
+                ids = [i for line in lines if line["type"] == "step" for i in line["emitted"]]
+                self.recorded.append(bytes(i for i in ids if i < 256).decode(errors="replace"))
+            self.assertTrue(self.recorded)
             return dict(json.loads(line) for line in r.stdout.splitlines() if line.startswith("["))
 
     def test_openai(self):
@@ -51,6 +63,12 @@ class Clients(unittest.TestCase):
     def test_llm(self):
         got = self.results("llm")
         self.assertEqual((got["whole"], got["stream"]), (self.text, self.text))
+
+    def test_aider(self):
+        got = self.results("aider")
+        self.assertEqual(len(self.recorded), 1)
+        self.assertGreater(len(self.recorded[0]), 10)
+        self.assertIn(self.recorded[0].strip(), got["answer"])
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Turns(unittest.TestCase):
 
     def test_answers_and_drafts_are_those_of_each_alone(self):
         for method in "logitspec", "racer":
-            with Server("--parallel", "2", "--fresh", "--method", method, model="script:10") as s:
+            with Server("--parallel", "2", "--fresh", "--method", method, model="script:25") as s:
                 alone = [s.good(CHAT, {**b, "return_token_ids": True})["logitspec"] for b in self.BODIES]
                 for a, b in zip(alone, self.both(s, self.BODIES)):
                     self.assertEqual(a["output_tokens"], b["output_tokens"])
@@ -96,8 +96,8 @@ class Turns(unittest.TestCase):
 
     def test_the_queue_begins_behind_both(self):
         with Server("--parallel", "2", "--queue", "1", "--method", "plain", model="script:20") as s:
-            runs = [start(s, chat("Count to twenty.", max_tokens=n)) for n in (60, 80)]
-            wait_for(lambda: s.metric("requests_running") == 2)
+            runs = [start(s, chat("Count to twenty.", max_tokens=n)) for n in (200, 230)]
+            wait_for(lambda: all(seen for _, seen in runs))
             third, _ = start(s, chat("x", max_tokens=2))
             wait_for(lambda: s.metric("requests_waiting") == 1)
             self.assertEqual(s.ask(CHAT, chat("x"))[0], 429)

@@ -107,8 +107,8 @@ static void history(const uint8_t *data, size_t n) {
     static char *path;
     int32_t context[CONTEXT];
     const size_t n_context = tokens_of(data + n / 2, n - n / 2, context, CONTEXT);
-    const char *const methods[] = {"suffix", "cacheback"};
-    const char *method = methods[n % 2];
+    const char *const methods[] = {"suffix", "cacheback", "logitspec"};
+    const char *method = methods[n % 3], *kind = n % 3 == 2 ? "memory" : "history";
     if (!path) path = path_of("history");
     if (*data == 'h') { // any numbers as tokens
         ls_stream h;
@@ -116,7 +116,7 @@ static void history(const uint8_t *data, size_t n) {
         const size_t most = (n - 1) / sizeof *ids < LIMIT ? (n - 1) / sizeof *ids : LIMIT;
         if (most) memcpy(ids, data + 1, most * sizeof *ids);
         const ls_draft_setup setup = {.tokenizer = "test", .tokenizer_id = TOKENIZER, .note = is_silent};
-        EXPECT(!ls_stream_open(&h, path, LIMIT, &setup, NULL));
+        EXPECT(!ls_stream_open(&h, kind, path, LIMIT, &setup, NULL));
         ls_stream_observe(&h, ids, most, true);
         ls_stream_close(&h);
     } else write_file(path, data, n);

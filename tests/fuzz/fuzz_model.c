@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "model/checkpoint.h"
 #include "model/checkpoint_internal.h"
+#include "model/quantized.h"
 #include "tests/fuzz/input.h"
 
 #include <unistd.h>
@@ -53,6 +54,8 @@ static void json(const uint8_t *data, size_t n) {
     }
     if (ls_json_parse(&doc, (const char *)data, n, "config.json", &err)) return;
     if (!ls_hparams_config(&h, doc, &err)) sum += (unsigned)h.n_layers;
+    ls_quant_config quant;
+    if (!ls_quant_config_read(&quant, doc, &err)) sum += (unsigned)quant.bits;
     ls_json_free(doc);
 }
 

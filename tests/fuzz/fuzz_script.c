@@ -98,6 +98,7 @@ static ls_code obey(ls_source *s, const ls_command *c, ls_err *err) {
     case LS_CMD_LOAD:
     case LS_CMD_FORK:
     case LS_CMD_GO_ON:
+    case LS_CMD_OPEN:
     case LS_CMD_KEEP: return ls_fail(err, LS_E_UNSUPPORTED, "not here");
     }
     return LS_OK;

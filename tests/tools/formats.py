@@ -17,7 +17,7 @@ import tiny
 
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]  # the output of each nibble of a word
-MODEL, SHAPE = "llama2", {"num_hidden_layers": 2}
+MODEL, SHAPE = "llama2", {"num_hidden_layers": 2, "head_dim": 32}
 f32 = tiny.rounded
 
 
@@ -39,7 +39,7 @@ def e4m3(b):
 def raw(form, values):
     if form == "BF16":
         return b"".join(struct.pack("<f", v)[2:] for v in values)
-    return struct.pack(f"<{len(values)}" + {"F32": "f", "F16": "e", "I32": "i", "I64": "q", "I8": "b", "U8": "B", "F8_E4M3": "B"}[form], *values)
+    return struct.pack(f"<{len(values)}" + {"F32": "f", "F16": "e", "I32": "i", "I64": "q", "I16": "h", "I8": "b", "U8": "B", "F8_E4M3": "B", "F8_E5M2": "B"}[form], *values)
 
 
 def words(values, bits, order=None):
@@ -149,8 +149,10 @@ FORMATS = {
     "gptq-8": (gptq(bits=8), "Q8_0", lambda *a: integers(*a, "gptq", bits=8)),
     "awq": ({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}, "Q5_0",
             lambda *a: integers(*a, "awq", zeros=range(16))),
+    "awq-symmetric": ({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": False}, "Q4_0",
+                      lambda *a: integers(*a, "awq", zeros=(8,))),
     "packed": (compressed("pack-quantized", **PACKED), "Q4_0", lambda *a: integers(*a, "packed", scales="BF16")),
-    "packed-zeros": (compressed("pack-quantized", **PACKED), "Q5_0", lambda *a: integers(*a, "packed", zeros=range(16), scales="BF16")),
+    "packed-zeros": (compressed("pack-quantized", **PACKED, symmetric=False), "Q5_0", lambda *a: integers(*a, "packed", zeros=range(16), scales="BF16")),
     "packed-order": (compressed("pack-quantized", **PACKED), "BF16", lambda *a: integers(*a, "packed", ordered=True)),
     "packed-8": (compressed("pack-quantized", num_bits=8, group_size=None), "Q8_0", lambda *a: integers(*a, "packed", bits=8, group=-1)),
     "fp8-blocks": ({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [48, 40]}, "BF16",

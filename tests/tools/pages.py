@@ -22,18 +22,19 @@ def page(program, old, head, name):
         text[text.index("\n## "):].replace("\n## ", "\n### ")
 
 
-def architectures(program, old):
+def listed(program, old, title, flag):
     """models/README.md with the program's table behind its heading."""
-    head = "\n## Architectures\n"
+    head = f"\n## {title}\n"
     before, _, behind = old.partition(head)
-    return before + head + "\n`logitspec models list --architectures` prints this; `tests/tools/pages.py build` writes it here.\n\n" + \
-        output(program, "models", "list", "--architectures") + behind[behind.index("\n## "):]
+    return before + head + f"\n`logitspec models list {flag}` prints this; `tests/tools/pages.py build` writes it here.\n\n" + \
+        output(program, "models", "list", flag) + behind[behind.index("\n## "):]
 
 
 def fresh(program):
     """Each file, and the text that it must have. A file of configs keeps the comment at its top."""
     with open(os.path.join(ROOT, "models/README.md"), encoding="utf-8") as f:
-        yield "models/README.md", architectures(program, f.read())
+        models = listed(program, f.read(), "Architectures", "--architectures")
+        yield "models/README.md", listed(program, models, "Formats of weights", "--formats")
     for path, head, name in PAGES:
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:
             yield path, page(program, f.read(), head, name)

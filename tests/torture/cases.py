@@ -134,6 +134,9 @@ class Inputs:
         self.write("prompt.txt", "One fish, two fish\n" * 9)
         self.write("system.yaml", "prompt: {system: be brief}\ndecode: {max_rows: 8}\n")
         self.write("leave.script", "wait REPLAY PAUSED\nkey s\nwait step 0\nkey s\nwait step 1\nkey c L\n")
+        with open(self.path("a.jsonl"), encoding="utf-8") as f:
+            self.write("watched.jsonl", '{"type": "request", "request": 1, "state": "done"}\n' + f.read())
+        self.write("watch.script", "wait request 1 done\nkey [ Enter G q\n")
         self.write("demo.script", "key Enter\nkey Space s s\nkey q\n")
         os.makedirs(self.path("texts"))
         for i in range(3):
@@ -221,6 +224,7 @@ def cases(i):
         Case("corpus-info", ["corpus", "info", "{i}/c.corpus"]),
         Case("tokenize", ["tokenize", *SCRIPT, "--prompt", "One fish", "--json"]),
         Case("serve", ["serve", *SCRIPT, "--key-file", "{i}/prompt.txt"], code=2),  # no line is a key
+        Case("watch", ["watch", "{i}/watched.jsonl", "--script", "{i}/watch.script"]),
         Case("doctor", ["doctor", *SCRIPT, "--json"], prints=checks, env={"LOGITSPEC_LSTORCH": "/nowhere.so"}),
         Case("rank", ["rank"], env={"RANK": "1", "WORLD_SIZE": "2", "LOGITSPEC_RANKS_TOKEN": "x" * 16}, code=2),  # MASTER_ADDR is missing
         Case("help", ["help", "trace", "--as", "man"]),

@@ -581,6 +581,75 @@ static void a_history_of_several_programs_keeps_what_each_learned(void **state) 
     unlink(path);
 }
 
+// Tokens first .. first + n of an answer, each the target's only choice after the one before it.
+static void answer(ls_drafter *d, int32_t first, int32_t n) {
+    const int32_t prompt = first;
+    d->observe(d, &prompt, 1, true);
+    for (int32_t i = 0; i < n; i++) test_teach(d, &prompt, 1, first + i, first + i + 1, 1, 0.9f);
+}
+
+static bool knows_answer(ls_drafter *d, int32_t first, int32_t n) { // as deep as the answer goes
+    const int32_t other = 99;
+    d->observe(d, &other, 1, true);
+    const ls_tree t = draft_after(d, &other, 1, first, n + 1);
+    for (int32_t i = 1; i <= n; i++)
+        if (i >= t.n || t.nodes[i].token != first + i) return false;
+    return true;
+}
+
+// LogitSpec's file has the target's choices after the tokens of answers; two programs that end add theirs. It is not
+// believed if it is damaged, or of another vocabulary or kind.
+static void choices_outlive_a_run(void **state) {
+    (void)state;
+    static const char *const key = "logitspec.file";
+    char path[64];
+    ls_err err;
+    struct stat st;
+    snprintf(path, sizeof path, "/tmp/logitspec-test-%d.memory", (int)getpid());
+    unlink(path);
+    ls_drafter *a = with_file("logitspec", key, path, 5);
+    assert_int_equal(a->began, 0);
+    answer(a, 10, 5);
+    a->free(a);
+    assert_true(!stat(path, &st) && (st.st_mode & 0777) == 0600);
+    a = with_file("logitspec", key, path, 5);
+    ls_drafter *b = with_file("logitspec", key, path, 5);
+    const uint64_t began = a->began;
+    assert_true(began && began == b->began);
+    assert_true(knows_answer(a, 10, 5));
+    answer(a, 30, 5);
+    answer(b, 50, 5);
+    assert_false(knows_answer(a, 50, 5));
+    b->free(b);
+    a->free(a);
+    assert_string_equal(noted, "");
+    a = with_file("logitspec", key, path, 5);
+    assert_true(a->began && a->began != began);
+    assert_true(knows_answer(a, 10, 5) && knows_answer(a, 30, 5) && knows_answer(a, 50, 5));
+    a->free(a); // nothing new: the file stays as it is
+    a = with_file("logitspec", key, path, 6);
+    assert_non_null(
+        strstr(noted, "the memory is not for the tokenizer of test; the file is not used, and not changed"));
+    assert_false(knows_answer(a, 10, 5));
+    a->free(a);
+    assert_int_equal(make_with_file(&a, "suffix", "suffix.file", path, 5, &err), LS_E_USAGE); // of another kind
+    assert_non_null(strstr(err.msg, "not a history of drafts"));
+    for (long at = 60; at < 120; at += 4) { // numbers of the first token
+        damage_at(path, at, "\xff\xff\xff\x7f");
+        a = with_file("logitspec", key, path, 5);
+        assert_non_null(strstr(noted, "damaged"));
+        assert_false(knows_answer(a, 10, 5));
+        a->free(a); // writes an empty one
+        a = with_file("logitspec", key, path, 5);
+        assert_string_equal(noted, "");
+        answer(a, 10, 5);
+        a->free(a);
+    }
+    assert_int_equal(truncate(path, 3), 0);
+    assert_int_equal(make_with_file(&a, "logitspec", key, path, 5, &err), LS_E_USAGE);
+    unlink(path);
+}
+
 static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
     (void)state;
     char path[64];
@@ -709,6 +778,7 @@ int main(void) {
         cmocka_unit_test(lookahead_harvests_what_its_window_said),
         cmocka_unit_test(lookahead_forgets_with_the_conversation),
         cmocka_unit_test(histories_outlive_a_run),
+        cmocka_unit_test(choices_outlive_a_run),
         cmocka_unit_test(a_history_of_several_programs_keeps_what_each_learned),
         cmocka_unit_test(cacheback_asks_a_frozen_table_where_it_knows_nothing),
         cmocka_unit_test(scores_are_hit_rates),

@@ -157,6 +157,11 @@ static void packed_rows_come_back(void **state) {
         const int type = types[t / 4];
         const lsk_arith arith = ariths[t % 4];
         const size_t row_bytes = lsk_row_bytes(type, N_IN), bytes = lsk_pack_bytes(type, N_OUT, N_IN, arith);
+        const ls_ggml_layout *l = ls_ggml_layout_of(type);
+        if (arith == LSK_ARITH_F32)
+            assert_int_equal(lsk_pack_bytes(type, LSK_TILE, 256, arith), 8 * l->kept * LSK_TILE);
+        if (arith == LSK_ARITH_I8)
+            assert_int_equal(lsk_pack_bytes(type, LSK_TILE, 256, arith), l->kept_integers * LSK_TILE);
         unsigned char *raw = random_raw(type, N_OUT, N_IN);
         lsk_matrix m, pieces;
         lsk_pack_init(&m, type, N_OUT, N_IN, arith);

@@ -38,6 +38,7 @@ static void layout_covers_the_window(void **state) {
                                             .zoom = (ui_panel)zoom,
                                             .inspect = inspect,
                                             .compare = race,
+                                            .requests = focus == UI_REQUESTS || cols % 2,
                                             .note = note,
                                             .inspect_last = rows % 3 == 0};
                     const ui_room room = {.rows = rows,
@@ -1360,6 +1361,103 @@ static void every_action_has_a_key_of_its_own(void **state) {
     assert_int_equal(ui_action_of(UI_KEY_F0 + 6, true), UI_ACT_STEP);
 }
 
+// ---- the requests of a server
+
+static void tell_request(ui_state *s, ls_request_facts facts, bool shown) {
+    ls_event *e = ls_event_new(LS_EV_REQUEST);
+    e->request.facts = ls_malloc(sizeof facts);
+    *e->request.facts = facts;
+    e->request.shown = shown;
+    e->request.follows = s->requests.follows;
+    ui_on_event(s, e);
+}
+
+static void serve_requests(ui_state *s, int n) {
+    ui_state_init(s);
+    converse(s, "One fish, two fish. One", "logitspec-paper", 60);
+    s->given.recording = s->given.watches = s->given.serves = s->shown.requests = s->requests.follows = true;
+    s->given.server = "http://127.0.0.1:8080";
+    s->shown.focus = UI_REQUESTS;
+    for (int i = 1; i <= n; i++) {
+        ls_request_facts f = {.id = i, .state = LS_REQUEST_DONE, .key = i % 3, .prompt_tokens = 100 * i};
+        snprintf(f.path, sizeof f.path, "/v1/chat/completions");
+        snprintf(f.client, sizeof f.client, "127.0.0.1");
+        if (i % 4) snprintf(f.agent, sizeof f.agent, "OpenAI/Python 1.%d", i);
+        f.kept_tokens = i > 2 ? 90 * i : 0;
+        f.steps = 10 * i, f.emitted = 23 * i, f.decode_ms = 120.0 * i, f.queued_ms = 700.0 * (i - 1);
+        f.speedup = 2.1, f.speedup_spread = 0.04;
+        if (i == 2) f = (ls_request_facts){.id = 2, .state = LS_REQUEST_FAILED, .why = "the prompt has \033[2J tokens"};
+        if (i == n - 1) f.state = LS_REQUEST_DECODING;
+        if (i == n) f = (ls_request_facts){.id = n, .agent = "curl/8", .path = "/v1/messages"};
+        tell_request(s, f, i == n - 1);
+    }
+}
+
+static void requests_are_listed(void **state) {
+    (void)state;
+    ui_state s;
+    serve_requests(&s, 7);
+    compare(&s, "ui_requests_80x24", 24, 80, false);
+    compare(&s, "ui_requests_120x36", 36, 120, false);
+    key(&s, 'z');
+    compare(&s, "ui_requests_zoomed_80x24_ascii", 24, 80, true);
+    for (int cols = 40; cols <= 240; cols += 3)
+        for (int zoom = 0; zoom < 2; zoom++, key(&s, 'z'))
+            if (cut_numbers(&s, cols < 80 ? 13 : 24 + cols % 30, cols, cols % 2))
+                fail_msg("a number is cut at %d columns", cols);
+    ui_state_free(&s);
+}
+
+static void expect_open(ui_state *s, int id) {
+    assert_int_equal(s->asked.n_outbox, 1);
+    assert_int_equal(s->asked.outbox[0].kind, LS_CMD_OPEN);
+    assert_int_equal(s->asked.outbox[0].n, id);
+    s->asked.n_outbox = 0;
+}
+
+// 6 is answered, 7 waits, the others have ended; the list is 6 7 5 4 3 2 1.
+static void requests_are_opened_by_keys(void **state) {
+    (void)state;
+    ui_state s;
+    serve_requests(&s, 7);
+    assert_int_equal(s.requests.shown, 6);
+    key(&s, UI_KEY_DOWN);
+    key(&s, 'j');
+    key(&s, UI_KEY_ENTER);
+    expect_open(&s, 5);
+    assert_false(s.requests.follows);
+    key(&s, UI_KEY_END);
+    key(&s, UI_KEY_ENTER);
+    expect_open(&s, 1);
+    key(&s, 'G');
+    expect_open(&s, 0);
+    assert_true(s.requests.follows);
+    key(&s, '8');
+    key(&s, '['); // who looks at a step is not taken elsewhere
+    expect_open(&s, 6);
+    key(&s, '[');
+    key(&s, ' ');
+    key(&s, 's');
+    key(&s, 'p');
+    key(&s, 'x');
+    key(&s, UI_CTRL('N'));
+    assert_int_equal(s.asked.n_outbox, 0); // nothing disturbs the server
+    tell_request(&s, (ls_request_facts){.id = 1, .state = LS_REQUEST_FORGOTTEN}, false);
+    assert_int_equal(s.requests.n, 6);
+    assert_int_equal(s.requests.facts[0].id, 2);
+    key(&s, 'q');
+    assert_false(s.asked.quit);
+    assert_non_null(strstr(s.message, "2 requests are not answered yet"));
+    key(&s, 'q');
+    assert_true(s.asked.quit);
+    ui_state_free(&s);
+    serve_requests(&s, 7);
+    s.given.serves = false; // watching from elsewhere ends nothing
+    key(&s, 'q');
+    assert_true(s.asked.quit);
+    ui_state_free(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_covers_the_window),
@@ -1368,6 +1466,8 @@ int main(void) {
         cmocka_unit_test(no_width_cuts_a_number),
         cmocka_unit_test(statistics_follow_the_view),
         cmocka_unit_test(history_is_gone_through_by_what_happened),
+        cmocka_unit_test(requests_are_listed),
+        cmocka_unit_test(requests_are_opened_by_keys),
         cmocka_unit_test(what_is_clicked_is_inspected),
         cmocka_unit_test(rows_are_filtered_sorted_and_found),
         cmocka_unit_test(the_line_editor),

@@ -1,0 +1,90 @@
+#include "spec/recall.h"
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Numbers of a token; levels of a probability's square root. A level must pass for a token of any vocabulary.
+enum { WIDTH = 1 + 2 * LS_ROW_TOP, LEVELS = 64 };
+static const char kind[] = "memory";
+
+static void encode(int32_t number[WIDTH], int32_t token, const ls_successor *next) {
+    int32_t j = 0;
+    memset(number, 0, WIDTH * sizeof *number);
+    number[0] = token;
+    for (; j < LS_ROW_TOP && next->id[j] >= 0; j++) {
+        number[1 + j] = next->id[j];
+        number[1 + LS_ROW_TOP + j] = 1 + (int32_t)(sqrtf(next->p[j]) * (LEVELS - 1)); // 0: no more tokens
+    }
+}
+
+// False: there is no whole token.
+static bool decode(const int32_t *number, size_t n, ls_successor *next) {
+    for (size_t i = 0; i < WIDTH; i++)
+        if (i >= n || number[i] < 0) return false;
+    for (int32_t j = 0; j < LS_ROW_TOP; j++) {
+        const int32_t level = number[1 + LS_ROW_TOP + j];
+        next->id[j] = level && level <= LEVELS ? number[1 + j] : -1;
+        const float root = (float)(level > 0 ? level - 1 : 0) / (LEVELS - 1);
+        next->p[j] = root * root;
+    }
+    return true;
+}
+
+// Tokens after a break are whole; the stream may have been cut within the first ones.
+static void fill(ls_searcher *s, const ls_ids *ids) {
+    int32_t tail[LS_SUCCESSORS_ORDER], n = 0;
+    ls_successor next;
+    size_t i = 0;
+    while (i < ids->n && ids->p[i] >= 0) i++;
+    while (i < ids->n) {
+        if (!decode(ids->p + i, ids->n - i, &next)) {
+            n = 0;
+            for (i++; i < ids->n && ids->p[i - 1] >= 0; i++) {
+            }
+            continue;
+        }
+        if (n == LS_SUCCESSORS_ORDER) memmove(tail, tail + 1, (size_t)(--n) * sizeof *tail);
+        tail[n++] = ids->p[i];
+        ls_searcher_recall(s, tail, n, &next);
+        i += WIDTH;
+    }
+}
+
+ls_code ls_recall_open(ls_recall *r, ls_searcher *s, const char *path, const ls_draft_setup *setup, ls_err *err) {
+    char name[64];
+    char *own = NULL;
+    if (path && !strcmp(path, "auto")) { // the default place
+        snprintf(name, sizeof name, "drafts/%016" PRIx64 "-%016" PRIx64, setup->tokenizer_id,
+                 ls_hash_bytes(setup->tokenizer, strlen(setup->tokenizer)));
+        path = own = ls_user_path("XDG_STATE_HOME", ".local/state", name);
+        if (own && !setup->read_only) ls_make_folders(own);
+    }
+    r->on = path && *path;
+    r->broken = true;
+    const ls_code code = ls_stream_open(&r->stream, kind, path, (size_t)LS_RECALL_TOKENS * WIDTH, setup, err);
+    free(own);
+    if (setup->n_vocab) fill(s, &r->stream.ids); // its tokens were checked against the vocabulary
+    return code;
+}
+
+void ls_recall_learn(ls_recall *r, const ls_draft_result *result) {
+    const int32_t stop = LS_STREAM_BREAK;
+    int32_t number[WIDTH];
+    for (int32_t i = 0; r->on && i < result->tree->n; i++) {
+        const ls_node *n = &result->tree->nodes[i];
+        if (n->state != LS_NODE_ACCEPTED) continue;
+        const ls_successor next = ls_successors_of(n);
+        encode(number, n->token, &next);
+        if (r->broken) ls_stream_add(&r->stream, &stop, 1);
+        r->broken = false;
+        ls_stream_add(&r->stream, number, WIDTH);
+    }
+}
+
+void ls_recall_break(ls_recall *r) {
+    r->broken = true;
+}

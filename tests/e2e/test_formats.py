@@ -1,0 +1,244 @@
+"""Formats of quantised safetensors: what `models info` says of each, exact methods against plain decoding, the same text as
+the same model in f32, on the CPU and on a GPU (emulated); and damage, each kind of which ends in one line."""
+import json
+import os
+import re
+import struct
+import sys
+import tempfile
+import unittest
+
+from exactness import bits_are_equal, rows_of, tokens_are_equal
+from program import ROOT, run
+from test_gpu import EMULATED, gpu
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import folders  # noqa: E402
+import formats  # noqa: E402
+import tiny  # noqa: E402
+
+# each row of `models list --formats` that is no type of GGUF, and the models that test it
+ROWS = {"FP8 (E4M3) with scales for blocks, outputs or all": ["fp8-blocks", "fp8-rows", "fp8-one-scale"],
+        "GPTQ, 4 bits, symmetric": ["gptq", "gptq-one-group"], "GPTQ, 4 bits, zero points": ["gptq-zeros", "gptq-v2"],
+        "GPTQ, 8 bits, symmetric": ["gptq-8"], "GPTQ, groups in another order": ["gptq-order"],
+        "AWQ, 4 bits, symmetric": ["awq-symmetric"], "AWQ, 4 bits, zero points": ["awq"],
+        "packed integers, 4 bits, symmetric": ["packed"], "packed integers, 4 bits, zero points": ["packed-zeros"],
+        "packed integers, 8 bits, symmetric": ["packed-8"], "packed integers, groups in another order": ["packed-order"],
+        "8-bit integers": ["int8"], "NVFP4": ["nvfp4", "nvfp4-modelopt"], "MXFP4": ["mxfp4"]}
+PROMPT = "abcabcabdabcabcab"
+NAN = float("nan")
+
+
+class Made(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.TemporaryDirectory()
+        cls.dir = cls.tmp.name
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.tmp.cleanup()
+
+    def folder(self, name):
+        formats.write(self.dir, name)
+        for ending in ("", "-plain"):
+            folders.tokenizer(os.path.join(self.dir, name + ending), tiny.VOCAB)
+        return os.path.join(self.dir, name)
+
+
+class Formats(Made):
+    def test_each_is_exact_and_says_what_is_lost(self):
+        compared = 0
+        for name, (_, kept, _) in formats.FORMATS.items():
+            with self.subTest(name):
+                path = self.folder(name)
+                about = json.loads(run("models", "info", path, "--json").stdout)["model"]
+                self.assertRegex(about["quantized"], rf": kept as {kept}, (without loss|rounded \(each weight|with the same integers; scales)")
+                self.assertEqual("rounded (each" in about["quantized"], kept == "BF16")
+                model = ("--model", path, "--raw", "--context", "256", "--threads", "7")
+                for dtype in ("f32",) if kept == "BF16" else ("f32", "i8"):
+                    methods = ("logitspec:13", "lookahead:7", "suffix:5")
+                    tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, methods)
+                    compared += bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
+        self.assertGreater(compared, 10 * len(formats.FORMATS))  # some texts end early
+
+    def test_each_row_of_the_table_is_tested(self):
+        """Types of GGUF have blocks of the reference (test_kernels takes them all, on CPU levels; gpu_kernels on a GPU)."""
+        rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in run("models", "list", "--formats").stdout.splitlines()[2:]]
+        with open(os.path.join(ROOT, "tests", "vectors", "quants.json"), encoding="utf-8") as f:
+            blocks = json.load(f)
+        self.assertEqual({r[0] for r in rows if r[1].startswith("GGUF")}, {*blocks, "F32", "F16", "BF16"})
+        kept = {r[0]: r[2] for r in rows if r[1].startswith("safetensors")}
+        self.assertEqual(kept.keys(), ROWS.keys())
+        self.assertEqual(sorted(sum(ROWS.values(), [])), sorted(formats.FORMATS))
+        for row, names in ROWS.items():
+            self.assertEqual({formats.FORMATS[n][1] for n in names}, {kept[row]}, row)
+
+    def test_the_same_as_in_f32(self):
+        """In f32 arithmetic the rows are those of the plain model, whose weights are computed from the format's definition."""
+        for name in formats.FORMATS:
+            with self.subTest(name):
+                path, rows = self.folder(name), []
+                for ending in ("", "-plain"):
+                    trace = os.path.join(self.dir, "t.jsonl")
+                    r = run("generate", "--model", path + ending, "--raw", "--prompt", PROMPT, "--max-tokens", "24", "--dtype", "f32",
+                            "--kv", "f32", "--method", "plain", "--trace", trace, "--quiet")
+                    self.assertEqual(r.returncode, 0, r.stderr)
+                    rows.append(rows_of(trace)[0])
+                self.assertEqual(rows[0].keys(), rows[1].keys())
+                for at, (lse, top) in rows[0].items():
+                    other_lse, other = rows[1][at]
+                    self.assertEqual([t[0] for t in top[:1]], [t[0] for t in other[:1]])
+                    for a, b in zip([lse] + [t[1] for t in top], [other_lse] + [t[1] for t in other]):
+                        self.assertLess(abs(a - b), 1e-4)
+
+
+    @unittest.skipUnless(os.path.exists(EMULATED), "needs:emulated GPU library")
+    def test_on_a_gpu(self):
+        for name in formats.FORMATS:
+            with self.subTest(name):
+                answers = []
+                for method in "plain", "logitspec":
+                    r = gpu("generate", "--model", self.folder(name), "--device", "cuda", "--raw", "--prompt", PROMPT, "--max-tokens", "6",
+                            "--method", method, "--max-rows", "8", "--json")
+                    self.assertEqual(r.returncode, 0, r.stderr)
+                    answers.append(json.loads(r.stdout))
+                self.assertEqual([a["device"] for a in answers], ["cuda", "cuda"])
+                self.assertEqual(answers[0]["output_tokens"], answers[1]["output_tokens"])
+
+
+def changed(part, **to):
+    """Changes one tensor: dtype, shape or values; a value None removes it."""
+    def change(config, tensors):
+        key = next(k for k in tensors if k.endswith("layers.1.mlp.up_proj." + part))
+        form, shape, values = tensors.pop(key)
+        if to:
+            tensors[key] = (to.get("dtype", form), to.get("shape", shape), to["values"](list(values)) if "values" in to else values)
+    return change
+
+
+def config(**to):
+    def change(c, tensors):
+        c["quantization_config"] = {k: v for k, v in (c["quantization_config"] | to).items() if v is not ...}
+    return change
+
+
+def renamed(old, new):
+    def change(c, tensors):
+        for key in [k for k in tensors if k.endswith(old)]:
+            tensors[key.removesuffix(old) + new] = tensors.pop(key)
+    return change
+
+
+def first(value):
+    return lambda values: [value] + values[1:]
+
+
+def unquantised(c, tensors):
+    del c["quantization_config"]
+
+
+# format -> what is damaged, and what the line says
+DAMAGE = {
+    "gptq": [
+        (config(bits=3), r"GPTQ with 3 bits is not supported \(4, 8\); use the unquantised model or a GGUF file of it"),
+        (config(bits="four"), r"'bits'"),
+        (config(bits=...), r"GPTQ with 0 bits"),
+        (config(quant_method="bitsandbytes"), r"quant_method 'bitsandbytes' is not supported \(supported: fp8, .*\); use the unquantised"),
+        (config(quant_method=...), r"quant_method '\?' is not supported"),
+        (config(checkpoint_format="marlin"), r"checkpoint_format 'marlin' is not supported"),
+        (config(group_size=128), r"up_proj'|q_proj': 2 scales for 64 inputs do not fit groups of 128"),
+        (config(group_size=-1), r"do not fit groups of -1"),
+        (config(quant_method="fp8", bits=...), r"'qweight' needs the quant_method 'gptq' or 'awq'"),
+        (unquantised, r"is of quantised weights, but config.json has no quantization_config"),
+        (changed("qweight"), r"mlp.up_proj': the weight is missing; other parts of it are there"),
+        (changed("scales"), r"mlp.up_proj': the scales are missing"),
+        (changed("qzeros"), r"mlp.up_proj': 'qzeros' is missing"),
+        (changed("qzeros", shape=(16, 2)), r"'qzeros' is 16 x 2, expected 2 x 16"),
+        (changed("qweight", shape=(4, 256)), r"do not fit groups|expected"),
+        (changed("qweight", shape=(1024,)), r"'qweight' is no matrix"),
+        (changed("qweight", dtype="F32"), r"'qweight' has type 'F32', not one of I32"),
+        (changed("scales", shape=(128, 2)), r"128 scales for 64 inputs"),
+        (changed("scales", dtype="I32", values=lambda v: [0] * len(v)), r"'scales' has type 'I32', not one of F16 BF16 F32"),
+        (changed("scales", values=first(NAN)), r"blk.1.ffn_up.weight' holds NaN, infinite or unusable scale values"),
+        (changed("scales", values=first(float("inf"))), r"blk.1.ffn_up.weight' holds NaN, infinite"),
+        (changed("g_idx", values=first(2)), r"'g_idx' says that input 0 is in group 2 of 2"),
+        (changed("g_idx", values=first(-1)), r"input 0 is in group -1"),
+        (changed("g_idx", shape=(32, 2)), r"'g_idx' is 32 x 2, expected 64 x 1"),
+        (renamed("layers.1.mlp.up_proj.qweight", "layers.1.mlp.side_proj.qweight"), r"has no tensor 'model.layers.1.mlp.side_proj.qweight'"),
+    ],
+    "gptq-8": [(changed("qzeros", values=first(5)), r"8 bits with zero points other than 128 are not supported; use")],
+    "awq": [
+        (config(bits=3), r"AWQ with 3 bits is not supported \(4\)"),
+        (config(version="gemv"), r"AWQ version 'gemv' is not supported \(supported: gemm\)"),
+        (changed("qzeros", shape=(1, 32)), r"'qzeros' is 1 x 32, expected 2 x 16"),
+        (changed("qweight", dtype="I16", values=lambda v: [0] * len(v)), r"'I16'"),
+    ],
+    "packed": [
+        (config(format="marlin-24"), r"format 'marlin-24' is not supported"),
+        (config(sparsity_config={"format": "sparse-24-bitmask"}), r"sparsity format 'sparse-24-bitmask' is not supported"),
+        (config(config_groups=...), r"quantization_config has no config_groups"),
+        (config(config_groups={"group_0": {"weights": {"num_bits": 2}}}), r"packed integers of 2 bits are not supported \(4, 8\)"),
+        (config(config_groups={"a": {"weights": {"num_bits": 4}}, "b": {"weights": {"num_bits": 8}}}), r"'b' has other bits or groups"),
+        (changed("weight_shape", values=lambda v: [128, 72]), r"'weight_shape' says 128 x 72, but 'weight_packed' has 128 x 64"),
+        (changed("weight_scale", shape=(2, 128)), r"128 scales for 64 inputs"),
+        (changed("weight_scale", values=first(NAN)), r"holds NaN"),
+    ],
+    "packed-zeros": [(changed("weight_zero_point", shape=(2, 16)), r"'weight_zero_point' is 2 x 16, expected 16 x 2")],
+    "fp8-blocks": [
+        (config(fmt="e5m2"), r"fmt 'e5m2' is not supported"),
+        (config(weight_block_size=[128]), r"the block of a scale must be two sizes"),
+        (config(weight_block_size=[0, 128]), r"the block of a scale must be two sizes"),
+        (config(weight_block_size=[64, 64]), r"'weight_scale_inv' is \d x \d, expected \d x \d"),
+        (changed("weight_scale_inv"), r"the scales are missing"),
+        (changed("weight_scale_inv", values=first(NAN)), r"holds NaN"),
+        (changed("weight", values=first(0x7F)), r"holds NaN"),
+        (changed("weight", dtype="F8_E5M2"), r"'weight' has type 'F8_E5M2', not one of F8_E4M3"),
+        (changed("weight", shape=(64, 128)), r"expected"),
+    ],
+    "int8": [(changed("weight_scale", shape=(64, 2)), r"'weight_scale' is 64 x 2, expected 128 x 1")],
+    "nvfp4": [
+        (changed("weight_global_scale"), r"the scale of the whole weight \('weight_scale_2' or 'weight_global_scale'\) is missing"),
+        (changed("weight_global_scale", values=lambda v: [0.0]), r"holds NaN, infinite"),
+        (changed("weight_scale", values=first(0x7F)), r"holds NaN"),
+        (changed("weight_scale", shape=(4, 128)), r"'weight_scale' is 4 x 128, expected 128 x 4"),
+    ],
+    "nvfp4-modelopt": [(config(quant_algo="W4A8_AWQ"), r"quant_algo 'W4A8_AWQ' is not supported \(supported: FP8, NVFP4\)")],
+    "mxfp4": [
+        (changed("weight_scale", values=first(255)), r"holds NaN"),
+        (changed("weight_packed", shape=(64, 64)), r"expected"),
+    ],
+}
+
+
+class Damage(Made):
+    def refused(self, path, why, what):
+        r = run("generate", "--model", path, "--raw", "--prompt", "ab", "--max-tokens", "2")
+        self.assertEqual((r.returncode > 0, r.stdout, r.stderr.count("\n")), (True, "", 1), (what, r.stdout, r.stderr))
+        self.assertRegex(r.stderr, why)
+
+    def test_each_kind_ends_in_one_line(self):
+        for name, kinds in DAMAGE.items():
+            whole = formats.make(name)
+            path = self.folder(name)
+            for i, (change, why) in enumerate(kinds):
+                with self.subTest(name, kind=i, line=why):
+                    c, tensors = json.loads(json.dumps(whole[0])), dict(whole[1])
+                    change(c, tensors)
+                    formats.write_folder(path, c, tensors)
+                    self.refused(path, why, (name, i))
+
+    def test_a_file_that_is_cut(self):
+        path = self.folder("awq")
+        weights = os.path.join(path, "model.safetensors")
+        with open(weights, "rb") as f:
+            data = f.read()
+        head = 8 + struct.unpack("<Q", data[:8])[0]
+        for n in (7, 8, head - 1, head, head + 100, len(data) - 1):
+            with open(weights, "wb") as f:
+                f.write(data[:n])
+            self.refused(path, re.escape(weights) + ": ", n)
+
+
+if __name__ == "__main__":
+    unittest.main()

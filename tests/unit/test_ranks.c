@@ -35,6 +35,8 @@ static ls_code try_open(ls_engine **out, const char *path, const char *weights, 
                         ls_err *err) {
     ls_checkpoint *c;
     if (ls_checkpoint_open(&c, path, err)) fail_msg("%s", err->msg);
+    const bool short_one = c->hparams.n_context < 260; // longrope's original context
+    const int32_t longest = ls_longest_context(&c->hparams);
     const ls_code code = ls_engine_torch_open(out, c,
                                               &(ls_engine_options){.device = ranks > 1 ? "auto"
                                                                              : on_gpus ? "cuda"
@@ -42,8 +44,8 @@ static ls_code try_open(ls_engine **out, const char *path, const char *weights, 
                                                                    .devices = on_gpus ? gpus[ranks] : devices[ranks],
                                                                    .dtype = dtype,
                                                                    .weights = weights,
-                                                                   .context = ls_longest_context(&c->hparams),
-                                                                   .threads = ranks == 1 ? 2 : 1},
+                                                                   .threads = ranks == 1 ? 2 : 1,
+                                                                   .context = short_one ? longest : 0},
                                               err);
     ls_checkpoint_close(c);
     return code;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ enum { WATCH_BYTES = 64 << 20, KEY_BYTES = 4096, RETRY_MS = 2000, TICK_MS = 100 
 typedef struct {
     const char *target; // as the user wrote it
     char *url;          // NULL: a file
+    const char *socket; // to which the server listens, in place of the address in url; NULL: none
     char pipe[32];      // that file, if it is standard input
     ls_buf header;      // with the key; empty: none
     ls_feed *feed;
@@ -87,8 +89,10 @@ static int start_curl(const watch *w, int in, int out, int err, pid_t *pid) {
                                "@-",
                                "--url",
                                w->url,
-                               here ? "--noproxy" : NULL,
-                               "*",
+                               w->socket ? "--unix-socket"
+                               : here    ? "--noproxy"
+                                         : NULL,
+                               w->socket ? (char *)w->socket : "*",
                                NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -211,7 +215,7 @@ static ls_code read_key(watch *w, const char *file, ls_err *err) {
 static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
     static const char path[] = "/watch";
     if (c->n_args != 1)
-        return ls_fail(err, LS_E_USAGE, "usage: logitspec watch URL (that 'logitspec serve' shows), or FILE");
+        return ls_fail(err, LS_E_USAGE, "usage: logitspec watch URL|SOCKET (that 'logitspec serve' shows), or FILE");
     w->target = c->args[0];
     const bool piped = !strcmp(w->target, "-"), screen = !ls_is_scripted(c);
     if (screen && (!isatty(STDOUT_FILENO) || (!piped && !isatty(STDIN_FILENO))))
@@ -221,6 +225,13 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
         const ls_code code = ls_keys_from_terminal(w->pipe, sizeof w->pipe, err);
         w->target = w->pipe;
         return code;
+    }
+    struct stat st;
+    if (!strncmp(w->target, "unix:", 5)) w->socket = w->target + 5;
+    else if (!stat(w->target, &st) && S_ISSOCK(st.st_mode)) w->socket = w->target;
+    if (w->socket) {
+        w->url = ls_strdup("http://localhost/watch");
+        return read_key(w, c->options.serve_key_file, err);
     }
     if (!strstr(w->target, "://")) return LS_OK;
     if (strncmp(w->target, "http://", 7) && strncmp(w->target, "https://", 8))

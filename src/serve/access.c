@@ -3,9 +3,15 @@
 #include "base/sha256.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 ls_code ls_keys_read(ls_keys *out, ls_str text, const char *name, ls_err *err) {
     *out = (ls_keys){0};
@@ -95,6 +101,13 @@ ls_code ls_listen_read(ls_listen *out, const char *text, ls_err *err) {
     struct in_addr v4;
     struct in6_addr v6;
     *out = (ls_listen){.address = "127.0.0.1"};
+    if (!strncmp(text, "unix:", 5)) {
+        if (!text[5] || strlen(text + 5) >= sizeof out->path)
+            return ls_fail(err, LS_E_USAGE, "--listen unix:PATH: the path has 1 to %zu bytes", sizeof out->path - 1);
+        snprintf(out->path, sizeof out->path, "%s", text + 5);
+        out->loopback = true;
+        return LS_OK;
+    }
     const bool bracketed = n > 2 && *text == '[' && text[n - 1] == ']';
     if (bracketed) text++, n -= 2;
     if (n >= sizeof out->address) n = 0, digits = "";
@@ -105,8 +118,30 @@ ls_code ls_listen_read(ls_listen *out, const char *text, ls_err *err) {
     out->v6 = inet_pton(AF_INET6, out->address, &v6) == 1;
     if (!*digits || *end || port < 0 || port > 65535 || strspn(digits, "0123456789") != strlen(digits) ||
         out->v6 != bracketed || (!out->v6 && inet_pton(AF_INET, out->address, &v4) != 1))
-        return ls_fail(err, LS_E_USAGE,
-                       "--listen %.80s: expected ADDRESS:PORT or PORT, such as 127.0.0.1:8080 or [::1]:8080", text);
+        return ls_fail(
+            err, LS_E_USAGE,
+            "--listen %.80s: expected ADDRESS:PORT or PORT, such as 127.0.0.1:8080 or [::1]:8080, or unix:PATH", text);
     out->loopback = out->v6 ? IN6_IS_ADDR_LOOPBACK(&v6) : ntohl(v4.s_addr) >> 24 == 127;
     return LS_OK;
+}
+
+ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_err *err) {
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct stat st;
+    memcpy(to.sun_path, at->path, sizeof at->path);
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool fine = *fd >= 0 && other >= 0;
+    const bool there = fine && !lstat(at->path, &st) && S_ISSOCK(st.st_mode),
+               used = there && !connect(other, (struct sockaddr *)&to, sizeof to);
+    if (there && !used) unlink(at->path);
+    // the file is the user's alone from the beginning
+    fine = fine && !fchmod(*fd, S_IRUSR | S_IWUSR) && !bind(*fd, (struct sockaddr *)&to, sizeof to) &&
+           !listen(*fd, SOMAXCONN);
+    const int error = errno;
+    if (other >= 0) close(other);
+    if (fine) return LS_OK;
+    if (*fd >= 0) close(*fd);
+    return ls_fail(err, LS_E_IO, "cannot listen at %s: %s", at->path,
+                   used ? "another server listens there" : strerror(error));
 }

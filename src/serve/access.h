@@ -26,10 +26,14 @@ bool ls_host_is_good(const char *host, const char *const *names);
 // Whether there is no Origin (no page of a browser asks), or one of `origins`.
 bool ls_origin_is_good(const char *origin, const char *const *origins);
 
-// An address to listen at: "ADDRESS:PORT", "[ADDRESS]:PORT" or a port alone, at 127.0.0.1.
+// Where to listen: "ADDRESS:PORT", "[ADDRESS]:PORT", a port alone, at 127.0.0.1, or "unix:PATH", a socket in the file
+// system, which other users cannot open.
 typedef struct {
     char address[64];
-    int port; // 0: the system chooses one
+    char path[108]; // of a socket; "": it is an address
+    int port;       // 0: the system chooses one
     bool loopback, v6;
 } ls_listen;
 ls_code ls_listen_read(ls_listen *out, const char *text, ls_err *err);
+// Listens at at->path; a socket that a server left there is replaced. LS_E_IO.
+ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_err *err);

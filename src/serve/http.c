@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     CONNECTIONS = 1000,
@@ -52,7 +53,7 @@ struct ls_http {
     struct MHD_Daemon *daemon;
     ls_request_defaults defaults;
     const char *models[4];
-    char url[100];
+    char url[120];
     size_t bodies; // bytes
     int watchers;
     atomic_bool ends; // watchers are sent away
@@ -468,6 +469,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
 
 static void write_address(const struct sockaddr *a, char *out, size_t size) {
     char text[INET6_ADDRSTRLEN] = "?";
+    if (a && a->sa_family == AF_UNIX) snprintf(text, sizeof text, "a socket");
     if (a && a->sa_family == AF_INET) inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, text, sizeof text);
     if (a && a->sa_family == AF_INET6)
         inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)a)->sin6_addr, text, sizeof text);
@@ -537,6 +539,9 @@ static ls_code start(ls_http *h, ls_err *err) {
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)at->port)};
     inet_pton(at->v6 ? AF_INET6 : AF_INET, at->address, at->v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr);
     // poll, not epoll: there, a client that closes right behind the beginning of a request is noticed a minute later
+    int fd = MHD_INVALID_SOCKET;
+    const ls_code code = *at->path ? ls_listen_at_path(at, &fd, err) : LS_OK;
+    if (code) return code;
     const unsigned flags =
         MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (at->v6 ? MHD_USE_IPv6 : 0);
     sigset_t all, before;
@@ -544,19 +549,25 @@ static ls_code start(ls_http *h, ls_err *err) {
     pthread_sigmask(SIG_SETMASK, &all, &before); // the thread of connections takes none
     errno = 0;
     h->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h,
-                                 MHD_OPTION_SOCK_ADDR, at->v6 ? (void *)&v6 : (void *)&v4, MHD_OPTION_NOTIFY_COMPLETED,
-                                 on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
-                                 MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_CONNECTION_TIMEOUT,
-                                 (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                                 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+                                 MHD_OPTION_SOCK_ADDR, at->v6 ? (void *)&v6 : (void *)&v4, MHD_OPTION_LISTEN_SOCKET, fd,
+                                 MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
+                                 on_connection, h, MHD_OPTION_CONNECTION_LIMIT, connection_limit(),
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                 (size_t)CONNECTION_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     const int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!h->daemon && *at->path) {
+        close(fd);
+        unlink(at->path);
+    }
     if (!h->daemon)
         return ls_fail(err, LS_E_IO, "cannot listen at %s port %d: %s", at->address, at->port,
                        error ? strerror(error) : "libmicrohttpd does not say why");
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    snprintf(h->url, sizeof h->url, at->v6 ? "http://[%s]:%d" : "http://%s:%d", at->address,
-             info ? info->port : at->port);
+    if (*at->path) snprintf(h->url, sizeof h->url, "unix:%s", at->path);
+    else
+        snprintf(h->url, sizeof h->url, at->v6 ? "http://[%s]:%d" : "http://%s:%d", at->address,
+                 info ? info->port : at->port);
     return LS_OK;
 }
 
@@ -589,6 +600,7 @@ void ls_http_close(ls_http *h) {
     h->ends = true;
     ls_feed_wake(h->o->feed); // libmicrohttpd stops no sleeping connections
     MHD_stop_daemon(h->daemon);
+    if (*h->o->listen.path) unlink(h->o->listen.path);
     ls_queue_close(h->queue);
     free(h);
 }

@@ -1,6 +1,7 @@
 """A running server, and requests to it."""
 import http.client
 import json
+import socket
 import subprocess
 import threading
 import time
@@ -10,17 +11,18 @@ from program import ENV, PROGRAM
 
 
 class Server:
-    def __init__(self, *args, model="script", env=None, under=()):
-        self.process = subprocess.Popen([*under, PROGRAM, "serve", "--listen", "0", "--model", model, *args], env=dict(ENV, **(env or {})),
+    def __init__(self, *args, model="script", env=None, under=(), path=None):
+        self.path = path  # of a socket
+        self.process = subprocess.Popen([*under, PROGRAM, "serve", "--listen", f"unix:{path}" if path else "0", "--model", model, *args], env=dict(ENV, **(env or {})),
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.process.stdout.readline()
-        if " at http://" not in first:
+        if (" at unix:" if path else " at http://") not in first:
             raise AssertionError(f"no server: {first} {self.process.communicate()[1]}")
         self.url = first.split(" at ")[1].split()[0]
         self.lines = []
         self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True)
         self.reader.start()
-        self.port = urllib.parse.urlsplit(self.url).port
+        self.port = None if path else urllib.parse.urlsplit(self.url).port
 
     def __enter__(self):
         return self
@@ -39,6 +41,11 @@ class Server:
         return code
 
     def connect(self):
+        if self.path:
+            connection = http.client.HTTPConnection("localhost", timeout=120)
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(self.path)
+            return connection
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
 
     def ask(self, path, body=None, headers=None, method=None):

@@ -268,6 +268,33 @@ class OnTheScreen(unittest.TestCase):
             t.keys("q", "8", "q")
             t.wait("exit=0 echo=1")
 
+    def test_a_socket_of_the_file_system(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "s")
+            with socket.socket(socket.AF_UNIX) as stale:
+                stale.bind(path)  # as a server leaves it that was killed
+            with Server(path=path) as s:
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+                for target in (path, f"unix:{path}"):
+                    with Screen("watch", target, cols=120, rows=36) as t:
+                        t.wait("8 Requests")
+                        s.good(CHAT, chat("Count.", max_tokens=8))
+                        t.wait("WATCH: request", "done", "a socket")
+                        t.keys("q")
+                        t.wait("exit=0")
+                r = run("serve", "--model", "script", "--listen", f"unix:{path}", "--no-screen")
+                self.assertEqual(r.returncode, 1)
+                self.assertIn(f"cannot listen at {path}: another server listens there", r.stderr)
+                s.good(CHAT, chat("It is still there.", max_tokens=2))
+                self.assertEqual(s.stop(), 0)
+            self.assertFalse(os.path.exists(path))
+            for bad, why in ((os.path.join(d, "no", "s"), "No such file"), ("x" * 200, "the path has 1 to 107 bytes"), ("", "the path has")):
+                self.assertIn(why, run("serve", "--model", "script", "--listen", f"unix:{bad}", "--no-screen").stderr)
+            with open(path, "w", encoding="utf-8"):
+                pass
+            self.assertIn("Address already in use", run("serve", "--model", "script", "--listen", f"unix:{path}", "--no-screen").stderr)
+            self.assertTrue(os.path.exists(path))  # a file that is no socket stays
+
     def test_no_screen(self):
         for flag, before in ("--no-screen", ""), ("", "TERM=dumb"):
             with Screen("serve", "--listen", "0", *SLOW, flag, before=before) as t:

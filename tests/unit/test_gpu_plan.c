@@ -11,10 +11,8 @@
 
 #define ALL                                                                                                            \
     {                                                                                                                  \
-        {0, 0}, {0, 0}, {0, 0}, {0, 0}, {                                                                              \
-            0, 0                                                                                                       \
-        }                                                                                                              \
-    } // of every matrix
+        .heads = { 0, 0 }                                                                                              \
+    }
 
 // Shapes as their authors publish them (config.json).
 static const struct {

@@ -185,7 +185,7 @@ ui_role ui_outcome_role(ls_node_state s) {
 }
 
 ui_role ui_kind_role(ls_from_kind kind) {
-    _Static_assert(UI_DRAFTED - UI_ROOT == LS_KIND_DRAFTED, "a role for every kind of source, in their order");
+    _Static_assert(UI_CORRECTED - UI_ROOT == LS_KIND_COUNT, "a role for every kind of source, in their order");
     return UI_ROOT + kind;
 }
 

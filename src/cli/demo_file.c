@@ -111,8 +111,13 @@ static ls_code read_note(ls_demo *d, const ls_yaml *y, ls_err *err) {
         else if (!strcmp(v->key, "look")) {
             for (int p = 0; p < UI_PANELS; p++)
                 if (v->kind == LS_YAML_SCALAR && !strcmp(v->text, panels[p])) n->look = (ui_panel)p;
-            if (n->look == UI_NO_PANEL)
-                code = wrong(d, v, err, "look is output, logits, drafts, tree, stats, inspect or compare");
+            if (n->look == UI_NO_PANEL) {
+                char known[120] = "";
+                for (int p = 0; p < UI_PANELS; p++)
+                    snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", p ? ", " : "look is one of ",
+                             panels[p]);
+                code = wrong(d, v, err, known);
+            }
         } else if (!strcmp(v->key, "go-on")) {
             n->go_on = v->kind == LS_YAML_SCALAR && !strcmp(v->text, "yes");
             if (!n->go_on && strcmp(v->text ? v->text : "", "no")) code = wrong(d, v, err, "go-on is yes or no");

@@ -9,6 +9,12 @@ typedef enum {
 #include "source/commands.def"
 #undef COMMAND
 } ls_command_kind;
+enum {
+    LS_CMD_COUNT = 0
+#define COMMAND(...) +1
+#include "source/commands.def"
+#undef COMMAND
+};
 
 const char *ls_command_name(ls_command_kind kind); // for logs
 // A command that is refused during an answer, so a sender that wants it carried out waits for the end of the answer,

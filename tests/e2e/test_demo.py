@@ -164,7 +164,7 @@ class Demo(unittest.TestCase):
     def test_mistakes_are_named(self):
         with tempfile.TemporaryDirectory() as d:
             for old, new, what in (("when: step 2", "when: stop 2", ":10:12: when is one of"), ("step 2", "step", ":10:12: when is one of"),
-                                   ("look: tree", "look: wood", "look is output"), ("notes:", "nodes:", "unknown key"),
+                                   ("look: tree", "look: wood", "look is one of output, "), ("notes:", "nodes:", "unknown key"),
                                    ("title: A test\n", "", "title, prompt and notes are needed"), ("pace: 0", "pace: fast", "pace is a number"),
                                    (", say: over", "", "a note needs when and say"), ("max_rows: 8", "max_row: 8", "max_rows"),
                                    ("step 2, say", "source mars, say", "source is followed by"),

@@ -72,7 +72,11 @@ static unsigned color_of(const ui_theme *t, ui_role r) {
     return t->style[r].fg256 >= 0 ? ls_rgb256(t->style[r].fg256) : t->ink;
 }
 
-static const ui_role tokens[] = {UI_ROOT, UI_RETRIEVED, UI_GUESS, UI_TAIL, UI_REMEMBERED, UI_DRAFTED};
+static const ui_role tokens[] = {
+#define KIND(name, ...) UI_##name,
+#include "spec/sources.def"
+#undef KIND
+};
 enum { TOKENS = sizeof tokens / sizeof *tokens };
 
 static void every_eye_tells_sources_apart(void **state) {

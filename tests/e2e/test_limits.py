@@ -686,7 +686,8 @@ class Network(unittest.TestCase):
                         "models": [["list"], ["info", MODEL], ["verify"], ["remove", "nowhere"]], "doctor": [[], ["--devices", "2"]], "rank": [[]], "config": [["show"]],
                         "completion": [["zsh"]], "help": [["configuration"]]}
             listed = re.findall(r"^  (\w+) +\S", run("--help").stdout.split("Commands:")[1].split("\n\n")[0], re.M)
-            self.assertEqual(sorted([*commands, "serve"]), sorted(listed))  # a new command is one of them, too, but for the one that listens
+            # a new command is one of them, too, but for the one that listens, and the one that asks the server it is told
+            self.assertEqual(sorted([*commands, "serve", "watch"]), sorted(listed))
             env = {"XDG_CACHE_HOME": d, "LOGITSPEC_MODELS": d + "/models"}
             for name, lines in commands.items():
                 for line in lines:

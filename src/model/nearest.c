@@ -69,7 +69,9 @@ static int compare(const ls_tensor_kinds *k, const ls_arch *a, bool hf, listing 
         for (size_t j = 0; known && j < sizeof parts / sizeof *parts; j++) {
             snprintf(wanted, sizeof wanted, "blk.0.%s.weight", parts[j]);
             const bool fused = j < 3 && !strcmp(name, "blk.0.attn_qkv.weight"); // which Phi's files have
-            has[j] |= fused || (!strcmp(name, wanted) && !(j < 3 && a->long_rope));
+            const bool of_expert = j > 3 && a->router &&
+                                   (strstr(name, "_exps.weight") || strstr(name, ".0.weight")); // of any of its parts
+            has[j] |= fused || of_expert || (!strcmp(name, wanted) && !(j < 3 && a->long_rope));
         }
     }
     for (int j = 0; ls_arch_norm(a, j); j++)

@@ -646,8 +646,7 @@ static void unknown_architectures_name_the_nearest(void **state) {
           "blk.0.attn_v.weight", "blk.0.attn_output.weight", "blk.0.ffn_norm.weight", "blk.0.attn_q_norm.weight",
           "blk.0.attn_k_norm.weight", "blk.0.ffn_gate_inp.weight", "blk.0.ffn_up_exps.weight",
           "blk.0.ffn_down_exps.weight", "blk.0.ffn_gate_exps.weight", "blk.0.a.weight", "blk.11.a.weight"},
-         "x; the nearest is qwen3, but this model has ffn_gate_inp, ffn_up_exps, ffn_down_exps, ffn_gate_exps (1 more) "
-         "and lacks ffn_up, ffn_down, ffn_gate; '"},
+         "x; the nearest is qwen3moe, but this model has a; '"},
         {"clip", {"v.blk.0.attn_q.weight"}, "x; the file is the part of a model that sees pictures: name the file of"},
         {"eagle3", {"fc.weight"}, "x; the file is a draft head: name it by --draft-head"},
         {"", {NULL}, "x; 'logitspec models list --architectures' lists"},

@@ -371,7 +371,6 @@ void ls_answerer_begin(ls_answerer *a, ls_exchange *x) {
     w->queued_ms = (double)(w->start_ns - x->arrived_ns) / 1e6;
     ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     a->begun[a->n++] = w;
-    ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
     pthread_mutex_lock(&q->lock);
     q->metrics.running = a->n;
     q->metrics.queued_s += w->queued_ms / 1e3;

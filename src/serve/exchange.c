@@ -58,7 +58,7 @@ static bool is_quick(const ls_exchange *x) {
 int ls_queue_put(ls_queue *q, ls_exchange *x, int *retry_s) {
     const uint64_t one = 1;
     pthread_mutex_lock(&q->lock);
-    const int status = q->closing ? 503 : q->n >= q->most ? 429 : 0;
+    const int status = q->closing ? 503 : q->n >= q->most + (q->places - q->metrics.running) ? 429 : 0;
     *retry_s = (int)ceil(fmin(q->typical_s * (q->n + q->metrics.running), 3600));
     if (!status) {
         x->owners++;

@@ -32,9 +32,9 @@ typedef struct {
     pthread_mutex_t lock;
     int wake; // an eventfd: a request was queued
     ls_exchange *first, **end;
-    int n, most;
-    bool closing; // no more requests are taken
-    int sending;  // requests whose clients have not been sent all of the answer
+    int n, most, places; // places: requests decoded at once; those that will be do not wait
+    bool closing;        // no more requests are taken
+    int sending;         // requests whose clients have not been sent all of the answer
     pthread_cond_t sent;
     double typical_s; // from the end of a request to that of the next, for Retry-After
     ls_metrics metrics;
@@ -45,7 +45,7 @@ typedef struct {
     void *ud;
 } ls_queue;
 
-// Set most, feed, resume, tick and ud, and zero the rest.
+// Set most, places, feed, resume, tick and ud, and zero the rest.
 ls_code ls_queue_open(ls_queue *q, ls_err *err);
 void ls_queue_close(ls_queue *q); // no exchange is left
 

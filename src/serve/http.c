@@ -580,7 +580,8 @@ ls_code ls_http_open(ls_http **out, const ls_serve_options *o, ls_queue *queue, 
     h->models[1] = o->name;
     h->models[2] = "default";
     h->defaults = (ls_request_defaults){&o->setup->decode, o->seeded, o->setup->system, h->models};
-    *queue = (ls_queue){.most = o->max_waiting, .feed = o->feed, .resume = resume, .tick = sweep, .ud = h};
+    *queue = (ls_queue){
+        .most = o->max_waiting, .places = o->parallel, .feed = o->feed, .resume = resume, .tick = sweep, .ud = h};
     ls_code code = ls_queue_open(queue, err);
     if (!code) code = start(h, err);
     if (code) {

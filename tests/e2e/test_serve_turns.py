@@ -96,7 +96,7 @@ class Turns(unittest.TestCase):
 
     def test_the_queue_begins_behind_both(self):
         with Server("--parallel", "2", "--queue", "1", "--method", "plain", model="script:20") as s:
-            runs = [start(s, chat("Count to twenty.", max_tokens=n)) for n in (200, 230)]
+            runs = [start(s, chat("Count to twenty.", max_tokens=n)) for n in (200, 230)]  # at once: neither waits for the other
             wait_for(lambda: all(seen for _, seen in runs))
             third, _ = start(s, chat("x", max_tokens=2))
             wait_for(lambda: s.metric("requests_waiting") == 1)

@@ -496,7 +496,7 @@ void ls_search_trials(ls_search *q, const ls_tree *t,
 ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k) {
     int32_t tail[LS_POOL_ORDER];
     bool has = false;
-    collect(q, follow(q, k->tree, k->row, k->max_rows));
+    collect(q, follow(q, k->tree, k->row, LS_MAX_ROWS)); // what a tree of few rows does not look at is known, too
     for (int32_t i = 0; i < q->n_children; i++)
         if (q->child[i].token == k->token) return LS_KNOWS_IT;
     const int32_t n_tail = ls_question_tail(k, tail, LS_POOL_ORDER);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -144,4 +143,13 @@ ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_err *err) {
     if (*fd >= 0) close(*fd);
     return ls_fail(err, LS_E_IO, "cannot listen at %s: %s", at->path,
                    used ? "another server listens there" : strerror(error));
+}
+
+void ls_address_write(const struct sockaddr *a, char *out, size_t size) {
+    char text[INET6_ADDRSTRLEN] = "?";
+    if (a && a->sa_family == AF_UNIX) snprintf(text, sizeof text, "a socket");
+    if (a && a->sa_family == AF_INET) inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, text, sizeof text);
+    if (a && a->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)a)->sin6_addr, text, sizeof text);
+    snprintf(out, size, "%s", text);
 }

@@ -5,6 +5,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <sys/socket.h>
 
 enum { LS_KEY_LEAST = 16, LS_KEY_MOST = 200, LS_KEYS = 256 };
 
@@ -35,5 +36,6 @@ typedef struct {
     bool loopback, v6;
 } ls_listen;
 ls_code ls_listen_read(ls_listen *out, const char *text, ls_err *err);
+void ls_address_write(const struct sockaddr *a, char *out, size_t size); // of a client; NULL: "?"
 // Listens at at->path; a socket that a server left there is replaced. LS_E_IO.
 ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_err *err);

@@ -467,15 +467,6 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
 
 // ---- connections
 
-static void write_address(const struct sockaddr *a, char *out, size_t size) {
-    char text[INET6_ADDRSTRLEN] = "?";
-    if (a && a->sa_family == AF_UNIX) snprintf(text, sizeof text, "a socket");
-    if (a && a->sa_family == AF_INET) inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, text, sizeof text);
-    if (a && a->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)a)->sin6_addr, text, sizeof text);
-    snprintf(out, size, "%s", text);
-}
-
 static void on_connection(void *cls, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode what) {
     ls_http *h = cls;
@@ -486,7 +477,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
                                        *from = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         p = ls_calloc(1, sizeof *p);
         *p = (peer){.next = h->peers, .at = &h->peers, .fd = fd ? fd->connect_fd : -1, .since_ns = ls_now_ns()};
-        write_address(from ? from->client_addr : NULL, p->address, sizeof p->address);
+        ls_address_write(from ? from->client_addr : NULL, p->address, sizeof p->address);
         if (h->peers) h->peers->at = &p->next;
         h->peers = p;
         h->queue->metrics.connections++;

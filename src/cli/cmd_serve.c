@@ -21,7 +21,7 @@ typedef struct {
     pthread_cond_t changed;
     bool ready, failed;
     atomic_bool left; // the user has left the screen
-    char url[100];    // where it serves
+    char url[120];    // where it serves
     ls_err err;
 } server;
 

@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-enum { WATCH_BYTES = 64 << 20, KEY_BYTES = 4096, RETRY_MS = 2000, TICK_MS = 100 };
+enum { WATCH_BYTES = 64 << 20, KEY_BYTES = 1 << 20, RETRY_MS = 2000, TICK_MS = 100 };
 
 typedef struct {
     const char *target; // as the user wrote it
@@ -196,16 +196,21 @@ static void *fill(void *ud) {
 
 // ---- the command
 
-// The first key of a file or variable, as a header for curl.
+// The first key of a file or variable, as a header for curl. file: of the command line; one that is configured has the
+// keys of the user's own server, and this may be another one.
 static ls_code read_key(watch *w, const char *file, ls_err *err) {
     const char *one = getenv("LOGITSPEC_WATCH_KEY");
     ls_buf text = {0};
     if (!file && (!one || !*one)) return LS_OK;
     const ls_code code = file ? ls_read_file(&text, file, KEY_BYTES, err) : (ls_buf_str(&text, one), LS_OK);
-    char *key = text.p ? text.p : "";
-    while (!code && *key == '#') key += strcspn(key, "\n") + (key[strcspn(key, "\n")] == '\n');
+    const char *key = text.p ? text.p : "";
+    while (!code && *key && (*key == '#' || *key == '\n' || *key == '\r')) { // lines without a key
+        key += strcspn(key, "\n");
+        key += *key == '\n';
+    }
     size_t n = 0;
     while (!code && key[n] > ' ' && key[n] < 127) n++;
+    if (!code && key[n] && key[n] != '\n' && key[n] != '\r') n = 0;
     if (!code && n) ls_buf_fmt(&w->header, "Authorization: Bearer %.*s\n", (int)n, key);
     ls_buf_free(&text);
     if (code || n) return code;
@@ -231,7 +236,7 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
     else if (!stat(w->target, &st) && S_ISSOCK(st.st_mode)) w->socket = w->target;
     if (w->socket) {
         w->url = ls_strdup("http://localhost/watch");
-        return read_key(w, c->options.serve_key_file, err);
+        return read_key(w, c->key_file, err);
     }
     if (!strstr(w->target, "://")) return LS_OK;
     if (strncmp(w->target, "http://", 7) && strncmp(w->target, "https://", 8))
@@ -240,7 +245,7 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
     while (n && w->target[n - 1] == '/') n--;
     const bool whole = n > sizeof path && !strncmp(w->target + n - sizeof path + 1, path, sizeof path - 1);
     w->url = ls_format("%.*s%s", (int)n, w->target, whole ? "" : path);
-    return read_key(w, c->options.serve_key_file, err);
+    return read_key(w, c->key_file, err);
 }
 
 static ls_code show(watch *w, const ls_command_line *c, int *status, ls_err *err) {

@@ -127,6 +127,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
         throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
                                         " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +
                                         " at most): choose --device cpu");
+    if (hp.n_experts || hp.sinks) throw lst::Error(LST_E_ARG, "mixtures of experts run on the CPU only");
     check(lsg_use(index), "choosing the GPU");
     auto m = std::make_unique<CudaModel>();
     m->index = index;

@@ -91,7 +91,8 @@ struct Layer {
     Floats sinks;          // [heads of this rank]; empty: none
 };
 
-// Precision of a matmul's rounded input, for devices whose arithmetic has two. exact: it is not rounded.
+// Precision of a matmul's rounded input, for devices whose arithmetic has two. exact: floats, in bf16
+// arithmetic those that were rounded for the layer's other matrices.
 enum class Care { usual, more, exact };
 
 // Calls f(linear) for the layer's matrices that every row multiplies, and of_expert(linear) for those of experts.

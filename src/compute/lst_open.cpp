@@ -202,7 +202,7 @@ struct Loader {
         if (stacked)
             linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, own.embd)}}, ff, d, Bias::apart);
         else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, own.embd}}, ff, d, Bias::apart);
-        if (!has(p + "ffn_down_exps.bias")) return;
+        if (!has(p + "ffn_down_exps.bias") && !has(p + "ffn_gate_exps.bias") && !has(p + "ffn_up_exps.bias")) return;
         std::vector<float> inner, outer;
         expert_bias(inner, p + "ffn_gate_exps.bias", e, ff, wide);
         expert_bias(inner, p + "ffn_up_exps.bias", e, ff, wide);
@@ -242,7 +242,13 @@ struct Loader {
         }
         x.experts.resize((size_t)E);
         const uint64_t before = m.weight_bytes;
-        for (int32_t e = 0; e < E; e++) expert(x.experts[(size_t)e], p, e, own);
+        for (int32_t e = 0; e < E; e++) {
+            expert(x.experts[(size_t)e], p, e, own);
+            if (x.experts[(size_t)e].gate_up.arith != x.experts[0].gate_up.arith ||
+                x.experts[(size_t)e].down.arith != x.experts[0].down.arith) // inputs are prepared for all of them
+                throw lst::Error(LST_E_ARG, "the experts of '" + p +
+                                                "' have weights of 2 to 8 bits and others: use --weights q8 or bf16");
+        }
         m.expert_bytes += m.weight_bytes - before;
         m.n_mixtures++;
     }

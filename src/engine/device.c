@@ -159,6 +159,8 @@ static ls_code no_such_gpu(const char *asked, int n, ls_err *err) {
                    n > 1 ? "s" : "", n > 1 ? " and on" : "");
 }
 
+static const char cpu_only[] = "mixtures of experts run on the CPU only";
+
 // A rank never falls back to another kind of device, because all ranks must compute the same values.
 static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, const ls_checkpoint *c,
                                 const ls_engine_options *opt, ls_err *err) {
@@ -166,6 +168,7 @@ static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, cons
     snprintf(out->device, sizeof out->device, on_gpus ? "cuda:%d" : "cpu", d->gpu[0]);
     snprintf(out->why, sizeof out->why, "%d ranks on %s share the model", d->n, on_gpus ? "GPUs" : "CPUs");
     if (!on_gpus) return LS_OK;
+    if (c->hparams.n_experts) return ls_fail(err, LS_E_UNSUPPORTED, "ranks cannot use GPUs: %s", cpu_only);
     ls_gpus gpus;
     ls_gpus_look(&gpus);
     if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot use GPUs: %s", gpus.problem);
@@ -212,7 +215,7 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
         }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;
     if (c->hparams.n_experts) {
-        snprintf(out->why, sizeof out->why, "mixtures of experts run on the CPU only");
+        snprintf(out->why, sizeof out->why, "%s", cpu_only);
         return is_auto ? LS_OK : ls_fail(err, LS_E_UNSUPPORTED, "--device %s: %s", opt->device, out->why);
     }
     ls_gpus_look(&gpus);

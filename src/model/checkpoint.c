@@ -271,6 +271,7 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     for (int i = 0; i < c->n_files; i++) ls_file_close(&c->files[i]);
     free(c->tensors);
     ls_map_free(&c->index);
+    ls_map_free(&c->modules);
     free(c->files);
     free(c->folder);
     ls_quantized_free(c);

@@ -38,6 +38,7 @@ typedef struct ls_checkpoint {
     ls_tensor *tensors;
     int n_tensors;
     ls_map index;   // hash of a name -> index of the tensor
+    ls_map modules; // hash of a name -> index of the quantised weight
     ls_file *files; // files with tensors
     int n_files;
     ls_gguf *gguf;            // metadata of a GGUF file, else NULL

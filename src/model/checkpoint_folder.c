@@ -146,9 +146,10 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
                                            "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++)
         if (!strcmp(name, single[i])) return true;
-    static const char *const of_mixture[] = {"ffn_gate_inp",     "ffn_gate_exps", "ffn_up_exps",
-                                             "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_inp_shexp",
-                                             "ffn_gate_shexp",   "ffn_up_shexp",  "ffn_down_shexp"};
+    enum { N_BIASED = 4 }; // the first ones, of gpt-oss
+    static const char *const of_mixture[] = {"ffn_gate_inp",   "ffn_gate_exps",    "ffn_up_exps",
+                                             "ffn_down_exps",  "ffn_gate_up_exps", "ffn_gate_inp_shexp",
+                                             "ffn_gate_shexp", "ffn_up_shexp",     "ffn_down_shexp"};
     if (arch->layer_norm && !strcmp(name, "output_norm.bias")) return true;
     char *end = NULL;
     const char *at = behind(name, "blk.");
@@ -164,7 +165,7 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
             return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");
     for (size_t i = 0; i < sizeof of_mixture / sizeof *of_mixture && arch->router; i++)
         if (strlen(of_mixture[i]) == n && !memcmp(of_mixture[i], end + 1, n))
-            return !strcmp(kind, ".weight") || (arch->sinks && !strcmp(kind, ".bias"));
+            return !strcmp(kind, ".weight") || (arch->sinks && i < N_BIASED && !strcmp(kind, ".bias"));
     if (arch->sinks && !strcmp(end + 1, "attn_sinks.weight")) return true;
     for (int i = 5; i < 8 && arch->router; i++) { // ffn_gate.7.weight
         const char *number = behind(end + 1, matrices[i]);

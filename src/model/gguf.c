@@ -154,7 +154,8 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, offset, 8, "a tensor's offset"))) return code;
     t->type = type > INT32_MAX ? -1 : (int)type;
     const ls_ggml_layout *l = ls_ggml_layout_of(t->type);
-    if (!l)
+    const bool ids = t->type == LS_GGML_I64 && !(t->name.n == 3 && !memcmp(t->name.p, "d2t", 3)); // of a draft head
+    if (!l || ids)
         return ls_fail(
             r->err, LS_E_UNSUPPORTED,
             "tensor '%.*s' has type %s (number %u); supported: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "

@@ -304,7 +304,7 @@ static ls_code read_mapping(reading *r, ls_err *err) {
         int64_t add = 0;
         for (int b = r->d2t.type - 1; b >= 0; b--) add = (int64_t)((uint64_t)add << 8 | raw[i * r->d2t.type + b]);
         if (r->d2t.type == 4) add = (int32_t)add;
-        if (r->ids && add >= 0) add -= i;
+        if (r->ids) add = add < 0 ? INT64_MIN : add - i;
         if (add < -(int64_t)i || add >= n_vocab - (int64_t)i || flags[i + add])
             code = ls_fail(err, LS_E_RANGE,
                            "%s: 'd2t' maps drafted token %d outside the %d tokens, or to an id that is already used",

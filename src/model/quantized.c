@@ -62,6 +62,11 @@ static void on_modules(void *ud, const char *name, const ls_json *value) {
     *m->c = one;
 }
 
+static void on_transform(void *any, const char *name, const ls_json *of) {
+    (void)name, (void)of;
+    *(bool *)any = true;
+}
+
 static ls_code read_compressed(ls_quant_config *c, const ls_json *q, ls_err *err) {
     static const char *const formats[] = {"pack-quantized",
                                           "float-quantized",
@@ -75,6 +80,10 @@ static ls_code read_compressed(ls_quant_config *c, const ls_json *q, ls_err *err
     if (!any_of(format, formats))
         return not_read("format", format, "pack-, float-, int-, naive-quantized, nvfp4- and mxfp4-pack-quantized", err);
     if (sparse && !ls_json_is(sparse, "dense")) return not_read("sparsity format", sparse, "dense", err);
+    bool rotated = false;
+    ls_json_each(ls_json_get(ls_json_get(q, "transform_config"), "config_groups"), on_transform, &rotated);
+    if (rotated)
+        return ls_fail(err, LS_E_UNSUPPORTED, "quantization_config: 'transform_config' is not supported; " INSTEAD);
     modules m = {.c = c, .err = err};
     if (!ls_json_each(ls_json_get(q, "config_groups"), on_modules, &m))
         return ls_fail(err, LS_E_PARSE, "quantization_config has no config_groups");
@@ -156,8 +165,8 @@ static const struct {
                {".v_scale", LS_PARTS}};
 
 static ls_quantized *module_of(ls_checkpoint *c, const char *name, const char *hf, size_t n) {
-    for (int i = c->n_quantized; i-- > 0;) // parts of a module are neighbours
-        if (!strcmp(c->quantized[i]->name, name)) return c->quantized[i];
+    const int32_t known = *ls_map_at(&c->modules, ls_hash_name(name, strlen(name)), c->n_quantized);
+    if (known < c->n_quantized && !strcmp(c->quantized[known]->name, name)) return c->quantized[known];
     ls_quantized *q = ls_calloc(1, sizeof *q);
     q->module = ls_strndup(hf, n);
     q->name = ls_strdup(name);
@@ -357,9 +366,26 @@ static ls_code rows_of_bytes(checking *k, int type, const char *dtype) {
     q->groups = (q->n_in + q->group - 1) / q->group;
     if (!code)
         code = must(k, LS_PART_SCALE, " F32 BF16 F16 ", (q->n_out + q->scale_rows - 1) / q->scale_rows, q->groups);
-    if (!code && q->part[LS_PART_ZERO].ending)
-        code = REFUSE(k, LS_E_UNSUPPORTED, "zero points of 8-bit weights are not supported; " INSTEAD);
+    if (!code && type == LS_GGML_Q8_0 && q->group < q->n_in && q->group % 32)
+        code = REFUSE(k, LS_E_UNSUPPORTED, "blocks of %llu inputs are not supported (multiples of 32); " INSTEAD,
+                      (unsigned long long)q->group);
     return code;
+}
+
+// Parts that the kind of weight does not have; what is read of the others relies on this.
+static ls_code no_other_parts(checking *k) {
+    ls_quantized *q = k->q;
+    const bool integers = q->kind == LS_GPTQ || q->kind == LS_AWQ || q->kind == LS_PACKED;
+    const struct {
+        ls_part part;
+        bool read;
+    } parts[] = {{LS_PART_ZERO, integers}, {LS_PART_GLOBAL, q->kind == LS_NVFP4}, {LS_PART_ORDER, integers}};
+    if (!integers) q->bits = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (q->part[parts[i].part].ending && !parts[i].read)
+            return REFUSE(k, LS_E_UNSUPPORTED, "'%s' of weights of this format is not supported; " INSTEAD,
+                          q->part[parts[i].part].ending + 1);
+    return LS_OK;
 }
 
 static ls_code fours(checking *k) { // E2M1
@@ -416,6 +442,7 @@ static ls_code check(checking *k) {
         q->kind = LS_FP8;
         code = rows_of_bytes(k, LS_GGML_BF16, " F8_E4M3 ");
     }
+    if (!code) code = no_other_parts(k);
     if (!code && q->n_in % 32)
         code =
             REFUSE(k, LS_E_UNSUPPORTED, "%llu inputs are not a multiple of 32; " INSTEAD, (unsigned long long)q->n_in);
@@ -455,7 +482,7 @@ void ls_quantized_free(ls_checkpoint *c) {
 // ---- what is said of it
 
 #define FULL "bits of weights beyond bf16's 8"
-#define SCALES "bits of scales beyond f16's 11"
+#define SCALES "bits of scales beyond f16's 11, more of scales below 0.00006"
 const ls_quant_format ls_quant_formats[] = {
     {"FP8 (E4M3) with scales for blocks, outputs or all", "fp8, fbgemm_fp8, compressed-tensors, modelopt", LS_GGML_BF16,
      FULL},

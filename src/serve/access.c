@@ -124,21 +124,27 @@ ls_code ls_listen_read(ls_listen *out, const char *text, ls_err *err) {
     return LS_OK;
 }
 
-ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_err *err) {
+void ls_listen_remove(const ls_listen *at, const ls_socket_file *file) {
+    struct stat st;
+    if (!lstat(at->path, &st) && st.st_dev == file->device && st.st_ino == file->inode) unlink(at->path);
+}
+
+ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_socket_file *file, ls_err *err) {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     struct stat st;
     memcpy(to.sun_path, at->path, sizeof at->path);
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool fine = *fd >= 0 && other >= 0;
     const bool there = fine && !lstat(at->path, &st) && S_ISSOCK(st.st_mode),
-               used = there && !connect(other, (struct sockaddr *)&to, sizeof to);
-    if (there && !used) unlink(at->path);
+               used = there && (!connect(other, (struct sockaddr *)&to, sizeof to) || errno == EAGAIN);
+    if (there && !used && errno == ECONNREFUSED) unlink(at->path); // nobody listens there; other sockets stay
     // the file is the user's alone from the beginning
     fine = fine && !fchmod(*fd, S_IRUSR | S_IWUSR) && !bind(*fd, (struct sockaddr *)&to, sizeof to) &&
            !listen(*fd, SOMAXCONN);
     const int error = errno;
     if (other >= 0) close(other);
+    if (fine && !lstat(at->path, &st)) file->device = st.st_dev, file->inode = st.st_ino;
     if (fine) return LS_OK;
     if (*fd >= 0) close(*fd);
     return ls_fail(err, LS_E_IO, "cannot listen at %s: %s", at->path,

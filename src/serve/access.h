@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 enum { LS_KEY_LEAST = 16, LS_KEY_MOST = 200, LS_KEYS = 256 };
 
@@ -37,5 +38,11 @@ typedef struct {
 } ls_listen;
 ls_code ls_listen_read(ls_listen *out, const char *text, ls_err *err);
 void ls_address_write(const struct sockaddr *a, char *out, size_t size); // of a client; NULL: "?"
+// The file of a socket.
+typedef struct {
+    dev_t device;
+    ino_t inode;
+} ls_socket_file;
 // Listens at at->path; a socket that a server left there is replaced. LS_E_IO.
-ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_err *err);
+ls_code ls_listen_at_path(const ls_listen *at, int *fd, ls_socket_file *file, ls_err *err);
+void ls_listen_remove(const ls_listen *at, const ls_socket_file *file); // unless another server has replaced it

@@ -54,7 +54,8 @@ struct ls_http {
     ls_request_defaults defaults;
     const char *models[4];
     char url[120];
-    size_t bodies; // bytes
+    ls_socket_file file; // of a socket that it listens at
+    size_t bodies;       // bytes
     int watchers;
     atomic_bool ends; // watchers are sent away
     uint64_t beat_ns;
@@ -531,7 +532,7 @@ static ls_code start(ls_http *h, ls_err *err) {
     inet_pton(at->v6 ? AF_INET6 : AF_INET, at->address, at->v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr);
     // poll, not epoll: there, a client that closes right behind the beginning of a request is noticed a minute later
     int fd = MHD_INVALID_SOCKET;
-    const ls_code code = *at->path ? ls_listen_at_path(at, &fd, err) : LS_OK;
+    const ls_code code = *at->path ? ls_listen_at_path(at, &fd, &h->file, err) : LS_OK;
     if (code) return code;
     const unsigned flags =
         MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (at->v6 ? MHD_USE_IPv6 : 0);
@@ -549,11 +550,12 @@ static ls_code start(ls_http *h, ls_err *err) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!h->daemon && *at->path) {
         close(fd);
-        unlink(at->path);
+        ls_listen_remove(at, &h->file);
     }
     if (!h->daemon)
-        return ls_fail(err, LS_E_IO, "cannot listen at %s port %d: %s", at->address, at->port,
-                       error ? strerror(error) : "libmicrohttpd does not say why");
+        return *at->path ? ls_fail(err, LS_E_IO, "cannot listen at %s: %s", at->path, strerror(error))
+                         : ls_fail(err, LS_E_IO, "cannot listen at %s port %d: %s", at->address, at->port,
+                                   error ? strerror(error) : "libmicrohttpd does not say why");
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
     if (*at->path) snprintf(h->url, sizeof h->url, "unix:%s", at->path);
     else
@@ -591,8 +593,8 @@ const char *ls_http_url(const ls_http *h) {
 void ls_http_close(ls_http *h) {
     h->ends = true;
     ls_feed_wake(h->o->feed); // libmicrohttpd stops no sleeping connections
+    if (*h->o->listen.path) ls_listen_remove(&h->o->listen, &h->file);
     MHD_stop_daemon(h->daemon);
-    if (*h->o->listen.path) unlink(h->o->listen.path);
     ls_queue_close(h->queue);
     free(h);
 }

@@ -19,7 +19,7 @@ typedef struct {
     bool seeded;           // all requests without a seed get that of the setup
     const char *name;      // of the model, as the user wrote it: accepted beside model->name
     ls_listen listen;
-    ls_keys keys, watch_keys;   // borrowed; watch_keys: of those who may watch. Without `keys`, everyone may
+    ls_keys keys, watch_keys;   // borrowed; watch_keys: of those who may watch. Without both, everyone may
     ls_feed *feed;              // what they see, borrowed; NULL: nobody can watch
     const char *const *hosts;   // further names of this host, NULL-terminated; NULL: none
     const char *const *origins; // pages that may ask; NULL: none

@@ -124,7 +124,13 @@ static void follow(watching *w) {
 static void tell_news(watching *w) {
     ls_request_facts facts;
     const uint64_t cleared = ls_feed_cleared(w->feed);
-    if (cleared != w->cleared) forget_shown(w); // another server, with other numbers
+    if (cleared != w->cleared) { // another server, with other numbers and perhaps another model
+        forget_shown(w);
+        ls_event_free(w->header);
+        w->header = NULL;
+        w->follows = true;
+        ls_channel_status(&w->c, LS_STATE_IDLE, "", -1);
+    }
     w->cleared = cleared;
     read_server(w);
     bool is_error;

@@ -69,11 +69,11 @@ static request *find(const ls_feed *f, int32_t id) {
     return i < f->n && f->requests[i]->facts.id == id ? f->requests[i] : NULL;
 }
 
-// Forgets the oldest requests that have ended until the rest keeps to the bounds. Id 0 is the server itself.
-static void make_room(ls_feed *f) {
+// Forgets the oldest requests that have ended until the rest and n bytes keep to the bounds. Id 0 is the server itself.
+static void make_room(ls_feed *f, size_t n) {
     size_t ended = 0;
     for (size_t i = 0; i < f->n; i++) ended += has_ended(f->requests[i]) && f->requests[i]->facts.id;
-    for (size_t i = 0; i < f->n && (ended > LS_FEED_ENDED || f->bytes > f->most);) {
+    for (size_t i = 0; i < f->n && (ended > LS_FEED_ENDED || f->bytes + n > f->most);) {
         if (!has_ended(f->requests[i]) || !f->requests[i]->facts.id) {
             i++;
             continue;
@@ -112,7 +112,7 @@ void ls_feed_set(ls_feed *f, const ls_request_facts *facts) {
         if (r->lost > r->facts.lost_lines) r->facts.lost_lines = r->lost;
         r->version = ++f->versions;
         if (has_ended(r) && r->lines.p) r->lines.p = ls_realloc(r->lines.p, r->lines.cap = r->lines.n + 1);
-        make_room(f);
+        make_room(f, 0);
     }
     wake(f);
     pthread_mutex_unlock(&f->lock);
@@ -121,14 +121,14 @@ void ls_feed_set(ls_feed *f, const ls_request_facts *facts) {
 void ls_feed_put(ls_feed *f, int32_t id, const char *p, size_t n) {
     if (!f) return;
     pthread_mutex_lock(&f->lock);
+    if (f->bytes + n > f->most) make_room(f, n);
     request *r = find(f, id);
-    if (r && (r->lost || r->lines.n + n > f->most / 2)) {
+    if (r && (r->lost || r->lines.n + n > f->most / 2 || f->bytes + n > f->most)) {
         if (++r->lost > r->facts.lost_lines) r->facts.lost_lines = r->lost;
         r->version = ++f->versions;
     } else if (r) {
         ls_buf_add(&r->lines, p, n);
         f->bytes += n;
-        make_room(f);
     }
     wake(f);
     pthread_mutex_unlock(&f->lock);

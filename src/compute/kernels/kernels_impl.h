@@ -144,9 +144,10 @@ INLINE vf vf_xielu(vf g, const float *of) {
     return (vf)(((vi)above & positive) | ((vi)below & ~positive));
 }
 
-/* lst.h's clamped SwiGLU: the gate's half; the other half is clamped, too, and increased by 1. */
+/* lst.h's clamped SwiGLU: the gate's half; the other half is clamped, too, and increased by 1.
+ * NaN stays: vf_max gives its second operand where the first is NaN, and NaN where the second is. */
 INLINE vf vf_clamped(vf gate) {
-    const vf limit = vf_set(LST_CLAMP), g = vf_set(0) - vf_max(vf_set(0) - gate, vf_set(0) - limit);
+    const vf limit = vf_set(LST_CLAMP), g = vf_set(0) - vf_max(vf_set(0) - limit, vf_set(0) - gate);
     return vf_silu(g * vf_set(LST_CLAMP_SLOPE)) * vf_set(1 / LST_CLAMP_SLOPE);
 }
 
@@ -161,8 +162,8 @@ static void k_activate(int32_t activation, const float *xielu, const float *gate
         else if (activation == LST_ACT_XIELU) a = vf_xielu(g, xielu);
         else a = vf_clamped(g);
         if (up && activation == LST_ACT_CLAMPED) {
-            const vf least = vf_set(-LST_CLAMP), u = vf_max(vf_load(up + i), least);
-            a = a * (vf_set(1) - vf_max(vf_set(0) - u, least));
+            const vf least = vf_set(-LST_CLAMP), u = vf_max(least, vf_load(up + i));
+            a = a * (vf_set(1) - vf_max(least, vf_set(0) - u));
         } else if (up) a = a * vf_load(up + i);
         vf_store(out + i, a);
     }

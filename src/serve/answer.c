@@ -344,9 +344,9 @@ static void end(ls_answering *w, ls_code code, const ls_err *err) {
     ls_exchange_end(q, w->x);
     end_recording(w);
     if (w->run.session) {
-        if (code) { // after a part of the work
-            const size_t n = ls_session_context(w->run.session)->n;
-            ls_sessions_show(&a->sessions, w->run.session, &n, sizeof n);
+        if (code) { // how much of the work the drafter was shown is not known, so no history is like this one
+            const uint64_t now = ls_now_ns();
+            ls_sessions_show(&a->sessions, w->run.session, &now, sizeof now);
         }
         ls_sessions_give(&a->sessions, w->run.session);
     }

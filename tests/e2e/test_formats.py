@@ -117,6 +117,13 @@ def changed(part, **to):
     return change
 
 
+def added(part, dtype, shape, values):
+    """A tensor that the format does not have."""
+    def change(config, tensors):
+        tensors["model.layers.1.mlp.up_proj." + part] = (dtype, shape, values)
+    return change
+
+
 def config(**to):
     def change(c, tensors):
         c["quantization_config"] = {k: v for k, v in (c["quantization_config"] | to).items() if v is not ...}
@@ -178,6 +185,7 @@ DAMAGE = {
         (config(format="marlin-24"), r"format 'marlin-24' is not supported"),
         (config(sparsity_config={"format": "sparse-24-bitmask"}), r"sparsity format 'sparse-24-bitmask' is not supported"),
         (config(config_groups=...), r"quantization_config has no config_groups"),
+        (config(transform_config={"config_groups": {"R1": {"type": "hadamard"}}}), r"'transform_config' is not supported"),
         (config(config_groups={"group_0": {"weights": {"num_bits": 2}}}), r"packed integers of 2 bits are not supported \(4, 8\)"),
         (config(config_groups={"a": {"weights": {"num_bits": 4}}, "b": {"weights": {"num_bits": 8}}}), r"'b' has other bits or groups"),
         (changed("weight_shape", values=lambda v: [128, 72]), r"'weight_shape' says 128 x 72, but 'weight_packed' has 128 x 64"),
@@ -196,12 +204,16 @@ DAMAGE = {
         (changed("weight", dtype="F8_E5M2"), r"'weight' has type 'F8_E5M2', not one of F8_E4M3"),
         (changed("weight", shape=(64, 128)), r"expected"),
     ],
-    "int8": [(changed("weight_scale", shape=(64, 2)), r"'weight_scale' is 64 x 2, expected 128 x 1")],
+    "int8": [
+        (changed("weight_scale", shape=(64, 2)), r"'weight_scale' is 64 x 2, expected 128 x 1"),
+        (added("weight_global_scale", "F32", (1,), [2.0]), r"'weight_global_scale' of weights of this format is not supported"),
+    ],
     "nvfp4": [
         (changed("weight_global_scale"), r"the scale of the whole weight \('weight_scale_2' or 'weight_global_scale'\) is missing"),
         (changed("weight_global_scale", values=lambda v: [0.0]), r"holds NaN, infinite"),
         (changed("weight_scale", values=first(0x7F)), r"holds NaN"),
         (changed("weight_scale", shape=(4, 128)), r"'weight_scale' is 4 x 128, expected 128 x 4"),
+        (added("weight_zero_point", "U8", (1,), [0]), r"'weight_zero_point' of weights of this format is not supported"),
     ],
     "nvfp4-modelopt": [(config(quant_algo="W4A8_AWQ"), r"quant_algo 'W4A8_AWQ' is not supported \(supported: FP8, NVFP4\)")],
     "mxfp4": [

@@ -436,8 +436,14 @@ class CommandLine(unittest.TestCase):
                 self.assertIn("/watch", lines)
                 self.assertNotIn(WATCH_KEY, lines)
             with open(file, "w", encoding="utf-8") as f:
-                f.write("# none\n")
-            self.assertIn("has no key", self.refused(s.url, "--key-file", file, code=2))
+                f.write(f"\n# mine\n\n{WATCH_KEY}\n")
+            self.assertEqual(run("watch", s.url, "--key-file", file, "--script", script).returncode, 0)
+            # the keys of the user's own server go to no other one
+            self.assertIn("it needs a watch key", self.refused(s.url, env={"LOGITSPEC_WATCH_KEY": "", "LOGITSPEC_SET_SERVE__KEY_FILE": file}))
+            for text in "# none\n", WATCH_KEY + " x\n":
+                with open(file, "w", encoding="utf-8") as f:
+                    f.write(text)
+                self.assertIn("has no key", self.refused(s.url, "--key-file", file, code=2))
 
     def test_a_hostile_server(self):
         """Whatever it sends: one line, no crash, and nothing that the terminal obeys."""

@@ -117,6 +117,7 @@ static void each_lie_is_named(void **state) {
         {{2, 4, 256, 0, LS_GGML_F32, "b"}, "'a'"},
         {{2, 4, 256, 31, LS_GGML_Q8_0, "b"}, "'a'"},
         {{2, 4, 256, 32, 77, "b"}, "'a'"},
+        {{2, 4, 256, 32, LS_GGML_I64, "b"}, "'a' has type"}, // a draft head's d2t alone
         {{2, 4, 256, 32, LS_GGML_F32, "a"}, "'a'"},
         {{UINT64_MAX, 4, 256, 32, LS_GGML_F32, "b"}, "tensors"},
         {{2, UINT64_MAX, 256, 32, LS_GGML_F32, "b"}, ""},

@@ -250,7 +250,7 @@ class Damage(unittest.TestCase):
                 ("no norm of the values", lambda ts: [t for t in ts if t[0] != "blk.0.attn_norm_2.weight"], "no tensor 'hidden_norm.weight'"),
                 ("no output", lambda ts: [t for t in ts if t[0] != "output.weight"], "no tensor 'lm_head.weight'"),
                 ("an unknown tensor", of(q, lambda t: ("blk.0.attn_x.weight", *t[1:])), "EAGLE-3 has no tensor 'blk.0.attn_x.weight'"),
-                ("a matrix of integers", of(q, lambda t: (t[0], t[1], [1] * len(t[2]), tiny.I64)), "has no tensor 'blk.0.attn_q.weight' of type I64"),
+                ("a matrix of integers", of(q, lambda t: (t[0], t[1], [1] * len(t[2]), tiny.I64)), "tensor 'blk.0.attn_q.weight' has type I64"),
                 ("both names of a norm", lambda ts: ts + [("blk.0.hidden_norm.weight", (64,), [1.0] * 64, tiny.F32)], "'hidden_norm.weight' occurs twice"),
                 ("no mapping", lambda ts: [t for t in ts if t[0] != "d2t"], "expected 128 x 64"),
                 ("a short mapping", of("d2t", lambda t: (t[0], (95,), t[2][:95], t[3])), "expected 95 x 64"),

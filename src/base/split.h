@@ -40,7 +40,8 @@ static inline int32_t ls_most_ranks(const ls_sizes *s) {
     const int32_t units[] = {s->ff / LS_SHARD_FF, s->embd / LS_SHARD_EMBD, s->vocab / LS_SHARD_VOCAB,
                              s->expert_ff / LS_SHARD_FF, s->shared_ff / LS_SHARD_FF};
     int32_t most = s->heads;
-    for (int i = 0; i < 5; i++) most = units[i] < most && (i < 3 || units[i]) ? units[i] : most;
+    for (int i = 0; i < 5; i++)
+        if ((i < 3 || units[i]) && units[i] < most) most = units[i]; // there may be no experts
     return most;
 }
 

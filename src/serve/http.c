@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "serve/reply.h"
-#include "trace/trace_write.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -230,22 +229,14 @@ static void wake_watcher(void *ud) {
 // Takes what is new from the feed. False: nothing is.
 static bool take_news(const call *c) {
     watcher *w = c->w;
-    ls_request_facts facts;
-    ls_buf lines = {0};
-    ls_trace_writer writer = {0};
     ls_buf_clear(&w->out);
     w->sent = 0;
-    while (w->out.n < WATCH_BYTES && ls_feed_next(c->http->o->feed, &w->reader, &facts, &lines, WATCH_BYTES)) {
-        ls_trace_write_request(&writer, &facts);
-        ls_buf_add(&w->out, writer.line.p, writer.line.n);
-        ls_buf_add(&w->out, lines.p, lines.n);
-        ls_buf_clear(&lines);
-    }
-    if (!w->out.n && ls_now_ns() - w->spoke_ns > BEAT_NS / 2) ls_buf_str(&w->out, "{\"type\":\"alive\"}\n");
-    if (w->out.n) w->spoke_ns = ls_now_ns();
-    ls_buf_free(&writer.line);
-    ls_buf_free(&lines);
-    return w->out.n > 0;
+    const uint64_t now = ls_now_ns();
+    const bool news = ls_feed_send(c->http->o->feed, &w->reader, &w->out, WATCH_BYTES),
+               beats = !news && now - w->spoke_ns > BEAT_NS / 2;
+    if (beats) ls_buf_str(&w->out, "{\"type\":\"alive\"}\n");
+    if (news || beats) w->spoke_ns = now;
+    return news || beats;
 }
 
 static ssize_t read_news(void *cls, uint64_t pos, char *to, size_t most) {

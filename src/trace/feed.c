@@ -1,5 +1,6 @@
 #include "trace/feed.h"
 #include "base/mem.h"
+#include "trace/trace_write.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -287,6 +288,22 @@ static ls_code read_facts(ls_trace_reader *facts, const ls_line *line, const cha
     ls_trace_line kind;
     ls_trace_read_more(facts, ls_lines_in(line->p, line->n, name));
     return ls_trace_read_next(facts, &kind, err);
+}
+
+bool ls_feed_send(ls_feed *f, ls_feed_reader *r, ls_buf *out, size_t most) {
+    const size_t had = out->n;
+    ls_request_facts facts;
+    ls_trace_writer w = {0};
+    ls_buf lines = {0};
+    while (out->n - had < most && ls_feed_next(f, r, &facts, &lines, most)) {
+        ls_trace_write_request(&w, &facts);
+        ls_buf_add(out, w.line.p, w.line.n);
+        ls_buf_add(out, lines.p, lines.n);
+        ls_buf_clear(&lines);
+    }
+    ls_buf_free(&w.line);
+    ls_buf_free(&lines);
+    return out->n > had;
 }
 
 ls_code ls_feed_fill(ls_feed *f, ls_lines *lines, void (*begins)(void *ud), void *ud, ls_err *err) {

@@ -18,8 +18,8 @@ void ls_feed_free(ls_feed *f);           // nobody listens any more; accepts NUL
 
 // Adds a request, or changes what is known of it. LS_REQUEST_FORGOTTEN removes it.
 void ls_feed_set(ls_feed *f, const ls_request_facts *facts);
-// Appends whole lines to the recording of a request, if it is known. One recording has at most half of the memory: then
-// lines are counted as lost.
+// Appends whole lines to the recording of a request, if it is known. Where one recording would have
+// more than half of the memory, or those of running requests more than all of it, lines are counted as lost.
 void ls_feed_put(ls_feed *f, int32_t id, const char *p, size_t n);
 void ls_feed_clear(ls_feed *f); // all are forgotten: numbers begin again
 void ls_feed_wake(ls_feed *f);  // wakes all listeners
@@ -53,6 +53,9 @@ bool ls_feed_said(ls_feed *f, uint64_t *had, bool *is_error, char text[LS_FEED_T
 bool ls_feed_lines(ls_feed *f, int32_t id, size_t *at, ls_buf *out, size_t most);
 
 // ---- what a server sends to a watcher, line by line: the lines of recordings, each behind a line of its request
+
+// Appends what r has not had, at least a line and about `most` bytes. False: there is no news now.
+bool ls_feed_send(ls_feed *f, ls_feed_reader *r, ls_buf *out, size_t most);
 
 // Fills f from there to the end (or an incomplete last line). Takes lines. begins: called once the first line is good.
 // LS_E_PARSE, LS_E_IO, LS_E_CANCELLED.

@@ -20,21 +20,12 @@ static ls_feed *filled(const char *p, size_t n) {
 
 static ls_buf sent(ls_feed *f) {
     ls_feed_reader r = {.wake = nothing};
-    ls_trace_writer w = {0};
-    ls_request_facts facts;
-    ls_buf out = {0}, lines = {0};
+    ls_buf out = {0};
     ls_buf_str(&out, "");
     ls_feed_listen(f, &r);
-    while (ls_feed_next(f, &r, &facts, &lines, 100)) {
-        ls_trace_write_request(&w, &facts);
-        fuzz_json_lines(w.line.p, w.line.n);
-        ls_buf_add(&out, w.line.p, w.line.n);
-        ls_buf_add(&out, lines.p, lines.n);
-        ls_buf_clear(&lines);
-    }
+    while (ls_feed_send(f, &r, &out, 100)) continue;
     ls_feed_leave(f, &r);
-    ls_buf_free(&w.line);
-    ls_buf_free(&lines);
+    if (out.n) fuzz_json_lines(out.p, out.n);
     return out;
 }
 

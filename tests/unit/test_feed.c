@@ -156,19 +156,10 @@ static ls_code fill(ls_feed *f, const char *text, size_t n, int *begun, ls_err *
 // All that a watcher would be sent, as a server writes it.
 static ls_buf send_all(ls_feed *f) {
     ls_feed_reader r = {.wake = count_wake};
-    ls_trace_writer w = {0};
-    ls_request_facts facts;
-    ls_buf out = {0}, lines = {0};
+    ls_buf out = {0};
     ls_feed_listen(f, &r);
-    while (ls_feed_next(f, &r, &facts, &lines, 4000)) {
-        ls_trace_write_request(&w, &facts);
-        ls_buf_add(&out, w.line.p, w.line.n);
-        ls_buf_add(&out, lines.p, lines.n);
-        ls_buf_clear(&lines);
-    }
+    while (ls_feed_send(f, &r, &out, 4000)) continue;
     ls_feed_leave(f, &r);
-    ls_buf_free(&w.line);
-    ls_buf_free(&lines);
     return out;
 }
 

@@ -312,7 +312,7 @@ enum {
     LST_PART_LINEAR,     /* the layers' matmuls */
     LST_PART_ROTATE,     /* rotary embedding, and writing keys and values */
     LST_PART_ATTENTION,  /* attention, and rounding its output */
-    LST_PART_ACTIVATION, /* activation, and rounding its output */
+    LST_PART_ACTIVATION, /* activation, and rounding its output; of mixtures it counts as LINEAR */
     LST_PART_HEAD,       /* the output head's matmul */
     LST_PART_ROWS,       /* log-sum-exp, best tokens, sampling */
     LST_PART_RANKS,      /* exchanges with other ranks */

@@ -137,9 +137,9 @@ void multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const float *x, c
 void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
              int32_t n);
 // The activation of the tiles of gate_up, whose outputs are `out` ([row][n_out], changed), to act ([row][n_ff]).
-// Returns its columns.
-ls_range activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out, const float *xielu, int32_t rows,
-                        ls_range tiles, float *act);
+// Without other ranks, which have the rest of a row, it is also prepared for `down`: row i as row first + i of in_rows.
+void activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out, const float *xielu, int32_t rows,
+                    ls_range tiles, float *act, const lst::Linear &down, Prepared &in, int32_t in_rows, int32_t first);
 
 // Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
 // consecutive, in order of their rows.

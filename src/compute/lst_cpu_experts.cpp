@@ -110,7 +110,7 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
     ExpertRows &e = s.experts;
     const lst::Expert &one = mixture.experts[0], &shared = mixture.shared;
     const int32_t used = hp.n_experts_used, pairs = rows * used, n_logits = mixture.router.n_out,
-                  n_ff = ls_range_size(part.expert_ff), wide = ls_range_size(part.shared_ff),
+                  n_ff = ls_range_size(part.expert_ff),
                   d = ls_range_size(part.embd); // of this rank
     const bool has_shared = shared.down.n_out > 0;
     float *mine = s.m->ranks ? s.mine.data() : nullptr;
@@ -143,11 +143,8 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
 
     if (has_shared) {
         float *out = e.shared_gate_up.data(), *act = mine ? mine : e.shared_act.data();
-        const ls_range tiles = team.multiply(s, shared.gate_up, x, x_in, out, rows, 0, rows),
-                       columns = activate_tiles(s, shared.gate_up, out, nullptr, rows, tiles, act);
-        for (int32_t i = 0; i < rows && !mine; i++)
-            prepare(s, shared.down.arith, e.shared_act_in, rows, i, act + (int64_t)i * wide + columns.from,
-                    columns.from, ls_range_size(columns));
+        const ls_range tiles = team.multiply(s, shared.gate_up, x, x_in, out, rows, 0, rows);
+        activate_tiles(s, shared.gate_up, out, nullptr, rows, tiles, act, shared.down, e.shared_act_in, rows, 0);
         if (mine) team.meet(LST_PART_LINEAR);
         if (!gather(s, team, rows, &ls_shard::shared_ff, 1, e.shared_act.data(), LST_PART_ACTIVATION,
                     prepare_row(shared.down, e.shared_act_in, e.shared_act.data(), rows)))
@@ -160,10 +157,7 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
               *act = (mine ? mine : e.act.data()) + (int64_t)first * n_ff;
         if (rows > 1) multiply_tiles(s, l, e.x.data(), e.x_in, out, pairs, first, count, tiles, team.t);
         else multiply_tiles(s, l, x, x_in, out, 1, 0, 1, tiles, team.t);
-        const ls_range columns = activate_tiles(s, l, out, nullptr, count, tiles, act);
-        for (int32_t i = 0; i < count && !mine; i++)
-            prepare(s, one.down.arith, e.act_in, pairs, first + i, act + (int64_t)i * n_ff + columns.from, columns.from,
-                    ls_range_size(columns));
+        activate_tiles(s, l, out, nullptr, count, tiles, act, one.down, e.act_in, pairs, first);
     });
     team.meet(LST_PART_LINEAR);
     if (!gather(s, team, pairs, &ls_shard::expert_ff, 1, e.act.data(), LST_PART_ACTIVATION,

@@ -106,8 +106,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     const ls_shard &part = m.part();
     const lsk_table &k = *m.kernels;
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
-    const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads),
-                  n_ff = ls_range_size(part.ff);
+    const int32_t n_heads = ls_range_size(part.heads), n_kv = ls_range_size(part.kv_heads);
     const bool one = b.n == 1 && !m.ranks; // its x and xn are each thread's own
     float *own = s.own.data() + team.t * 3 * d, *x = one ? own : s.x.data(), *xn = one ? own + d : s.xn.data();
     Prepared &xn_in = one ? s.own_in[(size_t)team.t] : s.xn_in;
@@ -288,11 +287,8 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
         float *act = mine ? mine : s.act.data();
-        const ls_range done =
-            activate_tiles(s, l.gate_up, s.gate_up.data(), m.xielu[(size_t)layer].data(), b.n, tiles, act);
-        for (int32_t i = 0; i < b.n && !mine; i++)
-            prepare(s, l.down.arith, s.act_in, b.n, i, act + (int64_t)i * n_ff + done.from, done.from,
-                    ls_range_size(done));
+        activate_tiles(s, l.gate_up, s.gate_up.data(), m.xielu[(size_t)layer].data(), b.n, tiles, act, l.down, s.act_in,
+                       b.n, 0);
         team.meet(LST_PART_ACTIVATION);
         if (!gather(&ls_shard::ff, 1, s.act.data(), LST_PART_ACTIVATION, [&](int32_t i) {
                 for (int32_t at = 0; at < hp.n_ff; at += 32)
@@ -369,21 +365,25 @@ void lst::cpu::prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_
     else if (arith == LSK_ARITH_BF16) s.m->kernels->to_bf16(x, n, p.bf16.data() + (int64_t)row * p.n_in + at);
 }
 
-ls_range lst::cpu::activate_tiles(const CpuKvCache &s, const lst::Linear &l, float *out, const float *xielu,
-                                  int32_t rows, ls_range tiles, float *act) {
+void lst::cpu::activate_tiles(const CpuKvCache &s, const lst::Linear &l, float *out, const float *xielu, int32_t rows,
+                              ls_range tiles, float *act, const lst::Linear &down, Prepared &in, int32_t in_rows,
+                              int32_t first) {
     const int32_t width = LS_SHARD_FF; // of the blocks of gate and up, and of a group
     const int32_t halves = l.paired ? 2 : 1, n_ff = l.n_out / halves;
     const ls_range columns = {tiles.from * LSK_TILE / halves, tiles.to * LSK_TILE / halves};
-    for (int32_t i = 0; i < rows; i++)
+    for (int32_t i = 0; i < rows; i++) {
+        float *row = act + (int64_t)i * n_ff;
         for (int32_t at = columns.from; at < columns.to; at += width) {
             float *gate = out + ((int64_t)i * n_ff + at) * halves, *up = l.paired ? gate + width : nullptr;
             if (l.bias) {
                 add_bias(gate, l.bias.data() + at, width);
                 if (up) add_bias(up, l.bias.data() + n_ff + at, width);
             }
-            s.m->kernels->activate(s.m->hp.activation, xielu, gate, up, width, act + (int64_t)i * n_ff + at);
+            s.m->kernels->activate(s.m->hp.activation, xielu, gate, up, width, row + at);
         }
-    return columns;
+        if (!s.m->ranks)
+            prepare(s, down.arith, in, in_rows, first + i, row + columns.from, columns.from, ls_range_size(columns));
+    }
 }
 
 void lst::cpu::move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32_t end_head) {

@@ -350,7 +350,7 @@ static void interrupt(ui_state *s) {
 
 static void take_key(ui_state *s, ui_key k, ui_panel panel_at) {
     s->typed.interrupted &= k.code == UI_CTRL('C');
-    s->requests.warned &= k.code == UI_CTRL('C') || k.code == 'q';
+    s->requests.warned &= k.code == UI_CTRL('C') || k.code == 'q' || k.code == 'Q';
     if (k.code == UI_CTRL('C')) interrupt(s);
     else if (k.code == UI_KEY_MOUSE) {
         TOPMOST(m, s, mouse);

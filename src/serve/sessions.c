@@ -1,6 +1,7 @@
 #include "serve/sessions.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/system.h"
 
 #include <stdlib.h>
 
@@ -62,7 +63,9 @@ static ls_code make(ls_sessions *s, int key, int like, size_t tokens, const ls_d
         ls_session_remember(s->kept[like].session, &learnt);
         if (learnt.n) {
             ls_session_return(made, &learnt);
-            history = s->kept[like].history;
+            // the drafter of one that is being answered was shown a part of what its history has
+            const uint64_t parts[] = {s->kept[like].history, ls_now_ns()};
+            history = s->kept[like].busy ? ls_hash_bytes(parts, sizeof parts) : parts[0];
         }
         if (tokens >= COPY_FROM) code = ls_session_copy(made, s->kept[like].session, tokens, err);
         ls_buf_free(&learnt);

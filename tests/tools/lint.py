@@ -121,6 +121,9 @@ def main():
     if places is None:
         print(f"lint: {FORMATTER} is not installed (.ci/packages check): the format was not checked")
     problems += sorted({f"{os.path.relpath(p.rsplit(':', 1)[0], ROOT)}: is not formatted: make format" for p in places or []})
+    mutants = subprocess.run([sys.executable, os.path.join(ROOT, "tests/mutants/run.py"), "--check"], capture_output=True, text=True, check=False)
+    if mutants.returncode:  # a line was changed, and not the mistake that is put into it
+        problems.append(mutants.stderr.strip())
     for p in problems:
         print(p)
     print(f"lint: {len(problems)} problem{'s' if len(problems) != 1 else ''}")

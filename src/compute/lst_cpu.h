@@ -144,8 +144,8 @@ void activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out,
 // Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
 // consecutive, in order of their rows.
 struct ExpertRows {
-    lst::Floats logits, weights;                        // [rows][router outputs], [rows][experts used]
-    std::vector<int32_t> expert, pair;                  // [rows][experts used]: the experts by rank, and their pairs
+    lst::Floats logits;                                 // [rows][router outputs]
+    std::vector<int32_t> pair;                          // [rows][experts used]: of the row's experts by rank
     std::vector<int32_t> row;                           // [pairs]: the pair's row
     std::vector<int32_t> begin;                         // [experts + 1]: the expert's pairs
     std::vector<int32_t> awake;                         // experts that have pairs
@@ -275,10 +275,10 @@ bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int
 // ---- lst_cpu_experts.cpp
 // Makes room for a block of that many rows.
 void resize_experts(CpuKvCache &s, int32_t rows);
-// The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). Ends at a barrier.
-// False: an exchange failed.
-bool run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
-                 const Prepared &x_in, float *y);
+// The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). first_row: the
+// number of the first row in s.chosen. Ends at a barrier. False: an exchange failed.
+bool run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
+                 const float *x, const Prepared &x_in, float *y);
 // The matrix for whose input a layer's feed-forward part is prepared.
 const lst::Linear &prepared_for(const lst::Layer &l);
 // Carries out the moves of keep_path in the key/value heads [from, to) of a layer.

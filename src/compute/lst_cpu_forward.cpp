@@ -281,7 +281,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, prepared_for(l));
         stage++;
         if (l.mixture) {
-            if (!run_mixture(s, *l.mixture, team, b.n, xn, xn_in, tmp)) return;
+            if (!run_mixture(s, *l.mixture, team, b.first, b.n, xn, xn_in, tmp)) return;
             continue;
         }
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
@@ -421,6 +421,7 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         s.logits_of = std::move(logits);
         s.logit_rows_cap = logit_rows;
     }
+    s.chosen.resize((size_t)(b.first + b.n));
     s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
     const int64_t columns = (s.length + b.first + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;
     s.queries = queries_at_once(columns);

@@ -152,6 +152,7 @@ CpuKvCache::CpuKvCache(CpuModel *model, int32_t n_context, int32_t layers_of)
       capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), barrier(model->most_threads),
       own((int64_t)model->most_threads * 3 * model->hp.n_embd), own_in((size_t)model->most_threads) {
     const lst_hparams &hp = m->hp;
+    chosen = lst::Chosen(m->layers, n_layers, hp.n_experts_used);
     for (Prepared &in : own_in) in.resize(1, hp.n_embd);
     const int64_t bytes =
         (int64_t)n_layers * ls_range_size(m->part().kv_heads) * capacity * hp.head_dim * (int64_t)m->kv_value_bytes();

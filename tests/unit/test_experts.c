@@ -1,6 +1,6 @@
 // Experts of a mixture: which a forward woke, counted plainly beside ls_experts_count.
 #include "base/rng.h"
-#include "decode/experts.h"
+#include "engine/experts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

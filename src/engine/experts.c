@@ -1,4 +1,4 @@
-#include "decode/experts.h"
+#include "engine/experts.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

@@ -25,7 +25,7 @@ typedef void (*ls_measured_each)(void *ud, const char *what, const char *key, co
 void ls_measured_list(ls_measured_each each, void *ud);
 int ls_measured_forget(void); // removes all cached measurements; returns the number of files
 
-// ---- the time of forwards on this machine, T(rows, context), measured once per model, arithmetic, processor and
+// ---- the time of forwards on this machine, T(rows, context, experts), measured once per model, arithmetic, processor and
 // number of threads, and cached. Each step corrects it (ls_cost_observe), so errors of an old or noisy measurement
 // decay.
 

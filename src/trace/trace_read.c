@@ -143,7 +143,7 @@ static void read_cost_ms(reading *g, const ls_json *doc, const char *field, ls_c
         if (!ls_json_num(ls_json_at(ms, i), &times[i]) || !(times[i] > 0 && is_time(times[i])))
             wrong(g, field, "a list of times");
     }
-    if (!g->code) ls_cost_of_points(z, rows, times, n);
+    if (!g->code) ls_cost_of_points(z, rows, times, NULL, n);
 }
 
 static void add_token(void *ud, const char *key, const ls_json *value) {

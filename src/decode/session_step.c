@@ -4,6 +4,7 @@
 #include "decode/choose.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
+#include "engine/experts.h"
 #include "engine/measured.h"
 
 #include <math.h>
@@ -162,6 +163,20 @@ static ls_code accept_path(work *w, ls_err *err) {
     return code;
 }
 
+// Of a mixture: the experts that the rows took.
+static void tell_experts(const work *w) {
+    const ls_session *s = w->s;
+    ls_step *out = w->out;
+    lst_experts_seen seen;
+    int32_t alone[LST_MAX_ROWS];
+    if (!s->t->experts || s->t->experts(s->t, &seen, NULL) || seen.n_rows < out->tree.n) return;
+    out->experts = ls_experts_count(&seen, 0, s->e->n_experts, NULL, alone);
+    for (int32_t i = 0; i < out->tree.n; i++) out->tree.nodes[i].alone = alone[i];
+    const int32_t n = out->tree.n * seen.n_layers * seen.n_used;
+    for (int32_t i = 0; i < n && n <= LS_MAX_ROUTES; i++) out->routes[i] = (ls_route){seen.expert[i], seen.weight[i]};
+    out->n_routes = n <= LS_MAX_ROUTES ? n : 0;
+}
+
 // One forward over all rows; then the accepted path and its text.
 static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
@@ -191,6 +206,7 @@ static ls_code verify(work *w, ls_err *err) {
     }
     if ((code = accept_path(w, err))) return code;
     ls_tree_mark(t, out->path, out->n_path);
+    tell_experts(w);
     for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
     out->n_emitted = (int16_t)ls_answer_add(&s->answer, s->model->vocab, ids, out->n_path, &w->finish);
     out->t_verify_us = end_phase(w);

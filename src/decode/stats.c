@@ -68,6 +68,8 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     if (!s->forward) return;
     st->lossy += (uint64_t)ls_step_lossy(s, NULL);
     st->forwards++;
+    st->expert_forwards += s->experts > 0;
+    st->experts += (uint64_t)s->experts;
     st->context += (uint64_t)s->context_len;
     st->drafted += (uint64_t)(s->rows - 1);
     const int accepted = ls_step_accepted(s);

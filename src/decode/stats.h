@@ -46,6 +46,8 @@ typedef struct {
     double wait_us;                                              // waiting for these after the target's forward
     uint64_t probes;                   // rows of forwards behind their trees, which judged drafts (decode/choose.h)
     uint64_t judged, judged_otherwise; // rows that they judged; where the choice became another one
+    // of a mixture: forwards whose experts are known, and the experts of all layers that each took, added up
+    uint64_t expert_forwards, experts;
     // speed against plain decoding, over the steps where the plain cost is known
     double plain_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double plain_against_us; // sum of step times of those same steps

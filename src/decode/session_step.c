@@ -4,6 +4,7 @@
 #include "decode/choose.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
+#include "engine/experts.h"
 #include "engine/measured.h"
 
 #include <math.h>
@@ -29,7 +30,8 @@ typedef struct {
     int32_t context;                     // tokens committed before it
     int32_t n_top, top_ids[LS_MAX_ROWS]; // of the last logits, for the drafter
     float top_p[LS_MAX_ROWS];
-    bool ahead; // the drafter works beside the forward
+    double awake; // experts that the forward woke; -1: no mixture, or not known
+    bool ahead;   // the drafter works beside the forward
     ls_finish finish;
 } work;
 
@@ -122,6 +124,11 @@ static void draft(work *w) {
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->asked_rows =
         (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
+    if (s->routing) {
+        ls_routing_predict(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree);
+        for (int32_t i = 0; i < out->tree.n; i++) ls_routing_take(s->routing, i);
+        out->expected_experts = ls_routing_awake(s->routing);
+    }
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -162,6 +169,32 @@ static ls_code accept_path(work *w, ls_err *err) {
     return code;
 }
 
+static void log_experts(const work *w) {
+    const ls_cost_curve *z = &w->s->costs;
+    const ls_step *out = w->out;
+    const int32_t n = ls_step_forwarded(out);
+    double rate[LS_ROUTING_KINDS], trials;
+    if (!ls_log_is_on()) return;
+    for (int i = 0; i < LS_ROUTING_KINDS; i++) rate[i] = 100 * ls_routing_rate(w->s->routing, i, &trials);
+    ls_log("experts: %.0f awake, %.0f expected; forward %.3f ms, expected by rows %.3f, by experts %.3f; right by kind "
+           "%.0f%% %.0f%% %.0f%%",
+           w->awake, out->expected_experts, out->t_forward_us / 1e3, ls_cost_ms(z, n, w->context),
+           ls_cost_ms(z, n, w->context) + ls_cost_experts_ms(z, n, w->awake), rate[0], rate[1], rate[2]);
+}
+
+// Learns which experts the rows took, and counts those that are awake.
+static void observe_experts(work *w) {
+    ls_session *s = w->s;
+    lst_experts_seen seen;
+    w->awake = -1;
+    if (!ls_session_experts(s, &seen) || seen.n_rows < w->out->tree.n) return;
+    w->awake = ls_experts_count(&seen, 0, s->e->n_experts, NULL, NULL);
+    log_experts(w);
+    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &w->out->tree, seen.expert);
+    const size_t of_row = (size_t)seen.n_layers * (size_t)seen.n_used;
+    ls_routing_commit(s->routing, seen.expert + of_row * (size_t)w->out->path[w->out->n_path - 1]);
+}
+
 // One forward over all rows; then the accepted path and its text.
 static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
@@ -191,6 +224,7 @@ static ls_code verify(work *w, ls_err *err) {
     }
     if ((code = accept_path(w, err))) return code;
     ls_tree_mark(t, out->path, out->n_path);
+    observe_experts(w);
     for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
     out->n_emitted = (int16_t)ls_answer_add(&s->answer, s->model->vocab, ids, out->n_path, &w->finish);
     out->t_verify_us = end_phase(w);
@@ -248,7 +282,7 @@ static void finish_step(work *w) {
 static void update_statistics(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
-    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, -1, out->t_forward_us / 1e3);
+    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, w->awake, out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_plain_bound(&s->plain, out->t_total_us);

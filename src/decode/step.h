@@ -74,6 +74,7 @@ typedef struct {
                                // quarter of a second (base/system.h); 0: none, or not known
     int32_t plain_timed;       // how many were timed for plain_us in this session so far; 0: none, or not recorded
     int32_t pool_size;         // n-grams in the drafter's pool
+    double expected_experts;   // of a mixture: how many the tree was expected to wake (spec/routing.h); 0: not known
 } ls_step;
 
 // A step and its arrays are one allocation, so a struct copy of a step shares the arrays. A work area, which the

@@ -172,7 +172,9 @@ void ui_panel_tree(ui_panel_view *v) {
     else
         ui_right(v, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows), ls_step_accepted(step),
                  step->tree.n < step->rows ? " (other rows not recorded)" : "");
-    if (step->experts && !ui_quiz_hides(s)) ui_right(v, ", %d experts: each row's own", step->experts);
+    if (step->experts && !ui_quiz_hides(s)) ui_right(v, ", %d experts", step->experts);
+    if (step->experts && !ui_quiz_hides(s) && step->expected_experts > 0)
+        ui_right(v, " (expected %.0f)", step->expected_experts);
     ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right);
     free(t.rows);
 }

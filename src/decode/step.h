@@ -72,7 +72,8 @@ typedef struct {
     int32_t *path;          // accepted rows in order; path[0] is the root (row 0)
     ls_tree tree;           // the known rows: all, or the path alone in a trace of level `steps`
     // of a mixture (ls_run.n_mixtures)
-    int32_t experts;  // of all layers, each once, that the forward's rows took; 0: no mixture, or not told
+    int32_t experts;         // of all layers, each once, that the forward's rows took; 0: no mixture, or not told
+    double expected_experts; // how many sizing expected (spec/routing.h); 0: not told
     int32_t n_routes; // [tree row][mixture][used], a layer's best first; 0: more than LS_MAX_ROUTES, or not recorded
     ls_route *routes;
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum

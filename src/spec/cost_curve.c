@@ -25,11 +25,12 @@ double ls_cost_context_rows(int32_t rows) {
 // Linear between n points. Returns the first size above them.
 static int fill(double *of_size, const int32_t *rows, const double *value, size_t n) {
     int at = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        const double more = i ? value[i] - value[i - 1] : 0;
         for (; at < LS_COST_SIZES && ls_cost_rows[at] <= rows[i]; at++)
-            of_size[at] = i ? value[i - 1] +
-                                  (value[i] - value[i - 1]) * (ls_cost_rows[at] - rows[i - 1]) / (rows[i] - rows[i - 1])
-                            : value[i];
+            of_size[at] =
+                i ? value[i - 1] + more * (ls_cost_rows[at] - rows[i - 1]) / (rows[i] - rows[i - 1]) : value[i];
+    }
     return at;
 }
 

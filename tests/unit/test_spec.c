@@ -442,7 +442,8 @@ static void costs_interpolate_and_learn(void **state) {
     assert_float_equal(ls_cost_ms(&z, 1, 150), 11, 0.5);
     z = first; // a measurement that was disturbed: sizes that are never tried become cheaper with those that are
     for (int i = 0; i < 500; i++)
-        for (int32_t rows = 1; rows < 4; rows++) ls_cost_observe(&z, rows, 150, -1, 0.6 * ls_cost_ms(&first, rows, 150));
+        for (int32_t rows = 1; rows < 4; rows++)
+            ls_cost_observe(&z, rows, 150, -1, 0.6 * ls_cost_ms(&first, rows, 150));
     assert_float_equal(ls_cost_ms(&z, 3, 150), 0.6 * ls_cost_ms(&first, 3, 150), 0.1);
     assert_true(ls_cost_ms(&z, 4, 150) < 0.65 * ls_cost_ms(&first, 4, 150));
     assert_true(ls_cost_ms(&z, 64, 150) < ls_cost_ms(&first, 64, 150));

@@ -202,8 +202,9 @@ static void time_line(ui_panel_view *v, const ls_stats *st) {
 // Of a mixture: what a forward reads depends on the experts that its rows take.
 static void expert_line(ui_panel_view *v, const ls_stats *st) {
     const ls_run *r = &v->state->run.header;
-    if (!st->expert_forwards || !r->n_mixtures) return;
-    const double mean = ls_per((double)st->experts, st->expert_forwards), one = r->n_mixtures * r->n_experts_used;
+    const ls_ratio took = ls_stats_experts(st);
+    if (!took.of || !r->n_mixtures) return;
+    const double mean = ls_per((double)took.n, took.of), one = r->n_mixtures * r->n_experts_used;
     ui_pen p = stats_line(v, "experts", NULL);
     ui_clause(&p, "{%.1f} of %d a forward (one row takes %.0f)", mean, r->n_mixtures * r->n_experts, one);
     ui_clause(&p, ": {x%.1f}", mean / one);

@@ -270,6 +270,14 @@ static void attention(inspected *o) {
     }
 }
 
+// Lines that the best tokens leave to the experts of a mixture.
+static int expert_lines(const ui_panel_view *v, const ls_step *step) {
+    enum { LARGE = 14, ROUTERS = 4 };
+    const int32_t n = v->state->run.header.n_mixtures;
+    if (!step->experts) return 0;
+    return 1 + (v->area.rows < LARGE || !step->n_routes ? 0 : n < ROUTERS ? n : ROUTERS);
+}
+
 // Of a mixture: the experts that the row took, as far as there is room, a line for each layer.
 static void experts(inspected *o) {
     const ls_run *r = &o->v->state->run.header;
@@ -303,7 +311,7 @@ void ui_panel_inspect(ui_panel_view *v) {
     estimates(&o);
     reason(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
-                      (v->state->view.mask ? 1 + step->tree.n / v->area.cols : 0) + (step->experts > 0);
+                      (v->state->view.mask ? 1 + step->tree.n / v->area.cols : 0) + expert_lines(v, step);
     if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - v->line - below);
     origin(&o);
     attention(&o);

@@ -1,7 +1,6 @@
 #include "engine/experts.h"
 #include "base/mem.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 int32_t ls_experts_count(const lst_experts_seen *e, int32_t n_rows, int32_t n_experts, int32_t *awake, int32_t *alone) {
@@ -26,8 +25,4 @@ int32_t ls_experts_count(const lst_experts_seen *e, int32_t n_rows, int32_t n_ex
     }
     free(by);
     return all;
-}
-
-double ls_experts_at_random(int32_t n_experts, int32_t n_used, int32_t rows) {
-    return n_experts * (1 - pow(1 - (double)n_used / n_experts, rows));
 }

@@ -1,4 +1,5 @@
 #include "report/lab.h"
+#include "report/plots.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -92,7 +93,7 @@ static void add_experts(const ls_lab *lab, ls_chart *c) {
         snprintf(label, sizeof label, "%d", n);
         ls_chart_add(c, "in these steps", label, n, (double)q->n / (double)q->of / m->n_mixtures, q->of);
     }
-    if (c->n) ls_chart_experts_at_random(c, m->n_experts, m->n_experts_used);
+    if (c->n) ls_plot_experts_at_random(c, m);
 }
 
 static void add_distances(const ls_lab_distances *q, ls_chart *c) {

@@ -108,6 +108,13 @@ static bool begins_beside(const ls_session *s) {
     return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
 }
 
+// The costs by which the sizing rule decides.
+static ls_cost_curve costs_of(const ls_session *s) {
+    ls_cost_curve costs = s->costs;
+    if (s->drafting.sizing.rule->by_rows_alone) costs.expert_ms = 0;
+    return costs;
+}
+
 static bool reflects(const ls_session *s) {
     return s->accept.rule && s->accept.rule->reflects;
 }
@@ -119,7 +126,7 @@ static void draft(work *w) {
     w->ahead = ls_ahead_is_on(s->ahead) && !ls_accept_draws(&s->accept, s->sampling.temperature);
     if (s->ahead) s->drafting.drafter->beside = w->ahead && begins_beside(s);
     const ls_draft_state state = state_of(w);
-    ls_cost_curve costs = s->costs;
+    ls_cost_curve costs = costs_of(s);
     // rows of a probe for a path of depth 1; ls_drafting_propose adds those of deeper paths
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->asked_rows =
@@ -242,7 +249,8 @@ static ls_code commit(work *w, ls_err *err) {
     if (code) return code;
     ls_draft_state state = state_of(w);
     out->miss = (uint8_t)ls_drafting_blame(&s->drafting, &state, t, out->path[out->n_path - 1]);
-    state.costs = ls_drafting_costs(&s->drafting, &s->costs);
+    const ls_cost_curve costs = costs_of(s);
+    state.costs = ls_drafting_costs(&s->drafting, &costs);
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
     // 11% with 32 (18 prompts), more than these microseconds
     ls_drafting_learn(&s->drafting, &(ls_draft_result){state.context, state.n_context, t, out->n_path, &state});
@@ -282,7 +290,8 @@ static void finish_step(work *w) {
 static void update_statistics(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
-    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, w->awake, out->t_forward_us / 1e3);
+    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context,
+                    s->drafting.sizing.rule->by_rows_alone ? -1 : w->awake, out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_plain_bound(&s->plain, out->t_total_us);

@@ -97,9 +97,10 @@ ls_node_state ls_step_state(const ls_step *s, int row) {
 }
 
 void ls_step_round(ls_step *s) {
-    double *const times[] = {&s->t_draft_us,   &s->t_forward_us, &s->t_verify_us,        &s->t_commit_us,
-                             &s->t_total_us,   &s->t_device_us,  &s->t_wait_us,          &s->plain_us,
-                             &s->plain_spread, &s->cpu_wait,     &s->t_draft_forward_us, &s->t_comm_us};
+    double *const times[] = {&s->t_draft_us,      &s->t_forward_us, &s->t_verify_us,        &s->t_commit_us,
+                             &s->t_total_us,      &s->t_device_us,  &s->t_wait_us,          &s->plain_us,
+                             &s->plain_spread,    &s->cpu_wait,     &s->t_draft_forward_us, &s->t_comm_us,
+                             &s->expected_experts};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] = (double)(float)*times[i];
 }
 

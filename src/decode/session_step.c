@@ -195,9 +195,10 @@ static void observe_experts(work *w) {
     lst_experts_seen seen;
     w->awake = -1;
     if (!ls_session_experts(s, &seen) || seen.n_rows < w->out->tree.n) return;
-    w->awake = ls_experts_count(&seen, 0, s->e->n_experts, NULL, NULL);
+    const int32_t n = w->out->tree.n, n_awake = ls_experts_count(&seen, n, s->e->n_experts, NULL, NULL);
+    w->awake = seen.n_rows > n ? ls_experts_count(&seen, 0, s->e->n_experts, NULL, NULL) : n_awake;
     log_experts(w);
-    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &w->out->tree, seen.expert);
+    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &w->out->tree, seen.expert, n_awake);
     const size_t of_row = (size_t)seen.n_layers * (size_t)seen.n_used;
     ls_routing_commit(s->routing, seen.expert + of_row * (size_t)w->out->path[w->out->n_path - 1]);
 }

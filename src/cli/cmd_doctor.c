@@ -282,6 +282,9 @@ static void calibrate(report *r, const ls_command_line *c) {
         for (int i = 1; i < LS_COST_SIZES; i++)
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; each row of a large tree adds %.3f ms per 1000 tokens of context", 1e3 * z.slope_ms);
+        if (z.expert_ms > 0)
+            ls_buf_fmt(&text, "; one row wakes %.0f experts, 8 rows %.0f, and one more takes %.3f ms",
+                       ls_cost_awake(&z, 1), ls_cost_awake(&z, 8), z.expert_ms);
         if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
         check(r, "costs", !noise.busy, true, "%s", text.p);
         ls_jw_field_int(&r->json, "context_len", z.cost_context);
@@ -292,6 +295,7 @@ static void calibrate(report *r, const ls_command_line *c) {
         for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(&r->json, z.base_ms[i], 5);
         ls_jw_close(&r->json, ']');
         ls_jw_field_num(&r->json, "slope_ms", z.slope_ms, 5);
+        if (z.expert_ms > 0) ls_jw_field_num(&r->json, "expert_ms", z.expert_ms, 5);
         ls_buf_free(&text);
     }
     ls_model_free(&m);

@@ -107,6 +107,13 @@ static bool begins_beside(const ls_session *s) {
     return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
 }
 
+// The costs by which the sizing rule decides.
+static ls_cost_curve costs_of(const ls_session *s) {
+    ls_cost_curve costs = s->costs;
+    if (s->drafting.sizing.rule->by_rows_alone) costs.expert_ms = 0;
+    return costs;
+}
+
 static bool reflects(const ls_session *s) {
     return s->accept.rule && s->accept.rule->reflects;
 }
@@ -118,7 +125,7 @@ static void draft(work *w) {
     w->ahead = ls_ahead_is_on(s->ahead) && !ls_accept_draws(&s->accept, s->sampling.temperature);
     if (s->ahead) s->drafting.drafter->beside = w->ahead && begins_beside(s);
     const ls_draft_state state = state_of(w);
-    ls_cost_curve costs = s->costs;
+    ls_cost_curve costs = costs_of(s);
     // rows of a probe for a path of depth 1; ls_drafting_propose adds those of deeper paths
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->asked_rows =
@@ -194,7 +201,9 @@ static void observe_experts(const work *w) {
     for (int32_t i = 0; i < n && n <= LS_MAX_ROUTES; i++) out->routes[i] = (ls_route){seen.expert[i], seen.weight[i]};
     out->n_routes = n <= LS_MAX_ROUTES ? n : 0;
     log_experts(w);
-    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree, seen.expert);
+    const bool whole = seen.n_rows == out->tree.n; // without the rows of a probe
+    const int32_t n_awake = whole ? out->experts : ls_experts_count(&seen, out->tree.n, s->e->n_experts, NULL, NULL);
+    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree, seen.expert, n_awake);
     ls_routing_commit(s->routing, seen.expert + (ptrdiff_t)of_row * out->path[out->n_path - 1]);
 }
 
@@ -245,7 +254,8 @@ static ls_code commit(work *w, ls_err *err) {
     if (code) return code;
     ls_draft_state state = state_of(w);
     out->miss = (uint8_t)ls_drafting_blame(&s->drafting, &state, t, out->path[out->n_path - 1]);
-    state.costs = ls_drafting_costs(&s->drafting, &s->costs);
+    const ls_cost_curve costs = costs_of(s);
+    state.costs = ls_drafting_costs(&s->drafting, &costs);
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and
     // 11% with 32 (18 prompts), more than these microseconds
     ls_drafting_learn(&s->drafting, &(ls_draft_result){state.context, state.n_context, t, out->n_path, &state});
@@ -285,7 +295,8 @@ static void finish_step(work *w) {
 static void update_statistics(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
-    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->experts ? out->experts : -1,
+    const bool by_rows = !out->experts || s->drafting.sizing.rule->by_rows_alone;
+    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, by_rows ? -1 : out->experts,
                     out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);

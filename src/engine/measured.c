@@ -344,7 +344,7 @@ static bool load_costs(kept_costs *k, const char *path, const char *key) {
     }
     fclose(f);
     k->curve = in;
-    return ok;
+    return ok && in.expert_ms <= 1.001 * ls_cost_most_expert_ms(&in); // rounded
 }
 
 static void save(const kept_costs *k, const char *path, const char *key) {

@@ -51,30 +51,42 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
     enum { MOST = 32 };
     const char *points = text;
     int32_t rows[MOST];
-    double ms[MOST];
+    double ms[MOST], awake[MOST] = {0}, expert_ms = 0; // awake: experts in these forwards; 0: no mixture
     size_t n = 0;
     *z = (ls_cost_curve){0};
     if (!strcmp(text, "auto")) return LS_OK;
     for (const ls_cost_preset *p = ls_cost_presets; p->name; p++)
         if (!strcmp(text, p->name)) points = p->points;
     for (const char *p = points;; p++) {
-        char *colon, *end;
-        const long r = strtol(p, &colon, 10);
-        const double t = *colon == ':' ? strtod(colon + 1, &end) : 0;
-        const bool ok = *colon == ':' && end > colon + 1 && n < MOST && t > 0 && t < 1e6 &&
-                        (n ? r > rows[n - 1] && t >= ms[n - 1] : r == 1) && r <= 4096;
+        char *end = NULL;
+        const bool last = n && !strncmp(p, "expert:", 7); // how many experts are awake is known of all points
+        const long r = last ? 0 : strtol(p, &end, 10);
+        const double t = last ? strtod(p + 7, &end) : end > p && *end == ':' ? strtod(end + 1, &end) : 0;
+        const bool of_mixture = !last && t > 0 && *end == ':';
+        const double x = of_mixture ? strtod(end + 1, &end) : 0;
+        bool ok = t > 0 && t < 1e6;
+        if (last) ok = ok && awake[0] > 0 && !*end;
+        else
+            ok = ok && n < MOST && r <= 4096 && (n ? r > rows[n - 1] && t >= ms[n - 1] : r == 1) &&
+                 (!of_mixture || (x > 0 && x < 1e7)) && (!n || of_mixture == (awake[0] > 0)) &&
+                 (!n || x >= awake[n - 1]);
         if (!ok || (*end && *end != ','))
             return ls_fail(
                 err, LS_E_USAGE,
                 "%s is '%.60s', expected auto, free, h200, or ROWS:MS,... in ascending order from 1 row, such as "
-                "1:10,8:15,64:90",
+                "1:10,8:15,64:90; of a mixture also experts: 1:10:32,8:15:80,expert:0.1",
                 what, text);
-        rows[n] = (int32_t)r;
-        ms[n++] = t;
+        if (last) expert_ms = t;
+        else {
+            rows[n] = (int32_t)r;
+            ms[n] = t;
+            awake[n++] = x;
+        }
         if (!*end) break;
         p = end;
     }
-    ls_cost_of_points(z, rows, ms, NULL, n);
+    ls_cost_of_points(z, rows, ms, awake, n);
+    z->expert_ms = fmin(expert_ms, ls_cost_most_expert_ms(z));
     for (int i = 0; i < LS_COST_SIZES; i++) { // the digits that a manifest has, so that its text gives the same trees
         char digits[32];
         snprintf(digits, sizeof digits, "%.4g", z->base_ms[i]);

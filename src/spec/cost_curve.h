@@ -41,8 +41,9 @@ typedef struct {
     const char *name, *points, *about;
 } ls_cost_preset;
 extern const ls_cost_preset ls_cost_presets[]; // ends with a NULL name
-// "auto": a zero curve, to be measured; otherwise a name, or ROWS:MS,... from one row on. LS_E_USAGE. what: the name in
-// the message.
+// "auto": a zero curve, to be measured; otherwise a name, or ROWS:MS,... from one row on; of a mixture
+// ROWS:MS:EXPERTS,...,expert:MS: the experts of these forwards, and the time of one. LS_E_USAGE. what: the name in the
+// message.
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err);
 
 // Converts a number of rows to the factor of slope_ms: keys and values of a context token are read once for all rows,

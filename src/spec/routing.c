@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const double DECAY = 0.999; // of the counts, a row
+static const double DECAY_TREE = 0.98;
 
 typedef uint16_t number; // of an expert in its layer
 
@@ -20,9 +21,11 @@ struct ls_routing {
     bool has_last;
     double *hits;                    // [kinds][layers]: experts that were named
     double trials[LS_ROUTING_KINDS]; // rows
+    double woke, foretold;           // experts that trees woke beside their root's, and those by single predictions
     // of the tree that was predicted
     const number *guess[LS_MAX_ROWS]; // NULL: none
     uint8_t kind[LS_MAX_ROWS];
+    int32_t n_taken;
     // of the taken rows: the chance that an expert sleeps is asleep * rest
     double *asleep; // [layers][experts]: by those that predictions named
     double *sum;    // [layers]: of asleep
@@ -150,21 +153,11 @@ void ls_routing_predict(ls_routing *r, const int32_t *context, size_t n, const l
         const int32_t known = tail_of(context, n, t, i, tail);
         r->guess[i] = recall(r, tail + known, known, &r->kind[i]);
     }
+    r->n_taken = 0;
     for (size_t i = 0; i < (size_t)r->layers * (size_t)r->experts; i++) r->asleep[i] = 1;
     for (int32_t i = 0; i < r->layers; i++) {
         r->sum[i] = r->experts;
         r->rest[i] = 1;
-    }
-}
-
-void ls_routing_learn(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t, const int32_t *experts) {
-    int32_t tail[LS_ROUTING_ORDER];
-    ls_routing_predict(r, context, n, t);
-    for (int32_t i = 0; i < t->n; i++)
-        if (r->guess[i]) judge(r, r->guess[i], r->kind[i], experts + (size_t)i * r->width);
-    for (int32_t i = 0; i < t->n; i++) {
-        const int32_t known = tail_of(context, n, t, i, tail);
-        remember(r, tail + known, known, experts + (size_t)i * r->width);
     }
 }
 
@@ -176,8 +169,15 @@ static double right(const ls_routing *r, int32_t row, int32_t layer) {
     return (r->hits[(size_t)kind * (size_t)r->layers + (size_t)layer] + FIRST) / (r->trials[kind] + 1);
 }
 
+// How many of the experts that single predictions foretell for a tree, beside its root's, are awake.
+static double share(const ls_routing *r) {
+    const double first = (double)r->width; // before anything was counted: all
+    return (r->woke + first) / (r->foretold + first);
+}
+
 double ls_routing_wakes(const ls_routing *r, int32_t row) {
     double all = 0;
+    if (!r->n_taken) return (double)r->width;
     for (int32_t layer = 0; layer < r->layers; layer++) {
         const double p = right(r, row, layer), *asleep = r->asleep + (size_t)layer * (size_t)r->experts;
         const number *guess = r->guess[row] ? r->guess[row] + (size_t)layer * (size_t)r->used : NULL;
@@ -185,7 +185,7 @@ double ls_routing_wakes(const ls_routing *r, int32_t row) {
         for (int32_t i = 0; guess && i < r->used; i++) named += asleep[guess[i]];
         all += r->rest[layer] * (p * named + (1 - p) * r->used * r->sum[layer] / r->experts);
     }
-    return all;
+    return share(r) * all;
 }
 
 void ls_routing_take(ls_routing *r, int32_t row) {
@@ -199,12 +199,33 @@ void ls_routing_take(ls_routing *r, int32_t row) {
         }
         r->rest[layer] *= others;
     }
+    r->n_taken++;
+}
+
+// Experts that are awake beside those of the first taken row, by single predictions.
+static double foretold(const ls_routing *r) {
+    double all = -(double)r->width;
+    for (int32_t layer = 0; layer < r->layers; layer++) all += r->experts - r->rest[layer] * r->sum[layer];
+    return all;
 }
 
 double ls_routing_awake(const ls_routing *r) {
-    double all = 0;
-    for (int32_t layer = 0; layer < r->layers; layer++) all += r->experts - r->rest[layer] * r->sum[layer];
-    return all;
+    return r->n_taken ? (double)r->width + share(r) * foretold(r) : 0;
+}
+
+void ls_routing_learn(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t, const int32_t *experts,
+                      int32_t n_awake) {
+    int32_t tail[LS_ROUTING_ORDER];
+    ls_routing_predict(r, context, n, t);
+    for (int32_t i = 0; i < t->n; i++) ls_routing_take(r, i);
+    r->woke = DECAY_TREE * r->woke + n_awake - (double)r->width;
+    r->foretold = DECAY_TREE * r->foretold + foretold(r);
+    for (int32_t i = 0; i < t->n; i++)
+        if (r->guess[i]) judge(r, r->guess[i], r->kind[i], experts + (size_t)i * r->width);
+    for (int32_t i = 0; i < t->n; i++) {
+        const int32_t known = tail_of(context, n, t, i, tail);
+        remember(r, tail + known, known, experts + (size_t)i * r->width);
+    }
 }
 
 double ls_routing_rate(const ls_routing *r, int kind, double *trials) {

@@ -2,7 +2,8 @@
 // time. From this follows how many experts a row wakes that the other rows did not wake, which is what it costs.
 //
 // A prediction changes the speed, never the text. How often each kind of prediction is right is counted online, in each
-// layer: early layers depend on the token alone, later ones on its context.
+// layer: early layers depend on the token alone, later ones on its context. Where predictions are wrong, rows of a tree
+// still take the same experts more often than by chance; that share is counted, too.
 #pragma once
 #include "spec/tree.h"
 
@@ -27,8 +28,9 @@ int32_t ls_routing_layers(const ls_routing *r);
 
 // The last n_rows tokens of text[0..n) were forwarded and took these experts, [n_rows][layers][used].
 void ls_routing_read(ls_routing *r, const int32_t *text, size_t n, int32_t n_rows, const int32_t *experts);
-// All rows of the tree after context[0..n) were forwarded and took these experts.
-void ls_routing_learn(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t, const int32_t *experts);
+// All rows of the tree after context[0..n) were forwarded and took these experts, n_awake different ones in all layers.
+void ls_routing_learn(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t, const int32_t *experts,
+                      int32_t n_awake);
 // The row was the last one that became text.
 void ls_routing_commit(ls_routing *r, const int32_t *experts);
 

@@ -45,28 +45,28 @@ static double ms_of(const ls_cost_curve *z, int32_t n, double n_awake, int32_t c
 
 static void keep_by_experts(ls_routing *r, const ls_tree *t, const double *path, const ls_cost_curve *costs,
                             int32_t context, bool *keep) {
-    bool taken[LS_MAX_ROWS] = {true};
-    int32_t place[LS_MAX_ROWS] = {0}, best_n = 1;
+    enum { AHEAD = 16 };                          // rows that are tried after the best number: costs rise in stairs
+    int32_t place[LS_MAX_ROWS] = {0}, best_n = 1; // place: number of the taken row, from 1; 0: not taken
     double expected = 1, best;
+    place[0] = 1;
     ls_routing_take(r, 0);
     double n_awake = ls_routing_awake(r);
     best = 1 / ms_of(costs, 1, n_awake, context);
-    for (int32_t n = 2; n <= t->n; n++) {
+    for (int32_t n = 2; n <= t->n && n <= best_n + AHEAD; n++) {
         int32_t next = 0;
         double rate = -1;
         for (int32_t i = 1; i < t->n; i++) {
-            if (taken[i] || !taken[t->nodes[i].parent]) continue;
+            if (place[i] || !place[t->nodes[i].parent]) continue;
             const double with = (expected + path[i]) / ms_of(costs, n, n_awake + ls_routing_wakes(r, i), context);
             if (with > rate) rate = with, next = i;
         }
         ls_routing_take(r, next);
-        taken[next] = true;
-        place[next] = n - 1;
+        place[next] = n;
         expected += path[next];
         n_awake = ls_routing_awake(r);
         if (rate > best) best = rate, best_n = n;
     }
-    for (int32_t i = 1; i < t->n; i++) keep[i] = place[i] < best_n;
+    for (int32_t i = 1; i < t->n; i++) keep[i] = place[i] && place[i] <= best_n;
 }
 
 static void auto_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
@@ -252,6 +252,15 @@ static const ls_sizing_rule rules[] = {
                .summary = "the rows with the most expected tokens per millisecond, by measured costs",
                .source = "this program's own"},
         .by_cost = true,
+        .rows = 64,
+        .cut = auto_cut,
+    },
+    {
+        .is = {.name = "rows",
+               .summary = "as auto, but by the number of rows alone: experts of a mixture have no cost",
+               .source = "this program's own"},
+        .by_cost = true,
+        .by_rows_alone = true,
         .rows = 64,
         .cut = auto_cut,
     },

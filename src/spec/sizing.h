@@ -19,6 +19,7 @@ typedef struct ls_sizing_rule {
     const ls_knob *knobs; // numbers that are not in NAME:VALUE, at most LS_SIZING_KNOBS; NULL: none
     bool picks;           // it keeps fewer rows than the drafter proposes: max_rows limits the kept rows
     bool by_cost;         // it decides by the cost of rows: the drafter may omit rows that cannot pay
+    bool by_rows_alone;   // the experts that rows wake have no cost of their own
     bool counts;          // values[0] is the most rows for the drafter, including the root
     int32_t rows;         // else that number; 0: the rows of the method's paper
     // Clears keep[i] for rows that are not verified; all are true before the call. path[i]: acceptance probability of

@@ -192,13 +192,35 @@ static void experts_are_remembered_by_token(void **state) {
     assert_true(error < 0.2);
     // a known token after an unknown one: the first layer does not depend on that
     for (int round = 0; round < 200; round++) {
-        random_tree(&t, n, 8, N_TOKENS);
+        const int32_t awake = random_tree(&t, n, 8, N_TOKENS);
         for (int32_t i = 0; i < t.n; i++) t.nodes[i].token += i % 2 * N_TOKENS * (1 + round);
-        ls_routing_learn(r, text, n, &t, expert);
+        ls_routing_learn(r, text, n, &t, expert, awake);
     }
     const double by_token = ls_routing_rate(r, 1, &trials);
     assert_true(by_token > 0.4 && by_token < 0.9 && trials > 200);
     assert_true(ls_routing_rate(r, LS_ROUTING_LAST, &trials) < by_token && trials > 200);
+    ls_routing_free(r);
+}
+
+// Rows of unknown tokens that take the same experts nevertheless: how many are awake is learnt from trees.
+static void what_predictions_miss_is_counted(void **state) {
+    (void)state;
+    ls_routing *r = ls_routing_new(LAYERS, EXPERTS, USED);
+    ls_tree t = test_tree();
+    double before = 0, after = 0;
+    text[0] = 1;
+    for (int round = 0; round < 400; round++) {
+        ls_draft d[6] = {{.token = 10000 + 6 * round, .parent = -1}};
+        for (int32_t i = 1; i < 6; i++) d[i] = (ls_draft){.token = d[0].token + i, .rank = -1};
+        ls_tree_lay_out(&t, d, 6);
+        for (int32_t i = 0; i < 6 * LAYERS; i++) // the layers take experts 0 to 2, one row others
+            for (int32_t j = 0; j < USED; j++) expert[i * USED + j] = j + (i / LAYERS == 3 ? USED : 0);
+        const double wrong = fabs(awake_of(r, 1, &t) - 2 * USED * LAYERS);
+        if (!round) before = wrong;
+        after = wrong;
+        ls_routing_learn(r, text, 1, &t, expert, 2 * USED * LAYERS);
+    }
+    assert_true(before > 4 && after < 0.5);
     ls_routing_free(r);
 }
 
@@ -295,6 +317,7 @@ int main(void) {
         cmocka_unit_test(experts_have_a_cost),
         cmocka_unit_test(steps_teach_the_cost_of_experts),
         cmocka_unit_test(experts_are_remembered_by_token),
+        cmocka_unit_test(what_predictions_miss_is_counted),
         cmocka_unit_test(unknown_rows_wake_random_experts),
         cmocka_unit_test(trees_are_sized_by_experts),
     };

@@ -276,6 +276,50 @@ static void whatever_experts_are_predicted(void **state) {
     assert_true(sizes > 8 && expected_experts > 100);
 }
 
+// Measured costs know the experts that their own forwards woke, also those of the first answer and those kept in a
+// file.
+static void measured_costs_know_experts(void **state) {
+    (void)state;
+    char dir[] = "/tmp/logitspec-experts-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    setenv("XDG_CACHE_HOME", dir, 1);
+    for (int mixture = 0; mixture < 2; mixture++) {
+        ls_err err = {0};
+        char *path = tiny_path(mixture ? "olmoe" : "llama2", false);
+        ls_engine *b = open_engine(path, "auto", "f32");
+        ls_model m = {.engine = b}, later = m;
+        snprintf(m.file, sizeof m.file, "some.gguf");
+        snprintf(m.sha256, sizeof m.sha256, "%064d", mixture);
+        const double one = b->n_mixtures * b->n_experts_used, all = b->n_mixtures * b->n_experts;
+        for (ls_costs_wish wish = LS_COSTS_AT_ONCE; wish <= LS_COSTS_ANEW; wish++) {
+            ls_cost_curve z, again;
+            ls_costs_noise noise;
+            if (ls_costs_get(&z, &m, wish, 2, &noise, NULL, NULL, &err)) fail_msg("%s", err.msg);
+            assert_float_equal(z.awake[0], one, 1e-9);
+            assert_true(z.expert_ms >= 0 && z.expert_ms <= ls_cost_most_expert_ms(&z));
+            for (int i = 1; i < LS_COST_SIZES; i++)
+                assert_true(z.awake[i] >= one && z.awake[i] <= fmin(all, one * ls_cost_rows[i]));
+            assert_true(mixture ? z.awake[5] > 1.5 * one : !z.expert_ms && !z.awake[5]);
+            later = m;
+            later.costs = NULL; // another process reads the file
+            assert_int_equal(ls_costs_get(&again, &later, LS_COSTS_AT_ONCE, 2, &noise, NULL, NULL, &err), LS_OK);
+            for (int i = 0; i < LS_COST_SIZES; i++) assert_float_equal(again.awake[i], z.awake[i], 1e-3);
+            assert_float_equal(again.expert_ms, z.expert_ms, 1e-6 + 1e-6 * z.expert_ms);
+            free(later.costs);
+        }
+        free(m.costs);
+        b->close(b);
+        free(path);
+    }
+    if (old) setenv("XDG_CACHE_HOME", old, 1);
+    else unsetenv("XDG_CACHE_HOME");
+    free(old);
+    char *remove = ls_format("rm -r '%s'", dir);
+    assert_int_equal(system(remove), 0);
+    free(remove);
+}
+
 // Every family in every format in memory and on every device: logits are as near to the reference as that format's
 // steps, and speculative decoding equals plain decoding. The emulated GPU is slow: there each family takes one format,
 // and all of them if LOGITSPEC_TEST_WHOLE is set.
@@ -778,14 +822,23 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_model_equals_the_reference),     cmocka_unit_test(each_model_on_a_gpu),
-        cmocka_unit_test(each_family_in_each_format),          cmocka_unit_test(kept_in_fewer_bits),
-        cmocka_unit_test(padded_rows_of_quantised_weights),    cmocka_unit_test(a_second_real_model),
-        cmocka_unit_test(kv_caches_live_side_by_side),         cmocka_unit_test(weights_in_several_files),
-        cmocka_unit_test(whatever_experts_are_predicted),      cmocka_unit_test(every_architecture_has_a_checkpoint),
-        cmocka_unit_test(damaged_configurations_are_named),    cmocka_unit_test(unknown_architectures_name_the_nearest),
-        cmocka_unit_test(damaged_checkpoints_are_named),       cmocka_unit_test(folders_as_they_are_published),
-        cmocka_unit_test(vision_tensors_are_skipped),          cmocka_unit_test(the_context_chooses_longropes_factors),
+        cmocka_unit_test(each_model_equals_the_reference),
+        cmocka_unit_test(each_model_on_a_gpu),
+        cmocka_unit_test(each_family_in_each_format),
+        cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(padded_rows_of_quantised_weights),
+        cmocka_unit_test(a_second_real_model),
+        cmocka_unit_test(kv_caches_live_side_by_side),
+        cmocka_unit_test(weights_in_several_files),
+        cmocka_unit_test(whatever_experts_are_predicted),
+        cmocka_unit_test(measured_costs_know_experts),
+        cmocka_unit_test(every_architecture_has_a_checkpoint),
+        cmocka_unit_test(damaged_configurations_are_named),
+        cmocka_unit_test(unknown_architectures_name_the_nearest),
+        cmocka_unit_test(damaged_checkpoints_are_named),
+        cmocka_unit_test(folders_as_they_are_published),
+        cmocka_unit_test(vision_tensors_are_skipped),
+        cmocka_unit_test(the_context_chooses_longropes_factors),
         cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

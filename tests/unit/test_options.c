@@ -69,7 +69,7 @@ static void configuration_errors(void **state) {
          ":2:10: pld.ngram is '9', expected a whole number from 1 to 3 (longest n-gram of a look-up)"},
         {"decode:\n  costs: 2:5\n",
          ":2:10: decode.costs is '2:5', expected auto, free, h200, or ROWS:MS,... in ascending order from 1 row, "
-         "such as 1:10,8:15,64:90"},
+         "such as 1:10,8:15,64:90; of a mixture also experts: 1:10:32,8:15:80,expert:0.1"},
         {"decode:\n  sizing: auto:2\n", ":2:11: decode.sizing is 'auto:2', but auto takes no value"},
         {"decode:\n  acceptance: typical:7\n",
          ":2:15: decode.acceptance is 'typical:7', expected typical:EPSILON, a number from 0 to 1"},

@@ -237,7 +237,7 @@ static void rules_are_read_and_refused(void **state) {
     assert_int_equal(ls_sizing_read(&z, "x", "auto:3", &err), LS_E_USAGE);
     assert_string_equal(err.msg, "x is 'auto:3', but auto takes no value");
     assert_int_equal(ls_sizing_read(&z, "x", "specdec", &err), LS_E_USAGE);
-    assert_non_null(strstr(err.msg, "expected one of default, auto, fixed[:ROWS], paper, adaedl[:THRESHOLD]"));
+    assert_non_null(strstr(err.msg, "expected one of default, auto, rows, fixed[:ROWS], paper, adaedl[:THRESHOLD]"));
     static const char *const bad[] = {"", ":", "fixed:", "fixed:x", "fixed:1.5", "fixed:8 ", "tetris:nan", "adaedl:-1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(ls_sizing_read(&z, "x", bad[i], &err), LS_E_USAGE);

@@ -346,6 +346,16 @@ static void a_curve_can_be_given(void **state) {
     before = z;
     ls_cost_observe(&z, 8, 100, -1, 90);
     assert_memory_equal(&z, &before, sizeof z); // what steps take changes nothing
+    assert_int_equal(ls_cost_read(&z, "it", "1:10:32,9:18:64,64:73:90,expert:0.125", &err), LS_OK);
+    assert_true(z.given && fabs(ls_cost_awake(&z, 5) - 48) < 1e-9 && fabs(ls_cost_awake(&z, 100) - 90) < 1e-9);
+    assert_true(fabs(ls_cost_ms(&z, 5, 0) + ls_cost_experts_ms(&z, 5, 40) - 13) < 1e-9);
+    assert_int_equal(ls_cost_read(&z, "it", "1:10:32,expert:100", &err), LS_OK); // rows take no time of their own
+    assert_true(z.expert_ms <= ls_cost_most_expert_ms(&z));
+    static const char *const wrong[] = {"1:10,expert:1",      "expert:1", "1:10:32,8:20",         "1:10,8:20:32",
+                                        "1:10:32,8:20:16",    "1:10:0",   "1:10:32,expert:0",     "1:10:32,expert:",
+                                        "1:10:32,expert:nan", "1:10:nan", "1:10:32,expert:1,2:3", "1:10:32,expert:-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(ls_cost_read(&z, "it", wrong[i], &err), LS_E_USAGE);
     assert_int_equal(ls_cost_read(&z, "it", "1:5", &err), LS_OK);
     assert_true(fabs(ls_cost_ms(&z, 20, 0) - 100) < 1e-9); // in proportion
     assert_int_equal(ls_cost_read(&z, "it", "auto", &err), LS_OK);

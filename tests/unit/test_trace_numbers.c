@@ -39,6 +39,7 @@ static void every_number_comes_back(void **state) {
         s->t_total_us = 300.0625 + i, s->t_device_us = 199.5 + i, s->t_comm_us = 17.5 + i;
         s->plain_us = 123.4375 + i;
         s->plain_spread = 0.0625 + 0.001 * i, s->plain_timed = 3 + i, s->cpu_wait = i % 2 ? 0.25 : 0;
+        s->expected_experts = i % 3 ? 17.5 + i : 0;
         ls_step_free(steps[i]);
         steps[i] = ls_step_keep(s);
     }
@@ -69,7 +70,7 @@ static void every_number_comes_back(void **state) {
         assert_true(near(a->t_total_us, b->t_total_us) && near(a->t_device_us, b->t_device_us));
         assert_true(near(a->t_comm_us, b->t_comm_us));
         assert_true(near(a->plain_us, b->plain_us) && near(a->plain_spread, b->plain_spread) &&
-                    near(a->cpu_wait, b->cpu_wait));
+                    near(a->cpu_wait, b->cpu_wait) && near(a->expected_experts, b->expected_experts));
         assert_int_equal(a->plain_timed, b->plain_timed);
         assert_int_equal(a->pool_size, b->pool_size);
         assert_true(same(a->top_lse, b->top_lse) && same(a->top_entropy, b->top_entropy));

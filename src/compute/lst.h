@@ -18,7 +18,7 @@ extern "C" {
 
 /* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
  * not taken for one of these. */
-#define LST_VERSION 20
+#define LST_VERSION 21
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -178,6 +178,7 @@ typedef struct {
     int32_t exact;         /* 1: a row's bits depend on its token, position and ancestors only */
     uint64_t weight_bytes; /* read by a forward, for any number of rows; of a mixture: by a forward of one row */
     uint64_t expert_bytes; /* of one expert of one layer, on average; 0: no mixture */
+    int32_t n_mixtures;    /* layers that are mixtures */
     uint64_t head_macs;    /* multiply-adds of the output head, which a prefill runs once */
     uint64_t row_macs;     /* multiply-adds of a row with weights */
     char slow[160];        /* why this dtype is far slower here than another one; "": it is not slow */
@@ -306,6 +307,15 @@ typedef struct {
 int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
                void *ud);
 
+/* The experts of a mixture that the rows of the last forward took: of all rows of lst_forward_tree and lst_grow_tree,
+ * or of the last piece of a prompt. Pointers are valid until the session's next forward. */
+typedef struct {
+    int32_t n_rows, n_layers, n_used; /* n_layers: mixtures among the session's layers, in order; 0: none */
+    const int32_t *expert;            /* [n_rows][n_layers][n_used], best first */
+    const float *weight;              /* of the experts' outputs in the row's sum, in the same order */
+} lst_experts_seen;
+int lst_experts(lst_kv_cache *s, lst_experts_seen *out);
+
 /* The parts of a forward's time on the CPU, measured in its first thread. */
 enum {
     LST_PART_NORMS,      /* embedding, residuals, norms, and inputs of matmuls rounded */
@@ -328,7 +338,7 @@ int lst_parts(lst_kv_cache *s, double *us);
 #define LST_DECODER(X) \
     X(last_error) X(limits) X(device) X(model_open) X(model_info) X(model_close) X(use_threads) X(lead) X(follow) \
     X(kv_cache_new) X(kv_cache_free) X(length) X(prefill) X(forward_tree) X(grow_tree) X(row_top) X(row_logits) \
-    X(keep_path) X(rewind) X(copy) X(timings) X(watch) X(hidden) X(probe) X(parts) \
+    X(keep_path) X(rewind) X(copy) X(timings) X(watch) X(hidden) X(experts) X(probe) X(parts) \
     X(ranks_join) X(ranks_tell) X(ranks_gather) X(ranks_barrier) X(ranks_lost) X(ranks_leave)
 // clang-format on
 #define LST_POINTER(name) __typeof__(&lst_##name) name;

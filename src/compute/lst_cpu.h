@@ -144,8 +144,8 @@ void activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out,
 // Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
 // consecutive, in order of their rows.
 struct ExpertRows {
-    lst::Floats logits, weights;                        // [rows][router outputs], [rows][experts used]
-    std::vector<int32_t> expert, pair;                  // [rows][experts used]: the experts by rank, and their pairs
+    lst::Floats logits;                                 // [rows][router outputs]
+    std::vector<int32_t> pair;                          // [rows][experts used]: of the row's experts by rank
     std::vector<int32_t> row;                           // [pairs]: the pair's row
     std::vector<int32_t> begin;                         // [experts + 1]: the expert's pairs
     std::vector<int32_t> awake;                         // experts that have pairs
@@ -196,8 +196,9 @@ struct CpuKvCache : lst::PartKvCache {
     std::vector<int32_t> tail_begin; // per row
     std::vector<float> row_lse;
     std::vector<Move> moves; // of keep; the next forward carries them out
-    // the last committed row
-    std::vector<float> last_logits;
+    // Of the rows in logits_of: the first one of the last forward, and the last committed one, which a forward leaves
+    // in its place (-1: not known).
+    int32_t first_slot = 0, last_slot = -1;
     float last_lse = NAN;
 
     CpuKvCache(CpuModel *model, int32_t n_context, int32_t n_layers);
@@ -217,11 +218,7 @@ struct CpuKvCache : lst::PartKvCache {
     void time_parts(double *us) override { parts = us; }
     // Of this rank's part of the vocabulary.
     const float *row_logits(int32_t row) const {
-        return row < 0 ? last_logits.data() : logits_of.data() + (int64_t)row * vocab();
-    }
-    void set_last(const float *logits, float lse) {
-        last_logits.assign(logits, logits + vocab());
-        last_lse = lse;
+        return logits_of.data() + (int64_t)(row < 0 ? last_slot : first_slot + row) * vocab();
     }
     int32_t vocab() const { return ls_range_size(m->part().vocab); }
     lsk_cache cache(int layer, int kv_head) const {
@@ -275,10 +272,10 @@ bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int
 // ---- lst_cpu_experts.cpp
 // Makes room for a block of that many rows.
 void resize_experts(CpuKvCache &s, int32_t rows);
-// The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). Ends at a barrier.
-// False: an exchange failed.
-bool run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
-                 const Prepared &x_in, float *y);
+// The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). first_row: the
+// number of the first row in s.chosen. Ends at a barrier. False: an exchange failed.
+bool run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
+                 const float *x, const Prepared &x_in, float *y);
 // The matrix for whose input a layer's feed-forward part is prepared.
 const lst::Linear &prepared_for(const lst::Layer &l);
 // Carries out the moves of keep_path in the key/value heads [from, to) of a layer.

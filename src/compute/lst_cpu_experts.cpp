@@ -31,16 +31,18 @@ void choose_experts(const lst_hparams &hp, const float *logits, int32_t *expert,
     for (int32_t i = 0; i < used; i++) weight[i] /= all > 0 ? all : of_row;
 }
 
-void group_rows(ExpertRows &e, int32_t rows, int32_t n_experts, int32_t used) {
+// of(row): the row's experts.
+template <class F> void group_rows(ExpertRows &e, int32_t rows, int32_t n_experts, int32_t used, F &&of) {
     std::fill(e.begin.begin(), e.begin.end(), 0);
-    for (int32_t i = 0; i < rows * used; i++) e.begin[(size_t)e.expert[(size_t)i] + 1]++;
+    for (int32_t i = 0; i < rows; i++)
+        for (int32_t j = 0; j < used; j++) e.begin[(size_t)of(i)[j] + 1]++;
     e.awake.clear();
     for (int32_t x = 0; x < n_experts; x++) {
         if (e.begin[(size_t)x + 1]) e.awake.push_back(x);
         e.begin[(size_t)x + 1] += e.begin[(size_t)x];
     }
     for (int32_t i = 0; i < rows * used; i++) {
-        const int32_t pair = e.begin[(size_t)e.expert[(size_t)i]]++;
+        const int32_t pair = e.begin[(size_t)of(i / used)[i % used]]++;
         e.pair[(size_t)i] = pair;
         e.row[(size_t)pair] = i / used;
     }
@@ -87,8 +89,7 @@ void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
     ExpertRows &e = s.experts;
     const int64_t pairs = (int64_t)rows * hp.n_experts_used, d = hp.n_embd, ff = hp.n_ff_expert, wide = hp.n_ff_shared;
     e.logits = lst::Floats(rows * ((int64_t)hp.n_experts + 1));
-    e.weights = lst::Floats(pairs);
-    for (std::vector<int32_t> *v : {&e.expert, &e.pair, &e.row}) v->resize((size_t)pairs);
+    for (std::vector<int32_t> *v : {&e.pair, &e.row}) v->resize((size_t)pairs);
     e.begin.resize((size_t)hp.n_experts + 1);
     e.x = lst::Floats(pairs * d);
     e.gate_up = lst::Floats(pairs * 2 * ff);
@@ -103,8 +104,8 @@ void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
     e.shared_act_in.resize(rows, wide);
 }
 
-bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t rows, const float *x,
-                           const Prepared &x_in, float *y) {
+bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
+                           const float *x, const Prepared &x_in, float *y) {
     const lst_hparams &hp = s.m->hp;
     const ls_shard &part = s.m->part();
     ExpertRows &e = s.experts;
@@ -114,6 +115,12 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
                   d = ls_range_size(part.embd); // of this rank
     const bool has_shared = shared.down.n_out > 0;
     float *mine = s.m->ranks ? s.mine.data() : nullptr;
+    const auto experts_of = [&](int32_t row) {
+        return s.chosen.expert.data() + s.chosen.at(first_row + row, mixture.index);
+    };
+    const auto weights_of = [&](int32_t row) {
+        return s.chosen.weight.data() + s.chosen.at(first_row + row, mixture.index);
+    };
     const auto row_logits = [&](int32_t row) { return e.logits.data() + (int64_t)row * n_logits; };
     // whole rows that ranks gathered
     const auto prepare_row = [&](const lst::Linear &next, Prepared &in, float *act, int32_t n) {
@@ -128,11 +135,10 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
         const ls_range r = ls_share(rows, t, n);
         for (int32_t i = r.from; i < r.to; i++) {
             if (mixture.router.bias) add_scaled(row_logits(i), mixture.router.bias.data(), 1, n_logits);
-            choose_experts(hp, row_logits(i), e.expert.data() + (size_t)i * (size_t)used,
-                           e.weights.data() + (size_t)i * (size_t)used);
+            choose_experts(hp, row_logits(i), experts_of(i), weights_of(i));
         }
     });
-    if (team.t == 0) group_rows(e, rows, hp.n_experts, used);
+    if (team.t == 0) group_rows(e, rows, hp.n_experts, used, experts_of);
     team.meet(LST_PART_NORMS);
     if (rows > 1)
         team.each(LST_PART_NORMS, [&](int t, int n) {
@@ -181,11 +187,10 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
             float *sum = (mine ? mine : y) + at;
             std::fill_n(sum, end - at, 0.0f);
             for (int32_t j = 0; j < used; j++) {
-                const size_t k = (size_t)row * (size_t)used + (size_t)j;
-                float *out = e.out.data() + (int64_t)e.pair[k] * d + from;
-                const lst::Floats &bias = mixture.experts[(size_t)e.expert[k]].down.bias;
+                float *out = e.out.data() + (int64_t)e.pair[(size_t)(row * used + j)] * d + from;
+                const lst::Floats &bias = mixture.experts[(size_t)experts_of(row)[j]].down.bias;
                 if (bias) add_scaled(out, bias.data() + from, 1, end - at);
-                add_scaled(sum, out, e.weights.data()[k], end - at);
+                add_scaled(sum, out, weights_of(row)[j], end - at);
             }
             const float gate = n_logits > hp.n_experts ? 1 / (1 + std::exp(-row_logits(row)[hp.n_experts])) : 1;
             if (has_shared) add_scaled(sum, e.shared_out.data() + (int64_t)row * d + from, gate, end - at);

@@ -75,6 +75,7 @@ struct Expert {
     Linear gate_up, down;
 };
 struct Mixture {
+    int32_t index; // among the model's mixtures
     Linear router;
     std::vector<Expert> experts;
     Expert shared; // n_out 0: none
@@ -108,6 +109,27 @@ template <class L, class F, class G> void each_linear(L &layer, F &&f, G &&of_ex
     for (auto &e : layer.mixture->experts)
         for (auto *l : {&e.gate_up, &e.down}) of_expert(*l);
 }
+
+// See lst_experts.
+struct Chosen {
+    int32_t layers = 0, used = 0;
+    std::vector<int32_t> expert; // [row][layer][used]
+    std::vector<float> weight;
+
+    Chosen() = default;
+    Chosen(const std::vector<Layer> &of, int32_t n_layers, int32_t n_used) : used(n_used) {
+        for (int32_t i = 0; i < n_layers; i++) layers += of[(size_t)i].mixture != nullptr;
+    }
+    void resize(size_t rows) {
+        const size_t n = rows * (size_t)layers * (size_t)used;
+        expert.resize(n);
+        weight.resize(n);
+    }
+    // Where a row's list begins; mixture: its number among those of the model.
+    size_t at(int32_t row, int32_t mixture) const {
+        return ((size_t)row * (size_t)layers + (size_t)mixture) * (size_t)used;
+    }
+};
 
 // A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
 class KvCache {
@@ -144,6 +166,7 @@ class KvCache {
         std::vector<int32_t> layers;
         std::vector<float> rows;
     } hidden;
+    Chosen chosen; // of the rows of the last forward
     // see lst_watch
     int (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;

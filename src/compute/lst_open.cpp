@@ -229,6 +229,7 @@ struct Loader {
         const int64_t d = hp.n_embd, E = hp.n_experts;
         l.mixture = std::make_unique<lst::Mixture>();
         lst::Mixture &x = *l.mixture;
+        x.index = m.n_mixtures;
         const std::string inp = p + "ffn_gate_inp", of_shared = inp + "_shexp";
         if (hp.n_ff_shared && has(of_shared + ".weight"))
             linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}, {of_shared, 1, {0, 1}}}, d, E + 1);
@@ -452,6 +453,7 @@ int lst_model_info(const lst_model *m, lst_model_info_t *info) {
                 layer, [&](const lst::Linear &l) { info->row_macs += macs(l); },
                 [&](const lst::Linear &l) { of_experts += macs(l); });
         info->expert_bytes = 0;
+        info->n_mixtures = m->n_mixtures;
         if (m->n_mixtures) {
             const auto all = (uint64_t)m->hp.n_experts, used = (uint64_t)m->hp.n_experts_used;
             info->row_macs += of_experts / all * used;

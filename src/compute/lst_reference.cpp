@@ -148,7 +148,9 @@ struct ReferenceCache : lst::KvCache {
     float last_lse = NAN;
 
     ReferenceCache(ReferenceModel &model, int32_t context, int32_t layers)
-        : m(model), n_context(context), n_layers(layers) {}
+        : m(model), n_context(context), n_layers(layers) {
+        chosen = lst::Chosen(m.layers, layers, m.hp.n_experts_used);
+    }
 
     void make_room(int64_t columns) {
         const int64_t had = k.defined() ? k.size(2) : 0;
@@ -251,17 +253,30 @@ struct ReferenceCache : lst::KvCache {
         return f.down(activate(layer, y.narrow(1, 0, n_ff)) * up);
     }
 
-    at::Tensor feed_forward(int32_t layer, const at::Tensor &x) const {
+    // Notes the experts of a layer's rows from `first` on.
+    void tell(int32_t layer, int32_t first, const at::Tensor &best, const at::Tensor &weights) {
+        const at::Tensor ids = best.to(at::kCPU, at::kInt).contiguous(), shares = weights.to(at::kCPU).contiguous();
+        const int64_t used = ids.size(1);
+        for (int32_t i = 0; i < ids.size(0); i++) {
+            const size_t at = chosen.at(first + i, m.layers[(size_t)layer].mixture->index);
+            std::copy_n(ids.const_data_ptr<int32_t>() + i * used, used, chosen.expert.data() + at);
+            std::copy_n(shares.const_data_ptr<float>() + i * used, used, chosen.weight.data() + at);
+        }
+    }
+
+    // first: the number of the first row.
+    at::Tensor feed_forward(int32_t layer, int32_t first, const at::Tensor &x) {
         const Tensors &t = m.tensors[(size_t)layer];
         if (t.experts.empty()) return feed_forward(layer, t.dense, x);
         const lst_hparams &hp = m.hp;
         const at::Tensor logits = t.router(x.to(at::kFloat)), of_experts = logits.narrow(1, 0, hp.n_experts),
                          chances = at::softmax(of_experts, -1);
-        auto [weights, chosen] = chances.topk(hp.n_experts_used, -1);
+        auto [weights, best] = chances.topk(hp.n_experts_used, -1);
         if (hp.router == LST_ROUTER_BEST || hp.sum_experts) weights = weights / weights.sum(-1, true);
+        tell(layer, first, best, weights);
         at::Tensor sum = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
         for (int32_t e = 0; e < hp.n_experts; e++) {
-            const at::Tensor at_rank = (chosen == e).nonzero(); // [..][row, rank]
+            const at::Tensor at_rank = (best == e).nonzero(); // [..][row, rank]
             if (!at_rank.size(0)) continue;
             const at::Tensor rows = at_rank.select(1, 0), share = weights.index({rows, at_rank.select(1, 1)});
             sum.index_add_(0, rows,
@@ -295,6 +310,7 @@ struct ReferenceCache : lst::KvCache {
         const lst_hparams &hp = m.hp;
         const int32_t n = b.n - b.first;
         make_room((int64_t)b.length + b.n);
+        chosen.resize((size_t)b.n);
         std::vector<int32_t> positions;
         std::vector<float> scales;
         for (int32_t i = b.first; i < b.n; i++) {
@@ -326,7 +342,7 @@ struct ReferenceCache : lst::KvCache {
             x = add(x, attention(b, i, row_norm(x, t.attn_norm), cosine[kind], sine[kind], sees[kind], scale),
                     t.attn_post_norm);
             check(2 * i, x);
-            x = add(x, feed_forward(i, row_norm(x, t.ffn_norm)), t.ffn_post_norm);
+            x = add(x, feed_forward(i, b.first, row_norm(x, t.ffn_norm)), t.ffn_post_norm);
             check(2 * i + 1, x);
         }
         show(n_layers, x);

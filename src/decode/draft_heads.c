@@ -47,7 +47,7 @@ static size_t same_pairs(const eagle *m, const int32_t *context, size_t n, int32
 
 static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
     const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->base.costs, rows, (int32_t)m->n, us / 1e3);
+    ls_cost_observe(&m->base.costs, rows, (int32_t)m->n, -1, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
 }

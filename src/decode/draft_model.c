@@ -71,7 +71,7 @@ static ls_code model_forward(model *m, int32_t first, int32_t n, ls_err *err) {
                                                                         m->sampling, rows, err);
     if (code) return code;
     const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, us / 1e3);
+    ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, -1, us / 1e3);
     m->base.forwards++;
     m->base.forward_us += us;
     for (int32_t i = 0; i < n; i++) m->predictions[first + i] = ls_prediction_of(&rows[i], m->differs);

@@ -28,7 +28,9 @@ static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_se
     ls_drafter *drafter = NULL;
     const ls_code code = m->make ? m->make(&drafter, setup, err) : LS_OK;
     if (code) return code;
+    ls_routing *routing = d->sizing.routing; // of the model, whatever the method
     ls_drafting_free(d);
+    d->sizing.routing = routing;
     d->method = m;
     d->drafter = drafter;
     d->made = *made;
@@ -74,6 +76,7 @@ static void set_sizing(ls_drafting *d, const ls_method *m, const ls_decode_optio
     ls_sizing_tune(&sizing, opt->knobs);
     ls_buf_fmt(&sized, "%s %d", asked, opt->max_rows);
     for (int i = 0; i < LS_SIZING_KNOBS; i++) ls_buf_fmt(&sized, " %a", sizing.knobs[i]);
+    sizing.routing = d->sizing.routing;
     if (!same_words(&sized, &d->sized)) d->sizing = sizing;
     ls_buf_free(&d->sized);
     d->sized = sized;
@@ -139,6 +142,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     ls_cost_curve step = *costs;
     if (d->drafter->draft_model) step.beside_ms += d->drafter->draft_model->forward_us / 1e3;
     if (step.beside_rows) step.beside_rows += deepest(tree) - 1;
+    if (d->sizing.routing) ls_routing_predict(d->sizing.routing, s->context, s->n_context, tree);
     ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->max_rows);
     return tree->n;
 }

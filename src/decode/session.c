@@ -92,6 +92,10 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent,
     s->dialog = ls_dialog_new();
     s->held = SIZE_MAX;
     ls_code code = lent ? LS_OK : model->engine->kv_cache(model->engine, 0, &s->t, err);
+    if (!code && s->t->experts) {
+        s->routing = ls_routing_new(s->e->n_mixtures, s->e->n_experts, s->e->n_experts_used);
+        s->drafting.sizing.routing = s->routing;
+    }
     if (!code) code = ls_session_set(s, opt, err);
     if (code) ls_session_free(s);
     else *out = s;
@@ -110,6 +114,7 @@ void ls_session_free(ls_session *s) {
     ls_dialog_free(s->dialog);
     ls_ids_free(&s->reflection);
     ls_answer_free(&s->answer);
+    ls_routing_free(s->routing);
     free(s);
 }
 
@@ -191,6 +196,45 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     return fmax(measured_ms, head_ms) * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 
+bool ls_session_experts(const ls_session *s, lst_experts_seen *seen) {
+    return s->routing && !s->t->experts(s->t, seen, NULL) && seen->n_layers == s->e->n_mixtures &&
+           seen->n_used == s->e->n_experts_used;
+}
+
+void ls_session_read_experts(ls_session *s, const int32_t *text) {
+    lst_experts_seen seen;
+    const int32_t n = s->t->length(s->t);
+    if (ls_session_experts(s, &seen) && seen.n_rows <= n)
+        ls_routing_read(s->routing, text, (size_t)n, seen.n_rows, seen.expert);
+}
+
+// A prefill runs pieces; its progress is told before each, when the experts of the piece before are still known.
+typedef struct {
+    ls_session *s;
+    const int32_t *text;
+    bool begun;
+    ls_progress progress;
+    void *ud;
+} prefill_progress;
+
+static bool piece(void *ud, const char *what, double fraction) {
+    prefill_progress *p = ud;
+    if (p->begun) ls_session_read_experts(p->s, p->text);
+    p->begun = true;
+    return !p->progress || p->progress(p->ud, what, fraction);
+}
+
+// Reads text[from..n) into the KV cache, which holds the tokens before.
+static ls_code prefill(ls_session *s, const int32_t *text, size_t from, size_t n, lst_row *last, ls_progress progress,
+                       void *ud, ls_err *err) {
+    prefill_progress p = {s, text, false, progress, ud};
+    const bool watches = s->routing || progress;
+    const ls_code code =
+        s->t->prefill(s->t, text + from, (int32_t)(n - from), &s->sampling, last, watches ? piece : NULL, &p, err);
+    if (!code) ls_session_read_experts(s, text);
+    return code;
+}
+
 // Makes the KV cache hold the first n tokens of the context and no others: cuts it, and reads what it lacks.
 static ls_code hold(ls_session *s, size_t n, ls_progress progress, void *ud, ls_err *err) {
     lst_row last;
@@ -199,9 +243,7 @@ static ls_code hold(ls_session *s, size_t n, ls_progress progress, void *ud, ls_
     ls_code code = keep < length ? s->t->rewind(s->t, (int32_t)keep, err) : LS_OK;
     if (code) return code;
     s->held = keep;
-    if (keep < n)
-        code = s->t->prefill(s->t, s->dialog->context.p + keep, (int32_t)(n - keep), &s->sampling, &last, progress, ud,
-                             err);
+    if (keep < n) code = prefill(s, s->dialog->context.p, keep, n, &last, progress, ud, err);
     if (!code) s->held = n;
     return code;
 }
@@ -222,6 +264,7 @@ static ls_code read_rows(ls_session *s, const ls_ids *ids, size_t from, lst_row 
         if (!code) code = s->t->forward_tree(s->t, ids->p + at, parents, n, &s->sampling, s->rows, err);
         if (!code) code = s->t->keep_path(s->t, path, n, err);
         if (code) break;
+        ls_session_read_experts(s, ids->p);
         for (int32_t i = 0; i < n; i++) ls_session_complete(&said[i], &s->rows[i]);
         s->drafting.drafter->read(s->drafting.drafter, ids->p, at, (size_t)n, said);
         *last = s->rows[n - 1];
@@ -244,12 +287,12 @@ static ls_code has_room(const ls_session *s, size_t turn, size_t kept, size_t n,
 // Reads ids, whose first `kept` tokens are those of the conversation.
 static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, bool by_rows, lst_row *last,
                            ls_progress progress, void *ud, double *ms, ls_err *err) {
-    const size_t from = kept < s->dialog->context.n ? kept : s->dialog->context.n, more = ids->n - from;
+    const size_t from = kept < s->dialog->context.n ? kept : s->dialog->context.n;
     ls_code code = hold(s, from, progress, ud, err);
     const uint64_t start = ls_now_ns();
     if (!code)
         code = by_rows ? read_rows(s, ids, from, last, progress, ud, err)
-                       : s->t->prefill(s->t, ids->p + from, (int32_t)more, &s->sampling, last, progress, ud, err);
+                       : prefill(s, ids->p, from, ids->n, last, progress, ud, err);
     if (ms) *ms = (double)(ls_now_ns() - start) / 1e6;
     return code;
 }

@@ -25,8 +25,9 @@ struct ls_session {
     ls_dialog *dialog;
     size_t held; // tokens of it that the KV cache has kept; SIZE_MAX: all of its context
     ls_answer answer;
-    lst_row last;   // row that predicts the next root
-    bool corrected; // that row's draft children were all rejected
+    lst_row last;        // row that predicts the next root
+    bool corrected;      // that row's draft children were all rejected
+    ls_routing *routing; // which experts rows take; NULL: no mixture
     ls_cost_curve costs;
     ls_plain_cost plain;
     ls_cpu_wait waits;
@@ -34,4 +35,9 @@ struct ls_session {
     lst_row rows[LST_MAX_ROWS];
 };
 
+// Learns the experts of the prompt's rows that the last forward ran. Nothing without a mixture, or if the engine does
+// not tell them.
+void ls_session_read_experts(ls_session *s, const int32_t *text);
+// The experts of the last forward; false: the engine does not tell them.
+bool ls_session_experts(const ls_session *s, lst_experts_seen *seen);
 void ls_session_complete(ls_node *n, const lst_row *r); // copies the results of the forward for a row

@@ -4,6 +4,7 @@
 #include "decode/choose.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
+#include "engine/experts.h"
 #include "engine/measured.h"
 
 #include <math.h>
@@ -46,7 +47,7 @@ static ls_code measure_plain(ls_session *s, ls_err *err) {
     const int32_t context = (int32_t)s->dialog->context.n;
     if (!s->drafting.drafter || !ls_plain_due(&s->plain, context)) return LS_OK;
     const ls_code code = ls_plain_probe(&s->plain, s->t, s->last.chosen, &s->sampling, s->host_us, err);
-    if (!code) ls_cost_observe(&s->costs, 1, context, (s->plain.us - s->host_us) / 1e3);
+    if (!code) ls_cost_observe(&s->costs, 1, context, -1, (s->plain.us - s->host_us) / 1e3);
     return code;
 }
 
@@ -122,6 +123,11 @@ static void draft(work *w) {
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->asked_rows =
         (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
+    if (s->routing) {
+        ls_routing_predict(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree);
+        for (int32_t i = 0; i < out->tree.n; i++) ls_routing_take(s->routing, i);
+        out->expected_experts = ls_routing_awake(s->routing);
+    }
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -162,6 +168,36 @@ static ls_code accept_path(work *w, ls_err *err) {
     return code;
 }
 
+static void log_experts(const work *w) {
+    const ls_cost_curve *z = &w->s->costs;
+    const ls_step *out = w->out;
+    const int32_t n = ls_step_forwarded(out);
+    double rate[LS_ROUTING_KINDS], trials;
+    if (!ls_log_is_on()) return;
+    for (int i = 0; i < LS_ROUTING_KINDS; i++) rate[i] = 100 * ls_routing_rate(w->s->routing, i, &trials);
+    ls_log("experts: %d awake, %.0f expected; forward %.3f ms, expected by rows %.3f, by experts %.3f; right by kind "
+           "%.0f%% %.0f%% %.0f%%",
+           out->experts, out->expected_experts, out->t_forward_us / 1e3, ls_cost_ms(z, n, w->context),
+           ls_cost_ms(z, n, w->context) + ls_cost_experts_ms(z, n, out->experts), rate[0], rate[1], rate[2]);
+}
+
+// Of a mixture: the experts that the rows took, from which sizing learns.
+static void observe_experts(const work *w) {
+    const ls_session *s = w->s;
+    ls_step *out = w->out;
+    lst_experts_seen seen;
+    int32_t alone[LST_MAX_ROWS];
+    if (!ls_session_experts(s, &seen) || seen.n_rows < out->tree.n) return;
+    out->experts = ls_experts_count(&seen, 0, s->e->n_experts, NULL, alone);
+    for (int32_t i = 0; i < out->tree.n; i++) out->tree.nodes[i].alone = alone[i];
+    const int32_t of_row = seen.n_layers * seen.n_used, n = out->tree.n * of_row;
+    for (int32_t i = 0; i < n && n <= LS_MAX_ROUTES; i++) out->routes[i] = (ls_route){seen.expert[i], seen.weight[i]};
+    out->n_routes = n <= LS_MAX_ROUTES ? n : 0;
+    log_experts(w);
+    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree, seen.expert);
+    ls_routing_commit(s->routing, seen.expert + (ptrdiff_t)of_row * out->path[out->n_path - 1]);
+}
+
 // One forward over all rows; then the accepted path and its text.
 static ls_code verify(work *w, ls_err *err) {
     ls_session *s = w->s;
@@ -191,6 +227,7 @@ static ls_code verify(work *w, ls_err *err) {
     }
     if ((code = accept_path(w, err))) return code;
     ls_tree_mark(t, out->path, out->n_path);
+    observe_experts(w);
     for (int32_t i = 0; i < out->n_path; i++) ids[i] = t->nodes[out->path[i]].token;
     out->n_emitted = (int16_t)ls_answer_add(&s->answer, s->model->vocab, ids, out->n_path, &w->finish);
     out->t_verify_us = end_phase(w);
@@ -248,7 +285,8 @@ static void finish_step(work *w) {
 static void update_statistics(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
-    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->t_forward_us / 1e3);
+    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, out->experts ? out->experts : -1,
+                    out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_plain_bound(&s->plain, out->t_total_us);

@@ -25,7 +25,11 @@ struct ls_engine {
     int32_t kv_value_bytes;              // bytes of one number of the KV cache
     uint64_t weight_bytes, row_macs,
         head_macs; // read by a forward; multiply-adds of a row, its head included; 0: not known
-    bool exact;    // a row's bits do not depend on the rest of the forward
+    // A mixture of experts: layers that are mixtures, a layer's experts, those of a row, and the bytes of one of one
+    // layer; 0: none. weight_bytes has those of one row.
+    int32_t n_mixtures, n_experts, n_experts_used;
+    uint64_t expert_bytes;
+    bool exact; // a row's bits do not depend on the rest of the forward
     char device[32], dtype[24], kernel[128], version[48];
     bool slow; // this dtype is far slower here than another dtype, at any number of rows
     // Makes an empty KV cache; it allocates memory as it grows. layers: run only the first layers before the output
@@ -54,6 +58,7 @@ struct ls_kv_cache {
     double (*device_us)(const ls_kv_cache *t); // GPU time of the last forward_tree; 0: no GPU
     double (*ranks_us)(const ls_kv_cache *t);  // its time in exchanges with other ranks; 0: no other ranks
     ls_code (*row_logits)(ls_kv_cache *t, int32_t row, float *logits, ls_err *err);
+    ls_code (*experts)(ls_kv_cache *t, lst_experts_seen *out, ls_err *err); // NULL: no mixture
     // For tools; NULL: not supported. From this call on, see lst_probe and lst_parts.
     ls_code (*probe)(ls_kv_cache *t, float *layers, ls_err *err);
     ls_code (*parts)(ls_kv_cache *t, double *us, ls_err *err);

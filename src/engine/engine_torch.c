@@ -74,6 +74,10 @@ static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, ls_ro
     return CALL(hidden, layers, n, take, ud);
 }
 
+static ls_code experts(ls_kv_cache *base, lst_experts_seen *out, ls_err *err) {
+    return CALL(experts, out);
+}
+
 static int relay_stop(void *ud) {
     const ls_torch_engine *e = ud;
     return e->stop(e->stop_ud);
@@ -213,6 +217,7 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
                             .parts = parts,
                             .hidden = hidden,
                             .row_logits = row_logits,
+                            .experts = base->n_mixtures ? experts : NULL,
                             .free = free_kv_cache};
     t->lib = e->lib;
     t->ranks = e->ranks;
@@ -277,6 +282,10 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     base->weight_bytes = info.weight_bytes;
     base->row_macs = info.row_macs;
     base->head_macs = info.head_macs;
+    base->n_mixtures = info.n_mixtures;
+    base->n_experts = c->hparams.n_experts;
+    base->n_experts_used = c->hparams.n_experts_used;
+    base->expert_bytes = info.expert_bytes;
     base->threads = base->usual_threads = info.threads;
     base->most_threads = info.most_threads;
     if (!e->ranks && !opt->threads && info.exact && info.most_threads > 1) base->use_threads = use_threads;

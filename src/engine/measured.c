@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "engine/experts.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -14,13 +15,16 @@
 #include <unistd.h>
 
 // The shortest time of `repeats` forwards of a tree with `rows` rows (a root with typical branches of four), ms.
-static ls_code measure_forward(ls_kv_cache *t, int32_t rows, int repeats, double *best_ms, ls_err *err) {
+// same: instead, the rows after the root are equal, so that all take the same experts. *awake (may be NULL): experts
+// that it woke; 0: no mixture.
+static ls_code measure_tree(ls_kv_cache *t, int32_t rows, bool same, int repeats, double *best_ms, double *awake,
+                            ls_err *err) {
     static const lst_sampling greedy = {.top_p = 1};
     int32_t ids[LST_MAX_ROWS], parents[LST_MAX_ROWS];
     lst_row *out = ls_malloc(sizeof *out * LST_MAX_ROWS);
     for (int32_t i = 0; i < rows; i++) {
-        ids[i] = i % t->engine->n_vocab;
-        parents[i] = i == 0 ? -1 : i % 4 == 1 ? 0 : i - 1;
+        ids[i] = same ? 0 : i % t->engine->n_vocab;
+        parents[i] = i == 0 ? -1 : same || i % 4 == 1 ? 0 : i - 1;
     }
     ls_code code = LS_OK;
     for (int r = 0; r < repeats && !code; r++) {
@@ -30,7 +34,14 @@ static ls_code measure_forward(ls_kv_cache *t, int32_t rows, int repeats, double
         if (r == 0 || ms < *best_ms) *best_ms = ms;
     }
     free(out);
+    lst_experts_seen seen = {0};
+    if (!code && awake && t->experts) code = t->experts(t, &seen, err);
+    if (!code && awake) *awake = seen.n_layers ? ls_experts_count(&seen, rows, t->engine->n_experts, NULL, NULL) : 0;
     return code;
+}
+
+static ls_code measure_forward(ls_kv_cache *t, int32_t rows, int repeats, double *best_ms, ls_err *err) {
+    return measure_tree(t, rows, false, repeats, best_ms, NULL, err);
 }
 
 void ls_measured_key(const ls_model *m, const char *threads, char key[LS_MEASURED_KEY]) {
@@ -162,7 +173,7 @@ static void write_measured(const char *path, const char *magic, const char *key,
 // ---- costs of forwards
 
 enum { CONTEXT = 256 };
-static const char costs_magic[] = "logitspec-costs 3";
+static const char costs_magic[] = "logitspec-costs 4";
 
 void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
     if (few < one) few = one;
@@ -186,22 +197,42 @@ ls_code ls_costs_measure_briefly(ls_cost_curve *z, ls_kv_cache *t, ls_err *err) 
     return LS_OK;
 }
 
+enum { EXPERT_ROWS = 8 };
+
+// Lowers *ms to the time of rows that take the same experts; *awake: these. Does nothing without a mixture.
+static ls_code measure_few_experts(ls_kv_cache *t, double *ms, double *awake, ls_err *err) {
+    double once;
+    if (!t->experts) return LS_OK;
+    const ls_code code = measure_tree(t, EXPERT_ROWS, true, 1, &once, awake, err);
+    if (!code) *ms = fmin(*ms, once);
+    return code;
+}
+
+// The time of an expert, by the difference to the same number of rows that wake more of them.
+static void set_expert(ls_cost_curve *z, double few_ms, double awake) {
+    const double more = ls_cost_awake(z, EXPERT_ROWS) - awake, most = ls_cost_most_expert_ms(z);
+    if (!isfinite(few_ms) || more <= 0) return;
+    z->expert_ms = fmin(most, fmax(0, ls_cost_ms(z, EXPERT_ROWS, z->cost_context) - few_ms) / more);
+}
+
 // For the first answer: measures a few sizes in an empty context, with linear interpolation. The largest size is
 // measured only if it takes less than NOTICED_MS, as on a GPU, where the choice of the tree depends on it.
 static ls_code measure_at_once(ls_cost_curve *z, ls_kv_cache *t, ls_err *err) {
     enum { SIZES = 4, LARGE = 2 };
     static const int32_t rows[SIZES] = {1, 4, 16, 64};
     static const double NOTICED_MS = 100;
-    double ms[SIZES];
+    double ms[SIZES], awake[SIZES], few_ms = INFINITY;
     size_t n = SIZES - 1;
     *z = (ls_cost_curve){0};
     ls_code code = measure_forward(t, rows[LARGE], 1, &ms[LARGE], err); // warm-up of threads, pages and buffers
     if (!code && ms[LARGE] * rows[n] / rows[LARGE] < NOTICED_MS) n = SIZES;
     for (size_t i = 0; i < n && !code; i++) {
-        code = measure_forward(t, rows[i], 1, &ms[i], err);
+        code = measure_tree(t, rows[i], false, 1, &ms[i], &awake[i], err);
         if (i) ms[i] = fmax(ms[i], ms[i - 1]);
     }
-    if (!code) ls_cost_of_points(z, rows, ms, n);
+    if (!code) ls_cost_of_points(z, rows, ms, awake, n);
+    if (!code) code = measure_few_experts(t, &few_ms, &awake[0], err);
+    set_expert(z, few_ms, awake[0]);
     return code;
 }
 
@@ -213,7 +244,7 @@ static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again
     int32_t context = CONTEXT, filler[CONTEXT];
     if (context > t->engine->n_context - most) context = t->engine->n_context > most ? t->engine->n_context - most : 1;
     for (int32_t i = 0; i < context; i++) filler[i] = i % t->engine->n_vocab;
-    double ms, short_ms = 0, long_ms = 0;
+    double ms, short_ms = 0, long_ms = 0, few_ms = INFINITY, awake = 0;
     lst_row last;
     *z = (ls_cost_curve){.cost_context = context};
     ls_code code = t->rewind(t, 0, err); // an earlier attempt has filled it
@@ -230,11 +261,13 @@ static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again
             if (round >= REPEATS_LARGE && ls_cost_rows[i] >= LARGE) break;
             if (progress && !progress(ud, "measuring forwards", done))
                 code = ls_fail(err, LS_E_CANCELLED, "the measurement of forwards was cancelled");
-            else code = measure_forward(t, ls_cost_rows[i], 1, &ms, err);
+            else code = measure_tree(t, ls_cost_rows[i], false, 1, &ms, &z->awake[i], err);
             if (!round || ms < z->base_ms[i]) z->base_ms[i] = ms;
+            if (!code && ls_cost_rows[i] == EXPERT_ROWS) code = measure_few_experts(t, &few_ms, &awake, err);
         }
     for (int i = LS_COST_SIZES - 1; i > 0; i--) // fewer rows cannot cost more, and noise makes times longer
         z->base_ms[i - 1] = fmin(z->base_ms[i - 1], z->base_ms[i]);
+    set_expert(z, few_ms, awake);
     if (!code) code = measure_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
     if (!code) code = measure_forward(t, 1, REPEATS, one_again, err);
     if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / ls_cost_context_rows(SLOPE_ROWS) / context;
@@ -246,6 +279,7 @@ static void take_shorter(ls_cost_curve *z, const ls_cost_curve *other) {
     for (int i = 0; i < LS_COST_SIZES; i++) z->base_ms[i] = fmin(z->base_ms[i], other->base_ms[i]);
     z->prefill_ms = fmin(z->prefill_ms, other->prefill_ms);
     z->slope_ms = fmin(z->slope_ms, other->slope_ms);
+    z->expert_ms = fmin(fmin(z->expert_ms, other->expert_ms), ls_cost_most_expert_ms(z));
 }
 
 static ls_code measure_until_idle(ls_cost_curve *z, ls_kv_cache *t, double busy, ls_costs_noise *noise,
@@ -299,13 +333,14 @@ static bool load_costs(kept_costs *k, const char *path, const char *key) {
     ls_cost_curve in = {0};
     FILE *f = open_measured(path, costs_magic, key, &k->is);
     if (!f) return false;
-    bool ok = fscanf(f, " context %d slope %lf prefill %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms) == 3 &&
+    bool ok = fscanf(f, " context %d slope %lf prefill %lf expert %lf", &in.cost_context, &in.slope_ms, &in.prefill_ms,
+                     &in.expert_ms) == 4 &&
               in.cost_context >= 0 && in.prefill_ms >= 0 && in.prefill_ms < 1e6 && in.slope_ms >= 0 &&
-              in.slope_ms < 1e3;
+              in.slope_ms < 1e3 && in.expert_ms >= 0 && in.expert_ms < 1e6;
     for (int i = 0; ok && i < LS_COST_SIZES; i++) {
         int rows;
-        ok = fscanf(f, "%d %lf", &rows, &in.base_ms[i]) == 2 && rows == ls_cost_rows[i] && in.base_ms[i] > 0 &&
-             in.base_ms[i] < 1e7;
+        ok = fscanf(f, "%d %lf %lf", &rows, &in.base_ms[i], &in.awake[i]) == 3 && rows == ls_cost_rows[i] &&
+             in.base_ms[i] > 0 && in.base_ms[i] < 1e7 && in.awake[i] >= 0 && in.awake[i] < 1e7;
     }
     fclose(f);
     k->curve = in;
@@ -315,8 +350,10 @@ static bool load_costs(kept_costs *k, const char *path, const char *key) {
 static void save(const kept_costs *k, const char *path, const char *key) {
     const ls_cost_curve *z = &k->curve;
     ls_buf text = {0};
-    ls_buf_fmt(&text, "context %d slope %.9g prefill %.6g\n", z->cost_context, z->slope_ms, z->prefill_ms);
-    for (int i = 0; i < LS_COST_SIZES; i++) ls_buf_fmt(&text, "%d %.6g\n", ls_cost_rows[i], z->base_ms[i]);
+    ls_buf_fmt(&text, "context %d slope %.9g prefill %.6g expert %.9g\n", z->cost_context, z->slope_ms, z->prefill_ms,
+               z->expert_ms);
+    for (int i = 0; i < LS_COST_SIZES; i++)
+        ls_buf_fmt(&text, "%d %.6g %.6g\n", ls_cost_rows[i], z->base_ms[i], z->awake[i]);
     write_measured(path, costs_magic, key, &k->is, &text);
     ls_buf_free(&text);
 }

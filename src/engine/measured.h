@@ -25,8 +25,8 @@ typedef void (*ls_measured_each)(void *ud, const char *what, const char *key, co
 void ls_measured_list(ls_measured_each each, void *ud);
 int ls_measured_forget(void); // removes all cached measurements; returns the number of files
 
-// ---- the time of forwards on this machine, T(rows, context), measured once per model, arithmetic, processor and
-// number of threads, and cached. Each step corrects it (ls_cost_observe), so errors of an old or noisy measurement
+// ---- the time of forwards on this machine, T(rows, context, experts), measured once per model, arithmetic, processor
+// and number of threads, and cached. Each step corrects it (ls_cost_observe), so errors of an old or noisy measurement
 // decay.
 
 // Measures two sizes on an empty KV cache, which stays empty; proportional above. A rough estimate that steps correct.

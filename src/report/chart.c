@@ -1,8 +1,10 @@
 #include "report/chart.h"
 #include "base/colour.h"
 #include "base/mem.h"
+#include "engine/experts.h"
 #include "report/markup.h"
 #include "report/page.h"
+#include "spec/cost_curve.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,6 +46,16 @@ ls_point *ls_chart_add_share(ls_chart *c, const char *series, const char *label,
     ls_point *p = ls_chart_add(c, series, label, x, of ? (double)n / (double)of : NAN, of);
     p->count = (double)n;
     return p;
+}
+
+void ls_chart_experts_at_random(ls_chart *c, int32_t n_experts, int32_t n_used) {
+    static const char name[] = "at random";
+    for (int i = 0; i < LS_COST_SIZES; i++) {
+        char label[16];
+        snprintf(label, sizeof label, "%d", ls_cost_rows[i]);
+        ls_chart_add(c, name, label, ls_cost_rows[i], ls_experts_at_random(n_experts, n_used, ls_cost_rows[i]), 0);
+    }
+    ls_chart_series(c, name)->aside = true;
 }
 
 static double largest(const ls_chart *c) {

@@ -56,6 +56,9 @@ ls_point *ls_chart_add(ls_chart *c, const char *series, const char *label, doubl
 // The value n / of; NAN if of is 0.
 ls_point *ls_chart_add_share(ls_chart *c, const char *series, const char *label, double x, uint64_t n, uint64_t of);
 
+// Adds how many of n_experts some numbers of rows take if each takes n_used at random, as an aside line.
+void ls_chart_experts_at_random(ls_chart *c, int32_t n_experts, int32_t n_used);
+
 const char *ls_chart_color(size_t series); // the same in every chart
 
 // ---- its forms; each appends to out

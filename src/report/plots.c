@@ -122,6 +122,23 @@ static void add_speedup(const ls_report *r, ls_chart *c) {
     free(ratio);
 }
 
+static void add_experts(const ls_report *r, ls_chart *c) {
+    const ls_run *run = NULL;
+    for (size_t g = 0; g < r->n_groups; g++) {
+        const ls_report_group *o = &r->groups[g];
+        const ls_run *of = &r->turns[o->first_turn].header.run;
+        for (int n = 1; n <= LS_STATS_HIST && of->n_mixtures; n++) {
+            const ls_ratio *q = &o->stats.experts[n];
+            char label[16];
+            if (!q->of) continue;
+            run = of;
+            snprintf(label, sizeof label, "%d", n);
+            ls_chart_add(c, o->label, label, n, (double)q->n / (double)q->of / of->n_mixtures, q->of);
+        }
+    }
+    if (run) ls_chart_experts_at_random(c, run->n_experts, run->n_experts_used);
+}
+
 static void add_time(const ls_report *r, ls_chart *c) {
     static const char *const names[] = {"draft", "forward", "verify", "commit", "other"};
     enum { PARTS = 5 };

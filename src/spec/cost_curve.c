@@ -12,6 +12,7 @@ static const double LEARN = 0.05; // share of a step's deviation that updates th
 // for all sizes, and a disturbance of a measurement also affects its neighbours. Without this, a size that was measured
 // as too slow would never be tried again.
 static const double ALIKE = 0.9;
+static const double LEAST = 1e-3; // share of the largest time of an expert: so it may rise again
 
 // Reading one token of context from memory takes as long as multiplying it for this many rows. Measured: 2.9 (Zen
 // 3), 5.3 (Emerald Rapids), 2.5 and 5.1 (two models on an H100); about 4 from figures of different runs (Zen 4).
@@ -21,14 +22,23 @@ double ls_cost_context_rows(int32_t rows) {
     return sqrt(READING * READING + (double)rows * rows);
 }
 
-void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, size_t n) {
+// Linear between n points. Returns the first size above them.
+static int fill(double *of_size, const int32_t *rows, const double *value, size_t n) {
     int at = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        const double more = i ? value[i] - value[i - 1] : 0;
         for (; at < LS_COST_SIZES && ls_cost_rows[at] <= rows[i]; at++)
-            z->base_ms[at] =
-                i ? ms[i - 1] + (ms[i] - ms[i - 1]) * (ls_cost_rows[at] - rows[i - 1]) / (rows[i] - rows[i - 1])
-                  : ms[i];
-    for (; n && at < LS_COST_SIZES; at++) z->base_ms[at] = ms[n - 1] * ls_cost_rows[at] / rows[n - 1];
+            of_size[at] =
+                i ? value[i - 1] + more * (ls_cost_rows[at] - rows[i - 1]) / (rows[i] - rows[i - 1]) : value[i];
+    }
+    return at;
+}
+
+void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, const double *awake, size_t n) {
+    for (int at = fill(z->base_ms, rows, ms, n); n && at < LS_COST_SIZES; at++)
+        z->base_ms[at] = ms[n - 1] * ls_cost_rows[at] / rows[n - 1];
+    if (!awake) return;
+    for (int at = fill(z->awake, rows, awake, n); n && at < LS_COST_SIZES; at++) z->awake[at] = awake[n - 1];
 }
 
 const ls_cost_preset ls_cost_presets[] = {
@@ -64,7 +74,7 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
         if (!*end) break;
         p = end;
     }
-    ls_cost_of_points(z, rows, ms, n);
+    ls_cost_of_points(z, rows, ms, NULL, n);
     for (int i = 0; i < LS_COST_SIZES; i++) { // the digits that a manifest has, so that its text gives the same trees
         char digits[32];
         snprintf(digits, sizeof digits, "%.4g", z->base_ms[i]);
@@ -74,16 +84,36 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
     return LS_OK;
 }
 
-double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context) {
+// The last size that is not above the rows.
+static int size_of(int32_t rows) {
     int i = 0;
     while (i + 1 < LS_COST_SIZES && rows >= ls_cost_rows[i + 1]) i++;
-    double base = z->base_ms[i];
-    if (i + 1 < LS_COST_SIZES)
-        base += (z->base_ms[i + 1] - base) * (rows - ls_cost_rows[i]) / (ls_cost_rows[i + 1] - ls_cost_rows[i]);
-    else base *= (double)rows / ls_cost_rows[i]; // above the largest size: proportional to the rows
+    return i;
+}
+
+// Linear between sizes, above the largest its value.
+static double between(const double *of_size, int32_t rows) {
+    const int i = size_of(rows);
+    if (i + 1 == LS_COST_SIZES) return of_size[i];
+    return of_size[i] +
+           (of_size[i + 1] - of_size[i]) * (rows - ls_cost_rows[i]) / (ls_cost_rows[i + 1] - ls_cost_rows[i]);
+}
+
+double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context) {
+    const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
+    double base = between(z->base_ms, rows);
+    if (rows > most) base *= (double)rows / most; // proportional to the rows
     if (base <= 0) return 0;
     const double ms = base + z->slope_ms * ls_cost_context_rows(rows) * (context - z->cost_context);
     return ms > base / 2 ? ms : base / 2; // limit the extrapolation to short contexts
+}
+
+double ls_cost_awake(const ls_cost_curve *z, int32_t rows) {
+    return between(z->awake, rows);
+}
+
+double ls_cost_experts_ms(const ls_cost_curve *z, int32_t rows, double awake) {
+    return z->expert_ms > 0 ? z->expert_ms * (awake - ls_cost_awake(z, rows)) : 0;
 }
 
 int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context, double *rate) {
@@ -108,27 +138,42 @@ bool ls_cost_may_pay(const ls_cost_curve *z, double path, int32_t n, int32_t con
     // together: if all of them were as likely as this one, would they gain more than they cost?
     enum { AHEAD = 16 };
     const int32_t rows = n + z->beside_rows;
-    const double now = ls_cost_ms(z, rows, context), then = ls_cost_ms(z, rows + AHEAD, context);
+    const double now = ls_cost_ms(z, rows, context),
+                 then = ls_cost_ms(z, rows + AHEAD, context) +
+                        ls_cost_experts_ms(z, rows + AHEAD, ls_cost_awake(z, rows)); // the same experts
     if (now <= 0) return true;
     const double least =
         (then - now) / (now + z->beside_ms) / AHEAD; // least expected tokens of a row, relative to a step of one token
     return path > least;
 }
 
-void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double ms) {
-    const double expected = ls_cost_ms(z, n_rows, context);
+double ls_cost_most_expert_ms(const ls_cost_curve *z) {
+    double most = INFINITY;
+    for (int i = 0; i < LS_COST_SIZES; i++)
+        if (z->awake[i] > 0 && z->base_ms[i] < most * z->awake[i]) most = z->base_ms[i] / z->awake[i];
+    return isfinite(most) ? most : 0;
+}
+
+void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double awake, double ms) {
+    const double usual = ls_cost_awake(z, n_rows), other = awake < 0 ? 0 : awake - usual,
+                 expected = ls_cost_ms(z, n_rows, context) + z->expert_ms * other;
     const int32_t more = context - z->cost_context;
     if (z->given || expected <= 0 || !(ms > 0))
         return; // a difference of two times may come out below zero on a busy machine
     double error = ms / expected - 1;
-    if (error > 1) error = 1; // an interruption
-    if (more > 512) {         // far from the measured context, the slope is the least certain term
+    if (error > 1) error = 1;             // an interruption
+    if (z->expert_ms > 0 && other != 0) { // the more other experts were awake, the more of the deviation is theirs
+        const double theirs = fabs(other) / (fabs(other) + usual), most = ls_cost_most_expert_ms(z);
+        z->expert_ms += LEARN * theirs * error * expected / other;
+        z->expert_ms = fmax(LEAST * most, fmin(most, z->expert_ms));
+        error *= 1 - theirs;
+    }
+    if (more > 512) { // far from the measured context, the slope is the least certain term
         const double slope = z->slope_ms + LEARN * error * expected / (ls_cost_context_rows(n_rows) * more);
         z->slope_ms = slope > 0 ? slope : 0;
         return;
     }
-    int i = 0;
-    while (i + 1 < LS_COST_SIZES && n_rows >= ls_cost_rows[i + 1]) i++;
+    const int i = size_of(n_rows);
     const int above = n_rows > ls_cost_rows[i] ? i + 1 : i;
     for (int j = 0; j < LS_COST_SIZES; j++)
         z->base_ms[j] *= 1 + LEARN * error * pow(ALIKE, j < i ? i - j : j > above ? j - above : 0);

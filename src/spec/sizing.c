@@ -30,13 +30,53 @@ static void entropy_after(const ls_tree *t, double *entropy) {
         if (t->nodes[i].prediction) entropy[i] = (double)t->predictions[t->nodes[i].prediction - 1].entropy;
 }
 
-// ---- auto: expected tokens per millisecond: the most likely rows, as many as pay by the measured cost of forwards
+// ---- auto: expected tokens per millisecond: the most likely rows, as many as pay by the measured cost of forwards.
+// On a mixture of experts a row also costs the experts that it wakes, so the next row is the one with which the tree
+// has the most expected tokens per millisecond: a less likely row may come first, because its experts are awake.
+
+// A forward takes at least this share of its time by rows, whatever is predicted.
+static const double LEAST_MS = 0.1;
+
+// What a step takes with n rows that are expected to wake so many experts, ms.
+static double ms_of(const ls_cost_curve *z, int32_t n, double n_awake, int32_t context) {
+    const double ms = ls_cost_ms(z, n > 1 ? n + z->beside_rows : n, context);
+    return fmax(ms + ls_cost_experts_ms(z, n, n_awake), LEAST_MS * ms) + z->beside_ms;
+}
+
+static void keep_by_experts(ls_routing *r, const ls_tree *t, const double *path, const ls_cost_curve *costs,
+                            int32_t context, bool *keep) {
+    bool taken[LS_MAX_ROWS] = {true};
+    int32_t place[LS_MAX_ROWS] = {0}, best_n = 1;
+    double expected = 1, best;
+    ls_routing_take(r, 0);
+    double n_awake = ls_routing_awake(r);
+    best = 1 / ms_of(costs, 1, n_awake, context);
+    for (int32_t n = 2; n <= t->n; n++) {
+        int32_t next = 0;
+        double rate = -1;
+        for (int32_t i = 1; i < t->n; i++) {
+            if (taken[i] || !taken[t->nodes[i].parent]) continue;
+            const double with = (expected + path[i]) / ms_of(costs, n, n_awake + ls_routing_wakes(r, i), context);
+            if (with > rate) rate = with, next = i;
+        }
+        ls_routing_take(r, next);
+        taken[next] = true;
+        place[next] = n - 1;
+        expected += path[next];
+        n_awake = ls_routing_awake(r);
+        if (rate > best) best = rate, best_n = n;
+    }
+    for (int32_t i = 1; i < t->n; i++) keep[i] = place[i] < best_n;
+}
 
 static void auto_cut(const ls_sizing *z, const ls_tree *t, const double *path, const ls_cost_curve *costs,
                      int32_t context, bool *keep) {
-    (void)z;
     int32_t order[LS_MAX_ROWS];
     double best[LS_MAX_ROWS];
+    if (z->routing && costs->expert_ms > 0) {
+        keep_by_experts(z->routing, t, path, costs, context, keep);
+        return;
+    }
     order_rows(t, path, order);
     for (int32_t i = 0; i < t->n; i++) best[i] = path[order[i]];
     const int32_t n = ls_cost_choose(costs, best, t->n, context, NULL);

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "spec/cost_curve.h"
 #include "spec/drafter.h"
+#include "spec/routing.h"
 #include "spec/rule.h"
 #include "spec/tree.h"
 
@@ -32,6 +33,7 @@ struct ls_sizing {
     double values[LS_RULE_NUMBERS];
     double knobs[LS_SIZING_KNOBS]; // of its rule
     double acceptance, threshold;  // adaedl's running state
+    ls_routing *routing;           // of the model, for rules by cost; borrowed; NULL: no mixture of experts
 };
 
 const ls_rule *ls_sizing_at(int i);             // the rules, as a list
@@ -46,7 +48,8 @@ void ls_sizing_tune(ls_sizing *z, const ls_knob_value *all);
 void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t max_rows);
 // The most rows for the drafter. max_rows: limit of the user; 0: no limit.
 int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t max_rows);
-// Cuts the tree to at most `max_rows` rows (0: no limit). Every row except the root must have an estimate.
+// Cuts the tree to at most `max_rows` rows (0: no limit). Every row except the root must have an estimate. If there is
+// a routing, it must have predicted the tree's experts.
 void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t max_rows);
 void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path);
 // Writes the rule with its values, in the syntax of ls_sizing_read.

@@ -106,7 +106,7 @@ static ls_code make_fake(void *of, const ls_draft_options *o, ls_draft_model **o
     fake_second *f = ls_calloc(1, sizeof *f);
     f->base = (ls_draft_model){
         .name = "fake", .begin = fake_begin, .more = fake_more, .unread = fake_unread, .free = fake_free};
-    ls_cost_of_points(&f->base.costs, (int32_t[]){1, 64}, (double[]){1.1, 7.4}, 2);
+    ls_cost_of_points(&f->base.costs, (int32_t[]){1, 64}, (double[]){1.1, 7.4}, NULL, 2);
     *out = &f->base;
     return LS_OK;
 }

@@ -5,7 +5,8 @@
 #include "model/checkpoint_internal.h"
 #include "model/nearest.h"
 #include "engine/engine_torch.h"
-#include "decode/session.h"
+#include "base/rng.h"
+#include "decode/session_state.h"
 #include "tiny.h"
 
 #include <jansson.h>
@@ -21,6 +22,7 @@
 static char missing[600];
 static json_t *vectors;
 static ls_step *step;
+static void (*before_step)(ls_session *s); // NULL: nothing
 
 static void need(void) {
     if (!missing[0]) return;
@@ -111,9 +113,10 @@ static ls_ids decode_some(ls_engine *b, const ls_ids *prompt, const char *method
                                  .sampling = {.temperature = temperature, .top_p = 1, .seed = 3}};
     if (ls_session_new(&s, &m, &o, &err)) fail_msg("%s", err.msg);
     if (ls_session_begin(s, prompt->p, (int32_t)prompt->n, NULL, NULL, NULL, &err)) fail_msg("%s", err.msg);
-    do
+    do {
+        if (before_step) before_step(s);
         if (ls_session_step(s, step, &err)) fail_msg("%s", err.msg);
-    while (!step->finish);
+    } while (!step->finish);
     ls_ids_add(&out, ls_session_output(s)->p, ls_session_output(s)->n);
     ls_session_free(s);
     ls_vocab_free(m.vocab);
@@ -220,6 +223,57 @@ static void kept_in_fewer_bits(void **state) {
         free(path);
         ls_ids_free(&prompt);
     }
+}
+
+static uint64_t drawn;
+static double expected_experts; // of all steps
+static int by_rows[LS_MAX_ROWS + 1];
+
+static void predict_anything(ls_session *s) {
+    enum { ROWS = 3, MOST = 3 * 64 };
+    int32_t experts[ROWS * MOST], tokens[ROWS];
+    const int32_t layers = s->e->n_mixtures, used = s->e->n_experts_used;
+    assert_non_null(s->routing);
+    assert_true(layers > 0 && layers * used <= MOST);
+    s->costs = (ls_cost_curve){.expert_ms = pow(10, 3 * ls_uniform_at(9, drawn++) - 3)};
+    for (int i = 0; i < LS_COST_SIZES; i++) {
+        s->costs.awake[i] = 8 + i;
+        s->costs.base_ms[i] = 1 + 0.002 * ls_cost_rows[i];
+    }
+    for (int i = 0; i < ROWS; i++) tokens[i] = (int32_t)(ls_uniform_at(9, drawn++) * s->e->n_vocab);
+    for (int32_t i = 0; i < ROWS * layers; i++)
+        for (int32_t j = 0, first = (int32_t)(ls_uniform_at(9, drawn++) * s->e->n_experts); j < used; j++)
+            experts[i * used + j] = (first + j) % s->e->n_experts;
+    ls_routing_read(s->routing, tokens, ROWS, ROWS, experts);
+    if (step->rows) {
+        expected_experts += step->expected_experts;
+        by_rows[step->rows]++;
+    }
+}
+
+// Costs and predictions of experts choose the rows of a step, never its tokens. Here they are drawn anew in each step,
+// so trees of any size are chosen, and the text is that of plain decoding.
+static void whatever_experts_are_predicted(void **state) {
+    (void)state;
+    static const char *const models[] = {"mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "granitemoe", "gpt_oss"};
+    int sizes = 0;
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, models[k]), "prompt"));
+        char *path = tiny_path(models[k], !tiny_has_folder(models[k]));
+        ls_engine *b = open_engine(path, "auto", "f32");
+        const ls_ids plain = decode(b, &prompt, "plain", 1);
+        before_step = predict_anything;
+        ls_ids spec = decode(b, &prompt, "logitspec", 0);
+        before_step = NULL;
+        check_text(models[k], &spec, &plain);
+        ls_ids_free(&spec);
+        free(plain.p);
+        b->close(b);
+        free(path);
+        ls_ids_free(&prompt);
+    }
+    for (int i = 1; i <= LS_MAX_ROWS; i++) sizes += by_rows[i] > 0;
+    assert_true(sizes > 8 && expected_experts > 100);
 }
 
 // Every family in every format in memory and on every device: logits are as near to the reference as that format's
@@ -723,21 +777,14 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_model_equals_the_reference),
-        cmocka_unit_test(each_model_on_a_gpu),
-        cmocka_unit_test(each_family_in_each_format),
-        cmocka_unit_test(kept_in_fewer_bits),
-        cmocka_unit_test(padded_rows_of_quantised_weights),
-        cmocka_unit_test(a_second_real_model),
-        cmocka_unit_test(kv_caches_live_side_by_side),
-        cmocka_unit_test(weights_in_several_files),
-        cmocka_unit_test(every_architecture_has_a_checkpoint),
-        cmocka_unit_test(damaged_configurations_are_named),
-        cmocka_unit_test(unknown_architectures_name_the_nearest),
-        cmocka_unit_test(damaged_checkpoints_are_named),
-        cmocka_unit_test(folders_as_they_are_published),
-        cmocka_unit_test(vision_tensors_are_skipped),
-        cmocka_unit_test(the_context_chooses_longropes_factors),
+        cmocka_unit_test(each_model_equals_the_reference),     cmocka_unit_test(each_model_on_a_gpu),
+        cmocka_unit_test(each_family_in_each_format),          cmocka_unit_test(kept_in_fewer_bits),
+        cmocka_unit_test(padded_rows_of_quantised_weights),    cmocka_unit_test(a_second_real_model),
+        cmocka_unit_test(kv_caches_live_side_by_side),         cmocka_unit_test(weights_in_several_files),
+        cmocka_unit_test(whatever_experts_are_predicted),      cmocka_unit_test(every_architecture_has_a_checkpoint),
+        cmocka_unit_test(damaged_configurations_are_named),    cmocka_unit_test(unknown_architectures_name_the_nearest),
+        cmocka_unit_test(damaged_checkpoints_are_named),       cmocka_unit_test(folders_as_they_are_published),
+        cmocka_unit_test(vision_tensors_are_skipped),          cmocka_unit_test(the_context_chooses_longropes_factors),
         cmocka_unit_test(a_file_that_is_cut_while_it_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -65,7 +65,11 @@ typedef struct {
     float *hidden; // of the tree: [ROWS][STAGES][n_embd]
     float *probe;  // of the last row
     lst_row rows[ROWS];
-    int32_t seen;
+    int32_t seen, n_choices; // of experts: [ROWS][mixtures][used], each of a row and layer in ascending order of ids
+    struct choice {
+        int32_t expert;
+        float weight;
+    } * choices;
 } said;
 
 static void take(void *ud, const lst_rows_seen *rows) {
@@ -76,10 +80,36 @@ static void take(void *ud, const lst_rows_seen *rows) {
     s->seen += rows->n_rows;
 }
 
+static int by_expert(const void *a, const void *b) {
+    return ((const struct choice *)a)->expert - ((const struct choice *)b)->expert;
+}
+
+// The experts of the tree's rows.
+static void take_choices(said *s, ls_kv_cache *t) {
+    ls_err err = {0};
+    lst_experts_seen x;
+    if (!t->experts) {
+        assert_int_equal(t->engine->n_mixtures, 0);
+        return;
+    }
+    ok(t->experts(t, &x, &err), &err);
+    assert_int_equal(x.n_rows, ROWS);
+    assert_int_equal(x.n_layers, t->engine->n_mixtures);
+    assert_int_equal(x.n_used, t->engine->n_experts_used);
+    s->n_choices = ROWS * x.n_layers * x.n_used;
+    s->choices = ls_calloc((size_t)s->n_choices, sizeof *s->choices);
+    for (int32_t i = 0; i < s->n_choices; i++) {
+        s->choices[i] = (struct choice){x.expert[i], x.weight[i]};
+        if (i % x.n_used) assert_true(x.weight[i] <= x.weight[i - 1]);
+    }
+    for (int32_t i = 0; i < s->n_choices; i += x.n_used)
+        qsort(s->choices + i, (size_t)x.n_used, sizeof *s->choices, by_expert);
+}
+
 static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     ls_err err = {0};
     ls_kv_cache *t;
-    lst_row row;
+    lst_row row, grown[ROWS - 1];
     const size_t vocab = (size_t)e->n_vocab;
     int32_t prompt[PROMPT], ids[ROWS], parents[ROWS], path[KEPT];
     const int32_t stages[STAGES] = {0, e->n_layers, e->n_layers + 1};
@@ -93,8 +123,8 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
         parents[i] = i < KEPT ? i - 1 : pick(2000 + i, i);
     }
     for (int i = 0; i < KEPT; i++) path[i] = i;
-    parents[ROWS - 1] = path[KEPT - 2]; // a kept branch that leaves columns to be moved
-    path[KEPT - 1] = ROWS - 1;
+    parents[ROWS - 2] = path[KEPT - 2]; // a kept branch that leaves columns to be moved
+    path[KEPT - 1] = ROWS - 2;
     ok(e->kv_cache(e, 0, &t, &err), &err);
     ok(t->prefill(t, prompt, PROMPT, sampling, &row, NULL, NULL, &err), &err); // two pieces
     ok(t->row_logits(t, -1, s->logits, &err), &err);
@@ -103,17 +133,27 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     ok(t->forward_tree(t, ids, parents, FIRST, sampling, s->rows, &err), &err);
     ok(t->grow_tree(t, ids + FIRST, parents + FIRST, ROWS - FIRST, sampling, s->rows + FIRST, &err), &err);
     assert_int_equal(s->seen, ROWS);
+    take_choices(s, t);
     for (int i = 0; i < ROWS; i++) ok(t->row_logits(t, i, s->logits + (size_t)(1 + i) * vocab, &err), &err);
     ok(t->keep_path(t, path, KEPT, &err), &err);
     assert_int_equal(t->length(t), PROMPT + KEPT);
     ok(t->hidden(t, NULL, 0, NULL, NULL, &err), &err);
     ok(t->forward_tree(t, ids, (int32_t[]){-1}, 1, sampling, &row, &err), &err);
     ok(t->row_logits(t, 0, s->logits + (ROWS + 1) * vocab, &err), &err);
+    // the last committed row stays as it is behind any number of rows of later forwards
+    const float *kept = s->logits + (size_t)(1 + path[KEPT - 1]) * vocab;
+    float *last = ls_calloc(vocab, sizeof(float));
+    for (int more = 0; more < 2; more++) {
+        ok(t->row_logits(t, -1, last, &err), &err);
+        assert_memory_equal(last, kept, vocab * sizeof(float));
+        if (!more) ok(t->grow_tree(t, ids + 1, parents + 1, ROWS - 1, sampling, grown, &err), &err);
+    }
+    free(last);
     t->free(t);
 }
 
 static void forget(said *s) {
-    free(s->logits), free(s->hidden), free(s->probe);
+    free(s->logits), free(s->hidden), free(s->probe), free(s->choices);
 }
 
 static double most_apart = TOLERANCE;
@@ -149,6 +189,11 @@ static double compare(const char *what, ls_engine *a, ls_engine *b, const lst_sa
     apart(what, x.hidden, y.hidden, (size_t)ROWS * STAGES, (size_t)n_embd);
     apart(what, x.probe, y.probe, (size_t)a->n_layers + 1, (size_t)n_embd);
     same_rows(what, &x, &y);
+    assert_int_equal(x.n_choices, y.n_choices);
+    for (int32_t i = 0; i < x.n_choices; i++) {
+        assert_int_equal(x.choices[i].expert, y.choices[i].expert);
+        apart(what, &x.choices[i].weight, &y.choices[i].weight, 1, 1);
+    }
     forget(&x), forget(&y);
     return worst;
 }

@@ -707,7 +707,7 @@ static void costs_are_kept_for_the_next_run(void **state) {
     char *one = strstr(text, "\n1 ");
     assert_non_null(one);
     f = fopen(path, "w");
-    fprintf(f, "%.*s\n1 0.123\n%s", (int)(one - text), text, strchr(one + 1, '\n') + 1);
+    fprintf(f, "%.*s\n1 0.123 0\n%s", (int)(one - text), text, strchr(one + 1, '\n') + 1);
     fclose(f);
     assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
     assert_float_equal(z.base_ms[0], 0.123, 1e-9);

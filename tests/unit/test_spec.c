@@ -344,7 +344,7 @@ static void a_curve_can_be_given(void **state) {
     assert_true(fabs(ls_cost_ms(&z, 1, 500) - 10) < 1e-9 && fabs(ls_cost_ms(&z, 3, 0) - 12) < 1e-9);
     assert_true(fabs(ls_cost_ms(&z, 24, 9) - 33) < 1e-9 && fabs(ls_cost_ms(&z, 128, 0) - 146) < 1e-9);
     before = z;
-    ls_cost_observe(&z, 8, 100, 90);
+    ls_cost_observe(&z, 8, 100, -1, 90);
     assert_memory_equal(&z, &before, sizeof z); // what steps take changes nothing
     assert_int_equal(ls_cost_read(&z, "it", "1:5", &err), LS_OK);
     assert_true(fabs(ls_cost_ms(&z, 20, 0) - 100) < 1e-9); // in proportion
@@ -421,12 +421,12 @@ static void costs_interpolate_and_learn(void **state) {
     z.slope_ms = 1;
     assert_float_equal(ls_cost_ms(&z, 20, 0), 15, 1e-9); // not below half
     z.slope_ms = 0;
-    for (int i = 0; i < 500; i++) ls_cost_observe(&z, 4, 1100, 14 + 4 * 1000 * 0.001); // far away: the slope
+    for (int i = 0; i < 500; i++) ls_cost_observe(&z, 4, 1100, -1, 14 + 4 * 1000 * 0.001); // far away: the slope
     assert_float_equal(ls_cost_ms(&z, 4, 1100), 18, 0.05);
     assert_float_equal(ls_cost_ms(&z, 4, 100), 14, 1e-9);
     z.slope_ms = 0;
     const ls_cost_curve first = z;
-    for (int i = 0; i < 500; i++) ls_cost_observe(&z, 7, 150, 40); // near: the costs of that size
+    for (int i = 0; i < 500; i++) ls_cost_observe(&z, 7, 150, -1, 40); // near: the costs of that size
     assert_float_equal(ls_cost_ms(&z, 7, 150), 40, 0.5);
     // the two sizes beside it alike, the others the less the farther they are
     double more[LS_COST_SIZES];
@@ -435,21 +435,22 @@ static void costs_interpolate_and_learn(void **state) {
     for (int i = 0; i < 4; i++) assert_true(more[i] > 1 && more[i] < more[i + 1]);
     for (int i = 6; i < LS_COST_SIZES; i++) assert_true(more[i] > 1 && more[i] < more[i - 1]);
     for (int i = 0; i < 500; i++) { // each size believes its own steps
-        ls_cost_observe(&z, 1, 150, 11);
-        ls_cost_observe(&z, 7, 150, 40);
+        ls_cost_observe(&z, 1, 150, -1, 11);
+        ls_cost_observe(&z, 7, 150, -1, 40);
     }
     assert_float_equal(ls_cost_ms(&z, 7, 150), 40, 1);
     assert_float_equal(ls_cost_ms(&z, 1, 150), 11, 0.5);
     z = first; // a measurement that was disturbed: sizes that are never tried become cheaper with those that are
     for (int i = 0; i < 500; i++)
-        for (int32_t rows = 1; rows < 4; rows++) ls_cost_observe(&z, rows, 150, 0.6 * ls_cost_ms(&first, rows, 150));
+        for (int32_t rows = 1; rows < 4; rows++)
+            ls_cost_observe(&z, rows, 150, -1, 0.6 * ls_cost_ms(&first, rows, 150));
     assert_float_equal(ls_cost_ms(&z, 3, 150), 0.6 * ls_cost_ms(&first, 3, 150), 0.1);
     assert_true(ls_cost_ms(&z, 4, 150) < 0.65 * ls_cost_ms(&first, 4, 150));
     assert_true(ls_cost_ms(&z, 64, 150) < ls_cost_ms(&first, 64, 150));
     const double usual = ls_cost_ms(&z, 1, 150);
-    ls_cost_observe(&z, 1, 150, -100 * usual); // no time at all
+    ls_cost_observe(&z, 1, 150, -1, -100 * usual); // no time at all
     assert_true(ls_cost_ms(&z, 1, 150) == usual);
-    ls_cost_observe(&z, 1, 150, 1000 * usual); // an interruption is believed no more than a slow step
+    ls_cost_observe(&z, 1, 150, -1, 1000 * usual); // an interruption is believed no more than a slow step
     assert_true(ls_cost_ms(&z, 1, 150) < 1.1 * usual);
 }
 

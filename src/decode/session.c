@@ -300,7 +300,7 @@ static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, bool b
 // The prompt of a turn was read.
 static void begun(ls_session *s, size_t turn, const ls_next_prompt *p, const lst_row *last) {
     ls_dialog_begin(s->dialog, turn, p);
-    ls_answer_begin(&s->answer);
+    ls_answer_take(&s->answer, s->model->vocab, p->ids.p + p->ids.n - p->n_begun, p->n_begun, p->n_begun);
     s->held = SIZE_MAX;
     s->last = *last;
     s->corrected = false;
@@ -427,9 +427,9 @@ ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progre
     }
     const ls_turn *last = ls_dialog_last(d);
     ls_ids output = {0};
-    for (size_t i = last->answer_at + last->n_begun; i < ls_dialog_tokens(d); i++)
+    for (size_t i = last->answer_at; i < ls_dialog_tokens(d); i++)
         ls_ids_push(&output, i < d->context.n ? d->context.p[i] : d->uncommitted);
-    ls_answer_take(&s->answer, s->model->vocab, output.p, output.n);
+    ls_answer_take(&s->answer, s->model->vocab, output.p, output.n, last->n_begun);
     ls_ids_free(&output);
     s->corrected = false;
     ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);

@@ -3,6 +3,7 @@
 #include "base/err.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LEAST = 3 }; // rows that a heading with lines below it is worth
@@ -270,33 +271,56 @@ static void attention(inspected *o) {
     }
 }
 
-// Lines that the best tokens leave to the experts of a mixture.
-static int expert_lines(const ui_panel_view *v, const ls_step *step) {
-    enum { LARGE = 14, ROUTERS = 4 };
-    const int32_t n = v->state->run.header.n_mixtures;
-    if (!step->experts) return 0;
-    return 1 + (v->area.rows < LARGE || !step->n_routes ? 0 : n < ROUTERS ? n : ROUTERS);
+// Of a mixture: how many routers one line has room for.
+static int routers_a_line(const ui_panel_view *v) {
+    const ls_run *r = &v->state->run.header;
+    enum { PROB = 6 };
+    const int cells = snprintf(NULL, 0, "  router %d: expert", r->n_mixtures) +
+                      r->n_experts_used * (snprintf(NULL, 0, ", %d", r->n_experts - 1) + PROB);
+    return cells < v->area.cols ? v->area.cols / cells : 1;
 }
 
-// Of a mixture: the experts that the row took, as far as there is room, a line for each layer.
+// The experts that a row took, in the order of ls_step; NULL: not known. The turns of a damaged recording may differ in
+// their mixtures.
+static const ls_route *routes_of(const ui_panel_view *v, const ls_step *step, int row) {
+    const ls_run *r = &v->state->run.header;
+    const int64_t of_row = (int64_t)r->n_mixtures * r->n_experts_used;
+    return step->n_routes && step->n_routes == step->tree.n * of_row ? step->routes + row * of_row : NULL;
+}
+
+// Lines that the best tokens leave to the experts of a mixture.
+static int expert_lines(const ui_panel_view *v, const ls_step *step) {
+    enum { LARGE = 10, ROUTERS = 4 }; // lines: at least of the panel, at most for routers
+    if (!step->experts) return 0;
+    if (v->area.rows < LARGE || !routes_of(v, step, 0)) return 1;
+    const int per = routers_a_line(v), n = (v->state->run.header.n_mixtures + per - 1) / per;
+    return 1 + (n < ROUTERS ? n : ROUTERS);
+}
+
+// Of a mixture: the experts that the row took, as far as there is room.
 static void experts(inspected *o) {
     const ls_run *r = &o->v->state->run.header;
     const int32_t of_row = r->n_mixtures * r->n_experts_used;
     if (!o->step->experts || (o->row && ui_quiz_hides(o->v->state))) return;
     ui_pen p = ui_next_line(o->v, UI_TEXT);
     ui_print_numbers(&p, "experts: of its {%d}, no other row of this forward took {%d}", of_row, o->node->alone);
-    if (!o->step->n_routes) {
+    const ls_route *route = routes_of(o->v, o->step, o->row);
+    if (!route) {
         p.role = UI_DIM;
         ui_clause(&p, "; which: not recorded");
         return;
     }
-    const ls_route *route = o->step->routes + (ptrdiff_t)o->row * of_row;
-    for (int32_t layer = 0; layer < r->n_mixtures && o->v->line < o->v->area.rows; layer++) {
-        p = ui_next_line(o->v, UI_LABEL);
+    const int per = routers_a_line(o->v);
+    for (int32_t layer = 0; layer < r->n_mixtures; layer++) {
+        if (layer % per == 0) {
+            if (o->v->line >= o->v->area.rows) return;
+            p = ui_next_line(o->v, UI_LABEL);
+        }
+        p.role = UI_LABEL;
         ui_print(&p, "  router %d:", layer + 1);
         for (int32_t i = 0; i < r->n_experts_used; i++, route++) {
             p.role = UI_TEXT;
-            ui_print(&p, "  expert %d", route->expert);
+            ui_print(&p, i ? ", %d" : " expert %d", route->expert);
             p.role = UI_DIM;
             ui_draw_prob(&p, " ", (double)route->weight);
         }

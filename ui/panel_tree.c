@@ -169,12 +169,14 @@ void ui_panel_tree(ui_panel_view *v) {
     }
     if (ui_quiz_hides(s)) ui_right(v, "%d row%s, not yet verified", step->rows, ls_plural(step->rows));
     else if (!step->forward) ui_right(v, "the root only: no forward");
-    else
-        ui_right(v, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows), ls_step_accepted(step),
+    else {
+        ui_right(v, "%d row%s", step->rows, ls_plural(step->rows));
+        if (step->experts) ui_right(v, ", %d expert%s", step->experts, ls_plural(step->experts));
+        ui_right(v, ", root + %d accepted%s", ls_step_accepted(step),
                  step->tree.n < step->rows ? " (other rows not recorded)" : "");
-    if (step->experts && !ui_quiz_hides(s)) ui_right(v, ", %d experts", step->experts);
-    if (step->experts && !ui_quiz_hides(s) && step->expected_experts > 0)
-        ui_right(v, " (expected %.0f)", step->expected_experts);
+        if (step->experts && step->expected_experts > 0) // last: a clause that does not fit is left out
+            ui_right(v, "; expected %.0f experts", step->expected_experts);
+    }
     ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right);
     free(t.rows);
 }

@@ -566,6 +566,8 @@ def write(folder, name):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):  # no folder is named like an option
+        sys.exit(__doc__)
     for model in sys.argv[2:] or MODELS:
         write(sys.argv[1], model)
     if len(sys.argv) == 2:  # the same in several files

@@ -254,14 +254,30 @@ static void a_mixture_tells_its_experts(void **state) {
     (void)state;
     ui_state s;
     ui_state_init(&s);
-    converse_with("script:mixture", &s, "One fish, two fish. One", "logitspec-paper", 60);
+    converse_with("script:mixture", &s, "One fish, two fish. One", "pld", 60);
     key(&s, UI_KEY_ESC);
-    s.view.step = 12;
     s.view.at_newest = false;
+    for (s.view.step = 0; s.view.step + 1 < s.run.n_steps; s.view.step++) {
+        const ls_step *step = ui_viewed(&s);
+        if (step->tree.n > 4 && step->n_path > 1 && step->tree.nodes[1].alone) break;
+    }
     compare(&s, "ui_mixture_120x36", 36, 120, false);
     key(&s, 'i');
     compare(&s, "ui_mixture_80x24", 24, 80, false);
     compare(&s, "ui_mixture_200x50_ascii", 50, 200, true);
+    key(&s, '6');
+    key(&s, 'z');
+    compare(&s, "ui_mixture_inspect_80x24", 24, 80, false);
+    s.run.header.n_mixtures *= 100; // another turn's header: the step has not that many routes
+    ui_canvas c = {.utf8 = true};
+    ls_buf text = {0};
+    int row, col;
+    ui_canvas_resize(&c, 24, 80);
+    ui_render(&s, &c, &row, &col);
+    ui_canvas_text(&c, false, &text);
+    assert_non_null(strstr(text.p, "which: not recorded"));
+    ls_buf_free(&text);
+    ui_canvas_free(&c);
     ui_state_free(&s);
 }
 

@@ -281,7 +281,8 @@ static void costs(const uint8_t *data, size_t n) {
     EXPECT(!ls_costs_get(&z, &model, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, NULL));
     expect_curve(&z);
     if (!forwards) {
-        for (int32_t rows = 1; rows < 70; rows += 9) ls_cost_observe(&z, rows, 300, rows % 2 ? rows * 7 : -1, rows * 0.25);
+        for (int32_t rows = 1; rows < 70; rows += 9)
+            ls_cost_observe(&z, rows, 300, rows % 2 ? rows * 7 : -1, rows * 0.25);
         expect_curve(&z);
     }
     unlink(path);

@@ -122,6 +122,20 @@ static void steps_teach_the_cost_of_experts(void **state) {
     assert_true(unknown.expert_ms == curve().expert_ms);
 }
 
+// A machine that is slower than when it was measured takes longer for experts, too, although fewer are awake than then.
+static void a_slower_machine_is_slower_for_experts(void **state) {
+    (void)state;
+    ls_cost_curve z = curve();
+    z.expert_ms = 0.1;
+    for (int i = 0; i < 3000; i++) {
+        const int32_t rows = 1 + below(12);
+        const double usual = ls_cost_awake(&z, rows),
+                     awake = fmax(USED * LAYERS, usual * (0.6 + 0.3 * ls_uniform_at(7, (uint64_t)i)));
+        ls_cost_observe(&z, rows, 0, awake, 2 * (2 + 0.1 * rows + 0.1 * awake));
+    }
+    assert_true(z.expert_ms > 0.15 && z.expert_ms < 0.25);
+}
+
 // ---- predictions
 
 // Experts that depend on a token and the token before it.
@@ -316,6 +330,7 @@ int main(void) {
         cmocka_unit_test(test_count),
         cmocka_unit_test(experts_have_a_cost),
         cmocka_unit_test(steps_teach_the_cost_of_experts),
+        cmocka_unit_test(a_slower_machine_is_slower_for_experts),
         cmocka_unit_test(experts_are_remembered_by_token),
         cmocka_unit_test(what_predictions_miss_is_counted),
         cmocka_unit_test(unknown_rows_wake_random_experts),

@@ -270,6 +270,39 @@ static void attention(inspected *o) {
     }
 }
 
+// Lines that the best tokens leave to the experts of a mixture.
+static int expert_lines(const ui_panel_view *v, const ls_step *step) {
+    enum { LARGE = 14, ROUTERS = 4 };
+    const int32_t n = v->state->run.header.n_mixtures;
+    if (!step->experts) return 0;
+    return 1 + (v->area.rows < LARGE || !step->n_routes ? 0 : n < ROUTERS ? n : ROUTERS);
+}
+
+// Of a mixture: the experts that the row took, as far as there is room, a line for each layer.
+static void experts(inspected *o) {
+    const ls_run *r = &o->v->state->run.header;
+    const int32_t of_row = r->n_mixtures * r->n_experts_used;
+    if (!o->step->experts || (o->row && ui_quiz_hides(o->v->state))) return;
+    ui_pen p = ui_next_line(o->v, UI_TEXT);
+    ui_print_numbers(&p, "experts: of its {%d}, no other row of this forward took {%d}", of_row, o->node->alone);
+    if (!o->step->n_routes) {
+        p.role = UI_DIM;
+        ui_clause(&p, "; which: not recorded");
+        return;
+    }
+    const ls_route *route = o->step->routes + (ptrdiff_t)o->row * of_row;
+    for (int32_t layer = 0; layer < r->n_mixtures && o->v->line < o->v->area.rows; layer++) {
+        p = ui_next_line(o->v, UI_LABEL);
+        ui_print(&p, "  router %d:", layer + 1);
+        for (int32_t i = 0; i < r->n_experts_used; i++, route++) {
+            p.role = UI_TEXT;
+            ui_print(&p, "  expert %d", route->expert);
+            p.role = UI_DIM;
+            ui_draw_prob(&p, " ", (double)route->weight);
+        }
+    }
+}
+
 void ui_panel_inspect(ui_panel_view *v) {
     const ls_step *step = ui_viewed(v->state);
     const int row = ui_inspected(v->state);
@@ -278,10 +311,11 @@ void ui_panel_inspect(ui_panel_view *v) {
     estimates(&o);
     reason(&o);
     const int below = (row > 0) + (o.node->match_pos >= 0) + (v->area.rows > 8) +
-                      (v->state->view.mask ? 1 + step->tree.n / v->area.cols : 0);
+                      (v->state->view.mask ? 1 + step->tree.n / v->area.cols : 0) + expert_lines(v, step);
     if (!row || !ui_quiz_hides(v->state)) alternatives(&o, v->area.rows - v->line - below);
     origin(&o);
     attention(&o);
+    experts(&o);
     if (!row) ui_right(v, "root");
     else if (o.node->rank >= 0) ui_right(v, "row %d, depth %d, branch #%d", row, o.node->depth, o.node->rank);
     else ui_right(v, "row %d, depth %d", row, o.node->depth);

@@ -199,6 +199,20 @@ static void time_line(ui_panel_view *v, const ls_stats *st) {
     ui_clause(&p, "; host %.1f%%", st->total_us > 0 ? 100 * (st->total_us - forwards) / st->total_us : 0);
 }
 
+// Of a mixture: what a forward reads depends on the experts that its rows take.
+static void expert_line(ui_panel_view *v, const ls_stats *st) {
+    const ls_run *r = &v->state->run.header;
+    const ls_ratio took = ls_stats_experts(st);
+    if (!took.of || !r->n_mixtures) return;
+    const double mean = ls_per((double)took.n, took.of), one = r->n_mixtures * r->n_experts_used;
+    ui_pen p = stats_line(v, "experts", NULL);
+    ui_clause(&p, "{%.1f} of %d a forward (one row takes %.0f)", mean, r->n_mixtures * r->n_experts, one);
+    ui_clause(&p, ": {x%.1f}", mean / one);
+    ui_clause(&p, "; {%.1f} of %d a layer", mean / r->n_mixtures, r->n_experts);
+    if (r->expert_bytes > 0) ui_clause(&p, "; {%.1f} MB", mean * (double)r->expert_bytes / 1e6);
+    if (r->costs.expert_ms > 0) ui_clause(&p, ", {%.3f} ms each", r->costs.expert_ms);
+}
+
 static void depth_line(ui_panel_view *v, const ls_stats *st) {
     ui_pen p = stats_line(v, "by depth", "of steps with a draft there:");
     for (int d = 1; d < LS_STATS_DEPTHS && st->depth[d].of; d++)
@@ -290,6 +304,7 @@ void ui_panel_stats(ui_panel_view *v) {
     const bool loses = ls_stats_speedup_sign(st) < 0; // then the costs explain it, also where there is little room
     speed_line(v, st, step);
     time_line(v, st);
+    expert_line(v, st);
     if (loses) cost_line(v, true);
     source_line(v, st);
     if (ls_stats_misses(st)) miss_line(v, st);

@@ -112,6 +112,9 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         else ui_print(p, "  #%d ", b->rank);
         if (b->match_n) ui_print(p, "%s", ui_match_text(b->match_n, b->match_pos).s);
     }
+    int alone = 0;
+    for (int i = 0; i < r->n; i++) alone += step->tree.nodes[t->order[r->at + i]].alone;
+    if (step->experts && !ui_quiz_hides(s)) ui_print(p, "  +%d expert%s", alone, ls_plural(alone));
     if (first->from == LS_FROM_DRAFT_MODEL) {
         ui_draw_prob(p, b && b->first_node == head ? " draft p" : "  draft p", (double)first->draft_p);
     }
@@ -169,6 +172,9 @@ void ui_panel_tree(ui_panel_view *v) {
     else
         ui_right(v, "%d row%s, root + %d accepted%s", step->rows, ls_plural(step->rows), ls_step_accepted(step),
                  step->tree.n < step->rows ? " (other rows not recorded)" : "");
+    if (step->experts && !ui_quiz_hides(s)) ui_right(v, ", %d experts", step->experts);
+    if (step->experts && !ui_quiz_hides(s) && step->expected_experts > 0)
+        ui_right(v, " (expected %.0f)", step->expected_experts);
     ui_rows_title(s, UI_TREE, t.n_order, step->tree.n, v->right);
     free(t.rows);
 }

@@ -103,11 +103,13 @@ static void on_notice(int number) {
     wake();
 }
 
+enum { CAUGHT_SHOWN = 4096 }; // bytes, of the beginning
+
 // Restores standard output and error, and prints what libraries wrote while the screen was open.
 static void give_back_outputs(void) {
     dup2(term.saved[0], STDOUT_FILENO);
     dup2(term.saved[1], STDERR_FILENO);
-    char text[4096];
+    char text[CAUGHT_SHOWN];
     ssize_t n = term.caught >= 0 ? pread(term.caught, text, sizeof text, 0) : 0;
     ls_buf shown = {0};
     ls_sanitize_text(&shown, text, n > 0 ? (size_t)n : 0);
@@ -361,6 +363,8 @@ void ui_term_caught(ls_buf *out) {
         ls_buf_add(out, text, (size_t)n);
         term.told += n;
     }
+    if (term.told > CAUGHT_SHOWN) // its memory: a server writes a line a request for as long as it runs
+        fallocate(term.caught, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, CAUGHT_SHOWN, term.told - CAUGHT_SHOWN);
 }
 
 void ui_term_size(int *rows, int *cols) {

@@ -86,8 +86,7 @@ static void check_context(report *r, const ls_checkpoint *c, const ls_engine_opt
     const bool gpu = strcmp(device, "cpu") != 0; // check_device checks the memory of a GPU
     const ls_hparams *h = &c->hparams;
     const bool bf16 = !strcmp(opt->dtype, "bf16");
-    const char *kept = !opt->reference ? opt->weights : bf16 ? "bf16" : "f32"; // the reference engine unpacks them
-    const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_model_weight_bytes(c, kept),
+    const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_cpu_weights(c, opt, NULL),
                    each = ls_hparams_kv_bytes(h, gpu ? (int32_t)sizeof(uint16_t) : ls_kv_value_bytes_most(opt));
     const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_context_for(h, each, room);
     const uint64_t kv = each * (uint64_t)tokens;

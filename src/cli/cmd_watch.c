@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-enum { WATCH_BYTES = 64 << 20, KEY_BYTES = 1 << 20, RETRY_MS = 2000, TICK_MS = 100 };
+enum { MIB = 64, KEY_BYTES = 1 << 20, RETRY_MS = 2000, TICK_MS = 100 };
 
 typedef struct {
     const char *target; // as the user wrote it
@@ -266,7 +266,7 @@ int ls_cmd_watch(const ls_command_line *c) {
     pthread_t thread;
     watch w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     ls_code code = read_target(&w, c, &err);
-    w.feed = ls_feed_new(WATCH_BYTES);
+    w.feed = ls_feed_new((size_t)(c->options.serve_watch_mib ? c->options.serve_watch_mib : MIB) << 20);
     const bool started = !code && ls_thread_start(&thread, fill, &w);
     if (!code && !started)
         code = ls_fail(&err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");

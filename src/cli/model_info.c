@@ -189,7 +189,7 @@ static uint64_t weights_of(const ls_checkpoint *c, const ls_shard *p) {
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const ls_ggml_layout *l = ls_ggml_layout_of(t->n_out > 1 ? t->type : LS_GGML_F32);
-        weights += (double)(t->n_in * t->n_out) * l->kept / 32 * part_of(t, h, p);
+        weights += (double)(t->n_in * t->n_out) * l->kept_integers / 256 * part_of(t, h, p);
         // a tied embedding is kept twice: as the output head, and in the type of the file
         if (h->tied && !strncmp(t->name, "token_embd", 10)) weights += (double)t->n_bytes * part_of(t, h, p);
     }
@@ -302,26 +302,10 @@ static const struct {
 enum { KEPT = sizeof kept / sizeof *kept };
 
 typedef struct {
-    uint64_t parameters, weights[KEPT], context_bytes, free;
+    uint64_t parameters, weights[KEPT], experts[KEPT], context_bytes, free;
     int n_of[LS_GGML_END]; // tensors by ggml type
     int context;           // tokens of context that a run would get
 } facts;
-
-uint64_t ls_model_weight_bytes(const ls_checkpoint *c, const char *weights) {
-    uint64_t sum = 0;
-    int as = -1;
-    for (int k = 0; k < KEPT; k++)
-        if (!strcmp(kept[k].name, weights)) as = kept[k].type;
-    for (int i = 0; i < c->n_tensors; i++) {
-        const ls_tensor *t = &c->tensors[i];
-        const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
-        if (embedding) sum += t->n_bytes; // the embedding stays in the type of the file
-        if (embedding && !c->hparams.tied) continue;
-        const ls_ggml_layout *l = ls_ggml_layout_of(!matrix ? LS_GGML_F32 : as < 0 ? t->type : as);
-        sum += t->n_in * t->n_out * (uint64_t)l->kept / 32;
-    }
-    return sum;
-}
 
 static void collect(facts *f, const ls_checkpoint *c) {
     f->parameters = ls_checkpoint_parameters(c);
@@ -329,7 +313,7 @@ static void collect(facts *f, const ls_checkpoint *c) {
     f->free = ls_memory_free();
     f->context = ls_context_for(&c->hparams, f->context_bytes, f->free);
     for (int i = 0; i < c->n_tensors; i++) f->n_of[c->tensors[i].type]++;
-    for (int k = 0; k < KEPT; k++) f->weights[k] = ls_model_weight_bytes(c, kept[k].name);
+    for (int k = 0; k < KEPT; k++) f->weights[k] = ls_cpu_weight_bytes(c, kept[k].name, true, &f->experts[k]);
 }
 
 static void write_json(const ls_model *m, const facts *f, const shared *s, ls_buf *out) {
@@ -365,6 +349,7 @@ static void write_json(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_jw_field_open(&w, "weight_bytes", '{');
     for (int k = 0; k < KEPT; k++) ls_jw_field_u64(&w, kept[k].name, f->weights[k]);
     ls_jw_close(&w, '}');
+    if (h->n_experts) ls_jw_field_u64(&w, "expert_bytes", f->experts[0]);
     ls_jw_field_u64(&w, "context_token_bytes", f->context_bytes);
     ls_jw_field_u64(&w, "memory_free", f->free);
     ls_jw_field_int(&w, "context_here", f->context);
@@ -410,6 +395,9 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     for (int k = 0; k < KEPT; k++)
         ls_buf_fmt(out, "%s%s %s%s", k ? ", " : " ", amount_of((double)f->weights[k]).s, k ? "as " : "(as in the file)",
                    k ? kept[k].name : "");
+    if (h->n_experts)
+        ls_buf_fmt(out, "\nexperts       %s of these weights (as in the file), all in memory; a token takes %d of %d",
+                   amount_of((double)f->experts[0]).s, h->n_experts_used, h->n_experts);
     shared_text(s, out);
     const amount room = amount_of((double)f->free);
     if (!f->free) ls_buf_str(out, "\nhere          it can run\n");

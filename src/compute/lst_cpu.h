@@ -196,8 +196,9 @@ struct CpuKvCache : lst::PartKvCache {
     std::vector<int32_t> tail_begin; // per row
     std::vector<float> row_lse;
     std::vector<Move> moves; // of keep; the next forward carries them out
-    // the last committed row
-    std::vector<float> last_logits;
+    // Of the rows in logits_of: the first one of the last forward, and the last committed one, which a forward leaves
+    // in its place (-1: not known).
+    int32_t first_slot = 0, last_slot = -1;
     float last_lse = NAN;
 
     CpuKvCache(CpuModel *model, int32_t n_context, int32_t n_layers);
@@ -217,11 +218,7 @@ struct CpuKvCache : lst::PartKvCache {
     void time_parts(double *us) override { parts = us; }
     // Of this rank's part of the vocabulary.
     const float *row_logits(int32_t row) const {
-        return row < 0 ? last_logits.data() : logits_of.data() + (int64_t)row * vocab();
-    }
-    void set_last(const float *logits, float lse) {
-        last_logits.assign(logits, logits + vocab());
-        last_lse = lse;
+        return logits_of.data() + (int64_t)(row < 0 ? last_slot : first_slot + row) * vocab();
     }
     int32_t vocab() const { return ls_range_size(m->part().vocab); }
     lsk_cache cache(int layer, int kv_head) const {

@@ -304,7 +304,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     probe(s.n_layers);
     if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
-    float *logits = s.logits_of.data() + (int64_t)b.first * ls_range_size(part.vocab);
+    float *logits = s.logits_of.data() + (int64_t)(s.first_slot + b.first) * ls_range_size(part.vocab);
     team.multiply(s, m.head, xn, xn_in, logits, b.n, from, count);
     team.meet(LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias) return;
@@ -393,6 +393,28 @@ void lst::cpu::move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32
     }
 }
 
+namespace {
+
+// Makes room for the logits of a block's rows behind those that stay: of the tree's earlier rows, and of the last
+// committed row.
+void make_logit_rows(CpuKvCache &s, const Block &b) {
+    const int32_t end = s.first_slot + b.first + (b.head_row < 0 ? b.n : 1);
+    const bool in_the_way = s.last_slot >= s.first_slot + b.first && s.last_slot < end; // of a tree that grows
+    const int32_t slots = end + in_the_way, had = s.logit_rows_cap;
+    if (slots > had) {
+        lst::Floats logits((int64_t)slots * s.vocab());
+        std::copy_n(s.logits_of.data(), (int64_t)had * s.vocab(), logits.data());
+        s.logits_of = std::move(logits);
+        s.logit_rows_cap = slots;
+    }
+    if (!in_the_way) return;
+    float *first = s.logits_of.data();
+    std::copy_n(first + (int64_t)s.last_slot * s.vocab(), s.vocab(), first + (int64_t)end * s.vocab());
+    s.last_slot = end;
+}
+
+} // namespace
+
 void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
     const lst_hparams &hp = s.m->hp;
     if (b.n > s.rows_cap) {
@@ -414,13 +436,7 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         if (hp.n_experts) resize_experts(s, b.n);
         s.rows_cap = b.n;
     }
-    const int32_t logit_rows = b.head_row < 0 ? b.first + b.n : 1;
-    if (logit_rows > s.logit_rows_cap) {
-        lst::Floats logits((int64_t)logit_rows * s.vocab());
-        if (b.first) std::copy_n(s.logits_of.data(), (int64_t)b.first * s.vocab(), logits.data());
-        s.logits_of = std::move(logits);
-        s.logit_rows_cap = logit_rows;
-    }
+    make_logit_rows(s, b);
     s.chosen.resize((size_t)(b.first + b.n));
     s.hidden.rows.resize((size_t)b.n * s.hidden.layers.size() * (size_t)hp.n_embd);
     const int64_t columns = (s.length + b.first + b.n + 2 * LSK_TILE) / LSK_TILE * LSK_TILE;

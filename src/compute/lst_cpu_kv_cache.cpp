@@ -55,6 +55,7 @@ bool describe(CpuKvCache &s, int32_t first, int32_t n, const uint64_t *next, con
 
 void CpuKvCache::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last) {
     length = at;
+    first_slot = 0, last_slot = -1;
     tail.resize((size_t)n);
     std::iota(tail.begin(), tail.end(), at);
     const Block block{n, tokens, false, 0, n - 1};
@@ -63,7 +64,7 @@ void CpuKvCache::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst
     const uint64_t next = (uint64_t)(at + n);
     if (!describe(*this, 0, 1, &next, sampling, nullptr, &row)) find_bad_logit(*this, block);
     if (!last) return;
-    set_last(logits_of.data(), row.lse);
+    last_slot = 0, last_lse = row.lse;
     *last = row;
 }
 
@@ -71,6 +72,7 @@ void CpuKvCache::forward(int32_t at, const int32_t *tokens, const int32_t *paren
                          int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
     length = at;
     depth = depths;
+    if (!first) first_slot = last_slot >= n ? 0 : last_slot + 1; // copying the last row would take longer than the rest
     tail_begin.resize((size_t)n);
     tail.resize(first ? (size_t)(tail_begin[(size_t)first - 1] + depth[first - 1] + 1) : 0);
     for (int32_t i = first; i < n; i++) {
@@ -123,7 +125,8 @@ void CpuKvCache::logits(int32_t row, float *out) {
 void CpuKvCache::keep(int32_t at, const int32_t *rows, int32_t n) {
     for (int32_t i = 0; i < n; i++) // in order: rows[i] >= i, so nothing that is still needed is overwritten
         if (rows[i] != i) moves.push_back({at + rows[i], at + i});
-    set_last(row_logits(rows[n - 1]), row_lse[(size_t)rows[n - 1]]);
+    last_slot = first_slot + rows[n - 1];
+    last_lse = row_lse[(size_t)rows[n - 1]];
 }
 
 void CpuKvCache::rewind(int32_t n) {

@@ -33,15 +33,16 @@ void ls_answer_begin(ls_answer *a) {
     a->ids.n = a->from = 0;
     ls_buf_clear(&a->text);
     a->detok = (ls_detok){0};
+    a->channels = (ls_channels){0};
 }
 
-void ls_answer_take(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, size_t n) {
+void ls_answer_take(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, size_t n, size_t begun) {
     ls_answer_begin(a);
-    ls_ids_add(&a->ids, ids, n);
+    ls_ids_add(&a->ids, ids + begun, n - begun);
     for (size_t i = 0; i < n; i++) {
         size_t len;
         const char *bytes = ls_vocab_bytes(vocab, ids[i], &len);
-        if (!ls_vocab_is_special(vocab, ids[i])) ls_detok_push(&a->detok, bytes, len, &a->text);
+        if (ls_channels_take(&a->channels, vocab, ids[i]) && i >= begun) ls_detok_push(&a->detok, bytes, len, &a->text);
     }
     ls_answer_flush(a);
 }
@@ -87,7 +88,8 @@ int32_t ls_answer_add(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, i
         size_t before = a->text.n, len;
         const char *bytes = ls_vocab_bytes(vocab, ids[i], &len);
         const bool special = ls_vocab_is_special(vocab, ids[i]);
-        if (!special) ls_detok_push(&a->detok, bytes, len, &a->text);
+        const bool says = ls_channels_take(&a->channels, vocab, ids[i]);
+        if (says) ls_detok_push(&a->detok, bytes, len, &a->text);
         const long stop = special ? find_special_stop(a, bytes, len) : find_stop(a, before);
         if (stop >= 0) {
             a->text.n = (size_t)stop;

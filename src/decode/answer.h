@@ -1,14 +1,16 @@
 // A turn's output: emitted tokens, the text that they make, and what ends it.
 #pragma once
 #include "base/buf.h"
+#include "decode/channels.h"
 #include "decode/step.h"
 #include "text/vocab.h"
 
 // Zero-initialise, then ls_answer_ends; ls_answer_free releases it.
 typedef struct {
     ls_ids ids;
-    ls_buf text; // UTF-8; an unfinished sequence at the end is held back
+    ls_buf text; // UTF-8, of the final channel; an unfinished sequence at the end is held back
     ls_detok detok;
+    ls_channels channels;
     int32_t max_tokens; // counted from `from`
     size_t from;        // number of tokens when the answer was continued after max_tokens; else 0
     ls_detok held;      // detok before the flush ...
@@ -19,8 +21,9 @@ typedef struct {
 
 void ls_answer_ends(ls_answer *a, int32_t max_tokens, const char *const *stops); // stops: NULL-terminated; NULL: none
 void ls_answer_free(ls_answer *a);
-void ls_answer_begin(ls_answer *a);                                                     // empty again
-void ls_answer_take(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, size_t n); // one that was decoded earlier
+void ls_answer_begin(ls_answer *a); // empty again
+// One that was decoded earlier. begun: the first tokens, which the user chose: they are no part of it.
+void ls_answer_take(ls_answer *a, const ls_vocab *vocab, const int32_t *ids, size_t n, size_t begun);
 // Whether the next token is the last one, whatever it is.
 bool ls_answer_ends_next(const ls_answer *a);
 // Adds tokens until something ends the turn. Returns how many were added; *finish says why it stopped.

@@ -1,6 +1,7 @@
 #include "decode/dialog.h"
 #include "base/mem.h"
 #include "base/system.h"
+#include "decode/channels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,7 +184,8 @@ void ls_dialog_step(ls_dialog *d, const ls_step *s) {
 }
 
 void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_finish finish) {
-    ls_buf spelled = {0}, said = {0}, shown = {0}; // with special tokens; without; the output as characters
+    ls_buf spelled = {0}, said = {0}, shown = {0}; // with special tokens; the message; the output as characters
+    ls_channels channels = {0};
     ls_detok detok = {0};
     ls_turn *last = &d->turns[d->n_turns - 1];
     size_t begun = 0;
@@ -192,23 +194,28 @@ void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_f
         size_t len;
         const char *p = ls_vocab_bytes(vocab, id, &len);
         ls_buf_add(&spelled, p, len);
-        if (ls_vocab_is_special(vocab, id)) continue;
+        if (!ls_channels_take(&channels, vocab, id)) continue;
         ls_buf_add(&said, p, len);
         if (i < last->answer_at + last->n_begun) begun = said.n;
         else ls_detok_push(&detok, p, len, &shown);
     }
     // A stop string cuts the text. An interruption inside a character does not: then the text ends before that
     // character, and `shown` as well, because it is not flushed.
+    bool cut = false;
     if (text && text->n < shown.n) {
+        cut = true;
         said.n = begun;
         ls_buf_add(&said, text->p, text->n);
     }
     ls_buf_free(&last->answer);
     last->answer = said; // any bytes, also those that are no characters
     last->finish = finish;
-    // otherwise the template's text and the tokens differ, and the answer is prefilled again
-    if (d->n_places && spelled.n == said.n && (!spelled.n || !memcmp(spelled.p, said.p, spelled.n))) {
-        ls_buf_add(&d->text, said.p, said.n);
+    // Otherwise the template's text and the tokens differ, and the answer is prefilled again. The next prompt tells
+    // whether the template writes channels as the answer has them; it drops those of thinking.
+    const bool whole =
+        channels.used ? !cut : spelled.n == said.n && (!spelled.n || !memcmp(spelled.p, said.p, spelled.n));
+    if (d->n_places && whole) {
+        ls_buf_add(&d->text, spelled.p, spelled.n);
         add_place(d, ls_dialog_tokens(d));
     }
     ls_buf_free(&spelled);

@@ -196,7 +196,7 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
     return fmax(measured_ms, head_ms) * (double)n <= d->read_share * answer * s->costs.base_ms[0];
 }
 
-bool ls_session_experts(ls_session *s, lst_experts_seen *seen) {
+bool ls_session_experts(const ls_session *s, lst_experts_seen *seen) {
     return s->routing && !s->t->experts(s->t, seen, NULL) && seen->n_layers == s->e->n_mixtures &&
            seen->n_used == s->e->n_experts_used;
 }
@@ -300,7 +300,7 @@ static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, bool b
 // The prompt of a turn was read.
 static void begun(ls_session *s, size_t turn, const ls_next_prompt *p, const lst_row *last) {
     ls_dialog_begin(s->dialog, turn, p);
-    ls_answer_begin(&s->answer);
+    ls_answer_take(&s->answer, s->model->vocab, p->ids.p + p->ids.n - p->n_begun, p->n_begun, p->n_begun);
     s->held = SIZE_MAX;
     s->last = *last;
     s->corrected = false;
@@ -427,9 +427,9 @@ ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progre
     }
     const ls_turn *last = ls_dialog_last(d);
     ls_ids output = {0};
-    for (size_t i = last->answer_at + last->n_begun; i < ls_dialog_tokens(d); i++)
+    for (size_t i = last->answer_at; i < ls_dialog_tokens(d); i++)
         ls_ids_push(&output, i < d->context.n ? d->context.p[i] : d->uncommitted);
-    ls_answer_take(&s->answer, s->model->vocab, output.p, output.n);
+    ls_answer_take(&s->answer, s->model->vocab, output.p, output.n, last->n_begun);
     ls_ids_free(&output);
     s->corrected = false;
     ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);

@@ -30,8 +30,7 @@ typedef struct {
     int32_t context;                     // tokens committed before it
     int32_t n_top, top_ids[LS_MAX_ROWS]; // of the last logits, for the drafter
     float top_p[LS_MAX_ROWS];
-    double awake; // experts that the forward woke; -1: no mixture, or not known
-    bool ahead;   // the drafter works beside the forward
+    bool ahead; // the drafter works beside the forward
     ls_finish finish;
 } work;
 
@@ -183,24 +182,29 @@ static void log_experts(const work *w) {
     double rate[LS_ROUTING_KINDS], trials;
     if (!ls_log_is_on()) return;
     for (int i = 0; i < LS_ROUTING_KINDS; i++) rate[i] = 100 * ls_routing_rate(w->s->routing, i, &trials);
-    ls_log("experts: %.0f awake, %.0f expected; forward %.3f ms, expected by rows %.3f, by experts %.3f; right by kind "
+    ls_log("experts: %d awake, %.0f expected; forward %.3f ms, expected by rows %.3f, by experts %.3f; right by kind "
            "%.0f%% %.0f%% %.0f%%",
-           w->awake, out->expected_experts, out->t_forward_us / 1e3, ls_cost_ms(z, n, w->context),
-           ls_cost_ms(z, n, w->context) + ls_cost_experts_ms(z, n, w->awake), rate[0], rate[1], rate[2]);
+           out->experts, out->expected_experts, out->t_forward_us / 1e3, ls_cost_ms(z, n, w->context),
+           ls_cost_ms(z, n, w->context) + ls_cost_experts_ms(z, n, out->experts), rate[0], rate[1], rate[2]);
 }
 
-// Learns which experts the rows took, and counts those that are awake.
-static void observe_experts(work *w) {
-    ls_session *s = w->s;
+// Of a mixture: the experts that the rows took, from which sizing learns.
+static void observe_experts(const work *w) {
+    const ls_session *s = w->s;
+    ls_step *out = w->out;
     lst_experts_seen seen;
-    w->awake = -1;
-    if (!ls_session_experts(s, &seen) || seen.n_rows < w->out->tree.n) return;
-    const int32_t n = w->out->tree.n, n_awake = ls_experts_count(&seen, n, s->e->n_experts, NULL, NULL);
-    w->awake = seen.n_rows > n ? ls_experts_count(&seen, 0, s->e->n_experts, NULL, NULL) : n_awake;
+    int32_t alone[LST_MAX_ROWS];
+    if (!ls_session_experts(s, &seen) || seen.n_rows < out->tree.n) return;
+    out->experts = ls_experts_count(&seen, 0, s->e->n_experts, NULL, alone);
+    for (int32_t i = 0; i < out->tree.n; i++) out->tree.nodes[i].alone = alone[i];
+    const int32_t of_row = seen.n_layers * seen.n_used, n = out->tree.n * of_row;
+    for (int32_t i = 0; i < n && n <= LS_MAX_ROUTES; i++) out->routes[i] = (ls_route){seen.expert[i], seen.weight[i]};
+    out->n_routes = n <= LS_MAX_ROUTES ? n : 0;
     log_experts(w);
-    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &w->out->tree, seen.expert, n_awake);
-    const size_t of_row = (size_t)seen.n_layers * (size_t)seen.n_used;
-    ls_routing_commit(s->routing, seen.expert + of_row * (size_t)w->out->path[w->out->n_path - 1]);
+    const bool whole = seen.n_rows == out->tree.n; // without the rows of a probe
+    const int32_t n_awake = whole ? out->experts : ls_experts_count(&seen, out->tree.n, s->e->n_experts, NULL, NULL);
+    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree, seen.expert, n_awake);
+    ls_routing_commit(s->routing, seen.expert + (ptrdiff_t)of_row * out->path[out->n_path - 1]);
 }
 
 // One forward over all rows; then the accepted path and its text.
@@ -291,8 +295,9 @@ static void finish_step(work *w) {
 static void update_statistics(const work *w) {
     ls_session *s = w->s;
     ls_step *out = w->out;
-    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context,
-                    s->drafting.sizing.rule->by_rows_alone ? -1 : w->awake, out->t_forward_us / 1e3);
+    const bool by_rows = !out->experts || s->drafting.sizing.rule->by_rows_alone;
+    ls_cost_observe(&s->costs, ls_step_forwarded(out), w->context, by_rows ? -1 : out->experts,
+                    out->t_forward_us / 1e3);
     const double host = out->t_total_us - out->t_forward_us - out->t_draft_forward_us - out->t_wait_us;
     ls_ahead_learn(s->ahead, out->t_total_us, out->n_emitted);
     ls_plain_bound(&s->plain, out->t_total_us);

@@ -39,6 +39,12 @@ static void add_previews(ls_stats *st, const ls_step *s) {
     }
 }
 
+ls_ratio ls_stats_experts(const ls_stats *st) {
+    ls_ratio all = {0, 0};
+    for (int r = 0; r <= LS_STATS_HIST; r++) all.n += st->experts[r].n, all.of += st->experts[r].of;
+    return all;
+}
+
 void ls_stats_add(ls_stats *st, const ls_step *s) {
     add_miss(st, s);
     st->steps++;
@@ -68,6 +74,9 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     if (!s->forward) return;
     st->lossy += (uint64_t)ls_step_lossy(s, NULL);
     st->forwards++;
+    ls_ratio *experts = &st->experts[ls_step_forwarded(s) < LS_STATS_HIST ? ls_step_forwarded(s) : LS_STATS_HIST];
+    experts->n += (uint64_t)s->experts;
+    experts->of += s->experts > 0;
     st->context += (uint64_t)s->context_len;
     st->drafted += (uint64_t)(s->rows - 1);
     const int accepted = ls_step_accepted(s);

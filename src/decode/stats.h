@@ -46,6 +46,9 @@ typedef struct {
     double wait_us;                                              // waiting for these after the target's forward
     uint64_t probes;                   // rows of forwards behind their trees, which judged drafts (decode/choose.h)
     uint64_t judged, judged_otherwise; // rows that they judged; where the choice became another one
+    // [r]: of a mixture: experts of all layers that the forwards of r rows took, of these forwards (the last slot: of
+    // that many rows or more)
+    ls_ratio experts[LS_STATS_HIST + 1];
     // speed against plain decoding, over the steps where the plain cost is known
     double plain_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double plain_against_us; // sum of step times of those same steps
@@ -58,6 +61,7 @@ typedef struct {
 
 // True: most accepted drafts were copied from this answer. A loop or a repetitive text is fast, and proves little.
 bool ls_stats_repeats(const ls_stats *st);
+ls_ratio ls_stats_experts(const ls_stats *st);                    // of any number of rows
 uint64_t ls_stats_misses(const ls_stats *st);                     // of any reason
 uint64_t ls_stats_next_next_below(const ls_stats *st, int ranks); // steps where it was among so many best
 void ls_stats_add(ls_stats *st, const ls_step *s);

@@ -131,12 +131,14 @@ static counted *counted_of(const ls_step *s) {
 
 // An allocation with room for what the counts of `size` say.
 static ls_step *place(const ls_step *size, unsigned owners) {
-    const size_t top = (size_t)size->n_top * sizeof *size->top, path = (size_t)size->n_path * sizeof *size->path;
-    counted *c = ls_malloc(sizeof *c + top + path + ls_tree_bytes(&size->tree));
+    const size_t top = (size_t)size->n_top * sizeof *size->top, path = (size_t)size->n_path * sizeof *size->path,
+                 routes = (size_t)size->n_routes * sizeof *size->routes;
+    counted *c = ls_malloc(sizeof *c + top + routes + path + ls_tree_bytes(&size->tree));
     atomic_init(&c->owners, owners);
     c->step = *size;
     c->step.top = (ls_top_entry *)(c + 1);
-    c->step.path = (int32_t *)(c->step.top + size->n_top);
+    c->step.routes = (ls_route *)(c->step.top + size->n_top);
+    c->step.path = (int32_t *)(c->step.routes + size->n_routes);
     ls_tree_place(&c->step.tree, c->step.path + size->n_path);
     return &c->step;
 }
@@ -144,6 +146,7 @@ static ls_step *place(const ls_step *size, unsigned owners) {
 ls_step *ls_step_new(void) {
     const ls_step most = {.n_top = LS_MAX_TOP,
                           .n_path = LS_MAX_ROWS,
+                          .n_routes = LS_MAX_ROUTES,
                           .tree = {.n = LS_MAX_ROWS, .n_branches = LS_MAX_ROWS, .n_predictions = LS_MAX_PREDICTIONS}};
     ls_step *s = place(&most, 0);
     memset(s->top, 0, (size_t)((char *)(s->tree.predictions + LS_MAX_PREDICTIONS) - (char *)s->top)); // the arrays
@@ -154,6 +157,7 @@ ls_step *ls_step_new(void) {
 void ls_step_start(ls_step *s, ls_step facts) {
     facts.top = s->top;
     facts.path = s->path;
+    facts.routes = s->routes;
     facts.tree = (ls_tree){.branches = s->tree.branches, .predictions = s->tree.predictions, .nodes = s->tree.nodes};
     *s = facts;
 }
@@ -162,6 +166,7 @@ void ls_step_copy(ls_step *to, const ls_step *from) {
     ls_step_start(to, *from);
     memcpy(to->top, from->top, (size_t)from->n_top * sizeof *to->top);
     memcpy(to->path, from->path, (size_t)from->n_path * sizeof *to->path);
+    memcpy(to->routes, from->routes, (size_t)from->n_routes * sizeof *to->routes);
     ls_tree_copy(&to->tree, &from->tree);
 }
 

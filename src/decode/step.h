@@ -11,7 +11,10 @@
 
 #include <stddef.h>
 
-enum { LS_MAX_TOP = 64 }; // kept ranks of the last logits
+enum {
+    LS_MAX_TOP = 64,      // kept ranks of the last logits
+    LS_MAX_ROUTES = 2048, // kept experts of a step
+};
 
 typedef enum {
     LS_GOING,
@@ -36,6 +39,12 @@ typedef struct {
 } ls_miss_facts;
 extern const ls_miss_facts ls_misses[LS_MISS_COUNT];
 const char *ls_miss_name(ls_miss m); // in traces; "" for LS_MISS_NONE
+
+// An expert that a row of a mixture took, and the weight of its output in the row's sum.
+typedef struct {
+    int32_t expert;
+    float weight;
+} ls_route;
 
 typedef struct {
     uint32_t turn;       // conversation turn, from 0
@@ -62,6 +71,11 @@ typedef struct {
     int16_t ahead_forwards; // of a draft model beside the forward, for the steps to come
     int32_t *path;          // accepted rows in order; path[0] is the root (row 0)
     ls_tree tree;           // the known rows: all, or the path alone in a trace of level `steps`
+    // of a mixture (ls_run.n_mixtures)
+    int32_t experts;         // of all layers, each once, that the forward's rows took; 0: no mixture, or not told
+    double expected_experts; // how many sizing expected (spec/routing.h); 0: not told
+    int32_t n_routes; // [tree row][mixture][used], a layer's best first; 0: more than LS_MAX_ROUTES, or not recorded
+    ls_route *routes;
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;
     double t_device_us;        // of the forward, on a GPU; 0: it ran on the CPU
@@ -74,7 +88,6 @@ typedef struct {
                                // quarter of a second (base/system.h); 0: none, or not known
     int32_t plain_timed;       // how many were timed for plain_us in this session so far; 0: none, or not recorded
     int32_t pool_size;         // n-grams in the drafter's pool
-    double expected_experts;   // of a mixture: how many the tree was expected to wake (spec/routing.h); 0: not known
 } ls_step;
 
 // A step and its arrays are one allocation, so a struct copy of a step shares the arrays. A work area, which the
@@ -141,6 +154,9 @@ typedef struct {
     uint64_t tokenizer_id; // equal for equal vocabularies
     ls_eos_set ends;       // tokens that end an answer
     bool exact;            // output equals plain decoding bit for bit
+    // a mixture of experts: layers that are mixtures, a layer's experts, those of a row, bytes of one; 0: none
+    int32_t n_mixtures, n_experts, n_experts_used;
+    int64_t expert_bytes;
     ls_cost_curve costs;
 } ls_run;
 

@@ -97,6 +97,75 @@ int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
 }
 
 // A GPU's keys and values are bf16.
+// ---- a model in the memory of the CPU
+
+uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool integers, uint64_t *experts) {
+    uint64_t sum = 0, of_experts = 0;
+    const int as = ls_ggml_kept(weights);
+    for (int i = 0; i < c->n_tensors; i++) {
+        const ls_tensor *t = &c->tensors[i];
+        const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
+        const char *expert = strstr(t->name, ".ffn_");
+        // Rows of the embedding are read in the type of the file. The head of a tied model has them in that type.
+        if (embedding && (!c->hparams.tied || (as >= 0 && as != t->type))) sum += t->n_bytes;
+        if (embedding && !c->hparams.tied) continue;
+        const ls_ggml_layout *l = ls_ggml_layout_of(!matrix ? LS_GGML_F32 : as < 0 ? t->type : as);
+        const uint64_t n = t->n_in * t->n_out,
+                       bytes = integers ? n / 32 * (uint64_t)l->kept_integers / 8 : n / 32 * (uint64_t)l->kept;
+        sum += bytes;
+        if (!expert || !c->hparams.n_experts) continue;
+        expert += strcspn(expert + 1, ".") + 1; // "ffn_up_exps.weight", "ffn_up.7.weight"
+        if (!strncmp(expert - 5, "_exps", 5) || (expert[1] >= '0' && expert[1] <= '9')) of_experts += bytes;
+    }
+    if (experts) *experts = of_experts;
+    return sum;
+}
+
+uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t *experts) {
+    const bool bf16 = !strcmp(opt->dtype, "bf16"), floats = bf16 || !strcmp(opt->dtype, "f32");
+    if (opt->reference) return ls_cpu_weight_bytes(c, bf16 ? "bf16" : "f32", false, experts); // it unpacks them
+    return ls_cpu_weight_bytes(c, opt->weights, !floats, experts);
+}
+
+static unsigned long long mib(uint64_t bytes) {
+    return (unsigned long long)(bytes >> 20);
+}
+
+ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, ls_err *err) {
+    uint64_t experts;
+    const int32_t tokens = opt->context ? opt->context : LS_MIN_CONTEXT;
+    const uint64_t weights = ls_cpu_weights(c, opt, &experts),
+                   each = ls_hparams_kv_bytes(&c->hparams, ls_kv_value_bytes_most(opt)), kv = each * (uint64_t)tokens;
+    if (!room || weights + kv <= room) return LS_OK;
+    ls_engine_options q4 = *opt;
+    q4.weights = "q4";
+    char of_experts[64] = "", instead[100] = "use a smaller model";
+    if (experts) snprintf(of_experts, sizeof of_experts, ", of which experts %llu", mib(experts));
+    if (weights + each * LS_MIN_CONTEXT <= room)
+        snprintf(instead, sizeof instead, "use --context %llu or less", (unsigned long long)((room - weights) / each));
+    else if (opt->reference) snprintf(instead, sizeof instead, "use the default engine, or a smaller model");
+    else if (ls_cpu_weights(c, &q4, NULL) + kv <= room)
+        snprintf(instead, sizeof instead, "use --weights q4 or a smaller model");
+    return ls_fail(
+        err, LS_E_RANGE,
+        "the model needs about %llu MiB of memory (weights %llu%s; %d tokens of context %llu), but only %llu "
+        "MiB are free: %s",
+        mib(weights + kv), mib(weights), of_experts, tokens, mib(kv), mib(room), instead);
+}
+
+void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, char *out, size_t size) {
+    uint64_t experts;
+    const uint64_t weights = ls_cpu_weights(c, opt, &experts);
+    char of_experts[64] = "";
+    if (experts) snprintf(of_experts, sizeof of_experts, " (experts %llu)", mib(experts));
+    *out = 0;
+    if (weights > room / 2 && room)
+        snprintf(out, size, "the weights will take about %llu%s of the %llu MiB of memory that are free", mib(weights),
+                 of_experts, mib(room));
+}
+
+// ---- GPUs
+
 static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_shard *own) {
     const int32_t heads = own ? ls_range_size(own->kv_heads) : h->n_kv_heads;
     return ls_hparams_kv_bytes(h, sizeof(uint16_t)) / (uint64_t)h->n_kv_heads * (uint64_t)heads;

@@ -12,6 +12,16 @@ int32_t ls_context_for(const ls_hparams *h, uint64_t kv_bytes, uint64_t memory);
 // The largest size of one KV cache number on a CPU, in bytes. The final choice, bf16 or f32, follows the arithmetic,
 // which is chosen when the weights are read.
 int32_t ls_kv_value_bytes_most(const ls_engine_options *opt);
+// Bytes of the weights in memory for the CPU with this value of --weights, in integer arithmetic or in f32. *experts
+// (may be NULL): the experts' part.
+uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool integers, uint64_t *experts);
+// The same as these options keep them.
+uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t *experts);
+// Whether the whole model fits into `room` bytes (0: not known) on the CPU, with a context of opt->context tokens or
+// the smallest one. LS_E_RANGE: the message says what takes how much, and what would fit.
+ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, ls_err *err);
+// What the model's weights will take of `room` bytes, where that is more than half; else "".
+void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, char *out, size_t size);
 enum { LS_MAX_GPUS = 16 };
 typedef struct {
     char name[128];

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
+#include "engine/experts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +11,9 @@
 #include <time.h>
 
 enum { IM_START = 256, IM_END, N_VOCAB, ORDER = 8, CONTEXT = 4096 };
+// As a mixture of experts: made-up routers and costs. A forward waits for each expert that its rows take, as a real one
+// reads it from memory.
+enum { MIXTURES = 4, EXPERTS = 16, USED = 2, ROW_ROUTES = MIXTURES * USED, FORWARD_US = 1000, EXPERT_US = 200 };
 // Its "layers" are the length of its context in tokens: with fewer layers it acts as its own, less accurate draft
 // model.
 
@@ -37,7 +41,7 @@ const char ls_script_chat_template[] =
 
 typedef struct {
     ls_engine base;
-    int delay_ms;
+    int delay_ms; // of a forward; negative: it is a mixture
 } script_engine;
 
 typedef struct {
@@ -50,6 +54,8 @@ typedef struct {
     float *logits; // [LST_MAX_ROWS][N_VOCAB]
     float last[N_VOCAB];
     bool last_known;
+    int32_t expert[LST_MAX_ROWS * ROW_ROUTES]; // of a mixture
+    float weight[LST_MAX_ROWS * ROW_ROUTES];
 } script;
 
 // The last up to ORDER tokens that row r sees (r = -1: the committed text), oldest first.
@@ -105,9 +111,48 @@ static void predict(const script *s, int32_t r, float *logits) {
     if (begins) logits[(unsigned char)corpus[begins - 1]] += 32;
 }
 
-static void nap(int ms) {
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    if (ms) nanosleep(&t, NULL);
+static void nap(int us) {
+    struct timespec t = {us / 1000000, us % 1000000 * 1000L};
+    if (us) nanosleep(&t, NULL);
+}
+
+static uint32_t mixed(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t x = (a * 2654435761u ^ b * 2246822519u ^ c * 3266489917u) + 374761393u;
+    x = (x ^ x >> 15) * 2246822519u;
+    return x ^ x >> 13;
+}
+
+// A row's best expert depends on its token, the second one also on the token before, so rows of equal texts agree.
+static void route(script *s, int32_t row) {
+    int32_t h[ORDER];
+    const int32_t n = history(s, row, h);
+    for (int32_t layer = 0; layer < MIXTURES; layer++) {
+        int32_t *expert = s->expert + row * ROW_ROUTES + layer * USED;
+        float *weight = s->weight + row * ROW_ROUTES + layer * USED;
+        const uint32_t token = (uint32_t)h[n - 1], x = mixed(token, (uint32_t)layer, 0),
+                       y = mixed(token, (uint32_t)layer, n > 1 ? 1 + (uint32_t)h[n - 2] : 0);
+        expert[0] = (int32_t)(x % EXPERTS);
+        expert[1] = (expert[0] + 1 + (int32_t)(y % (EXPERTS - 1))) % EXPERTS;
+        weight[0] = 0.5f + 0.4f * (float)(y >> 8) * 0x1p-24f;
+        weight[1] = 1 - weight[0];
+    }
+}
+
+static ls_code experts(ls_kv_cache *t, lst_experts_seen *out, ls_err *err) {
+    const script *s = (const script *)t;
+    (void)err;
+    *out = (lst_experts_seen){s->n_rows, MIXTURES, USED, s->expert, s->weight};
+    return LS_OK;
+}
+
+// Waits as long as the forward takes that computed the rows from `first` on.
+static void wait_for_rows(const script *s, int32_t first) {
+    if (s->delay_ms >= 0) {
+        nap(s->delay_ms * 1000);
+        return;
+    }
+    const lst_experts_seen rows = {s->n_rows - first, MIXTURES, USED, s->expert + first * ROW_ROUTES, NULL};
+    nap(FORWARD_US + EXPERT_US * (rows.n_rows ? ls_experts_count(&rows, 0, EXPERTS, NULL, NULL) : 0));
 }
 
 // The k largest of the logits x, the lower id first of equals.
@@ -160,10 +205,10 @@ static ls_code prefill(ls_kv_cache *t, const int32_t *ids, int32_t n, const lst_
     if (n > t->engine->n_context - s->n)
         return ls_fail(err, LS_E_RANGE, "%d more tokens do not fit a context of %d", n, t->engine->n_context);
     if (progress && !progress(ud, "prefill", 0)) return ls_fail(err, LS_E_CANCELLED, "prefill was cancelled");
-    nap(s->delay_ms);
     memcpy(s->text + s->n, ids, (size_t)n * sizeof *ids);
     s->n += n;
     s->n_rows = 0;
+    wait_for_rows(s, 0);
     predict(s, -1, s->last);
     s->last_known = true;
     describe(s->last, (uint64_t)s->n, sampling, last);
@@ -176,7 +221,6 @@ static ls_code rows_of_tree(script *s, int32_t first, const int32_t *ids, const 
     ls_code code = check_ids(ids, n, err);
     if (code) return code;
     if (n < 1 || n > LST_MAX_ROWS - first) return ls_fail(err, LS_E_RANGE, "a tree has 1 to 256 rows");
-    nap(s->delay_ms);
     s->n_rows = first;
     for (int32_t k = 0; k < n; k++) {
         const int32_t i = first + k, up = parents[k];
@@ -187,6 +231,7 @@ static ls_code rows_of_tree(script *s, int32_t first, const int32_t *ids, const 
         if (s->n + s->depth[i] >= s->base.engine->n_context)
             return ls_fail(err, LS_E_RANGE, "a tree node is beyond the context");
         float *logits = s->logits + (size_t)i * N_VOCAB;
+        if (s->base.experts) route(s, i);
         predict(s, i, logits);
         describe(logits, (uint64_t)(s->n + s->depth[i] + 1), sampling, &rows[k]);
         const float *before = i ? s->logits + (size_t)up * N_VOCAB : s->last;
@@ -197,6 +242,7 @@ static ls_code rows_of_tree(script *s, int32_t first, const int32_t *ids, const 
         rows[k].parent_lse = parent.lse;
     }
     s->n_rows = first + n;
+    wait_for_rows(s, first);
     return LS_OK;
 }
 
@@ -292,6 +338,7 @@ static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err 
                             .free = free_kv_cache};
     s->order = layers ? layers : ORDER;
     s->delay_ms = ((const script_engine *)e)->delay_ms;
+    if (e->n_mixtures) s->base.experts = experts;
     s->text = ls_calloc((size_t)e->n_context + LST_MAX_ROWS, sizeof *s->text);
     s->logits = ls_calloc((size_t)LST_MAX_ROWS * N_VOCAB, sizeof *s->logits);
     *out = &s->base;
@@ -316,6 +363,12 @@ ls_engine *ls_engine_script_new(int delay_ms, int32_t n_context) {
                           .kv_cache = kv_cache,
                           .close = close_engine};
     e->delay_ms = delay_ms;
+    if (delay_ms >= 0) return &e->base;
+    e->base.n_mixtures = MIXTURES;
+    e->base.n_experts = EXPERTS;
+    e->base.n_experts_used = USED;
+    e->base.expert_bytes = 1000000;
+    snprintf(e->base.kernel, sizeof e->base.kernel, "scripted model, made-up experts and costs");
     return &e->base;
 }
 

@@ -318,6 +318,13 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
                                err);
     if (!code && !opt->alone && !opt->reference) code = ls_ranks_get(&e->ranks, e->lib, opt, err);
     if (!code && e->ranks) code = ls_ranks_offer(e->ranks, e->lib, c, opt, err);
+    if (!code && !e->ranks && !strcmp(choice.device, "cpu")) {
+        const uint64_t room = ls_memory_free();
+        char said[160];
+        code = ls_cpu_fits(c, opt, room, err);
+        ls_cpu_says(c, opt, room, said, sizeof said);
+        if (!code && *said && opt->note) opt->note(opt->ud, said);
+    }
     if (!code) code = open_on(e, choice.device, c, opt, err);
     if (!code && e->ranks) {
         ls_ranks_take(e->ranks);

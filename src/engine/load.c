@@ -86,6 +86,11 @@ static bool is_script(const char *name) {
     return !strcmp(name, "script") || !strncmp(name, "script:", 7);
 }
 
+// "script", "script:MS", "script:mixture"
+static int script_delay(const char *name) {
+    return !name[6] ? 0 : !strcmp(name + 7, "mixture") ? -1 : atoi(name + 7);
+}
+
 char *ls_model_path(const char *name) {
     if (is_script(name)) return NULL;
     char *path = ls_registry_path(name);
@@ -136,7 +141,7 @@ static ls_code load(ls_model *out, const ls_model_options *opt, extent what, ls_
         code = ls_script_vocab(&out->vocab, err);
         if (!code)
             code = ls_chat_new(&out->chat, out->vocab, ls_script_chat_template, strlen(ls_script_chat_template), err);
-        if (!code && what == ALL) out->engine = ls_engine_script_new(name[6] ? atoi(name + 7) : 0, opt->engine.context);
+        if (!code && what == ALL) out->engine = ls_engine_script_new(script_delay(name), opt->engine.context);
         snprintf(out->name, sizeof out->name, "%s", name);
     }
     out->stop = opt->engine.stop;

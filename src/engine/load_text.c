@@ -323,6 +323,9 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_opt
     else if (code && name) code = ls_fail(err, code, "%s", why.msg);
     else code = LS_OK;
     if (m->chat) ls_vocab_add_end(m->vocab, ls_chat_end(m->chat));
+    // gpt-oss ends the call of a function with another token than an answer. Folders list both; GGUF files name one.
+    if (m->chat && ls_vocab_special(m->vocab, "<|channel|>", 11) >= 0)
+        ls_vocab_add_end(m->vocab, ls_vocab_special(m->vocab, "<|call|>", 8));
     if (m->chat && variables && !code) code = ls_chat_set(m->chat, variables, strlen(variables), err);
     ls_json_free(given);
     free_templates(&all);

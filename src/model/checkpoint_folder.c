@@ -40,7 +40,8 @@ static const struct {
       {"self_attn.key_layernorm", "attn_k_norm"},
       {"shared_mlp.input_linear", "ffn_up"}, // Granite 4: gate and up
       {"shared_mlp.output_linear", "ffn_down"},
-      {"mlp.gate", "ffn_gate_inp"}, // of mixtures
+      {"mlp.gate", "ffn_gate_inp"},   // of mixtures
+      {"mlp.router", "ffn_gate_inp"}, // gpt-oss
       {"block_sparse_moe.gate", "ffn_gate_inp"},
       {"block_sparse_moe.router.layer", "ffn_gate_inp"},
       {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
@@ -101,6 +102,10 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
     at = end + 1;
     if (arch->activation == LS_ACT_XIELU && behind(at, "mlp.act_fn.")) {
         snprintf(out, size, "blk.%ld.ffn_act.%.20s", layer, behind(at, "mlp.act_fn."));
+        return true;
+    }
+    if (arch->sinks && !strcmp(at, "self_attn.sinks")) {
+        snprintf(out, size, "blk.%ld.attn_sinks.weight", layer);
         return true;
     }
     for (size_t i = 0; i < sizeof of_expert / sizeof *of_expert && arch->router; i++) {
@@ -307,7 +312,8 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
         return LS_OK;
     }
     bool taken;
-    const ls_code code = ls_quantized_take(c, t, &taken, err);
+    ls_code code = ls_experts_take(c, t, &taken, err);
+    if (!code && !taken) code = ls_quantized_take(c, t, &taken, err);
     if (code || taken) return code;
     if (!ls_tensor_name(c->hparams.arch, t->name, name, sizeof name))
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'", path,

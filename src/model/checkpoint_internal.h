@@ -68,13 +68,14 @@ typedef enum {
 } ls_part;
 
 typedef enum {
-    LS_FP8,    // E4M3 by rows
-    LS_INT8,   // signed bytes by rows
-    LS_GPTQ,   // words of integers along the inputs: [n_in * bits / 32, n_out]
-    LS_AWQ,    // words of 8 integers along the outputs: [n_in, n_out / 8]
-    LS_PACKED, // words of integers by rows (compressed-tensors)
-    LS_NVFP4,  // E2M1 by rows, two a byte, with scales of E4M3 for 16 inputs and one f32
-    LS_MXFP4,  // E2M1 by rows, with powers of two for 32 inputs
+    LS_FP8,     // E4M3 by rows
+    LS_INT8,    // signed bytes by rows
+    LS_GPTQ,    // words of integers along the inputs: [n_in * bits / 32, n_out]
+    LS_AWQ,     // words of 8 integers along the outputs: [n_in, n_out / 8]
+    LS_PACKED,  // words of integers by rows (compressed-tensors)
+    LS_NVFP4,   // E2M1 by rows, two a byte, with scales of E4M3 for 16 inputs and one f32
+    LS_MXFP4,   // E2M1 by rows, with powers of two for 32 inputs
+    LS_STRIDED, // floats that are not quantised, of experts whose matrices lie in one tensor (experts.c)
 } ls_quantization;
 
 struct ls_quantized {
@@ -94,8 +95,20 @@ struct ls_quantized {
     bool ordered;           // LS_PART_ORDER has the group of each input
     bool divides;           // the one f32 divides
     bool zero_minus_one;    // zero points are stored minus 1
+    // Of experts, else 1: the parts are those of so many experts, one behind the other, and are read by expert.
+    uint64_t experts;
+    // Row r is row r * step + start of the parts. LS_STRIDED: value k of the expert's row r is value r * step + k *
+    // column + start of the expert's part.
+    uint64_t start, step, column;
 };
 
+// The weight with that GGUF name, new if there is none. hf: the n characters that name it in messages.
+ls_quantized *ls_quantized_module(ls_checkpoint *c, const char *name, const char *hf, size_t n);
+// Makes the tensor a part of a weight; rows and columns: its shape as a matrix. LS_E_PARSE: the weight has that part.
+ls_code ls_quantized_part(const ls_checkpoint *c, ls_quantized *q, ls_part part, const char *ending,
+                          const ls_safetensor *t, uint64_t rows, uint64_t columns, ls_err *err);
+// Takes the tensors of gpt-oss that hold a matrix or a bias of all experts of a layer (experts.c); *taken: it is one.
+ls_code ls_experts_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
 // Takes a tensor that is a part of a quantised weight, or that no forward here needs; *taken: it is one.
 ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
 // After all files: checks the parts' shapes and adds a tensor for each weight. Reads zero points and orders, which

@@ -34,7 +34,7 @@ typedef struct {
     ls_activation activation;
     ls_router router; // of a mixture of experts; NONE: the feed-forward part is dense
     bool sinks;       // every head has a score of attention without a value, which takes weight from the others
-    bool gguf_only;   // its folders are not read
+    bool fused;       // its folders have the matrices of all experts of a layer in one tensor (model/experts.c)
     bool gguf_sum;    // in GGUF files the weights of a row's experts are divided by their sum
     bool ungated;     // the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x))
     bool tied;        // the output head is the token embedding unless config.json states otherwise

@@ -115,7 +115,7 @@ static ls_code rope_yarn(ls_hparams *h, const ls_json *r, double base, source *s
 
 // The query is multiplied by a number that grows with its position.
 static ls_code read_temperature(ls_hparams *h, const ls_json *r, source *s) {
-    if (!h->arch->rope_stated || h->arch->activation == LS_ACT_XIELU) return LS_OK;
+    if (!h->arch->rope_stated || h->arch->activation != LS_ACT_SILU) return LS_OK;
     h->attn_temperature = (float)number(s, r, "llama_4_scaling_beta", 0);
     const double length = number(s, r, "original_max_position_embeddings", 0);
     if (!(length >= 1 && length < 1 << 30))
@@ -257,6 +257,9 @@ static ls_code read_experts(ls_hparams *h, source *s) {
         return code;
     h->sum_experts = a->router == LS_ROUTER_BEST;
     if (a->router == LS_ROUTER_ALL) ls_json_bool(get(s->j, "norm_topk_prob"), &h->sum_experts);
+    if (a->activation == LS_ACT_CLAMPED &&
+        (number(s, s->j, "swiglu_limit", 7) != 7 || number(s, s->j, "swiglu_alpha", 1.702) != 1.702))
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "only 'swiglu_limit' 7 and 'swiglu_alpha' 1.702 are supported");
     if (get(s->j, "clip_qkv")) return ls_fail(s->err, LS_E_UNSUPPORTED, "'clip_qkv' is not supported");
     for (int i = 0; i < h->n_layers && a->expert_ff; i++) h->dense[i] = (i + 1) % every != 0;
     for (size_t i = 0; i < ls_json_size(list) && a->expert_ff; i++) {
@@ -327,9 +330,6 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.arch = ls_arch_find(type, n, true);
     if (!h.arch)
         return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(n < 64 ? n : 64), type);
-    if (h.arch->gguf_only)
-        return ls_fail(err, LS_E_UNSUPPORTED, "folders of model_type '%s' are not read: use a GGUF file of the model",
-                       h.arch->hf);
     bool both_ways = false;
     ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)
@@ -345,7 +345,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     static const char *const activations[] = {[LS_ACT_SILU] = "silu",
                                               [LS_ACT_GELU_TANH] = "gelu_pytorch_tanh",
                                               [LS_ACT_RELU2] = "relu2",
-                                              [LS_ACT_XIELU] = "xielu"};
+                                              [LS_ACT_XIELU] = "xielu",
+                                              [LS_ACT_CLAMPED] = "silu"};
     bool known_act = !act || (h.arch->gemma && ls_json_is(act, "gelu")), fits = known_act;
     for (size_t i = 0; i < sizeof activations / sizeof *activations && act && !fits; i++) {
         known_act |= ls_json_is(act, activations[i]);

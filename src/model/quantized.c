@@ -111,6 +111,7 @@ ls_code ls_quant_config_read(ls_quant_config *out, const ls_json *config, ls_err
         const ls_json *algorithm = ls_json_get(q, "quant_algo");
         return any_of(algorithm, algorithms) ? LS_OK : not_read("quant_algo", algorithm, "FP8, NVFP4", err);
     }
+    if (ls_json_is(method, "mxfp4")) return LS_OK; // gpt-oss
     if (ls_json_is(method, "gptq")) {
         static const char *const formats[] = {"gptq", "gptq_v2", NULL};
         const ls_json *format = ls_json_get(q, "checkpoint_format");
@@ -135,7 +136,7 @@ ls_code ls_quant_config_read(ls_quant_config *out, const ls_json *config, ls_err
                            "quantization_config: AWQ with %d bits is not supported (4); " INSTEAD, out->bits);
         return code;
     }
-    return not_read("quant_method", method, "fp8, fbgemm_fp8, gptq, awq, compressed-tensors, modelopt", err);
+    return not_read("quant_method", method, "fp8, fbgemm_fp8, gptq, awq, compressed-tensors, modelopt, mxfp4", err);
 }
 
 // ---- the parts of a weight
@@ -164,14 +165,31 @@ static const struct {
                {".k_scale", LS_PARTS},
                {".v_scale", LS_PARTS}};
 
-static ls_quantized *module_of(ls_checkpoint *c, const char *name, const char *hf, size_t n) {
+ls_quantized *ls_quantized_module(ls_checkpoint *c, const char *name, const char *hf, size_t n) {
     const int32_t known = *ls_map_at(&c->modules, ls_hash_name(name, strlen(name)), c->n_quantized);
     if (known < c->n_quantized && !strcmp(c->quantized[known]->name, name)) return c->quantized[known];
     ls_quantized *q = ls_calloc(1, sizeof *q);
     q->module = ls_strndup(hf, n);
     q->name = ls_strdup(name);
+    q->experts = q->step = 1;
     c->quantized = ls_grown(c->quantized, (size_t)c->n_quantized, sizeof *c->quantized);
     return c->quantized[c->n_quantized++] = q;
+}
+
+ls_code ls_quantized_part(const ls_checkpoint *c, ls_quantized *q, ls_part part, const char *ending,
+                          const ls_safetensor *t, uint64_t rows, uint64_t columns, ls_err *err) {
+    if (q->part[part].ending)
+        return ls_fail(err, LS_E_PARSE, "%s: '%.80s' has both '%s' and '%s'", c->files[c->n_files - 1].path, q->module,
+                       q->part[part].ending + 1, ending + 1);
+    q->part[part].ending = ending;
+    q->part[part].file = c->n_files - 1;
+    q->part[part].n_dims = t->n_dims > 2 ? 2 : t->n_dims;
+    q->part[part].offset = t->offset;
+    q->part[part].n_bytes = t->n_bytes;
+    q->part[part].dim[0] = rows;
+    q->part[part].dim[1] = columns;
+    memcpy(q->part[part].dtype, t->dtype, sizeof t->dtype);
+    return LS_OK;
 }
 
 ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err) {
@@ -200,21 +218,10 @@ ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken,
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
     if (t->n_dims > 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
-    ls_quantized *q = module_of(c, name, t->name, n - of_ending);
-    const ls_part part = endings[i].part;
-    if (q->part[part].ending)
-        return ls_fail(err, LS_E_PARSE, "%s: '%.80s' has both '%s' and '%s'", path, q->module, q->part[part].ending + 1,
-                       ending + 1);
-    q->part[part].ending = ending;
-    q->part[part].file = c->n_files - 1;
-    q->part[part].n_dims = t->n_dims;
-    q->part[part].offset = t->offset;
-    q->part[part].n_bytes = t->n_bytes;
-    q->part[part].dim[0] = t->n_dims ? t->dim[0] : 1;
-    q->part[part].dim[1] = t->n_dims > 1 ? t->dim[1] : 1;
-    memcpy(q->part[part].dtype, t->dtype, sizeof t->dtype);
+    ls_quantized *q = ls_quantized_module(c, name, t->name, n - of_ending);
     q->divides |= !strcmp(ending, ".weight_global_scale");
-    return LS_OK;
+    return ls_quantized_part(c, q, endings[i].part, ending, t, t->n_dims ? t->dim[0] : 1, t->n_dims > 1 ? t->dim[1] : 1,
+                             err);
 }
 
 // ---- checks
@@ -408,6 +415,10 @@ static ls_code check(checking *k) {
     ls_quantized *q = k->q;
     const char *weight = q->part[LS_PART_WEIGHT].ending, *scale = q->part[LS_PART_SCALE].ending;
     if (!weight) return REFUSE(k, LS_E_PARSE, "the weight is missing; other parts of it are there");
+    if (q->kind == LS_STRIDED)
+        return scale ? REFUSE(k, LS_E_PARSE, "'%s' belong to quantised weights, but '%s' has %s", scale + 1, weight + 1,
+                              q->part[LS_PART_WEIGHT].dtype)
+                     : LS_OK;
     if (!scale) return REFUSE(k, LS_E_PARSE, "the scales are missing");
     const uint64_t a = q->part[LS_PART_WEIGHT].dim[0], b = q->part[LS_PART_WEIGHT].dim[1];
     const uint64_t *scales = q->part[LS_PART_SCALE].dim;
@@ -456,6 +467,7 @@ ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
         ls_quantized *q = c->quantized[i];
         checking k = {c, q, err};
         if ((code = check(&k))) break;
+        if (q->kind != LS_STRIDED) q->n_out /= q->step; // the other rows are another weight's
         const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
         ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(q->name),
                                          .type = q->type,
@@ -498,7 +510,7 @@ const ls_quant_format ls_quant_formats[] = {
     {"packed integers, groups in another order", "compressed-tensors", LS_GGML_BF16, FULL},
     {"8-bit integers", "compressed-tensors", LS_GGML_Q8_0, SCALES},
     {"NVFP4", "compressed-tensors, modelopt", LS_GGML_BF16, FULL},
-    {"MXFP4", "compressed-tensors", LS_GGML_MXFP4, ""},
+    {"MXFP4", "compressed-tensors, mxfp4", LS_GGML_MXFP4, ""},
     {0}};
 
 static void describe(const ls_quantized *q, ls_buf *out) {
@@ -522,6 +534,7 @@ static void describe(const ls_quantized *q, ls_buf *out) {
 void ls_quantized_differs(const ls_checkpoint *c, ls_buf *out) {
     for (int i = 0; i < c->n_quantized; i++) {
         ls_buf one = {0};
+        if (c->quantized[i]->kind == LS_STRIDED) continue;
         describe(c->quantized[i], &one);
         const bool said = out->n && strstr(out->p, one.p);
         if (!said) ls_buf_fmt(out, "%s%s", out->n ? "; " : "", one.p);

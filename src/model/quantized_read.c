@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A weight's parts lie apart, and words of GPTQ and AWQ hold neighbours of other rows. So the parts of one weight are
-// read as a whole and stay until another one is read.
+// A weight's parts lie apart, and words of GPTQ and AWQ hold neighbours of other rows. So the parts of one weight (of
+// experts: of one of them) are read as a whole and stay until others are read.
 struct ls_quantized_memory {
     pthread_rwlock_t lock; // for reading while rows are made, for writing while parts are read
-    const ls_quantized *of;
+    int file;              // what is there: the place of the weight's part, and the expert
+    uint64_t offset, expert;
+    bool any;
     unsigned char *part[LS_PARTS];
     float codes[256]; // what a byte of the weight stands for
 };
@@ -26,7 +28,7 @@ struct ls_quantized_memory *ls_quantized_memory_new(void) {
 static void forget(struct ls_quantized_memory *m) {
     for (int i = 0; i < LS_PARTS; i++) free(m->part[i]);
     memset(m->part, 0, sizeof m->part);
-    m->of = NULL;
+    m->any = false;
 }
 
 void ls_quantized_memory_free(struct ls_quantized_memory *m) {
@@ -149,8 +151,7 @@ static void put_block(const ls_quantized *q, const row_parts *r, uint64_t k, uns
     }
 }
 
-static void put_row(const struct ls_quantized_memory *m, const row_parts *r, unsigned char *to) {
-    const ls_quantized *q = m->of;
+static void put_row(const struct ls_quantized_memory *m, const ls_quantized *q, const row_parts *r, unsigned char *to) {
     const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
     if (q->type == LS_GGML_BF16)
         for (uint64_t k = 0; k < q->n_in; k++) {
@@ -163,52 +164,90 @@ static void put_row(const struct ls_quantized_memory *m, const row_parts *r, uns
 
 // ---- reading
 
-// Reads the parts of q. LS_E_IO: a read failed; then the memory is empty.
-static ls_code load(struct ls_quantized_memory *m, const ls_checkpoint *c, const ls_quantized *q, ls_err *err) {
+static bool has(const struct ls_quantized_memory *m, const ls_quantized *q, uint64_t expert) {
+    return m->any && m->file == q->part[LS_PART_WEIGHT].file && m->offset == q->part[LS_PART_WEIGHT].offset &&
+           m->expert == expert;
+}
+
+// Reads an expert's parts of q. LS_E_IO: a read failed; then the memory is empty.
+static ls_code load(struct ls_quantized_memory *m, const ls_checkpoint *c, const ls_quantized *q, uint64_t expert,
+                    ls_err *err) {
     ls_code code = LS_OK;
-    if (m->of == q) return LS_OK;
+    if (has(m, q, expert)) return LS_OK;
     forget(m);
     for (int i = 0; i < LS_PARTS && !code; i++) {
         if (!q->part[i].ending) continue;
-        m->part[i] = ls_malloc(q->part[i].n_bytes + 1);
-        code = ls_file_read(&c->files[q->part[i].file], q->part[i].offset, m->part[i], q->part[i].n_bytes, err);
+        const uint64_t n = q->part[i].n_bytes / q->experts;
+        m->part[i] = ls_malloc(n + 1);
+        code = ls_file_read(&c->files[q->part[i].file], q->part[i].offset + expert * n, m->part[i], n, err);
     }
     if (code) forget(m);
-    else m->of = q;
+    m->any = !code;
+    m->file = q->part[LS_PART_WEIGHT].file;
+    m->offset = q->part[LS_PART_WEIGHT].offset;
+    m->expert = expert;
     for (unsigned b = 0; b < 256; b++)
         m->codes[b] = q->kind == LS_FP8 ? e4m3(b) : q->kind == LS_NVFP4 ? e2m1[b & 15] : (float)(int8_t)b;
     return code;
 }
 
-static void make_rows(const struct ls_quantized_memory *m, uint64_t at, uint64_t n, unsigned char *dst) {
-    const ls_quantized *q = m->of;
+// n rows of an expert from `row` on. Neighbours of a row's value lie apart in the file, those of a column do not.
+static void put_strided(const ls_quantized *q, const unsigned char *from, uint64_t row, uint64_t n, void *to) {
+    from += (row * q->step + q->start) * (q->type == LS_GGML_F32 ? 4 : 2);
+    for (uint64_t k = 0; k < q->n_in; k++)
+        for (uint64_t r = 0; r < n; r++) {
+            const uint64_t source = k * q->column + r * q->step, at = r * q->n_in + k;
+            if (q->type == LS_GGML_F32) memcpy((unsigned char *)to + 4 * at, from + 4 * source, 4);
+            else memcpy((unsigned char *)to + 2 * at, from + 2 * source, 2);
+        }
+}
+
+// Bytes [at, at + n) of the rows of one expert.
+static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q, uint64_t at, uint64_t n,
+                      unsigned char *dst) {
+    enum { TOGETHER = 32 }; // strided rows
     const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
     const uint64_t row_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes;
-    row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups, sizeof *r.scale), ls_calloc(q->groups, 1),
-                   ls_calloc(q->groups, sizeof *r.zero)};
+    row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups + 1, sizeof *r.scale), ls_calloc(q->groups + 1, 1),
+                   ls_calloc(q->groups + 1, sizeof *r.zero)};
     unsigned char *some = ls_malloc(row_bytes); // of a row
     for (uint64_t done = 0, take; done < n; done += take) {
-        const uint64_t row = (at + done) / row_bytes, skip = (at + done) % row_bytes;
+        const uint64_t row = (at + done) / row_bytes, skip = (at + done) % row_bytes, whole = (n - done) / row_bytes;
         take = n - done < row_bytes - skip ? n - done : row_bytes - skip;
-        read_scales(q, m->part, row, &r);
-        read_codes(q, m->part, row, &r);
-        put_row(m, &r, take == row_bytes ? dst + done : some);
-        if (take < row_bytes) memcpy(dst + done, some + skip, take);
+        unsigned char *to = take == row_bytes ? dst + done : some;
+        if (q->kind == LS_STRIDED) {
+            const uint64_t rows = skip || !whole ? 1 : whole < TOGETHER ? whole : TOGETHER;
+            put_strided(q, m->part[LS_PART_WEIGHT], row, rows, to);
+            if (rows > 1) take = rows * row_bytes;
+        } else {
+            read_scales(q, m->part, row * q->step + q->start, &r);
+            read_codes(q, m->part, row * q->step + q->start, &r);
+            put_row(m, q, &r, to);
+        }
+        if (to == some) memcpy(dst + done, some + skip, take);
     }
     free(r.code), free(r.scale), free(r.power), free(r.zero), free(some);
 }
 
 ls_code ls_quantized_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     struct ls_quantized_memory *m = c->quantized_memory;
-    for (;;) {
+    const ls_quantized *q = t->quantized;
+    const uint64_t each = t->n_bytes / q->experts;
+    unsigned char *to = dst;
+    while (n) {
+        const uint64_t expert = at / each, from = at % each, take = n < each - from ? n : each - from;
         pthread_rwlock_rdlock(&m->lock);
-        const bool there = m->of == t->quantized;
-        if (there) make_rows(m, at, n, dst);
+        const bool there = has(m, q, expert);
+        if (there) make_rows(m, q, from, take, to);
         pthread_rwlock_unlock(&m->lock);
-        if (there) return LS_OK;
+        if (there) {
+            at += take, to += take, n -= take;
+            continue;
+        }
         pthread_rwlock_wrlock(&m->lock);
-        const ls_code code = load(m, c, t->quantized, err);
+        const ls_code code = load(m, c, q, expert, err);
         pthread_rwlock_unlock(&m->lock);
         if (code) return code;
     }
+    return LS_OK;
 }

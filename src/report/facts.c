@@ -10,6 +10,15 @@ static const ls_trace_header *header(const ls_report *r, const ls_report_group *
     return &r->turns[g->first_turn].header;
 }
 
+static void experts(const ls_report *r, const ls_report_group *g, ls_buf *out) {
+    const ls_run *run = &header(r, g)->run;
+    const ls_ratio took = ls_stats_experts(&g->stats);
+    if (!took.of || !run->n_mixtures) ls_buf_char(out, '-');
+    else
+        ls_buf_fmt(out, "%.1f of %d (%d)", (double)took.n / (double)took.of, run->n_mixtures * run->n_experts,
+                   run->n_mixtures * run->n_experts_used);
+}
+
 static void number(ls_buf *out, int digits, double v) {
     if (isfinite(v)) ls_buf_fmt(out, "%.*f", digits, v);
     else ls_buf_char(out, '-');

@@ -205,6 +205,7 @@ static void figures(const ls_report *r, ls_buf *out) {
     ls_buf_str(out, "<h2>Plots</h2>\n<div class=\"figures\">\n");
     for (ls_plot p = 0; p < LS_PLOTS; p++) {
         ls_chart c = ls_report_chart(r, p);
+        if (p == LS_PLOT_EXPERTS && !c.n) continue; // no mixture
         ls_chart_figure(&c, out);
         ls_buf_str(out, "</figure>\n");
         ls_chart_free(&c);

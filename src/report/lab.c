@@ -58,6 +58,8 @@ static bool count_step(void *ud, const ls_step *s) {
     if (!s->forward) return false;
     g->forwards[ls_step_forwarded(s)].n++;
     g->forwards[ls_step_forwarded(s)].us += s->t_forward_us;
+    g->forwards[ls_step_forwarded(s)].experts.n += (uint64_t)s->experts;
+    g->forwards[ls_step_forwarded(s)].experts.of += s->experts > 0;
     ls_lab_count_matches(&g->matches, s);
     ls_lab_count_hits(&g->hits, s);
     return false;
@@ -128,6 +130,8 @@ static void add_counts(ls_lab *lab, const ls_lab_run *run, const reading *g) {
     for (int i = 0; i <= LS_MAX_ROWS; i++) {
         lab->forwards[i].n += g->forwards[i].n;
         lab->forwards[i].us += g->forwards[i].us;
+        lab->forwards[i].experts.n += g->forwards[i].experts.n;
+        lab->forwards[i].experts.of += g->forwards[i].experts.of;
     }
     if (ls_lab_run_place(run, LS_LAB_DISTANCE)) add(&lab->distances, &g->distances, sizeof g->distances);
     if (ls_lab_run_place(run, LS_LAB_RETRIEVAL)) add(&lab->matches, &g->matches, sizeof g->matches);

@@ -52,8 +52,9 @@ void ls_lab_count_hits(ls_lab_hits *h, const ls_step *s);
 int ls_lab_hit_child(int parent);
 
 typedef struct {
-    uint64_t n; // forwards
-    double us;  // sum of their times
+    uint64_t n;       // forwards
+    double us;        // sum of their times
+    ls_ratio experts; // of a mixture: of all layers, of these forwards whose experts are known
 } ls_lab_forwards;
 
 // ---- all recordings

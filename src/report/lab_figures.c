@@ -1,4 +1,5 @@
 #include "report/lab.h"
+#include "report/plots.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -81,6 +82,18 @@ static void add_costs(const ls_lab *lab, bool ratio, ls_chart *c) {
         snprintf(label, sizeof label, "%d", n);
         ls_chart_add(c, "cost, in these steps", label, n, f->us / (double)f->n / here, f->n);
     }
+}
+
+static void add_experts(const ls_lab *lab, ls_chart *c) {
+    const ls_run *m = &lab->machine;
+    for (int n = 1; n <= LS_MAX_ROWS && m->n_mixtures; n++) {
+        const ls_ratio *q = &lab->forwards[n].experts;
+        if (q->of < SEEN) continue;
+        char label[16];
+        snprintf(label, sizeof label, "%d", n);
+        ls_chart_add(c, "in these steps", label, n, (double)q->n / (double)q->of / m->n_mixtures, q->of);
+    }
+    if (c->n) ls_plot_experts_at_random(c, m);
 }
 
 static void add_distances(const ls_lab_distances *q, ls_chart *c) {

@@ -66,6 +66,7 @@ ls_table ls_lab_totals(const ls_lab *lab) {
 
 static void figure(const ls_lab *lab, ls_lab_figure f, ls_buf *out) {
     ls_chart c = ls_lab_chart(lab, f);
+    if (f == LS_FIGURE_EXPERTS && !c.n) return; // no mixture
     const char *name = c.facts->name;
     ls_chart_figure(&c, out);
     if (c.n) {

@@ -122,6 +122,35 @@ static void add_speedup(const ls_report *r, ls_chart *c) {
     free(ratio);
 }
 
+void ls_plot_experts_at_random(ls_chart *c, const ls_run *mixture) {
+    static const char name[] = "at random";
+    const double others =
+        1 - (double)mixture->n_experts_used / mixture->n_experts; // chance that a row takes another one
+    for (int i = 0; i < LS_COST_SIZES; i++) {
+        char label[16];
+        snprintf(label, sizeof label, "%d", ls_cost_rows[i]);
+        ls_chart_add(c, name, label, ls_cost_rows[i], mixture->n_experts * (1 - pow(others, ls_cost_rows[i])), 0);
+    }
+    ls_chart_series(c, name)->aside = true;
+}
+
+static void add_experts(const ls_report *r, ls_chart *c) {
+    const ls_run *run = NULL;
+    for (size_t g = 0; g < r->n_groups; g++) {
+        const ls_report_group *o = &r->groups[g];
+        const ls_run *of = &r->turns[o->first_turn].header.run;
+        for (int n = 1; n <= LS_STATS_HIST && of->n_mixtures; n++) {
+            const ls_ratio *q = &o->stats.experts[n];
+            char label[16];
+            if (!q->of) continue;
+            run = of;
+            snprintf(label, sizeof label, "%d", n);
+            ls_chart_add(c, o->label, label, n, (double)q->n / (double)q->of / of->n_mixtures, q->of);
+        }
+    }
+    if (run) ls_plot_experts_at_random(c, run);
+}
+
 static void add_time(const ls_report *r, ls_chart *c) {
     static const char *const names[] = {"draft", "forward", "verify", "commit", "other"};
     enum { PARTS = 5 };

@@ -226,16 +226,21 @@ static void on_step(void *ud, const ls_step *step) {
 }
 
 // Recordings that fail stop no answers.
+static void tell_failure(const ls_answerer *a, const char *text) {
+    a->o->line(a->o->ud, text);
+    ls_feed_say(a->o->feed, true, text);
+}
+
 static void begin_recording(ls_answering *w) {
     ls_err err;
     ls_request_config_make(&w->config, &w->setup);
     w->setup.config = w->config.pairs;
-    if (ls_records_open(&w->a->o->records, &w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
+    if (ls_records_open(&w->a->o->records, &w->trace, &err)) tell_failure(w->a, err.msg);
 }
 
 static void end_recording(ls_answering *w) {
     ls_err err;
-    if (!ls_trace_close(w->trace, &err)) w->a->o->line(w->a->o->ud, err.msg);
+    if (!ls_trace_close(w->trace, &err)) tell_failure(w->a, err.msg);
     ls_request_config_free(&w->config);
 }
 

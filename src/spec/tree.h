@@ -72,6 +72,7 @@ typedef struct {
     float p;        // the target's probability of this token at its parent (for the root: in the last logits)
     int32_t target; // what the target chose after this node; -1: no forward was run
     float target_p; // its probability
+    int32_t alone;  // of a mixture: experts that this row took and no other row of the forward did
     int32_t own;    // target's choice before a probe judged the row (spec/accept.c); -1: no probe
     float entropy;  // nats, of the target's distribution after this node
     float lse;      // log-sum-exp of the raw logits after this node (p = exp(logit - lse))

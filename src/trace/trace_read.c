@@ -236,6 +236,21 @@ static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_ste
     }
 }
 
+static void read_routes(reading *g, const ls_json *doc, const char *field, ls_step *s) {
+    const ls_run *r = &g->h->run;
+    const int64_t whole = (int64_t)s->tree.n * r->n_mixtures * r->n_experts_used;
+    const ls_json *routes = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_ROUTES) : NULL;
+    s->n_routes = (int32_t)ls_json_size(routes);
+    if (!g->code && s->n_routes && s->n_routes != whole) wrong(g, field, "the experts of each row in each layer");
+    for (int i = 0; i < s->n_routes && !g->code; i++) {
+        const ls_json *pair = ls_json_at(routes, (size_t)i);
+        double weight = NAN;
+        s->routes[i].expert = item_int(g, pair, 0, field, 0, r->n_experts - 1);
+        if (!ls_json_num(ls_json_at(pair, 1), &weight)) wrong(g, field, "a list of experts and weights");
+        s->routes[i].weight = (float)weight;
+    }
+}
+
 static void read_path(reading *g, const ls_json *doc, const char *field, ls_step *s) {
     const ls_json *path = get_array(g, doc, field, (size_t)s->tree.n);
     s->n_path = (int16_t)ls_json_size(path);
@@ -293,6 +308,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_PLACE(name, v, highest) if (ls_json_get(doc, name)) { READ_INT(name, v, 1, highest); } else v = 0
 #define READ_SAID(name, v, n) read_saids(g, doc, name, o)
 #define READ_SAID_TOP(name, v) read_said_top(g, doc, name, &v)
+#define READ_ROUTES(name, v) read_routes(g, doc, name, &v)
 #define READ_DRAWS(name, v) read_draws(g, doc, name, &v)
 #define READ_IDS(name, v, most) get_ids(g, doc, name, most, &v)
 #define READ_ENDS(name, v) read_ends(g, doc, name, &v)

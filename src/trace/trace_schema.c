@@ -14,7 +14,7 @@ static void add_field(schema *z, const char *type, const char *name, int level, 
     const char *only = levels[level > z->level ? level : 0];
     if (level <= z->level && strcmp(type, "OPTIONAL") && strcmp(type, "KEPT") && strcmp(type, "CHOICE") &&
         strcmp(type, "NOTE") && strcmp(type, "REASON") && strcmp(type, "CHANCE") && strcmp(type, "PLACE") &&
-        strcmp(type, "SAID") && strcmp(type, "DRAWS") && strcmp(type, "ENDS"))
+        strcmp(type, "SAID") && strcmp(type, "ROUTES") && strcmp(type, "DRAWS") && strcmp(type, "ENDS"))
         ls_buf_fmt(&z->required, "\"%s\",", name);
     ls_buf_fmt(&z->text, "\"%s\":{\"description\":\"%s%s%s%s%s\",%s},", name, sentence, *unit ? " [" : "", unit,
                *unit ? "]" : "", only, json);
@@ -57,6 +57,7 @@ static void end_object(schema *z) {
 #define JSON_SAID(v, n) LIST_OF(JSON_OBJECT(v, said))
 #define JSON_SAID_TOP(v) JSON_TOP(v, 0)
 #define JSON_DRAWS JSON_IDS
+#define JSON_ROUTES(v) JSON_TOP(v, 0)
 #define JSON_ENDS JSON_IDS
 #define JSON_KEPT JSON_TURN
 #define JSON_CHOICE JSON_TURN

@@ -51,6 +51,15 @@ static void write_top(const ls_trace_writer *t, ls_jsonw *w, const ls_top_entry 
     }
 }
 
+static void write_routes(ls_jsonw *w, const ls_step *s) {
+    for (int i = 0; i < s->n_routes; i++) {
+        ls_jw_open(w, '[');
+        ls_jw_int(w, s->routes[i].expert);
+        ls_jw_num(w, (double)s->routes[i].weight, DIGITS);
+        ls_jw_close(w, ']');
+    }
+}
+
 // Row i of `nodes`. At level steps only the path is written as the tree.
 static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
     if (tells_tree(t)) return &s->tree.nodes[i];
@@ -89,6 +98,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_PLACE(name, v, most) if (v > 0) WRITE_INT(name, v)
 #define WRITE_SAID(name, v, n) if (n) { EACH(name, n, write_said(t, &v)); }
 #define WRITE_SAID_TOP(name, v) IN('[', name, write_said_top(w, &v), ']')
+#define WRITE_ROUTES(name, v) if ((v).n_routes) { IN('[', name, write_routes(w, &v), ']'); }
 #define WRITE_DRAWS(name, v) if ((v).n_draws) { EACH(name, (v).n_draws, ls_jw_int(w, (v).draw[i])); }
 #define WRITE_IDS(name, v, most) ls_jw_key(w, name); ls_jw_ids(w, v.p, v.n)
 #define WRITE_ENDS(name, v) if ((v).n) { ls_jw_key(w, name); ls_jw_ids(w, (v).ids, (size_t)(v).n); }
@@ -167,7 +177,11 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
                   .n_context = b->n_context,
                   .tokenizer_id = ls_vocab_id(m->vocab),
                   .ends = ls_vocab_ends(m->vocab),
-                  .exact = b->exact};
+                  .exact = b->exact,
+                  .n_mixtures = b->n_mixtures,
+                  .n_experts = b->n_experts,
+                  .n_experts_used = b->n_experts_used,
+                  .expert_bytes = (int64_t)b->expert_bytes};
     if (s) r->costs = *ls_session_costs(s);
     snprintf(r->model, sizeof r->model, "%s", m->name);
     snprintf(r->sha256, sizeof r->sha256, "%s", m->sha256);

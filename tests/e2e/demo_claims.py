@@ -12,7 +12,7 @@ from recording import accepted, loose, next_next, took, words
 
 COMMON = (  # names on the screen and in the paper, and what holds for every run
     '"by source"', '"by depth"', '"budget" in the title', '("next-next")', '"at rank"', '("n-grams")', '("forward" in Stats)',
-    '"speed" says', '"forward" shows', "as a multiple of one row",
+    '"speed" says', '"break-even MAT" is what steps must emit', '"forward" shows', "as a multiple of one row",
     "a step emits at least one token", "would now run one forward for each token", "verifies them all in one forward", "the rows of one forward",
     "All these tokens took one forward, not one forward each",
     "plain decoding has 1", '"remembered" drafts', "is one of the words",
@@ -317,7 +317,33 @@ CLAIMS = {
         ("some are accepted, and MAT is above 1.", lambda r, s, d: r.accepted() > 0),
         ("But verifying sixty rows to gain two tokens costs too much here.", lambda r, s, d: s["rows"] > 60 and len(accepted(s)) == 2),
     ],
+    "mixture": [
+        ("In each of {} layers of this model a router picks {} of {} experts for every token, so one row takes {} experts.",
+         lambda r, s, d: (m := r.header["model"]) and (m["mixtures"], m["experts_used"], m["experts"], of_row(r))),
+        ("a forward waits {} ms for each expert", lambda r, s, d: f"{r.header['calibration']['expert_ms']:.1f}"),
+        ('"+{} experts" at the root means that no other row took these. The {} rows of this tree took {} experts, where the root alone takes {}.',
+         lambda r, s, d: (s["nodes"][0]["experts_alone"], s["rows"], s["experts"], of_row(r))),
+        ("here each new row brings experts of its own", lambda r, s, d: sum(n.get("experts_alone", 0) > 0 for n in s["nodes"]) == s["rows"]),
+        ("These {} rows are nearly all blanks and took {} experts.",
+         lambda r, s, d: [r.bytes[n["token"]] for n in s["nodes"]].count(b" ") >= s["rows"] - 2 and (s["rows"], s["experts"])),
+        ("This step took {} the time of a plain step and emitted {} token.",
+         lambda r, s, d: (f"x{s['us']['total'] / s['ar_us']:.1f}", len(s["emitted"]))),
+        ("On a dense model {} rows break even much earlier.", lambda r, s, d: s["rows"]),
+        ("All {} drafts accepted: {} tokens for {} experts.", lambda r, s, d: (len(accepted(s)), len(s["emitted"]), s["experts"])),
+        ("MAT is {}, but a mean step took the time of {} plain steps.", lambda r, s, d: (r.mat(), f"{break_even(r):.2f}")),
+        ("{} steps instead of {}, and faster than plain decoding.",
+         lambda r, s, d: r.rival.output == r.output and len(r.rival.output) / len(r.rival.steps) > break_even(r.rival)
+         and len(r.output) / len(r.steps) < break_even(r) and (len(r.rival.steps), len(r.steps))),
+    ],
 }
+
+
+def of_row(r):
+    return r.header["model"]["mixtures"] * r.header["model"]["experts_used"]
+
+
+def break_even(r):
+    return sum(s["us"]["total"] for s in r.steps) / sum(s["ar_us"] for s in r.steps)
 
 
 def behind_a_guess(r, s):

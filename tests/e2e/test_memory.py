@@ -1,14 +1,24 @@
-"""Memory runs out: the conversation is saved, the terminal is whole, and the real standard error says what happened."""
+"""Memory runs out: the conversation is saved, the terminal is whole, and the real standard error says what happened. A model
+that does not fit is refused before its weights are read."""
 import errno
 import glob
+import json
+import math
 import os
+import re
 import resource
+import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
-from program import BUILD, ENV, PROGRAM, Screen, run, without_sanitizers
+from program import BUILD, ENV, PROGRAM, ROOT, Screen, run, without_sanitizers
 from test_folders import folder
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import folders  # noqa: E402
+import tiny  # noqa: E402
 
 INJECT = os.path.join(BUILD, "tests", "inject.so")
 
@@ -100,6 +110,58 @@ class SuddenEnds(unittest.TestCase):
                 s.wait(" turns: the next prompt continues it")
                 s.keys("Escape", "g")  # the last turn may be long; loading gave the keys to the prompt
                 s.wait("› One fish", "› two fish")
+
+
+def huge_mixture(path, experts):
+    """gpt-oss with so many experts of 16384 x 16384 in bf16: 1.5 GiB each, in a file with holes."""
+    d, n = 16384, tiny.VOCAB
+    config = tiny.config_of("gpt_oss") | {"hidden_size": d, "intermediate_size": d, "num_hidden_layers": 1, "num_local_experts": experts}
+    layer = {"input_layernorm.weight": (d,), "post_attention_layernorm.weight": (d,), "self_attn.sinks": (4,), "mlp.router.weight": (experts, d),
+             "mlp.router.bias": (experts,), "mlp.experts.gate_up_proj": (experts, d, 2 * d), "mlp.experts.gate_up_proj_bias": (experts, 2 * d),
+             "mlp.experts.down_proj": (experts, d, d), "mlp.experts.down_proj_bias": (experts, d), "self_attn.o_proj.weight": (d, 128),
+             "self_attn.o_proj.bias": (d,), **{f"self_attn.{p}_proj.weight": (w, d) for p, w in (("q", 128), ("k", 64), ("v", 64))},
+             **{f"self_attn.{p}_proj.bias": (w,) for p, w in (("q", 128), ("k", 64), ("v", 64))}}
+    shapes = {"model.embed_tokens.weight": (n, d), "model.norm.weight": (d,), "lm_head.weight": (n, d), **{"model.layers.0." + k: v for k, v in layer.items()}}
+    header, at = {}, 0
+    for key, shape in shapes.items():
+        size = 2 * math.prod(shape)
+        header[key] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    os.makedirs(path)
+    text = json.dumps(header).encode()
+    with open(os.path.join(path, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + at)
+    with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+    folders.tokenizer(path, n)
+    return path
+
+
+class TooLarge(unittest.TestCase):
+    def test_a_model_that_does_not_fit(self):
+        """In one line, with what takes the memory and what to do, before weights are read."""
+        free = int(next(c for c in json.loads(run("doctor", "--model", "script", "--json").stdout) if c["check"] == "program")["free_bytes"])
+        each = 3 * 16384 * 16384 * 2
+        with tempfile.TemporaryDirectory() as d:
+            for name, share, advice in ("much", 8, "use a smaller model"), ("more", 1.5, "use --weights q4 or a smaller model"):
+                experts = min(int(share * free / each) + 1, 1024)
+                if experts * each < share * free:
+                    self.skipTest("needs:a machine with less memory")
+                path = huge_mixture(os.path.join(d, name), experts)
+                said = run("models", "info", path).stdout
+                self.assertRegex(said, rf"\nexperts +[\d.]+ GB of these weights \(as in the file\), all in memory; a token takes 3 of {experts}\n")
+                self.assertIn("here          the weights do not fit", said)
+                facts = json.loads(run("models", "info", path, "--json").stdout)["model"]
+                self.assertEqual((facts["expert_bytes"] // each, facts["fits"]), (experts, False))
+                for command in (["generate", "--prompt", "ab"], ["chat", "--plain"], ["bench", "forward"]):
+                    r = run(*command, "--model", path, "--raw" if command[0] != "bench" else "--quiet", timeout=60)
+                    self.assertEqual((r.returncode, r.stdout, r.stderr.count("\n")), (1, "", 1), (command, r.stderr))
+                    numbers = re.search(r"the model needs about (\d+) MiB of memory \(weights (\d+), of which experts (\d+); 512 tokens of context \d+\), "
+                                        rf"but only \d+ MiB are free: {advice}\n", r.stderr)
+                    self.assertTrue(numbers, r.stderr)
+                    self.assertGreaterEqual(int(numbers[3]), experts * each >> 20)
+                    self.assertLess(int(numbers[1]), (experts * each >> 20) * 1.01 + 100)
 
 
 if __name__ == "__main__":

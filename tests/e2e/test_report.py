@@ -209,6 +209,28 @@ class Report(unittest.TestCase):
             self.close(page.marks("speedup"), counted(self.groups)["speedup"], "speedup")
         self.assertEqual(len(page.find("figure")), 7)
 
+    def test_a_mixture_shows_its_experts(self):
+        files = [os.path.join(self.dir.name, m + ".moe.jsonl") for m in ("logitspec", "logitspec-paper")]
+        for f in files:
+            r = run("generate", "--model", "script:mixture", "--prompt", "One fish", "--max-tokens", "60", "--method", os.path.basename(f).split(".")[0],
+                    "--trace", f)
+            self.assertEqual(r.returncode, 0, r.stderr)
+        runs = [[s for s in steps_of(load(f)) if s["forward"]] for f in files]
+        page, model = Page(self.report("moe.html", files=files)), load(files[0])[0]["model"]
+        want = {}
+        for g, steps in enumerate(runs):
+            for n in {s["rows"] for s in steps}:
+                of = [s["experts"] for s in steps if s["rows"] == n]
+                want[g, str(n)] = sum(of) / len(of) / model["mixtures"]
+        self.close(page.marks("experts"), want, "experts")
+        text = self.report("moe.md", files=files)
+        means = [f"{sum(s['experts'] for s in steps) / len(steps):.1f} of 64 (8)" for steps in runs]
+        self.assertIn(f"| experts of a forward | {means[0]} | {means[1]} |", text)
+        even = [sum(s["us"]["total"] for s in steps_of(load(f))) / len(steps_of(load(f))) for f in files]
+        plain = counted([steps_of(load(f)) for f in files])["time"]
+        self.assertIn(f"| break-even MAT | {even[0] / 1e3 / plain[0, 'plain']:.2f} | {even[1] / 1e3 / plain[1, 'plain']:.2f} |", text)
+        self.assertNotIn("experts", self.report("dense.md"))  # of other models nothing is said
+
     def test_the_page_needs_nothing_else(self):
         text = self.report("r.html")
         page = Page(text)

@@ -1,7 +1,9 @@
 """Whoever watches a server sees its requests, and disturbs nothing."""
+import glob
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -21,6 +23,18 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def is_link_to(path, name):
+    try:
+        return name in os.readlink(path)
+    except OSError:  # of another user, or gone
+        return False
+
+
+def is_server(fd, port):
+    with open(os.path.join(os.path.dirname(fd), "..", "cmdline"), "rb") as f:
+        return str(port).encode() in f.read().split(b"\0")
 
 
 def wait_for(what, seconds=60):
@@ -267,6 +281,37 @@ class OnTheScreen(unittest.TestCase):
             t.wait("20 tokens, MAT", "22 tokens")  # the lines that a server without a screen prints
             t.keys("q", "8", "q")
             t.wait("exit=0 echo=1")
+
+    def test_lines_behind_the_screen_take_no_more_memory(self):
+        port = free_port()
+        with Screen("serve", "--listen", str(port), "--model", "script:0") as t:
+            t.wait("8 Requests")
+            for _ in range(200):
+                self.assertEqual(ask(port, "x", 1), 200)
+            t.wait("request 200 done")
+            t.keys("L")
+            t.wait("1 tokens")
+            files = [f for f in glob.glob("/proc/[0-9]*/fd/1") if is_link_to(f, "logitspec-output") and is_server(f, port)]
+            self.assertEqual(len(files), 1)
+            has = os.stat(files[0])
+            self.assertGreater(has.st_size, 16384)
+            self.assertLessEqual(has.st_blocks * 512, 12288)
+            t.keys("q", "q")
+            t.wait("exit=0")
+
+    def test_recordings_that_fail_are_told_on_the_screen(self):
+        port = free_port()
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "traces")
+            with Screen("serve", "--listen", str(port), "--model", "script:0", "--trace-dir", path, cols=120) as t:
+                t.wait("8 Requests")
+                shutil.rmtree(path, ignore_errors=True)
+                with open(path, "w", encoding="utf-8"):
+                    pass
+                self.assertEqual(ask(port, "x", 1), 200)
+                t.wait("Not a directory")
+                t.keys("q")
+                t.wait("exit=0")
 
     def test_a_socket_of_the_file_system(self):
         with tempfile.TemporaryDirectory() as d:

@@ -15,9 +15,10 @@ import sys
 
 import tiny
 
-E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
+E2M1 = tiny.E2M1
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]  # the output of each nibble of a word
 MODEL, SHAPE = "llama2", {"num_hidden_layers": 2, "head_dim": 32}
+EXPERTS = "gpt_oss"  # the model whose format has this name
 f32 = tiny.rounded
 
 
@@ -163,6 +164,7 @@ FORMATS = {
     "nvfp4": (compressed("nvfp4-pack-quantized", num_bits=4, type="float", group_size=16), "BF16", lambda *a: fours(*a, "nvfp4")),
     "nvfp4-modelopt": ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "BF16", lambda *a: fours(*a, "modelopt")),
     "mxfp4": (compressed("mxfp4-pack-quantized", num_bits=4, type="float", group_size=32), "MXFP4", lambda *a: fours(*a, "mxfp4")),
+    EXPERTS: ({"quant_method": "mxfp4"}, "MXFP4", lambda *a: fours(*a, "mxfp4")),
 }
 
 
@@ -183,19 +185,26 @@ def make(name):
     """The configuration, the tensors of the quantised model, and those of the plain one."""
     config, _, weight = FORMATS[name]
     r = random.Random(sorted(FORMATS).index(name) + 1)
-    kept = {**tiny.MODELS[MODEL]}
-    tiny.MODELS[MODEL] = {**kept, **SHAPE}
+    model = EXPERTS if name == EXPERTS else MODEL
+    kept = {**tiny.MODELS[model]}
+    tiny.MODELS[model] = {**kept, **SHAPE}
     quantised, plain = {}, {}
-    for key, shape, values in tiny.tensors_of(MODEL):
-        if "_proj." in key:
+    for key, shape, values in tiny.tensors_of(model):
+        if len(shape) == 3:
+            n, n_in, n_out = shape
+            each = [weight(r, n_out, n_in) for _ in range(n)]
+            for part, ending, last in (("weight_packed", "_blocks", (16,)), ("weight_scale", "_scales", ())):
+                quantised[key + ending] = ("U8", (n, n_out, n_in // 32, *last), sum((parts[part][2] for parts, _ in each), []))
+            values = flat([flat(columns(w)) for _, w in each])
+        elif "_proj." in key and model == MODEL:
             parts, w = weight(r, *shape)
             quantised |= {f"{key.removesuffix('.weight')}.{ending}": part for ending, part in parts.items()}
             values = flat(w)
         else:
             quantised[key] = ("F32", shape, values)
-        plain[key] = ("F32", shape, values)
-    c = tiny.config_of(MODEL)
-    tiny.MODELS[MODEL] = kept
+        plain[key] = ("BF16" if len(shape) == 3 else "F32", shape, values)  # which MXFP4's numbers are without rounding
+    c = tiny.config_of(model)
+    tiny.MODELS[model] = kept
     return {**c, "quantization_config": config}, quantised, plain
 
 

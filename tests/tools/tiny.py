@@ -12,7 +12,8 @@ import os
 import struct
 import sys
 
-F32, F16, BF16, Q8_0, I64 = 0, 1, 30, 8, 27
+F32, F16, BF16, Q8_0, I64, U8 = 0, 1, 30, 8, 27, -1
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
 VOCAB = 128
 
 BASE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -89,6 +90,10 @@ MODELS = {
                                    "long_factor": [1.0 + 2.0 * i for i in range(8)]}},
     "gpt_oss": {"model_type": "gpt_oss", "head_dim": 32, "num_local_experts": 7, "num_experts_per_tok": 3, "sliding_window": 12,
                 "rope_theta": 150000.0, "rope_scaling": {**YARN, "truncate": False}},
+    "gpt_oss-mxfp4": {"model_type": "gpt_oss", "head_dim": 32, "num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 12,
+                      "rope_theta": 150000.0, "rope_scaling": {**YARN, "truncate": False},
+                      "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+                                                                                                  "model.embed_tokens", "lm_head"]}},
     # the text parts of models that also see pictures
     "qwen2vl": {"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 2]}, "rope_theta": 1000000.0},
     "qwen2_5_vl": {"model_type": "qwen2_5_vl_text", "tie_word_embeddings": True, "rope_theta": 1000000.0,
@@ -106,7 +111,7 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss gpt_oss-mxfp4".split()
 VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "num_attention_heads": 2, "num_hidden_layers": 1,
           "patch_size": 2, "image_size": 8, "out_hidden_size": 64, "deepstack_visual_indexes": [], "num_position_embeddings": 16}
 # name -> of models with pictures: model_type (None: config.json has the text part's keys beside vision_config), what
@@ -159,6 +164,8 @@ class Random:
 
 def to_type(values, kind):
     """The bytes, and the values that they stand for."""
+    if kind == U8:
+        return bytes(values), values
     if kind in (F32, I64):
         return struct.pack(f"<{len(values)}{'f' if kind == F32 else 'q'}", *values), values
     if kind == F16:
@@ -187,6 +194,8 @@ def tensors_of(name):
             values = r.values(n, 0.3)
         else:
             values = r.values(n, 0.3, 0.0 if gemma else 1.0)
+        if "quantization_config" in c and len(shape) == 3:
+            values = unpacked(*packed(values, shape), shape)
         out.append((key, shape, to_type(values, KEPT.get(name, F32))[1]))
 
     add("model.embed_tokens.weight", c["vocab_size"], d)
@@ -280,6 +289,27 @@ def tensors_of(name):
     return out
 
 
+def packed(values, shape):
+    """Experts' matrices [expert][input][output] as MXFP4: codes [expert][output][input], and a power of two for 32 inputs."""
+    n, n_in, n_out = shape
+    codes, powers = [], []
+    for e in range(n):
+        for o in range(n_out):
+            row = [values[(e * n_in + i) * n_out + o] for i in range(n_in)]
+            for at in range(0, n_in, 32):
+                some = row[at:at + 32]
+                power = math.frexp(max(abs(v) for v in some))[1] - 3  # the largest below 6 * 2^power
+                powers.append(power + 127)
+                codes += [min(range(16), key=lambda c, v=v / 2.0 ** power: abs(E2M1[c] - v)) for v in some]
+    return codes, powers
+
+
+def unpacked(codes, powers, shape):
+    n, n_in, n_out = shape
+    return [E2M1[codes[(e * n_out + o) * n_in + i]] * 2.0 ** (powers[((e * n_out + o) * n_in + i) // 32] - 127)
+            for e in range(n) for i in range(n_in) for o in range(n_out)]
+
+
 def experts_of(c):
     return c.get("num_local_experts") or c.get("num_experts")
 
@@ -294,6 +324,12 @@ def write_folder(folder, name, tensors, shards=1):
         head = prefix.removesuffix("model.") if prefix.startswith("language") else ""
         tensors = [(prefix + key.removeprefix("model.") if key.startswith("model.") else head + key, *rest) for key, *rest in tensors]
         tensors += [(key, shape, [0.5] * math.prod(shape)) for key, shape in vision.items()]
+    if "quantization_config" in config_of(name):
+        for key, shape, values in [t for t in tensors if len(t[1]) == 3]:
+            codes, powers = packed(values, shape)
+            rows = (shape[0], shape[2], shape[1] // 32)
+            tensors = [t for t in tensors if t[0] != key] + [(key + "_blocks", (*rows, 16), [a | b << 4 for a, b in zip(codes[::2], codes[1::2])], U8),
+                                                             (key + "_scales", rows, powers, U8)]
     if shards == 1:
         write_safetensors(os.path.join(folder, "model.safetensors"), kind, tensors)
         return
@@ -308,9 +344,10 @@ def write_folder(folder, name, tensors, shards=1):
 
 def write_safetensors(path, kind, tensors):
     header, data = {}, b""
-    for key, shape, values in tensors:
-        raw = to_type(values, kind)[0]
-        header[key] = {"dtype": {F32: "F32", F16: "F16", BF16: "BF16"}[kind], "shape": list(shape),
+    for key, shape, values, *own in tensors:
+        form = own[0] if own else kind
+        raw = to_type(values, form)[0]
+        header[key] = {"dtype": {F32: "F32", F16: "F16", BF16: "BF16", U8: "U8"}[form], "shape": list(shape),
                        "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()

@@ -109,7 +109,7 @@ static void take_choices(said *s, ls_kv_cache *t) {
 static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     ls_err err = {0};
     ls_kv_cache *t;
-    lst_row row;
+    lst_row row, grown[ROWS - 1];
     const size_t vocab = (size_t)e->n_vocab;
     int32_t prompt[PROMPT], ids[ROWS], parents[ROWS], path[KEPT];
     const int32_t stages[STAGES] = {0, e->n_layers, e->n_layers + 1};
@@ -123,8 +123,8 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
         parents[i] = i < KEPT ? i - 1 : pick(2000 + i, i);
     }
     for (int i = 0; i < KEPT; i++) path[i] = i;
-    parents[ROWS - 1] = path[KEPT - 2]; // a kept branch that leaves columns to be moved
-    path[KEPT - 1] = ROWS - 1;
+    parents[ROWS - 2] = path[KEPT - 2]; // a kept branch that leaves columns to be moved
+    path[KEPT - 1] = ROWS - 2;
     ok(e->kv_cache(e, 0, &t, &err), &err);
     ok(t->prefill(t, prompt, PROMPT, sampling, &row, NULL, NULL, &err), &err); // two pieces
     ok(t->row_logits(t, -1, s->logits, &err), &err);
@@ -140,6 +140,15 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     ok(t->hidden(t, NULL, 0, NULL, NULL, &err), &err);
     ok(t->forward_tree(t, ids, (int32_t[]){-1}, 1, sampling, &row, &err), &err);
     ok(t->row_logits(t, 0, s->logits + (ROWS + 1) * vocab, &err), &err);
+    // the last committed row stays as it is behind any number of rows of later forwards
+    const float *kept = s->logits + (size_t)(1 + path[KEPT - 1]) * vocab;
+    float *last = ls_calloc(vocab, sizeof(float));
+    for (int more = 0; more < 2; more++) {
+        ok(t->row_logits(t, -1, last, &err), &err);
+        assert_memory_equal(last, kept, vocab * sizeof(float));
+        if (!more) ok(t->grow_tree(t, ids + 1, parents + 1, ROWS - 1, sampling, grown, &err), &err);
+    }
+    free(last);
     t->free(t);
 }
 

@@ -91,6 +91,51 @@ static void every_number_comes_back(void **state) {
     ls_buf_free(&lines), ls_buf_free(&again), ls_buf_free(&whole);
 }
 
+// Of a mixture: the experts of a step, of its rows, and the routers' choices come back; a row's are its own, or shared.
+static void experts_come_back(void **state) {
+    (void)state;
+    const ls_model usual = model;
+    ls_trace_reader *r;
+    ls_trace_line line = LS_TRACE_HEADER;
+    int at = 0, whole = 0;
+    assert_int_equal(ls_model_load(&model, &(ls_model_options){.name = "script:mixture"}, NULL), LS_OK);
+    record("One fish, two fish. One", options("logitspec-paper", 40, 30), 1);
+    const int32_t of_row = model.engine->n_mixtures * model.engine->n_experts_used;
+    assert_int_equal(ls_trace_read_open(&r, path, NULL), LS_OK);
+    for (; line != LS_TRACE_NONE; at += line == LS_TRACE_STEP) {
+        assert_int_equal(ls_trace_read_next(r, &line, NULL), LS_OK);
+        if (line == LS_TRACE_HEADER) {
+            const ls_run *run = &ls_trace_read_header(r)->run;
+            assert_int_equal(run->n_mixtures, model.engine->n_mixtures);
+            assert_int_equal(run->n_experts, model.engine->n_experts);
+            assert_int_equal(run->n_experts_used, model.engine->n_experts_used);
+            assert_int_equal(run->expert_bytes, model.engine->expert_bytes);
+        }
+        if (line != LS_TRACE_STEP) continue;
+        const ls_step *a = ls_trace_read_step(r), *b = steps[at];
+        assert_int_equal(a->experts, b->experts);
+        assert_true(near(a->expected_experts, b->expected_experts));
+        assert_int_equal(a->n_routes, b->n_routes);
+        assert_memory_equal(a->routes, b->routes, (size_t)b->n_routes * sizeof *b->routes);
+        int alone = 0;
+        for (int i = 0; i < b->tree.n; i++) {
+            assert_int_equal(a->tree.nodes[i].alone, b->tree.nodes[i].alone);
+            alone += b->tree.nodes[i].alone;
+        }
+        if (!b->forward) continue;
+        assert_int_equal(b->n_routes, b->tree.n * of_row);
+        assert_in_range(b->experts, of_row, model.engine->n_mixtures * model.engine->n_experts);
+        if (b->tree.n == 1) assert_int_equal(alone, b->experts);
+        else assert_true(alone < b->experts); // some are shared
+        whole++;
+    }
+    assert_int_equal(at, n_steps);
+    assert_true(whole > 10);
+    ls_trace_read_close(r);
+    ls_model_free(&model);
+    model = usual;
+}
+
 static void totals_are_the_sums_of_the_steps(void **state) {
     (void)state;
     record("One fish, two fish. One", options("logitspec-paper", 12, 57), 1);
@@ -296,6 +341,7 @@ static void a_report_counts_as_the_run_did(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_comes_back),
+        cmocka_unit_test(experts_come_back),
         cmocka_unit_test(totals_are_the_sums_of_the_steps),
         cmocka_unit_test(lossy_runs_are_read_as_such),
         cmocka_unit_test(costs_between_sizes_are_on_a_line),

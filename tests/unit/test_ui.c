@@ -115,9 +115,9 @@ static void hostile_text_stays_in_its_cells(void **state) {
     ui_canvas_free(&c);
 }
 
-// A conversation on the scripted model, with every time replaced by a fixed one.
-static void converse(ui_state *s, const char *prompt, const char *method, int max_tokens) {
-    ls_setup setup = {.model = {.name = "script", .engine = {.device = "cpu", .dtype = "auto"}},
+// A conversation on a scripted model, with every time replaced by a fixed one.
+static void converse_with(const char *name, ui_state *s, const char *prompt, const char *method, int max_tokens) {
+    ls_setup setup = {.model = {.name = name, .engine = {.device = "cpu", .dtype = "auto"}},
                       .decode = {.method = method, .max_tokens = max_tokens, .sampling = {.top_p = 1}},
                       .format = LS_FORMAT_RAW};
     ls_source *source = ls_source_live(&(ls_live_options){.setup = &setup});
@@ -129,6 +129,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
         for (ls_event *e; (e = source->next(source));) {
             for (int i = 0; i < LS_COST_SIZES && e->kind == LS_EV_PROMPT; i++)
                 e->prompt.costs.base_ms[i] = 3 + 0.5 * ls_cost_rows[i];
+            if (e->kind == LS_EV_PROMPT && e->prompt.costs.expert_ms > 0) e->prompt.costs.expert_ms = 0.2;
             if (e->kind == LS_EV_STEP) {
                 ls_step *t = ls_step_new();
                 ls_step_copy(t, e->step);
@@ -146,6 +147,10 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
         }
     }
     source->close(source);
+}
+
+static void converse(ui_state *s, const char *prompt, const char *method, int max_tokens) {
+    converse_with("script", s, prompt, method, max_tokens);
 }
 
 static void key(ui_state *s, int code) {
@@ -241,6 +246,22 @@ static void frames_equal_the_golden_ones(void **state) {
     compare(&s, "ui_compact_40x12", 12, 40, false);
     compare(&s, "ui_compact_100x16_ascii", 16, 100, true);
     compare(&s, "ui_small_39x11", 11, 39, false);
+    ui_state_free(&s);
+}
+
+// The experts of a mixture are told where its rows, its costs and a row are; screens of other models say nothing.
+static void a_mixture_tells_its_experts(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    converse_with("script:mixture", &s, "One fish, two fish. One", "logitspec-paper", 60);
+    key(&s, UI_KEY_ESC);
+    s.view.step = 12;
+    s.view.at_newest = false;
+    compare(&s, "ui_mixture_120x36", 36, 120, false);
+    key(&s, 'i');
+    compare(&s, "ui_mixture_80x24", 24, 80, false);
+    compare(&s, "ui_mixture_200x50_ascii", 50, 200, true);
     ui_state_free(&s);
 }
 
@@ -1463,6 +1484,7 @@ int main(void) {
         cmocka_unit_test(layout_covers_the_window),
         cmocka_unit_test(hostile_text_stays_in_its_cells),
         cmocka_unit_test(frames_equal_the_golden_ones),
+        cmocka_unit_test(a_mixture_tells_its_experts),
         cmocka_unit_test(no_width_cuts_a_number),
         cmocka_unit_test(statistics_follow_the_view),
         cmocka_unit_test(history_is_gone_through_by_what_happened),

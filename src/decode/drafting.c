@@ -177,6 +177,7 @@ static void drafting_memory(void *of, ls_memory_visit *v) {
     if (d->scores) ls_memory_part(v, d->scores, sizeof *d->scores);
     ls_memory_part(v, &d->sizing.acceptance, sizeof d->sizing.acceptance);
     ls_memory_part(v, &d->sizing.threshold, sizeof d->sizing.threshold);
+    if (d->sizing.routing) ls_routing_memory(d->sizing.routing, v);
 }
 
 void ls_drafting_remember(ls_drafting *d, ls_buf *out) {

@@ -12,6 +12,7 @@ static const double LEARN = 0.05; // share of a step's deviation that updates th
 // for all sizes, and a disturbance of a measurement also affects its neighbours. Without this, a size that was measured
 // as too slow would never be tried again.
 static const double ALIKE = 0.9;
+static const double SOME = 0.1;   // share of the experts of a forward; deviations below it teach little
 static const double LEAST = 1e-3; // share of the largest time of an expert: so it may rise again
 
 // Reading one token of context from memory takes as long as multiplying it for this many rows. Measured: 2.9 (Zen
@@ -166,6 +167,18 @@ double ls_cost_most_expert_ms(const ls_cost_curve *z) {
     return isfinite(most) ? most : 0;
 }
 
+// A machine becomes faster or slower for experts, too. Beside that, an expert takes more than was thought if forwards
+// are late when more experts than usual are awake, and early when fewer are.
+static void learn_expert(ls_cost_curve *z, double error, double expected, double other, double usual) {
+    const double late = error - z->mean_error, above = other - z->mean_other, some = SOME * usual,
+                 most = ls_cost_most_expert_ms(z);
+    const double ms =
+        z->expert_ms * (1 + LEARN * error) + LEARN * late * expected * above / (above * above + some * some);
+    z->expert_ms = fmax(LEAST * most, fmin(most, ms));
+    z->mean_error += LEARN * late;
+    z->mean_other += LEARN * above;
+}
+
 void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double awake, double ms) {
     const double usual = ls_cost_awake(z, n_rows), other = awake < 0 ? 0 : awake - usual,
                  expected = ls_cost_ms(z, n_rows, context) + z->expert_ms * other;
@@ -173,13 +186,8 @@ void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double a
     if (z->given || expected <= 0 || !(ms > 0))
         return; // a difference of two times may come out below zero on a busy machine
     double error = ms / expected - 1;
-    if (error > 1) error = 1;             // an interruption
-    if (z->expert_ms > 0 && other != 0) { // the more other experts were awake, the more of the deviation is theirs
-        const double theirs = fabs(other) / (fabs(other) + usual), most = ls_cost_most_expert_ms(z);
-        z->expert_ms += LEARN * theirs * error * expected / other;
-        z->expert_ms = fmax(LEAST * most, fmin(most, z->expert_ms));
-        error *= 1 - theirs;
-    }
+    if (error > 1) error = 1; // an interruption
+    if (z->expert_ms > 0 && awake >= 0) learn_expert(z, error, expected, other, usual);
     if (more > 512) { // far from the measured context, the slope is the least certain term
         const double slope = z->slope_ms + LEARN * error * expected / (ls_cost_context_rows(n_rows) * more);
         z->slope_ms = slope > 0 ? slope : 0;

@@ -19,12 +19,13 @@ typedef struct {
     int32_t cost_context;
     double slope_ms; // per context token beyond cost_context and per row, for many rows
     // Of a mixture; 0: none, or not measured. Experts are counted in all layers, each once a forward.
-    double awake[LS_COST_SIZES]; // in the forwards that base_ms was measured with
-    double expert_ms;            // time of one more
-    double prefill_ms;           // prefill per token, without logits; 0: not measured
-    double beside_ms;            // constant time of a step outside its forward (drafting, a draft model's forwards ...)
-    int32_t beside_rows;         // additional rows of a forward after a tree with drafts (a probe: decode/choose.h)
-    bool given; // set by the user, not measured: steps do not correct it, so that all runs have the same trees
+    double awake[LS_COST_SIZES];   // in the forwards that base_ms was measured with
+    double mean_error, mean_other; // of steps: relative errors, and experts beside those of such forwards
+    double expert_ms;              // time of one more
+    double prefill_ms;             // prefill per token, without logits; 0: not measured
+    double beside_ms;    // constant time of a step outside its forward (drafting, a draft model's forwards ...)
+    int32_t beside_rows; // additional rows of a forward after a tree with drafts (a probe: decode/choose.h)
+    bool given;          // set by the user, not measured: steps do not correct it, so that all runs have the same trees
 } ls_cost_curve;
 
 // Makes a curve from the times of some numbers of rows, in ascending order: linear between them, proportional above.

@@ -5,6 +5,7 @@
 // layer: early layers depend on the token alone, later ones on its context. Where predictions are wrong, rows of a tree
 // still take the same experts more often than by chance; that share is counted, too.
 #pragma once
+#include "spec/memory.h"
 #include "spec/tree.h"
 
 #include <stddef.h>
@@ -43,3 +44,4 @@ double ls_routing_awake(const ls_routing *r); // expected number of experts that
 // Share of a row's experts that predictions of that kind named, over all layers; trials: how many rows were predicted
 // so (counts decay). NAN: none.
 double ls_routing_rate(const ls_routing *r, int kind, double *trials);
+void ls_routing_memory(ls_routing *r, ls_memory_visit *v); // lists what it has learnt

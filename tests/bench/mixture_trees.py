@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Decodes prompts with a mixture of experts and trees of several sizings, and says what the trees' experts cost.
 
-    tests/bench/mixture_trees.py MODEL [--build build] [--prompts MODEL/prompts.jsonl] [--count 8] [--tokens 160] [--threads 1] [--given]
+    tests/bench/mixture_trees.py MODEL [--build build] [--prompts MODEL/prompts.jsonl] [--count 8] [--tokens 160] [--threads 1] [--given] [--rounds 1]
 
-Costs are measured first; --given: steps do not correct them, so that trees are the same in every run. All sizings answer each prompt in turn, so that a busy machine is busy for all of them. A table of
+Costs are measured first; --given: steps do not correct them, so that trees are the same in every run; `rows, fitted` is then `rows` by
+the times of trees with the experts that the fixed sizings woke on all prompts, which steps would teach it. --rounds: then a step's time is the shortest of as many runs. All sizings answer each prompt in turn, so that a busy machine is busy for all of them. A table of
 sizings: tokens a second; the same by one curve (modelled: the rows and experts of the steps that were run, all at the measured
 times); means of steps; distinct experts beside those of random routers, L E (1 - (1 - k / E)^rows), and those expected; and how
 far costs were off (median of |T - forward| / forward): by rows, corrected by steps as before experts were known, and by experts.
@@ -16,7 +17,8 @@ import statistics
 import subprocess
 import tempfile
 
-SIZINGS = ("fixed:1", "fixed:2", "fixed:4", "fixed:8", "fixed:16", "rows", "auto")
+FIXED = (1, 2, 4, 8, 16)
+SIZINGS = (*(f"fixed:{n}" for n in FIXED), "rows", "rows, fitted", "auto")
 STEP = re.compile(r"step \d+\.\d+: context \d+, (\d+) rows of at most \d+, \d+ accepted, (\d+) emitted.*us: draft (\d+), "
                   r"forward (\d+), verify \d+, commit \d+, in all (\d+)")
 EXPERTS = re.compile(r"experts: (\d+) awake, (\d+) expected; forward ([\d.]+) ms, expected by rows ([\d.]+), by experts ([\d.]+); "
@@ -85,6 +87,7 @@ def main():
     a.add_argument("--tokens", type=int, default=160)
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--given", action="store_true")
+    a.add_argument("--rounds", type=int, default=1)
     o = a.parse_args()
     with open(os.path.join(o.model, "config.json")) as f:
         c = json.load(f)
@@ -96,20 +99,45 @@ def main():
     points = ",".join(f"{n}:{ms:.4g}:{awake:g}" for n, (ms, awake) in sorted(curve.items())) + f",expert:{expert_ms:.4g}"
     given = ["--costs", points] if o.given else []
     steps, right, by_rows = {s: [] for s in SIZINGS}, {s: [] for s in SIZINGS}, {s: [] for s in SIZINGS}
-    for i, prompt in enumerate(prompts):
-        texts = set()
-        for k in range(len(SIZINGS)):
-            s = SIZINGS[(k + i) % len(SIZINGS)]
-            text, of, rates = decode(o, prompt, s, given)
-            steps[s] += of
-            by_rows[s] += off_by_rows(of, curve)
-            right[s].append(rates)
-            texts.add(text)
-        assert len(texts) == 1, "the texts differ"
+    texts = {}
+
+    answers = {}  # (sizing, prompt) -> its steps
+
+    def answer(i, s, given):
+        text, of, rates = decode(o, prompts[i], s.split(",")[0], given)
+        assert texts.setdefault(i, text) == text, "the texts differ"
+        right[s].append(rates)
+        for x, before in zip(of, answers.get((s, i), of)):
+            assert (x["rows"], x["awake"]) == (before["rows"], before["awake"]), "the trees differ"
+            for key in "total", "ms", "draft":
+                x[key] = min(x[key], before[key])
+        answers[s, i] = of
+
+    def in_turn(sizings):  # [(name, given costs)]
+        for k in range((o.rounds if o.given else 1) * len(prompts) * len(sizings)):
+            prompt, turn = k // len(sizings) % len(prompts), k % len(sizings) + k // len(sizings)
+            answer(prompt, *sizings[turn % len(sizings)])
+        for (s, i), of in answers.items():
+            if s in (name for name, _ in sizings):
+                steps[s] += of
+                by_rows[s] += off_by_rows(of, curve)
+
+    if not o.given:
+        sizes = [s for s in SIZINGS if "," not in s]
+        in_turn([(s, []) for s in sizes])
+    else:
+        sizes = SIZINGS
+        in_turn([(f"fixed:{n}", given) for n in FIXED])
+        woke = {n: (0, statistics.fmean(x["awake"] for x in steps[f"fixed:{n}"] if x["rows"] == n)) for n in FIXED}
+        fitted = [(n, curve[n][0] + expert_ms * (woke[n][1] - curve[n][1])) for n in FIXED]
+        more = fitted[-1][1] / curve[16][0]
+        fitted += [(n, curve[n][0] * more) for n in (24, 32, 48, 64)]
+        in_turn([("rows", given), ("rows, fitted", ["--costs", ",".join(f"{n}:{ms:.4g}" for n, ms in fitted)]), ("auto", given)])
     print("| sizing | tokens/s | tokens/s by one curve | tokens/step | rows | experts | of random routers | expected | draft, us | forward, ms | off by rows | "
           "by experts |")
     print("|" + "---|" * 12)
-    for s, of in steps.items():
+    for s in sizes:
+        of = steps[s]
         emitted, n = sum(x["emitted"] for x in of), len(of)
         mean = lambda key: statistics.fmean(x[key] for x in of)
         model = sum(at(curve, 0, x["rows"]) + expert_ms * (x["awake"] - at(curve, 1, x["rows"])) for x in of) / emitted

@@ -122,6 +122,20 @@ static void steps_teach_the_cost_of_experts(void **state) {
     assert_true(unknown.expert_ms == curve().expert_ms);
 }
 
+// A machine that is slower than when it was measured takes longer for experts, too, although fewer are awake than then.
+static void a_slower_machine_is_slower_for_experts(void **state) {
+    (void)state;
+    ls_cost_curve z = curve();
+    z.expert_ms = 0.1;
+    for (int i = 0; i < 3000; i++) {
+        const int32_t rows = 1 + below(12);
+        const double usual = ls_cost_awake(&z, rows),
+                     awake = fmax(USED * LAYERS, usual * (0.6 + 0.3 * ls_uniform_at(7, (uint64_t)i)));
+        ls_cost_observe(&z, rows, 0, awake, 2 * (2 + 0.1 * rows + 0.1 * awake));
+    }
+    assert_true(z.expert_ms > 0.15 && z.expert_ms < 0.25);
+}
+
 // ---- predictions
 
 // Experts that depend on a token and the token before it.
@@ -224,6 +238,33 @@ static void what_predictions_miss_is_counted(void **state) {
     ls_routing_free(r);
 }
 
+static void lists(void *r, ls_memory_visit *v) {
+    ls_routing_memory(r, v);
+}
+
+// An answer that is decoded again gets the same trees.
+static void what_is_remembered_can_be_restored(void **state) {
+    (void)state;
+    const size_t n = 2000;
+    ls_routing *r = taught(n);
+    ls_tree t = test_tree(), other = test_tree();
+    ls_buf before = {0};
+    random_tree(&t, n, 12, 2 * N_TOKENS);
+    const double awake = awake_of(r, n, &t);
+    ls_memory_copy(&before, lists, r);
+    for (int i = 0; i < 50; i++) {
+        random_tree(&other, n, 12, 2 * N_TOKENS);
+        for (int32_t k = 0; k < 12 * LAYERS; k++)
+            for (int32_t j = 0; j < USED; j++) expert[k * USED + j] = j;
+        ls_routing_learn(r, text, n, &other, expert, USED * LAYERS);
+    }
+    assert_true(fabs(awake_of(r, n, &t) - awake) > 1);
+    ls_memory_return(&before, lists, r);
+    assert_true(awake_of(r, n, &t) == awake);
+    ls_buf_free(&before);
+    ls_routing_free(r);
+}
+
 static void unknown_rows_wake_random_experts(void **state) {
     (void)state;
     ls_routing *r = ls_routing_new(LAYERS, EXPERTS, USED);
@@ -316,8 +357,10 @@ int main(void) {
         cmocka_unit_test(test_count),
         cmocka_unit_test(experts_have_a_cost),
         cmocka_unit_test(steps_teach_the_cost_of_experts),
+        cmocka_unit_test(a_slower_machine_is_slower_for_experts),
         cmocka_unit_test(experts_are_remembered_by_token),
         cmocka_unit_test(what_predictions_miss_is_counted),
+        cmocka_unit_test(what_is_remembered_can_be_restored),
         cmocka_unit_test(unknown_rows_wake_random_experts),
         cmocka_unit_test(trees_are_sized_by_experts),
     };

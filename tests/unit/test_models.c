@@ -259,7 +259,7 @@ static void whatever_experts_are_predicted(void **state) {
     int sizes = 0;
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
         ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, models[k]), "prompt"));
-        char *path = tiny_path(models[k], !tiny_has_folder(models[k]));
+        char *path = tiny_path(models[k], false);
         ls_engine *b = open_engine(path, "auto", "f32");
         const ls_ids plain = decode(b, &prompt, "plain", 1);
         before_step = predict_anything;

@@ -211,6 +211,8 @@ static void expert_line(ui_panel_view *v, const ls_stats *st) {
     ui_clause(&p, "; {%.1f} of %d a layer", mean / r->n_mixtures, r->n_experts);
     if (r->expert_bytes > 0) ui_clause(&p, "; {%.1f} MB", mean * (double)r->expert_bytes / 1e6);
     if (r->costs.expert_ms > 0) ui_clause(&p, ", {%.3f} ms each", r->costs.expert_ms);
+    if (st->experts_kept.of)
+        ui_clause(&p, "; {%.1f%%} were in memory", 100 * ls_per((double)st->experts_kept.n, st->experts_kept.of));
 }
 
 static void depth_line(ui_panel_view *v, const ls_stats *st) {

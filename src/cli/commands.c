@@ -73,7 +73,8 @@ static ls_engine_options engine_options(const ls_options *o) {
                                .weights = kept && !strcmp(o->weights, "auto") ? o->dtype : o->weights,
                                .kv = o->kv,
                                .threads = o->threads,
-                               .context = o->context};
+                               .context = o->context,
+                               .expert_memory = (uint64_t)o->expert_memory << 20};
 }
 
 // Writes NAME=VALUE entries as a JSON object. A value that is valid JSON is inserted, any other becomes a string.

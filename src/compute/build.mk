@@ -33,7 +33,7 @@ TORCH_INCLUDES = -fopenmp -D_GLIBCXX_USE_CXX11_ABI=1 -DAT_PER_OPERATOR_HEADERS -
 torch_obj = $(patsubst %,$(B)/obj/src/compute/%.o,$(1))
 # of every decoder: loading, KV caches, threads, ranks, what packs and unpacks weights
 DECODER_OBJ := $(call torch_obj,lst_open lst_kv_cache lst_threads lst_barrier lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
-CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_kv_cache lst_cpu_forward lst_cpu_experts lst_cpu_limits) $(DECODER_OBJ)
+CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_kv_cache lst_cpu_forward lst_cpu_experts lst_cpu_store lst_cpu_limits) $(DECODER_OBJ)
 # what a library needs of the program's other folders
 PIC_OBJ := $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
 WITH_TORCH := $(call torch_obj,lst_head lst_reference lst_operators lst_gloo gpu_runtime)

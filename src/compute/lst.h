@@ -164,6 +164,10 @@ typedef struct {
     void *ud;
     lst_ranks *ranks; /* NULL: this process has the whole model. Must stay until lst_model_close. */
     int32_t beside;   /* if threads is 0: number of ranks on this machine; 0 and 1: only this one */
+    /* On the CPU: memory for the experts of a mixture, in bytes. The others are read from a file without a name in
+     * expert_folder when a row takes them. 0: all are in memory. LST_E_ARG: less than a layer's experts need. */
+    uint64_t expert_memory;
+    const char *expert_folder;
 } lst_open_options;
 
 typedef struct {
@@ -282,6 +286,9 @@ typedef struct {
     double total_us;  /* of the last forward_tree */
     double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
     double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
+    /* with expert_memory: experts of all layers that the forward took, and of these, those that were read from the file
+     */
+    int32_t experts_taken, experts_read;
 } lst_timing;
 int lst_timings(const lst_kv_cache *s, lst_timing *out);
 /* Every later forward writes the values of its last row after the embedding and after each of the session's layers

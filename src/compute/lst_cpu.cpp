@@ -85,7 +85,7 @@ bool CpuModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &sta
         if (!bytes) return false;
         lst::Linear::Section section = {first, {}};
         lsk_pack_init(&section.packed, s.type, s.n_out, l.n_in, packing(care));
-        section.packed.data = packed.take(bytes);
+        section.packed.data = storing ? store->stage(bytes) : packed.take(bytes);
         if (lsk_takes_integers(section.packed.format)) {
             l.arith = arith;
             integers = true;
@@ -177,6 +177,10 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     m->kernels = lsk_pick();
     if (!m->kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
     m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->fast_int);
+    if (opt.expert_memory && opt.ranks)
+        throw lst::Error(LST_E_ARG, "--expert-memory is not supported with ranks: omit it, or the ranks");
+    if (opt.expert_memory && hp.n_experts)
+        m->store = std::make_unique<lst::cpu::ExpertStore>(opt.expert_folder, opt.expert_memory);
     return m;
 }
 

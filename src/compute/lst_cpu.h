@@ -2,6 +2,7 @@
 // cache's calls, lst_cpu_forward.cpp the forward.
 #pragma once
 #include "compute/lst_barrier.h"
+#include "compute/lst_cpu_store.h"
 #include "compute/lst_ranks.h"
 
 #include <algorithm>
@@ -37,8 +38,10 @@ struct CpuModel : lst_model {
     std::string asked; // dtype
     const Arithmetic *arithmetic = nullptr;
     Weights packed;
-    bool integers = false; // at least one matmul takes integers
-    bool all_bf16 = true;  // all weights of matmuls are bf16
+    std::unique_ptr<ExpertStore> store; // of experts that are not all in memory; nullptr: they are
+    bool storing = false;               // the matrix that begins is an expert's
+    bool integers = false;              // at least one matmul takes integers
+    bool all_bf16 = true;               // all weights of matmuls are bf16
     std::string asked_kv;
     bool kv_bf16 = false; // keys and values are bf16, else floats
     size_t kv_value_bytes() const { return kv_bf16 ? sizeof(uint16_t) : sizeof(float); }
@@ -47,6 +50,11 @@ struct CpuModel : lst_model {
     size_t embd_row_bytes = 0;
 
     bool mixes() const override { return true; }
+    void expert_begin() override { storing = store != nullptr; }
+    void expert_end(lst::Expert &x, int32_t n) override {
+        if (storing) store->add(x, n);
+        storing = false;
+    }
     bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) override;
     void matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) override;
     void matrix_end(lst::Linear &) override {}
@@ -175,7 +183,7 @@ struct CpuKvCache : lst::PartKvCache {
     // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
     lst::Floats mine, theirs;
     ExpertRows experts;
-    std::exception_ptr failure; // of an exchange within the forward
+    std::exception_ptr failure; // of an exchange, or of reading an expert, within the forward
     lst::SpinBarrier barrier;
     Prepared xn_in, att_in, act_in;
     // In a forward of one row each thread computes the norms itself, which is faster than waiting for one thread.
@@ -274,8 +282,8 @@ bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int
 void resize_experts(CpuKvCache &s, int32_t rows);
 // The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). first_row: the
 // number of the first row in s.chosen. Ends at a barrier. False: an exchange failed.
-bool run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
-                 const float *x, const Prepared &x_in, float *y);
+bool run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows, const float *x,
+                 const Prepared &x_in, float *y);
 // The matrix for whose input a layer's feed-forward part is prepared.
 const lst::Linear &prepared_for(const lst::Layer &l);
 // Carries out the moves of keep_path in the key/value heads [from, to) of a layer.

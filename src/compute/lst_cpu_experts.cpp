@@ -104,7 +104,7 @@ void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
     e.shared_act_in.resize(rows, wide);
 }
 
-bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
+bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
                            const float *x, const Prepared &x_in, float *y) {
     const lst_hparams &hp = s.m->hp;
     const ls_shard &part = s.m->part();
@@ -138,8 +138,17 @@ bool lst::cpu::run_mixture(CpuKvCache &s, const lst::Mixture &mixture, Team &tea
             choose_experts(hp, row_logits(i), experts_of(i), weights_of(i));
         }
     });
-    if (team.t == 0) group_rows(e, rows, hp.n_experts, used, experts_of);
+    std::unique_lock<std::mutex> in_memory; // until all threads have passed the last barrier
+    if (team.t == 0) {
+        group_rows(e, rows, hp.n_experts, used, experts_of);
+        if (s.m->store) try {
+                in_memory = s.m->store->take(mixture, e.awake, s.stored);
+            } catch (...) {
+                s.failure = std::current_exception();
+            }
+    }
     team.meet(LST_PART_NORMS);
+    if (s.failure) return false;
     if (rows > 1)
         team.each(LST_PART_NORMS, [&](int t, int n) {
             const ls_range r = ls_share(pairs, t, n);

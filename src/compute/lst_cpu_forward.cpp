@@ -281,8 +281,9 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, prepared_for(l));
         stage++;
         if (l.mixture) {
-            if (!run_mixture(s, *l.mixture, team, b.first, b.n, xn, xn_in, tmp)) return;
-            continue;
+            if (run_mixture(s, *l.mixture, team, b.first, b.n, xn, xn_in, tmp)) continue;
+            if (team.t == 0 && !m.ranks) s.stopped = layer + 1; // as if it had been cancelled
+            return;
         }
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);

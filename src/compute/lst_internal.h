@@ -73,6 +73,7 @@ struct Linear {
 // The experts of a layer. The router has a row more for the shared expert's own logit, if the checkpoint has one.
 struct Expert {
     Linear gate_up, down;
+    int32_t stored = -1; // on the CPU: its number in the file that holds what is not in memory
 };
 struct Mixture {
     int32_t index; // among the model's mixtures
@@ -131,6 +132,11 @@ struct Chosen {
     }
 };
 
+// Experts of all layers that a forward took, and of these, those that were read from the file (lst_cpu_store.h).
+struct ExpertCounts {
+    int32_t taken = 0, read = 0;
+};
+
 // A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
 class KvCache {
   public:
@@ -168,6 +174,7 @@ class KvCache {
     } hidden;
     Chosen chosen; // of the rows of the last forward; on a GPU once read_chosen() was called
     virtual void read_chosen() {}
+    ExpertCounts stored; // of the last forward over a tree; 0: all experts are in memory
     // see lst_watch
     int (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;
@@ -218,6 +225,9 @@ struct lst_model {
     // For matrices that cannot have several types: a type that represents the values of all these exactly; rows are
     // then passed in the file's format. -1: there is none, and rows are passed as floats.
     virtual int common_type(const std::vector<lst::Stacked> &) const { return -1; }
+    // The matrices up to expert_end are of an expert, one of n of its layer.
+    virtual void expert_begin() {}
+    virtual void expert_end(lst::Expert &, int32_t) {}
     // Allocates memory; false: a type or the shape is not supported.
     virtual bool matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) = 0;
     // Raw rows, a tile's at a time; several threads at once.

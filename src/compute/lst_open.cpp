@@ -244,7 +244,9 @@ struct Loader {
         x.experts.resize((size_t)E);
         const uint64_t before = m.weight_bytes;
         for (int32_t e = 0; e < E; e++) {
+            m.expert_begin();
             expert(x.experts[(size_t)e], p, e, own);
+            m.expert_end(x.experts[(size_t)e], (int32_t)E);
             if (x.experts[(size_t)e].gate_up.arith != x.experts[0].gate_up.arith ||
                 x.experts[(size_t)e].down.arith != x.experts[0].down.arith) // inputs are prepared for all of them
                 throw lst::Error(LST_E_ARG, "the experts of '" + p +

@@ -220,6 +220,7 @@ static ls_code verify(work *w, ls_err *err) {
     if (code) return code;
     out->t_device_us = s->t->device_us(s->t);
     out->t_comm_us = s->t->ranks_us(s->t);
+    if (s->t->experts_read) s->t->experts_read(s->t, &out->experts_looked, &out->experts_read);
     out->forward = true;
     out->rows = (int16_t)t->n;
     out->probes = (int16_t)probe.n;

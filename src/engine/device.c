@@ -148,8 +148,13 @@ uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool i
 
 uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t *experts) {
     const bool bf16 = !strcmp(opt->dtype, "bf16"), floats = bf16 || !strcmp(opt->dtype, "f32");
-    if (opt->reference) return ls_cpu_weight_bytes(c, bf16 ? "bf16" : "f32", false, experts); // it unpacks them
-    return ls_cpu_weight_bytes(c, opt->weights, !floats, experts);
+    uint64_t of_experts;
+    const uint64_t all = opt->reference ? ls_cpu_weight_bytes(c, bf16 ? "bf16" : "f32", false, &of_experts) // unpacked
+                                        : ls_cpu_weight_bytes(c, opt->weights, !floats, &of_experts);
+    const bool some = opt->expert_memory && !opt->reference && opt->expert_memory < of_experts;
+    const uint64_t left = some ? opt->expert_memory : of_experts;
+    if (experts) *experts = left;
+    return all - of_experts + left;
 }
 
 static unsigned long long mib(uint64_t bytes) {
@@ -169,6 +174,9 @@ ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64
     if (weights + each * LS_MIN_CONTEXT <= room)
         snprintf(instead, sizeof instead, "use --context %llu or less", (unsigned long long)((room - weights) / each));
     else if (opt->reference) snprintf(instead, sizeof instead, "use the default engine, or a smaller model");
+    else if (experts && weights - experts + kv < room / 2)
+        snprintf(instead, sizeof instead, "use --expert-memory %llu (experts are then read from a file)",
+                 mib(room - (weights - experts + kv)) * 3 / 4);
     else if (ls_cpu_weights(c, &q4, NULL) + kv <= room)
         snprintf(instead, sizeof instead, "use --weights q4 or a smaller model");
     return ls_fail(

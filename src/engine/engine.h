@@ -28,8 +28,8 @@ struct ls_engine {
     // A mixture of experts: layers that are mixtures, a layer's experts, those of a row, and the bytes of one of one
     // layer; 0: none. weight_bytes has those of one row.
     int32_t n_mixtures, n_experts, n_experts_used;
-    uint64_t expert_bytes;
-    bool exact; // a row's bits do not depend on the rest of the forward
+    uint64_t expert_bytes, expert_memory; // of all experts in memory; 0: all are
+    bool exact;                           // a row's bits do not depend on the rest of the forward
     char device[32], dtype[24], kernel[128], version[48];
     bool slow; // this dtype is far slower here than another dtype, at any number of rows
     // Makes an empty KV cache; it allocates memory as it grows. layers: run only the first layers before the output
@@ -59,6 +59,8 @@ struct ls_kv_cache {
     double (*ranks_us)(const ls_kv_cache *t);  // its time in exchanges with other ranks; 0: no other ranks
     ls_code (*row_logits)(ls_kv_cache *t, int32_t row, float *logits, ls_err *err);
     ls_code (*experts)(ls_kv_cache *t, lst_experts_seen *out, ls_err *err); // NULL: no mixture
+    // Experts that the last forward_tree took and, of these, read from the file; NULL: all are in memory.
+    void (*experts_read)(const ls_kv_cache *t, int32_t *taken, int32_t *read);
     // For tools; NULL: not supported. From this call on, see lst_probe and lst_parts.
     ls_code (*probe)(ls_kv_cache *t, float *layers, ls_err *err);
     ls_code (*parts)(ls_kv_cache *t, double *us, ls_err *err);
@@ -76,6 +78,8 @@ typedef struct {
     bool alone;          // do not share the model, even if a launcher started this process: for a draft model
     int32_t threads;     // 0: one for each core, or the measured faster number (engine/measured.h)
     int32_t context;     // tokens; 0: the model's context, limited by memory
+    uint64_t
+        expert_memory; // on the CPU, bytes for the experts of a mixture; the others are read on demand. 0: no limit
     ls_progress progress;
     void (*note)(void *ud, const char *text); // receives notes for the user about the model; may be NULL
     // Called during long forwards: true cancels the forward (LS_E_CANCELLED) and undoes it. May be NULL.

@@ -1,4 +1,5 @@
 #include "engine/engine_torch.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "engine/device.h"
@@ -100,6 +101,14 @@ static double ranks_us(const ls_kv_cache *base) {
     return t->ranks && !t->lib->timings(t->cache, &timing) ? timing.ranks_us : 0;
 }
 
+static void experts_read(const ls_kv_cache *base, int32_t *taken, int32_t *read) {
+    const torch_kv_cache *t = (const torch_kv_cache *)base;
+    lst_timing timing = {0};
+    t->lib->timings(t->cache, &timing);
+    *taken = timing.experts_taken;
+    *read = timing.experts_read;
+}
+
 // ---- opening
 
 typedef struct {
@@ -167,6 +176,16 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .dense = h->dense,
                             .sinks = h->arch->sinks,
                             .xielu = h->xielu};
+    // the file has no name, so nothing else needs a place there
+    char *folder = opt->expert_memory ? ls_user_path("XDG_CACHE_HOME", ".cache", "experts") : NULL;
+    if (opt->expert_memory && !folder) {
+        free(t);
+        return ls_fail(err, LS_E_IO, "--expert-memory needs a cache folder: set HOME or XDG_CACHE_HOME");
+    }
+    if (folder) {
+        ls_make_folders(folder);
+        *strrchr(folder, '/') = 0;
+    }
     loading l = {.progress = {opt->progress, opt->ud}, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
     const lst_open_options o = {.device = device,
                                 .dtype = opt->dtype,
@@ -176,10 +195,13 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                                 .progress = ls_relay_progress,
                                 .read = read_tensor,
                                 .ud = &l,
+                                .expert_memory = opt->expert_memory,
+                                .expert_folder = folder,
                                 .ranks = e->ranks ? ls_ranks_group(e->ranks) : NULL,
                                 .beside = e->ranks ? ls_ranks_beside(e->ranks) : 1};
     const int failure = e->lib->model_open(&e->model, &hp, t, c->n_tensors, &o);
     free(t);
+    free(folder);
     if (failure == LST_E_READ) {
         *err = l.err;
         return LS_E_IO;
@@ -218,6 +240,7 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
                             .hidden = hidden,
                             .row_logits = row_logits,
                             .experts = base->n_mixtures ? experts : NULL,
+                            .experts_read = base->n_mixtures && e->base.expert_memory ? experts_read : NULL,
                             .free = free_kv_cache};
     t->lib = e->lib;
     t->ranks = e->ranks;
@@ -283,6 +306,7 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     base->row_macs = info.row_macs;
     base->head_macs = info.head_macs;
     base->n_mixtures = info.n_mixtures;
+    base->expert_memory = opt->expert_memory;
     base->n_experts = c->hparams.n_experts;
     base->n_experts_used = c->hparams.n_experts_used;
     base->expert_bytes = info.expert_bytes;

@@ -10,6 +10,11 @@ static const ls_trace_header *header(const ls_report *r, const ls_report_group *
     return &r->turns[g->first_turn].header;
 }
 
+static void experts_kept(const ls_report *r, const ls_report_group *g, ls_buf *out) {
+    (void)r;
+    ls_buf_fmt(out, "%.1f%%", 100 * (double)g->stats.experts_kept.n / (double)g->stats.experts_kept.of);
+}
+
 static void experts(const ls_report *r, const ls_report_group *g, ls_buf *out) {
     const ls_run *run = &header(r, g)->run;
     const ls_ratio took = ls_stats_experts(&g->stats);

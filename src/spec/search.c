@@ -126,9 +126,11 @@ static const double SHARE = 0.05, LIKELY = 0.1;
 static const double ANYWHERE = 0.01;   // probability of a token from anywhere, after a path of at least LIKELY
 static const double RARE_SHARE = 0.6;  // least path probability of an averaged token, in shares
 static const double GUESS_SHARE = 0.2; // least share of a guess in the last logits, in shares
-static const double BESIDE_SHARE = 0.2, BESIDE_FAINT = 0.03; // least share of a token after others in place of the root
-static const float BESIDE_LEAST = 0.02f;                     // least share in the last logits of such another token
-static const double RARE = 0.001;                            // the same of sized trees
+// Least share of a token after others in the place of the root, in fixed and in sized trees. The same at all sizes:
+// shares, and so estimates, must not depend on the size.
+static const double BESIDE_SHARE = 0.0125, BESIDE_FAINT = 0.03;
+static const float BESIDE_LEAST = 0.02f; // least share in the last logits of such another token
+static const double RARE = 0.001;        // the same of sized trees
 static const float FAINT = 0.003f;
 static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
 
@@ -198,7 +200,7 @@ static void add_guesses(ls_search *q) {
 static uint8_t add_beside(ls_search *q) {
     const ls_draft_state *s = q->s;
     const ls_beside *b = &q->e->usage.beside;
-    const double least = s->costs ? BESIDE_FAINT : BESIDE_SHARE / q->max_rows;
+    const double least = s->costs ? BESIDE_FAINT : BESIDE_SHARE;
     float rest = 1, known = 0, seen = 0;
     for (int32_t r = 0; r < s->n_top; r++)
         if (s->top_ids[r] == s->root) rest -= s->top_p[r];

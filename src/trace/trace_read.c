@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "decode/drafting.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -359,7 +360,7 @@ const char *ls_trace_config(const ls_trace_header *h, const char *key) {
 ls_guarantee ls_trace_guarantee(const ls_trace_header *h) {
     ls_accept a;
     if (ls_accept_read(&a, "", h->acceptance, NULL)) return LS_LOSSY;
-    return ls_accept_guarantee(&a, strtod(ls_trace_config(h, "decode.temperature"), NULL));
+    return ls_method_guarantee(h->run.method, &a, strtod(ls_trace_config(h, "decode.temperature"), NULL));
 }
 
 // ---- lines

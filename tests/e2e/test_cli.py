@@ -357,6 +357,8 @@ class Compare(unittest.TestCase):
         self.assertEqual(g["tokens_not_chosen"], found)
         self.assertGreater(len(found), 2)
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0:1").stderr)
+        bare = json.loads(run("generate", *args, "--method", "plain", "--acceptance", "typical:0:1", "--json").stdout)
+        self.assertEqual((bare["exact"], bare["promise"]), (True, "text"))  # nothing is drafted
 
     def test_what_a_reflection_judged_is_told(self):
         args = ["--model", "script", "--method", "logitspec-paper", "--max-rows", "24", "--max-tokens", "150",
@@ -414,7 +416,7 @@ class Recorded(unittest.TestCase):
             tree = r.stdout[r.stdout.index("\nTree"):]
             self.assertEqual(tree.count("*"), taken + 1)  # accepted nodes by sign
             self.assertNotIn("\x1b", r.stdout)
-            for args, what in (([path, "--step", "999"], "this turn has 0 to"), ([path, "--step", "x"], "expected steps such as"),
+            for args, what in (([path, "--step", "999"], "there are 0 to"), ([path, "--step", "x"], "expected steps such as"),
                                ([path, "--step", "2-1"], "expected steps such as"), ([path, "--step", "1,"], "expected steps such as"),
                                ([path, "--turn", "3"], "turns 1 to 1"), ([], "TRACE"), (["/nowhere"], "cannot read")):
                 r = run("inspect", *args)

@@ -1145,7 +1145,7 @@ static void the_draft_under_the_cursor_is_told_in_words(void **state) {
     assert_decodes(
         &s,
         "1@159 +4: rank 1 of the last logits, \"·\", is a guess for the token after the root; the 1-gram \" \" also "
-        "ends just before position 159; the draft copies 3 tokens from there (no rows left for 17 more)");
+        "ends just before position 159; the draft copies 3 tokens from there (17 more found, not drafted)");
     key(&s, '2');
     for (int i = 0; i < 7; i++) key(&s, UI_KEY_DOWN);
     assert_decodes(
@@ -1277,11 +1277,44 @@ static void texts_are_copied_and_saved(void **state) {
     assert_true(fread(got, 1, sizeof got - 1, f) == sizeof answer); // and the line's end
     fclose(f);
     assert_memory_equal(got, answer, sizeof answer - 1);
+    assert_non_null(strstr(s.message, ", replacing the existing file"));
     close(fd);
     unlink(path);
+    type_keys(&s, line);
+    key(&s, UI_KEY_ENTER);
+    assert_true(strstr(s.message, path) && !strstr(s.message, "replacing"));
+    unlink(path);
+    static const char *const bare[][2] = {{":save", ":save FILE: a name is missing"},
+                                          {":save-display ", ":save-display FILE: a name is missing"},
+                                          {":goto", ":goto STEP: STEP is missing"},
+                                          {":set", ":set KEY=VALUE: KEY=VALUE is missing"}};
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+        type_keys(&s, bare[i][0]);
+        key(&s, UI_KEY_ENTER);
+        assert_true(s.message_is_error);
+        assert_string_equal(s.message, bare[i][1]);
+    }
     type_keys(&s, ":save-step /nonexistent/x");
     key(&s, UI_KEY_ENTER);
     assert_true(s.message_is_error && strstr(s.message, "/nonexistent/x"));
+    ui_state_free(&s);
+}
+
+// What cannot be done, or is not to be seen, says what would help.
+static void refusals_fit_the_source(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    s.shown.focus = UI_NO_PANEL;
+    ui_ask_rival(&s, "suffix");
+    assert_true(s.shown.compare && strstr(s.message, "7, shows Compare"));
+    ui_act(&s, UI_ACT_KEEP);
+    assert_non_null(strstr(s.message, "press x on a draft"));
+    s.given.recording = true;
+    ui_act(&s, UI_ACT_KEEP);
+    assert_string_equal(s.message, "this is a recording: what-if needs a model");
+    ui_act(&s, UI_ACT_STOP); // it has ended
+    assert_string_equal(s.message, "this is a recording: what-if needs a model");
     ui_state_free(&s);
 }
 
@@ -1508,6 +1541,7 @@ int main(void) {
         cmocka_unit_test(the_papers_step_is_one_key_away),
         cmocka_unit_test(what_was_asked_for_is_seen),
         cmocka_unit_test(texts_are_copied_and_saved),
+        cmocka_unit_test(refusals_fit_the_source),
         cmocka_unit_test(help_is_searched),
         cmocka_unit_test(enter_lets_a_cut_answer_go_on),
         cmocka_unit_test(random_keys_and_sizes),

@@ -206,6 +206,21 @@ static void frames_equal_the_golden_ones(void **state) {
     compare(&s, "ui_inspect_200x50_ascii", 50, 200, true);
     compare(&s, "ui_inspect_120x36", 36, 120, false);
     compare(&s, "ui_inspect_80x24", 24, 80, false);
+    for (int row = 0; row < 8; row += 7) { // the root, and a row behind a rejected one, in a narrow panel
+        ui_canvas c = {.utf8 = true};
+        char right[UI_RIGHT_BYTES] = "", words[2048] = "";
+        ls_buf text = {0};
+        s.view.node = row;
+        ui_canvas_resize(&c, 12, 24);
+        ui_panel_inspect(&(ui_panel_view){&c, &s, &s.drawn, {0, 0, 12, 24}, right, 0});
+        ui_canvas_text(&c, false, &text);
+        for (char *word = strtok(text.p, " \n"); word; word = strtok(NULL, " \n"))
+            strcat(strcat(words, word), " "); // 12 lines of 24 cells are shorter
+        assert_non_null(strstr(words, row ? "not reached: an ancestor was rejected" : "of the same logits, drafted"));
+        ls_buf_free(&text);
+        ui_canvas_free(&c);
+    }
+    s.view.node = -1;
     key(&s, 'i');
     key(&s, '3');
     compare(&s, "ui_drafts_80x24", 24, 80, false);

@@ -123,7 +123,8 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
             code = show(x, turn, step, ascii, out, err);
         }
     if (!code && !c->step && n > 1)
-        ls_say(0, "step 0 of turn %zu, which has steps 0 to %zu: --step LIST and --turn N show others", turn + 1, n - 1);
+        ls_say(0, "step 0 of turn %zu, which has steps 0 to %zu: --step LIST and --turn N show others", turn + 1,
+               n - 1);
     ls_trace_index_close(x);
     return code;
 }

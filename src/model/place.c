@@ -327,9 +327,10 @@ ls_code ls_model_unknown(const ls_registry *r, const char *name, ls_code code, l
         return ls_fail(err, code, "'%.200s' is not in the registry: there are no checksums of its files", name);
     if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".gguf")))
         return ls_fail(err, code, "the model '%.200s' does not exist (a GGUF file or a folder of a model)", name);
-    return ls_fail(err, code,
-                   "no model is named '%.100s' ('logitspec models list' prints the %zu names; hf:OWNER/REPO also works)",
-                   name, r->n);
+    return ls_fail(
+        err, code,
+        "no model is named '%.100s' ('logitspec models list' prints the %zu names; hf:OWNER/REPO also works)", name,
+        r->n);
 }
 
 static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const ls_model_place *p, const char *name,

@@ -200,7 +200,8 @@ static void judge(ls_lab *lab) {
 static void begin(ls_lab *lab) {
     const ls_lab_index *x = &lab->index;
     ls_bench *b = &lab->b;
-    *b = (ls_bench){.exact = true, .n = (int)x->n_runs, .n_prompts = x->n_items, .planned = x->n_items, .done = x->n_items};
+    *b = (ls_bench){
+        .exact = true, .n = (int)x->n_runs, .n_prompts = x->n_items, .planned = x->n_items, .done = x->n_items};
     b->methods = ls_calloc(x->n_runs, sizeof *b->methods);
     b->prompts = ls_calloc(x->n_items, sizeof *b->prompts);
     for (size_t i = 0; i < x->n_runs; i++) {

@@ -58,6 +58,17 @@ class Generate(unittest.TestCase):
         self.assertNotIn("\x1b", r.stdout)
         self.assertTrue(r.stdout.endswith("\n"))
 
+    def test_flags_that_change_nothing_are_told(self):
+        for flags, why in ((["--raw", "--system", "Be brief."], "--system changes nothing: a raw prompt"),
+                           (["--raw", "--draft-model", "/nope"], "--draft-model changes nothing"),
+                           (["--raw", "--draft-head", "/nope"], "--draft-head changes nothing"),
+                           (["--raw", "--threads", "1000"], "--threads 1000: there are ")):
+            r = run("generate", "--model", "script", "--prompt", "x", "--max-tokens", "4", "-q", *flags)
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (0, 1), r.stderr)
+            self.assertIn("logitspec: warning: " + why, r.stderr)
+        r = run("compare", "--model", "script", "--prompt", "x", "--max-tokens", "4", "-q", "--methods", "plain", "--method", "pld")
+        self.assertEqual((r.returncode, r.stderr), (0, "logitspec: warning: --method changes nothing: --methods names the methods\n"))
+
     def test_summary_says_what_the_speedup_is_against(self):
         r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--max-rows", "16")
         self.assertIn("plain decoding", r.stderr)

@@ -415,6 +415,9 @@ class Recorded(unittest.TestCase):
             alone = [run("inspect", path, "--step", str(i), "--ascii").stdout for i in (4, 2, 3)]
             r = run("inspect", path, "--step", "4,2-3", "--ascii")
             self.assertEqual(r.stdout, "\n\n".join(alone))
+            first = run("inspect", path, "--ascii").stdout  # with a note which step it is
+            self.assertEqual(first, f"step 0 of turn 1, which has steps 0 to {len(steps) - 1}: --step LIST and --turn N show others\n" +
+                             run("inspect", path, "--step", "0", "--ascii").stdout)
             with open(path) as f:
                 self.assertEqual(run("inspect", "-", "--step", "4,2-3", "--ascii", stdin=f).stdout, r.stdout)
             n, step = max(enumerate(steps), key=lambda x: len(x[1]["path"]))

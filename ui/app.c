@@ -110,8 +110,9 @@ static void save_display(app *a) {
     ui_canvas file = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
     ui_canvas_resize(&file, a->screen.canvas.rows, a->screen.canvas.cols);
     ui_render(s, &file, &row, &col);
+    const char *replaces = ls_replaces(s->asked.save_to);
     if (ui_canvas_save(&file, a->screen.theme, s->asked.save_to, &err)) ui_say_error(s, "%s", err.msg);
-    else ui_say(s, "saved %.300s", s->asked.save_to);
+    else ui_say(s, "saved %.280s%s", s->asked.save_to, replaces);
     ui_canvas_free(&file);
     free(s->asked.save_to);
     s->asked.save_to = NULL;

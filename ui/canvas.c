@@ -180,7 +180,9 @@ void ui_end_clause(ui_pen *p) {
         p->col = p->clause;
         p->mark = 0;
         ui_pad(p, end);
-        p->end = p->col = p->clause;
+        p->col = p->clause;
+        ui_draw(p, p->canvas->ascii ? "~" : "…", p->canvas->ascii ? 1 : strlen("…")); // more was to be said
+        p->end = p->col;
     }
     p->clause = p->col;
 }

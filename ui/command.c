@@ -48,15 +48,27 @@ static const ui_verb *verb_of(const char *word) {
     return v->name ? v : NULL;
 }
 
+// The command that lacks its argument, as in ":save".
+static const ui_verb *bare_verb(const char *word) {
+    const ui_verb *v = ui_verbs;
+    const size_t n = strcspn(word, " "), rest = strspn(word + n, " ");
+    while (v->name && (word[n + rest] || strlen(v->name) != n + 1 || strncmp(word, v->name, n))) v++;
+    return v->name ? v : NULL;
+}
+
 bool ui_is_command(const char *line) {
-    return *line == ':' && !strchr(line, '\n') && (verb_of(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
+    return *line == ':' && !strchr(line, '\n') &&
+           (verb_of(line + 1) || bare_verb(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
 }
 
 static void run_command(ui_state *s, const char *line) {
     const char *word = line + strspn(line, " ");
     const ui_action a = ui_action_named(word);
-    const ui_verb *v = verb_of(word);
-    if (v) {
+    const ui_verb *v = verb_of(word), *bare = bare_verb(word);
+    if (bare && a == UI_ACT_NONE)
+        ui_say_error(s, ":%s%s: %s is missing", bare->name, bare->argument,
+                     !strcmp(bare->argument, "FILE") ? "a name" : bare->argument);
+    else if (v) {
         const size_t n = strlen(v->name);
         const char *argument = word + n + (v->verbatim ? 0 : strspn(word + n, " "));
         const char *home = getenv("HOME");

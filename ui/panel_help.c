@@ -16,7 +16,7 @@ static const char *const words[] = {
     "accepted: * or a dot.  rejected: ! or a cross.  not reached: a circle (ASCII: . in Tree, o in Logits).",
     "LOSSY: drafts that the target did not choose may be accepted (~ or a double wave); the text may differ.",
     "token(M): in Drafts, a token from another source than the first token of its branch.",
-    "cut: tokens that were found for a branch but not drafted, because the tree had no rows left.",
+    "cut: tokens that were found for a branch, but not drafted: no row left, or not worth one.",
     "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
     "n-grams: sequences of tokens that look-ups can find.  repeats: accepted drafts that copied this answer.",
     "busy: share of the time that threads waited for a CPU.  ^N is Ctrl-N.",

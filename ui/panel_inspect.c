@@ -20,49 +20,60 @@ static void prob(ui_pen *p, const char *before, double v) {
     else ui_draw_prob(p, before, v);
 }
 
-// The outcome of the draft in one sentence.
-static void verdict(inspected *o) {
+// Draws the text with as many rows as it needs, and frees it. Users open Inspect to read it, so it is not cut.
+static void sentence(inspected *o, ls_buf *text) {
+    const ui_rect area = o->v->area;
+    const ui_rect rest = {area.row + o->v->line, area.col, area.rows - o->v->line, area.cols};
+    o->v->line += ui_draw_wrapped(o->v->canvas, rest, text->n ? text->p : "", UI_TEXT, NULL);
+    ls_buf_free(text);
+}
+
+static void add_token(const inspected *o, int32_t id, ls_buf *text) {
+    ui_token_text(o->v->canvas, o->v->state, id, text);
+}
+
+// What became of the draft, behind its token.
+static void outcome(const inspected *o, ls_node_state state, ls_buf *text) {
     const ui_state *s = o->v->state;
-    const ls_node *n = o->node;
-    const ls_node_state state = ls_step_state(o->step, o->row);
-    ui_pen p = ui_next_line(o->v, ui_outcome_role(state));
-    ui_draw_token(&p, s, n->token);
-    p.role = UI_TEXT;
-    if (o->row == 0) {
-        ui_print(&p, o->step->corrected ? ": the target's choice where a draft was rejected"
-                                        : ": the target's choice; the root is always emitted");
-        return;
-    }
-    const ls_node *parent = &o->step->tree.nodes[n->parent];
-    if (ui_quiz_hides(s)) {
-        ui_print(&p, ": not yet verified");
-        return;
-    }
-    if (state == LS_NODE_NOT_REACHED) {
-        ui_print(&p, state == n->state ? " not reached: an ancestor was rejected"
-                                       : " not reached: the answer ended before it");
-        return;
-    }
+    const ls_node *n = o->node, *parent = &o->step->tree.nodes[n->parent < 0 ? 0 : n->parent];
     const int32_t own = ls_node_own(parent);
     const bool chosen = parent->target == n->token, reflected = own != parent->target;
-    if (state == LS_NODE_ACCEPTED) {
-        ui_print(&p, !chosen            ? " accepted (LOSSY); the target chose "
-                     : reflected        ? " accepted with the reflection (LOSSY); the target alone chose "
-                     : parent->own >= 0 ? " accepted: the target chose the same, also with the reflection"
-                                        : " accepted: the target chose the same");
-        if (!chosen || reflected) ui_draw_token(&p, s, own);
-        return;
+    if (o->row == 0)
+        ls_buf_str(text, o->step->corrected ? ": the target's choice where a draft was rejected"
+                                            : ": the target's choice; the root is always emitted");
+    else if (ui_quiz_hides(s)) ls_buf_str(text, ": not yet verified");
+    else if (state == LS_NODE_NOT_REACHED)
+        ls_buf_str(text, state == n->state ? " not reached: an ancestor was rejected"
+                                           : " not reached: the answer ended before it");
+    else if (state == LS_NODE_ACCEPTED) {
+        ls_buf_str(text, !chosen            ? " accepted (LOSSY); the target chose "
+                         : reflected        ? " accepted with the reflection (LOSSY); the target alone chose "
+                         : parent->own >= 0 ? " accepted: the target chose the same, also with the reflection"
+                                            : " accepted: the target chose the same");
+        if (!chosen || reflected) add_token(o, own, text);
+    } else {
+        ls_buf_str(text, chosen ? " rejected: another branch with the same token went further"
+                                : " rejected: the target chose ");
+        if (!chosen) add_token(o, parent->target, text);
+        if (reflected) {
+            ls_buf_str(text, " with the reflection; alone it chose ");
+            add_token(o, own, text);
+        }
+        if (ui_preview(s, o->step) == o->row)
+            ls_buf_fmt(text, "; %s would accept it", ls_accept_at(s->view.preview)->name);
     }
-    ui_print(&p,
-             chosen ? " rejected: another branch with the same token went further" : " rejected: the target chose ");
-    if (!chosen) ui_draw_token(&p, s, parent->target);
-    p.role = UI_TEXT;
-    if (reflected) {
-        ui_print(&p, " with the reflection; alone it chose ");
-        ui_draw_token(&p, s, own);
-        p.role = UI_TEXT;
-    }
-    if (ui_preview(s, o->step) == o->row) ui_print(&p, "; %s would accept it", ls_accept_at(s->view.preview)->name);
+}
+
+// The outcome of the draft in one sentence; its token has the colour of the outcome.
+static void verdict(inspected *o) {
+    const ls_node_state state = ls_step_state(o->step, o->row);
+    const int row = o->v->line;
+    ls_buf text = {0};
+    add_token(o, o->node->token, &text);
+    outcome(o, state, &text);
+    sentence(o, &text);
+    ui_pen p = ui_pen_at(o->v->canvas, o->v->area, row, ui_outcome_role(state));
+    ui_draw_token(&p, o->v->state, o->node->token);
 }
 
 static void estimates(inspected *o) {
@@ -79,13 +90,13 @@ static void estimates(inspected *o) {
                  o->step->n_top && o->step->top[0].id != n->token ? ": sampled (seeded)" : "");
         const ls_next_next next = ls_step_next_next(o->step);
         if (next.token < 0) return;
-        p = ui_next_line(o->v, UI_TEXT);
-        ui_print(&p, "after it the target chose ");
-        ui_draw_token(&p, o->v->state, next.token);
-        p.role = UI_TEXT;
-        if (next.rank >= 0) ui_print(&p, ": rank %d of the same logits", next.rank);
-        else ui_print(&p, ": not in their top %d", o->step->n_top);
-        ui_print(&p, next.drafted ? ", drafted" : ", not drafted");
+        ls_buf text = {0};
+        ls_buf_str(&text, "after it the target chose ");
+        add_token(o, next.token, &text);
+        if (next.rank >= 0) ls_buf_fmt(&text, ": rank %d of the same logits", next.rank);
+        else ls_buf_fmt(&text, ": not in their top %d", o->step->n_top);
+        ls_buf_str(&text, next.drafted ? ", drafted" : ", not drafted");
+        sentence(o, &text);
         return;
     }
     prob(&p, "p estimated ", (double)n->est_p);
@@ -93,7 +104,7 @@ static void estimates(inspected *o) {
     prob(&p, ", target ", (double)n->p);
 }
 
-// If the path ended here: the reason. It gets as many rows as it needs, because users open Inspect to find it.
+// If the path ended here: the reason.
 static void reason(inspected *o) {
     const int end = o->step->path[o->step->n_path - 1];
     if (!o->step->miss || (o->row != end && o->node->parent != end)) return;
@@ -101,10 +112,7 @@ static void reason(inspected *o) {
     ls_buf_str(&text, "why ");
     ui_token_text(o->v->canvas, o->v->state, o->step->tree.nodes[end].target, &text);
     ls_buf_fmt(&text, " was missed: %s", ls_misses[o->step->miss].sentence);
-    const ui_rect area = o->v->area;
-    const ui_rect rest = {area.row + o->v->line, area.col, area.rows - o->v->line, area.cols};
-    o->v->line += ui_draw_wrapped(o->v->canvas, rest, text.p, UI_TEXT, NULL);
-    ls_buf_free(&text);
+    sentence(o, &text);
 }
 
 static bool is_drafted(const ls_step *step, int parent, int32_t token) {

@@ -3,7 +3,6 @@
 #include "ui/modes.h"
 #include "ui/words.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,9 +119,7 @@ static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect 
         if (s->view.at_newest) add(&f, 6, "%sstep %u%s", which, step->index, end);
         else add(&f, 8, "%sstep %u%s, %zu behind", which, step->index, end, s->run.n_steps - ui_viewed_end(s));
         add(&f, 2, "ctx %d/%d", step->context_len + step->n_emitted, s->run.header.n_context);
-        // the larger one of this step and of the steps that the speeds are of
-        const double waited = fmax(step->cpu_wait, ls_stats_waited(st));
-        if (waited > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * waited);
+        if (ls_stats_waited(st) > LS_BUSY) add(&f, 9, "busy %.0f%%", 100 * ls_stats_waited(st));
         if (ls_stats_repeats(st)) // what made it fast
             add(&f, 4, "%.0f%% repeats", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));

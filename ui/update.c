@@ -24,6 +24,9 @@ void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
 void ui_ask_rival(ui_state *s, const char *method) {
     ui_request_of(s, LS_CMD_RIVAL, ls_strdup(method), 0);
     ui_open(s, UI_COMPARE, true);
+    // a narrow screen shows Compare when it has the focus, which stays in the prompt
+    if (s->shown.focus == UI_NO_PANEL)
+        ui_say(s, "racing %.40s on the last prompt (Esc, then 7, shows Compare)", method);
 }
 
 static void cycle_focus(ui_state *s, int by) {
@@ -164,7 +167,8 @@ bool ui_can_keep(const ui_state *s) {
 
 static void keep_fork(ui_state *s) {
     const ui_rival *r = &s->run.rival;
-    if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one");
+    if (s->given.recording && !ui_can_keep(s)) ui_say(s, "this is a recording: what-if needs a model");
+    else if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one");
     else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it");
     else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->run.turns[r->turn].text), (int)r->turn);
 }
@@ -215,7 +219,7 @@ void ui_act(ui_state *s, ui_action a) {
         break;
     case UI_ACT_STOP:
         if (s->given.watches) ui_say(s, "a request ends when its client leaves");
-        else if (s->given.recording) ui_say(s, "this is a recording: Space pauses it");
+        else if (s->given.recording && ui_busy(&s->run)) ui_say(s, "this is a recording: Space pauses it");
         else if (ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING) {
             ui_request_of(s, LS_CMD_STOP, NULL, 0);
             ui_say(s, "stopped; the text so far is kept");

@@ -122,7 +122,7 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
         ls_buf_fmt(out, "%d token%s from there", there, ls_plural(there));
         if (there < copied) ls_buf_fmt(out, ", %d from other places", copied - there);
     } else if (!guess) ls_buf_fmt(out, "%d token%s: %s", b->n_nodes, ls_plural(b->n_nodes), ls_sources[from].sentence);
-    if (b->found > copied) ls_buf_fmt(out, " (no rows left for %d more)", b->found - copied);
+    if (b->found > copied) ls_buf_fmt(out, " (%d more found, not drafted)", b->found - copied);
 }
 
 bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
@@ -237,9 +237,10 @@ static void copy(ui_state *s, const ls_buf *text, const char *what) {
 
 static void save(ui_state *s, const ls_buf *text, const char *path) {
     ls_err err;
+    const char *replaces = ls_replaces(path);
     if (!text->n) ui_say_error(s, "nothing to save yet");
     else if (ls_write_file(path, text, &err)) ui_say_error(s, "%s", err.msg);
-    else ui_say(s, "saved %.300s", path);
+    else ui_say(s, "saved %.280s%s", path, replaces);
 }
 
 void ui_export_text(ui_state *s, const char *path) {

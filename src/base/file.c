@@ -193,6 +193,11 @@ const char *ls_write_reason(int error) {
     }
 }
 
+const char *ls_replaces(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISREG(st.st_mode) ? ", replacing the existing file" : "";
+}
+
 bool ls_is_same_file(const char *a, const char *b) {
     struct stat st;
     return !stat(b, &st) && is_file(a, &st);

@@ -52,6 +52,8 @@ int ls_open_locked(const char *path, bool *made);
 ssize_t ls_write_some(int fd, const void *p, size_t n, int wait_ms);
 // The reason of a failed write, for a message: "the disk is full", ...
 const char *ls_write_reason(int error);
+// The end of a message about writing the file, asked for before: ", replacing the existing file", or "".
+const char *ls_replaces(const char *path);
 bool ls_is_same_file(const char *a, const char *b); // both exist and are one file
 
 // An output that replaces its target only when it is complete: written beside the target, then renamed. It gets mode

@@ -106,7 +106,8 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
     ls_step_list there = {0};
     size_t last = 0;
     for (size_t i = 0; i < list->n; i++) last = list->ranges[i].last > last ? list->ranges[i].last : last;
-    ls_code code = ls_trace_index_open(&x, c->args[0], turn, last, err);
+    // without a list the whole turn is read, as the note below has its length
+    ls_code code = ls_trace_index_open(&x, c->args[0], turn, c->step ? last : SIZE_MAX, err);
     if (code) return code;
     const size_t turns = ls_trace_index_turns(x), n = turn < turns ? ls_trace_index_steps(x, turn) : 0;
     if (turn >= turns)
@@ -121,6 +122,9 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
             if (out->n) ls_buf_str(out, "\n\n");
             code = show(x, turn, step, ascii, out, err);
         }
+    if (!code && !c->step && n > 1)
+        ls_say(0, "step 0 of turn %zu, which has steps 0 to %zu: --step LIST and --turn N show others", turn + 1,
+               n - 1);
     ls_trace_index_close(x);
     return code;
 }

@@ -176,9 +176,7 @@ static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *n
     if (*out) return LS_OK;
     if (!strncmp(name, "hf:", 3))
         return ls_fail(err, LS_E_USAGE, "'%.200s': hf:OWNER/REPO[@REVISION] is expected", name);
-    return ls_fail(err, LS_E_USAGE,
-                   "no model is named '%.100s' ('logitspec models list' prints the names; hf:OWNER/REPO also works)",
-                   name);
+    return ls_model_unknown(r, name, LS_E_USAGE, err);
 }
 
 // The answer to a question on the terminal. LS_E_CANCELLED: no, and the message is `otherwise`; LS_E_USAGE: there is no

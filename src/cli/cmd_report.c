@@ -28,6 +28,9 @@ static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
     for (int i = 0; i < c->n_args && !code; i++)
         code = ls_report_add(r, c->args[i], c->step ? wanted : NULL, &list, err);
     ls_step_list_free(&list);
+    size_t most = 0; // steps of a turn, known only now
+    for (size_t i = 0; i < r->n_turns; i++) most = r->turns[i].n_steps > most ? r->turns[i].n_steps : most;
+    if (!code && c->step && most && !(code = ls_step_list_read(&list, c->step, most, err))) ls_step_list_free(&list);
     return code ? code : ls_report_finish(r, err);
 }
 

@@ -35,8 +35,8 @@ typedef struct {
 } outcome;
 
 static ls_code add_header(recordings *all, const ls_trace_header *h, const char *path, ls_err *err) {
-    if (strcmp(h->acceptance, "exact"))
-        return ls_fail(err, LS_E_USAGE, "%s: recorded with the lossy acceptance %s; simulate needs exact outputs", path,
+    if (ls_trace_guarantee(h) != LS_SAME_TEXT)
+        return ls_fail(err, LS_E_USAGE, "%s: recorded with the acceptance %s; simulate needs exact outputs", path,
                        h->acceptance);
     if (!all->n) {
         all->run = h->run;

@@ -12,7 +12,7 @@
 
 static ls_guarantee guarantee_of(const ls_comparison *k, int variant) {
     const ls_decode_options *o = &k->c[variant].setup.s.decode;
-    return ls_accept_guarantee(&o->accept, o->sampling.temperature);
+    return ls_decode_guarantee(o);
 }
 
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err) {

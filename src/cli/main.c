@@ -157,7 +157,10 @@ int main(int argc, char **argv) {
             status = ls_complain(&err);
         } else if (refuse_own_input(&c, command->name, &err) || begin_log(&c, command->name, &err))
             status = ls_complain(&err);
-        else status = command->run(&c);
+        else {
+            ls_warn_of_idle_flags(&c);
+            status = command->run(&c);
+        }
     }
     if (ls_log_failure()) ls_warn("warning: the log is not complete: %s", strerror(ls_log_failure()));
     ls_command_line_free(&c);

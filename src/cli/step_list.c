@@ -8,8 +8,8 @@
 static ls_code wrong(const char *at, size_t n_steps, ls_err *err) {
     if (n_steps == SIZE_MAX)
         return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22", at);
-    return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; this turn has 0 to %zu",
-                   at, n_steps - 1);
+    return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; there are 0 to %zu", at,
+                   n_steps - 1);
 }
 
 ls_code ls_step_list_read(ls_step_list *out, const char *text, size_t n_steps, ls_err *err) {

@@ -83,6 +83,14 @@ static void set_sizing(ls_drafting *d, const ls_method *m, const ls_decode_optio
     d->max_rows = opt->max_rows;
 }
 
+ls_guarantee ls_method_guarantee(const char *method, const ls_accept *a, double temperature) {
+    return !strcmp(method, "plain") ? LS_SAME_TEXT : ls_accept_guarantee(a, temperature);
+}
+
+ls_guarantee ls_decode_guarantee(const ls_decode_options *o) {
+    return ls_method_guarantee(o->method, &o->accept, o->sampling.temperature);
+}
+
 ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
                         const int32_t *context, size_t n, ls_err *err) {
     const ls_method *m = ls_method_find(opt->method);

@@ -26,6 +26,10 @@ typedef struct {
     void *ud;
 } ls_decode_options;
 
+// What a method's text promises by this rule. Plain decoding drafts nothing, so no rule changes its text.
+ls_guarantee ls_method_guarantee(const char *method, const ls_accept *a, double temperature);
+ls_guarantee ls_decode_guarantee(const ls_decode_options *o);
+
 ls_draft_setup ls_run_place(const ls_run *r); // where drafters of a recording work; borrows from r
 
 // Zero-initialise; ls_drafting_free releases it.

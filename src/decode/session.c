@@ -279,8 +279,8 @@ static ls_code has_room(const ls_session *s, size_t turn, size_t kept, size_t n,
     if ((long)n > room)
         return ls_fail(
             err, LS_E_RANGE,
-            "the prompt has %zu tokens, but only %ld of the context's %d are free: shorten it, increase --context%s", n,
-            room < 0 ? 0 : room, s->e->n_context, turn ? " or start a new conversation" : "");
+            "the prompt has %zu tokens, but only %ld of the context's %d are free: shorten it%s increase --context%s",
+            n, room < 0 ? 0 : room, s->e->n_context, turn ? "," : " or", turn ? ", or start a new conversation" : "");
     return ls_prompt_fits(s->e, (int32_t)n, err);
 }
 

@@ -54,7 +54,7 @@ static ls_code measure_plain(ls_session *s, ls_err *err) {
 // The root is the target's own next token, chosen from the last logits before anything is drafted.
 static ls_code take_root(work *w, ls_err *err) {
     const ls_session *s = w->s;
-    const ls_guarantee guarantee = ls_accept_guarantee(&s->accept, s->sampling.temperature);
+    const ls_guarantee guarantee = ls_method_guarantee(s->drafting.method->name, &s->accept, s->sampling.temperature);
     ls_step *out = w->out;
     ls_step_start(out,
                   (ls_step){.turn = (uint32_t)s->dialog->n_turns - 1,

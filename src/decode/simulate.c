@@ -123,7 +123,7 @@ struct ls_simulator {
 ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
                          const ls_cost_curve *costs, ls_err *err) {
     *out = NULL;
-    if (ls_accept_guarantee(&opt->accept, opt->sampling.temperature) != LS_SAME_TEXT)
+    if (ls_decode_guarantee(opt) != LS_SAME_TEXT)
         return ls_fail(err, LS_E_USAGE, "this acceptance rule changes the text: it cannot be simulated on a recording");
     ls_simulator *s = ls_calloc(1, sizeof *s);
     s->costs = *costs;

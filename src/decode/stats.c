@@ -63,14 +63,17 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->commit_us += s->t_commit_us;
     st->total_us += s->t_total_us;
     st->waited_us += s->t_total_us * s->cpu_wait;
-    if (s->plain_us > 0) {
+    // a step that plain decoding makes without a forward costs it nothing, so its cost is known where the answer's is:
+    // in a plain run no step but this one has no time of its own
+    if (s->plain_us > 0 || (st->plain_known && s->index && !ls_plain_forwards(s))) {
         st->plain_us += ls_step_plain_us(s) * ls_plain_forwards(s);
         st->plain_tokens += (uint64_t)s->n_emitted;
         st->plain_against_us += s->t_total_us;
         st->plain_forwards += (uint64_t)ls_plain_forwards(s);
         st->plain_spread_us += ls_step_plain_us(s) * ls_plain_forwards(s) * s->plain_spread;
-        st->plain_timed = s->plain_timed;
+        if (s->plain_us > 0) st->plain_timed = s->plain_timed;
     }
+    st->plain_known = s->plain_us > 0;
     if (!s->forward) return;
     st->lossy += (uint64_t)ls_step_lossy(s, NULL);
     st->forwards++;
@@ -191,11 +194,9 @@ ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii) {
     return ls_speedup_text(bounded_speedup(st), ls_stats_speedup_spread(st), ascii);
 }
 
-bool ls_stats_speedup_told(const ls_stats *st, double *speedup, double *spread) {
-    const bool told = st->plain_forwards && !too_noisy(st);
-    *speedup = told ? bounded_speedup(st) : 0;
-    *spread = told ? ls_stats_speedup_spread(st) : 0;
-    return told;
+ls_speedup ls_stats_speedup_told(const ls_stats *st) {
+    if (!st->plain_forwards || too_noisy(st)) return (ls_speedup){0};
+    return (ls_speedup){bounded_speedup(st), ls_stats_speedup_spread(st)};
 }
 
 int ls_stats_speedup_sign(const ls_stats *st) {
@@ -212,6 +213,12 @@ double ls_per(double a, uint64_t n) {
     return n ? a / (double)n : (double)NAN;
 }
 
+void ls_stats_write_speedup(ls_jsonw *w, const ls_stats *st) {
+    const ls_speedup told = ls_stats_speedup_told(st);
+    ls_jw_field_num(w, "speedup", told.x > 0 ? told.x : (double)NAN, 7);
+    ls_jw_field_num(w, "speedup_spread", told.x > 0 && st->plain_timed ? told.spread : (double)NAN, 3);
+}
+
 void ls_stats_write(ls_jsonw *w, const ls_stats *st, double prefill_ms) {
     ls_jw_field_int(w, "steps", (int64_t)st->steps);
     ls_jw_field_int(w, "emitted", (int64_t)st->emitted);
@@ -224,8 +231,7 @@ void ls_stats_write(ls_jsonw *w, const ls_stats *st, double prefill_ms) {
     ls_jw_field_num(w, "decode_ms", st->total_us / 1e3, 6);
     ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : (double)NAN, 6);
     ls_jw_field_num(w, "ar_tokens_per_s", st->plain_forwards > 0 ? ls_stats_plain_tokens_per_s(st) : (double)NAN, 6);
-    ls_jw_field_num(w, "speedup", st->plain_forwards > 0 ? ls_stats_speedup(st) : (double)NAN, 6);
-    ls_jw_field_num(w, "speedup_spread", st->plain_timed ? ls_stats_speedup_spread(st) : (double)NAN, 3);
+    ls_stats_write_speedup(w, st);
     ls_jw_field_int(w, "ar_timed", st->plain_timed);
     ls_jw_field_num(w, "cpu_wait", ls_stats_waited(st), 3);
 }

@@ -58,6 +58,7 @@ typedef struct {
     int32_t plain_timed;     // single-row forwards that were timed up to the last step
     double waited_us;        // sum of step times x their share of waits for a processor
     uint64_t plain_tokens;   // emitted by those steps
+    bool plain_known;        // of the last step
 } ls_stats;
 
 // True: most accepted drafts were copied from this answer. A loop or a repetitive text is fast, and proves little.
@@ -92,12 +93,17 @@ bool ls_speedup_is_possible(double speedup, uint64_t emitted, uint64_t steps); /
 // most MAT; "?" where the spread is above half of the value, or all of it above MAT. ascii: "1.31+-.04".
 ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii);
 ls_short_text ls_speedup_text(double speedup, double spread, bool ascii); // not too noisy, and at most MAT
-// The same numbers for a text later: false, and zeros: not known, or too noisy.
-bool ls_stats_speedup_told(const ls_stats *st, double *speedup, double *spread);
+// The same numbers, for fields of files and answers. 0, 0: not known, or too noisy.
+typedef struct {
+    double x, spread;
+} ls_speedup;
+ls_speedup ls_stats_speedup_told(const ls_stats *st);
 // 1: a gain, -1: a loss, 0: as fast as plain decoding, as far as the spread tells (and where it is not known, two
 // digits).
 int ls_stats_speedup_sign(const ls_stats *st);
 const char *ls_stats_speedup_verdict(const ls_stats *st); // "faster", "slower", "no difference", "too noisy"
+// "speedup" and "speedup_spread" of a JSON object: null where people would read "?".
+void ls_stats_write_speedup(ls_jsonw *w, const ls_stats *st);
 // The totals of an answer as fields of a JSON object, the same for every command that writes one: "steps" to
 // "cpu_wait".
 void ls_stats_write(ls_jsonw *w, const ls_stats *st, double prefill_ms);

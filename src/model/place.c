@@ -321,6 +321,18 @@ static ls_code not_pinned(const ls_file *f, const char *name, ls_err *err) {
                    f->path, f->sha256, name);
 }
 
+ls_code ls_model_unknown(const ls_registry *r, const char *name, ls_code code, ls_err *err) {
+    const size_t n = strlen(name);
+    if (!access(name, F_OK))
+        return ls_fail(err, code, "'%.200s' is not in the registry: there are no checksums of its files", name);
+    if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".gguf")))
+        return ls_fail(err, code, "the model '%.200s' does not exist (a GGUF file or a folder of a model)", name);
+    return ls_fail(
+        err, code,
+        "no model is named '%.100s' ('logitspec models list' prints the %zu names; hf:OWNER/REPO also works)", name,
+        r->n);
+}
+
 static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const ls_model_place *p, const char *name,
                         ls_err *err) {
     if (e && p->installed)
@@ -335,11 +347,7 @@ static ls_code not_here(const ls_registry *r, const ls_registry_entry *e, const 
     if (!strncmp(name, "hf:", 3))
         return ls_fail(err, LS_E_IO, "model '%.200s' has not been fetched: run 'logitspec models fetch %.200s'", name,
                        name);
-    const size_t n = strlen(name);
-    if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".gguf")))
-        return ls_fail(err, LS_E_IO, "the model '%.200s' does not exist (a GGUF file or a folder of a model)", name);
-    return ls_fail(err, LS_E_IO, "no model is named '%.100s' ('logitspec models list' prints the %zu names)", name,
-                   r->n);
+    return ls_model_unknown(r, name, LS_E_IO, err);
 }
 
 // Size and modification time do not prove that a file is unchanged. Weights are hashed when they are loaded

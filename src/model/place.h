@@ -22,6 +22,9 @@ typedef struct {
 void ls_model_place_find(ls_model_place *out, const ls_registry_entry *e);
 void ls_model_place_free(ls_model_place *p);
 
+// Fails with `code`: the name is neither of the registry nor hf:OWNER/REPO.
+ls_code ls_model_unknown(const ls_registry *r, const char *name, ls_code code, ls_err *err);
+
 typedef struct {
     bool (*progress)(void *ud, const char *stage, double fraction); // NULL: none
     void (*differs)(void *ud, const char *line);                    // once for each file that differs or is missing

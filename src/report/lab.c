@@ -108,6 +108,7 @@ static ls_code read_recording(ls_lab *lab, const ls_lab_run *run, const char *pa
         const ls_report_turn *t = &r.turns[i];
         code = check_header(lab, run, &t->header, path, err);
         g->lossy |= ls_trace_guarantee(&t->header) == LS_LOSSY;
+        lab->b.exact &= t->header.run.exact;
         g->sampled |= temperature(&t->header) > 0;
         ls_buf_add(&g->asked, t->header.prompt_text.p, t->header.prompt_text.n);
         ls_buf_char(&g->asked, 0);
@@ -203,7 +204,8 @@ static void judge(ls_lab *lab) {
 static void begin(ls_lab *lab) {
     const ls_lab_index *x = &lab->index;
     ls_bench *b = &lab->b;
-    *b = (ls_bench){.n = (int)x->n_runs, .n_prompts = x->n_items, .planned = x->n_items, .done = x->n_items};
+    *b = (ls_bench){
+        .exact = true, .n = (int)x->n_runs, .n_prompts = x->n_items, .planned = x->n_items, .done = x->n_items};
     b->methods = ls_calloc(x->n_runs, sizeof *b->methods);
     b->prompts = ls_calloc(x->n_items, sizeof *b->prompts);
     for (size_t i = 0; i < x->n_runs; i++) {

@@ -131,8 +131,7 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "decode_ms", st->total_us / 1e3, 9);
     ls_jw_field_num(w, "tokens_per_s", st->total_us > 0 ? ls_stats_tokens_per_s(st) : NAN, 7);
     ls_jw_field_num(w, "ar_tokens_per_s", st->plain_us > 0 ? ls_stats_plain_tokens_per_s(st) : NAN, 7);
-    ls_jw_field_num(w, "speedup", st->plain_against_us > 0 ? ls_stats_speedup(st) : NAN, 7);
-    ls_jw_field_num(w, "speedup_spread", st->plain_timed ? ls_stats_speedup_spread(st) : NAN, 3);
+    ls_stats_write_speedup(w, st);
     ls_jw_field_num(w, "cpu_wait", ls_stats_waited(st), 3);
     ls_jw_field_u64(w, "draft_forwards", st->draft_forwards);
     ls_jw_field_u64(w, "ahead_forwards", st->ahead_forwards);
@@ -186,7 +185,7 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
         ls_jw_field_u64(&w, "emitted", t->stats.emitted);
         ls_jw_field_num(&w, "mat", ls_per((double)t->stats.emitted, t->stats.steps), 7);
         ls_jw_field_num(&w, "decode_ms", t->stats.total_us / 1e3, 9);
-        ls_jw_field_num(&w, "speedup", t->stats.plain_against_us > 0 ? ls_stats_speedup(&t->stats) : NAN, 7);
+        ls_stats_write_speedup(&w, &t->stats);
         ls_jw_field_str(&w, "reason", ls_finish_name(t->finish));
         ls_jw_close(&w, '}');
     }

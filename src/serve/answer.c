@@ -287,7 +287,7 @@ static ls_code work(ls_answering *w, bool *ended, ls_err *err) {
 
 static void say_answer(ls_answering *w) {
     const ls_decode_options *o = &w->setup.decode;
-    const ls_guarantee guarantee = ls_accept_guarantee(&o->accept, o->sampling.temperature);
+    const ls_guarantee guarantee = ls_decode_guarantee(o);
     const ls_buf *text = ls_session_text(w->run.session);
     const ls_answered done = {.prompt = &w->prompt,
                               .output = ls_session_output(w->run.session),

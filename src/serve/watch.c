@@ -46,7 +46,8 @@ static void on_step(void *ud, const ls_step *step) {
     f->steps = (int64_t)st->steps;
     f->emitted = (int64_t)st->emitted;
     f->decode_ms = st->total_us / 1e3;
-    ls_stats_speedup_told(st, &f->speedup, &f->speedup_spread);
+    const ls_speedup told = ls_stats_speedup_told(st);
+    f->speedup = told.x, f->speedup_spread = told.spread;
     records.step(records.ud, step);
     tell(w);
 }

@@ -300,7 +300,7 @@ static void save(live *l, const char *path) {
         ls_channel_result(&l->c, true, text);
         return;
     }
-    snprintf(text, sizeof text, "saved %.280s%s", path, access(path, F_OK) ? "" : ", replacing the existing file");
+    snprintf(text, sizeof text, "saved %.280s%s", path, ls_replaces(path));
     const ls_code code = ls_conversation_save(l->kept, path, &err);
     ls_channel_result(&l->c, code != LS_OK, code ? err.msg : text);
 }

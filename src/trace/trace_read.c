@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "decode/drafting.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@ struct ls_trace_reader {
     ls_trace_ending end;
     ls_request_facts request;
     ls_event *tokens; // of the last tokens line
+    bool sorts;       // until the first line was read: turns_by_request, if that one is of a server
+    ls_buf sorted;
 };
 
 // One line being read. Keeps the first error.
@@ -357,7 +360,7 @@ const char *ls_trace_config(const ls_trace_header *h, const char *key) {
 ls_guarantee ls_trace_guarantee(const ls_trace_header *h) {
     ls_accept a;
     if (ls_accept_read(&a, "", h->acceptance, NULL)) return LS_LOSSY;
-    return ls_accept_guarantee(&a, strtod(ls_trace_config(h, "decode.temperature"), NULL));
+    return ls_method_guarantee(h->run.method, &a, strtod(ls_trace_config(h, "decode.temperature"), NULL));
 }
 
 // ---- lines
@@ -396,8 +399,10 @@ ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err)
     ls_lines *lines;
     *out = NULL;
     const ls_code code = ls_lines_open(&lines, path, err);
-    if (!code) *out = ls_trace_read_of(lines);
-    return code;
+    if (code) return code;
+    *out = ls_trace_read_of(lines);
+    (*out)->sorts = true;
+    return LS_OK;
 }
 
 void ls_trace_read_close(ls_trace_reader *r) {
@@ -406,6 +411,7 @@ void ls_trace_read_close(ls_trace_reader *r) {
     clear_header(&r->header);
     ls_step_free(r->step);
     ls_event_free(r->tokens);
+    ls_buf_free(&r->sorted);
     free(r);
 }
 
@@ -477,9 +483,63 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_err_suffix(err, "a trace is expected ('logitspec generate --trace FILE' writes one)");
 }
 
+// What a server tells watchers has the lines of a turn between those of others, if they were decoded at the same time
+// or the watcher was slow. A step belongs to the last header before it, so the lines are read request by request. The
+// header of the server itself (request 0) begins no turn.
+static ls_code turns_by_request(ls_trace_reader *r, ls_err *err) {
+    struct {
+        int32_t id;
+        ls_buf lines;
+    } *of = NULL;
+    size_t n = 0, at = 0;
+    ls_trace_line kind = LS_TRACE_REQUEST;
+    ls_line line = r->line; // the first one
+    ls_code code = LS_OK;
+    for (; !code && line.p && line.whole; code = code ? code : ls_trace_read_pass(r, &kind, &line, err)) {
+        if (kind == LS_TRACE_REQUEST) {
+            ls_json *doc = NULL;
+            reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
+            if ((code = parse(r, &doc, err))) break;
+            read_request(&g, doc, &r->request);
+            ls_json_free(doc);
+            code = g.code;
+            for (at = 0; at < n && of[at].id != r->request.id;) at++;
+            if (at < n) continue;
+            of = ls_realloc(of, (n + 1) * sizeof *of);
+            memset(&of[n], 0, sizeof of[n]);
+            of[n++].id = r->request.id;
+        } else if (of[at].id) {
+            ls_buf_add(&of[at].lines, line.p, line.n);
+            ls_buf_char(&of[at].lines, '\n');
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        ls_buf_add(&r->sorted, of[i].lines.p, of[i].lines.n);
+        ls_buf_free(&of[i].lines);
+    }
+    free(of);
+    if (code) return code;
+    if (!r->sorted.n)
+        return ls_fail(err, LS_E_RANGE, "%s: the server was watched, but no request was answered meanwhile",
+                       ls_lines_name(r->lines));
+    const bool torn = r->torn;
+    char name[512];
+    snprintf(name, sizeof name, "%.400s, its requests in order", ls_lines_name(r->lines));
+    ls_trace_read_more(r, ls_lines_in(r->sorted.p, r->sorted.n, name));
+    r->torn = torn;
+    return LS_OK;
+}
+
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
     *kind = LS_TRACE_NONE;
-    ls_code code = next_line(r, err);
+    ls_code code = LS_OK;
+    if (r->sorts) {
+        ls_line line;
+        r->sorts = false;
+        code = ls_trace_read_pass(r, kind, &line, err);
+        if (!code && *kind == LS_TRACE_REQUEST && !(code = turns_by_request(r, err))) code = next_line(r, err);
+        *kind = LS_TRACE_NONE;
+    } else code = next_line(r, err);
     if (code) return code;
     if (!r->line.p)
         return r->line.number

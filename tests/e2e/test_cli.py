@@ -58,6 +58,17 @@ class Generate(unittest.TestCase):
         self.assertNotIn("\x1b", r.stdout)
         self.assertTrue(r.stdout.endswith("\n"))
 
+    def test_flags_that_change_nothing_are_told(self):
+        for flags, why in ((["--raw", "--system", "Be brief."], "--system changes nothing: a raw prompt"),
+                           (["--raw", "--draft-model", "/nope"], "--draft-model changes nothing"),
+                           (["--raw", "--draft-head", "/nope"], "--draft-head changes nothing"),
+                           (["--raw", "--threads", "1000"], "--threads 1000: there are ")):
+            r = run("generate", "--model", "script", "--prompt", "x", "--max-tokens", "4", "-q", *flags)
+            self.assertEqual((r.returncode, r.stderr.count("\n")), (0, 1), r.stderr)
+            self.assertIn("logitspec: warning: " + why, r.stderr)
+        r = run("compare", "--model", "script", "--prompt", "x", "--max-tokens", "4", "-q", "--methods", "plain", "--method", "pld")
+        self.assertEqual((r.returncode, r.stderr), (0, "logitspec: warning: --method changes nothing: --methods names the methods\n"))
+
     def test_summary_says_what_the_speedup_is_against(self):
         r = run("generate", *SCRIPT, "--prompt", "def fib(n):", "--max-tokens", "200", "--max-rows", "16")
         self.assertIn("plain decoding", r.stderr)
@@ -357,6 +368,8 @@ class Compare(unittest.TestCase):
         self.assertEqual(g["tokens_not_chosen"], found)
         self.assertGreater(len(found), 2)
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0:1").stderr)
+        bare = json.loads(run("generate", *args, "--method", "plain", "--acceptance", "typical:0:1", "--json").stdout)
+        self.assertEqual((bare["exact"], bare["promise"]), (True, "text"))  # nothing is drafted
 
     def test_what_a_reflection_judged_is_told(self):
         args = ["--model", "script", "--method", "logitspec-paper", "--max-rows", "24", "--max-tokens", "150",
@@ -402,6 +415,9 @@ class Recorded(unittest.TestCase):
             alone = [run("inspect", path, "--step", str(i), "--ascii").stdout for i in (4, 2, 3)]
             r = run("inspect", path, "--step", "4,2-3", "--ascii")
             self.assertEqual(r.stdout, "\n\n".join(alone))
+            first = run("inspect", path, "--ascii").stdout  # with a note which step it is
+            self.assertEqual(first, f"step 0 of turn 1, which has steps 0 to {len(steps) - 1}: --step LIST and --turn N show others\n" +
+                             run("inspect", path, "--step", "0", "--ascii").stdout)
             with open(path) as f:
                 self.assertEqual(run("inspect", "-", "--step", "4,2-3", "--ascii", stdin=f).stdout, r.stdout)
             n, step = max(enumerate(steps), key=lambda x: len(x[1]["path"]))
@@ -414,7 +430,7 @@ class Recorded(unittest.TestCase):
             tree = r.stdout[r.stdout.index("\nTree"):]
             self.assertEqual(tree.count("*"), taken + 1)  # accepted nodes by sign
             self.assertNotIn("\x1b", r.stdout)
-            for args, what in (([path, "--step", "999"], "this turn has 0 to"), ([path, "--step", "x"], "expected steps such as"),
+            for args, what in (([path, "--step", "999"], "there are 0 to"), ([path, "--step", "x"], "expected steps such as"),
                                ([path, "--step", "2-1"], "expected steps such as"), ([path, "--step", "1,"], "expected steps such as"),
                                ([path, "--turn", "3"], "turns 1 to 1"), ([], "TRACE"), (["/nowhere"], "cannot read")):
                 r = run("inspect", *args)

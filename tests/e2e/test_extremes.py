@@ -157,7 +157,7 @@ class Sizes(unittest.TestCase):
         self.assertEqual(len(set(outputs)), 1)
         r = run("generate", "--model", windowed, "--raw", "--prompt-file", prompt, "--context", "100000")
         self.assertEqual((r.returncode, r.stderr), (1, "logitspec: the prompt has 131072 tokens, but only 99999 of the "
-                                                       "context's 100000 are free: shorten it, increase --context\n"))
+                                                       "context's 100000 are free: shorten it or increase --context\n"))
 
     def test_reading_a_long_prompt_is_cancelled(self):
         full = self.folder("full", vocab_size=300, max_position_embeddings=150_000)  # attends to all: takes minutes

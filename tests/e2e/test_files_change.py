@@ -145,7 +145,7 @@ class FullConversations(Folder):
             full += 1
             self.assertIn("note: saved", r.stdout)
             r, _ = self.chat(model, f":load {saved}", "y" * 120, f":save {again}")
-            self.assertIn("shorten it, increase --context or start a new conversation", r.stderr)
+            self.assertIn("shorten it, increase --context, or start a new conversation", r.stderr)
             self.assertNotIn("the conversation has", r.stderr)
             with open(saved, "rb") as a, open(again, "rb") as b:
                 self.assertEqual(a.read(), b.read())

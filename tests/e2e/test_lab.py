@@ -12,7 +12,7 @@ import time
 import unittest
 import xml.etree.ElementTree as ET
 
-from program import ENV, PROGRAM, run
+from program import ENV, PROGRAM, ROOT, run
 from recording import unpack
 from test_report import Page
 
@@ -163,6 +163,24 @@ class Lab(unittest.TestCase):
             with open(os.path.join(self.lab, f), "rb") as a, open(os.path.join(there, f), "rb") as b, open(os.path.join(elsewhere, f), "rb") as c:
                 want = a.read()
                 self.assertTrue(want == b.read() == c.read(), f)
+
+    def test_the_page_of_traces_has_its_number_of_runs(self):
+        with open(self.lab + "/index.html", encoding="utf-8") as f, open(os.path.join(ROOT, "src/trace/README.md"), encoding="utf-8") as g:
+            self.assertIn(f"records {re.search(r'([0-9]+) variants', f.read())[1]} ways to decode", g.read())
+
+    def test_an_exact_engine_is_not_called_otherwise(self):
+        with open(self.lab + "/index.html", encoding="utf-8") as f:
+            self.assertNotIn("NOT EXACT", f.read())
+        folder = self.copy("inexact")
+        path = recordings(folder)[-1]
+        with open(path, "rb") as f:
+            lines = [json.loads(line) for line in unpack(f.read()).decode().splitlines()]
+        with open(path, "w", encoding="utf-8") as f:
+            for line in lines:
+                f.write(json.dumps(dict(line, backend=dict(line["backend"], exact=False)) if line["type"] == "header" else line) + "\n")
+        self.assertEqual(lab(folder, "-q").returncode, 0)
+        with open(folder + "/index.html", encoding="utf-8") as f:
+            self.assertIn("NOT EXACT", f.read())
 
     def test_a_busy_machine_is_told(self):
         folder = self.copy("busy")

@@ -245,6 +245,9 @@ class Models(unittest.TestCase):
         self.assertFails(self.fetch("hf:nonsense"), "hf:OWNER/REPO[@REVISION] is expected", code=2)
         self.assertFails(self.fetch("hf:../x"), "is expected", code=2)
         self.assertFails(self.fetch("nonsense"), "no model is named 'nonsense'", code=2)
+        for command in "info", "verify", "template":
+            self.assertFails(run("models", command, "/no/such.gguf"), "the model '/no/such.gguf' does not exist", code=2)
+        self.assertFails(run("models", "verify", __file__), "no checksums", code=2)
         self.assertEqual(glob.glob(self.models + "/*/logitspec.lock"), [])
 
     def test_a_cut_connection_goes_on_where_it_was(self):

@@ -401,7 +401,7 @@ class Report(unittest.TestCase):
             "--temperature", "1", "--seed", "2", "--max-rows", "16", "-q")
         text = self.report("low.html", files=[low])
         self.assertEqual(text.count("not in these recordings"), 4)  # depth, rank, source, calibration
-        self.assertTrue("has only the accepted tokens" in self.report("low.html", "--step", "0-50", files=[low]))
+        self.assertTrue("has only the accepted tokens" in self.report("low.html", "--step", "0-20", files=[low]))
         text = self.report("lossy.html", files=[lossy])
         self.assertTrue("LOSSY" in text)
         page = Page(text)
@@ -414,7 +414,8 @@ class Report(unittest.TestCase):
         trace = self.files[0]
         for args, code, what in (([], 2, "TRACE"), ([trace, "-o", "x.pdf"], 2, ".html"),
                                  ([trace, "-o", "/nonexistent/x.html"], 1, "cannot write"), (["/nowhere", "-o", "x.html"], 1, "cannot read"),
-                                 ([trace, "-o", "x.html", "--step", "a"], 2, "expected steps such as"), ([os.devnull, "-o", "x.html"], 1, "no complete line")):
+                                 ([trace, "-o", "x.html", "--step", "a"], 2, "expected steps such as"),
+                                 ([trace, "-o", "x.html", "--step", "9999"], 2, "there are 0 to "), ([os.devnull, "-o", "x.html"], 1, "no complete line")):
             r = run("report", *args, cwd=self.dir.name)
             self.assertEqual((r.returncode, r.stderr.count("\n")), (code, 1), r.stderr)
             self.assertIn(what, r.stderr)

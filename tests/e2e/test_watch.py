@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import unittest
+from itertools import zip_longest
 
 from program import ROOT, SANITIZED, Screen, run
 from serving import Server, chat
@@ -148,6 +149,43 @@ class Stream(unittest.TestCase):
             r = run("report", path)
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertIn("20", r.stdout)
+
+    def test_turns_whose_lines_are_mixed(self):
+        with Server() as s, tempfile.TemporaryDirectory() as folder:
+            for n in (20, 30):
+                s.good(CHAT, chat(f"Count to {n}.", max_tokens=n))
+            w = Watcher(s.port).wait(2)
+            wait_for(lambda: all(w.recording(i) and w.recording(i)[-1]["type"] == "end" for i in (1, 2)))
+            path, mixed, empty = (os.path.join(folder, name) for name in ("watched.jsonl", "mixed.jsonl", "empty.jsonl"))
+            server = next(line for line in w.lines if line["type"] == "header")
+            facts = {line["request"]: line for line in w.lines if line["type"] == "request"}
+            pairs = zip_longest(*(w.recording(i) for i in (2, 1)))
+            with open(path, "w", encoding="utf-8") as f, open(mixed, "w", encoding="utf-8") as g, open(empty, "w", encoding="utf-8") as h:
+                for to, lines in (f, w.lines), (h, [dict(facts[2], request=0), server]):
+                    to.writelines(json.dumps(line) + "\n" for line in lines)
+                print(json.dumps(dict(facts[2], request=0)), json.dumps(server), sep="\n", file=g)
+                for two, one in pairs:
+                    for i, line in (2, two), (1, one):
+                        if line:
+                            print(json.dumps(facts[i]), json.dumps(line), sep="\n", file=g)
+            seen = []
+            for name in path, mixed:
+                out = name + ".json"
+                r = run("report", "-q", name, "-o", out)
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                with open(out, encoding="utf-8") as f:
+                    o = json.load(f)
+                seen.append(sorted((t["emitted"], t["steps"]) for t in o["turns"]))
+                self.assertEqual((len(o["groups"]), [n for n, _ in seen[-1]]), (1, [20, 30]))
+                r = run("simulate", name, "--methods", "logitspec", "--json")
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                o = json.loads(r.stdout)
+                self.assertEqual((o["turns"], o["recorded_tokens"]), (2, 50))
+                self.assertIsNotNone(o["methods"][0]["estimated_speedup"])  # by the costs of the requests
+            self.assertEqual(*seen)
+            r = run("report", empty)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("no request was answered", r.stderr)
 
     def test_states_of_a_request(self):
         with Server(*SLOW, "--queue", "2") as s:

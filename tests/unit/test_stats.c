@@ -236,6 +236,31 @@ static void a_speedup_has_the_spread_of_the_plain_steps(void **state) {
     ls_step_free(s);
 }
 
+// Plain decoding is as fast as itself: the token that ends its answer takes neither it nor the baseline a forward. Only
+// that step has no plain time of its own.
+static void a_plain_answer_has_one_rate(void **state) {
+    (void)state;
+    ls_stats st = {0};
+    for (uint32_t i = 0; i < 8; i++) {
+        ls_step *s = made(1, false, 1, i < 7 ? LS_GOING : LS_FINISH_EOS);
+        s->tree.n = s->rows = 1;
+        s->tree.n_branches = 0;
+        s->index = i;
+        s->forward = i < 7;
+        s->t_draft_us = 0;
+        s->t_total_us = i < 7 ? 100 : 1;
+        s->plain_us = i < 7 ? 100 : 0;
+        count(&st, s);
+    }
+    assert_int_equal(st.emitted, 8);
+    assert_int_equal(st.plain_tokens, 8);
+    assert_int_equal(st.plain_forwards, 7);
+    assert_float_equal(ls_stats_tokens_per_s(&st), 8e6 / 701, 1e-6);
+    assert_float_equal(ls_stats_plain_tokens_per_s(&st), 8e6 / 700, 1e-6);
+    assert_float_equal(ls_stats_speedup(&st), 700.0 / 701, 1e-12);
+    assert_string_equal(ls_stats_speedup_text(&st, false).s, "1.00");
+}
+
 static void a_speedup_is_written_with_its_spread(void **state) {
     (void)state;
     static const struct {
@@ -257,10 +282,14 @@ static void a_speedup_is_written_with_its_spread(void **state) {
         const ls_stats st = {.plain_us = 1000 * cases[i].x,
                              .plain_against_us = 1000,
                              .plain_spread_us = 1000 * cases[i].spread,
+                             .plain_forwards = 100,
                              .emitted = 200,
                              .steps = 10};
         assert_string_equal(ls_stats_speedup_text(&st, false).s, cases[i].text);
         assert_string_equal(ls_stats_speedup_text(&st, true).s, cases[i].ascii);
+        const bool told = *cases[i].text != '?'; // by numbers as by text
+        assert_float_equal(ls_stats_speedup_told(&st).x, told ? cases[i].x : 0, 1e-12);
+        assert_float_equal(ls_stats_speedup_told(&st).spread, told ? cases[i].spread : 0, 1e-12);
         assert_int_equal(ls_stats_speedup_sign(&st), cases[i].sign);
         assert_string_equal(ls_stats_speedup_verdict(&st), *cases[i].text == '?' ? "too noisy"
                                                            : cases[i].sign > 0   ? "faster"
@@ -284,6 +313,7 @@ int main(void) {
         cmocka_unit_test(deep_paths_stay_in_their_tables),
         cmocka_unit_test(tokens_that_were_let_stand_are_counted),
         cmocka_unit_test(a_speedup_has_the_spread_of_the_plain_steps),
+        cmocka_unit_test(a_plain_answer_has_one_rate),
         cmocka_unit_test(a_speedup_is_written_with_its_spread),
     };
     return cmocka_run_group_tests_name("stats", tests, NULL, NULL);

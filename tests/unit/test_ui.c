@@ -206,6 +206,21 @@ static void frames_equal_the_golden_ones(void **state) {
     compare(&s, "ui_inspect_200x50_ascii", 50, 200, true);
     compare(&s, "ui_inspect_120x36", 36, 120, false);
     compare(&s, "ui_inspect_80x24", 24, 80, false);
+    for (int row = 0; row < 8; row += 7) { // the root, and a row behind a rejected one, in a narrow panel
+        ui_canvas c = {.utf8 = true};
+        char right[UI_RIGHT_BYTES] = "", words[2048] = "";
+        ls_buf text = {0};
+        s.view.node = row;
+        ui_canvas_resize(&c, 12, 24);
+        ui_panel_inspect(&(ui_panel_view){&c, &s, &s.drawn, {0, 0, 12, 24}, right, 0});
+        ui_canvas_text(&c, false, &text);
+        for (char *word = strtok(text.p, " \n"); word; word = strtok(NULL, " \n"))
+            strcat(strcat(words, word), " "); // 12 lines of 24 cells are shorter
+        assert_non_null(strstr(words, row ? "not reached: an ancestor was rejected" : "of the same logits, drafted"));
+        ls_buf_free(&text);
+        ui_canvas_free(&c);
+    }
+    s.view.node = -1;
     key(&s, 'i');
     key(&s, '3');
     compare(&s, "ui_drafts_80x24", 24, 80, false);
@@ -1161,7 +1176,7 @@ static void the_draft_under_the_cursor_is_told_in_words(void **state) {
     assert_decodes(
         &s,
         "1@159 +4: rank 1 of the last logits, \"·\", is a guess for the token after the root; the 1-gram \" \" also "
-        "ends just before position 159; the draft copies 3 tokens from there (no rows left for 17 more)");
+        "ends just before position 159; the draft copies 3 tokens from there (17 more found, not drafted)");
     key(&s, '2');
     for (int i = 0; i < 7; i++) key(&s, UI_KEY_DOWN);
     assert_decodes(
@@ -1293,11 +1308,44 @@ static void texts_are_copied_and_saved(void **state) {
     assert_true(fread(got, 1, sizeof got - 1, f) == sizeof answer); // and the line's end
     fclose(f);
     assert_memory_equal(got, answer, sizeof answer - 1);
+    assert_non_null(strstr(s.message, ", replacing the existing file"));
     close(fd);
     unlink(path);
+    type_keys(&s, line);
+    key(&s, UI_KEY_ENTER);
+    assert_true(strstr(s.message, path) && !strstr(s.message, "replacing"));
+    unlink(path);
+    static const char *const bare[][2] = {{":save", ":save FILE: a name is missing"},
+                                          {":save-display ", ":save-display FILE: a name is missing"},
+                                          {":goto", ":goto STEP: STEP is missing"},
+                                          {":set", ":set KEY=VALUE: KEY=VALUE is missing"}};
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+        type_keys(&s, bare[i][0]);
+        key(&s, UI_KEY_ENTER);
+        assert_true(s.message_is_error);
+        assert_string_equal(s.message, bare[i][1]);
+    }
     type_keys(&s, ":save-step /nonexistent/x");
     key(&s, UI_KEY_ENTER);
     assert_true(s.message_is_error && strstr(s.message, "/nonexistent/x"));
+    ui_state_free(&s);
+}
+
+// What cannot be done, or is not to be seen, says what would help.
+static void refusals_fit_the_source(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    s.shown.focus = UI_NO_PANEL;
+    ui_ask_rival(&s, "suffix");
+    assert_true(s.shown.compare && strstr(s.message, "7, shows Compare"));
+    ui_act(&s, UI_ACT_KEEP);
+    assert_non_null(strstr(s.message, "press x on a draft"));
+    s.given.recording = true;
+    ui_act(&s, UI_ACT_KEEP);
+    assert_string_equal(s.message, "this is a recording: what-if needs a model");
+    ui_act(&s, UI_ACT_STOP); // it has ended
+    assert_string_equal(s.message, "this is a recording: what-if needs a model");
     ui_state_free(&s);
 }
 
@@ -1524,6 +1572,7 @@ int main(void) {
         cmocka_unit_test(the_papers_step_is_one_key_away),
         cmocka_unit_test(what_was_asked_for_is_seen),
         cmocka_unit_test(texts_are_copied_and_saved),
+        cmocka_unit_test(refusals_fit_the_source),
         cmocka_unit_test(help_is_searched),
         cmocka_unit_test(enter_lets_a_cut_answer_go_on),
         cmocka_unit_test(random_keys_and_sizes),

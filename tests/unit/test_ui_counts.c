@@ -104,7 +104,7 @@ static void a_speed_of_a_busy_machine_is_marked(void **state) {
     static const struct {
         double waited[3];
         const char *mark;
-    } cases[] = {{{0, 0, 0}, NULL}, {{0.9, 0, 0}, "busy 30%"}, {{0, 0, 0.5}, "busy 50%"}};
+    } cases[] = {{{0, 0, 0}, NULL}, {{0.9, 0, 0}, "busy 30%"}, {{0, 0, 0.6}, "busy 20%"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int cols = 80; cols <= 200; cols += 40) {
             ui_state s;

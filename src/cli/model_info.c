@@ -47,10 +47,8 @@ static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const
     if (!p->card->name)
         return ls_fail(err, LS_E_RANGE, "--device-model '%s' is unknown; expected one of %s", name, known);
     if (c->hparams.n_experts)
-        return ls_fail(
-            err, LS_E_UNSUPPORTED,
-            "--device-model: a mixture's time depends on the experts that its rows take, which is not estimated; "
-            "omit it for this model");
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "--device-model: mixtures of experts run on the CPU only; omit it for this model");
     ls_gpu_model_of(&p->model, c, weights, p->card->gpu, own);
     for (int tree = 0; tree < 2; tree++) {
         const int32_t rows = tree ? PAPER_ROWS : 1;

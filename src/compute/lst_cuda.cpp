@@ -31,11 +31,6 @@ lsg_shape CudaModel::shape(int32_t n_layers) const {
     s.head_dim = hp.head_dim;
     s.rope_dims = hp.rope_dims;
     s.n_vocab = hp.n_vocab;
-    s.n_experts = hp.n_experts;
-    s.n_experts_used = hp.n_experts_used;
-    s.n_ff_expert = hp.n_ff_expert;
-    s.n_ff_shared = hp.n_ff_shared;
-    s.n_mixtures = n_mixtures;
     s.gpu = gpu();
     if (ranks) s.own = loaded_part();
     return s;
@@ -48,11 +43,7 @@ int CudaModel::common_type(const std::vector<lst::Stacked> &stacked) const {
     return LS_GGML_Q5_1; // which is kept so, and needs no blocks of 256
 }
 
-bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) {
-    if (care == lst::Care::exact) {
-        staging.resize((size_t)l.n_out * (size_t)l.n_in * sizeof(float));
-        return true;
-    }
+bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) {
     if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, gpu())) return false;
     l.device.cut = lsg_cut_of(l.device.format, l.of_all, l.n_in, gpu()); // see lsg_matrix_cut
     staging.assign(lsg_matrix_bytes(&l.device), 0);
@@ -60,13 +51,6 @@ bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &st
 }
 
 void CudaModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) {
-    if (!l.device.n_out) { // a router
-        const ls_ggml_layout *layout = ls_ggml_layout_of(type);
-        const int64_t bytes = l.n_in / layout->values * layout->bytes;
-        for (int64_t i = 0; i < n; i++)
-            lsk_dequant_row(type, raw + i * bytes, l.n_in, (float *)staging.data() + (row + i) * l.n_in);
-        return;
-    }
     lsg_pack_rows(&l.device, staging.data(), row, type, raw, n);
 }
 
@@ -92,51 +76,12 @@ void CudaModel::embedding_end() {
     matrix_end(embd);
 }
 
-lsg_mixture CudaModel::place(const lst::Mixture &x) {
-    lsg_mixture m{};
-    m.router = (const float *)x.router.device.weights;
-    m.router_bias = place(x.router.bias);
-    m.n_out = x.router.n_out;
-    m.n_experts = hp.n_experts;
-    m.n_used = hp.n_experts_used;
-    m.router_kind = hp.router;
-    m.sum_experts = hp.sum_experts;
-    m.n_ff = hp.n_ff_expert;
-    m.n_shared = hp.n_ff_shared;
-    m.gate_up = x.experts[0].gate_up.device;
-    m.down = x.experts[0].down.device;
-    std::vector<const uint8_t *> at[2];
-    std::vector<float> bias[2];
-    for (const lst::Expert &e : x.experts)
-        for (int which = 0; which < 2; which++) {
-            const lst::Linear &l = which ? e.down : e.gate_up;
-            if (l.device.format != (which ? m.down : m.gate_up).format)
-                throw lst::Error(LST_E_ARG,
-                                 "a layer's experts have weights of several types: use --weights q8 or bf16");
-            at[which].push_back(l.device.weights);
-            if (l.bias) bias[which].insert(bias[which].end(), l.bias.data(), l.bias.data() + l.bias.size());
-        }
-    const auto pointers = [&](const std::vector<const uint8_t *> &p) {
-        return (const uint8_t *const *)place(p.data(), p.size() * sizeof *p.data());
-    };
-    const auto floats = [&](const std::vector<float> &p) {
-        return p.empty() ? nullptr : (const float *)place(p.data(), p.size() * sizeof(float));
-    };
-    m.gate_up_at = pointers(at[0]);
-    m.down_at = pointers(at[1]);
-    m.gate_up_bias = floats(bias[0]);
-    m.down_bias = floats(bias[1]);
-    m.gate_up.weights = m.down.weights = nullptr;
-    return m;
-}
-
 void CudaModel::loaded() {
     for (auto l : local) any_local |= l != 0;
     for (const lst::Layer &l : layers)
         vectors.push_back({place(l.attn_norm), place(l.attn_post_norm), place(l.ffn_norm), place(l.ffn_post_norm),
                            place(l.q_norm), place(l.k_norm), place(l.qkv.bias), place(l.out.bias),
-                           place(l.gate_up.bias), place(l.down.bias), place(l.sinks),
-                           l.mixture ? place(*l.mixture) : lsg_mixture{}});
+                           place(l.gate_up.bias), place(l.down.bias)});
     output_norm_at = place(output_norm);
     head_bias = place(head.bias);
     for (int k = 0; k < 2; k++)
@@ -182,7 +127,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
         throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
                                         " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +
                                         " at most): choose --device cpu");
-    if (hp.n_experts && opt.ranks) throw lst::Error(LST_E_ARG, "ranks of GPUs cannot share a mixture of experts");
+    if (hp.n_experts || hp.sinks) throw lst::Error(LST_E_ARG, "mixtures of experts run on the CPU only");
     check(lsg_use(index), "choosing the GPU");
     auto m = std::make_unique<CudaModel>();
     m->index = index;

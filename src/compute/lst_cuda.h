@@ -7,8 +7,7 @@ namespace lst::device {
 // A layer's vectors on the device; NULL: there is none.
 struct Vectors {
     const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
-    const float *qkv_bias, *out_bias, *gate_up_bias, *down_bias, *sinks;
-    lsg_mixture mixture; // n_experts 0: the layer is dense
+    const float *qkv_bias, *out_bias, *gate_up_bias, *down_bias;
 };
 
 struct CudaModel : lst_model {
@@ -17,7 +16,7 @@ struct CudaModel : lst_model {
     Stream stream;
     lst::Linear embd; // unless it is the output head's matrix
     std::vector<Memory<uint8_t>> memory;
-    std::vector<uint8_t> staging; // of the matrix that is being packed, or of a router, as floats
+    std::vector<uint8_t> staging; // of the matrix that is being packed
     std::vector<Vectors> vectors; // of the layers
     const float *output_norm_at = nullptr, *head_bias = nullptr, *rope_freq_at[2] = {nullptr, nullptr};
     bool own_embd = false, any_local = false; // any_local: a layer is of the second kind
@@ -41,7 +40,6 @@ struct CudaModel : lst_model {
     const lsg_matrix &embedding_rows() const { return own_embd ? embd.device : head.device; }
 
   private:
-    lsg_mixture place(const lst::Mixture &x);
     const uint8_t *place(const void *bytes, size_t n);
     const float *place(const lst::Floats &x);
 };

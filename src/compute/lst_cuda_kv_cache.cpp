@@ -58,10 +58,6 @@ struct CudaKvCache : lst::PartKvCache {
     Memory<uint16_t> xn, q;
     Memory<uint64_t> keys;
     Memory<int32_t> top_at; // ids and values of a list that top() asked for
-    // of a mixture: experts and weights of all its layers, [layer][LST_MAX_ROWS][used]; and of the layer under way
-    Memory<int32_t> expert_at, begin_at, pairs_at;
-    Memory<float> weight_at, shared_at, pair_y, shared_y, mixed;
-    Memory<uint16_t> pair_x, pair_act;
     // the cache
     std::vector<Memory<uint16_t>> pages;
     std::vector<int32_t> columns, free_columns; // of committed positions; the next one to take is last
@@ -104,7 +100,6 @@ struct CudaKvCache : lst::PartKvCache {
     void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void part_logits(int32_t first, int32_t n, float *out) override;
     double device_us() const override { return 1e3 * (double)ms; }
-    void read_chosen() override;
 
     void exchange(const GatherPoint &at);
 
@@ -112,8 +107,6 @@ struct CudaKvCache : lst::PartKvCache {
     void add_page();
     void take_columns(int32_t n);
     lsg_buffers buffers(int32_t rows) const;
-    lsg_pairs pairs_of(const lst::Mixture &x, int32_t rows) const;
-    void put_mixture(const lsg_buffers &b, const lst::Layer &l, const lsg_mixture &v);
     // Puts a forward's kernels on the stream. watch: called with 2 * layer + part after each sublayer, -1 after
     // embedding.
     template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
@@ -143,17 +136,12 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
       y(room.y, "a session"), sums(room.sums, "a session"), turns(room.turns, "a session"),
       part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
       slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
-      top_at(2 * LSG_TOP, "a session"), expert_at(room.routes, "a session"),
-      begin_at((size_t)shape.n_experts + 1, "a session"), pairs_at(3 * room.pairs, "a session"),
-      weight_at(room.routes, "a session"), shared_at(LST_MAX_ROWS, "a session"), pair_y(room.pair_y, "a session"),
-      shared_y(room.shared_y, "a session"), mixed(room.mixed, "a session"), pair_x(room.pair_x, "a session"),
-      pair_act(room.pair_act, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
+      top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
       of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
       of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
       before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
-    chosen = lst::Chosen(m->layers, n_layers, m->hp.n_experts_used);
 }
 
 CudaKvCache::~CudaKvCache() {
@@ -325,70 +313,6 @@ void CudaKvCache::merge(int32_t n, const lst_sampling *sampling) {
     }
 }
 
-// ---- a mixture of experts
-
-lsg_pairs CudaKvCache::pairs_of(const lst::Mixture &x, int32_t rows) const {
-    const size_t of_layer = (size_t)x.index * LST_MAX_ROWS * (size_t)m->hp.n_experts_used,
-                 pairs = (size_t)rows * (size_t)m->hp.n_experts_used;
-    int32_t *at = pairs_at.get();
-    return {expert_at.get() + of_layer,
-            weight_at.get() + of_layer,
-            shared_at.get(),
-            begin_at.get(),
-            at,
-            at + pairs,
-            at + 2 * pairs,
-            pair_x.get(),
-            pair_act.get(),
-            pair_y.get(),
-            shared_y.get(),
-            mixed.get()};
-}
-
-// The feed-forward part from xn to `mixed`: the shared expert, then those of each row.
-void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Layer &l, const lsg_mixture &v) {
-    const lst::Expert &shared = l.mixture->shared;
-    const lsg_pairs p = pairs_of(*l.mixture, b.rows);
-    const lsg_stream s = stream.s;
-    const int32_t pairs = b.rows * v.n_used, *n_rows = &b.step->n_rows;
-    lsg_gating gating{0, m->hp.activation, 0, nullptr, {}};
-    check(lsg_route(&b, &v, &p, s), "a router");
-    if (v.n_shared) {
-        check(lsg_matmul(&shared.gate_up.device, b.xn, p.y, b.rows, b.rows, n_rows, s), "a matmul");
-        gating.chunks = shared.gate_up.device.cut.chunks;
-        check(lsg_gate_pairs(&b, &v, &p, &gating, 0, s), "the feed-forward part");
-        check(lsg_matmul(&shared.down.device, p.act, p.shared_y, b.rows, b.rows, n_rows, s), "a matmul");
-    }
-    const auto matmul = [&](const lsg_matrix &of, const uint8_t *const *at, const uint16_t *in) {
-        check(lsg_matmul_experts(&of, at, p.begin, v.n_experts, in, p.y, pairs, b.rows, s), "a matmul");
-    };
-    matmul(v.gate_up, v.gate_up_at, p.x);
-    gating.chunks = v.gate_up.cut.chunks;
-    gating.bias = v.gate_up_bias;
-    check(lsg_gate_pairs(&b, &v, &p, &gating, 1, s), "the feed-forward part");
-    matmul(v.down, v.down_at, p.act);
-    check(lsg_mix(&b, &v, &p, v.down.cut.chunks, v.n_shared ? shared.down.device.cut.chunks : 0, s),
-          "the feed-forward part");
-}
-
-void CudaKvCache::read_chosen() {
-    if (!chosen.layers) return;
-    const size_t rows = (size_t)step->n_rows, used = (size_t)chosen.used, of_layer = LST_MAX_ROWS * used;
-    std::vector<int32_t> expert((size_t)chosen.layers * of_layer);
-    std::vector<float> weight(expert.size());
-    check(lsg_use(m->index), "choosing the GPU");
-    check(lsg_download(expert.data(), expert_at.get(), expert.size() * sizeof(int32_t), stream.s), "the experts");
-    check(lsg_download(weight.data(), weight_at.get(), weight.size() * sizeof(float), stream.s), "the experts");
-    check(lsg_sync(stream.s), "the experts");
-    chosen.resize(rows);
-    for (size_t r = 0; r < rows; r++)
-        for (int32_t i = 0; i < chosen.layers; i++) {
-            const size_t from = (size_t)i * of_layer + r * used, to = chosen.at((int32_t)r, i);
-            std::copy_n(expert.data() + from, used, chosen.expert.data() + to);
-            std::copy_n(weight.data() + from, used, chosen.weight.data() + to);
-        }
-}
-
 // ----
 
 template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
@@ -401,15 +325,13 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
     // Adds what l, whose sums are in y, computed; nullptr: nothing yet.
     auto add_norm = [&](const lst::Linear *l, const float *bias, const float *post, const float *norm) {
         int32_t n = l ? l->device.cut.chunks : 0;
-        lsg_buffers of = b;
-        if (l && !l->n_out) of.y = mixed.get(), n = 1; // a mixture's
         if (l && m->ranks) {
             check(lsg_sum(&b, n, l->n_out, sums.get(), s), "a sum");
             put_gather(of_embd, sums.get(), y.get(), rows);
             n = 1;
         }
         const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
-        check(lsg_add_norm(&of, &a, s), "a norm");
+        check(lsg_add_norm(&b, &a, s), "a norm");
     };
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
     const lsg_rotation turn{hp.rope_dims,
@@ -444,17 +366,13 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
                             hp.attn_temperature,
                             hp.attn_temperature_length};
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
-        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap, v.sinks};
+        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
         check(lsg_attention(&b, &attend, s), "attention");
         // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
         if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_gather(of_heads, b.xn, b.xn, rows);
         matmul(l.out);
         add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
-        if (l.mixture) {
-            put_mixture(b, l, v.mixture);
-            continue;
-        }
         matmul(l.gate_up);
         lsg_gating gating{l.gate_up.device.cut.chunks, hp.activation, hp.ungated, v.gate_up_bias, {}};
         std::copy_n(m->xielu[(size_t)i].begin(), 4, gating.xielu);

@@ -172,8 +172,7 @@ class KvCache {
         std::vector<int32_t> layers;
         std::vector<float> rows;
     } hidden;
-    Chosen chosen; // of the rows of the last forward; on a GPU once read_chosen() was called
-    virtual void read_chosen() {}
+    Chosen chosen;       // of the rows of the last forward
     ExpertCounts stored; // of the last forward over a tree; 0: all experts are in memory
     // see lst_watch
     int (*stop)(void *ud) = nullptr;

@@ -15,18 +15,8 @@
 static const struct {
     const char *part;
     lsg_which which;
-} parts[] = {{"attn_q", LSG_QKV},
-             {"attn_k", LSG_QKV},
-             {"attn_v", LSG_QKV},
-             {"attn_qkv", LSG_QKV},
-             {"attn_output", LSG_OUT},
-             {"ffn_gate", LSG_GATE_UP},
-             {"ffn_up", LSG_GATE_UP},
-             {"ffn_down", LSG_DOWN},
-             {"ffn_gate_exps", LSG_GATE_UP},
-             {"ffn_up_exps", LSG_GATE_UP},
-             {"ffn_gate_up_exps", LSG_GATE_UP},
-             {"ffn_down_exps", LSG_DOWN}};
+} parts[] = {{"attn_q", LSG_QKV},      {"attn_k", LSG_QKV},       {"attn_v", LSG_QKV},     {"attn_qkv", LSG_QKV},
+             {"attn_output", LSG_OUT}, {"ffn_gate", LSG_GATE_UP}, {"ffn_up", LSG_GATE_UP}, {"ffn_down", LSG_DOWN}};
 
 enum { UNSET = -1 };
 
@@ -47,12 +37,7 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
                    .head_dim = h->head_dim,
                    .rope_dims = h->rope_dims,
                    .n_vocab = h->n_vocab,
-                   .gpu = gpu,
-                   .n_experts = h->n_experts,
-                   .n_experts_used = h->n_experts_used,
-                   .n_ff_expert = h->n_ff_expert,
-                   .n_ff_shared = h->n_ff_shared};
-    for (int32_t i = 0; i < h->n_layers && h->n_experts; i++) s.n_mixtures += !h->dense[i];
+                   .gpu = gpu};
     if (own) s.own = *own;
     return s;
 }
@@ -75,15 +60,9 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
             out->weight_bytes += lsg_matrix_size(lsg_format_of(t->type),
                                                  own ? ls_range_size(own->vocab) : (int64_t)t->n_out, (int64_t)t->n_in);
         if (h->tied ? embedding : !strcmp(t->name, "output.weight")) put(&types[0][LSG_HEAD], kept);
-        const char *end = strrchr(t->name, '.'); // an expert's own tensors have its number before it
-        if (sscanf(t->name, "blk.%d.%31[^.].%15s", &layer, name, kind) != 3 || strcmp(end, ".weight") || layer < 0 ||
+        if (sscanf(t->name, "blk.%d.%31[^.].%15s", &layer, name, kind) != 3 || strcmp(kind, "weight") || layer < 0 ||
             layer >= layers)
             continue;
-        const bool of_mixture = h->n_experts && !h->dense[layer];
-        if (!strcmp(name, "ffn_gate_inp") || !strcmp(name, "ffn_gate_inp_shexp"))
-            out->weight_bytes += sizeof(float) * (uint64_t)t->n_in * (uint64_t)t->n_out;
-        if (of_mixture && strstr(name, "_shexp") && strcmp(name, "ffn_gate_inp_shexp"))
-            out->weight_bytes += lsg_matrix_size(lsg_format_of(kept), (int64_t)t->n_out, (int64_t)t->n_in);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             if (!strcmp(name, parts[k].part)) put(&types[layer][parts[k].which], kept);
     }
@@ -92,11 +71,7 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
             int32_t n_out, n_in;
             out->formats[i][k] = lsg_format_of(types[k == LSG_HEAD ? 0 : i][k]);
             lsg_matrix_shape(&out->shape, k, &n_out, &n_in);
-            if (h->n_experts && !h->dense[i] && (k == LSG_GATE_UP || k == LSG_DOWN)) {
-                n_out = k == LSG_DOWN ? h->n_embd : 2 * h->n_ff_expert;
-                n_in = k == LSG_DOWN ? h->n_ff_expert : h->n_embd;
-                out->weight_bytes += (uint64_t)h->n_experts * lsg_matrix_size(out->formats[i][k], n_out, n_in);
-            } else if (k != LSG_HEAD || !i) out->weight_bytes += lsg_matrix_size(out->formats[i][k], n_out, n_in);
+            if (k != LSG_HEAD || !i) out->weight_bytes += lsg_matrix_size(out->formats[i][k], n_out, n_in);
         }
     free(types);
 }
@@ -261,6 +236,8 @@ static ls_code no_such_gpu(const char *asked, int n, ls_err *err) {
                    n > 1 ? "s" : "", n > 1 ? " and on" : "");
 }
 
+static const char cpu_only[] = "mixtures of experts run on the CPU only";
+
 // A rank never falls back to another kind of device, because all ranks must compute the same values.
 static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, const ls_checkpoint *c,
                                 const ls_engine_options *opt, ls_err *err) {
@@ -268,9 +245,7 @@ static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, cons
     snprintf(out->device, sizeof out->device, on_gpus ? "cuda:%d" : "cpu", d->gpu[0]);
     snprintf(out->why, sizeof out->why, "%d ranks on %s share the model", d->n, on_gpus ? "GPUs" : "CPUs");
     if (!on_gpus) return LS_OK;
-    if (c->hparams.n_experts)
-        return ls_fail(err, LS_E_UNSUPPORTED,
-                       "ranks of GPUs cannot share a mixture of experts: use ranks of CPUs, or one GPU");
+    if (c->hparams.n_experts) return ls_fail(err, LS_E_UNSUPPORTED, "ranks cannot use GPUs: %s", cpu_only);
     ls_gpus gpus;
     ls_gpus_look(&gpus);
     if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot use GPUs: %s", gpus.problem);
@@ -316,6 +291,10 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
             return LS_OK;
         }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;
+    if (c->hparams.n_experts) {
+        snprintf(out->why, sizeof out->why, "%s", cpu_only);
+        return is_auto ? LS_OK : ls_fail(err, LS_E_UNSUPPORTED, "--device %s: %s", opt->device, out->why);
+    }
     ls_gpus_look(&gpus);
     const int number = is_auto ? 0 : gpu_number(opt->device), n = gpus.n;
     if (!n) {

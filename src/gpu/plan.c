@@ -185,16 +185,6 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Sums of a row of a [n_out, n_in] matmul, all chunks, in any format. */
-static size_t most_sums(const lsg_shape *s, int32_t n_out, int32_t n_in) {
-    int32_t most = 1;
-    for (lsg_format f = 0; f < LSG_N_FORMATS; f++) {
-        const int32_t chunks = lsg_cut_of(f, n_out, n_in, s->gpu).chunks;
-        most = chunks > most ? chunks : most;
-    }
-    return (size_t)most * (size_t)n_out;
-}
-
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     enum { PART_BYTES = 256 << 20 }; /* the most that attention's partial results take */
     const ls_shard own = lsg_own(s);
@@ -222,17 +212,6 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
                   .ancestors = rows * rows,
                   .pages = (size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1,
                   .parts = rows * chunks};
-    if (s->n_experts) {
-        const int32_t d = s->n_embd, ff = s->n_ff_expert, shared = s->n_ff_shared;
-        r.pairs = rows * (size_t)s->n_experts_used;
-        r.routes = r.pairs * (size_t)s->n_mixtures;
-        r.pair_x = r.pairs * (size_t)d;
-        r.pair_act = larger(r.pairs * (size_t)ff, rows * (size_t)shared);
-        r.pair_y = larger(r.pairs * larger(most_sums(s, 2 * ff, d), most_sums(s, d, ff)),
-                          shared ? rows * most_sums(s, 2 * shared, d) : 0);
-        r.shared_y = shared ? rows * most_sums(s, d, shared) : 0;
-        r.mixed = rows * (size_t)d;
-    }
     if (r.parts * of_part > PART_BYTES) r.parts = larger(PART_BYTES / of_part, chunks); /* one row always */
     r.part_o = r.parts * q;
     r.part_ml = r.parts * (size_t)n_heads * 2;
@@ -242,9 +221,9 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
 uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
     enum { REST = 4 << 20 }; /* the step, its result, lists; what an allocator rounds up */
     const lsg_room r = lsg_room_of(s, n_context);
-    return sizeof(float) * (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last +
-                                      r.slices + 2 * r.routes + 3 * r.pairs + r.pair_y + r.shared_y + r.mixed) +
-           sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors + r.pair_x + r.pair_act) +
-           sizeof(uint64_t) * (uint64_t)r.keys + sizeof(int32_t) * (uint64_t)r.columns +
-           sizeof(void *) * (uint64_t)r.pages + (uint64_t)LSG_GRAPHS * LSG_GRAPH_BYTES + REST;
+    return sizeof(float) *
+               (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
+           sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
+           sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages +
+           (uint64_t)LSG_GRAPHS * LSG_GRAPH_BYTES + REST;
 }

@@ -153,8 +153,6 @@ typedef struct {
     lsg_gpu gpu;
     ls_shard own;    /* zeros: all */
     int32_t ungated; /* the feed-forward part has no gate */
-    /* a mixture of experts (lst_hparams); 0 experts: none. It is whole. */
-    int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared, n_mixtures;
 } lsg_shape;
 ls_shard lsg_own(const lsg_shape *s);
 int lsg_is_whole(const lsg_shape *s);
@@ -176,9 +174,7 @@ int32_t lsg_bucket_chunks(int32_t length); /* at least those that lie wholly in 
  * grow. */
 typedef struct {
     size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
-    size_t sums; /* with other ranks: its own outputs of a matmul */
-    /* of a mixture; a pair is a row and one of its experts */
-    size_t routes, pairs, pair_x, pair_act, pair_y, shared_y, mixed;
+    size_t sums;  /* with other ranks: its own outputs of a matmul */
     size_t parts; /* rows times chunks that part_o and part_ml hold */
 } lsg_room;
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context);

@@ -56,12 +56,6 @@ void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int gg
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
                lsg_stream stream);
 
-/* The same for the matrices of a layer's experts, of m's shape and format: those of expert e begin at weights[e] and
- * multiply the pairs begin[e] .. begin[e + 1] - 1 of x and y, at most `rows` of them. Experts without pairs are not
- * read. pairs: the rows of y. */
-int lsg_matmul_experts(const lsg_matrix *m, const uint8_t *const *weights, const int32_t *begin, int32_t n_experts,
-                       const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream stream);
-
 /* ---- a step */
 
 /* The input of a forward, uploaded in one copy. */
@@ -156,7 +150,6 @@ int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
 typedef struct {
     int32_t layer, chunks, window; /* window 0: all positions */
     float softcap;
-    const float *sinks; /* [n_heads]: a score of no value; NULL: none */
 } lsg_attend;
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
 /* xn[r] = act(gate) * up from y, or act(up) if ungated. xielu: the numbers of that activation, in lst_hparams' order.
@@ -167,41 +160,6 @@ typedef struct {
     float xielu[4];
 } lsg_gating;
 int lsg_gate(const lsg_buffers *b, const lsg_gating *a, lsg_stream stream);
-
-/* ---- a mixture of experts (lst_hparams). A pair is a row and one of its experts; the pairs of an expert are
- * consecutive, in order of their rows. */
-
-/* A layer's. */
-typedef struct {
-    const float *router, *router_bias; /* f32 [n_out][n_embd]: a row for each expert, and one for the shared expert's
-                                          own logit if it has one; [n_out] or NULL */
-    int32_t n_out, n_experts, n_used, router_kind, sum_experts, n_ff,
-        n_shared;                                      /* n_shared: width of the shared expert */
-    lsg_matrix gate_up, down;                          /* any expert's, without weights */
-    const uint8_t *const *gate_up_at, *const *down_at; /* [n_experts] */
-    const float *gate_up_bias, *down_bias;             /* [n_experts][2 n_ff], [n_experts][n_embd]; NULL */
-} lsg_mixture;
-/* What its kernels leave for one another. */
-typedef struct {
-    int32_t *expert;      /* [rows][n_used], best first; of this layer, kept for lst_experts */
-    float *weight;        /* in the same order */
-    float *shared;        /* [rows]: weight of the shared expert's output */
-    int32_t *begin;       /* [n_experts + 1]: an expert's pairs */
-    int32_t *pair;        /* [rows][n_used]: the row's pairs */
-    int32_t *row, *owner; /* [pairs]: the pair's row and expert */
-    uint16_t *x, *act;    /* [pairs][n_embd]; [pairs][n_ff], of the shared expert [rows][n_shared] */
-    float *y;             /* sums of a matmul, [chunks][pairs or rows][...] */
-    float *shared_y;      /* of the shared expert's last one */
-    float *mixed;         /* [rows][n_embd]: the output */
-} lsg_pairs;
-/* Each row's experts by its xn, their weights, and the pairs of all rows with their inputs. */
-int lsg_route(const lsg_buffers *b, const lsg_mixture *m, const lsg_pairs *p, lsg_stream stream);
-/* act from y, of pairs; experts 0: of the shared expert's rows. */
-int lsg_gate_pairs(const lsg_buffers *b, const lsg_mixture *m, const lsg_pairs *p, const lsg_gating *a, int experts,
-                   lsg_stream stream);
-/* mixed from y (and shared_y, of so many chunks): a row's experts in the order of its router. */
-int lsg_mix(const lsg_buffers *b, const lsg_mixture *m, const lsg_pairs *p, int32_t chunks, int32_t shared_chunks,
-            lsg_stream stream);
 /* Logits from y (which may be the logits themselves), and every row's part of result. If step->head_row is set, that
  * row alone has logits, in row 0. Where other devices have parts of the vocabulary, all that is said is of this one's:
  * ids count from its first token, and the logit of a token that another has is NAN. */

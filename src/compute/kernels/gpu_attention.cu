@@ -310,12 +310,10 @@ __global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
     __syncthreads();
     float most = -INFINITY, sum = 0;
     for (int32_t i = 0; i < n; i++) most = fmaxf(most, part[2 * i]);
-    if (a.sinks) most = fmaxf(most, a.sinks[h]);
     __syncthreads();
     for (int32_t i = t; i < n; i += threads) part[2 * i] = expf(part[2 * i] - most);
     __syncthreads();
     for (int32_t i = 0; i < n; i++) sum += part[2 * i + 1] * part[2 * i];
-    if (a.sinks) sum += expf(a.sinks[h] - most);
     for (int32_t d = t; d < hd; d += threads) {
         float out = 0;
 #pragma unroll 8

@@ -209,18 +209,9 @@ LSG_DEVICE void add_minima(float acc[NT][2][4], const Minima<F> &kept, const uin
     }
 }
 
-// Experts of a mixture: their matrices, and the rows of x and y that are each one's.
-struct Experts {
-    const uint8_t *const *weights;
-    const int32_t *begin;
-    int32_t n;
-};
-
-// EXPERTS: the grid's first dimension has blocks of rows for one expert after another.
-template <int F, int NT, bool EXPERTS>
+template <int F, int NT>
 __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
-    matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
-           Experts experts) {
+    matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
     using P = Plan<F, NT>;
     LSG_SHARED(unsigned char,
                shared); // [STAGES][8 NT rows][STRIDE], [WARPS][SLOTS][SLOT], [2 stages] totals; then sums of slices
@@ -233,19 +224,6 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
                   own_end = has_tile ? end : first;
     const int32_t n_stages = (end - first + STAGE - 1) / STAGE;
     unsigned char *ring = shared + P::INPUTS + warp * (P::SLOTS * P::SLOT);
-    int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = 0;
-    if constexpr (EXPERTS) { // which experts have rows, and so which weights to read, the kernel ahead says
-        const int32_t blocks = (int32_t)gridDim.x / experts.n, e = (int32_t)blockIdx.x / blocks;
-        lsg_next_may_start();
-        lsg_wait_before();
-        const int32_t begin = lsg_fresh(&experts.begin[e]);
-        there = lsg_fresh(&experts.begin[e + 1]) - begin;
-        row0 -= e * blocks * 8 * NT;
-        if (row0 >= there) return;
-        m.weights = experts.weights[e];
-        x += (size_t)begin * m.n_in;
-        y += (size_t)begin * m.n_out;
-    }
     const uint8_t *weights = m.weights + (size_t)tile * (size_t)groups * P::TILE;
     // the first group of a warp's n-th slot
     auto group_of = [&](int32_t n) { return first + n / P::PER * STAGE + (slice * P::PER + n % P::PER) * P::GROUPS; };
@@ -260,7 +238,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
                 if (i + 512 <= P::SLOT || at < P::SLOT % 512) lsg_copy16(to + i, from + i);
         }
     };
-    if constexpr (!EXPERTS) lsg_next_may_start();
+    lsg_next_may_start();
 #pragma unroll
     for (int i = 0; i < P::SLOTS - 1; i++) { // weights do not wait for the kernel before
         fetch(i, i);
@@ -271,13 +249,11 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
         for (int32_t i = (from * P::TILE) + (slice * 32 + lane) * 128; i < to * P::TILE; i += SLICES * 32 * 128)
             lsg_prefetch(weights + i);
     }
-    if constexpr (!EXPERTS) {
-        there = n_rows ? min(rows, lsg_fresh(n_rows)) : rows;
-        lsg_wait_before();
-        if (row0 >= there) {
-            lsg_copies_wait<0>();
-            return;
-        }
+    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = n_rows ? min(rows, lsg_fresh(n_rows)) : rows;
+    lsg_wait_before();
+    if (row0 >= there) {
+        lsg_copies_wait<0>();
+        return;
     }
     // The block copies a stage's inputs. Nothing is copied in place of rows that are not there: what lies there reaches
     // their own sums alone. Copies of the last row in their place made one row dearer than eight on an H100.
@@ -370,44 +346,33 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
 
 template <int F, int NT>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
-        const Experts &experts, lsg_stream stream) {
-    const unsigned row_blocks = (unsigned)((rows + 8 * NT - 1) / (8 * NT));
-    const dim3 grid(row_blocks * (unsigned)(experts.n ? experts.n : 1), // blocks of the same weights run side by side
+        lsg_stream stream) {
+    const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
                     (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
     const int64_t blocks = (int64_t)grid.x * grid.y * grid.z;
     const size_t shared = (size_t)lsg_matmul_shared((lsg_format)F, NT, blocks, &m.cut);
-    return lsg_launch(experts.n ? matmul<F, NT, true> : matmul<F, NT, false>, grid, 32 * WARPS, shared, stream, m, x, y,
-                      rows_y, rows, n_rows, experts);
+    return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
 }
 
 template <int F, int NT = lsg_eights(F)>
 int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
-             const Experts &e, lsg_stream s) {
+             lsg_stream s) {
     const int eights = lsg_matmul_eights(rows, &m.cut);
-    if (eights == NT) return run<F, NT>(m, x, y, rows_y, rows, n_rows, e, s);
-    if constexpr (NT > 1) return run_rows<F, NT - 1>(m, x, y, rows_y, rows, n_rows, e, s);
+    if (eights == NT) return run<F, NT>(m, x, y, rows_y, rows, n_rows, s);
+    if constexpr (NT > 1) return run_rows<F, NT - 1>(m, x, y, rows_y, rows, n_rows, s);
     return -1;
-}
-
-int run_format(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
-               const Experts &e, lsg_stream s) {
-    switch (m->format) {
-    case LSG_BF16: return run_rows<LSG_BF16>(*m, x, y, rows_y, rows, n_rows, e, s);
-    case LSG_F16: return run_rows<LSG_F16>(*m, x, y, rows_y, rows, n_rows, e, s);
-    case LSG_Q4: return run_rows<LSG_Q4>(*m, x, y, rows_y, rows, n_rows, e, s);
-    case LSG_Q8: return run_rows<LSG_Q8>(*m, x, y, rows_y, rows, n_rows, e, s);
-    case LSG_Q4S: return run_rows<LSG_Q4S>(*m, x, y, rows_y, rows, n_rows, e, s);
-    default: return run_rows<LSG_Q8S>(*m, x, y, rows_y, rows, n_rows, e, s);
-    }
 }
 
 } // namespace
 
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
                lsg_stream s) {
-    return run_format(m, x, y, rows_y, rows, n_rows, Experts{}, s);
-}
-int lsg_matmul_experts(const lsg_matrix *m, const uint8_t *const *weights, const int32_t *begin, int32_t n_experts,
-                       const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream s) {
-    return run_format(m, x, y, pairs, rows, nullptr, {weights, begin, n_experts}, s);
+    switch (m->format) {
+    case LSG_BF16: return run_rows<LSG_BF16>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_F16: return run_rows<LSG_F16>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_Q4: return run_rows<LSG_Q4>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_Q8: return run_rows<LSG_Q8>(*m, x, y, rows_y, rows, n_rows, s);
+    case LSG_Q4S: return run_rows<LSG_Q4S>(*m, x, y, rows_y, rows, n_rows, s);
+    default: return run_rows<LSG_Q8S>(*m, x, y, rows_y, rows, n_rows, s);
+    }
 }

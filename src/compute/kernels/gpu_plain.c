@@ -196,7 +196,6 @@ void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a) {
 }
 
 static double activated(double x, const lsg_gating *a) {
-    if (a->activation == LST_ACT_CLAMPED) return fmin(x, LST_CLAMP) / (1 + exp(-LST_CLAMP_SLOPE * fmin(x, LST_CLAMP)));
     const float *of = a->xielu;
     if (a->activation == LST_ACT_RELU2) return x > 0 ? x * x : 0;
     if (a->activation == LST_ACT_XIELU) {
@@ -214,8 +213,7 @@ void lsg_plain_gate(const lsg_buffers *b, const lsg_gating *a) {
     for (int32_t r = 0; r < b->step->n_rows; r++)
         for (int32_t i = 0; i < n; i++) {
             const double g = added(b->y, a->chunks, b->rows, wide, a->bias, r, i),
-                         other = a->ungated ? 1 : added(b->y, a->chunks, b->rows, wide, a->bias, r, n + i),
-                         up = a->activation == LST_ACT_CLAMPED ? 1 + fmax(fmin(other, LST_CLAMP), -LST_CLAMP) : other;
+                         up = a->ungated ? 1 : added(b->y, a->chunks, b->rows, wide, a->bias, r, n + i);
             b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(activated(g, a) * up);
         }
 }

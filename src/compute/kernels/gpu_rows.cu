@@ -271,10 +271,6 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
 }
 
 LSG_DEVICE float activated(float x, const lsg_gating &a) {
-    if (a.activation == LST_ACT_CLAMPED) {
-        x = fminf(x, LST_CLAMP);
-        return x / (1.0f + expf(-LST_CLAMP_SLOPE * x));
-    }
     if (a.activation == LST_ACT_RELU2) return x > 0 ? x * x : 0;
     if (a.activation == LST_ACT_XIELU) {
         if (x > 0) return fmaf(a.xielu[0] * x, x, a.xielu[2] * x);
@@ -285,146 +281,22 @@ LSG_DEVICE float activated(float x, const lsg_gating &a) {
     return x / (1.0f + expf(-v));
 }
 
-// What gate works on: y [chunks][rows][n or 2 n], `each` of a step's rows, to [.][n]. owner: each has a bias of its
-// own; NULL: all have the same.
-struct Gated {
-    const float *y;
-    uint16_t *to;
-    int32_t n, rows, each;
-    const int32_t *owner;
-};
-
 // Four values a thread.
-__global__ void gate(lsg_buffers b, lsg_gating a, Gated d) {
+__global__ void gate(lsg_buffers b, lsg_gating a) {
     lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = d.n,
+    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_ff,
                   wide = a.ungated ? n : 2 * n;
-    const bool there = r < lsg_fresh(&b.step->n_rows) * d.each && i < n;
-    lsg_wait_before();
-    if (!there) return;
-    const float *bias = a.bias && d.owner ? a.bias + (size_t)d.owner[r] * wide : a.bias;
-    const float4 g4 = added4(d.y, a.chunks, d.rows, wide, r, i, bias);
-    float4 u4 = {1, 1, 1, 1};
-    if (!a.ungated) u4 = added4(d.y, a.chunks, d.rows, wide, r, n + i, bias);
-    const float g[4] = {g4.x, g4.y, g4.z, g4.w}, u[4] = {u4.x, u4.y, u4.z, u4.w};
-    float out[4];
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-        out[k] = activated(g[k], a) *
-                 (a.activation == LST_ACT_CLAMPED ? 1 + fmaxf(fminf(u[k], LST_CLAMP), -LST_CLAMP) : u[k]);
-    store_bf16(d.to + (size_t)r * n + i, {out[0], out[1], out[2], out[3]});
-}
-
-// ---- a mixture of experts
-
-// A block a row: a warp a logit, then one warp takes the best experts one after another.
-__global__ void route(lsg_buffers b, lsg_mixture m, lsg_pairs p) {
-    LSG_SHARED(float, logit); // [n_out]; an expert that was taken is -INFINITY
-    lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.x, lane = (int32_t)threadIdx.x % 32, warp = (int32_t)threadIdx.x / 32;
-    const bool there = r < lsg_fresh(&b.step->n_rows);
-    lsg_wait_before();
-    if (!there) return;
-    const uint16_t *x = b.xn + (size_t)r * b.n_embd;
-    for (int32_t o = warp; o < m.n_out; o += THREADS / 32) {
-        const float *w = m.router + (size_t)o * b.n_embd;
-        float sum = 0;
-        for (int32_t k = lane; k < b.n_embd; k += 32) sum = fmaf(__uint_as_float((uint32_t)x[k] << 16), w[k], sum);
-        sum = lsg_warp_sum(sum);
-        if (!lane) logit[o] = sum + (m.router_bias ? m.router_bias[o] : 0);
-    }
-    __syncthreads();
-    if (warp) return;
-    int32_t *expert = p.expert + r * m.n_used;
-    float *weight = p.weight + r * m.n_used, best = 0, all = 0, taken = 0;
-    for (int32_t j = 0; j < m.n_used; j++) {
-        float most = -INFINITY;
-        int32_t id = m.n_experts; // of equals the lowest; of numbers that are none, too
-        for (int32_t e = lane; e < m.n_experts; e += 32)
-            if (logit[e] > most) most = logit[e], id = e;
-        for (int i = 16; i; i /= 2) {
-            const float other = __shfl_xor_sync(0xFFFFFFFFu, most, i);
-            const int32_t other_id = __shfl_xor_sync(0xFFFFFFFFu, id, i);
-            if (other > most || (other == most && other_id < id)) most = other, id = other_id;
-        }
-        if (id >= m.n_experts) id = j; // all that are left are no numbers: the logits will tell
-        if (!j) {
-            best = most;
-            for (int32_t e = lane; e < m.n_experts; e += 32) all += expf(logit[e] - best);
-            all = lsg_warp_sum(all);
-        }
-        const float share = expf(most - best);
-        taken += share;
-        __syncwarp();
-        if (!lane) {
-            expert[j] = id;
-            weight[j] = share;
-            logit[id] = -INFINITY;
-        }
-        __syncwarp();
-    }
-    if (lane) return;
-    const float of = m.router_kind == LST_ROUTER_ALL && !m.sum_experts ? all : taken;
-    for (int32_t j = 0; j < m.n_used; j++) weight[j] /= of;
-    p.shared[r] = m.n_out > m.n_experts ? 1.0f / (1.0f + expf(-logit[m.n_experts])) : 1;
-}
-
-// One block: a thread counts the pairs of some experts, and places them in order of their rows.
-__global__ void group(lsg_buffers b, lsg_mixture m, lsg_pairs p) {
-    LSG_SHARED(int32_t, begin); // [n_experts + 1]
-    lsg_next_may_start();
-    const int32_t t = (int32_t)threadIdx.x, n = lsg_fresh(&b.step->n_rows) * m.n_used;
-    lsg_wait_before();
-    for (int32_t e = t; e < m.n_experts; e += THREADS) {
-        int32_t count = 0;
-        for (int32_t i = 0; i < n; i++) count += p.expert[i] == e;
-        begin[e + 1] = count;
-    }
-    if (!t) begin[0] = 0;
-    __syncthreads();
-    if (!t)
-        for (int32_t e = 0; e < m.n_experts; e++) begin[e + 1] += begin[e];
-    __syncthreads();
-    for (int32_t e = t; e < m.n_experts; e += THREADS) {
-        int32_t next = begin[e];
-        for (int32_t i = 0; i < n; i++) {
-            if (p.expert[i] != e) continue;
-            p.pair[i] = next;
-            p.row[next] = i / m.n_used;
-            p.owner[next++] = e;
-        }
-    }
-    for (int32_t e = t; e <= m.n_experts; e += THREADS) p.begin[e] = begin[e];
-}
-
-// Eight values a thread.
-__global__ void take_inputs(lsg_buffers b, lsg_mixture m, lsg_pairs p) {
-    lsg_next_may_start();
-    const int32_t pair = (int32_t)blockIdx.y, i = 8 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_embd;
-    const bool there = pair < lsg_fresh(&b.step->n_rows) * m.n_used && i < n;
-    lsg_wait_before();
-    if (there) *(uint4 *)(p.x + (size_t)pair * n + i) = *(const uint4 *)(b.xn + (size_t)p.row[pair] * n + i);
-}
-
-LSG_DEVICE void add_scaled(float4 &sum, const float4 &v, float scale) {
-    sum = {fmaf(scale, v.x, sum.x), fmaf(scale, v.y, sum.y), fmaf(scale, v.z, sum.z), fmaf(scale, v.w, sum.w)};
-}
-
-// Four values a thread.
-__global__ void mix(lsg_buffers b, lsg_mixture m, lsg_pairs p, int32_t chunks, int32_t shared_chunks) {
-    lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_embd;
     const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
     lsg_wait_before();
     if (!there) return;
-    float4 sum = {0, 0, 0, 0};
-    for (int32_t j = 0; j < m.n_used; j++) {
-        const int32_t at = r * m.n_used + j;
-        const float *bias = m.down_bias ? m.down_bias + (size_t)p.expert[at] * n : nullptr;
-        add_scaled(sum, added4(p.y, chunks, b.rows * m.n_used, n, p.pair[at], i, bias), p.weight[at]);
-    }
-    if (m.n_shared) add_scaled(sum, added4(p.shared_y, shared_chunks, b.rows, n, r, i, nullptr), p.shared[r]);
-    *(float4 *)(p.mixed + (size_t)r * n + i) = sum;
+    const float4 g4 = added4(b.y, a.chunks, b.rows, wide, r, i, a.bias);
+    float4 u4 = {1, 1, 1, 1};
+    if (!a.ungated) u4 = added4(b.y, a.chunks, b.rows, wide, r, n + i, a.bias);
+    const float g[4] = {g4.x, g4.y, g4.z, g4.w}, u[4] = {u4.x, u4.y, u4.z, u4.w};
+    float out[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) out[k] = activated(g[k], a) * u[k];
+    store_bf16(b.xn + (size_t)r * n + i, {out[0], out[1], out[2], out[3]});
 }
 
 unsigned blocks(int64_t n, int64_t of) {
@@ -465,26 +337,6 @@ int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
     return lsg_launch(rope_kv, dim3((unsigned)b->rows, blocks(heads, of_block)), ROPE_THREADS,
                       ((size_t)(of_block * b->head_dim) + 32) * sizeof(float), s, *b, *r, of_block);
 }
-static int put_gate(const lsg_buffers *b, const lsg_gating *a, const Gated &d, lsg_stream s) {
-    return lsg_launch(gate, dim3(blocks(d.n, 4 * THREADS), (unsigned)(b->rows * d.each)), THREADS, 0, s, *b, *a, d);
-}
 int lsg_gate(const lsg_buffers *b, const lsg_gating *a, lsg_stream s) {
-    return put_gate(b, a, {b->y, b->xn, b->n_ff, b->rows, 1, nullptr}, s);
-}
-int lsg_gate_pairs(const lsg_buffers *b, const lsg_mixture *m, const lsg_pairs *p, const lsg_gating *a, int experts,
-                   lsg_stream s) {
-    if (!experts) return put_gate(b, a, {p->y, p->act, m->n_shared, b->rows, 1, nullptr}, s);
-    return put_gate(b, a, {p->y, p->act, m->n_ff, b->rows * m->n_used, m->n_used, p->owner}, s);
-}
-int lsg_route(const lsg_buffers *b, const lsg_mixture *m, const lsg_pairs *p, lsg_stream s) {
-    int e = lsg_launch(route, dim3((unsigned)b->rows), THREADS, (size_t)m->n_out * sizeof(float), s, *b, *m, *p);
-    if (!e) e = lsg_launch(group, dim3(1), THREADS, ((size_t)m->n_experts + 1) * sizeof(int32_t), s, *b, *m, *p);
-    if (e) return e;
-    return lsg_launch(take_inputs, dim3(blocks(b->n_embd, 8 * THREADS), (unsigned)(b->rows * m->n_used)), THREADS, 0, s,
-                      *b, *m, *p);
-}
-int lsg_mix(const lsg_buffers *b, const lsg_mixture *m, const lsg_pairs *p, int32_t chunks, int32_t shared_chunks,
-            lsg_stream s) {
-    return lsg_launch(mix, dim3(blocks(b->n_embd, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, *m, *p, chunks,
-                      shared_chunks);
+    return lsg_launch(gate, dim3(blocks(b->n_ff, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, *a);
 }

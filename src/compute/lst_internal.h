@@ -166,7 +166,8 @@ class KvCache {
         std::vector<int32_t> layers;
         std::vector<float> rows;
     } hidden;
-    Chosen chosen; // of the rows of the last forward
+    Chosen chosen; // of the rows of the last forward, once fetch_chosen returns
+    virtual void fetch_chosen() {}
     // see lst_watch
     int (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;

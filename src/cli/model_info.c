@@ -48,7 +48,7 @@ static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const
         return ls_fail(err, LS_E_RANGE, "--device-model '%s' is unknown; expected one of %s", name, known);
     if (c->hparams.n_experts)
         return ls_fail(err, LS_E_UNSUPPORTED,
-                       "--device-model: mixtures of experts run on the CPU only; omit it for this model");
+                       "--device-model does not estimate mixtures of experts: omit it for this model");
     ls_gpu_model_of(&p->model, c, weights, p->card->gpu, own);
     for (int tree = 0; tree < 2; tree++) {
         const int32_t rows = tree ? PAPER_ROWS : 1;

@@ -32,6 +32,12 @@ lsg_shape CudaModel::shape(int32_t n_layers) const {
     s.rope_dims = hp.rope_dims;
     s.n_vocab = hp.n_vocab;
     s.gpu = gpu();
+    if (n_mixtures) {
+        s.n_experts = hp.n_experts;
+        s.n_experts_used = hp.n_experts_used;
+        s.n_ff_expert = hp.n_ff_expert;
+        s.n_ff_shared = hp.n_ff_shared;
+    }
     if (ranks) s.own = loaded_part();
     return s;
 }
@@ -43,7 +49,16 @@ int CudaModel::common_type(const std::vector<lst::Stacked> &stacked) const {
     return LS_GGML_Q5_1; // which is kept so, and needs no blocks of 256
 }
 
-bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care) {
+// A router stays as floats, which have no format of a matmul: it is read by a kernel of its own.
+static bool is_floats(const lst::Linear &l) {
+    return !l.device.cut.chunks;
+}
+
+bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &stacked, lst::Care care) {
+    if (care == lst::Care::exact) {
+        staging.assign((size_t)l.n_out * (size_t)l.n_in * sizeof(float), 0);
+        return true;
+    }
     if (lsg_matrix_init(&l.device, stacked[0].type, l.n_out, l.n_in, gpu())) return false;
     l.device.cut = lsg_cut_of(l.device.format, l.of_all, l.n_in, gpu()); // see lsg_matrix_cut
     staging.assign(lsg_matrix_bytes(&l.device), 0);
@@ -51,7 +66,10 @@ bool CudaModel::matrix_begin(lst::Linear &l, const std::vector<lst::Stacked> &st
 }
 
 void CudaModel::matrix_rows(lst::Linear &l, int64_t row, int type, const uint8_t *raw, int64_t n) {
-    lsg_pack_rows(&l.device, staging.data(), row, type, raw, n);
+    if (!is_floats(l)) return lsg_pack_rows(&l.device, staging.data(), row, type, raw, n);
+    const size_t bytes = lsk_row_bytes(type, l.n_in);
+    for (int64_t i = 0; i < n; i++)
+        lsk_dequant_row(type, raw + (size_t)i * bytes, l.n_in, (float *)staging.data() + (row + i) * l.n_in);
 }
 
 void CudaModel::matrix_end(lst::Linear &l) {
@@ -76,12 +94,36 @@ void CudaModel::embedding_end() {
     matrix_end(embd);
 }
 
+Experts CudaModel::place(const lst::Mixture &x) {
+    std::vector<const uint8_t *> gate_up, down;
+    std::vector<float> inner, outer;
+    for (const lst::Expert &e : x.experts) {
+        if (e.gate_up.device.format != x.experts[0].gate_up.device.format ||
+            e.down.device.format != x.experts[0].down.device.format)
+            throw lst::Error(LST_E_ARG, "the experts of a layer have weights of several formats, which a GPU does not "
+                                        "read at once: use --weights q8 or bf16, or --device cpu");
+        gate_up.push_back(e.gate_up.device.weights);
+        down.push_back(e.down.device.weights);
+        inner.insert(inner.end(), e.gate_up.bias.data(), e.gate_up.bias.data() + e.gate_up.bias.size());
+        outer.insert(outer.end(), e.down.bias.data(), e.down.bias.data() + e.down.bias.size());
+    }
+    const auto all = [&](const std::vector<float> &v) {
+        return v.empty() ? nullptr : (const float *)place(v.data(), v.size() * sizeof(float));
+    };
+    const auto table = [&](const std::vector<const uint8_t *> &v) {
+        return (const uint8_t *const *)place(v.data(), v.size() * sizeof v[0]);
+    };
+    return {place(x.router.bias), all(inner), all(outer), table(gate_up), table(down)};
+}
+
 void CudaModel::loaded() {
     for (auto l : local) any_local |= l != 0;
-    for (const lst::Layer &l : layers)
+    for (const lst::Layer &l : layers) {
         vectors.push_back({place(l.attn_norm), place(l.attn_post_norm), place(l.ffn_norm), place(l.ffn_post_norm),
                            place(l.q_norm), place(l.k_norm), place(l.qkv.bias), place(l.out.bias),
-                           place(l.gate_up.bias), place(l.down.bias)});
+                           place(l.gate_up.bias), place(l.down.bias), place(l.sinks)});
+        if (l.mixture) experts.push_back(place(*l.mixture));
+    }
     output_norm_at = place(output_norm);
     head_bias = place(head.bias);
     for (int k = 0; k < 2; k++)
@@ -127,7 +169,8 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
         throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
                                         " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +
                                         " at most): choose --device cpu");
-    if (hp.n_experts || hp.sinks) throw lst::Error(LST_E_ARG, "mixtures of experts run on the CPU only");
+    if ((hp.n_experts || hp.sinks) && opt.ranks)
+        throw lst::Error(LST_E_ARG, "ranks on GPUs do not share mixtures of experts: use one GPU, or CPUs");
     check(lsg_use(index), "choosing the GPU");
     auto m = std::make_unique<CudaModel>();
     m->index = index;

@@ -7,7 +7,13 @@ namespace lst::device {
 // A layer's vectors on the device; NULL: there is none.
 struct Vectors {
     const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
-    const float *qkv_bias, *out_bias, *gate_up_bias, *down_bias;
+    const float *qkv_bias, *out_bias, *gate_up_bias, *down_bias, *sinks;
+};
+
+// A mixture of experts on the device: weights and biases of all experts.
+struct Experts {
+    const float *router_bias, *gate_up_bias, *down_bias; // [experts][outputs]; NULL: there are none
+    const uint8_t *const *gate_up, *const *down;         // [experts]
 };
 
 struct CudaModel : lst_model {
@@ -18,6 +24,7 @@ struct CudaModel : lst_model {
     std::vector<Memory<uint8_t>> memory;
     std::vector<uint8_t> staging; // of the matrix that is being packed
     std::vector<Vectors> vectors; // of the layers
+    std::vector<Experts> experts; // of the mixtures
     const float *output_norm_at = nullptr, *head_bias = nullptr, *rope_freq_at[2] = {nullptr, nullptr};
     bool own_embd = false, any_local = false; // any_local: a layer is of the second kind
 
@@ -42,6 +49,7 @@ struct CudaModel : lst_model {
   private:
     const uint8_t *place(const void *bytes, size_t n);
     const float *place(const lst::Floats &x);
+    Experts place(const lst::Mixture &x);
 };
 
 } // namespace lst::device

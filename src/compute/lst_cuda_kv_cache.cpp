@@ -56,6 +56,11 @@ struct CudaKvCache : lst::PartKvCache {
     const ls_shard held;
     Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
     Memory<uint16_t> xn, q;
+    // of mixtures
+    Memory<float> expert_logits, expert_weights, shared_rows, expert_rows;
+    Memory<int32_t> chosen_at, begin, pair, pair_row, pair_expert;
+    Memory<uint16_t> pair_x, pair_act;
+    int32_t not_fetched = 0; // rows of the last forward whose experts are on the device only
     Memory<uint64_t> keys;
     Memory<int32_t> top_at; // ids and values of a list that top() asked for
     // the cache
@@ -101,12 +106,15 @@ struct CudaKvCache : lst::PartKvCache {
     void part_logits(int32_t first, int32_t n, float *out) override;
     double device_us() const override { return 1e3 * (double)ms; }
 
+    void fetch_chosen() override;
+
     void exchange(const GatherPoint &at);
 
   private:
     void add_page();
     void take_columns(int32_t n);
     lsg_buffers buffers(int32_t rows) const;
+    void put_mixture(const lsg_buffers &b, const lst::Mixture &x);
     // Puts a forward's kernels on the stream. watch: called with 2 * layer + part after each sublayer, -1 after
     // embedding.
     template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
@@ -135,13 +143,19 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
       pages_at(room.pages, "a session"), held(lsg_own(&shape)), last(room.last, "a session"), x(room.x, "a session"),
       y(room.y, "a session"), sums(room.sums, "a session"), turns(room.turns, "a session"),
       part_o(room.part_o, "a session"), part_ml(room.part_ml, "a session"), logits_at(room.logits, "a session"),
-      slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"), keys(room.keys, "a session"),
+      slices(room.slices, "a session"), xn(room.xn, "a session"), q(room.q, "a session"),
+      expert_logits(room.expert_logits, "a session"), expert_weights(room.lists, "a session"),
+      shared_rows(room.expert_rows, "a session"), expert_rows(room.expert_rows, "a session"),
+      chosen_at(room.lists, "a session"), begin(room.begin, "a session"), pair(room.pairs, "a session"),
+      pair_row(room.pairs, "a session"), pair_expert(room.pairs, "a session"), pair_x(room.pair_x, "a session"),
+      pair_act(room.pair_act, "a session"), keys(room.keys, "a session"),
       top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
       of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
       of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
       before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
+    chosen = lst::Chosen(m->layers, n_layers, m->hp.n_experts_used);
 }
 
 CudaKvCache::~CudaKvCache() {
@@ -227,6 +241,54 @@ lsg_buffers CudaKvCache::buffers(int32_t rows) const {
     b.keys = keys.get();
     b.slices = slices.get();
     return b;
+}
+
+// The feed-forward part of rows whose input is xn, into expert_rows.
+void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
+    const lst_hparams &hp = m->hp;
+    const lsg_stream s = stream.s;
+    const Experts &at = m->experts[(size_t)x.index];
+    const int32_t pairs = b.rows * chosen.used, n_shared = x.shared.down.n_out ? hp.n_ff_shared : 0;
+    const lsg_experts e{hp.n_experts,      chosen.used,          chosen.layers,  hp.n_ff_expert,    expert_logits.get(),
+                        chosen_at.get(),   expert_weights.get(), begin.get(),    pair.get(),        pair_row.get(),
+                        pair_expert.get(), pair_x.get(),         pair_act.get(), shared_rows.get(), expert_rows.get()};
+    const lsg_router router{x.index,        x.router.n_out, (const float *)x.router.device.weights,
+                            at.router_bias, hp.router,      hp.sum_experts};
+    check(lsg_route(&b, &e, &router, s), "a router");
+    if (n_shared) {
+        const lsg_matrix &gate_up = x.shared.gate_up.device, &down = x.shared.down.device;
+        check(lsg_matmul(&gate_up, b.xn, b.y, b.rows, b.rows, &b.step->n_rows, s), "a matmul");
+        lsg_buffers wide = b;
+        wide.n_ff = n_shared;
+        wide.xn = e.act;
+        const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, nullptr, {}};
+        check(lsg_gate(&wide, &gating, s), "the shared expert");
+        check(lsg_matmul(&down, e.act, b.y, b.rows, b.rows, &b.step->n_rows, s), "a matmul");
+        check(lsg_sum(&b, down.cut.chunks, b.n_embd, e.shared, s), "the shared expert");
+    }
+    const lsg_matrix &gate_up = x.experts[0].gate_up.device, &down = x.experts[0].down.device;
+    check(lsg_matmul_experts(&gate_up, at.gate_up, e.begin, e.n, e.x, b.y, pairs, b.rows, s), "the experts");
+    const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, at.gate_up_bias, {}};
+    check(lsg_gate_experts(&b, &e, &gating, s), "the experts");
+    check(lsg_matmul_experts(&down, at.down, e.begin, e.n, e.act, b.y, pairs, b.rows, s), "the experts");
+    check(lsg_sum_experts(&b, &e, x.index, down.cut.chunks, at.down_bias,
+                          !n_shared                       ? 0
+                          : x.router.n_out > hp.n_experts ? 2
+                                                          : 1,
+                          s),
+          "the experts");
+}
+
+void CudaKvCache::fetch_chosen() {
+    const auto n = (size_t)std::exchange(not_fetched, 0);
+    if (!n || !chosen.layers) return;
+    check(lsg_use(m->index), "choosing the GPU");
+    chosen.resize(n);
+    check(lsg_download(chosen.expert.data(), chosen_at.get(), chosen.expert.size() * sizeof(int32_t), stream.s),
+          "the experts");
+    check(lsg_download(chosen.weight.data(), expert_weights.get(), chosen.weight.size() * sizeof(float), stream.s),
+          "the experts");
+    check(lsg_sync(stream.s), "the experts");
 }
 
 void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
@@ -333,6 +395,16 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
         check(lsg_add_norm(&b, &a, s), "a norm");
     };
+    // What the feed-forward part of a layer computed, and the norm after it.
+    const auto add_layer = [&](int32_t i, const float *norm) {
+        const lst::Layer &l = m->layers[(size_t)i];
+        const Vectors &v = m->vectors[(size_t)i];
+        if (!l.mixture) return add_norm(&l.down, v.down_bias, v.ffn_post_norm, norm);
+        lsg_buffers of_experts = b;
+        of_experts.y = expert_rows.get();
+        const lsg_add a{1, nullptr, v.ffn_post_norm, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
+        check(lsg_add_norm(&of_experts, &a, s), "a norm");
+    };
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
     const lsg_rotation turn{hp.rope_dims,
                             {m->rope_freq_at[0], m->any_local ? m->rope_freq_at[1] : nullptr},
@@ -344,10 +416,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         const lst::Layer &l = m->layers[(size_t)i];
         const Vectors &v = m->vectors[(size_t)i];
         if (!i) add_norm(nullptr, nullptr, nullptr, v.attn_norm);
-        else {
-            const Vectors &before = m->vectors[(size_t)i - 1];
-            add_norm(&m->layers[(size_t)i - 1].down, before.down_bias, before.ffn_post_norm, v.attn_norm);
-        }
+        else add_layer(i - 1, v.attn_norm);
         watch(2 * i - 1);
         matmul(l.qkv);
         const int kind = m->local[(size_t)i] ? 1 : 0;
@@ -366,13 +435,17 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
                             hp.attn_temperature,
                             hp.attn_temperature_length};
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
-        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap};
+        const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap, v.sinks};
         check(lsg_attention(&b, &attend, s), "attention");
         // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
         if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_gather(of_heads, b.xn, b.xn, rows);
         matmul(l.out);
         add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
+        if (l.mixture) {
+            put_mixture(b, *l.mixture);
+            continue;
+        }
         matmul(l.gate_up);
         lsg_gating gating{l.gate_up.device.cut.chunks, hp.activation, hp.ungated, v.gate_up_bias, {}};
         std::copy_n(m->xielu[(size_t)i].begin(), 4, gating.xielu);
@@ -380,8 +453,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         if (m->ranks) put_gather(of_ff, b.xn, b.xn, rows);
         matmul(l.down);
     }
-    const Vectors &v = m->vectors[(size_t)n_layers - 1];
-    add_norm(&m->layers[(size_t)n_layers - 1].down, v.down_bias, v.ffn_post_norm, m->output_norm_at);
+    add_layer(n_layers - 1, m->output_norm_at);
     watch(2 * n_layers - 1);
     if (!head) return;
     put_head(b, sampled);
@@ -497,6 +569,7 @@ void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *pare
     if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
     check(lsg_event_ms(watch.from, watch.to, &ms), "a step");
     n_new = 0;
+    not_fetched = n;
     keep_row = -1;
     list_row = head && !m->ranks ? result->last_row : -1;
     if (head && m->ranks) merge(head_row < 0 ? n : 1, sampling);

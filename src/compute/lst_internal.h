@@ -172,7 +172,8 @@ class KvCache {
         std::vector<int32_t> layers;
         std::vector<float> rows;
     } hidden;
-    Chosen chosen;       // of the rows of the last forward
+    Chosen chosen; // of the rows of the last forward, once fetch_chosen returns
+    virtual void fetch_chosen() {}
     ExpertCounts stored; // of the last forward over a tree; 0: all experts are in memory
     // see lst_watch
     int (*stop)(void *ud) = nullptr;

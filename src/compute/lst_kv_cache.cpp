@@ -219,6 +219,7 @@ int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, void (*take)(v
 
 int lst_experts(lst_kv_cache *s, lst_experts_seen *out) {
     return lst::guard([&] {
+        s->cache->fetch_chosen();
         const lst::Chosen &c = s->cache->chosen;
         const size_t of_row = (size_t)c.layers * (size_t)c.used;
         *out = {of_row ? (int32_t)(c.expert.size() / of_row) : 0, c.layers, c.used, c.expert.data(), c.weight.data()};

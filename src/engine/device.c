@@ -11,12 +11,27 @@
 
 // ---- a model in GPU memory
 
-// Maps the name of a layer's tensor to the matrix that it is stacked into.
+// Maps the name of a layer's tensor to the matrix that it is stacked into. A mixture's experts stand in place of the
+// dense matrices; its shared expert is beside them.
+enum { SHARED_GATE_UP = LSG_MATRICES, SHARED_DOWN, ALL_MATRICES };
 static const struct {
     const char *part;
-    lsg_which which;
-} parts[] = {{"attn_q", LSG_QKV},      {"attn_k", LSG_QKV},       {"attn_v", LSG_QKV},     {"attn_qkv", LSG_QKV},
-             {"attn_output", LSG_OUT}, {"ffn_gate", LSG_GATE_UP}, {"ffn_up", LSG_GATE_UP}, {"ffn_down", LSG_DOWN}};
+    int which;
+} parts[] = {{"attn_q", LSG_QKV},
+             {"attn_k", LSG_QKV},
+             {"attn_v", LSG_QKV},
+             {"attn_qkv", LSG_QKV},
+             {"attn_output", LSG_OUT},
+             {"ffn_gate", LSG_GATE_UP},
+             {"ffn_up", LSG_GATE_UP},
+             {"ffn_down", LSG_DOWN},
+             {"ffn_gate_exps", LSG_GATE_UP},
+             {"ffn_up_exps", LSG_GATE_UP},
+             {"ffn_gate_up_exps", LSG_GATE_UP},
+             {"ffn_down_exps", LSG_DOWN},
+             {"ffn_gate_shexp", SHARED_GATE_UP},
+             {"ffn_up_shexp", SHARED_GATE_UP},
+             {"ffn_down_shexp", SHARED_DOWN}};
 
 enum { UNSET = -1 };
 
@@ -37,17 +52,31 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
                    .head_dim = h->head_dim,
                    .rope_dims = h->rope_dims,
                    .n_vocab = h->n_vocab,
-                   .gpu = gpu};
+                   .gpu = gpu,
+                   .n_experts = h->n_experts,
+                   .n_experts_used = h->n_experts_used,
+                   .n_ff_expert = h->n_ff_expert,
+                   .n_ff_shared = h->n_ff_shared};
     if (own) s.own = *own;
     return s;
+}
+
+// A mixture's matrices of one kind, and with the first one its router, which is floats.
+static uint64_t expert_bytes(const ls_hparams *h, const int *types, bool down) {
+    const int64_t d = h->n_embd, ff = h->n_ff_expert, wide = h->n_ff_shared, n = h->n_experts;
+    const int shared = types[down ? SHARED_DOWN : SHARED_GATE_UP];
+    const lsg_format own = lsg_format_of(types[down ? LSG_DOWN : LSG_GATE_UP]);
+    uint64_t bytes = (uint64_t)n * lsg_matrix_size(own, down ? d : 2 * ff, down ? ff : d);
+    if (shared != UNSET) bytes += lsg_matrix_size(lsg_format_of(shared), down ? d : 2 * wide, down ? wide : d);
+    return down ? bytes : bytes + sizeof(float) * (uint64_t)((n + 1) * d);
 }
 
 void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_shard *own) {
     const ls_hparams *h = &c->hparams;
     const int keep = ls_ggml_kept(weights), layers = h->n_layers;
-    int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
+    int(*types)[ALL_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
     for (int i = 0; i < layers; i++)
-        for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
+        for (int k = 0; k < ALL_MATRICES; k++) types[i][k] = UNSET;
     *out =
         (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
@@ -60,9 +89,8 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
             out->weight_bytes += lsg_matrix_size(lsg_format_of(t->type),
                                                  own ? ls_range_size(own->vocab) : (int64_t)t->n_out, (int64_t)t->n_in);
         if (h->tied ? embedding : !strcmp(t->name, "output.weight")) put(&types[0][LSG_HEAD], kept);
-        if (sscanf(t->name, "blk.%d.%31[^.].%15s", &layer, name, kind) != 3 || strcmp(kind, "weight") || layer < 0 ||
-            layer >= layers)
-            continue;
+        if (sscanf(t->name, "blk.%d.%31[^.].%15s", &layer, name, kind) != 3 || layer < 0 || layer >= layers) continue;
+        if (strcmp(kind + strspn(kind, "0123456789."), "weight")) continue; // a single expert's begins with its number
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             if (!strcmp(name, parts[k].part)) put(&types[layer][parts[k].which], kept);
     }
@@ -71,7 +99,9 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
             int32_t n_out, n_in;
             out->formats[i][k] = lsg_format_of(types[k == LSG_HEAD ? 0 : i][k]);
             lsg_matrix_shape(&out->shape, k, &n_out, &n_in);
-            if (k != LSG_HEAD || !i) out->weight_bytes += lsg_matrix_size(out->formats[i][k], n_out, n_in);
+            const bool of_experts = h->n_experts && !h->dense[i] && (k == LSG_GATE_UP || k == LSG_DOWN);
+            if (of_experts) out->weight_bytes += expert_bytes(h, types[i], k == LSG_DOWN);
+            else if (k != LSG_HEAD || !i) out->weight_bytes += lsg_matrix_size(out->formats[i][k], n_out, n_in);
         }
     free(types);
 }
@@ -236,8 +266,6 @@ static ls_code no_such_gpu(const char *asked, int n, ls_err *err) {
                    n > 1 ? "s" : "", n > 1 ? " and on" : "");
 }
 
-static const char cpu_only[] = "mixtures of experts run on the CPU only";
-
 // A rank never falls back to another kind of device, because all ranks must compute the same values.
 static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, const ls_checkpoint *c,
                                 const ls_engine_options *opt, ls_err *err) {
@@ -245,7 +273,8 @@ static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, cons
     snprintf(out->device, sizeof out->device, on_gpus ? "cuda:%d" : "cpu", d->gpu[0]);
     snprintf(out->why, sizeof out->why, "%d ranks on %s share the model", d->n, on_gpus ? "GPUs" : "CPUs");
     if (!on_gpus) return LS_OK;
-    if (c->hparams.n_experts) return ls_fail(err, LS_E_UNSUPPORTED, "ranks cannot use GPUs: %s", cpu_only);
+    if (c->hparams.n_experts)
+        return ls_fail(err, LS_E_UNSUPPORTED, "ranks on GPUs do not share mixtures of experts: use one GPU, or CPUs");
     ls_gpus gpus;
     ls_gpus_look(&gpus);
     if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot use GPUs: %s", gpus.problem);
@@ -291,10 +320,6 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
             return LS_OK;
         }
     } else if (!strcmp(opt->device, "cpu")) return LS_OK;
-    if (c->hparams.n_experts) {
-        snprintf(out->why, sizeof out->why, "%s", cpu_only);
-        return is_auto ? LS_OK : ls_fail(err, LS_E_UNSUPPORTED, "--device %s: %s", opt->device, out->why);
-    }
     ls_gpus_look(&gpus);
     const int number = is_auto ? 0 : gpu_number(opt->device), n = gpus.n;
     if (!n) {

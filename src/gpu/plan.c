@@ -150,13 +150,21 @@ lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format) {
 }
 
 /* Of any format: a session has room for all of them. */
-static size_t most_chunks(const lsg_shape *s, lsg_which which) {
+static size_t most_chunks(const lsg_shape *s, int32_t n_out, int32_t n_in) {
     int32_t most = 1;
     for (lsg_format f = 0; f < LSG_N_FORMATS; f++) {
-        const int32_t chunks = lsg_matrix_cut(s, which, f).chunks;
+        const int32_t chunks = lsg_cut_of(f, n_out, n_in, s->gpu).chunks;
         most = chunks > most ? chunks : most;
     }
     return (size_t)most;
+}
+
+/* Chunks of a matrix as all ranks share it. */
+static size_t most_chunks_of(const lsg_shape *s, lsg_which which) {
+    const ls_shard all = whole(s);
+    int32_t n_out, n_in;
+    shape_of(s, &all, which, &n_out, &n_in);
+    return most_chunks(s, n_out, n_in);
 }
 
 int32_t lsg_bucket_rows(int32_t n) {
@@ -196,14 +204,21 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     for (lsg_which i = 0; i < LSG_HEAD; i++) {
         int32_t n_out, n_in;
         lsg_matrix_shape(s, i, &n_out, &n_in);
-        y = larger(y, most_chunks(s, i) * (size_t)n_out);
+        y = larger(y, most_chunks_of(s, i) * (size_t)n_out);
+    }
+    const int32_t d = s->n_embd, ff = s->n_ff_expert, wide = s->n_ff_shared;
+    const size_t used = (size_t)s->n_experts_used, pairs = rows * used;
+    if (s->n_experts) {
+        y = larger(y, used * larger(most_chunks(s, 2 * ff, d) * 2 * (size_t)ff, most_chunks(s, d, ff) * (size_t)d));
+        if (wide)
+            y = larger(y, larger(most_chunks(s, 2 * wide, d) * 2 * (size_t)wide, most_chunks(s, d, wide) * (size_t)d));
     }
     lsg_room r = {.x = rows * (size_t)s->n_embd,
                   .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), all_q),
                   .q = rows * q,
                   .y = rows * y,
                   .turns = 2 * rows * (size_t)s->rope_dims,
-                  .logits = most_chunks(s, LSG_HEAD) * rows * (size_t)n_vocab,
+                  .logits = most_chunks_of(s, LSG_HEAD) * rows * (size_t)n_vocab,
                   .last = (size_t)n_vocab,
                   .keys = lsg_keys_count(LST_MAX_ROWS, n_vocab),
                   .slices = rows * (size_t)ceil_div(n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,
@@ -212,6 +227,15 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
                   .ancestors = rows * rows,
                   .pages = (size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1,
                   .parts = rows * chunks};
+    if (s->n_experts) {
+        r.expert_logits = rows * ((size_t)s->n_experts + 1);
+        r.lists = pairs * (size_t)s->n_layers;
+        r.begin = (size_t)s->n_experts + 1;
+        r.pairs = pairs;
+        r.pair_x = pairs * (size_t)d;
+        r.pair_act = larger(pairs * (size_t)ff, rows * (size_t)wide);
+        r.expert_rows = rows * (size_t)d;
+    }
     if (r.parts * of_part > PART_BYTES) r.parts = larger(PART_BYTES / of_part, chunks); /* one row always */
     r.part_o = r.parts * q;
     r.part_ml = r.parts * (size_t)n_heads * 2;
@@ -221,9 +245,10 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
 uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
     enum { REST = 4 << 20 }; /* the step, its result, lists; what an allocator rounds up */
     const lsg_room r = lsg_room_of(s, n_context);
-    return sizeof(float) *
-               (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last + r.slices) +
-           sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors) + sizeof(uint64_t) * (uint64_t)r.keys +
-           sizeof(int32_t) * (uint64_t)r.columns + sizeof(void *) * (uint64_t)r.pages +
-           (uint64_t)LSG_GRAPHS * LSG_GRAPH_BYTES + REST;
+    return sizeof(float) * (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last +
+                                      r.slices + r.expert_logits + r.lists + 2 * r.expert_rows) +
+           sizeof(uint16_t) * (uint64_t)(r.xn + r.q + r.ancestors + r.pair_x + r.pair_act) +
+           sizeof(uint64_t) * (uint64_t)r.keys +
+           sizeof(int32_t) * (uint64_t)(r.columns + r.lists + r.begin + 3 * r.pairs) +
+           sizeof(void *) * (uint64_t)r.pages + (uint64_t)LSG_GRAPHS * LSG_GRAPH_BYTES + REST;
 }

@@ -153,6 +153,8 @@ typedef struct {
     lsg_gpu gpu;
     ls_shard own;    /* zeros: all */
     int32_t ungated; /* the feed-forward part has no gate */
+    /* 0 experts: no mixture. With a mixture, the device has the whole model. */
+    int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
 } lsg_shape;
 ls_shard lsg_own(const lsg_shape *s);
 int lsg_is_whole(const lsg_shape *s);
@@ -174,6 +176,8 @@ int32_t lsg_bucket_chunks(int32_t length); /* at least those that lie wholly in 
  * grow. */
 typedef struct {
     size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
+    /* of mixtures: logits, lists of a layer, places of pairs; inputs of pairs; rows */
+    size_t expert_logits, lists, begin, pairs, pair_x, pair_act, expert_rows;
     size_t sums;  /* with other ranks: its own outputs of a matmul */
     size_t parts; /* rows times chunks that part_o and part_ml hold */
 } lsg_room;

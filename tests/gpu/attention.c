@@ -107,13 +107,17 @@ static void check_scene(const scene *c) {
     const size_t row = row_bytes(&s) / 2, all = (size_t)c->rows * row_bytes(&s);
     for (int32_t r = 0; r < c->rows; r++)
         if (tree.depth[r] > deepest) deepest = tree.depth[r];
-    const lsg_attend a = {LAYER, (c->length + deepest) / LSG_CHUNK + 1, c->window, c->softcap},
-                     more = {LAYER, CHUNKS, c->window, c->softcap};
+    const float *of_heads = c->rows % 2 ? random_floats((size_t)s.host.n_heads, 3, 2) : NULL,
+                *sinks = of_heads ? put_floats(of_heads, (size_t)s.host.n_heads) : NULL;
+    const lsg_attend a = {LAYER, (c->length + deepest) / LSG_CHUNK + 1, c->window, c->softcap, sinks},
+                     more = {LAYER, CHUNKS, c->window, c->softcap, sinks};
+    lsg_attend twin = a;
+    twin.sinks = of_heads;
     char what[160];
     snprintf(what, sizeof what, "group %d, head_dim %d, length %d, %d rows, window %d", (int)c->group, (int)c->head_dim,
              (int)c->length, (int)c->rows, (int)c->window);
     const uint16_t *got = see(&s, c->rows, &a);
-    check_against_twin(&s, &a, got, what);
+    check_against_twin(&s, &twin, got, what);
     CHECK(!memcmp(see(&s, ROOM, &more), got, all), "%s: with room for more rows and chunks they differ", what);
     const uint16_t *q = memcpy(fresh(all), s.host.q, all);
     for (int32_t k = 0; k < 6; k++) { // some rows alone, none, all or a part of their path committed
@@ -161,7 +165,7 @@ static void a_row_that_is_not_finite_spoils_only_its_own_path(void) {
                          .multiprocessors = 1};
         int32_t spare[LST_MAX_ROWS];
         session s = scene_session(&c, spare);
-        const lsg_attend a = {LAYER, CHUNKS, 0, 0};
+        const lsg_attend a = {LAYER, CHUNKS, 0, 0, NULL};
         const size_t row = row_bytes(&s) / 2, bad = 1 + (size_t)rnd_int(11);
         const uint16_t *before = see(&s, c.rows, &a);
         for (int32_t h = 0; h < 2 * c.n_kv_heads; h++)

@@ -17,7 +17,7 @@ typedef struct {
 } gpu_test;
 #define TEST(name)                                                                                                     \
     { #name, name }
-extern const gpu_test matmul_tests[], rows_tests[], attention_tests[], head_tests[], step_tests[];
+extern const gpu_test matmul_tests[], experts_tests[], rows_tests[], attention_tests[], head_tests[], step_tests[];
 
 extern lsg_stream stream; // of all tests
 

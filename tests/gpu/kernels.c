@@ -10,7 +10,8 @@
 #include <string.h>
 
 int main(int argc, char **argv) {
-    static const gpu_test *const lists[] = {matmul_tests, rows_tests, attention_tests, head_tests, step_tests};
+    static const gpu_test *const lists[] = {matmul_tests,    experts_tests, rows_tests,
+                                            attention_tests, head_tests,    step_tests};
     setvbuf(stdout, NULL, _IOLBF, 0);
     char why[256];
     const int there = device_open(why, sizeof why);

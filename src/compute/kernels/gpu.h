@@ -150,6 +150,7 @@ int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream stream);
 typedef struct {
     int32_t layer, chunks, window; /* window 0: all positions */
     float softcap;
+    const float *sinks; /* [n_heads]: a head's score that has no value; NULL: none */
 } lsg_attend;
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
 /* xn[r] = act(gate) * up from y, or act(up) if ungated. xielu: the numbers of that activation, in lst_hparams' order.
@@ -160,6 +161,40 @@ typedef struct {
     float xielu[4];
 } lsg_gating;
 int lsg_gate(const lsg_buffers *b, const lsg_gating *a, lsg_stream stream);
+/* ---- a mixture of experts: lsg_route, lsg_matmul_experts of gate and up, lsg_gate_experts, lsg_matmul_experts of
+ * down, lsg_sum_experts. A pair is a row and one of its experts; an expert's pairs lie side by side, so that a step
+ * reads its weights once for all its rows (in blocks of 24). A row's bits do not depend on the grouping: its outputs
+ * are added in the order of its own router. */
+typedef struct {
+    int32_t n, used;       /* experts, and how many of them a row takes */
+    int32_t mixtures;      /* layers that are one */
+    int32_t n_ff;          /* of an expert */
+    float *logits;         /* [rows][n, and the shared expert's] */
+    int32_t *chosen;       /* [rows][mixtures][used], best first, */
+    float *weight;         /* and their weights */
+    int32_t *begin;        /* [n + 1]: an expert's first pair */
+    int32_t *pair;         /* [rows][used] */
+    int32_t *row, *expert; /* [pairs] */
+    uint16_t *x, *act;     /* bf16 inputs: [pairs][n_embd], [pairs][n_ff] */
+    float *shared, *sum;   /* [rows][n_embd]: the shared expert's output; all experts' */
+} lsg_experts;
+typedef struct {
+    int32_t index;               /* of the layer among the mixtures */
+    int32_t n_out;               /* of logits: n, and one more if the shared expert has a gate */
+    const float *weights, *bias; /* [n_out][n_embd]; [n_out], NULL: none */
+    int32_t kind, sum_experts;   /* see lst_hparams */
+} lsg_router;
+/* Chooses each row's experts by xn, groups the pairs and copies xn to x of the pairs. */
+int lsg_route(const lsg_buffers *b, const lsg_experts *e, const lsg_router *r, lsg_stream stream);
+/* y[chunk][pair] as lsg_matmul, of pairs that there is room for. weights: of each expert, whose matrices are like m.
+ * rows: the most of one expert. */
+int lsg_matmul_experts(const lsg_matrix *m, const uint8_t *const *weights, const int32_t *begin, int32_t n_experts,
+                       const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream stream);
+/* act of the pairs from y, as lsg_gate. a->bias: [n][2 n_ff]. */
+int lsg_gate_experts(const lsg_buffers *b, const lsg_experts *e, const lsg_gating *a, lsg_stream stream);
+/* sum[row] from y, and shared if it is there: 1, or 2 if the router has its gate. bias: [n][n_embd], NULL: none. */
+int lsg_sum_experts(const lsg_buffers *b, const lsg_experts *e, int32_t index, int32_t chunks, const float *bias,
+                    int32_t shared, lsg_stream stream);
 /* Logits from y (which may be the logits themselves), and every row's part of result. If step->head_row is set, that
  * row alone has logits, in row 0. Where other devices have parts of the vocabulary, all that is said is of this one's:
  * ids count from its first token, and the logit of a token that another has is NAN. */

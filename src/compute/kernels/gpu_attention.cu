@@ -310,6 +310,10 @@ __global__ void combine(lsg_buffers b, lsg_attend a, rows_of rows) {
     __syncthreads();
     float most = -INFINITY, sum = 0;
     for (int32_t i = 0; i < n; i++) most = fmaxf(most, part[2 * i]);
+    if (a.sinks) {
+        most = fmaxf(most, a.sinks[h]);
+        sum = expf(a.sinks[h] - most);
+    }
     __syncthreads();
     for (int32_t i = t; i < n; i += threads) part[2 * i] = expf(part[2 * i] - most);
     __syncthreads();

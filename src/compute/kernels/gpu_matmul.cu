@@ -209,9 +209,10 @@ LSG_DEVICE void add_minima(float acc[NT][2][4], const Minima<F> &kept, const uin
     }
 }
 
-template <int F, int NT>
-__global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
-    matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
+// EARLY: weights are asked for before the kernel ahead has ended; else it has.
+template <int F, int NT, bool EARLY>
+LSG_DEVICE void multiply_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t row0,
+                              int32_t rows, const int32_t *n_rows) {
     using P = Plan<F, NT>;
     LSG_SHARED(unsigned char,
                shared); // [STAGES][8 NT rows][STRIDE], [WARPS][SLOTS][SLOT], [2 stages] totals; then sums of slices
@@ -238,7 +239,7 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
                 if (i + 512 <= P::SLOT || at < P::SLOT % 512) lsg_copy16(to + i, from + i);
         }
     };
-    lsg_next_may_start();
+    if constexpr (EARLY) lsg_next_may_start();
 #pragma unroll
     for (int i = 0; i < P::SLOTS - 1; i++) { // weights do not wait for the kernel before
         fetch(i, i);
@@ -249,8 +250,8 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
         for (int32_t i = (from * P::TILE) + (slice * 32 + lane) * 128; i < to * P::TILE; i += SLICES * 32 * 128)
             lsg_prefetch(weights + i);
     }
-    const int32_t row0 = (int32_t)blockIdx.x * 8 * NT, there = n_rows ? min(rows, lsg_fresh(n_rows)) : rows;
-    lsg_wait_before();
+    const int32_t there = n_rows ? min(rows, lsg_fresh(n_rows)) : rows;
+    if constexpr (EARLY) lsg_wait_before();
     if (row0 >= there) {
         lsg_copies_wait<0>();
         return;
@@ -345,6 +346,27 @@ __global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
 }
 
 template <int F, int NT>
+__global__ void __launch_bounds__(32 * WARPS, NT <= 4 ? 2 : 1)
+    matmul(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
+    multiply_rows<F, NT, true>(m, x, y, rows_y, (int32_t)blockIdx.x * 8 * NT, rows, n_rows);
+}
+
+// The same for an expert's pairs. Which experts are awake is known when the kernel ahead has ended; the blocks of the
+// others leave.
+template <int F, int NT>
+__global__ void __launch_bounds__(32 * WARPS, 2)
+    experts(lsg_matrix m, const uint8_t *const *weights, const int32_t *begin, const uint16_t *x, float *y,
+            int32_t pairs, int32_t row_blocks) {
+    lsg_next_may_start();
+    lsg_wait_before();
+    const int32_t expert = (int32_t)blockIdx.x / row_blocks, row0 = (int32_t)blockIdx.x % row_blocks * 8 * NT,
+                  first = begin[expert], rows = begin[expert + 1] - first;
+    if (row0 >= rows) return;
+    m.weights = weights[expert];
+    multiply_rows<F, NT, false>(m, x + (size_t)first * m.n_in, y + (size_t)first * m.n_out, pairs, row0, rows, nullptr);
+}
+
+template <int F, int NT>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
     const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
@@ -363,6 +385,20 @@ int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, i
     return -1;
 }
 
+constexpr int EXPERT_EIGHTS = 3; // of rows of a block, at most: an expert has few
+
+template <int F, int NT = EXPERT_EIGHTS>
+int run_experts(const lsg_matrix &m, const uint8_t *const *weights, const int32_t *begin, int32_t n_experts,
+                const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream s) {
+    if constexpr (NT > 1)
+        if (rows <= 8 * (NT - 1)) return run_experts<F, NT - 1>(m, weights, begin, n_experts, x, y, pairs, rows, s);
+    const int32_t row_blocks = (rows + 8 * NT - 1) / (8 * NT);
+    const dim3 grid((unsigned)(n_experts * row_blocks), (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT),
+                    (unsigned)m.cut.chunks);
+    return lsg_launch(experts<F, NT>, grid, 32 * WARPS, (size_t)Plan<F, NT>::SHARED, s, m, weights, begin, x, y, pairs,
+                      row_blocks);
+}
+
 } // namespace
 
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
@@ -374,5 +410,17 @@ int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y,
     case LSG_Q8: return run_rows<LSG_Q8>(*m, x, y, rows_y, rows, n_rows, s);
     case LSG_Q4S: return run_rows<LSG_Q4S>(*m, x, y, rows_y, rows, n_rows, s);
     default: return run_rows<LSG_Q8S>(*m, x, y, rows_y, rows, n_rows, s);
+    }
+}
+
+int lsg_matmul_experts(const lsg_matrix *m, const uint8_t *const *weights, const int32_t *begin, int32_t n_experts,
+                       const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream s) {
+    switch (m->format) {
+    case LSG_BF16: return run_experts<LSG_BF16>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
+    case LSG_F16: return run_experts<LSG_F16>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
+    case LSG_Q4: return run_experts<LSG_Q4>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
+    case LSG_Q8: return run_experts<LSG_Q8>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
+    case LSG_Q4S: return run_experts<LSG_Q4S>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
+    default: return run_experts<LSG_Q8S>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
     }
 }

@@ -147,10 +147,10 @@ void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *a) {
 
 /* What one query head sees at logical positions [first, position], whose cache columns are given. */
 static void attend_head(const lsg_buffers *b, const lsg_attend *a, const uint16_t *q, int32_t kv_head,
-                        const int32_t *columns, int32_t first, int32_t position, uint16_t *to) {
+                        const float *sink, const int32_t *columns, int32_t first, int32_t position, uint16_t *to) {
     const int32_t hd = b->head_dim;
-    double *out = calloc((size_t)hd, sizeof *out), sum = 0;
-    float most = -INFINITY; /* score of the chunks so far */
+    double *out = calloc((size_t)hd, sizeof *out), sum = sink ? 1 : 0;
+    float most = sink ? *sink : -INFINITY; /* score of the chunks so far */
     for (int32_t chunk = first / LSG_CHUNK; chunk <= position / LSG_CHUNK; chunk++) {
         const int32_t begin = chunk * LSG_CHUNK > first ? chunk * LSG_CHUNK : first,
                       last = (chunk + 1) * LSG_CHUNK - 1 < position ? (chunk + 1) * LSG_CHUNK - 1 : position;
@@ -189,7 +189,8 @@ void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a) {
         for (int32_t row = r; row >= 0; row = s->parent[row]) columns[s->length + s->depth[row]] = s->column[row];
         for (int32_t h = 0; h < b->n_heads; h++) {
             const size_t at = ((size_t)r * (size_t)b->n_heads + (size_t)h) * (size_t)b->head_dim;
-            attend_head(b, a, b->q + at, h / (b->n_heads / b->n_kv_heads), columns, first, position, b->xn + at);
+            attend_head(b, a, b->q + at, h / (b->n_heads / b->n_kv_heads), a->sinks ? a->sinks + h : NULL, columns,
+                        first, position, b->xn + at);
         }
     }
     free(columns);
@@ -213,7 +214,11 @@ void lsg_plain_gate(const lsg_buffers *b, const lsg_gating *a) {
     for (int32_t r = 0; r < b->step->n_rows; r++)
         for (int32_t i = 0; i < n; i++) {
             const double g = added(b->y, a->chunks, b->rows, wide, a->bias, r, i),
-                         up = a->ungated ? 1 : added(b->y, a->chunks, b->rows, wide, a->bias, r, n + i);
-            b->xn[(size_t)r * (size_t)n + (size_t)i] = bf16(activated(g, a) * up);
+                         up = a->ungated ? 1 : added(b->y, a->chunks, b->rows, wide, a->bias, r, n + i),
+                         x = fmin(g, LST_CLAMP); /* as the clamped activation takes it */
+            b->xn[(size_t)r * (size_t)n + (size_t)i] =
+                bf16(a->activation == LST_ACT_CLAMPED
+                         ? x / (1 + exp(-(double)LST_CLAMP_SLOPE * x)) * (1 + fmax(fmin(up, LST_CLAMP), -LST_CLAMP))
+                         : activated(g, a) * up);
         }
 }

@@ -1,35 +1,10 @@
 // A row between matmuls; sums in one fixed order.
-#include "compute/kernels/gpu_device.h"
+#include "compute/kernels/gpu_sums.h"
 
 namespace {
 
-constexpr int AT_ONCE = 4; // chunks of a matmul's sums
 constexpr int THREADS = 256, NORM_THREADS = 512, ROPE_THREADS = 128;
 static_assert(LSG_MOST_EMBD == 8 * 4 * NORM_THREADS, "what add_norm<8> holds");
-
-// Four neighbours of y[.][r] from i on, with the chunks added in order; a few are on their way before the first is
-// added. Widths are multiples of 4.
-LSG_DEVICE float4 added4(const float *y, int32_t chunks, int32_t rows, int32_t width, int32_t r, int32_t i,
-                         const float *bias) {
-    float4 sum = {0, 0, 0, 0};
-    for (int32_t first = 0; first < chunks; first += AT_ONCE) {
-        float4 part[AT_ONCE];
-#pragma unroll
-        for (int c = 0; c < AT_ONCE; c++)
-            if (first + c < chunks) part[c] = *(const float4 *)(y + ((size_t)(first + c) * rows + r) * width + i);
-#pragma unroll
-        for (int c = 0; c < AT_ONCE; c++)
-            if (first + c < chunks) sum.x += part[c].x, sum.y += part[c].y, sum.z += part[c].z, sum.w += part[c].w;
-    }
-    if (!bias) return sum;
-    const float4 more = *(const float4 *)(bias + i);
-    return {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
-}
-
-// Four neighbours, rounded.
-LSG_DEVICE void store_bf16(uint16_t *to, const float4 &v) {
-    *(uint2 *)to = {lsg_bf16x2(v.x, v.y), lsg_bf16x2(v.z, v.w)};
-}
 
 __global__ void begin(lsg_buffers b, lsg_rotation a) {
     LSG_SHARED(int32_t, parent);
@@ -270,37 +245,14 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
     store_bf16(to, {out[0] * scale, out[1] * scale, out[2] * scale, out[3] * scale});
 }
 
-LSG_DEVICE float activated(float x, const lsg_gating &a) {
-    if (a.activation == LST_ACT_RELU2) return x > 0 ? x * x : 0;
-    if (a.activation == LST_ACT_XIELU) {
-        if (x > 0) return fmaf(a.xielu[0] * x, x, a.xielu[2] * x);
-        return fmaf(expm1f(fminf(x, a.xielu[3])) - x, a.xielu[1], a.xielu[2] * x);
-    }
-    // gelu by tanh: x (1 + tanh(v)) / 2 = x / (1 + e^-2v)
-    const float v = a.activation == LST_ACT_SILU ? x : 2 * 0.79788456080286536f * fmaf(0.044715f * x * x, x, x);
-    return x / (1.0f + expf(-v));
-}
-
 // Four values a thread.
 __global__ void gate(lsg_buffers b, lsg_gating a) {
     lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_ff,
-                  wide = a.ungated ? n : 2 * n;
+    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_ff;
     const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
     lsg_wait_before();
     if (!there) return;
-    const float4 g4 = added4(b.y, a.chunks, b.rows, wide, r, i, a.bias);
-    float4 u4 = {1, 1, 1, 1};
-    if (!a.ungated) u4 = added4(b.y, a.chunks, b.rows, wide, r, n + i, a.bias);
-    const float g[4] = {g4.x, g4.y, g4.z, g4.w}, u[4] = {u4.x, u4.y, u4.z, u4.w};
-    float out[4];
-#pragma unroll
-    for (int k = 0; k < 4; k++) out[k] = activated(g[k], a) * u[k];
-    store_bf16(b.xn + (size_t)r * n + i, {out[0], out[1], out[2], out[3]});
-}
-
-unsigned blocks(int64_t n, int64_t of) {
-    return (unsigned)((n + of - 1) / of);
+    store_bf16(b.xn + (size_t)r * n + i, gated4(b.y, a, b.rows, n, r, i, a.bias));
 }
 
 } // namespace

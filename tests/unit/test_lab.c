@@ -194,9 +194,9 @@ static void a_row_breaks_even_at_its_share_of_the_cost(void **state) {
     (void)state;
     ls_lab *lab = ls_calloc(1, sizeof *lab);
     for (int i = 0; i < LS_COST_SIZES; i++) lab->machine.costs.base_ms[i] = 2.0 + 0.5 * (ls_cost_rows[i] - 1);
-    lab->forwards[1] = (ls_lab_forwards){40, 40 * 4e3};
-    lab->forwards[9] = (ls_lab_forwards){20, 20 * 10e3};
-    lab->forwards[10] = (ls_lab_forwards){19, 19 * 10e3}; // too few to be shown
+    lab->forwards[1] = (ls_lab_forwards){.n = 40, .us = 40 * 4e3};
+    lab->forwards[9] = (ls_lab_forwards){.n = 20, .us = 20 * 10e3};
+    lab->forwards[10] = (ls_lab_forwards){.n = 19, .us = 19 * 10e3}; // too few to be shown
     ls_chart d = ls_lab_chart(lab, LS_FIGURE_BREAK_EVEN), ms = ls_lab_chart(lab, LS_FIGURE_COST);
     assert_int_equal(d.n, 2);
     assert_int_equal(d.series[0].n, LS_COST_SIZES);

@@ -234,8 +234,8 @@ static void origin(inspected *o) {
     const ui_state *s = o->v->state;
     const ls_node *n = o->node;
     if (o->row == 0) return;
-    ui_pen p = ui_next_line(o->v, UI_TEXT);
     if (n->match_pos >= 0) {
+        ui_pen p = ui_next_line(o->v, UI_TEXT);
         ui_print(&p, "copied from position %d", n->match_pos);
         if (n->match_n) ui_print(&p, ", after a matching %d-gram", n->match_n);
         p = ui_next_line(o->v, UI_DIM);
@@ -250,11 +250,14 @@ static void origin(inspected *o) {
         return;
     }
     if (n->from == LS_FROM_LAST_LOGIT) {
+        ui_pen p = ui_next_line(o->v, UI_TEXT);
         ui_print(&p, "guessed: rank %d of the last logits", n->rank);
         return;
     }
-    ui_print(&p, "%s", ls_sources[n->from].sentence);
-    if (n->rank >= 0) ui_print(&p, "; in the branch of rank %d", n->rank);
+    ls_buf text = {0};
+    ls_buf_str(&text, ls_sources[n->from].sentence);
+    if (n->rank >= 0) ls_buf_fmt(&text, "; in the branch of rank %d", n->rank);
+    sentence(o, &text);
 }
 
 static void attention(inspected *o) {

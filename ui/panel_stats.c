@@ -161,9 +161,7 @@ static void speed_line(ui_panel_view *v, const ls_stats *st, const ls_step *step
               ls_stats_speedup_verdict(st));
     p.role = UI_DIM;
     if (step->asked_rows <= 1) ui_clause(&p, "; no draft is worth its cost now");
-    else // tokens that plain decoding emits in the time of a step
-        ui_clause(&p, "; break-even MAT %.2f",
-                  ls_per(st->total_us, st->steps) / ls_per(st->plain_us, st->plain_forwards));
+    else ui_clause(&p, "; break-even MAT %.2f", ls_stats_break_even(st));
 }
 
 static void time_line(ui_panel_view *v, const ls_stats *st) {

@@ -124,6 +124,10 @@ static void text(const recordings *all, const outcome *o, const ls_table *table,
                all->run.costs.base_ms[0] > 0
                    ? "estimated from the recorded costs of forwards and the drafting time measured here"
                    : "not known: the trace has no costs, so sizing by cost uses the maximum number of rows");
+    if (all->run.n_mixtures)
+        ls_buf_str(
+            out, "experts: a simulation does not know which experts a row takes, so trees are sized by rows alone, as "
+                 "by --sizing rows, and their times are those of rows\n");
     ls_buf_fmt(
         out,
         "known: verified rows whose best tokens are in the trace; drafters learn nothing from other rows. 'all': the "

@@ -396,7 +396,7 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
         ls_buf_fmt(out, "%s%s %s%s", k ? ", " : " ", amount_of((double)f->weights[k]).s, k ? "as " : "(as in the file)",
                    k ? kept[k].name : "");
     if (h->n_experts)
-        ls_buf_fmt(out, "\nexperts       %s of these weights (as in the file), all in memory; a token takes %d of %d",
+        ls_buf_fmt(out, "\nexperts       %s of these weights (as in the file); a token takes %d of %d",
                    amount_of((double)f->experts[0]).s, h->n_experts_used, h->n_experts);
     shared_text(s, out);
     const amount room = amount_of((double)f->free);

@@ -401,7 +401,8 @@ namespace {
 void make_logit_rows(CpuKvCache &s, const Block &b) {
     const int32_t end = s.first_slot + b.first + (b.head_row < 0 ? b.n : 1);
     const bool in_the_way = s.last_slot >= s.first_slot + b.first && s.last_slot < end; // of a tree that grows
-    const int32_t slots = end + in_the_way, had = s.logit_rows_cap;
+    const int32_t there = end + 3 * b.n; // where the next rows of a growing tree do not reach it at once
+    const int32_t slots = in_the_way ? there + 1 : end, had = s.logit_rows_cap;
     if (slots > had) {
         lst::Floats logits((int64_t)slots * s.vocab());
         std::copy_n(s.logits_of.data(), (int64_t)had * s.vocab(), logits.data());
@@ -410,8 +411,8 @@ void make_logit_rows(CpuKvCache &s, const Block &b) {
     }
     if (!in_the_way) return;
     float *first = s.logits_of.data();
-    std::copy_n(first + (int64_t)s.last_slot * s.vocab(), s.vocab(), first + (int64_t)end * s.vocab());
-    s.last_slot = end;
+    std::copy_n(first + (int64_t)s.last_slot * s.vocab(), s.vocab(), first + (int64_t)there * s.vocab());
+    s.last_slot = there;
 }
 
 } // namespace

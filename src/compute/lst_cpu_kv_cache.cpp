@@ -13,10 +13,13 @@ namespace {
 
 // Runs block b, which gave a logit that is not finite, again to find the layer.
 [[noreturn]] void find_bad_logit(CpuKvCache &s, const Block &b) {
-    s.searching = true;
+    struct Search { // ends however the block ends: an expert may not be read
+        bool &on;
+        explicit Search(bool &flag) : on(flag) { on = true; }
+        ~Search() { on = false; }
+    } search(s.searching);
     s.first_bad = INT32_MAX;
     run_block(s, b);
-    s.searching = false;
     throw lst::bad_logit(s.first_bad);
 }
 

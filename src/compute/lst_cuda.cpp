@@ -102,6 +102,9 @@ Experts CudaModel::place(const lst::Mixture &x) {
             e.down.device.format != x.experts[0].down.device.format)
             throw lst::Error(LST_E_ARG, "the experts of a layer have weights of several formats, which a GPU does not "
                                         "read at once: use --weights q8 or bf16, or --device cpu");
+        if (e.gate_up.bias.size() != x.experts[0].gate_up.bias.size() ||
+            e.down.bias.size() != x.experts[0].down.bias.size())
+            throw lst::Error(LST_E_ARG, "some experts of a layer have biases and others have none: use --device cpu");
         gate_up.push_back(e.gate_up.device.weights);
         down.push_back(e.down.device.weights);
         inner.insert(inner.end(), e.gate_up.bias.data(), e.gate_up.bias.data() + e.gate_up.bias.size());

@@ -119,9 +119,10 @@ void prefill(const lst_model &m, Followed &f, Reader &in) {
     must(at == f.length && n <= f.n_context - at && n <= f.cache->prefill_rows(at));
     lst_row row;
     f.rows = 0;
+    f.last = false;
     f.cache->prefill(at, tokens.data(), n, &sampling, last ? &row : nullptr);
     f.length += n;
-    f.last |= last != 0;
+    f.last = last != 0;
 }
 
 void forward(const lst_model &m, Followed &f, Reader &in) {

@@ -39,6 +39,11 @@ static void add_previews(ls_stats *st, const ls_step *s) {
     }
 }
 
+double ls_stats_break_even(const ls_stats *st) {
+    const double plain = ls_stats_plain_tokens_per_s(st);
+    return plain > 0 ? ls_per(st->total_us, st->steps) * plain / 1e6 : NAN;
+}
+
 ls_ratio ls_stats_experts(const ls_stats *st) {
     ls_ratio all = {0, 0};
     for (int r = 0; r <= LS_STATS_HIST; r++) all.n += st->experts[r].n, all.of += st->experts[r].of;

@@ -81,7 +81,9 @@ double ls_stats_speedup(const ls_stats *st);            // plain_us / plain_agai
 // The uncertainty of the speedup, in its own unit: from the spread of the timed plain forwards. 0: not known.
 double ls_stats_speedup_spread(const ls_stats *st);
 double ls_stats_waited(const ls_stats *st); // share of the threads' time, 0 to 1; above LS_BUSY it is told
-double ls_per(double a, uint64_t n);        // a / n; NAN where n is 0
+// Tokens that plain decoding emits in the time of a mean step: the MAT from which on steps are faster. NAN: not known.
+double ls_stats_break_even(const ls_stats *st);
+double ls_per(double a, uint64_t n); // a / n; NAN where n is 0
 
 // A short text by value: the order of arguments is not defined, so one call must not fill a buffer that another
 // argument reads.

@@ -145,17 +145,19 @@ uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool i
         sum += bytes;
         if (!expert || !c->hparams.n_experts) continue;
         expert += strcspn(expert + 1, ".") + 1; // "ffn_up_exps.weight", "ffn_up.7.weight"
-        if (!strncmp(expert - 5, "_exps", 5) || (expert[1] >= '0' && expert[1] <= '9')) of_experts += bytes;
+        const bool numbered = expert[0] == '.' && expert[1] >= '0' && expert[1] <= '9';
+        if (!strncmp(expert - 5, "_exps", 5) || numbered) of_experts += bytes;
     }
     if (experts) *experts = of_experts;
     return sum;
 }
 
 uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t *experts) {
-    const bool bf16 = !strcmp(opt->dtype, "bf16"), floats = bf16 || !strcmp(opt->dtype, "f32");
+    const char *dtype = opt->dtype ? opt->dtype : "auto", *kept = opt->weights ? opt->weights : "auto";
+    const bool bf16 = !strcmp(dtype, "bf16"), floats = bf16 || !strcmp(dtype, "f32");
     uint64_t of_experts;
     const uint64_t all = opt->reference ? ls_cpu_weight_bytes(c, bf16 ? "bf16" : "f32", false, &of_experts) // unpacked
-                                        : ls_cpu_weight_bytes(c, opt->weights, !floats, &of_experts);
+                                        : ls_cpu_weight_bytes(c, kept, !floats, &of_experts);
     const bool some = opt->expert_memory && !opt->reference && opt->expert_memory < of_experts;
     const uint64_t left = some ? opt->expert_memory : of_experts;
     if (experts) *experts = left;

@@ -128,6 +128,11 @@ static int read_tensor(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst) 
     return 1;
 }
 
+// Whether only a part of a mixture's experts is in memory.
+static bool keeps_experts_apart(const ls_checkpoint *c, const ls_engine_options *opt, const char *device) {
+    return opt->expert_memory && c->hparams.n_experts && !opt->reference && !strcmp(device, "cpu");
+}
+
 static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
                             const char *device, ls_err *err) {
     ls_hparams own = c->hparams;
@@ -177,8 +182,9 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .sinks = h->arch->sinks,
                             .xielu = h->xielu};
     // the file has no name, so nothing else needs a place there
-    char *folder = opt->expert_memory ? ls_user_path("XDG_CACHE_HOME", ".cache", "experts") : NULL;
-    if (opt->expert_memory && !folder) {
+    const bool apart = keeps_experts_apart(c, opt, device);
+    char *folder = apart ? ls_user_path("XDG_CACHE_HOME", ".cache", "experts") : NULL;
+    if (apart && !folder) {
         free(t);
         return ls_fail(err, LS_E_IO, "--expert-memory needs a cache folder: set HOME or XDG_CACHE_HOME");
     }
@@ -195,7 +201,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                                 .progress = ls_relay_progress,
                                 .read = read_tensor,
                                 .ud = &l,
-                                .expert_memory = opt->expert_memory,
+                                .expert_memory = apart ? opt->expert_memory : 0,
                                 .expert_folder = folder,
                                 .ranks = e->ranks ? ls_ranks_group(e->ranks) : NULL,
                                 .beside = e->ranks ? ls_ranks_beside(e->ranks) : 1};
@@ -306,7 +312,11 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     base->row_macs = info.row_macs;
     base->head_macs = info.head_macs;
     base->n_mixtures = info.n_mixtures;
-    base->expert_memory = opt->expert_memory;
+    base->expert_memory = keeps_experts_apart(c, opt, device) ? opt->expert_memory : 0;
+    if (opt->expert_memory && !base->expert_memory && opt->note)
+        opt->note(
+            opt->ud,
+            "--expert-memory changes nothing: it is for mixtures of experts, on a CPU, with this program's kernels");
     base->n_experts = c->hparams.n_experts;
     base->n_experts_used = c->hparams.n_experts_used;
     base->expert_bytes = info.expert_bytes;

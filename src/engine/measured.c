@@ -48,8 +48,10 @@ void ls_measured_key(const ls_model *m, const char *threads, char key[LS_MEASURE
     char processor[128];
     ls_processor_name(processor, sizeof processor);
     const ls_engine *e = m->engine;
-    snprintf(key, LS_MEASURED_KEY, "%s | %s | %s | %s | %s | %s | %s threads | %s", LS_VERSION, m->sha256, e->device,
-             e->dtype, e->kernel, e->version, threads, processor);
+    char experts[40] = ""; // in memory, if not all are: the others are read during a forward
+    if (e->expert_memory) snprintf(experts, sizeof experts, "%llu bytes | ", (unsigned long long)e->expert_memory);
+    snprintf(key, LS_MEASURED_KEY, "%s | %s | %s | %s | %s | %s | %s%s threads | %s", LS_VERSION, m->sha256, e->device,
+             e->dtype, e->kernel, e->version, experts, threads, processor);
 }
 
 char *ls_measured_path(const ls_model *m, const char *key) {
@@ -232,7 +234,7 @@ static ls_code measure_at_once(ls_cost_curve *z, ls_kv_cache *t, ls_err *err) {
     }
     if (!code) ls_cost_of_points(z, rows, ms, awake, n);
     if (!code) code = measure_few_experts(t, &few_ms, &awake[0], err);
-    set_expert(z, few_ms, awake[0]);
+    if (!code) set_expert(z, few_ms, awake[0]);
     return code;
 }
 
@@ -267,7 +269,7 @@ static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again
         }
     for (int i = LS_COST_SIZES - 1; i > 0; i--) // fewer rows cannot cost more, and noise makes times longer
         z->base_ms[i - 1] = fmin(z->base_ms[i - 1], z->base_ms[i]);
-    set_expert(z, few_ms, awake);
+    if (!code) set_expert(z, few_ms, awake);
     if (!code) code = measure_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
     if (!code) code = measure_forward(t, 1, REPEATS, one_again, err);
     if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / ls_cost_context_rows(SLOPE_ROWS) / context;

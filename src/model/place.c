@@ -324,7 +324,10 @@ static ls_code not_pinned(const ls_file *f, const char *name, ls_err *err) {
 ls_code ls_model_unknown(const ls_registry *r, const char *name, ls_code code, ls_err *err) {
     const size_t n = strlen(name);
     if (!access(name, F_OK))
-        return ls_fail(err, code, "'%.200s' is not in the registry: there are no checksums of its files", name);
+        return ls_fail(err, code,
+                       "no model is named '%.200s': a file or folder that is not in the registry has no checksums, and "
+                       "is not removed",
+                       name);
     if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".gguf")))
         return ls_fail(err, code, "the model '%.200s' does not exist (a GGUF file or a folder of a model)", name);
     return ls_fail(

@@ -133,6 +133,11 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_num(w, "ar_tokens_per_s", st->plain_us > 0 ? ls_stats_plain_tokens_per_s(st) : NAN, 7);
     ls_stats_write_speedup(w, st);
     ls_jw_field_num(w, "cpu_wait", ls_stats_waited(st), 3);
+    const ls_ratio experts = ls_stats_experts(st);
+    if (experts.of) { // of a mixture
+        ls_jw_field_num(w, "experts", ls_per((double)experts.n, experts.of), 7);
+        ls_jw_field_num(w, "break_even_mat", ls_stats_break_even(st), 7);
+    }
     ls_jw_field_u64(w, "draft_forwards", st->draft_forwards);
     ls_jw_field_u64(w, "ahead_forwards", st->ahead_forwards);
     ls_jw_field_u64(w, "probe_rows", st->probes);

@@ -126,7 +126,8 @@ double ls_cost_awake(const ls_cost_curve *z, int32_t rows) {
 }
 
 double ls_cost_experts_ms(const ls_cost_curve *z, int32_t rows, double awake) {
-    return z->expert_ms > 0 ? z->expert_ms * (awake - ls_cost_awake(z, rows)) : 0;
+    // a recording has the time of an expert, but not how many its measured forwards took
+    return z->expert_ms > 0 && z->awake[0] > 0 ? z->expert_ms * (awake - ls_cost_awake(z, rows)) : 0;
 }
 
 int32_t ls_cost_choose(const ls_cost_curve *z, const double *path, int32_t n, int32_t context, double *rate) {

@@ -495,7 +495,7 @@ static ls_code turns_by_request(ls_trace_reader *r, ls_err *err) {
     ls_trace_line kind = LS_TRACE_REQUEST;
     ls_line line = r->line; // the first one
     ls_code code = LS_OK;
-    for (; !code && line.p && line.whole; code = code ? code : ls_trace_read_pass(r, &kind, &line, err)) {
+    for (; !code && line.p; code = code ? code : ls_trace_read_pass(r, &kind, &line, err)) {
         if (kind == LS_TRACE_REQUEST) {
             ls_json *doc = NULL;
             reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};

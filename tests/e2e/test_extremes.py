@@ -186,8 +186,8 @@ class Sizes(unittest.TestCase):
                           num_key_value_heads=32, head_dim=256)
         r = run("generate", "--model", fat, "--raw", "--prompt", "abc", "--context", str(1 << 21), "--dtype", "f32")
         self.assertEqual(r.returncode, 1)
-        self.assertRegex(r.stderr.splitlines()[-1], "^logitspec: a context of 2097152 tokens needs 10487[0-9]{2} MiB for keys and "
-                         "values, more than this machine has: use a shorter --context$")
+        self.assertRegex(r.stderr.splitlines()[-1], "^logitspec: the model needs about 10486[0-9]{2} MiB of memory \\(weights [0-9]+; 2097152 "
+                         "tokens of context 1048576\\), but only [0-9]+ MiB are free: use --context [0-9]+ or less$")
 
 
 if __name__ == "__main__":

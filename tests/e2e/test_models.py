@@ -499,8 +499,8 @@ class Models(unittest.TestCase):
         self.assertFails(self.logitspec("remove", "link", "--yes"), "outside the models folder")
         self.add_entries(f"mine:\n  from: path\n  path: {elsewhere}\n")
         self.assertFails(self.logitspec("remove", "mine", "--yes"), "outside the models folder")
-        for bad in "..", ".", "../elsewhere", elsewhere:
-            self.assertFails(self.logitspec("remove", bad, "--yes"), "no model", code=2)
+        for bad, why in ("..", "no model is named"), (".", "no model is named"), ("../elsewhere", "does not exist"), (elsewhere, "no model is named"):
+            self.assertFails(self.logitspec("remove", bad, "--yes"), why, code=2)
         self.assertTrue(os.path.isdir(elsewhere))
 
     def test_remove_asks_on_a_terminal(self):

@@ -226,9 +226,12 @@ class Report(unittest.TestCase):
         text = self.report("moe.md", files=files)
         means = [f"{sum(s['experts'] for s in steps) / len(steps):.1f} of 64 (8)" for steps in runs]
         self.assertIn(f"| experts of a forward | {means[0]} | {means[1]} |", text)
-        even = [sum(s["us"]["total"] for s in steps_of(load(f))) / len(steps_of(load(f))) for f in files]
-        plain = counted([steps_of(load(f)) for f in files])["time"]
-        self.assertIn(f"| break-even MAT | {even[0] / 1e3 / plain[0, 'plain']:.2f} | {even[1] / 1e3 / plain[1, 'plain']:.2f} |", text)
+        even = []
+        for f in files:
+            steps = steps_of(load(f))
+            plain = sum(s["ar_us"] * (len(s["emitted"]) - (s["finish"] in ("eos", "length", "context"))) for s in steps)
+            even.append(sum(s["us"]["total"] for s in steps) / len(steps) * sum(len(s["emitted"]) for s in steps) / plain)
+        self.assertIn(f"| break-even MAT | {even[0]:.2f} | {even[1]:.2f} |", text)
         self.assertNotIn("experts", self.report("dense.md"))  # of other models nothing is said
 
     def test_the_page_needs_nothing_else(self):

@@ -90,8 +90,6 @@ void ls_rate_views(const ls_features *f, uint8_t view[LS_VIEWS]) {
         says[LS_VIEW_LISTED] = 2 + lately * 4 + (rank > 3 ? 3 : rank > 1 ? 2 : rank);
         says[LS_VIEW_LISTED_P] = 1 + lately * 13 + fine_share(f->listed_p);
     }
-    if (f->beside)
-        says[LS_VIEW_BESIDE] = 1 + (f->beside - 1) * 14 + (f->beside_p > 0 ? 1 + fine_share(f->beside_p) : 0);
     for (int32_t i = 0; i < LS_VIEWS; i++) view[i] = (uint8_t)says[i];
 }
 

@@ -29,8 +29,7 @@
     VIEW(AVERAGE, 4 + 4 * 13)     /* averaged probability after the token before it, by the number of rows */          \
     VIEW(AVERAGE_RANK, 17)        /* its rank there */                                                                 \
     VIEW(LISTED, 1 + 7 * 4)       /* how long ago it was among the target's best tokens, and its rank */               \
-    VIEW(LISTED_P, 7 * 13)        /* its probability there */                                                          \
-    VIEW(BESIDE, 2 * 14)          /* its probability after other tokens in the place of the root */
+    VIEW(LISTED_P, 7 * 13)        /* its probability there */
 
 typedef enum {
 #define VIEW(name, weights) LS_VIEW_##name,
@@ -62,7 +61,6 @@ typedef struct {
     } remembered[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
     float last_p;                      // its probability in the last logits, given that it is not the root's token
     float average_p, listed_p;
-    float beside_p;        // after other tokens in the place of the root
     int32_t ago;           // tokens since it occurred in the conversation; 0: it does not occur
     int32_t listed_ago;    // tokens since it was among the target's best; 0: it was not
     int16_t last_rank;     // its rank in the last logits; -1: it is not among the best
@@ -70,11 +68,10 @@ typedef struct {
     uint16_t average_rows; // rows of the average after the token before it; 0: there is none
     int8_t average_rank;   // its rank there; -1: it is not among the best
     uint8_t listed_rank;
-    uint8_t agree;  // number of tokens before it that equal those before its copied original; 0: it is not copied
-    uint8_t place;  // ls_place
-    uint8_t beside; // 0: nothing is known there; 1: from averages; 2: mostly from rejected drafts
-    bool copies;    // there is a copy for this place: this token or another one
-    bool last;      // the last logits apply, because the parent is the root
+    uint8_t agree; // number of tokens before it that equal those before its copied original; 0: it is not copied
+    uint8_t place; // ls_place
+    bool copies;   // there is a copy for this place: this token or another one
+    bool last;     // the last logits apply, because the parent is the root
 } ls_features;
 
 typedef struct {

@@ -43,25 +43,6 @@ static void learn_trials(void *ud, const ls_trial *trials, int32_t n, int32_t ca
     }
 }
 
-static int32_t last_accepted(const ls_tree *t) {
-    int32_t end = 0;
-    for (int32_t i = 1; i < t->n; i++)
-        if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > t->nodes[end].depth) end = i;
-    return end;
-}
-
-static void keep_beside(ls_beside *b, const ls_draft_result *r) {
-    const int32_t end = last_accepted(r->tree);
-    b->at = (int32_t)r->n_context + r->tree->nodes[end].depth + 1;
-    b->n = 0;
-    for (int32_t i = end + 1; i < r->tree->n && b->n < LS_USAGE_BESIDE; i++) {
-        const ls_node *n = &r->tree->nodes[i];
-        if (n->parent != end || n->top[0].id < 0) continue;
-        b->token[b->n] = n->token;
-        b->next[b->n++] = ls_successors_of(n);
-    }
-}
-
 void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
     ls_evidence *e = &((ls_searcher *)d)->e;
     const ls_tree *t = r->tree;
@@ -74,7 +55,6 @@ void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
         const ls_successor next = ls_successors_of(n);
         remember(e, tail, ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_SUCCESSORS_ORDER), at, &next);
     }
-    if (e->remembered) keep_beside(&e->usage.beside, r);
 }
 
 static void searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
@@ -126,11 +106,7 @@ static const double SHARE = 0.05, LIKELY = 0.1;
 static const double ANYWHERE = 0.01;   // probability of a token from anywhere, after a path of at least LIKELY
 static const double RARE_SHARE = 0.6;  // least path probability of an averaged token, in shares
 static const double GUESS_SHARE = 0.2; // least share of a guess in the last logits, in shares
-// Least share of a token after others in the place of the root, in fixed and in sized trees. The same at all sizes:
-// shares, and so estimates, must not depend on the size.
-static const double BESIDE_SHARE = 0.0125, BESIDE_FAINT = 0.03;
-static const float BESIDE_LEAST = 0.02f; // least share in the last logits of such another token
-static const double RARE = 0.001;        // the same of sized trees
+static const double RARE = 0.001;      // the same of sized trees
 static const float FAINT = 0.003f;
 static const double LEAST = 1e-5; // sized trees: least path probability of a row, at any cost
 
@@ -193,42 +169,6 @@ static void add_guesses(ls_search *q) {
         c->f.last_p = s->top_p[r] / (1 - root_p + 1e-6f);
         guesses++;
     }
-}
-
-// Adds what the target says after other tokens in the place of the root, weighted by their share in the last logits:
-// its predictions after those that it rejected there, the averages after the others. Often the same token follows.
-static uint8_t add_beside(ls_search *q) {
-    const ls_draft_state *s = q->s;
-    const ls_beside *b = &q->e->usage.beside;
-    const double least = s->costs ? BESIDE_FAINT : BESIDE_SHARE;
-    float rest = 1, known = 0, seen = 0;
-    for (int32_t r = 0; r < s->n_top; r++)
-        if (s->top_ids[r] == s->root) rest -= s->top_p[r];
-    for (int32_t r = 0, others = 0; r < s->n_top && others < LS_SEARCH_BESIDE; r++) {
-        const float share = s->top_p[r] / (rest + 1e-6f);
-        const int32_t *id = NULL;
-        const float *p = NULL;
-        int32_t i = 0, n = LS_ROW_TOP;
-        if (s->top_ids[r] == s->root) continue;
-        if (share < BESIDE_LEAST) break;
-        others++;
-        while (b->at == (int32_t)s->n_context && i < b->n && b->token[i] != s->top_ids[r]) i++;
-        if (b->at == (int32_t)s->n_context && i < b->n) {
-            id = b->next[i].id, p = b->next[i].p;
-            seen += share;
-        } else {
-            const ls_average *a = ls_usage_average(&q->e->usage, s->top_ids[r]);
-            if (!a) continue;
-            id = a->id, p = a->p;
-            if (a->n < n) n = a->n;
-        }
-        known += share;
-        for (int32_t j = 0; j < n && id[j] >= 0 && (double)(share * p[j]) >= least; j++)
-            looked_up(q, id[j])->f.beside_p += share * p[j];
-    }
-    if (known <= 0) return 0;
-    for (int32_t i = 0; i < q->n_children; i++) q->child[i].f.beside_p /= known;
-    return seen * 2 > known ? 2 : 1;
 }
 
 static void add_prediction(ls_search *q, const ls_prediction *prediction) {
@@ -315,7 +255,7 @@ static ls_from source_of(const ls_child *c, bool under_guess) {
     if (c->f.agree) return under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED;
     if (is_remembered(c)) return LS_FROM_REMEMBERED;
     if (c->f.last_rank >= 0) return LS_FROM_LAST_LOGIT;
-    return c->f.average_rank >= 0 || c->f.listed_ago || c->f.beside_p > 0 ? LS_FROM_REMEMBERED : LS_FROM_HISTORY;
+    return c->f.average_rank >= 0 || c->f.listed_ago ? LS_FROM_REMEMBERED : LS_FROM_HISTORY;
 }
 
 // Collects the possible children of candidate `at` in q->child: copies of the tokens that followed the same tokens
@@ -344,7 +284,6 @@ static void collect(ls_search *q, int32_t at) {
     }
     if (at == 0 && q->e->last_logit) add_guesses(q);
     const int32_t average_rows = add_usage(q, at);
-    const uint8_t beside = at == 0 && q->e->remembered && q->e->last_logit ? add_beside(q) : 0;
     const ls_prediction *prediction = prediction_after(q, at);
     if (prediction) add_prediction(q, prediction);
     for (int32_t a = at; a >= 0; a = q->c[a].draft.parent) depth++;
@@ -360,7 +299,6 @@ static void collect(ls_search *q, int32_t at) {
                    : from >= 0                             ? LS_PLACE_JUMP
                                                            : LS_PLACE_NEW;
         f->last = last;
-        f->beside = beside;
         f->average_rows = (uint16_t)average_rows;
         for (int32_t j = 0; j < LS_SUCCESSORS_ORDER; j++) f->remembered[j].known = known[j];
         odds += q->est[i] = look_up(q, k, (int32_t)q->s->n_context + depth);
@@ -534,7 +472,9 @@ static int32_t follow(ls_search *q, const ls_tree *t, int32_t row, int32_t max_r
 void ls_search_trials(ls_search *q, const ls_tree *t,
                       void (*each)(void *ud, const ls_trial *trials, int32_t n, int32_t came), void *ud) {
     ls_trial trials[LS_SEARCH_CHILDREN];
-    const int32_t end = last_accepted(t);
+    int32_t end = 0;
+    for (int32_t i = 1; i < t->n; i++)
+        if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > t->nodes[end].depth) end = i;
     const int32_t last = follow(q, t, end, t->n);
     for (int32_t at = 0; at <= last; at++) {
         const int32_t came = at < last ? q->c[at + 1].draft.token : t->nodes[end].target;

@@ -37,9 +37,8 @@ void ls_searcher_recall(ls_searcher *s, const int32_t *tail, int32_t n, const ls
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,
-    LS_SEARCH_BESIDE = 6, // other tokens in the place of the root
     LS_SEARCH_CHILDREN = LS_SEARCH_GUESSES + LS_SUCCESSORS_ORDER * LS_ROW_TOP + LS_PREDICTION_TOP + 3 + LS_AVERAGE_TOP +
-                         (LS_USAGE_ROWS - 1) * LS_ROW_TOP + LS_USAGE_FREQUENT + LS_SEARCH_BESIDE * LS_ROW_TOP,
+                         (LS_USAGE_ROWS - 1) * LS_ROW_TOP + LS_USAGE_FREQUENT,
     LS_SEARCH_SLOTS = 1024, // a power of two
 };
 

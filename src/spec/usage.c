@@ -45,7 +45,7 @@ static void rank_frequent(ls_usage *u, int32_t token) {
 void ls_usage_observe(ls_usage *u, const int32_t *context, size_t n, bool reset) {
     if (reset) {
         u->conversation++;
-        u->counted = u->n_recent = u->beside.n = 0;
+        u->counted = u->n_recent = 0;
     }
     for (int32_t i = u->counted; i < (int32_t)n; i++) {
         ls_token_usage *t = usage_at(u, context[i]);

@@ -13,7 +13,6 @@ enum {
     LS_AVERAGE_TOP = 16, // tokens of an average
     LS_USAGE_ROWS = 4,   // recent rows of the text of which the best tokens are kept in order
     LS_USAGE_FREQUENT = 16,
-    LS_USAGE_BESIDE = 8, // rejected drafts in the place of the next root
 };
 
 typedef struct {           // small, because the search reads one for each candidate
@@ -35,14 +34,6 @@ typedef struct {
     uint16_t n, rows; // tokens; rows that were averaged, up to UINT16_MAX
 } ls_average;
 
-// What the target would have said after other tokens in the place of the next root: its predictions after the drafts
-// that it rejected there.
-typedef struct {
-    int32_t at; // position of the root
-    int32_t n, token[LS_USAGE_BESIDE];
-    ls_successor next[LS_USAGE_BESIDE];
-} ls_beside;
-
 typedef struct {
     ls_token_usage *tokens;
     ls_average *averages;
@@ -51,7 +42,6 @@ typedef struct {
     int32_t counted;                                     // length of the text that was counted
     int32_t frequent[LS_USAGE_FREQUENT], n_frequent;     // the most frequent tokens of all conversations
     int32_t recent[LS_USAGE_ROWS][LS_ROW_TOP], n_recent; // best tokens of the text's last rows: a ring, rows so far
-    ls_beside beside;
 } ls_usage;
 
 // The text grew to context[0..n); reset: it is another conversation.

@@ -185,38 +185,6 @@ static ls_tree draft_after(ls_drafter *d, const int32_t *text, size_t n, int32_t
     return t;
 }
 
-static float child_p(const ls_tree *t, int32_t token) { // the root's child; 0: there is none
-    for (int32_t i = 1; i < t->n; i++)
-        if (t->nodes[i].parent == 0 && t->nodes[i].token == token) return t->nodes[i].est_p;
-    return 0;
-}
-
-// What the target said after a draft that it rejected is drafted after the root that came in its place.
-static void a_rejected_draft_tells_what_follows_the_root(void **state) {
-    (void)state;
-    const int32_t text[] = {1, 2}, top_ids[] = {5, 6}, root = 5, rejected = 6, follows = 77;
-    const float top_p[] = {0.6f, 0.3f};
-    const ls_draft rows[] = {{.token = text[1], .parent = -1, .match_pos = -1}, {.token = rejected, .match_pos = -1}};
-    ls_drafter *d = test_drafter_named("logitspec");
-    ls_tree t = test_tree(), next = test_tree();
-    d->observe(d, text, 1, true);
-    ls_tree_lay_out(&t, rows, 2);
-    t.nodes[0].state = LS_NODE_ACCEPTED;
-    test_say(&t.nodes[0], 0, root, 0.6f);
-    t.nodes[1].state = LS_NODE_REJECTED;
-    test_say(&t.nodes[1], 0, follows, 0.9f);
-    d->learn(d, &(ls_draft_result){text, 1, &t, 1, NULL});
-    d->observe(d, text, 2, false);
-    const ls_draft_state s = {text, 2, root, top_ids, top_p, 2, NULL};
-    d->propose(d, &s, 8, &next);
-    const float here = child_p(&next, follows);
-    assert_true(here > 0);
-    d->observe(d, text, 2, true); // another conversation of the same length: only the average after that token is left
-    d->propose(d, &s, 8, &next);
-    assert_true(child_p(&next, follows) < here);
-    d->free(d);
-}
-
 // A conversation whose tokens from `from` on are an answer.
 static void converse(ls_drafter *d, const int32_t *text, size_t from, size_t n) {
     ls_tree t = test_tree();
@@ -797,7 +765,6 @@ static void knobs_have_ranges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rejected_draft_tells_what_follows_the_root),
         cmocka_unit_test(the_paper_s_look_ups_are_switched_one_by_one),
         cmocka_unit_test(trees_of_every_method_are_valid),
         cmocka_unit_test(what_drafters_remember_is_bounded),

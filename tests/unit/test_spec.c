@@ -539,9 +539,7 @@ static void views_tell_candidates_apart(void **state) {
                          .average_p = p[any_of(&at, 14)],
                          .listed_ago = any_of(&at, 70),
                          .listed_rank = any_of(&at, LS_ROW_TOP),
-                         .listed_p = p[any_of(&at, 14)],
-                         .beside = (uint8_t)any_of(&at, 3),
-                         .beside_p = p[any_of(&at, 14)]};
+                         .listed_p = p[any_of(&at, 14)]};
         f.agree *= f.copies;
         for (int k = 0; k < LS_SUCCESSORS_ORDER; k++) {
             f.remembered[k].known = any_of(&at, 2);
@@ -558,7 +556,6 @@ static void views_tell_candidates_apart(void **state) {
         assert_int_equal(!view[LS_VIEW_REMEMBERED_2], !f.remembered[1].known);
         assert_int_equal(!view[LS_VIEW_LAST], !f.last);
         assert_int_equal(!view[LS_VIEW_AVERAGE], !f.average_rows);
-        assert_int_equal(!view[LS_VIEW_BESIDE], !f.beside);
     }
     static const ls_view always[] = {LS_VIEW_KIND, LS_VIEW_RANKS, LS_VIEW_RECENT, LS_VIEW_COUNT, LS_VIEW_LISTED};
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) { // these apply to each candidate

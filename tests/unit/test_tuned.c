@@ -20,7 +20,7 @@ static void teach(ls_drafter *d, int32_t *text, int32_t n) {
         ls_tree_start(&t, text[i]);
         ls_tree_mark(&t, (const int32_t[]){0}, 1);
         for (int j = 0; j < LS_ROW_TOP; j++) // other tokens than those that followed in the text
-            test_say(&t.nodes[0], j, 100 + (text[i] + j) % 25, 0.1f / (float)(1 << j));
+            test_say(&t.nodes[0], j, 100 + (text[i] + j) % 25, 0.9f / (float)(1 << j));
         d->learn(d, &(ls_draft_result){text, (size_t)i, &t, 1, NULL});
     }
 }

@@ -282,7 +282,7 @@ static void calibrate(report *r, const ls_command_line *c) {
             ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
         ls_buf_fmt(&text, "; each row of a large tree adds %.3f ms per 1000 tokens of context", 1e3 * z.slope_ms);
         if (z.expert_ms > 0)
-            ls_buf_fmt(&text, "; one row wakes %.0f experts, 8 rows %.0f, and one more takes %.3f ms",
+            ls_buf_fmt(&text, "; one row takes %.0f experts, 8 rows %.0f, and each further one adds %.3f ms",
                        ls_cost_awake(&z, 1), ls_cost_awake(&z, 8), z.expert_ms);
         if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
         check(r, "costs", !noise.busy, true, "%s", text.p);

@@ -36,8 +36,8 @@ static const struct {
 } idle[] = {
     {LS_OPT_system, is_raw, "a raw prompt has no system message"},
     {LS_OPT_method, lists_methods, "--methods names the methods"},
-    {LS_OPT_draft_model, asks_no_model, "the method asks no draft model"},
-    {LS_OPT_draft_head, asks_no_head, "the method asks no trained head"},
+    {LS_OPT_draft_model, asks_no_model, "the method uses no draft model"},
+    {LS_OPT_draft_head, asks_no_head, "the method uses no trained head"},
 };
 
 void ls_warn_of_idle_flags(const ls_command_line *c) {

@@ -65,10 +65,6 @@ void ls_routing_free(ls_routing *r) {
     free(r);
 }
 
-int32_t ls_routing_layers(const ls_routing *r) {
-    return r->layers;
-}
-
 // The key of the last n tokens: ids are stored + 1, so that leading zeros mark fewer tokens.
 static uint64_t key_of(const int32_t *end, int32_t n) {
     uint64_t key = 0;

@@ -25,7 +25,6 @@ typedef struct ls_routing ls_routing;
 // n_layers: those that are mixtures. NULL: no mixture, or one with more than 4 million experts. Owned by the caller.
 ls_routing *ls_routing_new(int32_t n_layers, int32_t n_experts, int32_t n_used);
 void ls_routing_free(ls_routing *r); // accepts NULL
-int32_t ls_routing_layers(const ls_routing *r);
 
 // The last n_rows tokens of text[0..n) were forwarded and took these experts, [n_rows][layers][used].
 void ls_routing_read(ls_routing *r, const int32_t *text, size_t n, int32_t n_rows, const int32_t *experts);

@@ -152,7 +152,8 @@ void activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out,
 // Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
 // consecutive, in order of their rows.
 struct ExpertRows {
-    lst::Floats logits;                                 // [rows][router outputs]
+    lst::Floats logits;                                 // [rows][router outputs]; scores, where biases choose
+    lst::Floats choice;                                 // [rows][experts]: scores and biases; empty: no layer has them
     std::vector<int32_t> pair;                          // [rows][experts used]: of the row's experts by rank
     std::vector<int32_t> row;                           // [pairs]: the pair's row
     std::vector<int32_t> begin;                         // [experts + 1]: the expert's pairs

@@ -78,6 +78,7 @@ struct Expert {
 struct Mixture {
     int32_t index; // among the model's mixtures
     Linear router;
+    Floats choice_bias; // [n_experts], in host memory; empty: experts are chosen by their scores alone
     std::vector<Expert> experts;
     Expert shared; // n_out 0: none
 };

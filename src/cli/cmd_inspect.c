@@ -114,7 +114,7 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
         code = ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
     else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn has no steps", c->args[0]);
     else { // checks the list again: the number of steps of the turn is known only now
-        code = ls_step_list_read(&there, c->step ? c->step : "0", n, err);
+        code = ls_step_list_read(&there, c->step ? c->step : "0", 0, n - 1, err);
         ls_step_list_free(&there);
     }
     for (size_t i = 0; i < list->n && !code; i++)
@@ -142,7 +142,7 @@ int ls_cmd_inspect(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE, "usage: logitspec inspect TRACE [--step LIST] (a file of --trace)");
     else if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
         code = ls_fail(&err, LS_E_USAGE, "--turn is '%.40s', expected a number, 1 or more", c->turn);
-    if (!code) code = ls_step_list_read(&list, c->step ? c->step : "0", SIZE_MAX, &err);
+    if (!code) code = ls_step_list_read(&list, c->step ? c->step : "0", 0, SIZE_MAX, &err);
     if (!code) code = show_all(c, &list, turn, &out, &err);
     ls_gauge_clear(&gauge);
     ls_step_list_free(&list);

@@ -62,7 +62,7 @@ int ls_cmd_report(const ls_command_line *c) {
         else if (c->out) code = ls_write_file(c->out, &text, &err);
         else printed = ls_print(&text);
     }
-    if (!code && r.n_torn) ls_warn("the last line of a trace is incomplete and was skipped");
+    if (!code) ls_warn_of_gaps(&r.gaps, NULL);
     if (!code && c->out && !c->quiet)
         ls_say(0, "%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
                r.n_files, ls_plural(r.n_files), r.n_groups, ls_plural(r.n_groups));

@@ -150,7 +150,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     ls_cost_curve step = *costs;
     if (d->drafter->draft_model) step.beside_ms += d->drafter->draft_model->forward_us / 1e3;
     if (step.beside_rows) step.beside_rows += deepest(tree) - 1;
-    if (d->sizing.routing) ls_routing_predict(d->sizing.routing, s->context, s->n_context, tree);
+    if (d->sizing.routing && step.expert_ms > 0) ls_routing_predict(d->sizing.routing, s->context, s->n_context, tree);
     ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->max_rows);
     return tree->n;
 }

@@ -130,11 +130,8 @@ static void draft(work *w) {
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->asked_rows =
         (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
-    if (s->routing) {
-        ls_routing_predict(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree);
-        for (int32_t i = 0; i < out->tree.n; i++) ls_routing_take(s->routing, i);
-        out->expected_experts = ls_routing_awake(s->routing);
-    }
+    if (s->routing)
+        out->expected_experts = ls_routing_expect(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree);
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;

@@ -181,11 +181,15 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
 
 static void drafting_memory(void *of, ls_memory_visit *v) {
     ls_drafting *d = of;
-    if (d->drafter->memory) d->drafter->memory(d->drafter, v);
+    if (d->drafter && d->drafter->memory) d->drafter->memory(d->drafter, v);
     if (d->scores) ls_memory_part(v, d->scores, sizeof *d->scores);
     ls_memory_part(v, &d->sizing.acceptance, sizeof d->sizing.acceptance);
     ls_memory_part(v, &d->sizing.threshold, sizeof d->sizing.threshold);
     if (d->sizing.routing) ls_routing_memory(d->sizing.routing, v);
+}
+
+uint64_t ls_drafting_bytes(ls_drafting *d) {
+    return ls_memory_bytes(drafting_memory, d) + d->before.cap;
 }
 
 void ls_drafting_remember(ls_drafting *d, ls_buf *out) {

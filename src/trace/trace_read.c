@@ -243,10 +243,11 @@ static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_ste
 
 static void read_routes(reading *g, const ls_json *doc, const char *field, ls_step *s) {
     const ls_run *r = &g->h->run;
-    const int64_t whole = (int64_t)s->tree.n * r->n_mixtures * r->n_experts_used;
+    const int64_t of_row = (int64_t)r->n_mixtures * r->n_experts_used;
     const ls_json *routes = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_ROUTES) : NULL;
     s->n_routes = (int32_t)ls_json_size(routes);
-    if (!g->code && s->n_routes && s->n_routes != whole) wrong(g, field, "the experts of each row in each layer");
+    if (!g->code && s->n_routes && (!of_row || s->n_routes % of_row || s->n_routes > s->tree.n * of_row))
+        wrong(g, field, "the experts of rows in each layer");
     for (int i = 0; i < s->n_routes && !g->code; i++) {
         const ls_json *pair = ls_json_at(routes, (size_t)i);
         double weight = NAN;
@@ -299,7 +300,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_BOOL(name, v) if (!ls_json_bool(ls_json_get(doc, name), &v)) wrong(g, name, "true or false")
 #define READ_INT(name, v, lowest, highest) v = (__typeof__(v))get_int(g, doc, name, lowest, highest)
 #define READ_TURN(name, v) READ_INT(name, v, 0, UINT32_MAX)
-#define READ_KEPT(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, INT32_MAX); } else v = -1
+#define READ_KEPT(name, v, highest) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, highest); } else v = -1
 #define READ_CHOICE(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, g->h->run.n_vocab - 1); } else v = -1
 #define READ_NOTE(name, v) if (ls_json_get(doc, name)) { READ_TEXT(name, v); } else *v = 0
 #define READ_METHOD(name, v) READ_TEXT(name, v); ls_label_now(v, v, sizeof v)

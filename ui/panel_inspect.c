@@ -319,8 +319,8 @@ static void experts(inspected *o) {
     const ls_route *route = routes_of(o->v, o->step, o->row);
     if (!route) {
         p.role = UI_DIM;
-        if (routes_of(o->v, o->step, 0))
-            ui_clause(&p, "; which: known of the first %d rows", o->step->n_routes / of_row);
+        const int known = routes_of(o->v, o->step, 0) ? o->step->n_routes / of_row : 0;
+        if (known) ui_clause(&p, "; which: first %d row%s", known, ls_plural(known));
         else ui_clause(&p, "; which: not recorded");
         return;
     }

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 
 static ls_code wrong(const char *at, size_t least, size_t most, ls_err *err) {
+    if (most == SIZE_MAX && least)
+        return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; the first is %zu", at,
+                       least);
     if (most == SIZE_MAX) return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22", at);
     return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; there are %zu to %zu", at,
                    least, most);

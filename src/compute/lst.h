@@ -292,9 +292,8 @@ typedef struct {
     double total_us;  /* of the last forward_tree */
     double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
     double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
-    /* with expert_memory: experts of all layers that the forward took, and of these, those that were read from the file
-     */
-    int32_t experts_taken, experts_read;
+    int32_t
+        experts_read; /* with expert_memory: of the experts that lst_experts has, those read from the file; else 0 */
 } lst_timing;
 int lst_timings(const lst_kv_cache *s, lst_timing *out);
 /* Every later forward writes the values of its last row after the embedding and after each of the session's layers

@@ -189,7 +189,7 @@ bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int
     if (team.t == 0) {
         group_rows(e, rows, hp.n_experts, used, experts_of);
         if (s.m->store) try {
-                in_memory = s.m->store->take(mixture, e.awake, s.stored);
+                in_memory = s.m->store->take(mixture, e.awake, s.experts_read);
             } catch (...) {
                 s.failure = std::current_exception();
             }

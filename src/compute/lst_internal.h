@@ -133,11 +133,6 @@ struct Chosen {
     }
 };
 
-// Experts of all layers that a forward took, and of these, those that were read from the file (lst_cpu_store.h).
-struct ExpertCounts {
-    int32_t taken = 0, read = 0;
-};
-
 // A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
 class KvCache {
   public:
@@ -175,7 +170,7 @@ class KvCache {
     } hidden;
     Chosen chosen; // of the rows of the last forward, once fetch_chosen returns
     virtual void fetch_chosen() {}
-    ExpertCounts stored; // of the last forward over a tree; 0: all experts are in memory
+    int32_t experts_read = 0; // of the last forward over a tree, from the file (lst_cpu_store.h)
     // see lst_watch
     int (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;

@@ -101,12 +101,11 @@ static double ranks_us(const ls_kv_cache *base) {
     return t->ranks && !t->lib->timings(t->cache, &timing) ? timing.ranks_us : 0;
 }
 
-static void experts_read(const ls_kv_cache *base, int32_t *taken, int32_t *read) {
+static int32_t experts_read(const ls_kv_cache *base) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
     lst_timing timing = {0};
     t->lib->timings(t->cache, &timing);
-    *taken = timing.experts_taken;
-    *read = timing.experts_read;
+    return timing.experts_read;
 }
 
 // ---- opening

@@ -687,8 +687,8 @@ class Other(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             env, drafts = {"XDG_STATE_HOME": d, "LOGITSPEC_SET_LOGITSPEC__FILE": "auto"}, os.path.join(d, "logitspec", "drafts")
 
-            def generate():
-                r = run("generate", *SCRIPT, "--prompt", "One fish", "--max-tokens", "40", "--max-rows", "4", "--trace", d + "/t", env=env)
+            def generate(*flags):
+                r = run("generate", *SCRIPT, "--prompt", "One fish", "--max-tokens", "40", "--max-rows", "4", "--trace", d + "/t", *flags, env=env)
                 with open(d + "/t", encoding="utf-8") as f:
                     lines = [json.loads(line) for line in f]
                 return r.stdout, lines[0].get("memory"), sum(o["type"] == "step" for o in lines)
@@ -698,9 +698,14 @@ class Other(unittest.TestCase):
                 return next(c["detail"] for c in checks if c["check"] == "drafts")
             self.assertIn("nothing of earlier answers is kept", kept())
             self.assertEqual(run("compare", *SCRIPT, "--prompt", "One fish", "--methods", "logitspec", "--max-tokens", "9", env=env).returncode, 0)
+            text, memory, steps = generate("--private")
             self.assertFalse(os.path.exists(drafts))
-            text, memory, steps = generate()
-            self.assertIsNone(memory)
+            self.assertEqual(generate(), (text, None, steps))
+            with open(glob.glob(drafts + "/*")[0], "rb") as f:
+                before = f.read()
+            self.assertEqual(generate("--private"), (text, None, steps))
+            with open(glob.glob(drafts + "/*")[0], "rb") as f:
+                self.assertEqual(f.read(), before)
             again, memory, fewer = generate()
             self.assertEqual(again, text)
             self.assertRegex(memory, "^[0-9a-f]{16}$")

@@ -50,12 +50,14 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
 
 // ---- the layout of a checkpoint in GPU memory, as input of gpu/plan.h
 
+// The matrix of a layer that a tensor, weights or biases, is a part of; LSG_MATRICES: none.
+lsg_which ls_matrix_of(const ls_tensor *t, const ls_hparams *h);
 // own: the device's part of the model; NULL: the whole model.
 lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own);
 
 typedef struct {
     lsg_shape shape;
-    lsg_format (*formats)[LSG_MATRICES]; // [shape.n_layers], the output head's in each
+    lsg_format (*formats)[LSG_MATRICES]; // [shape.n_layers], see lsg_step_costs
     uint64_t weight_bytes;               // of the device
 } ls_gpu_model;
 

@@ -129,6 +129,45 @@ void ls_gpu_model_free(ls_gpu_model *m) {
     *m = (ls_gpu_model){0};
 }
 
+// A kernel reads all experts of a layer, so that they must be kept alike. Those that have tensors of their own may not
+// be: then false, and err has why.
+static bool experts_are_alike(const ls_checkpoint *c, const char *weights, ls_err *err) {
+    typedef struct {
+        int gate_up, down;
+        bool biased;
+    } expert;
+    const ls_hparams *h = &c->hparams;
+    const int keep = ls_ggml_kept(weights);
+    const size_t each = (size_t)h->n_experts, n = (size_t)h->n_layers * each;
+    if (!n) return true;
+    expert *all = ls_malloc(n * sizeof *all);
+    for (size_t i = 0; i < n; i++) all[i] = (expert){UNSET, UNSET, false};
+    for (int i = 0; i < c->n_tensors; i++) {
+        const place at = place_of(&c->tensors[i], h);
+        if (at.expert < 0) continue;
+        expert *e = &all[(size_t)at.layer * each + (size_t)at.expert];
+        if (at.bias) e->biased = true;
+        else put(at.which == LSG_EXPERT_DOWN ? &e->down : &e->gate_up, keep < 0 ? c->tensors[i].type : keep);
+    }
+    bool alike = true;
+    for (size_t i = 0; i < n && alike; i++) {
+        const expert *e = &all[i], *first = &all[i - i % each];
+        const bool formats = lsg_format_of(e->gate_up) == lsg_format_of(first->gate_up) &&
+                             lsg_format_of(e->down) == lsg_format_of(first->down);
+        alike = formats && e->biased == first->biased;
+        if (!formats)
+            ls_fail(err, LS_E_UNSUPPORTED,
+                    "the experts of layer %zu have weights of several formats, which a GPU does not read at once (with "
+                    "--weights q8 or bf16 it does)",
+                    i / each);
+        else if (!alike)
+            ls_fail(err, LS_E_UNSUPPORTED,
+                    "some experts of layer %zu have biases and others have none, which a GPU does not add", i / each);
+    }
+    free(all);
+    return alike;
+}
+
 // ---- choosing a device
 
 static int32_t context_in(const ls_hparams *h, uint64_t room) {
@@ -290,8 +329,9 @@ static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, cons
     snprintf(out->device, sizeof out->device, on_gpus ? "cuda:%d" : "cpu", d->gpu[0]);
     snprintf(out->why, sizeof out->why, "%d ranks on %s share the model", d->n, on_gpus ? "GPUs" : "CPUs");
     if (!on_gpus) return LS_OK;
-    if (c->hparams.n_experts)
-        return ls_fail(err, LS_E_UNSUPPORTED, "ranks on GPUs do not share mixtures of experts: use one GPU, or CPUs");
+    ls_err mixed;
+    if (!experts_are_alike(c, opt->weights, &mixed))
+        return ls_fail(err, mixed.code, "%s: use ranks on CPUs", mixed.msg);
     ls_gpus gpus;
     ls_gpus_look(&gpus);
     if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot use GPUs: %s", gpus.problem);
@@ -348,6 +388,14 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
         char name[40];
         snprintf(name, sizeof name, "--device %.20s", opt->device);
         return no_such_gpu(name, n, err);
+    }
+    if (!experts_are_alike(c, opt->weights, &no_room)) {
+        if (!is_auto) return ls_fail(err, no_room.code, "%s: use --device cpu", no_room.msg);
+        snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);
+        char *said = ls_format("the model runs on the CPU: %s", no_room.msg);
+        if (opt->note) opt->note(opt->ud, said);
+        free(said);
+        return LS_OK;
     }
     if (!gpu_fits(&gpus.gpu[number], NULL, c, opt, &no_room)) {
         snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);

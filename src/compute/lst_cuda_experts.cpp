@@ -1,4 +1,5 @@
-// The feed-forward part of a mixture of experts on a GPU (kernels/gpu_experts.cu).
+// The feed-forward part of a mixture of experts on a GPU (kernels/gpu_experts.cu). Every rank has the whole router, so
+// all of them group the same pairs of rows and experts; each computes its part of every expert's outputs.
 #include "compute/lst_cuda_kv_cache.h"
 
 using namespace lst::device;
@@ -8,10 +9,22 @@ void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
     const lst_hparams &hp = m->hp;
     const lsg_stream s = stream.s;
     const Experts &at = m->experts[(size_t)x.index];
-    const int32_t pairs = b.rows * chosen.used, n_shared = x.shared.down.n_out ? hp.n_ff_shared : 0;
-    const lsg_experts e{hp.n_experts,      chosen.used,          chosen.layers,  hp.n_ff_expert,    expert_logits.get(),
-                        chosen_at.get(),   expert_weights.get(), begin.get(),    pair.get(),        pair_row.get(),
-                        pair_expert.get(), pair_x.get(),         pair_act.get(), shared_rows.get(), expert_rows.get()};
+    const int32_t pairs = b.rows * chosen.used, n_shared = x.shared.down.n_out ? ls_range_size(held.shared_ff) : 0;
+    const lsg_experts e{hp.n_experts,
+                        chosen.used,
+                        chosen.layers,
+                        ls_range_size(held.expert_ff),
+                        expert_logits.get(),
+                        chosen_at.get(),
+                        expert_weights.get(),
+                        begin.get(),
+                        pair.get(),
+                        pair_row.get(),
+                        pair_expert.get(),
+                        pair_x.get(),
+                        pair_act.get(),
+                        shared_rows.get(),
+                        m->ranks ? sums.get() : expert_rows.get()};
     const lsg_router router{x.index,        x.router.n_out, (const float *)x.router.device.weights,
                             at.router_bias, hp.router,      hp.sum_experts};
     check(lsg_route(&b, &e, &router, s), "a router");
@@ -23,20 +36,21 @@ void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
         wide.xn = e.act;
         const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, nullptr, {}};
         check(lsg_gate(&wide, &gating, s), "the shared expert");
+        if (m->ranks) put_gather(of_shared_ff, e.act, e.act, b.rows);
         check(lsg_matmul(&down, e.act, b.y, b.rows, b.rows, &b.step->n_rows, s), "a matmul");
-        check(lsg_sum(&b, down.cut.chunks, b.n_embd, e.shared, s), "the shared expert");
+        check(lsg_sum(&b, down.cut.chunks, x.shared.down.n_out, e.shared, s), "the shared expert");
     }
     const lsg_matrix &gate_up = x.experts[0].gate_up.device, &down = x.experts[0].down.device;
     check(lsg_matmul_experts(&gate_up, at.gate_up, e.begin, e.n, e.x, b.y, pairs, b.rows, s), "the experts");
     const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, at.gate_up_bias, {}};
     check(lsg_gate_experts(&b, &e, &gating, s), "the experts");
+    if (m->ranks) put_gather(of_expert_ff, e.act, e.act, b.rows);
     check(lsg_matmul_experts(&down, at.down, e.begin, e.n, e.act, b.y, pairs, b.rows, s), "the experts");
-    check(lsg_sum_experts(&b, &e, x.index, down.cut.chunks, at.down_bias,
-                          !n_shared                       ? 0
-                          : x.router.n_out > hp.n_experts ? 2
-                                                          : 1,
-                          s),
-          "the experts");
+    const int32_t shared = !n_shared ? 0 : x.router.n_out > hp.n_experts ? 2 : 1;
+    lsg_buffers part = b;
+    part.n_embd = x.experts[0].down.n_out;
+    check(lsg_sum_experts(&part, &e, x.index, down.cut.chunks, at.down_bias, shared, s), "the experts");
+    if (m->ranks) put_gather(of_embd, e.sum, expert_rows.get(), b.rows); // one exchange for all of a row's experts
 }
 
 void CudaKvCache::fetch_chosen() {

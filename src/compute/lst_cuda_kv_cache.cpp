@@ -31,6 +31,8 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
       top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
       of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
       of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
+      of_expert_ff{this, &ls_shard::expert_ff, sizeof(uint16_t), held.expert_ff, m->hp.n_experts_used},
+      of_shared_ff{this, &ls_shard::shared_ff, sizeof(uint16_t), held.shared_ff},
       before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");

@@ -20,6 +20,7 @@ struct GatherPoint {
     ls_range ls_shard::*of; // nullptr: a row is whole on the rank that has its token
     size_t bytes;           // of a unit of that range
     ls_range held;          // units that this device has of each row; its part is among them
+    int32_t each = 1;       // such rows for each row of the step
 };
 
 struct CudaKvCache : lst::PartKvCache {
@@ -69,7 +70,7 @@ struct CudaKvCache : lst::PartKvCache {
     std::map<std::tuple<int32_t, int32_t, bool>, Recorded> graphs;
     uint64_t n_used = 0;
     // with other ranks
-    GatherPoint of_tokens, of_heads, of_ff, of_embd;
+    GatherPoint of_tokens, of_heads, of_ff, of_embd, of_expert_ff, of_shared_ff;
     Pinned<uint8_t> before, after; // rows as this device has them, and whole
     std::vector<uint8_t> mine, theirs;
     std::exception_ptr failure; // of an exchange of the step

@@ -18,8 +18,8 @@ ls_range CudaKvCache::all_units(const GatherPoint &at) const {
 
 size_t CudaKvCache::most_bytes(bool whole) const {
     size_t most = 0;
-    for (const GatherPoint *at : {&of_tokens, &of_heads, &of_ff, &of_embd})
-        most = std::max(most, row_bytes(*at, whole ? all_units(*at) : at->held));
+    for (const GatherPoint *at : {&of_tokens, &of_heads, &of_ff, &of_embd, &of_expert_ff, &of_shared_ff})
+        most = std::max(most, (size_t)at->each * row_bytes(*at, whole ? all_units(*at) : at->held));
     return most * LST_MAX_ROWS;
 }
 
@@ -28,7 +28,7 @@ void CudaKvCache::exchange(const GatherPoint &at) {
     if (failure) return; // the step goes on to its end, with numbers that nobody reads
     try {
         const std::vector<ls_shard> &parts = m->parts;
-        const auto n = (size_t)step->n_rows;
+        const auto n = (size_t)(step->n_rows * at.each);
         const ls_range own = at.of ? m->part().*at.of : at.held;
         size_t widest = 0;
         for (const ls_shard &part : parts) widest = std::max(widest, row_bytes(at, at.of ? part.*at.of : at.held));
@@ -56,9 +56,10 @@ void CudaKvCache::put_gather(GatherPoint &at, const void *from, void *to, int32_
         const GatherPoint *point = static_cast<GatherPoint *>(ud);
         point->cache->exchange(*point);
     };
-    check(lsg_download(before.get(), from, (size_t)rows * row_bytes(at, at.held), stream.s), "an exchange");
+    const auto n = (size_t)(rows * at.each);
+    check(lsg_download(before.get(), from, n * row_bytes(at, at.held), stream.s), "an exchange");
     check(lsg_on_host(call, &at, stream.s), "an exchange");
-    check(lsg_upload(to, after.get(), (size_t)rows * row_bytes(at, all_units(at)), stream.s), "an exchange");
+    check(lsg_upload(to, after.get(), n * row_bytes(at, all_units(at)), stream.s), "an exchange");
     check(lsg_arrive(stream.s), "an exchange");
 }
 

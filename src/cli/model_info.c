@@ -354,13 +354,16 @@ typedef struct {
     uint64_t parameters, weights[KEPT], experts[KEPT], context_bytes, free;
     int n_of[LS_GGML_END]; // tensors by ggml type
     int context;           // tokens of context that a run would get
+    ls_err no_room;        // msg "": it fits
 } facts;
 
 static void collect(facts *f, const ls_checkpoint *c) {
     f->parameters = ls_checkpoint_parameters(c);
     f->context_bytes = ls_hparams_kv_bytes(&c->hparams, sizeof(float));
     f->free = ls_memory_free();
-    f->context = ls_context_for(&c->hparams, f->context_bytes, f->free);
+    const ls_engine_options usual = {.device = "cpu"};
+    f->context = ls_cpu_context(c, &usual, f->free);
+    ls_cpu_fits(c, &usual, f->free, &f->no_room);
     for (int i = 0; i < c->n_tensors; i++) f->n_of[c->tensors[i].type]++;
     for (int k = 0; k < KEPT; k++) f->weights[k] = ls_cpu_weight_bytes(c, kept[k].name, true, &f->experts[k]);
 }
@@ -405,7 +408,7 @@ static void write_json(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_jw_field_str(&w, "tokenizer", ls_vocab_kind(m->vocab));
     ls_jw_field_str(&w, "chat", m->chat ? ls_chat_name(m->chat) : NULL);
     shared_json(s, &w);
-    ls_jw_field_bool(&w, "fits", !f->free || f->weights[0] < f->free);
+    ls_jw_field_bool(&w, "fits", !*f->no_room.msg);
     ls_jw_close(&w, '}');
 }
 
@@ -450,10 +453,8 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     shared_text(s, out);
     const amount room = amount_of((double)f->free);
     if (!f->free) ls_buf_str(out, "\nhere          it can run\n");
-    else if (f->weights[0] < f->free) ls_buf_fmt(out, "\nhere          it can run (%s of memory are free)\n", room.s);
-    else
-        ls_buf_fmt(out, "\nhere          the weights do not fit: %s of memory are free%s\n", room.s,
-                   f->weights[KEPT - 1] < f->free ? " (with --weights q4 they fit)" : "");
+    else if (*f->no_room.msg) ls_buf_fmt(out, "\nhere          %s\n", f->no_room.msg);
+    else ls_buf_fmt(out, "\nhere          it can run (%s of memory are free)\n", room.s);
 }
 
 ls_code ls_model_describe(const char *path, const char *devices, const char *card, ls_buf *out, bool json,

@@ -227,13 +227,16 @@ ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64
     const uint64_t weights = ls_cpu_weights(c, opt, &experts),
                    each = ls_hparams_kv_bytes(&c->hparams, ls_kv_value_bytes_most(opt)), kv = each * (uint64_t)tokens;
     if (!room || weights + kv <= room) return LS_OK;
-    ls_engine_options q4 = *opt;
+    ls_engine_options q4 = *opt, bf16 = *opt;
     q4.weights = "q4";
+    bf16.dtype = "bf16";
     char of_experts[64] = "", instead[100] = "use a smaller model";
     if (experts) snprintf(of_experts, sizeof of_experts, ", of which experts %llu", mib(experts));
     if (weights + each * LS_MIN_CONTEXT <= room)
         snprintf(instead, sizeof instead, "use --context %llu or less", (unsigned long long)((room - weights) / each));
-    else if (opt->reference) snprintf(instead, sizeof instead, "use the default engine, or a smaller model");
+    else if (opt->reference)
+        snprintf(instead, sizeof instead, "use %sthe default engine, or a smaller model",
+                 ls_cpu_weights(c, &bf16, NULL) + kv <= room ? "--dtype bf16, " : "");
     else if (experts && weights - experts + kv < room / 2)
         snprintf(instead, sizeof instead, "use --expert-memory %llu (experts are then read from a file)",
                  mib(room - (weights - experts + kv)) * 3 / 4);
@@ -244,6 +247,11 @@ ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64
         "the model needs about %llu MiB of memory (weights %llu%s; %d tokens of context %llu), but only %llu "
         "MiB are free: %s",
         mib(weights + kv), mib(weights), of_experts, tokens, mib(kv), mib(room), instead);
+}
+
+int32_t ls_cpu_context(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room) {
+    const uint64_t weights = ls_cpu_weights(c, opt, NULL), left = room > weights ? room - weights : room ? 1 : 0;
+    return ls_context_for(&c->hparams, ls_hparams_kv_bytes(&c->hparams, ls_kv_value_bytes_most(opt)), left);
 }
 
 void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, char *out, size_t size) {

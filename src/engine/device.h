@@ -20,6 +20,8 @@ uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, ui
 // Whether the whole model fits into `room` bytes (0: not known) on the CPU, with a context of opt->context tokens or
 // the smallest one. LS_E_RANGE: the message says what takes how much, and what would fit.
 ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, ls_err *err);
+// The default context, in tokens, once the weights are in these `room` bytes.
+int32_t ls_cpu_context(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room);
 // What the model's weights will take of `room` bytes, where that is more than half; else "".
 void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, char *out, size_t size);
 enum { LS_MAX_GPUS = 16 };

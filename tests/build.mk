@@ -60,7 +60,7 @@ endif
 $(B)/obj/emulated/%.o: %
 	$(call say,CXX ,$< (emulated device))
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -x c++ -c -o $@ $<
-$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_kv_cache) $(EMULATED) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
+$(B)/tests/liblstorch_emulated.so: $(CUDA_OBJ) $(EMULATED) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-fopenmp)
 # Kernels against their plain twins, on the emulated device.
@@ -213,4 +213,4 @@ check-aarch64:
 	@$(MAKE) all
 	@$(MAKE) CC=aarch64-linux-gnu-gcc all build/aarch64/tests/kernels build/aarch64/tests/test_lst build/aarch64/embed
 	@LOGITSPEC_AARCH64=build/aarch64 $(PYTHON) tests/run.py build test_aarch64
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(CPU_OBJ) $(call torch_obj,lst_cuda lst_cuda_kv_cache lst_head lst_gloo)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(CPU_OBJ) $(CUDA_OBJ) $(call torch_obj,lst_head lst_gloo)

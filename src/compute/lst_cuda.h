@@ -1,4 +1,4 @@
-// The decoder on a GPU. lst_cuda.cpp has the model, lst_cuda_kv_cache.cpp its forwards.
+// The decoder on a GPU. lst_cuda.cpp has the model, lst_cuda_kv_cache.h its forwards.
 #pragma once
 #include "compute/lst_device.h"
 

@@ -158,7 +158,13 @@ class TooLarge(unittest.TestCase):
                 path = mixture(os.path.join(d, name), experts, 16384, filled=False)
                 said = run("models", "info", path).stdout
                 self.assertRegex(said, rf"\nexperts +[\d.]+ GB of these weights \(as in the file\); a token takes 3 of {experts}\n")
-                self.assertIn("here          the weights do not fit", said)
+                advice = re.search(r"\nhere +(the model needs about .*use --expert-memory \d+) ", said)
+                self.assertTrue(advice, said)
+                checks = json.loads(run("doctor", "--model", path, "--device", "cpu", "--json").stdout)
+                context = next(c for c in checks if c["check"] == "context")
+                self.assertFalse(context["ok"])
+                numbers = [re.sub(r"only \d+ MiB|memory \d+", "", text) for text in (advice[1], context["detail"])]
+                self.assertTrue(numbers[1].startswith(numbers[0]), numbers)  # one advice, whoever is asked
                 facts = json.loads(run("models", "info", path, "--json").stdout)["model"]
                 self.assertEqual((facts["expert_bytes"] // each, facts["fits"]), (experts, False))
                 for command in (["generate", "--prompt", "ab"], ["chat", "--plain"], ["bench", "forward"]):

@@ -291,18 +291,21 @@ struct ReferenceCache : lst::KvCache {
         return sum.to(m.of);
     }
 
+    at::Tensor taken; // hidden states of the last forward's rows, where the model is: [row][layer asked for][n_embd]
     // Copies the rows' values at a stage (lst_hidden) to where they were asked for.
     void show(int32_t stage, const at::Tensor &x) {
-        const size_t d = (size_t)m.hp.n_embd, n = hidden.layers.size(), rows = (size_t)x.size(0);
-        const bool probed = layers_to && stage <= n_layers;
-        if (!probed && !std::count(hidden.layers.begin(), hidden.layers.end(), stage)) return;
-        const at::Tensor host = x.to(at::kCPU, at::kFloat).contiguous();
-        const float *from = host.const_data_ptr<float>();
-        if (probed) std::copy_n(from + (rows - 1) * d, d, layers_to + (size_t)stage * d);
-        hidden.rows.resize(rows * n * d);
-        for (size_t i = 0; i < n; i++)
-            for (size_t r = 0; r < rows && hidden.layers[i] == stage; r++)
-                std::copy_n(from + r * d, d, hidden.rows.data() + (r * n + i) * d);
+        const int64_t d = m.hp.n_embd, n = (int64_t)hidden.layers.size(), rows = x.size(0);
+        if (layers_to && stage <= n_layers) {
+            const at::Tensor last = x[rows - 1].to(at::kCPU, at::kFloat).contiguous();
+            std::copy_n(last.const_data_ptr<float>(), d, layers_to + stage * d);
+        }
+        if (!stage && n) taken = at::empty({rows, n, d}, m.of.dtype(at::kFloat));
+        for (int64_t i = 0; i < n; i++)
+            if (hidden.layers[(size_t)i] == stage) taken.select(1, i).copy_(x);
+    }
+    const float *hidden_rows(int32_t, int32_t) override {
+        if (!hidden.on_device) lst::with_torch([&] { taken = taken.cpu(); });
+        return taken.const_data_ptr<float>();
     }
 
     // The logits of the new rows, or of the last one only: [row][n_vocab], f32 in host memory.

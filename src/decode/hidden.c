@@ -151,7 +151,7 @@ ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, const int32_t *layers, in
     ls_hidden *s = ls_calloc(1, sizeof *s);
     s->t = t;
     s->width = (size_t)n_values;
-    const ls_code code = t->hidden(t, layers, n_layers, hidden_take, s, err);
+    const ls_code code = t->hidden(t, layers, n_layers, false, hidden_take, s, err);
     if (code) free(s);
     else *out = s;
     return code;
@@ -159,7 +159,7 @@ ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, const int32_t *layers, in
 
 void ls_hidden_free(ls_hidden *s) {
     if (!s) return;
-    s->t->hidden(s->t, NULL, 0, NULL, NULL, NULL);
+    s->t->hidden(s->t, NULL, 0, false, NULL, NULL, NULL);
     while (s->n_pending) hidden_drop(s, s->n_pending - 1);
     ls_ids_free(&s->text);
     free(s->values);

@@ -566,8 +566,9 @@ static void eagle_follows_the_target(void **state) {
         assert_int_equal(w.e->kv_cache(w.e, 0, &w.t, &err), LS_OK);
         assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
         w.head = open_trained(w.e, target, name);
-        assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
-                         LS_OK);
+        assert_int_equal(
+            w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, false, note_values, &w.head->n_values, &err),
+            LS_OK);
         assert_int_equal(ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, name), w.t, &greedy, &exact,
                                               LS_PREDICTION_TOP, &err),
                          LS_OK);
@@ -636,8 +637,8 @@ static void medusa_drafts_its_tree(void **state) {
         ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, 4, &err),
         LS_E_USAGE);
     w.head = open_trained(w.e, target, "medusa");
-    assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
-                     LS_OK);
+    assert_int_equal(
+        w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, false, note_values, &w.head->n_values, &err), LS_OK);
     assert_int_equal(ls_multi_head_medusa(&g, open_trained(w.e, target, "medusa"), w.t, &err), LS_OK);
     ls_drafter *d;
     const ls_draft_setup setup = {.knobs = test_knobs(128, 7) + ls_knob_offset(ls_method_find("medusa")),

@@ -9,7 +9,6 @@ extern "C" {
 #include "base/system.h"
 }
 
-#include <ATen/DynamicLibrary.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
@@ -448,21 +447,6 @@ std::unique_ptr<lst::KvCache> ReferenceModel::kv_cache(int32_t n_context, int32_
     return std::make_unique<ReferenceCache>(*this, n_context, n_layers);
 }
 
-// The operators of GPUs are in a library of their own, which libtorch's packages for CPUs do not have.
-at::Device device_of(const std::string &name) {
-    if (name == "auto" || name == "cpu") return at::kCPU;
-    try {
-        at::DynamicLibrary("libtorch_cuda.so", nullptr, true); // true: it stays
-    } catch (const c10::Error &) {
-        throw lst::Error(LST_E_ARG, "--engine reference cannot use '" + name +
-                                        "': this libtorch has no operators for GPUs; build with LIBTORCH=DIR of one "
-                                        "for CUDA, or use --device cpu");
-    }
-    at::Device device(name);
-    at::empty({1}, device); // an error of CUDA now, before weights are read
-    return device;
-}
-
 // Before the first byte is read: the system may grant more memory than there is, and end the program later.
 void check_memory(const lst_hparams &hp, uint64_t value_bytes) {
     const uint64_t d = (uint64_t)hp.n_embd, heads = (uint64_t)(hp.n_heads + 2 * hp.n_kv_heads + hp.n_heads),
@@ -486,9 +470,13 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     if (kv != "auto" && kv != (dtype == "auto" ? "f32" : dtype))
         throw lst::Error(LST_E_ARG, "the reference engine keeps keys and values in its dtype: omit --kv " + kv);
     auto m = std::make_unique<ReferenceModel>();
-    m->of = at::TensorOptions(lst::with_torch([&] {
-                return device_of(opt.device);
-            })).dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    try {
+        const at::Device device = lst::torch_device(opt.device == std::string("auto") ? "cpu" : opt.device);
+        m->of = at::TensorOptions(device).dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    } catch (const lst::Error &e) {
+        throw lst::Error(e.code, std::string("--engine reference cannot use '") + opt.device + "': " + e.what() +
+                                     ", or use --device cpu");
+    }
     if (m->of.device().is_cpu()) check_memory(hp, m->of.dtype().itemsize());
     return m;
 }

@@ -9,8 +9,9 @@ import unittest
 from program import BUILD, HAS_TORCH, ROOT, run
 from test_folders import folder
 
-EMULATED = os.path.join(BUILD, "tests", "liblstorch_emulated.so")
-EMULATED_TORCH = os.path.join(BUILD, "tests", "liblstorch_emulated_torch.so")
+REAL = os.environ.get("LOGITSPEC_TEST_GPU")  # the library of a GPU that is here
+GPU = REAL or os.path.join(BUILD, "tests", "liblstorch_emulated.so")
+HEADS_THERE = os.path.join(BUILD, *(("liblstorch.so",) if REAL else ("tests", "liblstorch_emulated_torch.so")))
 CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
 
 
@@ -141,11 +142,11 @@ class TrainedHeads(unittest.TestCase):
                     self.assertEqual(got["output_tokens"], plain["output_tokens"], (method, head, budget))
                     self.assertTrue(budget == "auto" or got["draft_verified"] > 40, (method, head, budget, got["draft_verified"], got["emitted"]))
 
-    @unittest.skipUnless(os.path.exists(EMULATED) and os.path.exists(EMULATED_TORCH), "needs:emulated GPU library and libtorch")
+    @unittest.skipUnless(os.path.exists(GPU) and os.path.exists(HEADS_THERE), "needs:emulated GPU library and libtorch")
     def test_heads_draft_the_same_on_a_gpu_and_on_the_cpu_beside_it(self):
         def steps(*args, **env):
             trace = os.path.join(self.tmp.name, "trace.jsonl")
-            r = self.run_one("--json", "--device", "cuda", "--max-rows", "8", "--trace", trace, *args, LOGITSPEC_LSTORCH_CUDA=EMULATED, **env)
+            r = self.run_one("--json", "--device", "cuda", "--max-rows", "8", "--trace", trace, *args, LOGITSPEC_LSTORCH_CUDA=GPU, **env)
             self.assertEqual(r.returncode, 0, r.stderr)
             with open(trace, encoding="utf-8") as f:
                 read = [x for x in map(json.loads, f) if x["type"] == "step"]
@@ -154,12 +155,12 @@ class TrainedHeads(unittest.TestCase):
             plain = sum((s[1] for s in steps("--method", "plain", *sampling)[1]), [])
             for method, head in (("eagle3", "eagle3"),) if sampling else (("eagle3", "eagle3"), ("eagle3", "eagle"), ("medusa", "medusa")):
                 way = ["--method", method, "--draft-head", os.path.join(self.tmp.name, head), *sampling]
-                there = steps(*way, LOGITSPEC_LSTORCH=EMULATED_TORCH)
+                there = steps(*way, LOGITSPEC_LSTORCH=HEADS_THERE)
                 self.assertEqual(there[0], "")
                 self.assertEqual(sum((s[1] for s in there[1]), []), plain, (method, head))
                 self.assertGreater(sum(len(s[0]) for s in there[1]), 60)
-                self.assertEqual(steps(*way, "--draft-device", "cpu", LOGITSPEC_LSTORCH=EMULATED_TORCH), there, (method, head))
-                if head != "eagle3" or sampling:  # the emulated device is slow
+                self.assertEqual(steps(*way, "--draft-device", "cpu", LOGITSPEC_LSTORCH=HEADS_THERE), there, (method, head))
+                if head != "eagle3" or sampling or REAL:  # the emulated device is slow
                     continue
                 beside = steps(*way)  # libtorch here has no operators for GPUs, or finds none
                 self.assertRegex(beside[0], "^logitspec: .*runs on the CPU, beside the GPU: [^\n]*\n$")

@@ -116,7 +116,7 @@ Experts CudaModel::place(const lst::Mixture &x) {
     const auto table = [&](const std::vector<const uint8_t *> &v) {
         return (const uint8_t *const *)place(v.data(), v.size() * sizeof v[0]);
     };
-    return {place(x.router.bias), all(inner), all(outer), table(gate_up), table(down)};
+    return {place(x.router.bias), all(inner), all(outer), table(gate_up), table(down), place(x.choice_bias)};
 }
 
 void CudaModel::loaded() {

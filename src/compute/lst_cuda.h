@@ -14,6 +14,7 @@ struct Vectors {
 struct Experts {
     const float *router_bias, *gate_up_bias, *down_bias; // [experts][outputs]; NULL: there are none
     const uint8_t *const *gate_up, *const *down;         // [experts]
+    const float *choice_bias;                            // [experts]; NULL: none
 };
 
 struct CudaModel : lst_model {

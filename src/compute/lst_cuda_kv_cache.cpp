@@ -278,8 +278,10 @@ void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
     const lsg_experts e{hp.n_experts,      chosen.used,          chosen.layers,  hp.n_ff_expert,    expert_logits.get(),
                         chosen_at.get(),   expert_weights.get(), begin.get(),    pair.get(),        pair_row.get(),
                         pair_expert.get(), pair_x.get(),         pair_act.get(), shared_rows.get(), expert_rows.get()};
-    const lsg_router router{x.index,        x.router.n_out, (const float *)x.router.device.weights,
-                            at.router_bias, hp.router,      hp.sum_experts};
+    const lsg_router router{x.index,         x.router.n_out,  (const float *)x.router.device.weights,
+                            at.router_bias,  at.choice_bias,  hp.router,
+                            hp.sum_experts,  hp.expert_scale, hp.n_expert_groups,
+                            hp.n_groups_used};
     check(lsg_route(&b, &e, &router, s), "a router");
     if (n_shared) {
         const lsg_matrix &gate_up = x.shared.gate_up.device, &down = x.shared.down.device;

@@ -78,6 +78,7 @@ struct Expert {
 struct Mixture {
     int32_t index; // among the model's mixtures
     Linear router;
+    Floats choice_bias; // [n_experts], in host memory; empty: experts are chosen by their scores alone
     std::vector<Expert> experts;
     Expert shared; // n_out 0: none
 };
@@ -132,11 +133,6 @@ struct Chosen {
     }
 };
 
-// Experts of all layers that a forward took, and of these, those that were read from the file (lst_cpu_store.h).
-struct ExpertCounts {
-    int32_t taken = 0, read = 0;
-};
-
 // A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
 class KvCache {
   public:
@@ -179,7 +175,7 @@ class KvCache {
     virtual const float *hidden_rows(int32_t /*first*/, int32_t /*n*/) { return hidden.rows.data(); }
     Chosen chosen; // of the rows of the last forward, once fetch_chosen returns
     virtual void fetch_chosen() {}
-    ExpertCounts stored; // of the last forward over a tree; 0: all experts are in memory
+    int32_t experts_read = 0; // of the last forward over a tree, from the file (lst_cpu_store.h)
     // see lst_watch
     int (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;

@@ -104,7 +104,7 @@ void forward_tree(lst_kv_cache &s, int32_t first, const int32_t *tokens, const i
     if (s.cache->is_stopped()) throw lst::cancelled();
     const auto start = std::chrono::steady_clock::now();
     const double before = s.cache->ranks_us();
-    s.cache->stored = {};
+    s.cache->experts_read = 0;
     if (!s.cache->keeps_rows()) s.n_rows = 0; // until it is done
     s.cache->forward(s.length, s.tokens.data(), s.parents.data(), s.depth.data(), first + n, first, sampling,
                      s.last_known, rows);
@@ -241,8 +241,7 @@ int lst_timings(const lst_kv_cache *s, lst_timing *out) {
         out->total_us = s->total_us;
         out->device_us = s->cache->device_us();
         out->ranks_us = s->ranks_us;
-        out->experts_taken = s->cache->stored.taken;
-        out->experts_read = s->cache->stored.read;
+        out->experts_read = s->cache->experts_read;
     });
 }
 

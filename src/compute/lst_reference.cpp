@@ -40,6 +40,7 @@ struct Tensors { // of a layer; norms are f32, undefined: none
     FeedForward dense; // of a mixture: its shared expert, if it has one
     lst::Matrix router;
     std::vector<FeedForward> experts;
+    at::Tensor choice_bias; // not defined: none
     at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm, sinks;
 };
 
@@ -107,6 +108,7 @@ struct ReferenceModel : lst_model {
                     t.router = matrix(x.router);
                     t.router.weight = t.router.weight.to(at::kFloat);
                     if (t.router.bias.defined()) t.router.bias = t.router.bias.to(at::kFloat);
+                    t.choice_bias = vector(x.choice_bias);
                     for (const lst::Expert &e : x.experts) t.experts.push_back({matrix(e.gate_up), matrix(e.down)});
                     if (x.shared.down.n_out) t.dense = {matrix(x.shared.gate_up), matrix(x.shared.down)};
                 }
@@ -263,15 +265,31 @@ struct ReferenceCache : lst::KvCache {
         }
     }
 
+    // The experts of each row, best first, by numbers of all.
+    at::Tensor chosen_by(at::Tensor choice) const {
+        const lst_hparams &hp = m.hp;
+        if (hp.n_expert_groups > 1) {
+            const at::Tensor groups = choice.view({choice.size(0), hp.n_expert_groups, -1}),
+                             sums = std::get<0>(groups.topk(2, -1)).sum(-1),
+                             best = std::get<1>(sums.topk(hp.n_groups_used, -1));
+            const at::Tensor taken = at::zeros(sums.sizes(), sums.options().dtype(at::kBool)).scatter(1, best, true);
+            choice = groups.masked_fill(taken.logical_not().unsqueeze(-1), -std::numeric_limits<float>::infinity())
+                         .view(choice.sizes());
+        }
+        return std::get<1>(choice.topk(hp.n_experts_used, -1));
+    }
+
     // first: the number of the first row.
     at::Tensor feed_forward(int32_t layer, int32_t first, const at::Tensor &x) {
         const Tensors &t = m.tensors[(size_t)layer];
         if (t.experts.empty()) return feed_forward(layer, t.dense, x);
         const lst_hparams &hp = m.hp;
         const at::Tensor logits = t.router(x.to(at::kFloat)), of_experts = logits.narrow(1, 0, hp.n_experts),
-                         chances = at::softmax(of_experts, -1);
-        auto [weights, best] = chances.topk(hp.n_experts_used, -1);
+                         scores = hp.router == LST_ROUTER_SIGMOID ? of_experts.sigmoid() : at::softmax(of_experts, -1);
+        const at::Tensor best = chosen_by(t.choice_bias.defined() ? scores + t.choice_bias : scores);
+        at::Tensor weights = scores.gather(1, best);
         if (hp.router == LST_ROUTER_BEST || hp.sum_experts) weights = weights / weights.sum(-1, true);
+        weights = weights * hp.expert_scale;
         tell(layer, first, best, weights);
         at::Tensor sum = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
         for (int32_t e = 0; e < hp.n_experts; e++) {

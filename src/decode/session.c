@@ -145,6 +145,9 @@ const ls_cost_curve *ls_session_costs(const ls_session *s) {
 const ls_drafter *ls_session_drafter(const ls_session *s) {
     return s->drafting.drafter;
 }
+uint64_t ls_session_bytes(ls_session *s) {
+    return ls_drafting_bytes(&s->drafting);
+}
 const ls_dialog *ls_session_dialog(const ls_session *s) {
     return s->dialog;
 }

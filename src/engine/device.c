@@ -126,7 +126,6 @@ int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
     return opt->kv && !strcmp(opt->kv, "bf16") ? sizeof(uint16_t) : sizeof(float);
 }
 
-// A GPU's keys and values are bf16.
 // ---- a model in the memory of the CPU
 
 uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool integers, uint64_t *experts) {

@@ -420,6 +420,18 @@ class Recorded(unittest.TestCase):
                              run("inspect", path, "--step", "0", "--ascii").stdout)
             with open(path) as f:
                 self.assertEqual(run("inspect", "-", "--step", "4,2-3", "--ascii", stdin=f).stdout, r.stdout)
+            some = os.path.join(d, "some.jsonl")  # lines of steps are missing: the others keep their numbers
+            with open(path, encoding="utf-8") as f, open(some, "w", encoding="utf-8") as to:
+                to.writelines(x for x in f if json.loads(x)["type"] != "step" or json.loads(x)["index"] not in (0, 1, 2, 7))
+            for i in 3, 6, 8, len(steps) - 1:
+                got = run("inspect", some, "--step", str(i), "--ascii")
+                self.assertEqual((got.returncode, got.stderr), (0, ""))
+                self.assertIn(f"step {i}: root ", got.stdout)
+            self.assertIn(f"step 3 of turn 1, which has steps 3 to {len(steps) - 1}", run("inspect", some).stdout)
+            for i, what in (2, "the first is 3"), (len(steps), f"there are 3 to {len(steps) - 1}"), (7, "the line of this step is missing"):
+                got = run("inspect", some, "--step", str(i))
+                self.assertEqual((got.returncode, got.stdout), (2, ""))
+                self.assertIn(what, got.stderr)
             n, step = max(enumerate(steps), key=lambda x: len(x[1]["path"]))
             r = run("inspect", path, "--step", str(n), "--ascii")
             self.assertEqual((r.returncode, r.stderr), (0, ""))

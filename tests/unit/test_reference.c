@@ -84,6 +84,8 @@ static int by_expert(const void *a, const void *b) {
     return ((const struct choice *)a)->expert - ((const struct choice *)b)->expert;
 }
 
+static bool biased; // the model's experts are chosen with biases, so their weights are in no order
+
 // The experts of the tree's rows.
 static void take_choices(said *s, ls_kv_cache *t) {
     ls_err err = {0};
@@ -100,7 +102,7 @@ static void take_choices(said *s, ls_kv_cache *t) {
     s->choices = ls_calloc((size_t)s->n_choices, sizeof *s->choices);
     for (int32_t i = 0; i < s->n_choices; i++) {
         s->choices[i] = (struct choice){x.expert[i], x.weight[i]};
-        if (i % x.n_used) assert_true(x.weight[i] <= x.weight[i - 1]);
+        if (i % x.n_used && !biased) assert_true(x.weight[i] <= x.weight[i - 1]);
     }
     for (int32_t i = 0; i < s->n_choices; i += x.n_used)
         qsort(s->choices + i, (size_t)x.n_used, sizeof *s->choices, by_expert);
@@ -208,11 +210,13 @@ static void each_architecture(void **state) {
         ls_engine *kernels = open_engine(path, (ls_engine_options){0}),
                   *reference = open_engine(path, (ls_engine_options){.reference = true});
         assert_non_null(strstr(reference->kernel, "libtorch"));
+        biased = !strncmp(name, "glm4_moe", 8) || !strcmp(name, "ernie4_5_moe");
         print_message("%s: at most %.1e apart\n", name, compare(name, kernels, reference, &greedy));
         kernels->close(kernels);
         reference->close(reference);
         free(path);
     }
+    biased = false;
 }
 
 // Weights that are kept in fewer bits are the same numbers in both, and bf16 is near.

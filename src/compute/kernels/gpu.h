@@ -171,7 +171,7 @@ typedef struct {
     int32_t n, used;       /* experts, and how many of them a row takes */
     int32_t mixtures;      /* layers that are one */
     int32_t n_ff;          /* of an expert */
-    float *logits;         /* [rows][n, and the shared expert's] */
+    float *logits;         /* [rows][n, and the shared expert's]; scores, where biases choose */
     int32_t *chosen;       /* [rows][mixtures][used], best first, */
     float *weight;         /* and their weights */
     int32_t *begin;        /* [n + 1]: an expert's first pair */
@@ -184,7 +184,10 @@ typedef struct {
     int32_t index;               /* of the layer among the mixtures */
     int32_t n_out;               /* of logits: n, and one more if the shared expert has a gate */
     const float *weights, *bias; /* [n_out][n_embd]; [n_out], NULL: none */
+    const float *choice_bias;    /* [n]; NULL: none */
     int32_t kind, sum_experts;   /* see lst_hparams */
+    float scale;
+    int32_t groups, groups_used;
 } lsg_router;
 /* Chooses each row's experts by xn, groups the pairs and copies xn to x of the pairs. */
 int lsg_route(const lsg_buffers *b, const lsg_experts *e, const lsg_router *r, lsg_stream stream);

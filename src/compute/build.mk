@@ -37,7 +37,7 @@ CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_kv_cache lst_cpu_forward lst_cpu_exp
 CUDA_OBJ := $(call torch_obj,lst_cuda lst_cuda_kv_cache lst_cuda_experts lst_cuda_ranks)
 # what a library needs of the program's other folders
 PIC_OBJ := $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
-WITH_TORCH := $(call torch_obj,lst_head lst_reference lst_operators lst_gloo gpu_runtime)
+WITH_TORCH := $(call torch_obj,lst_head lst_head_load lst_reference lst_operators lst_torch_device lst_gloo gpu_runtime)
 
 $(B)/obj/src/compute/%.o: src/compute/%.cpp $(B)/obj/flags
 	$(call say,CXX ,$<)
@@ -56,7 +56,8 @@ $(B)/install/%.so: TORCH_RPATH :=
 TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) -Wl,--version-script=src/compute/lst.map \
   -Wl,-rpath,'$$ORIGIN' $(TORCH_RPATH) -L$(TORCH_DIR)/lib $(1) -Wl,-rpath-link,$(TORCH_DIR)/lib && mv $@.new $@
 # ---- liblstorch.so: trained heads, the reference engine, ranks over a network
-$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_head lst_reference lst_operators lst_gloo) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
+OF_TORCH := $(call torch_obj,lst_head lst_head_load lst_reference lst_operators lst_gloo) $(DECODER_OBJ) $(PIC_OBJ)
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(OF_TORCH) $(call torch_obj,lst_torch_device) src/compute/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-ltorch_cpu -lc10 -fopenmp)
 

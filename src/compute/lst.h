@@ -309,15 +309,16 @@ typedef struct {
     int32_t first, n_rows;  /* a tree's rows first .. first + n_rows - 1; first is 0 otherwise */
     const int32_t *tokens;  /* [n_rows] */
     const int32_t *parents; /* [n_rows], as in lst_forward_tree; NULL: consecutive tokens */
-    const float *values;    /* [n_rows][layers asked for][n_embd] */
+    const float *values;    /* [n_rows][layers asked for][n_embd]; see on_device */
 } lst_rows_seen;
 /* Every later forward that succeeds calls `take` once with all of its rows (a prefill once for each of its pieces),
  * from within the call. layers: n stages in this order, each 0 (after the embedding), i (after the session's layer i)
  * or the number of layers + 1 (after the output norm, as input of the output head: rounded to bf16 with that dtype). A
- * row's values depend only on its token, position and ancestors. NULL: no more calls, and no cost for forwards. On a
- * GPU, forwards over trees do not use the recorded graph while `take` is set. */
-int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
-               void *ud);
+ * row's values depend only on its token, position and ancestors. NULL: no more calls, and no cost for forwards.
+ * on_device: 1: the values are in the memory of the model's device (on a CPU the host's), whose work on them is
+ * complete; 0: in the host's. LST_E_MEMORY: a GPU has no room for them; then there are no calls. */
+int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, int32_t on_device,
+               void (*take)(void *ud, const lst_rows_seen *rows), void *ud);
 
 /* The experts of a mixture that the rows of the last forward took: of all rows of lst_forward_tree and lst_grow_tree,
  * or of the last piece of a prompt. Pointers are valid until the session's next forward. */

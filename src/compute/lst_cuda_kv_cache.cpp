@@ -42,7 +42,32 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
 CudaKvCache::~CudaKvCache() {
     lsg_use(m->index);
     lsg_sync(stream.s); // memory goes before the stream does
+    drop_graphs();
+}
+
+void CudaKvCache::drop_graphs() {
     for (auto &[key, recorded] : graphs) lsg_graph_free(recorded.graph);
+    graphs.clear();
+}
+
+// Recorded steps write the values that were asked for when they were recorded.
+void CudaKvCache::hidden_changed() {
+    check(lsg_use(m->index), "choosing the GPU");
+    check(lsg_sync(stream.s), "a session");
+    drop_graphs();
+    taken = {};
+    const size_t values = hidden.layers.size() * (size_t)m->hp.n_embd;
+    if (values) taken = Memory<float>(LST_MAX_ROWS * values, "hidden states");
+}
+
+const float *CudaKvCache::hidden_rows(int32_t first, int32_t n) {
+    const size_t values = hidden.layers.size() * (size_t)m->hp.n_embd;
+    const float *at = taken.get() + (size_t)first * values;
+    if (hidden.on_device) return at;
+    hidden.rows.resize((size_t)n * values);
+    check(lsg_download(hidden.rows.data(), at, hidden.rows.size() * sizeof(float), stream.s), "hidden states");
+    check(lsg_sync(stream.s), "hidden states");
+    return hidden.rows.data();
 }
 
 int32_t CudaKvCache::prefill_rows(int32_t) const {
@@ -164,6 +189,13 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         const lsg_add a{1, nullptr, v.ffn_post_norm, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
         check(lsg_add_norm(&of_experts, &a, s), "a norm");
     };
+    // The rows' values where they are asked for; layer: as in lst_hidden.
+    const auto take = [&](int32_t layer) {
+        const auto asked = (int64_t)hidden.layers.size(), d = (int64_t)hp.n_embd;
+        for (int64_t i = 0; i < asked && taken.get(); i++)
+            if (hidden.layers[(size_t)i] == layer)
+                check(lsg_take_rows(&b, layer > n_layers, taken.get() + i * d, asked * d, s), "hidden states");
+    };
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
     const lsg_rotation turn{hp.rope_dims,
                             {m->rope_freq_at[0], m->any_local ? m->rope_freq_at[1] : nullptr},
@@ -176,6 +208,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         const Vectors &v = m->vectors[(size_t)i];
         if (!i) add_norm(nullptr, nullptr, nullptr, v.attn_norm);
         else add_layer(i - 1, v.attn_norm);
+        take(i);
         watch(2 * i - 1);
         matmul(l.qkv);
         const int kind = m->local[(size_t)i] ? 1 : 0;
@@ -213,6 +246,8 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         matmul(l.down);
     }
     add_layer(n_layers - 1, m->output_norm_at);
+    take(n_layers);
+    take(n_layers + 1);
     watch(2 * n_layers - 1);
     if (!head) return;
     put_head(b, sampled);
@@ -246,34 +281,9 @@ lsg_graph CudaKvCache::graph_of(int32_t rows, int32_t chunks, bool sampled) {
     return graph;
 }
 
-// Takes the values of n rows from `first` on to where somebody asked for them; layer: as in lst_hidden.
-void CudaKvCache::show(int32_t layer, int32_t first, int32_t n) {
-    const size_t d = (size_t)m->hp.n_embd, from = (size_t)first * d, count = (size_t)n * d, k = hidden.layers.size();
-    if (std::find(hidden.layers.begin(), hidden.layers.end(), layer) == hidden.layers.end()) return;
-    layer_rows.resize(count);
-    if (layer <= n_layers)
-        check(lsg_download(layer_rows.data(), x.get() + from, count * sizeof(float), stream.s), "a layer's values");
-    else {
-        normed_rows.resize(count);
-        check(lsg_download(normed_rows.data(), xn.get() + from, count * sizeof(uint16_t), stream.s),
-              "a layer's values");
-    }
-    check(lsg_sync(stream.s), "a layer's values");
-    for (size_t i = 0; i < count && layer > n_layers; i++) {
-        const uint32_t bits = (uint32_t)normed_rows[i] << 16;
-        std::memcpy(&layer_rows[i], &bits, sizeof bits);
-    }
-    hidden.rows.resize((size_t)n * k * d);
-    for (size_t i = 0; i < k; i++)
-        for (size_t row = 0; row < (size_t)n && hidden.layers[i] == layer; row++)
-            std::copy_n(layer_rows.begin() + (std::ptrdiff_t)(row * d), d,
-                        hidden.rows.begin() + (std::ptrdiff_t)((row * k + i) * d));
-}
-
-// A forward of n rows, whose columns are taken; with head, result is there afterwards. Those before `first` were
-// computed before: nobody asks for them.
+// A forward of n rows, whose columns are taken; with head, result is there afterwards.
 void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                      int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
+                      const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
     check(lsg_use(m->index), "choosing the GPU");
     const int32_t rows = lsg_bucket_rows(n), chunks = lsg_bucket_chunks(length);
     free_columns.insert(free_columns.end(), row_columns.rbegin(), row_columns.rend()); // of the forward before
@@ -302,7 +312,7 @@ void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *pare
         s.uniform[i] = s.sampled ? ls_uniform_at(sampling->seed, (uint64_t)(length + s.depth[i] + 1)) : 0;
     }
     lsg_graph graph = nullptr;
-    const bool plain = head && head_row < 0 && !layers && !hidden.take;
+    const bool plain = head && head_row < 0 && !layers;
     if (plain) graph = graph_of(rows, chunks, s.sampled);
     const Range range(plain ? "forward" : "prefill");
     try {
@@ -315,8 +325,6 @@ void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *pare
                     check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
                                        d * sizeof(float), stream.s),
                           "a layer's values");
-                if (hidden.take && stage % 2) show((stage + 1) / 2, first, n - first);
-                if (hidden.take && stage == 2 * n_layers - 1) show(n_layers + 1, first, n - first);
             });
         }
         check(lsg_event_record(watch.to, stream.s), "a step");
@@ -359,7 +367,7 @@ void CudaKvCache::save_list(int32_t row) {
 
 void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                           lst_row *out) {
-    run(length, tokens, nullptr, nullptr, n, 0, sampling, false, n - 1, out != nullptr);
+    run(length, tokens, nullptr, nullptr, n, sampling, false, n - 1, out != nullptr);
     columns.resize((size_t)length);
     new_from = length;
     n_new = n;
@@ -371,7 +379,7 @@ void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, cons
     last_lse = out->lse;
     save_list(0);
     // Decoding begins: steps that it is likely to take are recorded now, not while somebody times a step.
-    if (layers || hidden.take) return;
+    if (layers) return;
     step->head_row = -1; // a recorded step has the logits of all rows
     try {
         for (const int32_t rows : {1, 8, 16, 32, 64}) graph_of(rows, lsg_bucket_chunks(length + n), step->sampled);
@@ -382,7 +390,7 @@ void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, cons
 // A tree that grows is computed again: on a GPU its rows cost almost nothing, and its columns are taken anew.
 void CudaKvCache::forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth,
                           int32_t n, int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
-    run(length, tokens, parents, depth, n, first, sampling, last_known, -1, true);
+    run(length, tokens, parents, depth, n, sampling, last_known, -1, true);
     std::copy_n(result->row + first, n - first, rows);
 }
 

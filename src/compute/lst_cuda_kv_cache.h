@@ -60,8 +60,7 @@ struct CudaKvCache : lst::PartKvCache {
     std::vector<std::pair<int32_t, float>> list; // best tokens of row -1
     int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
     float *layers = nullptr;                     // see lst_probe
-    std::vector<float> layer_rows;               // [row][n_embd]: what hidden.rows is put together from
-    std::vector<uint16_t> normed_rows;           // the same after the output norm
+    Memory<float> taken;                         // hidden states of the last forward's rows (lst_hidden)
     // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_session_bytes counts memory.
     struct Recorded {
         lsg_graph graph;
@@ -89,6 +88,8 @@ struct CudaKvCache : lst::PartKvCache {
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void logits(int32_t row, float *out) override;
     void probe(float *out) override { layers = out; }
+    void hidden_changed() override;
+    const float *hidden_rows(int32_t first, int32_t n) override;
     void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void part_logits(int32_t first, int32_t n, float *out) override;
     double device_us() const override { return 1e3 * (double)ms; }
@@ -113,8 +114,8 @@ struct CudaKvCache : lst::PartKvCache {
     void merge(int32_t n, const lst_sampling *sampling);
     lsg_graph graph_of(int32_t rows, int32_t chunks, bool sampled);
     void run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-             int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
-    void show(int32_t layer, int32_t first, int32_t n);
+             const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
+    void drop_graphs();
     [[noreturn]] void find_bad(int32_t rows, int32_t chunks);
     const float *row_at(int32_t row) const {
         return row < 0 && keep_row < 0 ? last.get() : logits_at.get() + (size_t)(row < 0 ? keep_row : row) * vocab();

@@ -161,13 +161,18 @@ class KvCache {
     virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
     virtual double device_us() const { return NAN; } // of the last forward
     virtual double ranks_us() const { return 0; }    // in exchanges with other ranks, so far
-    // See lst_hidden. While it is set, a forward puts its new rows' values [row][requested layer][n_embd] into rows.
+    // See lst_hidden. While it is set, a forward keeps its new rows' values [row][requested layer][n_embd]; on the CPU
+    // in rows.
     struct {
         void (*take)(void *ud, const lst_rows_seen *rows) = nullptr;
         void *ud = nullptr;
-        std::vector<int32_t> layers;
+        std::vector<int32_t> layers; // empty: nobody asks
+        bool on_device = false;
         std::vector<float> rows;
     } hidden;
+    virtual void hidden_changed() {} // its layers are others now; if this throws, nobody asks
+    // Those values of the last forward, for rows first .. first + n - 1.
+    virtual const float *hidden_rows(int32_t /*first*/, int32_t /*n*/) { return hidden.rows.data(); }
     Chosen chosen; // of the rows of the last forward, once fetch_chosen returns
     virtual void fetch_chosen() {}
     int32_t experts_read = 0; // of the last forward over a tree, from the file (lst_cpu_store.h)

@@ -9,7 +9,6 @@ extern "C" {
 #include "base/system.h"
 }
 
-#include <ATen/DynamicLibrary.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
@@ -309,18 +308,21 @@ struct ReferenceCache : lst::KvCache {
         return sum.to(m.of);
     }
 
+    at::Tensor taken; // hidden states of the last forward's rows, where the model is: [row][layer asked for][n_embd]
     // Copies the rows' values at a stage (lst_hidden) to where they were asked for.
     void show(int32_t stage, const at::Tensor &x) {
-        const size_t d = (size_t)m.hp.n_embd, n = hidden.layers.size(), rows = (size_t)x.size(0);
-        const bool probed = layers_to && stage <= n_layers;
-        if (!probed && !std::count(hidden.layers.begin(), hidden.layers.end(), stage)) return;
-        const at::Tensor host = x.to(at::kCPU, at::kFloat).contiguous();
-        const float *from = host.const_data_ptr<float>();
-        if (probed) std::copy_n(from + (rows - 1) * d, d, layers_to + (size_t)stage * d);
-        hidden.rows.resize(rows * n * d);
-        for (size_t i = 0; i < n; i++)
-            for (size_t r = 0; r < rows && hidden.layers[i] == stage; r++)
-                std::copy_n(from + r * d, d, hidden.rows.data() + (r * n + i) * d);
+        const int64_t d = m.hp.n_embd, n = (int64_t)hidden.layers.size(), rows = x.size(0);
+        if (layers_to && stage <= n_layers) {
+            const at::Tensor last = x[rows - 1].to(at::kCPU, at::kFloat).contiguous();
+            std::copy_n(last.const_data_ptr<float>(), d, layers_to + stage * d);
+        }
+        if (!stage && n) taken = at::empty({rows, n, d}, m.of.dtype(at::kFloat));
+        for (int64_t i = 0; i < n; i++)
+            if (hidden.layers[(size_t)i] == stage) taken.select(1, i).copy_(x);
+    }
+    const float *hidden_rows(int32_t, int32_t) override {
+        if (!hidden.on_device) lst::with_torch([&] { taken = taken.cpu(); });
+        return taken.const_data_ptr<float>();
     }
 
     // The logits of the new rows, or of the last one only: [row][n_vocab], f32 in host memory.
@@ -463,21 +465,6 @@ std::unique_ptr<lst::KvCache> ReferenceModel::kv_cache(int32_t n_context, int32_
     return std::make_unique<ReferenceCache>(*this, n_context, n_layers);
 }
 
-// The operators of GPUs are in a library of their own, which libtorch's packages for CPUs do not have.
-at::Device device_of(const std::string &name) {
-    if (name == "auto" || name == "cpu") return at::kCPU;
-    try {
-        at::DynamicLibrary("libtorch_cuda.so", nullptr, true); // true: it stays
-    } catch (const c10::Error &) {
-        throw lst::Error(LST_E_ARG, "--engine reference cannot use '" + name +
-                                        "': this libtorch has no operators for GPUs; build with LIBTORCH=DIR of one "
-                                        "for CUDA, or use --device cpu");
-    }
-    at::Device device(name);
-    at::empty({1}, device); // an error of CUDA now, before weights are read
-    return device;
-}
-
 // Before the first byte is read: the system may grant more memory than there is, and end the program later.
 void check_memory(const lst_hparams &hp, uint64_t value_bytes) {
     const uint64_t d = (uint64_t)hp.n_embd, heads = (uint64_t)(hp.n_heads + 2 * hp.n_kv_heads + hp.n_heads),
@@ -501,9 +488,13 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     if (kv != "auto" && kv != (dtype == "auto" ? "f32" : dtype))
         throw lst::Error(LST_E_ARG, "the reference engine keeps keys and values in its dtype: omit --kv " + kv);
     auto m = std::make_unique<ReferenceModel>();
-    m->of = at::TensorOptions(lst::with_torch([&] {
-                return device_of(opt.device);
-            })).dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    try {
+        const at::Device device = lst::torch_device(opt.device == std::string("auto") ? "cpu" : opt.device);
+        m->of = at::TensorOptions(device).dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    } catch (const lst::Error &e) {
+        throw lst::Error(e.code, std::string("--engine reference cannot use '") + opt.device + "': " + e.what() +
+                                     ", or use --device cpu");
+    }
     if (m->of.device().is_cpu()) check_memory(hp, m->of.dtype().itemsize());
     return m;
 }

@@ -65,7 +65,8 @@ struct ls_kv_cache {
     ls_code (*probe)(ls_kv_cache *t, float *layers, ls_err *err);
     ls_code (*parts)(ls_kv_cache *t, double *us, ls_err *err);
     // Requests the hidden states of all rows of later forwards, see lst_hidden; one user at a time. NULL: unsupported.
-    ls_code (*hidden)(ls_kv_cache *t, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err);
+    ls_code (*hidden)(ls_kv_cache *t, const int32_t *layers, int32_t n, bool on_device, ls_rows_taker take, void *ud,
+                      ls_err *err);
     void (*free)(ls_kv_cache *t);
 };
 

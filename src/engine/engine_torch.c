@@ -71,8 +71,9 @@ static ls_code probe(ls_kv_cache *base, float *layers, ls_err *err) {
     return CALL(probe, layers);
 }
 
-static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err) {
-    return CALL(hidden, layers, n, take, ud);
+static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, bool on_device, ls_rows_taker take, void *ud,
+                      ls_err *err) {
+    return CALL(hidden, layers, n, on_device, take, ud);
 }
 
 static ls_code experts(ls_kv_cache *base, lst_experts_seen *out, ls_err *err) {

@@ -130,7 +130,7 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     ok(e->kv_cache(e, 0, &t, &err), &err);
     ok(t->prefill(t, prompt, PROMPT, sampling, &row, NULL, NULL, &err), &err); // two pieces
     ok(t->row_logits(t, -1, s->logits, &err), &err);
-    ok(t->hidden(t, stages, STAGES, take, s, &err), &err);
+    ok(t->hidden(t, stages, STAGES, false, take, s, &err), &err);
     ok(t->probe(t, s->probe, &err), &err);
     ok(t->forward_tree(t, ids, parents, FIRST, sampling, s->rows, &err), &err);
     ok(t->grow_tree(t, ids + FIRST, parents + FIRST, ROWS - FIRST, sampling, s->rows + FIRST, &err), &err);
@@ -139,7 +139,7 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     for (int i = 0; i < ROWS; i++) ok(t->row_logits(t, i, s->logits + (size_t)(1 + i) * vocab, &err), &err);
     ok(t->keep_path(t, path, KEPT, &err), &err);
     assert_int_equal(t->length(t), PROMPT + KEPT);
-    ok(t->hidden(t, NULL, 0, NULL, NULL, &err), &err);
+    ok(t->hidden(t, NULL, 0, false, NULL, NULL, &err), &err);
     ok(t->forward_tree(t, ids, (int32_t[]){-1}, 1, sampling, &row, &err), &err);
     ok(t->row_logits(t, 0, s->logits + (ROWS + 1) * vocab, &err), &err);
     // the last committed row stays as it is behind any number of rows of later forwards

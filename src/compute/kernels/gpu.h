@@ -132,6 +132,8 @@ int lsg_arrive(lsg_stream stream);
 /* sums[r][i] = y[.][r][i] with the chunks added in order, of the n outputs that this device computes: what others get.
  */
 int lsg_sum(const lsg_buffers *b, int32_t chunks, int32_t n, float *sums, lsg_stream stream);
+/* out[r * stride + i] = x[r][i], or if normed xn[r][i] as floats: hidden states of the rows, for whoever asked. */
+int lsg_take_rows(const lsg_buffers *b, int32_t normed, float *out, int64_t stride, lsg_stream stream);
 /* Queries, keys and values from y: bias, norms, rotation; keys and values go to the rows' columns. */
 typedef struct {
     int32_t layer, chunks, qk_norm;

@@ -68,14 +68,15 @@ typedef enum {
 } ls_part;
 
 typedef enum {
-    LS_FP8,     // E4M3 by rows
-    LS_INT8,    // signed bytes by rows
-    LS_GPTQ,    // words of integers along the inputs: [n_in * bits / 32, n_out]
-    LS_AWQ,     // words of 8 integers along the outputs: [n_in, n_out / 8]
-    LS_PACKED,  // words of integers by rows (compressed-tensors)
-    LS_NVFP4,   // E2M1 by rows, two a byte, with scales of E4M3 for 16 inputs and one f32
-    LS_MXFP4,   // E2M1 by rows, with powers of two for 32 inputs
-    LS_STRIDED, // floats that are not quantised, of experts whose matrices lie in one tensor (experts.c)
+    LS_FP8,          // E4M3 by rows
+    LS_INT8,         // signed bytes by rows
+    LS_GPTQ,         // words of integers along the inputs: [n_in * bits / 32, n_out]
+    LS_AWQ,          // words of 8 integers along the outputs: [n_in, n_out / 8]
+    LS_PACKED,       // words of integers by rows (compressed-tensors)
+    LS_NVFP4,        // E2M1 by rows, two a byte, with scales of E4M3 for 16 inputs and one f32
+    LS_MXFP4,        // E2M1 by rows, with powers of two for 32 inputs
+    LS_NVFP4_BLOCKS, // GGUF's blocks, perhaps with an f32 for the matrix or for each expert's
+    LS_STRIDED,      // floats that are not quantised, of experts whose matrices lie in one tensor (experts.c)
 } ls_quantization;
 
 struct ls_quantized {
@@ -109,8 +110,11 @@ ls_code ls_quantized_part(const ls_checkpoint *c, ls_quantized *q, ls_part part,
                           const ls_safetensor *t, uint64_t rows, uint64_t columns, ls_err *err);
 // Takes the tensors of gpt-oss that hold a matrix or a bias of all experts of a layer (experts.c); *taken: it is one.
 ls_code ls_experts_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
+#define LS_INSTEAD "use the unquantised model or a GGUF file of it"
 // Takes a tensor that is a part of a quantised weight, or that no forward here needs; *taken: it is one.
 ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
+// The same of a GGUF file: a weight of NVFP4, or what scales it.
+bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t, int file);
 // After all files: checks the parts' shapes and adds a tensor for each weight. Reads zero points and orders, which
 // choose the type.
 ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err);

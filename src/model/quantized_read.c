@@ -40,14 +40,6 @@ void ls_quantized_memory_free(struct ls_quantized_memory *m) {
 
 // ---- numbers
 
-static float e4m3(unsigned b) {
-    const int e = b >> 3 & 15, man = b & 7;
-    const float f = e ? ldexpf((float)(8 + man), e - 10) : ldexpf((float)man, -9);
-    return (b & 127) == 127 ? NAN : b >> 7 ? -f : f;
-}
-
-static const float e2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-
 static int32_t word_at(const unsigned char *p, uint64_t i) {
     int32_t w;
     memcpy(&w, p + 4 * i, sizeof w);
@@ -59,7 +51,7 @@ static float scale_at(const ls_quantized *q, const unsigned char *p, uint64_t i)
     float f;
     if (!strcmp(dtype, "F32")) memcpy(&f, p + 4 * i, 4);
     else if (!strcmp(dtype, "F16")) f = ls_half(p + 2 * i);
-    else if (!strcmp(dtype, "F8_E4M3")) f = e4m3(p[i]);
+    else if (!strcmp(dtype, "F8_E4M3")) f = ls_of_e4m3(p[i]);
     else {
         const uint32_t bits = (uint32_t)p[2 * i] << 16 | (uint32_t)p[2 * i + 1] << 24;
         memcpy(&f, &bits, 4);
@@ -88,7 +80,8 @@ int ls_quantized_zero(const ls_quantized *q, const unsigned char *zeros, uint64_
 typedef struct {
     uint8_t *code;  // [n_in]: a byte of the weight, or q - zero as a signed byte
     float *scale;   // [groups]
-    uint8_t *power; // [groups] of MXFP4
+    uint8_t *power; // [groups] of MXFP4 and NVFP4: the byte that is their scale
+    float all;      // of NVFP4: scales the weight
     int *zero;      // [groups]
 } row_parts;
 
@@ -110,13 +103,12 @@ static void read_codes(const ls_quantized *q, unsigned char *const *part, uint64
 
 static void read_scales(const ls_quantized *q, unsigned char *const *part, uint64_t row, row_parts *r) {
     const bool along_outputs = q->kind == LS_GPTQ || q->kind == LS_AWQ;
-    float all = 1;
-    if (part[LS_PART_GLOBAL]) memcpy(&all, part[LS_PART_GLOBAL], 4);
+    if (part[LS_PART_GLOBAL]) memcpy(&r->all, part[LS_PART_GLOBAL], 4);
+    if (q->divides) r->all = 1 / r->all;
     for (uint64_t g = 0; g < q->groups; g++) {
         const uint64_t at = along_outputs ? g * q->n_out + row : row / q->scale_rows * q->groups + g;
-        if (q->kind == LS_MXFP4) r->power[g] = part[LS_PART_SCALE][at];
+        if (q->kind == LS_MXFP4 || q->kind == LS_NVFP4) r->power[g] = part[LS_PART_SCALE][at];
         else r->scale[g] = scale_at(q, part[LS_PART_SCALE], at);
-        if (q->kind == LS_NVFP4) r->scale[g] = q->divides ? r->scale[g] / all : r->scale[g] * all;
         r->zero[g] = part[LS_PART_ZERO] ? ls_quantized_zero(q, part[LS_PART_ZERO], g, row)
                      : q->bits          ? 1 << (q->bits - 1)
                                         : 0;
@@ -125,6 +117,28 @@ static void read_scales(const ls_quantized *q, unsigned char *const *part, uint6
 
 static void put_half(unsigned char *to, uint16_t h) {
     memcpy(to, &h, sizeof h);
+}
+
+// A block of 64 values of NVFP4: of each 16, the first eight are low nibbles.
+static void put_nvfp4(const row_parts *r, uint64_t k, unsigned char *to) {
+    memcpy(to, &r->all, 4);
+    memcpy(to + 4, r->power + k / 16, 4);
+    for (uint64_t i = 0; i < 32; i++) {
+        const uint8_t *code = r->code + k + i / 8 * 16 + i % 8;
+        to[8 + i] = (uint8_t)(code[0] | code[8] << 4);
+    }
+}
+
+// A row of a GGUF file, whose scales have no sign: the matrix's scale is put before each block.
+static void put_gguf_row(const ls_quantized *q, unsigned char *const *part, uint64_t row, unsigned char *to) {
+    const unsigned char *from = part[LS_PART_WEIGHT] + row * (q->n_in / 64) * LS_GGML_NVFP4_FILE;
+    float all = 1;
+    if (part[LS_PART_GLOBAL]) memcpy(&all, part[LS_PART_GLOBAL], 4);
+    for (uint64_t k = 0; k < q->n_in; k += 64, from += LS_GGML_NVFP4_FILE, to += 4 + LS_GGML_NVFP4_FILE) {
+        memcpy(to, &all, 4);
+        memcpy(to + 4, from, LS_GGML_NVFP4_FILE);
+        for (int g = 0; g < 4; g++) to[4 + g] &= 127;
+    }
 }
 
 // 32 values of a block that begins with its scale.
@@ -158,6 +172,8 @@ static void put_row(const struct ls_quantized_memory *m, const ls_quantized *q, 
             const uint64_t g = q->ordered ? (uint64_t)word_at(m->part[LS_PART_ORDER], k) : k / q->group;
             put_half(to + 2 * k, ls_to_bf16(m->codes[r->code[k]] * r->scale[g]));
         }
+    else if (q->type == LS_GGML_NVFP4)
+        for (uint64_t k = 0; k < q->n_in; k += 64, to += l->bytes) put_nvfp4(r, k, to);
     else
         for (uint64_t k = 0; k < q->n_in; k += 32, to += l->bytes) put_block(q, r, k, to);
 }
@@ -186,8 +202,7 @@ static ls_code load(struct ls_quantized_memory *m, const ls_checkpoint *c, const
     m->file = q->part[LS_PART_WEIGHT].file;
     m->offset = q->part[LS_PART_WEIGHT].offset;
     m->expert = expert;
-    for (unsigned b = 0; b < 256; b++)
-        m->codes[b] = q->kind == LS_FP8 ? e4m3(b) : q->kind == LS_NVFP4 ? e2m1[b & 15] : (float)(int8_t)b;
+    for (unsigned b = 0; b < 256; b++) m->codes[b] = q->kind == LS_FP8 ? ls_of_e4m3(b) : (float)(int8_t)b;
     return code;
 }
 
@@ -208,7 +223,7 @@ static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q
     enum { TOGETHER = 32 }; // strided rows
     const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
     const uint64_t row_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes;
-    row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups + 1, sizeof *r.scale), ls_calloc(q->groups + 1, 1),
+    row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups + 1, sizeof *r.scale), ls_calloc(q->groups + 1, 1), 1,
                    ls_calloc(q->groups + 1, sizeof *r.zero)};
     unsigned char *some = ls_malloc(row_bytes); // of a row
     for (uint64_t done = 0, take; done < n; done += take) {
@@ -219,7 +234,8 @@ static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q
             const uint64_t rows = skip || !whole ? 1 : whole < TOGETHER ? whole : TOGETHER;
             put_strided(q, m->part[LS_PART_WEIGHT], row, rows, to);
             if (rows > 1) take = rows * row_bytes;
-        } else {
+        } else if (q->kind == LS_NVFP4_BLOCKS) put_gguf_row(q, m->part, row, to);
+        else {
             read_scales(q, m->part, row * q->step + q->start, &r);
             read_codes(q, m->part, row * q->step + q->start, &r);
             put_row(m, q, &r, to);

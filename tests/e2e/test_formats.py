@@ -1,7 +1,9 @@
 """Formats of quantised safetensors: what `models info` says of each, exact methods against plain decoding, the same text as
 the same model in f32, on the CPU and on a GPU (emulated); and damage, each kind of which ends in one line."""
 import json
+import math
 import os
+import random
 import re
 import struct
 import sys
@@ -13,8 +15,10 @@ from program import ROOT, run
 from test_gpu import EMULATED, gpu
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "files"))
 import folders  # noqa: E402
 import formats  # noqa: E402
+import ggufs  # noqa: E402
 import tiny  # noqa: E402
 
 # each row of `models list --formats` that is no type of GGUF, and the models that test it
@@ -24,7 +28,8 @@ ROWS = {"FP8 (E4M3) with scales for blocks, outputs or all": ["fp8-blocks", "fp8
         "AWQ, 4 bits, symmetric": ["awq-symmetric"], "AWQ, 4 bits, zero points": ["awq"],
         "packed integers, 4 bits, symmetric": ["packed"], "packed integers, 4 bits, zero points": ["packed-zeros"],
         "packed integers, 8 bits, symmetric": ["packed-8"], "packed integers, groups in another order": ["packed-order"],
-        "8-bit integers": ["int8"], "NVFP4": ["nvfp4", "nvfp4-modelopt"], "MXFP4": ["mxfp4", "gpt_oss"]}
+        "8-bit integers": ["int8"], "NVFP4, multiplied by its scale": ["nvfp4-modelopt"],
+        "NVFP4, divided by its scale": ["nvfp4"], "MXFP4": ["mxfp4", "gpt_oss"]}
 PROMPT = "abcabcabdabcabcab"
 NAN = float("nan")
 
@@ -61,6 +66,42 @@ class Formats(Made):
                     tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, methods)
                     compared += bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
         self.assertGreater(compared, 10 * len(formats.FORMATS))  # some texts end early
+
+    def test_blocks_of_nvfp4_in_gguf(self):
+        meta, tensors = ggufs.Builder(self.dir).model("llama2")
+        meta = ggufs.typed(meta) | ggufs.simple_vocabulary(ggufs.ROWS)
+        r, four, plain = random.Random(3), [], []
+        for name, shape, values, form in tensors:
+            if name.startswith("blk.") and len(shape) == 2:
+                scaled = "attn_v" not in name
+                scale = formats.f32(0.009) if scaled else 1.0
+                data, values = formats.nvfp4_blocks(r, *shape, scale)
+                four.append((name, shape, data, 40))
+                if scaled:
+                    four += [(name.replace(".weight", ".scale"), (1,), [scale], tiny.F32), (name.replace(".weight", ".input_scale"), (1,), [1.0], tiny.F32)]
+            else:
+                four.append((name, shape, values, form))
+            plain.append((name, shape, values, form))
+        path, other = os.path.join(self.dir, "four.gguf"), os.path.join(self.dir, "plain.gguf")
+        ggufs.write(path, meta, four)
+        ggufs.write(other, meta, plain)
+        self.assertIn("NVFP4", json.loads(run("models", "info", path, "--json").stdout)["model"]["quantized"])
+        texts = [run("generate", "--model", p, "--raw", "--context", "256", "--dtype", "f32", "--prompt", PROMPT, "--max-tokens", "24").stdout
+                 for p in (path, other)]
+        self.assertEqual(texts[0], texts[1])
+        self.assertGreater(len(texts[0]), 12)
+        model = ("--model", path, "--raw", "--context", "256", "--threads", "7")
+        for dtype in ("f32", "i8"):
+            tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, ("logitspec:13",))
+            bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
+        at = next(i for i, t in enumerate(four) if t[0].endswith("ffn_up.scale"))
+        for damaged, why in (((four[at][0], (3,), [1.0, 1.0, 1.0], tiny.F32), "3 scales for"), ((four[at][0], (1,), [1.0], tiny.F16), "'scale' has type 'F16'"),
+                             ((four[at][0], (1,), [NAN], tiny.F32), "holds NaN"), (("blk.0.attn_norm.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
+                             (four[at - 1], "occurs twice|has no tensor")):
+            ggufs.write(path, meta, four[:at] + [damaged] + four[at + 1:])
+            r = run("generate", "--model", path, "--raw", "--prompt", "ab", "--max-tokens", "2")
+            self.assertEqual((r.returncode > 0, r.stdout, r.stderr.count("\n")), (True, "", 1), (why, r.stdout, r.stderr))
+            self.assertRegex(r.stderr, why)
 
     def test_each_row_of_the_table_is_tested(self):
         """Types of GGUF have blocks of the reference (test_kernels takes them all, on CPU levels; gpu_kernels on a GPU)."""
@@ -271,6 +312,57 @@ DAMAGE = {
 }
 
 
+def head_edits():
+    """Edits of a safetensors header, which has all tensors' places."""
+    def of(edit):
+        def change(header):
+            key = next(k for k in header if ".mlp." in k and "up_proj" in k)
+            edit(header, key)
+        return change
+
+    def moved(by):
+        return of(lambda h, k: h[k].update(data_offsets=[x + by for x in h[k]["data_offsets"]]))
+    return {"behind the data": moved(1 << 40), "before the data": moved(-1 << 40), "over another": moved(-8),
+            "with places as text": of(lambda h, k: h[k].update(data_offsets=["0", "4"])),
+            "with one place": of(lambda h, k: h[k].update(data_offsets=[0])),
+            "with a shape that overflows": of(lambda h, k: h[k].update(shape=[1 << 62, 1 << 62])),
+            "with a negative shape": of(lambda h, k: h[k].update(shape=[-1, -1])),
+            "with a shape of six": of(lambda h, k: h[k].update(shape=[1, 1, 1, 1] + h[k]["shape"])),
+            "with a type as a number": of(lambda h, k: h[k].update(dtype=4)),
+            "without a type": of(lambda h, k: h[k].pop("dtype")),
+            "of a layer that is not there": of(lambda h, k: h.update({k.replace("layers.", "layers.7"): h.pop(k)})),
+            "of an unknown matrix": of(lambda h, k: h.update({k.replace("up_proj", "side_proj"): h.pop(k)}))}
+
+
+# what a weight may lack, in any shape: what scales activations, and the group of each input, which is then its place
+MAY_LACK = {"input_scale", "g_idx", "weight_g_idx", "weight_shape", "weight_zero_point"}
+UNUSABLE = {"weight_scale_2": (NAN, math.inf, 1e38), "weight_global_scale": (NAN, 0.0, 1e-38)}  # which multiplies, and divides
+
+
+def part_edits(tensors):
+    """Each part of one weight: missing, of another type, of other shapes."""
+    edits = {}
+    for part in sorted(k.rsplit(".", 1)[1] for k in tensors if ".1.mlp.up_proj." in k):
+        form, shape, values = next(v for k, v in tensors.items() if k.endswith(".1.mlp.up_proj." + part))
+        if part == "input_scale":
+            continue
+        if part not in MAY_LACK:
+            edits["no " + part] = changed(part)
+        edits[part + " of I16"] = changed(part, dtype="I16", values=lambda v: [0] * len(v))
+        if part not in UNUSABLE:
+            edits[part + " cut"] = changed(part, shape=(max(shape[0] - 1, 1),) + tuple(shape[1:]) if shape else (2,),
+                                           values=lambda v, n=len(values) // (shape[0] if shape else 1): v[n:] if len(v) > n else v * 2)
+        if len(shape) == 2 and shape[1] > 1:
+            edits[part + " turned"] = changed(part, shape=(shape[1], shape[0])) if shape[0] != shape[1] else changed(part, shape=(shape[0] // 2, shape[1] * 2))
+            edits[part + " of three dimensions"] = changed(part, shape=(2, shape[0] // 2, shape[1]))
+            edits[part + " in a row"] = changed(part, shape=(shape[0] * shape[1],))
+        if part in UNUSABLE:
+            edits[part + " twice"] = changed(part, shape=(2,), values=lambda v: v * 2)
+        for value in UNUSABLE.get(part, ()):
+            edits[f"{part} of {value}"] = changed(part, values=lambda v, value=value: [value])
+    return edits
+
+
 class Damage(Made):
     def refused(self, path, why, what):
         r = run("generate", "--model", path, "--raw", "--prompt", "ab", "--max-tokens", "2")
@@ -287,6 +379,33 @@ class Damage(Made):
                     change(c, tensors)
                     formats.write_folder(path, c, tensors)
                     self.refused(path, why, (name, i))
+
+    def test_twenty_kinds_of_each_format(self):
+        for name in formats.FORMATS.keys() - {formats.EXPERTS}:  # which has its own list
+            whole = formats.make(name)
+            path, kinds = self.folder(name), len(DAMAGE.get(name, []))
+            weights = os.path.join(path, "model.safetensors")
+            for what, change in part_edits(whole[1]).items():
+                with self.subTest(name, what=what):
+                    tensors = dict(whole[1])
+                    change(whole[0], tensors)
+                    formats.write_folder(path, whole[0], tensors)
+                    self.refused(path, r"mlp\.up_proj|blk\.1\.ffn_up", (name, what))
+                    kinds += 1
+            formats.write_folder(path, *whole[:2])
+            with open(weights, "rb") as f:
+                data = f.read()
+            n = struct.unpack_from("<Q", data)[0]
+            for what, edit in head_edits().items():
+                with self.subTest(name, what=what):
+                    header = json.loads(data[8:8 + n])
+                    edit(header)
+                    head = json.dumps(header).encode()
+                    with open(weights, "wb") as f:
+                        f.write(struct.pack("<Q", len(head)) + head + data[8 + n:])
+                    self.refused(path, "model.safetensors", (name, what))
+                    kinds += 1
+            self.assertGreaterEqual(kinds, 20, name)
 
     def test_a_file_that_is_cut(self):
         path = self.folder("awq")

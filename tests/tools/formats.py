@@ -123,12 +123,22 @@ def fours(r, n_out, n_in, kind):
     g = f32(0.009 if kind == "modelopt" else 1 / 0.009)
 
     def value(c, s):
-        return bf16(f32(E2M1[c] * f32(e4m3(s) * g if kind == "modelopt" else e4m3(s) / g)))
+        return f32(E2M1[c] * f32(e4m3(s) * (g if kind == "modelopt" else f32(1 / g))))
     w = [[value(c, scale[o][i // 16]) for i, c in enumerate(row)] for o, row in enumerate(code)]
     scales = ("F8_E4M3", (n_out, n_in // 16), flat(scale))
     if kind == "modelopt":
         return {"weight": pairs, "weight_scale": scales, "weight_scale_2": ("F32", (), [g]), "input_scale": ("F32", (), [1.0])}, w
     return {"weight_packed": pairs, "weight_scale": scales, "weight_global_scale": ("F32", (1,), [g])}, w
+
+
+def nvfp4_blocks(r, n_out, n_in, scale):
+    """The bytes of a GGUF tensor of type 40, and the weights with the scale beside it."""
+    data, w = b"", []
+    for _ in range(n_out * n_in // 64):
+        scales, nibbles = [r.randrange(0x30, 0x50) for _ in range(4)], [[r.randrange(16) for _ in range(16)] for _ in range(4)]
+        data += bytes(scales) + bytes(some[i] | some[i + 8] << 4 for some in nibbles for i in range(8))
+        w += [f32(E2M1[c] * f32(e4m3(s) * scale)) for s, some in zip(scales, nibbles) for c in some]
+    return data, w
 
 
 def gptq(**more):
@@ -161,8 +171,8 @@ FORMATS = {
     "fp8-rows": (compressed("float-quantized", num_bits=8, type="float"), "BF16", lambda *a: bytes_of_rows(*a, "F8_E4M3", (1, 0), scales="BF16")),
     "fp8-one-scale": ({"quant_method": "modelopt", "quant_algo": "FP8"}, "BF16", lambda *a: bytes_of_rows(*a, "F8_E4M3", (0, 0))),
     "int8": (compressed("int-quantized", num_bits=8, type="int"), "Q8_0", lambda *a: bytes_of_rows(*a, "I8", (1, 0))),
-    "nvfp4": (compressed("nvfp4-pack-quantized", num_bits=4, type="float", group_size=16), "BF16", lambda *a: fours(*a, "nvfp4")),
-    "nvfp4-modelopt": ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "BF16", lambda *a: fours(*a, "modelopt")),
+    "nvfp4": (compressed("nvfp4-pack-quantized", num_bits=4, type="float", group_size=16), "NVFP4", lambda *a: fours(*a, "nvfp4")),
+    "nvfp4-modelopt": ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "NVFP4", lambda *a: fours(*a, "modelopt")),
     "mxfp4": (compressed("mxfp4-pack-quantized", num_bits=4, type="float", group_size=32), "MXFP4", lambda *a: fours(*a, "mxfp4")),
     EXPERTS: ({"quant_method": "mxfp4"}, "MXFP4", lambda *a: fours(*a, "mxfp4")),
 }

@@ -18,7 +18,7 @@ extern "C" {
 
 /* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
  * not taken for one of these. */
-#define LST_VERSION 21
+#define LST_VERSION 22
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -42,6 +42,9 @@ typedef struct {
     int64_t n_out;    /* rows; 1 for a vector */
     const void *data; /* NULL: read by lst_open_options.read */
     uint64_t n_bytes;
+    /* [n_in], each input once: column k of the rows is that of input order[k]. NULL: of input k. Only matrices of a
+     * layer that is no mixture may have one, and those of one input must have the same. */
+    const int32_t *order;
 } lst_tensor;
 
 /* act(x) of the feed-forward part: x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)));

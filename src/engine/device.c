@@ -81,7 +81,7 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
         (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
-        const int kept = keep < 0 ? t->type : keep;
+        const int kept = keep >= 0 ? keep : t->order ? LS_GGML_BF16 : t->type;
         int layer;
         char name[32], kind[16];
         const bool embedding = !strcmp(t->name, "token_embd.weight");

@@ -94,8 +94,9 @@ struct ls_quantized {
     uint64_t groups, group; // scales of a row, and inputs of each (of FP8's last one fewer)
     uint64_t scale_rows;    // outputs that share a scale
     bool ordered;           // LS_PART_ORDER has the group of each input
-    bool divides;           // the one f32 divides
-    bool zero_minus_one;    // zero points are stored minus 1
+    int32_t *order; // [n_in], owned: its inputs group by group, in which order the columns are read; NULL: as they are
+    bool divides;   // the one f32 divides
+    bool zero_minus_one; // zero points are stored minus 1
     // Of experts, else 1: the parts are those of so many experts, one behind the other, and are read by expert.
     uint64_t experts;
     // Row r is row r * step + start of the parts. LS_STRIDED: value k of the expert's row r is value r * step + k *

@@ -185,6 +185,23 @@ static ls_code check_shape(checking *k) { // compressed-tensors states the shape
     return LS_OK;
 }
 
+// The inputs group by group. NULL: groups have several sizes. raw: the group of each input.
+static int32_t *sorted_inputs(const ls_quantized *q, const unsigned char *raw) {
+    uint64_t *at = ls_calloc(q->groups, sizeof *at); // of the group's next input
+    int32_t *order = ls_malloc(q->n_in * sizeof *order);
+    bool even = true;
+    for (uint64_t i = 0; i < q->n_in; i++) {
+        int32_t group;
+        memcpy(&group, raw + 4 * i, 4);
+        if (at[group] < q->group) order[(uint64_t)group * q->group + at[group]++] = (int32_t)i;
+        else even = false;
+    }
+    free(at);
+    if (even) return order;
+    free(order);
+    return NULL;
+}
+
 // The groups of the inputs: in turn, or in the order of the part.
 static ls_code check_order(checking *k) {
     ls_quantized *q = k->q;
@@ -202,6 +219,7 @@ static ls_code check_order(checking *k) {
                        q->part[LS_PART_ORDER].ending + 1, (unsigned long long)i, group, (unsigned long long)q->groups);
         ordered |= (uint64_t)group != i / q->group;
     }
+    if (!code && ordered) q->order = sorted_inputs(q, raw);
     free(raw);
     q->ordered = ordered;
     return code;
@@ -223,7 +241,7 @@ static ls_code choose_type(checking *k) {
     if (q->bits == 8 && !symmetric)
         return REFUSE(k, LS_E_UNSUPPORTED,
                       "weights of 8 bits with zero points other than 128 are not supported; " LS_INSTEAD);
-    q->type = q->ordered ? LS_GGML_BF16 : q->bits == 8 ? LS_GGML_Q8_0 : symmetric ? LS_GGML_Q4_0 : LS_GGML_Q5_0;
+    q->type = q->bits == 8 ? LS_GGML_Q8_0 : symmetric ? LS_GGML_Q4_0 : LS_GGML_Q5_0;
     return LS_OK;
 }
 
@@ -376,13 +394,62 @@ static ls_code check(checking *k) {
     return code;
 }
 
+// Whether the matrix with that name, if there is one, has the same order of its inputs.
+static bool shares_order(const ls_checkpoint *c, const char *name, const ls_quantized *with) {
+    for (int i = 0; i < c->n_tensors; i++)
+        if (!strcmp(c->tensors[i].name, name)) return false; // not quantised
+    for (int i = 0; i < c->n_quantized; i++) {
+        const ls_quantized *q = c->quantized[i];
+        if (strcmp(q->name, name)) continue;
+        return q->order && q->n_in == with->n_in && !memcmp(q->order, with->order, q->n_in * sizeof *q->order);
+    }
+    return true;
+}
+
+// Only matrices of a layer that is no mixture can have their inputs in another order, and those of one input in the
+// same.
+static bool keeps_order(const ls_checkpoint *c, const ls_quantized *q) {
+    static const char *const of_input[][3] = {
+        {"attn_q", "attn_k", "attn_v"}, {"ffn_gate", "ffn_up"}, {"attn_qkv"}, {"attn_output"}, {"ffn_down"}};
+    char part[32], name[64];
+    int layer, end = 0;
+    if (sscanf(q->name, "blk.%d.%31[^.].weight%n", &layer, part, &end) != 2 || !end || q->name[end]) return false;
+    for (size_t i = 0; i < sizeof of_input / sizeof *of_input; i++) {
+        bool among = false, shared = true;
+        for (size_t k = 0; k < 3 && of_input[i][k]; k++) {
+            snprintf(name, sizeof name, "blk.%d.%s.weight", layer, of_input[i][k]);
+            among |= !strcmp(part, of_input[i][k]);
+            shared &= shares_order(c, name, q);
+        }
+        if (among) return shared;
+    }
+    return false;
+}
+
+// Weights whose order cannot be kept are rounded to bf16, which needs no groups.
+static void settle_orders(ls_checkpoint *c) {
+    bool *keep = ls_calloc((size_t)c->n_quantized + 1, sizeof *keep);
+    for (int i = 0; i < c->n_quantized; i++) keep[i] = c->quantized[i]->order && keeps_order(c, c->quantized[i]);
+    for (int i = 0; i < c->n_quantized; i++) {
+        ls_quantized *q = c->quantized[i];
+        if (!q->ordered || keep[i]) continue;
+        free(q->order);
+        q->order = NULL;
+        q->type = LS_GGML_BF16;
+    }
+    free(keep);
+}
+
 ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
     ls_code code = LS_OK;
     if (c->n_quantized) c->quantized_memory = ls_quantized_memory_new();
     for (int i = 0; i < c->n_quantized && !code; i++) {
+        checking k = {c, c->quantized[i], err};
+        code = check(&k);
+    }
+    if (!code) settle_orders(c);
+    for (int i = 0; i < c->n_quantized && !code; i++) {
         ls_quantized *q = c->quantized[i];
-        checking k = {c, q, err};
-        if ((code = check(&k))) break;
         if (q->kind != LS_STRIDED) q->n_out /= q->step; // the other rows are another weight's
         const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
         ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(q->name),
@@ -392,6 +459,7 @@ ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
                                          .file = q->part[LS_PART_WEIGHT].file,
                                          .offset = q->part[LS_PART_WEIGHT].offset,
                                          .n_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes * q->n_out,
+                                         .order = q->order,
                                          .quantized = q});
     }
     return code;
@@ -401,6 +469,7 @@ void ls_quantized_free(ls_checkpoint *c) {
     for (int i = 0; i < c->n_quantized; i++) {
         free(c->quantized[i]->module);
         free(c->quantized[i]->name);
+        free(c->quantized[i]->order);
         free(c->quantized[i]);
     }
     free(c->quantized);
@@ -414,16 +483,16 @@ void ls_quantized_free(ls_checkpoint *c) {
 const ls_quant_format ls_quant_formats[] = {
     {"FP8 (E4M3) with scales for blocks, outputs or all", "fp8, fbgemm_fp8, compressed-tensors, modelopt", LS_GGML_BF16,
      FULL},
-    {"GPTQ, 4 bits, symmetric", "gptq, gptq_v2", LS_GGML_Q4_0, ""},
-    {"GPTQ, 4 bits, zero points", "gptq, gptq_v2", LS_GGML_Q5_0, ""},
-    {"GPTQ, 8 bits, symmetric", "gptq, gptq_v2", LS_GGML_Q8_0, ""},
-    {"GPTQ, groups in another order", "gptq, gptq_v2 (desc_act)", LS_GGML_BF16, FULL},
+    {"GPTQ, 4 bits, symmetric", "gptq, gptq_v2, also with desc_act", LS_GGML_Q4_0, ""},
+    {"GPTQ, 4 bits, zero points", "gptq, gptq_v2, also with desc_act", LS_GGML_Q5_0, ""},
+    {"GPTQ, 8 bits, symmetric", "gptq, gptq_v2, also with desc_act", LS_GGML_Q8_0, ""},
     {"AWQ, 4 bits, symmetric", "awq (gemm)", LS_GGML_Q4_0, ""},
     {"AWQ, 4 bits, zero points", "awq (gemm)", LS_GGML_Q5_0, ""},
     {"packed integers, 4 bits, symmetric", "compressed-tensors", LS_GGML_Q4_0, SCALES},
     {"packed integers, 4 bits, zero points", "compressed-tensors", LS_GGML_Q5_0, SCALES},
     {"packed integers, 8 bits, symmetric", "compressed-tensors", LS_GGML_Q8_0, SCALES},
-    {"packed integers, groups in another order", "compressed-tensors", LS_GGML_BF16, FULL},
+    {"integers with an order of groups that matrices of one input do not share, or of experts",
+     "gptq, gptq_v2, compressed-tensors", LS_GGML_BF16, FULL},
     {"8-bit integers", "compressed-tensors", LS_GGML_Q8_0, SCALES},
     {"NVFP4, multiplied by its scale", "modelopt", LS_GGML_NVFP4, ""},
     {"NVFP4, divided by its scale", "compressed-tensors", LS_GGML_NVFP4, "the last bit of an f32 scale"},

@@ -92,12 +92,13 @@ static void read_codes(const ls_quantized *q, unsigned char *const *part, uint64
     else if (q->kind == LS_NVFP4 || q->kind == LS_MXFP4)
         for (uint64_t k = 0; k < q->n_in; k++) r->code[k] = w[(row * q->n_in + k) / 2] >> k % 2 * 4 & 15;
     else
-        for (uint64_t k = 0; k < q->n_in; k++) {
+        for (uint64_t column = 0; column < q->n_in; column++) {
+            const uint64_t k = q->order ? (uint64_t)q->order[column] : column;
             const uint64_t group = q->ordered ? (uint64_t)word_at(part[LS_PART_ORDER], k) : k / q->group;
             const int v = q->kind == LS_GPTQ  ? value_at(q, w, k / per * q->n_out + row, k % per)
                           : q->kind == LS_AWQ ? value_at(q, w, (k * q->n_out + row) / 8, row % 8)
                                               : value_at(q, w, (row * q->n_in + k) / per, k % per);
-            r->code[k] = (uint8_t)(v - r->zero[group]);
+            r->code[column] = (uint8_t)(v - r->zero[group]);
         }
 }
 

@@ -9,6 +9,7 @@ import struct
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from exactness import bits_are_equal, rows_of, tokens_are_equal
 from program import ROOT, run
@@ -23,11 +24,13 @@ import tiny  # noqa: E402
 
 # each row of `models list --formats` that is no type of GGUF, and the models that test it
 ROWS = {"FP8 (E4M3) with scales for blocks, outputs or all": ["fp8-blocks", "fp8-rows", "fp8-one-scale"],
-        "GPTQ, 4 bits, symmetric": ["gptq", "gptq-one-group"], "GPTQ, 4 bits, zero points": ["gptq-zeros", "gptq-v2"],
-        "GPTQ, 8 bits, symmetric": ["gptq-8"], "GPTQ, groups in another order": ["gptq-order"],
+        "GPTQ, 4 bits, symmetric": ["gptq", "gptq-one-group", "gptq-order"],
+        "GPTQ, 4 bits, zero points": ["gptq-zeros", "gptq-v2", "gptq-order-zeros"],
+        "GPTQ, 8 bits, symmetric": ["gptq-8", "gptq-order-8"],
         "AWQ, 4 bits, symmetric": ["awq-symmetric"], "AWQ, 4 bits, zero points": ["awq"],
-        "packed integers, 4 bits, symmetric": ["packed"], "packed integers, 4 bits, zero points": ["packed-zeros"],
-        "packed integers, 8 bits, symmetric": ["packed-8"], "packed integers, groups in another order": ["packed-order"],
+        "packed integers, 4 bits, symmetric": ["packed", "packed-order"], "packed integers, 4 bits, zero points": ["packed-zeros"],
+        "packed integers, 8 bits, symmetric": ["packed-8"],
+        "integers with an order of groups that matrices of one input do not share, or of experts": ["gptq-order-apart"],
         "8-bit integers": ["int8"], "NVFP4, multiplied by its scale": ["nvfp4-modelopt"],
         "NVFP4, divided by its scale": ["nvfp4"], "MXFP4": ["mxfp4", "gpt_oss"]}
 PROMPT = "abcabcabdabcabcab"
@@ -67,41 +70,62 @@ class Formats(Made):
                     compared += bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
         self.assertGreater(compared, 10 * len(formats.FORMATS))  # some texts end early
 
-    def test_blocks_of_nvfp4_in_gguf(self):
-        meta, tensors = ggufs.Builder(self.dir).model("llama2")
-        meta = ggufs.typed(meta) | ggufs.simple_vocabulary(ggufs.ROWS)
+    def nvfp4_gguf(self, name):
+        """The metadata and tensors of a model whose matrices are NVFP4, as llama.cpp has them, and those of the same in f32."""
+        with mock.patch.dict(tiny.MODELS, llama2={**tiny.MODELS["llama2"], **formats.SHAPE}):
+            meta, tensors = ggufs.Builder(self.dir).model(name)
         r, four, plain = random.Random(3), [], []
-        for name, shape, values, form in tensors:
-            if name.startswith("blk.") and len(shape) == 2:
-                scaled = "attn_v" not in name
-                scale = formats.f32(0.009) if scaled else 1.0
-                data, values = formats.nvfp4_blocks(r, *shape, scale)
-                four.append((name, shape, data, 40))
+        for key, shape, values, form in tensors:
+            if key.startswith("blk.") and len(shape) > 1 and "gate_inp" not in key:
+                scaled, n = "attn_v" not in key, shape[0] if len(shape) > 2 else 1
+                scales = [formats.f32(0.009 + 0.001 * i) if scaled else 1.0 for i in range(n)]
+                made = [formats.nvfp4_blocks(r, *shape[-2:], scale) for scale in scales]
+                values = [x for _, some in made for x in some]
+                four.append((key, shape, b"".join(data for data, _ in made), 40))
                 if scaled:
-                    four += [(name.replace(".weight", ".scale"), (1,), [scale], tiny.F32), (name.replace(".weight", ".input_scale"), (1,), [1.0], tiny.F32)]
+                    four += [(key.replace(".weight", ".scale"), (n,), scales, tiny.F32), (key.replace(".weight", ".input_scale"), (n,), [1.0] * n, tiny.F32)]
             else:
-                four.append((name, shape, values, form))
-            plain.append((name, shape, values, form))
+                four.append((key, shape, values, form))
+            plain.append((key, shape, values, form))
+        return ggufs.typed(meta) | ggufs.simple_vocabulary(ggufs.ROWS), four, plain
+
+    def test_blocks_of_nvfp4_in_gguf(self):
         path, other = os.path.join(self.dir, "four.gguf"), os.path.join(self.dir, "plain.gguf")
-        ggufs.write(path, meta, four)
-        ggufs.write(other, meta, plain)
-        self.assertIn("NVFP4", json.loads(run("models", "info", path, "--json").stdout)["model"]["quantized"])
-        texts = [run("generate", "--model", p, "--raw", "--context", "256", "--dtype", "f32", "--prompt", PROMPT, "--max-tokens", "24").stdout
-                 for p in (path, other)]
-        self.assertEqual(texts[0], texts[1])
-        self.assertGreater(len(texts[0]), 12)
-        model = ("--model", path, "--raw", "--context", "256", "--threads", "7")
-        for dtype in ("f32", "i8"):
-            tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, ("logitspec:13",))
-            bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
+        for name in "qwen3_moe", "llama2":  # a scale for each expert, one for each matrix
+            meta, four, plain = self.nvfp4_gguf(name)
+            ggufs.write(path, meta, four)
+            ggufs.write(other, meta, plain)
+            self.assertRegex(json.loads(run("models", "info", path, "--json").stdout)["model"]["quantized"], "NVFP4, .*: kept as NVFP4, without loss")
+            self.assertGreater(self.same_rows(path, other), 4)
+            model = ("--model", path, "--raw", "--context", "256", "--threads", "7")
+            for dtype in ("f32", "i8"):
+                tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, ("logitspec:13",))
+                bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
         at = next(i for i, t in enumerate(four) if t[0].endswith("ffn_up.scale"))
-        for damaged, why in (((four[at][0], (3,), [1.0, 1.0, 1.0], tiny.F32), "3 scales for"), ((four[at][0], (1,), [1.0], tiny.F16), "'scale' has type 'F16'"),
-                             ((four[at][0], (1,), [NAN], tiny.F32), "holds NaN"), (("blk.0.attn_norm.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
-                             (four[at - 1], "occurs twice|has no tensor")):
-            ggufs.write(path, meta, four[:at] + [damaged] + four[at + 1:])
-            r = run("generate", "--model", path, "--raw", "--prompt", "ab", "--max-tokens", "2")
-            self.assertEqual((r.returncode > 0, r.stdout, r.stderr.count("\n")), (True, "", 1), (why, r.stdout, r.stderr))
-            self.assertRegex(r.stderr, why)
+        key, shape, data, _ = four[at - 1]
+
+        def instead(i, *tensor):
+            return four[:i] + [tensor] + four[i + 1:]
+        for damaged, why in ((instead(at, four[at][0], (3,), [1.0] * 3, tiny.F32), "'scale' is 3 x 1, expected 1 x 1"),
+                             (instead(at, four[at][0], (1,), [1.0], tiny.F16), "'scale' has type 'F16'"),
+                             (instead(at, four[at][0], (2, 2), [1.0] * 4, tiny.F32), "'scale' is 2 x 2"),
+                             (instead(at, four[at][0], (1,), [NAN], tiny.F32), "holds NaN"), (instead(at, four[at][0], (1,), [math.inf], tiny.F32), "holds NaN"),
+                             (instead(at, four[at][0], (1,), [-math.inf], tiny.F32), "holds NaN"), (instead(at, four[at][0], (1,), [1e38], tiny.F32), "holds NaN"),
+                             (instead(at, "blk.0.attn_norm.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
+                             (instead(at, "blk.0.ffn_side.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
+                             (instead(at, "blk.9.ffn_up.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
+                             (instead(at, *four[at - 1]), "'blk.0.ffn_up.weight' occurs twice|has no tensor"), (four + [four[at]], "has no tensor '.*scale'|occurs twice"),
+                             (instead(at - 1, key, shape, b"\x7f" + data[1:], 40), "holds NaN"), (instead(at - 1, key, shape, data[:3] + b"\xff" + data[4:], 40), "holds NaN"),
+                             (instead(at - 1, key, (shape[0], shape[1] // 2), data, 40), "row length 32 is not a multiple of 64"),
+                             (instead(at - 1, key, (shape[0] // 2, shape[1] * 2), data, 40), "does not fit the model"),
+                             (instead(at - 1, key, (shape[0] * 2, shape[1]), data + data, 40), "does not fit the model"),
+                             (instead(at - 1, key, (1 << 40, 1 << 20), data, 40), "four.gguf"), (instead(at - 1, key, shape, [0.0] * (shape[0] * shape[1]), tiny.F32), "another type than NVFP4"),
+                             (instead(at - 1, "blk.0.ffn_side.weight", shape, data, 40), "another type than NVFP4"), (four[:at - 1] + four[at:], "ffn_up")):
+            with self.subTest(line=why):
+                ggufs.write(path, meta, damaged)
+                r = run("generate", "--model", path, "--raw", "--prompt", "ab", "--max-tokens", "2")
+                self.assertEqual((r.returncode > 0, r.stdout, r.stderr.count("\n")), (True, "", 1), (why, r.stdout, r.stderr))
+                self.assertRegex(r.stderr, why)
 
     def test_each_row_of_the_table_is_tested(self):
         """Types of GGUF have blocks of the reference (test_kernels takes them all, on CPU levels; gpu_kernels on a GPU)."""
@@ -115,24 +139,29 @@ class Formats(Made):
         for row, names in ROWS.items():
             self.assertEqual({formats.FORMATS[n][1] for n in names}, {kept[row]}, row)
 
+    def same_rows(self, *paths):
+        """Whether two models, in f32 arithmetic, have the same rows; how many there were."""
+        rows = []
+        for path in paths:
+            trace = os.path.join(self.dir, "t.jsonl")
+            r = run("generate", "--model", path, "--raw", "--prompt", PROMPT, "--max-tokens", "24", "--dtype", "f32", "--kv", "f32",
+                    "--context", "256", "--method", "plain", "--trace", trace, "--quiet")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            rows.append(rows_of(trace)[0])
+        self.assertEqual(rows[0].keys(), rows[1].keys())
+        for at, (lse, top) in rows[0].items():
+            other_lse, other = rows[1][at]
+            self.assertEqual([t[0] for t in top[:1]], [t[0] for t in other[:1]])
+            for a, b in zip([lse] + [t[1] for t in top], [other_lse] + [t[1] for t in other]):
+                self.assertLess(abs(a - b), 1e-4)
+        return len(rows[0])
+
     def test_the_same_as_in_f32(self):
         """In f32 arithmetic the rows are those of the plain model, whose weights are computed from the format's definition."""
         for name in formats.FORMATS:
             with self.subTest(name):
-                path, rows = self.folder(name), []
-                for ending in ("", "-plain"):
-                    trace = os.path.join(self.dir, "t.jsonl")
-                    r = run("generate", "--model", path + ending, "--raw", "--prompt", PROMPT, "--max-tokens", "24", "--dtype", "f32",
-                            "--kv", "f32", "--method", "plain", "--trace", trace, "--quiet")
-                    self.assertEqual(r.returncode, 0, r.stderr)
-                    rows.append(rows_of(trace)[0])
-                self.assertEqual(rows[0].keys(), rows[1].keys())
-                for at, (lse, top) in rows[0].items():
-                    other_lse, other = rows[1][at]
-                    self.assertEqual([t[0] for t in top[:1]], [t[0] for t in other[:1]])
-                    for a, b in zip([lse] + [t[1] for t in top], [other_lse] + [t[1] for t in other]):
-                        self.assertLess(abs(a - b), 1e-4)
-
+                path = self.folder(name)
+                self.same_rows(path, path + "-plain")
 
     @unittest.skipUnless(os.path.exists(EMULATED), "needs:emulated GPU library")
     def test_on_a_gpu(self):

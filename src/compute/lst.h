@@ -236,6 +236,12 @@ typedef struct {
                               instructions of the arithmetics' matmuls; 0: this CPU's level has none */
 } lst_limits_t;
 int lst_limits(int32_t threads, lst_limits_t *out);
+/* Bytes that a matrix takes in this CPU's memory with this dtype ("auto": that of lst_model_open for heads of that
+ * size); 0: it cannot be packed. *rows (may be NULL): 1 if the input embedding can be read from it. Only in the
+ * program.
+ */
+uint64_t lst_packed_bytes(int32_t type, int64_t n_out, int64_t n_in, const char *dtype, int32_t head_dim,
+                          int32_t *rows);
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);

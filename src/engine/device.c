@@ -126,24 +126,26 @@ int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
     return opt->kv && !strcmp(opt->kv, "bf16") ? sizeof(uint16_t) : sizeof(float);
 }
 
-// A GPU's keys and values are bf16.
 // ---- a model in the memory of the CPU
 
-uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool integers, uint64_t *experts) {
+uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, const char *dtype, uint64_t *experts) {
+    const ls_hparams *h = &c->hparams;
     uint64_t sum = 0, of_experts = 0;
     const int as = ls_ggml_kept(weights);
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
-        const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
+        const bool embedding = !strcmp(t->name, "token_embd.weight"), floats = strstr(t->name, ".ffn_gate_inp") != NULL;
         const char *expert = strstr(t->name, ".ffn_");
-        // Rows of the embedding are read in the type of the file. The head of a tied model has them in that type.
-        if (embedding && (!c->hparams.tied || (as >= 0 && as != t->type))) sum += t->n_bytes;
-        if (embedding && !c->hparams.tied) continue;
-        const ls_ggml_layout *l = ls_ggml_layout_of(!matrix ? LS_GGML_F32 : as < 0 ? t->type : as);
-        const uint64_t n = t->n_in * t->n_out,
-                       bytes = integers ? n / 32 * (uint64_t)l->kept_integers / 8 : n / 32 * (uint64_t)l->kept;
+        const int type = floats ? LS_GGML_F32 : as < 0 ? t->type : as;
+        int32_t rows = 0;
+        uint64_t bytes = t->n_in * t->n_out * sizeof(float); // of a vector
+        if (t->n_out > 1)
+            bytes = lst_packed_bytes(type, (int64_t)t->n_out, (int64_t)t->n_in, dtype, h->head_dim, &rows);
+        // Rows of the embedding are read in the type of the file, or from the head of a tied model that has their bits.
+        if (embedding && (!h->tied || !rows || type != t->type)) sum += t->n_bytes;
+        if (embedding && !h->tied) continue;
         sum += bytes;
-        if (!expert || !c->hparams.n_experts) continue;
+        if (!expert || !h->n_experts) continue;
         expert += strcspn(expert + 1, ".") + 1; // "ffn_up_exps.weight", "ffn_up.7.weight"
         const bool numbered = expert[0] == '.' && expert[1] >= '0' && expert[1] <= '9';
         if (!strncmp(expert - 5, "_exps", 5) || numbered) of_experts += bytes;
@@ -154,10 +156,10 @@ uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool i
 
 uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t *experts) {
     const char *dtype = opt->dtype ? opt->dtype : "auto", *kept = opt->weights ? opt->weights : "auto";
-    const bool bf16 = !strcmp(dtype, "bf16"), floats = bf16 || !strcmp(dtype, "f32");
     uint64_t of_experts;
-    const uint64_t all = opt->reference ? ls_cpu_weight_bytes(c, bf16 ? "bf16" : "f32", false, &of_experts) // unpacked
-                                        : ls_cpu_weight_bytes(c, kept, !floats, &of_experts);
+    const uint64_t all = opt->reference // unpacked
+                             ? ls_cpu_weight_bytes(c, strcmp(dtype, "bf16") ? "f32" : "bf16", "f32", &of_experts)
+                             : ls_cpu_weight_bytes(c, kept, dtype, &of_experts);
     const bool some = opt->expert_memory && !opt->reference && opt->expert_memory < of_experts;
     const uint64_t left = some ? opt->expert_memory : of_experts;
     if (experts) *experts = left;
@@ -206,6 +208,7 @@ void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t 
 
 // ---- GPUs
 
+// A GPU's keys and values are bf16.
 static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_shard *own) {
     const int32_t heads = own ? ls_range_size(own->kv_heads) : h->n_kv_heads;
     return ls_hparams_kv_bytes(h, sizeof(uint16_t)) / (uint64_t)h->n_kv_heads * (uint64_t)heads;

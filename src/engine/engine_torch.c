@@ -206,6 +206,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                                 .ranks = e->ranks ? ls_ranks_group(e->ranks) : NULL,
                                 .beside = e->ranks ? ls_ranks_beside(e->ranks) : 1};
     const int failure = e->lib->model_open(&e->model, &hp, t, c->n_tensors, &o);
+    ls_checkpoint_forget(c);
     free(t);
     free(folder);
     if (failure == LST_E_READ) {

@@ -282,6 +282,10 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     free(c);
 }
 
+void ls_checkpoint_forget(const ls_checkpoint *c) {
+    ls_quantized_forget(c->quantized_memory);
+}
+
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     const ls_tensor *t = &c->tensors[i];
     if (t->quantized) return ls_quantized_read(c, t, at, n, dst, err);

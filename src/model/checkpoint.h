@@ -59,6 +59,7 @@ ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *e
 void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
 // Copies n bytes of tensor i, starting at its byte `at`, into dst.
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err);
+void ls_checkpoint_forget(const ls_checkpoint *c); // frees what is kept of a tensor for its next read
 // LS_E_IO: a file was modified after it was opened.
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err);
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);

@@ -31,6 +31,13 @@ static void forget(struct ls_quantized_memory *m) {
     m->any = false;
 }
 
+void ls_quantized_forget(struct ls_quantized_memory *m) {
+    if (!m) return;
+    pthread_rwlock_wrlock(&m->lock);
+    forget(m);
+    pthread_rwlock_unlock(&m->lock);
+}
+
 void ls_quantized_memory_free(struct ls_quantized_memory *m) {
     if (!m) return;
     forget(m);
@@ -130,18 +137,6 @@ static void put_nvfp4(const row_parts *r, uint64_t k, unsigned char *to) {
     }
 }
 
-// A row of a GGUF file, whose scales have no sign: the matrix's scale is put before each block.
-static void put_gguf_row(const ls_quantized *q, unsigned char *const *part, uint64_t row, unsigned char *to) {
-    const unsigned char *from = part[LS_PART_WEIGHT] + row * (q->n_in / 64) * LS_GGML_NVFP4_FILE;
-    float all = 1;
-    if (part[LS_PART_GLOBAL]) memcpy(&all, part[LS_PART_GLOBAL], 4);
-    for (uint64_t k = 0; k < q->n_in; k += 64, from += LS_GGML_NVFP4_FILE, to += 4 + LS_GGML_NVFP4_FILE) {
-        memcpy(to, &all, 4);
-        memcpy(to + 4, from, LS_GGML_NVFP4_FILE);
-        for (int g = 0; g < 4; g++) to[4 + g] &= 127;
-    }
-}
-
 // 32 values of a block that begins with its scale.
 static void put_block(const ls_quantized *q, const row_parts *r, uint64_t k, unsigned char *to) {
     const uint64_t g = k / q->group;
@@ -235,8 +230,7 @@ static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q
             const uint64_t rows = skip || !whole ? 1 : whole < TOGETHER ? whole : TOGETHER;
             put_strided(q, m->part[LS_PART_WEIGHT], row, rows, to);
             if (rows > 1) take = rows * row_bytes;
-        } else if (q->kind == LS_NVFP4_BLOCKS) put_gguf_row(q, m->part, row, to);
-        else {
+        } else {
             read_scales(q, m->part, row * q->step + q->start, &r);
             read_codes(q, m->part, row * q->step + q->start, &r);
             put_row(m, q, &r, to);
@@ -246,6 +240,32 @@ static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q
     free(r.code), free(r.scale), free(r.power), free(r.zero), free(some);
 }
 
+// Bytes [at, at + n) of the rows of one expert in a GGUF file, whose blocks have neither the matrix's scale, which is
+// put before each, nor signs of scales.
+static ls_code read_blocks(const ls_checkpoint *c, const ls_quantized *q, uint64_t expert, uint64_t at, uint64_t n,
+                           unsigned char *dst, ls_err *err) {
+    enum { FILED = LS_GGML_NVFP4_FILE, MADE = 4 + FILED, TOGETHER = 512 };
+    unsigned char filed[TOGETHER * FILED], made[TOGETHER * MADE];
+    const ls_file *scales = &c->files[q->part[LS_PART_GLOBAL].file], *blocks = &c->files[q->part[LS_PART_WEIGHT].file];
+    const uint64_t first = q->part[LS_PART_WEIGHT].offset + q->part[LS_PART_WEIGHT].n_bytes / q->experts * expert;
+    float all = 1;
+    ls_code code = LS_OK;
+    if (q->part[LS_PART_GLOBAL].ending)
+        code = ls_file_read(scales, q->part[LS_PART_GLOBAL].offset + 4 * expert, &all, sizeof all, err);
+    for (uint64_t take; n && !code; at += take, dst += take, n -= take) {
+        const uint64_t skip = at % MADE, left = (skip + n + MADE - 1) / MADE, some = left < TOGETHER ? left : TOGETHER;
+        take = some * MADE - skip < n ? some * MADE - skip : n;
+        if ((code = ls_file_read(blocks, first + at / MADE * FILED, filed, some * FILED, err))) break;
+        for (uint64_t i = 0; i < some; i++) {
+            memcpy(made + i * MADE, &all, 4);
+            memcpy(made + i * MADE + 4, filed + i * FILED, FILED);
+            for (int g = 0; g < 4; g++) made[i * MADE + 4 + g] &= 127;
+        }
+        memcpy(dst, made + skip, take);
+    }
+    return code;
+}
+
 ls_code ls_quantized_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     struct ls_quantized_memory *m = c->quantized_memory;
     const ls_quantized *q = t->quantized;
@@ -253,6 +273,12 @@ ls_code ls_quantized_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t a
     unsigned char *to = dst;
     while (n) {
         const uint64_t expert = at / each, from = at % each, take = n < each - from ? n : each - from;
+        if (q->kind == LS_NVFP4_BLOCKS) {
+            const ls_code code = read_blocks(c, q, expert, from, take, to, err);
+            if (code) return code;
+            at += take, to += take, n -= take;
+            continue;
+        }
         pthread_rwlock_rdlock(&m->lock);
         const bool there = has(m, q, expert);
         if (there) make_rows(m, q, from, take, to);

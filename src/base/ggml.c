@@ -25,7 +25,6 @@ static const ls_ggml_layout layouts[] = {
     [29] = {.name = "IQ1_M"},
     [34] = {.name = "TQ1_0"},
     [35] = {.name = "TQ2_0"},
-    [40] = {.name = "NVFP4"},
     [41] = {.name = "Q1_0"},
 };
 

@@ -3,7 +3,8 @@
 
 // Every type that this program reads: name, number, values of a block, bytes of a block, offset and count of the
 // block's f16 numbers (a scale, then in some types a minimum), bytes in memory of 32 values for the CPU kernels in f32
-// arithmetic, and of 256 values in integer arithmetic.
+// arithmetic, and of 256 values in integer arithmetic. NVFP4's block begins with the f32 that scales the whole matrix,
+// which files have once, and memory once a row; a GGUF block is the LS_GGML_NVFP4_FILE bytes after it.
 #define LS_GGML_TYPES(X)                                                                                               \
     X(F32, 0, 1, 4, 0, 0, 128, 1024)                                                                                   \
     X(F16, 1, 1, 2, 0, 1, 64, 512)                                                                                     \
@@ -20,7 +21,8 @@
     X(IQ4_NL, 20, 32, 18, 0, 1, 48, 144)                                                                               \
     X(IQ4_XS, 23, 256, 136, 0, 1, 48, 138)                                                                             \
     X(BF16, 30, 1, 2, 0, 0, 64, 512)                                                                                   \
-    X(MXFP4, 39, 32, 17, 0, 0, 48, 136)
+    X(MXFP4, 39, 32, 17, 0, 0, 48, 136)                                                                                \
+    X(NVFP4, 40, 64, 40, 0, 0, 48, 144)
 
 typedef enum {
 #define LS_GGML_CONSTANT(name, number, ...) LS_GGML_##name = number,
@@ -28,6 +30,7 @@ typedef enum {
 #undef LS_GGML_CONSTANT
 } ls_ggml_type;
 
+enum { LS_GGML_NVFP4_FILE = 36 };
 enum { LS_GGML_I64 = 27 }; // of EAGLE-3 heads; no matrix has it
 
 typedef struct {

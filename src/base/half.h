@@ -1,5 +1,6 @@
-// Floats rounded to 16 bits, to nearest, ties to even.
+// Floats rounded to 16 bits, to nearest, ties to even; and floats of 8 bits.
 #pragma once
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -25,4 +26,10 @@ static inline uint16_t ls_to_bf16(float x) { // NaN stays NaN
     memcpy(&bits, &x, 4);
     if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float ls_of_e4m3(unsigned b) { // the finite kind of OCP's FP8: no infinity
+    const int e = b >> 3 & 15, man = b & 7;
+    const float f = e ? ldexpf((float)(8 + man), e - 10) : ldexpf((float)man, -9);
+    return (b & 127) == 127 ? NAN : b >> 7 ? -f : f;
 }

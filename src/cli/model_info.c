@@ -365,7 +365,7 @@ static void collect(facts *f, const ls_checkpoint *c) {
     f->context = ls_cpu_context(c, &usual, f->free);
     ls_cpu_fits(c, &usual, f->free, &f->no_room);
     for (int i = 0; i < c->n_tensors; i++) f->n_of[c->tensors[i].type]++;
-    for (int k = 0; k < KEPT; k++) f->weights[k] = ls_cpu_weight_bytes(c, kept[k].name, true, &f->experts[k]);
+    for (int k = 0; k < KEPT; k++) f->weights[k] = ls_cpu_weight_bytes(c, kept[k].name, "auto", &f->experts[k]);
 }
 
 static void write_json(const ls_model *m, const facts *f, const shared *s, ls_buf *out) {

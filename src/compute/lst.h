@@ -42,6 +42,9 @@ typedef struct {
     int64_t n_out;    /* rows; 1 for a vector */
     const void *data; /* NULL: read by lst_open_options.read */
     uint64_t n_bytes;
+    /* [n_in], each input once: column k of the rows is that of input order[k]. NULL: of input k. Only matrices of a
+     * layer that is no mixture may have one, and those of one input must have the same. */
+    const int32_t *order;
 } lst_tensor;
 
 /* act(x) of the feed-forward part: x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)));
@@ -239,6 +242,12 @@ typedef struct {
                               instructions of the arithmetics' matmuls; 0: this CPU's level has none */
 } lst_limits_t;
 int lst_limits(int32_t threads, lst_limits_t *out);
+/* Bytes that a matrix takes in this CPU's memory with this dtype ("auto": that of lst_model_open for heads of that
+ * size); 0: it cannot be packed. *rows (may be NULL): 1 if the input embedding can be read from it. Only in the
+ * program.
+ */
+uint64_t lst_packed_bytes(int32_t type, int64_t n_out, int64_t n_in, const char *dtype, int32_t head_dim,
+                          int32_t *rows);
 
 int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);

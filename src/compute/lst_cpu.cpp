@@ -184,6 +184,23 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     return m;
 }
 
+extern "C" uint64_t lst_packed_bytes(int32_t type, int64_t n_out, int64_t n_in, const char *dtype, int32_t head_dim,
+                                     int32_t *rows) {
+    uint64_t bytes = 0;
+    lst::guard([&] {
+        CpuModel m;
+        m.kernels = lsk_pick();
+        if (!m.kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
+        m.arithmetic = &choose(dtype, head_dim % 32 == 0, m.kernels->fast_int);
+        const lsk_arith arith = m.packing(lst::Care::usual);
+        bytes = lsk_pack_bytes(type, n_out, n_in, arith);
+        lsk_matrix as_packed;
+        if (bytes) lsk_pack_init(&as_packed, type, n_out, n_in, arith);
+        if (rows) *rows = bytes && lsk_packs_back(&as_packed, type);
+    });
+    return bytes;
+}
+
 extern "C" int lst_device(int32_t i, lst_device_info *info) {
     return lst::guard([&] {
         if (i) throw lst::Error(LST_E_ARG, "lst_device: there is no such device");

@@ -50,6 +50,7 @@ struct CpuModel : lst_model {
     size_t embd_row_bytes = 0;
 
     bool mixes() const override { return true; }
+    int type_in_order() const override { return -1; }
     void expert_begin() override { storing = store != nullptr; }
     void expert_end(lst::Expert &x, int32_t n) override {
         if (storing) store->add(x, n);
@@ -181,6 +182,7 @@ struct CpuKvCache : lst::PartKvCache {
     float *layers = nullptr;    // see lst_probe
     double *parts = nullptr;    // see lst_parts
     lst::Floats x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
+    lst::Floats in_order;                                      // att or act in the order of a matrix's columns
     // With other ranks: this rank's part of att, tmp, act or x, and the parts of all ranks, one after another.
     lst::Floats mine, theirs;
     ExpertRows experts;

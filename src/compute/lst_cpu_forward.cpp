@@ -58,10 +58,15 @@ void attend(CpuKvCache &s, const Block &b, int layer, int32_t kv_head, ls_range 
         q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
     }
     s.m->kernels->attention(&a);
-    for (int32_t i = from; i < to && !s.m->ranks; i++) {
+    for (int32_t i = from; i < to && !s.m->ranks && s.m->layers[(size_t)layer].out.order.empty(); i++) {
         const int32_t row = i / group, at = (heads.from + i % group) * hp.head_dim;
         prepare(s, s.m->layers[(size_t)layer].out.arith, s.att_in, b.n, row, queries[i - from].out, at, hp.head_dim);
     }
+}
+
+// The inputs of l, x, as the columns of its rows have them.
+void put_in_order(const lst::Linear &l, const float *x, float *out) {
+    for (int32_t k = 0; k < l.n_in; k++) out[k] = x[l.order[(size_t)k]];
 }
 
 void note_bad(CpuKvCache &s, int32_t stage, const float *x, int64_t n) {
@@ -119,6 +124,27 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     auto gather = [&](ls_range ls_shard::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
         return lst::cpu::gather(s, team, b.n, of, scale, whole, part_of_time, row);
     };
+    // The same of the inputs of l, which are then prepared: whole rows where l has another order of them, else `width`
+    // values at a time. Without other ranks these already were where they were computed.
+    auto gather_for = [&](const lst::Linear &l, ls_range ls_shard::*of, int64_t scale, float *whole, Prepared &in,
+                          int32_t width, int part_of_time) {
+        const bool ordered = !l.order.empty();
+        auto prepare_row = [&](int32_t i) {
+            float *row = whole + (int64_t)i * l.n_in, *to = ordered ? s.in_order.data() + (int64_t)i * l.n_in : row;
+            if (ordered) put_in_order(l, row, to);
+            for (int32_t at = 0, n = ordered ? l.n_in : width; at < l.n_in; at += n)
+                prepare(s, l.arith, in, b.n, i, to + at, at, n);
+        };
+        if (!ordered || m.ranks) return gather(of, scale, whole, part_of_time, prepare_row);
+        team.each(part_of_time, [&](int t, int n) {
+            const ls_range r = ls_share(b.n, t, n);
+            for (int32_t i = r.from; i < r.to; i++) prepare_row(i);
+        });
+        return true;
+    };
+    auto inputs_of = [&](const lst::Linear &l, const lst::Floats &whole) {
+        return (l.order.empty() ? whole : s.in_order).data();
+    };
     auto as_it_is = [](int32_t) {};
     const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
     // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
@@ -164,6 +190,11 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
                 if (s.searching) note_bad(s, stage, xi, d);
                 if (pre) norm(xi, pre.data(), (int32_t)d, hp.rms_eps, xn + i * d);
                 else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
+                if (!next.order.empty()) {
+                    float *as_it_was = s.scratch.data() + team.t * s.scratch_floats;
+                    std::memcpy(as_it_was, xn + i * d, (size_t)d * sizeof(float));
+                    put_in_order(next, as_it_was, xn + i * d);
+                }
                 prepare(s, next.arith, xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
             }
         });
@@ -270,13 +301,8 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
                 }
             }
         });
-        if (!gather(&ls_shard::heads, hd, s.att.data(), LST_PART_ATTENTION, [&](int32_t i) {
-                for (int32_t h = 0; h < hp.n_heads; h++)
-                    prepare(s, l.out.arith, s.att_in, b.n, i, s.att.data() + ((int64_t)i * hp.n_heads + h) * hd,
-                            (int32_t)(h * hd), (int32_t)hd);
-            }))
-            return;
-        team.linear(s, l.out, s.att.data(), s.att_in, mine ? mine : tmp, b.n);
+        if (!gather_for(l.out, &ls_shard::heads, hd, s.att.data(), s.att_in, (int32_t)hd, LST_PART_ATTENTION)) return;
+        team.linear(s, l.out, inputs_of(l.out, s.att), s.att_in, mine ? mine : tmp, b.n);
         if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, prepared_for(l));
         stage++;
@@ -291,12 +317,8 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         activate_tiles(s, l.gate_up, s.gate_up.data(), m.xielu[(size_t)layer].data(), b.n, tiles, act, l.down, s.act_in,
                        b.n, 0);
         team.meet(LST_PART_ACTIVATION);
-        if (!gather(&ls_shard::ff, 1, s.act.data(), LST_PART_ACTIVATION, [&](int32_t i) {
-                for (int32_t at = 0; at < hp.n_ff; at += 32)
-                    prepare(s, l.down.arith, s.act_in, b.n, i, s.act.data() + (int64_t)i * hp.n_ff + at, at, 32);
-            }))
-            return;
-        team.linear(s, l.down, s.act.data(), s.act_in, mine ? mine : tmp, b.n);
+        if (!gather_for(l.down, &ls_shard::ff, 1, s.act.data(), s.act_in, 32, LST_PART_ACTIVATION)) return;
+        team.linear(s, l.down, inputs_of(l.down, s.act), s.act_in, mine ? mine : tmp, b.n);
         if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
     }
     if (s.stopped >= 0) return;
@@ -382,7 +404,7 @@ void lst::cpu::activate_tiles(const CpuKvCache &s, const lst::Linear &l, float *
             }
             s.m->kernels->activate(s.m->hp.activation, xielu, gate, up, width, row + at);
         }
-        if (!s.m->ranks)
+        if (!s.m->ranks && down.order.empty())
             prepare(s, down.arith, in, in_rows, first + i, row + columns.from, columns.from, ls_range_size(columns));
     }
 }
@@ -425,6 +447,11 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         s.qkv = rows(s.m->layers[0].qkv.n_out);
         s.att = rows((int64_t)hp.n_heads * hp.head_dim);
         s.gate_up = rows(2 * (int64_t)ls_range_size(s.m->part().ff)), s.act = rows(hp.n_ff);
+        int64_t ordered = 0; // values of a row
+        for (const lst::Layer &l : s.m->layers)
+            for (const lst::Linear *of : {&l.out, &l.down})
+                if (!of->order.empty()) ordered = std::max(ordered, (int64_t)of->n_in);
+        if (ordered) s.in_order = rows(ordered);
         s.xn_in.resize(b.n, hp.n_embd);
         s.att_in.resize(b.n, (int64_t)hp.n_heads * hp.head_dim);
         s.act_in.resize(b.n, hp.n_ff);

@@ -56,8 +56,9 @@ struct Stacked {
 // A weight matrix as a device's kernels read it.
 struct Linear {
     int32_t n_in = 0, n_out = 0;
-    int32_t of_all = 0; // the outputs of all ranks together
-    Floats bias;        // [n_out], in host memory; empty: none
+    int32_t of_all = 0;         // the outputs of all ranks together
+    Floats bias;                // [n_out], in host memory; empty: none
+    std::vector<int32_t> order; // column k is that of input order[k]; empty: of input k
     // on the CPU
     bool paired = false;             // gate and up: blocks of LS_SHARD_FF outputs of the two halves lie in turn
     lsk_arith arith = LSK_ARITH_F32; // of its input
@@ -226,6 +227,8 @@ struct lst_model {
     // For matrices that cannot have several types: a type that represents the values of all these exactly; rows are
     // then passed in the file's format. -1: there is none, and rows are passed as floats.
     virtual int common_type(const std::vector<lst::Stacked> &) const { return -1; }
+    // The type in which columns of a file's other order are put in the inputs' order; -1: they keep it (Linear.order).
+    virtual int type_in_order() const { return LS_GGML_BF16; }
     // The matrices up to expert_end are of an expert, one of n of its layer.
     virtual void expert_begin() {}
     virtual void expert_end(lst::Expert &, int32_t) {}

@@ -21,6 +21,7 @@ struct Loader {
     const lst_tensor *tensors;
     const lst_open_options &opt;
     int keep = -1;
+    bool ordered = false; // the matrix may have its inputs in an order of its own
     uint64_t total = 0, next_told = 0;
     std::atomic<uint64_t> done{0};
 
@@ -117,6 +118,9 @@ struct Loader {
 
     // The type that a matrix of the file is kept in.
     int kept_type(int type) const { return keep < 0 ? type : keep; }
+    int kept_type(const lst_tensor &t) const {
+        return t.order && keep < 0 && m.type_in_order() >= 0 ? m.type_in_order() : kept_type(t.type);
+    }
 
     // Q4_0 and Q4_1 share a packed form; other types do not mix.
     static bool packs_alike(int a, int b) {
@@ -145,14 +149,14 @@ struct Loader {
             ts.emplace_back(t, part.of);
             biased |= bias != Bias::apart && has(part.name + ".bias");
             n_bias += bias == Bias::whole ? part.n : n;
-            if (!stacked.empty() && packs_alike(stacked.back().type, kept_type(t->type))) stacked.back().n_out += n;
+            if (!stacked.empty() && packs_alike(stacked.back().type, kept_type(*t))) stacked.back().n_out += n;
             else if (n) {
                 whole_tiles &= n_out % LSK_TILE == 0;
-                stacked.push_back({kept_type(t->type), n});
+                stacked.push_back({kept_type(*t), n});
             }
             n_out += n;
         }
-        if (stacked.empty()) stacked.push_back({kept_type(ts[0].first->type), 0}); // which cannot be kept
+        if (stacked.empty()) stacked.push_back({kept_type(*ts[0].first), 0}); // which cannot be kept
         bool all_as_they_are = false;
         if (care == lst::Care::exact) stacked = {{LS_GGML_F32, n_out}};
         else if (stacked.size() > 1 && !(m.mixes() && whole_tiles && !l.paired)) {
@@ -163,6 +167,13 @@ struct Loader {
         l.n_in = (int32_t)n_in;
         l.n_out = (int32_t)n_out;
         l.of_all = (int32_t)of_all;
+        const int32_t *order = ts[0].first->order;
+        for (const auto &of : ts)
+            if (!order != !of.first->order || (order && !std::equal(order, order + n_in, of.first->order)) ||
+                (order && !ordered))
+                throw lst::Error(LST_E_ARG, std::string("tensor '") + of.first->name +
+                                                "' has its inputs in an order that is not supported here");
+        if (order && m.type_in_order() < 0) l.order.assign(order, order + n_in);
         pack(l, care, ts, stacked, all_as_they_are);
         if (biased) {
             l.bias = lst::Floats(n_bias);
@@ -272,13 +283,16 @@ struct Loader {
             const int64_t n_in = t->n_in, first = row;
             const int from_type = t->type, to_type = type;
             const size_t in_bytes = lsk_row_bytes(from_type, n_in), out_bytes = lsk_row_bytes(type, n_in);
-            const bool as_is = all_as_they_are || packs_alike(from_type, type);
+            const int32_t *order = l.order.empty() ? t->order : nullptr;
+            const bool as_is = !order && (all_as_they_are || packs_alike(from_type, type));
             each_tile(*t, rows, [&](const uint8_t *raw, int64_t at, int64_t n) {
                 if (as_is) return m.matrix_rows(l, first + at, from_type, raw, n);
-                std::vector<float> plain((size_t)n_in);
+                std::vector<float> plain((size_t)n_in), columns(order ? (size_t)n_in : 0);
                 std::vector<uint8_t> other(out_bytes);
                 for (int64_t r = 0; r < n; r++) {
                     lsk_dequant_row(from_type, raw + (size_t)r * in_bytes, n_in, plain.data());
+                    for (int64_t k = 0; k < n_in && order; k++) columns[(size_t)order[k]] = plain[(size_t)k];
+                    if (order) plain.swap(columns);
                     lsk_quantize_row(to_type, plain.data(), n_in, other.data());
                     m.matrix_rows(l, first + at + r, to_type, other.data(), 1);
                 }
@@ -349,6 +363,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     for (int i = 0; i < hp.n_layers; i++) {
         const std::string p = "blk." + std::to_string(i) + ".";
         lst::Layer &l = m.layers[(size_t)i];
+        load.ordered = true;
         l.attn_norm = load.norm(p + "attn_norm", d);
         l.attn_post_norm = load.norm(p + "post_attention_norm", d);
         l.ffn_norm = load.norm(p + "ffn_norm", d);
@@ -374,6 +389,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
             std::copy_n(all.data() + own.heads.from, ls_range_size(own.heads), l.sinks.data());
         }
         if (hp.n_experts && !m.dense[(size_t)i]) {
+            load.ordered = false;
             load.mixture(l, p, own);
             continue;
         }
@@ -391,6 +407,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     }
     load.find("output_norm.weight", d, 1); // unlike the others it must be there
     m.output_norm = load.norm("output_norm", d);
+    load.ordered = false;
     load.linear(m.head, lst::Care::usual, {{hp.tied ? "token_embd" : "output", hp.n_vocab, own.vocab}}, d, hp.n_vocab);
     m.loaded();
 }

@@ -75,6 +75,7 @@ struct ReferenceModel : lst_model {
     void matrix_end(lst::Linear &l) override {
         lst::with_torch([&] { weights_of[&l] = weights_of[&l].to(of.device()); });
     }
+    int type_in_order() const override { return LS_GGML_F32; }
     bool embedding_begin(const lst_tensor &t, int kept_type) override {
         if (hp.tied && kept_type == t.type) return false;
         lst::with_torch([&] { embedding = new_matrix(t.n_out, t.n_in); });

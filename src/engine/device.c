@@ -99,7 +99,7 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
         (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
-        const int kept = keep < 0 ? t->type : keep;
+        const int kept = keep >= 0 ? keep : t->order ? LS_GGML_BF16 : t->type;
         const place at = place_of(t, h);
         const bool embedding = !strcmp(t->name, "token_embd.weight");
         if (embedding && (!h->tied || kept != t->type)) // the embedding's rows stay in the file's format
@@ -185,20 +185,23 @@ int32_t ls_kv_value_bytes_most(const ls_engine_options *opt) {
 
 // ---- a model in the memory of the CPU
 
-uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool integers, uint64_t *experts) {
+uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, const char *dtype, uint64_t *experts) {
+    const ls_hparams *h = &c->hparams;
     uint64_t sum = 0, of_experts = 0;
     const int as = ls_ggml_kept(weights);
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
-        const bool embedding = !strcmp(t->name, "token_embd.weight"), matrix = t->n_out > 1;
-        // Rows of the embedding are read in the type of the file. The head of a tied model has them in that type.
-        if (embedding && (!c->hparams.tied || (as >= 0 && as != t->type))) sum += t->n_bytes;
-        if (embedding && !c->hparams.tied) continue;
-        const ls_ggml_layout *l = ls_ggml_layout_of(!matrix ? LS_GGML_F32 : as < 0 ? t->type : as);
-        const uint64_t n = t->n_in * t->n_out,
-                       bytes = integers ? n / 32 * (uint64_t)l->kept_integers / 8 : n / 32 * (uint64_t)l->kept;
+        const bool embedding = !strcmp(t->name, "token_embd.weight"), floats = strstr(t->name, ".ffn_gate_inp") != NULL;
+        const int type = floats ? LS_GGML_F32 : as < 0 ? t->type : as;
+        int32_t rows = 0;
+        uint64_t bytes = t->n_in * t->n_out * sizeof(float); // of a vector
+        if (t->n_out > 1)
+            bytes = lst_packed_bytes(type, (int64_t)t->n_out, (int64_t)t->n_in, dtype, h->head_dim, &rows);
+        // Rows of the embedding are read in the type of the file, or from the head of a tied model that has their bits.
+        if (embedding && (!h->tied || !rows || type != t->type)) sum += t->n_bytes;
+        if (embedding && !h->tied) continue;
         sum += bytes;
-        const lsg_which which = ls_matrix_of(t, &c->hparams);
+        const lsg_which which = ls_matrix_of(t, h);
         if (which == LSG_EXPERT_GATE_UP || which == LSG_EXPERT_DOWN) of_experts += bytes;
     }
     if (experts) *experts = of_experts;
@@ -207,10 +210,10 @@ uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool i
 
 uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t *experts) {
     const char *dtype = opt->dtype ? opt->dtype : "auto", *kept = opt->weights ? opt->weights : "auto";
-    const bool bf16 = !strcmp(dtype, "bf16"), floats = bf16 || !strcmp(dtype, "f32");
     uint64_t of_experts;
-    const uint64_t all = opt->reference ? ls_cpu_weight_bytes(c, bf16 ? "bf16" : "f32", false, &of_experts) // unpacked
-                                        : ls_cpu_weight_bytes(c, kept, !floats, &of_experts);
+    const uint64_t all = opt->reference // unpacked
+                             ? ls_cpu_weight_bytes(c, strcmp(dtype, "bf16") ? "f32" : "bf16", "f32", &of_experts)
+                             : ls_cpu_weight_bytes(c, kept, dtype, &of_experts);
     const bool some = opt->expert_memory && !opt->reference && opt->expert_memory < of_experts;
     const uint64_t left = some ? opt->expert_memory : of_experts;
     if (experts) *experts = left;

@@ -12,9 +12,9 @@ int32_t ls_context_for(const ls_hparams *h, uint64_t kv_bytes, uint64_t memory);
 // The largest size of one KV cache number on a CPU, in bytes. The final choice, bf16 or f32, follows the arithmetic,
 // which is chosen when the weights are read.
 int32_t ls_kv_value_bytes_most(const ls_engine_options *opt);
-// Bytes of the weights in memory for the CPU with this value of --weights, in integer arithmetic or in f32. *experts
-// (may be NULL): the experts' part.
-uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, bool integers, uint64_t *experts);
+// Bytes of the weights in this CPU's memory with these values of --weights and --dtype. *experts (may be NULL): the
+// experts' part.
+uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, const char *dtype, uint64_t *experts);
 // The same as these options keep them.
 uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t *experts);
 // Whether the whole model fits into `room` bytes (0: not known) on the CPU, with a context of opt->context tokens or

@@ -141,7 +141,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
     lst_tensor *t = ls_calloc((size_t)c->n_tensors, sizeof *t);
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *s = &c->tensors[i];
-        t[i] = (lst_tensor){s->name, s->type, (int64_t)s->n_in, (int64_t)s->n_out, NULL, s->n_bytes};
+        t[i] = (lst_tensor){s->name, s->type, (int64_t)s->n_in, (int64_t)s->n_out, NULL, s->n_bytes, s->order};
     }
     const lst_hparams hp = {.n_layers = h->n_layers,
                             .n_embd = h->n_embd,
@@ -209,6 +209,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                                 .ranks = e->ranks ? ls_ranks_group(e->ranks) : NULL,
                                 .beside = e->ranks ? ls_ranks_beside(e->ranks) : 1};
     const int failure = e->lib->model_open(&e->model, &hp, t, c->n_tensors, &o);
+    ls_checkpoint_forget(c);
     free(t);
     free(folder);
     if (failure == LST_E_READ) {

@@ -69,7 +69,7 @@ static int read_head_tensor(void *ud, int32_t i, uint64_t at, uint64_t n, void *
 }
 
 static lst_tensor table_row(const ls_tensor *t, const char *name) {
-    return (lst_tensor){name, t->type, (int64_t)t->n_in, (int64_t)t->n_out, NULL, t->n_bytes};
+    return (lst_tensor){name, t->type, (int64_t)t->n_in, (int64_t)t->n_out, NULL, t->n_bytes, NULL};
 }
 
 static void stay_on_cpu(ls_trained *t) {

@@ -34,7 +34,7 @@ static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
     for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
         const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
         char *name = own_name(c->hparams.arch, t->name);
-        if (ls_checkpoint_skips(c, name)) {
+        if (ls_checkpoint_skips(c, name) || ls_quantized_take_gguf(c, t, file)) {
             free(name);
             continue;
         }
@@ -76,7 +76,7 @@ static void say_nearest(const ls_gguf *g, ls_err *err) {
 }
 
 static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *err) {
-    uint32_t count = 1;
+    uint32_t count = 1, n_tensors = 0;
     char *first = ls_strdup(path);
     const size_t at = split_number(path);
     ls_code code = open_first(c, path, err); // an unsplit file may have a part's name
@@ -109,12 +109,14 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *
             if (!code) code = ls_gguf_open(&part, &c->files[i], err);
         }
         if (!code) add_tensors(c, part ? part : c->gguf, c->n_files - 1);
+        if (!code) n_tensors += (uint32_t)ls_gguf_n_tensors(part ? part : c->gguf);
         ls_gguf_free(part);
     }
-    uint32_t tensors = (uint32_t)c->n_tensors;
+    uint32_t tensors = n_tensors;
     if (!code && count > 1 && ls_gguf_has(c->gguf, "split.tensors.count") &&
-        !(code = ls_gguf_u32(c->gguf, "split.tensors.count", &tensors, err)) && tensors != (uint32_t)c->n_tensors)
-        code = ls_fail(err, LS_E_PARSE, "%s: the parts have %d tensors instead of %u", path, c->n_tensors, tensors);
+        !(code = ls_gguf_u32(c->gguf, "split.tensors.count", &tensors, err)) && tensors != n_tensors)
+        code = ls_fail(err, LS_E_PARSE, "%s: the parts have %u tensors instead of %u", path, n_tensors, tensors);
+    if (!code) code = ls_quantized_complete(c, err);
     free(first);
     return code;
 }
@@ -300,6 +302,10 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     ls_quantized_free(c);
     ls_gguf_free(c->gguf);
     free(c);
+}
+
+void ls_checkpoint_forget(const ls_checkpoint *c) {
+    ls_quantized_forget(c->quantized_memory);
 }
 
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err) {

@@ -28,8 +28,9 @@ typedef struct {
     uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
     int file;
     uint64_t offset, n_bytes;
-    int source;         // type in the file; if it differs from type, the values are converted (model/padding.h)
-    ls_padding in, out; // padding of the file's columns and rows; n_in, n_out and n_bytes include the zeros
+    int source;           // type in the file; if it differs from type, the values are converted (model/padding.h)
+    ls_padding in, out;   // padding of the file's columns and rows; n_in, n_out and n_bytes include the zeros
+    const int32_t *order; // [n_in]: column k is that of input order[k]; NULL: of input k. Owned by `quantized`
     const ls_quantized *quantized; // not NULL: it is made of several tensors of the file (model/quantized.h)
 } ls_tensor;
 
@@ -58,6 +59,7 @@ ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *e
 void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
 // Copies n bytes of tensor i, starting at its byte `at`, into dst.
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err);
+void ls_checkpoint_forget(const ls_checkpoint *c); // frees what is kept of a tensor for its next read
 // LS_E_IO: a file was modified after it was opened.
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err);
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);

@@ -68,14 +68,15 @@ typedef enum {
 } ls_part;
 
 typedef enum {
-    LS_FP8,     // E4M3 by rows
-    LS_INT8,    // signed bytes by rows
-    LS_GPTQ,    // words of integers along the inputs: [n_in * bits / 32, n_out]
-    LS_AWQ,     // words of 8 integers along the outputs: [n_in, n_out / 8]
-    LS_PACKED,  // words of integers by rows (compressed-tensors)
-    LS_NVFP4,   // E2M1 by rows, two a byte, with scales of E4M3 for 16 inputs and one f32
-    LS_MXFP4,   // E2M1 by rows, with powers of two for 32 inputs
-    LS_STRIDED, // floats that are not quantised, of experts whose matrices lie in one tensor (experts.c)
+    LS_FP8,          // E4M3 by rows
+    LS_INT8,         // signed bytes by rows
+    LS_GPTQ,         // words of integers along the inputs: [n_in * bits / 32, n_out]
+    LS_AWQ,          // words of 8 integers along the outputs: [n_in, n_out / 8]
+    LS_PACKED,       // words of integers by rows (compressed-tensors)
+    LS_NVFP4,        // E2M1 by rows, two a byte, with scales of E4M3 for 16 inputs and one f32
+    LS_MXFP4,        // E2M1 by rows, with powers of two for 32 inputs
+    LS_NVFP4_BLOCKS, // GGUF's blocks, perhaps with an f32 for the matrix or for each expert's
+    LS_STRIDED,      // floats that are not quantised, of experts whose matrices lie in one tensor (experts.c)
 } ls_quantization;
 
 struct ls_quantized {
@@ -93,8 +94,9 @@ struct ls_quantized {
     uint64_t groups, group; // scales of a row, and inputs of each (of FP8's last one fewer)
     uint64_t scale_rows;    // outputs that share a scale
     bool ordered;           // LS_PART_ORDER has the group of each input
-    bool divides;           // the one f32 divides
-    bool zero_minus_one;    // zero points are stored minus 1
+    int32_t *order; // [n_in], owned: its inputs group by group, in which order the columns are read; NULL: as they are
+    bool divides;   // the one f32 divides
+    bool zero_minus_one; // zero points are stored minus 1
     // Of experts, else 1: the parts are those of so many experts, one behind the other, and are read by expert.
     uint64_t experts;
     // Row r is row r * step + start of the parts. LS_STRIDED: value k of the expert's row r is value r * step + k *
@@ -109,8 +111,11 @@ ls_code ls_quantized_part(const ls_checkpoint *c, ls_quantized *q, ls_part part,
                           const ls_safetensor *t, uint64_t rows, uint64_t columns, ls_err *err);
 // Takes the tensors of gpt-oss that hold a matrix or a bias of all experts of a layer (experts.c); *taken: it is one.
 ls_code ls_experts_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
+#define LS_INSTEAD "use the unquantised model or a GGUF file of it"
 // Takes a tensor that is a part of a quantised weight, or that no forward here needs; *taken: it is one.
 ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
+// The same of a GGUF file: a weight of NVFP4, or what scales it.
+bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t, int file);
 // After all files: checks the parts' shapes and adds a tensor for each weight. Reads zero points and orders, which
 // choose the type.
 ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err);
@@ -121,6 +126,7 @@ int ls_quantized_zero(const ls_quantized *q, const unsigned char *zeros, uint64_
 void ls_quantized_free(ls_checkpoint *c);
 // The bytes that are kept of the tensor that was read last.
 struct ls_quantized_memory *ls_quantized_memory_new(void);
+void ls_quantized_forget(struct ls_quantized_memory *m);      // accepts NULL
 void ls_quantized_memory_free(struct ls_quantized_memory *m); // accepts NULL
 
 // Whether the tensor with this GGUF name is of a layer that predicts further tokens; then it is counted as skipped.

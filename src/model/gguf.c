@@ -159,15 +159,17 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
         return ls_fail(
             r->err, LS_E_UNSUPPORTED,
             "tensor '%.*s' has type %s (number %u); supported: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
-            "Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4. Take another file of this model, or convert it with llama-quantize",
+            "Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, NVFP4. Take another file of this model, or convert it with "
+            "llama-quantize",
             name_n, t->name.p, ls_ggml_type_name(t->type), type);
     if (t->dim[0] % (uint64_t)l->values)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' (%s): the row length %" PRIu64 " is not a multiple of %d",
                        name_n, t->name.p, l->name, t->dim[0], l->values);
-    uint64_t blocks = values / (uint64_t)l->values;
-    if (blocks > UINT64_MAX / (uint64_t)l->bytes)
+    const uint64_t blocks = values / (uint64_t)l->values,
+                   bytes = t->type == LS_GGML_NVFP4 ? LS_GGML_NVFP4_FILE : (uint64_t)l->bytes;
+    if (blocks > UINT64_MAX / bytes)
         return ls_fail(r->err, LS_E_PARSE, "tensor '%.*s' is too large", name_n, t->name.p);
-    t->n_bytes = blocks * (uint64_t)l->bytes;
+    t->n_bytes = blocks * bytes;
     return LS_OK;
 }
 

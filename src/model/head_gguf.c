@@ -64,7 +64,7 @@ static ls_code add_tensor(ls_head *h, const ls_gguf_tensor *t, ls_tensor *d2t, l
     }
     for (size_t i = 0; i < sizeof names / sizeof *names && !name; i++)
         if (is(t->name, names[i].gguf)) name = names[i].published;
-    if (!name || t->type == LS_GGML_I64)
+    if (!name || t->type == LS_GGML_I64 || t->type == LS_GGML_NVFP4)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: EAGLE-3 has no tensor '%.*s' of type %s", path,
                        (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, ls_ggml_type_name(t->type));
     for (int i = 0; i < h->weights->n_tensors; i++)

@@ -6,139 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INSTEAD "use the unquantised model or a GGUF file of it"
-
-// ---- config.json
-
-static bool any_of(const ls_json *v, const char *const *names) {
-    for (; *names; names++)
-        if (ls_json_is(v, *names)) return true;
-    return false;
-}
-
-static ls_code not_read(const char *what, const ls_json *v, const char *known, ls_err *err) {
-    size_t n = 0;
-    const char *text = ls_json_str(v, &n);
-    return ls_fail(err, LS_E_UNSUPPORTED, "quantization_config: %s '%.*s' is not supported (supported: %s); " INSTEAD,
-                   what, text ? (int)(n < 40 ? n : 40) : 1, text ? text : "?", known);
-}
-
-// The bits and the group of integers; a model's groups of modules must agree.
-static ls_code read_integers(ls_quant_config *c, const ls_json *of, const char *bits, const char *group, ls_err *err) {
-    ls_code code = ls_config_int(of, bits, 1, 64, &c->bits, err);
-    return code ? code : ls_config_int(of, group, -1, 1 << 30, &c->group, err);
-}
-
-// Outputs and inputs of FP8's scales; without it *c stays.
-static ls_code read_block(ls_quant_config *c, const ls_json *block, ls_err *err) {
-    if (!block || ls_json_is_null(block)) return LS_OK;
-    for (size_t i = 0; i < 2; i++) {
-        int64_t size;
-        if (ls_json_size(block) != 2 || !ls_json_int(ls_json_at(block, i), &size) || size < 1 || size > 1 << 20)
-            return ls_fail(err, LS_E_PARSE, "quantization_config: the block of a scale must be two sizes");
-        c->block[i] = (int32_t)size;
-    }
-    return LS_OK;
-}
-
-typedef struct {
-    ls_quant_config *c;
-    int n;
-    ls_code code;
-    ls_err *err;
-} modules;
-
-static void on_modules(void *ud, const char *name, const ls_json *value) {
-    modules *m = ud;
-    ls_quant_config one = *m->c;
-    if (m->code) return;
-    const ls_json *weights = ls_json_get(value, "weights");
-    m->code = read_integers(&one, weights, "num_bits", "group_size", m->err);
-    if (!m->code) m->code = read_block(&one, ls_json_get(weights, "block_structure"), m->err);
-    if (!m->code && m->n++ && (one.bits != m->c->bits || one.group != m->c->group))
-        m->code =
-            ls_fail(m->err, LS_E_UNSUPPORTED,
-                    "quantization_config: '%.40s' has other bits or groups than the groups before it; " INSTEAD, name);
-    *m->c = one;
-}
-
-static void on_transform(void *any, const char *name, const ls_json *of) {
-    (void)name, (void)of;
-    *(bool *)any = true;
-}
-
-static ls_code read_compressed(ls_quant_config *c, const ls_json *q, ls_err *err) {
-    static const char *const formats[] = {"pack-quantized",
-                                          "float-quantized",
-                                          "int-quantized",
-                                          "naive-quantized",
-                                          "nvfp4-pack-quantized",
-                                          "mxfp4-pack-quantized",
-                                          NULL};
-    const ls_json *format = ls_json_get(q, "format"),
-                  *sparse = ls_json_get(ls_json_get(q, "sparsity_config"), "format");
-    if (!any_of(format, formats))
-        return not_read("format", format, "pack-, float-, int-, naive-quantized, nvfp4- and mxfp4-pack-quantized", err);
-    if (sparse && !ls_json_is(sparse, "dense")) return not_read("sparsity format", sparse, "dense", err);
-    bool rotated = false;
-    ls_json_each(ls_json_get(ls_json_get(q, "transform_config"), "config_groups"), on_transform, &rotated);
-    if (rotated)
-        return ls_fail(err, LS_E_UNSUPPORTED, "quantization_config: 'transform_config' is not supported; " INSTEAD);
-    modules m = {.c = c, .err = err};
-    if (!ls_json_each(ls_json_get(q, "config_groups"), on_modules, &m))
-        return ls_fail(err, LS_E_PARSE, "quantization_config has no config_groups");
-    return m.code;
-}
-
-static ls_code read_fp8(ls_quant_config *c, const ls_json *q, ls_err *err) {
-    const ls_json *fmt = ls_json_get(q, "fmt");
-    if (fmt && !ls_json_is(fmt, "e4m3")) return not_read("fmt", fmt, "e4m3", err);
-    return read_block(c, ls_json_get(q, "weight_block_size"), err);
-}
-
-ls_code ls_quant_config_read(ls_quant_config *out, const ls_json *config, ls_err *err) {
-    const ls_json *q = ls_json_get(config, "quantization_config");
-    *out = (ls_quant_config){0};
-    if (!q || ls_json_is_null(q)) q = ls_json_get(ls_json_get(config, "text_config"), "quantization_config");
-    if (!q || ls_json_is_null(q)) return LS_OK;
-    const ls_json *method = ls_json_get(q, "quant_method");
-    ls_code code = LS_OK;
-    out->method = LS_QUANT_OTHER;
-    if (ls_json_is(method, "fp8") || ls_json_is(method, "fbgemm_fp8")) return read_fp8(out, q, err);
-    if (ls_json_is(method, "compressed-tensors")) return read_compressed(out, q, err);
-    if (ls_json_is(method, "modelopt")) {
-        static const char *const algorithms[] = {"FP8", "NVFP4", NULL};
-        const ls_json *algorithm = ls_json_get(q, "quant_algo");
-        return any_of(algorithm, algorithms) ? LS_OK : not_read("quant_algo", algorithm, "FP8, NVFP4", err);
-    }
-    if (ls_json_is(method, "mxfp4")) return LS_OK; // gpt-oss
-    if (ls_json_is(method, "gptq")) {
-        static const char *const formats[] = {"gptq", "gptq_v2", NULL};
-        const ls_json *format = ls_json_get(q, "checkpoint_format");
-        out->method = LS_QUANT_GPTQ;
-        out->zero_minus_one = !ls_json_is(format, "gptq_v2");
-        if (format && !any_of(format, formats)) return not_read("checkpoint_format", format, "gptq, gptq_v2", err);
-        code = read_integers(out, q, "bits", "group_size", err);
-        if (!code && out->bits != 4 && out->bits != 8)
-            code = ls_fail(err, LS_E_UNSUPPORTED,
-                           "quantization_config: GPTQ with %d bits is not supported (4, 8); " INSTEAD, out->bits);
-        return code;
-    }
-    if (ls_json_is(method, "awq")) {
-        static const char *const versions[] = {"gemm", "GEMM", NULL};
-        const ls_json *version = ls_json_get(q, "version");
-        out->method = LS_QUANT_AWQ;
-        if (version && !any_of(version, versions)) return not_read("AWQ version", version, "gemm", err);
-        const bool old = ls_json_get(q, "w_bit") != NULL;
-        code = read_integers(out, q, old ? "w_bit" : "bits", old ? "q_group_size" : "group_size", err);
-        if (!code && out->bits != 4)
-            code = ls_fail(err, LS_E_UNSUPPORTED,
-                           "quantization_config: AWQ with %d bits is not supported (4); " INSTEAD, out->bits);
-        return code;
-    }
-    return not_read("quant_method", method, "fp8, fbgemm_fp8, gptq, awq, compressed-tensors, modelopt, mxfp4", err);
-}
-
 // ---- the parts of a weight
 
 // Endings of names behind the module; LS_PARTS: of activations and keys and values, which are not quantised here.
@@ -224,6 +91,37 @@ ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken,
                              err);
 }
 
+bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t, int file) {
+    static const struct {
+        const char *ending;
+        ls_part part;
+    } parts[] = {{".weight", LS_PART_WEIGHT}, {".scale", LS_PART_GLOBAL}, {".input_scale", LS_PARTS}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const size_t of_ending = strlen(parts[i].ending);
+        const ls_part part = parts[i].part;
+        if (t->name.n <= of_ending || memcmp(t->name.p + t->name.n - of_ending, parts[i].ending, of_ending)) continue;
+        if (part == LS_PARTS) return true;
+        if (part == LS_PART_WEIGHT && t->type != LS_GGML_NVFP4) return false;
+        char *name = ls_format("%.*s.weight", (int)(t->name.n - of_ending), t->name.p);
+        ls_quantized *q = ls_quantized_module(c, name, name, t->name.n - of_ending);
+        free(name);
+        if (q->part[part].ending) return false; // a name that occurs twice is refused as any other
+        const uint64_t experts = t->dim[2] * t->dim[3];
+        q->kind = LS_NVFP4_BLOCKS;
+        q->part[part].ending = parts[i].ending;
+        q->part[part].file = file;
+        q->part[part].n_dims = 2;
+        q->part[part].offset = t->offset;
+        q->part[part].n_bytes = t->n_bytes;
+        q->part[part].dim[0] = part == LS_PART_WEIGHT ? t->dim[1] * experts : t->dim[0];
+        q->part[part].dim[1] = part == LS_PART_WEIGHT ? t->dim[0] : t->dim[1] * experts;
+        if (part == LS_PART_WEIGHT) q->experts = experts;
+        snprintf(q->part[part].dtype, sizeof q->part[part].dtype, "%s", ls_ggml_type_name(t->type));
+        return true;
+    }
+    return false;
+}
+
 // ---- checks
 
 typedef struct {
@@ -287,6 +185,23 @@ static ls_code check_shape(checking *k) { // compressed-tensors states the shape
     return LS_OK;
 }
 
+// The inputs group by group. NULL: groups have several sizes. raw: the group of each input.
+static int32_t *sorted_inputs(const ls_quantized *q, const unsigned char *raw) {
+    uint64_t *at = ls_calloc(q->groups, sizeof *at); // of the group's next input
+    int32_t *order = ls_malloc(q->n_in * sizeof *order);
+    bool even = true;
+    for (uint64_t i = 0; i < q->n_in; i++) {
+        int32_t group;
+        memcpy(&group, raw + 4 * i, 4);
+        if (at[group] < q->group) order[(uint64_t)group * q->group + at[group]++] = (int32_t)i;
+        else even = false;
+    }
+    free(at);
+    if (even) return order;
+    free(order);
+    return NULL;
+}
+
 // The groups of the inputs: in turn, or in the order of the part.
 static ls_code check_order(checking *k) {
     ls_quantized *q = k->q;
@@ -304,6 +219,7 @@ static ls_code check_order(checking *k) {
                        q->part[LS_PART_ORDER].ending + 1, (unsigned long long)i, group, (unsigned long long)q->groups);
         ordered |= (uint64_t)group != i / q->group;
     }
+    if (!code && ordered) q->order = sorted_inputs(q, raw);
     free(raw);
     q->ordered = ordered;
     return code;
@@ -324,8 +240,8 @@ static ls_code choose_type(checking *k) {
     }
     if (q->bits == 8 && !symmetric)
         return REFUSE(k, LS_E_UNSUPPORTED,
-                      "weights of 8 bits with zero points other than 128 are not supported; " INSTEAD);
-    q->type = q->ordered ? LS_GGML_BF16 : q->bits == 8 ? LS_GGML_Q8_0 : symmetric ? LS_GGML_Q4_0 : LS_GGML_Q5_0;
+                      "weights of 8 bits with zero points other than 128 are not supported; " LS_INSTEAD);
+    q->type = q->bits == 8 ? LS_GGML_Q8_0 : symmetric ? LS_GGML_Q4_0 : LS_GGML_Q5_0;
     return LS_OK;
 }
 
@@ -374,7 +290,7 @@ static ls_code rows_of_bytes(checking *k, int type, const char *dtype) {
     if (!code)
         code = must(k, LS_PART_SCALE, " F32 BF16 F16 ", (q->n_out + q->scale_rows - 1) / q->scale_rows, q->groups);
     if (!code && type == LS_GGML_Q8_0 && q->group < q->n_in && q->group % 32)
-        code = REFUSE(k, LS_E_UNSUPPORTED, "blocks of %llu inputs are not supported (multiples of 32); " INSTEAD,
+        code = REFUSE(k, LS_E_UNSUPPORTED, "blocks of %llu inputs are not supported (multiples of 32); " LS_INSTEAD,
                       (unsigned long long)q->group);
     return code;
 }
@@ -390,7 +306,7 @@ static ls_code no_other_parts(checking *k) {
     if (!integers) q->bits = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (q->part[parts[i].part].ending && !parts[i].read)
-            return REFUSE(k, LS_E_UNSUPPORTED, "'%s' of weights of this format is not supported; " INSTEAD,
+            return REFUSE(k, LS_E_UNSUPPORTED, "'%s' of weights of this format is not supported; " LS_INSTEAD,
                           q->part[parts[i].part].ending + 1);
     return LS_OK;
 }
@@ -401,7 +317,7 @@ static ls_code fours(checking *k) { // E2M1
     q->group = mx ? 32 : 16;
     q->groups = q->n_in / q->group;
     q->scale_rows = 1;
-    q->type = mx ? LS_GGML_MXFP4 : LS_GGML_BF16;
+    q->type = mx ? LS_GGML_MXFP4 : LS_GGML_NVFP4;
     ls_code code = must(k, LS_PART_WEIGHT, " U8 ", q->n_out, q->n_in / 2);
     if (!code) code = must(k, LS_PART_SCALE, mx ? " U8 " : " F8_E4M3 ", q->n_out, q->groups);
     if (code || mx) return code;
@@ -411,8 +327,25 @@ static ls_code fours(checking *k) { // E2M1
     return must(k, LS_PART_GLOBAL, " F32 ", 1, 1);
 }
 
+// NVFP4 of a GGUF file: blocks, and beside them a scale for the matrix, or one for each expert's.
+static ls_code gguf_blocks(checking *k) {
+    ls_quantized *q = k->q;
+    const bool scaled = q->part[LS_PART_GLOBAL].ending != NULL;
+    if (!q->part[LS_PART_WEIGHT].ending)
+        return REFUSE(k, LS_E_UNSUPPORTED,
+                      "'scale' of weights of another type than NVFP4 is not supported; " LS_INSTEAD);
+    q->type = LS_GGML_NVFP4;
+    q->n_out = q->part[LS_PART_WEIGHT].dim[0], q->n_in = q->part[LS_PART_WEIGHT].dim[1];
+    q->group = 16;
+    q->groups = q->n_in / q->group;
+    q->scale_rows = 1;
+    if (scaled && q->part[LS_PART_GLOBAL].dim[0] == 1) q->experts = 1;
+    return scaled ? must(k, LS_PART_GLOBAL, " F32 ", q->experts, 1) : LS_OK;
+}
+
 static ls_code check(checking *k) {
     ls_quantized *q = k->q;
+    if (q->kind == LS_NVFP4_BLOCKS) return gguf_blocks(k);
     const char *weight = q->part[LS_PART_WEIGHT].ending, *scale = q->part[LS_PART_SCALE].ending;
     if (!weight) return REFUSE(k, LS_E_PARSE, "the weight is missing; other parts of it are there");
     if (q->kind == LS_STRIDED)
@@ -438,7 +371,7 @@ static ls_code check(checking *k) {
     } else if (!strcmp(weight, ".weight_packed") && is(k, LS_PART_WEIGHT, " I32 ")) {
         q->kind = LS_PACKED;
         if (q->bits != 4 && q->bits != 8)
-            return REFUSE(k, LS_E_UNSUPPORTED, "packed integers of %d bits are not supported (4, 8); " INSTEAD,
+            return REFUSE(k, LS_E_UNSUPPORTED, "packed integers of %d bits are not supported (4, 8); " LS_INSTEAD,
                           q->bits);
         q->n_in = b * (uint64_t)(32 / q->bits);
         code = integers(k, a, b, scales[1]);
@@ -454,19 +387,69 @@ static ls_code check(checking *k) {
         code = rows_of_bytes(k, LS_GGML_BF16, " F8_E4M3 ");
     }
     if (!code) code = no_other_parts(k);
-    if (!code && q->n_in % 32)
-        code =
-            REFUSE(k, LS_E_UNSUPPORTED, "%llu inputs are not a multiple of 32; " INSTEAD, (unsigned long long)q->n_in);
+    const unsigned whole = q->type == LS_GGML_NVFP4 ? 64 : 32;
+    if (!code && q->n_in % whole)
+        code = REFUSE(k, LS_E_UNSUPPORTED, "%llu inputs are not a multiple of %u; " LS_INSTEAD,
+                      (unsigned long long)q->n_in, whole);
     return code;
+}
+
+// Whether the matrix with that name, if there is one, has the same order of its inputs.
+static bool shares_order(const ls_checkpoint *c, const char *name, const ls_quantized *with) {
+    for (int i = 0; i < c->n_tensors; i++)
+        if (!strcmp(c->tensors[i].name, name)) return false; // not quantised
+    for (int i = 0; i < c->n_quantized; i++) {
+        const ls_quantized *q = c->quantized[i];
+        if (strcmp(q->name, name)) continue;
+        return q->order && q->n_in == with->n_in && !memcmp(q->order, with->order, q->n_in * sizeof *q->order);
+    }
+    return true;
+}
+
+// Only matrices of a layer that is no mixture can have their inputs in another order, and those of one input in the
+// same.
+static bool keeps_order(const ls_checkpoint *c, const ls_quantized *q) {
+    static const char *const of_input[][3] = {
+        {"attn_q", "attn_k", "attn_v"}, {"ffn_gate", "ffn_up"}, {"attn_qkv"}, {"attn_output"}, {"ffn_down"}};
+    char part[32], name[64];
+    int layer, end = 0;
+    if (sscanf(q->name, "blk.%d.%31[^.].weight%n", &layer, part, &end) != 2 || !end || q->name[end]) return false;
+    for (size_t i = 0; i < sizeof of_input / sizeof *of_input; i++) {
+        bool among = false, shared = true;
+        for (size_t k = 0; k < 3 && of_input[i][k]; k++) {
+            snprintf(name, sizeof name, "blk.%d.%s.weight", layer, of_input[i][k]);
+            among |= !strcmp(part, of_input[i][k]);
+            shared &= shares_order(c, name, q);
+        }
+        if (among) return shared;
+    }
+    return false;
+}
+
+// Weights whose order cannot be kept are rounded to bf16, which needs no groups.
+static void settle_orders(ls_checkpoint *c) {
+    bool *keep = ls_calloc((size_t)c->n_quantized + 1, sizeof *keep);
+    for (int i = 0; i < c->n_quantized; i++) keep[i] = c->quantized[i]->order && keeps_order(c, c->quantized[i]);
+    for (int i = 0; i < c->n_quantized; i++) {
+        ls_quantized *q = c->quantized[i];
+        if (!q->ordered || keep[i]) continue;
+        free(q->order);
+        q->order = NULL;
+        q->type = LS_GGML_BF16;
+    }
+    free(keep);
 }
 
 ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
     ls_code code = LS_OK;
     if (c->n_quantized) c->quantized_memory = ls_quantized_memory_new();
     for (int i = 0; i < c->n_quantized && !code; i++) {
+        checking k = {c, c->quantized[i], err};
+        code = check(&k);
+    }
+    if (!code) settle_orders(c);
+    for (int i = 0; i < c->n_quantized && !code; i++) {
         ls_quantized *q = c->quantized[i];
-        checking k = {c, q, err};
-        if ((code = check(&k))) break;
         if (q->kind != LS_STRIDED) q->n_out /= q->step; // the other rows are another weight's
         const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
         ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(q->name),
@@ -476,6 +459,7 @@ ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
                                          .file = q->part[LS_PART_WEIGHT].file,
                                          .offset = q->part[LS_PART_WEIGHT].offset,
                                          .n_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes * q->n_out,
+                                         .order = q->order,
                                          .quantized = q});
     }
     return code;
@@ -485,6 +469,7 @@ void ls_quantized_free(ls_checkpoint *c) {
     for (int i = 0; i < c->n_quantized; i++) {
         free(c->quantized[i]->module);
         free(c->quantized[i]->name);
+        free(c->quantized[i]->order);
         free(c->quantized[i]);
     }
     free(c->quantized);
@@ -498,25 +483,26 @@ void ls_quantized_free(ls_checkpoint *c) {
 const ls_quant_format ls_quant_formats[] = {
     {"FP8 (E4M3) with scales for blocks, outputs or all", "fp8, fbgemm_fp8, compressed-tensors, modelopt", LS_GGML_BF16,
      FULL},
-    {"GPTQ, 4 bits, symmetric", "gptq, gptq_v2", LS_GGML_Q4_0, ""},
-    {"GPTQ, 4 bits, zero points", "gptq, gptq_v2", LS_GGML_Q5_0, ""},
-    {"GPTQ, 8 bits, symmetric", "gptq, gptq_v2", LS_GGML_Q8_0, ""},
-    {"GPTQ, groups in another order", "gptq, gptq_v2 (desc_act)", LS_GGML_BF16, FULL},
+    {"GPTQ, 4 bits, symmetric", "gptq, gptq_v2, also with desc_act", LS_GGML_Q4_0, ""},
+    {"GPTQ, 4 bits, zero points", "gptq, gptq_v2, also with desc_act", LS_GGML_Q5_0, ""},
+    {"GPTQ, 8 bits, symmetric", "gptq, gptq_v2, also with desc_act", LS_GGML_Q8_0, ""},
     {"AWQ, 4 bits, symmetric", "awq (gemm)", LS_GGML_Q4_0, ""},
     {"AWQ, 4 bits, zero points", "awq (gemm)", LS_GGML_Q5_0, ""},
     {"packed integers, 4 bits, symmetric", "compressed-tensors", LS_GGML_Q4_0, SCALES},
     {"packed integers, 4 bits, zero points", "compressed-tensors", LS_GGML_Q5_0, SCALES},
     {"packed integers, 8 bits, symmetric", "compressed-tensors", LS_GGML_Q8_0, SCALES},
-    {"packed integers, groups in another order", "compressed-tensors", LS_GGML_BF16, FULL},
+    {"integers with an order of groups that matrices of one input do not share, or of experts",
+     "gptq, gptq_v2, compressed-tensors", LS_GGML_BF16, FULL},
     {"8-bit integers", "compressed-tensors", LS_GGML_Q8_0, SCALES},
-    {"NVFP4", "compressed-tensors, modelopt", LS_GGML_BF16, FULL},
+    {"NVFP4, multiplied by its scale", "modelopt", LS_GGML_NVFP4, ""},
+    {"NVFP4, divided by its scale", "compressed-tensors", LS_GGML_NVFP4, "the last bit of an f32 scale"},
     {"MXFP4", "compressed-tensors, mxfp4", LS_GGML_MXFP4, ""},
     {0}};
 
 static void describe(const ls_quantized *q, ls_buf *out) {
-    static const char *const names[] = {
-        [LS_FP8] = "FP8 (E4M3)",         [LS_INT8] = "8-bit integers", [LS_GPTQ] = "GPTQ",  [LS_AWQ] = "AWQ",
-        [LS_PACKED] = "packed integers", [LS_NVFP4] = "NVFP4",         [LS_MXFP4] = "MXFP4"};
+    static const char *const names[] = {[LS_FP8] = "FP8 (E4M3)", [LS_INT8] = "8-bit integers",    [LS_GPTQ] = "GPTQ",
+                                        [LS_AWQ] = "AWQ",        [LS_PACKED] = "packed integers", [LS_NVFP4] = "NVFP4",
+                                        [LS_MXFP4] = "MXFP4",    [LS_NVFP4_BLOCKS] = "NVFP4"};
     ls_buf_str(out, names[q->kind]);
     if (q->kind == LS_GPTQ || q->kind == LS_AWQ || q->kind == LS_PACKED) ls_buf_fmt(out, " of %d bits", q->bits);
     if (q->scale_rows > 1 && q->scale_rows < q->n_out)
@@ -527,7 +513,9 @@ static void describe(const ls_quantized *q, ls_buf *out) {
     if (q->ordered) ls_buf_str(out, ", whose groups are in the order of 'g_idx'");
     ls_buf_fmt(out, ": kept as %s, ", ls_ggml_type_name(q->type));
     if (q->type == LS_GGML_BF16) ls_buf_str(out, "rounded (each weight by at most 0.2%)");
-    else if (q->kind == LS_MXFP4 || !strcmp(q->part[LS_PART_SCALE].dtype, "F16")) ls_buf_str(out, "without loss");
+    else if (q->divides) ls_buf_str(out, "with the same integers; scales are rounded to f32");
+    else if (q->type == LS_GGML_MXFP4 || q->type == LS_GGML_NVFP4 || !strcmp(q->part[LS_PART_SCALE].dtype, "F16"))
+        ls_buf_str(out, "without loss");
     else ls_buf_str(out, "with the same integers; scales are rounded to f16");
 }
 

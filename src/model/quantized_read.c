@@ -31,6 +31,13 @@ static void forget(struct ls_quantized_memory *m) {
     m->any = false;
 }
 
+void ls_quantized_forget(struct ls_quantized_memory *m) {
+    if (!m) return;
+    pthread_rwlock_wrlock(&m->lock);
+    forget(m);
+    pthread_rwlock_unlock(&m->lock);
+}
+
 void ls_quantized_memory_free(struct ls_quantized_memory *m) {
     if (!m) return;
     forget(m);
@@ -39,14 +46,6 @@ void ls_quantized_memory_free(struct ls_quantized_memory *m) {
 }
 
 // ---- numbers
-
-static float e4m3(unsigned b) {
-    const int e = b >> 3 & 15, man = b & 7;
-    const float f = e ? ldexpf((float)(8 + man), e - 10) : ldexpf((float)man, -9);
-    return (b & 127) == 127 ? NAN : b >> 7 ? -f : f;
-}
-
-static const float e2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 static int32_t word_at(const unsigned char *p, uint64_t i) {
     int32_t w;
@@ -59,7 +58,7 @@ static float scale_at(const ls_quantized *q, const unsigned char *p, uint64_t i)
     float f;
     if (!strcmp(dtype, "F32")) memcpy(&f, p + 4 * i, 4);
     else if (!strcmp(dtype, "F16")) f = ls_half(p + 2 * i);
-    else if (!strcmp(dtype, "F8_E4M3")) f = e4m3(p[i]);
+    else if (!strcmp(dtype, "F8_E4M3")) f = ls_of_e4m3(p[i]);
     else {
         const uint32_t bits = (uint32_t)p[2 * i] << 16 | (uint32_t)p[2 * i + 1] << 24;
         memcpy(&f, &bits, 4);
@@ -88,7 +87,8 @@ int ls_quantized_zero(const ls_quantized *q, const unsigned char *zeros, uint64_
 typedef struct {
     uint8_t *code;  // [n_in]: a byte of the weight, or q - zero as a signed byte
     float *scale;   // [groups]
-    uint8_t *power; // [groups] of MXFP4
+    uint8_t *power; // [groups] of MXFP4 and NVFP4: the byte that is their scale
+    float all;      // of NVFP4: scales the weight
     int *zero;      // [groups]
 } row_parts;
 
@@ -99,24 +99,24 @@ static void read_codes(const ls_quantized *q, unsigned char *const *part, uint64
     else if (q->kind == LS_NVFP4 || q->kind == LS_MXFP4)
         for (uint64_t k = 0; k < q->n_in; k++) r->code[k] = w[(row * q->n_in + k) / 2] >> k % 2 * 4 & 15;
     else
-        for (uint64_t k = 0; k < q->n_in; k++) {
+        for (uint64_t column = 0; column < q->n_in; column++) {
+            const uint64_t k = q->order ? (uint64_t)q->order[column] : column;
             const uint64_t group = q->ordered ? (uint64_t)word_at(part[LS_PART_ORDER], k) : k / q->group;
             const int v = q->kind == LS_GPTQ  ? value_at(q, w, k / per * q->n_out + row, k % per)
                           : q->kind == LS_AWQ ? value_at(q, w, (k * q->n_out + row) / 8, row % 8)
                                               : value_at(q, w, (row * q->n_in + k) / per, k % per);
-            r->code[k] = (uint8_t)(v - r->zero[group]);
+            r->code[column] = (uint8_t)(v - r->zero[group]);
         }
 }
 
 static void read_scales(const ls_quantized *q, unsigned char *const *part, uint64_t row, row_parts *r) {
     const bool along_outputs = q->kind == LS_GPTQ || q->kind == LS_AWQ;
-    float all = 1;
-    if (part[LS_PART_GLOBAL]) memcpy(&all, part[LS_PART_GLOBAL], 4);
+    if (part[LS_PART_GLOBAL]) memcpy(&r->all, part[LS_PART_GLOBAL], 4);
+    if (q->divides) r->all = 1 / r->all;
     for (uint64_t g = 0; g < q->groups; g++) {
         const uint64_t at = along_outputs ? g * q->n_out + row : row / q->scale_rows * q->groups + g;
-        if (q->kind == LS_MXFP4) r->power[g] = part[LS_PART_SCALE][at];
+        if (q->kind == LS_MXFP4 || q->kind == LS_NVFP4) r->power[g] = part[LS_PART_SCALE][at];
         else r->scale[g] = scale_at(q, part[LS_PART_SCALE], at);
-        if (q->kind == LS_NVFP4) r->scale[g] = q->divides ? r->scale[g] / all : r->scale[g] * all;
         r->zero[g] = part[LS_PART_ZERO] ? ls_quantized_zero(q, part[LS_PART_ZERO], g, row)
                      : q->bits          ? 1 << (q->bits - 1)
                                         : 0;
@@ -125,6 +125,16 @@ static void read_scales(const ls_quantized *q, unsigned char *const *part, uint6
 
 static void put_half(unsigned char *to, uint16_t h) {
     memcpy(to, &h, sizeof h);
+}
+
+// A block of 64 values of NVFP4: of each 16, the first eight are low nibbles.
+static void put_nvfp4(const row_parts *r, uint64_t k, unsigned char *to) {
+    memcpy(to, &r->all, 4);
+    memcpy(to + 4, r->power + k / 16, 4);
+    for (uint64_t i = 0; i < 32; i++) {
+        const uint8_t *code = r->code + k + i / 8 * 16 + i % 8;
+        to[8 + i] = (uint8_t)(code[0] | code[8] << 4);
+    }
 }
 
 // 32 values of a block that begins with its scale.
@@ -158,6 +168,8 @@ static void put_row(const struct ls_quantized_memory *m, const ls_quantized *q, 
             const uint64_t g = q->ordered ? (uint64_t)word_at(m->part[LS_PART_ORDER], k) : k / q->group;
             put_half(to + 2 * k, ls_to_bf16(m->codes[r->code[k]] * r->scale[g]));
         }
+    else if (q->type == LS_GGML_NVFP4)
+        for (uint64_t k = 0; k < q->n_in; k += 64, to += l->bytes) put_nvfp4(r, k, to);
     else
         for (uint64_t k = 0; k < q->n_in; k += 32, to += l->bytes) put_block(q, r, k, to);
 }
@@ -186,8 +198,7 @@ static ls_code load(struct ls_quantized_memory *m, const ls_checkpoint *c, const
     m->file = q->part[LS_PART_WEIGHT].file;
     m->offset = q->part[LS_PART_WEIGHT].offset;
     m->expert = expert;
-    for (unsigned b = 0; b < 256; b++)
-        m->codes[b] = q->kind == LS_FP8 ? e4m3(b) : q->kind == LS_NVFP4 ? e2m1[b & 15] : (float)(int8_t)b;
+    for (unsigned b = 0; b < 256; b++) m->codes[b] = q->kind == LS_FP8 ? ls_of_e4m3(b) : (float)(int8_t)b;
     return code;
 }
 
@@ -208,7 +219,7 @@ static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q
     enum { TOGETHER = 32 }; // strided rows
     const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
     const uint64_t row_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes;
-    row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups + 1, sizeof *r.scale), ls_calloc(q->groups + 1, 1),
+    row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups + 1, sizeof *r.scale), ls_calloc(q->groups + 1, 1), 1,
                    ls_calloc(q->groups + 1, sizeof *r.zero)};
     unsigned char *some = ls_malloc(row_bytes); // of a row
     for (uint64_t done = 0, take; done < n; done += take) {
@@ -229,6 +240,32 @@ static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q
     free(r.code), free(r.scale), free(r.power), free(r.zero), free(some);
 }
 
+// Bytes [at, at + n) of the rows of one expert in a GGUF file, whose blocks have neither the matrix's scale, which is
+// put before each, nor signs of scales.
+static ls_code read_blocks(const ls_checkpoint *c, const ls_quantized *q, uint64_t expert, uint64_t at, uint64_t n,
+                           unsigned char *dst, ls_err *err) {
+    enum { FILED = LS_GGML_NVFP4_FILE, MADE = 4 + FILED, TOGETHER = 512 };
+    unsigned char filed[TOGETHER * FILED], made[TOGETHER * MADE];
+    const ls_file *scales = &c->files[q->part[LS_PART_GLOBAL].file], *blocks = &c->files[q->part[LS_PART_WEIGHT].file];
+    const uint64_t first = q->part[LS_PART_WEIGHT].offset + q->part[LS_PART_WEIGHT].n_bytes / q->experts * expert;
+    float all = 1;
+    ls_code code = LS_OK;
+    if (q->part[LS_PART_GLOBAL].ending)
+        code = ls_file_read(scales, q->part[LS_PART_GLOBAL].offset + 4 * expert, &all, sizeof all, err);
+    for (uint64_t take; n && !code; at += take, dst += take, n -= take) {
+        const uint64_t skip = at % MADE, left = (skip + n + MADE - 1) / MADE, some = left < TOGETHER ? left : TOGETHER;
+        take = some * MADE - skip < n ? some * MADE - skip : n;
+        if ((code = ls_file_read(blocks, first + at / MADE * FILED, filed, some * FILED, err))) break;
+        for (uint64_t i = 0; i < some; i++) {
+            memcpy(made + i * MADE, &all, 4);
+            memcpy(made + i * MADE + 4, filed + i * FILED, FILED);
+            for (int g = 0; g < 4; g++) made[i * MADE + 4 + g] &= 127;
+        }
+        memcpy(dst, made + skip, take);
+    }
+    return code;
+}
+
 ls_code ls_quantized_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err) {
     struct ls_quantized_memory *m = c->quantized_memory;
     const ls_quantized *q = t->quantized;
@@ -236,6 +273,12 @@ ls_code ls_quantized_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t a
     unsigned char *to = dst;
     while (n) {
         const uint64_t expert = at / each, from = at % each, take = n < each - from ? n : each - from;
+        if (q->kind == LS_NVFP4_BLOCKS) {
+            const ls_code code = read_blocks(c, q, expert, from, take, to, err);
+            if (code) return code;
+            at += take, to += take, n -= take;
+            continue;
+        }
         pthread_rwlock_rdlock(&m->lock);
         const bool there = has(m, q, expert);
         if (there) make_rows(m, q, from, take, to);

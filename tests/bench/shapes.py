@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """GGUF files of the shapes of published models, with random weights, to measure how a model of that size starts and decodes:
-`tests/bench/shapes.py 0.2b|1b|3b|8b FILE [--format Q4_K_M|Q8_0|Q4_0|Q4_1|IQ4_NL|IQ4_XS|MXFP4|BF16] [--seed 1]`. The same arguments give the same bytes."""
+`tests/bench/shapes.py 0.2b|1b|3b|8b FILE [--format Q4_K_M|Q8_0|Q4_0|Q4_1|IQ4_NL|IQ4_XS|MXFP4|NVFP4|BF16] [--seed 1]`. The same arguments give the same bytes."""
 import argparse
 import os
 import random
@@ -16,7 +16,7 @@ SHAPES = {"0.2b": (30, 768, 2048, 12, 4, 64, 49152, True), "1b": (16, 2048, 8192
 # ggml's number, values and bytes of a block, where its f16 scales are and what they are: weights are of some 0.02
 TYPES = {"F32": (0, 1, 4, ()), "BF16": (30, 1, 2, ()), "Q4_0": (2, 32, 18, ((0, 0.004),)), "Q4_1": (3, 32, 20, ((0, 0.004), (2, -0.03))),
          "Q8_0": (8, 32, 34, ((0, 0.0003),)), "Q4_K": (12, 256, 144, ((0, 1e-4), (2, 7.5e-4))), "Q6_K": (14, 256, 210, ((208, 1.5e-5),)),
-         "IQ4_NL": (20, 32, 18, ((0, 0.0003),)), "IQ4_XS": (23, 256, 136, ((0, 1e-5),)), "MXFP4": (39, 32, 17, ())}  # MXFP4: below
+         "IQ4_NL": (20, 32, 18, ((0, 0.0003),)), "IQ4_XS": (23, 256, 136, ((0, 1e-5),)), "MXFP4": (39, 32, 17, ()), "NVFP4": (40, 64, 36, ())}  # MXFP4, NVFP4: below
 ALIGNMENT, STRETCH = 32, 8 << 20  # random bytes are written again after about that many: they are enough for every cache
 
 
@@ -86,6 +86,8 @@ def stretch(kind, rng):
         raw[1::2] = bytes(raw[1::2]).translate(folders.SIGNS)
     if kind == "MXFP4":
         raw[0::size] = b"\x78" * n  # 2^-8
+    for at in range(4 if kind == "NVFP4" else 0):
+        raw[at::size] = b"\x04" * n  # 2^-7
     for at, scale in scales:
         half = struct.pack("<e", scale)
         raw[at::size], raw[at + 1::size] = half[:1] * n, half[1:] * n

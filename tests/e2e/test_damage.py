@@ -16,7 +16,7 @@ import heads  # noqa: E402
 import tiny  # noqa: E402
 
 ROWS = 832  # of the embedding: as many as the tokenizer needs
-FAMILIES = ["starcoder2", "qwen2vl", "qwen2_5_vl", "qwen3vl", "mistral3-vision"]
+FAMILIES = ["starcoder2", "qwen2vl", "qwen2_5_vl", "qwen3vl", "gemma3-vision", "mistral3-vision"]
 
 
 def set_key(*way, to):
@@ -35,6 +35,10 @@ def rope(*whole, **some):
     return edit
 
 
+def activation(to):
+    return lambda config: config.update({"hidden_activation" if "hidden_activation" in config else "hidden_act": to})
+
+
 def without(key):
     return lambda config: config.pop(key)
 
@@ -45,9 +49,19 @@ CONFIGS = {"no type": without("model_type"), "another type": set_key("model_type
            "one more layer": set_key("num_hidden_layers", to=4), "no heads": set_key("num_attention_heads", to=0),
            "too many heads for keys": set_key("num_key_value_heads", to=5), "heads that cannot share": set_key("num_key_value_heads", to=3),
            "a wide feed-forward part": set_key("intermediate_size", to=1 << 40), "another feed-forward width": set_key("intermediate_size", to=160),
-           "an activation as a list": set_key("hidden_act", to=["silu"]), "another activation": set_key("hidden_act", to="tanh"),
+           "an activation as a list": activation(["silu"]), "another activation": activation("tanh"),
            "a base below 1": rope(rope_theta=0.5), "tied by a number": set_key("tie_word_embeddings", to=1),
            "an unknown rotary scaling": rope(rope_type="nosuch", factor=2.0), "a rotary scaling as text": rope("yarn"), "a context of 2": set_key("max_position_embeddings", to=2)}
+
+
+def whole_edits(config):
+    """Edits of the config.json of a wrapper: a text part beside a part for pictures."""
+    def put(**to):
+        return lambda c: c.update(to)
+    text = config["text_config"]
+    return {"no text part": without("text_config"), "a text part of null": put(text_config=None), "a text part as a list": put(text_config=[text]),
+            "a text part as text": put(text_config="text"), "an empty text part": put(text_config={}),
+            "a text part of another type": put(text_config={**text, "model_type": "nosuch"}), "a text part of nothing but a type": put(text_config={"model_type": text["model_type"]})}
 
 
 def weights_edits(header):
@@ -139,6 +153,12 @@ class Damage(unittest.TestCase):
                 edit(whole.get("text_config", whole))
                 if "tied" in what and "text_config" in whole:
                     whole["tie_word_embeddings"] = 1
+                with open(config, "w", encoding="utf-8") as f:
+                    json.dump(whole, f)
+                self.refused(path, f"{name}: {what}")
+            for what, edit in whole_edits(json.loads(text)).items() if "text_config" in json.loads(text) else ():
+                whole = json.loads(text)
+                edit(whole)
                 with open(config, "w", encoding="utf-8") as f:
                     json.dump(whole, f)
                 self.refused(path, f"{name}: {what}")

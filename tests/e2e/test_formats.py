@@ -1,30 +1,38 @@
 """Formats of quantised safetensors: what `models info` says of each, exact methods against plain decoding, the same text as
 the same model in f32, on the CPU and on a GPU (emulated); and damage, each kind of which ends in one line."""
 import json
+import math
 import os
+import random
 import re
 import struct
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from exactness import bits_are_equal, rows_of, tokens_are_equal
 from program import ROOT, run
 from test_gpu import EMULATED, gpu
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "files"))
 import folders  # noqa: E402
 import formats  # noqa: E402
+import ggufs  # noqa: E402
 import tiny  # noqa: E402
 
 # each row of `models list --formats` that is no type of GGUF, and the models that test it
 ROWS = {"FP8 (E4M3) with scales for blocks, outputs or all": ["fp8-blocks", "fp8-rows", "fp8-one-scale"],
-        "GPTQ, 4 bits, symmetric": ["gptq", "gptq-one-group"], "GPTQ, 4 bits, zero points": ["gptq-zeros", "gptq-v2"],
-        "GPTQ, 8 bits, symmetric": ["gptq-8"], "GPTQ, groups in another order": ["gptq-order"],
+        "GPTQ, 4 bits, symmetric": ["gptq", "gptq-one-group", "gptq-order"],
+        "GPTQ, 4 bits, zero points": ["gptq-zeros", "gptq-v2", "gptq-order-zeros"],
+        "GPTQ, 8 bits, symmetric": ["gptq-8", "gptq-order-8"],
         "AWQ, 4 bits, symmetric": ["awq-symmetric"], "AWQ, 4 bits, zero points": ["awq"],
-        "packed integers, 4 bits, symmetric": ["packed"], "packed integers, 4 bits, zero points": ["packed-zeros"],
-        "packed integers, 8 bits, symmetric": ["packed-8"], "packed integers, groups in another order": ["packed-order"],
-        "8-bit integers": ["int8"], "NVFP4": ["nvfp4", "nvfp4-modelopt"], "MXFP4": ["mxfp4", "gpt_oss"]}
+        "packed integers, 4 bits, symmetric": ["packed", "packed-order"], "packed integers, 4 bits, zero points": ["packed-zeros"],
+        "packed integers, 8 bits, symmetric": ["packed-8"],
+        "integers with an order of groups that matrices of one input do not share, or of experts": ["gptq-order-apart"],
+        "8-bit integers": ["int8"], "NVFP4, multiplied by its scale": ["nvfp4-modelopt"],
+        "NVFP4, divided by its scale": ["nvfp4"], "MXFP4": ["mxfp4", "gpt_oss"]}
 PROMPT = "abcabcabdabcabcab"
 NAN = float("nan")
 
@@ -62,6 +70,63 @@ class Formats(Made):
                     compared += bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
         self.assertGreater(compared, 10 * len(formats.FORMATS))  # some texts end early
 
+    def nvfp4_gguf(self, name):
+        """The metadata and tensors of a model whose matrices are NVFP4, as llama.cpp has them, and those of the same in f32."""
+        with mock.patch.dict(tiny.MODELS, llama2={**tiny.MODELS["llama2"], **formats.SHAPE}):
+            meta, tensors = ggufs.Builder(self.dir).model(name)
+        r, four, plain = random.Random(3), [], []
+        for key, shape, values, form in tensors:
+            if key.startswith("blk.") and len(shape) > 1 and "gate_inp" not in key:
+                scaled, n = "attn_v" not in key, shape[0] if len(shape) > 2 else 1
+                scales = [formats.f32(0.009 + 0.001 * i) if scaled else 1.0 for i in range(n)]
+                made = [formats.nvfp4_blocks(r, *shape[-2:], scale) for scale in scales]
+                values = [x for _, some in made for x in some]
+                four.append((key, shape, b"".join(data for data, _ in made), 40))
+                if scaled:
+                    four += [(key.replace(".weight", ".scale"), (n,), scales, tiny.F32), (key.replace(".weight", ".input_scale"), (n,), [1.0] * n, tiny.F32)]
+            else:
+                four.append((key, shape, values, form))
+            plain.append((key, shape, values, form))
+        return ggufs.typed(meta) | ggufs.simple_vocabulary(ggufs.ROWS), four, plain
+
+    def test_blocks_of_nvfp4_in_gguf(self):
+        path, other = os.path.join(self.dir, "four.gguf"), os.path.join(self.dir, "plain.gguf")
+        for name in "qwen3_moe", "llama2":  # a scale for each expert, one for each matrix
+            meta, four, plain = self.nvfp4_gguf(name)
+            ggufs.write(path, meta, four)
+            ggufs.write(other, meta, plain)
+            self.assertRegex(json.loads(run("models", "info", path, "--json").stdout)["model"]["quantized"], "NVFP4, .*: kept as NVFP4, without loss")
+            self.assertGreater(self.same_rows(path, other), 4)
+            model = ("--model", path, "--raw", "--context", "256", "--threads", "7")
+            for dtype in ("f32", "i8"):
+                tokens_are_equal(model, None, dtype, ["--temperature", "0.8", "--seed", "4"], PROMPT, 24, ("logitspec:13",))
+                bits_are_equal(model, None, dtype, [], PROMPT, 24, ("logitspec:13",))
+        at = next(i for i, t in enumerate(four) if t[0].endswith("ffn_up.scale"))
+        key, shape, data, _ = four[at - 1]
+
+        def instead(i, *tensor):
+            return four[:i] + [tensor] + four[i + 1:]
+        for damaged, why in ((instead(at, four[at][0], (3,), [1.0] * 3, tiny.F32), "'scale' is 3 x 1, expected 1 x 1"),
+                             (instead(at, four[at][0], (1,), [1.0], tiny.F16), "'scale' has type 'F16'"),
+                             (instead(at, four[at][0], (2, 2), [1.0] * 4, tiny.F32), "'scale' is 2 x 2"),
+                             (instead(at, four[at][0], (1,), [NAN], tiny.F32), "holds NaN"), (instead(at, four[at][0], (1,), [math.inf], tiny.F32), "holds NaN"),
+                             (instead(at, four[at][0], (1,), [-math.inf], tiny.F32), "holds NaN"), (instead(at, four[at][0], (1,), [1e38], tiny.F32), "holds NaN"),
+                             (instead(at, "blk.0.attn_norm.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
+                             (instead(at, "blk.0.ffn_side.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
+                             (instead(at, "blk.9.ffn_up.scale", (1,), [1.0], tiny.F32), "another type than NVFP4"),
+                             (instead(at, *four[at - 1]), "'blk.0.ffn_up.weight' occurs twice|has no tensor"), (four + [four[at]], "has no tensor '.*scale'|occurs twice"),
+                             (instead(at - 1, key, shape, b"\x7f" + data[1:], 40), "holds NaN"), (instead(at - 1, key, shape, data[:3] + b"\xff" + data[4:], 40), "holds NaN"),
+                             (instead(at - 1, key, (shape[0], shape[1] // 2), data, 40), "row length 32 is not a multiple of 64"),
+                             (instead(at - 1, key, (shape[0] // 2, shape[1] * 2), data, 40), "does not fit the model"),
+                             (instead(at - 1, key, (shape[0] * 2, shape[1]), data + data, 40), "does not fit the model"),
+                             (instead(at - 1, key, (1 << 40, 1 << 20), data, 40), "four.gguf"), (instead(at - 1, key, shape, [0.0] * (shape[0] * shape[1]), tiny.F32), "another type than NVFP4"),
+                             (instead(at - 1, "blk.0.ffn_side.weight", shape, data, 40), "another type than NVFP4"), (four[:at - 1] + four[at:], "ffn_up")):
+            with self.subTest(line=why):
+                ggufs.write(path, meta, damaged)
+                r = run("generate", "--model", path, "--raw", "--prompt", "ab", "--max-tokens", "2")
+                self.assertEqual((r.returncode > 0, r.stdout, r.stderr.count("\n")), (True, "", 1), (why, r.stdout, r.stderr))
+                self.assertRegex(r.stderr, why)
+
     def test_each_row_of_the_table_is_tested(self):
         """Types of GGUF have blocks of the reference (test_kernels takes them all, on CPU levels; gpu_kernels on a GPU)."""
         rows = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in run("models", "list", "--formats").stdout.splitlines()[2:]]
@@ -74,24 +139,29 @@ class Formats(Made):
         for row, names in ROWS.items():
             self.assertEqual({formats.FORMATS[n][1] for n in names}, {kept[row]}, row)
 
+    def same_rows(self, *paths):
+        """Whether two models, in f32 arithmetic, have the same rows; how many there were."""
+        rows = []
+        for path in paths:
+            trace = os.path.join(self.dir, "t.jsonl")
+            r = run("generate", "--model", path, "--raw", "--prompt", PROMPT, "--max-tokens", "24", "--dtype", "f32", "--kv", "f32",
+                    "--context", "256", "--method", "plain", "--trace", trace, "--quiet")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            rows.append(rows_of(trace)[0])
+        self.assertEqual(rows[0].keys(), rows[1].keys())
+        for at, (lse, top) in rows[0].items():
+            other_lse, other = rows[1][at]
+            self.assertEqual([t[0] for t in top[:1]], [t[0] for t in other[:1]])
+            for a, b in zip([lse] + [t[1] for t in top], [other_lse] + [t[1] for t in other]):
+                self.assertLess(abs(a - b), 1e-4)
+        return len(rows[0])
+
     def test_the_same_as_in_f32(self):
         """In f32 arithmetic the rows are those of the plain model, whose weights are computed from the format's definition."""
         for name in formats.FORMATS:
             with self.subTest(name):
-                path, rows = self.folder(name), []
-                for ending in ("", "-plain"):
-                    trace = os.path.join(self.dir, "t.jsonl")
-                    r = run("generate", "--model", path + ending, "--raw", "--prompt", PROMPT, "--max-tokens", "24", "--dtype", "f32",
-                            "--kv", "f32", "--method", "plain", "--trace", trace, "--quiet")
-                    self.assertEqual(r.returncode, 0, r.stderr)
-                    rows.append(rows_of(trace)[0])
-                self.assertEqual(rows[0].keys(), rows[1].keys())
-                for at, (lse, top) in rows[0].items():
-                    other_lse, other = rows[1][at]
-                    self.assertEqual([t[0] for t in top[:1]], [t[0] for t in other[:1]])
-                    for a, b in zip([lse] + [t[1] for t in top], [other_lse] + [t[1] for t in other]):
-                        self.assertLess(abs(a - b), 1e-4)
-
+                path = self.folder(name)
+                self.same_rows(path, path + "-plain")
 
     @unittest.skipUnless(os.path.exists(EMULATED), "needs:emulated GPU library")
     def test_on_a_gpu(self):
@@ -271,6 +341,57 @@ DAMAGE = {
 }
 
 
+def head_edits():
+    """Edits of a safetensors header, which has all tensors' places."""
+    def of(edit):
+        def change(header):
+            key = next(k for k in header if ".mlp." in k and "up_proj" in k)
+            edit(header, key)
+        return change
+
+    def moved(by):
+        return of(lambda h, k: h[k].update(data_offsets=[x + by for x in h[k]["data_offsets"]]))
+    return {"behind the data": moved(1 << 40), "before the data": moved(-1 << 40), "over another": moved(-8),
+            "with places as text": of(lambda h, k: h[k].update(data_offsets=["0", "4"])),
+            "with one place": of(lambda h, k: h[k].update(data_offsets=[0])),
+            "with a shape that overflows": of(lambda h, k: h[k].update(shape=[1 << 62, 1 << 62])),
+            "with a negative shape": of(lambda h, k: h[k].update(shape=[-1, -1])),
+            "with a shape of six": of(lambda h, k: h[k].update(shape=[1, 1, 1, 1] + h[k]["shape"])),
+            "with a type as a number": of(lambda h, k: h[k].update(dtype=4)),
+            "without a type": of(lambda h, k: h[k].pop("dtype")),
+            "of a layer that is not there": of(lambda h, k: h.update({k.replace("layers.", "layers.7"): h.pop(k)})),
+            "of an unknown matrix": of(lambda h, k: h.update({k.replace("up_proj", "side_proj"): h.pop(k)}))}
+
+
+# what a weight may lack, in any shape: what scales activations, and the group of each input, which is then its place
+MAY_LACK = {"input_scale", "g_idx", "weight_g_idx", "weight_shape", "weight_zero_point"}
+UNUSABLE = {"weight_scale_2": (NAN, math.inf, 1e38), "weight_global_scale": (NAN, 0.0, 1e-38)}  # which multiplies, and divides
+
+
+def part_edits(tensors):
+    """Each part of one weight: missing, of another type, of other shapes."""
+    edits = {}
+    for part in sorted(k.rsplit(".", 1)[1] for k in tensors if ".1.mlp.up_proj." in k):
+        form, shape, values = next(v for k, v in tensors.items() if k.endswith(".1.mlp.up_proj." + part))
+        if part == "input_scale":
+            continue
+        if part not in MAY_LACK:
+            edits["no " + part] = changed(part)
+        edits[part + " of I16"] = changed(part, dtype="I16", values=lambda v: [0] * len(v))
+        if part not in UNUSABLE:
+            edits[part + " cut"] = changed(part, shape=(max(shape[0] - 1, 1),) + tuple(shape[1:]) if shape else (2,),
+                                           values=lambda v, n=len(values) // (shape[0] if shape else 1): v[n:] if len(v) > n else v * 2)
+        if len(shape) == 2 and shape[1] > 1:
+            edits[part + " turned"] = changed(part, shape=(shape[1], shape[0])) if shape[0] != shape[1] else changed(part, shape=(shape[0] // 2, shape[1] * 2))
+            edits[part + " of three dimensions"] = changed(part, shape=(2, shape[0] // 2, shape[1]))
+            edits[part + " in a row"] = changed(part, shape=(shape[0] * shape[1],))
+        if part in UNUSABLE:
+            edits[part + " twice"] = changed(part, shape=(2,), values=lambda v: v * 2)
+        for value in UNUSABLE.get(part, ()):
+            edits[f"{part} of {value}"] = changed(part, values=lambda v, value=value: [value])
+    return edits
+
+
 class Damage(Made):
     def refused(self, path, why, what):
         r = run("generate", "--model", path, "--raw", "--prompt", "ab", "--max-tokens", "2")
@@ -287,6 +408,33 @@ class Damage(Made):
                     change(c, tensors)
                     formats.write_folder(path, c, tensors)
                     self.refused(path, why, (name, i))
+
+    def test_twenty_kinds_of_each_format(self):
+        for name in formats.FORMATS.keys() - {formats.EXPERTS}:  # which has its own list
+            whole = formats.make(name)
+            path, kinds = self.folder(name), len(DAMAGE.get(name, []))
+            weights = os.path.join(path, "model.safetensors")
+            for what, change in part_edits(whole[1]).items():
+                with self.subTest(name, what=what):
+                    tensors = dict(whole[1])
+                    change(whole[0], tensors)
+                    formats.write_folder(path, whole[0], tensors)
+                    self.refused(path, r"mlp\.up_proj|blk\.1\.ffn_up", (name, what))
+                    kinds += 1
+            formats.write_folder(path, *whole[:2])
+            with open(weights, "rb") as f:
+                data = f.read()
+            n = struct.unpack_from("<Q", data)[0]
+            for what, edit in head_edits().items():
+                with self.subTest(name, what=what):
+                    header = json.loads(data[8:8 + n])
+                    edit(header)
+                    head = json.dumps(header).encode()
+                    with open(weights, "wb") as f:
+                        f.write(struct.pack("<Q", len(head)) + head + data[8 + n:])
+                    self.refused(path, "model.safetensors", (name, what))
+                    kinds += 1
+            self.assertGreaterEqual(kinds, 20, name)
 
     def test_a_file_that_is_cut(self):
         path = self.folder("awq")

@@ -64,12 +64,12 @@ def raw(kind, v):
 
 
 def write(path, meta, tensors=()):
-    """tensors: (name, shape, values, form of tiny.py)"""
+    """tensors: (name, shape, values or their bytes, form of tiny.py or another type)"""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(meta))
     head += b"".join(raw(STR, k) + struct.pack("<I", kind) + raw(kind, v) for k, (kind, v) in meta.items())
     data = b""
     for key, shape, values, form in tensors:
-        body = tiny.to_type(values, form)[0]
+        body = values if isinstance(values, bytes) else tiny.to_type(values, form)[0]
         head += raw(STR, key) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), form, len(data))
         data += body + b"\0" * (-len(body) % 32)
     with open(path, "wb") as f:

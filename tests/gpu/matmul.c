@@ -64,10 +64,10 @@ static void packed_values_are_those_of_the_file(void) {
 
 static void stacked_tensors_may_have_different_types(void) {
     enum { N_OUT = 40, FIRST = 19, N_IN = 256 };
-    const int pairs[][2] = {{LS_GGML_Q4_0, LS_GGML_Q4_1}, {LS_GGML_Q4_1, LS_GGML_Q4_0},
-                            {LS_GGML_F32, LS_GGML_BF16},  {LS_GGML_Q5_0, LS_GGML_Q6_K},
-                            {LS_GGML_Q5_K, LS_GGML_Q2_K}, {LS_GGML_Q3_K, LS_GGML_IQ4_NL},
-                            {LS_GGML_Q5_1, LS_GGML_Q5_0}, {LS_GGML_IQ4_XS, LS_GGML_MXFP4}};
+    const int pairs[][2] = {
+        {LS_GGML_Q4_0, LS_GGML_Q4_1}, {LS_GGML_Q4_1, LS_GGML_Q4_0},    {LS_GGML_F32, LS_GGML_BF16},
+        {LS_GGML_Q5_0, LS_GGML_Q6_K}, {LS_GGML_Q5_K, LS_GGML_Q2_K},    {LS_GGML_Q3_K, LS_GGML_IQ4_NL},
+        {LS_GGML_Q5_1, LS_GGML_Q5_0}, {LS_GGML_IQ4_XS, LS_GGML_MXFP4}, {LS_GGML_NVFP4, LS_GGML_Q5_1}};
     for (size_t i = 0; i < LENGTH(pairs); i++) {
         unsigned char *first = random_raw(pairs[i][0], FIRST, N_IN),
                       *rest = random_raw(pairs[i][1], N_OUT - FIRST, N_IN);

@@ -67,12 +67,14 @@ def integers(r, n_out, n_in, layout, bits=4, group=32, zeros=None, ordered=False
     n = n_in // group
     q = [[r.randrange(1 << bits) for _ in range(n_in)] for _ in range(n_out)]
     of = [i // group for i in range(n_in)]
-    if ordered:
-        r.shuffle(of)
+    if ordered == "apart":  # matrices of one input differ, and groups of the others have several sizes
+        of = r.sample(of, n_in) if r.shared else [n - 1] * 3 + of[3:]
+    elif ordered:
+        r.of_input.shuffle(of)
     scale = [[(half if scales == "F16" else bf16)(0.02 * (0.5 + r.random()) * 8 / (1 << bits)) for _ in range(n)] for _ in range(n_out)]
     zero = [[r.choice(zeros) if zeros else 1 << bits - 1 for _ in range(n)] for _ in range(n_out)]
     w = [[(q[o][i] - zero[o][of[i]]) * scale[o][of[i]] for i in range(n_in)] for o in range(n_out)]
-    if ordered:
+    if ordered == "apart":
         w = [[bf16(f32(x)) for x in row] for row in w]
     per = 32 // bits
     if layout == "packed":
@@ -123,12 +125,22 @@ def fours(r, n_out, n_in, kind):
     g = f32(0.009 if kind == "modelopt" else 1 / 0.009)
 
     def value(c, s):
-        return bf16(f32(E2M1[c] * f32(e4m3(s) * g if kind == "modelopt" else e4m3(s) / g)))
+        return f32(E2M1[c] * f32(e4m3(s) * (g if kind == "modelopt" else f32(1 / g))))
     w = [[value(c, scale[o][i // 16]) for i, c in enumerate(row)] for o, row in enumerate(code)]
     scales = ("F8_E4M3", (n_out, n_in // 16), flat(scale))
     if kind == "modelopt":
         return {"weight": pairs, "weight_scale": scales, "weight_scale_2": ("F32", (), [g]), "input_scale": ("F32", (), [1.0])}, w
     return {"weight_packed": pairs, "weight_scale": scales, "weight_global_scale": ("F32", (1,), [g])}, w
+
+
+def nvfp4_blocks(r, n_out, n_in, scale):
+    """The bytes of a GGUF tensor of type 40, and the weights with the scale beside it."""
+    data, w = b"", []
+    for _ in range(n_out * n_in // 64):
+        scales, nibbles = [r.randrange(0x30, 0x50) for _ in range(4)], [[r.randrange(16) for _ in range(16)] for _ in range(4)]
+        data += bytes(scales) + bytes(some[i] | some[i + 8] << 4 for some in nibbles for i in range(8))
+        w += [f32(E2M1[c] * f32(e4m3(s) * scale)) for s, some in zip(scales, nibbles) for c in some]
+    return data, w
 
 
 def gptq(**more):
@@ -145,7 +157,10 @@ FORMATS = {
     "gptq": (gptq(), "Q4_0", lambda *a: integers(*a, "gptq")),
     "gptq-zeros": (gptq(sym=False, checkpoint_format="gptq"), "Q5_0", lambda *a: integers(*a, "gptq", zeros=range(1, 17))),
     "gptq-v2": (gptq(sym=False, checkpoint_format="gptq_v2"), "Q5_0", lambda *a: integers(*a, "gptq-v2", zeros=range(16))),
-    "gptq-order": (gptq(desc_act=True), "BF16", lambda *a: integers(*a, "gptq", ordered=True)),
+    "gptq-order": (gptq(desc_act=True), "Q4_0", lambda *a: integers(*a, "gptq", ordered=True)),
+    "gptq-order-zeros": (gptq(desc_act=True, sym=False), "Q5_0", lambda *a: integers(*a, "gptq", zeros=range(1, 17), ordered=True)),
+    "gptq-order-8": (gptq(desc_act=True, bits=8), "Q8_0", lambda *a: integers(*a, "gptq", bits=8, ordered=True)),
+    "gptq-order-apart": (gptq(desc_act=True), "BF16", lambda *a: integers(*a, "gptq", ordered="apart")),
     "gptq-one-group": (gptq(group_size=-1), "Q4_0", lambda *a: integers(*a, "gptq", group=-1)),
     "gptq-8": (gptq(bits=8), "Q8_0", lambda *a: integers(*a, "gptq", bits=8)),
     "awq": ({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}, "Q5_0",
@@ -154,15 +169,15 @@ FORMATS = {
                       lambda *a: integers(*a, "awq", zeros=(8,))),
     "packed": (compressed("pack-quantized", **PACKED), "Q4_0", lambda *a: integers(*a, "packed", scales="BF16")),
     "packed-zeros": (compressed("pack-quantized", **PACKED, symmetric=False), "Q5_0", lambda *a: integers(*a, "packed", zeros=range(16), scales="BF16")),
-    "packed-order": (compressed("pack-quantized", **PACKED), "BF16", lambda *a: integers(*a, "packed", ordered=True)),
+    "packed-order": (compressed("pack-quantized", **PACKED), "Q4_0", lambda *a: integers(*a, "packed", ordered=True)),
     "packed-8": (compressed("pack-quantized", num_bits=8, group_size=None), "Q8_0", lambda *a: integers(*a, "packed", bits=8, group=-1)),
     "fp8-blocks": ({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [48, 40]}, "BF16",
                    lambda *a: bytes_of_rows(*a, "F8_E4M3", (48, 40), "weight_scale_inv")),
     "fp8-rows": (compressed("float-quantized", num_bits=8, type="float"), "BF16", lambda *a: bytes_of_rows(*a, "F8_E4M3", (1, 0), scales="BF16")),
     "fp8-one-scale": ({"quant_method": "modelopt", "quant_algo": "FP8"}, "BF16", lambda *a: bytes_of_rows(*a, "F8_E4M3", (0, 0))),
     "int8": (compressed("int-quantized", num_bits=8, type="int"), "Q8_0", lambda *a: bytes_of_rows(*a, "I8", (1, 0))),
-    "nvfp4": (compressed("nvfp4-pack-quantized", num_bits=4, type="float", group_size=16), "BF16", lambda *a: fours(*a, "nvfp4")),
-    "nvfp4-modelopt": ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "BF16", lambda *a: fours(*a, "modelopt")),
+    "nvfp4": (compressed("nvfp4-pack-quantized", num_bits=4, type="float", group_size=16), "NVFP4", lambda *a: fours(*a, "nvfp4")),
+    "nvfp4-modelopt": ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "NVFP4", lambda *a: fours(*a, "modelopt")),
     "mxfp4": (compressed("mxfp4-pack-quantized", num_bits=4, type="float", group_size=32), "MXFP4", lambda *a: fours(*a, "mxfp4")),
     EXPERTS: ({"quant_method": "mxfp4"}, "MXFP4", lambda *a: fours(*a, "mxfp4")),
 }
@@ -197,6 +212,8 @@ def make(name):
                 quantised[key + ending] = ("U8", (n, n_out, n_in // 32, *last), sum((parts[part][2] for parts, _ in each), []))
             values = flat([flat(columns(w)) for _, w in each])
         elif "_proj." in key and model == MODEL:
+            siblings = next((s for s in ("q_proj k_proj v_proj", "gate_proj up_proj") if key.split(".")[-2] in s), None)
+            r.shared, r.of_input = siblings is not None, random.Random(key.split(".")[2] + (siblings or key))
             parts, w = weight(r, *shape)
             quantised |= {f"{key.removesuffix('.weight')}.{ending}": part for ending, part in parts.items()}
             values = flat(w)

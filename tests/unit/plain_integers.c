@@ -56,6 +56,7 @@ static int32_t weight_at(const lsk_matrix *m, const void *tile, int32_t g, int o
     case LSK_Q5I: return bits_at(q5->q + four_at, four, 4) | bits_at(q5->high + one_at, one, 1) << 4;
     case LSK_NL4I: return nl4[bits_at(((const lsk_nl4 *)tile)[g].q + four_at, four, 4)];
     case LSK_MX4I: return mx4[bits_at(((const lsk_mx4 *)tile)[g].q + four_at, four, 4)];
+    case LSK_NV4I: return mx4[bits_at(lsk_nv4_at(tile, (size_t)g)->q + four_at, four, 4)];
     case LSK_XS4I: return nl4[bits_at(((const lsk_xs4 *)tile)[g / 8].g[i].q + four_at, four, 4)];
     case LSK_K2I: return bits_at(k2->g[i].q + two_at, two, 2);
     case LSK_K3I: return (bits_at(k3->g[i].q + two_at, two, 2) | bits_at(k3->g[i].high + one_at, one, 1) << 2) - 4;
@@ -73,6 +74,15 @@ static int scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, fl
     const lsk_q5 *q5 = (const lsk_q5 *)tile + g;
     const lsk_q8 *q8 = (const lsk_q8 *)tile + g;
     min[0] = min[1] = 0;
+    if (f == LSK_NV4I) {
+        const lsk_nv4 *nv4 = lsk_nv4_at(tile, (size_t)g);
+        for (int i = 0; i < 2; i++) {
+            const int b = nv4->scale[i][o], e = b >> 3 & 15;
+            const float s = ldexpf((float)((b & 7) + (e ? 8 : 0)), (e ? e : 1) - 11);
+            scale[i] = ((const float *)tile)[o] * (b & 128 ? -s : s);
+        }
+        return 1;
+    }
     if (f == LSK_NL4I || f == LSK_MX4I || f == LSK_XS4I) {
         const lsk_xs4 *xs4 = (const lsk_xs4 *)tile + g / 8;
         scale[0] = f == LSK_NL4I   ? lsk_half_to_float(((const lsk_nl4 *)tile)[g].scale[o])

@@ -27,6 +27,11 @@ unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
             memcpy(raw + i * 4, &f, 4);
         }
     for (size_t at = 0; l->values > 1 && at < row * (size_t)n_out; at += (size_t)l->bytes) {
+        if (type == LS_GGML_NVFP4) {
+            const float all = 0.003f + 0.001f * rnd();
+            memcpy(raw + at, at % row ? (const void *)(raw + at / row * row) : &all, 4);
+            for (int g = 4; g < 8; g++) raw[at + (size_t)g] = (unsigned char)(rnd_int(2) << 7 | rnd_int(0x50));
+        }
         if (type == LS_GGML_MXFP4) raw[at] = (unsigned char)(118 + rnd_int(6));
         const uint16_t d = lsk_float_to_half(0.01f + 0.02f * (rnd() + 1)), m = lsk_float_to_half(-0.1f + 0.05f * rnd());
         if (l->n_halves) memcpy(raw + at + l->halves_at, &d, 2);

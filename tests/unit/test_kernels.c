@@ -161,7 +161,8 @@ static void packed_rows_come_back(void **state) {
         if (arith == LSK_ARITH_F32)
             assert_int_equal(lsk_pack_bytes(type, LSK_TILE, 256, arith), 8 * l->kept * LSK_TILE);
         if (arith == LSK_ARITH_I8)
-            assert_int_equal(lsk_pack_bytes(type, LSK_TILE, 256, arith), l->kept_integers * LSK_TILE);
+            assert_int_equal(lsk_pack_bytes(type, LSK_TILE, 256, arith),
+                             (l->kept_integers + (type == LS_GGML_NVFP4 ? 4 : 0)) * LSK_TILE); // 4: of a row
         unsigned char *raw = random_raw(type, N_OUT, N_IN);
         lsk_matrix m, pieces;
         lsk_pack_init(&m, type, N_OUT, N_IN, arith);
@@ -185,15 +186,15 @@ static void packed_rows_come_back(void **state) {
         }
         free(raw), free(m.data), free(pieces.data);
     }
-    assert_int_equal(back, 13 + 2 + 4); // quantised types as integers; f32 in two arithmetics; bf16 in all
+    assert_int_equal(back, 14 + 2 + 4); // quantised types as integers; f32 in two arithmetics; bf16 in all
 }
 
 // i16, i8: every level equals the plain twin bit for bit, whatever the company, and is as right as the bits allow.
 static void integer_matmul_is_right_and_the_same_everywhere(void **state) {
     (void)state;
-    const int types[] = {LS_GGML_Q4_0,   LS_GGML_Q4_1,   LS_GGML_Q8_0, LS_GGML_Q5_0, LS_GGML_Q5_1,
-                         LS_GGML_IQ4_NL, LS_GGML_Q2_K,   LS_GGML_Q3_K, LS_GGML_Q4_K, LS_GGML_Q5_K,
-                         LS_GGML_Q6_K,   LS_GGML_IQ4_XS, LS_GGML_MXFP4};
+    const int types[] = {LS_GGML_Q4_0,   LS_GGML_Q4_1,   LS_GGML_Q8_0,  LS_GGML_Q5_0, LS_GGML_Q5_1,
+                         LS_GGML_IQ4_NL, LS_GGML_Q2_K,   LS_GGML_Q3_K,  LS_GGML_Q4_K, LS_GGML_Q5_K,
+                         LS_GGML_Q6_K,   LS_GGML_IQ4_XS, LS_GGML_MXFP4, LS_GGML_NVFP4};
     enum { TYPES = sizeof types / sizeof *types, N_IN = 512, N_OUT = 77, ROWS = 40, LDY = 80, GROUPS = N_IN / 32 };
     const lsk_arith ariths[] = {LSK_ARITH_I16, LSK_ARITH_I8, LSK_ARITH_MIXED};
     for (size_t t = 0; t < 3 * TYPES; t++) {
@@ -287,6 +288,11 @@ static void sums_at_their_largest_are_exact(void **state) {
                 if (low && type == LS_GGML_Q2_K) memset(raw + at, 0xFF, 16); // scales and minima
                 if (low && (type == LS_GGML_Q4_K || type == LS_GGML_Q5_K)) memset(raw + at + 4, 0xFF, 12);
                 if (type == LS_GGML_MXFP4) raw[at] = 124;
+                if (type == LS_GGML_NVFP4) {
+                    memcpy(raw + at, &(float){0.01f}, 4);
+                    memset(raw + at + 4, low ? 0xFE : 0x7E, 4);
+                    memset(raw + at + 8, low ? 0xFF : 0x77, 32);
+                }
                 if (low && type == LS_GGML_Q6_K) memset(raw + at + 192, 0x80, 16);
             }
             lsk_matrix m;
@@ -336,15 +342,17 @@ static void integers_are_the_same_on_every_processor(void **state) {
     const int types[] = {LS_GGML_Q4_0, LS_GGML_Q4_1, LS_GGML_Q8_0},
               others[] = {LS_GGML_Q5_0, LS_GGML_Q5_1, LS_GGML_IQ4_NL, LS_GGML_Q3_K,
                           LS_GGML_Q4_K, LS_GGML_Q5_K, LS_GGML_Q6_K,   LS_GGML_Q2_K},
-              tables[] = {LS_GGML_IQ4_XS, LS_GGML_MXFP4};
+              tables[] = {LS_GGML_IQ4_XS, LS_GGML_MXFP4}, nvfp4[] = {LS_GGML_NVFP4};
     const lsk_table *k;
     for (int l = 0; (k = level_of_integers(l)); l++) {
         const uint64_t usual = hash_of(k, types, sizeof types / sizeof *types, 320),
                        rest = hash_of(k, others, sizeof others / sizeof *others, 512),
-                       chosen = hash_of(k, tables, sizeof tables / sizeof *tables, 512);
-        if (usual != 0x4A5735CA8529AA43u || rest != 0xF7A2B5AFC0E138D4u || chosen != 0xDC1AD7845B5BD016u)
-            fail_msg("level %s: %#llx %#llx %#llx", k->name, (unsigned long long)usual, (unsigned long long)rest,
-                     (unsigned long long)chosen);
+                       chosen = hash_of(k, tables, sizeof tables / sizeof *tables, 512),
+                       of_two = hash_of(k, nvfp4, 1, 512);
+        if (usual != 0x4A5735CA8529AA43u || rest != 0xF7A2B5AFC0E138D4u || chosen != 0xDC1AD7845B5BD016u ||
+            of_two != 0xFC6F1E4808575C4Du)
+            fail_msg("level %s: %#llx %#llx %#llx %#llx", k->name, (unsigned long long)usual, (unsigned long long)rest,
+                     (unsigned long long)chosen, (unsigned long long)of_two);
         print_message("the same: %s\n", k->name);
     }
 }

@@ -73,7 +73,7 @@ static void add(weights *w, const char *name, int type, int64_t n_in, int64_t n_
     if (n_out == 1) // norms
         for (int64_t i = 0; i < n_in; i++) memcpy(raw + i * 4, &(float){1}, 4);
     snprintf(w->names[w->n], sizeof w->names[0], "%s", name);
-    w->t[w->n] = (lst_tensor){w->names[w->n], type, n_in, n_out, raw, lsk_row_bytes(type, n_in) * (size_t)n_out};
+    w->t[w->n] = (lst_tensor){w->names[w->n], type, n_in, n_out, raw, lsk_row_bytes(type, n_in) * (size_t)n_out, NULL};
     w->n++;
 }
 
@@ -325,6 +325,83 @@ static void a_matrix_keeps_the_types_of_its_tensors(void **state) {
     check_model(mixed, NULL, "bf16", 100, &greedy, &there);
     free_weights(mixed), free_weights(floats);
     embd = EMBD, ff = FF;
+}
+
+// A permutation for each kind of matrix; those of one input share it.
+static int32_t *order_for(const lst_tensor *t) {
+    const int step = strstr(t->name, "attn_output") ? 7
+                     : strstr(t->name, "ffn_down")  ? 11
+                     : strstr(t->name, "ffn")       ? 5
+                                                    : 3;
+    int32_t *order = malloc((size_t)t->n_in * sizeof *order);
+    for (int32_t k = 0; k < t->n_in; k++) order[k] = (int32_t)((k * step + 1) % t->n_in);
+    return order;
+}
+
+// Columns in another order than the inputs: the same values. On the CPU sums run in another order.
+static void check_order(void) {
+    weights *plain = random_weights(LS_GGML_BF16), *ordered = calloc(1, sizeof *ordered);
+    int32_t *orders[sizeof plain->t / sizeof *plain->t] = {0}, ids[44], parents[] = {-1, 0, 0, 2};
+    for (int i = 0; i < plain->n; i++) {
+        const lst_tensor *from = &plain->t[i];
+        lst_tensor *t = &ordered->t[ordered->n++];
+        *t = *from;
+        uint16_t *to = malloc(t->n_bytes);
+        memcpy(to, from->data, t->n_bytes);
+        t->data = to;
+        if (t->n_out == 1 || strncmp(t->name, "blk.", 4)) continue;
+        t->order = orders[i] = order_for(t);
+        for (int64_t at = 0; at < t->n_in * t->n_out; at++)
+            to[at] = ((const uint16_t *)from->data)[at / t->n_in * t->n_in + orders[i][at % t->n_in]];
+    }
+    engine a, b;
+    lst_row of_a[4], of_b[4];
+    for (int i = 0; i < 44; i++) ids[i] = (int32_t)rnd_int(VOCAB);
+    assert_true(open_engine(&a, plain, NULL, "auto", 2));
+    assert_true(open_engine(&b, ordered, NULL, "auto", 2));
+    for (engine **e = (engine *[]){&a, &b, NULL}; *e; e++) {
+        assert_int_equal(lib->prefill((*e)->s, ids, 40, &greedy, NULL, NULL, NULL), LST_OK);
+        assert_int_equal(lib->forward_tree((*e)->s, ids + 40, parents, 4, &greedy, *e == &a ? of_a : of_b), LST_OK);
+    }
+    if (strcmp(device, "cpu")) assert_memory_equal(of_a, of_b, sizeof of_a); // columns are put in the inputs' order
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(of_a[i].chosen, of_b[i].chosen);
+        assert_true(fabsf(of_a[i].lse - of_b[i].lse) < 1e-3f * fabsf(of_a[i].lse));
+    }
+    close_engine(&a), close_engine(&b);
+    lst_hparams hp = shape();
+    const lst_open_options o = {.device = device, .threads = 1};
+    for (int i = 0; i < ordered->n; i++) { // what shares its input has none then, or the head has one
+        const int32_t *was = ordered->t[i].order;
+        const bool head = !strcmp(ordered->t[i].name, "output.weight");
+        if (!head && !strstr(ordered->t[i].name, "ffn_up") && !strstr(ordered->t[i].name, "attn_v")) continue;
+        ordered->t[i].order = head ? ordered->t[3].order : NULL;
+        assert_int_equal(lib->model_open(&a.m, &hp, ordered->t, ordered->n, &o), LST_E_ARG);
+        ordered->t[i].order = was;
+    }
+    free_weights(plain), free_weights(ordered);
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) free(orders[i]);
+}
+
+static void columns_may_have_another_order(void **state) {
+    (void)state;
+    use_cpu();
+    check_order();
+    static const char *const dtypes[] = {"f32", "i8", "i16", "bf16"};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) { // rows and threads change no bit
+        weights *w = random_weights(LS_GGML_Q4_0);
+        int32_t *orders[sizeof w->t / sizeof *w->t] = {0};
+        bool there;
+        for (int i = 0; i < w->n; i++)
+            if (w->t[i].n_out > 1 && !strncmp(w->t[i].name, "blk.", 4)) w->t[i].order = orders[i] = order_for(&w->t[i]);
+        check_model(w, NULL, dtypes[d], 100, &greedy, &there);
+        free_weights(w);
+        for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) free(orders[i]);
+    }
+    use_gpu();
+    if (!missing[0]) check_order();
+    use_reference();
+    if (!missing[0]) check_order();
 }
 
 // Q4_1 as Q5_1, which holds the same values.
@@ -913,6 +990,7 @@ int main(void) {
         cmocka_unit_test(rows_do_not_depend_on_their_company),
         cmocka_unit_test(a_matrix_keeps_the_types_of_its_tensors),
         cmocka_unit_test(a_gpu_keeps_the_values_of_mixed_types),
+        cmocka_unit_test(columns_may_have_another_order),
         cmocka_unit_test(nor_on_a_gpu),
         cmocka_unit_test(a_part_of_the_layers_is_a_model_of_these),
         cmocka_unit_test(a_tree_grows_only_where_there_is_one),

@@ -56,14 +56,17 @@ static void check(const char *name, const char *type) {
         assert_memory_equal(raw, pieces, t->n_bytes);
         const bool weight = t->quantized && strstr(t->name, ".weight"); // not a bias of experts
         if (weight) assert_string_equal(ls_ggml_type_name(t->type), type);
+        assert_int_equal(weight && strstr(name, "-order") && !strstr(name, "apart"), t->order != NULL);
         quantised += weight;
         for (uint64_t r = 0; r < t->n_out; r++) {
             lsk_dequant_row(t->type, raw + r * (t->n_bytes / t->n_out), (int64_t)t->n_in, row);
             lsk_dequant_row(of->type, stated + r * (of->n_bytes / of->n_out), (int64_t)t->n_in, want);
-            for (uint64_t j = 0; j < t->n_in; j++)
-                if (row[j] != want[j])
+            for (uint64_t j = 0; j < t->n_in; j++) {
+                const float expected = want[t->order ? (uint64_t)t->order[j] : j];
+                if (row[j] != expected)
                     fail_msg("%s, %s, row %d, column %d: %.9g, expected %.9g", name, t->name, (int)r, (int)j,
-                             (double)row[j], (double)want[j]);
+                             (double)row[j], (double)expected);
+            }
         }
         free(raw), free(pieces), free(stated), free(want), free(row);
     }

@@ -50,6 +50,11 @@ int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
     const size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / (size_t)l->bytes;
     int ok = 1;
     for (size_t i = 0; i < n && type == LS_GGML_MXFP4; i++) ok &= p[i * (size_t)l->bytes] != 255;
+    for (size_t i = 0; i < n && type == LS_GGML_NVFP4; i++) { /* below 2^114 the products with 448 * 6 stay finite */
+        const unsigned char *b = p + i * (size_t)l->bytes;
+        ok &= (lsk_half_bits_at(b + 2) >> 7 & 255) < 241;
+        for (int g = 0; g < 4; g++) ok &= (b[4 + g] & 127) != 127;
+    }
     for (size_t i = 0; i < n; i++, p += l->bytes) {
         for (int k = 0; k < l->n_halves; k++) {
             uint16_t h;
@@ -143,6 +148,15 @@ static void integers_of_table(const unsigned char *p, const int8_t *table, int8_
 }
 static const int8_t nl4_table[16] = LSK_NL4_TABLE(0), mx4_table[16] = LSK_MX4_TABLE(0);
 
+/* Of 16 values the first eight are low nibbles. */
+static void block_nv4(const unsigned char *p, lsk_block *b) {
+    for (int g = 0; g < 4; g++) {
+        b->scale[g] = lsk_nv4_scale(p, p[4 + g]);
+        b->min[g] = 0;
+        for (int i = 0; i < 16; i++) b->q[16 * g + i] = mx4_table[p[8 + 8 * g + i % 8] >> i / 8 * 4 & 15];
+    }
+}
+
 static void block_k(int type, const unsigned char *p, lsk_block *b) {
     const lsk_k_scales k = lsk_k_scales_of(type, p);
     const float d = lsk_half_to_float(k.d), dmin = lsk_half_to_float(k.dmin);
@@ -187,6 +201,7 @@ void lsk_read_block(int type, const unsigned char *p, lsk_block *b) {
     case LS_GGML_Q5_K:
     case LS_GGML_Q6_K:
     case LS_GGML_IQ4_XS: block_k(type, p, b); break;
+    case LS_GGML_NVFP4: block_nv4(p, b); break;
     case LS_GGML_IQ4_NL:
     case LS_GGML_MXFP4: {
         const int mx = type == LS_GGML_MXFP4;
@@ -214,7 +229,7 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
         lsk_block b;
         for (int64_t at = 0; at < n; at += l->values, p += l->bytes) {
             lsk_read_block(type, p, &b);
-            for (int i = 0; i < l->values; i++) /* exact products, but for Q6_K's, whose minimum is 0 */
+            for (int i = 0; i < l->values; i++) /* exact products, but for Q6_K's and NVFP4's, whose minimum is 0 */
                 out[at + i] = (float)b.q[i] * b.scale[i / 16] + b.min[i / 16];
         }
     }

@@ -25,6 +25,7 @@ typedef enum {
     LSK_Q8I,
     LSK_NL4I, /* the same of IQ4_NL: q is the index of an integer in a table of 16 */
     LSK_MX4I, /* MXFP4: as NL4I with another table, and the scale is a power of two */
+    LSK_NV4I, /* NVFP4: MX4I's table, an f32 scale and E4M3 scales of 16 inputs */
     LSK_K2I, /* the same of K formats, whose groups' scales are small integers: Q2_K, scales and minima of 16 inputs */
     LSK_K3I, /* Q3_K, scales of 16 inputs */
     LSK_K4I, /* Q4_K */
@@ -68,6 +69,13 @@ typedef struct {
     uint8_t scale[LSK_TILE]; /* e: 2^(e - 128) */
     uint8_t q[16 * LSK_TILE];
 } lsk_mx4; /* 32 inputs of MX4I */
+typedef struct {
+    uint8_t scale[2][LSK_TILE]; /* E4M3, of 16 inputs: weight = d * scale / 2 * table[q]; d, 16 floats, begins the tile */
+    uint8_t q[16 * LSK_TILE];
+} lsk_nv4; /* 32 inputs of NV4I */
+static inline const lsk_nv4 *lsk_nv4_at(const void *tile, size_t group) {
+    return (const lsk_nv4 *)((const unsigned char *)tile + LSK_TILE * sizeof(float)) + group;
+}
 typedef struct {
     uint16_t d[LSK_TILE];
     uint8_t scale[8][LSK_TILE]; /* with a sign: weight = d * scale[g] * table[q] */

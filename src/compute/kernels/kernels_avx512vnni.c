@@ -75,7 +75,7 @@ static void vnni_add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t
         for (int32_t i = 0; i < n_wide; i++) add_wide_group(LSK_##FORMAT, data, y, ldy, keep, wide + i); \
         break;
     switch (m->format) {
-        OF(Q4I) OF(Q5I) OF(Q8I) OF(NL4I) OF(MX4I) OF(K2I) OF(K3I) OF(K4I) OF(K5I) OF(XS4I)
+        OF(Q4I) OF(Q5I) OF(Q8I) OF(NL4I) OF(MX4I) OF(NV4I) OF(K2I) OF(K3I) OF(K4I) OF(K5I) OF(XS4I)
     default:
         OF(K6I)
     }

@@ -1,5 +1,6 @@
 /* A block of a GGUF format, unpacked. */
 #pragma once
+#include "base/half.h"
 #include "compute/kernels/kernels.h"
 
 typedef struct {
@@ -7,7 +8,8 @@ typedef struct {
     float scale[16], min[16];
 } lsk_block;
 
-/* The sixteen values that 4 bits choose from: IQ4_NL's and IQ4_XS's, and twice MXFP4's; `plus` is added to each. */
+/* The sixteen values that 4 bits choose from: IQ4_NL's and IQ4_XS's, and twice MXFP4's, which are NVFP4's; `plus` is
+ * added to each. */
 #define LSK_NL4_TABLE(plus)                                                                                            \
     {                                                                                                                  \
         plus - 127, plus - 104, plus - 83, plus - 65, plus - 49, plus - 35, plus - 22, plus - 10, plus + 1, plus + 13, \
@@ -41,4 +43,10 @@ static inline float lsk_power(uint8_t e) {
     float f;
     memcpy(&f, &bits, sizeof f);
     return f / 2;
+}
+/* The scale of MXFP4's table for 16 values of an NVFP4 block that begins with d. */
+static inline float lsk_nv4_scale(const void *d, uint8_t e4m3) {
+    float all;
+    memcpy(&all, d, sizeof all);
+    return all * (0.5f * ls_of_e4m3(e4m3));
 }

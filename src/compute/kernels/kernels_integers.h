@@ -77,7 +77,7 @@ INLINE void int_kernel(const lsk_format format, const int is16, const int rows, 
 #define INT_ROWS_12(X, ...) \
     INT_ROWS_8(X, __VA_ARGS__) X(9, __VA_ARGS__) X(10, __VA_ARGS__) X(11, __VA_ARGS__) X(12, __VA_ARGS__)
 #define INT_FORMATS(X, ...) \
-    X(Q4I, __VA_ARGS__) X(Q5I, __VA_ARGS__) X(Q8I, __VA_ARGS__) X(NL4I, __VA_ARGS__) X(MX4I, __VA_ARGS__) X(K2I, __VA_ARGS__) X(K3I, __VA_ARGS__) \
+    X(Q4I, __VA_ARGS__) X(Q5I, __VA_ARGS__) X(Q8I, __VA_ARGS__) X(NL4I, __VA_ARGS__) X(MX4I, __VA_ARGS__) X(NV4I, __VA_ARGS__) X(K2I, __VA_ARGS__) X(K3I, __VA_ARGS__) \
     X(K4I, __VA_ARGS__) X(K5I, __VA_ARGS__) X(K6I, __VA_ARGS__) X(XS4I, __VA_ARGS__)
 
 #define INT_KERNEL(ROWS, FORMAT, IS16) \

@@ -12,14 +12,15 @@ typedef uint16_t vwords __attribute__((vector_size(W * 4)));
 
 /* Its integers, of so many bits, and what scales them: d, in a K format times scale, and with a minimum min, in a K
  * format times min_scale; of 3 and 6 bits d times min_scale over the last 16 inputs. With a table the integers are
- * chosen by the four bits that are kept; of MXFP4 scale is the power of two. Compilers know the first five numbers and
- * the table. */
+ * chosen by the four bits that are kept; of MXFP4 scale is the power of two, of NVFP4 E4M3 for 16 inputs, which scales
+ * all. Compilers know the first six numbers and the table. */
 typedef struct {
-    int bits, bytes, is_k, has_min, is_mx;
+    int bits, bytes, is_k, has_min, is_mx, is_nv;
     const uint8_t *table;
     const uint8_t *at; /* so many bytes; of a K format its share of the block */
     const uint8_t *q, *high;
     const uint16_t *d, *min; /* f16 */
+    const float *all;
     const uint8_t *scale, *min_scale;
 } int_group;
 
@@ -28,14 +29,19 @@ INLINE int int_bits(lsk_format f) { /* as they are multiplied */
            : f == LSK_K3I                                  ? 3
            : f == LSK_Q4I || f == LSK_K4I                  ? 4
            : f == LSK_Q5I || f == LSK_K5I || f == LSK_MX4I ? 5
-           : f == LSK_K6I                                  ? 6
+           : f == LSK_K6I || f == LSK_NV4I                 ? 6
                                                            : 8;
 }
-/* Products of unsigned weights take a table's integers + 128, MXFP4's + 16. */
+/* Products of unsigned weights take a table's integers + 128, MXFP4's + 16, NVFP4's + 32: as 6 bits, whose two parts
+ * have scales of their own. */
 static const uint8_t int_nl4_table[16] = LSK_NL4_TABLE((uint8_t)(INT_SIGNED ? 0 : 128)),
-                     int_mx4_table[16] = LSK_MX4_TABLE((uint8_t)(INT_SIGNED ? 0 : 16));
+                     int_mx4_table[16] = LSK_MX4_TABLE((uint8_t)(INT_SIGNED ? 0 : 16)),
+                     int_nv4_table[16] = LSK_MX4_TABLE((uint8_t)(INT_SIGNED ? 0 : 32));
 INLINE const uint8_t *int_table(lsk_format f) {
-    return f == LSK_NL4I || f == LSK_XS4I ? int_nl4_table : f == LSK_MX4I ? int_mx4_table : NULL;
+    return f == LSK_NL4I || f == LSK_XS4I ? int_nl4_table
+           : f == LSK_MX4I                ? int_mx4_table
+           : f == LSK_NV4I                ? int_nv4_table
+                                          : NULL;
 }
 /* 2: the first 16 inputs and the last have scales of their own; 1: they share them. */
 INLINE int int_parts(int bits) {
@@ -45,10 +51,11 @@ INLINE int int_parts(int bits) {
 /* Group g of a tile. All formats hold 64 bytes for each bit of an integer, the low bits before the high ones. */
 INLINE int_group int_group_at(lsk_format f, const unsigned char *tile, unsigned g) {
     const uint8_t *table = int_table(f);
-    const int kept = table ? 4 : int_bits(f), k = f >= LSK_K2I,
+    const int kept = table ? 4 : int_bits(f), k = f >= LSK_K2I, nv = f == LSK_NV4I,
               has_min = !table && (kept == 2 || kept == 4 || kept == 5),
               before = f == LSK_XS4I   ? (int)offsetof(lsk_xs4, g)
                        : f == LSK_MX4I ? (int)offsetof(lsk_mx4, q)
+                       : nv            ? (int)offsetof(lsk_nv4, q)
                        : k             ? (int)offsetof(lsk_k4, g)
                        : has_min       ? (int)offsetof(lsk_q4, q)
                                        : (int)offsetof(lsk_q8, q);
@@ -57,14 +64,18 @@ INLINE int_group int_group_at(lsk_format f, const unsigned char *tile, unsigned 
                    .is_k = k,
                    .has_min = has_min,
                    .is_mx = f == LSK_MX4I,
+                   .is_nv = nv,
                    .table = table};
-    const uint8_t *block = tile + (size_t)(k ? g / 8 * 8 : g) * (size_t)w.bytes;
-    w.at = tile + (size_t)g * (size_t)w.bytes;
+    const uint8_t *groups = nv ? (const uint8_t *)lsk_nv4_at(tile, 0) : tile,
+                  *block = groups + (size_t)(k ? g / 8 * 8 : g) * (size_t)w.bytes;
+    w.at = groups + (size_t)g * (size_t)w.bytes;
     w.q = block + before + (k ? g % 8 * 64 * (unsigned)kept : 0);
     w.high = w.q + 64 * (kept < 4 ? 2 : 4);
     w.d = (const uint16_t *)block;
+    w.all = (const float *)tile;
     w.min = w.d + LSK_TILE;
     w.scale = f == LSK_MX4I   ? ((const lsk_mx4 *)block)->scale
+              : f == LSK_NV4I ? ((const lsk_nv4 *)block)->scale[0]
               : f == LSK_XS4I ? ((const lsk_xs4 *)block)->scale[g % 8]
                               : ((const lsk_k4 *)block)->scale[g % 8];
     w.min_scale = ((const lsk_k4 *)block)->min[g % 8];
@@ -110,7 +121,14 @@ INLINE vf int_powers(const uint8_t *p) { /* lsk_power */
     const vi e = (vi)vi_bytes(p);
     return (vf)(e << 23 | ((e == 0) & 1 << 22)) * vf_set(0.5f);
 }
+INLINE vf int_e4m3(const uint8_t *p) { /* half of them; a subnormal one has the exponent of 1 and no leading bit */
+    const vi b = (vi)vi_bytes(p), e = b >> 3 & 15, least = (vi)(e == 0);
+    const vf m = __builtin_convertvector((b & 7) | (~least & 8), vf);
+    return (vf)((vi)m | (b & 128) << 24) * (vf)((e - least + 116) << 23);
+}
 INLINE int_scales int_scales_at(const int_group *w, int v, int part) {
+    if (w->is_nv)
+        return (int_scales){vf_load(w->all + v * W) * int_e4m3(w->scale + part * LSK_TILE + v * W), vf_set(0)};
     int_scales s = {w->is_mx ? int_powers(w->scale + v * W) : vf_half(w->d + v * W), vf_set(0)};
     const uint8_t *scale = w->scale + v * W, *min_scale = w->min_scale + v * W;
     if (w->has_min) s.min = vf_half(w->min + v * W);

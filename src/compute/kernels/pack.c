@@ -28,6 +28,7 @@ static lsk_format format_of(int type, lsk_arith arith) {
     case LS_GGML_Q5_1: return integers ? LSK_Q5I : LSK_Q8S;
     case LS_GGML_IQ4_NL: return integers ? LSK_NL4I : LSK_Q8S;
     case LS_GGML_MXFP4: return integers ? LSK_MX4I : LSK_Q8S;
+    case LS_GGML_NVFP4: return integers ? LSK_NV4I : LSK_Q8S;
     case LS_GGML_IQ4_XS: return integers ? LSK_XS4I : LSK_Q8S;
     case LS_GGML_Q2_K: return integers ? LSK_K2I : LSK_Q8S;
     case LS_GGML_Q3_K: return integers ? LSK_K3I : LSK_Q8S;
@@ -54,6 +55,7 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
                     : m->format == LSK_Q8I  ? (size_t)n_in / 32 * sizeof(lsk_q8)
                     : m->format == LSK_NL4I ? (size_t)n_in / 32 * sizeof(lsk_nl4)
                     : m->format == LSK_MX4I ? (size_t)n_in / 32 * sizeof(lsk_mx4)
+                    : m->format == LSK_NV4I ? sizeof(float[LSK_TILE]) + (size_t)n_in / 32 * sizeof(lsk_nv4)
                     : m->format == LSK_XS4I ? (size_t)n_in / 256 * sizeof(lsk_xs4)
                     : m->format == LSK_K2I  ? (size_t)n_in / 256 * sizeof(lsk_k2)
                     : m->format == LSK_K3I  ? (size_t)n_in / 256 * sizeof(lsk_k3)
@@ -137,6 +139,19 @@ static void pack_xs4(const unsigned char *src, uint8_t *tile, int64_t lane) {
     }
 }
 
+/* Block `block` of a row, all of which begin with the same number. */
+static void pack_nv4(const unsigned char *src, uint8_t *tile, size_t block, int64_t lane) {
+    lsk_nv4 *to = (lsk_nv4 *)lsk_nv4_at(tile, 2 * block);
+    memcpy(tile + sizeof(float) * (size_t)lane, src, sizeof(float));
+    for (int g = 0; g < 2; g++, to++) {
+        uint32_t words[WORDS];
+        for (int h = 0; h < 2; h++) to->scale[h][lane] = src[4 + 2 * g + h];
+        for (int m = 0; m < WORDS; m++) /* of each 16 values the first eight are low nibbles */
+            words[m] = word_at(src + 8 + 16 * g + m / 4 * 8 + m % 2 * 4) >> m % 4 / 2 * 4 & each(15);
+        put_fours(to->q, lane, words);
+    }
+}
+
 /* Packs a block of a row of a K format. All blocks begin alike. */
 static void pack_k(lsk_format f, int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
     lsk_k4 *to = (lsk_k4 *)tile;
@@ -216,11 +231,13 @@ static void pack_integers(const lsk_matrix *m, int type, const unsigned char *sr
     const ls_ggml_layout *l = ls_ggml_layout_of(type);
     const size_t row_bytes = lsk_row_bytes(type, m->n_in), blocks = (size_t)(m->n_in / l->values),
                  packed = m->tile_bytes / blocks;
-    for (size_t b = 0; b < blocks; b++, src += l->bytes, tile += packed)
+    for (size_t b = 0; b < blocks; b++, src += l->bytes)
         for (int64_t r = 0; r < n_rows; r++) {
             const unsigned char *block = src + (size_t)r * row_bytes;
-            if (m->format == LSK_XS4I) pack_xs4(block, tile, lane + r);
-            else (l->values == 256 ? pack_k : pack_small)(m->format, type, block, tile, lane + r);
+            uint8_t *to = tile + b * packed;
+            if (m->format == LSK_XS4I) pack_xs4(block, to, lane + r);
+            else if (m->format == LSK_NV4I) pack_nv4(block, tile, b, lane + r);
+            else (l->values == 256 ? pack_k : pack_small)(m->format, type, block, to, lane + r);
         }
 }
 
@@ -277,13 +294,13 @@ static void row_of_small(const lsk_matrix *m, const uint8_t *tile, int64_t lane,
     }
 }
 
-/* 32 values of an output, of which 4 bits are an index. */
-static void floats_of_table(const uint8_t *q, int64_t lane, const int8_t *table, float scale, float *out) {
+/* 32 values of an output, of which 4 bits are an index; the scales of the first 16 and the last. */
+static void floats_of_table(const uint8_t *q, int64_t lane, const int8_t *table, float first, float last, float *out) {
     uint32_t words[WORDS] = {0};
     uint8_t at[32];
     add_fours(q, lane, words);
     memcpy(at, words, sizeof at);
-    for (int i = 0; i < 32; i++) out[i] = (float)table[at[i]] * scale + 0;
+    for (int i = 0; i < 32; i++) out[i] = (float)table[at[i]] * (i < 16 ? first : last) + 0;
 }
 
 static void row_of_table(const lsk_matrix *m, const uint8_t *tile, int64_t lane, float *out) {
@@ -292,11 +309,21 @@ static void row_of_table(const lsk_matrix *m, const uint8_t *tile, int64_t lane,
         const lsk_nl4 *nl4 = (const lsk_nl4 *)tile + g;
         const lsk_mx4 *mx4 = (const lsk_mx4 *)tile + g;
         const lsk_xs4 *xs4 = (const lsk_xs4 *)tile + g / 8;
-        if (m->format == LSK_NL4I) floats_of_table(nl4->q, lane, nl, lsk_half_to_float(nl4->scale[lane]), out + at);
-        else if (m->format == LSK_MX4I) floats_of_table(mx4->q, lane, mx, lsk_power(mx4->scale[lane]), out + at);
+        const lsk_nv4 *nv4 = lsk_nv4_at(tile, (size_t)g);
+        const uint8_t *q = m->format == LSK_NL4I   ? nl4->q
+                           : m->format == LSK_MX4I ? mx4->q
+                           : m->format == LSK_NV4I ? nv4->q
+                                                   : xs4->g[g % 8].q;
+        float scale[2];
+        if (m->format == LSK_NV4I)
+            for (int i = 0; i < 2; i++) scale[i] = lsk_nv4_scale((const float *)tile + lane, nv4->scale[i][lane]);
         else
-            floats_of_table(xs4->g[g % 8].q, lane, nl,
-                            lsk_half_to_float(xs4->d[lane]) * (float)(int8_t)xs4->scale[g % 8][lane], out + at);
+            scale[0] = scale[1] = m->format == LSK_NL4I ? lsk_half_to_float(nl4->scale[lane])
+                                  : m->format == LSK_MX4I
+                                      ? lsk_power(mx4->scale[lane])
+                                      : lsk_half_to_float(xs4->d[lane]) * (float)(int8_t)xs4->scale[g % 8][lane];
+        floats_of_table(q, lane, m->format == LSK_NL4I || m->format == LSK_XS4I ? nl : mx, scale[0], scale[1],
+                        out + at);
     }
 }
 
@@ -307,7 +334,8 @@ int lsk_packs_back(const lsk_matrix *m, int type) {
 void lsk_packed_row(const lsk_matrix *m, int64_t row, float *out) {
     const uint8_t *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
     const int64_t lane = row % LSK_TILE;
-    if (m->format == LSK_NL4I || m->format == LSK_MX4I || m->format == LSK_XS4I) row_of_table(m, tile, lane, out);
+    if (m->format == LSK_NL4I || m->format == LSK_MX4I || m->format == LSK_NV4I || m->format == LSK_XS4I)
+        row_of_table(m, tile, lane, out);
     else if (m->format >= LSK_K2I && m->format <= LSK_K6I) row_of_k(m, tile, lane, out);
     else if (lsk_takes_integers(m->format)) row_of_small(m, tile, lane, out);
     else

@@ -238,8 +238,7 @@ static ls_code measure_at_once(ls_cost_curve *z, ls_kv_cache *t, ls_err *err) {
     return code;
 }
 
-// Of the model, so not in the file of its costs.
-static void set_window(ls_cost_curve *z, const ls_engine *e) {
+void ls_costs_window(ls_cost_curve *z, const ls_engine *e) {
     z->window = e->window;
     z->local = e->n_layers ? (double)e->n_local / e->n_layers : 0;
 }
@@ -255,7 +254,7 @@ static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again
     double ms, short_ms = 0, long_ms = 0, few_ms = INFINITY, awake = 0;
     lst_row last;
     *z = (ls_cost_curve){.cost_context = context};
-    set_window(z, t->engine);
+    ls_costs_window(z, t->engine);
     ls_code code = t->rewind(t, 0, err); // an earlier attempt has filled it
     // the largest forward comes first and does not count: it warms up threads, pages and buffers
     if (!code) code = measure_forward(t, most, 1, &ms, err);
@@ -422,7 +421,7 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
            ls_cost_ms(&now.curve, 64, now.curve.cost_context), noise->busy ? "; the machine is busy" : "");
     if (path && !slow) remember(m, &now);
     *out = now.curve;
-    set_window(out, m->engine);
+    ls_costs_window(out, m->engine);
     free(path);
     return LS_OK;
 }

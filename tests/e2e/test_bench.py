@@ -276,9 +276,19 @@ class OnTheModel(unittest.TestCase):
             os.mkdir(os.path.join(d, "m"))
             folders.write(os.path.join(d, "m"), model_type="mistral", sliding_window=8, vocab_size=300)
             o = json.loads(run("bench", "--model", os.path.join(d, "m"), "--rows", "1", "--contexts", "4,8,64", "--threads", "1", "--json").stdout)
+            suite = os.path.join(d, "suite.jsonl")
+            with open(suite, "w", encoding="utf-8") as f:
+                f.write(json.dumps({"prompt": "the longest window that was ever seen here"}) + "\n")
+            b = json.loads(run("bench", "methods", "--model", os.path.join(d, "m"), "--suite", suite, "--methods", "plain", "--raw", "--max-tokens", "12",
+                               "--threads", "1", "--json").stdout)
         four, eight, many = (c["least_ms"] for c in o["results"] if c["rows"] == 1)
         self.assertLess(four, eight)
         self.assertEqual(eight, many)
+        ran = b["runs"][0]
+        self.assertGreater(ran["forwards"], 0)
+        self.assertEqual(ran["context"], 8 * ran["forwards"])
+        self.assertAlmostEqual(b["methods"][0]["of_limit"] * ran["decode_us"] * b["manifest"]["read_gb_per_s"],
+                               1e3 * ran["forwards"] * (b["manifest"]["weight_mb"] + 8 * b["manifest"]["kv_kb"] / 1e3), delta=1)
 
     def test_the_harness(self):
         """make bench-smoke, from the suite to the report: a model, the same file as a second one, and a third that is not here."""

@@ -236,7 +236,8 @@ def columns(s, lines):
 def report_models(s):
     """What methods and rows give, a column for each model."""
     def speed(x):
-        return f"{x['tokens_per_s']:.0f}, x{x['speedup']:.2f} ({x['speedup_low']:.2f} - {x['speedup_high']:.2f})" if x else ""
+        doubt = f" ({x['speedup_low']:.2f} - {x['speedup_high']:.2f})" if x["speedup_low"] else ""  # not of one or two prompts
+        return f"{x['tokens_per_s']:.0f}, x{x['speedup']:.2f}{doubt}"
 
     def of_read(m):
         return " ".join(f"{f['manifest']['read_gb_per_s']:.1f}" for f in m.forwards)
@@ -263,7 +264,7 @@ def report_models(s):
              ("first byte of an answer, s", lambda m: f"{m.start_s:.2f}"),
              ("prefill, tokens/s", lambda m: f"{m.long['prefill_tokens_per_s']:.0f} ({m.long['tokens']} tokens, {m.long['prefill_ms']:.0f} ms)"),
              ("peak memory with that prompt, MB", lambda m: f"{m.long['peak_mb']:.0f}")]
-    return ["## By model", "", f"The same prompts with each model, then forwards of all models in turn (after 256 tokens, {len(s.models[0].forwards)} rounds, "
+    return ["## By model", "", f"The same prompts with each model, then forwards of all models in turn (after 256 tokens, rounds: {len(s.models[0].forwards)}, "
             "medians). In brackets behind tokens/s: the 95% interval of the speedup over plain decoding; behind milliseconds: as under Forwards. "
             "First byte: median of 5, files in the cache.", "", *columns(s, lines)]
 

@@ -161,7 +161,7 @@ fuzz-all: $(addprefix build/fuzz/fuzz_,$(FUZZ_TARGETS))
 
 # ---- benchmarks: ratios of one run, on this machine. The script reads its variables from the environment, where make puts them
 # (tests/bench/run.py). bench-smoke checks the script.
-#: measure | make bench-cpu | measure on this machine; SUITE=FILE has prompts as JSON lines
+#: measure | make bench-cpu | measure on this machine; SUITE=FILE has prompts as JSON lines, MODELS=NAME,NAME a column each
 bench-cpu: setup
 	@$(MAKE) all build/tests/perplexity
 	@python3 tests/bench/run.py cpu

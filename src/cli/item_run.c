@@ -1,8 +1,14 @@
 #include "cli/item_run.h"
 #include "base/mem.h"
 #include "cli/progress.h"
+#include "engine/measured.h"
 
 #include <math.h>
+
+typedef struct {
+    ls_result *result;
+    ls_cost_curve window; // of the model
+} work;
 
 // So that r->gaps has one for each token of r->output: a turn's end is no part of the output.
 static void align_gaps(ls_result *r) {
@@ -12,7 +18,7 @@ static void align_gaps(ls_result *r) {
 }
 
 static void on_begin(void *ud, const ls_turn_begun *t) {
-    ls_result *r = ud;
+    ls_result *r = ((const work *)ud)->result;
     align_gaps(r);
     r->prefill_ms += t->prefill_ms;
     r->turn = ls_realloc(r->turn, (r->turns + 1) * sizeof *r->turn);
@@ -20,8 +26,11 @@ static void on_begin(void *ud, const ls_turn_begun *t) {
 }
 
 static void on_step(void *ud, const ls_step *step) {
-    ls_result *r = ud;
+    const work *w = ud;
+    ls_result *r = w->result;
     ls_stats_add(&r->stats, step);
+    if (step->forward) // behind a sliding window, what is read of the context
+        r->stats.context -= (uint64_t)(step->context_len - lround(ls_cost_seen(&w->window, step->context_len)));
     ls_ids_push(&r->lengths, step->n_emitted);
     for (int k = 0; k < step->n_emitted; k++) {
         const double gap = ls_step_gap(step, k);
@@ -54,7 +63,9 @@ static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, 
 
 ls_code ls_item_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_suite_item *item,
                     const ls_run_sink *also, ls_result *r, ls_err *err) {
-    ls_runner run = {.session = s, .model = m, .setup = setup, .sinks[0] = {on_begin, on_step, NULL, r}, .n_sinks = 1};
+    work w = {.result = r};
+    ls_costs_window(&w.window, m->engine);
+    ls_runner run = {.session = s, .model = m, .setup = setup, .sinks[0] = {on_begin, on_step, NULL, &w}, .n_sinks = 1};
     ls_code code = LS_OK;
     if (also) run.sinks[run.n_sinks++] = *also;
     ls_session_reset(s);

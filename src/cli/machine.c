@@ -62,7 +62,7 @@ void ls_machine_model(ls_manifest *m, const ls_model *model) {
     snprintf(m->library, sizeof m->library, "%s", e->version);
     m->threads = e->threads;
     if (!e->weight_bytes || strcmp(e->device, "cpu")) return;
-    if (!model->checkpoint->hparams.window) m->kv_kb = (double)e->kv_bytes / 1e3; // else some layers read less
+    m->kv_kb = (double)e->kv_bytes / 1e3;
     m->weight_mb = (double)e->weight_bytes / 1e6;
     m->row_mmac = (double)e->row_macs / 1e6;
 }

@@ -18,6 +18,7 @@ typedef struct ls_engine ls_engine;
 struct ls_engine {
     int32_t n_vocab, n_context; // n_context: largest number of tokens of a KV cache
     int32_t n_layers;
+    int32_t n_local, window;             // layers that see at most the last `window` tokens; 0: none
     int32_t threads;                     // of a forward
     int32_t usual_threads, most_threads; // one for each core; the maximum for use_threads
     int32_t ranks;                       // processes that share the weights; 0 and 1: this process has all weights

@@ -277,6 +277,8 @@ static ls_torch_engine *engine_new(const ls_checkpoint *c, const ls_engine_optio
     ls_torch_engine *e = ls_calloc(1, sizeof *e);
     e->base = (ls_engine){
         .n_vocab = c->hparams.n_vocab, .n_layers = c->hparams.n_layers, .kv_cache = kv_cache, .close = close_engine};
+    for (int32_t i = 0; c->hparams.window && i < c->hparams.n_layers; i++) e->base.n_local += c->hparams.local[i];
+    e->base.window = c->hparams.window;
     e->stop = opt->stop;
     e->stop_ud = opt->ud;
     return e;

@@ -175,7 +175,7 @@ static void write_measured(const char *path, const char *magic, const char *key,
 // ---- costs of forwards
 
 enum { CONTEXT = 256 };
-static const char costs_magic[] = "logitspec-costs 4";
+static const char costs_magic[] = "logitspec-costs 5";
 
 void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
     if (few < one) few = one;
@@ -238,6 +238,11 @@ static ls_code measure_at_once(ls_cost_curve *z, ls_kv_cache *t, ls_err *err) {
     return code;
 }
 
+void ls_costs_window(ls_cost_curve *z, const ls_engine *e) {
+    z->window = e->window;
+    z->local = e->n_layers ? (double)e->n_local / e->n_layers : 0;
+}
+
 static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again, ls_progress progress, void *ud,
                              ls_err *err) {
     enum { REPEATS = 4, REPEATS_LARGE = 2, LARGE = 16, SLOPE_ROWS = 16 };
@@ -249,6 +254,7 @@ static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again
     double ms, short_ms = 0, long_ms = 0, few_ms = INFINITY, awake = 0;
     lst_row last;
     *z = (ls_cost_curve){.cost_context = context};
+    ls_costs_window(z, t->engine);
     ls_code code = t->rewind(t, 0, err); // an earlier attempt has filled it
     // the largest forward comes first and does not count: it warms up threads, pages and buffers
     if (!code) code = measure_forward(t, most, 1, &ms, err);
@@ -272,7 +278,8 @@ static ls_code measure_costs(ls_cost_curve *z, ls_kv_cache *t, double *one_again
     if (!code) set_expert(z, few_ms, awake);
     if (!code) code = measure_forward(t, SLOPE_ROWS, REPEATS, &long_ms, err);
     if (!code) code = measure_forward(t, 1, REPEATS, one_again, err);
-    if (long_ms > short_ms) z->slope_ms = (long_ms - short_ms) / ls_cost_context_rows(SLOPE_ROWS) / context;
+    if (long_ms > short_ms)
+        z->slope_ms = (long_ms - short_ms) / ls_cost_context_rows(SLOPE_ROWS) / ls_cost_seen(z, context);
     return code;
 }
 
@@ -414,6 +421,7 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
            ls_cost_ms(&now.curve, 64, now.curve.cost_context), noise->busy ? "; the machine is busy" : "");
     if (path && !slow) remember(m, &now);
     *out = now.curve;
+    ls_costs_window(out, m->engine);
     free(path);
     return LS_OK;
 }

@@ -29,6 +29,8 @@ int ls_measured_forget(void); // removes all cached measurements; returns the nu
 // and number of threads, and cached. Each step corrects it (ls_cost_observe), so errors of an old or noisy measurement
 // decay.
 
+// Sets the sliding window: it is of the model, so not in the file of its costs.
+void ls_costs_window(ls_cost_curve *z, const ls_engine *e);
 // Measures two sizes on an empty KV cache, which stays empty; proportional above. A rough estimate that steps correct.
 ls_code ls_costs_measure_briefly(ls_cost_curve *out, ls_kv_cache *t, ls_err *err);
 // The same from the times of forwards of one row and of n_few rows, ms.

@@ -138,12 +138,21 @@ static double between(const double *of_size, int32_t rows) {
            (of_size[i + 1] - of_size[i]) * (rows - ls_cost_rows[i]) / (ls_cost_rows[i + 1] - ls_cost_rows[i]);
 }
 
+double ls_cost_seen(const ls_cost_curve *z, int32_t context) {
+    return context - z->local * (context > z->window ? context - z->window : 0);
+}
+
+// Tokens that a layer sees beyond those of the measurement.
+static double more_seen(const ls_cost_curve *z, int32_t context) {
+    return ls_cost_seen(z, context) - ls_cost_seen(z, z->cost_context);
+}
+
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context) {
     const int32_t most = ls_cost_rows[LS_COST_SIZES - 1];
     double base = between(z->base_ms, rows);
     if (rows > most) base *= (double)rows / most; // proportional to the rows
     if (base <= 0) return 0;
-    const double ms = base + z->slope_ms * ls_cost_context_rows(rows) * (context - z->cost_context);
+    const double ms = base + z->slope_ms * ls_cost_context_rows(rows) * more_seen(z, context);
     return ms > base / 2 ? ms : base / 2; // limit the extrapolation to short contexts
 }
 
@@ -209,7 +218,7 @@ static void learn_expert(ls_cost_curve *z, double error, double expected, double
 void ls_cost_observe(ls_cost_curve *z, int32_t n_rows, int32_t context, double awake, double ms) {
     const double usual = ls_cost_awake(z, n_rows), other = awake < 0 ? 0 : awake - usual,
                  expected = ls_cost_ms(z, n_rows, context) + z->expert_ms * other;
-    const int32_t more = context - z->cost_context;
+    const double more = more_seen(z, context);
     if (z->given || expected <= 0 || !(ms > 0))
         return; // a difference of two times may come out below zero on a busy machine
     double error = ms / expected - 1;

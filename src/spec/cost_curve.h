@@ -1,8 +1,9 @@
 // The cost of rows, and the number of rows with the most expected tokens per millisecond.
 //
 // Costs come from timed forwards of this machine (engine/measured.h): T(rows, context) = base(rows) + slope *
-// ls_cost_context_rows(rows) * (context - the context of the measurement), corrected by the steps themselves. A mixture
-// of experts also reads the experts that its rows wake: T(rows, context, awake) = T(rows, context) + expert_ms * (awake
+// ls_cost_context_rows(rows) * (seen(context) - seen(the context of the measurement)), corrected by the steps
+// themselves; seen: the tokens that a layer attends to, which are fewer behind a sliding window. A mixture of experts
+// also reads the experts that its rows wake: T(rows, context, awake) = T(rows, context) + expert_ms * (awake
 // - those that were awake in the measured forwards of that size).
 #pragma once
 #include "base/err.h"
@@ -17,7 +18,9 @@ extern const int32_t ls_cost_rows[LS_COST_SIZES]; // 1, 2, 3, 4, 6, 8, 12, 16, 2
 typedef struct {
     double base_ms[LS_COST_SIZES]; // time of a forward of each size at cost_context; 0: not measured
     int32_t cost_context;
-    double slope_ms; // per context token beyond cost_context and per row, for many rows
+    double slope_ms; // per context token that a layer sees beyond those of cost_context, and per row, for many rows
+    int32_t window;  // tokens that local layers see at most; 0: none is local
+    double local;    // share of the local layers
     // Of a mixture; 0: none, or not measured. Experts are counted in all layers, each once a forward.
     double awake[LS_COST_SIZES];   // in the forwards that base_ms was measured with
     double mean_error, mean_other; // of steps: relative errors, and experts beside those of such forwards
@@ -53,6 +56,8 @@ void ls_cost_text(const ls_cost_curve *z, char out[LS_COST_TEXT]);
 // Converts a number of rows to the factor of slope_ms: keys and values of a context token are read once for all rows,
 // and each row multiplies them.
 double ls_cost_context_rows(int32_t rows);
+// Tokens of such a context that a layer sees, the mean of all layers.
+double ls_cost_seen(const ls_cost_curve *z, int32_t context);
 double ls_cost_ms(const ls_cost_curve *z, int32_t rows, int32_t context); // interpolated; 0 if not measured
 // Experts awake in a forward of so many rows, if these are as different as those of the measurement.
 double ls_cost_awake(const ls_cost_curve *z, int32_t rows);

@@ -4,13 +4,15 @@
 SUITE=FILE   JSON lines with "prompt" or "turns" and "category"; without it demos/prompts/suite.jsonl
 PER_GROUP=5  prompts of each category (the eight kinds of MT-Bench are one); 0: all
 TOKENS=128   new tokens at most      THREADS=  those that measure fastest (peers: the cores)      REPEAT=1  runs of each prompt
+MODELS=default,gemma-3-270m  names or files, with commas: the first has the page, the others have a column beside it. A model
+             that is not here has an empty column: nothing is fetched
 PEERS=       names of other programs, with commas; without it all
 SHAPE=3b     peers: instead, random weights in the shape of that model (1b, 3b, 8b) beside llama.cpp; FORMAT=Q4_K_M
 RESULTS=DIR  tests/bench/results     SMOKE=1   a minute's run that checks this script, in a folder of its own
 
-Ratios are taken inside one run: methods, and peers, alternate prompt by prompt. Beside times stands what memory and
+Ratios are taken inside one run: methods, and peers, alternate prompt by prompt, and models forward by forward. Beside times stands what memory and
 arithmetic need at least at the limits of the same run. Writes NAME.md, NAME.json (for `logitspec bench show` and `diff`)
-and NAME-forwards.svg, or NAME-peers.md and NAME-peers.json; NAME is the processor. An interrupted run leaves a part there,
+and NAME-forwards.svg, NAME-MODEL.json of the other models, or NAME-peers.md and NAME-peers.json; NAME is the processor. An interrupted run leaves a part there,
 with which the next one goes on if program and settings are the same.
 """
 import json
@@ -38,6 +40,7 @@ BESIDE_PEERS = ["plain", "logitspec"] if SMOKE else ["plain", "logitspec", "logi
 DTYPES = ["i8"] if SMOKE else ["f32", "bf16", "i16", "i8"]
 ROWS = [1, 8] if SMOKE else [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128]
 CONTEXTS = [256] if SMOKE else [128, 512, 2048, 8000]
+ROUNDS = 1 if SMOKE else 3  # of forwards of all models in turn
 
 
 def call(*args, codes=(0,)):
@@ -49,6 +52,32 @@ def call(*args, codes=(0,)):
 
 def say(what):
     print(f"bench: {what}", file=sys.stderr, flush=True)
+
+
+def slug(name):
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+class Model:
+    """One of MODELS: its name, whether it is here, the stem of its files, and what was measured."""
+
+    def __init__(self, name, to, number):
+        listed = {m["name"]: m for m in json.loads(call(PROGRAM, "models", "list", "--json"))["models"]}
+        entry = listed.get(name)
+        if entry and entry["alias"]:
+            entry = listed[entry["alias"]]
+        if not entry and not os.path.exists(name):
+            sys.exit(f"bench: MODELS: '{name}' is neither a model of 'logitspec models list' nor a file")
+        self.name, self.label = name, entry["name"] if entry else os.path.basename(name)
+        self.here = not entry or entry["state"] in ("here", "unchecked")
+        self.problem = entry and entry["problem"]
+        self.to = to + (f"-{slug(self.label)}" if number else "")
+        self.flags = ["--model", name]
+        # results of `bench methods`, of rounds of `bench forward`, {dtype: perplexity}, seconds, long_context()
+        self.compare, self.forwards, self.perplexity, self.start_s, self.long = None, [], {}, None, None
+
+    def absent(self):
+        return self.problem or f"not here: `logitspec models fetch {self.name}`"
 
 
 class Settings:
@@ -63,7 +92,10 @@ class Settings:
         self.cores = machine["threads"]
         folder = e.get("RESULTS") or (tempfile.mkdtemp(prefix="bench-") if SMOKE else os.path.join(ROOT, "tests/bench/results"))
         os.makedirs(folder, exist_ok=True)
-        self.to = os.path.join(folder, re.sub(r"[^a-z0-9]+", "-", machine["processor"].lower()).strip("-"))
+        self.to = os.path.join(folder, slug(machine["processor"]))
+        self.models = [Model(name, self.to, i) for i, name in enumerate((e.get("MODELS") or "default,gemma-3-270m").split(","))]
+        if not self.models[0].here:
+            sys.exit(f"bench: {self.models[0].absent()}")
 
     def prompts(self):
         return ["--suite", self.suite, *(["--per-category", self.per_group] if self.per_group != "0" else []), "--max-tokens", self.tokens,
@@ -86,23 +118,23 @@ def some(numbers):
     return ",".join(map(str, numbers))
 
 
-def long_prompt(tokens):
+def long_prompt(m, tokens):
     """A text of about that many tokens, the same every time."""
     with open(os.path.join(ROOT, "tests/bench/perplexity.txt"), encoding="utf-8") as f:
         text = " ".join(f.read().split())
     while True:
-        n = len(json.loads(call(PROGRAM, "tokenize", "--raw", "--json", "--prompt", text))["ids"])
+        n = len(json.loads(call(PROGRAM, "tokenize", *m.flags, "--raw", "--json", "--prompt", text))["ids"])
         if n <= tokens:
             return text, n
         text = text[:len(text) * tokens // n]
 
 
-def long_context(s):
+def long_context(s, m):
     """Prefill of 1,000 tokens (best of 3), and peak memory (MB) while 64 more are decoded."""
-    text, n = long_prompt(200 if SMOKE else 1000)
+    text, n = long_prompt(m, 200 if SMOKE else 1000)
     prefill, peak = [], 0
     for _ in range(1 if SMOKE else 3):
-        p = subprocess.Popen([PROGRAM, "generate", "--raw", "--prompt", text, "--json", "--max-tokens", "64", "--threads", s.threads],
+        p = subprocess.Popen([PROGRAM, "generate", *m.flags, "--raw", "--prompt", text, "--json", "--max-tokens", "64", "--threads", s.threads],
                              stdout=subprocess.PIPE)
         out = p.stdout.read()
         peak = max(peak, os.wait4(p.pid, 0)[2].ru_maxrss / 1024)
@@ -110,12 +142,12 @@ def long_context(s):
     return {"tokens": n, "prefill_ms": min(prefill), "prefill_tokens_per_s": 1000 * n / min(prefill), "peak_mb": peak}
 
 
-def start():
+def start(m):
     """Seconds from exec to the first byte of an answer, median of 5."""
     times = []
     for _ in range(1 if SMOKE else 5):
         begin = time.monotonic()
-        p = subprocess.Popen([PROGRAM, "generate", "--prompt", "Hello!", "-q", "--max-tokens", "8"], stdout=subprocess.PIPE)
+        p = subprocess.Popen([PROGRAM, "generate", *m.flags, "--prompt", "Hello!", "-q", "--max-tokens", "8"], stdout=subprocess.PIPE)
         p.stdout.read(1)
         times.append(time.monotonic() - begin)
         p.stdout.read()
@@ -142,6 +174,10 @@ def write(path, text):
 
 def verdict(value, limit, at_most=False):
     return "met" if (value <= limit if at_most else value >= limit) else "NOT met"
+
+
+def aimed(value, text, limit, at_most=False):
+    return f"{text} {verdict(value, limit, at_most)}"
 
 
 def table(head, rows):
@@ -174,46 +210,112 @@ def report_forwards(r, name):
     return out
 
 
-def report_aims(r, compare):
-    by = {m["method"]: m for m in compare["methods"]}
-    ours, ar = by["logitspec"], by["plain"]
-    rivals = [by[m] for m in DRAFTERS if m in by]
-    one = cells(r["dtypes"]["i8"])[256, 1]
-    k = r["long"]
-    worst = min([ours, *ours["categories"]], key=lambda c: c["speedup"])
-    aims = [("logitspec over own plain decoding, at least 1.6", f"{ours['speedup']:.2f}", verdict(ours["speedup"], 1.6)),
-            ("... in every category, at least 0.97", f"{worst['speedup']:.2f}", verdict(worst["speedup"], 0.97)),
-            ("plain decoding over the measured read bandwidth, at least 85%", f"{100 * ar['of_limit']:.0f}%", verdict(ar["of_limit"], 0.85)),
-            ("peak memory at 1,000 tokens, under 400 MB", f"{k['peak_mb']:.0f} MB", verdict(k["peak_mb"], 400, True)),
-            ("host work a step, at most 0.15 ms", f"{ours['host_us_per_step'] / 1000:.3f} ms", verdict(ours["host_us_per_step"], 150, True))]
-    for rows, most in ((8, 1.3), (16, 2.0), (32, 3.6), (64, 7.0)):
-        if (256, rows) in cells(r["dtypes"]["i8"]):
-            x = cells(r["dtypes"]["i8"])[256, rows]["median_ms"] / one["median_ms"]
-            aims.append((f"{rows} rows over one (i8, without AMX), at most {most}", f"{x:.2f}", verdict(x, most, True)))
-    if rivals:
-        best = max(rivals, key=lambda m: m["tokens_per_s"])
-        aims.append((f"over the fastest other drafter, sized by cost too ({best['method']}), at least 1", f"{ours['tokens_per_s'] / best['tokens_per_s']:.2f}",
-                     verdict(ours["tokens_per_s"] / best["tokens_per_s"], 1)))
-    return ["## What was aimed at", "", *table(["aim", "measured", ""], aims)]
+def median_cell(m, rows):
+    """Of the rounds: median ms, multiple of one row, least ms at the limits of the round."""
+    of = [cells(f)[256, rows] for f in m.forwards]
+    return {k: statistics.median(c[k] for c in of) if of[0].get(k) else 0 for k in ("median_ms", "of_one_row", "least_ms")}
 
 
-def report_loses(compare):
+def method_of(m, name):
+    return next(x for x in m.compare["methods"] if x["method"] == name)
+
+
+def fastest(m, names):
+    return max((x for x in m.compare["methods"] if x["method"] in names), key=lambda x: x["tokens_per_s"], default=None)
+
+
+def columns(s, lines):
+    """lines: (what, function of a model that gives its cell). The column of a model that is not here says so in its first line."""
+    out = [[what, *(of(m) if m.here else "" for m in s.models)] for what, of in lines]
+    for i, m in enumerate(s.models):
+        if not m.here:
+            out[0][1 + i] = m.absent()
+    return table(["", *(m.label for m in s.models)], out)
+
+
+def report_models(s):
+    """What methods and rows give, a column for each model."""
+    def speed(x):
+        doubt = f" ({x['speedup_low']:.2f} - {x['speedup_high']:.2f})" if x["speedup_low"] else ""  # not of one or two prompts
+        return f"{x['tokens_per_s']:.0f}, x{x['speedup']:.2f}{doubt}"
+
+    def of_read(m):
+        return " ".join(f"{f['manifest']['read_gb_per_s']:.1f}" for f in m.forwards)
+
+    def best(m, names):
+        x = fastest(m, names)
+        return f"{x['method']}: {speed(x)}" if x else ""
+
+    def over_fixed(m):
+        x = fastest(m, BUDGETS)
+        return f"{method_of(m, 'logitspec')['tokens_per_s'] / x['tokens_per_s']:.2f}" if x else ""
+    lines = [("text of all methods", lambda m: "equal" if m.compare["equal"] else "DIFFERS"),
+             ("weights that a forward reads, MB", lambda m: f"{m.compare['manifest']['weight_mb']:.0f}"),
+             ("plain decoding, tokens/s", lambda m: f"{method_of(m, 'plain')['tokens_per_s']:.0f}"),
+             ("... of limit", lambda m: f"{100 * method_of(m, 'plain')['of_limit']:.0f}%"),
+             ("`logitspec`: MAT", lambda m: f"{method_of(m, 'logitspec')['mat']:.2f}"),
+             ("... tokens/s, speedup", lambda m: speed(method_of(m, "logitspec"))),
+             ("fastest fixed number of rows", lambda m: best(m, BUDGETS)),
+             ("`logitspec` over it", over_fixed),
+             ("fastest other drafter", lambda m: best(m, DRAFTERS)),
+             ("busy prompts", lambda m: f"{m.compare['disturbed_prompts']} of {m.compare['prompts']}"),
+             ("read bandwidth while rows were measured, GB/s", of_read),
+             *((f"{n} row{'s' * (n > 1)}, ms", lambda m, n=n: cell(median_cell(m, n))) for n in ROWS),
+             ("first byte of an answer, s", lambda m: f"{m.start_s:.2f}"),
+             ("prefill, tokens/s", lambda m: f"{m.long['prefill_tokens_per_s']:.0f} ({m.long['tokens']} tokens, {m.long['prefill_ms']:.0f} ms)"),
+             ("peak memory with that prompt, MB", lambda m: f"{m.long['peak_mb']:.0f}")]
+    return ["## By model", "", f"The same prompts with each model, then forwards of all models in turn (after 256 tokens, rounds: {len(s.models[0].forwards)}, "
+            "medians). In brackets behind tokens/s: the 95% interval of the speedup over plain decoding; behind milliseconds: as under Forwards. "
+            "First byte: median of 5, files in the cache.", "", *columns(s, lines)]
+
+
+def report_aims(s):
+    def ours(m):
+        return method_of(m, "logitspec")
+
+    def worst(m):
+        return min(c["speedup"] for c in [ours(m), *ours(m)["categories"]])
+
+    def rival(m):
+        x = fastest(m, DRAFTERS)
+        ratio = ours(m)["tokens_per_s"] / x["tokens_per_s"] if x else 0
+        return aimed(ratio, f"{ratio:.2f} ({x['method']})", 1) if x else ""
+
+    def rows_over_one(m, rows, most):
+        x = median_cell(m, rows)["of_one_row"]
+        return aimed(x, f"{x:.2f}", most, True)
+    lines = [("logitspec over own plain decoding, at least 1.6", lambda m: aimed(ours(m)["speedup"], f"{ours(m)['speedup']:.2f}", 1.6)),
+             ("... in every category, at least 0.97", lambda m: aimed(worst(m), f"{worst(m):.2f}", 0.97)),
+             ("plain decoding over the measured read bandwidth, at least 85%",
+              lambda m: aimed(method_of(m, "plain")["of_limit"], f"{100 * method_of(m, 'plain')['of_limit']:.0f}%", 0.85)),
+             ("peak memory at 1,000 tokens, under 400 MB", lambda m: aimed(m.long["peak_mb"], f"{m.long['peak_mb']:.0f} MB", 400, True)),
+             ("host work a step, at most 0.15 ms", lambda m: aimed(ours(m)["host_us_per_step"], f"{ours(m)['host_us_per_step'] / 1000:.3f} ms", 150, True)),
+             *((f"{n} rows over one (without AMX), at most {most}", lambda m, n=n, most=most: rows_over_one(m, n, most))
+               for n, most in ((8, 1.3), (16, 2.0), (32, 3.6), (64, 7.0)) if n in ROWS),
+             ("over the fastest other drafter, sized by cost too, at least 1", rival)]
+    return ["## What was aimed at", "", *columns(s, lines)]
+
+
+def report_loses(s):
     """Where drafting does not pay, in words."""
     out = []
-    for m in compare["methods"]:
-        if m["method"] == "plain" or m["lossy"]:
-            continue
-        lost = [f"{c['category']} ({c['speedup']:.2f})" for c in m["categories"] if c["speedup"] < 1]
-        if lost:
-            out.append(f"* `{m['method']}`: {', '.join(lost)}")
+    for model in s.models:
+        lost = []
+        for m in model.compare["methods"] if model.here else []:
+            if m["method"] == "plain" or m["lossy"]:
+                continue
+            slower = [f"{c['category']} ({c['speedup']:.2f})" for c in m["categories"] if c["speedup"] < 1]
+            if slower:
+                lost.append(f"* `{m['method']}`: {', '.join(slower)}")
+        out += [f"{model.label}:" + ("" if lost else f" {'none' if model.here else model.absent()}."), "", *lost, *([""] * bool(lost))]
     return ["## Where drafting loses", "", "Categories with a speedup below 1. `logitspec` sizes its trees by what rows cost: where no draft is worth "
-            "its cost it verifies one row, which is plain decoding.", "", *(out or ["None here."]), ""]
+            "its cost it verifies one row, which is plain decoding.", "", *out]
 
 
-def methods(s):
-    """Into s.to.json. A part of an interrupted run, of the same program and settings, is gone on with."""
-    part = s.to + ".part.json"
-    command = [PROGRAM, "bench", "methods", *s.prompts(), "--methods", some(METHODS), "--repeat", s.repeat, "--resume", "-q", "-o", part]
+def methods(s, m):
+    """Into its .json. A part of an interrupted run, of the same program and settings, is gone on with."""
+    part = m.to + ".part.json"
+    command = [PROGRAM, "bench", "methods", *m.flags, *s.prompts(), "--methods", some(METHODS), "--repeat", s.repeat, "--resume", "-q", "-o", part]
     code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode
     if code == 1 and os.path.exists(part):
         say("the part that is there is of another run: all of it is measured")
@@ -221,39 +323,52 @@ def methods(s):
         call(*command, codes=(0, 3))
     elif code not in (0, 3):
         sys.exit(f"bench: the methods were not measured: exit code {code}")
-    os.replace(part, s.to + ".json")
+    os.replace(part, m.to + ".json")
+    m.compare = read(m.to + ".json")
+
+
+def measure_models(s):
+    here = [m for m in s.models if m.here]
+    for m in s.models:
+        say(f"{m.label}: methods on the suite" if m.here else f"{m.label}: {m.absent()}")
+        if m.here:
+            methods(s, m)
+    say("forwards of all models in turn")
+    for _ in range(ROUNDS):
+        for m in here:
+            m.forwards.append(forwards(s, *m.flags, "--contexts", "256", "--rows", some(ROWS)))
+    say("perplexity, start, memory, prefill")
+    for m in here:
+        lines = [] if SMOKE else call(os.path.join(TOOLS, "perplexity"), m.name, os.path.join(ROOT, "tests/bench/perplexity.txt"), *DTYPES).splitlines()
+        m.perplexity = {o["dtype"]: o for o in map(json.loads, lines)}
+        m.start_s, m.long = start(m), long_context(s, m)
+
+
+def report_quality(s):
+    def of(dtype):
+        return lambda m: f"{m.perplexity[dtype]['perplexity']:.3f} ({100 * (m.perplexity[dtype]['perplexity'] / m.perplexity['f32']['perplexity'] - 1):+.2f}%)"
+    return ["## Quality", "", "Perplexity on tests/bench/perplexity.txt, in brackets over f32:", "",
+            *columns(s, [("tokens", lambda m: m.perplexity["f32"]["tokens"]), *((d, of(d)) for d in DTYPES)])]
 
 
 def own():
     s = Settings()
+    first = s.models[0]
     r = {"commit": call("git", "-C", ROOT, "rev-parse", "--short", "HEAD").strip(), "date": time.strftime("%Y-%m-%d")}
-    say("methods on the suite")
-    methods(s)
-    say("forwards")
-    r["dtypes"] = {} if SMOKE else {d: forwards(s, "--dtype", d, "--contexts", "256", "--rows", some(ROWS)) for d in DTYPES}
-    r["contexts"] = forwards(s, "--contexts", some(CONTEXTS), "--rows", some(ROWS), "-o", s.to + "-forwards.svg")
+    measure_models(s)
+    say("forwards by arithmetic, context and threads")
+    r["dtypes"] = {} if SMOKE else {d: forwards(s, *first.flags, "--dtype", d, "--contexts", "256", "--rows", some(ROWS)) for d in DTYPES}
+    r["contexts"] = forwards(s, *first.flags, "--contexts", some(CONTEXTS), "--rows", some(ROWS), "-o", s.to + "-forwards.svg")
     r["dtypes"] = r["dtypes"] or {"i8": r["contexts"]}
-    say("threads")
     counts = [] if SMOKE else sorted({1, 2, *(2 ** i for i in range(2, 10)), s.cores} & set(range(1, s.cores + 1)))
-    r["threads"] = {n: forwards(s, "--contexts", "256", "--rows", "1,8,64", "--threads", str(n)) for n in counts}
-    say("perplexity, start, memory, prefill")
-    lines = [] if SMOKE else call(os.path.join(TOOLS, "perplexity"), "default", os.path.join(ROOT, "tests/bench/perplexity.txt"), *DTYPES).splitlines()
-    r["perplexity"] = {o["dtype"]: o["perplexity"] for o in map(json.loads, lines)}
-    r["start_s"], r["long"] = start(), long_context(s)
-    compare = read(s.to + ".json")
-    k = r["long"]
-    out = [shown(s.to + ".json"), "",
+    r["threads"] = {n: forwards(s, *first.flags, "--contexts", "256", "--rows", "1,8,64", "--threads", str(n)) for n in counts}
+    equal = all(m.compare["equal"] for m in s.models if m.here)
+    out = [shown(first.to + ".json"), "",
            f"`make bench-cpu`, {os.path.basename(s.suite)}, program at {r['commit']}, {r['date']}. Text of all methods " +
-           ("is equal, token for token." if compare["equal"] else "DIFFERS."), "", *report_loses(compare), *report_forwards(r, s.to)]
-    if r["perplexity"]:
-        base = r["perplexity"]["f32"]
-        out += ["## Quality", "", "Perplexity on tests/bench/perplexity.txt (1,575 tokens):", "",
-                *table(["dtype", "perplexity", "over f32"], [[d, f"{p:.3f}", f"{100 * (p / base - 1):+.2f}%"] for d, p in r["perplexity"].items()])]
-    out += ["## Start, memory, prefill", "", f"First byte of an answer after {r['start_s']:.2f} s (median of 5, files in the cache). With {k['tokens']} tokens of "
-            f"prompt: prefill {k['prefill_ms']:.0f} ms ({k['prefill_tokens_per_s']:.0f} tokens/s), peak memory {k['peak_mb']:.0f} MB.", "",
-            *report_aims(r, compare)]
+           ("is equal, token for token." if equal else "DIFFERS."), "", *report_models(s), *report_loses(s), *report_forwards(r, s.to),
+           *([] if SMOKE else report_quality(s)), *report_aims(s)]
     write(s.to + ".md", "\n".join(out))
-    return 0 if compare["equal"] else 3
+    return 0 if equal else 3
 
 
 # ---- beside other programs

@@ -281,21 +281,45 @@ class OnTheModel(unittest.TestCase):
             os.mkdir(os.path.join(d, "m"))
             folders.write(os.path.join(d, "m"), model_type="mistral", sliding_window=8, vocab_size=300)
             o = json.loads(run("bench", "--model", os.path.join(d, "m"), "--rows", "1", "--contexts", "4,8,64", "--threads", "1", "--json").stdout)
+            suite = os.path.join(d, "suite.jsonl")
+            with open(suite, "w", encoding="utf-8") as f:
+                f.write(json.dumps({"prompt": "the longest window that was ever seen here"}) + "\n")
+            b = json.loads(run("bench", "methods", "--model", os.path.join(d, "m"), "--suite", suite, "--methods", "plain", "--raw", "--max-tokens", "12",
+                               "--threads", "1", "--json").stdout)
         four, eight, many = (c["least_ms"] for c in o["results"] if c["rows"] == 1)
         self.assertLess(four, eight)
         self.assertEqual(eight, many)
+        ran = b["runs"][0]
+        self.assertGreater(ran["forwards"], 0)
+        self.assertEqual(ran["context"], 8 * ran["forwards"])
+        self.assertAlmostEqual(b["methods"][0]["of_limit"] * ran["decode_us"] * b["manifest"]["read_gb_per_s"],
+                               1e3 * ran["forwards"] * (b["manifest"]["weight_mb"] + 8 * b["manifest"]["kv_kb"] / 1e3), delta=1)
 
     def test_the_harness(self):
-        """make bench-smoke, from the suite to the report."""
+        """make bench-smoke, from the suite to the report: a model, the same file as a second one, and a third that is not here."""
+        file = os.path.join(ROOT, "models", "smollm2-135m-instruct.Q4_1.gguf")
         with tempfile.TemporaryDirectory() as d:
-            r = subprocess.run([sys.executable, os.path.join(ROOT, "tests/bench/run.py"), "cpu"], env={**ENV, "SMOKE": "1", "RESULTS": d, "SUITE": ""},
-                               capture_output=True, text=True)
+            def smoke(models):
+                return subprocess.run([sys.executable, os.path.join(ROOT, "tests/bench/run.py"), "cpu"], capture_output=True, text=True,
+                                      env={**ENV, "SMOKE": "1", "RESULTS": d, "SUITE": "", "MODELS": models, "LOGITSPEC_MODELS": os.path.join(d, "none")})
+            self.assertIn("bench: MODELS: 'gemma-4' is neither a model of 'logitspec models list' nor a file", smoke("default,gemma-4").stderr)
+            r = smoke("gemma-3-270m")
+            self.assertEqual((r.returncode, r.stderr), (1, "bench: not here: `logitspec models fetch gemma-3-270m`\n"))
+            r = smoke(f"default,{file},gemma-3-270m")
             self.assertEqual(r.returncode, 0, r.stderr)
             report = next(n for n in os.listdir(d) if n.endswith(".md"))
+            second = report[:-3] + "-smollm2-135m-instruct-q4-1-gguf.json"
+            self.assertEqual(json.loads(run("bench", "show", os.path.join(d, second), "--json").stdout)["manifest"]["model"], "smollm2-135m-instruct.Q4_1")
             with open(os.path.join(d, report), encoding="utf-8") as f:
                 text = f.read()
-            for part in ("By category", "Speedup as Spec-Bench has it", "Measured where", "Where drafting loses", "Forwards", "What was aimed at"):
+            for part in ("By category", "Speedup as Spec-Bench has it", "Measured where", "By model", "Where drafting loses", "Forwards", "What was aimed at"):
                 self.assertIn(f"## {part}\n", text)
+            beside = text.split("## By model\n")[1].split("\n## ")[0]
+            self.assertIn("|  | smollm2-135m-instruct | smollm2-135m-instruct.Q4_1.gguf | gemma-3-270m |", beside)
+            self.assertIn("| text of all methods | equal | equal | not here: `logitspec models fetch gemma-3-270m` |", beside)
+            of = {line.split(" | ")[0]: line.split(" | ")[1:] for line in beside.splitlines() if line.startswith("|")}
+            self.assertEqual(of["| weights that a forward reads, MB"], ["96", "96", " |"])
+            self.assertRegex(of["| 8 rows, ms"][1], r"^\d+\.\d\d \(x\d+\.\d\d, \d+%\)$")
             o = json.loads(run("bench", "show", os.path.join(d, report[:-3] + ".json"), "--json").stdout)
             self.assertTrue(o["equal"] and o["complete"])
             self.assertEqual([c["category"] for c in o["methods"][0]["categories"]], ["writing", "question", "math", "summary", "rewrite", "code"])

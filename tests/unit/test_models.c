@@ -575,6 +575,32 @@ static void a_file_that_is_cut_while_it_is_read(void **state) {
     free(path);
 }
 
+// The costs of a model with a sliding window know what of a context its layers see.
+static void costs_know_the_window(void **state) {
+    (void)state;
+    need();
+    static const struct {
+        const char *name;
+        int32_t window;
+        double local;
+    } cases[] = {{"gemma3", 12, 6.0 / 7}, {"llama3", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_err err = {0};
+        char *path = tiny_path(cases[i].name, false);
+        ls_model m = {.engine = open_on("cpu", path, "auto", "auto")};
+        ls_cost_curve z;
+        ls_costs_noise noise;
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(ls_costs_get(&z, &m, LS_COSTS_MEASURED, 2, &noise, NULL, NULL, &err), LS_OK);
+            assert_int_equal(z.window, cases[i].window);
+            assert_true(fabs(z.local - cases[i].local) < 1e-9);
+            assert_true(fabs(ls_cost_seen(&z, 262) - (262 - 250 * cases[i].local)) < 1e-9);
+        }
+        m.engine->close(m.engine);
+        free(m.costs), free(path);
+    }
+}
+
 // Two conversations on one model: each goes on as if it were alone. One that took over the other's first tokens has the
 // bits of one that read them.
 static void kv_caches_live_side_by_side(void **state) {
@@ -863,6 +889,7 @@ int main(void) {
         cmocka_unit_test(kept_in_fewer_bits),
         cmocka_unit_test(padded_rows_of_quantised_weights),
         cmocka_unit_test(a_second_real_model),
+        cmocka_unit_test(costs_know_the_window),
         cmocka_unit_test(kv_caches_live_side_by_side),
         cmocka_unit_test(weights_in_several_files),
         cmocka_unit_test(whatever_experts_are_predicted),

@@ -458,6 +458,16 @@ static void costs_interpolate_and_learn(void **state) {
     assert_float_equal(ls_cost_ms(&z, 20, 600), 30 + 0.5 * sqrt(416), 1e-9);
     assert_float_equal(ls_cost_ms(&z, 1, 600), 11 + 0.5 * sqrt(17), 1e-9);
     assert_float_equal(ls_cost_ms(&z, 20, 0), 30 - 0.1 * sqrt(416), 1e-9);
+    z.window = 350, z.local = 0.8; // of 500 more tokens, a fifth of the layers sees all and the others 250
+    assert_float_equal(ls_cost_seen(&z, 350), 350, 1e-9);
+    assert_float_equal(ls_cost_seen(&z, 600), 400, 1e-9);
+    assert_float_equal(ls_cost_ms(&z, 20, 600), 30 + 0.3 * sqrt(416), 1e-9);
+    ls_cost_curve near_window = z;
+    for (int i = 0; i < 500; i++) ls_cost_observe(&near_window, 4, 1100, -1, 18); // few tokens more are seen: no slope
+    assert_true(near_window.slope_ms == z.slope_ms && near_window.base_ms[3] > z.base_ms[3]);
+    z.window = 50; // smaller than the context of the measurement
+    assert_float_equal(ls_cost_ms(&z, 20, 600), 30 + 0.1 * sqrt(416), 1e-9);
+    z.window = 0, z.local = 0;
     z.slope_ms = 1;
     assert_float_equal(ls_cost_ms(&z, 20, 0), 15, 1e-9); // not below half
     z.slope_ms = 0;

@@ -200,8 +200,8 @@ static void costs_between_sizes_are_on_a_line(void **state) {
     ls_buf whole = slurp(), text = {0};
     char *from = strstr(whole.p, "\"calibration\":{"), *to = strchr(from, '}') + 1;
     ls_buf_add(&text, whole.p, (size_t)(from - whole.p));
-    ls_buf_str(&text,
-               "\"calibration\":{\"context_len\":7,\"rows\":[1,5,40,64],\"ms\":[10,18,88,136],\"slope_ms\":0.5}");
+    ls_buf_str(&text, "\"calibration\":{\"context_len\":7,\"rows\":[1,5,40,64],\"ms\":[10,18,88,136],\"slope_ms\":0.5,"
+                      "\"window\":300,\"local\":0.75}");
     ls_buf_str(&text, to);
     spill(text.p, text.n);
     ls_trace_reader *r;
@@ -210,7 +210,7 @@ static void costs_between_sizes_are_on_a_line(void **state) {
     assert_int_equal(ls_trace_read_next(r, &line, NULL), LS_OK);
     const ls_cost_curve *z = &ls_trace_read_header(r)->run.costs;
     assert_int_equal(z->cost_context, 7);
-    assert_true(near(z->slope_ms, 0.5));
+    assert_true(near(z->slope_ms, 0.5) && z->window == 300 && near(z->local, 0.75));
     for (int i = 0; i < LS_COST_SIZES; i++) assert_true(near(z->base_ms[i], 8 + 2 * ls_cost_rows[i]));
     ls_trace_read_close(r);
     ls_buf_free(&whole), ls_buf_free(&text);

@@ -55,7 +55,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     const ls_eos_set ends = ls_vocab_ends(s->model->vocab);
     const ls_draft_setup place = {.tokenizer = s->model->name,
                                   .n_vocab = s->e->n_vocab,
-                                  .tokenizer_id = s->tokenizer_id,
+                                  .tokenizer_id = ls_vocab_id(s->model->vocab),
                                   .ends = &ends,
                                   .draft_model = open_second,
                                   .multi_head = open_multi_head,
@@ -86,7 +86,6 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent,
     ls_session *s = ls_calloc(1, sizeof *s);
     s->model = model;
     s->e = model->engine;
-    s->tokenizer_id = ls_vocab_id(model->vocab);
     s->t = lent;
     s->borrowed = lent != NULL;
     s->dialog = ls_dialog_new();

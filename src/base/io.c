@@ -422,12 +422,11 @@ ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *
         return ls_fail(err, LS_E_IO, "cannot write %s: another run records into it: name another file", path);
     }
     ls_sink *s = ls_calloc(1, sizeof *s);
-    const size_t n = strlen(path);
     s->fd = fd;
     s->regular = regular;
     s->go_on = go_on;
     s->ud = ud;
-    if (n > 4 && !strcmp(path + n - 4, ".zst")) s->zst = ls_zst_encoder_new();
+    if (ls_ends_with(path, ".zst")) s->zst = ls_zst_encoder_new();
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

@@ -43,6 +43,11 @@ char *ls_strndup(const char *s, size_t n) {
     return p;
 }
 
+bool ls_ends_with(const char *s, const char *end) {
+    const size_t n = strlen(s), m = strlen(end);
+    return n > m && !strcmp(s + n - m, end);
+}
+
 char *ls_format_list(const char *fmt, va_list ap) {
     char *p;
     if (vasprintf(&p, fmt, ap) < 0) ls_out_of_memory(0); // with our formats, only the allocation can fail

@@ -10,8 +10,7 @@ enum { MAX_VARIANTS = 64 };
 static const char marks[] = ":/@+";
 
 static bool is_file(const char *text) {
-    const size_t n = strlen(text);
-    return n > 5 && (!strcmp(text + n - 5, ".yaml") || !strcmp(text + n - 4, ".yml"));
+    return ls_ends_with(text, ".yaml") || ls_ends_with(text, ".yml");
 }
 
 // Applies one part, part[0..n), whose meaning depends on the mark before it.

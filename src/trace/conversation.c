@@ -67,7 +67,7 @@ struct ls_conversation {
     ls_trace_writer w;
     ls_seen seen; // ids whose bytes were written
     turn_start *turns;
-    size_t n_started, cap_turns;
+    size_t n_started;
     ls_zst_encoder *zst;
 };
 
@@ -171,10 +171,7 @@ static void begin_turn(ls_conversation *c, const entry *e) {
     cut_turns(c, e->turn);
     flush(c, true);
     c->ended_at = 0;
-    if (c->n_started == c->cap_turns) {
-        c->cap_turns = 2 * c->cap_turns + 16;
-        c->turns = ls_realloc(c->turns, c->cap_turns * sizeof *c->turns);
-    }
+    c->turns = ls_grown(c->turns, c->n_started, sizeof *c->turns);
     c->turns[c->n_started++] = (turn_start){c->n, c->seen.order.n};
 }
 
@@ -498,7 +495,6 @@ static ls_code open_fifo(const char *path, int *fd, ls_err *err) {
 }
 
 ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) {
-    const size_t n = strlen(path);
     int fifo;
     ls_atomic_file r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
@@ -506,7 +502,7 @@ ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) 
     if (!code) code = ls_atomic_open(&r, path, LS_FILE_PRIVATE, err);
     if (fifo >= 0) close(fifo);
     if (code) return code;
-    code = n >= 4 && !strcmp(path + n - 4, ".zst") ? write_packed(c, r.f, err) : write_plain(c, r.f, err);
+    code = ls_ends_with(path, ".zst") ? write_packed(c, r.f, err) : write_plain(c, r.f, err);
     const ls_code closed = ls_atomic_close(&r, !code, code ? NULL : err);
     return code ? code : closed;
 }

@@ -125,12 +125,16 @@ static const ls_step *what_if_step(ui_state *s) {
     return why ? NULL : step;
 }
 
-// text: follows the ids; NULL: none.
-static void ask_fork(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
+// What LS_CMD_FORK and LS_CMD_KEEP take. text: follows the ids; NULL: none.
+static char *branch(const int32_t *ids, size_t n, const char *text) {
     ls_buf request = {0};
-    for (int32_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);
+    for (size_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);
     if (text) ls_buf_fmt(&request, "\n%s", text);
-    ui_request_of(s, LS_CMD_FORK, request.p, step->output_pos);
+    return request.p;
+}
+
+static void ask_fork(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
+    ui_request_of(s, LS_CMD_FORK, branch(ids, (size_t)n, text), step->output_pos);
     ui_open(s, UI_COMPARE, true);
 }
 
@@ -170,7 +174,7 @@ static void keep_fork(ui_state *s) {
     if (s->given.recording && !ui_can_keep(s)) ui_say(s, "this is a recording: what-if needs a model");
     else if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one");
     else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it");
-    else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->run.turns[r->turn].text), (int)r->turn);
+    else ui_request_of(s, LS_CMD_KEEP, branch(r->begun.p, r->begun.n, NULL), r->at);
 }
 
 // ----

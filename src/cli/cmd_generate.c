@@ -108,7 +108,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     if (r->trace) r->runner.sinks[r->runner.n_sinks++] = ls_trace_sink(r->trace);
     r->runner.sinks[r->runner.n_sinks++] = (ls_run_sink){on_begin, on_step, on_end, r};
     code = ls_runner_begin(&r->runner, 0, (ls_str){prompt->p, prompt->n}, NULL, NULL, NULL, on_prefill, r, err);
-    while (!code && r->runner.active) {
+    while (!code && ls_runner_active(&r->runner)) {
         if (ls_interrupted || r->output_failed) ls_runner_stop(&r->runner, LS_FINISH_INTERRUPTED);
         else code = ls_runner_step(&r->runner, err);
         if (code == LS_E_CANCELLED) code = LS_OK; // interrupted within a forward: the next round ends the turn

@@ -36,7 +36,7 @@ static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, 
         r->finish = LS_FINISH_CONTEXT;
         return LS_OK;
     }
-    while (!code && run->active)
+    while (!code && ls_runner_active(run))
         code = ls_interrupted ? ls_fail(err, LS_E_CANCELLED, "interrupted") : ls_runner_step(run, err);
     if (code) return code;
     const ls_ids *out = ls_session_output(run->session);

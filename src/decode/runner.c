@@ -6,6 +6,10 @@ void ls_runner_free(ls_runner *r) {
     r->step = NULL;
 }
 
+bool ls_runner_active(const ls_runner *r) {
+    return r->session && ls_session_active(r->session);
+}
+
 size_t ls_runner_turns(const ls_runner *r) {
     return ls_session_dialog(r->session)->n_turns;
 }
@@ -61,7 +65,6 @@ ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *syst
     if (!code) {
         if (reread) *reread = before > p.kept ? before - p.kept : 0;
         r->stats = (ls_stats){0};
-        r->active = true;
         tell_begin(r, &(ls_turn_begun){r, (uint32_t)turn, text.p, p.kept, &p.ids, p.n_begun, prefill_ms});
     }
     ls_next_prompt_free(&p);
@@ -74,16 +77,14 @@ ls_code ls_runner_begin_other(ls_runner *r, const ls_ids *ids, const char *text,
     r->full = ids->n + 1 >= (size_t)r->model->engine->n_context;
     announce(r, &g, ids->n);
     const ls_code code = ls_session_begin_other(r->session, ids, most, &r->other, on_prefill, &g, err);
-    if (code || !ls_session_active(r->session)) return code;
+    if (code || !ls_runner_active(r)) return code;
     r->stats = (ls_stats){0};
-    r->active = true;
     tell_begin(r, &(ls_turn_begun){r, 0, text, 0, ids, 0, r->other.prefill_ms});
     return LS_OK;
 }
 
 static void end(ls_runner *r, ls_finish reason) {
     ls_session_stop(r->session, reason);
-    r->active = false;
     for (int i = 0; i < r->n_sinks; i++)
         if (r->sinks[i].end) r->sinks[i].end(r->sinks[i].ud, (uint32_t)ls_runner_turns(r) - 1, reason, &r->stats);
 }
@@ -102,13 +103,7 @@ ls_code ls_runner_step(ls_runner *r, ls_err *err) {
 }
 
 void ls_runner_stop(ls_runner *r, ls_finish reason) {
-    if (r->active) end(r, reason);
-}
-
-ls_code ls_runner_go_on(ls_runner *r, ls_err *err) {
-    const ls_code code = ls_session_go_on(r->session, err);
-    if (!code) r->active = true;
-    return code;
+    if (ls_runner_active(r)) end(r, reason);
 }
 
 ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_progress progress, void *ud,

@@ -59,8 +59,8 @@ ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_optio
 // read again, unless the drafter of s should learn from the rows of the prompt.
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
                               void *ud, ls_err *err);
-// One decode step of the current turn into *out (finish is set on the last). After an error the turn is over; a step
-// that was cancelled (LS_E_CANCELLED) did not happen, and the turn goes on with the next.
+// One decode step of the current turn into *out (finish is set on the last). A step that was cancelled (LS_E_CANCELLED)
+// did not happen, and the turn goes on with the next. After another error only ls_session_stop may follow.
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);

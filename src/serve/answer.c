@@ -276,11 +276,11 @@ static ls_code work(ls_answering *w, bool *ended, ls_err *err) {
     const char *text = w->x->request.text.p;
     ls_code code = w->run.session ? LS_OK : prepare(w, err);
     if (!code && ls_answerer_stops(a)) code = LS_E_CANCELLED;
-    if (!code && !w->run.active)
+    if (!code && !ls_runner_active(&w->run))
         code = ls_runner_begin_other(&w->run, &w->prompt, text ? text : "", part_of_prompt(a), on_prefill, w, err);
     else if (!code) {
         code = ls_runner_step(&w->run, err);
-        *ended = !code && !w->run.active;
+        *ended = !code && !ls_runner_active(&w->run);
     }
     return code;
 }

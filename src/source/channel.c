@@ -262,6 +262,32 @@ void ls_channel_result(ls_channel *c, bool is_error, const char *text) {
     send_message(c, is_error, true, text);
 }
 
+void ls_channel_rival_begins(ls_channel *c, const char *method, size_t at, const ls_ids *ids) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    ls_ids copy = {0};
+    if (ids) ls_ids_add(&copy, ids->p, ids->n);
+    e->rival.what = LS_RIVAL_BEGINS;
+    snprintf(e->rival.method, sizeof e->rival.method, "%.63s", method);
+    e->rival.at = (int32_t)at;
+    e->rival.ids = copy.p;
+    e->rival.n_ids = (int32_t)copy.n;
+    ls_channel_send(c, e);
+}
+
+void ls_channel_rival_step(ls_channel *c, const ls_step *step) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.what = LS_RIVAL_STEP;
+    e->rival.step = ls_step_keep(step);
+    ls_channel_send(c, e);
+}
+
+void ls_channel_rival_ends(ls_channel *c, ls_finish finish) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.what = LS_RIVAL_ENDS;
+    e->rival.finish = finish;
+    ls_channel_send(c, e);
+}
+
 void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal) {
     ls_buf said = {0};
     for (; n > 0; n--) {
@@ -308,6 +334,22 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     const bool go = !c->closing;
     pthread_mutex_unlock(&c->lock);
     return go;
+}
+
+void ls_channel_pace(ls_channel *c, const ls_queued_command *q, bool active) {
+    enum { MOST_STEPS = 1 << 30 };
+    const bool steps = q->kind == LS_CMD_STEP && active;
+    if (!steps) c->steps_left = 0;
+    else c->steps_left += q->n < MOST_STEPS - c->steps_left ? q->n : MOST_STEPS - c->steps_left; // keys may be faster
+    c->paused = q->kind != LS_CMD_RUN;
+}
+
+bool ls_channel_goes(const ls_channel *c) {
+    return !c->paused || c->steps_left > 0;
+}
+
+bool ls_channel_stepped(ls_channel *c) {
+    return c->paused && --c->steps_left == 0;
 }
 
 void ls_channel_wake(ls_channel *c) {

@@ -54,7 +54,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
         assert_int_equal(
             ls_runner_begin(&run, (size_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, NULL, NULL, NULL, &err),
             LS_OK);
-        while (run.active) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
+        while (ls_runner_active(&run)) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
     }
     assert_true(ls_trace_close(t, &err));
     ls_runner_free(&run);

@@ -111,7 +111,7 @@ bool ui_demo_plays(const ui_state *s) {
 }
 
 bool ui_demo_is_over(const ui_state *s) {
-    return s->playing.demo && ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish && !ui_demo_note(s);
+    return s->playing.demo && ui_finish(&s->run) && !ui_demo_note(s);
 }
 
 bool ui_demo_hold(ui_state *s) {

@@ -140,8 +140,8 @@ static void forget_edit(ui_state *s) { // the prompt stays as it was
 
 // The last answer was cut by its length.
 static bool can_go_on(const ui_state *s) {
-    return ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish == LS_FINISH_LENGTH && !s->given.recording &&
-           !s->playing.demo && s->typed.editing < 0 && !ui_busy(&s->run) && !ui_quiz_hides(s) && !s->quiz.answered;
+    return ui_finish(&s->run) == LS_FINISH_LENGTH && !s->given.recording && !s->playing.demo && s->typed.editing < 0 &&
+           !ui_busy(&s->run) && !ui_quiz_hides(s) && !s->quiz.answered;
 }
 
 void ui_send_prompt(ui_state *s) {

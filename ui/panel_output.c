@@ -189,9 +189,10 @@ static window window_of(const ui_state *s, int scroll, int rows, int cols) {
     for (;; i--) {
         ends_line = false;
         if (i == s->run.turns[turn].first_step) { // its prompt comes along
-            n += strlen(s->run.turns[turn].text) + (size_t)cols;
+            n += ui_said(&s->run, &s->run.turns[turn])->user.n + (size_t)cols;
             if (n >= wanted || !turn) return (window){turn, i, w.end};
-            while (turn && s->run.turns[--turn].n_steps == 0) n += strlen(s->run.turns[turn].text) + (size_t)cols;
+            while (turn && s->run.turns[--turn].n_steps == 0)
+                n += ui_said(&s->run, &s->run.turns[turn])->user.n + (size_t)cols;
             if (!s->run.turns[turn].n_steps) return (window){0, 0, w.end};
             n += bytes_of(s, i, &ends_line);
             continue;
@@ -223,11 +224,11 @@ static void add_welcome(flow *f, const ui_state *s) {
 static void add_prompt(flow *f, const ui_state *s, const ui_turn *turn, bool ascii) {
     if (turn != s->run.turns) add_str(f, "\n\n", UI_TEXT);
     add_str(f, ascii ? "> " : "› ", UI_LABEL);
-    add_text(f, turn->text, strlen(turn->text), UI_PROMPT, 0);
+    const ls_turn *said = ui_said(&s->run, turn);
+    add_text(f, ui_prompt_of(&s->run, turn), said->user.n, UI_PROMPT, 0);
     add_str(f, "\n", UI_TEXT);
-    const int32_t end = turn->first_id + turn->n_ids;
-    for (int32_t k = end - turn->n_begun; k < end && (size_t)k < s->run.context.n; k++) {
-        const ls_token *begun = ls_token_of(&s->run.tokens, s->run.context.p[k]);
+    for (size_t k = said->answer_at; k < ls_turn_output_at(said); k++) {
+        const ls_token *begun = ls_token_of(&s->run.tokens, s->run.dialog->context.p[k]);
         if (!begun->special) add_text(f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
     }
     const ls_step *newest = turn->n_steps ? ui_step(s, turn->first_step + turn->n_steps - 1) : NULL;

@@ -8,15 +8,16 @@
 enum { SLICE_MS = 10 };
 static const double LITTLE = 0.02; // of a step
 
-static int32_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in the context
+static size_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in the context
     const ls_step *last = t->n_steps ? ui_step(s, t->first_step + t->n_steps - 1) : NULL;
-    return last ? last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS) : t->first_id + t->n_ids;
+    return last ? (size_t)(last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS))
+                : ls_turn_output_at(ui_said(&s->run, t));
 }
 
 // The first turn whose context was not changed later: a chat template may rewrite earlier turns.
 static size_t first_turn(const ui_state *s) {
     size_t t = s->run.n_turns ? s->run.n_turns - 1 : 0;
-    while (t > 0 && s->run.turns[t].first_id >= end_of(s, &s->run.turns[t - 1])) t--;
+    while (t > 0 && s->run.dialog->turns[t].kept >= end_of(s, &s->run.turns[t - 1])) t--;
     return t;
 }
 
@@ -38,12 +39,12 @@ void ui_shadows_forget(ui_state *s, size_t turn) {
 static bool begin(ui_state *s) {
     ui_shadows *w = &s->shadows;
     const ui_turn *t = &s->run.turns[w->turn];
-    const size_t n = (size_t)(t->first_id + t->n_ids);
+    const ls_ids *context = &s->run.dialog->context;
+    const size_t n = ls_turn_output_at(ui_said(&s->run, t));
     for (size_t i = 0; i < n && !w->refused; i++)
-        if (i >= s->run.context.n || s->run.context.p[i] < 0)
-            w->refused = "the recording lacks the text before this answer";
+        if (i >= context->n || context->p[i] < 0) w->refused = "the recording lacks the text before this answer";
     if (w->refused) return false;
-    ls_shadows_begin(w->work, s->run.context.p, n);
+    ls_shadows_begin(w->work, context->p, n);
     w->begun = true;
     w->real = (ls_stats){0};
     w->ended = false;
@@ -65,7 +66,7 @@ static bool feed(ui_state *s) {
         ls_shadows_add(w->work, step);
         ls_stats_add(&w->real, step);
     }
-    if (!w->ended && (t->finish || w->turn + 1 < s->run.n_turns)) {
+    if (!w->ended && (ui_said(&s->run, t)->finish || w->turn + 1 < s->run.n_turns)) {
         ls_shadows_end(w->work);
         w->ended = true;
     }

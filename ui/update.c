@@ -301,7 +301,8 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
         if (ui_can_send(s) && s->run.n_turns)
-            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_last_turn(&s->run)->text), (int)s->run.n_turns - 1);
+            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_prompt_of(&s->run, ui_last_turn(&s->run))),
+                          (int)s->run.n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
@@ -310,7 +311,7 @@ void ui_act(ui_state *s, ui_action a) {
             break;
         }
         s->typed.editing = (int)(ui_viewed_turn(s) - s->run.turns);
-        ui_edit_set(&s->typed.prompt, s->run.turns[s->typed.editing].text);
+        ui_edit_set(&s->typed.prompt, ui_prompt_of(&s->run, ui_viewed_turn(s)));
         ui_to_prompt(s);
         ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels");
         break;

@@ -348,7 +348,7 @@ static void statistics_follow_the_view(void **state) {
     uint64_t steps = ui_stats(&s, &s.drawn.statistics)->steps, emitted = ui_stats(&s, &s.drawn.statistics)->emitted;
     assert_int_equal(steps, s.run.n_steps);
     assert_int_equal(emitted, 100);
-    assert_int_equal(s.run.context.n, s.run.turns[0].n_ids + 100);
+    assert_int_equal(ls_dialog_output(s.run.dialog), 100);
     key(&s, UI_KEY_ESC);
     assert_false(ui_step(&s, s.run.n_steps - 1)->forward); // so the last step is seen with the one before it
     assert_true(ui_viewed(&s)->forward);
@@ -1100,8 +1100,9 @@ static void long_texts_take_linear_time(void **state) {
         s.typed.sign = 0;
         ui_edit_clear(&s.typed.prompt);
         converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
-        free(s.run.turns[0].text);
-        s.run.turns[0].text = ls_strdup(text.p);
+        ls_buf *user = &s.run.dialog->turns[0].user;
+        ls_buf_clear(user);
+        ls_buf_str(user, text.p);
         key(&s, UI_KEY_ESC);
         for (const char *keys_there = "1kkgG"; *keys_there; keys_there++) {
             key(&s, *keys_there == 'k' ? UI_KEY_HOME : *keys_there);
@@ -1395,7 +1396,7 @@ static void enter_lets_a_cut_answer_go_on(void **state) {
     ls_event *e = ls_event_new(LS_EV_STATUS);
     e->status.state = LS_STATE_RUNNING;
     ui_on_event(&s, e);
-    assert_int_equal(s.run.turns[0].finish, LS_GOING);
+    assert_int_equal(ui_finish(&s.run), LS_GOING);
     key(&s, UI_KEY_ENTER);
     assert_int_equal(s.asked.n_outbox, 1);
     e = ls_event_new(LS_EV_END);

@@ -79,11 +79,11 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return ls_gauge_show(&r->progress, stage, fraction);
 }
 
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *runner, double prefill_ms) {
     run *r = ud;
     ls_gauge_clear(&r->progress);
-    ls_ids_add(&r->prompt, t->ids->p, t->ids->n);
-    r->prefill_ms = t->prefill_ms;
+    ls_ids_add(&r->prompt, ls_session_context(runner->session)->p, ls_session_context(runner->session)->n);
+    r->prefill_ms = prefill_ms;
 }
 
 static void on_step(void *ud, const ls_step *step) {

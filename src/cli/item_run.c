@@ -11,12 +11,13 @@ static void align_gaps(ls_result *r) {
     r->gaps.n = want;
 }
 
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_result *r = ud;
+    (void)run;
     align_gaps(r);
-    r->prefill_ms += t->prefill_ms;
+    r->prefill_ms += prefill_ms;
     r->turn = ls_realloc(r->turn, (r->turns + 1) * sizeof *r->turn);
-    r->turn[r->turns++] = (ls_result_turn){.prefill_ms = t->prefill_ms};
+    r->turn[r->turns++] = (ls_result_turn){.prefill_ms = prefill_ms};
 }
 
 static void on_step(void *ud, const ls_step *step) {

@@ -339,8 +339,8 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
     return code;
 }
 
-ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t most, ls_reading *r, ls_progress progress,
-                               void *ud, ls_err *err) {
+ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, size_t most, ls_reading *r,
+                               ls_progress progress, void *ud, ls_err *err) {
     ls_ids *context = &s->dialog->context;
     lst_row last;
     double ms = 0;
@@ -363,7 +363,7 @@ ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t most, ls
     if (n < left) {
         ls_ids_add(context, ids->p + from, n);
         s->held = SIZE_MAX;
-    } else begun(s, 0, &(ls_next_prompt){.kept = from, .ids = {.p = ids->p + from, .n = n}}, &last);
+    } else begun(s, 0, &(ls_next_prompt){.text = text, .ids = *ids}, &last);
     return LS_OK;
 }
 

@@ -154,16 +154,18 @@ static void report_files(live *l, bool last) {
 }
 
 // The sink that is the screen.
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     live *l = ud;
+    const ls_dialog *d = ls_session_dialog(run->session);
+    const size_t kept = ls_dialog_last(d)->kept;
     ls_ids fresh = {0};
     ls_trace_header h;
     keep_file(l);
     report_files(l, false);
-    ls_seen_ids(&l->seen, t->ids->p, t->ids->n, &fresh);
+    ls_seen_ids(&l->seen, d->context.p + kept, d->context.n - kept, &fresh);
     ls_live_tokens(l, &fresh);
-    ls_trace_describe(&h, t);
-    ls_channel_send(&l->c, ls_trace_prompt_event(&h, t->turn, t->kept, t->n_begun));
+    ls_trace_describe(&h, run, prefill_ms);
+    ls_channel_send(&l->c, ls_trace_prompt_event(&h, d));
     ls_trace_header_free(&h);
 }
 

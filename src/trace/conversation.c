@@ -337,11 +337,11 @@ static void begin(ls_conversation *c, size_t turn, ls_buf line, const ls_ids *pr
     hand_over(c, e);
 }
 
-static void on_begin(void *ud, const ls_turn_begun *turn) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_conversation *c = ud;
     ls_trace_header h;
-    if (turn->turn == 0) c->head.first = 0;
-    ls_trace_describe(&h, turn);
+    ls_trace_describe(&h, run, prefill_ms);
+    if (h.turn == 0) c->head.first = 0;
     ls_trace_write_header(&c->head, &h);
     begin(c, h.turn, line_of(c->head.line.p, c->head.line.n, ""), &h.prompt);
     ls_trace_header_free(&h);

@@ -92,7 +92,7 @@ static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
     int32_t at = 0;
     choice c = {0};
     bool equal = true;
-    for (size_t i = t->first_step; i < t->first_step + t->n_steps && equal && same < n; i++) {
+    for (size_t i = t->first_step; i < t->first_step + ui_said(&s->run, t)->n_steps && equal && same < n; i++) {
         const ls_step *step = ui_step(s, i);
         for (int k = 0; k < step->n_emitted && equal && same < n; k++) {
             c = choice_of(step, k);
@@ -182,9 +182,10 @@ void ui_panel_compare(ui_panel_view *v) {
         return;
     }
     const ui_turn *t = &s->run.turns[r->turn];
-    point *own = course_of(s->run.steps + t->first_step, t->n_steps), *other = course_of(r->steps, r->n_steps);
-    const size_t view = ui_viewed_end(s) - t->first_step, n = view < t->n_steps ? view : t->n_steps;
-    const point now = own[n], end = own[t->n_steps], their_end = other[r->n_steps]; // now: at the viewed step
+    const size_t n_own = ui_said(&s->run, t)->n_steps;
+    point *own = course_of(s->run.steps + t->first_step, n_own), *other = course_of(r->steps, r->n_steps);
+    const size_t view = ui_viewed_end(s) - t->first_step, n = view < n_own ? view : n_own;
+    const point now = own[n], end = own[n_own], their_end = other[r->n_steps]; // now: at the viewed step
     const int32_t most = end.tokens > their_end.tokens ? end.tokens : their_end.tokens;
     const double their_us = time_of(other, r->n_steps, now.tokens);
     // the clock is the time of the viewed step; after both have ended, the end of the faster one: only its bar is full
@@ -193,8 +194,7 @@ void ui_panel_compare(ui_panel_view *v) {
     const bool they_ended = r->done && (over || their_end.us <= now.us);
     const double whole = most ? most : 1;
     const int32_t theirs = they_ended ? their_end.tokens : tokens_at(other, r->n_steps, now.us);
-    lane(v, t->method, now.tokens, tokens_at(own, t->n_steps, clock) / whole, now.us, now.tokens == end.tokens,
-         UI_GOOD);
+    lane(v, t->method, now.tokens, tokens_at(own, n_own, clock) / whole, now.us, now.tokens == end.tokens, UI_GOOD);
     lane(v, r->method, theirs, tokens_at(other, r->n_steps, clock) / whole, they_ended ? their_end.us : now.us,
          they_ended, UI_BAR);
     equality(v, t, end.tokens);

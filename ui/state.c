@@ -53,7 +53,6 @@ static void forget_conversation(ui_state *s) {
     ui_shadows_forget(s, 0);
     forget_rival(&s->run.rival);
     cut_steps(&s->run, 0);
-    s->run.n_turns = 0;
     ls_dialog_clear(s->run.dialog);
     s->view.at_newest = true;
     forget_statistics(s);
@@ -84,11 +83,10 @@ void ui_state_free(ui_state *s) {
 
 // Forgets a turn and those after it, which are about to be answered anew.
 static void cut_turns(ui_state *s, size_t turn) {
-    if (turn >= s->run.n_turns) return;
+    if (turn >= s->run.dialog->n_turns) return;
     ui_shadows_forget(s, turn);
     if (s->run.rival.known && s->run.rival.turn >= turn) forget_rival(&s->run.rival);
     cut_steps(&s->run, s->run.turns[turn].first_step);
-    s->run.n_turns = turn;
     s->view.step = 0;
     forget_statistics(s);
     if (s->quiz.next > s->run.n_steps) s->quiz.next = s->run.n_steps;
@@ -96,15 +94,16 @@ static void cut_turns(ui_state *s, size_t turn) {
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
-    const size_t n = (size_t)e->prompt.n_ids;
-    cut_turns(s, e->prompt.turn);
-    ls_dialog_begin(s->run.dialog, s->run.n_turns,
+    ls_dialog *d = s->run.dialog;
+    const size_t n = (size_t)e->prompt.n_ids, turn = e->prompt.turn < d->n_turns ? e->prompt.turn : d->n_turns;
+    cut_turns(s, turn);
+    ls_dialog_begin(d, turn,
                     &(ls_next_prompt){.text = {e->prompt.text, strlen(e->prompt.text)},
                                       .kept = (size_t)e->prompt.context_len - n,
                                       .ids = {.p = e->prompt.ids, .n = n},
                                       .n_begun = (size_t)e->prompt.n_begun});
-    s->run.turns = ls_realloc(s->run.turns, (s->run.n_turns + 1) * sizeof *s->run.turns);
-    ui_turn *t = &s->run.turns[s->run.n_turns++];
+    s->run.turns = ls_realloc(s->run.turns, d->n_turns * sizeof *s->run.turns);
+    ui_turn *t = &s->run.turns[turn];
     *t = (ui_turn){
         .first_step = s->run.n_steps, .prefill_ms = e->prompt.prefill_ms, .temperature = e->prompt.temperature};
     ui_thinking_begin(&t->thinking, &s->run.tokens, e->prompt.ids, e->prompt.n_ids);
@@ -118,12 +117,11 @@ static void begin_turn(ui_state *s, ls_event *e) {
 
 static void add_step(ui_state *s, ls_event *e) {
     ui_mirror *m = &s->run;
-    if (!m->n_turns) return;
+    if (!m->dialog->n_turns) return;
     m->steps = ls_grown(m->steps, m->n_steps, sizeof *m->steps);
     const ls_step *step = m->steps[m->n_steps++] = ls_step_keep(e->step);
-    s->run.turns[s->run.n_turns - 1].n_steps++;
     for (int i = 0; i < step->n_emitted; i++)
-        ui_thinking_add(&s->run.turns[s->run.n_turns - 1].thinking,
+        ui_thinking_add(&m->turns[m->dialog->n_turns - 1].thinking,
                         ls_token_of(&s->run.tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
     ls_dialog_step(m->dialog, step);
     ui_quiz_on_step(s);
@@ -137,9 +135,9 @@ static void on_rival(ui_state *s, const ls_event *e) {
     ui_rival *r = &s->run.rival;
     if (e->rival.what == LS_RIVAL_BEGINS) {
         forget_rival(r);
-        if (!s->run.n_turns) return;
+        if (!s->run.dialog->n_turns) return;
         r->known = true;
-        r->turn = s->run.n_turns - 1;
+        r->turn = s->run.dialog->n_turns - 1;
         r->forks = e->rival.n_ids > 0;
         r->at = e->rival.at;
         ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
@@ -161,8 +159,8 @@ static void on_setting(ui_state *s, const ls_event *e) {
         if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
         if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     }
-    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.n_turns) {
-        ui_turn *t = &s->run.turns[s->run.n_turns - 1];
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.dialog->n_turns) {
+        ui_turn *t = &s->run.turns[s->run.dialog->n_turns - 1];
         t->switched |= strcmp(t->method, value) != 0;
         snprintf(t->method, sizeof t->method, "%.31s", value);
     }
@@ -205,7 +203,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         if (s->run.n_steps) ui_demo_on(s, UI_WHEN_STEP, ui_step(s, s->run.n_steps - 1));
         break;
     case LS_EV_END:
-        if (s->run.n_turns) s->run.dialog->turns[s->run.n_turns - 1].finish = e->end.finish;
+        if (s->run.dialog->n_turns) s->run.dialog->turns[s->run.dialog->n_turns - 1].finish = e->end.finish;
         ui_demo_on(s, UI_WHEN_END, NULL);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
@@ -262,7 +260,7 @@ const ui_turn *ui_viewed_turn(const ui_state *s) {
 }
 
 const ui_turn *ui_last_turn(const ui_mirror *run) {
-    return run->n_turns ? &run->turns[run->n_turns - 1] : NULL;
+    return run->dialog->n_turns ? &run->turns[run->dialog->n_turns - 1] : NULL;
 }
 
 const ls_turn *ui_said(const ui_mirror *run, const ui_turn *t) {
@@ -280,11 +278,11 @@ ls_finish ui_finish(const ui_mirror *run) {
 }
 
 bool ui_raced(const ui_mirror *run) {
-    return run->rival.known && run->rival.turn + 1 == run->n_turns;
+    return run->rival.known && run->rival.turn + 1 == run->dialog->n_turns;
 }
 
 const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step) {
-    for (size_t t = run->n_turns; t > 0; t--)
+    for (size_t t = run->dialog->n_turns; t > 0; t--)
         if (run->turns[t - 1].first_step <= i_step) return &run->turns[t - 1];
     return NULL;
 }

@@ -43,7 +43,6 @@ typedef struct {
 // What the screen has of a turn besides the conversation, see ui_said.
 typedef struct {
     size_t first_step; // index into steps
-    size_t n_steps;
     double prefill_ms;
     char method[32];
     bool switched;      // from another method, in the middle
@@ -111,8 +110,7 @@ typedef struct {
     double fraction;
     ls_tokens tokens;
     ls_dialog *dialog;
-    ui_turn *turns; // of it
-    size_t n_turns;
+    ui_turn *turns;        // [dialog->n_turns]
     const ls_step **steps; // of all turns; kept
     size_t n_steps;
     ui_rival rival;

@@ -23,8 +23,7 @@ typedef struct {
     bool measured;    // measuring costs failed: it is not tried again
     // who answers the prompt of the last turn too
     ls_runner rival;   // its session is NULL: nobody
-    ls_setup *variant; // its setup; NULL: that of the session, or no rival
-    bool forks;        // the rival is a what-if: it continues from within the answer
+    ls_setup *variant; // its setup; NULL: that of the session, because it is a what-if; or no rival
 } live;
 
 void ls_live_free_setup(live *l, ls_setup *s); // accepts NULL

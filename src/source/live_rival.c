@@ -32,7 +32,7 @@ static void on_step(void *ud, const ls_step *step) {
     ls_channel_rival_step(&l->c, step);
     const double done =
         (double)(step->output_pos + step->n_emitted) / (double)ls_dialog_output(ls_session_dialog(l->session));
-    ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing, l->forks ? -1 : fmin(1, done));
+    ls_channel_status(&l->c, LS_STATE_COMPARING, l->variant ? comparing : forking, l->variant ? fmin(1, done) : -1);
 }
 
 // fork: tokens that follow the first `at` tokens of the answer; NULL: a race.
@@ -57,7 +57,6 @@ static void begin(live *l, const char *name, const ls_decode_options *opt, size_
         return;
     }
     // there is a rival, even after an error: announces its beginning, so that its end can follow
-    l->forks = fork != NULL;
     if (fork) {
         ls_ids fresh = {0};
         ls_seen_ids(&l->seen, fork->p, fork->n, &fresh);

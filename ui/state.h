@@ -364,8 +364,9 @@ void ui_setting_move(ui_setup *s, int by);                           // to the n
 // The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
 void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value); // one of s->setup
-const char *ui_setting_now(const ui_setting *t);                          // the value that it has or will have
-void ui_settings_save(ui_state *s);                                       // to the user's configuration
+void ui_setting_unasked(ui_state *s);            // a request was not sent, so no answer will come
+const char *ui_setting_now(const ui_setting *t); // the value that it has or will have
+void ui_settings_save(ui_state *s);              // to the user's configuration
 // Sets the published method with 16 rows a step (affordable on a CPU). If it is set, restores the previous settings.
 void ui_paper_step(ui_state *s);
 

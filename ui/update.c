@@ -16,6 +16,7 @@ enum { PAGE = 10, ALL_STEPS = 1 << 30 };
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
     if (s->asked.n_outbox == (int)(sizeof s->asked.outbox / sizeof *s->asked.outbox)) {
         free(text);
+        if (kind == LS_CMD_SET) ui_setting_unasked(s);
         return;
     }
     s->asked.outbox[s->asked.n_outbox++] = (ui_request){kind, text, n};

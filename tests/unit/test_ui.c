@@ -882,6 +882,29 @@ static ls_code refuse(ls_source *source, const ls_command *c, ls_err *err) {
     return ls_fail(err, LS_E_UNSUPPORTED, "not now");
 }
 
+// A request that is not sent gets no answer, so the next one begins at the value in force.
+static void a_setting_that_was_not_asked_for_is_not_awaited(void **state) {
+    (void)state;
+    const ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4|8", .value = "2"}, {0}};
+    ls_source source = {.command = refuse};
+    ui_state s;
+    ui_state_init(&s);
+    ui_begin(&s, &(ui_options){.color = true, .settings = settings});
+    const ui_setting *t = &s.setup.settings[0];
+    key(&s, UI_KEY_F0 + 2);
+    key(&s, UI_KEY_RIGHT);
+    assert_string_equal(t->asked, "4");
+    ui_send_requests(&s, &source);
+    assert_string_equal(t->asked, "");
+    for (int i = 0; i < 8; i++) key(&s, UI_KEY_RIGHT);
+    assert_string_equal(t->asked, "2");
+    key(&s, UI_KEY_RIGHT); // the outbox is full
+    assert_string_equal(t->asked, "");
+    assert_int_equal(s.asked.n_outbox, 8);
+    while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
+    ui_state_free(&s);
+}
+
 // A prompt that cannot be sent, as the screen knows or as the source says first, stays where it was typed.
 static void a_refused_prompt_is_kept(void **state) {
     (void)state;
@@ -1562,6 +1585,7 @@ int main(void) {
         cmocka_unit_test(keys_go_to_what_is_drawn_on_top),
         cmocka_unit_test(esc_leaves_one_mode_at_a_time),
         cmocka_unit_test(a_setting_waits_for_its_answer),
+        cmocka_unit_test(a_setting_that_was_not_asked_for_is_not_awaited),
         cmocka_unit_test(a_refused_prompt_is_kept),
         cmocka_unit_test(a_demo_waits_for_its_prompt),
         cmocka_unit_test(an_empty_conversation_offers_choices),

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_QUEUED = 512 }; // unread events; ls_channel_send blocks at this number until the listener reads one
@@ -209,12 +208,8 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->events_end = &c->events;
     c->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake < 0) return false; // nothing could wake the listener
-    pthread_condattr_t monotonic;  // a change of the system time must not change waits
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&c->changed);
     const bool started = ls_thread_start(&c->thread, run, c);
     if (!started) close(c->wake);
     return started;
@@ -313,14 +308,8 @@ static bool runs(const ls_channel *c) {
 }
 
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
-    struct timespec until;
     if (c->owes && !runs(c)) ls_channel_status(c, LS_STATE_IDLE, "", -1);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    if (wait_ms > 0) {
-        const int64_t ns = until.tv_nsec + (int64_t)(wait_ms * 1e6);
-        until.tv_sec += ns / 1000000000;
-        until.tv_nsec = ns % 1000000000;
-    }
+    const struct timespec until = ls_time_after(wait_ms > 0 ? (uint64_t)(wait_ms * 1e6) : 0);
     pthread_mutex_lock(&c->lock);
     while (!c->closing && !c->commands && !c->woken && wait_ms != 0) {
         if (wait_ms < 0) pthread_cond_wait(&c->changed, &c->lock);

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -232,9 +231,7 @@ static void *writer(void *ud) {
 static bool drain(ls_conversation *c, size_t n, int seconds) {
     while (c->n_queued > n) {
         const size_t before = c->n_queued;
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += seconds;
+        const struct timespec until = ls_time_after((uint64_t)seconds * 1000000000u);
         while (c->n_queued == before)
             if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT && c->n_queued == before)
                 return false;
@@ -279,11 +276,7 @@ ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err
     c->zst = ls_zst_encoder_new();
     ls_seen_init(&c->seen, ls_vocab_size(vocab));
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_t monotonic; // a change of the system time must not change waits
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&c->changed);
     if (!error && ls_thread_start(&c->thread, writer, c)) *out = c;
     if (*out) return LS_OK;
     c->closing = true;

@@ -17,6 +17,7 @@ char *ls_format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); // 
 char *ls_format_list(const char *fmt, va_list ap);                           // the same
 
 bool ls_ends_with(const char *s, const char *end); // and there is something before it
+void ls_sort(double *v, size_t n);                 // the smallest first
 
 // For libraries that return an error when memory is out.
 _Noreturn void ls_out_of_memory(size_t n); // n: requested bytes; 0: not known

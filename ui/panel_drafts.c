@@ -2,7 +2,6 @@
 #include "ui/panels.h"
 #include "ui/words.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Draws the nodes of a branch in the colours of their outcome, the accepted path first. A bar marks a node that is not

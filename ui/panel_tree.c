@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

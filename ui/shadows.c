@@ -1,6 +1,5 @@
 #include "ui/state.h"
 #include "base/system.h"
-#include "base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,9 +7,7 @@
 #include "base/err.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { PAGE = 10, ALL_STEPS = 1 << 30 };
 

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t ids[UI_NGRAM]) {
     int32_t tail[UI_NGRAM], n = 0;

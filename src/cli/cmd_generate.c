@@ -8,7 +8,6 @@
 #include "trace/trace.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 #include "base/alias.h"
 #include "base/mem.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 #include "decode/runner.h"
-#include "base/mem.h"
 
 void ls_runner_free(ls_runner *r) {
     ls_step_free(r->step);

@@ -6,7 +6,6 @@
 #include "engine/load.h"
 #include "gpu/plan.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
 #include "source/live.h"
-#include "base/system.h"
 #include "base/mem.h"
 #include "base/file.h"
 #include "base/utf8.h"
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static void note(void *ud, const char *text) {

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "spec/drafter.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

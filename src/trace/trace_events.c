@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "trace/turns.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,11 +12,11 @@
 enum { PLACES = 4, K = 10, ROWS = 64 }; // K: choices of a place; ROWS: of a published tree, including the root
 
 typedef struct {
-    const char *name, *word[2], *choices;
+    const char *word[2], *choices;
 } tree;
 
 static const tree trees[] = {
-#define TREE(name, word, other, choices) {#name, {word, other}, choices},
+#define TREE(name, word, other, choices) {{word, other}, choices},
 #include "spec/medusa_trees.def"
 #undef TREE
 };

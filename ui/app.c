@@ -85,6 +85,7 @@ void ui_send_requests(ui_state *s, ls_source *source) {
             ui_say_error(s, "%s", err.msg);
             if (r->kind == LS_CMD_PROMPT && !s->typed.prompt.text.n)
                 ui_edit_set(&s->typed.prompt, r->text); // gives it back
+            if (r->kind == LS_CMD_SET) ui_setting_unasked(s);
         }
         free(r->text);
     }

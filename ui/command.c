@@ -17,9 +17,10 @@ static void goto_step(ui_state *s, const char *text) {
     char *end;
     const unsigned long n = strtoul(text, &end, 10);
     const ui_turn *t = s->run.n_steps ? ui_viewed_turn(s) : NULL;
+    const size_t n_steps = t ? ui_said(&s->run, t)->n_steps : 0;
     if (!t) ui_look_at(s, 0);
-    else if (end == text || *end || n >= t->n_steps)
-        ui_say_error(s, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->run.turns + 1, t->n_steps - 1);
+    else if (end == text || *end || n >= n_steps)
+        ui_say_error(s, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->run.turns + 1, n_steps - 1);
     else ui_look_at(s, (int64_t)(t->first_step + n));
 }
 

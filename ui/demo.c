@@ -106,12 +106,12 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->playing.demo && s->run.n_turns && !is_waiting(s) && !s->playing.held && !ui_quiz_hides(s) &&
+    return s->playing.demo && s->run.dialog->n_turns && !is_waiting(s) && !s->playing.held && !ui_quiz_hides(s) &&
            !s->quiz.answered && s->run.state == LS_STATE_PAUSED && s->view.at_newest;
 }
 
 bool ui_demo_is_over(const ui_state *s) {
-    return s->playing.demo && ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish && !ui_demo_note(s);
+    return s->playing.demo && ui_finish(&s->run) && !ui_demo_note(s);
 }
 
 bool ui_demo_hold(ui_state *s) {

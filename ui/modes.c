@@ -140,8 +140,8 @@ static void forget_edit(ui_state *s) { // the prompt stays as it was
 
 // The last answer was cut by its length.
 static bool can_go_on(const ui_state *s) {
-    return ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish == LS_FINISH_LENGTH && !s->given.recording &&
-           !s->playing.demo && s->typed.editing < 0 && !ui_busy(&s->run) && !ui_quiz_hides(s) && !s->quiz.answered;
+    return ui_finish(&s->run) == LS_FINISH_LENGTH && !s->given.recording && !s->playing.demo && s->typed.editing < 0 &&
+           !ui_busy(&s->run) && !ui_quiz_hides(s) && !s->quiz.answered;
 }
 
 void ui_send_prompt(ui_state *s) {
@@ -331,8 +331,8 @@ void ui_to_prompt(ui_state *s) {
 static void interrupt(ui_state *s) {
     const bool busy = ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING;
     const bool safe = s->given.recording || s->run.state == LS_STATE_FAILED ||
-                      (!s->run.n_turns && !s->typed.prompt.text.n && !busy && !s->asked.sent);
-    const char *then = !s->run.n_turns ? "your input is lost"
+                      (!s->run.dialog->n_turns && !s->typed.prompt.text.n && !busy && !s->asked.sent);
+    const char *then = !s->run.dialog->n_turns ? "your input is lost"
                        : s->given.keep && !access(s->given.keep, F_OK)
                            ? "the next start offers to load the conversation"
                            : "the conversation is lost";

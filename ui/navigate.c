@@ -133,12 +133,12 @@ static int64_t search_output(const ui_state *s, const char *text, int by, int *n
         size_t end, step; // end: of its text
         int row;
     } *tokens = NULL;
-    size_t n = 0, cap = 0;
+    size_t n = 0;
     ls_buf all = {0};
     for (size_t i = 0; i < s->run.n_steps; i++) {
         const ls_step *step = ui_step(s, i);
         for (int k = 0; k < step->n_emitted; k++) {
-            if (n == cap) tokens = ls_realloc(tokens, (cap = 2 * cap + 1024) * sizeof *tokens);
+            tokens = ls_grown(tokens, n, sizeof *tokens);
             ui_add_sought(s, step->tree.nodes[step->path[k]].token, &all);
             tokens[n++] = (struct token){all.n, i, step->path[k]};
         }

@@ -6,7 +6,6 @@
 #include "base/err.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,33 +22,37 @@ static ui_pen race_line(ui_panel_view *v, const char *label) {
     return p;
 }
 
-// How an answer came about: after each step the time that had passed, and the tokens until then.
+// How far an answer had come after some steps.
 typedef struct {
-    double *us;
-    int32_t *tokens;
-    size_t n;
-} course;
+    double us;
+    int32_t tokens, forwards;
+} point;
 
-static course course_of(const ui_state *s, const ui_turn *t) {
-    course c = {ls_calloc(t->n_steps + 1, sizeof *c.us), ls_calloc(t->n_steps + 1, sizeof *c.tokens), t->n_steps};
-    for (size_t i = 0; i < c.n; i++) {
-        c.us[i] = (i ? c.us[i - 1] : 0) + ui_step(s, t->first_step + i)->t_total_us;
-        c.tokens[i] = (i ? c.tokens[i - 1] : 0) + ui_step(s, t->first_step + i)->n_emitted;
-    }
-    return c;
+static point *course_of(const ls_step *const *steps, size_t n) { // [n + 1]: after no step, after one, ...
+    point *at = ls_calloc(n + 1, sizeof *at);
+    for (size_t i = 0; i < n; i++)
+        at[i + 1] = (point){at[i].us + steps[i]->t_total_us, at[i].tokens + steps[i]->n_emitted,
+                            at[i].forwards + steps[i]->forward};
+    return at;
 }
 
-// Tokens that were emitted `us` after the first step began.
-static int32_t tokens_at(const course *c, double us) {
-    int32_t n = 0;
-    for (size_t i = 0; i < c->n && c->us[i] <= us; i++) n = c->tokens[i];
-    return n;
+static ls_ids text_of(const ls_step *const *steps, size_t n) {
+    ls_ids text = {0};
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < steps[i]->n_emitted; k++) ls_ids_push(&text, steps[i]->tree.nodes[steps[i]->path[k]].token);
+    return text;
+}
+
+// Tokens that were emitted `us` after the first of n steps began.
+static int32_t tokens_at(const point *at, size_t n, double us) {
+    while (n && at[n].us > us) n--;
+    return at[n].tokens;
 }
 
 // The time at which there were that many tokens; NAN: not yet.
-static double time_of(const course *c, int32_t tokens) {
-    for (size_t i = 0; i < c->n; i++)
-        if (c->tokens[i] >= tokens) return c->us[i];
+static double time_of(const point *at, size_t n, int32_t tokens) {
+    for (size_t i = 1; i <= n; i++)
+        if (at[i].tokens >= tokens) return at[i].us;
     return (double)NAN;
 }
 
@@ -81,21 +84,24 @@ static choice choice_of(const ls_step *step, int k) {
 static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
     const ui_state *s = v->state;
     const ui_rival *r = &s->run.rival;
-    const int32_t n = mine < (int32_t)r->text.n ? mine : (int32_t)r->text.n;
+    ls_ids text = text_of(r->steps, r->n_steps);
+    const int32_t theirs = (int32_t)text.n, n = mine < theirs ? mine : theirs;
     int32_t same = 0;
     double closest = 2;
     int32_t at = 0;
     choice c = {0};
     bool equal = true;
-    for (size_t i = t->first_step; i < t->first_step + t->n_steps && equal && same < n; i++) {
+    for (size_t i = t->first_step; i < t->first_step + ui_said(&s->run, t)->n_steps && equal && same < n; i++) {
         const ls_step *step = ui_step(s, i);
         for (int k = 0; k < step->n_emitted && equal && same < n; k++) {
             c = choice_of(step, k);
-            equal = c.id == r->text.p[same];
+            equal = c.id == text.p[same];
             if (equal && c.gap < closest) closest = c.gap, at = same;
             same += equal;
         }
     }
+    const int32_t other = same < n ? text.p[same] : -1;
+    ls_ids_free(&text);
     ui_pen p = race_line(v, "text");
     if (same < n) {
         p.role = UI_BAD;
@@ -104,7 +110,7 @@ static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
         ui_print(&p, "%s ", t->method);
         ui_draw_token(&p, s, c.id);
         ui_print(&p, ", %s ", r->method);
-        ui_draw_token(&p, s, r->text.p[same]);
+        ui_draw_token(&p, s, other);
         ui_end_clause(&p);
         ui_draw_prob(&p, "; p", c.p);
         ui_end_clause(&p);
@@ -112,8 +118,8 @@ static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
         return;
     }
     p.role = UI_GOOD;
-    ui_print(&p, "the same, %d of %d tokens%s", same,
-             r->done ? (mine > (int32_t)r->text.n ? mine : (int32_t)r->text.n) : mine, r->done ? "" : " so far");
+    ui_print(&p, "the same, %d of %d tokens%s", same, r->done && theirs > mine ? theirs : mine,
+             r->done ? "" : " so far");
     if (closest > 1) return;
     p = race_line(v, "closest choice");
     ui_print(&p, "token %d: p %.3f above the second token", at, closest);
@@ -129,15 +135,17 @@ static void draw_fork(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_rival *r = &s->run.rival;
     const ui_turn *t = &s->run.turns[r->turn];
-    const int32_t answer = t->first_id + t->n_ids, end = answer + r->at,
-                  from = end - BEFORE > answer - t->n_begun ? end - BEFORE : answer - t->n_begun;
+    const ls_ids *context = &s->run.dialog->context;
+    const size_t begins = ui_said(&s->run, t)->answer_at, end = ls_turn_output_at(ui_said(&s->run, t)) + (size_t)r->at,
+                 from = end > begins + BEFORE ? end - BEFORE : begins;
     ls_buf text = {0};
     size_t n_lines;
-    if ((size_t)end <= s->run.context.n) add_tokens(s, s->run.context.p + from, (size_t)(end - from), &text);
+    if (end <= context->n) add_tokens(s, context->p + from, end - from, &text);
     const size_t chosen = text.n;
     add_tokens(s, r->begun.p, r->begun.n, &text);
     const size_t written = text.n;
-    add_tokens(s, r->text.p, r->text.n, &text);
+    ls_ids answer = text_of(r->steps, r->n_steps);
+    add_tokens(s, answer.p, answer.n, &text);
     ui_line *lines = ui_wrap(v->canvas, text.n ? text.p : "", text.n, v->area.cols, &n_lines);
     const size_t rows = (size_t)(v->area.rows > 1 ? v->area.rows - 1 : 1), top = n_lines > rows ? n_lines - rows : 0;
     for (size_t i = top; i < n_lines; i++) {
@@ -150,12 +158,13 @@ static void draw_fork(ui_panel_view *v) {
         }
     }
     ui_pen p = ui_pen_at(v->canvas, v->area, v->area.rows - 1, UI_LABEL);
-    ui_print(&p, "%zu token%s in %zu step%s", r->text.n, ls_plural(r->text.n), r->n_steps, ls_plural(r->n_steps));
+    ui_print(&p, "%zu token%s in %zu step%s", answer.n, ls_plural(answer.n), r->n_steps, ls_plural(r->n_steps));
     if (r->done) ui_print(&p, ", %s", r->finish ? ls_finish_name(r->finish) : "ended");
     if (r->done && ui_can_keep(s)) ui_print(&p, "; K: keep it");
     ui_right(v, "what if%s", r->done ? "" : ", running");
     free(lines);
     ls_buf_free(&text);
+    ls_ids_free(&answer);
 }
 
 void ui_panel_compare(ui_panel_view *v) {
@@ -172,39 +181,37 @@ void ui_panel_compare(ui_panel_view *v) {
         return;
     }
     const ui_turn *t = &s->run.turns[r->turn];
-    const course own = course_of(s, t), other = {r->us, r->tokens.p, r->n_steps};
-    const size_t view = ui_viewed_end(s) - 1 - t->first_step,
-                 n = view < own.n ? view + 1 : own.n; // steps up to the viewed one
-    int32_t forwards = 0;
-    for (size_t i = 0; i < n; i++) forwards += ui_step(s, t->first_step + i)->forward;
-    const double us = n ? own.us[n - 1] : 0, all_us = own.n ? own.us[own.n - 1] : 0;
-    const int32_t mine = n ? own.tokens[n - 1] : 0, all = own.n ? own.tokens[own.n - 1] : 0;
-    const int32_t in_all = (int32_t)r->text.n, most = all > in_all ? all : in_all;
-    const double their_us = time_of(&other, mine), their_end = r->n_steps ? r->us[r->n_steps - 1] : 0;
+    const size_t n_own = ui_said(&s->run, t)->n_steps;
+    point *own = course_of(s->run.steps + t->first_step, n_own), *other = course_of(r->steps, r->n_steps);
+    const size_t view = ui_viewed_end(s) - t->first_step, n = view < n_own ? view : n_own;
+    const point now = own[n], end = own[n_own], their_end = other[r->n_steps]; // now: at the viewed step
+    const int32_t most = end.tokens > their_end.tokens ? end.tokens : their_end.tokens;
+    const double their_us = time_of(other, r->n_steps, now.tokens);
     // the clock is the time of the viewed step; after both have ended, the end of the faster one: only its bar is full
-    const bool over = r->done && mine == all && us >= all_us;
-    const double clock = over && their_end < us ? their_end : us;
-    const bool they_ended = r->done && (over || their_end <= us);
+    const bool over = r->done && now.tokens == end.tokens && now.us >= end.us;
+    const double clock = over && their_end.us < now.us ? their_end.us : now.us;
+    const bool they_ended = r->done && (over || their_end.us <= now.us);
     const double whole = most ? most : 1;
-    const int32_t theirs = they_ended ? in_all : tokens_at(&other, us);
-    lane(v, t->method, mine, tokens_at(&own, clock) / whole, us, mine == all, UI_GOOD);
-    lane(v, r->method, theirs, tokens_at(&other, clock) / whole, they_ended ? their_end : us, they_ended, UI_BAR);
-    equality(v, t, all);
-    const bool timed = !isnan(their_us) && us > 0;
+    const int32_t theirs = they_ended ? their_end.tokens : tokens_at(other, r->n_steps, now.us);
+    lane(v, t->method, now.tokens, tokens_at(own, n_own, clock) / whole, now.us, now.tokens == end.tokens, UI_GOOD);
+    lane(v, r->method, theirs, tokens_at(other, r->n_steps, clock) / whole, they_ended ? their_end.us : now.us,
+         they_ended, UI_BAR);
+    equality(v, t, end.tokens);
+    const bool timed = !isnan(their_us) && now.us > 0;
     ui_pen p = race_line(v, "time");
     if (timed) {
-        ui_print(&p, "%d token%s: %s %.2f s, %s%.2f in this race", mine, ls_plural(mine), r->method, their_us / 1e6,
-                 ui_times(v->canvas), their_us / us);
+        ui_print(&p, "%d token%s: %s %.2f s, %s%.2f in this race", now.tokens, ls_plural(now.tokens), r->method,
+                 their_us / 1e6, ui_times(v->canvas), their_us / now.us);
         ui_end_clause(&p); // the method's name is the user's
         if (!strcmp(r->method, "plain")) ui_clause(&p, " (Stats: against plain steps that were timed one by one)");
     } else
-        ui_print(&p, "%s has %zu token%s%s", r->method, r->text.n, ls_plural(r->text.n),
+        ui_print(&p, "%s has %d token%s%s", r->method, their_end.tokens, ls_plural(their_end.tokens),
                  r->done ? " in total" : " so far");
     p = race_line(v, "forwards");
-    ui_print(&p, "%s %d%s, %s %zu%s", t->method, forwards, mine == all ? "" : " so far", r->method, r->forwards,
-             r->done ? "" : " so far");
-    if (timed && r->done) ui_right(v, "%s%.2f against %.40s", ui_times(v->canvas), their_us / us, r->method);
+    ui_print(&p, "%s %d%s, %s %d%s", t->method, now.forwards, now.tokens == end.tokens ? "" : " so far", r->method,
+             their_end.forwards, r->done ? "" : " so far");
+    if (timed && r->done) ui_right(v, "%s%.2f against %.40s", ui_times(v->canvas), their_us / now.us, r->method);
     else ui_right(v, "against %.40s%s", r->method, r->done ? "" : ", running");
-    free(own.us);
-    free(own.tokens);
+    free(own);
+    free(other);
 }

@@ -2,7 +2,6 @@
 #include "ui/panels.h"
 #include "ui/words.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Draws the nodes of a branch in the colours of their outcome, the accepted path first. A bar marks a node that is not
@@ -76,7 +75,9 @@ void ui_panel_drafts(ui_panel_view *v) {
         p.role = UI_DIM;
         // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
         if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_from_label(from));
-        else ui_print(&p, turn && b->match_pos >= turn->first_id + turn->n_ids ? "output" : "prompt");
+        else
+            ui_print(&p,
+                     turn && (size_t)b->match_pos >= ls_turn_output_at(ui_said(&s->run, turn)) ? "output" : "prompt");
         if (b->match_n) ui_print(&p, " %s", ui_match_text(b->match_n, b->match_pos).s);
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);

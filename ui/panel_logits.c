@@ -1,9 +1,7 @@
 // The last logits: the target's top tokens, the branches that begin with them, and the outcome of each.
 #include "ui/panels.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 int ui_scroll_top(int *scroll, int n_lines, int rows) {
     int most = n_lines > rows ? n_lines - rows : 0;

@@ -7,7 +7,7 @@
 void ui_panel_note(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_note *n = ui_demo_note(s);
-    const bool over = ui_last_turn(&s->run) && ui_last_turn(&s->run)->finish;
+    const bool over = ui_finish(&s->run) != LS_GOING;
     if (!n && over && s->playing.read)
         n = &s->playing.demo->notes[s->playing.told[s->playing.read - 1].note]; // the last note stays
     if (!n) {

@@ -102,5 +102,5 @@ void ui_panel_shadows(ui_panel_view *v) {
                                       : " Enter: use this method. speed: against plain decoding, by measured costs");
     ui_dim_line(v, " known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
     ui_right(v, "turn %td%s; a closes", turn - s->run.turns + 1,
-             turn + 1 < s->run.turns + s->run.n_turns ? ", not up to date" : "");
+             turn + 1 < s->run.turns + s->run.dialog->n_turns ? ", not up to date" : "");
 }

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,7 @@ typedef struct {
     int preview;             // row that a lossy rule would accept; -1: none
     bool shown[LS_MAX_ROWS]; // a filter may leave branches out
     row *rows;
-    int n, cap;
+    int n;
     int16_t order[LS_MAX_ROWS]; // nodes, chain after chain
     int n_order, cursor;        // cursor: the node that is shown; -1: none
 } tree;
@@ -33,7 +32,7 @@ static int children(const ls_step *s, int parent, int16_t *out) {
 
 static void add_node(tree *t, int node, const char *prefix, const char *below) {
     int16_t kids[LS_MAX_ROWS];
-    if (t->n == t->cap) t->rows = ls_realloc(t->rows, (size_t)(t->cap = t->cap * 2 + 64) * sizeof *t->rows);
+    t->rows = ls_grown(t->rows, (size_t)t->n, sizeof *t->rows);
     row *r = &t->rows[t->n++];
     *r = (row){.at = t->n_order};
     snprintf(r->prefix, sizeof r->prefix, "%s", prefix);

@@ -71,16 +71,11 @@ void ui_canvas_svg(const ui_canvas *c, const ui_theme *t, ls_buf *out) {
     ls_buf_str(out, "</svg>\n");
 }
 
-static bool ends(const char *s, const char *end) {
-    const size_t n = strlen(s), m = strlen(end);
-    return n > m && !strcmp(s + n - m, end);
-}
-
 ls_code ui_canvas_save(const ui_canvas *c, const ui_theme *t, const char *path, ls_err *err) {
     ls_buf out = {0};
-    if (ends(path, ".svg")) ui_canvas_svg(c, t, &out);
-    else if (ends(path, ".ansi")) ui_canvas_ansi(c, t, &out);
-    else if (ends(path, ".txt")) ui_canvas_text(c, false, &out);
+    if (ls_ends_with(path, ".svg")) ui_canvas_svg(c, t, &out);
+    else if (ls_ends_with(path, ".ansi")) ui_canvas_ansi(c, t, &out);
+    else if (ls_ends_with(path, ".txt")) ui_canvas_text(c, false, &out);
     else return ls_fail(err, LS_E_USAGE, "cannot save '%.200s': its name must end in .txt, .ansi or .svg", path);
     const ls_code code = ls_write_file(path, &out, err);
     ls_buf_free(&out);

@@ -1,10 +1,8 @@
 #include "ui/state.h"
-#include "base/mem.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 static bool asks(const ls_step *step) {
     return step->forward && step->tree.n > 1 && ls_step_described(step);

@@ -6,7 +6,6 @@
 #include "base/utf8.h"
 #include "ui/demo.h"
 #include "ui/picture.h"
-#include "ui/render.h"
 #include "ui/app.h"
 
 #include <poll.h>

@@ -46,6 +46,10 @@ void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value) {
     ui_request_of(s, LS_CMD_SET, ls_format("%s=%s", t->key, value), 0);
 }
 
+void ui_setting_unasked(ui_state *s) {
+    for (int i = 0; i < s->setup.n; i++) *s->setup.settings[i].asked = 0;
+}
+
 void ui_settings_save(ui_state *s) {
     char said[sizeof s->message] = "these settings cannot be saved";
     if (!s->given.save_settings || s->given.save_settings(s->setup.settings, s->setup.n, said, sizeof said))

@@ -1,6 +1,5 @@
 #include "ui/state.h"
 #include "base/system.h"
-#include "base/mem.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,22 +7,24 @@
 enum { SLICE_MS = 10 };
 static const double LITTLE = 0.02; // of a step
 
-static int32_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in the context
-    const ls_step *last = t->n_steps ? ui_step(s, t->first_step + t->n_steps - 1) : NULL;
-    return last ? last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS) : t->first_id + t->n_ids;
+static size_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in the context
+    const ls_turn *said = ui_said(&s->run, t);
+    const ls_step *last = said->n_steps ? ui_step(s, t->first_step + said->n_steps - 1) : NULL;
+    return last ? (size_t)(last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS))
+                : ls_turn_output_at(said);
 }
 
 // The first turn whose context was not changed later: a chat template may rewrite earlier turns.
 static size_t first_turn(const ui_state *s) {
-    size_t t = s->run.n_turns ? s->run.n_turns - 1 : 0;
-    while (t > 0 && s->run.turns[t].first_id >= end_of(s, &s->run.turns[t - 1])) t--;
+    size_t t = s->run.dialog->n_turns ? s->run.dialog->n_turns - 1 : 0;
+    while (t > 0 && s->run.dialog->turns[t].kept >= end_of(s, &s->run.turns[t - 1])) t--;
     return t;
 }
 
 static void start(ui_state *s) {
     ui_shadows *w = &s->shadows;
     if (!w->ways && s->given.ways) w->ways = s->given.ways(s->given.ud, &w->n_ways);
-    if (w->work || !s->run.n_turns || !s->run.has_header || !w->n_ways) return;
+    if (w->work || !s->run.dialog->n_turns || !s->run.has_header || !w->n_ways) return;
     w->work = ls_shadows_new(w->ways, w->n_ways, &s->run.header);
     w->turn = first_turn(s);
 }
@@ -38,12 +39,12 @@ void ui_shadows_forget(ui_state *s, size_t turn) {
 static bool begin(ui_state *s) {
     ui_shadows *w = &s->shadows;
     const ui_turn *t = &s->run.turns[w->turn];
-    const size_t n = (size_t)(t->first_id + t->n_ids);
+    const ls_ids *context = &s->run.dialog->context;
+    const size_t n = ls_turn_output_at(ui_said(&s->run, t));
     for (size_t i = 0; i < n && !w->refused; i++)
-        if (i >= s->run.context.n || s->run.context.p[i] < 0)
-            w->refused = "the recording lacks the text before this answer";
+        if (i >= context->n || context->p[i] < 0) w->refused = "the recording lacks the text before this answer";
     if (w->refused) return false;
-    ls_shadows_begin(w->work, s->run.context.p, n);
+    ls_shadows_begin(w->work, context->p, n);
     w->begun = true;
     w->real = (ls_stats){0};
     w->ended = false;
@@ -56,7 +57,7 @@ static bool feed(ui_state *s) {
     ui_shadows *w = &s->shadows;
     if (!w->begun && !begin(s)) return false;
     const ui_turn *t = &s->run.turns[w->turn];
-    for (; w->step < t->first_step + t->n_steps; w->step++) {
+    for (; w->step < t->first_step + ui_said(&s->run, t)->n_steps; w->step++) {
         const ls_step *step = ui_step(s, w->step);
         if (ls_step_lossy(step, NULL)) {
             w->refused = "this answer is LOSSY: other methods would have continued a different text";
@@ -65,7 +66,7 @@ static bool feed(ui_state *s) {
         ls_shadows_add(w->work, step);
         ls_stats_add(&w->real, step);
     }
-    if (!w->ended && (t->finish || w->turn + 1 < s->run.n_turns)) {
+    if (!w->ended && (ui_said(&s->run, t)->finish || w->turn + 1 < s->run.dialog->n_turns)) {
         ls_shadows_end(w->work);
         w->ended = true;
     }
@@ -97,9 +98,9 @@ ui_shadows_progress ui_shadows_work(ui_state *s) {
     const uint64_t until = ls_now_ns() + SLICE_MS * 1000000ull;
     const size_t turn = w->turn, step = w->step;
     const bool begun = w->begun, ended = w->ended;
-    while (w->turn < s->run.n_turns && feed(s)) {
+    while (w->turn < s->run.dialog->n_turns && feed(s)) {
         if (!ls_shadows_work(w->work, until)) return UI_SHADOWS_MORE;
-        if (!w->ended || w->turn + 1 == s->run.n_turns) break;
+        if (!w->ended || w->turn + 1 == s->run.dialog->n_turns) break;
         w->turn++;
         w->begun = false;
     }
@@ -109,10 +110,10 @@ ui_shadows_progress ui_shadows_work(ui_state *s) {
 
 const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why) {
     const ui_shadows *w = &s->shadows;
-    const bool there = w->begun && w->turn < s->run.n_turns;
+    const bool there = w->begun && w->turn < s->run.dialog->n_turns;
     *why = w->refused                              ? w->refused
            : s->shadows.ways && !s->shadows.n_ways ? "this configuration has no method that can be simulated"
-           : !s->run.n_turns                       ? "no answer yet"
+           : !s->run.dialog->n_turns               ? "no answer yet"
            : !there                                ? "waiting for a pause in decoding (u: run now)"
                                                    : NULL;
     *turn = there ? &s->run.turns[w->turn] : NULL;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.run = {.fraction = -1},
+    *s = (ui_state){.run = {.fraction = -1, .dialog = ls_dialog_new()},
                     .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
                     .view = {.at_newest = true, .node = -1},
                     .over = {.help_found = -1},
@@ -34,10 +34,9 @@ void ui_log(ui_state *s, const char *text, size_t n) {
 }
 
 static void forget_rival(ui_rival *r) {
-    ls_ids_free(&r->text);
-    ls_ids_free(&r->tokens);
+    for (size_t i = 0; i < r->n_steps; i++) ls_step_free(r->steps[i]);
     ls_ids_free(&r->begun);
-    free(r->us);
+    free(r->steps);
     *r = (ui_rival){0};
 }
 
@@ -53,10 +52,8 @@ static void forget_conversation(ui_state *s) {
     if (s->shown.compare) ui_open(s, UI_COMPARE, false);
     ui_shadows_forget(s, 0);
     forget_rival(&s->run.rival);
-    for (size_t i = 0; i < s->run.n_turns; i++) free(s->run.turns[i].text);
     cut_steps(&s->run, 0);
-    s->run.n_turns = 0;
-    s->run.context.n = 0;
+    ls_dialog_clear(s->run.dialog);
     s->view.at_newest = true;
     forget_statistics(s);
     s->quiz.next = s->quiz.answered = 0;
@@ -78,7 +75,7 @@ void ui_state_free(ui_state *s) {
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
     free(s->playing.told);
     free(s->requests.facts);
-    ls_ids_free(&s->run.context);
+    ls_dialog_free(s->run.dialog);
     ui_edit_free(&s->typed.prompt);
     ui_edit_free(&s->typed.line);
     *s = (ui_state){0};
@@ -86,11 +83,10 @@ void ui_state_free(ui_state *s) {
 
 // Forgets a turn and those after it, which are about to be answered anew.
 static void cut_turns(ui_state *s, size_t turn) {
-    if (turn >= s->run.n_turns) return;
+    if (turn >= s->run.dialog->n_turns) return;
     ui_shadows_forget(s, turn);
     if (s->run.rival.known && s->run.rival.turn >= turn) forget_rival(&s->run.rival);
     cut_steps(&s->run, s->run.turns[turn].first_step);
-    for (; s->run.n_turns > turn; s->run.n_turns--) free(s->run.turns[s->run.n_turns - 1].text);
     s->view.step = 0;
     forget_statistics(s);
     if (s->quiz.next > s->run.n_steps) s->quiz.next = s->run.n_steps;
@@ -98,23 +94,21 @@ static void cut_turns(ui_state *s, size_t turn) {
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
-    cut_turns(s, e->prompt.turn);
-    s->run.turns = ls_realloc(s->run.turns, (s->run.n_turns + 1) * sizeof *s->run.turns);
-    int32_t first = e->prompt.context_len - e->prompt.n_ids;
-    s->run.turns[s->run.n_turns++] = (ui_turn){.text = e->prompt.text,
-                                               .first_id = first,
-                                               .n_ids = e->prompt.n_ids,
-                                               .n_begun = e->prompt.n_begun,
-                                               .first_step = s->run.n_steps,
-                                               .prefill_ms = e->prompt.prefill_ms,
-                                               .temperature = e->prompt.temperature};
-    ui_thinking_begin(&s->run.turns[s->run.n_turns - 1].thinking, &s->run.tokens, e->prompt.ids, e->prompt.n_ids);
-    memcpy(s->run.turns[s->run.n_turns - 1].method, e->prompt.method, sizeof e->prompt.method);
+    ls_dialog *d = s->run.dialog;
+    const size_t n = (size_t)e->prompt.n_ids, turn = e->prompt.turn < d->n_turns ? e->prompt.turn : d->n_turns;
+    cut_turns(s, turn);
+    ls_dialog_begin(d, turn,
+                    &(ls_next_prompt){.text = {e->prompt.text, strlen(e->prompt.text)},
+                                      .kept = (size_t)e->prompt.context_len - n,
+                                      .ids = {.p = e->prompt.ids, .n = n},
+                                      .n_begun = (size_t)e->prompt.n_begun});
+    s->run.turns = ls_realloc(s->run.turns, d->n_turns * sizeof *s->run.turns);
+    ui_turn *t = &s->run.turns[turn];
+    *t = (ui_turn){
+        .first_step = s->run.n_steps, .prefill_ms = e->prompt.prefill_ms, .temperature = e->prompt.temperature};
+    ui_thinking_begin(&t->thinking, &s->run.tokens, e->prompt.ids, e->prompt.n_ids);
+    memcpy(t->method, e->prompt.method, sizeof e->prompt.method);
     s->run.header.costs = e->prompt.costs;
-    e->prompt.text = NULL;
-    if ((int64_t)s->run.context.n > first) s->run.context.n = first > 0 ? (size_t)first : 0;
-    while ((int64_t)s->run.context.n < first) ls_ids_push(&s->run.context, -1);
-    ls_ids_add(&s->run.context, e->prompt.ids, (size_t)e->prompt.n_ids);
     s->view.at_newest = true;
     s->typed.interrupted = false;              // ^C stops this one first
     if (!s->message_is_error) *s->message = 0; // it belongs to the previous turn
@@ -123,20 +117,13 @@ static void begin_turn(ui_state *s, ls_event *e) {
 
 static void add_step(ui_state *s, ls_event *e) {
     ui_mirror *m = &s->run;
-    if (!m->n_turns) return;
-    if (m->n_steps == m->cap_steps) {
-        m->cap_steps = 2 * m->cap_steps + 256;
-        m->steps = ls_realloc(m->steps, m->cap_steps * sizeof *m->steps);
-    }
+    if (!m->dialog->n_turns) return;
+    m->steps = ls_grown(m->steps, m->n_steps, sizeof *m->steps);
     const ls_step *step = m->steps[m->n_steps++] = ls_step_keep(e->step);
-    s->run.turns[s->run.n_turns - 1].n_steps++;
     for (int i = 0; i < step->n_emitted; i++)
-        ui_thinking_add(&s->run.turns[s->run.n_turns - 1].thinking,
+        ui_thinking_add(&m->turns[m->dialog->n_turns - 1].thinking,
                         ls_token_of(&s->run.tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
-    while (s->run.context.n < (size_t)step->context_len)
-        ls_ids_push(&s->run.context, -1); // tokens of steps that a recording left out
-    int keep = step->n_emitted - (step->finish == LS_FINISH_EOS);
-    for (int i = 0; i < keep; i++) ls_ids_push(&s->run.context, step->tree.nodes[step->path[i]].token);
+    ls_dialog_step(m->dialog, step);
     ui_quiz_on_step(s);
     if (!s->view.at_newest || ui_quiz_newest(s) != s->run.n_steps - 1) return;
     s->drawn.scroll[UI_DRAFTS] = s->drawn.scroll[UI_TREE] = s->drawn.scroll[UI_LOGITS] = 0;
@@ -148,9 +135,9 @@ static void on_rival(ui_state *s, const ls_event *e) {
     ui_rival *r = &s->run.rival;
     if (e->rival.what == LS_RIVAL_BEGINS) {
         forget_rival(r);
-        if (!s->run.n_turns) return;
+        if (!s->run.dialog->n_turns) return;
         r->known = true;
-        r->turn = s->run.n_turns - 1;
+        r->turn = s->run.dialog->n_turns - 1;
         r->forks = e->rival.n_ids > 0;
         r->at = e->rival.at;
         ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
@@ -159,16 +146,8 @@ static void on_rival(ui_state *s, const ls_event *e) {
         r->done = true;
         r->finish = e->rival.finish;
     } else if (r->known) {
-        const ls_step *step = e->rival.step;
-        if (r->n_steps == r->cap_steps) {
-            r->cap_steps = 2 * r->cap_steps + 256;
-            r->us = ls_realloc(r->us, r->cap_steps * sizeof *r->us);
-        }
-        for (int i = 0; i < step->n_emitted; i++) ls_ids_push(&r->text, step->tree.nodes[step->path[i]].token);
-        r->us[r->n_steps] = (r->n_steps ? r->us[r->n_steps - 1] : 0) + step->t_total_us;
-        ls_ids_push(&r->tokens, (int32_t)r->text.n);
-        r->n_steps++;
-        r->forwards += step->forward;
+        r->steps = ls_grown(r->steps, r->n_steps, sizeof *r->steps);
+        r->steps[r->n_steps++] = ls_step_keep(e->rival.step);
     }
 }
 
@@ -180,8 +159,8 @@ static void on_setting(ui_state *s, const ls_event *e) {
         if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
         if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     }
-    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.n_turns) {
-        ui_turn *t = &s->run.turns[s->run.n_turns - 1];
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.dialog->n_turns) {
+        ui_turn *t = &s->run.turns[s->run.dialog->n_turns - 1];
         t->switched |= strcmp(t->method, value) != 0;
         snprintf(t->method, sizeof t->method, "%.31s", value);
     }
@@ -196,9 +175,9 @@ void ui_on_event(ui_state *s, ls_event *e) {
         // the progress of the prefill replaces an older message
         if (e->status.state == LS_STATE_PREFILL && s->run.state != LS_STATE_PREFILL && !s->message_is_error)
             *s->message = 0;
-        if (s->run.n_turns && (e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
-            s->run.turns[s->run.n_turns - 1].finish == LS_FINISH_LENGTH)
-            s->run.turns[s->run.n_turns - 1].finish = LS_GOING; // the answer goes on
+        if ((e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
+            ui_finish(&s->run) == LS_FINISH_LENGTH)
+            ls_dialog_go_on(s->run.dialog);
         if (e->status.state == LS_STATE_FAILED && s->run.state != LS_STATE_FAILED)
             snprintf(s->run.failure, sizeof s->run.failure, "%s", s->message);
         s->run.state = e->status.state;
@@ -224,7 +203,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         if (s->run.n_steps) ui_demo_on(s, UI_WHEN_STEP, ui_step(s, s->run.n_steps - 1));
         break;
     case LS_EV_END:
-        if (s->run.n_turns) s->run.turns[s->run.n_turns - 1].finish = e->end.finish;
+        if (s->run.dialog->n_turns) s->run.dialog->turns[s->run.dialog->n_turns - 1].finish = e->end.finish;
         ui_demo_on(s, UI_WHEN_END, NULL);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
@@ -281,15 +260,29 @@ const ui_turn *ui_viewed_turn(const ui_state *s) {
 }
 
 const ui_turn *ui_last_turn(const ui_mirror *run) {
-    return run->n_turns ? &run->turns[run->n_turns - 1] : NULL;
+    return run->dialog->n_turns ? &run->turns[run->dialog->n_turns - 1] : NULL;
+}
+
+const ls_turn *ui_said(const ui_mirror *run, const ui_turn *t) {
+    return &run->dialog->turns[t - run->turns];
+}
+
+const char *ui_prompt_of(const ui_mirror *run, const ui_turn *t) {
+    const ls_buf *user = &ui_said(run, t)->user;
+    return user->n ? user->p : "";
+}
+
+ls_finish ui_finish(const ui_mirror *run) {
+    const ls_turn *last = ls_dialog_last(run->dialog);
+    return last ? last->finish : LS_GOING;
 }
 
 bool ui_raced(const ui_mirror *run) {
-    return run->rival.known && run->rival.turn + 1 == run->n_turns;
+    return run->rival.known && run->rival.turn + 1 == run->dialog->n_turns;
 }
 
 const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step) {
-    for (size_t t = run->n_turns; t > 0; t--)
+    for (size_t t = run->dialog->n_turns; t > 0; t--)
         if (run->turns[t - 1].first_step <= i_step) return &run->turns[t - 1];
     return NULL;
 }

@@ -5,6 +5,7 @@
 // `quiz.masked` into which steps are unpacked.
 #pragma once
 #include "source/source.h"
+#include "decode/dialog.h"
 #include "decode/shadows.h"
 #include "decode/stats.h"
 #include "decode/tokens.h"
@@ -39,13 +40,9 @@ typedef struct {
     int32_t token[UI_THINKING_TAIL]; // each byte's
 } ui_thinking;
 
+// What the screen has of a turn besides the conversation, see ui_said.
 typedef struct {
-    char *text;             // what the user wrote
-    int32_t first_id;       // context position of the first token that this turn added
-    int32_t n_ids, n_begun; // n_begun: of them, the last: the answer begins with them
-    size_t first_step;      // index into steps
-    size_t n_steps;
-    ls_finish finish; // LS_GOING while it runs
+    size_t first_step; // index into steps
     double prefill_ms;
     char method[32];
     bool switched;      // from another method, in the middle
@@ -74,10 +71,8 @@ typedef struct {
     char method[64];
     size_t turn; // index into turns
     ls_finish finish;
-    ls_ids text;   // tokens emitted
-    double *us;    // [step]: time up to its end
-    ls_ids tokens; // [step]: tokens up to its end
-    size_t n_steps, cap_steps, forwards;
+    const ls_step **steps; // kept
+    size_t n_steps;
 } ui_rival;
 
 enum { UI_SETTINGS = 64, UI_PAPER = 4 };
@@ -114,11 +109,10 @@ typedef struct {
     char failure[512]; // the reason of LS_STATE_FAILED
     double fraction;
     ls_tokens tokens;
-    ui_turn *turns;
-    size_t n_turns;
+    ls_dialog *dialog;
+    ui_turn *turns;        // [dialog->n_turns]
     const ls_step **steps; // of all turns; kept
-    size_t n_steps, cap_steps;
-    ls_ids context; // committed tokens; -1 where unknown
+    size_t n_steps;
     ui_rival rival;
 } ui_mirror;
 
@@ -314,7 +308,10 @@ size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one
 const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step);
 const ui_turn *ui_viewed_turn(const ui_state *s);  // of the viewed step; before the first step the last turn
 const ui_turn *ui_last_turn(const ui_mirror *run); // NULL: there is none
-bool ui_raced(const ui_mirror *run);               // the rival answers the last turn
+const ls_turn *ui_said(const ui_mirror *run, const ui_turn *t);   // the turn of the conversation
+const char *ui_prompt_of(const ui_mirror *run, const ui_turn *t); // its user's text
+ls_finish ui_finish(const ui_mirror *run); // of the last turn; LS_GOING: it is being decoded, or there is none
+bool ui_raced(const ui_mirror *run);       // the rival answers the last turn
 const ls_stats *ui_stats(const ui_state *s, ui_statistics *kept); // of the viewed turn, up to the viewed step
 int ui_preview(const ui_state *s, const ls_step *step);           // row that the previewed rule would accept; -1: none
 bool ui_busy(const ui_mirror *run);                               // a turn is being answered
@@ -367,8 +364,9 @@ void ui_setting_move(ui_setup *s, int by);                           // to the n
 // The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
 void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value); // one of s->setup
-const char *ui_setting_now(const ui_setting *t);                          // the value that it has or will have
-void ui_settings_save(ui_state *s);                                       // to the user's configuration
+void ui_setting_unasked(ui_state *s);            // a request was not sent, so no answer will come
+const char *ui_setting_now(const ui_setting *t); // the value that it has or will have
+void ui_settings_save(ui_state *s);              // to the user's configuration
 // Sets the published method with 16 rows a step (affordable on a CPU). If it is set, restores the previous settings.
 void ui_paper_step(ui_state *s);
 

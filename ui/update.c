@@ -7,15 +7,14 @@
 #include "base/err.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { PAGE = 10, ALL_STEPS = 1 << 30 };
 
 void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
     if (s->asked.n_outbox == (int)(sizeof s->asked.outbox / sizeof *s->asked.outbox)) {
         free(text);
+        if (kind == LS_CMD_SET) ui_setting_unasked(s);
         return;
     }
     s->asked.outbox[s->asked.n_outbox++] = (ui_request){kind, text, n};
@@ -102,7 +101,7 @@ static void preview_next(ui_state *s) {
 static bool compare(ui_state *s) {
     if (ui_raced(&s->run) || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
     else if (ui_busy(&s->run)) ui_say(s, "wait for the answer to finish, then press c to compare");
-    else if (!s->run.n_turns) ui_say(s, "no answer to compare yet");
+    else if (!s->run.dialog->n_turns) ui_say(s, "no answer to compare yet");
     else ui_ask_rival(s, "plain");
     return s->shown.compare;
 }
@@ -125,12 +124,16 @@ static const ls_step *what_if_step(ui_state *s) {
     return why ? NULL : step;
 }
 
-// text: follows the ids; NULL: none.
-static void ask_fork(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
+// What LS_CMD_FORK and LS_CMD_KEEP take. text: follows the ids; NULL: none.
+static char *branch(const int32_t *ids, size_t n, const char *text) {
     ls_buf request = {0};
-    for (int32_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);
+    for (size_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);
     if (text) ls_buf_fmt(&request, "\n%s", text);
-    ui_request_of(s, LS_CMD_FORK, request.p, step->output_pos);
+    return request.p;
+}
+
+static void ask_fork(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
+    ui_request_of(s, LS_CMD_FORK, branch(ids, (size_t)n, text), step->output_pos);
     ui_open(s, UI_COMPARE, true);
 }
 
@@ -170,7 +173,7 @@ static void keep_fork(ui_state *s) {
     if (s->given.recording && !ui_can_keep(s)) ui_say(s, "this is a recording: what-if needs a model");
     else if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one");
     else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it");
-    else ui_request_of(s, LS_CMD_KEEP, ls_strdup(s->run.turns[r->turn].text), (int)r->turn);
+    else ui_request_of(s, LS_CMD_KEEP, branch(r->begun.p, r->begun.n, NULL), r->at);
 }
 
 // ----
@@ -296,17 +299,18 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_ASCII: s->view.ascii = !s->view.ascii; break;
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
-        if (ui_can_send(s) && s->run.n_turns)
-            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_last_turn(&s->run)->text), (int)s->run.n_turns - 1);
+        if (ui_can_send(s) && s->run.dialog->n_turns)
+            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_prompt_of(&s->run, ui_last_turn(&s->run))),
+                          (int)s->run.dialog->n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
-        if (!s->run.n_turns) {
+        if (!s->run.dialog->n_turns) {
             ui_say(s, "no prompt yet");
             break;
         }
         s->typed.editing = (int)(ui_viewed_turn(s) - s->run.turns);
-        ui_edit_set(&s->typed.prompt, s->run.turns[s->typed.editing].text);
+        ui_edit_set(&s->typed.prompt, ui_prompt_of(&s->run, ui_viewed_turn(s)));
         ui_to_prompt(s);
         ui_say(s, "edit the prompt: Enter answers it again and discards later turns, Esc cancels");
         break;

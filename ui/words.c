@@ -7,14 +7,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t ids[UI_NGRAM]) {
     int32_t tail[UI_NGRAM], n = 0;
     if (b->rank >= 0) tail[n++] = step->tree.nodes[b->first_node].token;
     tail[n++] = step->tree.nodes[0].token;
-    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->run.context.n; at--)
-        tail[n++] = s->run.context.p[at];
+    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->run.dialog->context.n; at--)
+        tail[n++] = s->run.dialog->context.p[at];
     const int most = b->match_n < n ? b->match_n : n;
     for (int i = 0; i < most; i++) ids[i] = tail[most - 1 - i];
     return most;
@@ -178,7 +177,7 @@ void ui_add_token(const ui_state *s, int32_t id, ls_buf *out) {
 
 void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out) {
     const size_t hidden = ui_quiz_first_hidden(s);
-    for (size_t i = 0; i < t->n_steps && t->first_step + i < hidden; i++) {
+    for (size_t i = 0; i < ui_said(&s->run, t)->n_steps && t->first_step + i < hidden; i++) {
         const ls_step *step = ui_step(s, t->first_step + i);
         for (int k = 0; k < step->n_emitted; k++) ui_add_token(s, step->tree.nodes[step->path[k]].token, out);
     }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -375,11 +374,7 @@ static void *writer(void *ud) {
 }
 
 static void wait_a_beat(ls_sink *s) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += BEAT_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = ls_time_after(BEAT_MS * 1000000u);
     pthread_cond_timedwait(&s->changed, &s->lock, &until);
 }
 
@@ -422,18 +417,13 @@ ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *
         return ls_fail(err, LS_E_IO, "cannot write %s: another run records into it: name another file", path);
     }
     ls_sink *s = ls_calloc(1, sizeof *s);
-    const size_t n = strlen(path);
     s->fd = fd;
     s->regular = regular;
     s->go_on = go_on;
     s->ud = ud;
-    if (n > 4 && !strcmp(path + n - 4, ".zst")) s->zst = ls_zst_encoder_new();
+    if (ls_ends_with(path, ".zst")) s->zst = ls_zst_encoder_new();
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&s->changed);
     if (ls_thread_start(&s->thread, writer, s)) return *out = s, LS_OK;
     if (fd != STDOUT_FILENO) close(fd);
     free_sink(s);

@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>

@@ -43,6 +43,20 @@ char *ls_strndup(const char *s, size_t n) {
     return p;
 }
 
+bool ls_ends_with(const char *s, const char *end) {
+    const size_t n = strlen(s), m = strlen(end);
+    return n > m && !strcmp(s + n - m, end);
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void ls_sort(double *v, size_t n) {
+    if (n) qsort(v, n, sizeof *v, by_value);
+}
+
 char *ls_format_list(const char *fmt, va_list ap) {
     char *p;
     if (vasprintf(&p, fmt, ap) < 0) ls_out_of_memory(0); // with our formats, only the allocation can fail

@@ -2,6 +2,7 @@
 // exit code 1. Callers check sizes that come from files against the size of the file first.
 #pragma once
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 void *ls_malloc(size_t n);
@@ -14,6 +15,9 @@ char *ls_strdup(const char *s);
 char *ls_strndup(const char *s, size_t n);
 char *ls_format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); // owned by the caller
 char *ls_format_list(const char *fmt, va_list ap);                           // the same
+
+bool ls_ends_with(const char *s, const char *end); // and there is something before it
+void ls_sort(double *v, size_t n);                 // the smallest first
 
 // For libraries that return an error when memory is out.
 _Noreturn void ls_out_of_memory(size_t n); // n: requested bytes; 0: not known

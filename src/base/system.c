@@ -15,6 +15,19 @@ uint64_t ls_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+void ls_cond_init(pthread_cond_t *c) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+struct timespec ls_time_after(uint64_t ns) {
+    const uint64_t at = ls_now_ns() + ns;
+    return (struct timespec){(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
+}
+
 bool ls_thread_start(pthread_t *t, void *(*run)(void *ud), void *ud) {
     sigset_t all, before;
     sigfillset(&all);

@@ -5,12 +5,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 uint64_t ls_now_ns(void); // monotonic
 
 // Starts a thread with all signals blocked, so that the main thread or the thread of the screen handles them. Threads
 // that run() starts inherit the blocked signals. False: the system cannot start a thread.
 bool ls_thread_start(pthread_t *t, void *(*run)(void *ud), void *ud);
+
+// A condition whose waits end at such a time: a change of the system time does not change them.
+void ls_cond_init(pthread_cond_t *c);
+struct timespec ls_time_after(uint64_t ns); // from now
 
 // A system file with facts and limits of the machine (/proc, /sys): finds the first line that begins with key ("": the
 // first line) and copies the text after key to out, without the newline, cut to size. False: there is no such file or

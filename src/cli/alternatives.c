@@ -3,7 +3,6 @@
 #include "report/markup.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { TOKEN_CELLS = 16 };
 

@@ -103,11 +103,6 @@ static ls_code run_round(bench *b, bool keep, ls_err *err) {
     return code;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void summarise(bench *b) {
     for (int i = 0; i < b->n; i++) {
         cell *c = &b->cells[i];
@@ -116,8 +111,8 @@ static void summarise(bench *b) {
         while (one->rows > 1) one--; // the cells of a context are adjacent, by rising rows, and begin with one row
         // the ratio is taken within a round, where both cells had the same load
         for (int r = 0; r < b->rounds; r++) sorted[r] = c->ms[r], ratios[r] = c->ms[r] / one->ms[r];
-        qsort(sorted, (size_t)b->rounds, sizeof *sorted, by_value);
-        qsort(ratios, (size_t)b->rounds, sizeof *ratios, by_value);
+        ls_sort(sorted, (size_t)b->rounds);
+        ls_sort(ratios, (size_t)b->rounds);
         c->median = sorted[b->rounds / 2];
         c->low = sorted[0];
         c->high = sorted[b->rounds - 1];

@@ -102,8 +102,7 @@ static void sum_up(const work *w, char out[65]) {
 
 static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
     const char *path = w->c->out;
-    const size_t ending = path ? strlen(path) : 0;
-    if (ending < 5 || strcmp(path + ending - 5, ".json"))
+    if (!path || !ls_ends_with(path, ".json"))
         return ls_fail(err, LS_E_USAGE, "--resume needs -o FILE.json, the file to continue");
     if (access(path, F_OK) && errno == ENOENT) return LS_OK;
     ls_bench_free(&w->earlier); // the file lists the skipped prompts, too

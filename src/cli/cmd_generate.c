@@ -8,7 +8,6 @@
 #include "trace/trace.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,11 +78,11 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return ls_gauge_show(&r->progress, stage, fraction);
 }
 
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *runner, double prefill_ms) {
     run *r = ud;
     ls_gauge_clear(&r->progress);
-    ls_ids_add(&r->prompt, t->ids->p, t->ids->n);
-    r->prefill_ms = t->prefill_ms;
+    ls_ids_add(&r->prompt, ls_session_context(runner->session)->p, ls_session_context(runner->session)->n);
+    r->prefill_ms = prefill_ms;
 }
 
 static void on_step(void *ud, const ls_step *step) {
@@ -108,7 +107,7 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     if (r->trace) r->runner.sinks[r->runner.n_sinks++] = ls_trace_sink(r->trace);
     r->runner.sinks[r->runner.n_sinks++] = (ls_run_sink){on_begin, on_step, on_end, r};
     code = ls_runner_begin(&r->runner, 0, (ls_str){prompt->p, prompt->n}, NULL, NULL, NULL, on_prefill, r, err);
-    while (!code && r->runner.active) {
+    while (!code && ls_runner_active(&r->runner)) {
         if (ls_interrupted || r->output_failed) ls_runner_stop(&r->runner, LS_FINISH_INTERRUPTED);
         else code = ls_runner_step(&r->runner, err);
         if (code == LS_E_CANCELLED) code = LS_OK; // interrupted within a forward: the next round ends the turn

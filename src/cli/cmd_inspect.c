@@ -11,7 +11,6 @@
 #include <ctype.h>
 #include <langinfo.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

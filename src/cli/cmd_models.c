@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/ggml.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
@@ -23,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char *state_of(const ls_model_place *p) {

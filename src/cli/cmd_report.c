@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void (*const writers[LS_FORMS])(const ls_report *r, ls_buf *out) = {[LS_FORM_HTML] = ls_report_html,
                                                                            [LS_FORM_MARKDOWN] = ls_report_markdown,

@@ -24,7 +24,6 @@ typedef struct {
     size_t n;
     ls_run run; // of the first header; other headers must have the same tokenizer
     char file[256];
-    double recorded_ms;
     uint64_t steps, emitted; // of the recording
     ls_trace_gaps gaps;
 } recordings;
@@ -61,7 +60,6 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
         ls_recording_add(all->turns[all->n - 1], s);
         all->steps++;
         all->emitted += (uint64_t)s->n_emitted;
-        all->recorded_ms += s->t_total_us / 1e3;
     }
     ls_trace_read_gaps(r, &all->gaps);
     ls_trace_read_close(r);

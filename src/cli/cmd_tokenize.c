@@ -4,8 +4,6 @@
 #include "cli/commands.h"
 #include "engine/load.h"
 
-#include <string.h>
-
 // Writes bytes that cannot be printed as \xNN; escapes quotes and backslashes.
 static void write_token(int32_t id, const char *p, size_t n, ls_buf *out) {
     char sign[LS_SANITIZE_BYTES];

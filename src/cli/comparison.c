@@ -102,9 +102,10 @@ typedef struct {
     size_t first; // turns of the items before this one
 } telling;
 
-static void tell_begin(void *ud, const ls_turn_begun *t) {
+static void tell_begin(void *ud, const ls_runner *run, double prefill_ms) {
     const telling *w = ud;
-    w->k->on_begin(w->k->ud, w->first + t->turn, ls_session_context(t->run->session));
+    (void)prefill_ms;
+    w->k->on_begin(w->k->ud, w->first + ls_runner_turns(run) - 1, ls_session_context(run->session));
 }
 
 static void tell_step(void *ud, const ls_step *step) {

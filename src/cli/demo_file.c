@@ -243,8 +243,7 @@ void ls_demo_free(ls_demo *d) {
 }
 
 static int is_demo(const struct dirent *e) {
-    const size_t n = strlen(e->d_name);
-    return n > 5 && !strcmp(e->d_name + n - 5, ".yaml");
+    return ls_ends_with(e->d_name, ".yaml");
 }
 
 static int by_place(const void *a, const void *b) {

@@ -2,7 +2,6 @@
 // other runs, too, so only flags are told.
 #include "base/system.h"
 #include "cli/commands.h"
-#include "decode/drafting.h"
 
 #include <string.h>
 

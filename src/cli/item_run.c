@@ -17,12 +17,13 @@ static void align_gaps(ls_result *r) {
     r->gaps.n = want;
 }
 
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_result *r = ((const work *)ud)->result;
+    (void)run;
     align_gaps(r);
-    r->prefill_ms += t->prefill_ms;
+    r->prefill_ms += prefill_ms;
     r->turn = ls_realloc(r->turn, (r->turns + 1) * sizeof *r->turn);
-    r->turn[r->turns++] = (ls_result_turn){.prefill_ms = t->prefill_ms};
+    r->turn[r->turns++] = (ls_result_turn){.prefill_ms = prefill_ms};
 }
 
 static void on_step(void *ud, const ls_step *step) {
@@ -45,7 +46,7 @@ static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, 
         r->finish = LS_FINISH_CONTEXT;
         return LS_OK;
     }
-    while (!code && run->active)
+    while (!code && ls_runner_active(run))
         code = ls_interrupted ? ls_fail(err, LS_E_CANCELLED, "interrupted") : ls_runner_step(run, err);
     if (code) return code;
     const ls_ids *out = ls_session_output(run->session);

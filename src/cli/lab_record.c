@@ -11,7 +11,6 @@
 #include "trace/conversation.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

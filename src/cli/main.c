@@ -13,7 +13,6 @@
 #include "serve/http.h"
 #include "text/normalize.h"
 #include "text/regex.h"
-#include "trace/trace.h"
 #include "ui/term_curses.h"
 
 #include <fcntl.h>

@@ -81,19 +81,19 @@ static void tell_step(chat *c) {
 
 static void tell_end(chat *c) {
     ui_state *s = &c->state;
-    const ui_turn *t = &s->run.turns[s->run.n_turns - 1];
+    const ui_turn *t = &s->run.turns[s->run.dialog->n_turns - 1];
     const ls_stats *st = ui_stats(s, &s->drawn.statistics);
     ls_buf text = {0};
     ls_buf_str(&text, "answer:\n");
     ui_answer_text(s, t, &text);
     const size_t end = text.n;
-    ls_buf_fmt(&text, "\nend (%s): %llu token%s in %llu step%s", ls_finish_name(t->finish),
+    ls_buf_fmt(&text, "\nend (%s): %llu token%s in %llu step%s", ls_finish_name(ui_finish(&s->run)),
                (unsigned long long)st->emitted, ls_plural(st->emitted), (unsigned long long)st->steps,
                ls_plural(st->steps));
     if (st->steps) ls_buf_fmt(&text, ", MAT %.2f", ls_stats_mat(st));
     if (ls_stats_speedup(st) > 0)
         ls_buf_fmt(&text, ", speedup x%s against plain decoding (measured)", ls_stats_speedup_text(st, true).s);
-    ls_buf_str(&text, t->finish == LS_FINISH_LENGTH ? "; an empty line continues it\n" : "\n");
+    ls_buf_str(&text, ui_finish(&s->run) == LS_FINISH_LENGTH ? "; an empty line continues it\n" : "\n");
     print(c, &text, end);
 }
 
@@ -109,13 +109,14 @@ static void take(chat *c, ls_event *e) {
     if (kind == LS_EV_MESSAGE) tell_message(c);
     if (kind == LS_EV_PROMPT) {
         ls_buf line = {0};
-        const ui_turn *t = &s->run.turns[s->run.n_turns - 1];
-        ls_buf_fmt(&line, "turn %zu: %s\nread %d token%s in %.0f ms\n", s->run.n_turns, t->text, t->n_ids,
-                   ls_plural(t->n_ids), t->prefill_ms);
+        const ui_turn *t = &s->run.turns[s->run.dialog->n_turns - 1];
+        const size_t n = ls_turn_output_at(ui_said(&s->run, t)) - ui_said(&s->run, t)->kept;
+        ls_buf_fmt(&line, "turn %zu: %s\nread %zu token%s in %.0f ms\n", s->run.dialog->n_turns,
+                   ui_prompt_of(&s->run, t), n, ls_plural(n), t->prefill_ms);
         print(c, &line, line.n); // line.n: the prompt is not wrapped
     }
     if (kind == LS_EV_STEP && s->run.n_steps) tell_step(c);
-    if (kind == LS_EV_END && s->run.n_turns) tell_end(c);
+    if (kind == LS_EV_END && s->run.dialog->n_turns) tell_end(c);
     if ((idle && c->ready) || failed || result) c->waits = false;
     c->ready |= idle;
     if (failed) {

@@ -26,7 +26,7 @@ typedef struct {
     int16_t *parents; // parent of each row, as an index of its tree
     size_t n_rows, room;
     fit_step *steps;
-    size_t n_steps, step_room;
+    size_t n_steps;
     ls_cost_curve *costs; // of each turn
     size_t n_turns, accepted;
     char model[64], method[32]; // of the first turn
@@ -56,10 +56,7 @@ static void add_step(fitting *f, const ls_step *s) {
         if (isnan(path[i])) return; // the drafter had no estimates
     }
     ls_c2t_features(t, path, x);
-    if (f->n_steps == f->step_room) {
-        f->step_room = 2 * f->step_room + 256;
-        f->steps = ls_realloc(f->steps, f->step_room * sizeof *f->steps);
-    }
+    f->steps = ls_grown(f->steps, f->n_steps, sizeof *f->steps);
     if (f->n_rows + LS_MAX_ROWS > f->room) {
         f->room = 2 * f->room + LS_MAX_ROWS;
         f->rows = ls_realloc(f->rows, f->room * sizeof *f->rows);

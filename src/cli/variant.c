@@ -2,7 +2,6 @@
 #include "base/alias.h"
 #include "base/mem.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +9,7 @@ enum { MAX_VARIANTS = 64 };
 static const char marks[] = ":/@+";
 
 static bool is_file(const char *text) {
-    const size_t n = strlen(text);
-    return n > 5 && (!strcmp(text + n - 5, ".yaml") || !strcmp(text + n - 4, ".yml"));
+    return ls_ends_with(text, ".yaml") || ls_ends_with(text, ".yml");
 }
 
 // Applies one part, part[0..n), whose meaning depends on the mark before it.

@@ -46,9 +46,13 @@ const ls_turn *ls_dialog_last(const ls_dialog *d) {
     return d->n_turns ? &d->turns[d->n_turns - 1] : NULL;
 }
 
+size_t ls_turn_output_at(const ls_turn *t) {
+    return t->answer_at + t->n_begun;
+}
+
 size_t ls_dialog_output(const ls_dialog *d) {
     const ls_turn *t = ls_dialog_last(d);
-    return t ? ls_dialog_tokens(d) - t->answer_at - t->n_begun + (t->finish == LS_FINISH_EOS) : 0;
+    return t ? ls_dialog_tokens(d) - ls_turn_output_at(t) + (t->finish == LS_FINISH_EOS) : 0;
 }
 
 void ls_next_prompt_free(ls_next_prompt *p) {
@@ -146,8 +150,14 @@ void ls_dialog_commit(ls_dialog *d) {
     d->uncommitted = -1;
 }
 
+// A recording may have left steps out: their tokens are not known.
+static void reach(ls_dialog *d, size_t tokens) {
+    while (d->context.n < tokens) ls_ids_push(&d->context, -1);
+}
+
 void ls_dialog_begin(ls_dialog *d, size_t turn, const ls_next_prompt *p) {
     ls_dialog_commit(d);
+    reach(d, p->kept);
     d->context.n = p->kept;
     ls_ids_add(&d->context, p->ids.p, p->ids.n);
     forget_turns(d, turn);
@@ -177,6 +187,7 @@ void ls_dialog_step(ls_dialog *d, const ls_step *s) {
     const bool ends = s->finish == LS_FINISH_EOS;
     if (ls_dialog_last(d)->finish) ls_dialog_go_on(d);
     ls_dialog_commit(d);
+    reach(d, (size_t)s->context_len);
     for (int i = 0; s->forward && i < s->n_emitted - ends; i++)
         ls_ids_push(&d->context, s->tree.nodes[s->path[i]].token);
     if (!s->forward && !ends) d->uncommitted = s->tree.nodes[0].token;

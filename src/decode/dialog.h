@@ -1,6 +1,7 @@
 // A conversation: its turns and their tokens, the only place that has both. The decoder's thread owns it, in a session
-// (decode/session.h), whose operations change it as a whole or not at all; a recording that is read makes one too
-// (trace/turns.h). The screen shows a copy that events make (ui/state.h), and the log (trace/conversation.h) is a file.
+// (decode/session.h), whose operations change it as a whole or not at all. Whoever hears of it (a recording that is
+// read, trace/turns.h; the screen, ui/state.h) makes one too, by the same functions. The log (trace/conversation.h) is
+// a file.
 #pragma once
 #include "decode/step.h"
 #include "engine/load.h"
@@ -35,7 +36,7 @@ typedef struct {
 } ls_text_place;
 
 typedef struct {
-    ls_ids context;      // committed tokens
+    ls_ids context;      // committed tokens; -1: a recording left it out
     int32_t uncommitted; // the last token, if it was emitted without a forward; -1: none
     ls_turn *turns;
     size_t n_turns;
@@ -59,6 +60,7 @@ void ls_dialog_clear(ls_dialog *d);
 size_t ls_dialog_tokens(const ls_dialog *d);       // all, the uncommitted one included
 const ls_turn *ls_dialog_last(const ls_dialog *d); // NULL: there is no turn
 size_t ls_dialog_output(const ls_dialog *d);       // emitted tokens of the last turn, end of sequence included
+size_t ls_turn_output_at(const ls_turn *t);        // number of tokens before its first emitted one
 // The prompt of turn `turn`: the next turn, or an earlier turn to be answered again. Does not change the dialog.
 ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
                          size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err);

@@ -1,9 +1,12 @@
 #include "decode/runner.h"
-#include "base/mem.h"
 
 void ls_runner_free(ls_runner *r) {
     ls_step_free(r->step);
     r->step = NULL;
+}
+
+bool ls_runner_active(const ls_runner *r) {
+    return r->session && ls_session_active(r->session);
 }
 
 size_t ls_runner_turns(const ls_runner *r) {
@@ -28,9 +31,10 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return !g->progress || g->progress(g->ud, g->run->reading, fraction);
 }
 
-static void tell_begin(ls_runner *r, const ls_turn_begun *t) {
+static void tell_begin(ls_runner *r, double prefill_ms) {
+    r->stats = (ls_stats){0};
     for (int i = 0; i < r->n_sinks; i++)
-        if (r->sinks[i].begin) r->sinks[i].begin(r->sinks[i].ud, t);
+        if (r->sinks[i].begin) r->sinks[i].begin(r->sinks[i].ud, r, prefill_ms);
 }
 
 // What will be read, for the progress.
@@ -60,30 +64,24 @@ ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *syst
     code = ls_session_begin_at(r->session, turn, &p, on_prefill, &g, &prefill_ms, err);
     if (!code) {
         if (reread) *reread = before > p.kept ? before - p.kept : 0;
-        r->stats = (ls_stats){0};
-        r->active = true;
-        tell_begin(r, &(ls_turn_begun){r, (uint32_t)turn, text.p, p.kept, &p.ids, p.n_begun, prefill_ms});
+        tell_begin(r, prefill_ms);
     }
     ls_next_prompt_free(&p);
     return code;
 }
 
-ls_code ls_runner_begin_other(ls_runner *r, const ls_ids *ids, const char *text, size_t most, ls_progress progress,
-                              void *ud, ls_err *err) {
+ls_code ls_runner_begin_other(ls_runner *r, ls_str text, const ls_ids *ids, size_t most, ls_progress progress, void *ud,
+                              ls_err *err) {
     reading g = {r, progress, ud};
     r->full = ids->n + 1 >= (size_t)r->model->engine->n_context;
     announce(r, &g, ids->n);
-    const ls_code code = ls_session_begin_other(r->session, ids, most, &r->other, on_prefill, &g, err);
-    if (code || !ls_session_active(r->session)) return code;
-    r->stats = (ls_stats){0};
-    r->active = true;
-    tell_begin(r, &(ls_turn_begun){r, 0, text, 0, ids, 0, r->other.prefill_ms});
-    return LS_OK;
+    const ls_code code = ls_session_begin_other(r->session, text, ids, most, &r->other, on_prefill, &g, err);
+    if (!code && ls_runner_active(r)) tell_begin(r, r->other.prefill_ms);
+    return code;
 }
 
 static void end(ls_runner *r, ls_finish reason) {
     ls_session_stop(r->session, reason);
-    r->active = false;
     for (int i = 0; i < r->n_sinks; i++)
         if (r->sinks[i].end) r->sinks[i].end(r->sinks[i].ud, (uint32_t)ls_runner_turns(r) - 1, reason, &r->stats);
 }
@@ -102,13 +100,7 @@ ls_code ls_runner_step(ls_runner *r, ls_err *err) {
 }
 
 void ls_runner_stop(ls_runner *r, ls_finish reason) {
-    if (r->active) end(r, reason);
-}
-
-ls_code ls_runner_go_on(ls_runner *r, ls_err *err) {
-    const ls_code code = ls_session_go_on(r->session, err);
-    if (!code) r->active = true;
-    return code;
+    if (ls_runner_active(r)) end(r, reason);
 }
 
 ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_progress progress, void *ud,

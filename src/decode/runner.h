@@ -15,21 +15,11 @@ typedef struct {
 
 typedef struct ls_runner ls_runner;
 
-// A turn that begins: its prompt was read. Everything is borrowed for the call.
+// Each function may be NULL. A turn that was cut by max_tokens may go on after its end (ls_session_go_on), and ends
+// again.
 typedef struct {
-    const ls_runner *run;
-    uint32_t turn;
-    const char *text;  // the user's, NUL-terminated
-    size_t kept;       // tokens of the conversation before those that were read
-    const ls_ids *ids; // that were read: what the template adds, and the beginning of the answer
-    size_t n_begun;    // of ids, the last: the answer begins with them, as the user chose
-    double prefill_ms;
-} ls_turn_begun;
-
-// Each function may be NULL. A turn that was cut by max_tokens may go on after its end, and ends again.
-typedef struct {
-    void (*begin)(void *ud, const ls_turn_begun *t);
-    void (*step)(void *ud, const ls_step *step);                                    // a kept step
+    void (*begin)(void *ud, const ls_runner *run, double prefill_ms); // the last turn of the conversation: it was read
+    void (*step)(void *ud, const ls_step *step);                      // a kept step
     void (*end)(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals); // totals: of this turn
     void *ud;
 } ls_run_sink;
@@ -45,7 +35,6 @@ struct ls_runner {
     int n_sinks;
     char history[20]; // what the drafter was shown before this conversation, as a hash, "fresh" or ""; for traces
     // read only
-    bool active;      // a turn began and has not ended
     ls_stats stats;   // of the turn
     bool full;        // the context has no room for the last prompt and an answer
     size_t n_read;    // tokens of the text that is being read
@@ -61,17 +50,17 @@ void ls_runner_free(ls_runner *r);
 // ls_session_begin_at; they change nothing.
 ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, size_t *reread,
                         ls_progress progress, void *ud, ls_err *err);
-// Begins the only turn of another conversation, as ls_session_begin_other; text: the user's, for the sinks. Call again
-// until r->active.
-ls_code ls_runner_begin_other(ls_runner *r, const ls_ids *ids, const char *text, size_t most, ls_progress progress,
-                              void *ud, ls_err *err);
+// Begins the only turn of another conversation, as ls_session_begin_other. Call again
+// until ls_runner_active.
+ls_code ls_runner_begin_other(ls_runner *r, ls_str text, const ls_ids *ids, size_t most, ls_progress progress, void *ud,
+                              ls_err *err);
+bool ls_runner_active(const ls_runner *r); // a turn is being decoded; false without a session
 size_t ls_runner_turns(const ls_runner *r);
 ls_finish ls_runner_finish(const ls_runner *r); // of the last turn; LS_GOING: it is being decoded, or there is none
 // One step; the turn ends with the last one. LS_E_CANCELLED: it did not happen. After another error the turn is to be
 // ended by ls_runner_stop.
 ls_code ls_runner_step(ls_runner *r, ls_err *err);
 void ls_runner_stop(ls_runner *r, ls_finish reason); // ends the turn that is being decoded, if one is
-ls_code ls_runner_go_on(ls_runner *r, ls_err *err);  // as ls_session_go_on
 // As ls_session_replace. stats: of the last turn of *dialog.
 ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_progress progress, void *ud,
                           ls_err *err);

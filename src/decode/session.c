@@ -57,7 +57,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     const ls_eos_set ends = ls_vocab_ends(s->model->vocab);
     const ls_draft_setup place = {.tokenizer = s->model->name,
                                   .n_vocab = s->e->n_vocab,
-                                  .tokenizer_id = s->tokenizer_id,
+                                  .tokenizer_id = ls_vocab_id(s->model->vocab),
                                   .ends = &ends,
                                   .draft_model = open_second,
                                   .multi_head = open_multi_head,
@@ -88,7 +88,6 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent,
     ls_session *s = ls_calloc(1, sizeof *s);
     s->model = model;
     s->e = model->engine;
-    s->tokenizer_id = ls_vocab_id(model->vocab);
     s->t = lent;
     s->borrowed = lent != NULL;
     s->dialog = ls_dialog_new();
@@ -345,8 +344,8 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
     return code;
 }
 
-ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t most, ls_reading *r, ls_progress progress,
-                               void *ud, ls_err *err) {
+ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, size_t most, ls_reading *r,
+                               ls_progress progress, void *ud, ls_err *err) {
     ls_ids *context = &s->dialog->context;
     lst_row last;
     double ms = 0;
@@ -369,7 +368,7 @@ ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t most, ls
     if (n < left) {
         ls_ids_add(context, ids->p + from, n);
         s->held = SIZE_MAX;
-    } else begun(s, 0, &(ls_next_prompt){.kept = from, .ids = {.p = ids->p + from, .n = n}}, &last);
+    } else begun(s, 0, &(ls_next_prompt){.text = text, .ids = *ids}, &last);
     return LS_OK;
 }
 

@@ -41,12 +41,12 @@ typedef struct {
     size_t kept;         // tokens that were not read again
     double prefill_ms;
 } ls_reading;
-// Begins the only turn of another conversation, whose prompt is ids. Tokens with which both conversations begin are not
-// read again. The drafter keeps what it has learnt, also from the answers of the earlier conversation. A call reads at
-// most `most` tokens: call again until ls_session_active, with the same ids and *r. Errors are those of
+// Begins the only turn of another conversation, whose prompt is ids (of the text). Tokens with which both conversations
+// begin are not read again. The drafter keeps what it has learnt, also from the answers of the earlier conversation. A
+// call reads at most `most` tokens: call again until ls_session_active, with the same ids and *r. Errors are those of
 // ls_session_begin; LS_E_RANGE changes nothing, after others the conversation is what was read of the prompt.
-ls_code ls_session_begin_other(ls_session *s, const ls_ids *ids, size_t most, ls_reading *r, ls_progress progress,
-                               void *ud, ls_err *err);
+ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, size_t most, ls_reading *r,
+                               ls_progress progress, void *ud, ls_err *err);
 // Resets s, which then begins with the first n tokens of the conversation of `of`, a session of the same model. They
 // are copied, not read again.
 ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err);
@@ -60,8 +60,8 @@ ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_optio
 // read again, unless the drafter of s should learn from the rows of the prompt.
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
                               void *ud, ls_err *err);
-// One decode step of the current turn into *out (finish is set on the last). After an error the turn is over; a step
-// that was cancelled (LS_E_CANCELLED) did not happen, and the turn goes on with the next.
+// One decode step of the current turn into *out (finish is set on the last). A step that was cancelled (LS_E_CANCELLED)
+// did not happen, and the turn goes on with the next. After another error only ls_session_stop may follow.
 ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err);
 // Takes effect from the next step. LS_E_USAGE if the method is unknown.
 ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err);

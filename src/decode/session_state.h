@@ -9,7 +9,6 @@
 struct ls_session {
     ls_model *model;
     const ls_engine *e;
-    uint64_t tokenizer_id; // of the vocabulary, whose hash takes a millisecond
     ls_kv_cache *t;
     bool borrowed; // t is another session's
     // settings

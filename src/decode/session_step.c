@@ -358,6 +358,5 @@ ls_code ls_session_step(ls_session *s, ls_step *out, ls_err *err) {
     if (!ls_session_active(s)) return ls_fail(err, LS_E_USAGE, "no turn is active");
     ls_code code = decode_step(s, out, err);
     if (!code && ls_log_is_on()) log_step(out);
-    if (code && code != LS_E_CANCELLED) ls_session_stop(s, LS_FINISH_ERROR); // a cancelled step did not happen
     return code;
 }

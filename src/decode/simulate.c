@@ -22,7 +22,7 @@ struct ls_recording {
     ls_top_entry *entries;
     size_t n_entries, cap_entries;
     best *known;
-    size_t n_known, cap_known;
+    size_t n_known;
     // hash of (output position where a row leaves the text, tokens since) -> index into known; without tokens: what
     // predicted the token at that position, one beyond the last included
     ls_map by_path;
@@ -72,10 +72,7 @@ static void describe_place(ls_recording *r, size_t position, const int32_t *toke
         r->cap_entries = 2 * r->cap_entries + 1024;
         r->entries = ls_realloc(r->entries, r->cap_entries * sizeof *r->entries);
     }
-    if (r->n_known == r->cap_known) {
-        r->cap_known = 2 * r->cap_known + 256;
-        r->known = ls_realloc(r->known, r->cap_known * sizeof *r->known);
-    }
+    r->known = ls_grown(r->known, r->n_known, sizeof *r->known);
     r->known[r->n_known] = (best){(uint32_t)r->n_entries, (uint16_t)n, lse};
     if (n) memcpy(r->entries + r->n_entries, top, (size_t)n * sizeof *top);
     r->n_entries += (size_t)n;

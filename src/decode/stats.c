@@ -96,7 +96,6 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     st->steps_with_draft += s->rows > 1;
     st->steps_with_accept += accepted > 0;
     if (!ls_step_described(s)) return; // who was rejected is not known
-    st->described++;
     int changed;
     st->judged += (uint64_t)ls_step_judged(s, &changed);
     st->judged_otherwise += (uint64_t)changed;

@@ -19,13 +19,13 @@ typedef struct {
     uint64_t accepted; // accepted draft nodes, those behind the end of a turn left out: steps + accepted = emitted
     uint64_t lossy;    // emitted tokens that are not the target's own choice (lossy acceptance only)
     uint64_t steps_with_draft, steps_with_accept;
-    uint64_t described;                     // forwards whose whole tree is known: the rates below are over these
     uint64_t by_emitted[LS_STATS_HIST + 1]; // steps that emitted i tokens (the last slot: that many or more)
-    ls_ratio depth[LS_STATS_DEPTHS];        // [d]: steps whose path holds depth d, of steps whose tree had a node there
-    ls_ratio rank[LS_STATS_RANKS];          // [r]: branches of rank r with an accepted node, of branches of rank r
-    ls_ratio from[LS_FROM_COUNT];           // accepted of verified nodes by source
+    // the rates below are over steps with a forward whose whole tree is known (ls_step_described)
+    ls_ratio depth[LS_STATS_DEPTHS]; // [d]: steps whose path holds depth d, of steps whose tree had a node there
+    ls_ratio rank[LS_STATS_RANKS];   // [r]: branches of rank r with an accepted node, of branches of rank r
+    ls_ratio from[LS_FROM_COUNT];    // accepted of verified nodes by source
     ls_ratio repeats;           // accepted drafts that were copied from this very answer, of those whose tree is known
-    uint64_t next_next;         // described steps whose next-next token is known
+    uint64_t next_next;         // such steps whose next-next token is known
     uint64_t next_next_drafted; // ... and was drafted under the root
     uint64_t next_next_rank[LS_MAX_TOP + 1]; // ... by its rank in the last logits; the last: beyond the kept ones
     // misses: steps by the reason why their path ended, if it is known. miss_steps, miss_us: those whose missed token

@@ -248,8 +248,7 @@ typedef struct {
             uint32_t turn;
             ls_finish finish;
         } end;
-        struct { // another method's answer to a turn's prompt: it begins, its steps, it ends
-            uint32_t turn;
+        struct { // another method's answer to the last turn's prompt: it begins, its steps, it ends
             enum { LS_RIVAL_BEGINS, LS_RIVAL_STEP, LS_RIVAL_ENDS } what;
             char method[64]; // begins
             int32_t at;      // begins: tokens of the answer before a what-if (a fork) begins; 0: a race

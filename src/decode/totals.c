@@ -83,13 +83,8 @@ ls_short_text ls_total_speedup_text(const ls_total *t) {
     return out;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void ls_interval(double *sample, double *low, double *high) {
-    qsort(sample, LS_RESAMPLES, sizeof *sample, by_value);
+    ls_sort(sample, LS_RESAMPLES);
     *low = sample[LS_RESAMPLES / 40];
     *high = sample[LS_RESAMPLES - 1 - LS_RESAMPLES / 40];
 }

@@ -572,16 +572,16 @@ static void insert(double *sorted, int n, double v) {
 }
 
 void ls_plain_bound(ls_plain_cost *a, double step_us) {
-    double sorted[LS_AR_RECENT];
-    a->recent[a->n_steps++ % LS_AR_RECENT] = step_us;
-    if (a->n_steps < LS_AR_RECENT) return;
-    for (int i = 0; i < LS_AR_RECENT; i++) insert(sorted, i, a->recent[i]);
-    if (sorted[LS_AR_RECENT / 2] < a->us) a->us = sorted[LS_AR_RECENT / 2];
+    double sorted[LS_PLAIN_RECENT];
+    a->recent[a->n_steps++ % LS_PLAIN_RECENT] = step_us;
+    if (a->n_steps < LS_PLAIN_RECENT) return;
+    for (int i = 0; i < LS_PLAIN_RECENT; i++) insert(sorted, i, a->recent[i]);
+    if (sorted[LS_PLAIN_RECENT / 2] < a->us) a->us = sorted[LS_PLAIN_RECENT / 2];
 }
 
 double ls_plain_spread(const ls_plain_cost *a) {
-    double sorted[LS_AR_RECENT];
-    const int n = a->n_timed < LS_AR_RECENT ? (int)a->n_timed : LS_AR_RECENT, cut = n / 6;
+    double sorted[LS_PLAIN_RECENT];
+    const int n = a->n_timed < LS_PLAIN_RECENT ? (int)a->n_timed : LS_PLAIN_RECENT, cut = n / 6;
     if (!n) return 0;
     for (int i = 0; i < n; i++) insert(sorted, i, a->timed[i]);
     return (sorted[n - 1 - cut] - sorted[cut]) / 2 / sorted[n / 2];
@@ -598,7 +598,7 @@ ls_code ls_plain_probe(ls_plain_cost *a, ls_kv_cache *kv_cache, int32_t token, c
         if (code) return code;
         const double took = (double)(ls_now_ns() - start) / 1e3;
         insert(t, i, took);
-        a->timed[a->n_timed++ % LS_AR_RECENT] = took;
+        a->timed[a->n_timed++ % LS_PLAIN_RECENT] = took;
     }
     double us = t[1] + host_us;
     a->us = a->us > 0 ? 0.5 * a->us + 0.5 * us : us; // average two measurements to reduce noise

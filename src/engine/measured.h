@@ -85,14 +85,14 @@ ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *u
 // ---- the current time of a plain decode step on this machine. It is not a constant: single-row forwards are timed in
 // this process at the contexts being decoded.
 
-enum { LS_AR_RECENT = 9 };
+enum { LS_PLAIN_RECENT = 9 };
 
 typedef struct {
-    double us;                   // smoothed; 0: not measured yet
-    int32_t at;                  // context length of the last measurement
-    double timed[LS_AR_RECENT];  // the last single-row forwards, us
-    uint64_t n_timed;            // of all
-    double recent[LS_AR_RECENT]; // times of whole steps, with any number of rows
+    double us;                      // smoothed; 0: not measured yet
+    int32_t at;                     // context length of the last measurement
+    double timed[LS_PLAIN_RECENT];  // the last single-row forwards, us
+    uint64_t n_timed;               // of all
+    double recent[LS_PLAIN_RECENT]; // times of whole steps, with any number of rows
     uint64_t n_steps;
 } ls_plain_cost;
 

@@ -6,7 +6,6 @@
 #include "engine/load.h"
 #include "gpu/plan.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -346,11 +345,6 @@ void ls_ranks_tell_of(const ls_ranks *r, char *line, size_t size) {
     else snprintf(line + n, size - n, ", %d ranks", r->own.n);
 }
 
-static int by_time(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static ls_code measure(ls_ranks *r, const lst_decoder *lib, ls_ranks_speed *out, ls_err *err) {
     enum { TIMES = 101 };
     static const int32_t sizes[] = {LS_RANKS_SMALL, LS_RANKS_LARGE};
@@ -365,7 +359,7 @@ static ls_code measure(ls_ranks *r, const lst_decoder *lib, ls_ranks_speed *out,
             if (failed) code = ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err);
         }
         if (code) break;
-        qsort(us, TIMES, sizeof *us, by_time);
+        ls_sort(us, TIMES);
         median[s] = us[TIMES / 2];
     }
     free(mine);

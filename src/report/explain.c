@@ -7,26 +7,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int by_value(const void *a, const void *b) {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 // The median time of the group's forwards with this number of rows; 0: the group has fewer than five.
 static double usual_forward_us(const ls_report *r, size_t group, int rows) {
     enum { FEW = 5 };
-    size_t n = 0, cap = 0;
-    float *list = NULL;
+    size_t n = 0;
+    double *list = NULL;
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
         for (size_t k = 0; t->group == group && k < t->n_steps; k++) {
             if (t->steps[k].rows + t->steps[k].probes != rows || !t->steps[k].forward) continue;
-            if (n == cap) list = ls_realloc(list, (cap = 2 * cap + 64) * sizeof *list);
-            list[n++] = t->steps[k].forward_us;
+            list = ls_grown(list, n, sizeof *list);
+            list[n++] = (double)t->steps[k].forward_us;
         }
     }
-    if (n) qsort(list, n, sizeof *list, by_value);
-    const double median = n < FEW ? 0 : (double)list[n / 2];
+    ls_sort(list, n);
+    const double median = n < FEW ? 0 : list[n / 2];
     free(list);
     return median;
 }

@@ -2,7 +2,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 #include "report/facts.h"
-#include "base/mem.h"
 #include "base/err.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 // The report as one page for reading or printing; it needs no script and no network.
 #include "base/colour.h"
-#include "base/mem.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "report/facts.h"

@@ -32,7 +32,7 @@ const char *ls_lab_other_source(const ls_run *a, const ls_run *b) {
 typedef struct {
     ls_result result;
     ls_lab_position *output; // of all turns
-    size_t n_output, cap_output;
+    size_t n_output;
     ls_lab_distances distances;
     ls_lab_matches matches;
     ls_lab_hits hits;
@@ -45,10 +45,7 @@ static bool count_step(void *ud, const ls_step *s) {
     reading *g = ud;
     ls_stats_add(&g->result.stats, s);
     for (int i = 0; i < s->n_emitted; i++) {
-        if (g->n_output == g->cap_output) {
-            g->cap_output = 2 * g->cap_output + 64;
-            g->output = ls_realloc(g->output, g->cap_output * sizeof *g->output);
-        }
+        g->output = ls_grown(g->output, g->n_output, sizeof *g->output);
         ls_lab_position *p = &g->output[g->n_output++];
         p->token = s->tree.nodes[s->path[i]].token;
         p->n_top = i ? 0 : s->n_top;
@@ -69,14 +66,10 @@ static double temperature(const ls_trace_header *h) {
     return strtod(ls_trace_config(h, "decode.temperature"), NULL);
 }
 
-static bool ends_in(const char *text, const char *ending) {
-    const size_t n = strlen(text), m = strlen(ending);
-    return n > m && !strcmp(text + n - m, ending);
-}
-
 static bool is_way(const ls_trace_header *h, const ls_lab_run *r) {
     const size_t n = strcspn(r->word, ":/@+");
-    if (ends_in(r->word, ".yaml") || ends_in(r->word, ".yml")) return true; // a file of settings may name any method
+    if (ls_ends_with(r->word, ".yaml") || ls_ends_with(r->word, ".yml"))
+        return true; // a file of settings may name any method
     return strlen(h->run.method) == n && !strncmp(h->run.method, r->word, n) && temperature(h) == r->temperature;
 }
 

@@ -1,6 +1,5 @@
 #include "report/lab.h"
 #include "report/plots.h"
-#include "base/mem.h"
 
 #include <math.h>
 #include <stdio.h>

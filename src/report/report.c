@@ -100,10 +100,7 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
     int lossy[LS_MAX_ROWS], n_lossy = ls_step_lossy(s, lossy), at_lossy = 0;
     for (int i = 0; i < s->n_emitted; i++) {
         const ls_node *n = &s->tree.nodes[s->path[i]];
-        if (t->n_text == t->cap_text) {
-            t->cap_text = 2 * t->cap_text + 256;
-            t->text = ls_realloc(t->text, t->cap_text * sizeof *t->text);
-        }
+        t->text = ls_grown(t->text, t->n_text, sizeof *t->text);
         const bool is_lossy = at_lossy < n_lossy && lossy[at_lossy] == i;
         at_lossy += is_lossy;
         t->text[t->n_text++] = (ls_report_token){.id = n->token,
@@ -150,10 +147,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     ls_report_turn *t = &r->turns[r->n_turns - 1];
     ls_report_group *g = &r->groups[t->group];
     add_text(t, s);
-    if (t->n_steps == t->cap_steps) {
-        t->cap_steps = 2 * t->cap_steps + 128;
-        t->steps = ls_realloc(t->steps, t->cap_steps * sizeof *t->steps);
-    }
+    t->steps = ls_grown(t->steps, t->n_steps, sizeof *t->steps);
     t->steps[t->n_steps++] = (ls_report_step){.index = s->index,
                                               .context_len = s->context_len,
                                               .output_pos = s->output_pos,

@@ -44,9 +44,9 @@ typedef struct {
     size_t group, prompt;   // indexes into ls_report.groups and .prompts
     const ls_tokens *tokens;
     ls_report_token *text;
-    size_t n_text, cap_text;
+    size_t n_text;
     ls_report_step *steps;
-    size_t n_steps, cap_steps;
+    size_t n_steps;
     ls_stats stats;
     ls_finish finish; // LS_GOING: the trace ends before the turn does
 } ls_report_turn;

@@ -5,7 +5,6 @@
 #include "report/plots.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { LINE = 20, COLUMN = 130, MARGIN = 8, LABEL = 13 };

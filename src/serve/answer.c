@@ -5,7 +5,6 @@
 #include "serve/watch.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,17 +182,17 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
     return !ls_answerer_stops(w->a);
 }
 
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_answering *w = ud;
     ls_metrics *m = &w->a->queue->metrics;
     ls_buf out = {0};
     pthread_mutex_lock(&w->a->queue->lock);
     m->prompt_tokens += w->prompt.n;
-    m->kept_tokens += w->run.other.kept;
-    m->prefill_s += t->prefill_ms / 1e3;
+    m->kept_tokens += run->other.kept;
+    m->prefill_s += prefill_ms / 1e3;
     m->sessions = w->a->sessions.n;
     pthread_mutex_unlock(&w->a->queue->lock);
-    ls_sessions_show(&w->a->sessions, w->run.session, &w->run.other.kept, sizeof w->run.other.kept);
+    ls_sessions_show(&w->a->sessions, run->session, &run->other.kept, sizeof run->other.kept);
     if (!w->x->request.stream) return;
     ls_reply_first(&w->reply, w->prompt.n, &out);
     ls_exchange_say(w->a->queue, w->x, 200, &out);
@@ -273,14 +272,15 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
 // A part of the work, which others wait for: a block of the prompt, or a step. *ended: the answer is whole.
 static ls_code work(ls_answering *w, bool *ended, ls_err *err) {
     ls_answerer *a = w->a;
-    const char *text = w->x->request.text.p;
+    const ls_buf *text = &w->x->request.text;
     ls_code code = w->run.session ? LS_OK : prepare(w, err);
     if (!code && ls_answerer_stops(a)) code = LS_E_CANCELLED;
-    if (!code && !w->run.active)
-        code = ls_runner_begin_other(&w->run, &w->prompt, text ? text : "", part_of_prompt(a), on_prefill, w, err);
+    if (!code && !ls_runner_active(&w->run))
+        code = ls_runner_begin_other(&w->run, (ls_str){text->p, text->n}, &w->prompt, part_of_prompt(a), on_prefill, w,
+                                     err);
     else if (!code) {
         code = ls_runner_step(&w->run, err);
-        *ended = !code && !w->run.active;
+        *ended = !code && !ls_runner_active(&w->run);
     }
     return code;
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { UNREAD = 8 << 20 }; // bytes that a client may leave unread
@@ -18,11 +17,7 @@ static const uint64_t SILENCE_NS = 5000000000;
 ls_code ls_queue_open(ls_queue *q, ls_err *err) {
     q->typical_s = 1;
     q->end = &q->first;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->sent, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&q->sent);
     pthread_mutex_init(&q->lock, NULL);
     q->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return q->wake < 0 ? ls_fail(err, LS_E_IO, "cannot make an eventfd: %s", strerror(errno)) : LS_OK;
@@ -88,9 +83,7 @@ void ls_exchange_left(ls_queue *q, ls_exchange *x) {
 }
 
 void ls_queue_drain(ls_queue *q, int ms) {
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += ms / 1000;
+    const struct timespec end = ls_time_after((uint64_t)ms * 1000000u);
     pthread_mutex_lock(&q->lock);
     while (q->sending && !pthread_cond_timedwait(&q->sent, &q->lock, &end)) continue;
     pthread_mutex_unlock(&q->lock);

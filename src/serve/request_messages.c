@@ -1,5 +1,4 @@
 #include "serve/request_messages.h"
-#include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -25,16 +25,16 @@ void ls_watched_read(ls_watched *w, size_t prompt_tokens, double fraction) {
     tell(w);
 }
 
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_watched *w = ud;
     ls_request_facts *f = &w->x->facts;
     const ls_run_sink records = ls_trace_sink(w->trace);
-    w->run = t->run;
+    w->run = run;
     f->state = LS_REQUEST_DECODING;
-    f->kept_tokens = (int32_t)t->run->other.kept;
-    f->prefill_ms = t->prefill_ms;
+    f->kept_tokens = (int32_t)run->other.kept;
+    f->prefill_ms = prefill_ms;
     f->read = 0;
-    records.begin(records.ud, t);
+    records.begin(records.ud, run, prefill_ms);
     tell(w);
 }
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_QUEUED = 512 }; // unread events; ls_channel_send blocks at this number until the listener reads one
@@ -209,12 +208,8 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->events_end = &c->events;
     c->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (c->wake < 0) return false; // nothing could wake the listener
-    pthread_condattr_t monotonic;  // a change of the system time must not change waits
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&c->changed);
     const bool started = ls_thread_start(&c->thread, run, c);
     if (!started) close(c->wake);
     return started;
@@ -262,6 +257,32 @@ void ls_channel_result(ls_channel *c, bool is_error, const char *text) {
     send_message(c, is_error, true, text);
 }
 
+void ls_channel_rival_begins(ls_channel *c, const char *method, size_t at, const ls_ids *ids) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    ls_ids copy = {0};
+    if (ids) ls_ids_add(&copy, ids->p, ids->n);
+    e->rival.what = LS_RIVAL_BEGINS;
+    snprintf(e->rival.method, sizeof e->rival.method, "%.63s", method);
+    e->rival.at = (int32_t)at;
+    e->rival.ids = copy.p;
+    e->rival.n_ids = (int32_t)copy.n;
+    ls_channel_send(c, e);
+}
+
+void ls_channel_rival_step(ls_channel *c, const ls_step *step) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.what = LS_RIVAL_STEP;
+    e->rival.step = ls_step_keep(step);
+    ls_channel_send(c, e);
+}
+
+void ls_channel_rival_ends(ls_channel *c, ls_finish finish) {
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.what = LS_RIVAL_ENDS;
+    e->rival.finish = finish;
+    ls_channel_send(c, e);
+}
+
 void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal) {
     ls_buf said = {0};
     for (; n > 0; n--) {
@@ -287,14 +308,8 @@ static bool runs(const ls_channel *c) {
 }
 
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
-    struct timespec until;
     if (c->owes && !runs(c)) ls_channel_status(c, LS_STATE_IDLE, "", -1);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    if (wait_ms > 0) {
-        const int64_t ns = until.tv_nsec + (int64_t)(wait_ms * 1e6);
-        until.tv_sec += ns / 1000000000;
-        until.tv_nsec = ns % 1000000000;
-    }
+    const struct timespec until = ls_time_after(wait_ms > 0 ? (uint64_t)(wait_ms * 1e6) : 0);
     pthread_mutex_lock(&c->lock);
     while (!c->closing && !c->commands && !c->woken && wait_ms != 0) {
         if (wait_ms < 0) pthread_cond_wait(&c->changed, &c->lock);
@@ -308,6 +323,22 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     const bool go = !c->closing;
     pthread_mutex_unlock(&c->lock);
     return go;
+}
+
+void ls_channel_pace(ls_channel *c, const ls_queued_command *q, bool active) {
+    enum { MOST_STEPS = 1 << 30 };
+    const bool steps = q->kind == LS_CMD_STEP && active;
+    if (!steps) c->steps_left = 0;
+    else c->steps_left += q->n < MOST_STEPS - c->steps_left ? q->n : MOST_STEPS - c->steps_left; // keys may be faster
+    c->paused = q->kind != LS_CMD_RUN;
+}
+
+bool ls_channel_goes(const ls_channel *c) {
+    return !c->paused || c->steps_left > 0;
+}
+
+bool ls_channel_stepped(ls_channel *c) {
+    return c->paused && --c->steps_left == 0;
 }
 
 void ls_channel_wake(ls_channel *c) {

@@ -15,6 +15,8 @@ typedef struct ls_queued_command {
 typedef struct {
     ls_source base;
     bool recording; // set by the source: which commands it takes
+    bool paused;    // these two by the source's thread
+    int steps_left; // in pause: steps to make
     pthread_t thread;
     int wake;
     pthread_mutex_t lock; // protects the fields below
@@ -41,6 +43,10 @@ void ls_channel_send(ls_channel *c, ls_event *e); // takes e; blocks while the l
 void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction);
 void ls_channel_message(ls_channel *c, bool is_error, const char *text);
 void ls_channel_result(ls_channel *c, bool is_error, const char *text); // a message that is a result (decode/step.h)
+// LS_EV_RIVAL. ids: a fork's first tokens, which the user chose; NULL: a race. A kept step is shared, not copied.
+void ls_channel_rival_begins(ls_channel *c, const char *method, size_t at, const ls_ids *ids);
+void ls_channel_rival_step(ls_channel *c, const ls_step *step);
+void ls_channel_rival_ends(ls_channel *c, ls_finish finish);
 // The answer to LS_CMD_SET with n assignments, as events and in words. refusal: why they are not in force; NULL: they
 // are.
 void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal);
@@ -49,6 +55,10 @@ void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refu
 // waits (ls_command_waits) and nothing runs, sends LS_STATE_IDLE first: so each such command ends, whatever became of
 // it.
 bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
+// LS_CMD_RUN, LS_CMD_PAUSE and LS_CMD_STEP. active: there are steps to make.
+void ls_channel_pace(ls_channel *c, const ls_queued_command *q, bool active);
+bool ls_channel_goes(const ls_channel *c); // a step may be made
+bool ls_channel_stepped(ls_channel *c);    // a step was made; true: it was the last one before the pause
 // Ends the wait of ls_channel_take, or the next one. Any thread.
 void ls_channel_wake(ls_channel *c);
 void ls_queued_command_free(ls_queued_command *q); // accepts NULL

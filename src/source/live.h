@@ -15,18 +15,15 @@ typedef struct {
     ls_trace *trace;       // NULL: none
     ls_conversation *kept; // the conversation as it is saved; NULL: no model is loaded
     ls_seen seen;
-    bool paused, waited; // waited: the user was told that the reader of the trace is slow
-    bool keep_failed;    // opt.keep could not be written, and the user was told
-    char *left;          // file of an earlier process from which this conversation was loaded; NULL: none
-    bool loads;          // the model is loaded: LS_CMD_STOP must not interrupt that; only close may
-    bool idles;          // any command interrupts the current work
-    bool measured;       // measuring costs failed: it is not tried again
-    int steps_left;      // in pause: steps to run
+    bool waited;      // the user was told that the reader of the trace is slow
+    bool keep_failed; // opt.keep could not be written, and the user was told
+    char *left;       // file of an earlier process from which this conversation was loaded; NULL: none
+    bool loads;       // the model is loaded: LS_CMD_STOP must not interrupt that; only close may
+    bool idles;       // any command interrupts the current work
+    bool measured;    // measuring costs failed: it is not tried again
     // who answers the prompt of the last turn too
     ls_runner rival;   // its session is NULL: nobody
-    ls_setup *variant; // its setup; NULL: that of the session, or no rival
-    ls_ids fork;       // beginning of the last what-if's answer: tokens kept from the answer, then those of the user
-    bool forks;        // the rival is a what-if: it continues from within the answer
+    ls_setup *variant; // its setup; NULL: that of the session, because it is a what-if; or no rival
 } live;
 
 void ls_live_free_setup(live *l, ls_setup *s); // accepts NULL
@@ -35,5 +32,8 @@ void ls_live_tokens(live *l, ls_ids *fresh);   // sends the bytes of ids that ar
 // Another method answers the last prompt too, step by step while l->rival has a session.
 void ls_live_begin_rival(live *l, const char *method);
 void ls_live_begin_fork(live *l, const char *text, int n); // LS_CMD_FORK
+// The tokens of `text`, which follow the first n of the last answer, as LS_CMD_FORK has them. False: it has no such
+// place, and a message was sent.
+bool ls_live_read_fork(live *l, const char *text, int n, ls_ids *out);
 void ls_live_run_rival(live *l);
 void ls_live_end_rival(live *l, ls_finish finish); // where there is one

@@ -1,21 +1,10 @@
 #include "source/live.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char comparing[] = "the other method is answering the same prompt", forking[] = "decoding the what-if";
-
-static void tell_rival(live *l, int what, const char *method, const ls_step *step, ls_finish finish) {
-    ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.turn = (uint32_t)ls_runner_turns(&l->run) - 1;
-    e->rival.what = what;
-    snprintf(e->rival.method, sizeof e->rival.method, "%s", method);
-    e->rival.step = step;
-    e->rival.finish = finish;
-    ls_channel_send(&l->c, e);
-}
 
 void ls_live_end_rival(live *l, ls_finish finish) {
     if (!l->rival.session) return;
@@ -23,7 +12,7 @@ void ls_live_end_rival(live *l, ls_finish finish) {
     l->rival.session = NULL;
     ls_live_free_setup(l, l->variant);
     l->variant = NULL;
-    tell_rival(l, LS_RIVAL_ENDS, "", NULL, finish);
+    ls_channel_rival_ends(&l->c, finish);
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
@@ -39,16 +28,14 @@ static void on_step(void *ud, const ls_step *step) {
     ls_ids fresh = {0};
     ls_seen_step(&l->seen, step, &fresh);
     ls_live_tokens(l, &fresh);
-    tell_rival(l, LS_RIVAL_STEP, "", ls_step_keep(step), LS_GOING);
+    ls_channel_rival_step(&l->c, step);
     const double done =
         (double)(step->output_pos + step->n_emitted) / (double)ls_dialog_output(ls_session_dialog(l->session));
-    ls_channel_status(&l->c, LS_STATE_COMPARING, l->forks ? forking : comparing, l->forks ? -1 : fmin(1, done));
+    ls_channel_status(&l->c, LS_STATE_COMPARING, l->variant ? comparing : forking, l->variant ? fmin(1, done) : -1);
 }
 
-// fork: tokens that follow the first `at` tokens of the answer; NULL: a race. begun: all tokens with which the fork's
-// answer begins; taken.
-static void begin(live *l, const char *name, const ls_decode_options *opt, size_t at, const ls_ids *fork,
-                  ls_ids begun) {
+// fork: tokens that follow the first `at` tokens of the answer; NULL: a race.
+static void begin(live *l, const char *name, const ls_decode_options *opt, size_t at, const ls_ids *fork) {
     ls_err err = {0};
     bool lent;
     const ls_turn *turn = ls_dialog_last(ls_session_dialog(l->session));
@@ -60,40 +47,26 @@ static void begin(live *l, const char *name, const ls_decode_options *opt, size_
                            "not enough memory for a second KV cache: the conversation will be read again");
     if (!code) code = ls_session_calibrate(l->rival.session, LS_COSTS_AT_ONCE, on_rival, l, &err);
     if (!code)
-        code = ls_session_answer_too(l->rival.session, l->session, turn->answer_at + turn->n_begun + at,
+        code = ls_session_answer_too(l->rival.session, l->session, ls_turn_output_at(turn) + at,
                                      fork ? fork : &(ls_ids){0}, on_rival, l, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
     if (code && !l->rival.session) {
-        ls_ids_free(&begun);
         ls_live_free_setup(l, l->variant);
         l->variant = NULL;
         return;
     }
     // there is a rival, even after an error: announces its beginning, so that its end can follow
-    l->forks = fork != NULL;
     if (fork) {
-        ls_ids_free(&l->fork);
-        l->fork = begun;
-    }
-    ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.turn = (uint32_t)ls_runner_turns(&l->run) - 1;
-    e->rival.what = LS_RIVAL_BEGINS;
-    e->rival.at = (int32_t)at;
-    snprintf(e->rival.method, sizeof e->rival.method, "%s", name);
-    ls_ids ids = {0}, fresh = {0};
-    if (fork) {
+        ls_ids fresh = {0};
         ls_seen_ids(&l->seen, fork->p, fork->n, &fresh);
         ls_live_tokens(l, &fresh);
-        ls_ids_add(&ids, fork->p, fork->n);
     }
-    e->rival.ids = ids.p;
-    e->rival.n_ids = (int32_t)ids.n;
-    ls_channel_send(&l->c, e);
+    ls_channel_rival_begins(&l->c, name, at, fork);
     if (code) ls_live_end_rival(l, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
 }
 
 // Reads token ids and, after a newline, text, as tokens. False: malformed.
-static bool read_fork(const live *l, const char *text, ls_ids *out) {
+static bool read_tokens(const live *l, const char *text, ls_ids *out) {
     while (*text && *text != '\n') {
         char *end;
         const long id = strtol(text, &end, 10);
@@ -104,20 +77,20 @@ static bool read_fork(const live *l, const char *text, ls_ids *out) {
     return !*text || !ls_encode(l->model.vocab, text + 1, strlen(text + 1), false, out, NULL);
 }
 
-void ls_live_begin_fork(live *l, const char *text, int n) {
-    ls_ids ids = {0};
+bool ls_live_read_fork(live *l, const char *text, int n, ls_ids *out) {
     const ls_dialog *d = ls_session_dialog(l->session);
     const ls_turn *turn = ls_dialog_last(d);
-    const size_t output_at = turn ? turn->answer_at + turn->n_begun : 0;
-    if (!ls_dialog_output(d)) ls_channel_message(&l->c, true, "no answer to branch from yet");
-    else if (n < 0 || (size_t)n > d->context.n - output_at || !read_fork(l, text, &ids) || !ids.n)
-        ls_channel_message(&l->c, true, "what-if: the position does not exist, or the text is empty");
-    else {
-        ls_ids begun = {0};
-        ls_ids_add(&begun, d->context.p + turn->answer_at, turn->n_begun + (size_t)n);
-        ls_ids_add(&begun, ids.p, ids.n);
-        begin(l, "what if", &l->setup->decode, (size_t)n, &ids, begun);
-    }
+    const char *why = NULL;
+    if (!ls_dialog_output(d)) why = "no answer to branch from yet";
+    else if (n < 0 || (size_t)n > d->context.n - ls_turn_output_at(turn) || !read_tokens(l, text, out) || !out->n)
+        why = "what-if: the position does not exist, or the text is empty";
+    if (why) ls_channel_message(&l->c, true, why);
+    return !why;
+}
+
+void ls_live_begin_fork(live *l, const char *text, int n) {
+    ls_ids ids = {0};
+    if (ls_live_read_fork(l, text, n, &ids)) begin(l, "what if", &l->setup->decode, (size_t)n, &ids);
     ls_ids_free(&ids);
 }
 
@@ -142,14 +115,17 @@ static ls_code read_variant(live *l, const char *text, ls_err *err) {
 void ls_live_begin_rival(live *l, const char *text) {
     ls_err err = {0};
     if (read_variant(l, text, &err)) ls_channel_message(&l->c, true, err.msg);
-    else begin(l, text, &l->variant->decode, 0, NULL, (ls_ids){0});
+    else begin(l, text, &l->variant->decode, 0, NULL);
 }
 
 void ls_live_run_rival(live *l) {
     ls_err err = {0};
     const ls_code code = ls_runner_step(&l->rival, &err);
     if (code == LS_E_CANCELLED) return;
-    if (code) ls_channel_message(&l->c, true, err.msg);
+    if (code) {
+        ls_channel_message(&l->c, true, err.msg);
+        ls_runner_stop(&l->rival, LS_FINISH_ERROR);
+    }
     const ls_finish finish = ls_runner_finish(&l->rival);
     if (finish) ls_live_end_rival(l, finish);
 }

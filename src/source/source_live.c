@@ -1,5 +1,4 @@
 #include "source/live.h"
-#include "base/system.h"
 #include "base/mem.h"
 #include "base/file.h"
 #include "base/utf8.h"
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static void note(void *ud, const char *text) {
@@ -153,33 +151,20 @@ static void report_files(live *l, bool last) {
     if (ls_conversation_lost(l->kept, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
-static void send_prompt(live *l, const ls_turn_begun *t) {
-    const ls_decode_options *o = &l->setup->decode;
-    ls_ids ids = {0};
-    ls_ids_add(&ids, t->ids->p, t->ids->n);
-    ls_event *e = ls_event_new(LS_EV_PROMPT);
-    e->prompt.turn = t->turn;
-    e->prompt.n_ids = (int32_t)ids.n;
-    e->prompt.ids = ids.p;
-    e->prompt.n_begun = (int32_t)t->n_begun;
-    e->prompt.text = ls_strdup(t->text);
-    e->prompt.context_len = (int32_t)ls_session_context(l->session)->n;
-    e->prompt.prefill_ms = t->prefill_ms;
-    snprintf(e->prompt.method, sizeof e->prompt.method, "%s", o->method);
-    e->prompt.temperature = (double)o->sampling.temperature;
-    e->prompt.costs = *ls_session_costs(l->session);
-    ls_channel_send(&l->c, e);
-}
-
 // The sink that is the screen.
-static void on_begin(void *ud, const ls_turn_begun *t) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     live *l = ud;
+    const ls_dialog *d = ls_session_dialog(run->session);
+    const size_t kept = ls_dialog_last(d)->kept;
     ls_ids fresh = {0};
+    ls_trace_header h;
     keep_file(l);
     report_files(l, false);
-    ls_seen_ids(&l->seen, t->ids->p, t->ids->n, &fresh);
+    ls_seen_ids(&l->seen, d->context.p + kept, d->context.n - kept, &fresh);
     ls_live_tokens(l, &fresh);
-    send_prompt(l, t);
+    ls_trace_describe(&h, run, prefill_ms);
+    ls_channel_send(&l->c, ls_trace_prompt_event(&h, d));
+    ls_trace_header_free(&h);
 }
 
 static void on_step(void *ud, const ls_step *step) {
@@ -197,7 +182,7 @@ static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *to
     live *l = ud;
     (void)totals;
     report_files(l, true);
-    l->steps_left = 0; // those that were asked for beyond it
+    l->c.steps_left = 0; // those that were asked for beyond it
     ls_event *e = ls_event_new(LS_EV_END);
     e->end.turn = turn;
     e->end.finish = reason;
@@ -228,7 +213,7 @@ static void begin_turn(live *l, const char *text, size_t turn, const ls_ids *beg
         return;
     }
     if (reread) tell_reread(l, reread);
-    ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+    ls_channel_status(&l->c, l->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
 static void run_step(live *l) {
@@ -240,7 +225,7 @@ static void run_step(live *l) {
         ls_runner_stop(&l->run, LS_FINISH_ERROR);
         return;
     }
-    if (l->run.active && l->paused && --l->steps_left == 0) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
+    if (ls_runner_active(&l->run) && ls_channel_stepped(&l->c)) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
 }
 
 static ls_code start(live *l, ls_err *err) {
@@ -363,7 +348,6 @@ static void load(live *l, const char *path) {
             keep(l, v.kept);
             v.kept = NULL;
             ls_trace_leave(l->trace);
-            l->fork.n = 0;
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
             take_over(l, path);
@@ -380,25 +364,35 @@ static void stop_turn(live *l) {
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
 }
 
-// Decodes the answer again from the beginning of the fork. The text is the fork's if acceptance is exact and no setting
+// Decodes the last answer again, beginning as the fork. The text is the fork's if acceptance is exact and no setting
 // has changed.
-static void keep_fork(live *l, const char *text, size_t turn) {
-    if (l->fork.n) begin_turn(l, text, turn, &l->fork);
-    else ls_channel_message(&l->c, true, "no what-if to keep: press x on a draft to make one");
+static void keep_fork(live *l, const char *text, int n) {
+    const ls_dialog *d = ls_session_dialog(l->session);
+    const ls_turn *last = ls_dialog_last(d);
+    ls_ids ids = {0}, begun = {0};
+    if (ls_live_read_fork(l, text, n, &ids)) {
+        char *prompt = ls_strndup(last->user.n ? last->user.p : "", last->user.n); // the turn is replaced
+        ls_ids_add(&begun, d->context.p + last->answer_at, last->n_begun + (size_t)n);
+        ls_ids_add(&begun, ids.p, ids.n);
+        begin_turn(l, prompt, d->n_turns - 1, &begun);
+        free(prompt);
+    }
+    ls_ids_free(&ids);
+    ls_ids_free(&begun);
 }
 
 static void go_on(live *l) {
     ls_err err = {0};
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
-    const ls_code code = ls_runner_go_on(&l->run, &err);
+    const ls_code code = ls_session_go_on(l->session, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
     else if (l->trace && !ls_trace_in_turn(l->trace))
         ls_channel_message(&l->c, false, "this answer began in another run: the trace records from the next prompt on");
-    if (!code) ls_channel_status(&l->c, l->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
+    if (!code) ls_channel_status(&l->c, l->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
 static void carry_out(live *l, const ls_queued_command *c) {
-    const bool active = l->run.active;
+    const bool active = ls_runner_active(&l->run);
     const ls_run_state state = active ? LS_STATE_RUNNING : l->rival.session ? LS_STATE_COMPARING : LS_STATE_IDLE;
     const char *why = c->kind == LS_CMD_STOP ? NULL : ls_command_refusal(c->kind, state, false);
     if (why) { // it was queued before the answer began
@@ -408,23 +402,17 @@ static void carry_out(live *l, const ls_queued_command *c) {
     switch (c->kind) {
     case LS_CMD_PROMPT: begin_turn(l, c->text, ls_runner_turns(&l->run), NULL); break;
     case LS_CMD_FORK: ls_live_begin_fork(l, c->text, c->n); break;
-    case LS_CMD_KEEP: keep_fork(l, c->text, (size_t)c->n); break;
+    case LS_CMD_KEEP: keep_fork(l, c->text, c->n); break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_GO_ON: go_on(l); break;
     case LS_CMD_LOAD: load(l, c->text); break;
     case LS_CMD_EDIT: begin_turn(l, c->text, (size_t)c->n, NULL); break;
     case LS_CMD_RUN:
-        l->paused = false;
-        if (active) ls_channel_status(&l->c, LS_STATE_RUNNING, "", -1);
-        break;
     case LS_CMD_PAUSE:
-        l->paused = true;
-        l->steps_left = 0;
-        if (active) ls_channel_status(&l->c, LS_STATE_PAUSED, "", -1);
-        break;
     case LS_CMD_STEP:
-        l->steps_left = active ? (l->paused ? l->steps_left : 0) + c->n : 0; // keys may come faster than steps
-        l->paused = true;
+        ls_channel_pace(&l->c, c, active);
+        if (active && c->kind != LS_CMD_STEP)
+            ls_channel_status(&l->c, l->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
         break;
     case LS_CMD_STOP: stop_turn(l); break;
     case LS_CMD_RIVAL: ls_live_begin_rival(l, c->text); break;
@@ -436,7 +424,6 @@ static void carry_out(live *l, const ls_queued_command *c) {
         ls_conversation_clear(l->kept);
         free(l->left);
         l->left = NULL;
-        l->fork.n = 0;
         send_header(l);
         break;
     }
@@ -451,7 +438,7 @@ static bool on_idle(void *ud, const char *stage, double fraction) {
 
 // Whether costs that were measured with few forwards at the start can be measured fully while the source is idle.
 static bool has_costs_to_measure(const live *l) {
-    return !l->measured && !l->run.active && !l->setup->decode.costs.given && ls_costs_due(&l->model);
+    return !l->measured && !ls_runner_active(&l->run) && !l->setup->decode.costs.given && ls_costs_due(&l->model);
 }
 
 static void measure_costs(live *l) {
@@ -466,7 +453,7 @@ static void measure_costs(live *l) {
 // is no work.
 static double patience(const live *l) {
     enum { IDLE_MS = 1000 };
-    const bool decodes = l->rival.session || (l->run.active && (!l->paused || l->steps_left > 0));
+    const bool decodes = l->rival.session || (ls_runner_active(&l->run) && ls_channel_goes(&l->c));
     return decodes ? 0 : has_costs_to_measure(l) ? IDLE_MS : -1;
 }
 
@@ -494,7 +481,7 @@ static void *decoder(void *ud) {
         // commands first; without one, a step of the rival, else of the turn, else work for idle times
         if (c && !failed) carry_out(l, c);
         else if (!c && l->rival.session) ls_live_run_rival(l);
-        else if (!c && l->run.active) run_step(l);
+        else if (!c && ls_runner_active(&l->run)) run_step(l);
         else if (!c) measure_costs(l);
         ls_queued_command_free(c);
     }
@@ -503,7 +490,8 @@ static void *decoder(void *ud) {
         save_what_waits(l, c);
         if (ls_conversation_failed(l->kept, true, &err)) tell_unkept(l, err.msg);
     }
-    if (l->run.active && l->trace) { // only the trace is told: the screen is gone, and the conversation was saved
+    // only the trace is told: the screen is gone, and the conversation was saved
+    if (ls_runner_active(&l->run) && l->trace) {
         const ls_run_sink records = ls_trace_sink(l->trace);
         records.end(records.ud, (uint32_t)ls_runner_turns(&l->run) - 1, LS_FINISH_INTERRUPTED, &l->run.stats);
     }
@@ -511,7 +499,6 @@ static void *decoder(void *ud) {
     ls_runner_free(&l->rival);
     ls_live_free_setup(l, l->variant);
     ls_runner_free(&l->run);
-    ls_ids_free(&l->fork);
     free(l->left);
     keep(l, NULL);
     if (!ls_trace_close(l->trace, &err)) {

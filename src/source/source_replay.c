@@ -8,17 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STEPS = 1 << 30 }; // that keys can ask for ahead
-
 typedef struct {
     ls_channel c;       // first: a source is one of these
     char *path, *rival; // rival: NULL: none
     ls_trace_events *t;
     double speed, due_ms; // due_ms: when the next step is to be seen, on the clock below
-    bool paused, ended, rival_sent;
+    bool ended, rival_sent;
     bool unended;   // the newest turn has no end line
     ls_err failure; // the first; code LS_OK: none
-    int steps_left;
     int percent;    // of the file, as last reported; -1: not known
     ls_event *next; // read, and waiting for its time
 } replay;
@@ -63,18 +60,9 @@ static void start_again(replay *r) {
     r->next = NULL;
     r->failure.code = LS_OK;
     r->ended = r->unended = false;
-    r->steps_left = 0;
+    r->c.steps_left = 0;
     r->rival_sent = false;
     r->due_ms = now_ms();
-}
-
-static void send_rival(replay *r, int what, const char *method, const ls_step *step, ls_finish finish) {
-    ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.what = what;
-    snprintf(e->rival.method, sizeof e->rival.method, "%.63s", method);
-    e->rival.step = step;
-    e->rival.finish = finish;
-    ls_channel_send(&r->c, e);
 }
 
 static void send_whole_rival(replay *r) {
@@ -98,12 +86,9 @@ static void send_whole_rival(replay *r) {
             char name[sizeof h->run.method + sizeof h->acceptance]; // as --compare has it
             const bool same = !strcmp(h->acceptance, mine->acceptance);
             snprintf(name, sizeof name, "%s%s%s", h->run.method, same ? "" : "@", same ? "" : h->acceptance);
-            send_rival(r, LS_RIVAL_BEGINS, name, NULL, LS_GOING);
+            ls_channel_rival_begins(&r->c, name, 0, NULL);
         }
-        if (kind == LS_EV_STEP) {
-            send_rival(r, LS_RIVAL_STEP, "", e->step, LS_GOING);
-            e->step = NULL;
-        }
+        if (kind == LS_EV_STEP) ls_channel_rival_step(&r->c, e->step);
         if (kind == LS_EV_END) finish = e->end.finish, more = false; // the first turn is compared
         if (kind == LS_EV_TOKENS) ls_channel_send(&r->c, e);
         else ls_event_free(e);
@@ -112,7 +97,7 @@ static void send_whole_rival(replay *r) {
         ls_channel_message(&r->c, true, err.msg);
         r->failure = err; // the recording itself is played all the same
     }
-    send_rival(r, LS_RIVAL_ENDS, "", NULL, finish);
+    ls_channel_rival_ends(&r->c, finish);
     ls_trace_events_close(t);
 }
 
@@ -123,17 +108,11 @@ static void tell_progress(replay *r, ls_run_state state) {
 static void carry_out(replay *r, const ls_queued_command *c) {
     switch (c->kind) {
     case LS_CMD_RUN:
-        r->paused = false;
-        r->due_ms = now_ms();
-        if (!r->ended) tell_progress(r, LS_STATE_RUNNING);
-        break;
     case LS_CMD_PAUSE:
     case LS_CMD_STEP:
-        if (!r->paused || c->kind == LS_CMD_PAUSE) r->steps_left = 0;
-        if (c->kind == LS_CMD_STEP) // keys may come faster than steps
-            r->steps_left += c->n < MOST_STEPS - r->steps_left ? c->n : MOST_STEPS - r->steps_left;
-        r->paused = true;
-        if (!r->ended && !r->steps_left) tell_progress(r, LS_STATE_PAUSED);
+        ls_channel_pace(&r->c, c, true);
+        if (c->kind == LS_CMD_RUN) r->due_ms = now_ms();
+        if (!r->ended && c->kind != LS_CMD_STEP) tell_progress(r, r->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
         break;
     case LS_CMD_SET: set_speed(r, c->text); break;
     case LS_CMD_RESET: start_again(r); break;
@@ -161,7 +140,7 @@ static void end(replay *r) {
 static double patience(replay *r) {
     if (r->ended) return -1;
     if (!r->next || r->next->kind != LS_EV_STEP) return 0;
-    if (r->paused) return r->steps_left > 0 ? 0 : -1;
+    if (r->c.paused) return ls_channel_goes(&r->c) ? 0 : -1;
     const double left = r->speed > 0 ? r->due_ms - now_ms() : 0;
     return left > 0 ? left : 0;
 }
@@ -180,17 +159,17 @@ static void play(replay *r) {
             r->due_ms = now_ms();
             if (r->rival && !r->rival_sent) send_whole_rival(r);
             r->rival_sent = true;
-            tell_progress(r, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
+            tell_progress(r, r->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
         }
         if (kind == LS_EV_STEP) {
             if (r->speed > 0 && isfinite(ms)) r->due_ms += ms / r->speed;
             if (r->due_ms < now_ms() - 100) r->due_ms = now_ms(); // far behind: continues at the recorded pace
             const double read = ls_trace_read_progress(ls_trace_events_reader(r->t));
             const int percent = read < 0 ? -1 : (int)(100 * read);
-            const bool stops = r->paused && --r->steps_left == 0;
+            const bool stops = ls_channel_stepped(&r->c);
             if (stops || percent != r->percent) {
                 r->percent = percent;
-                tell_progress(r, r->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
+                tell_progress(r, r->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
             }
         }
     }
@@ -225,7 +204,7 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     r->rival = opt->rival ? ls_strdup(opt->rival) : NULL;
     r->t = t;
     r->speed = opt->speed;
-    r->paused = opt->paused;
+    r->c.paused = opt->paused;
     if (ls_channel_open(&r->c, player)) return &r->c.base;
     ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
     ls_trace_events_close(t);

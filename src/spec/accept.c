@@ -1,7 +1,6 @@
 #include "spec/accept.h"
 
 #include <math.h>
-#include <stdio.h>
 
 // ---- FLy (arXiv 2511.22972; the authors' program AMD-AGI/FLy, 6667ae8, FLy.py): accepts a mismatch if the target was
 // undecided and the drafts after it are the target's choices, because the target would soon have corrected a wrong

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "spec/drafter.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +12,11 @@
 enum { PLACES = 4, K = 10, ROWS = 64 }; // K: choices of a place; ROWS: of a published tree, including the root
 
 typedef struct {
-    const char *name, *word[2], *choices;
+    const char *word[2], *choices;
 } tree;
 
 static const tree trees[] = {
-#define TREE(name, word, other, choices) {#name, {word, other}, choices},
+#define TREE(name, word, other, choices) {{word, other}, choices},
 #include "spec/medusa_trees.def"
 #undef TREE
 };

@@ -295,12 +295,7 @@ static void racer_read(ls_drafter *base, const int32_t *context, size_t at, size
 }
 
 static ls_knowledge racer_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
-    const int32_t *next = ls_matrix_at(&((const drafter *)base)->m, q->tree->nodes[q->row].token);
-    for (int32_t i = 0; next && i < WIDTH && next[i] >= 0; i++) {
-        if (next[i] == q->token) return LS_KNOWS_BEYOND; // the tree has no row for its rank
-        known = LS_KNOWS_OTHERS;
-    }
-    return known;
+    return ls_matrix_knows(&((const drafter *)base)->m, q, known);
 }
 
 static void racer_memory(void *of, ls_memory_visit *v) {

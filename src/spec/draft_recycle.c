@@ -67,12 +67,7 @@ static void recycle_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g
 }
 
 static ls_knowledge recycle_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
-    const int32_t *next = ls_matrix_at(&((const drafter *)base)->m, q->tree->nodes[q->row].token);
-    for (int32_t i = 0; next && i < WIDTH && next[i] >= 0; i++) {
-        if (next[i] == q->token) return LS_KNOWS_BEYOND; // the shape has no row for its rank
-        known = LS_KNOWS_OTHERS;
-    }
-    return known;
+    return ls_matrix_knows(&((const drafter *)base)->m, q, known);
 }
 
 static void recycle_learn(ls_drafter *base, const ls_draft_result *r) {

@@ -13,7 +13,6 @@
 // ENDINGS longest different endings are tried. Memory is bounded: when the younger of two automata of answers has half
 // of the tokens to be remembered, the older one is dropped. An answer's last token is not remembered if no forward was
 // run for it.
-#include "base/mem.h"
 #include "spec/automaton.h"
 #include "spec/drafter.h"
 #include "spec/stream.h"

@@ -193,6 +193,14 @@ static ls_code add_added(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     return code;
 }
 
+// Once, because it takes about a millisecond.
+static void identify(ls_vocab *v) {
+    const uint64_t parts[] = {ls_hash_bytes(v->bytes.p, v->bytes.n),
+                              ls_hash_bytes(v->starts, ((size_t)v->n + 1) * sizeof *v->starts),
+                              ls_hash_bytes(v->special, (size_t)v->n)};
+    v->id = ls_hash_bytes(parts, sizeof parts);
+}
+
 ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
     *out = NULL;
     ls_vocab *v = ls_calloc(1, sizeof *v);
@@ -232,6 +240,7 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
         if (v->sentencepiece && v->types[i] == LS_USER_DEFINED) ls_trie_add(&v->kept, v->raw[i].p, v->raw[i].n, i);
     }
     ls_vocab_add_end(v, v->eos);
+    identify(v);
     *out = v;
     return LS_OK;
 }
@@ -432,6 +441,7 @@ ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
         drop_beyond(&v->prefix, n_rows);
         drop_beyond(&v->suffix, n_rows);
         v->n = n_rows;
+        identify(v);
         return LS_OK;
     }
     const size_t n = (size_t)n_rows, had = (size_t)v->n;
@@ -446,14 +456,12 @@ ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
         v->raw[i] = (ls_str){NULL, 0};
     }
     v->n = n_rows;
+    identify(v);
     return LS_OK;
 }
 
 uint64_t ls_vocab_id(const ls_vocab *v) {
-    const uint64_t parts[] = {ls_hash_bytes(v->bytes.p, v->bytes.n),
-                              ls_hash_bytes(v->starts, ((size_t)v->n + 1) * sizeof *v->starts),
-                              ls_hash_bytes(v->special, (size_t)v->n)};
-    return ls_hash_bytes(parts, sizeof parts);
+    return v->id;
 }
 
 const char *ls_vocab_bytes(const ls_vocab *v, int32_t id, size_t *n) {

@@ -88,7 +88,7 @@ void ls_vocab_add_end(ls_vocab *v, int32_t id); // becomes the eos if there is n
 // Fits the vocabulary to an embedding. Ids beyond the tokens become empty special tokens that no text encodes to. If
 // rows are fewer than tokens, added tokens without a row are dropped; another token without one is LS_E_PARSE.
 ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err);
-// Tells vocabularies apart: a hash of every token's bytes and kind. Takes about a millisecond.
+// Tells vocabularies apart: a hash of every token's bytes and kind.
 uint64_t ls_vocab_id(const ls_vocab *v);
 // Decoded bytes of a token, borrowed for v's life or until ls_vocab_pad; *n = 0 and "" for an id out of range.
 const char *ls_vocab_bytes(const ls_vocab *v, int32_t id, size_t *n);

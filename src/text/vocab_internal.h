@@ -36,6 +36,7 @@ typedef struct {
 
 struct ls_vocab {
     int32_t n, eos, unk;
+    uint64_t id; // see ls_vocab_id
     ls_ids prefix, suffix;
     char *variables;
     ls_subwords kind;

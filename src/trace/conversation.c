@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -67,7 +66,7 @@ struct ls_conversation {
     ls_trace_writer w;
     ls_seen seen; // ids whose bytes were written
     turn_start *turns;
-    size_t n_started, cap_turns;
+    size_t n_started;
     ls_zst_encoder *zst;
 };
 
@@ -171,10 +170,7 @@ static void begin_turn(ls_conversation *c, const entry *e) {
     cut_turns(c, e->turn);
     flush(c, true);
     c->ended_at = 0;
-    if (c->n_started == c->cap_turns) {
-        c->cap_turns = 2 * c->cap_turns + 16;
-        c->turns = ls_realloc(c->turns, c->cap_turns * sizeof *c->turns);
-    }
+    c->turns = ls_grown(c->turns, c->n_started, sizeof *c->turns);
     c->turns[c->n_started++] = (turn_start){c->n, c->seen.order.n};
 }
 
@@ -235,9 +231,7 @@ static void *writer(void *ud) {
 static bool drain(ls_conversation *c, size_t n, int seconds) {
     while (c->n_queued > n) {
         const size_t before = c->n_queued;
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += seconds;
+        const struct timespec until = ls_time_after((uint64_t)seconds * 1000000000u);
         while (c->n_queued == before)
             if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT && c->n_queued == before)
                 return false;
@@ -282,11 +276,7 @@ ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err
     c->zst = ls_zst_encoder_new();
     ls_seen_init(&c->seen, ls_vocab_size(vocab));
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_t monotonic; // a change of the system time must not change waits
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&c->changed);
     if (!error && ls_thread_start(&c->thread, writer, c)) *out = c;
     if (*out) return LS_OK;
     c->closing = true;
@@ -340,11 +330,11 @@ static void begin(ls_conversation *c, size_t turn, ls_buf line, const ls_ids *pr
     hand_over(c, e);
 }
 
-static void on_begin(void *ud, const ls_turn_begun *turn) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_conversation *c = ud;
     ls_trace_header h;
-    if (turn->turn == 0) c->head.first = 0;
-    ls_trace_describe(&h, turn);
+    ls_trace_describe(&h, run, prefill_ms);
+    if (h.turn == 0) c->head.first = 0;
     ls_trace_write_header(&c->head, &h);
     begin(c, h.turn, line_of(c->head.line.p, c->head.line.n, ""), &h.prompt);
     ls_trace_header_free(&h);
@@ -498,7 +488,6 @@ static ls_code open_fifo(const char *path, int *fd, ls_err *err) {
 }
 
 ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) {
-    const size_t n = strlen(path);
     int fifo;
     ls_atomic_file r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
@@ -506,7 +495,7 @@ ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) 
     if (!code) code = ls_atomic_open(&r, path, LS_FILE_PRIVATE, err);
     if (fifo >= 0) close(fifo);
     if (code) return code;
-    code = n >= 4 && !strcmp(path + n - 4, ".zst") ? write_packed(c, r.f, err) : write_plain(c, r.f, err);
+    code = ls_ends_with(path, ".zst") ? write_packed(c, r.f, err) : write_plain(c, r.f, err);
     const ls_code closed = ls_atomic_close(&r, !code, code ? NULL : err);
     return code ? code : closed;
 }

@@ -101,16 +101,16 @@ static void put_tokens(ls_trace *t, ls_ids *fresh) {
     ls_ids_free(fresh);
 }
 
-static void on_begin(void *ud, const ls_turn_begun *turn) {
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_trace *t = ud;
     ls_trace_header h;
     ls_ids fresh = {0};
     put_end(t);
     t->left = false;
-    t->w.vocab = turn->run->model->vocab;
-    if (turn->turn == 0 || !t->seen.known)
+    t->w.vocab = run->model->vocab;
+    ls_trace_describe(&h, run, prefill_ms);
+    if (h.turn == 0 || !t->seen.known)
         ls_seen_init(&t->seen, ls_vocab_size(t->w.vocab)); // each conversation is self-contained
-    ls_trace_describe(&h, turn);
     ls_trace_write_header(&t->w, &h);
     put(t);
     ls_seen_ids(&t->seen, h.prompt.p, h.prompt.n, &fresh);

@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "trace/turns.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +42,24 @@ ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
     return t->r;
 }
 
+ls_event *ls_trace_prompt_event(const ls_trace_header *h, const ls_dialog *d) {
+    const ls_turn *turn = ls_dialog_last(d);
+    ls_event *e = ls_event_new(LS_EV_PROMPT);
+    ls_ids added = {0};
+    ls_ids_add(&added, d->context.p + turn->kept, d->context.n - turn->kept);
+    e->prompt.turn = (uint32_t)d->n_turns - 1;
+    e->prompt.n_ids = (int32_t)added.n;
+    e->prompt.ids = added.p;
+    e->prompt.text = ls_strdup(turn->user.n ? turn->user.p : "");
+    e->prompt.n_begun = (int32_t)turn->n_begun;
+    e->prompt.context_len = (int32_t)d->context.n;
+    e->prompt.prefill_ms = h->prefill_ms;
+    memcpy(e->prompt.method, h->run.method, sizeof e->prompt.method);
+    e->prompt.temperature = strtod(ls_trace_config(h, "decode.temperature"), NULL);
+    e->prompt.costs = h->run.costs;
+    return e;
+}
+
 // Begins a turn: finds the tokens that it adds to the conversation.
 static void begin_turn(ls_trace_events *t) {
     const ls_trace_header *h = ls_trace_read_header(t->r);
@@ -53,21 +70,8 @@ static void begin_turn(ls_trace_events *t) {
         t->header->header = ls_malloc(sizeof h->run);
         *t->header->header = h->run;
     }
-    const ls_turn *turn = ls_dialog_last(t->turns.dialog);
-    ls_ids added = {0};
     ls_event_free(t->prompt); // not returned, if the turn had no steps
-    ls_ids_add(&added, h->prompt.p + turn->kept, h->prompt.n - turn->kept);
-    ls_event *e = t->prompt = ls_event_new(LS_EV_PROMPT);
-    e->prompt.turn = t->turn;
-    e->prompt.n_ids = (int32_t)added.n;
-    e->prompt.ids = added.p;
-    e->prompt.text = ls_strdup(h->prompt_text.n ? h->prompt_text.p : "");
-    e->prompt.n_begun = (int32_t)turn->n_begun;
-    e->prompt.context_len = (int32_t)h->prompt.n;
-    e->prompt.prefill_ms = h->prefill_ms;
-    memcpy(e->prompt.method, h->run.method, sizeof e->prompt.method);
-    e->prompt.temperature = strtod(ls_trace_config(h, "decode.temperature"), NULL);
-    e->prompt.costs = h->run.costs;
+    t->prompt = ls_trace_prompt_event(h, t->turns.dialog);
 }
 
 static ls_event *step_event(ls_trace_events *t) {

@@ -11,7 +11,7 @@
 
 typedef struct {
     ls_trace_place *p;
-    size_t n, cap;
+    size_t n;
 } places;
 
 typedef struct {
@@ -29,10 +29,7 @@ struct ls_trace_index {
 };
 
 static void add_place(places *a, ls_trace_place p) {
-    if (a->n == a->cap) {
-        a->cap = 2 * a->cap + 256;
-        a->p = ls_realloc(a->p, a->cap * sizeof *a->p);
-    }
+    a->p = ls_grown(a->p, a->n, sizeof *a->p);
     a->p[a->n++] = p;
 }
 

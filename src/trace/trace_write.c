@@ -196,21 +196,22 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
     if (m->chat) snprintf(r->chat, sizeof r->chat, "%s", ls_chat_hash(m->chat));
 }
 
-void ls_trace_describe(ls_trace_header *h, const ls_turn_begun *t) {
-    const ls_runner *r = t->run;
+void ls_trace_describe(ls_trace_header *h, const ls_runner *r, double prefill_ms) {
+    const ls_dialog *d = ls_session_dialog(r->session);
+    const ls_turn *turn = ls_dialog_last(d);
     const ls_decode_options *opt = &r->setup->decode;
     *h = (ls_trace_header){.eos = ls_vocab_eos(r->model->vocab),
                            .seed = opt->sampling.seed,
-                           .turn = t->turn,
-                           .kept = (int32_t)t->kept,
-                           .begun = t->n_begun ? (int32_t)t->n_begun : -1,
+                           .turn = (uint32_t)d->n_turns - 1,
+                           .kept = (int32_t)turn->kept,
+                           .begun = turn->n_begun ? (int32_t)turn->n_begun : -1,
                            .cached = r->other.begun ? (int32_t)r->other.kept : -1,
-                           .prompt = *ls_session_context(r->session), // borrowed
-                           .prefill_ms = t->prefill_ms};
+                           .prompt = d->context, // borrowed
+                           .prefill_ms = prefill_ms};
     ls_run_describe(&h->run, r->model, r->session, opt);
     memcpy(h->history, r->history, sizeof h->history);
     ls_accept_write(&opt->accept, h->acceptance, sizeof h->acceptance);
-    ls_buf_str(&h->prompt_text, t->text);
+    ls_buf_add(&h->prompt_text, turn->user.p, turn->user.n);
     for (const char *const *c = r->setup->config; c && *c; c += 2) ls_buf_fmt(&h->config, "%s%c%s%c", c[0], 0, c[1], 0);
 }
 

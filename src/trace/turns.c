@@ -110,6 +110,9 @@ static ls_code read_turns(reading *g, ls_saved *v, ls_trace_reader *r, const cha
     if (!g->ours)
         return ls_fail(err, LS_E_USAGE, "%s: the conversation is with %s, which has another vocabulary", path,
                        h->run.model);
+    for (size_t i = 0; i < g->turns.dialog->context.n; i++)
+        if (g->turns.dialog->context.p[i] < 0)
+            return ls_fail(err, LS_E_PARSE, "%s: the last answer lacks steps, so it cannot be continued", path);
     if (ls_dialog_last(g->turns.dialog)->finish == LS_GOING) { // the recording ends within the turn
         end_turn(g, LS_FINISH_INTERRUPTED);
         keeps.end(keeps.ud, (uint32_t)turn, LS_FINISH_INTERRUPTED, &v->stats);

@@ -79,12 +79,14 @@ int main(int argc, char **argv) {
     const ls_decode_options o = {.method = "plain", .max_tokens = 1, .sampling = {.top_p = 1}};
     ls_trace *t;
     if (ls_model_load(&model, &(ls_model_options){.name = "script"}, &err) ||
-        ls_session_new(&session, &model, &o, &err) || ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, NULL, NULL, &err))
+        ls_session_new(&session, &model, &o, &err) ||
+        ls_session_begin(session, (const int32_t[]){0}, 1, NULL, NULL, NULL, &err) ||
+        ls_trace_open(&t, "/dev/null", LS_LEVEL_FULL, NULL, NULL, &err))
         fail(&err);
     const ls_setup setup = {.decode = o};
     const ls_runner run = {.session = session, .model = &model, .setup = &setup};
     const ls_run_sink sink = ls_trace_sink(t);
-    sink.begin(sink.ud, &(ls_turn_begun){.run = &run, .text = "", .ids = &(ls_ids){0}});
+    sink.begin(sink.ud, &run, 0);
     const uint64_t start = ls_now_ns();
     for (int round = 0; round < ROUNDS; round++)
         for (size_t i = 0; i < n; i++) sink.step(sink.ud, steps[i]);

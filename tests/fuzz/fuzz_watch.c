@@ -25,7 +25,10 @@ static ls_buf sent(ls_feed *f) {
     ls_feed_listen(f, &r);
     while (ls_feed_send(f, &r, &out, 100)) continue;
     ls_feed_leave(f, &r);
-    if (out.n) fuzz_json_lines(out.p, out.n);
+    // lines of recordings are passed on as they came, and whoever reads them refuses them
+    static const char ours[] = "{\"type\":\"request\"";
+    for (char *line = out.p, *end; (end = strchr(line, '\n')); line = end + 1)
+        if (!strncmp(line, ours, sizeof ours - 1)) fuzz_json(line, (size_t)(end - line));
     return out;
 }
 

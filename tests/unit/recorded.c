@@ -22,10 +22,9 @@ static void forget_steps(void) {
 
 static ls_run_sink records;
 
-static void fix_time(void *ud, const ls_turn_begun *turn) {
-    ls_turn_begun fixed = *turn;
-    fixed.prefill_ms = 1.5;
-    records.begin(ud, &fixed);
+static void fix_time(void *ud, const ls_runner *run, double prefill_ms) {
+    (void)prefill_ms;
+    records.begin(ud, run, 1.5);
 }
 
 static void keep_step(void *ud, const ls_step *step) {
@@ -54,7 +53,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
         assert_int_equal(
             ls_runner_begin(&run, (size_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, NULL, NULL, NULL, &err),
             LS_OK);
-        while (run.active) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
+        while (ls_runner_active(&run)) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
     }
     assert_true(ls_trace_close(t, &err));
     ls_runner_free(&run);

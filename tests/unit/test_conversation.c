@@ -47,7 +47,7 @@ static void say(void) {
     static const char prompt[] = "Retrieval";
     const ls_str text = {prompt, sizeof prompt - 1};
     assert_int_equal(ls_runner_begin(&run, ls_runner_turns(&run), text, NULL, NULL, NULL, NULL, NULL, NULL), LS_OK);
-    while (run.active) assert_int_equal(ls_runner_step(&run, NULL), LS_OK);
+    while (ls_runner_active(&run)) assert_int_equal(ls_runner_step(&run, NULL), LS_OK);
 }
 
 static void end(ls_conversation *c) {

@@ -319,6 +319,20 @@ static void same_bytes(const char *a, const char *b) {
     ls_buf_free(&x), ls_buf_free(&y);
 }
 
+// A copy of a trace that lacks the step before the last one.
+static void without_a_step(const char *from, const char *to) {
+    ls_buf all = bytes_of(from);
+    char *step[2] = {NULL, NULL};
+    for (char *p = all.p; (p = strstr(p, "{\"type\":\"step\"")); p++) step[0] = step[1], step[1] = p;
+    assert_non_null(step[0]);
+    FILE *f = fopen(to, "we");
+    assert_non_null(f);
+    fwrite(all.p, 1, (size_t)(step[0] - all.p), f);
+    fputs(step[1], f);
+    fclose(f);
+    ls_buf_free(&all);
+}
+
 static const char *const said[] = {"Retrieval one", "two fish", "def three", "four more"};
 
 // A conversation that was loaded is the conversation: what is said next and what is saved later hold all of it.
@@ -354,6 +368,9 @@ static void loaded_conversations_are_kept(void **state) {
             same_turns(path[2], path[3]);
             does(s, LS_CMD_LOAD, dir, error); // what cannot be loaded takes nothing away
             assert_true(*error);
+            without_a_step(path[0], path[3]);
+            does(s, LS_CMD_LOAD, path[3], error);
+            assert_non_null(strstr(error, "the last answer lacks steps"));
             does(s, LS_CMD_SAVE, fifo, error); // nobody reads it: that is no reason to wait
             assert_non_null(strstr(error, "no program reads this pipe"));
             assert_int_equal(command(s, LS_CMD_LOAD, fifo, 0), LS_OK);
@@ -591,7 +608,9 @@ static void another_way_on_can_be_kept(void **state) {
     must(s, LS_CMD_SAVE, path); // the conversation is as it was
     ls_ids still = answer_of(path, 0, &begun);
     assert_true(still.n == before.n && !memcmp(still.p, before.p, before.n * sizeof *before.p));
-    assert_int_equal(command(s, LS_CMD_KEEP, "One fish, two fish", 0), LS_OK);
+    does(s, LS_CMD_KEEP, "nonsense", error);
+    assert_non_null(strstr(error, "the position does not exist"));
+    assert_int_equal(command(s, LS_CMD_KEEP, "65 66 67", 7), LS_OK);
     ls_event *e = await(s, &v, LS_EV_PROMPT);
     assert_int_equal(e->prompt.n_begun, 7 + 3);
     ls_event_free(e);

@@ -808,7 +808,7 @@ static void plain_forwards_tell_how_far_they_lie_apart(void **state) {
     assert_true(ls_plain_spread(&a) == 0);
     static const double took[] = {10, 14, 11, 90, 12, 9, 12, 13, 12, 30};
     for (int i = 0; i < 10; i++) {
-        a.timed[a.n_timed++ % LS_AR_RECENT] = took[i];
+        a.timed[a.n_timed++ % LS_PLAIN_RECENT] = took[i];
         if (i == 2) assert_float_equal(ls_plain_spread(&a), 2.0 / 11, 1e-12); // half of 14 - 10, over 11
     }
     // the last nine: 9 11 12 12 12 13 14 30 90; without the ends half of 30 - 11, over 12
@@ -818,7 +818,7 @@ static void plain_forwards_tell_how_far_they_lie_apart(void **state) {
 static void plain_decoding_is_never_slower_than_steps(void **state) {
     (void)state;
     ls_plain_cost a = {.us = 100}; // the probes met a busy moment
-    for (int i = 0; i < LS_AR_RECENT - 1; i++) {
+    for (int i = 0; i < LS_PLAIN_RECENT - 1; i++) {
         ls_plain_bound(&a, i == 3 ? 10 : 40 + i); // one lucky step says nothing
         assert_true(a.us == 100);
     }

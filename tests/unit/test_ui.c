@@ -355,7 +355,7 @@ static void statistics_follow_the_view(void **state) {
     uint64_t steps = ui_stats(&s, &s.drawn.statistics)->steps, emitted = ui_stats(&s, &s.drawn.statistics)->emitted;
     assert_int_equal(steps, s.run.n_steps);
     assert_int_equal(emitted, 100);
-    assert_int_equal(s.run.context.n, s.run.turns[0].n_ids + 100);
+    assert_int_equal(ls_dialog_output(s.run.dialog), 100);
     key(&s, UI_KEY_ESC);
     assert_false(ui_step(&s, s.run.n_steps - 1)->forward); // so the last step is seen with the one before it
     assert_true(ui_viewed(&s)->forward);
@@ -889,6 +889,29 @@ static ls_code refuse(ls_source *source, const ls_command *c, ls_err *err) {
     return ls_fail(err, LS_E_UNSUPPORTED, "not now");
 }
 
+// A request that is not sent gets no answer, so the next one begins at the value in force.
+static void a_setting_that_was_not_asked_for_is_not_awaited(void **state) {
+    (void)state;
+    const ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4|8", .value = "2"}, {0}};
+    ls_source source = {.command = refuse};
+    ui_state s;
+    ui_state_init(&s);
+    ui_begin(&s, &(ui_options){.color = true, .settings = settings});
+    const ui_setting *t = &s.setup.settings[0];
+    key(&s, UI_KEY_F0 + 2);
+    key(&s, UI_KEY_RIGHT);
+    assert_string_equal(t->asked, "4");
+    ui_send_requests(&s, &source);
+    assert_string_equal(t->asked, "");
+    for (int i = 0; i < 8; i++) key(&s, UI_KEY_RIGHT);
+    assert_string_equal(t->asked, "2");
+    key(&s, UI_KEY_RIGHT); // the outbox is full
+    assert_string_equal(t->asked, "");
+    assert_int_equal(s.asked.n_outbox, 8);
+    while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
+    ui_state_free(&s);
+}
+
 // A prompt that cannot be sent, as the screen knows or as the source says first, stays where it was typed.
 static void a_refused_prompt_is_kept(void **state) {
     (void)state;
@@ -1107,8 +1130,9 @@ static void long_texts_take_linear_time(void **state) {
         s.typed.sign = 0;
         ui_edit_clear(&s.typed.prompt);
         converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
-        free(s.run.turns[0].text);
-        s.run.turns[0].text = ls_strdup(text.p);
+        ls_buf *user = &s.run.dialog->turns[0].user;
+        ls_buf_clear(user);
+        ls_buf_str(user, text.p);
         key(&s, UI_KEY_ESC);
         for (const char *keys_there = "1kkgG"; *keys_there; keys_there++) {
             key(&s, *keys_there == 'k' ? UI_KEY_HOME : *keys_there);
@@ -1402,7 +1426,7 @@ static void enter_lets_a_cut_answer_go_on(void **state) {
     ls_event *e = ls_event_new(LS_EV_STATUS);
     e->status.state = LS_STATE_RUNNING;
     ui_on_event(&s, e);
-    assert_int_equal(s.run.turns[0].finish, LS_GOING);
+    assert_int_equal(ui_finish(&s.run), LS_GOING);
     key(&s, UI_KEY_ENTER);
     assert_int_equal(s.asked.n_outbox, 1);
     e = ls_event_new(LS_EV_END);
@@ -1568,6 +1592,7 @@ int main(void) {
         cmocka_unit_test(keys_go_to_what_is_drawn_on_top),
         cmocka_unit_test(esc_leaves_one_mode_at_a_time),
         cmocka_unit_test(a_setting_waits_for_its_answer),
+        cmocka_unit_test(a_setting_that_was_not_asked_for_is_not_awaited),
         cmocka_unit_test(a_refused_prompt_is_kept),
         cmocka_unit_test(a_demo_waits_for_its_prompt),
         cmocka_unit_test(an_empty_conversation_offers_choices),

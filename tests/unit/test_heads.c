@@ -831,6 +831,7 @@ static int set_up(void **state) {
     ls_err err = {0};
     ls_engine_torch_facts facts;
     if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    else snprintf(missing, sizeof missing, "%s", facts.no_torch);
     snprintf(folder, sizeof folder, "/tmp/logitspec-heads-XXXXXX");
     if (!mkdtemp(folder)) return -1;
     char *command = ls_format("python3 tests/tools/heads.py %s", folder), *path = path_of("heads.json", NULL);

@@ -8,7 +8,8 @@ typedef struct {
     lsg_matrix host, device;
 } matrix;
 
-enum { MATRIX_TYPES = 16 };
+#define LSG_ONE_TYPE(name, ...) +1
+enum { MATRIX_TYPES = LS_GGML_TYPES(LSG_ONE_TYPE) };
 extern const int matrix_types[MATRIX_TYPES]; // of GGUF: all that are kept
 matrix random_matrix(int type, int64_t n_out, int64_t n_in);
 

@@ -226,7 +226,7 @@ void ls_channel_send(ls_channel *c, ls_event *e) {
     c->n_events++;
     if (e->kind == LS_EV_STATUS) {
         c->state = e->status.state;
-        c->owes &= c->state != LS_STATE_IDLE;
+        c->owes = c->worked && c->state != LS_STATE_IDLE;
     }
     pthread_mutex_unlock(&c->lock);
     const uint64_t one = 1;
@@ -319,7 +319,7 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     ls_queued_command *q = *out = c->commands;
     if (q && !(c->commands = q->next)) c->commands_end = &c->commands;
     if (q && q->kind == LS_CMD_STOP) c->stopping = false;
-    c->owes |= q && ls_command_waits(q->kind) && c->state != LS_STATE_FAILED; // which stays
+    if (q && ls_command_waits(q->kind) && c->state != LS_STATE_FAILED) c->worked = c->owes = true; // that state stays
     const bool go = !c->closing;
     pthread_mutex_unlock(&c->lock);
     return go;

@@ -25,7 +25,8 @@ typedef struct {
     ls_queued_command *commands, **commands_end;
     int n_events;
     ls_run_state state;     // the last one that was sent
-    bool owes;              // a command that waits was taken, and LS_STATE_IDLE was not sent since
+    bool worked;            // a command that waits was taken
+    bool owes;              // one was, and LS_STATE_IDLE was not sent since, or another state after it
     bool woken;             // see ls_channel_wake
     bool closing, stopping; // stopping: a LS_CMD_STOP is queued, so long work must end at once
     bool *failed;           // set if close finds an error result that was not read; NULL: not wanted

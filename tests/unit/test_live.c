@@ -648,6 +648,31 @@ static void another_way_on_can_be_kept(void **state) {
     free(before.p);
 }
 
+// What ends a what-if and then fails ends as well: the screen must not wait for it.
+static void a_refusal_during_a_what_if_ends(void **state) {
+    (void)state;
+    static const struct {
+        ls_command_kind kind;
+        const char *text;
+        int n;
+        const char *error;
+    } cases[] = {{LS_CMD_LOAD, "/nowhere/x.jsonl", 0, "/nowhere/x.jsonl"},
+                 {LS_CMD_EDIT, "x", 7, "there is no such turn"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_source *s = open_source("script", NULL, 2000);
+        seen v = {0};
+        say(s, &v, "One fish, two fish", -1);
+        assert_int_equal(command(s, LS_CMD_FORK, "65", 0), LS_OK);
+        ls_event_free(await(s, &v, LS_EV_RIVAL));
+        assert_int_equal(command(s, cases[i].kind, cases[i].text, cases[i].n), LS_OK);
+        ls_event *e = await(s, &v, LS_EV_MESSAGE);
+        assert_true(e->message.is_error && strstr(e->message.text, cases[i].error));
+        ls_event_free(e);
+        await_state(s, &v, LS_STATE_IDLE);
+        s->close(s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_conversation),
                                        cmocka_unit_test(pause_step_set_stop),
@@ -658,6 +683,7 @@ int main(void) {
                                        cmocka_unit_test(a_cut_answer_goes_on),
                                        cmocka_unit_test(edited_turns_are_replaced),
                                        cmocka_unit_test(a_recording_may_begin_late),
+                                       cmocka_unit_test(a_refusal_during_a_what_if_ends),
                                        cmocka_unit_test(another_way_on_can_be_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,9 +60,16 @@ endif
 $(B)/obj/emulated/%.o: %
 	$(call say,CXX ,$< (emulated device))
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -x c++ -c -o $@ $<
-$(B)/tests/liblstorch_emulated.so: $(call torch_obj,lst_cuda lst_cuda_kv_cache) $(EMULATED) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
+$(B)/tests/liblstorch_emulated.so: $(CUDA_OBJ) $(EMULATED) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-fopenmp)
+# Trained heads on that device.
+$(B)/obj/tests/unit/torch_device_emulated.o: tests/unit/torch_device_emulated.cpp $(B)/obj/flags $(B)/obj/torch
+	$(call say,CXX ,$<)
+	$(Q)$(CXX) $(CXXFLAGS) $(TORCH_INCLUDES) -MMD -MP -c -o $@ $<
+$(B)/tests/liblstorch_emulated_torch.so: $(OF_TORCH) $(B)/obj/tests/unit/torch_device_emulated.o src/compute/lst.map
+	$(call say,LINK)
+	$(Q)$(call TORCH_LINK,-ltorch_cpu -lc10 -fopenmp)
 # Kernels against their plain twins, on the emulated device.
 $(B)/tests/test_gpu_kernels: $(call obj,$(GPU_TEST_SRC)) $(EMULATED) $(KERNEL_OBJ) $(CORE_OBJ) $(B)/obj/tests/unit/random_tensor.o
 	$(call link,-fopenmp $(LDLIBS))
@@ -95,11 +102,11 @@ test-setup:
 	@$(FETCH) && $(FETCH_TORCH)
 	@$(if $(NVCC),NVCC='$(NVCC)' tests/gpu/machine_code.py --tools >/dev/null 2>&1 || models/fetch cuda-tools .deps/cuda-tools || true)
 .SECONDARY: $(call obj,$(TEST_SRC) $(TEST_LIB_SRC))
-unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(B)/tests/liblstorch_emulated.so
+unit: $(TEST_BIN) $(B)/tests/test_gpu_kernels $(B)/embed $(if $(SAN),,$(B)/tests/inject.so) $(B)/tests/liblstorch_emulated.so $(if $(TORCH_DIR),$(B)/tests/liblstorch_emulated_torch.so)
 # T=word (PATTERN=word) runs the test programs whose name holds it. The whole name of a test builds only what that one needs.
 T ?= $(PATTERN)
 ALL_TESTS := all unit $(if $(NVCC),cuda build/tests/gpu_kernels build/tests/gpu_bench)
-OF_UNIT = $(B)/tests/$(T) $(if $(filter test_lst test_heads test_ranks test_reference,$(T)),$(TORCH_LIB)) $(if $(shell grep -l 'use_gpu' tests/unit/$(T).c),$(B)/tests/liblstorch_emulated.so)
+OF_UNIT = $(B)/tests/$(T) $(if $(filter test_lst test_heads test_ranks test_reference,$(T)),$(TORCH_LIB)) $(if $(filter test_heads,$(T)),$(if $(TORCH_DIR),$(B)/tests/liblstorch_emulated_torch.so)) $(if $(shell grep -l 'use_gpu' tests/unit/$(T).c),$(B)/tests/liblstorch_emulated.so)
 OF_E2E = all $(if $(shell grep -lE 'BUILD, "tests"|inject.so|emulated' tests/e2e/$(T).py),unit)
 NEEDED = $(if $(wildcard tests/unit/$(T).c),$(OF_UNIT),$(if $(wildcard tests/e2e/$(T).py),$(OF_E2E),$(ALL_TESTS)))
 #: test | make test | set up, build, run every test; T=name runs one, T=word those whose name holds it
@@ -213,4 +220,4 @@ check-aarch64:
 	@$(MAKE) all
 	@$(MAKE) CC=aarch64-linux-gnu-gcc all build/aarch64/tests/kernels build/aarch64/tests/test_lst build/aarch64/embed
 	@LOGITSPEC_AARCH64=build/aarch64 $(PYTHON) tests/run.py build test_aarch64
-clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(CPU_OBJ) $(call torch_obj,lst_cuda lst_cuda_kv_cache lst_head lst_gloo)
+clang-build: $(B)/logitspec $(B)/embed $(call obj,$(TEST_SRC)) $(CPU_OBJ) $(CUDA_OBJ) $(call torch_obj,lst_head lst_head_load lst_gloo)

@@ -296,7 +296,8 @@ static int routers_a_line(const ui_panel_view *v) {
 static const ls_route *routes_of(const ui_panel_view *v, const ls_step *step, int row) {
     const ls_run *r = &v->state->run.header;
     const int64_t of_row = (int64_t)r->n_mixtures * r->n_experts_used;
-    return step->n_routes && step->n_routes == step->tree.n * of_row ? step->routes + row * of_row : NULL;
+    const bool fits = of_row && step->n_routes % of_row == 0 && step->n_routes <= step->tree.n * of_row;
+    return fits && (row + 1) * of_row <= step->n_routes ? step->routes + row * of_row : NULL;
 }
 
 // Lines that the best tokens leave to the experts of a mixture.
@@ -318,7 +319,9 @@ static void experts(inspected *o) {
     const ls_route *route = routes_of(o->v, o->step, o->row);
     if (!route) {
         p.role = UI_DIM;
-        ui_clause(&p, "; which: not recorded");
+        const int known = routes_of(o->v, o->step, 0) ? o->step->n_routes / of_row : 0;
+        if (known) ui_clause(&p, "; which: first %d row%s", known, ls_plural(known));
+        else ui_clause(&p, "; which: not recorded");
         return;
     }
     const int per = routers_a_line(o->v);

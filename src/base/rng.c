@@ -39,6 +39,10 @@ uint64_t ls_seed_draw(void) {
     return seed >> 11;
 }
 
+double ls_distinct_at_random(int32_t n, int32_t each, int32_t rows) {
+    return n * (1 - pow(1 - (double)each / n, rows));
+}
+
 // ---- choosing a token
 
 typedef struct {

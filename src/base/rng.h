@@ -11,6 +11,9 @@ double ls_uniform_at(uint64_t seed, uint64_t position);
 double ls_uniform_of(uint64_t seed, uint64_t position, uint32_t stream);
 // A random seed of 53 bits from the operating system.
 uint64_t ls_seed_draw(void);
+// How many of n things are expected to be taken at least once if each of so many rows takes `each` different ones at
+// random: n (1 - (1 - each / n)^rows).
+double ls_distinct_at_random(int32_t n, int32_t each, int32_t rows);
 
 // ---- a token from raw logits, the same on every engine and at every place of a tree
 

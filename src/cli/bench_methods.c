@@ -161,16 +161,6 @@ static ls_code save(void *ud, ls_err *err) {
     return code;
 }
 
-// The costs in the format of --costs: with them, another run sizes trees as this run did at its start. Writes nothing
-// if no method measured costs.
-static void tell_costs(const ls_cost_curve *z, ls_manifest *m) {
-    size_t n = 0;
-    if (!(z->base_ms[0] > 0)) return;
-    for (int i = 0; i < LS_COST_SIZES && n < sizeof m->costs - 16; i++)
-        n += (size_t)snprintf(m->costs + n, sizeof m->costs - n, "%s%d:%.4g", i ? "," : "", ls_cost_rows[i],
-                              z->base_ms[i]);
-}
-
 static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "plain,logitspec,logitspec-paper";
@@ -197,7 +187,10 @@ static ls_code run_all(work *w, ls_err *err) {
         ls_gauge_show(&w->gauge, "measuring the machine", -1);
         ls_machine_model_limits(&manifest, &w->k.model);
     }
-    for (int i = n - 1; i >= 0; i--) tell_costs(ls_session_costs(w->k.sessions[i]), &manifest);
+    for (int i = n - 1; i >= 0; i--) { // with the costs of the first method that has any, another run sizes trees alike
+        const ls_cost_curve *z = ls_session_costs(w->k.sessions[i]);
+        if (z->base_ms[0] > 0) ls_cost_text(z, manifest.costs);
+    }
     watch.m = &w->k.b.manifest;
     w->k.b.manifest = manifest;
     memcpy(w->k.b.settings, settings, sizeof settings);

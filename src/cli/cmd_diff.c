@@ -179,13 +179,13 @@ static void compare(const side x[2], ls_buf *out) {
 static ls_code load(ls_report *r, const ls_command_line *c, side x[2], ls_err *err) {
     size_t first[2];
     for (int k = 0; k < 2; k++) {
-        const size_t torn = r->n_torn;
+        r->gaps = (ls_trace_gaps){0};
         first[k] = r->n_turns;
         const ls_code code = ls_report_add(r, c->args[k], NULL, NULL, err);
         if (code) return code;
         if (r->n_turns == first[k] || !r->turns[first[k]].n_steps)
             return ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[k]);
-        if (r->n_torn > torn) ls_warn("%s: the last line is incomplete and was skipped", c->args[k]);
+        ls_warn_of_gaps(&r->gaps, c->args[k]);
     }
     for (int k = 0; k < 2; k++) x[k] = (side){c->args[k], &r->turns[first[k]]}; // ls_report_add moves the turns
     const ls_ids *a = &x[0].t->header.prompt, *b = &x[1].t->header.prompt;

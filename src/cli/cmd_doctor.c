@@ -85,22 +85,19 @@ static void check_compute(report *r, const ls_engine_options *opt) {
 static void check_context(report *r, const ls_checkpoint *c, const ls_engine_options *opt, const char *device) {
     const bool gpu = strcmp(device, "cpu") != 0; // check_device checks the memory of a GPU
     const ls_hparams *h = &c->hparams;
-    const bool bf16 = !strcmp(opt->dtype, "bf16");
     const uint64_t room = gpu ? 0 : ls_memory_free(), weights = ls_cpu_weights(c, opt, NULL),
                    each = ls_hparams_kv_bytes(h, gpu ? (int32_t)sizeof(uint16_t) : ls_kv_value_bytes_most(opt));
-    const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_context_for(h, each, room);
+    const int32_t tokens = opt->context ? opt->context : gpu ? h->n_context : ls_cpu_context(c, opt, room);
     const uint64_t kv = each * (uint64_t)tokens;
-    const bool known = tokens <= ls_longest_context(h), fits = !room || weights + kv <= room, ok = known && fits;
+    const bool known = tokens <= ls_longest_context(h);
+    ls_err no_room;
     ls_buf text = {0};
     ls_buf_fmt(&text, "%d of the model's %d tokens: the KV cache takes at most %llu MiB, weights about %llu", tokens,
                ls_longest_context(h), (unsigned long long)(kv >> 20), (unsigned long long)(weights >> 20));
     if (room) ls_buf_fmt(&text, "; %llu MiB are free", (unsigned long long)(room >> 20));
     if (!known) ls_buf_fmt(&text, ": use --context %d or less", ls_longest_context(h));
-    else if (!fits && weights < room && (room - weights) / each >= LS_MIN_CONTEXT)
-        ls_buf_fmt(&text, ": use --context %llu or less", (unsigned long long)((room - weights) / each));
-    else if (!fits)
-        ls_buf_fmt(&text, ": use --%s or a smaller model", opt->reference && !bf16 ? "dtype bf16" : "weights q4");
-    check(r, "context", ok, true, "%s", text.p);
+    const bool fits = !known || !ls_cpu_fits(c, opt, room, &no_room);
+    check(r, "context", known && fits, true, "%s", fits ? text.p : no_room.msg);
     ls_jw_field_int(&r->json, "tokens", tokens);
     ls_jw_field_int(&r->json, "model_tokens", ls_longest_context(h));
     ls_jw_field_u64(&r->json, "kv_bytes", kv);

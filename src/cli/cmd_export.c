@@ -13,17 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void warn_of_torn(bool torn) {
-    if (torn) ls_warn("the last line of a trace is incomplete and was skipped");
-}
-
 // answers: Spec-Bench's; else Chrome's events.
 static ls_code steps(const ls_command_line *c, bool answers, ls_buf *out, ls_err *err) {
     ls_report r = {0};
     ls_suite suite = {0};
     ls_code code = answers && c->suite ? ls_suite_read(&suite, c->suite, err) : LS_OK;
     for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(&r, c->args[i], NULL, NULL, err);
-    if (!code) warn_of_torn(r.n_torn > 0);
+    if (!code) ls_warn_of_gaps(&r.gaps, NULL);
     if (!code) code = ls_report_finish(&r, err);
     if (!code && answers) ls_export_spec_bench(&r, c->suite ? &suite : NULL, out);
     else if (!code) ls_export_chrome(&r, out);
@@ -87,7 +83,9 @@ static ls_code film_of(const ls_command_line *c, bool moving, ls_buf *out, ls_er
         ui_film_begin(&f.written, moving, theme, f.canvas.rows, f.canvas.cols, c->args[0], out);
         while (!(code = ls_trace_events_next(t, &e, err)) && e) play(&f, e, speed);
         if (!code && !f.state.run.n_steps) code = ls_fail(err, LS_E_RANGE, "%s: the trace has no steps", c->args[0]);
-        if (!code) warn_of_torn(ls_trace_read_torn(ls_trace_events_reader(t)));
+        ls_trace_gaps gaps = {0};
+        ls_trace_read_gaps(ls_trace_events_reader(t), &gaps);
+        if (!code) ls_warn_of_gaps(&gaps, NULL);
         f.state.run.state = LS_STATE_IDLE;
         if (!code) frame(&f);
         ui_film_end(&f.written, f.now + HOLD_S);

@@ -100,11 +100,37 @@ static ls_code show(ls_trace_index *x, size_t turn, size_t step, bool ascii, ls_
     return code;
 }
 
+// The number of the step at a place of its turn. It is another one if lines before it are missing.
+static ls_code number_at(ls_trace_index *x, size_t turn, size_t at, size_t *number, ls_err *err) {
+    ls_trace_events *t;
+    ls_event *e;
+    ls_code code = ls_trace_index_events(x, turn, at, 0, &t, err);
+    if (code) return code;
+    for (; !(code = ls_trace_events_next(t, &e, err)) && e; ls_event_free(e))
+        if (e->kind == LS_EV_STEP) *number = e->step->index;
+    ls_trace_events_close(t);
+    return code;
+}
+
+// The place of the step with that number among the n steps of a turn, whose numbers rise.
+static ls_code place_of(ls_trace_index *x, size_t turn, size_t n, size_t number, size_t *at, ls_err *err) {
+    size_t found = 0;
+    for (size_t least = 0, end = n; least < end;) {
+        *at = least + (end - least) / 2;
+        const ls_code code = number_at(x, turn, *at, &found, err);
+        if (code) return code;
+        if (found == number) return LS_OK;
+        if (found < number) least = *at + 1;
+        else end = *at;
+    }
+    return ls_fail(err, LS_E_USAGE, "--step %zu: the line of this step is missing", number);
+}
+
 static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size_t turn, ls_buf *out, ls_err *err) {
     const bool ascii = c->options.ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
     ls_trace_index *x = NULL;
     ls_step_list there = {0};
-    size_t last = 0;
+    size_t last = 0, first_number = 0, last_number = 0, at;
     for (size_t i = 0; i < list->n; i++) last = list->ranges[i].last > last ? list->ranges[i].last : last;
     // without a list the whole turn is read, as the note below has its length
     ls_code code = ls_trace_index_open(&x, c->args[0], turn, c->step ? last : SIZE_MAX, err);
@@ -113,18 +139,20 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
     if (turn >= turns)
         code = ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
     else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn has no steps", c->args[0]);
-    else { // checks the list again: the number of steps of the turn is known only now
-        code = ls_step_list_read(&there, c->step ? c->step : "0", n, err);
+    else if (!(code = number_at(x, turn, 0, &first_number, err))) code = number_at(x, turn, n - 1, &last_number, err);
+    if (!code && c->step) { // checks the list again: the steps of the turn are known only now
+        code = ls_step_list_read(&there, c->step, first_number, n > last ? SIZE_MAX : last_number, err);
         ls_step_list_free(&there);
-    }
-    for (size_t i = 0; i < list->n && !code; i++)
+    } else if (!code) code = show(x, turn, 0, ascii, out, err);
+    for (size_t i = 0; c->step && i < list->n && !code; i++)
         for (size_t step = list->ranges[i].first; step <= list->ranges[i].last && !code; step++) {
             if (out->n) ls_buf_str(out, "\n\n");
-            code = show(x, turn, step, ascii, out, err);
+            code = place_of(x, turn, n, step, &at, err);
+            if (!code) code = show(x, turn, at, ascii, out, err);
         }
     if (!code && !c->step && n > 1)
-        ls_say(0, "step 0 of turn %zu, which has steps 0 to %zu: --step LIST and --turn N show others", turn + 1,
-               n - 1);
+        ls_say(0, "step %zu of turn %zu, which has steps %zu to %zu: --step LIST and --turn N show others",
+               first_number, turn + 1, first_number, last_number);
     ls_trace_index_close(x);
     return code;
 }
@@ -142,7 +170,7 @@ int ls_cmd_inspect(const ls_command_line *c) {
         code = ls_fail(&err, LS_E_USAGE, "usage: logitspec inspect TRACE [--step LIST] (a file of --trace)");
     else if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
         code = ls_fail(&err, LS_E_USAGE, "--turn is '%.40s', expected a number, 1 or more", c->turn);
-    if (!code) code = ls_step_list_read(&list, c->step ? c->step : "0", SIZE_MAX, &err);
+    if (!code) code = ls_step_list_read(&list, c->step ? c->step : "0", 0, SIZE_MAX, &err);
     if (!code) code = show_all(c, &list, turn, &out, &err);
     ls_gauge_clear(&gauge);
     ls_step_list_free(&list);

@@ -24,13 +24,19 @@ static bool wanted(void *ud, const ls_step *step) {
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
     ls_step_list list = {0};
-    ls_code code = c->step ? ls_step_list_read(&list, c->step, SIZE_MAX, err) : LS_OK;
+    ls_code code = c->step ? ls_step_list_read(&list, c->step, 0, SIZE_MAX, err) : LS_OK;
     for (int i = 0; i < c->n_args && !code; i++)
         code = ls_report_add(r, c->args[i], c->step ? wanted : NULL, &list, err);
     ls_step_list_free(&list);
-    size_t most = 0; // steps of a turn, known only now
-    for (size_t i = 0; i < r->n_turns; i++) most = r->turns[i].n_steps > most ? r->turns[i].n_steps : most;
-    if (!code && c->step && most && !(code = ls_step_list_read(&list, c->step, most, err))) ls_step_list_free(&list);
+    size_t least = SIZE_MAX, most = 0; // the steps of the turns, known only now; a turn may lack its first ones
+    for (size_t i = 0; i < r->n_turns; i++)
+        for (size_t k = 0; k < r->turns[i].n_steps; k++) {
+            const size_t index = r->turns[i].steps[k].index;
+            least = index < least ? index : least;
+            most = index > most ? index : most;
+        }
+    if (!code && c->step && least <= most && !(code = ls_step_list_read(&list, c->step, least, most, err)))
+        ls_step_list_free(&list);
     return code ? code : ls_report_finish(r, err);
 }
 
@@ -56,7 +62,7 @@ int ls_cmd_report(const ls_command_line *c) {
         else if (c->out) code = ls_write_file(c->out, &text, &err);
         else printed = ls_print(&text);
     }
-    if (!code && r.n_torn) ls_warn("the last line of a trace is incomplete and was skipped");
+    if (!code) ls_warn_of_gaps(&r.gaps, NULL);
     if (!code && c->out && !c->quiet)
         ls_say(0, "%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
                r.n_files, ls_plural(r.n_files), r.n_groups, ls_plural(r.n_groups));

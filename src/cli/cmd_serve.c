@@ -120,7 +120,7 @@ static bool has_terminal(void) {
 int ls_cmd_serve(const ls_command_line *c) {
     ls_options options, *o = &options;
     ls_options_copy(o, &c->options);
-    ls_options_start_cold(o); // what one client said must not change another one's drafts
+    ls_options_start_cold(o, false); // what one client said must not change another one's drafts
     ls_err err = {0};
     ls_run_setup setup;
     ls_model model = {0};

@@ -26,7 +26,7 @@ typedef struct {
     char file[256];
     double recorded_ms;
     uint64_t steps, emitted; // of the recording
-    bool torn;
+    ls_trace_gaps gaps;
 } recordings;
 
 typedef struct {
@@ -63,7 +63,7 @@ static ls_code load(recordings *all, const char *path, ls_err *err) {
         all->emitted += (uint64_t)s->n_emitted;
         all->recorded_ms += s->t_total_us / 1e3;
     }
-    all->torn |= ls_trace_read_torn(r);
+    ls_trace_read_gaps(r, &all->gaps);
     ls_trace_read_close(r);
     return code;
 }
@@ -148,6 +148,7 @@ static void json(const recordings *all, const ls_table *table, ls_buf *out) {
     ls_jw_field_u64(&w, "turns", all->n);
     ls_jw_field_u64(&w, "recorded_steps", all->steps);
     ls_jw_field_u64(&w, "recorded_tokens", all->emitted);
+    ls_jw_field_u64(&w, "lost_lines", all->gaps.lost);
     ls_jw_key(&w, "methods");
     ls_table_json(table, &w);
     ls_jw_close(&w, '}');
@@ -178,7 +179,7 @@ int ls_cmd_simulate(const ls_command_line *c) {
     else {
         ls_buf shown = {0};
         ls_table t = table_of(variants, out, n);
-        if (all.torn) ls_warn("the last line of a trace is incomplete and was skipped");
+        ls_warn_of_gaps(&all.gaps, NULL);
         if (c->json) json(&all, &t, &shown);
         else text(&all, out, &t, &shown);
         if (!ls_print(&shown)) status = LS_EXIT_FAILED;

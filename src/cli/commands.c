@@ -19,6 +19,13 @@ int ls_complain(const ls_err *err) {
     return err->code == LS_E_USAGE ? LS_EXIT_USAGE : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
 }
 
+void ls_warn_of_gaps(const ls_trace_gaps *g, const char *file) {
+    ls_buf text = {0};
+    ls_trace_gaps_text(g, &text);
+    if (text.n) ls_warn("%s%s%s", file ? file : "", file ? ": " : "", text.p);
+    ls_buf_free(&text);
+}
+
 bool ls_print(ls_buf *text) {
     static bool told; // once for all writes of a command
     ls_buf shown = {0};

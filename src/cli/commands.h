@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "cli/options.h"
 #include "source/source_live.h"
+#include "trace/trace_read.h"
 #include "ui/app.h"
 
 enum {
@@ -24,7 +25,8 @@ const char *ls_manual_page(int i);                   // as in `help NAME`; "": t
 // Writes text to standard output and frees it. Unsafe characters become signs (base/utf8.h), newlines and tabs stay;
 // JSON of base/json.h passes unchanged. False, with one line on standard error: this or an earlier write failed.
 bool ls_print(ls_buf *text);
-void ls_warn_of_idle_flags(const ls_command_line *c); // a line for each flag that changes nothing
+void ls_warn_of_idle_flags(const ls_command_line *c);           // a line for each flag that changes nothing
+void ls_warn_of_gaps(const ls_trace_gaps *g, const char *file); // nothing, or a line; file: NULL: of any
 // The end of a command: complains, or prints its output. Frees it and returns the exit code.
 int ls_conclude(ls_code code, const ls_err *err, ls_buf *out);
 // Writes one line to standard output, wrapped as by ls_wrap. A later ls_print reports a failed write.

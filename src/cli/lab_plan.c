@@ -48,11 +48,7 @@ ls_code ls_lab_plan_make(ls_lab_plan *p, const char *methods, const ls_options *
     ls_options_copy(&base, options);
     if (!base.seed.set) base.seed = (ls_opt_SEED){true, SEED}; // fixed, so that another call can continue the lab
     base.max_tokens = tokens;
-    for (size_t i = 0; i < ls_knob_count(); i++) { // drafters start empty and do not save their state
-        const char *key = ls_knob_at(i)->key, *own = strchr(key, '.');
-        if (ls_knob_at(i)->kind == LS_KNOB_FILE && !strcmp(own, ".file"))
-            ls_options_set(&base, key, "", "the lab", NULL);
-    }
+    ls_options_start_cold(&base, true);
     ls_code code = ls_variants_read(&list, &n, "--methods", methods ? methods : "all", &base, err);
     if (!code) {
         place_main(&p->index, "plain");

@@ -1,4 +1,5 @@
 #include "cli/model_info.h"
+#include "base/rng.h"
 #include "base/split.h"
 #include "base/system.h"
 #include "base/utf8.h"
@@ -10,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAPER_ROWS = 64 }; // rows of the larger tree in estimates
+enum { ONE, FEW, TREE, FORWARDS, PAPER_ROWS = 64 };
+static const int32_t rows_of[FORWARDS] = {1, 8, PAPER_ROWS}; // of the forwards in estimates
 
 typedef struct {
     char s[32];
@@ -30,10 +32,9 @@ enum { LENGTH = 512 }; // tokens of context in the table
 typedef struct {
     const lsg_card *card;
     ls_gpu_model model;
-    lsg_cost costs[2]
-                  [LSG_KERNELS]; // of the n kernels, with 1 and with PAPER_ROWS rows, without exchanges between ranks
+    lsg_cost costs[FORWARDS][LSG_KERNELS]; // of the n kernels, without exchanges between ranks
     int n;
-    double us[2]; // their sums
+    double us[FORWARDS]; // their sums
 } paper;
 
 // own: the part of the model that the card has; NULL: the whole model. After LS_OK, free p->model.
@@ -46,14 +47,10 @@ static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", p->card->name);
     if (!p->card->name)
         return ls_fail(err, LS_E_RANGE, "--device-model '%s' is unknown; expected one of %s", name, known);
-    if (c->hparams.n_experts)
-        return ls_fail(err, LS_E_UNSUPPORTED,
-                       "--device-model does not estimate mixtures of experts: omit it for this model");
     ls_gpu_model_of(&p->model, c, weights, p->card->gpu, own);
-    for (int tree = 0; tree < 2; tree++) {
-        const int32_t rows = tree ? PAPER_ROWS : 1;
-        p->n = lsg_step_costs(p->card, &p->model.shape, p->model.formats, rows, LENGTH, p->costs[tree]);
-        for (int i = 0; i < p->n; i++) p->us[tree] += p->costs[tree][i].us;
+    for (int f = 0; f < FORWARDS; f++) {
+        p->n = lsg_step_costs(p->card, &p->model.shape, p->model.formats, rows_of[f], LENGTH, p->costs[f]);
+        for (int i = 0; i < p->n; i++) p->us[f] += p->costs[f][i].us;
     }
     return LS_OK;
 }
@@ -61,6 +58,10 @@ static ls_code compute(paper *p, const char *name, const ls_checkpoint *c, const
 static uint64_t kv_bytes(const lsg_shape *s, int32_t context) {
     return sizeof(uint16_t) * (uint64_t)lsg_page_values(s) * (uint64_t)((context + LSG_PAGE - 1) / LSG_PAGE);
 }
+
+static const char at_random[] =
+    "Assumed: each row takes its k of E experts at random, so n rows take E (1 - (1 - k/E)^n). "
+    "Trees of real text take fewer.";
 
 static void kernel_json(ls_jsonw *w, const char *rows, const lsg_cost *c) {
     ls_jw_field_open(w, rows, '{');
@@ -73,6 +74,19 @@ static void kernel_json(ls_jsonw *w, const char *rows, const lsg_cost *c) {
     ls_jw_field_num(w, "blocks", (double)c->blocks, 15);
     ls_jw_field_num(w, "resident", (double)c->resident, 15);
     ls_jw_close(w, '}');
+}
+
+// Different experts of a layer that the rows of a forward take at random.
+static double distinct_of(const paper *p, int f) {
+    return ls_distinct_at_random(p->model.shape.n_experts, p->model.shape.n_experts_used, rows_of[f]);
+}
+
+// What a forward reads of all layers' experts.
+static double expert_bytes(const paper *p, int f) {
+    double bytes = 0;
+    for (int i = 0; i < p->n; i++)
+        if (!strncmp(p->costs[f][i].kernel, "experts'", 8)) bytes += p->costs[f][i].bytes;
+    return bytes;
 }
 
 static void paper_json(ls_jsonw *w, const paper *p, int32_t context) {
@@ -91,13 +105,25 @@ static void paper_json(ls_jsonw *w, const paper *p, int32_t context) {
         ls_jw_open(w, '{');
         ls_jw_field_str(w, "kernel", p->costs[0][i].kernel);
         ls_jw_field_int(w, "launches", p->costs[0][i].launches);
-        kernel_json(w, "rows_1", &p->costs[0][i]);
-        kernel_json(w, "rows_64", &p->costs[1][i]);
+        kernel_json(w, "rows_1", &p->costs[ONE][i]);
+        kernel_json(w, "rows_64", &p->costs[TREE][i]);
         ls_jw_close(w, '}');
     }
     ls_jw_close(w, ']');
-    ls_jw_field_num(w, "us_1", p->us[0], 6);
-    ls_jw_field_num(w, "us_64", p->us[1], 6);
+    if (shape->n_experts) {
+        ls_jw_field_open(w, "experts", '[');
+        for (int f = 0; f < FORWARDS; f++) {
+            ls_jw_open(w, '{');
+            ls_jw_field_int(w, "rows", rows_of[f]);
+            ls_jw_field_num(w, "distinct_at_random", distinct_of(p, f), 6);
+            ls_jw_field_num(w, "bytes", expert_bytes(p, f), 15);
+            ls_jw_field_num(w, "us", p->us[f], 6);
+            ls_jw_close(w, '}');
+        }
+        ls_jw_close(w, ']');
+    }
+    ls_jw_field_num(w, "us_1", p->us[ONE], 6);
+    ls_jw_field_num(w, "us_64", p->us[TREE], 6);
     ls_jw_close(w, '}');
 }
 
@@ -110,15 +136,23 @@ static void paper_text(ls_buf *text, const paper *p, int32_t context) {
     ls_buf_fmt(text, "%-22s%9s%12s%14s%12s%14s\n", "kernel", "launches", "1 row, us", "bound by", "64 rows, us",
                "bound by");
     for (int i = 0; i < p->n; i++) {
-        const lsg_cost *one = &p->costs[0][i], *tree = &p->costs[1][i];
+        const lsg_cost *one = &p->costs[ONE][i], *tree = &p->costs[TREE][i];
         ls_buf_fmt(text, "%-22s%9d%12.0f%14s%12.0f%14s\n", one->kernel, one->launches, one->us, one->bound, tree->us,
                    tree->bound);
     }
-    ls_buf_fmt(text, "%-22s%9s%12.0f%14s%12.0f   x%.2f\n\n", "total", "", p->us[0], "", p->us[1], p->us[1] / p->us[0]);
+    ls_buf_fmt(text, "%-22s%9s%12.0f%14s%12.0f   x%.2f\n\n", "total", "", p->us[ONE], "", p->us[TREE],
+               p->us[TREE] / p->us[ONE]);
+    if (shape->n_experts) {
+        ls_buf_fmt(text, "%6s%22s%16s%13s\n", "rows", "experts of a layer", "their MB", "a step, us");
+        for (int f = 0; f < FORWARDS; f++)
+            ls_buf_fmt(text, "%6d%15.1f of %3d%16.0f%13.0f   x%.2f\n", rows_of[f], distinct_of(p, f), shape->n_experts,
+                       expert_bytes(p, f) / 1e6, p->us[f], p->us[f] / p->us[ONE]);
+        ls_buf_fmt(text, "\n%s\n\n", at_random);
+    }
     ls_buf_fmt(
         text,
         "plain decoding %.0f tokens/s; weights %.0f MiB, a session %.0f MiB, the KV cache of %d tokens %.0f MiB\n",
-        1e6 / p->us[0], (double)p->model.weight_bytes / (1 << 20),
+        1e6 / p->us[ONE], (double)p->model.weight_bytes / (1 << 20),
         (double)lsg_session_bytes(shape, context) / (1 << 20), context, (double)kv_bytes(shape, context) / (1 << 20));
 }
 
@@ -157,6 +191,7 @@ typedef struct {
     double bytes_of_row;     // bytes per row that a rank receives from the others
     const lsg_card *card;    // NULL: no --device-model
     double compute_ms[2];    // of the largest part on this card, for 1 and for PAPER_ROWS rows
+    bool mixture;
 } shared;
 
 static double ms_of(const shared *s, const link *l, int32_t rows) {
@@ -174,13 +209,19 @@ static double share_of(ls_range part, int32_t whole) {
 static double part_of(const ls_tensor *t, const ls_hparams *h, const ls_shard *p) {
     const char *name = t->name;
     if (t->n_out == 1) return 1;
-    if (!strncmp(name, "token_embd", 10) || !strncmp(name, "output.", 7)) return share_of(p->vocab, h->n_vocab);
-    if (strstr(name, "attn_qkv"))
-        return (double)(ls_range_size(p->heads) + 2 * ls_range_size(p->kv_heads)) / (h->n_heads + 2 * h->n_kv_heads);
-    if (strstr(name, "attn_q")) return share_of(p->heads, h->n_heads);
-    if (strstr(name, "attn_k") || strstr(name, "attn_v")) return share_of(p->kv_heads, h->n_kv_heads);
-    if (strstr(name, "ffn_gate") || strstr(name, "ffn_up")) return share_of(p->ff, h->n_ff);
-    return share_of(p->embd, h->n_embd);
+    switch (ls_matrix_of(t, h)) {
+    case LSG_QKV:
+        if (strstr(name, "attn_qkv"))
+            return (double)(ls_range_size(p->heads) + 2 * ls_range_size(p->kv_heads)) /
+                   (h->n_heads + 2 * h->n_kv_heads);
+        return strstr(name, "attn_q") ? share_of(p->heads, h->n_heads) : share_of(p->kv_heads, h->n_kv_heads);
+    case LSG_GATE_UP: return share_of(p->ff, h->n_ff);
+    case LSG_EXPERT_GATE_UP: return share_of(p->expert_ff, h->n_ff_expert);
+    case LSG_SHARED_GATE_UP: return share_of(p->shared_ff, h->n_ff_shared);
+    case LSG_MATRICES: // every rank has whole routers
+        return strncmp(name, "token_embd", 10) && strncmp(name, "output.", 7) ? 1 : share_of(p->vocab, h->n_vocab);
+    default: return share_of(p->embd, h->n_embd);
+    }
 }
 
 static uint64_t weights_of(const ls_checkpoint *c, const ls_shard *p) {
@@ -230,15 +271,22 @@ static ls_code share_out(shared *out, const ls_checkpoint *c, const char *device
         if (!card) continue;
         if (compute(&step, card, c, "auto", &p, err)) return err->code;
         out->card = step.card;
-        for (int i = 0; i < 2; i++) out->compute_ms[i] = step.us[i] / 1e3;
+        for (int i = 0; i < 2; i++) out->compute_ms[i] = step.us[i ? TREE : ONE] / 1e3;
         ls_gpu_model_free(&step.model);
     }
     const double others = d.n - 1, all = d.n, values = out->on_gpus ? 2 : 4; // bytes of a matmul's input value
+    out->mixture = h->n_experts > 0;
     out->rounds = 4 * h->n_layers + 5;
-    out->bytes_of_row = (double)h->n_layers *
-                            (4.0 * 2 * h->n_embd + values * (h->n_ff + (double)h->n_heads * h->head_dim)) * others /
-                            all +
-                        4.0 * h->n_embd * others;
+    double inner = 0; // of all layers, what their activations give to a row
+    for (int32_t i = 0; i < h->n_layers; i++) {
+        const bool dense = !h->n_experts || h->dense[i];
+        inner += dense ? h->n_ff : (double)h->n_experts_used * h->n_ff_expert + h->n_ff_shared;
+        out->rounds += !dense && h->n_ff_shared;
+    }
+    out->bytes_of_row =
+        (h->n_layers * (4.0 * 2 * h->n_embd + values * (double)h->n_heads * h->head_dim) + values * inner) * others /
+            all +
+        4.0 * h->n_embd * others;
     return LS_OK;
 }
 
@@ -260,6 +308,7 @@ static void shared_text(const shared *s, ls_buf *out) {
         if (links[i].unused) ls_buf_str(out, " (not used: GPUs exchange through their hosts)");
     }
     ls_buf_str(out, "\n              latencies and bandwidths are assumed; 'doctor --devices' measures them");
+    if (s->card && s->mixture) ls_buf_fmt(out, "\n              %s", at_random);
 }
 
 static void shared_json(const shared *s, ls_jsonw *w) {
@@ -305,13 +354,16 @@ typedef struct {
     uint64_t parameters, weights[KEPT], experts[KEPT], context_bytes, free;
     int n_of[LS_GGML_END]; // tensors by ggml type
     int context;           // tokens of context that a run would get
+    ls_err no_room;        // msg "": it fits
 } facts;
 
 static void collect(facts *f, const ls_checkpoint *c) {
     f->parameters = ls_checkpoint_parameters(c);
     f->context_bytes = ls_hparams_kv_bytes(&c->hparams, sizeof(float));
     f->free = ls_memory_free();
-    f->context = ls_context_for(&c->hparams, f->context_bytes, f->free);
+    const ls_engine_options usual = {.device = "cpu"};
+    f->context = ls_cpu_context(c, &usual, f->free);
+    ls_cpu_fits(c, &usual, f->free, &f->no_room);
     for (int i = 0; i < c->n_tensors; i++) f->n_of[c->tensors[i].type]++;
     for (int k = 0; k < KEPT; k++) f->weights[k] = ls_cpu_weight_bytes(c, kept[k].name, "auto", &f->experts[k]);
 }
@@ -356,7 +408,7 @@ static void write_json(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_jw_field_str(&w, "tokenizer", ls_vocab_kind(m->vocab));
     ls_jw_field_str(&w, "chat", m->chat ? ls_chat_name(m->chat) : NULL);
     shared_json(s, &w);
-    ls_jw_field_bool(&w, "fits", !f->free || f->weights[0] < f->free);
+    ls_jw_field_bool(&w, "fits", !*f->no_room.msg);
     ls_jw_close(&w, '}');
 }
 
@@ -375,8 +427,7 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_hparams_differs(h, &differs);
     if (differs.n) ls_buf_fmt(out, "mechanisms    %s\n", differs.p);
     ls_buf_free(&differs);
-    if (h->n_skipped)
-        ls_buf_fmt(out, "pictures      not supported: %d vision tensors skipped (%s...)\n", h->n_skipped, h->skipped);
+    if (h->n_skipped) ls_buf_fmt(out, "skipped       %d tensors: %s\n", h->n_skipped, h->skipped);
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
     ls_sanitize_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,
@@ -401,10 +452,8 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     shared_text(s, out);
     const amount room = amount_of((double)f->free);
     if (!f->free) ls_buf_str(out, "\nhere          it can run\n");
-    else if (f->weights[0] < f->free) ls_buf_fmt(out, "\nhere          it can run (%s of memory are free)\n", room.s);
-    else
-        ls_buf_fmt(out, "\nhere          the weights do not fit: %s of memory are free%s\n", room.s,
-                   f->weights[KEPT - 1] < f->free ? " (with --weights q4 they fit)" : "");
+    else if (*f->no_room.msg) ls_buf_fmt(out, "\nhere          %s\n", f->no_room.msg);
+    else ls_buf_fmt(out, "\nhere          it can run (%s of memory are free)\n", room.s);
 }
 
 ls_code ls_model_describe(const char *path, const char *devices, const char *card, ls_buf *out, bool json,

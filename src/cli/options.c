@@ -307,10 +307,12 @@ void ls_options_copy(ls_options *to, const ls_options *from) {
     }
 }
 
-void ls_options_start_cold(ls_options *o) {
+void ls_options_start_cold(ls_options *o, bool all) {
     for (size_t i = 0; i < ls_knob_count(); i++) {
+        const ls_knob *k = ls_knob_at(i);
+        if (k->kind != LS_KNOB_FILE || strcmp(strchr(k->key, '.'), ".file")) continue;
         char **text = text_of(o, LS_OPT_COUNT + (int)i);
-        if (!text || !*text || strcmp(*text, "auto")) continue;
+        if (!*text || (!all && strcmp(*text, "auto"))) continue;
         free(*text);
         *text = NULL;
     }

@@ -48,7 +48,8 @@ void ls_options_copy(ls_options *to, const ls_options *from); // values and orig
 ls_code ls_options_set(ls_options *o, const char *key, const char *value, const char *where, ls_err *err);
 // Reads a whole YAML file. A missing file is an error only if it must_exist.
 ls_code ls_options_file(ls_options *o, const char *path, bool must_exist, ls_err *err);
-void ls_options_start_cold(ls_options *o);            // leaves out the drafters' files at their default place (`auto`)
+// Leaves out the files that keep what drafters learn: those at their default place (`auto`), or all.
+void ls_options_start_cold(ls_options *o, bool all);
 ls_code ls_options_files(ls_options *o, ls_err *err); // configs/default.yaml, and the user's file
 char *ls_options_user_file(void);                     // owned by the caller; NULL: HOME is not set
 // Reads a mapping of a YAML document; file: its name, for messages and origins.

@@ -125,6 +125,10 @@ static ls_code apply_layers(ls_command_line *c, char *const *environment, const 
     if (!code) code = apply_environment(o, environment, err);
     for (int i = 0; i < n && !code; i++)
         if (!flags[i].flag->at) code = apply_flag(o, &flags[i], err);
+    if (!code && c->private_run) {
+        code = ls_options_set(o, "ui.history", "no", "--private", err);
+        ls_options_start_cold(o, true);
+    }
     return code;
 }
 

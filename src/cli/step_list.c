@@ -5,23 +5,25 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static ls_code wrong(const char *at, size_t n_steps, ls_err *err) {
-    if (n_steps == SIZE_MAX)
-        return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22", at);
-    return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; there are 0 to %zu", at,
-                   n_steps - 1);
+static ls_code wrong(const char *at, size_t least, size_t most, ls_err *err) {
+    if (most == SIZE_MAX && least)
+        return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; the first is %zu", at,
+                       least);
+    if (most == SIZE_MAX) return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22", at);
+    return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; there are %zu to %zu", at,
+                   least, most);
 }
 
-ls_code ls_step_list_read(ls_step_list *out, const char *text, size_t n_steps, ls_err *err) {
+ls_code ls_step_list_read(ls_step_list *out, const char *text, size_t least, size_t most, ls_err *err) {
     *out = (ls_step_list){0};
     for (const char *p = text;;) {
         char *end = NULL;
-        const size_t first = isdigit((unsigned char)*p) ? strtoul(p, &end, 10) : SIZE_MAX;
+        const size_t first = isdigit((unsigned char)*p) ? strtoul(p, &end, 10) : 0;
         const bool range = end && *end == '-' && isdigit((unsigned char)end[1]);
         const size_t last = range ? strtoul(end + 1, &end, 10) : first;
-        if (!end || first >= n_steps || last >= n_steps || last < first || (*end && *end != ',')) {
+        if (!end || first < least || last > most || last < first || last == SIZE_MAX || (*end && *end != ',')) {
             ls_step_list_free(out);
-            return wrong(p, n_steps, err);
+            return wrong(p, least, most, err);
         }
         out->ranges = ls_realloc(out->ranges, (out->n + 1) * sizeof *out->ranges);
         out->ranges[out->n].first = first;

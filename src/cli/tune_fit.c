@@ -31,7 +31,7 @@ typedef struct {
     size_t n_turns, accepted;
     char model[64], method[32]; // of the first turn
     bool mixed;                 // the recordings have several methods
-    bool torn;
+    ls_trace_gaps gaps;
 } fitting;
 
 static ls_code add_turn(fitting *f, const ls_trace_header *h, const char *path, ls_err *err) {
@@ -84,7 +84,7 @@ static ls_code read_trace(fitting *f, const char *path, ls_err *err) {
         if (line == LS_TRACE_HEADER) code = add_turn(f, ls_trace_read_header(r), path, err);
         if (line == LS_TRACE_STEP) add_step(f, ls_trace_read_step(r));
     }
-    f->torn |= ls_trace_read_torn(r);
+    ls_trace_read_gaps(r, &f->gaps);
     ls_trace_read_close(r);
     return code;
 }
@@ -180,7 +180,7 @@ int ls_tune_fit(const ls_command_line *c) {
             ls_fail(&err, LS_E_RANGE,
                     "the traces have no drafts with estimates (traces of level steps and of method plain have none)");
     ls_gauge_clear(&gauge);
-    if (!code && f.torn) ls_warn("the last line of a trace is incomplete and was skipped");
+    if (!code) ls_warn_of_gaps(&f.gaps, NULL);
     if (!code) code = conclude(&f, c, &printed, &err);
     int status = code ? ls_complain(&err) : LS_EXIT_OK;
     if (!printed) status = LS_EXIT_FAILED;

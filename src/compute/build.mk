@@ -34,9 +34,10 @@ torch_obj = $(patsubst %,$(B)/obj/src/compute/%.o,$(1))
 # of every decoder: loading, KV caches, threads, ranks, what packs and unpacks weights
 DECODER_OBJ := $(call torch_obj,lst_open lst_kv_cache lst_threads lst_barrier lst_error lst_ranks lst_ranks_rows lst_ranks_calls lst_ranks_memory) $(KERNEL_OBJ)
 CPU_OBJ := $(call torch_obj,lst_cpu lst_cpu_kv_cache lst_cpu_forward lst_cpu_experts lst_cpu_store lst_cpu_limits) $(DECODER_OBJ)
+CUDA_OBJ := $(call torch_obj,lst_cuda lst_cuda_kv_cache lst_cuda_experts lst_cuda_ranks)
 # what a library needs of the program's other folders
 PIC_OBJ := $(patsubst %,$(B)/obj/pic/src/base/%.o,ggml rng mem system) $(B)/obj/pic/src/gpu/plan.o
-WITH_TORCH := $(call torch_obj,lst_head lst_reference lst_operators lst_gloo gpu_runtime)
+WITH_TORCH := $(call torch_obj,lst_head lst_head_load lst_reference lst_operators lst_torch_device lst_gloo gpu_runtime)
 
 $(B)/obj/src/compute/%.o: src/compute/%.cpp $(B)/obj/flags
 	$(call say,CXX ,$<)
@@ -55,7 +56,8 @@ $(B)/install/%.so: TORCH_RPATH :=
 TORCH_LINK = $(CXX) -shared $(SANFLAGS) $(HARDEN_LD) -o $@.new $(filter %.o,$^) -Wl,--version-script=src/compute/lst.map \
   -Wl,-rpath,'$$ORIGIN' $(TORCH_RPATH) -L$(TORCH_DIR)/lib $(1) -Wl,-rpath-link,$(TORCH_DIR)/lib && mv $@.new $@
 # ---- liblstorch.so: trained heads, the reference engine, ranks over a network
-$(B)/liblstorch.so $(B)/install/liblstorch.so: $(call torch_obj,lst_head lst_reference lst_operators lst_gloo) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
+OF_TORCH := $(call torch_obj,lst_head lst_head_load lst_reference lst_operators lst_gloo) $(DECODER_OBJ) $(PIC_OBJ)
+$(B)/liblstorch.so $(B)/install/liblstorch.so: $(OF_TORCH) $(call torch_obj,lst_torch_device) src/compute/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-ltorch_cpu -lc10 -fopenmp)
 
@@ -89,6 +91,6 @@ comma := ,
 space := $(subst ,, )
 $(call torch_obj,gpu_runtime): build/obj/gpu-code
 $(call torch_obj,gpu_runtime): CXXFLAGS += -isystem $(CUDA_HOME)/include -DLSG_ARCHS=$(subst $(space),$(comma),$(strip $(GPU_ARCHS)))
-build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(call torch_obj,lst_cuda lst_cuda_kv_cache gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
+build/liblstorch_cuda.so $(B)/install/liblstorch_cuda.so: $(CUDA_OBJ) $(call torch_obj,gpu_runtime) $(GPU_SRC:%.cu=build/obj/%.cu.o) $(DECODER_OBJ) $(PIC_OBJ) src/compute/lst.map
 	$(call say,LINK)
 	$(Q)$(call TORCH_LINK,-lc10_cuda -lc10 -L$(CUDA_HOME)/lib64 -lcudart)

@@ -55,8 +55,9 @@ enum { LST_ACT_SILU, LST_ACT_GELU_TANH, LST_ACT_RELU2, LST_ACT_XIELU, LST_ACT_CL
 #define LST_CLAMP_SLOPE 1.702f
 /* RMS norm of queries and keys: none, of each head, of all heads together, or of each head after its rotation. */
 enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE, LST_QK_NORM_ROTATED };
-/* The weights of a mixture's experts: softmax over all experts' logits, or over those that the row takes. */
-enum { LST_ROUTER_NONE, LST_ROUTER_ALL, LST_ROUTER_BEST };
+/* The scores of a mixture's experts: softmax over all experts' logits, or over those that the row takes; or the sigmoid
+ * of each logit. */
+enum { LST_ROUTER_NONE, LST_ROUTER_ALL, LST_ROUTER_BEST, LST_ROUTER_SIGMOID };
 enum { LST_MAX_EXPERTS_USED = 64 };
 
 /* A decoder of the Llama family. Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer,
@@ -89,13 +90,18 @@ typedef struct {
     const uint8_t *local;     /* [n_layers] */
     const uint8_t *unrotated; /* [n_layers]: 1: the layer's queries and keys are not rotated; NULL: all are */
     /* A mixture of experts: the feed-forward part of a row is the sum over the n_experts_used experts with the largest
-     * router logits (ties: the lower number), in that order, of the expert's output times its weight, and after that
-     * the shared expert's output (n_ff_shared 0: none), times the sigmoid of its own logit if it has one. 0 experts:
-     * no mixture. */
+     * scores (ties: the lower number), in that order, of the expert's output times its weight, and after that the
+     * shared expert's output (n_ff_shared 0: none), times the sigmoid of its own logit if it has one. A weight is
+     * the score, divided by the sum of the row's if sum_experts, times expert_scale. If a layer has biases of the
+     * choice (exp_probs_b.bias), they are added to the scores to find the largest ones, and not to weights. Then, too,
+     * only experts of n_groups_used of n_expert_groups groups of equal size are chosen: those whose two largest sums
+     * are largest together. 0 experts: no mixture. */
     int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
-    int32_t router, sum_experts; /* sum_experts: the row's weights are divided by their sum */
-    const uint8_t *dense;        /* [n_layers]: 1: the layer is not a mixture; NULL: all are */
-    int32_t sinks;               /* a head's weights of attention also have a constant score, its sink, of no value */
+    int32_t router, sum_experts;
+    float expert_scale;
+    int32_t n_expert_groups, n_groups_used; /* 1: no groups */
+    const uint8_t *dense;                   /* [n_layers]: 1: the layer is not a mixture; NULL: all are */
+    int32_t sinks; /* a head's weights of attention also have a constant score, its sink, of no value */
     /* [n_layers] of xIELU's p, n, b, e: p x^2 + b x if x > 0, else (e^min(x, e) - 1 - x) n + b x. NULL: none is used */
     const float (*xielu)[4];
 } lst_hparams;
@@ -295,9 +301,8 @@ typedef struct {
     double total_us;  /* of the last forward_tree */
     double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
     double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
-    /* with expert_memory: experts of all layers that the forward took, and of these, those that were read from the file
-     */
-    int32_t experts_taken, experts_read;
+    int32_t
+        experts_read; /* with expert_memory: of the experts that lst_experts has, those read from the file; else 0 */
 } lst_timing;
 int lst_timings(const lst_kv_cache *s, lst_timing *out);
 /* Every later forward writes the values of its last row after the embedding and after each of the session's layers
@@ -313,21 +318,22 @@ typedef struct {
     int32_t first, n_rows;  /* a tree's rows first .. first + n_rows - 1; first is 0 otherwise */
     const int32_t *tokens;  /* [n_rows] */
     const int32_t *parents; /* [n_rows], as in lst_forward_tree; NULL: consecutive tokens */
-    const float *values;    /* [n_rows][layers asked for][n_embd] */
+    const float *values;    /* [n_rows][layers asked for][n_embd]; see on_device */
 } lst_rows_seen;
 /* Every later forward that succeeds calls `take` once with all of its rows (a prefill once for each of its pieces),
  * from within the call. layers: n stages in this order, each 0 (after the embedding), i (after the session's layer i)
  * or the number of layers + 1 (after the output norm, as input of the output head: rounded to bf16 with that dtype). A
- * row's values depend only on its token, position and ancestors. NULL: no more calls, and no cost for forwards. On a
- * GPU, forwards over trees do not use the recorded graph while `take` is set. */
-int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
-               void *ud);
+ * row's values depend only on its token, position and ancestors. NULL: no more calls, and no cost for forwards.
+ * on_device: 1: the values are in the memory of the model's device (on a CPU the host's), whose work on them is
+ * complete; 0: in the host's. LST_E_MEMORY: a GPU has no room for them; then there are no calls. */
+int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, int32_t on_device,
+               void (*take)(void *ud, const lst_rows_seen *rows), void *ud);
 
 /* The experts of a mixture that the rows of the last forward took: of all rows of lst_forward_tree and lst_grow_tree,
  * or of the last piece of a prompt. Pointers are valid until the session's next forward. */
 typedef struct {
     int32_t n_rows, n_layers, n_used; /* n_layers: mixtures among the session's layers, in order; 0: none */
-    const int32_t *expert;            /* [n_rows][n_layers][n_used], best first */
+    const int32_t *expert;            /* [n_rows][n_layers][n_used], best first, with the biases of the choice */
     const float *weight;              /* of the experts' outputs in the row's sum, in the same order */
 } lst_experts_seen;
 int lst_experts(lst_kv_cache *s, lst_experts_seen *out);

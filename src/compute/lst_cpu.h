@@ -153,7 +153,8 @@ void activate_tiles(const CpuKvCache &s, const lst::Linear &gate_up, float *out,
 // Rows grouped by the experts that they take. A pair is a row and one of its experts; the pairs of an expert are
 // consecutive, in order of their rows.
 struct ExpertRows {
-    lst::Floats logits;                                 // [rows][router outputs]
+    lst::Floats logits;                                 // [rows][router outputs]; scores, where biases choose
+    lst::Floats choice;                                 // [rows][experts]: scores and biases; empty: no layer has them
     std::vector<int32_t> pair;                          // [rows][experts used]: of the row's experts by rank
     std::vector<int32_t> row;                           // [pairs]: the pair's row
     std::vector<int32_t> begin;                         // [experts + 1]: the expert's pairs
@@ -193,7 +194,7 @@ struct CpuKvCache : lst::PartKvCache {
     std::vector<Prepared> own_in;
     // looks for the first stage with a value that is not finite: 2 * layer, + 1 after its feed-forward part
     bool searching = false;
-    // the layer before which a cancelled forward ended; -1: it ran to its end
+    // the layer before which a forward ended that was cancelled or could not read an expert; -1: it ran to its end
     int32_t stopped = -1;
     std::atomic<int32_t> first_bad{INT32_MAX};
     int32_t rows_cap = 0, logit_rows_cap = 0;
@@ -283,7 +284,8 @@ bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int
 // Makes room for a block of that many rows.
 void resize_experts(CpuKvCache &s, int32_t rows);
 // The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). first_row: the
-// number of the first row in s.chosen. Ends at a barrier. False: an exchange failed.
+// number of the first row in s.chosen. Ends at a barrier. False: s.failure has why (an exchange, or an expert that
+// cannot be read).
 bool run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows, const float *x,
                  const Prepared &x_in, float *y);
 // The matrix for whose input a layer's feed-forward part is prepared.

@@ -6,29 +6,72 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace lst::cpu;
 
 namespace {
 
-// The experts of one row, best first, and their weights.
-void choose_experts(const lst_hparams &hp, const float *logits, int32_t *expert, float *weight) {
-    const int32_t n = hp.n_experts, used = hp.n_experts_used;
+// The `most` best of n, best first (ties: the lower number).
+void best_of(const float *value, int32_t n, int32_t most, int32_t *best) {
     int32_t found = 0;
     for (int32_t e = 0; e < n; e++) { // sorted by insertion: few are used
         int32_t at = found;
-        while (at > 0 && logits[e] > logits[expert[at - 1]]) at--;
-        if (at >= used) continue;
-        found = std::min(found + 1, used);
-        for (int32_t i = found - 1; i > at; i--) expert[i] = expert[i - 1];
-        expert[at] = e;
+        while (at > 0 && value[e] > value[best[at - 1]]) at--;
+        if (at >= most) continue;
+        found = std::min(found + 1, most);
+        for (int32_t i = found - 1; i > at; i--) best[i] = best[i - 1];
+        best[at] = e;
     }
+}
+
+// Turns a row's logits into scores; choice: scores with biases, of experts of other groups than the best ones -inf.
+void score_experts(const lst_hparams &hp, const float *bias, float *score, float *choice) {
+    const int32_t n = hp.n_experts, groups = hp.n_expert_groups, size = n / groups;
+    const float most = *std::max_element(score, score + n);
+    float all = 0;
+    for (int32_t e = 0; e < n; e++)
+        if (hp.router == LST_ROUTER_SIGMOID) score[e] = 1 / (1 + std::exp(-score[e]));
+        else all += score[e] = std::exp(score[e] - most);
+    for (int32_t e = 0; e < n; e++) {
+        if (hp.router != LST_ROUTER_SIGMOID) score[e] /= all;
+        choice[e] = bias ? score[e] + bias[e] : score[e];
+    }
+    if (groups == 1) return;
+    std::vector<float> sum((size_t)groups);
+    std::vector<int32_t> best((size_t)groups);
+    for (int32_t g = 0; g < groups; g++) {
+        int32_t two[2];
+        const float *of = choice + g * size;
+        best_of(of, size, 2, two);
+        sum[(size_t)g] = of[two[0]] + of[two[1]];
+    }
+    best_of(sum.data(), groups, groups, best.data());
+    for (int32_t i = hp.n_groups_used; i < groups; i++)
+        std::fill_n(choice + best[(size_t)i] * size, size, -std::numeric_limits<float>::infinity());
+}
+
+// Whether experts are chosen by scores. Otherwise logits do, which are in the same order.
+bool by_scores(const lst_hparams &hp, const lst::Mixture &mixture) {
+    return hp.router == LST_ROUTER_SIGMOID || mixture.choice_bias;
+}
+
+// The experts of one row, best first, and their weights. choice: room for n values, if scores choose.
+void choose_experts(const lst_hparams &hp, const lst::Mixture &mixture, float *logits, float *choice, int32_t *expert,
+                    float *weight) {
+    const int32_t n = hp.n_experts, used = hp.n_experts_used;
+    const bool scored = by_scores(hp, mixture);
+    if (scored) score_experts(hp, mixture.choice_bias.data(), logits, choice);
+    best_of(scored ? choice : logits, n, used, expert);
     const float most = logits[expert[0]];
+    const bool divided = hp.router == LST_ROUTER_BEST || hp.sum_experts;
     float all = 0, of_row = 0;
-    for (int32_t i = 0; i < used; i++) of_row += weight[i] = std::exp(logits[expert[i]] - most);
-    for (int32_t e = 0; e < n && hp.router == LST_ROUTER_ALL && !hp.sum_experts; e++) all += std::exp(logits[e] - most);
+    for (int32_t i = 0; i < used; i++)
+        of_row += weight[i] = scored ? logits[expert[i]] : std::exp(logits[expert[i]] - most);
+    for (int32_t e = 0; e < n && !scored && !divided; e++) all += std::exp(logits[e] - most);
     // probabilities of all experts, divided by the row's sum, are those of the row's experts alone
-    for (int32_t i = 0; i < used; i++) weight[i] /= all > 0 ? all : of_row;
+    const float by = divided ? std::max(of_row, 1e-20f) : scored ? 1 : all;
+    for (int32_t i = 0; i < used; i++) weight[i] = weight[i] / by * hp.expert_scale;
 }
 
 // of(row): the row's experts.
@@ -89,6 +132,9 @@ void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
     ExpertRows &e = s.experts;
     const int64_t pairs = (int64_t)rows * hp.n_experts_used, d = hp.n_embd, ff = hp.n_ff_expert, wide = hp.n_ff_shared;
     e.logits = lst::Floats(rows * ((int64_t)hp.n_experts + 1));
+    bool scored = false;
+    for (const lst::Layer &l : s.m->layers) scored |= l.mixture && by_scores(hp, *l.mixture);
+    if (scored) e.choice = lst::Floats((int64_t)rows * hp.n_experts);
     for (std::vector<int32_t> *v : {&e.pair, &e.row}) v->resize((size_t)pairs);
     e.begin.resize((size_t)hp.n_experts + 1);
     e.x = lst::Floats(pairs * d);
@@ -135,14 +181,15 @@ bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int
         const ls_range r = ls_share(rows, t, n);
         for (int32_t i = r.from; i < r.to; i++) {
             if (mixture.router.bias) add_scaled(row_logits(i), mixture.router.bias.data(), 1, n_logits);
-            choose_experts(hp, row_logits(i), experts_of(i), weights_of(i));
+            float *choice = e.choice ? e.choice.data() + (int64_t)i * hp.n_experts : nullptr;
+            choose_experts(hp, mixture, row_logits(i), choice, experts_of(i), weights_of(i));
         }
     });
     std::unique_lock<std::mutex> in_memory; // until all threads have passed the last barrier
     if (team.t == 0) {
         group_rows(e, rows, hp.n_experts, used, experts_of);
         if (s.m->store) try {
-                in_memory = s.m->store->take(mixture, e.awake, s.stored);
+                in_memory = s.m->store->take(mixture, e.awake, s.experts_read);
             } catch (...) {
                 s.failure = std::current_exception();
             }

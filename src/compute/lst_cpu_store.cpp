@@ -128,19 +128,18 @@ void ExpertStore::read(Stored &s) {
 }
 
 std::unique_lock<std::mutex> ExpertStore::take(lst::Mixture &mixture, const std::vector<int32_t> &experts,
-                                               lst::ExpertCounts &counts) {
+                                               int32_t &reads) {
     std::unique_lock<std::mutex> lock(pinned);
     const uint64_t before = clock + 1;
     const auto stored = [&](int32_t x) -> Stored & { return all[(size_t)mixture.experts[(size_t)x].stored]; };
     for (int32_t x : experts) stored(x).taken = ++clock;
     for (int32_t x : experts) {
         Stored &s = stored(x);
-        counts.taken++;
         if (s.data) continue;
         lst::Array<uint8_t> freed;
         make_room(s.bytes, before, freed);
         s.data = freed.size() == (size_t)s.bytes ? std::move(freed) : lst::Array<uint8_t>(s.bytes);
-        counts.read++;
+        reads++;
         read(s);
         resident += s.bytes;
         of_layer[s.layer] += s.bytes;

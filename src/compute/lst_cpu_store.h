@@ -43,8 +43,8 @@ class ExpertStore {
     // LST_E_BACKEND: that failed. LST_E_ARG: the budget cannot hold all experts of a layer, which a prompt may take.
     void add(lst::Expert &x, int32_t n);
     // Brings these experts of a layer into memory, where they stay as long as the lock is held. LST_E_BACKEND: a read
-    // failed, or gave other bytes than were written.
-    std::unique_lock<std::mutex> take(lst::Mixture &mixture, const std::vector<int32_t> &experts, ExpertCounts &counts);
+    // failed, or gave other bytes than were written. Counts the reads.
+    std::unique_lock<std::mutex> take(lst::Mixture &mixture, const std::vector<int32_t> &experts, int32_t &reads);
 };
 
 } // namespace lst::cpu

@@ -99,12 +99,11 @@ Experts CudaModel::place(const lst::Mixture &x) {
     std::vector<float> inner, outer;
     for (const lst::Expert &e : x.experts) {
         if (e.gate_up.device.format != x.experts[0].gate_up.device.format ||
-            e.down.device.format != x.experts[0].down.device.format)
-            throw lst::Error(LST_E_ARG, "the experts of a layer have weights of several formats, which a GPU does not "
-                                        "read at once: use --weights q8 or bf16, or --device cpu");
-        if (e.gate_up.bias.size() != x.experts[0].gate_up.bias.size() ||
-            e.down.bias.size() != x.experts[0].down.bias.size())
-            throw lst::Error(LST_E_ARG, "some experts of a layer have biases and others have none: use --device cpu");
+            e.down.device.format != x.experts[0].down.device.format ||
+            e.gate_up.bias.size() != x.experts[0].gate_up.bias.size() ||
+            e.down.bias.size() != x.experts[0].down.bias.size()) // ls_device_choose has checked it
+            throw lst::Error(LST_E_ARG, "the experts of a layer have weights of several formats or biases only in "
+                                        "part, which a GPU does not compute");
         gate_up.push_back(e.gate_up.device.weights);
         down.push_back(e.down.device.weights);
         inner.insert(inner.end(), e.gate_up.bias.data(), e.gate_up.bias.data() + e.gate_up.bias.size());
@@ -116,7 +115,7 @@ Experts CudaModel::place(const lst::Mixture &x) {
     const auto table = [&](const std::vector<const uint8_t *> &v) {
         return (const uint8_t *const *)place(v.data(), v.size() * sizeof v[0]);
     };
-    return {place(x.router.bias), all(inner), all(outer), table(gate_up), table(down)};
+    return {place(x.router.bias), all(inner), all(outer), table(gate_up), table(down), place(x.choice_bias)};
 }
 
 void CudaModel::loaded() {
@@ -172,8 +171,6 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
         throw lst::Error(LST_E_ARG, "a model with " + std::to_string(hp.n_embd) +
                                         " values a row does not run on a GPU (" + std::to_string(LSG_MOST_EMBD) +
                                         " at most): choose --device cpu");
-    if ((hp.n_experts || hp.sinks) && opt.ranks)
-        throw lst::Error(LST_E_ARG, "ranks on GPUs do not share mixtures of experts: use one GPU, or CPUs");
     check(lsg_use(index), "choosing the GPU");
     auto m = std::make_unique<CudaModel>();
     m->index = index;

@@ -1,4 +1,4 @@
-// The decoder on a GPU. lst_cuda.cpp has the model, lst_cuda_kv_cache.cpp its forwards.
+// The decoder on a GPU. lst_cuda.cpp has the model, lst_cuda_kv_cache.h its forwards.
 #pragma once
 #include "compute/lst_device.h"
 
@@ -14,6 +14,7 @@ struct Vectors {
 struct Experts {
     const float *router_bias, *gate_up_bias, *down_bias; // [experts][outputs]; NULL: there are none
     const uint8_t *const *gate_up, *const *down;         // [experts]
+    const float *choice_bias;                            // [experts]; NULL: none
 };
 
 struct CudaModel : lst_model {

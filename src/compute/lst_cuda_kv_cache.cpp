@@ -3,11 +3,7 @@
 // KV cache: pages of LSG_PAGE columns, allocated as the context grows. An index holds the column of each position: rows
 // of a tree take free columns, a kept path enters its columns into the index, and the others become free again. Nothing
 // moves.
-//
-// With other ranks each device computes some outputs of every matrix. What they computed becomes whole rows on all of
-// them through the hosts: a copy to page-locked memory, an exchange in a function of the host's, and a copy back, all
-// of them part of the graph.
-#include "compute/lst_cuda.h"
+#include "compute/lst_cuda_kv_cache.h"
 #include "compute/lst_ranks_calls.h"
 
 extern "C" {
@@ -15,126 +11,9 @@ extern "C" {
 }
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstring>
-#include <map>
-#include <tuple>
-#include <utility>
 
 using namespace lst::device;
-
-namespace {
-
-struct CudaKvCache;
-
-// A place in a step where rows become whole: what a graph's call on the host gets.
-struct GatherPoint {
-    CudaKvCache *cache;
-    ls_range ls_shard::*of; // nullptr: a row is whole on the rank that has its token
-    size_t bytes;           // of a unit of that range
-    ls_range held;          // units that this device has of each row; its part is among them
-};
-
-struct CudaKvCache : lst::PartKvCache {
-    CudaModel *m;
-    int32_t n_layers; // of the model's, from the first on
-    Stream stream;
-    Stopwatch watch;
-    float ms = NAN; // on the device, of the last forward
-    Pinned<lsg_step> step;
-    Pinned<lsg_result> result;
-    Pinned<uint16_t *> page_table;
-    // on the device, for the largest tree
-    const lsg_shape shape;
-    const lsg_room room;
-    Memory<lsg_step> step_at;
-    Memory<lsg_result> result_at;
-    Memory<int32_t> columns_at;
-    Memory<int16_t> ancestors;
-    Memory<uint16_t *> pages_at;
-    const ls_shard held;
-    Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
-    Memory<uint16_t> xn, q;
-    // of mixtures
-    Memory<float> expert_logits, expert_weights, shared_rows, expert_rows;
-    Memory<int32_t> chosen_at, begin, pair, pair_row, pair_expert;
-    Memory<uint16_t> pair_x, pair_act;
-    int32_t not_fetched = 0; // rows of the last forward whose experts are on the device only
-    Memory<uint64_t> keys;
-    Memory<int32_t> top_at; // ids and values of a list that top() asked for
-    // the cache
-    std::vector<Memory<uint16_t>> pages;
-    std::vector<int32_t> columns, free_columns; // of committed positions; the next one to take is last
-    std::vector<int32_t> row_columns;           // of the last forward; -1: committed since
-    int32_t n_new = 0, new_from = 0;            // positions whose columns the device does not know yet
-    int32_t keep_row = -1;                      // row of the last forward that holds the last committed row's logits
-    float last_lse = NAN;
-    std::vector<std::pair<int32_t, float>> list; // best tokens of row -1
-    int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
-    float *layers = nullptr;                     // see lst_probe
-    std::vector<float> layer_rows;               // [row][n_embd]: what hidden.rows is put together from
-    std::vector<uint16_t> normed_rows;           // the same after the output norm
-    // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_session_bytes counts memory.
-    struct Recorded {
-        lsg_graph graph;
-        uint64_t used; // when
-    };
-    std::map<std::tuple<int32_t, int32_t, bool>, Recorded> graphs;
-    uint64_t n_used = 0;
-    // with other ranks
-    GatherPoint of_tokens, of_heads, of_ff, of_embd;
-    Pinned<uint8_t> before, after; // rows as this device has them, and whole
-    std::vector<uint8_t> mine, theirs;
-    std::exception_ptr failure; // of an exchange of the step
-
-    CudaKvCache(CudaModel *model, int32_t n_context, int32_t n_layers);
-    ~CudaKvCache() override;
-    int32_t prefill_rows(int32_t length) const override;
-    bool keeps_rows() const override { return false; }
-    void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
-                 lst_row *last) override;
-    void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                 int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override;
-    void keep(int32_t length, const int32_t *rows, int32_t n) override;
-    void rewind(int32_t n) override;
-    void copy(lst::KvCache &from, int32_t n) override;
-    void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
-    void logits(int32_t row, float *out) override;
-    void probe(float *out) override { layers = out; }
-    void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
-    void part_logits(int32_t first, int32_t n, float *out) override;
-    double device_us() const override { return 1e3 * (double)ms; }
-
-    void fetch_chosen() override;
-
-    void exchange(const GatherPoint &at);
-
-  private:
-    void add_page();
-    void take_columns(int32_t n);
-    lsg_buffers buffers(int32_t rows) const;
-    void put_mixture(const lsg_buffers &b, const lst::Mixture &x);
-    // Puts a forward's kernels on the stream. watch: called with 2 * layer + part after each sublayer, -1 after
-    // embedding.
-    template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
-    void put_head(const lsg_buffers &b, bool sampled);
-    static size_t row_bytes(const GatherPoint &at, ls_range units);
-    ls_range all_units(const GatherPoint &at) const;
-    size_t most_bytes(bool whole) const;
-    void put_gather(GatherPoint &at, const void *from, void *to, int32_t rows);
-    int32_t vocab() const { return ls_range_size(held.vocab); }
-    void merge(int32_t n, const lst_sampling *sampling);
-    lsg_graph graph_of(int32_t rows, int32_t chunks, bool sampled);
-    void run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-             int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head);
-    void show(int32_t layer, int32_t first, int32_t n);
-    [[noreturn]] void find_bad(int32_t rows, int32_t chunks);
-    const float *row_at(int32_t row) const {
-        return row < 0 && keep_row < 0 ? last.get() : logits_at.get() + (size_t)(row < 0 ? keep_row : row) * vocab();
-    }
-    void save_list(int32_t row);
-};
 
 CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
     : PartKvCache(model), m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
@@ -152,6 +31,8 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
       top_at(2 * LSG_TOP, "a session"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
       of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
       of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
+      of_expert_ff{this, &ls_shard::expert_ff, sizeof(uint16_t), held.expert_ff, m->hp.n_experts_used},
+      of_shared_ff{this, &ls_shard::shared_ff, sizeof(uint16_t), held.shared_ff},
       before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
@@ -161,7 +42,32 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
 CudaKvCache::~CudaKvCache() {
     lsg_use(m->index);
     lsg_sync(stream.s); // memory goes before the stream does
+    drop_graphs();
+}
+
+void CudaKvCache::drop_graphs() {
     for (auto &[key, recorded] : graphs) lsg_graph_free(recorded.graph);
+    graphs.clear();
+}
+
+// Recorded steps write the values that were asked for when they were recorded.
+void CudaKvCache::hidden_changed() {
+    check(lsg_use(m->index), "choosing the GPU");
+    check(lsg_sync(stream.s), "a session");
+    drop_graphs();
+    taken = {};
+    const size_t values = hidden.layers.size() * (size_t)m->hp.n_embd;
+    if (values) taken = Memory<float>(LST_MAX_ROWS * values, "hidden states");
+}
+
+const float *CudaKvCache::hidden_rows(int32_t first, int32_t n) {
+    const size_t values = hidden.layers.size() * (size_t)m->hp.n_embd;
+    const float *at = taken.get() + (size_t)first * values;
+    if (hidden.on_device) return at;
+    hidden.rows.resize((size_t)n * values);
+    check(lsg_download(hidden.rows.data(), at, hidden.rows.size() * sizeof(float), stream.s), "hidden states");
+    check(lsg_sync(stream.s), "hidden states");
+    return hidden.rows.data();
 }
 
 int32_t CudaKvCache::prefill_rows(int32_t) const {
@@ -243,54 +149,6 @@ lsg_buffers CudaKvCache::buffers(int32_t rows) const {
     return b;
 }
 
-// The feed-forward part of rows whose input is xn, into expert_rows.
-void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
-    const lst_hparams &hp = m->hp;
-    const lsg_stream s = stream.s;
-    const Experts &at = m->experts[(size_t)x.index];
-    const int32_t pairs = b.rows * chosen.used, n_shared = x.shared.down.n_out ? hp.n_ff_shared : 0;
-    const lsg_experts e{hp.n_experts,      chosen.used,          chosen.layers,  hp.n_ff_expert,    expert_logits.get(),
-                        chosen_at.get(),   expert_weights.get(), begin.get(),    pair.get(),        pair_row.get(),
-                        pair_expert.get(), pair_x.get(),         pair_act.get(), shared_rows.get(), expert_rows.get()};
-    const lsg_router router{x.index,        x.router.n_out, (const float *)x.router.device.weights,
-                            at.router_bias, hp.router,      hp.sum_experts};
-    check(lsg_route(&b, &e, &router, s), "a router");
-    if (n_shared) {
-        const lsg_matrix &gate_up = x.shared.gate_up.device, &down = x.shared.down.device;
-        check(lsg_matmul(&gate_up, b.xn, b.y, b.rows, b.rows, &b.step->n_rows, s), "a matmul");
-        lsg_buffers wide = b;
-        wide.n_ff = n_shared;
-        wide.xn = e.act;
-        const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, nullptr, {}};
-        check(lsg_gate(&wide, &gating, s), "the shared expert");
-        check(lsg_matmul(&down, e.act, b.y, b.rows, b.rows, &b.step->n_rows, s), "a matmul");
-        check(lsg_sum(&b, down.cut.chunks, b.n_embd, e.shared, s), "the shared expert");
-    }
-    const lsg_matrix &gate_up = x.experts[0].gate_up.device, &down = x.experts[0].down.device;
-    check(lsg_matmul_experts(&gate_up, at.gate_up, e.begin, e.n, e.x, b.y, pairs, b.rows, s), "the experts");
-    const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, at.gate_up_bias, {}};
-    check(lsg_gate_experts(&b, &e, &gating, s), "the experts");
-    check(lsg_matmul_experts(&down, at.down, e.begin, e.n, e.act, b.y, pairs, b.rows, s), "the experts");
-    check(lsg_sum_experts(&b, &e, x.index, down.cut.chunks, at.down_bias,
-                          !n_shared                       ? 0
-                          : x.router.n_out > hp.n_experts ? 2
-                                                          : 1,
-                          s),
-          "the experts");
-}
-
-void CudaKvCache::fetch_chosen() {
-    const auto n = (size_t)std::exchange(not_fetched, 0);
-    if (!n || !chosen.layers) return;
-    check(lsg_use(m->index), "choosing the GPU");
-    chosen.resize(n);
-    check(lsg_download(chosen.expert.data(), chosen_at.get(), chosen.expert.size() * sizeof(int32_t), stream.s),
-          "the experts");
-    check(lsg_download(chosen.weight.data(), expert_weights.get(), chosen.weight.size() * sizeof(float), stream.s),
-          "the experts");
-    check(lsg_sync(stream.s), "the experts");
-}
-
 void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
     const bool one = step->head_row >= 0; // of a prompt only the last row's logits are wanted
     const int32_t rows = one ? 1 : b.rows;
@@ -302,80 +160,6 @@ void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
         rows, m->head.device.cut.chunks, b.logits, m->head_bias, m->hp.logit_scale, m->hp.logit_softcap, sampled};
     check(lsg_head_rows(&b, &head, stream.s), "the output head");
 }
-
-// ---- with other ranks
-
-size_t CudaKvCache::row_bytes(const GatherPoint &at, ls_range units) {
-    return (size_t)ls_range_size(units) * at.bytes;
-}
-
-ls_range CudaKvCache::all_units(const GatherPoint &at) const {
-    return at.of ? ls_range{0, (m->parts.back().*at.of).to} : at.held;
-}
-
-size_t CudaKvCache::most_bytes(bool whole) const {
-    size_t most = 0;
-    for (const GatherPoint *at : {&of_tokens, &of_heads, &of_ff, &of_embd})
-        most = std::max(most, row_bytes(*at, whole ? all_units(*at) : at->held));
-    return most * LST_MAX_ROWS;
-}
-
-// In a thread of the driver's, when the rows that this device has are in `before`.
-void CudaKvCache::exchange(const GatherPoint &at) {
-    if (failure) return; // the step goes on to its end, with numbers that nobody reads
-    try {
-        const std::vector<ls_shard> &parts = m->parts;
-        const auto n = (size_t)step->n_rows;
-        const ls_range own = at.of ? m->part().*at.of : at.held;
-        size_t widest = 0;
-        for (const ls_shard &part : parts) widest = std::max(widest, row_bytes(at, at.of ? part.*at.of : at.held));
-        mine.resize(n * widest);
-        theirs.resize(parts.size() * n * widest);
-        for (size_t i = 0; i < n; i++)
-            std::memcpy(&mine[i * widest],
-                        before.get() + i * row_bytes(at, at.held) + (size_t)(own.from - at.held.from) * at.bytes,
-                        row_bytes(at, own));
-        m->ranks->gather(mine.data(), (int64_t)mine.size(), theirs.data());
-        for (size_t i = 0; i < n; i++)
-            for (size_t rank = 0; rank < parts.size(); rank++) {
-                const ls_range units = at.of ? parts[rank].*at.of : at.held, tokens = parts[rank].vocab;
-                if (!at.of && (step->token[i] < tokens.from || step->token[i] >= tokens.to)) continue;
-                std::memcpy(after.get() + i * row_bytes(at, all_units(at)) + (size_t)units.from * at.bytes,
-                            &theirs[(rank * n + i) * widest], row_bytes(at, units));
-            }
-    } catch (...) {
-        failure = std::current_exception();
-    }
-}
-
-void CudaKvCache::put_gather(GatherPoint &at, const void *from, void *to, int32_t rows) {
-    auto call = [](void *ud) {
-        const GatherPoint *point = static_cast<GatherPoint *>(ud);
-        point->cache->exchange(*point);
-    };
-    check(lsg_download(before.get(), from, (size_t)rows * row_bytes(at, at.held), stream.s), "an exchange");
-    check(lsg_on_host(call, &at, stream.s), "an exchange");
-    check(lsg_upload(to, after.get(), (size_t)rows * row_bytes(at, all_units(at)), stream.s), "an exchange");
-    check(lsg_arrive(stream.s), "an exchange");
-}
-
-// What all ranks say of the last step's n rows becomes their result.
-void CudaKvCache::merge(int32_t n, const lst_sampling *sampling) {
-    const lsg_step &s = *step.get();
-    const bool one = s.head_row >= 0;
-    std::vector<uint64_t> next;
-    for (int32_t i = 0; i < n && sampling && sampling->temperature > 0; i++)
-        next.push_back((uint64_t)(s.length + s.depth[one ? s.head_row : i] + 1));
-    lst_row *rows = result->row;
-    if (!merge_rows(*this, 0, n, !result->bad, next.empty() ? nullptr : next.data(), sampling, rows))
-        find_bad(lsg_bucket_rows(s.n_rows), lsg_bucket_chunks(s.length));
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t p = one ? -1 : s.parent[i];
-        rows[i].parent_lse = p >= 0 ? rows[p].lse : s.last_known && !one ? s.last_lse : NAN;
-    }
-}
-
-// ----
 
 template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
     const lst_hparams &hp = m->hp;
@@ -405,6 +189,13 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         const lsg_add a{1, nullptr, v.ffn_post_norm, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
         check(lsg_add_norm(&of_experts, &a, s), "a norm");
     };
+    // The rows' values where they are asked for; layer: as in lst_hidden.
+    const auto take = [&](int32_t layer) {
+        const auto asked = (int64_t)hidden.layers.size(), d = (int64_t)hp.n_embd;
+        for (int64_t i = 0; i < asked && taken.get(); i++)
+            if (hidden.layers[(size_t)i] == layer)
+                check(lsg_take_rows(&b, layer > n_layers, taken.get() + i * d, asked * d, s), "hidden states");
+    };
     check(lsg_upload(step_at.get(), step.get(), sizeof *step.get(), s), "a step");
     const lsg_rotation turn{hp.rope_dims,
                             {m->rope_freq_at[0], m->any_local ? m->rope_freq_at[1] : nullptr},
@@ -417,6 +208,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         const Vectors &v = m->vectors[(size_t)i];
         if (!i) add_norm(nullptr, nullptr, nullptr, v.attn_norm);
         else add_layer(i - 1, v.attn_norm);
+        take(i);
         watch(2 * i - 1);
         matmul(l.qkv);
         const int kind = m->local[(size_t)i] ? 1 : 0;
@@ -454,6 +246,8 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         matmul(l.down);
     }
     add_layer(n_layers - 1, m->output_norm_at);
+    take(n_layers);
+    take(n_layers + 1);
     watch(2 * n_layers - 1);
     if (!head) return;
     put_head(b, sampled);
@@ -487,34 +281,9 @@ lsg_graph CudaKvCache::graph_of(int32_t rows, int32_t chunks, bool sampled) {
     return graph;
 }
 
-// Takes the values of n rows from `first` on to where somebody asked for them; layer: as in lst_hidden.
-void CudaKvCache::show(int32_t layer, int32_t first, int32_t n) {
-    const size_t d = (size_t)m->hp.n_embd, from = (size_t)first * d, count = (size_t)n * d, k = hidden.layers.size();
-    if (std::find(hidden.layers.begin(), hidden.layers.end(), layer) == hidden.layers.end()) return;
-    layer_rows.resize(count);
-    if (layer <= n_layers)
-        check(lsg_download(layer_rows.data(), x.get() + from, count * sizeof(float), stream.s), "a layer's values");
-    else {
-        normed_rows.resize(count);
-        check(lsg_download(normed_rows.data(), xn.get() + from, count * sizeof(uint16_t), stream.s),
-              "a layer's values");
-    }
-    check(lsg_sync(stream.s), "a layer's values");
-    for (size_t i = 0; i < count && layer > n_layers; i++) {
-        const uint32_t bits = (uint32_t)normed_rows[i] << 16;
-        std::memcpy(&layer_rows[i], &bits, sizeof bits);
-    }
-    hidden.rows.resize((size_t)n * k * d);
-    for (size_t i = 0; i < k; i++)
-        for (size_t row = 0; row < (size_t)n && hidden.layers[i] == layer; row++)
-            std::copy_n(layer_rows.begin() + (std::ptrdiff_t)(row * d), d,
-                        hidden.rows.begin() + (std::ptrdiff_t)((row * k + i) * d));
-}
-
-// A forward of n rows, whose columns are taken; with head, result is there afterwards. Those before `first` were
-// computed before: nobody asks for them.
+// A forward of n rows, whose columns are taken; with head, result is there afterwards.
 void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
-                      int32_t first, const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
+                      const lst_sampling *sampling, bool last_known, int32_t head_row, bool head) {
     check(lsg_use(m->index), "choosing the GPU");
     const int32_t rows = lsg_bucket_rows(n), chunks = lsg_bucket_chunks(length);
     free_columns.insert(free_columns.end(), row_columns.rbegin(), row_columns.rend()); // of the forward before
@@ -543,7 +312,7 @@ void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *pare
         s.uniform[i] = s.sampled ? ls_uniform_at(sampling->seed, (uint64_t)(length + s.depth[i] + 1)) : 0;
     }
     lsg_graph graph = nullptr;
-    const bool plain = head && head_row < 0 && !layers && !hidden.take;
+    const bool plain = head && head_row < 0 && !layers;
     if (plain) graph = graph_of(rows, chunks, s.sampled);
     const Range range(plain ? "forward" : "prefill");
     try {
@@ -556,8 +325,6 @@ void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *pare
                     check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
                                        d * sizeof(float), stream.s),
                           "a layer's values");
-                if (hidden.take && stage % 2) show((stage + 1) / 2, first, n - first);
-                if (hidden.take && stage == 2 * n_layers - 1) show(n_layers + 1, first, n - first);
             });
         }
         check(lsg_event_record(watch.to, stream.s), "a step");
@@ -600,7 +367,7 @@ void CudaKvCache::save_list(int32_t row) {
 
 void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
                           lst_row *out) {
-    run(length, tokens, nullptr, nullptr, n, 0, sampling, false, n - 1, out != nullptr);
+    run(length, tokens, nullptr, nullptr, n, sampling, false, n - 1, out != nullptr);
     columns.resize((size_t)length);
     new_from = length;
     n_new = n;
@@ -612,7 +379,7 @@ void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, cons
     last_lse = out->lse;
     save_list(0);
     // Decoding begins: steps that it is likely to take are recorded now, not while somebody times a step.
-    if (layers || hidden.take) return;
+    if (layers) return;
     step->head_row = -1; // a recorded step has the logits of all rows
     try {
         for (const int32_t rows : {1, 8, 16, 32, 64}) graph_of(rows, lsg_bucket_chunks(length + n), step->sampled);
@@ -623,7 +390,7 @@ void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, cons
 // A tree that grows is computed again: on a GPU its rows cost almost nothing, and its columns are taken anew.
 void CudaKvCache::forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth,
                           int32_t n, int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) {
-    run(length, tokens, parents, depth, n, first, sampling, last_known, -1, true);
+    run(length, tokens, parents, depth, n, sampling, last_known, -1, true);
     std::copy_n(result->row + first, n - first, rows);
 }
 
@@ -671,8 +438,6 @@ void CudaKvCache::part_logits(int32_t first, int32_t n, float *out) {
     check(lsg_download(out, row_at(first), (size_t)n * (size_t)vocab() * sizeof *out, stream.s), "logits");
     check(lsg_sync(stream.s), "logits");
 }
-
-} // namespace
 
 std::unique_ptr<lst::KvCache> CudaModel::kv_cache(int32_t n_context, int32_t n_layers) {
     check(lsg_use(index), "choosing the GPU");

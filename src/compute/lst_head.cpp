@@ -5,51 +5,34 @@
 //
 // and then both add the feed-forward part, after a norm. A row's output is the feature of the rows that follow it;
 // EAGLE-3 takes it without fc.
-#include "compute/lst_operators.h"
-#include "compute/lst_torch.h"
+//
+// On a GPU everything but the table of embeddings is in its memory. Tokens' embeddings, positions and the tree go
+// there; a row's best tokens come back (all logits if a token is sampled).
+#include "compute/lst_head.h"
 
 extern "C" {
-#include "base/rng.h"
 #include "compute/kernels/kernels.h"
 }
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
-#include <unordered_map>
+#include <optional>
 
 enum { READ_ROWS = 128 };
-
-struct lst_head {
-    lst_head_params p{};
-    std::vector<int32_t> d2t;
-    uint64_t bytes = 0;
-    // EAGLE
-    std::vector<uint8_t> embedding; // raw rows: they are looked up one by one
-    int embedding_type = 0;
-    size_t embedding_row_bytes = 0;
-    lst::Matrix fc, qkv, out, gate_up, down, head;
-    at::Tensor embedding_norm, feature_norm, ffn_norm, output_norm, freq; // undefined: none
-    // Medusa
-    struct Guess {
-        std::vector<lst::Matrix> blocks;
-        lst::Matrix head;
-    };
-    std::vector<Guess> guesses;
-};
 
 struct lst_draft {
     const lst_head *h;
@@ -60,143 +43,25 @@ struct lst_draft {
     std::vector<int32_t> positions; // of the committed pairs, rising
     // the tree
     std::vector<int32_t> parents, depth;
-    at::Tensor outputs; // [row][n_embd]
+    at::Tensor outputs;             // [row][n_embd]
+    std::vector<at::Tensor> logits; // [n_draft] of each row
+    std::vector<int32_t> best;      // [row][LST_DRAFT_TOP] in the head's ids; -1: no more
+    std::vector<float> best_logits; // theirs
+
+    void resize(size_t rows) { // fewer: those of later calls are forgotten
+        parents.resize(rows), depth.resize(rows), logits.resize(rows);
+        best.resize(rows * LST_DRAFT_TOP), best_logits.resize(rows * LST_DRAFT_TOP);
+    }
 };
 
 namespace {
-
-struct Loader {
-    lst_head &h;
-    std::unordered_map<std::string, const lst_tensor *> table;
-    const lst_tensor *tensors;
-    const lst_open_options &opt;
-    uint64_t done = 0, total = 0;
-
-    bool has(const std::string &name) const { return table.count(name) > 0; }
-
-    const lst_tensor &find(const std::string &name, int64_t n_in, int64_t n_out) const {
-        const auto it = table.find(name);
-        if (it == table.end()) throw lst::Error(LST_E_ARG, "tensor '" + name + "' is missing");
-        const lst_tensor &t = *it->second;
-        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes ||
-            !t.n_bytes || (!t.data && !opt.read))
-            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has a shape or type that does not fit the head");
-        return t;
-    }
-
-    std::vector<uint8_t> read(const lst_tensor &t) {
-        std::vector<uint8_t> raw(t.n_bytes);
-        if (t.data) std::memcpy(raw.data(), t.data, t.n_bytes);
-        else if (opt.read(opt.ud, (int32_t)(&t - tensors), 0, t.n_bytes, raw.data()))
-            throw lst::Error(LST_E_READ, std::string("tensor '") + t.name + "' could not be read");
-        if (!lsk_finite(t.type, raw.data(), t.n_out, t.n_in))
-            throw lst::Error(LST_E_NAN,
-                             std::string("tensor '") + t.name + "' holds NaN, infinite or unusable scale values");
-        done += t.n_bytes;
-        if (opt.progress && opt.progress(opt.ud, "loading the head", total ? (double)done / (double)total : 1))
-            throw lst::Error(LST_E_CANCELLED, "loading was cancelled");
-        return raw;
-    }
-
-    // [n_out][n_in] as floats, into `out` if that is defined.
-    at::Tensor floats(const std::string &name, int64_t n_in, int64_t n_out, at::Tensor out = {}) {
-        const lst_tensor &t = find(name, n_in, n_out);
-        const std::vector<uint8_t> raw = read(t);
-        const size_t row_bytes = lsk_row_bytes(t.type, n_in);
-        if (!out.defined()) {
-            out = at::empty({n_out, n_in}, at::kFloat);
-            h.bytes += (uint64_t)(n_out * n_in) * sizeof(float);
-        }
-        float *to = out.data_ptr<float>();
-        at::parallel_for(0, n_out, 64, [&](int64_t from, int64_t end) {
-            for (int64_t i = from; i < end; i++)
-                lsk_dequant_row(t.type, raw.data() + (size_t)i * row_bytes, n_in, to + i * n_in);
-        });
-        return out;
-    }
-
-    at::Tensor vector(const std::string &name, int64_t n) { return floats(name, n, 1).view({n}); }
-
-    lst::Matrix matrix(const std::string &name, int64_t n_in, int64_t n_out) { return stacked({{name, n_out}}, n_in); }
-
-    // Several of one input, one under the other.
-    lst::Matrix stacked(std::initializer_list<std::pair<std::string, int64_t>> parts, int64_t n_in) {
-        lst::Matrix m;
-        int64_t n_out = 0, at = 0;
-        for (const auto &[name, n] : parts) n_out += n;
-        m.weight = at::empty({n_out, n_in}, at::kFloat);
-        h.bytes += (uint64_t)(n_out * n_in) * sizeof(float);
-        for (const auto &[name, n] : parts) {
-            floats(name + ".weight", n_in, n, m.weight.narrow(0, at, n));
-            if (has(name + ".bias")) {
-                if (!m.bias.defined()) m.bias = at::zeros({n_out}, at::kFloat);
-                m.bias.narrow(0, at, n).copy_(vector(name + ".bias", n));
-            }
-            at += n;
-        }
-        return m;
-    }
-};
-
-void load_eagle(Loader &load, const lst_head_params &p) {
-    lst_head &h = load.h;
-    const bool third = p.kind == LST_HEAD_EAGLE3;
-    const int64_t e = p.n_embd, q = (int64_t)p.n_heads * p.head_dim, kv = (int64_t)p.n_kv_heads * p.head_dim;
-    const lst_tensor &table =
-        load.find(load.has("embed_tokens.weight") ? "embed_tokens.weight" : "token_embd.weight", e, p.n_vocab);
-    h.embedding = load.read(table);
-    h.bytes += table.n_bytes;
-    h.embedding_type = table.type;
-    h.embedding_row_bytes = lsk_row_bytes(table.type, e);
-    h.fc = load.matrix("fc", third ? p.n_values : 2 * e, e);
-    h.qkv =
-        load.stacked({{"self_attn.q_proj", q}, {"self_attn.k_proj", kv}, {"self_attn.v_proj", kv}}, third ? 2 * e : e);
-    h.out = load.matrix("self_attn.o_proj", q, e);
-    h.ffn_norm = load.vector("post_attention_layernorm.weight", e);
-    h.gate_up = load.stacked({{"mlp.gate_proj", p.n_ff}, {"mlp.up_proj", p.n_ff}}, e);
-    h.down = load.matrix("mlp.down_proj", p.n_ff, e);
-    if (third) {
-        h.embedding_norm = load.vector("input_layernorm.weight", e);
-        h.feature_norm = load.vector("hidden_norm.weight", e);
-        h.output_norm = load.vector("norm.weight", e);
-    }
-    h.head = load.matrix(load.has("lm_head.weight") ? "lm_head" : "output", e, p.n_draft);
-    h.freq = at::empty({p.rope_dims / 2}, at::kFloat);
-    std::copy_n(p.rope_freq, p.rope_dims / 2, h.freq.data_ptr<float>());
-    h.p.rope_freq = h.freq.const_data_ptr<float>();
-}
-
-void load_medusa(Loader &load, const lst_head_params &p) {
-    load.h.guesses.resize((size_t)p.n_guesses);
-    for (int32_t i = 0; i < p.n_guesses; i++) {
-        lst_head::Guess &g = load.h.guesses[(size_t)i];
-        const std::string name = std::to_string(i) + ".";
-        for (int32_t b = 0; b < p.n_blocks; b++)
-            g.blocks.push_back(load.matrix(name + std::to_string(b) + ".linear", p.n_values, p.n_values));
-        g.head = load.matrix(name + std::to_string(p.n_blocks), p.n_values, p.n_draft);
-    }
-}
-
-void check_params(const lst_head_params &p) {
-    const bool eagle = p.kind == LST_HEAD_EAGLE3 || p.kind == LST_HEAD_EAGLE;
-    bool fine = p.n_values > 0 && p.n_draft > 0 && p.n_draft <= p.n_vocab && (p.d2t || p.n_draft == p.n_vocab);
-    if (eagle)
-        fine = fine && p.n_embd > 0 && p.n_ff > 0 && p.n_heads > 0 && p.n_kv_heads > 0 && p.head_dim > 0 &&
-               p.n_heads % p.n_kv_heads == 0 && p.rope_dims > 1 && p.rope_dims % 2 == 0 && p.rope_dims <= p.head_dim &&
-               p.rope_freq && (p.kind == LST_HEAD_EAGLE3 || p.n_values == p.n_embd);
-    else fine = fine && p.kind == LST_HEAD_MEDUSA && p.n_guesses > 0 && p.n_blocks >= 0;
-    for (int32_t i = 0; fine && p.d2t && i < p.n_draft; i++) fine = p.d2t[i] >= 0 && p.d2t[i] < p.n_vocab;
-    if (!fine) throw lst::Error(LST_E_ARG, "lst_head_open: impossible dimensions");
-}
-
-// ---- forwards
 
 at::Tensor embed(const lst_head &h, const int32_t *tokens, int64_t n) {
     at::Tensor x = at::empty({n, h.p.n_embd}, at::kFloat);
     for (int64_t i = 0; i < n; i++)
         lsk_dequant_row(h.embedding_type, h.embedding.data() + (size_t)tokens[i] * h.embedding_row_bytes, h.p.n_embd,
                         x.data_ptr<float>() + i * h.p.n_embd);
-    return x;
+    return x.to(h.of.device());
 }
 
 void make_room(lst_draft &d, int64_t columns) {
@@ -205,7 +70,7 @@ void make_room(lst_draft &d, int64_t columns) {
     if (columns <= had) return;
     const int64_t room = std::max(columns, std::min(2 * had, (int64_t)d.n_context + LST_MAX_ROWS));
     for (at::Tensor *t : {&d.k, &d.v}) {
-        at::Tensor larger = at::empty({p.n_kv_heads, room, p.head_dim}, at::kFloat);
+        at::Tensor larger = at::empty({p.n_kv_heads, room, p.head_dim}, d.h->of);
         if (had) larger.narrow(1, 0, had).copy_(*t);
         *t = larger;
     }
@@ -227,8 +92,8 @@ at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t>
     } else in = x = h.fc(at::cat({embedding, features}, 1));
     at::Tensor at_position = at::empty({n, 1}, at::kFloat);
     for (int64_t i = 0; i < n; i++) at_position.data_ptr<float>()[i] = (float)positions[(size_t)i];
-    const at::Tensor angle = (at_position * h.freq).unsqueeze(1), cosine = angle.cos() * p.rope_magnitude,
-                     sine = angle.sin() * p.rope_magnitude;
+    const at::Tensor angle = (at_position.to(h.of.device()) * h.freq).unsqueeze(1),
+                     cosine = angle.cos() * p.rope_magnitude, sine = angle.sin() * p.rope_magnitude;
     const at::Tensor qkv = h.qkv(in).view({n, p.n_heads + 2 * p.n_kv_heads, hd});
     make_room(d, all);
     d.k.narrow(1, d.columns, n)
@@ -266,16 +131,65 @@ at::Tensor logits_of(const lst_head &h, const at::Tensor &outputs) {
     return h.head(in).contiguous();
 }
 
-// What each of the outputs [n][n_embd] is said to be followed by; positions: of the pairs.
-void describe(const lst_head &h, const at::Tensor &outputs, const int32_t *positions, const lst_sampling *sampling,
-              lst_row *rows) {
+// What comes back of logits [row][n_draft] from a GPU: a row's k best ids, which floats hold exactly (there are fewer
+// than 2^24), their logits, log-sum-exp and entropy. Equal logits: the lower index first, but which of them are among
+// the k best is the device's choice.
+struct Summary {
+    int64_t k;
+    at::Tensor rows; // [row][2 k + 2]
+    Summary(const at::Tensor &logits, int64_t most) : k(std::min(most, logits.size(1))) {
+        const auto [values, ids] = at::topk(logits, k);
+        const at::Tensor top = values.narrow(1, 0, 1), below = logits - top, e = at::exp(below), sum = e.sum(-1, true),
+                         log_sum = sum.log();
+        rows = at::cat({ids.to(at::kFloat), values, top + log_sum, log_sum - (e * below).sum(-1, true) / sum}, 1)
+                   .cpu()
+                   .contiguous();
+    }
+    const float *row(int64_t i) const { return rows.const_data_ptr<float>() + i * rows.size(1); }
+    float lse(int64_t i) const { return row(i)[2 * k]; }
+    float entropy(int64_t i) const { return row(i)[2 * k + 1]; }
+    void list(int64_t i, int32_t n, int32_t *ids, float *logits) const { // id -1, -INFINITY: no more
+        if (!std::isfinite(lse(i)) || !std::isfinite(entropy(i))) not_finite();
+        std::vector<std::pair<float, int32_t>> of((size_t)k);
+        for (int64_t j = 0; j < k; j++) of[(size_t)j] = {-row(i)[k + j], (int32_t)row(i)[j]};
+        std::sort(of.begin(), of.end());
+        for (int32_t j = 0; j < n; j++) {
+            ids[j] = j < k ? of[(size_t)j].second : -1;
+            logits[j] = j < k ? -of[(size_t)j].first : -INFINITY;
+        }
+    }
+};
+
+// What the outputs [n][n_embd] of the tree's rows from `first` on are said to be followed by; positions: of the pairs.
+void describe(lst_draft &d, const at::Tensor &outputs, int32_t first, const int32_t *positions,
+              const lst_sampling *sampling, lst_row *rows) {
+    const lst_head &h = *d.h;
     const int32_t n_draft = h.p.n_draft;
     const at::Tensor logits = logits_of(h, outputs);
+    const bool there = h.on_device && !(sampling && sampling->temperature > 0);
+    std::optional<Summary> summary;
+    if (there) summary.emplace(logits, LST_DRAFT_TOP);
+    const at::Tensor here = there ? at::Tensor() : logits.cpu();
     for (int64_t i = 0; i < outputs.size(0); i++) {
-        const float *x = logits.const_data_ptr<float>() + i * n_draft;
         lst_row &r = rows[i];
-        // a pair's token stands one behind, and what follows it two
-        if (!lst::describe(x, n_draft, (uint64_t)positions[i] + 2, sampling, &r)) not_finite();
+        int32_t *best = &d.best[(size_t)(first + i) * LST_DRAFT_TOP];
+        float *best_logits = &d.best_logits[(size_t)(first + i) * LST_DRAFT_TOP];
+        d.logits[(size_t)(first + i)] = logits[i];
+        if (there) {
+            summary->list(i, LST_DRAFT_TOP, best, best_logits);
+            std::copy_n(best, LST_ROW_TOP, r.top_id);
+            std::copy_n(best_logits, LST_ROW_TOP, r.top_logit);
+            r.chosen = best[0];
+            r.chosen_logit = best_logits[0];
+            r.lse = summary->lse(i);
+            r.entropy = summary->entropy(i);
+            r.parent_logit = r.parent_lse = NAN;
+        } else {
+            const float *x = here.const_data_ptr<float>() + i * n_draft;
+            // a pair's token stands one behind, and what follows it two
+            if (!lst::describe(x, n_draft, (uint64_t)positions[i] + 2, sampling, &r, best, LST_DRAFT_TOP)) not_finite();
+            for (int j = 0; j < LST_DRAFT_TOP; j++) best_logits[j] = best[j] < 0 ? -INFINITY : x[best[j]];
+        }
         r.chosen = target_id(h, r.chosen);
         for (int32_t &id : r.top_id) id = target_id(h, id);
     }
@@ -295,17 +209,18 @@ void begin(lst_draft &d, int32_t keep, int32_t at, const int32_t *tokens, const 
                                         std::to_string(at) + " do not fit into a context of " +
                                         std::to_string(d.n_context));
     check_tokens(h, tokens, n);
-    d.parents.clear(), d.depth.clear(), d.outputs.reset();
+    d.resize(0);
+    d.outputs.reset();
     d.positions.erase(std::lower_bound(d.positions.begin(), d.positions.end(), keep), d.positions.end());
     d.columns = (int64_t)d.positions.size();
     at::Tensor outputs;
     for (int32_t done = 0, rows; done < n; done += rows) {
         rows = std::min(n - done, (int32_t)READ_ROWS);
         at::Tensor features =
-            at::from_blob(const_cast<float *>(values) + (int64_t)done * h.p.n_values, {rows, h.p.n_values}, at::kFloat);
+            at::from_blob(const_cast<float *>(values) + (int64_t)done * h.p.n_values, {rows, h.p.n_values}, h.of);
         if (h.p.kind == LST_HEAD_EAGLE3) features = h.fc(features);
-        at::Tensor hidden = at::zeros({rows, d.columns + rows}, at::kFloat);
-        hidden.narrow(1, d.columns, rows).copy_(at::full({rows, rows}, -INFINITY, at::kFloat).triu(1));
+        at::Tensor hidden = at::zeros({rows, d.columns + rows}, h.of);
+        hidden.narrow(1, d.columns, rows).copy_(at::full({rows, rows}, -INFINITY, h.of).triu(1));
         std::vector<int32_t> positions((size_t)rows);
         std::iota(positions.begin(), positions.end(), at + done);
         outputs = layer(d, tokens + done, positions, features, hidden);
@@ -313,30 +228,38 @@ void begin(lst_draft &d, int32_t keep, int32_t at, const int32_t *tokens, const 
         d.positions.insert(d.positions.end(), positions.begin(), positions.end());
     }
     outputs = outputs.narrow(0, outputs.size(0) - 1, 1).clone();
-    describe(h, outputs, &d.positions.back(), sampling, row);
+    d.resize(1);
+    try {
+        describe(d, outputs, 0, &d.positions.back(), sampling, row);
+    } catch (...) { // there is no tree
+        d.resize(0);
+        throw;
+    }
     d.outputs = outputs;
-    d.parents.push_back(-1);
-    d.depth.push_back(0);
+    d.parents[0] = -1;
+    d.depth[0] = 0;
 }
 
 // Rows whose parents' outputs are all there.
 void grow_level(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
                 lst_row *rows) {
     const int32_t first = (int32_t)d.parents.size();
-    const int64_t kept = (int64_t)d.positions.size();
+    const int64_t kept = (int64_t)d.positions.size(), of_tree = d.columns + n - kept;
+    const at::TensorOptions &of = d.h->of;
     std::vector<int32_t> positions;
-    at::Tensor hidden = at::full({n, d.columns + n}, -INFINITY, at::kFloat);
-    d.parents.insert(d.parents.end(), parents, parents + n);
+    at::Tensor hidden = at::full({n, of_tree}, -INFINITY, at::kFloat);
+    d.resize((size_t)(first + n));
     for (int32_t i = 0; i < n; i++) {
-        d.depth.push_back(d.depth[(size_t)parents[i]] + 1);
-        positions.push_back(d.positions.back() + d.depth.back());
-        float *sees = hidden.data_ptr<float>() + i * (d.columns + n);
-        std::fill_n(sees, kept, 0.0f);
-        for (int32_t r = first + i; r > 0; r = d.parents[(size_t)r]) sees[kept + r - 1] = 0;
+        d.parents[(size_t)(first + i)] = parents[i];
+        d.depth[(size_t)(first + i)] = d.depth[(size_t)parents[i]] + 1;
+        positions.push_back(d.positions.back() + d.depth[(size_t)(first + i)]);
+        float *sees = hidden.data_ptr<float>() + i * of_tree;
+        for (int32_t r = first + i; r > 0; r = d.parents[(size_t)r]) sees[r - 1] = 0;
     }
-    const at::Tensor which = at::from_blob(const_cast<int32_t *>(parents), {n}, at::kInt);
+    const at::Tensor which = at::from_blob(const_cast<int32_t *>(parents), {n}, at::kInt).to(of.device());
+    hidden = at::cat({at::zeros({n, kept}, of), hidden.to(of.device())}, 1);
     const at::Tensor outputs = layer(d, tokens, positions, d.outputs.index_select(0, which), hidden);
-    describe(*d.h, outputs, positions.data(), sampling, rows);
+    describe(d, outputs, first, positions.data(), sampling, rows);
     d.columns += n;
     d.outputs = at::cat({d.outputs, outputs});
 }
@@ -364,15 +287,11 @@ void grow(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n
             grow_level(d, tokens + from, parents + from, end - from, sampling, rows + from);
         }
     } catch (...) {
-        d.parents.resize((size_t)first), d.depth.resize((size_t)first);
+        d.resize((size_t)first);
         d.outputs = outputs;
         d.columns = columns;
         throw;
     }
-}
-
-template <class F> int guard(F &&body) noexcept {
-    return lst::guard([&] { lst::with_torch(body); });
 }
 
 } // namespace
@@ -385,37 +304,9 @@ const char *lst_torch_version(void) {
     return "libtorch " TORCH_VERSION;
 }
 
-int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
-                  const lst_open_options *opt) {
-    *out = nullptr;
-    return guard([&] {
-        check_params(*p);
-        auto h = std::make_unique<lst_head>();
-        h->p = *p;
-        if (p->d2t) h->d2t.assign(p->d2t, p->d2t + p->n_draft);
-        h->p.d2t = nullptr;
-        if (opt->threads > 0) lst::use_torch_threads(opt->threads);
-        Loader load{*h, {}, tensors, *opt, 0, 0};
-        for (int32_t i = 0; i < n_tensors; i++) {
-            load.table[tensors[i].name] = &tensors[i];
-            load.total += tensors[i].n_bytes;
-        }
-        if (p->kind == LST_HEAD_MEDUSA) load_medusa(load, *p);
-        else load_eagle(load, *p);
-        *out = h.release();
-    });
-}
-
-void lst_head_close(lst_head *h) {
-    delete h;
-}
-uint64_t lst_head_bytes(const lst_head *h) {
-    return h->bytes;
-}
-
 int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context) {
     *out = nullptr;
-    return guard([&] {
+    return lst::head_guard([&] {
         if (n_context < 1 || n_context > 1 << 22 || h->p.kind == LST_HEAD_MEDUSA)
             throw lst::Error(LST_E_ARG, "lst_draft_new: bad arguments");
         auto d = std::make_unique<lst_draft>();
@@ -431,39 +322,76 @@ void lst_draft_free(lst_draft *d) {
 
 int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
                     const lst_sampling *sampling, lst_row *row) {
-    return guard([&] { begin(*d, keep, at, tokens, values, n, sampling, row); });
+    return lst::head_guard([&] {
+        begin(*d, keep, at, tokens, values, n, sampling, row);
+        lst::settle(*d->h);
+    });
 }
 
 int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
                    lst_row *rows) {
-    return guard([&] { grow(*d, tokens, parents, n, sampling, rows); });
+    return lst::head_guard([&] {
+        grow(*d, tokens, parents, n, sampling, rows);
+        lst::settle(*d->h);
+    });
+}
+
+static void check_row(const lst_draft *d, int32_t row) {
+    if (row < 0 || row >= (int32_t)d->parents.size()) throw lst::Error(LST_E_ARG, "no such row in the last draft");
+}
+
+int lst_draft_top(const lst_draft *d, int32_t row, int32_t k, int32_t *ids, float *logits) {
+    return lst::head_guard([&] {
+        check_row(d, row);
+        if (k < 1 || k > LST_DRAFT_TOP) throw lst::Error(LST_E_ARG, "lst_draft_top: bad arguments");
+        for (int32_t i = 0; i < k; i++) {
+            const size_t at = (size_t)row * LST_DRAFT_TOP + (size_t)i;
+            ids[i] = target_id(*d->h, d->best[at]);
+            logits[i] = d->best_logits[at];
+        }
+    });
 }
 
 int lst_draft_logits(const lst_draft *d, int32_t row, float *logits) {
-    return guard([&] {
-        if (row < 0 || row >= (int32_t)d->parents.size()) throw lst::Error(LST_E_ARG, "no such row in the last draft");
-        const at::Tensor said = logits_of(*d->h, d->outputs.narrow(0, row, 1));
-        const float *x = said.const_data_ptr<float>();
+    return lst::head_guard([&] {
+        check_row(d, row);
+        const at::Tensor here = d->logits[(size_t)row].cpu();
+        const float *x = here.const_data_ptr<float>();
         std::fill_n(logits, d->h->p.n_vocab, -INFINITY);
         for (int32_t i = 0; i < d->h->p.n_draft; i++) logits[target_id(*d->h, i)] = x[i];
     });
 }
 
 int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *ids, float *p) {
-    return guard([&] {
+    return lst::head_guard([&] {
         const lst_head_params &hp = h->p;
         if (hp.kind != LST_HEAD_MEDUSA || k < 1 || k > 256)
             throw lst::Error(LST_E_ARG, "lst_head_guess: bad arguments");
-        const at::Tensor in = at::from_blob(const_cast<float *>(values), {1, hp.n_values}, at::kFloat);
-        for (size_t i = 0; i < h->guesses.size(); i++, ids += k, p += k) {
+        const at::Tensor in = at::from_blob(const_cast<float *>(values), {1, hp.n_values}, h->of);
+        std::vector<at::Tensor> each;
+        for (const lst_head::Guess &guess : h->guesses) {
             at::Tensor x = in;
-            for (const lst::Matrix &block : h->guesses[i].blocks) x = x + at::silu(block(x));
-            const at::Tensor logits = h->guesses[i].head(x).contiguous();
-            const float *y = logits.const_data_ptr<float>();
-            lst::Spread s;
-            if (!lst::spread(y, hp.n_draft, &s)) not_finite();
-            lst::best(y, hp.n_draft, k, ids);
-            for (int32_t j = 0; j < k; j++) p[j] = ids[j] < 0 ? 0 : (float)std::exp((double)y[ids[j]] - s.lse());
+            for (const lst::Matrix &block : guess.blocks) x = x + at::silu(block(x));
+            each.push_back(guess.head(x));
+        }
+        const at::Tensor logits = at::cat(each);
+        std::optional<Summary> summary;
+        if (h->on_device) summary.emplace(logits, k);
+        std::vector<float> of((size_t)k);
+        for (int64_t i = 0; i < logits.size(0); i++, ids += k, p += k) {
+            double lse;
+            if (summary) {
+                summary->list(i, k, ids, of.data());
+                lse = (double)summary->lse(i);
+            } else {
+                const float *y = logits.const_data_ptr<float>() + i * hp.n_draft;
+                lst::Spread s;
+                if (!lst::spread(y, hp.n_draft, &s)) not_finite();
+                lst::best(y, hp.n_draft, k, ids);
+                for (int32_t j = 0; j < k; j++) of[(size_t)j] = ids[j] < 0 ? 0 : y[ids[j]];
+                lse = s.lse();
+            }
+            for (int32_t j = 0; j < k; j++) p[j] = ids[j] < 0 ? 0 : (float)std::exp((double)of[(size_t)j] - lse);
         }
     });
 }

@@ -79,6 +79,7 @@ struct Expert {
 struct Mixture {
     int32_t index; // among the model's mixtures
     Linear router;
+    Floats choice_bias; // [n_experts], in host memory; empty: experts are chosen by their scores alone
     std::vector<Expert> experts;
     Expert shared; // n_out 0: none
 };
@@ -133,11 +134,6 @@ struct Chosen {
     }
 };
 
-// Experts of all layers that a forward took, and of these, those that were read from the file (lst_cpu_store.h).
-struct ExpertCounts {
-    int32_t taken = 0, read = 0;
-};
-
 // A device's part of a KV cache, and its forwards. lst_kv_cache.cpp has checked the arguments.
 class KvCache {
   public:
@@ -166,16 +162,21 @@ class KvCache {
     virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
     virtual double device_us() const { return NAN; } // of the last forward
     virtual double ranks_us() const { return 0; }    // in exchanges with other ranks, so far
-    // See lst_hidden. While it is set, a forward puts its new rows' values [row][requested layer][n_embd] into rows.
+    // See lst_hidden. While it is set, a forward keeps its new rows' values [row][requested layer][n_embd]; on the CPU
+    // in rows.
     struct {
         void (*take)(void *ud, const lst_rows_seen *rows) = nullptr;
         void *ud = nullptr;
-        std::vector<int32_t> layers;
+        std::vector<int32_t> layers; // empty: nobody asks
+        bool on_device = false;
         std::vector<float> rows;
     } hidden;
+    virtual void hidden_changed() {} // its layers are others now; if this throws, nobody asks
+    // Those values of the last forward, for rows first .. first + n - 1.
+    virtual const float *hidden_rows(int32_t /*first*/, int32_t /*n*/) { return hidden.rows.data(); }
     Chosen chosen; // of the rows of the last forward, once fetch_chosen returns
     virtual void fetch_chosen() {}
-    ExpertCounts stored; // of the last forward over a tree; 0: all experts are in memory
+    int32_t experts_read = 0; // of the last forward over a tree, from the file (lst_cpu_store.h)
     // see lst_watch
     int (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;

@@ -32,7 +32,7 @@ namespace {
 // Hands out the values of the forward's rows, if somebody asked for them.
 void show_rows(const lst_kv_cache &s, lst_rows_seen rows) {
     if (!s.cache->hidden.take) return;
-    rows.values = s.cache->hidden.rows.data();
+    rows.values = s.cache->hidden_rows(rows.first, rows.n_rows);
     s.cache->hidden.take(s.cache->hidden.ud, &rows);
 }
 
@@ -104,7 +104,7 @@ void forward_tree(lst_kv_cache &s, int32_t first, const int32_t *tokens, const i
     if (s.cache->is_stopped()) throw lst::cancelled();
     const auto start = std::chrono::steady_clock::now();
     const double before = s.cache->ranks_us();
-    s.cache->stored = {};
+    s.cache->experts_read = 0;
     if (!s.cache->keeps_rows()) s.n_rows = 0; // until it is done
     s.cache->forward(s.length, s.tokens.data(), s.parents.data(), s.depth.data(), first + n, first, sampling,
                      s.last_known, rows);
@@ -200,8 +200,8 @@ int lst_probe(lst_kv_cache *s, float *layers) {
     return lst::guard([&] { s->cache->probe(layers); });
 }
 
-int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, void (*take)(void *ud, const lst_rows_seen *rows),
-               void *ud) {
+int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, int32_t on_device,
+               void (*take)(void *ud, const lst_rows_seen *rows), void *ud) {
     return lst::guard([&] {
         if (take && (n < 1 || n > s->n_layers + 2))
             throw lst::Error(LST_E_ARG, "lst_hidden: the number of layers is out of range");
@@ -210,10 +210,13 @@ int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, void (*take)(v
                 throw lst::Error(LST_E_ARG, "lst_hidden: there is no layer " + std::to_string(layers[i]) + " of " +
                                                 std::to_string(s->n_layers));
         auto &hidden = s->cache->hidden;
+        hidden.take = nullptr;
+        hidden.layers.assign(layers, layers + (take ? n : 0));
+        hidden.on_device = on_device;
+        hidden.rows = {};
+        s->cache->hidden_changed();
         hidden.take = take;
         hidden.ud = ud;
-        if (take) hidden.layers.assign(layers, layers + n);
-        else hidden.layers.clear(), hidden.rows = {};
     });
 }
 
@@ -238,8 +241,7 @@ int lst_timings(const lst_kv_cache *s, lst_timing *out) {
         out->total_us = s->total_us;
         out->device_us = s->cache->device_us();
         out->ranks_us = s->ranks_us;
-        out->experts_taken = s->cache->stored.taken;
-        out->experts_read = s->cache->stored.read;
+        out->experts_read = s->cache->experts_read;
     });
 }
 

@@ -245,6 +245,7 @@ struct Loader {
         if (hp.n_ff_shared && has(of_shared + ".weight"))
             linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}, {of_shared, 1, {0, 1}}}, d, E + 1);
         else linear(x.router, lst::Care::exact, {{inp, E, {0, (int32_t)E}}}, d, E);
+        if (has(p + "exp_probs_b.bias")) x.choice_bias = vector(p + "exp_probs_b.bias", E);
         if (hp.n_ff_shared) {
             const auto ff = (int64_t)hp.n_ff_shared;
             x.shared.gate_up.paired = true;
@@ -437,9 +438,12 @@ int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *ten
     return lst::guard([&] {
         if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
             hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
-            (hp->n_experts && (hp->n_experts_used < 1 || hp->n_experts_used > hp->n_experts ||
-                               hp->n_experts_used > LST_MAX_EXPERTS_USED || hp->n_ff_expert < 32 ||
-                               hp->n_ff_expert % 32 || hp->n_ff_shared < 0 || hp->n_ff_shared % 32)) ||
+            (hp->n_experts &&
+             (hp->n_experts_used < 1 || hp->n_experts_used > hp->n_experts ||
+              hp->n_experts_used > LST_MAX_EXPERTS_USED || hp->n_ff_expert < 32 || hp->n_ff_expert % 32 ||
+              hp->n_ff_shared < 0 || hp->n_ff_shared % 32 || hp->n_expert_groups < 1 ||
+              hp->n_experts % hp->n_expert_groups || hp->n_groups_used < 1 || hp->n_groups_used > hp->n_expert_groups ||
+              hp->n_experts / hp->n_expert_groups * hp->n_groups_used < hp->n_experts_used)) ||
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
             !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0 ||
             (hp->activation == LST_ACT_XIELU && !hp->xielu) ||

@@ -55,10 +55,13 @@ bool lst::spread(const float *x, int32_t n, Spread *out) {
     return true;
 }
 
-bool lst::describe(const float *logits, int32_t n, uint64_t next_position, const lst_sampling *sampling, lst_row *row) {
+bool lst::describe(const float *logits, int32_t n, uint64_t next_position, const lst_sampling *sampling, lst_row *row,
+                   int32_t *list, int32_t n_list) {
     Spread s;
     if (!spread(logits, n, &s)) return false;
-    best(logits, n, LST_ROW_TOP, row->top_id);
+    if (!list) list = row->top_id, n_list = LST_ROW_TOP;
+    best(logits, n, n_list, list);
+    std::copy_n(list, LST_ROW_TOP, row->top_id);
     for (int j = 0; j < LST_ROW_TOP; j++) row->top_logit[j] = row->top_id[j] < 0 ? -INFINITY : logits[row->top_id[j]];
     row->chosen = row->top_id[0];
     if (sampling && sampling->temperature > 0)

@@ -30,9 +30,14 @@ struct Spread {
 };
 // False: a value is not finite.
 bool spread(const float *x, int32_t n, Spread *out);
-// Describes a row by its n logits; parent_* become NAN. next_position: of the token that follows the row. False: a
-// logit is not finite.
-bool describe(const float *logits, int32_t n, uint64_t next_position, const lst_sampling *sampling, lst_row *row);
+// Describes a row by its n logits; parent_* become NAN. next_position: of the token that follows the row. list: the
+// n_list best (at least LST_ROW_TOP). False: a logit is not finite.
+bool describe(const float *logits, int32_t n, uint64_t next_position, const lst_sampling *sampling, lst_row *row,
+              int32_t *list = nullptr, int32_t n_list = 0);
+
+// The device of that name ("cpu", "cuda", "cuda:N"), if libtorch can compute there; else an Error says why not, and
+// what would help.
+at::Device torch_device(const std::string &name);
 
 // Sets the number of libtorch's threads for the calling thread.
 void use_torch_threads(int n);
@@ -42,6 +47,8 @@ template <class F> auto with_torch(F &&body) {
     c10::InferenceMode inference;
     try {
         return body();
+    } catch (const c10::OutOfMemoryError &e) {
+        throw Error(LST_E_MEMORY, e.what_without_backtrace());
     } catch (const c10::Error &e) {
         throw Error(LST_E_BACKEND, e.what_without_backtrace());
     }

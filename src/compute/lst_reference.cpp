@@ -9,7 +9,6 @@ extern "C" {
 #include "base/system.h"
 }
 
-#include <ATen/DynamicLibrary.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bmm.h>
@@ -41,6 +40,7 @@ struct Tensors { // of a layer; norms are f32, undefined: none
     FeedForward dense; // of a mixture: its shared expert, if it has one
     lst::Matrix router;
     std::vector<FeedForward> experts;
+    at::Tensor choice_bias; // not defined: none
     at::Tensor attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm, sinks;
 };
 
@@ -109,6 +109,7 @@ struct ReferenceModel : lst_model {
                     t.router = matrix(x.router);
                     t.router.weight = t.router.weight.to(at::kFloat);
                     if (t.router.bias.defined()) t.router.bias = t.router.bias.to(at::kFloat);
+                    t.choice_bias = vector(x.choice_bias);
                     for (const lst::Expert &e : x.experts) t.experts.push_back({matrix(e.gate_up), matrix(e.down)});
                     if (x.shared.down.n_out) t.dense = {matrix(x.shared.gate_up), matrix(x.shared.down)};
                 }
@@ -265,15 +266,31 @@ struct ReferenceCache : lst::KvCache {
         }
     }
 
+    // The experts of each row, best first, by numbers of all.
+    at::Tensor chosen_by(at::Tensor choice) const {
+        const lst_hparams &hp = m.hp;
+        if (hp.n_expert_groups > 1) {
+            const at::Tensor groups = choice.view({choice.size(0), hp.n_expert_groups, -1}),
+                             sums = std::get<0>(groups.topk(2, -1)).sum(-1),
+                             best = std::get<1>(sums.topk(hp.n_groups_used, -1));
+            const at::Tensor taken = at::zeros(sums.sizes(), sums.options().dtype(at::kBool)).scatter(1, best, true);
+            choice = groups.masked_fill(taken.logical_not().unsqueeze(-1), -std::numeric_limits<float>::infinity())
+                         .view(choice.sizes());
+        }
+        return std::get<1>(choice.topk(hp.n_experts_used, -1));
+    }
+
     // first: the number of the first row.
     at::Tensor feed_forward(int32_t layer, int32_t first, const at::Tensor &x) {
         const Tensors &t = m.tensors[(size_t)layer];
         if (t.experts.empty()) return feed_forward(layer, t.dense, x);
         const lst_hparams &hp = m.hp;
         const at::Tensor logits = t.router(x.to(at::kFloat)), of_experts = logits.narrow(1, 0, hp.n_experts),
-                         chances = at::softmax(of_experts, -1);
-        auto [weights, best] = chances.topk(hp.n_experts_used, -1);
+                         scores = hp.router == LST_ROUTER_SIGMOID ? of_experts.sigmoid() : at::softmax(of_experts, -1);
+        const at::Tensor best = chosen_by(t.choice_bias.defined() ? scores + t.choice_bias : scores);
+        at::Tensor weights = scores.gather(1, best);
         if (hp.router == LST_ROUTER_BEST || hp.sum_experts) weights = weights / weights.sum(-1, true);
+        weights = weights * hp.expert_scale;
         tell(layer, first, best, weights);
         at::Tensor sum = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
         for (int32_t e = 0; e < hp.n_experts; e++) {
@@ -292,18 +309,21 @@ struct ReferenceCache : lst::KvCache {
         return sum.to(m.of);
     }
 
+    at::Tensor taken; // hidden states of the last forward's rows, where the model is: [row][layer asked for][n_embd]
     // Copies the rows' values at a stage (lst_hidden) to where they were asked for.
     void show(int32_t stage, const at::Tensor &x) {
-        const size_t d = (size_t)m.hp.n_embd, n = hidden.layers.size(), rows = (size_t)x.size(0);
-        const bool probed = layers_to && stage <= n_layers;
-        if (!probed && !std::count(hidden.layers.begin(), hidden.layers.end(), stage)) return;
-        const at::Tensor host = x.to(at::kCPU, at::kFloat).contiguous();
-        const float *from = host.const_data_ptr<float>();
-        if (probed) std::copy_n(from + (rows - 1) * d, d, layers_to + (size_t)stage * d);
-        hidden.rows.resize(rows * n * d);
-        for (size_t i = 0; i < n; i++)
-            for (size_t r = 0; r < rows && hidden.layers[i] == stage; r++)
-                std::copy_n(from + r * d, d, hidden.rows.data() + (r * n + i) * d);
+        const int64_t d = m.hp.n_embd, n = (int64_t)hidden.layers.size(), rows = x.size(0);
+        if (layers_to && stage <= n_layers) {
+            const at::Tensor last = x[rows - 1].to(at::kCPU, at::kFloat).contiguous();
+            std::copy_n(last.const_data_ptr<float>(), d, layers_to + stage * d);
+        }
+        if (!stage && n) taken = at::empty({rows, n, d}, m.of.dtype(at::kFloat));
+        for (int64_t i = 0; i < n; i++)
+            if (hidden.layers[(size_t)i] == stage) taken.select(1, i).copy_(x);
+    }
+    const float *hidden_rows(int32_t, int32_t) override {
+        if (!hidden.on_device) lst::with_torch([&] { taken = taken.cpu(); });
+        return taken.const_data_ptr<float>();
     }
 
     // The logits of the new rows, or of the last one only: [row][n_vocab], f32 in host memory.
@@ -446,21 +466,6 @@ std::unique_ptr<lst::KvCache> ReferenceModel::kv_cache(int32_t n_context, int32_
     return std::make_unique<ReferenceCache>(*this, n_context, n_layers);
 }
 
-// The operators of GPUs are in a library of their own, which libtorch's packages for CPUs do not have.
-at::Device device_of(const std::string &name) {
-    if (name == "auto" || name == "cpu") return at::kCPU;
-    try {
-        at::DynamicLibrary("libtorch_cuda.so", nullptr, true); // true: it stays
-    } catch (const c10::Error &) {
-        throw lst::Error(LST_E_ARG, "--engine reference cannot use '" + name +
-                                        "': this libtorch has no operators for GPUs; build with LIBTORCH=DIR of one "
-                                        "for CUDA, or use --device cpu");
-    }
-    at::Device device(name);
-    at::empty({1}, device); // an error of CUDA now, before weights are read
-    return device;
-}
-
 // Before the first byte is read: the system may grant more memory than there is, and end the program later.
 void check_memory(const lst_hparams &hp, uint64_t value_bytes) {
     const uint64_t d = (uint64_t)hp.n_embd, heads = (uint64_t)(hp.n_heads + 2 * hp.n_kv_heads + hp.n_heads),
@@ -484,9 +489,13 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     if (kv != "auto" && kv != (dtype == "auto" ? "f32" : dtype))
         throw lst::Error(LST_E_ARG, "the reference engine keeps keys and values in its dtype: omit --kv " + kv);
     auto m = std::make_unique<ReferenceModel>();
-    m->of = at::TensorOptions(lst::with_torch([&] {
-                return device_of(opt.device);
-            })).dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    try {
+        const at::Device device = lst::torch_device(opt.device == std::string("auto") ? "cpu" : opt.device);
+        m->of = at::TensorOptions(device).dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat);
+    } catch (const lst::Error &e) {
+        throw lst::Error(e.code, std::string("--engine reference cannot use '") + opt.device + "': " + e.what() +
+                                     ", or use --device cpu");
+    }
     if (m->of.device().is_cpu()) check_memory(hp, m->of.dtype().itemsize());
     return m;
 }

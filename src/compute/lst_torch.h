@@ -6,11 +6,14 @@
 extern "C" {
 #endif
 
-/* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden). They always run on the
- * CPU in f32. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa (2401.10774). Their
- * results are only drafts, so the bits may depend on the number of rows. */
+/* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden), in f32, on the CPU or on
+ * a GPU. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa (2401.10774). Their results are
+ * only drafts, so the bits may depend on the number of rows and on the device. `values` are in the memory of the head's
+ * device; of a row that a GPU computed, only its best tokens and their logits come back. */
 typedef struct lst_head lst_head;   /* the weights; may be shared by drafts */
 typedef struct lst_draft lst_draft; /* EAGLE's keys and values of one conversation */
+/* Whether heads can run on a device ("cpu", "cuda", "cuda:N"); if not, the last error says why, and what would help. */
+int lst_head_device(const char *device);
 
 enum { LST_HEAD_EAGLE3, LST_HEAD_EAGLE, LST_HEAD_MEDUSA };
 
@@ -29,11 +32,18 @@ typedef struct {
 
 /* Tensors are found by their published names without the prefix of the layer ("fc.weight", "self_attn.q_proj.weight",
  * "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the target's; an EAGLE head without
- * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only threads, progress, read and ud are used. */
+ * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only device, threads, progress, read and ud are used.
+ * LST_E_MEMORY: a GPU has no room for it. */
 int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
                   const lst_open_options *opt);
 void lst_head_close(lst_head *h); /* after its drafts */
 uint64_t lst_head_bytes(const lst_head *h);
+/* n zeros in the memory of the head's device. LST_E_MEMORY: no room. */
+int lst_head_memory(lst_head *h, int64_t n, float **out);
+void lst_head_memory_free(lst_head *h, float *p); /* accepts NULL; before the head is closed */
+/* Copies n numbers from such memory, or from a model on the same device whose work on them is complete; complete when
+ * it returns. The places must not overlap. */
+int lst_head_copy(lst_head *h, float *to, const float *from, int64_t n);
 
 int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context); /* LST_E_ARG: Medusa, which keeps nothing */
 void lst_draft_free(lst_draft *d);
@@ -47,6 +57,10 @@ int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *token
  * row i. On an error the old rows are kept. */
 int lst_draft_grow(lst_draft *d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
                    lst_row *rows);
+/* The k best tokens of a row (1 to LST_DRAFT_TOP) in the target's ids, best first, with their raw logits; -1: no more.
+ */
+enum { LST_DRAFT_TOP = 16 };
+int lst_draft_top(const lst_draft *d, int32_t row, int32_t k, int32_t *ids, float *logits);
 /* All raw logits of a row, in the target's ids (n_vocab floats); tokens that cannot be drafted have -INFINITY. */
 int lst_draft_logits(const lst_draft *d, int32_t row, float *logits);
 /* Medusa: from one row's values the k best tokens (1 to 256) of each position after the next one, best first, with
@@ -73,8 +87,9 @@ const char *lst_torch_version(void); /* "libtorch 2.13.0" */
 
 // clang-format off
 #define LST_TORCH(X) \
-    X(last_error) X(torch_version) X(head_open) X(head_close) X(head_bytes) X(head_guess) X(draft_new) X(draft_free) \
-    X(draft_begin) X(draft_grow) X(draft_logits) X(gloo_join)
+    X(last_error) X(torch_version) X(head_device) X(head_open) X(head_close) X(head_bytes) X(head_memory) \
+    X(head_memory_free) X(head_copy) X(head_guess) X(draft_new) X(draft_free) X(draft_begin) X(draft_grow) \
+    X(draft_top) X(draft_logits) X(gloo_join)
 // clang-format on
 typedef struct {
     LST_TORCH(LST_POINTER)

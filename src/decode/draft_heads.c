@@ -14,6 +14,7 @@
 // ---- EAGLE: input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the
 // pairs of the text as they become known; the token of the last pair is the root. Pairs that the head drafted are
 // forgotten, because they used its own outputs instead of the target's hidden states.
+_Static_assert((int)LS_PREDICTION_TOP <= (int)LST_DRAFT_TOP, "a head says enough of a row");
 enum { UNSEEN = -1 }; // token of a pair that was skipped, because its hidden state was unknown
 
 typedef struct {
@@ -54,22 +55,17 @@ static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
 
 // The prediction after a row of the draft; r has fewer of its best tokens than EAGLE expands.
 static ls_code eagle_predict(eagle *m, const lst_row *r, int32_t row, ls_prediction *prediction, ls_err *err) {
-    const int32_t n = m->head->n_vocab, most = m->children < LS_PREDICTION_TOP ? m->children : LS_PREDICTION_TOP;
+    const int32_t most = m->children < LS_PREDICTION_TOP ? m->children : LS_PREDICTION_TOP;
     *prediction = ls_prediction_of(r, -1);
-    if (most > LST_ROW_TOP && prediction->id[LST_ROW_TOP - 1] >= 0) {
-        float *logits = ls_malloc((size_t)n * sizeof *logits);
-        const ls_code code = ls_trained_row_logits(m->head, row, logits, err);
-        for (int i = 0; i < LST_ROW_TOP; i++) logits[prediction->id[i]] = -INFINITY;
-        for (int i = LST_ROW_TOP; i < most && !code; i++) {
-            int32_t best = 0;
-            for (int32_t k = 1; k < n; k++) best = logits[k] > logits[best] ? k : best;
-            if (isinf(logits[best])) break;
-            prediction->id[i] = best;
-            prediction->p[i] = expf(logits[best] - r->lse);
-            logits[best] = -INFINITY;
-        }
-        free(logits);
+    if (most > LST_ROW_TOP) {
+        int32_t ids[LS_PREDICTION_TOP];
+        float logits[LS_PREDICTION_TOP];
+        const ls_code code = ls_trained_row_top(m->head, row, most, ids, logits, err);
         if (code) return code;
+        for (int i = LST_ROW_TOP; i < most && ids[i] >= 0; i++) {
+            prediction->id[i] = ids[i];
+            prediction->p[i] = expf(logits[i] - r->lse);
+        }
     }
     return ls_draw_prediction(m->accept, m->sampling, &m->base, row, m->head->n_vocab,
                               (uint64_t)m->n + (uint64_t)m->depth[row] + 1, prediction, err);
@@ -158,7 +154,8 @@ static void eagle_free(ls_draft_model *base) {
 static ls_code eagle_measure(eagle *m, ls_err *err) {
     enum { FEW = 4, REPEATS = 2 };
     const int32_t token = 0, tokens[FEW] = {0}, parents[FEW] = {0};
-    float *values = ls_calloc((size_t)m->head->n_values, sizeof *values);
+    float *values = ls_trained_memory(m->head, (size_t)m->head->n_values);
+    if (!values) return ls_fail(err, LS_E_BACKEND, "the GPU has no room for the work of a trained head");
     double one = INFINITY, few = INFINITY;
     lst_row rows[FEW];
     ls_code code = LS_OK;
@@ -171,7 +168,7 @@ static ls_code eagle_measure(eagle *m, ls_err *err) {
         few = fmin(few, (double)(ls_now_ns() - middle) / 1e6);
     }
     if (!code) ls_costs_of_two(&m->base.costs, one, few, FEW);
-    free(values);
+    ls_trained_memory_free(m->head, values);
     return code;
 }
 
@@ -192,7 +189,7 @@ ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache
     m->first = UNSEEN;
     ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s is a Medusa head: use method medusa", head->name)
                                    : eagle_measure(m, err);
-    if (!code) code = ls_hidden_new(&m->hidden, target, head->takes, head->n_takes, head->n_values, err);
+    if (!code) code = ls_hidden_new(&m->hidden, target, head, err);
     if (code) eagle_free(&m->base);
     else *out = &m->base;
     return code;
@@ -236,7 +233,7 @@ ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache
     m->heads = heads;
     ls_code code =
         heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s is an EAGLE head: use method eagle3", heads->name);
-    if (!code) code = ls_hidden_new(&m->hidden, target, heads->takes, heads->n_takes, heads->n_values, err);
+    if (!code) code = ls_hidden_new(&m->hidden, target, heads, err);
     if (code) heads_free(&m->base);
     else *out = &m->base;
     return code;

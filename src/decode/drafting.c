@@ -150,7 +150,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     ls_cost_curve step = *costs;
     if (d->drafter->draft_model) step.beside_ms += d->drafter->draft_model->forward_us / 1e3;
     if (step.beside_rows) step.beside_rows += deepest(tree) - 1;
-    if (d->sizing.routing) ls_routing_predict(d->sizing.routing, s->context, s->n_context, tree);
+    if (d->sizing.routing && step.expert_ms > 0) ls_routing_predict(d->sizing.routing, s->context, s->n_context, tree);
     ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->max_rows);
     return tree->n;
 }
@@ -181,11 +181,15 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
 
 static void drafting_memory(void *of, ls_memory_visit *v) {
     ls_drafting *d = of;
-    if (d->drafter->memory) d->drafter->memory(d->drafter, v);
+    if (d->drafter && d->drafter->memory) d->drafter->memory(d->drafter, v);
     if (d->scores) ls_memory_part(v, d->scores, sizeof *d->scores);
     ls_memory_part(v, &d->sizing.acceptance, sizeof d->sizing.acceptance);
     ls_memory_part(v, &d->sizing.threshold, sizeof d->sizing.threshold);
     if (d->sizing.routing) ls_routing_memory(d->sizing.routing, v);
+}
+
+uint64_t ls_drafting_bytes(ls_drafting *d) {
+    return ls_memory_bytes(drafting_memory, d) + d->before.cap;
 }
 
 void ls_drafting_remember(ls_drafting *d, ls_buf *out) {

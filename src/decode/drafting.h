@@ -64,6 +64,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
 ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
 // r->state: as ls_drafting_propose had it, with its costs.
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
+uint64_t ls_drafting_bytes(ls_drafting *d); // of all that it has learnt, and of the copy of it
 // The first copies the state of the drafter into *out and replaces its content; the second restores that state, so that
 // an answer that is decoded again gets the same drafts. False: there is no copy (a state above 256 MiB is not copied).
 // After a return, the next observed text continues the text of that moment. The method must be the same for both.

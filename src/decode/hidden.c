@@ -8,7 +8,7 @@
 
 // KEPT: tokens kept before the needed ones, because a text may be cut by some tokens and continue from there. If it is
 // cut further, the values of its last token are unknown. MOST: pending batches; older ones are dropped, because methods
-// that do not use these values never ask for them.
+// that do not use these values never ask for them. Values for which a device has no room are unknown, too.
 enum { KEPT = 64, MOST = 16 };
 
 // Rows that a forward handed out; which of them became text is not known yet.
@@ -17,11 +17,12 @@ typedef struct {
     size_t at; // of the root or the first token
     int32_t n, cap;
     int32_t *token, *parent;
-    float *values;
+    float *values; // of the head's memory
 } batch;
 
 struct ls_hidden {
     ls_kv_cache *t;
+    ls_trained *head;
     size_t width;
     batch pending[MOST + 1];
     int n_pending;
@@ -36,23 +37,38 @@ static size_t end_of(const ls_hidden *s) {
     return s->from + s->text.n;
 }
 
+// Moves rows, whose first is at `from` in *values, to a place for `cap` of them. False: there is none; all stays.
+static bool move_values(const ls_hidden *s, float **values, const float *from, size_t rows, size_t cap) {
+    float *place = ls_trained_memory(s->head, cap * s->width);
+    if (!place || !ls_trained_copy(s->head, place, from, rows * s->width)) {
+        ls_trained_memory_free(s->head, place);
+        return false;
+    }
+    ls_trained_memory_free(s->head, *values);
+    *values = place;
+    return true;
+}
+
 static void hidden_drop(ls_hidden *s, int i) {
     batch *b = &s->pending[i];
-    free(b->token), free(b->parent), free(b->values);
+    free(b->token), free(b->parent), ls_trained_memory_free(s->head, b->values);
     memmove(b, b + 1, (size_t)(--s->n_pending - i) * sizeof *b);
 }
 
-static void add_rows(ls_hidden *s, batch *b, const lst_rows_seen *r) {
+static bool add_rows(ls_hidden *s, batch *b, const lst_rows_seen *r) {
     if (b->n + r->n_rows > b->cap) {
-        b->cap = 2 * b->cap > b->n + r->n_rows ? 2 * b->cap : b->n + r->n_rows;
+        const int32_t cap = 2 * b->cap > b->n + r->n_rows ? 2 * b->cap : b->n + r->n_rows;
+        if (!move_values(s, &b->values, b->values, (size_t)b->n, (size_t)cap)) return false;
+        b->cap = cap;
         b->token = ls_realloc(b->token, (size_t)b->cap * sizeof *b->token);
         b->parent = ls_realloc(b->parent, (size_t)b->cap * sizeof *b->parent);
-        b->values = ls_realloc(b->values, (size_t)b->cap * s->width * sizeof *b->values);
     }
     memcpy(b->token + b->n, r->tokens, (size_t)r->n_rows * sizeof *b->token);
     for (int32_t i = 0; i < r->n_rows; i++) b->parent[b->n + i] = r->parents ? r->parents[i] : b->n + i - 1;
-    memcpy(b->values + (size_t)b->n * s->width, r->values, (size_t)r->n_rows * s->width * sizeof *b->values);
+    if (!ls_trained_copy(s->head, b->values + (size_t)b->n * s->width, r->values, (size_t)r->n_rows * s->width))
+        return false;
     b->n += r->n_rows;
+    return true;
 }
 
 static void hidden_take(void *ud, const lst_rows_seen *r) {
@@ -73,7 +89,7 @@ static void hidden_take(void *ud, const lst_rows_seen *r) {
         b = &s->pending[s->n_pending++];
         *b = (batch){.tree = r->tree, .at = at};
     }
-    add_rows(s, b, r);
+    if (!add_rows(s, b, r)) hidden_drop(s, s->n_pending - 1);
 }
 
 static void hidden_cut(ls_hidden *s, size_t n) { // forgets tokens after the first n
@@ -81,13 +97,16 @@ static void hidden_cut(ls_hidden *s, size_t n) { // forgets tokens after the fir
     if (n < end_of(s)) s->text.n = n - s->from;
 }
 
-static void hidden_add_row(ls_hidden *s, int32_t token, const float *values) {
-    if (s->text.n == s->cap) {
-        s->cap = 2 * s->cap + KEPT;
-        s->values = ls_realloc(s->values, s->cap * s->width * sizeof *s->values);
+static bool add_text(ls_hidden *s, const int32_t *tokens, const float *values, size_t n) {
+    const size_t need = s->text.n + n;
+    if (need > s->cap) {
+        const size_t cap = (2 * s->cap > need ? 2 * s->cap : need) + KEPT;
+        if (!move_values(s, &s->values, s->values, s->text.n, cap)) return false;
+        s->cap = cap;
     }
-    memcpy(s->values + s->text.n * s->width, values, s->width * sizeof *values);
-    ls_ids_push(&s->text, token);
+    if (!ls_trained_copy(s->head, s->values + s->text.n * s->width, values, n * s->width)) return false;
+    ls_ids_add(&s->text, tokens, n);
+    return true;
 }
 
 // Adds the rows of the batch that became text: the longest path whose tokens equal the context.
@@ -101,7 +120,10 @@ static void add_path(ls_hidden *s, const batch *b, const int32_t *context, size_
     const int32_t n_path = last < 0 ? 0 : depth[last] + 1;
     int32_t *path = ls_malloc(((size_t)n_path + 1) * sizeof *path);
     for (int32_t k = n_path, row = last; k-- > 0; row = b->parent[row]) path[k] = row;
-    for (int32_t k = 0; k < n_path; k++) hidden_add_row(s, b->token[path[k]], b->values + (size_t)path[k] * s->width);
+    for (int32_t k = 0, run; k < n_path; k += run) { // neighbours of the batch in one copy
+        for (run = 1; k + run < n_path && path[k + run] == path[k] + run;) run++;
+        if (!add_text(s, b->token + path[k], b->values + (size_t)path[k] * s->width, (size_t)run)) break;
+    }
     free(depth), free(path);
 }
 
@@ -134,24 +156,22 @@ const float *ls_hidden_values(const ls_hidden *s, size_t least, size_t n, size_t
 
 void ls_hidden_forget(ls_hidden *s, size_t n) {
     if (n < s->from + 2 * KEPT || n > end_of(s)) return; // moves the arrays seldom
-    const size_t gone = n - KEPT - s->from;
-    s->text.n -= gone;
-    memmove(s->text.p, s->text.p + gone, s->text.n * sizeof *s->text.p);
-    memmove(s->values, s->values + gone * s->width, s->text.n * s->width * sizeof *s->values);
+    const size_t gone = n - KEPT - s->from, left = s->text.n - gone, cap = 2 * left + KEPT;
+    if (!move_values(s, &s->values, s->values + gone * s->width, left, cap)) return;
+    s->cap = cap;
+    s->text.n = left;
+    memmove(s->text.p, s->text.p + gone, left * sizeof *s->text.p);
     s->from += gone;
-    if (s->cap < 4 * s->text.n + KEPT) return; // a prompt's room
-    s->cap = 2 * s->text.n + KEPT;
-    s->values = ls_realloc(s->values, s->cap * s->width * sizeof *s->values);
 }
 
-ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, const int32_t *layers, int32_t n_layers, int32_t n_values,
-                      ls_err *err) {
+ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, ls_trained *head, ls_err *err) {
     *out = NULL;
     if (!t->hidden) return ls_fail(err, LS_E_UNSUPPORTED, "this model does not provide hidden states");
     ls_hidden *s = ls_calloc(1, sizeof *s);
     s->t = t;
-    s->width = (size_t)n_values;
-    const ls_code code = t->hidden(t, layers, n_layers, hidden_take, s, err);
+    s->head = head;
+    s->width = (size_t)head->n_values;
+    const ls_code code = t->hidden(t, head->takes, head->n_takes, head->on_device, hidden_take, s, err);
     if (code) free(s);
     else *out = s;
     return code;
@@ -159,9 +179,9 @@ ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, const int32_t *layers, in
 
 void ls_hidden_free(ls_hidden *s) {
     if (!s) return;
-    s->t->hidden(s->t, NULL, 0, NULL, NULL, NULL);
+    s->t->hidden(s->t, NULL, 0, false, NULL, NULL, NULL);
     while (s->n_pending) hidden_drop(s, s->n_pending - 1);
     ls_ids_free(&s->text);
-    free(s->values);
+    ls_trained_memory_free(s->head, s->values);
     free(s);
 }

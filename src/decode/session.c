@@ -9,19 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ls_code open_head(const ls_session *s, const char *folder, ls_trained **out, ls_err *err) {
-    const ls_engine_options how = {.stop = s->model->stop, .ud = s->model->stop_ud};
+static ls_code open_head(const ls_session *s, const ls_draft_options *o, ls_trained **out, ls_err *err) {
+    const ls_engine_options how = {.device = o->device, .stop = s->model->stop, .ud = s->model->stop_ud};
     *out = NULL;
     if (!s->model->checkpoint)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s has no weights that a trained head could read", s->model->name);
-    return ls_trained_open(out, s->model->engine, s->model->checkpoint, folder, &how, err);
+    const ls_code code = ls_trained_open(out, s->model->engine, s->model->checkpoint, o->head, &how, err);
+    if (!code && *(*out)->note && s->note) s->note(s->ud, (*out)->note);
+    return code;
 }
 
 static ls_code open_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     const ls_session *s = of;
     ls_trained *heads;
     *out = NULL;
-    const ls_code code = open_head(s, o->head, &heads, err);
+    const ls_code code = open_head(s, o, &heads, err);
     return code ? code : ls_multi_head_medusa(out, heads, s->t, err);
 }
 
@@ -30,7 +32,7 @@ static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model *
     if (o->head && *o->head) {
         ls_trained *head;
         *out = NULL;
-        const ls_code code = open_head(s, o->head, &head, err);
+        const ls_code code = open_head(s, o, &head, err);
         return code ? code : ls_draft_model_eagle(out, head, s->t, &s->sampling, &s->accept, o->width, err);
     }
     return ls_draft_model_open(out, s->model, o, &s->sampling, &s->accept, err);
@@ -61,6 +63,8 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .multi_head = open_multi_head,
                                   .of = s};
     const ls_drafter *before = s->drafting.drafter;
+    s->note = opt->note;
+    s->ud = opt->ud;
     ls_ids reflection = {0};
     ls_code code = LS_OK;
     if (opt->accept.rule && opt->accept.rule->reflects && opt->reflection)
@@ -71,8 +75,6 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     ls_ids_free(&s->reflection);
     s->reflection = reflection;
     set_ahead(s, opt, s->drafting.drafter == before);
-    s->note = opt->note;
-    s->ud = opt->ud;
     if (opt->costs.given || s->costs.given) s->costs = opt->costs; // zeros: to be measured
     s->accept = opt->accept;
     s->sampling = opt->sampling;
@@ -142,6 +144,9 @@ const ls_cost_curve *ls_session_costs(const ls_session *s) {
 }
 const ls_drafter *ls_session_drafter(const ls_session *s) {
     return s->drafting.drafter;
+}
+uint64_t ls_session_bytes(ls_session *s) {
+    return ls_drafting_bytes(&s->drafting);
 }
 const ls_dialog *ls_session_dialog(const ls_session *s) {
     return s->dialog;

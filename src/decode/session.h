@@ -25,6 +25,7 @@ void ls_session_free(ls_session *s);
 ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress progress, void *ud, ls_err *err);
 const ls_cost_curve *ls_session_costs(const ls_session *s);
 const ls_drafter *ls_session_drafter(const ls_session *s); // NULL for plain decoding
+uint64_t ls_session_bytes(ls_session *s); // memory of what drafter and sizing have learnt, without the KV cache
 
 // Starts a turn: prefills ids on top of the conversation. On an error nothing has changed; LS_E_RANGE: the prompt does
 // not fit. *prefill_ms may be NULL.

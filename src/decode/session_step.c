@@ -71,6 +71,7 @@ static ls_code take_root(work *w, ls_err *err) {
                             .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
                             .rows = 1,
                             .n_path = 1,
+                            .experts_read = -1,
                             .top_lse = s->last.lse,
                             .top_entropy = s->last.entropy});
     ls_tree_start(&out->tree, s->last.chosen);
@@ -130,11 +131,8 @@ static void draft(work *w) {
     if (reflects(s)) costs.beside_rows = (int32_t)s->reflection.n + 1;
     out->asked_rows =
         (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
-    if (s->routing) {
-        ls_routing_predict(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree);
-        for (int32_t i = 0; i < out->tree.n; i++) ls_routing_take(s->routing, i);
-        out->expected_experts = ls_routing_awake(s->routing);
-    }
+    if (s->routing)
+        out->expected_experts = ls_routing_expect(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree);
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -194,12 +192,15 @@ static void observe_experts(const work *w) {
     ls_step *out = w->out;
     lst_experts_seen seen;
     int32_t alone[LST_MAX_ROWS];
-    if (!ls_session_experts(s, &seen) || seen.n_rows < out->tree.n) return;
+    if (!ls_session_experts(s, &seen) || seen.n_rows < out->tree.n) {
+        out->experts_read = -1; // of how many is not known
+        return;
+    }
     out->experts = ls_experts_count(&seen, 0, s->e->n_experts, NULL, alone);
     for (int32_t i = 0; i < out->tree.n; i++) out->tree.nodes[i].alone = alone[i];
-    const int32_t of_row = seen.n_layers * seen.n_used, n = out->tree.n * of_row;
-    for (int32_t i = 0; i < n && n <= LS_MAX_ROUTES; i++) out->routes[i] = (ls_route){seen.expert[i], seen.weight[i]};
-    out->n_routes = n <= LS_MAX_ROUTES ? n : 0;
+    const int32_t of_row = seen.n_layers * seen.n_used, room = LS_MAX_ROUTES / of_row;
+    out->n_routes = of_row * (out->tree.n < room ? out->tree.n : room);
+    for (int32_t i = 0; i < out->n_routes; i++) out->routes[i] = (ls_route){seen.expert[i], seen.weight[i]};
     log_experts(w);
     const bool whole = seen.n_rows == out->tree.n; // without the rows of a probe
     const int32_t n_awake = whole ? out->experts : ls_experts_count(&seen, out->tree.n, s->e->n_experts, NULL, NULL);
@@ -220,7 +221,7 @@ static ls_code verify(work *w, ls_err *err) {
     if (code) return code;
     out->t_device_us = s->t->device_us(s->t);
     out->t_comm_us = s->t->ranks_us(s->t);
-    if (s->t->experts_read) s->t->experts_read(s->t, &out->experts_looked, &out->experts_read);
+    out->experts_read = s->t->experts_read ? s->t->experts_read(s->t) : -1;
     out->forward = true;
     out->rows = (int16_t)t->n;
     out->probes = (int16_t)probe.n;

@@ -85,8 +85,10 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     ls_ratio *experts = &st->experts[ls_step_forwarded(s) < LS_STATS_HIST ? ls_step_forwarded(s) : LS_STATS_HIST];
     experts->n += (uint64_t)s->experts;
     experts->of += s->experts > 0;
-    st->experts_kept.n += (uint64_t)(s->experts_looked - s->experts_read);
-    st->experts_kept.of += (uint64_t)s->experts_looked;
+    if (s->experts_read >= 0) {
+        st->experts_kept.n += (uint64_t)(s->experts - s->experts_read);
+        st->experts_kept.of += (uint64_t)s->experts;
+    }
     st->context += (uint64_t)s->context_len;
     st->drafted += (uint64_t)(s->rows - 1);
     const int accepted = ls_step_accepted(s);

@@ -49,7 +49,7 @@ typedef struct {
     // [r]: of a mixture: experts of all layers that the forwards of r rows took, of these forwards (the last slot: of
     // that many rows or more)
     ls_ratio experts[LS_STATS_HIST + 1];
-    ls_ratio experts_kept; // with --expert-memory: experts that were in memory, of those that forwards looked for
+    ls_ratio experts_kept; // with --expert-memory: experts that were in memory, of those that forwards took
     // speed against plain decoding, over the steps where the plain cost is known
     double plain_us;         // what plain decoding would have taken: its forwards for the same tokens x measured time
     double plain_against_us; // sum of step times of those same steps

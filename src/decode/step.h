@@ -72,12 +72,12 @@ typedef struct {
     int32_t *path;          // accepted rows in order; path[0] is the root (row 0)
     ls_tree tree;           // the known rows: all, or the path alone in a trace of level `steps`
     // of a mixture (ls_run.n_mixtures)
-    int32_t experts; // of all layers, each once, that the forward's rows took; 0: no mixture, or not told
-    // Of an engine that holds only some experts in memory: those that the forward looked for, each once a layer, and of
-    // these, those that it read from the file. 0: all are in memory.
-    int32_t experts_looked, experts_read;
+    int32_t experts;         // of all layers, each once, that the forward's rows took; 0: no mixture, or not told
+    int32_t experts_read;    // of them, those that were read from the file; -1: all are in memory
     double expected_experts; // how many sizing expected (spec/routing.h); 0: not told
-    int32_t n_routes; // [tree row][mixture][used], a layer's best first; 0: more than LS_MAX_ROUTES, or not recorded
+    // [tree row][mixture][used], a layer's best first, of as many whole rows as LS_MAX_ROUTES has room for; 0: not
+    // recorded
+    int32_t n_routes;
     ls_route *routes;
     // time, microseconds; total is the wall time of the whole step, so it holds a little more than the sum
     double t_draft_us, t_forward_us, t_verify_us, t_commit_us, t_total_us;

@@ -11,12 +11,10 @@
 
 // ---- a model in GPU memory
 
-// Maps the name of a layer's tensor to the matrix that it is stacked into. A mixture's experts stand in place of the
-// dense matrices; its shared expert is beside them.
-enum { SHARED_GATE_UP = LSG_MATRICES, SHARED_DOWN, ALL_MATRICES };
+// Maps the name of a layer's tensor to the matrix that it is stacked into.
 static const struct {
     const char *part;
-    int which;
+    lsg_which which;
 } parts[] = {{"attn_q", LSG_QKV},
              {"attn_k", LSG_QKV},
              {"attn_v", LSG_QKV},
@@ -25,21 +23,51 @@ static const struct {
              {"ffn_gate", LSG_GATE_UP},
              {"ffn_up", LSG_GATE_UP},
              {"ffn_down", LSG_DOWN},
-             {"ffn_gate_exps", LSG_GATE_UP},
-             {"ffn_up_exps", LSG_GATE_UP},
-             {"ffn_gate_up_exps", LSG_GATE_UP},
-             {"ffn_down_exps", LSG_DOWN},
-             {"ffn_gate_shexp", SHARED_GATE_UP},
-             {"ffn_up_shexp", SHARED_GATE_UP},
-             {"ffn_down_shexp", SHARED_DOWN}};
+             {"ffn_gate_exps", LSG_EXPERT_GATE_UP},
+             {"ffn_up_exps", LSG_EXPERT_GATE_UP},
+             {"ffn_gate_up_exps", LSG_EXPERT_GATE_UP},
+             {"ffn_down_exps", LSG_EXPERT_DOWN},
+             {"ffn_gate_shexp", LSG_SHARED_GATE_UP},
+             {"ffn_up_shexp", LSG_SHARED_GATE_UP},
+             {"ffn_down_shexp", LSG_SHARED_DOWN}};
+
+// A tensor's place in the model.
+typedef struct {
+    lsg_which which; // LSG_MATRICES: in none of the layers' matrices
+    int layer;
+    int expert; // -1: of no single expert
+    bool bias;
+} place;
+
+static place place_of(const ls_tensor *t, const ls_hparams *h) {
+    place p = {.which = LSG_MATRICES, .expert = -1};
+    char name[32], kind[16];
+    if (sscanf(t->name, "blk.%d.%31[^.].%15s", &p.layer, name, kind) != 3 || p.layer < 0 || p.layer >= h->n_layers)
+        return p;
+    const char *rest = kind + strspn(kind, "0123456789"); // "7.weight" of a single expert
+    if (rest > kind && *rest == '.') p.expert = atoi(kind), rest++;
+    p.bias = !strcmp(rest, "bias");
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        if (!strcmp(name, parts[k].part) && (p.bias || !strcmp(rest, "weight"))) p.which = parts[k].which;
+    if (p.expert < 0) return p;
+    p.which = p.which == LSG_GATE_UP ? LSG_EXPERT_GATE_UP : p.which == LSG_DOWN ? LSG_EXPERT_DOWN : LSG_MATRICES;
+    if (p.which == LSG_MATRICES || p.expert >= h->n_experts) p = (place){.which = LSG_MATRICES, .expert = -1};
+    return p;
+}
+
+lsg_which ls_matrix_of(const ls_tensor *t, const ls_hparams *h) {
+    return place_of(t, h).which;
+}
 
 enum { UNSET = -1 };
 
-// As in lst_open.cpp, tensors of different formats are stacked as unquantised numbers.
+// As in lst_open.cpp, quantised tensors of different formats are stacked as 8 bits with scales and minima
+// (CudaModel::common_type), others as unquantised numbers.
 static void put(int *type, int of_tensor) {
     if (*type == UNSET) *type = of_tensor;
     else if (lsg_format_of(*type) != lsg_format_of(of_tensor) || (*type != of_tensor && lsg_format_of(*type) != LSG_Q4))
-        *type = LS_GGML_F32;
+        *type = ls_ggml_layout_of(*type)->values == 1 || ls_ggml_layout_of(of_tensor)->values == 1 ? LS_GGML_F32
+                                                                                                   : LS_GGML_Q5_1;
 }
 
 lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
@@ -61,47 +89,37 @@ lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
     return s;
 }
 
-// A mixture's matrices of one kind, and with the first one its router, which is floats.
-static uint64_t expert_bytes(const ls_hparams *h, const int *types, bool down) {
-    const int64_t d = h->n_embd, ff = h->n_ff_expert, wide = h->n_ff_shared, n = h->n_experts;
-    const int shared = types[down ? SHARED_DOWN : SHARED_GATE_UP];
-    const lsg_format own = lsg_format_of(types[down ? LSG_DOWN : LSG_GATE_UP]);
-    uint64_t bytes = (uint64_t)n * lsg_matrix_size(own, down ? d : 2 * ff, down ? ff : d);
-    if (shared != UNSET) bytes += lsg_matrix_size(lsg_format_of(shared), down ? d : 2 * wide, down ? wide : d);
-    return down ? bytes : bytes + sizeof(float) * (uint64_t)((n + 1) * d);
-}
-
 void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_shard *own) {
     const ls_hparams *h = &c->hparams;
     const int keep = ls_ggml_kept(weights), layers = h->n_layers;
-    int(*types)[ALL_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
+    int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
     for (int i = 0; i < layers; i++)
-        for (int k = 0; k < ALL_MATRICES; k++) types[i][k] = UNSET;
+        for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
     *out =
         (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const int kept = keep >= 0 ? keep : t->order ? LS_GGML_BF16 : t->type;
-        int layer;
-        char name[32], kind[16];
+        const place at = place_of(t, h);
         const bool embedding = !strcmp(t->name, "token_embd.weight");
         if (embedding && (!h->tied || kept != t->type)) // the embedding's rows stay in the file's format
             out->weight_bytes += lsg_matrix_size(lsg_format_of(t->type),
                                                  own ? ls_range_size(own->vocab) : (int64_t)t->n_out, (int64_t)t->n_in);
         if (h->tied ? embedding : !strcmp(t->name, "output.weight")) put(&types[0][LSG_HEAD], kept);
-        if (sscanf(t->name, "blk.%d.%31[^.].%15s", &layer, name, kind) != 3 || layer < 0 || layer >= layers) continue;
-        if (strcmp(kind + strspn(kind, "0123456789."), "weight")) continue; // a single expert's begins with its number
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-            if (!strcmp(name, parts[k].part)) put(&types[layer][parts[k].which], kept);
+        if (at.which != LSG_MATRICES && !at.bias) put(&types[at.layer][at.which], kept);
     }
     for (int i = 0; i < layers; i++)
         for (lsg_which k = 0; k < LSG_MATRICES; k++) {
             int32_t n_out, n_in;
-            out->formats[i][k] = lsg_format_of(types[k == LSG_HEAD ? 0 : i][k]);
+            const int type = types[k == LSG_HEAD ? 0 : i][k];
+            out->formats[i][k] = type == UNSET ? LSG_NO_FORMAT : lsg_format_of(type);
+            if (type == UNSET || (k == LSG_HEAD && i)) continue;
             lsg_matrix_shape(&out->shape, k, &n_out, &n_in);
-            const bool of_experts = h->n_experts && !h->dense[i] && (k == LSG_GATE_UP || k == LSG_DOWN);
-            if (of_experts) out->weight_bytes += expert_bytes(h, types[i], k == LSG_DOWN);
-            else if (k != LSG_HEAD || !i) out->weight_bytes += lsg_matrix_size(out->formats[i][k], n_out, n_in);
+            const bool of_experts = k == LSG_EXPERT_GATE_UP || k == LSG_EXPERT_DOWN;
+            out->weight_bytes +=
+                lsg_matrix_size(out->formats[i][k], n_out, n_in) * (of_experts ? (uint64_t)h->n_experts : 1);
+            if (k == LSG_EXPERT_DOWN) // its router is floats
+                out->weight_bytes += sizeof(float) * (uint64_t)(h->n_experts + 1) * (uint64_t)h->n_embd;
         }
     free(types);
 }
@@ -109,6 +127,45 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
 void ls_gpu_model_free(ls_gpu_model *m) {
     free(m->formats);
     *m = (ls_gpu_model){0};
+}
+
+// A kernel reads all experts of a layer, so that they must be kept alike. Those that have tensors of their own may not
+// be: then false, and err has why.
+static bool experts_are_alike(const ls_checkpoint *c, const char *weights, ls_err *err) {
+    typedef struct {
+        int gate_up, down;
+        bool biased;
+    } expert;
+    const ls_hparams *h = &c->hparams;
+    const int keep = ls_ggml_kept(weights);
+    const size_t each = (size_t)h->n_experts, n = (size_t)h->n_layers * each;
+    if (!n) return true;
+    expert *all = ls_malloc(n * sizeof *all);
+    for (size_t i = 0; i < n; i++) all[i] = (expert){UNSET, UNSET, false};
+    for (int i = 0; i < c->n_tensors; i++) {
+        const place at = place_of(&c->tensors[i], h);
+        if (at.expert < 0) continue;
+        expert *e = &all[(size_t)at.layer * each + (size_t)at.expert];
+        if (at.bias) e->biased = true;
+        else put(at.which == LSG_EXPERT_DOWN ? &e->down : &e->gate_up, keep < 0 ? c->tensors[i].type : keep);
+    }
+    bool alike = true;
+    for (size_t i = 0; i < n && alike; i++) {
+        const expert *e = &all[i], *first = &all[i - i % each];
+        const bool formats = lsg_format_of(e->gate_up) == lsg_format_of(first->gate_up) &&
+                             lsg_format_of(e->down) == lsg_format_of(first->down);
+        alike = formats && e->biased == first->biased;
+        if (!formats)
+            ls_fail(err, LS_E_UNSUPPORTED,
+                    "the experts of layer %zu have weights of several formats, which a GPU does not read at once (with "
+                    "--weights q8 or bf16 it does)",
+                    i / each);
+        else if (!alike)
+            ls_fail(err, LS_E_UNSUPPORTED,
+                    "some experts of layer %zu have biases and others have none, which a GPU does not add", i / each);
+    }
+    free(all);
+    return alike;
 }
 
 // ---- choosing a device
@@ -134,8 +191,8 @@ uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, const 
     const int as = ls_ggml_kept(weights);
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
+        const lsg_which which = ls_matrix_of(t, h);
         const bool embedding = !strcmp(t->name, "token_embd.weight"), floats = strstr(t->name, ".ffn_gate_inp") != NULL;
-        const char *expert = strstr(t->name, ".ffn_");
         const int type = floats ? LS_GGML_F32 : as < 0 ? t->type : as;
         int32_t rows = 0;
         uint64_t bytes = t->n_in * t->n_out * sizeof(float); // of a vector
@@ -145,10 +202,7 @@ uint64_t ls_cpu_weight_bytes(const ls_checkpoint *c, const char *weights, const 
         if (embedding && (!h->tied || !rows || type != t->type)) sum += t->n_bytes;
         if (embedding && !h->tied) continue;
         sum += bytes;
-        if (!expert || !h->n_experts) continue;
-        expert += strcspn(expert + 1, ".") + 1; // "ffn_up_exps.weight", "ffn_up.7.weight"
-        const bool numbered = expert[0] == '.' && expert[1] >= '0' && expert[1] <= '9';
-        if (!strncmp(expert - 5, "_exps", 5) || numbered) of_experts += bytes;
+        if (which == LSG_EXPERT_GATE_UP || which == LSG_EXPERT_DOWN) of_experts += bytes;
     }
     if (experts) *experts = of_experts;
     return sum;
@@ -176,13 +230,16 @@ ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64
     const uint64_t weights = ls_cpu_weights(c, opt, &experts),
                    each = ls_hparams_kv_bytes(&c->hparams, ls_kv_value_bytes_most(opt)), kv = each * (uint64_t)tokens;
     if (!room || weights + kv <= room) return LS_OK;
-    ls_engine_options q4 = *opt;
+    ls_engine_options q4 = *opt, bf16 = *opt;
     q4.weights = "q4";
+    bf16.dtype = "bf16";
     char of_experts[64] = "", instead[100] = "use a smaller model";
     if (experts) snprintf(of_experts, sizeof of_experts, ", of which experts %llu", mib(experts));
     if (weights + each * LS_MIN_CONTEXT <= room)
         snprintf(instead, sizeof instead, "use --context %llu or less", (unsigned long long)((room - weights) / each));
-    else if (opt->reference) snprintf(instead, sizeof instead, "use the default engine, or a smaller model");
+    else if (opt->reference)
+        snprintf(instead, sizeof instead, "use %sthe default engine, or a smaller model",
+                 ls_cpu_weights(c, &bf16, NULL) + kv <= room ? "--dtype bf16, " : "");
     else if (experts && weights - experts + kv < room / 2)
         snprintf(instead, sizeof instead, "use --expert-memory %llu (experts are then read from a file)",
                  mib(room - (weights - experts + kv)) * 3 / 4);
@@ -193,6 +250,11 @@ ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64
         "the model needs about %llu MiB of memory (weights %llu%s; %d tokens of context %llu), but only %llu "
         "MiB are free: %s",
         mib(weights + kv), mib(weights), of_experts, tokens, mib(kv), mib(room), instead);
+}
+
+int32_t ls_cpu_context(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room) {
+    const uint64_t weights = ls_cpu_weights(c, opt, NULL), left = room > weights ? room - weights : room ? 1 : 0;
+    return ls_context_for(&c->hparams, ls_hparams_kv_bytes(&c->hparams, ls_kv_value_bytes_most(opt)), left);
 }
 
 void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, char *out, size_t size) {
@@ -208,7 +270,7 @@ void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t 
 
 // ---- GPUs
 
-// A GPU's keys and values are bf16.
+// Keys and values are bf16.
 static uint64_t gpu_kv_bytes(const ls_hparams *h, const ls_shard *own) {
     const int32_t heads = own ? ls_range_size(own->kv_heads) : h->n_kv_heads;
     return ls_hparams_kv_bytes(h, sizeof(uint16_t)) / (uint64_t)h->n_kv_heads * (uint64_t)heads;
@@ -278,8 +340,9 @@ static ls_code choose_for_ranks(ls_device_choice *out, const ls_devices *d, cons
     snprintf(out->device, sizeof out->device, on_gpus ? "cuda:%d" : "cpu", d->gpu[0]);
     snprintf(out->why, sizeof out->why, "%d ranks on %s share the model", d->n, on_gpus ? "GPUs" : "CPUs");
     if (!on_gpus) return LS_OK;
-    if (c->hparams.n_experts)
-        return ls_fail(err, LS_E_UNSUPPORTED, "ranks on GPUs do not share mixtures of experts: use one GPU, or CPUs");
+    ls_err mixed;
+    if (!experts_are_alike(c, opt->weights, &mixed))
+        return ls_fail(err, mixed.code, "%s: use ranks on CPUs", mixed.msg);
     ls_gpus gpus;
     ls_gpus_look(&gpus);
     if (!gpus.n) return ls_fail(err, LS_E_BACKEND, "ranks cannot use GPUs: %s", gpus.problem);
@@ -336,6 +399,14 @@ ls_code ls_device_choose(ls_device_choice *out, const ls_checkpoint *c, const ls
         char name[40];
         snprintf(name, sizeof name, "--device %.20s", opt->device);
         return no_such_gpu(name, n, err);
+    }
+    if (!experts_are_alike(c, opt->weights, &no_room)) {
+        if (!is_auto) return ls_fail(err, no_room.code, "%s: use --device cpu", no_room.msg);
+        snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);
+        char *said = ls_format("the model runs on the CPU: %s", no_room.msg);
+        if (opt->note) opt->note(opt->ud, said);
+        free(said);
+        return LS_OK;
     }
     if (!gpu_fits(&gpus.gpu[number], NULL, c, opt, &no_room)) {
         snprintf(out->why, sizeof out->why, "%.580s", no_room.msg);

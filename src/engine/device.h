@@ -20,6 +20,8 @@ uint64_t ls_cpu_weights(const ls_checkpoint *c, const ls_engine_options *opt, ui
 // Whether the whole model fits into `room` bytes (0: not known) on the CPU, with a context of opt->context tokens or
 // the smallest one. LS_E_RANGE: the message says what takes how much, and what would fit.
 ls_code ls_cpu_fits(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, ls_err *err);
+// The default context, in tokens, once the weights are in these `room` bytes.
+int32_t ls_cpu_context(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room);
 // What the model's weights will take of `room` bytes, where that is more than half; else "".
 void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, char *out, size_t size);
 enum { LS_MAX_GPUS = 16 };
@@ -50,12 +52,14 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
 
 // ---- the layout of a checkpoint in GPU memory, as input of gpu/plan.h
 
+// The matrix of a layer that a tensor, weights or biases, is a part of; LSG_MATRICES: none.
+lsg_which ls_matrix_of(const ls_tensor *t, const ls_hparams *h);
 // own: the device's part of the model; NULL: the whole model.
 lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own);
 
 typedef struct {
     lsg_shape shape;
-    lsg_format (*formats)[LSG_MATRICES]; // [shape.n_layers], the output head's in each
+    lsg_format (*formats)[LSG_MATRICES]; // [shape.n_layers], see lsg_step_costs
     uint64_t weight_bytes;               // of the device
 } ls_gpu_model;
 

@@ -71,8 +71,9 @@ static ls_code probe(ls_kv_cache *base, float *layers, ls_err *err) {
     return CALL(probe, layers);
 }
 
-static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, ls_rows_taker take, void *ud, ls_err *err) {
-    return CALL(hidden, layers, n, take, ud);
+static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, bool on_device, ls_rows_taker take, void *ud,
+                      ls_err *err) {
+    return CALL(hidden, layers, n, on_device, take, ud);
 }
 
 static ls_code experts(ls_kv_cache *base, lst_experts_seen *out, ls_err *err) {
@@ -101,12 +102,11 @@ static double ranks_us(const ls_kv_cache *base) {
     return t->ranks && !t->lib->timings(t->cache, &timing) ? timing.ranks_us : 0;
 }
 
-static void experts_read(const ls_kv_cache *base, int32_t *taken, int32_t *read) {
+static int32_t experts_read(const ls_kv_cache *base) {
     const torch_kv_cache *t = (const torch_kv_cache *)base;
     lst_timing timing = {0};
     t->lib->timings(t->cache, &timing);
-    *taken = timing.experts_taken;
-    *read = timing.experts_read;
+    return timing.experts_read;
 }
 
 // ---- opening
@@ -153,7 +153,7 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .tied = h->tied,
                             .activation = (int32_t)h->arch->activation, // the same numbers
                             .ungated = h->arch->ungated,
-                            .qk_norm = (int32_t)h->arch->qk_norm, // the same numbers
+                            .qk_norm = (int32_t)h->qk_norm, // the same numbers
                             .layer_norm = h->arch->layer_norm,
                             .rms_eps = h->rms_eps,
                             .norm_offset = h->norm_offset,
@@ -178,6 +178,9 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
                             .n_ff_shared = h->n_ff_shared,
                             .router = (int32_t)h->arch->router, // the same numbers
                             .sum_experts = h->sum_experts,
+                            .expert_scale = h->expert_scale,
+                            .n_expert_groups = h->n_expert_groups,
+                            .n_groups_used = h->n_groups_used,
                             .dense = h->dense,
                             .sinks = h->arch->sinks,
                             .xielu = h->xielu};

@@ -241,7 +241,7 @@ void ls_ranks_device(const ls_ranks *r, char out[32]) {
 ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
     const ls_sizes sizes = ls_hparams_sizes(h);
     const ls_shard part = ls_shard_of(&sizes, rank, n);
-    return gpu ? lsg_held(part, h->n_heads, h->n_kv_heads, h->arch->qk_norm == LS_QK_NORM_WHOLE) : part;
+    return gpu ? lsg_held(part, h->n_heads, h->n_kv_heads, h->qk_norm == LS_QK_NORM_WHOLE) : part;
 }
 
 ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {

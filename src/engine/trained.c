@@ -9,6 +9,23 @@ static ls_code status(const ls_trained *t, int code, ls_err *err) {
     return code ? ls_call_failed(t->lib->last_error(), code, err) : LS_OK;
 }
 
+float *ls_trained_memory(ls_trained *t, size_t n) {
+    float *p;
+    if (!t->on_device) return ls_calloc(n ? n : 1, sizeof *p);
+    return t->lib->head_memory(t->head, (int64_t)n, &p) ? NULL : p;
+}
+
+void ls_trained_memory_free(ls_trained *t, float *p) {
+    if (t->on_device) t->lib->head_memory_free(t->head, p);
+    else free(p);
+}
+
+bool ls_trained_copy(ls_trained *t, float *to, const float *from, size_t n) {
+    if (t->on_device) return !t->lib->head_copy(t->head, to, from, (int64_t)n);
+    if (n) memcpy(to, from, n * sizeof *to);
+    return true;
+}
+
 ls_code ls_trained_begin(ls_trained *t, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
                          const lst_sampling *s, lst_row *row, ls_err *err) {
     return status(t, t->lib->draft_begin(t->draft, keep, at, tokens, values, n, s, row), err);
@@ -17,6 +34,10 @@ ls_code ls_trained_begin(ls_trained *t, int32_t keep, int32_t at, const int32_t 
 ls_code ls_trained_grow(ls_trained *t, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *s,
                         lst_row *rows, ls_err *err) {
     return status(t, t->lib->draft_grow(t->draft, tokens, parents, n, s, rows), err);
+}
+
+ls_code ls_trained_row_top(ls_trained *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
+    return status(t, t->lib->draft_top(t->draft, row, k, ids, logits), err);
 }
 
 ls_code ls_trained_row_logits(ls_trained *t, int32_t row, float *logits, ls_err *err) {
@@ -51,9 +72,14 @@ static lst_tensor table_row(const ls_tensor *t, const char *name) {
     return (lst_tensor){name, t->type, (int64_t)t->n_in, (int64_t)t->n_out, NULL, t->n_bytes, NULL};
 }
 
-// The tensors of the head, then those of the target that the head does not have.
-static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *target, const ls_engine_options *opt,
-                         ls_err *err) {
+static void stay_on_cpu(ls_trained *t) {
+    t->on_device = false;
+    snprintf(t->note, sizeof t->note, "%s runs on the CPU, beside the GPU: %.300s", t->name, t->lib->last_error());
+}
+
+// The tensors of the head, then those of the target that the head does not have. device: the engine's.
+static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *target, const char *device,
+                         const ls_engine_options *opt, ls_err *err) {
     const ls_hparams *hp = &h->hparams;
     head_loading l = {{opt->progress, opt->ud}, h->weights, target, {0}, {0}};
     lst_tensor *tensors = ls_calloc((size_t)h->weights->n_tensors + 2, sizeof *tensors);
@@ -86,9 +112,17 @@ static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *t
                                .rope_freq = hp->rope_freq[0],
                                .n_guesses = h->n_heads,
                                .n_blocks = h->n_blocks};
-    const lst_open_options o = {
-        .threads = t->threads, .progress = ls_relay_progress, .read = read_head_tensor, .ud = &l};
-    const int code = t->lib->head_open(&t->head, &p, tensors, n, &o);
+    lst_open_options o = {.device = t->on_device ? device : "cpu",
+                          .threads = t->threads,
+                          .progress = ls_relay_progress,
+                          .read = read_head_tensor,
+                          .ud = &l};
+    int code = t->lib->head_open(&t->head, &p, tensors, n, &o);
+    if (code == LST_E_MEMORY && t->on_device) {
+        stay_on_cpu(t);
+        o.device = "cpu";
+        code = t->lib->head_open(&t->head, &p, tensors, n, &o);
+    }
     free(tensors);
     if (code == LST_E_READ) {
         *err = l.err;
@@ -115,7 +149,9 @@ ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *tar
     if (!code) code = ls_head_fits(h, &target->hparams, t->takes, &t->n_takes, err);
     t->n_values = t->n_takes * target->hparams.n_embd;
     if (h->kind == LS_HEAD_MEDUSA) t->n_guesses = h->n_heads;
-    if (!code) code = open_head(t, h, target, opt, err);
+    t->on_device = strcmp(e->device, "cpu") && (!opt->device || strcmp(opt->device, "cpu"));
+    if (!code && t->on_device && t->lib->head_device(e->device)) stay_on_cpu(t);
+    if (!code) code = open_head(t, h, target, e->device, opt, err);
     ls_head_close(h);
     if (code) {
         ls_trained_free(t);

@@ -7,6 +7,10 @@
  * results are. For other cards they are assumptions. */
 #include "gpu/plan.h"
 
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 static const double STREAMED = 0.88; /* of the memory's rate: what its bytes come at */
@@ -72,8 +76,10 @@ static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, 
     r->bound = latency > busy ? "latency" : memory > issue ? "memory" : "instructions"; /* of the last kind */
 }
 
-static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n_out, int32_t n_in, lsg_cut cut,
-                       lsg_format format, int32_t rows) {
+/* A matmul of `rows`, launched for more. Of a mixture the experts that rows take at random have as many of them each;
+ * blocks of experts that no row took leave at once and are not counted. */
+static void add_matmul(sheet *s, const char *kernel, const lsg_shape *m, lsg_which which, lsg_format format,
+                       int32_t rows, int32_t launched) {
     static const double base[] =
         {
 #define BASE(name, values, scales, minima, eights, base, more) base,
@@ -85,15 +91,24 @@ static void add_matmul(sheet *s, const char *kernel, int32_t launches, int32_t n
                             LSG_FORMATS(MORE)
 #undef MORE
                         };
-    const int32_t eights = lsg_matmul_eights(rows, &cut), row_blocks = (rows + 8 * eights - 1) / (8 * eights),
-                  out_blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT;
-    const int64_t tiles = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
-    const int64_t blocks = (int64_t)row_blocks * out_blocks * cut.chunks;
-    add(s, kernel, launches, blocks, (size_t)lsg_matmul_shared(format, eights, blocks, &cut), LSG_WARPS,
-        (double)(launches * tiles * lsg_tile_bytes(format)),
-        launches * (2.0 * n_in * rows * out_blocks + (row_blocks - 1.0) * (double)(tiles * lsg_tile_bytes(format))),
-        (double)(launches * tiles * row_blocks) * (base[format] + more[format] * eights));
-    row_of(s, kernel)->sums += 4.0 * launches * cut.chunks * n_out * rows;
+    const bool of_experts = which == LSG_EXPERT_GATE_UP || which == LSG_EXPERT_DOWN;
+    const lsg_cut cut = lsg_matrix_cut(m, which, format);
+    int32_t n_out, n_in, eights = (launched + 7) / 8;
+    lsg_matrix_shape(m, which, &n_out, &n_in);
+    if (!of_experts) eights = lsg_matmul_eights(launched, &cut);
+    else if (eights > LSG_EXPERT_EIGHTS) eights = LSG_EXPERT_EIGHTS;
+    const double matrices = of_experts ? ls_distinct_at_random(m->n_experts, m->n_experts_used, rows) : 1,
+                 inputs = of_experts ? (double)rows * m->n_experts_used : launched,
+                 row_blocks = ceil(inputs / matrices / (8 * eights)), tile = lsg_tile_bytes(format);
+    const int32_t out_blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT;
+    const double tiles = matrices * ((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
+    const int64_t blocks = (int64_t)ceil(matrices * row_blocks * out_blocks * cut.chunks);
+    add(s, kernel, 1, blocks,
+        (size_t)(of_experts ? lsg_matmul_plan_of(format, eights).shared
+                            : lsg_matmul_shared(format, eights, blocks, &cut)),
+        LSG_WARPS, tiles * tile, 2.0 * n_in * inputs * out_blocks + (row_blocks - 1) * tiles * tile,
+        tiles * row_blocks * (base[format] + more[format] * eights));
+    row_of(s, kernel)->sums += 4.0 * cut.chunks * n_out * inputs;
 }
 
 int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
@@ -106,15 +121,18 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
                   heads = n_heads + 2 * n_kv_heads, tiles = lsg_attention_tiles(m->head_dim);
     lsg_shape on_card = *m;
     on_card.gpu = card->gpu;
-    static const char *const names[] = {"matmul qkv", "matmul out", "matmul gate, up", "matmul down", "matmul head"};
+    static const char *const names[] = {"matmul qkv",    "matmul out",      "matmul gate, up",
+                                        "matmul down",   "matmul head",     "experts' gate, up",
+                                        "experts' down", "shared gate, up", "shared down"};
+    int32_t of_kind[LSG_MATRICES] = {0}; /* layers that have such a matrix */
     add(&s, "begin, embed", 2, launched, 4096, 8, 0, 0, 0);
-    for (lsg_which i = 0; i < LSG_MATRICES; i++) {
-        int32_t n_out, n_in;
-        lsg_matrix_shape(m, i, &n_out, &n_in);
-        for (int32_t k = 0; k < (i == LSG_HEAD ? 1 : layers); k++)
-            add_matmul(&s, names[i], 1, n_out, n_in, lsg_matrix_cut(&on_card, i, formats[k][i]), formats[k][i],
-                       launched);
-    }
+    for (lsg_which i = 0; i < LSG_MATRICES; i++)
+        for (int32_t k = 0; k < (i == LSG_HEAD ? 1 : layers); k++) {
+            if (formats[k][i] == LSG_NO_FORMAT) continue;
+            of_kind[i]++;
+            add_matmul(&s, names[i], &on_card, i, formats[k][i], rows, launched);
+        }
+    const int32_t dense = of_kind[LSG_DOWN], mixtures = of_kind[LSG_EXPERT_DOWN], shared = of_kind[LSG_SHARED_DOWN];
     add(&s, "add, norm", 2 * layers + 1, launched, 1024, 16, 0, 0, 0);
     add(&s, "rotate, keys, values", layers, (int64_t)launched * ((heads * m->head_dim + 511) / 512), 4096, 4, 0, 0, 0);
     /* attention: instructions of a warp for a tile of 16 queries and a chunk, from the machine code of four tiles:
@@ -135,7 +153,14 @@ int lsg_step_costs(const lsg_card *card, const lsg_shape *m, lsg_format (*format
     attention->us += ATTENTION_US * layers;
     attention->blocks = shared_blocks + LSG_TAIL_CHUNKS * tails; /* of one launch */
     add(&s, "attention, sum", layers, (int64_t)launched * n_heads, 1024, 2, 0, 0, 0);
-    add(&s, "gate", layers, (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0, 0);
+    if (dense) add(&s, "gate", dense, (int64_t)launched * ((n_ff + 1023) / 1024), 1024, 8, 0, 0, 0);
+    if (mixtures) { /* the router is floats; it chooses, groups rows and copies them to their experts */
+        const int64_t pairs = (int64_t)launched * m->n_experts_used;
+        add(&s, "router", 4 * mixtures, pairs, 1024, 4, 4.0 * mixtures * m->n_embd * (m->n_experts + (shared > 0)), 0,
+            0);
+        add(&s, "gate", mixtures + shared, pairs * ((ls_range_size(own.expert_ff) + 1023) / 1024), 1024, 8, 0, 0, 0);
+        add(&s, "experts' sum", mixtures + shared, launched * ((m->n_embd + 1023) / 1024), 1024, 8, 0, 0, 0);
+    }
     add(&s, "head's rows", 6, (int64_t)launched * ((n_vocab + LSG_SLICE - 1) / LSG_SLICE), 1024, 8, 0, 0,
         300.0 * launched * n_vocab / 512);
     return s.n;

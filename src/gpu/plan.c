@@ -110,7 +110,9 @@ static ls_shard whole(const lsg_shape *s) {
                       .kv_heads = {0, s->n_kv_heads},
                       .ff = {0, s->n_ff},
                       .embd = {0, s->n_embd},
-                      .vocab = {0, s->n_vocab}};
+                      .vocab = {0, s->n_vocab},
+                      .expert_ff = {0, s->n_ff_expert},
+                      .shared_ff = {0, s->n_ff_shared}};
 }
 
 int lsg_is_whole(const lsg_shape *s) {
@@ -130,11 +132,19 @@ ls_shard lsg_held(ls_shard part, int32_t n_heads, int32_t n_kv_heads, int norm_s
 }
 
 static void shape_of(const lsg_shape *s, const ls_shard *part, lsg_which which, int32_t *n_out, int32_t *n_in) {
-    *n_out = which == LSG_QKV       ? (ls_range_size(part->heads) + 2 * ls_range_size(part->kv_heads)) * s->head_dim
-             : which == LSG_GATE_UP ? (s->ungated ? 1 : 2) * ls_range_size(part->ff)
-             : which == LSG_HEAD    ? ls_range_size(part->vocab)
-                                    : ls_range_size(part->embd);
-    *n_in = which == LSG_OUT ? s->n_heads * s->head_dim : which == LSG_DOWN ? s->n_ff : s->n_embd;
+    const int32_t embd = ls_range_size(part->embd);
+    *n_in = s->n_embd;
+    switch (which) {
+    case LSG_QKV: *n_out = (ls_range_size(part->heads) + 2 * ls_range_size(part->kv_heads)) * s->head_dim; break;
+    case LSG_OUT: *n_out = embd, *n_in = s->n_heads * s->head_dim; break;
+    case LSG_GATE_UP: *n_out = (s->ungated ? 1 : 2) * ls_range_size(part->ff); break;
+    case LSG_DOWN: *n_out = embd, *n_in = s->n_ff; break;
+    case LSG_EXPERT_GATE_UP: *n_out = s->n_experts ? 2 * ls_range_size(part->expert_ff) : 0; break;
+    case LSG_EXPERT_DOWN: *n_out = s->n_experts ? embd : 0, *n_in = s->n_ff_expert; break;
+    case LSG_SHARED_GATE_UP: *n_out = 2 * ls_range_size(part->shared_ff); break;
+    case LSG_SHARED_DOWN: *n_out = s->n_ff_shared ? embd : 0, *n_in = s->n_ff_shared; break;
+    default: *n_out = ls_range_size(part->vocab);
+    }
 }
 
 void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in) {
@@ -150,21 +160,13 @@ lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format) {
 }
 
 /* Of any format: a session has room for all of them. */
-static size_t most_chunks(const lsg_shape *s, int32_t n_out, int32_t n_in) {
+static size_t most_chunks(const lsg_shape *s, lsg_which which) {
     int32_t most = 1;
     for (lsg_format f = 0; f < LSG_N_FORMATS; f++) {
-        const int32_t chunks = lsg_cut_of(f, n_out, n_in, s->gpu).chunks;
+        const int32_t chunks = lsg_matrix_cut(s, which, f).chunks;
         most = chunks > most ? chunks : most;
     }
     return (size_t)most;
-}
-
-/* Chunks of a matrix as all ranks share it. */
-static size_t most_chunks_of(const lsg_shape *s, lsg_which which) {
-    const ls_shard all = whole(s);
-    int32_t n_out, n_in;
-    shape_of(s, &all, which, &n_out, &n_in);
-    return most_chunks(s, n_out, n_in);
 }
 
 int32_t lsg_bucket_rows(int32_t n) {
@@ -201,24 +203,21 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
                  all_q = (size_t)s->n_heads * (size_t)s->head_dim,
                  chunks = (size_t)lsg_bucket_chunks(n_context) + LSG_TAIL_CHUNKS;
     size_t y = (size_t)s->n_embd; /* what all ranks computed comes here */
-    for (lsg_which i = 0; i < LSG_HEAD; i++) {
-        int32_t n_out, n_in;
-        lsg_matrix_shape(s, i, &n_out, &n_in);
-        y = larger(y, most_chunks_of(s, i) * (size_t)n_out);
-    }
     const int32_t d = s->n_embd, ff = s->n_ff_expert, wide = s->n_ff_shared;
     const size_t used = (size_t)s->n_experts_used, pairs = rows * used;
-    if (s->n_experts) {
-        y = larger(y, used * larger(most_chunks(s, 2 * ff, d) * 2 * (size_t)ff, most_chunks(s, d, ff) * (size_t)d));
-        if (wide)
-            y = larger(y, larger(most_chunks(s, 2 * wide, d) * 2 * (size_t)wide, most_chunks(s, d, wide) * (size_t)d));
+    for (lsg_which i = 0; i < LSG_MATRICES; i++) {
+        int32_t n_out, n_in;
+        lsg_matrix_shape(s, i, &n_out, &n_in);
+        if (i == LSG_HEAD || !n_out) continue;
+        const size_t times = i == LSG_EXPERT_GATE_UP || i == LSG_EXPERT_DOWN ? used : 1;
+        y = larger(y, times * most_chunks(s, i) * (size_t)n_out);
     }
     lsg_room r = {.x = rows * (size_t)s->n_embd,
                   .xn = rows * larger(larger((size_t)s->n_embd, (size_t)s->n_ff), all_q),
                   .q = rows * q,
                   .y = rows * y,
                   .turns = 2 * rows * (size_t)s->rope_dims,
-                  .logits = most_chunks_of(s, LSG_HEAD) * rows * (size_t)n_vocab,
+                  .logits = most_chunks(s, LSG_HEAD) * rows * (size_t)n_vocab,
                   .last = (size_t)n_vocab,
                   .keys = lsg_keys_count(LST_MAX_ROWS, n_vocab),
                   .slices = rows * (size_t)ceil_div(n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,

@@ -25,6 +25,7 @@ enum {
     LSG_BLOCK_OUT = LSG_BLOCK_TILES * LSG_TILE,
     LSG_ATTENTION_WARPS = 8,    /* of a block of attention */
     LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
+    LSG_EXPERT_EIGHTS = 3,      /* eights of rows of a block of an expert's matmul, at most: an expert has few */
     LSG_CHUNK = 256,            /* logical positions that one attention block sums */
     LSG_SCORES = LSG_CHUNK + 4, /* floats from a query's scores to the next one's */
     LSG_TAIL_ROWS = 4,          /* rows of an attention block at the context's end, at most */
@@ -67,7 +68,7 @@ typedef struct {
     X(LSG_Q4S, 512, 256, 1, 4, 89, 13.2)                                                                               \
     X(LSG_Q8S, 1024, 512, 2, 3, 137, 22)
 #define LSG_NAME(name, values, scales, minima, eights, base, more) name,
-typedef enum { LSG_FORMATS(LSG_NAME) LSG_N_FORMATS } lsg_format;
+typedef enum { LSG_FORMATS(LSG_NAME) LSG_N_FORMATS, LSG_NO_FORMAT = LSG_N_FORMATS } lsg_format;
 
 #define LSG_VALUE_BYTES(name, values, scales, minima, eights, base, more) values,
 #define LSG_SCALE_BYTES(name, values, scales, minima, eights, base, more) scales,
@@ -153,7 +154,7 @@ typedef struct {
     lsg_gpu gpu;
     ls_shard own;    /* zeros: all */
     int32_t ungated; /* the feed-forward part has no gate */
-    /* 0 experts: no mixture. With a mixture, the device has the whole model. */
+    /* 0 experts: no mixture */
     int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
 } lsg_shape;
 ls_shard lsg_own(const lsg_shape *s);
@@ -162,8 +163,21 @@ int lsg_is_whole(const lsg_shape *s);
  * of attention computes a whole group; all heads if a norm spans them. */
 ls_shard lsg_held(ls_shard part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads);
 
-/* The matrices of a step: a device has its own outputs of all inputs. */
-typedef enum { LSG_QKV, LSG_OUT, LSG_GATE_UP, LSG_DOWN, LSG_HEAD, LSG_MATRICES } lsg_which;
+/* The matrices of a step: a device has its own outputs of all inputs. Those behind the head are of mixtures: of each
+ * expert, and of the shared one. */
+typedef enum {
+    LSG_QKV,
+    LSG_OUT,
+    LSG_GATE_UP,
+    LSG_DOWN,
+    LSG_HEAD,
+    LSG_EXPERT_GATE_UP,
+    LSG_EXPERT_DOWN,
+    LSG_SHARED_GATE_UP,
+    LSG_SHARED_DOWN,
+    LSG_MATRICES
+} lsg_which;
+/* No outputs: the model has no such matrix. */
 void lsg_matrix_shape(const lsg_shape *s, lsg_which which, int32_t *n_out, int32_t *n_in);
 /* The same split as on one device with all outputs, so that sums do not depend on the number of ranks. */
 lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format);
@@ -209,9 +223,10 @@ typedef struct {
     double us;           /* a step */
     const char *bound;   /* "memory", "instructions" or "latency": what takes most of it */
 } lsg_cost;
-enum { LSG_KERNELS = 14 };
-/* Costs of a forward of `rows` after `length` tokens, by kernel, into out. formats: [n_layers]; the head's is in each.
- * Returns how many there are. */
+enum { LSG_KERNELS = 20 };
+/* Costs of a forward of `rows` after `length` tokens, by kernel, into out. formats: [n_layers], LSG_NO_FORMAT for
+ * matrices that a layer does not have; the head's is in each. The rows of a mixture take experts at random
+ * (ls_distinct_at_random). Returns how many kernels there are. */
 int lsg_step_costs(const lsg_card *card, const lsg_shape *s, lsg_format (*formats)[LSG_MATRICES], int32_t rows,
                    int32_t length, lsg_cost out[LSG_KERNELS]);
 

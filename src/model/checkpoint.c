@@ -20,11 +20,25 @@ static char *own_name(const ls_arch *arch, ls_str name) {
     return ls_format("%.*sffn_norm.weight", (int)(name.n - n), name.p);
 }
 
+bool ls_checkpoint_skips(ls_checkpoint *c, const char *name) {
+    int layer;
+    ls_hparams *h = &c->hparams;
+    if (!h->n_next || sscanf(name, "blk.%d.", &layer) != 1 || layer < h->n_layers || layer >= h->n_layers + h->n_next)
+        return false;
+    h->n_skipped++;
+    h->skipped = "predictors of further tokens";
+    return true;
+}
+
 static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
     for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
         const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
-        if (ls_quantized_take_gguf(c, t, file)) continue;
-        ls_checkpoint_add(c, (ls_tensor){.name = own_name(c->hparams.arch, t->name),
+        char *name = own_name(c->hparams.arch, t->name);
+        if (ls_checkpoint_skips(c, name) || ls_quantized_take_gguf(c, t, file)) {
+            free(name);
+            continue;
+        }
+        ls_checkpoint_add(c, (ls_tensor){.name = name,
                                          .type = t->type,
                                          .n_in = t->dim[0],
                                          .n_out = t->dim[1] * t->dim[2] * t->dim[3],
@@ -232,12 +246,20 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
                        (unsigned long long)embd->n_out);
     h->n_vocab = (int32_t)embd->n_out;
     h->tied |= !find(c, "output.weight");
-    for (int layer = 0; layer < h->n_layers; layer++)
+    if (h->arch->qk_norm_stated && !c->folder && !find(c, "blk.0.attn_q_norm.weight")) h->qk_norm = LS_QK_NORM_NONE;
+    for (int layer = 0; layer < h->n_layers; layer++) {
+        char name[64];
         for (int i = 0; ls_arch_norm(h->arch, i); i++) {
-            char name[64];
-            snprintf(name, sizeof name, "blk.%d.%s.weight", layer, ls_arch_norm(h->arch, i));
-            if (!find(c, name)) return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+            const char *norm = ls_arch_norm(h->arch, i);
+            snprintf(name, sizeof name, "blk.%d.%s.weight", layer, norm);
+            const bool of_heads = !strcmp(norm, "attn_q_norm") || !strcmp(norm, "attn_k_norm");
+            if ((h->qk_norm != LS_QK_NORM_NONE || !of_heads) && !find(c, name))
+                return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
         }
+        snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", layer);
+        if (h->arch->balanced && !h->dense[layer] && !find(c, name))
+            return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+    }
     // opening the decoder checks its tensors; the following tensors are read before that
     if ((code = check_size(c, "token_embd.weight", h->n_embd, h->n_vocab, err)) ||
         (code = check_size(c, "output_norm.weight", h->n_embd, 1, err)) ||

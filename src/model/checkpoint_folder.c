@@ -50,6 +50,9 @@ static const struct {
       {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
       {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
       {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+      {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"}, // GLM-4.5, ERNIE 4.5
+      {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.gate_up_proj", "ffn_up"},
@@ -102,6 +105,11 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
     at = end + 1;
     if (arch->activation == LS_ACT_XIELU && behind(at, "mlp.act_fn.")) {
         snprintf(out, size, "blk.%ld.ffn_act.%.20s", layer, behind(at, "mlp.act_fn."));
+        return true;
+    }
+    const size_t n = strlen(at), tail = strlen(".e_score_correction_bias");
+    if (arch->balanced && n > tail && !strcmp(at + n - tail, ".e_score_correction_bias")) {
+        snprintf(out, size, "blk.%ld.exp_probs_b.bias", layer);
         return true;
     }
     if (arch->sinks && !strcmp(at, "self_attn.sinks")) {
@@ -172,6 +180,7 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
         if (strlen(of_mixture[i]) == n && !memcmp(of_mixture[i], end + 1, n))
             return !strcmp(kind, ".weight") || (arch->sinks && i < N_BIASED && !strcmp(kind, ".bias"));
     if (arch->sinks && !strcmp(end + 1, "attn_sinks.weight")) return true;
+    if (arch->balanced && !strcmp(end + 1, "exp_probs_b.bias")) return true;
     for (int i = 5; i < 8 && arch->router; i++) { // ffn_gate.7.weight
         const char *number = behind(end + 1, matrices[i]);
         if (!number || *number != '.') continue;
@@ -310,6 +319,11 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
         c->hparams.n_skipped++;
         c->hparams.skipped = of_vision(t->name);
         return LS_OK;
+    }
+    const char *layer = c->hparams.n_next ? strstr(t->name, "layers.") : NULL;
+    if (layer) {
+        snprintf(name, sizeof name, "blk.%.20s", layer + strlen("layers."));
+        if (ls_checkpoint_skips(c, name)) return LS_OK;
     }
     bool taken;
     ls_code code = ls_experts_take(c, t, &taken, err);

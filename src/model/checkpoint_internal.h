@@ -129,5 +129,7 @@ struct ls_quantized_memory *ls_quantized_memory_new(void);
 void ls_quantized_forget(struct ls_quantized_memory *m);      // accepts NULL
 void ls_quantized_memory_free(struct ls_quantized_memory *m); // accepts NULL
 
+// Whether the tensor with this GGUF name is of a layer that predicts further tokens; then it is counted as skipped.
+bool ls_checkpoint_skips(ls_checkpoint *c, const char *name);
 // Converts a Hugging Face tensor name to GGUF's name in out ("": an unused tensor, such as a buffer); false: not known.
 bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size);

@@ -62,6 +62,12 @@ const ls_arch ls_archs[] = {
      .used = 4},
     {"granitemoe", "granitemoe", NULL, "GPT2Tokenizer", "Granite 3 MoE", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,
      .granite = true, .router = LS_ROUTER_BEST, .gguf_sum = true, .experts = 8, .used = 2},
+    {"glm4moe", "glm4_moe", NULL, NULL, "GLM-4.5, 4.6, 4.7 (not Flash)", SAYS(96, 8, 0, 131072, 0, 1e-5f), .norm_before = true, .windowless = true, .rope_part = 0.5f,
+     .qk_norm = LS_QK_NORM_HEAD, .qk_norm_stated = true, .router = LS_ROUTER_SIGMOID, .balanced = true, .experts = 128, .used = 8, .expert_ff = 1408, .shared = 1,
+     .dense_first = 1},
+    {"ernie4_5-moe", "ernie4_5_moe", NULL, NULL, "ERNIE 4.5 (21B-A3B, 300B-A47B)", SAYS(20, 4, 0, 131072, 0, 1e-5f), .gguf_interleaved = true, .hf_interleaved = true,
+     .norm_before = true, .tied = true, .windowless = true, .rope = 500000, .router = LS_ROUTER_ALL, .balanced = true, .gguf_sum = true, .experts = 64, .used = 6,
+     .expert_ff = 1536, .shared = 2, .dense_first = 1},
     {"apertus", "apertus", NULL, NULL, "Apertus", SAYS(32, 0, 0, 65536, 0, 1e-5f), .norm_before = true, .windowless = true, .qk_norm = LS_QK_NORM_HEAD,
      .activation = LS_ACT_XIELU, .ungated = true, .rope = 12000000, .rope_stated = true},
     {"starcoder2", "starcoder2", NULL, "GPT2Tokenizer", "StarCoder 2", SAYS(24, 2, 0, 4096, 0, 1e-5f), .norm_before = true, .layer_norm = true, .tied = true,
@@ -99,7 +105,8 @@ static void say_sublayers(const ls_arch *a, ls_buf *out) {
     say(out, qk[a->qk_norm]);
     say(out, act[a->activation]);
     if (a->ungated) say(out, "no gate");
-    if (a->router) say(out, "experts");
+    if (a->router) say(out, a->router == LS_ROUTER_SIGMOID ? "experts by sigmoids" : "experts");
+    if (a->balanced) say(out, "biases of the choice");
     if (a->sinks) say(out, "attention sinks");
     if (a->gemma) say(out, "scaled embeddings");
     if (a->granite) say(out, "multipliers");
@@ -129,6 +136,8 @@ void ls_hparams_differs(const ls_hparams *h, ls_buf *out) {
     if (h->n_experts) say(out, text);
     snprintf(text, sizeof text, "a shared expert of width %d", h->n_ff_shared);
     if (h->n_ff_shared) say(out, text);
+    snprintf(text, sizeof text, "experts of %d of %d groups", h->n_groups_used, h->n_expert_groups);
+    if (h->n_expert_groups > 1) say(out, text);
     snprintf(text, sizeof text, "%d dense layers", dense);
     if (dense) say(out, text);
     snprintf(text, sizeof text, "rotation of %d of %d values", h->rope_dims, head);
@@ -232,7 +241,15 @@ ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
                        "%d of %d experts of width %d, a shared one of width %d and dense layers of width %d are not "
                        "supported (widths must be multiples of 32)",
                        h->n_experts_used, h->n_experts, h->n_ff_expert, h->n_ff_shared, h->n_ff);
-    if (h->arch->qk_norm == LS_QK_NORM_ROTATED && (h->rope_magnitude[0] != 1 || h->rope_magnitude[1] != 1))
+    const int32_t groups = h->n_expert_groups, group = groups ? h->n_experts / groups : 0;
+    if (groups > 1 && (h->n_experts % groups || group < 2 || h->n_groups_used > groups ||
+                       h->n_groups_used * group < h->n_experts_used))
+        return ls_fail(err, LS_E_UNSUPPORTED, "%d of %d experts of %d of %d groups are not supported",
+                       h->n_experts_used, h->n_experts, h->n_groups_used, groups);
+    if (h->n_experts && !(h->expert_scale > 0 && isfinite(h->expert_scale)))
+        return ls_fail(err, LS_E_RANGE, "the scale of the experts' weights is %g, expected a positive number",
+                       (double)h->expert_scale);
+    if (h->qk_norm == LS_QK_NORM_ROTATED && (h->rope_magnitude[0] != 1 || h->rope_magnitude[1] != 1))
         return ls_fail(err, LS_E_UNSUPPORTED, // a GPU's kernel norms before it rotates, which is the same then
                        "rotary scaling that changes magnitudes is not supported with norms after the rotation");
     return LS_OK;

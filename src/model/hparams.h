@@ -15,8 +15,8 @@ typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH, LS_ACT_RELU2, LS_ACT_XIELU, LS_ACT
 // after it.
 typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE, LS_QK_NORM_ROTATED } ls_qk_norm;
 // What a mixture's router makes of its logits, one for each expert: no router; probabilities of all experts, of which
-// the best ones are taken; or probabilities of the best ones alone.
-typedef enum { LS_ROUTER_NONE, LS_ROUTER_ALL, LS_ROUTER_BEST } ls_router;
+// the best ones are taken; probabilities of the best ones alone; or the sigmoid of each.
+typedef enum { LS_ROUTER_NONE, LS_ROUTER_ALL, LS_ROUTER_BEST, LS_ROUTER_SIGMOID } ls_router;
 
 // An architecture: properties that are not in its checkpoints.
 typedef struct {
@@ -32,30 +32,33 @@ typedef struct {
     bool post_is_before;          // post_attention_layernorm comes before the feed-forward part, although norm_after
     ls_qk_norm qk_norm;
     ls_activation activation;
-    ls_router router; // of a mixture of experts; NONE: the feed-forward part is dense
-    bool sinks;       // every head has a score of attention without a value, which takes weight from the others
-    bool fused;       // its folders have the matrices of all experts of a layer in one tensor (model/experts.c)
-    bool gguf_sum;    // in GGUF files the weights of a row's experts are divided by their sum
-    bool ungated;     // the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x))
-    bool tied;        // the output head is the token embedding unless config.json states otherwise
-    bool gemma;       // scaled embeddings; Hugging Face's checkpoints store norm weights minus 1
-    bool granite;     // has multipliers of embeddings, attention scores, residuals and logits
-    bool long_rope;   // its rotary factors depend on the length of the context (Phi)
-    bool rope_stated; // config.json must state the rotary embedding: the class's default is a scaled one
-    bool pictures;    // sees pictures, too; a token of text has one position on all axes of its rotary embedding
-    int rope_every;   // each layer whose number, counted from 1, is a multiple of it has no rotation; 0: all rotate
-    bool rope_local;  // if there is a window, only the layers that have it rotate
-    int pattern;      // with a sliding window: every pattern-th layer attends to all positions; 0: no layer does
-    bool gguf_window; // its GGUF files have a window; llama.cpp ignores one in files of the other architectures
-    bool windowless;  // a sliding_window in config.json is ignored, as in transformers' class
-    int late_window;  // the window can be switched on, for the layers from this one on; 0: no switch, all layers
-    bool plain_local; // the rotary embedding of the local layers is never scaled
-    float local_rope; // base of the local layers' rotary embedding; 0: the same as in the other layers
+    bool qk_norm_stated; // some of its models have no such norms (use_qk_norm in config.json)
+    ls_router router;    // of a mixture of experts; NONE: the feed-forward part is dense
+    bool balanced;       // experts are chosen by their scores plus a bias of each (exp_probs_b.bias)
+    bool sinks;          // every head has a score of attention without a value, which takes weight from the others
+    bool fused;          // its folders have the matrices of all experts of a layer in one tensor (model/experts.c)
+    bool gguf_sum;       // in GGUF files the weights of a row's experts are divided by their sum
+    bool ungated;        // the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x))
+    bool tied;           // the output head is the token embedding unless config.json states otherwise
+    bool gemma;          // scaled embeddings; Hugging Face's checkpoints store norm weights minus 1
+    bool granite;        // has multipliers of embeddings, attention scores, residuals and logits
+    bool long_rope;      // its rotary factors depend on the length of the context (Phi)
+    bool rope_stated;    // config.json must state the rotary embedding: the class's default is a scaled one
+    bool pictures;       // sees pictures, too; a token of text has one position on all axes of its rotary embedding
+    int rope_every;      // each layer whose number, counted from 1, is a multiple of it has no rotation; 0: all rotate
+    bool rope_local;     // if there is a window, only the layers that have it rotate
+    int pattern;         // with a sliding window: every pattern-th layer attends to all positions; 0: no layer does
+    bool gguf_window;    // its GGUF files have a window; llama.cpp ignores one in files of the other architectures
+    bool windowless;     // a sliding_window in config.json is ignored, as in transformers' class
+    int late_window;     // the window can be switched on, for the layers from this one on; 0: no switch, all layers
+    bool plain_local;    // the rotary embedding of the local layers is never scaled
+    float local_rope;    // base of the local layers' rotary embedding; 0: the same as in the other layers
     // defaults of config.json (transformers' configuration classes); 0: no window, as many key/value heads as heads,
     // head size from the width, queries scaled by the head size, no cap, the usual base, all of a head rotates
     int32_t heads, kv_heads, head_dim, context, window;
     float rms_eps, query_scalar, attn_softcap, logit_softcap, rope, rope_part;
     int32_t experts, used, expert_ff, shared_ff; // expert_ff 0: intermediate_size
+    int32_t shared, dense_first; // shared experts of an expert's width, in place of shared_ff; first layers without any
 } ls_arch;
 
 extern const ls_arch ls_archs[]; // ends with a NULL name
@@ -64,9 +67,11 @@ typedef struct {
     const ls_arch *arch;
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
     int32_t stated_head_dim, stated_ff; // head_dim and n_ff before padding; 0: not padded
-    bool partial;                       // the checkpoint has more than this decoder, e.g. a vision model
-    int32_t n_skipped;                  // tensors of those other parts, which are not read
-    const char *skipped;                // what the name of the last one begins with
+    ls_qk_norm qk_norm;
+    bool partial;        // the checkpoint has more than this decoder, e.g. a vision model
+    int32_t n_next;      // layers behind the others that predict further tokens, which are not read
+    int32_t n_skipped;   // tensors of those other parts, which are not read
+    const char *skipped; // what the name of the last one begins with, or what it is
     bool tied; // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
                // states tied
     float rms_eps, norm_offset;
@@ -96,6 +101,9 @@ typedef struct {
     // gate if the checkpoint has one. n_experts 0: no mixture. Without dense layers n_ff is n_ff_expert.
     int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
     bool sum_experts;             // the weights of a row's experts are divided by their sum
+    float expert_scale;           // and multiplied by it
+    int32_t n_expert_groups;      // of equal size; a row's experts are of the n_groups_used best groups, those with the
+    int32_t n_groups_used;        // largest sums of their two best experts. 1: no groups
     uint8_t dense[LS_MAX_LAYERS]; // 1: the layer has no experts
     // xIELU of a layer with p, n, b and e = xielu[layer]: p * x^2 + b * x if x > 0, otherwise (e^min(x, e) - 1 - x) * n
     // + b * x. p is softplus(alpha_p) of the checkpoint, n is beta + softplus(alpha_n), b beta and e eps.

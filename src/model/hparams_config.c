@@ -144,7 +144,7 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
         ls_rope_plain(h, 0, base, factor);
         h->rope_scaling = "linear";
     } else if (ls_json_is(type, "yarn")) return rope_yarn(h, r, base, s);
-    else if (ls_json_is(type, "dynamic") && get(r, "alpha") && h->arch->qk_norm == LS_QK_NORM_ROTATED) {
+    else if (ls_json_is(type, "dynamic") && get(r, "alpha") && h->qk_norm == LS_QK_NORM_ROTATED) {
         const double alpha = number(s, r, "alpha", 1), dims = h->rope_dims; // Hunyuan's: another base, at any length
         if (!(alpha > 0 && dims > 2)) return ls_fail(s->err, LS_E_RANGE, "'alpha' must be a positive number");
         ls_rope_plain(h, 0, base * pow(alpha, dims / (dims - 2)), 1);
@@ -238,30 +238,55 @@ static ls_code read_unrotated(ls_hparams *h, source *s) {
     return LS_OK;
 }
 
-// A mixture of experts. Layers are dense if a list names them or an interval leaves them out.
+// The same number has several names, some in the same class.
+static ls_code any_int(source *s, const char *const *keys, int64_t lo, int64_t hi, int32_t *out) {
+    while (keys[1] && !get(s->j, *keys)) keys++;
+    return may_int(s, *keys, lo, hi, out);
+}
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+// A mixture of experts. Layers are dense if a list names them, if they are the first or last ones, or if an interval
+// leaves them out.
 static ls_code read_experts(ls_hparams *h, source *s) {
     const ls_arch *a = h->arch;
     const ls_json *list = get(s->j, "mlp_only_layers");
-    const char *count = get(s->j, "num_local_experts") ? "num_local_experts" : "num_experts";
-    int32_t every = 1;
+    int32_t every = 1, first = a->dense_first, last = -1, shared = a->shared;
     bool any_dense = false;
     ls_code code;
     if (!a->router) return LS_OK;
     h->n_experts = a->experts, h->n_experts_used = a->used, h->n_ff_shared = a->shared_ff;
     h->n_ff_expert = a->expert_ff ? a->expert_ff : h->n_ff;
-    if ((code = may_int(s, count, 1, LS_MAX_EXPERTS, &h->n_experts)) ||
-        (code = may_int(s, "num_experts_per_tok", 1, LS_MAX_EXPERTS_USED, &h->n_experts_used)) ||
+    h->n_expert_groups = h->n_groups_used = 1;
+    h->expert_scale = 1;
+    if ((code = any_int(s, NAMES("num_local_experts", "n_routed_experts", "moe_num_experts", "num_experts"), 1,
+                        LS_MAX_EXPERTS, &h->n_experts)) ||
+        (code = any_int(s, NAMES("num_experts_per_tok", "moe_k"), 1, LS_MAX_EXPERTS_USED, &h->n_experts_used)) ||
         (a->expert_ff && (code = may_int(s, "moe_intermediate_size", 1, 1 << 18, &h->n_ff_expert))) ||
         (a->shared_ff && (code = may_int(s, "shared_expert_intermediate_size", 0, 1 << 18, &h->n_ff_shared))) ||
-        (a->expert_ff && (code = may_int(s, "decoder_sparse_step", 1, LS_MAX_LAYERS, &every))))
+        (a->shared && (code = any_int(s, NAMES("n_shared_experts", "moe_num_shared_experts"), 0, 64, &shared))) ||
+        (a->dense_first &&
+         (code = any_int(s, NAMES("first_k_dense_replace", "moe_layer_start_index"), 0, h->n_layers, &first))) ||
+        (a->dense_first && (code = may_int(s, "moe_layer_end_index", -1, LS_MAX_LAYERS, &last))) ||
+        (a->expert_ff &&
+         (code = any_int(s, NAMES("decoder_sparse_step", "moe_layer_interval"), 1, LS_MAX_LAYERS, &every))))
         return code;
-    h->sum_experts = a->router == LS_ROUTER_BEST;
-    if (a->router == LS_ROUTER_ALL) ls_json_bool(get(s->j, "norm_topk_prob"), &h->sum_experts);
+    if (a->router == LS_ROUTER_SIGMOID) {
+        h->expert_scale = (float)number(s, s->j, "routed_scaling_factor", 1);
+        if ((code = may_int(s, "n_group", 1, LS_MAX_EXPERTS, &h->n_expert_groups)) ||
+            (code = may_int(s, "topk_group", 1, LS_MAX_EXPERTS, &h->n_groups_used)) ||
+            (code = may_int(s, "num_nextn_predict_layers", 0, 64, &h->n_next)))
+            return code;
+    }
+    if (a->shared) h->n_ff_shared = shared * h->n_ff_expert;
+    h->sum_experts = a->router != LS_ROUTER_ALL || a->balanced;
+    if (a->router == LS_ROUTER_SIGMOID || (a->router == LS_ROUTER_ALL && !a->balanced))
+        ls_json_bool(get(s->j, "norm_topk_prob"), &h->sum_experts);
     if (a->activation == LS_ACT_CLAMPED &&
         (number(s, s->j, "swiglu_limit", 7) != 7 || number(s, s->j, "swiglu_alpha", 1.702) != 1.702))
         return ls_fail(s->err, LS_E_UNSUPPORTED, "only 'swiglu_limit' 7 and 'swiglu_alpha' 1.702 are supported");
     if (get(s->j, "clip_qkv")) return ls_fail(s->err, LS_E_UNSUPPORTED, "'clip_qkv' is not supported");
-    for (int i = 0; i < h->n_layers && a->expert_ff; i++) h->dense[i] = (i + 1) % every != 0;
+    for (int i = 0; i < h->n_layers && a->expert_ff; i++)
+        h->dense[i] = (i + 1) % every != 0 || i < first || (last >= 0 && i > last);
     for (size_t i = 0; i < ls_json_size(list) && a->expert_ff; i++) {
         int64_t layer = 0;
         if (!ls_json_int(ls_json_at(list, i), &layer) || layer < 0 || layer >= h->n_layers)
@@ -313,6 +338,9 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     if ((code = may_int(s, "num_key_value_heads", 1, h->n_heads, &h->n_kv_heads)) ||
         (code = may_int(s, "head_dim", 2, 1024, &h->head_dim)))
         return code;
+    bool normed = false;
+    ls_json_bool(get(s->j, "use_qk_norm"), &normed);
+    h->qk_norm = normed || !a->qk_norm_stated ? a->qk_norm : LS_QK_NORM_NONE;
     return may_int(s, "max_position_embeddings", 16, 1 << 22, &h->n_context);
 }
 

@@ -127,6 +127,11 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     if ((code = may_int(s, "attention.head_count_kv", 1, h->n_heads, &h->n_kv_heads))) return code;
     h->head_dim = h->n_embd / h->n_heads;
     if ((code = may_int(s, "attention.key_length", 2, 1024, &h->head_dim))) return code;
+    if (h->arch->router == LS_ROUTER_SIGMOID) { // the format counts them with the others
+        if ((code = may_int(s, "nextn_predict_layers", 0, h->n_layers - 1, &h->n_next))) return code;
+        h->n_layers -= h->n_next;
+    }
+    h->qk_norm = h->arch->qk_norm;
     h->rope_dims = h->head_dim;
     const char *eps = h->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
     return ls_gguf_f32(s->g, key_of(s, eps), &h->rms_eps, s->err);
@@ -176,11 +181,18 @@ static ls_code read_xielu(ls_hparams *h, source *s) {
     return LS_OK;
 }
 
+static ls_code may_bool(source *s, const char *name, bool *out) {
+    return has(s, name) ? ls_gguf_bool(s->g, s->key, out, s->err) : LS_OK;
+}
+
 // A mixture of experts. Some files lack the experts' width.
 static ls_code read_experts(ls_hparams *h, source *s) {
-    int32_t leading = 0, gate = 1;
-    float scale = 1;
+    const bool sigmoid = h->arch->router == LS_ROUTER_SIGMOID;
+    int32_t leading = 0, every = 1, shared = h->arch->shared, gate = sigmoid ? 2 : 1;
     ls_code code;
+    h->n_expert_groups = h->n_groups_used = 1;
+    h->expert_scale = 1;
+    h->sum_experts = h->arch->gguf_sum;
     if (!h->arch->router) return LS_OK;
     if ((code = get_int(s, "expert_count", 1, LS_MAX_EXPERTS, &h->n_experts)) ||
         (code = get_int(s, "expert_used_count", 1, LS_MAX_EXPERTS_USED, &h->n_experts_used)))
@@ -188,17 +200,26 @@ static ls_code read_experts(ls_hparams *h, source *s) {
     h->n_ff_expert = h->arch->expert_ff ? h->n_ff / h->n_experts_used : h->n_ff;
     h->n_ff_shared = h->arch->shared_ff ? h->n_ff : 0;
     if ((code = may_int(s, "expert_feed_forward_length", 1, 1 << 18, &h->n_ff_expert)) ||
-        (h->arch->shared_ff && (code = may_int(s, "expert_shared_feed_forward_length", 0, 1 << 18, &h->n_ff_shared))) ||
-        (code = may_int(s, "leading_dense_block_count", 0, h->n_layers, &leading)) ||
-        (code = may_int(s, "expert_gating_func", 0, 100, &gate)) || (code = may_num(s, "expert_weights_scale", &scale)))
+        (code = may_int(s, "expert_shared_count", 0, 64, &shared)))
         return code;
-    if (gate > 1 || (scale != 1 && scale != 0))
-        return ls_fail(s->err, LS_E_UNSUPPORTED,
-                       "the router has the gating function %d and the scale %g; only 1 (softmax) and 1 are supported",
-                       gate, (double)scale);
-    h->sum_experts = h->arch->gguf_sum;
-    memset(h->dense, 1, (size_t)leading);
-    if (!leading) h->n_ff = h->n_ff_expert;
+    if (h->arch->shared) h->n_ff_shared = shared * h->n_ff_expert;
+    const bool wide = h->arch->shared || h->arch->shared_ff;
+    if ((wide && (code = may_int(s, "expert_shared_feed_forward_length", 0, 1 << 18, &h->n_ff_shared))) ||
+        (code = may_int(s, "leading_dense_block_count", 0, h->n_layers, &leading)) ||
+        (code = may_int(s, "interleave_moe_layer_step", 1, LS_MAX_LAYERS, &every)) ||
+        (code = may_int(s, "expert_gating_func", 0, 100, &gate)) ||
+        (code = may_num(s, "expert_weights_scale", &h->expert_scale)) ||
+        (sigmoid && ((code = may_bool(s, "expert_weights_norm", &h->sum_experts)) ||
+                     (code = may_int(s, "expert_group_count", 1, LS_MAX_EXPERTS, &h->n_expert_groups)) ||
+                     (code = may_int(s, "expert_group_used_count", 1, LS_MAX_EXPERTS, &h->n_groups_used)))))
+        return code;
+    if (h->expert_scale == 0) h->expert_scale = 1; // not scaled
+    if (gate && gate != (sigmoid ? 2 : 1))
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "the router has the gating function %d; only %s is supported", gate,
+                       sigmoid ? "2 (sigmoid)" : "1 (softmax)");
+    bool any_dense = false;
+    for (int i = 0; i < h->n_layers; i++) any_dense |= h->dense[i] = i < leading || (i + 1) % every != 0;
+    if (!any_dense) h->n_ff = h->n_ff_expert;
     return LS_OK;
 }
 
@@ -208,12 +229,9 @@ static ls_code refuse_others(const ls_hparams *h, source *s) {
         const char *name;
         int32_t allowed;
         bool local; // of local layers only
-    } sizes[] = {{"attention.value_length", h->head_dim, false},
-                 {"expert_count", h->n_experts, false},
-                 {"nextn_predict_layers", 0, false},
-                 {"attention.key_length_swa", h->head_dim, true},
-                 {"attention.value_length_swa", h->head_dim, true},
-                 {"rope.dimension_count_swa", h->rope_dims, true}};
+    } sizes[] = {{"attention.value_length", h->head_dim, false},    {"expert_count", h->n_experts, false},
+                 {"nextn_predict_layers", h->n_next, false},        {"attention.key_length_swa", h->head_dim, true},
+                 {"attention.value_length_swa", h->head_dim, true}, {"rope.dimension_count_swa", h->rope_dims, true}};
     bool causal = true;
     ls_code code;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

@@ -63,7 +63,7 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err) {
     if ((int64_t)heads * wide % 32) wide += 16;
     const int32_t high = up(ff, 32);
     if (wide == hd && high == ff) return LS_OK;
-    if (wide != hd && h->arch->qk_norm != LS_QK_NORM_NONE)
+    if (wide != hd && h->qk_norm != LS_QK_NORM_NONE)
         return ls_fail(
             err, LS_E_UNSUPPORTED,
             "%s: heads of %d values with a norm over all heads are not supported (a multiple of 16 is needed)",

@@ -7,7 +7,7 @@
 #include "report/table.h"
 
 typedef struct {
-#define TEXT(field, words) char field[128];
+#define TEXT(field, words) char field[LS_COST_TEXT]; // the longest is of costs
 #define NUMBER(field, words, unit) double field;
 #include "report/manifest.def"
 #undef TEXT

@@ -105,7 +105,7 @@ void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out
 }
 
 void ls_export_answers(const ls_bench *b, int method, ls_buf *out) {
-    char id[300];
+    char id[sizeof b->manifest.model + sizeof b->methods->label];
     snprintf(id, sizeof id, "%s-%s", b->manifest.model, b->methods[method].label);
     for (size_t p = 0; p < b->done; p++) {
         char answer[120];

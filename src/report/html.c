@@ -226,10 +226,11 @@ void ls_report_html(const ls_report *r, ls_buf *out) {
                   ls_plural(r->n_files), r->n_prompts, ls_plural(r->n_prompts));
     if (r->n_groups > 1) ls_markup_fmt(out, ", decoded in %zu ways", r->n_groups);
     ls_markup_fmt(out, "; recorded by %s", r->turns[0].header.run.program);
-    if (r->n_torn)
-        ls_markup_fmt(out, "; %zu recording%s end with an incomplete line, which was skipped", r->n_torn,
-                      ls_plural(r->n_torn));
     ls_buf_str(out, "</p>\n");
+    ls_buf gaps = {0};
+    ls_trace_gaps_text(&r->gaps, &gaps);
+    if (gaps.n) ls_buf_fmt(out, "<p class=\"warn\">Incomplete: %s.</p>\n", gaps.p);
+    ls_buf_free(&gaps);
     if (lossy) ls_buf_str(out, "<p class=\"warn\">LOSSY: a rule accepted drafts that the target did not choose.</p>\n");
     ls_buf busy = {0};
     ls_report_busy(r, &busy);

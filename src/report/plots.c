@@ -1,5 +1,6 @@
 #include "report/plots.h"
 #include "base/mem.h"
+#include "base/rng.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -124,12 +125,11 @@ static void add_speedup(const ls_report *r, ls_chart *c) {
 
 void ls_plot_experts_at_random(ls_chart *c, const ls_run *mixture) {
     static const char name[] = "at random";
-    const double others =
-        1 - (double)mixture->n_experts_used / mixture->n_experts; // chance that a row takes another one
     for (int i = 0; i < LS_COST_SIZES; i++) {
         char label[16];
         snprintf(label, sizeof label, "%d", ls_cost_rows[i]);
-        ls_chart_add(c, name, label, ls_cost_rows[i], mixture->n_experts * (1 - pow(others, ls_cost_rows[i])), 0);
+        ls_chart_add(c, name, label, ls_cost_rows[i],
+                     ls_distinct_at_random(mixture->n_experts, mixture->n_experts_used, ls_cost_rows[i]), 0);
     }
     ls_chart_series(c, name)->aside = true;
 }

@@ -221,13 +221,13 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, c
         }
     }
     r->n_files++;
-    r->n_torn += ls_trace_read_torn(reader);
+    ls_trace_read_gaps(reader, &r->gaps);
     ls_trace_read_close(reader);
     return code;
 }
 
 bool ls_report_is_whole(const ls_report *r) {
-    bool whole = r->n_turns && !r->n_torn;
+    bool whole = r->n_turns && !r->gaps.torn && !r->gaps.lost;
     for (size_t i = 0; i < r->n_turns; i++) whole &= r->turns[i].finish != LS_GOING;
     return whole;
 }

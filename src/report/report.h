@@ -92,7 +92,8 @@ typedef struct {
     size_t n_prompts;
     ls_report_tree *asked;
     size_t n_asked;
-    size_t n_files, n_torn; // files whose last line was cut short
+    size_t n_files;
+    ls_trace_gaps gaps;
     ls_report_vocabulary **vocabularies;
     size_t n_vocabularies;
 } ls_report;

@@ -34,7 +34,10 @@ static void md_step(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
 void ls_report_markdown(const ls_report *r, ls_buf *out) {
     ls_buf_fmt(out, "# logitspec report\n\n%zu turn%s of %zu recording%s, %zu prompt%s\n", r->n_turns,
                ls_plural(r->n_turns), r->n_files, ls_plural(r->n_files), r->n_prompts, ls_plural(r->n_prompts));
-    ls_buf busy = {0};
+    ls_buf busy = {0}, gaps = {0};
+    ls_trace_gaps_text(&r->gaps, &gaps);
+    if (gaps.n) ls_buf_fmt(out, "\nIncomplete: %s.\n", gaps.p);
+    ls_buf_free(&gaps);
     ls_report_busy(r, &busy);
     if (busy.n) ls_buf_fmt(out, "\n%s\n", busy.p);
     ls_buf_free(&busy);
@@ -175,6 +178,8 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "format", "logitspec-report");
     ls_jw_field_int(&w, "version", 1);
+    ls_jw_field_u64(&w, "incomplete_files", r->gaps.torn);
+    ls_jw_field_u64(&w, "lost_lines", r->gaps.lost);
     ls_jw_field_open(&w, "groups", '[');
     for (size_t g = 0; g < r->n_groups; g++) json_group(&w, r, &r->groups[g]);
     ls_jw_close(&w, ']');

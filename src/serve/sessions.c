@@ -42,10 +42,8 @@ static int closest(const ls_sessions *s, int key, const ls_ids *prompt, size_t *
 
 static uint64_t bytes(const ls_sessions *s) {
     uint64_t n = 0;
-    for (int i = 0; i < s->n; i++) {
-        const ls_drafter *d = ls_session_drafter(s->kept[i].session);
-        n += s->kept[i].most * s->model->engine->kv_bytes + (d ? ls_drafter_bytes(d) : 0);
-    }
+    for (int i = 0; i < s->n; i++)
+        n += s->kept[i].most * s->model->engine->kv_bytes + ls_session_bytes(s->kept[i].session);
     return n;
 }
 

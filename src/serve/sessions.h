@@ -16,10 +16,10 @@ typedef struct {
 // Set the first part and zero the rest.
 typedef struct {
     ls_model *model;
-    int max_kept; // sessions, at least as many as are busy
-    uint64_t
-        max_bytes; // of their KV caches in this machine's memory and their drafters; those that are busy may have more
-    bool fresh;    // keep nothing: each request gets the drafts of a first one
+    int max_kept;       // sessions, at least as many as are busy
+    uint64_t max_bytes; // of their KV caches in this machine's memory and what drafting has learnt; those that are busy
+                        // may have more
+    bool fresh;         // keep nothing: each request gets the drafts of a first one
     ls_kept_session *kept;
     int n;
     uint64_t uses;

@@ -143,13 +143,17 @@ static void carry_out(replay *r, const ls_queued_command *c) {
 
 // Ends the replay. After an error of reading the state is LS_STATE_FAILED, so that a film or a script fails too.
 static void end(replay *r) {
+    ls_trace_gaps gaps = {0};
+    ls_buf text = {0};
+    ls_trace_read_gaps(ls_trace_events_reader(r->t), &gaps);
+    ls_trace_gaps_text(&gaps, &text);
     r->ended = true;
     if (r->failure.code) ls_channel_message(&r->c, true, r->failure.msg);
-    else if (ls_trace_read_torn(ls_trace_events_reader(r->t)))
-        ls_channel_message(&r->c, false, "the last line of the recording is incomplete and was ignored");
+    else if (text.n) ls_channel_message(&r->c, false, text.p);
     else if (r->unended)
         ls_channel_message(&r->c, false,
                            "the recording ends within a turn: the run was interrupted, or is still running");
+    ls_buf_free(&text);
     ls_channel_status(&r->c, r->failure.code ? LS_STATE_FAILED : LS_STATE_IDLE, "", -1);
 }
 

@@ -48,6 +48,36 @@ const ls_cost_preset ls_cost_presets[] = {
 #undef PRESET
         {0}};
 
+static double with_digits(double x) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.4g", x);
+    return strtod(digits, NULL);
+}
+
+// Gives the curve the digits that its text has, so that the text gives the same trees.
+static void round_to_text(ls_cost_curve *z) {
+    for (int i = 0; i < LS_COST_SIZES; i++) {
+        z->base_ms[i] = with_digits(z->base_ms[i]);
+        z->awake[i] = with_digits(z->awake[i]);
+    }
+    const double most = ls_cost_most_expert_ms(z), ms = with_digits(z->expert_ms);
+    z->expert_ms = ms > most ? with_digits(most * (1 - 1e-3)) : ms;
+}
+
+void ls_cost_text(const ls_cost_curve *z, char out[LS_COST_TEXT]) {
+    const bool of_mixture = z->expert_ms > 0 && z->awake[0] > 0;
+    double ms = 0, awake = 0; // of a noisy measurement more rows may take less
+    size_t n = 0;
+    out[0] = 0;
+    for (int i = 0; i < LS_COST_SIZES && z->base_ms[0] > 0; i++) {
+        ms = fmax(ms, z->base_ms[i]);
+        awake = fmax(awake, z->awake[i]);
+        n += (size_t)snprintf(out + n, LS_COST_TEXT - n, "%s%d:%.4g", i ? "," : "", ls_cost_rows[i], ms);
+        if (of_mixture) n += (size_t)snprintf(out + n, LS_COST_TEXT - n, ":%.4g", awake);
+    }
+    if (of_mixture) snprintf(out + n, LS_COST_TEXT - n, ",expert:%.4g", z->expert_ms);
+}
+
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err) {
     enum { MOST = 32 };
     const char *points = text;
@@ -87,12 +117,8 @@ ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_er
         p = end;
     }
     ls_cost_of_points(z, rows, ms, awake, n);
-    z->expert_ms = fmin(expert_ms, ls_cost_most_expert_ms(z));
-    for (int i = 0; i < LS_COST_SIZES; i++) { // the digits that a manifest has, so that its text gives the same trees
-        char digits[32];
-        snprintf(digits, sizeof digits, "%.4g", z->base_ms[i]);
-        z->base_ms[i] = strtod(digits, NULL);
-    }
+    z->expert_ms = expert_ms;
+    round_to_text(z);
     z->given = true;
     return LS_OK;
 }

@@ -46,6 +46,9 @@ extern const ls_cost_preset ls_cost_presets[]; // ends with a NULL name
 // ROWS:MS:EXPERTS,...,expert:MS: the experts of these forwards, and the time of one. LS_E_USAGE. what: the name in the
 // message.
 ls_code ls_cost_read(ls_cost_curve *z, const char *what, const char *text, ls_err *err);
+enum { LS_COST_TEXT = 320 }; // bytes of the longest text
+// The curve in that form, without its slope; "" if nothing was measured. Read again, a given curve is the same curve.
+void ls_cost_text(const ls_cost_curve *z, char out[LS_COST_TEXT]);
 
 // Converts a number of rows to the factor of slope_ms: keys and values of a context token are read once for all rows,
 // and each row multiplies them.

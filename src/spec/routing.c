@@ -209,11 +209,15 @@ double ls_routing_awake(const ls_routing *r) {
     return r->n_taken ? (double)r->width + share(r) * foretold(r) : 0;
 }
 
+double ls_routing_expect(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t) {
+    ls_routing_predict(r, context, n, t);
+    for (int32_t i = 0; i < t->n; i++) ls_routing_take(r, i);
+    return ls_routing_awake(r);
+}
+
 void ls_routing_learn(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t, const int32_t *experts,
                       int32_t n_awake) {
     int32_t tail[LS_ROUTING_ORDER];
-    ls_routing_predict(r, context, n, t);
-    for (int32_t i = 0; i < t->n; i++) ls_routing_take(r, i);
     r->woke = DECAY_TREE * r->woke + n_awake - (double)r->width;
     r->foretold = DECAY_TREE * r->foretold + foretold(r);
     for (int32_t i = 0; i < t->n; i++)

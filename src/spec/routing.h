@@ -28,7 +28,8 @@ void ls_routing_free(ls_routing *r); // accepts NULL
 
 // The last n_rows tokens of text[0..n) were forwarded and took these experts, [n_rows][layers][used].
 void ls_routing_read(ls_routing *r, const int32_t *text, size_t n, int32_t n_rows, const int32_t *experts);
-// All rows of the tree after context[0..n) were forwarded and took these experts, n_awake different ones in all layers.
+// All rows of the tree after context[0..n), which ls_routing_expect had last, were forwarded and took these experts,
+// n_awake different ones in all layers.
 void ls_routing_learn(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t, const int32_t *experts,
                       int32_t n_awake);
 // The row was the last one that became text.
@@ -40,6 +41,8 @@ void ls_routing_predict(ls_routing *r, const int32_t *context, size_t n, const l
 double ls_routing_wakes(const ls_routing *r, int32_t row);
 void ls_routing_take(ls_routing *r, int32_t row);
 double ls_routing_awake(const ls_routing *r); // expected number of experts that the taken rows wake
+// Predicts and takes all rows of a tree; returns how many experts they are expected to wake.
+double ls_routing_expect(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t);
 // Share of a row's experts that predictions of that kind named, over all layers; trials: how many rows were predicted
 // so (counts decay). NAN: none.
 double ls_routing_rate(const ls_routing *r, int kind, double *trials);

@@ -5,7 +5,9 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "decode/drafting.h"
+#include "trace/by_request.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +25,8 @@ struct ls_trace_reader {
     ls_trace_ending end;
     ls_request_facts request;
     ls_event *tokens; // of the last tokens line
-    bool sorts;       // until the first line was read: turns_by_request, if that one is of a server
-    ls_buf sorted;
+    bool sorts;       // until the first line was read: the lines go through `requests`, if that one is of a server
+    ls_by_request *requests; // NULL: they do not
 };
 
 // One line being read. Keeps the first error.
@@ -241,10 +243,11 @@ static void read_nodes(reading *g, const ls_json *doc, const char *field, ls_ste
 
 static void read_routes(reading *g, const ls_json *doc, const char *field, ls_step *s) {
     const ls_run *r = &g->h->run;
-    const int64_t whole = (int64_t)s->tree.n * r->n_mixtures * r->n_experts_used;
+    const int64_t of_row = (int64_t)r->n_mixtures * r->n_experts_used;
     const ls_json *routes = ls_json_get(doc, field) ? get_array(g, doc, field, LS_MAX_ROUTES) : NULL;
     s->n_routes = (int32_t)ls_json_size(routes);
-    if (!g->code && s->n_routes && s->n_routes != whole) wrong(g, field, "the experts of each row in each layer");
+    if (!g->code && s->n_routes && (!of_row || s->n_routes % of_row || s->n_routes > s->tree.n * of_row))
+        wrong(g, field, "the experts of rows in each layer");
     for (int i = 0; i < s->n_routes && !g->code; i++) {
         const ls_json *pair = ls_json_at(routes, (size_t)i);
         double weight = NAN;
@@ -297,7 +300,7 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_BOOL(name, v) if (!ls_json_bool(ls_json_get(doc, name), &v)) wrong(g, name, "true or false")
 #define READ_INT(name, v, lowest, highest) v = (__typeof__(v))get_int(g, doc, name, lowest, highest)
 #define READ_TURN(name, v) READ_INT(name, v, 0, UINT32_MAX)
-#define READ_KEPT(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, INT32_MAX); } else v = -1
+#define READ_KEPT(name, v, highest) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, highest); } else v = -1
 #define READ_CHOICE(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, g->h->run.n_vocab - 1); } else v = -1
 #define READ_NOTE(name, v) if (ls_json_get(doc, name)) { READ_TEXT(name, v); } else *v = 0
 #define READ_METHOD(name, v) READ_TEXT(name, v); ls_label_now(v, v, sizeof v)
@@ -411,7 +414,7 @@ void ls_trace_read_close(ls_trace_reader *r) {
     clear_header(&r->header);
     ls_step_free(r->step);
     ls_event_free(r->tokens);
-    ls_buf_free(&r->sorted);
+    ls_by_request_free(r->requests);
     free(r);
 }
 
@@ -465,7 +468,7 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
     return kind;
 }
 
-static ls_code next_line(ls_trace_reader *r, ls_err *err) {
+static ls_code next_of_file(ls_trace_reader *r, ls_err *err) {
     if (r->places && r->at_place == r->n_places) return r->line.p = NULL, LS_OK;
     const ls_trace_place *p = r->places ? &r->places[r->at_place++] : NULL;
     const size_t before = r->line.number;
@@ -483,63 +486,78 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_err_suffix(err, "a trace is expected ('logitspec generate --trace FILE' writes one)");
 }
 
-// What a server tells watchers has the lines of a turn between those of others, if they were decoded at the same time
-// or the watcher was slow. A step belongs to the last header before it, so the lines are read request by request. The
-// header of the server itself (request 0) begins no turn.
-static ls_code turns_by_request(ls_trace_reader *r, ls_err *err) {
-    struct {
-        int32_t id;
-        ls_buf lines;
-    } *of = NULL;
-    size_t n = 0, at = 0;
-    ls_trace_line kind = LS_TRACE_REQUEST;
-    ls_line line = r->line; // the first one
-    ls_code code = LS_OK;
-    for (; !code && line.p; code = code ? code : ls_trace_read_pass(r, &kind, &line, err)) {
-        if (kind == LS_TRACE_REQUEST) {
-            ls_json *doc = NULL;
-            reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
-            if ((code = parse(r, &doc, err))) break;
-            read_request(&g, doc, &r->request);
-            ls_json_free(doc);
-            code = g.code;
-            for (at = 0; at < n && of[at].id != r->request.id;) at++;
-            if (at < n) continue;
-            of = ls_realloc(of, (n + 1) * sizeof *of);
-            memset(&of[n], 0, sizeof of[n]);
-            of[n++].id = r->request.id;
-        } else if (of[at].id) {
-            ls_buf_add(&of[at].lines, line.p, line.n);
-            ls_buf_char(&of[at].lines, '\n');
-        }
+// The kind of the line; without its fields. An incomplete last line is none.
+static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
+    static const char begin[] = "{\"type\":\"";
+    enum { SKIP = sizeof begin - 1 };
+    const ls_line *line = &r->line;
+    *kind = LS_TRACE_NONE;
+    if (!line->p) return LS_OK;
+    const char *end = NULL;
+    if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as this program writes it
+        end = memchr(line->p + SKIP, '"', line->n - SKIP);
+    if (end) return *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP), LS_OK;
+    ls_json *doc;
+    const ls_code code = parse(r, &doc, err);
+    if (code && !line->whole) {
+        r->torn = true;
+        r->line.p = NULL;
+        return LS_OK;
     }
-    for (size_t i = 0; i < n; i++) {
-        ls_buf_add(&r->sorted, of[i].lines.p, of[i].lines.n);
-        ls_buf_free(&of[i].lines);
-    }
-    free(of);
     if (code) return code;
-    if (!r->sorted.n)
-        return ls_fail(err, LS_E_RANGE, "%s: the server was watched, but no request was answered meanwhile",
-                       ls_lines_name(r->lines));
-    const bool torn = r->torn;
-    char name[512];
-    snprintf(name, sizeof name, "%.400s, its requests in order", ls_lines_name(r->lines));
-    ls_trace_read_more(r, ls_lines_in(r->sorted.p, r->sorted.n, name));
-    r->torn = torn;
+    const char *type = ls_json_str(ls_json_get(doc, "type"), NULL);
+    *kind = type ? kind_named(type, strlen(type)) : LS_TRACE_OTHER;
+    ls_json_free(doc);
     return LS_OK;
+}
+
+static ls_code put_by_request(ls_trace_reader *r, ls_trace_line kind, ls_err *err) {
+    if (kind != LS_TRACE_REQUEST) return ls_by_request_put(r->requests, kind, &r->line), LS_OK;
+    ls_json *doc;
+    reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
+    const ls_code code = parse(r, &doc, err);
+    if (code) return code;
+    read_request(&g, doc, &r->request);
+    ls_json_free(doc);
+    if (!g.code) ls_by_request_about(r->requests, &r->request);
+    return g.code;
+}
+
+// Of what a server tells watchers, the lines come request by request.
+static ls_code next_line(ls_trace_reader *r, ls_err *err) {
+    ls_line line;
+    if (!r->requests) return next_of_file(r, err);
+    for (bool more = true; !ls_by_request_next(r->requests, &line);) {
+        ls_trace_line kind;
+        ls_code code = more ? next_of_file(r, err) : LS_OK;
+        if (!more) return r->line.p = NULL, LS_OK;
+        if (!code) code = kind_of_line(r, &kind, err);
+        if (!code && (more = r->line.p)) code = put_by_request(r, kind, err);
+        if (code) return code;
+        if (!more) ls_by_request_end(r->requests);
+        if (!more && !ls_by_request_any(r->requests))
+            return ls_fail(err, LS_E_RANGE, "%s: the server was watched, but no request was answered meanwhile",
+                           ls_lines_name(r->lines));
+    }
+    r->line = line;
+    return LS_OK;
+}
+
+// The first line tells whether the lines are those that a server tells watchers.
+static ls_code first_line(ls_trace_reader *r, ls_err *err) {
+    ls_trace_line kind;
+    ls_code code = next_of_file(r, err);
+    if (!code && r->line.whole) code = kind_of_line(r, &kind, err);
+    if (code || !r->line.whole || kind != LS_TRACE_REQUEST) return code;
+    r->requests = ls_by_request_new();
+    code = put_by_request(r, kind, err);
+    return code ? code : next_line(r, err);
 }
 
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
     *kind = LS_TRACE_NONE;
-    ls_code code = LS_OK;
-    if (r->sorts) {
-        ls_line line;
-        r->sorts = false;
-        code = ls_trace_read_pass(r, kind, &line, err);
-        if (!code && *kind == LS_TRACE_REQUEST && !(code = turns_by_request(r, err))) code = next_line(r, err);
-        *kind = LS_TRACE_NONE;
-    } else code = next_line(r, err);
+    ls_code code = r->sorts ? first_line(r, err) : next_line(r, err);
+    r->sorts = false;
     if (code) return code;
     if (!r->line.p)
         return r->line.number
@@ -559,31 +577,12 @@ ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err)
     return g.code;
 }
 
-// ---- skipping lines
-
 ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err) {
-    static const char begin[] = "{\"type\":\"";
-    enum { SKIP = sizeof begin - 1 };
     *kind = LS_TRACE_NONE;
     ls_code code = next_line(r, err);
+    if (!code) code = kind_of_line(r, kind, err);
     *line = r->line;
-    if (code || !line->p) return code;
-    const char *end = NULL;
-    if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as this program writes it
-        end = memchr(line->p + SKIP, '"', line->n - SKIP);
-    if (end) return *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP), LS_OK;
-    ls_json *doc;
-    code = parse(r, &doc, err);
-    if (code && !line->whole) {
-        r->torn = true;
-        line->p = NULL;
-        return LS_OK;
-    }
-    if (code) return code;
-    const char *type = ls_json_str(ls_json_get(doc, "type"), NULL);
-    *kind = type ? kind_named(type, strlen(type)) : LS_TRACE_OTHER;
-    ls_json_free(doc);
-    return LS_OK;
+    return code;
 }
 
 void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n) {
@@ -599,6 +598,20 @@ const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n) {
 bool ls_trace_read_torn(const ls_trace_reader *r) {
     return r->torn;
 }
+
+void ls_trace_read_gaps(const ls_trace_reader *r, ls_trace_gaps *sum) {
+    sum->torn += r->torn;
+    if (r->requests) sum->lost += ls_by_request_lost(r->requests);
+}
+
+void ls_trace_gaps_text(const ls_trace_gaps *g, ls_buf *out) {
+    if (g->torn) ls_buf_str(out, "the last line of a trace is incomplete and was skipped");
+    if (g->lost)
+        ls_buf_fmt(out,
+                   "%s%" PRIu64 " line%s of requests %s missing, for which the server had no memory (serve.watch_mib)",
+                   g->torn ? "; " : "", g->lost, ls_plural(g->lost), g->lost == 1 ? "is" : "are");
+}
+
 const ls_trace_header *ls_trace_read_header(const ls_trace_reader *r) {
     return &r->header;
 }

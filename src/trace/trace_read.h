@@ -75,6 +75,15 @@ void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err);
 bool ls_trace_read_torn(const ls_trace_reader *r);
 
+// What recordings are without. Numbers of such recordings must say so.
+typedef struct {
+    size_t torn;   // recordings whose last line is incomplete
+    uint64_t lost; // lines that a server had no memory to keep for watchers
+} ls_trace_gaps;
+void ls_trace_read_gaps(const ls_trace_reader *r, ls_trace_gaps *sum); // adds those that r has met
+void ls_trace_gaps_text(const ls_trace_gaps *g,
+                        ls_buf *out); // appends nothing, or what is missing, without a full stop
+
 // ---- partial reading (trace/trace_index.h)
 
 typedef struct {

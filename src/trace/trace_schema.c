@@ -59,7 +59,7 @@ static void end_object(schema *z) {
 #define JSON_DRAWS JSON_IDS
 #define JSON_ROUTES(v) JSON_TOP(v, 0)
 #define JSON_ENDS JSON_IDS
-#define JSON_KEPT JSON_TURN
+#define JSON_KEPT(v, most) JSON_INT(v, 0, most)
 #define JSON_CHOICE JSON_TURN
 #define JSON_NOTE JSON_TEXT
 #define JSON_METHOD JSON_TEXT

@@ -86,8 +86,8 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_INT(name, v, ...) ls_jw_field_int(w, name, (int64_t)(v))
 #define WRITE_VERSION WRITE_INT
 #define WRITE_TURN(name, v) WRITE_INT(name, t->first + v)
-#define WRITE_KEPT(name, v) if (v >= 0) WRITE_INT(name, v)
-#define WRITE_CHOICE WRITE_KEPT
+#define WRITE_KEPT(name, v, most) if (v >= 0) WRITE_INT(name, v)
+#define WRITE_CHOICE(name, v) if (v >= 0) WRITE_INT(name, v)
 #define WRITE_NOTE(name, v) if (*v) WRITE_TEXT(name, v)
 #define WRITE_NUMBER(name, v, digits) ls_jw_field_num(w, name, (double)(v), digits)
 #define WRITE_TIME WRITE_NUMBER

@@ -160,13 +160,18 @@ class Bench(Folder):
         self.assertEqual(json.loads(self.read("a.json"))["runs"], json.loads(before)["runs"])
 
     def test_the_curve_of_a_manifest_repeats_its_trees(self):
-        self.bench("a.json", "--costs", "1:10,8:15,64:90", methods="plain,logitspec")
-        first = json.loads(self.read("a.json"))
-        self.assertTrue(first["manifest"]["costs"].startswith("1:10,"))
-        self.bench("b.json", "--costs", first["manifest"]["costs"], methods="plain,logitspec")
-        again = json.loads(self.read("b.json"))
-        self.assertEqual([r["lengths"] for r in again["runs"]], [r["lengths"] for r in first["runs"]])
-        self.assertEqual(again["manifest"]["costs"], first["manifest"]["costs"])
+        suite = self.write("one.jsonl", '{"prompt": "One fish, two fish. One"}\n')
+
+        def trees(costs):
+            self.bench("a.json", "--costs", costs, "--model", "script:mixture", methods="plain,logitspec", suite=suite)
+            o = json.loads(self.read("a.json"))
+            return o["manifest"]["costs"], [(r["lengths"], r["draft_verified"]) for r in o["runs"]]
+        told, first = trees("1:10:8,64:30:60,expert:0.3")
+        self.assertTrue(told.startswith("1:10:8,2:") and told.endswith(",expert:0.3"))
+        self.assertEqual(trees(told), (told, first))
+        told, by_rows = trees("1:10,64:30")
+        self.assertTrue(told.startswith("1:10,2:") and "expert" not in told)
+        self.assertNotEqual(by_rows, first)  # which follow the experts
 
     def test_what_is_left_out_is_named(self):
         suite = self.write("bad.jsonl", '{"prompt": "One fish"}\n{"prompt": \nnothing\n{"category": "x"}\n'

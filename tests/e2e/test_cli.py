@@ -420,6 +420,18 @@ class Recorded(unittest.TestCase):
                              run("inspect", path, "--step", "0", "--ascii").stdout)
             with open(path) as f:
                 self.assertEqual(run("inspect", "-", "--step", "4,2-3", "--ascii", stdin=f).stdout, r.stdout)
+            some = os.path.join(d, "some.jsonl")  # lines of steps are missing: the others keep their numbers
+            with open(path, encoding="utf-8") as f, open(some, "w", encoding="utf-8") as to:
+                to.writelines(x for x in f if json.loads(x)["type"] != "step" or json.loads(x)["index"] not in (0, 1, 2, 7))
+            for i in 3, 6, 8, len(steps) - 1:
+                got = run("inspect", some, "--step", str(i), "--ascii")
+                self.assertEqual((got.returncode, got.stderr), (0, ""))
+                self.assertIn(f"step {i}: root ", got.stdout)
+            self.assertIn(f"step 3 of turn 1, which has steps 3 to {len(steps) - 1}", run("inspect", some).stdout)
+            for i, what in (2, "the first is 3"), (len(steps), f"there are 3 to {len(steps) - 1}"), (7, "the line of this step is missing"):
+                got = run("inspect", some, "--step", str(i))
+                self.assertEqual((got.returncode, got.stdout), (2, ""))
+                self.assertIn(what, got.stderr)
             n, step = max(enumerate(steps), key=lambda x: len(x[1]["path"]))
             r = run("inspect", path, "--step", str(n), "--ascii")
             self.assertEqual((r.returncode, r.stderr), (0, ""))
@@ -675,8 +687,8 @@ class Other(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             env, drafts = {"XDG_STATE_HOME": d, "LOGITSPEC_SET_LOGITSPEC__FILE": "auto"}, os.path.join(d, "logitspec", "drafts")
 
-            def generate():
-                r = run("generate", *SCRIPT, "--prompt", "One fish", "--max-tokens", "40", "--max-rows", "4", "--trace", d + "/t", env=env)
+            def generate(*flags):
+                r = run("generate", *SCRIPT, "--prompt", "One fish", "--max-tokens", "40", "--max-rows", "4", "--trace", d + "/t", *flags, env=env)
                 with open(d + "/t", encoding="utf-8") as f:
                     lines = [json.loads(line) for line in f]
                 return r.stdout, lines[0].get("memory"), sum(o["type"] == "step" for o in lines)
@@ -686,9 +698,14 @@ class Other(unittest.TestCase):
                 return next(c["detail"] for c in checks if c["check"] == "drafts")
             self.assertIn("nothing of earlier answers is kept", kept())
             self.assertEqual(run("compare", *SCRIPT, "--prompt", "One fish", "--methods", "logitspec", "--max-tokens", "9", env=env).returncode, 0)
+            text, memory, steps = generate("--private")
             self.assertFalse(os.path.exists(drafts))
-            text, memory, steps = generate()
-            self.assertIsNone(memory)
+            self.assertEqual(generate(), (text, None, steps))
+            with open(glob.glob(drafts + "/*")[0], "rb") as f:
+                before = f.read()
+            self.assertEqual(generate("--private"), (text, None, steps))
+            with open(glob.glob(drafts + "/*")[0], "rb") as f:
+                self.assertEqual(f.read(), before)
             again, memory, fewer = generate()
             self.assertEqual(again, text)
             self.assertRegex(memory, "^[0-9a-f]{16}$")

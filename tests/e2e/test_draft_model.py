@@ -6,9 +6,12 @@ import sys
 import tempfile
 import unittest
 
-from program import HAS_TORCH, ROOT, run
+from program import BUILD, HAS_TORCH, ROOT, run
 from test_folders import folder
 
+REAL = os.environ.get("LOGITSPEC_TEST_GPU")  # the library of a GPU that is here
+GPU = REAL or os.path.join(BUILD, "tests", "liblstorch_emulated.so")
+HEADS_THERE = os.path.join(BUILD, *(("liblstorch.so",) if REAL else ("tests", "liblstorch_emulated_torch.so")))
 CAT = "The cat sat on the mat. The cat sat on the mat. The cat"
 
 
@@ -123,8 +126,9 @@ class TrainedHeads(unittest.TestCase):
     def tearDown(self):
         self.tmp.cleanup()
 
-    def run_one(self, *args):
-        return run("generate", "--model", os.path.join(self.tmp.name, "target"), "--raw", "--prompt", "The cat sat on the mat. The cat", "--max-tokens", "40", *args)
+    def run_one(self, *args, **env):
+        return run("generate", "--model", os.path.join(self.tmp.name, "target"), "--raw", "--prompt", "The cat sat on the mat. The cat", "--max-tokens", "40", *args,
+                   env=env)
 
     @unittest.skipUnless(HAS_TORCH, "needs:libtorch")
     def test_no_head_changes_the_text(self):
@@ -137,6 +141,30 @@ class TrainedHeads(unittest.TestCase):
                     got = json.loads(r.stdout)
                     self.assertEqual(got["output_tokens"], plain["output_tokens"], (method, head, budget))
                     self.assertTrue(budget == "auto" or got["draft_verified"] > 40, (method, head, budget, got["draft_verified"], got["emitted"]))
+
+    @unittest.skipUnless(os.path.exists(GPU) and os.path.exists(HEADS_THERE), "needs:emulated GPU library and libtorch")
+    def test_heads_draft_the_same_on_a_gpu_and_on_the_cpu_beside_it(self):
+        def steps(*args, **env):
+            trace = os.path.join(self.tmp.name, "trace.jsonl")
+            r = self.run_one("--json", "--device", "cuda", "--max-rows", "8", "--trace", trace, *args, LOGITSPEC_LSTORCH_CUDA=GPU, **env)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            with open(trace, encoding="utf-8") as f:
+                read = [x for x in map(json.loads, f) if x["type"] == "step"]
+            return r.stderr, [([(n["token"], n.get("parent")) for n in s["nodes"]], s["emitted"]) for s in read]
+        for sampling in ([], ["--temperature", "0.9", "--seed", "3"]):
+            plain = sum((s[1] for s in steps("--method", "plain", *sampling)[1]), [])
+            for method, head in (("eagle3", "eagle3"),) if sampling else (("eagle3", "eagle3"), ("eagle3", "eagle"), ("medusa", "medusa")):
+                way = ["--method", method, "--draft-head", os.path.join(self.tmp.name, head), *sampling]
+                there = steps(*way, LOGITSPEC_LSTORCH=HEADS_THERE)
+                self.assertEqual(there[0], "")
+                self.assertEqual(sum((s[1] for s in there[1]), []), plain, (method, head))
+                self.assertGreater(sum(len(s[0]) for s in there[1]), 60)
+                self.assertEqual(steps(*way, "--draft-device", "cpu", LOGITSPEC_LSTORCH=HEADS_THERE), there, (method, head))
+                if head != "eagle3" or sampling or REAL:  # the emulated device is slow
+                    continue
+                beside = steps(*way)  # libtorch here has no operators for GPUs, or finds none
+                self.assertRegex(beside[0], "^logitspec: .*runs on the CPU, beside the GPU: [^\n]*\n$")
+                self.assertEqual(beside[1], there[1], (method, head))
 
     def test_without_libtorch_only_heads_and_launched_ranks_are_missing(self):
         def one(*args, **env):

@@ -165,7 +165,7 @@ class Formats(Made):
 
     @unittest.skipUnless(os.path.exists(EMULATED), "needs:emulated GPU library")
     def test_on_a_gpu(self):
-        for name in formats.FORMATS.keys() - {formats.EXPERTS}:  # mixtures run on CPUs only
+        for name in formats.FORMATS:
             with self.subTest(name):
                 answers = []
                 for method in "plain", "logitspec":

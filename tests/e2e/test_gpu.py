@@ -6,6 +6,8 @@ import sys
 import tempfile
 import unittest
 
+import test_folders
+import tiny
 from program import BUILD, ROOT, run, without_sanitizers
 from test_folders import folder
 
@@ -60,6 +62,36 @@ class Gpu(unittest.TestCase):
                 LOGITSPEC_EMULATED_MEMORY="1000000")  # too small for anything: the CPU
         self.assertEqual(json.loads(r.stdout)["device"], "cpu")
 
+    def mixture(self, form=None):
+        """Mixtral; form: of one expert's gate and up in its last layer, where others are f32."""
+        path = folder(self.tmp.name, "mixtral", "qwen2.json")
+        tiny.BASE["vocab_size"] = test_folders.ROWS
+        own = [(*t, form) if form and ".2.block_sparse_moe.experts.4.w" in t[0] and "w2" not in t[0] else t for t in tiny.tensors_of("mixtral")]
+        tiny.BASE["vocab_size"] = tiny.VOCAB
+        if form:
+            tiny.write_safetensors(os.path.join(path, "model.safetensors"), tiny.F32, own)
+        return path
+
+    def test_experts_of_several_formats_are_for_the_cpu(self):
+        """A line says so before weights are read; as one format they run on the GPU."""
+        path, why = self.mixture(tiny.F16), "the experts of layer 2 have weights of several formats, which a GPU does not read at once"
+
+        def answer(*args):
+            return gpu("generate", "--model", path, "--raw", "--prompt", CAT, "--max-tokens", "3", *args)
+        self.assertEqual(json.loads(answer("--json").stdout)["device"], "cpu")
+        r = answer()
+        self.assertEqual((r.returncode, r.stderr.count(why)), (0, 1), r.stderr)
+        self.assertIn("the model runs on the CPU: " + why, r.stderr)
+        for args, what in (["--device", "cuda"], "use --device cpu"), (["--devices", "0,0"], "use ranks on CPUs"):
+            r = answer(*args)
+            self.assertEqual((r.returncode, r.stdout, r.stderr.count("\n")), (1, "", 1), r.stderr)
+            self.assertIn(why, r.stderr)
+            self.assertIn(what, r.stderr)
+        checks = json.loads(gpu("doctor", "--model", path, "--json").stdout)
+        self.assertIn("runs on cpu: " + why, next(c for c in checks if c["check"] == "device")["detail"])
+        r = answer("--weights", "bf16", "--json")
+        self.assertEqual((r.returncode, r.stderr, json.loads(r.stdout)["device"]), (0, "", "cuda"))
+
     def test_a_trace_has_the_time_on_the_gpu(self):
         trace = os.path.join(self.tmp.name, "gpu.jsonl")
         self.answer("--device", "cuda", "--trace", trace)
@@ -105,19 +137,20 @@ class Gpu(unittest.TestCase):
 
     def test_what_is_planned_is_what_is_used(self):
         """As much memory as the plan of `doctor --device-model` says is enough, and hardly less is."""
-        def plan():
-            r = gpu("doctor", "--model", self.model, "--context", "500", "--device-model", "h100", "--json")
+        def plan(model):
+            r = gpu("doctor", "--model", model, "--context", "500", "--device-model", "h100", "--json")
             return next(c for c in json.loads(r.stdout) if c["check"] == "device-model")
 
-        def answer(memory):
-            return gpu("generate", "--model", self.model, "--device", "cuda", "--context", "500", "--raw", "--prompt", CAT,
+        def answer(model, memory):
+            return gpu("generate", "--model", model, "--device", "cuda", "--context", "500", "--raw", "--prompt", CAT,
                        "--max-tokens", "8", "--quiet", LOGITSPEC_EMULATED_MEMORY=str(memory))
-        p = plan()
-        need = p["weight_bytes"] + p["session_bytes"] + p["kv_bytes"]
-        r = answer(need)
-        self.assertEqual((r.returncode, r.stderr), (0, ""))
-        r = answer(need - (6 << 20))
-        self.assertEqual((r.returncode, "MiB of GPU memory" in r.stderr), (1, True), r.stderr)
+        for model in self.model, folder(self.tmp.name, "qwen2_moe", "qwen2.json"):
+            p = plan(model)
+            need = p["weight_bytes"] + p["session_bytes"] + p["kv_bytes"]
+            r = answer(model, need)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            r = answer(model, need - (6 << 20))
+            self.assertEqual((r.returncode, "MiB of GPU memory" in r.stderr), (1, True), r.stderr)
 
     def test_a_step_on_paper(self):
         for card in ("a100", "h100", "h200", "3090", "4090"):
@@ -128,6 +161,20 @@ class Gpu(unittest.TestCase):
             o = next(c for c in json.loads(gpu("doctor", "--model", self.model, "--device-model", card, "--json").stdout)
                      if c["check"] == "device-model")
             self.assertAlmostEqual(o["us_1"], sum(k["rows_1"]["us"] for k in o["kernels"]), delta=1e-3 * o["us_1"])
+        self.assertNotIn("experts", o)
+        path = self.mixture()  # 3 of 6 experts, 2 layers of them have gate and up of 2 x 160 x 64, down of 64 x 160
+        r = gpu("doctor", "--model", path, "--device-model", "h100")
+        for rows, experts in (1, "3.0"), (8, "6.0"), (64, "6.0"):
+            self.assertRegex(r.stdout, rf"\n +{rows} +{experts} of +6 +\d+ +\d+   x\d\.\d\d\n")
+        self.assertIn("each row takes its k of E experts at random", r.stdout)
+        self.assertIn("Trees of real text take fewer", r.stdout)
+        o = next(c for c in json.loads(gpu("doctor", "--model", path, "--device-model", "h100", "--json").stdout) if c["check"] == "device-model")
+        each = 3 * 3 * 160 * 64 * 2  # of all layers, as bf16
+        for e, rows in zip(o["experts"], (1, 8, 64)):
+            self.assertEqual(e["rows"], rows)
+            self.assertAlmostEqual(e["distinct_at_random"], 6 * (1 - 0.5 ** rows), delta=1e-4)
+            self.assertAlmostEqual(e["bytes"], e["distinct_at_random"] * each, delta=1e-3 * e["bytes"])
+        self.assertEqual([o["us_1"], o["us_64"]], [o["experts"][0]["us"], o["experts"][2]["us"]])
         r = gpu("doctor", "--model", self.model, "--device-model", "gtx")
         self.assertEqual(r.returncode, 1)
         self.assertIn("--device-model 'gtx' is unknown; expected one of a100, h100, h200, 3090, 4090", r.stdout)

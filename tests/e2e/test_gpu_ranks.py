@@ -56,6 +56,16 @@ class GpuRanks(unittest.TestCase):
                     self.assertEqual(got["output_tokens"], one["output_tokens"], (model, devices, method, sampling))
                     self.assertEqual((got["ranks"], got["device"], got["dtype"]), (devices.count("0"), "cuda", one["dtype"]))
 
+    def test_mixtures(self):
+        """A shared expert with a gate; attention sinks and biases of experts."""
+        for name in "qwen2_moe", "gpt_oss":
+            model = folder(self.tmp.name, name, "qwen2.json")
+            for sampling in [], SAMPLED[0]:
+                one = self.answer("--device", "cuda", "--method", "plain", *sampling, model=model, n="8")
+                for devices in ("0,0", "0,0,0,0"):
+                    got = self.answer("--devices", devices, "--method", "logitspec", *sampling, model=model, n="8")
+                    self.assertEqual((got["ranks"], got["output_tokens"]), (devices.count("0"), one["output_tokens"]), (name, devices))
+
     def test_heads_of_two_groups_on_one_rank(self):
         one = self.answer("--device", "cuda", "--method", "plain", model=self.across, n="12")
         for devices in ("0,0,0", "0,0,0,0,0"):

@@ -115,7 +115,7 @@ class DamagedRecordings(unittest.TestCase):
             write(trace, b"".join(lines)[:-len(lines[-1]) - len(lines[-2]) // 2])
             code, said, filmed = self.film(trace)
             self.assertEqual((code, said.count("\n"), filmed), (0, 1, True), said)
-            self.assertIn("last line of the recording is incomplete", said)
+            self.assertIn("last line of a trace is incomplete", said)
             for args in (("report", trace, "-q", "-o", d + "/x.md"), ("export", trace, "-o", d + "/x.json"), ("simulate", trace, "-q"),
                          ("diff", whole, trace), ("export", trace, "-o", d + "/y.cast"), ("export", trace, "-o", d + "/x.jsonl")):
                 r = run(*args)

@@ -294,6 +294,20 @@ class Report(unittest.TestCase):
                 self.assertAlmostEqual(a, b / 1e3, delta=0.0051)
             self.assertEqual(len(found), len(losses))
 
+    def test_steps_of_a_turn_that_begins_late(self):
+        lines = load(self.files[4])
+        path = os.path.join(self.dir.name, "late.jsonl")
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(x) + "\n" for x in lines if x["type"] != "step" or x["index"] >= 4)
+        last = max(s["index"] for s in steps_of(lines))
+        r = run("report", path, "--step", str(last))
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertIn(f"step {last}:", r.stdout.split("## Selected steps")[1].split("##")[0])
+        for step in 3, last + 1:
+            r = run("report", path, "--step", str(step))
+            self.assertEqual(r.returncode, 2)
+            self.assertIn(f"there are 4 to {last}", r.stderr)
+
     def test_table_compares_with_the_first(self):
         page = Page(self.report("r.html"))
         table = page.find("table", id="summary")[0]

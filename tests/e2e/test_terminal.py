@@ -275,7 +275,8 @@ class Endings(unittest.TestCase):
                     s.wait("exit=0")
                 self.assertEqual(glob.glob(d + "/logitspec/conversation-*"), [])
         with tempfile.TemporaryDirectory() as d:
-            with Screen("--model", "script:1", "--max-tokens", "30", "--set", "ui.history=no", cols=120, rows=36, env={"XDG_STATE_HOME": d}) as s:
+            with Screen("--model", "script:1", "--max-tokens", "30", "--private", "--set", "logitspec.file=auto", cols=120, rows=36,
+                        env={"XDG_STATE_HOME": d}) as s:
                 s.wait("READY")
                 s.type("Retrieval")
                 s.keys("Enter")

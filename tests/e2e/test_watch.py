@@ -12,7 +12,7 @@ import time
 import unittest
 from itertools import zip_longest
 
-from program import ROOT, SANITIZED, Screen, run
+from program import ENV, PROGRAM, ROOT, SANITIZED, Screen, run
 from serving import Server, chat
 
 CHAT = "/v1/chat/completions"
@@ -186,6 +186,33 @@ class Stream(unittest.TestCase):
             r = run("report", empty)
             self.assertEqual(r.returncode, 1)
             self.assertIn("no request was answered", r.stderr)
+
+    def test_lines_that_the_server_lost(self):
+        with Server() as s, tempfile.TemporaryDirectory() as folder:
+            s.good(CHAT, chat("Count.", max_tokens=30))
+            w = Watcher(s.port).wait(1)
+            wait_for(lambda: w.recording(1) and w.recording(1)[-1]["type"] == "end")
+            path, out = os.path.join(folder, "watched.jsonl"), os.path.join(folder, "out")
+            lines = [dict(x, lost_lines=3) if x["type"] == "request" and x["request"] else x for x in w.lines]
+            with open(path, "w", encoding="utf-8") as f:
+                f.writelines(json.dumps(line) + "\n" for line in lines[:-3])
+            says = "3 lines of requests are missing, for which the server had no memory (serve.watch_mib)"
+            for args in ("report",), ("simulate", "--methods", "logitspec"), ("export", "-o", out + ".json"):
+                r = run(args[0], path, *args[1:])
+                self.assertEqual((r.returncode, r.stderr.count(says)), (0, 1), r.stderr)
+                if args[0] == "report":
+                    self.assertIn(f"Incomplete: {says}.", r.stdout)
+            for form in "json", "html":
+                r = run("report", "-q", path, "-o", f"{out}.{form}")
+                self.assertEqual((r.returncode, r.stderr.count(says)), (0, 1), r.stderr)
+                with open(f"{out}.{form}", encoding="utf-8") as f:
+                    self.assertIn('"lost_lines":3' if form == "json" else says, f.read())
+            self.assertEqual(json.loads(run("simulate", path, "--methods", "logitspec", "--json").stdout)["lost_lines"], 3)
+            script = os.path.join(folder, "keys")
+            with open(script, "w", encoding="utf-8") as f:
+                f.write("size 120x30\nwait 3 lines of requests are missing\n")
+            r = run("replay", path, "--speed", "max", "--script", script)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
 
     def test_states_of_a_request(self):
         with Server(*SLOW, "--queue", "2") as s:
@@ -490,6 +517,20 @@ class CommandLine(unittest.TestCase):
                 f.write("wait request 1 done\nexpect Count.\nkey [\nexpect behind\nkey x\nexpect a request ends when its client leaves\n")
             r = run("watch", path, "--script", script)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+    def test_a_stream_is_replayed_as_it_comes(self):
+        with Server() as s, tempfile.TemporaryDirectory() as folder:
+            last = s.good(CHAT, chat("Count.", max_tokens=20))["choices"][0]["message"]["content"].split()[-1]
+            w = Watcher(s.port).wait(1)
+            wait_for(lambda: w.recording(1) and w.recording(1)[-1]["type"] == "end")
+            script = os.path.join(folder, "keys")
+            with open(script, "w", encoding="utf-8") as f:
+                f.write(f"wait {last}\n")
+            p = subprocess.Popen([PROGRAM, "replay", "-", "--speed", "max", "--script", script], stdin=subprocess.PIPE, env=ENV)
+            p.stdin.write("".join(json.dumps(line) + "\n" for line in w.lines).encode())
+            p.stdin.flush()  # and no end
+            self.assertEqual(p.wait(60), 0)
+            p.stdin.close()
 
     def test_bad_addresses(self):
         self.assertIn("cannot watch http://127.0.0.1:1", self.refused("http://127.0.0.1:1"))

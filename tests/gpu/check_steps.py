@@ -99,8 +99,23 @@ def judge_tests(d, entry):
         entry.update(state="failed", detail="no test ran")
 
 
+def judge_heads(d, entry):
+    if d.ok and not re.search(r"^OK$", d.err, re.M):  # skipped
+        entry.update(state="failed", detail=d.err.strip().splitlines()[-1])
+
+
 def tests(run, what):
-    """what: kernels, test_lst or test_models"""
+    """what: kernels, test_lst, test_models or heads"""
+    if what == "heads":
+        there = run.torch and os.path.exists(os.path.join(run.torch, "lib", "libtorch_cuda.so"))
+        why = ("make test has it" if run.emulated else "a bundle does not have it" if run.prebuilt else run.cannot_start("logitspec") or (
+            None if there else "this libtorch has no operators for GPUs: LIBTORCH=DIR of a PyTorch for CUDA"))
+        if why:
+            run.note("tests: heads", "skipped", why)
+        else:
+            run.step("tests: heads", [sys.executable, "-m", "unittest", "discover", "-s", "tests/e2e", "-p", "test_draft_model.py",
+                                      "-k", "on_a_gpu"], 120, judge_heads)
+        return
     if what == "kernels":
         if run.emulated:  # all of them take a minute there
             for name in ("gate", "add_norm"):

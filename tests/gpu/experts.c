@@ -58,7 +58,7 @@ static answer run_mixture(const mixture *m, const uint16_t *x, const float *shar
     send_step(&s);
     upload(s.device.xn, x, (size_t)n * D * sizeof *x);
     upload(e.shared, shared, (size_t)n * D * sizeof *shared);
-    const lsg_router router = {INDEX, EXPERTS + 1, m->router_at, NULL, LST_ROUTER_BEST, 0};
+    const lsg_router router = {INDEX, EXPERTS + 1, m->router_at, NULL, NULL, LST_ROUTER_BEST, 0, 1, 1, 1};
     const lsg_gating gating = {.chunks = up->cut.chunks, .activation = LST_ACT_CLAMPED, .bias = m->inner_at};
     const int32_t places = (int32_t)pairs;
     MUST(lsg_route(&s.device, &e, &router, stream));
@@ -145,8 +145,96 @@ static void a_row_that_is_not_finite_leaves_the_others_alone(void) {
     release();
 }
 
+// The experts of a row in plain C: the best scores with biases, of the best groups.
+static void choose_plainly(const lsg_router *a, const double *logit, const float *bias, double *choice,
+                           double *weight) {
+    const int size = EXPERTS / a->groups;
+    double score[EXPERTS], sums[EXPERTS], all = 0, of_row = 0;
+    int taken[EXPERTS] = {0};
+    for (int e = 0; e < EXPERTS; e++) all += exp(logit[e]);
+    for (int e = 0; e < EXPERTS; e++) {
+        score[e] = a->kind == LST_ROUTER_SIGMOID ? 1 / (1 + exp(-logit[e])) : exp(logit[e]) / all;
+        choice[e] = score[e] + (a->choice_bias ? (double)bias[e] : 0);
+    }
+    for (int g = 0; g < a->groups; g++) {
+        double first = -1e9, second = -1e9;
+        for (int i = g * size; i < (g + 1) * size; i++)
+            if (choice[i] > first) second = first, first = choice[i];
+            else if (choice[i] > second) second = choice[i];
+        sums[g] = first + second;
+    }
+    for (int g = 0; g < a->groups; g++) {
+        int better = 0;
+        for (int i = 0; i < a->groups; i++) better += sums[i] > sums[g];
+        for (int i = g * size; i < (g + 1) * size && better >= a->groups_used; i++) choice[i] = -1e9;
+    }
+    for (int j = 0; j < USED; j++) {
+        int best = -1;
+        for (int e = 0; e < EXPERTS; e++)
+            if (!taken[e] && (best < 0 || choice[e] > choice[best])) best = e;
+        taken[best] = 1;
+        of_row += score[best];
+    }
+    for (int e = 0; e < EXPERTS; e++)
+        weight[e] = !taken[e] ? 0 : (double)a->scale * score[e] / (a->sum_experts ? of_row : 1);
+}
+
+static void a_router_chooses_by_scores_biases_and_groups(void) {
+    float biases[EXPERTS];
+    for (int e = 0; e < EXPERTS; e++) biases[e] = 0.1f * (float)(e * 7 % 5) - 0.2f;
+    const float *bias_at = put_floats(biases, EXPERTS);
+    const lsg_router kinds[] = {
+        {.kind = LST_ROUTER_ALL, .scale = 1, .groups = 1, .groups_used = 1},
+        {.kind = LST_ROUTER_ALL,
+         .choice_bias = bias_at,
+         .sum_experts = 1,
+         .scale = 1.5f,
+         .groups = 1,
+         .groups_used = 1},
+        {.kind = LST_ROUTER_SIGMOID, .sum_experts = 1, .scale = 1, .groups = 1, .groups_used = 1},
+        {.kind = LST_ROUTER_SIGMOID, .choice_bias = bias_at, .scale = 2.5f, .groups = 3, .groups_used = 2},
+    };
+    enum { ROWS = 16 };
+    const float *weights = random_floats(EXPERTS * D, 0.1f, 0), *weights_at = put_floats(weights, EXPERTS * D);
+    uint16_t x[ROWS * D];
+    random_bf16(x, ROWS * D, 1);
+    for (size_t k = 0; k < LENGTH(kinds); k++) {
+        lsg_router a = kinds[k];
+        a.n_out = EXPERTS;
+        a.weights = weights_at;
+        session s = session_new(ROWS, (lsg_buffers){.n_embd = D}, D, 0);
+        const size_t pairs = ROWS * USED;
+        lsg_experts e = {.n = EXPERTS, .used = USED, .mixtures = 1, .n_ff = FF};
+        e.logits = room(ROWS * (EXPERTS + 1) * sizeof(float));
+        e.chosen = room(pairs * sizeof(int32_t)), e.weight = room(pairs * sizeof(float));
+        e.begin = room((EXPERTS + 1) * sizeof(int32_t)), e.pair = room(pairs * sizeof(int32_t));
+        e.row = room(pairs * sizeof(int32_t)), e.expert = room(pairs * sizeof(int32_t));
+        e.x = room(pairs * D * sizeof(uint16_t));
+        s.step->n_rows = ROWS;
+        send_step(&s);
+        upload(s.device.xn, x, sizeof x);
+        MUST(lsg_route(&s.device, &e, &a, stream));
+        const int32_t *chosen = take(e.chosen, pairs * sizeof(int32_t));
+        const float *got = take(e.weight, pairs * sizeof(float));
+        for (int r = 0; r < ROWS; r++) {
+            double logit[EXPERTS] = {0}, choice[EXPERTS], wanted[EXPERTS];
+            for (int o = 0; o < EXPERTS; o++)
+                for (int i = 0; i < D; i++) logit[o] += (double)weights[o * D + i] * (double)bf16_value(x[r * D + i]);
+            choose_plainly(&a, logit, biases, choice, wanted);
+            for (int j = 0; j < USED; j++) {
+                const int32_t at = chosen[r * USED + j];
+                CHECK(!j || choice[at] <= choice[chosen[r * USED + j - 1]] + 1e-5, "row %d is not sorted", r);
+                CHECK(near(got[r * USED + j], (float)wanted[at], 1e-4f), "router %zu, row %d: expert %d has %g, not %g",
+                      k, r, at, (double)got[r * USED + j], wanted[at]);
+            }
+        }
+    }
+    release();
+}
+
 const gpu_test experts_tests[] = {
     TEST(a_mixture_is_right_and_a_row_the_same_in_any_company),
+    TEST(a_router_chooses_by_scores_biases_and_groups),
     TEST(a_row_that_is_not_finite_leaves_the_others_alone),
     {0},
 };

@@ -3,6 +3,7 @@
 #include "tests/gpu/session.h"
 
 #include <math.h>
+#include <string.h>
 
 static void embedding_rows_are_the_weights(void) {
     enum { ROWS = 9, THERE = 7, N_EMBD = 512, N_VOCAB = 40 };
@@ -46,6 +47,38 @@ static void sums_are_those_of_the_chunks_in_order(void) {
             for (int32_t c = 0; c < CHUNKS; c++) want += s.host.y[(size_t)c * ROWS * (size_t)n + (size_t)i];
             CHECK(got[i] == want, "%d outputs: %g instead of %g", n, (double)got[i], (double)want);
         }
+        release();
+    }
+}
+
+static void taken_rows_are_the_values(void) {
+    enum { ROWS = 5, THERE = 4, SLOTS = 3 };
+    const int32_t widths[] = {32, 576, 2048};
+    for (int i = 0; i < 6; i++) {
+        const size_t n = (size_t)widths[i % 3], values = ROWS * n;
+        const int32_t normed = i / 3;
+        session s = session_new(ROWS, (lsg_buffers){.n_embd = (int32_t)n}, n, 0);
+        for (size_t k = 0; k < values; k++) s.host.x[k] = rnd();
+        uint16_t *xn = fresh(values * sizeof *xn);
+        for (size_t k = 0; k < values; k++) xn[k] = (uint16_t)(0x3F00 + rnd_int(0x80)); // bf16
+        upload(s.device.x, s.host.x, values * sizeof(float));
+        upload(s.device.xn, xn, values * sizeof *xn);
+        s.step->n_rows = THERE;
+        send_step(&s);
+        float *out = room(values * SLOTS * sizeof *out);
+        MUST(lsg_arrive(stream)); // as behind a copy
+        MUST(lsg_take_rows(&s.device, normed, out + n, (int64_t)(SLOTS * n), stream));
+        const float *got = take(out, values * SLOTS * sizeof *got);
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t k = 0; k < SLOTS * n; k++) {
+                const int there = r < THERE && k / n == 1;
+                const size_t at = r * n + k % n;
+                const uint32_t bits = (uint32_t)xn[at] << 16;
+                float want = s.host.x[at];
+                if (normed) memcpy(&want, &bits, sizeof want);
+                const float is = got[r * SLOTS * n + k];
+                CHECK(there ? is == want : isnan(is), "width %zu, row %zu, place %zu: %g", n, r, k, (double)is);
+            }
         release();
     }
 }
@@ -185,6 +218,7 @@ static void gate_is_its_twin(void) {
 const gpu_test rows_tests[] = {
     TEST(embedding_rows_are_the_weights),
     TEST(sums_are_those_of_the_chunks_in_order),
+    TEST(taken_rows_are_the_values),
     TEST(add_norm_is_its_twin),
     TEST(rope_kv_is_its_twin),
     TEST(gate_is_its_twin),

@@ -38,7 +38,7 @@ static double on_paper(const char *kernel, lsg_format format, int32_t rows, int3
     lsg_format formats[1][LSG_MATRICES];
     lsg_cost costs[LSG_KERNELS];
     double us = 0;
-    for (int i = 0; i < LSG_MATRICES; i++) formats[0][i] = format;
+    for (int i = 0; i < LSG_MATRICES; i++) formats[0][i] = i <= LSG_HEAD ? format : LSG_NO_FORMAT;
     const int n = card ? lsg_step_costs(card, &shape, formats, rows, context, costs) : 0;
     for (int i = 0; i < n; i++) // attention has two rows
         if (!strncmp(costs[i].kernel, kernel, strlen(kernel)))
@@ -123,7 +123,7 @@ static void time_matmuls(const int32_t *rows, int n_rows) {
     } formats[] = {{"bf16", LS_GGML_BF16}, {"f16", LS_GGML_F16},   {"q4", LS_GGML_Q4_1},
                    {"q8", LS_GGML_Q8_0},   {"q4_k", LS_GGML_Q4_K}, {"q6_k", LS_GGML_Q6_K}};
     for (size_t f = 0; f < LENGTH(formats); f++)
-        for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+        for (lsg_which k = 0; k <= LSG_HEAD; k++) {
             matmul_run r = {0};
             int32_t n_out, n_in;
             lsg_matrix_shape(&shape, k, &n_out, &n_in);
@@ -304,7 +304,7 @@ static void time_cuts(const int32_t *rows, int n_rows) {
     static lsg_step step;
     pair_run r = {.step = step_of(640, LSG_MATMUL_CHUNKS)};
     for (size_t f = 0; f < LENGTH(formats); f++)
-        for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+        for (lsg_which k = 0; k <= LSG_HEAD; k++) {
             int32_t n_out, n_in;
             lsg_matrix_shape(&shape, k, &n_out, &n_in);
             if (lsg_matrix_init(&r.m.m[0], formats[f].type, n_out, n_in, shape.gpu)) continue;

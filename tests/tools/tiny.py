@@ -82,6 +82,15 @@ MODELS = {
     "granitemoe": {"model_type": "granitemoe", "tie_word_embeddings": True, "embedding_multiplier": 12.0, "attention_multiplier": 0.0725,
                    "residual_multiplier": 0.22, "logits_scaling": 0.0625, "num_local_experts": 7,
                    "num_experts_per_tok": 3},
+    "glm4_moe": {"model_type": "glm4_moe", "head_dim": 32, "attention_bias": True, "use_qk_norm": True, "partial_rotary_factor": 0.5,
+                 "moe_intermediate_size": 96, "n_routed_experts": 12, "num_experts_per_tok": 3, "n_shared_experts": 1, "first_k_dense_replace": 1,
+                 "n_group": 4, "topk_group": 2, "routed_scaling_factor": 1.5, "norm_topk_prob": True, "num_nextn_predict_layers": 1},
+    "glm4_moe-air": {"model_type": "glm4_moe", "head_dim": 32, "attention_bias": True, "partial_rotary_factor": 0.5, "moe_intermediate_size": 96,
+                     "n_routed_experts": 9, "num_experts_per_tok": 4, "n_shared_experts": 2, "first_k_dense_replace": 0, "routed_scaling_factor": 2.5,
+                     "norm_topk_prob": False, "num_nextn_predict_layers": 0},
+    "ernie4_5_moe": {"model_type": "ernie4_5_moe", "tie_word_embeddings": True, "use_bias": False, "rope_theta": 500000.0, "num_hidden_layers": 5,
+                     "moe_intermediate_size": 96, "moe_num_experts": 8, "moe_k": 3, "moe_num_shared_experts": 2, "moe_layer_start_index": 1,
+                     "moe_layer_interval": 2},
     "starcoder2": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},
     "starcoder2-window": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "sliding_window": 12},
     "phi4-long": {"model_type": "phi3", "tie_word_embeddings": True, "head_dim": 32, "partial_rotary_factor": 0.5,
@@ -111,7 +120,7 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss gpt_oss-mxfp4".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss gpt_oss-mxfp4 glm4_moe-air ernie4_5_moe glm4_moe".split()
 VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "num_attention_heads": 2, "num_hidden_layers": 1,
           "patch_size": 2, "image_size": 8, "out_hidden_size": 64, "deepstack_visual_indexes": [], "num_position_embeddings": 16}
 # name -> of models with pictures: model_type (None: config.json has the text part's keys beside vision_config), what
@@ -188,8 +197,12 @@ def tensors_of(name):
 
     def add(key, *shape):
         n = math.prod(shape)
-        if len(shape) > 1:
-            values = r.values(n, 2.0 / math.sqrt(shape[-1]) if key != "model.embed_tokens.weight" else embd)
+        if key.endswith("e_score_correction_bias"):
+            values = r.values(n, 0.1)
+        elif len(shape) > 1:
+            # an expert of few, each with a large share: rounding that chooses another one must not change everything
+            little = 0.1 if kind in BALANCED and ".experts." in key and "down_proj" in key else 1.0
+            values = r.values(n, little * 2.0 / math.sqrt(shape[-1]) if key != "model.embed_tokens.weight" else embd)
         elif key.endswith("bias"):  # of a matrix or of a layer norm
             values = r.values(n, 0.3)
         else:
@@ -214,7 +227,7 @@ def tensors_of(name):
         if kind == "hunyuan_v1_dense":
             add(p + "self_attn.query_layernorm.weight", hd)
             add(p + "self_attn.key_layernorm.weight", hd)
-        if kind in ("qwen3", "qwen3_moe", "qwen3_vl_text", "gemma3_text", "exaone4", "apertus"):
+        if kind in ("qwen3", "qwen3_moe", "qwen3_vl_text", "gemma3_text", "exaone4", "apertus") or c.get("use_qk_norm"):
             add(p + "self_attn.q_norm.weight", hd)
             add(p + "self_attn.k_norm.weight", hd)
         if kind in ("olmo2", "olmo3", "olmoe"):
@@ -246,7 +259,7 @@ def tensors_of(name):
                 add(p + f"mlp.experts.{part}_proj", experts_of(c), a, b)
                 add(p + f"mlp.experts.{part}_proj_bias", experts_of(c), b)
             continue
-        if experts_of(c) and i not in c.get("mlp_only_layers", []):
+        if experts_of(c) and not is_dense(c, i):
             wide = c.get("moe_intermediate_size", ff)
             if kind == "granitemoe":
                 add(p + "block_sparse_moe.router.layer.weight", experts_of(c), d)
@@ -256,9 +269,14 @@ def tensors_of(name):
             block, gate, up, down = (("block_sparse_moe", "w1", "w3", "w2") if kind == "mixtral"
                                      else ("mlp", "gate_proj", "up_proj", "down_proj"))
             add(p + block + ".gate.weight", experts_of(c), d)
+            if kind in BALANCED:
+                add(p + "mlp." + BALANCED[kind], *([1] if kind == "ernie4_5_moe" else []), experts_of(c))
             for e in range(experts_of(c)):
                 for part, a, b in ((gate, wide, d), (up, wide, d), (down, d, wide)):
                     add(p + f"{block}.experts.{e}.{part}.weight", a, b)
+            shared = c.get("n_shared_experts", c.get("moe_num_shared_experts", 0)) * wide
+            for part, a, b in (("gate", shared, d), ("up", shared, d), ("down", d, shared)) if shared else ():
+                add(p + f"mlp.shared_experts.{part}_proj.weight", a, b)
             if kind == "qwen2_moe":
                 wide = c["shared_expert_intermediate_size"]
                 for part, a, b in (("gate", wide, d), ("up", wide, d), ("down", d, wide)):
@@ -281,6 +299,8 @@ def tensors_of(name):
         if kind == "apertus":
             for key, value in ("alpha_p", 0.2 + 0.1 * i), ("alpha_n", -0.8 + 0.3 * i), ("beta", 0.5), ("eps", -1e-6):
                 out.append((p + "mlp.act_fn." + key, (1,) if "alpha" in key else (), [rounded(value)]))
+    for i in range(c.get("num_nextn_predict_layers", 0)):
+        add(f"model.layers.{c['num_hidden_layers'] + i}.eh_proj.weight", d, 2 * d)
     add("model.norm.weight", d)
     if kind == "starcoder2":
         add("model.norm.bias", d)
@@ -311,7 +331,12 @@ def unpacked(codes, powers, shape):
 
 
 def experts_of(c):
-    return c.get("num_local_experts") or c.get("num_experts")
+    return c.get("num_local_experts") or c.get("num_experts") or c.get("n_routed_experts") or c.get("moe_num_experts")
+
+
+def is_dense(c, layer):
+    return (layer in c.get("mlp_only_layers", []) or layer < c.get("first_k_dense_replace", c.get("moe_layer_start_index", 0))
+            or (layer + 1) % c.get("moe_layer_interval", 1) != 0)
 
 
 def write_folder(folder, name, tensors, shards=1):
@@ -366,11 +391,15 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.router.layer": "ffn_gate_inp",
          "block_sparse_moe.output_linear": "ffn_down_exps", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
          "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
-         "mlp.shared_expert_gate": "ffn_gate_inp_shexp"}
+         "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+         "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp", "eh_proj": "nextn.eh_proj"}
+# where a class has the biases of the choice
+BALANCED = {"glm4_moe": "gate.e_score_correction_bias", "ernie4_5_moe": "moe_statics.e_score_correction_bias"}
 OF_EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "ministral3": "mistral3", "olmo3": "olmo2", "granitemoehybrid": "granite",
         "hunyuan_v1_dense": "hunyuan-dense", "qwen2_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl",
-        "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
+        "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss", "glm4_moe": "glm4moe",
+        "ernie4_5_moe": "ernie4_5-moe"}
 PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3", "mixtral", "granitemoe")
 
 
@@ -380,11 +409,13 @@ def gguf_name(key, kind):
         return {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight", "norm.bias": "output_norm.bias",
                 "lm_head.weight": "output.weight"}[key]
     _, layer, rest = key.split(".", 2)
+    if rest.endswith("e_score_correction_bias"):
+        return f"blk.{layer}.exp_probs_b.bias"
     if rest == "self_attn.sinks":
         return f"blk.{layer}.attn_sinks.weight"
     part, last = rest.rsplit(".", 1)
     if part == "post_attention_layernorm":
-        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss", "gpt_oss") else "ffn_norm"
+        part = "post_attention_norm" if kind in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss", "gpt_oss", "glm4_moe") else "ffn_norm"
     return f"blk.{layer}.{NAMES.get(part, part)}.{last}"
 
 
@@ -413,13 +444,23 @@ def metadata(name):
          "rope.dimension_count": int(hd * c.get("partial_rotary_factor", 1)), "attention.key_length": hd,
          "attention.value_length": hd, "vocab_size": c["vocab_size"]}
     if experts_of(c):
-        m |= {"expert_count": experts_of(c), "expert_used_count": c["num_experts_per_tok"]}
+        m |= {"expert_count": experts_of(c), "expert_used_count": c.get("num_experts_per_tok") or c["moe_k"]}
     if c.get("moe_intermediate_size"):
         m |= {"expert_feed_forward_length": c["moe_intermediate_size"]}
     if c.get("shared_expert_intermediate_size"):
         m |= {"expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}
     if c.get("mlp_only_layers"):
         m |= {"leading_dense_block_count": len(c["mlp_only_layers"])}
+    if kind == "glm4_moe":
+        m |= {"leading_dense_block_count": c["first_k_dense_replace"], "expert_shared_count": c["n_shared_experts"], "expert_gating_func": 2,
+              "expert_weights_scale": c["routed_scaling_factor"], "expert_weights_norm": c["norm_topk_prob"],
+              "nextn_predict_layers": c["num_nextn_predict_layers"], "block_count": c["num_hidden_layers"] + c["num_nextn_predict_layers"]}
+        if c.get("n_group"):
+            m |= {"expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"]}
+    if kind == "ernie4_5_moe":
+        m |= {"leading_dense_block_count": c["moe_layer_start_index"], "interleave_moe_layer_step": c["moe_layer_interval"],
+              "expert_shared_count": c["moe_num_shared_experts"],
+              "expert_shared_feed_forward_length": c["moe_num_shared_experts"] * c["moe_intermediate_size"]}
     if kind not in ("qwen2", "mistral") and c.get("sliding_window"):  # converters write none of theirs
         m["attention.sliding_window"] = c["sliding_window"]
     if kind in ("olmo3", "exaone4") and c.get("sliding_window"):
@@ -517,6 +558,8 @@ def write_gguf(path, name, tensors, parts=1):
             values = paired(values, shape, c["num_attention_heads" if "q_proj" in key else "num_key_value_heads"])
         if kind.startswith("gemma") and "norm" in key:
             values = [rounded(v + 1) for v in values]
+        if key.endswith("e_score_correction_bias"):
+            shape = shape[-1:]
         out.append((gguf_name(key, kind), shape, values, KEPT.get(name, F32) if len(shape) == 2 else F32))
     for part, experts in stacked.items():
         out.append((part, (len(experts), *experts[0][0]), [v for _, values in experts for v in values], F32))
@@ -547,6 +590,8 @@ def write_gguf_file(path, meta, out):
             return struct.pack(f"<IIQ{len(v)}{form}", 9, kind, len(v), *v)
         if isinstance(v, str):
             return struct.pack("<I", 8) + string(v)
+        if isinstance(v, bool):
+            return struct.pack("<I?", 7, v)
         return struct.pack("<II", 4, v) if isinstance(v, int) else struct.pack("<If", 6, v)
 
     head = b"GGUF" + struct.pack("<IQQ", 3, len(out), len(meta)) + b"".join(string(k) + value(v) for k, v in meta.items())

@@ -189,6 +189,7 @@ static double awake_of(ls_routing *r, size_t n, const ls_tree *t) {
         sum += more;
     }
     assert_float_equal(sum, ls_routing_awake(r), 1e-6);
+    assert_true(ls_routing_expect(r, text, n, t) == ls_routing_awake(r));
     return sum;
 }
 
@@ -208,6 +209,7 @@ static void experts_are_remembered_by_token(void **state) {
     for (int round = 0; round < 200; round++) {
         const int32_t awake = random_tree(&t, n, 8, N_TOKENS);
         for (int32_t i = 0; i < t.n; i++) t.nodes[i].token += i % 2 * N_TOKENS * (1 + round);
+        ls_routing_expect(r, text, n, &t);
         ls_routing_learn(r, text, n, &t, expert, awake);
     }
     const double by_token = ls_routing_rate(r, 1, &trials);
@@ -256,6 +258,7 @@ static void what_is_remembered_can_be_restored(void **state) {
         random_tree(&other, n, 12, 2 * N_TOKENS);
         for (int32_t k = 0; k < 12 * LAYERS; k++)
             for (int32_t j = 0; j < USED; j++) expert[k * USED + j] = j;
+        ls_routing_expect(r, text, n, &other);
         ls_routing_learn(r, text, n, &other, expert, USED * LAYERS);
     }
     assert_true(fabs(awake_of(r, n, &t) - awake) > 1);

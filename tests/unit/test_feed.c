@@ -5,12 +5,14 @@
 #include "source/source_feed.h"
 #include "trace/trace_write.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static int n_woken;
@@ -266,6 +268,123 @@ static void a_text_is_cut_behind_a_character(void **state) {
     ls_buf_free(&line);
 }
 
+// ---- what is sent, read as a recording
+
+typedef struct {
+    int to; // a pipe, of which the reader has the other end
+    ls_trace_reader *r;
+    uint64_t until; // when a reader that waits for more gives up
+    char name[32];
+} stream;
+
+static bool gives_up(void *ud) {
+    return ls_now_ns() > ((const stream *)ud)->until;
+}
+
+static void open_stream(stream *s) {
+    int ends[2];
+    ls_err err;
+    assert_int_equal(pipe(ends), 0);
+    snprintf(s->name, sizeof s->name, "/dev/fd/%d", ends[0]);
+    assert_int_equal(ls_trace_read_open(&s->r, s->name, &err), LS_OK);
+    close(ends[0]);
+    s->to = ends[1];
+    assert_true(fcntl(s->to, F_SETPIPE_SZ, 1 << 20) >= 0);
+    s->until = ls_now_ns() + 20000000000;
+    ls_trace_read_stop(s->r, gives_up, s);
+}
+
+static void send_line(const stream *s, int32_t id, ls_request_state state, int32_t lost, ls_str line) {
+    ls_trace_writer w = {0};
+    ls_trace_write_request(&w, &(ls_request_facts){.id = id, .state = state, .lost_lines = lost});
+    ls_buf_add(&w.line, line.p, line.n);
+    assert_int_equal(write(s->to, w.line.p, w.line.n), w.line.n);
+    ls_buf_free(&w.line);
+}
+
+static ls_str line_at(const ls_buf *trace, size_t at) {
+    return (ls_str){trace->p + at,
+                    (size_t)((const char *)memchr(trace->p + at, '\n', trace->n - at) - trace->p) + 1 - at};
+}
+
+// The next lines are those of the trace, from `at` to `end`.
+static void expect_lines(stream *s, const ls_buf *trace, size_t at, size_t end) {
+    for (ls_str want; at < end; at += want.n) {
+        ls_trace_line kind;
+        ls_err err;
+        size_t n;
+        want = line_at(trace, at);
+        assert_int_equal(ls_trace_read_next(s->r, &kind, &err), LS_OK);
+        const char *got = ls_trace_read_text(s->r, &n);
+        assert_non_null(got);
+        assert_int_equal(n + 1, want.n);
+        assert_memory_equal(got, want.p, n);
+    }
+}
+
+static void expect_end(stream *s, uint64_t lost) {
+    ls_trace_line kind;
+    ls_trace_gaps gaps = {0};
+    ls_err err;
+    close(s->to);
+    assert_int_equal(ls_trace_read_next(s->r, &kind, &err), LS_OK);
+    assert_int_equal(kind, LS_TRACE_NONE);
+    ls_trace_read_gaps(s->r, &gaps);
+    assert_int_equal(gaps.lost, lost);
+    ls_trace_read_close(s->r);
+}
+
+static void requests_are_read_as_they_come(void **state) {
+    (void)state;
+    stream s;
+    record("One fish", options("logitspec-paper", 4, 12), 1);
+    ls_buf trace = slurp();
+    const size_t last = (size_t)((const char *)memrchr(trace.p, '\n', trace.n - 1) + 1 - trace.p); // its end
+    open_stream(&s);
+    send_line(&s, 0, LS_REQUEST_DONE, 0, line_at(&trace, 0));     // the server itself
+    send_line(&s, 7, LS_REQUEST_QUEUED, 0, (ls_str){"", 0});      // its recording begins later
+    for (size_t at = 0; at < last; at += line_at(&trace, at).n) { // two at the same time
+        send_line(&s, 9, LS_REQUEST_DECODING, 0, line_at(&trace, at));
+        send_line(&s, 7, LS_REQUEST_DECODING, 0, line_at(&trace, at));
+        expect_lines(&s, &trace, at, at + 1);
+    }
+    send_line(&s, 7, LS_REQUEST_DONE, 0, line_at(&trace, last));
+    send_line(&s, 9, LS_REQUEST_DONE, 0, line_at(&trace, last));
+    expect_lines(&s, &trace, last, trace.n);
+    expect_lines(&s, &trace, 0, trace.n); // 7 has ended, too
+    send_line(&s, 9, LS_REQUEST_FORGOTTEN, 0, (ls_str){"", 0});
+    for (size_t at = 0; at < trace.n; at += line_at(&trace, at).n) // another server's first nine
+        send_line(&s, 9, LS_REQUEST_DECODING, 0, line_at(&trace, at));
+    expect_lines(&s, &trace, 0, trace.n);
+    expect_end(&s, 0);
+    ls_buf_free(&trace);
+}
+
+// Without its end nobody knows which line of a recording is the last: it is over when another one is whole.
+static void requests_with_lost_lines_end(void **state) {
+    (void)state;
+    stream s;
+    record("One fish", options("logitspec-paper", 4, 12), 1);
+    ls_buf trace = slurp();
+    const size_t half = line_at(&trace, 0).n + line_at(&trace, line_at(&trace, 0).n).n;
+    open_stream(&s);
+    for (size_t at = 0; at < half; at += line_at(&trace, at).n) {
+        send_line(&s, 1, LS_REQUEST_DECODING, 0, line_at(&trace, at)); // loses its last lines
+        send_line(&s, 2, LS_REQUEST_DECODING, 0, line_at(&trace, at)); // will be forgotten
+    }
+    send_line(&s, 1, LS_REQUEST_DONE, 3, (ls_str){"", 0});
+    send_line(&s, 2, LS_REQUEST_FORGOTTEN, 0, (ls_str){"", 0});
+    send_line(&s, 1, LS_REQUEST_DONE, 4, (ls_str){"", 0});
+    for (size_t at = 0; at < trace.n; at += line_at(&trace, at).n)
+        send_line(&s, 3, LS_REQUEST_DECODING, 0, line_at(&trace, at));
+    expect_lines(&s, &trace, 0, half);
+    expect_lines(&s, &trace, 0, half);
+    expect_lines(&s, &trace, 0, trace.n);
+    send_line(&s, 1, LS_REQUEST_DONE, 4, line_at(&trace, half)); // too late: its turn is over
+    expect_end(&s, 5);
+    ls_buf_free(&trace);
+}
+
 // ---- the source
 
 typedef struct {
@@ -364,6 +483,8 @@ int main(void) {
         cmocka_unit_test(what_is_sent_is_what_arrives),
         cmocka_unit_test(what_is_no_feed_is_refused),
         cmocka_unit_test(a_text_is_cut_behind_a_character),
+        cmocka_unit_test(requests_are_read_as_they_come),
+        cmocka_unit_test(requests_with_lost_lines_end),
         cmocka_unit_test(the_source_shows_one_request),
     };
     return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);

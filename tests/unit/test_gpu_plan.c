@@ -1,8 +1,10 @@
 // How a step is cut for a GPU: what fits, what fills the device, which banks meet. No GPU takes part.
 #include "gpu/plan.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,7 +32,11 @@ static const struct {
     {"Gemma 2 9B", {42, 3584, 14336, 16, 8, 256, 256, 256000, {0, 0}, ALL, 0, 0, 0, 0, 0}, 8192},
     {"Qwen2.5 14B", {48, 5120, 13824, 40, 8, 128, 128, 152064, {0, 0}, ALL, 0, 0, 0, 0, 0}, 32768},
     {"Llama 3.1 70B", {80, 8192, 28672, 64, 8, 128, 128, 128256, {0, 0}, ALL, 0, 0, 0, 0, 0}, 131072},
+    {"Qwen1.5 MoE A2.7B", {24, 2048, 1408, 16, 16, 128, 128, 151936, {0, 0}, ALL, 0, 60, 4, 1408, 5632}, 8192},
+    {"Qwen3 30B A3B", {48, 2048, 768, 32, 4, 128, 128, 151936, {0, 0}, ALL, 0, 128, 8, 768, 0}, 40960},
+    {"gpt-oss 20B", {24, 2880, 2880, 64, 8, 64, 64, 201088, {0, 0}, ALL, 0, 32, 4, 2880, 0}, 131072},
 };
+enum { LLAMA_8B = 6, QWEN_SHARED = 10, QWEN_30B = 11 };
 
 static void blocks_have_what_any_device_gives_them(void **state) {
     (void)state;
@@ -112,6 +118,7 @@ static void cuts_cost_little_beside_their_weights(void **state) {
                 const lsg_format format = (lsg_format)(n % LSG_N_FORMATS);
                 int32_t n_out, n_in;
                 lsg_matrix_shape(&models[i].shape, (lsg_which)(n / LSG_N_FORMATS), &n_out, &n_in);
+                if (!n_out) continue; // of mixtures
                 const lsg_cut c = lsg_cut_of(format, n_out, n_in, card->gpu);
                 const int32_t blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT * c.chunks,
                               busy = blocks < card->gpu.multiprocessors ? blocks : card->gpu.multiprocessors;
@@ -131,10 +138,10 @@ static void cuts_cost_little_beside_their_weights(void **state) {
 // Cuts that took no more than a tenth longer than the fastest on an H200, over 1 to 64 rows together.
 static void cuts_of_an_8b_model_are_those_that_were_measured(void **state) {
     (void)state;
-    static const int32_t chunks[][LSG_MATRICES] = {[LSG_BF16] = {2, 4, 1, 4, 1}, [LSG_Q4] = {4, 8, 1, 7, 1}};
+    static const int32_t chunks[][LSG_HEAD + 1] = {[LSG_BF16] = {2, 4, 1, 4, 1}, [LSG_Q4] = {4, 8, 1, 7, 1}};
     for (int f = LSG_BF16; f <= LSG_Q4; f += LSG_Q4 - LSG_BF16)
-        for (int i = 0; i < LSG_MATRICES; i++) {
-            lsg_shape s = models[6].shape;
+        for (int i = 0; i <= LSG_HEAD; i++) {
+            lsg_shape s = models[LLAMA_8B].shape;
             s.gpu = lsg_card_of("H200")->gpu;
             assert_int_equal(lsg_matrix_cut(&s, (lsg_which)i, (lsg_format)f).chunks, chunks[f][i]);
         }
@@ -150,17 +157,22 @@ static void a_session_has_room_for_all_that_it_will_run(void **state) {
             const size_t chunks = (size_t)lsg_bucket_chunks(context) + LSG_TAIL_CHUNKS;
             assert_true(r.parts >= chunks); // one row at the largest context
             assert_true(chunks * LSG_CHUNK >= (size_t)context + 256);
-            for (lsg_which k = 0; k < LSG_HEAD; k++) {
+            for (lsg_which k = 0; k < LSG_MATRICES; k++) {
                 int32_t n_out, n_in;
                 lsg_matrix_shape(&s, k, &n_out, &n_in);
+                if (!n_out || k == LSG_HEAD) continue;
+                const bool of_experts = k == LSG_EXPERT_GATE_UP || k == LSG_EXPERT_DOWN;
+                const size_t inputs = 256 * (of_experts ? (size_t)s.n_experts_used : 1);
                 for (lsg_format f = 0; f < LSG_N_FORMATS; f++)
-                    assert_true(r.y >= 256 * (size_t)n_out * (size_t)lsg_cut_of(f, n_out, n_in, s.gpu).chunks);
-                assert_true(r.xn >= 256 * (size_t)n_in);
+                    assert_true(r.y >= inputs * (size_t)n_out * (size_t)lsg_cut_of(f, n_out, n_in, s.gpu).chunks);
+                assert_true((k == LSG_EXPERT_GATE_UP                        ? r.pair_x
+                             : k == LSG_EXPERT_DOWN || k == LSG_SHARED_DOWN ? r.pair_act
+                                                                            : r.xn) >= inputs * (size_t)n_in);
             }
             const uint64_t bytes = lsg_session_bytes(&s, context), logits = 4 * (uint64_t)r.logits;
             assert_in_range(bytes, logits, logits + ((uint64_t)700 << 20));
         }
-    const lsg_shape llama = models[6].shape;
+    const lsg_shape llama = models[LLAMA_8B].shape;
     assert_int_equal(lsg_page_values(&llama), (size_t)32 * 2 * 8 * 1024 * 128);
 }
 
@@ -203,12 +215,12 @@ static void costs_are_those_of_the_bytes(void **state) {
     lsg_format formats[80][LSG_MATRICES];
     for (int f = 0; f < LSG_N_FORMATS; f++) {
         for (int i = 0; i < 80; i++)
-            for (int k = 0; k < LSG_MATRICES; k++) formats[i][k] = (lsg_format)f;
+            for (int k = 0; k < LSG_MATRICES; k++) formats[i][k] = k <= LSG_HEAD ? (lsg_format)f : LSG_NO_FORMAT;
         for (const lsg_card *card = lsg_cards; card->name; card++) {
             lsg_cost one[LSG_KERNELS], tree[LSG_KERNELS], later[LSG_KERNELS];
-            const lsg_shape *s = &models[6].shape; // 8B
+            const lsg_shape *s = &models[LLAMA_8B].shape; // 8B
             double bytes, more, same, matrices = 0;
-            for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+            for (lsg_which k = 0; k <= LSG_HEAD; k++) {
                 int32_t n_out, n_in;
                 lsg_matrix_shape(s, k, &n_out, &n_in);
                 matrices += (k == LSG_HEAD ? 1.0 : s->n_layers) * (double)lsg_matrix_size((lsg_format)f, n_out, n_in);
@@ -230,6 +242,73 @@ static void costs_are_those_of_the_bytes(void **state) {
     }
 }
 
+// Of a mixture: the bytes of the experts that so many rows wake at random, each read once.
+static void costs_of_a_mixture_are_those_of_the_experts_that_wake(void **state) {
+    (void)state;
+    static const int32_t rows[] = {1, 8, 64};
+    for (int i = QWEN_SHARED; i <= QWEN_30B; i++) {
+        const lsg_shape *m = &models[i].shape;
+        lsg_format formats[80][LSG_MATRICES];
+        double of_one = 0, expert = 0, before = 0;
+        int32_t n_out, n_in;
+        for (int layer = 0; layer < m->n_layers; layer++)
+            for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+                lsg_matrix_shape(m, k, &n_out, &n_in);
+                formats[layer][k] = k == LSG_GATE_UP || k == LSG_DOWN || !n_out ? LSG_NO_FORMAT : LSG_Q4;
+            }
+        for (lsg_which k = LSG_EXPERT_GATE_UP; k <= LSG_EXPERT_DOWN; k++) {
+            lsg_matrix_shape(m, k, &n_out, &n_in);
+            expert += (double)m->n_layers * n_out * n_in * 20 / 32; // 4 bits, a scale and a minimum of 16 for 32
+        }
+        for (const lsg_card *card = lsg_cards; card->name; card++) {
+            before = 0;
+            for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+                lsg_cost costs[LSG_KERNELS];
+                const int n = lsg_step_costs(card, m, formats, rows[r], 512, costs);
+                double bytes, of_experts = 0, awake = m->n_experts, all = 1;
+                const double us = total(costs, n, &bytes);
+                for (int k = 0; k < rows[r]; k++) all *= 1 - (double)m->n_experts_used / m->n_experts;
+                awake *= 1 - all;
+                assert_in_range(n, 10, LSG_KERNELS);
+                for (int k = 0; k < n; k++) {
+                    if (!strncmp(costs[k].kernel, "experts' ", 9)) of_experts += costs[k].bytes;
+                    if (!strcmp(costs[k].kernel, "attention")) bytes -= costs[k].bytes; // grows with the rows
+                    assert_true(costs[k].us > 0 && costs[k].blocks > 0);
+                }
+                assert_true(of_experts > 0.999 * awake * expert && of_experts < 1.001 * awake * expert);
+                assert_true(us > before && us * card->gb_s * 1e3 > bytes);
+                if (!r) of_one = bytes - of_experts;
+                assert_true(fabs(bytes - of_experts - of_one) < 1); // what all rows share
+                before = us;
+            }
+        }
+    }
+}
+
+// Ranks have parts of every expert and all of them the same chunks; together they have all outputs.
+static void ranks_share_every_matrix_of_a_mixture(void **state) {
+    (void)state;
+    lsg_shape all = models[QWEN_SHARED].shape;
+    all.gpu = lsg_card_of("H100")->gpu;
+    const ls_sizes sizes = {all.n_heads, all.n_kv_heads,  all.n_ff,       all.n_embd,
+                            all.n_vocab, all.n_ff_expert, all.n_ff_shared};
+    for (int n = 2; n <= 4; n++)
+        for (lsg_which k = 0; k < LSG_MATRICES; k++) {
+            int32_t n_out, n_in, sum = 0, whole;
+            for (int rank = 0; rank < n; rank++) {
+                lsg_shape s = all;
+                s.own = ls_shard_of(&sizes, rank, n);
+                lsg_matrix_shape(&s, k, &n_out, &n_in);
+                assert_true(n_out > 0);
+                assert_int_equal(lsg_matrix_cut(&s, k, LSG_Q4).chunks, lsg_matrix_cut(&all, k, LSG_Q4).chunks);
+                assert_true(lsg_session_bytes(&s, 4096) < lsg_session_bytes(&all, 4096));
+                sum += n_out;
+            }
+            lsg_matrix_shape(&all, k, &whole, &n_in);
+            assert_int_equal(sum, whole);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_have_what_any_device_gives_them),
@@ -240,6 +319,8 @@ int main(void) {
         cmocka_unit_test(a_session_has_room_for_all_that_it_will_run),
         cmocka_unit_test(buckets_hold_what_they_are_for),
         cmocka_unit_test(costs_are_those_of_the_bytes),
+        cmocka_unit_test(costs_of_a_mixture_are_those_of_the_experts_that_wake),
+        cmocka_unit_test(ranks_share_every_matrix_of_a_mixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,6 +258,21 @@ static void need(void) {
     skip();
 }
 
+// A model on the CPU; on the emulated GPU, with heads on the CPU (libtorch here is for CPUs); on it, with heads there.
+typedef enum { ON_CPU, BESIDE_GPU, ON_GPU, PLACES } place;
+
+// Chooses the library with the heads.
+static void use_torch(place at) {
+    static char *usual;
+    const char *set = getenv("LOGITSPEC_LSTORCH"), *emulated = getenv("LOGITSPEC_EMULATED");
+    if (!usual) usual = set ? ls_strdup(set) : ls_strdup("build/liblstorch.so");
+    char *folder_of = emulated ? ls_strdup(emulated) : ls_strdup("build/tests/"), *slash = strrchr(folder_of, '/');
+    slash[1] = 0;
+    char *path = ls_format("%sliblstorch_emulated_torch.so", folder_of);
+    setenv("LOGITSPEC_LSTORCH", at == ON_GPU ? path : usual, 1);
+    free(path), free(folder_of);
+}
+
 static ls_engine *open_engine(const char *device, const ls_checkpoint *target) {
     ls_err err = {0};
     ls_engine *e = NULL;
@@ -371,23 +386,134 @@ static void check_medusa(ls_trained *t, const char *name) {
     }
 }
 
-// Also beside a model on a GPU: heads run on the CPU.
 static void each_head_equals_the_published_forward(void **state) {
     (void)state;
     need();
     ls_checkpoint *target = open_target();
-    for (int gpu = 0; gpu < 2; gpu++) {
-        ls_engine *e = open_engine(gpu ? "cuda" : "cpu", target);
+    for (place at = ON_CPU; at < PLACES; at++) {
+        ls_engine *e = open_engine(at ? "cuda" : "cpu", target);
+        use_torch(at);
         const char *name;
         json_t *v;
         json_object_foreach(vectors, name, v) {
             ls_trained *t = open_trained(e, target, name);
             assert_non_null(strstr(t->name, name));
+            assert_int_equal(t->on_device, at == ON_GPU);
+            assert_int_equal(!*t->note, at != BESIDE_GPU);
+            if (at == BESIDE_GPU && (!strstr(t->note, "runs on the CPU, beside the GPU") || strchr(t->note, '\n')))
+                fail_msg("%s", t->note);
             (t->n_guesses ? check_medusa : check_eagle)(t, name);
             ls_trained_free(t);
         }
         e->close(e);
+        use_torch(ON_CPU);
     }
+    ls_checkpoint_close(target);
+}
+
+static void open_at(place at, const ls_checkpoint *target, const char *name, ls_engine **e, ls_trained **t) {
+    *e = open_engine(at ? "cuda" : "cpu", target);
+    use_torch(at);
+    *t = open_trained(*e, target, name);
+    use_torch(ON_CPU);
+}
+
+// The same values on both devices: the same drafts, greedy and sampled.
+static void a_head_drafts_the_same_on_a_gpu(void **state) {
+    (void)state;
+    need();
+    static const char *const names[] = {"eagle3", "eagle3-own", "eagle", "medusa", "medusa2"};
+    enum { N = 150, LEVEL = 6, DEPTH = 3, K = 12 };
+    ls_checkpoint *target = open_target();
+    uint64_t drawn = 0;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        ls_engine *e[2];
+        ls_trained *t[2];
+        ls_err err = {0};
+        open_at(ON_CPU, target, names[k], &e[0], &t[0]);
+        open_at(ON_GPU, target, names[k], &e[1], &t[1]);
+        assert_true(!t[0]->on_device && t[1]->on_device && t[0]->weight_bytes == t[1]->weight_bytes);
+        const size_t width = (size_t)t[0]->n_values;
+        float *values = ls_calloc(N * width, sizeof *values);
+        for (size_t i = 0; i < N * width; i++) values[i] = (float)(4 * ls_uniform_at(3, drawn++) - 2);
+        for (int round = 0; round < 4 && t[0]->n_guesses; round++) {
+            int32_t ids[2][4][K];
+            float p[2][4][K];
+            for (int d = 0; d < 2; d++)
+                assert_int_equal(ls_trained_guess(t[d], values + (size_t)round * width, K, ids[d][0], p[d][0], &err),
+                                 LS_OK);
+            assert_memory_equal(ids[0], ids[1], (size_t)t[0]->n_guesses * sizeof ids[0][0]);
+            for (int i = 0; i < t[0]->n_guesses * K; i++) assert_true(fabsf(p[0][0][i] - p[1][0][i]) < 1e-5f);
+        }
+        for (int round = 0; round < 4 && !t[0]->n_guesses; round++) {
+            const lst_sampling how = {.temperature = round % 2 ? 0.8 : 0, .top_k = 0, .top_p = 1, .seed = 11};
+            int32_t tokens[N], parents[DEPTH][LEVEL];
+            lst_row rows[2][1 + DEPTH * LEVEL];
+            for (int i = 0; i < N; i++) tokens[i] = (int32_t)(128 * ls_uniform_at(4, drawn++));
+            for (int d = 0; d < 2; d++) { // the second round and later ones: some pairs more
+                const int32_t from = round ? N - 5 + round : 0;
+                assert_int_equal(
+                    ls_trained_begin(t[d], from, from, tokens, values, round ? 4 : N - 4, &how, rows[d], &err), LS_OK);
+                for (int l = 0; l < DEPTH; l++) {
+                    for (int i = 0; i < LEVEL; i++)
+                        parents[l][i] = l ? 1 + (l - 1) * LEVEL + (i * 5 + round) % LEVEL : 0;
+                    assert_int_equal(ls_trained_grow(t[d], tokens + l * LEVEL, parents[l], LEVEL, &how,
+                                                     rows[d] + 1 + l * LEVEL, &err),
+                                     LS_OK);
+                }
+            }
+            for (int32_t r = 0; r < 1 + DEPTH * LEVEL; r++) {
+                int32_t ids[2][K];
+                float logits[2][K], all[2][128];
+                for (int d = 0; d < 2; d++) {
+                    assert_int_equal(ls_trained_row_top(t[d], r, K, ids[d], logits[d], &err), LS_OK);
+                    assert_int_equal(ls_trained_row_logits(t[d], r, all[d], &err), LS_OK);
+                    assert_memory_equal(ids[d], rows[d][r].top_id, sizeof rows[d][r].top_id);
+                    for (int i = 0; i < K; i++) assert_true(fabsf(all[d][ids[d][i]] - logits[d][i]) < 1e-6f);
+                    for (int i = 1; i < K; i++) assert_true(logits[d][i] <= logits[d][i - 1]);
+                }
+                assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
+                assert_int_equal(rows[0][r].chosen, rows[1][r].chosen);
+                assert_true(fabsf(rows[0][r].lse - rows[1][r].lse) < 1e-5f);
+                assert_true(fabsf(rows[0][r].entropy - rows[1][r].entropy) < 1e-4f);
+                assert_true(fabsf(rows[0][r].chosen_logit - rows[1][r].chosen_logit) < 1e-5f);
+            }
+        }
+        free(values);
+        for (int d = 0; d < 2; d++) ls_trained_free(t[d]), e[d]->close(e[d]);
+    }
+    ls_checkpoint_close(target);
+}
+
+// A value that is no number, and a GPU without room for the weights.
+static void a_gpu_that_cannot_is_said(void **state) {
+    (void)state;
+    need();
+    ls_checkpoint *target = open_target();
+    ls_engine *e;
+    ls_trained *t;
+    ls_err err = {0};
+    lst_row row;
+    float values[64] = {0};
+    const int32_t token = 1;
+    open_at(ON_GPU, target, "eagle", &e, &t);
+    values[5] = NAN;
+    assert_int_equal(ls_trained_begin(t, 0, 0, &token, values, 1, NULL, &row, &err), LS_E_BACKEND);
+    assert_non_null(strstr(err.msg, "not finite"));
+    assert_int_equal(ls_trained_grow(t, &token, (int32_t[]){0}, 1, NULL, &row, &err), LS_E_RANGE); // there is no tree
+    values[5] = 0;
+    assert_int_equal(ls_trained_begin(t, 0, 0, &token, values, 1, NULL, &row, &err), LS_OK);
+    float *some = ls_trained_memory(t, 64), *more = ls_trained_memory(t, 0);
+    assert_true(some && more && ls_trained_copy(t, some, values, 64) && ls_trained_copy(t, more, some, 0));
+    ls_trained_memory_free(t, some), ls_trained_memory_free(t, more), ls_trained_memory_free(t, NULL);
+    ls_trained_free(t), e->close(e);
+    setenv("LOGITSPEC_EMULATED_FULL", "1", 1);
+    open_at(ON_GPU, target, "eagle", &e, &t);
+    unsetenv("LOGITSPEC_EMULATED_FULL");
+    assert_false(t->on_device);
+    assert_non_null(strstr(t->note, "beside the GPU: the emulated device is full"));
+    assert_int_equal(ls_trained_begin(t, 0, 0, &token, values, 1, NULL, &row, &err), LS_OK);
+    ls_trained_free(t), e->close(e);
     ls_checkpoint_close(target);
 }
 
@@ -560,13 +686,15 @@ static void eagle_follows_the_target(void **state) {
     static const ls_accept exact;
     ls_checkpoint *target = open_target();
     ls_err err = {0};
-    for (int k = 0; k < 2; k++) {
-        const char *name = k ? "eagle" : "eagle3";
-        walk w = {.e = open_engine("cpu", target), .state = (uint64_t)k * 10000};
+    for (int k = 0; k < 4; k++) {
+        const char *name = k % 2 ? "eagle" : "eagle3";
+        walk w = {.e = open_engine(k / 2 ? "cuda" : "cpu", target), .state = (uint64_t)k * 10000};
+        use_torch(k / 2 ? ON_GPU : ON_CPU);
         assert_int_equal(w.e->kv_cache(w.e, 0, &w.t, &err), LS_OK);
         assert_int_equal(w.e->kv_cache(w.e, 0, &w.fresh, &err), LS_OK);
         w.head = open_trained(w.e, target, name);
-        assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
+        assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, w.head->on_device, note_values,
+                                         &w.head->n_values, &err),
                          LS_OK);
         assert_int_equal(ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, name), w.t, &greedy, &exact,
                                               LS_PREDICTION_TOP, &err),
@@ -605,6 +733,7 @@ static void eagle_follows_the_target(void **state) {
         ls_trained_free(w.head), w.t->free(w.t), w.fresh->free(w.fresh);
         ls_ids_free(&w.text);
         w.e->close(w.e);
+        use_torch(ON_CPU);
     }
     ls_checkpoint_close(target);
 }
@@ -616,14 +745,13 @@ static ls_code give_multi_head(void *of, const ls_draft_options *o, ls_multi_hea
 }
 
 // Medusa on a KV cache: the published tree over what the heads guess from the last token's values.
-static void medusa_drafts_its_tree(void **state) {
-    (void)state;
-    need();
+static void check_medusa_tree(place at) {
     enum { K = 10 };
     const ls_method *m = ls_method_find("medusa");
     ls_checkpoint *target = open_target();
     ls_err err = {0};
-    walk w = {.e = open_engine("cpu", target)};
+    walk w = {.e = open_engine(at ? "cuda" : "cpu", target)};
+    use_torch(at);
     int32_t ids[4][K];
     float p[4][K];
     ls_multi_head *g;
@@ -636,7 +764,8 @@ static void medusa_drafts_its_tree(void **state) {
         ls_draft_model_eagle(&w.draft_model, open_trained(w.e, target, "medusa"), w.t, NULL, &exact, 4, &err),
         LS_E_USAGE);
     w.head = open_trained(w.e, target, "medusa");
-    assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, note_values, &w.head->n_values, &err),
+    assert_int_equal(w.fresh->hidden(w.fresh, w.head->takes, w.head->n_takes, w.head->on_device, note_values,
+                                     &w.head->n_values, &err),
                      LS_OK);
     assert_int_equal(ls_multi_head_medusa(&g, open_trained(w.e, target, "medusa"), w.t, &err), LS_OK);
     ls_drafter *d;
@@ -685,7 +814,15 @@ static void medusa_drafts_its_tree(void **state) {
     ls_trained_free(w.head), w.t->free(w.t), w.fresh->free(w.fresh);
     ls_ids_free(&w.text);
     w.e->close(w.e);
+    use_torch(ON_CPU);
     ls_checkpoint_close(target);
+}
+
+static void medusa_drafts_its_tree(void **state) {
+    (void)state;
+    need();
+    check_medusa_tree(ON_CPU);
+    check_medusa_tree(ON_GPU);
 }
 
 static int set_up(void **state) {
@@ -720,6 +857,8 @@ int main(void) {
         cmocka_unit_test(a_pickle_says_how_to_convert_it),
         cmocka_unit_test(a_head_of_another_model_names_both),
         cmocka_unit_test(each_head_equals_the_published_forward),
+        cmocka_unit_test(a_head_drafts_the_same_on_a_gpu),
+        cmocka_unit_test(a_gpu_that_cannot_is_said),
         cmocka_unit_test(what_a_head_cannot_do_is_an_error_that_leaves_it),
         cmocka_unit_test(eagle_follows_the_target),
         cmocka_unit_test(medusa_drafts_its_tree),

@@ -284,7 +284,8 @@ static void predict_anything(ls_session *s) {
 // so trees of any size are chosen, and the text is that of plain decoding.
 static void whatever_experts_are_predicted(void **state) {
     (void)state;
-    static const char *const models[] = {"mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "granitemoe", "gpt_oss"};
+    static const char *const models[] = {"mixtral",    "olmoe",   "qwen2_moe", "qwen3_moe",
+                                         "granitemoe", "gpt_oss", "glm4_moe",  "ernie4_5_moe"};
     int sizes = 0;
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
         ls_ids prompt = ids_of(json_object_get(json_object_get(vectors, models[k]), "prompt"));
@@ -816,6 +817,12 @@ static void damaged_configurations_are_named(void **state) {
         {"apertus", "\"rope_scaling\"", "\"rope_scalinf\"", "no 'rope_parameters' or 'rope_scaling'"},
         {"arcee", "\"relu2\"", "\"relu3\"", "activation 'relu3' is not supported"},
         {"olmo3", "\"factor\": 8.0", "\"factor\": 0.0", "'yarn' has a factor"},
+        {"glm4_moe", "\"n_group\": 4", "\"n_group\": 5", "3 of 12 experts of 2 of 5 groups are not supported"},
+        {"glm4_moe", "\"topk_group\": 2", "\"topk_group\": 5", "3 of 12 experts of 5 of 4 groups are not supported"},
+        {"glm4_moe", "\"routed_scaling_factor\": 1.5", "\"routed_scaling_factor\": -15", "the experts' weights is -15"},
+        {"glm4_moe", "\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0",
+         "has no tensor 'model.layers.3.eh_proj.weight'"},
+        {"ernie4_5_moe", "\"moe_k\": 3", "\"moe_k\": 9", "9 of 8 experts"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *path = tiny_path(cases[i][0], false), *config = ls_format("%s/config.json", path);

@@ -230,7 +230,7 @@ static void every_architecture_on_gpus(void **state) {
     for (int ranks = 2; ranks <= 4; ranks++) {
         size_t i = 0;
         json_object_foreach(tiny_vectors(), name, v) {
-            if (!has_turn(ranks, i++) || tiny_is_mixture(name)) continue; // ranks share these on CPUs only
+            if (!has_turn(ranks, i++)) continue;
             char *path = tiny_path(name, ranks != 3);
             same_bits_in(path, i % 2 ? "auto" : "q8", "bf16", ranks, i <= 3 || getenv("LOGITSPEC_TEST_WHOLE"));
             free(path);

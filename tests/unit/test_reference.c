@@ -84,6 +84,8 @@ static int by_expert(const void *a, const void *b) {
     return ((const struct choice *)a)->expert - ((const struct choice *)b)->expert;
 }
 
+static bool biased; // the model's experts are chosen with biases, so their weights are in no order
+
 // The experts of the tree's rows.
 static void take_choices(said *s, ls_kv_cache *t) {
     ls_err err = {0};
@@ -100,7 +102,7 @@ static void take_choices(said *s, ls_kv_cache *t) {
     s->choices = ls_calloc((size_t)s->n_choices, sizeof *s->choices);
     for (int32_t i = 0; i < s->n_choices; i++) {
         s->choices[i] = (struct choice){x.expert[i], x.weight[i]};
-        if (i % x.n_used) assert_true(x.weight[i] <= x.weight[i - 1]);
+        if (i % x.n_used && !biased) assert_true(x.weight[i] <= x.weight[i - 1]);
     }
     for (int32_t i = 0; i < s->n_choices; i += x.n_used)
         qsort(s->choices + i, (size_t)x.n_used, sizeof *s->choices, by_expert);
@@ -128,7 +130,7 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     ok(e->kv_cache(e, 0, &t, &err), &err);
     ok(t->prefill(t, prompt, PROMPT, sampling, &row, NULL, NULL, &err), &err); // two pieces
     ok(t->row_logits(t, -1, s->logits, &err), &err);
-    ok(t->hidden(t, stages, STAGES, take, s, &err), &err);
+    ok(t->hidden(t, stages, STAGES, false, take, s, &err), &err);
     ok(t->probe(t, s->probe, &err), &err);
     ok(t->forward_tree(t, ids, parents, FIRST, sampling, s->rows, &err), &err);
     ok(t->grow_tree(t, ids + FIRST, parents + FIRST, ROWS - FIRST, sampling, s->rows + FIRST, &err), &err);
@@ -137,7 +139,7 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     for (int i = 0; i < ROWS; i++) ok(t->row_logits(t, i, s->logits + (size_t)(1 + i) * vocab, &err), &err);
     ok(t->keep_path(t, path, KEPT, &err), &err);
     assert_int_equal(t->length(t), PROMPT + KEPT);
-    ok(t->hidden(t, NULL, 0, NULL, NULL, &err), &err);
+    ok(t->hidden(t, NULL, 0, false, NULL, NULL, &err), &err);
     ok(t->forward_tree(t, ids, (int32_t[]){-1}, 1, sampling, &row, &err), &err);
     ok(t->row_logits(t, 0, s->logits + (ROWS + 1) * vocab, &err), &err);
     // the last committed row stays as it is behind any number of rows of later forwards
@@ -208,11 +210,13 @@ static void each_architecture(void **state) {
         ls_engine *kernels = open_engine(path, (ls_engine_options){0}),
                   *reference = open_engine(path, (ls_engine_options){.reference = true});
         assert_non_null(strstr(reference->kernel, "libtorch"));
+        biased = !strncmp(name, "glm4_moe", 8) || !strcmp(name, "ernie4_5_moe");
         print_message("%s: at most %.1e apart\n", name, compare(name, kernels, reference, &greedy));
         kernels->close(kernels);
         reference->close(reference);
         free(path);
     }
+    biased = false;
 }
 
 // Weights that are kept in fewer bits are the same numbers in both, and bf16 is near.

@@ -205,6 +205,20 @@ static void kept_memory_is_bounded(void **state) {
     kept(&s, 0, "{\"prompt\":\"Something else, which shares no beginning.\"}", &drafts);
     assert_int_equal(s.a.sessions.n, 1);
     close_server(&s);
+    // plain decoding has no drafter, but of a mixture it remembers which experts rows take: 1.5 MiB
+    for (int mixture = 0; mixture < 2; mixture++) {
+        const ls_model usual = model;
+        if (mixture)
+            assert_int_equal(ls_model_load(&model, &(ls_model_options){.name = "script:mixture"}, NULL), LS_OK);
+        open_server(&s, (ls_serve_options){.parallel = 1, .max_kept = 5, .max_kept_bytes = 1 << 20});
+        s.setup.decode.method = "plain";
+        kept(&s, 0, sea, &drafts);
+        kept(&s, 0, "{\"prompt\":\"Something else, which shares no beginning.\"}", &drafts);
+        assert_int_equal(s.a.sessions.n, mixture ? 1 : 2);
+        close_server(&s);
+        if (mixture) ls_model_free(&model);
+        model = usual;
+    }
 }
 
 static void answers_end_where_they_are_told_to(void **state) {

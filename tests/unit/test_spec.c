@@ -335,6 +335,36 @@ static ls_cost_curve costs(double fixed, double per_row) {
     return z;
 }
 
+// A given curve is the same after its text was read again; what was measured gives a text that can be read.
+static void a_curve_has_a_text(void **state) {
+    (void)state;
+    static const char *const given[] = {
+        "1:10,8:17,64:73", "1:0.86123456,64:1.2712345", "1:10:32,9:18:64,64:73:90,expert:0.125",
+        "1:10.123456:32.3333333,64:99999.5:6143.7,expert:0.0123456", "1:1:3,expert:100"};
+    ls_err err = {0};
+    ls_cost_curve z, again;
+    char text[LS_COST_TEXT], twice[LS_COST_TEXT];
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        assert_int_equal(ls_cost_read(&z, "it", given[i], &err), LS_OK);
+        ls_cost_text(&z, text);
+        assert_int_equal(ls_cost_read(&again, "it", text, &err), LS_OK);
+        assert_memory_equal(&z, &again, sizeof z);
+        assert_int_equal(z.expert_ms > 0, strstr(given[i], "expert") != NULL);
+        assert_true(z.expert_ms <= ls_cost_most_expert_ms(&z));
+        ls_cost_text(&again, twice);
+        assert_string_equal(text, twice);
+    }
+    z = costs(9e5, 123.4567); // the longest text; and neither times nor experts rise with every size
+    for (int i = 0; i < LS_COST_SIZES; i++) z.awake[i] = 9.8765e6 - (i == 4);
+    z.base_ms[5] = z.base_ms[3];
+    z.expert_ms = 1.23456e-5;
+    ls_cost_text(&z, text);
+    assert_int_equal(ls_cost_read(&again, "it", text, &err), LS_OK);
+    assert_true(again.expert_ms > 1.234e-5 && again.base_ms[5] == again.base_ms[4]);
+    ls_cost_text(&(ls_cost_curve){0}, text);
+    assert_string_equal(text, "");
+}
+
 static void a_curve_can_be_given(void **state) {
     (void)state;
     ls_err err = {0};
@@ -763,6 +793,7 @@ int main(void) {
         cmocka_unit_test(prompt_lookup_takes_the_longest_then_the_earliest),
         cmocka_unit_test(recycling_hangs_known_successors_in_a_fixed_tree),
         cmocka_unit_test(a_curve_can_be_given),
+        cmocka_unit_test(a_curve_has_a_text),
         cmocka_unit_test(sizing_follows_measured_costs),
         cmocka_unit_test(costs_interpolate_and_learn),
         cmocka_unit_test(successors_remember_the_last_word),

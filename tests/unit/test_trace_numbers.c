@@ -28,6 +28,22 @@ static void same_top(const ls_top_entry *a, const ls_top_entry *b, int n) {
     }
 }
 
+// Writes the steps, which were changed, behind the header of the recording.
+static void record_again(void) {
+    ls_trace *t;
+    ls_err err = {0};
+    ls_buf lines = slurp();
+    assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
+    const ls_run_sink sink = ls_trace_sink(t);
+    for (int i = 0; i < n_steps; i++) sink.step(sink.ud, steps[i]);
+    assert_true(ls_trace_close(t, &err));
+    ls_buf again = slurp(), whole = {0}; // the steps' lines alone: the header and the tokens before them
+    ls_buf_add(&whole, lines.p, (size_t)(strchr(lines.p, '\n') + 1 - lines.p));
+    ls_buf_add(&whole, again.p, again.n);
+    spill(whole.p, whole.n);
+    ls_buf_free(&lines), ls_buf_free(&again), ls_buf_free(&whole);
+}
+
 // A float keeps its bits, so that a replay draws what the run drew.
 static void every_number_comes_back(void **state) {
     (void)state;
@@ -44,19 +60,8 @@ static void every_number_comes_back(void **state) {
         steps[i] = ls_step_keep(s);
     }
     ls_step_free(s);
-    ls_trace *t;
+    record_again();
     ls_err err = {0};
-    ls_buf lines = slurp();
-    assert_int_equal(ls_trace_open(&t, path, level, NULL, NULL, &err), LS_OK);
-    const ls_run_sink sink = ls_trace_sink(t);
-    for (int i = 0; i < n_steps; i++) sink.step(sink.ud, steps[i]);
-    assert_true(ls_trace_close(t, &err));
-    ls_buf again = slurp(); // the steps' lines alone: the header and the tokens before them
-    const size_t header = (size_t)(strchr(lines.p, '\n') + 1 - lines.p);
-    ls_buf whole = {0};
-    ls_buf_add(&whole, lines.p, header);
-    ls_buf_add(&whole, again.p, again.n);
-    spill(whole.p, whole.n);
     ls_trace_reader *r;
     ls_trace_line line = LS_TRACE_HEADER;
     int at = 0;
@@ -88,7 +93,6 @@ static void every_number_comes_back(void **state) {
     }
     assert_int_equal(at, n_steps);
     ls_trace_read_close(r);
-    ls_buf_free(&lines), ls_buf_free(&again), ls_buf_free(&whole);
 }
 
 // Of a mixture: the experts of a step, of its rows, and the routers' choices come back; a row's are its own, or shared.
@@ -97,10 +101,22 @@ static void experts_come_back(void **state) {
     const ls_model usual = model;
     ls_trace_reader *r;
     ls_trace_line line = LS_TRACE_HEADER;
-    int at = 0, whole = 0;
+    int at = 0, whole = 0, cut = 0;
     assert_int_equal(ls_model_load(&model, &(ls_model_options){.name = "script:mixture"}, NULL), LS_OK);
     record("One fish, two fish. One", options("logitspec-paper", 40, 30), 1);
-    const int32_t of_row = model.engine->n_mixtures * model.engine->n_experts_used;
+    const int32_t of_row = model.engine->n_mixtures * model.engine->n_experts_used, room = 3; // rows
+    ls_step *s = ls_step_new();
+    for (int i = 0; i < n_steps;
+         i++) { // of some there is no room for the experts of all rows, or they come from a file
+        ls_step_copy(s, steps[i]);
+        assert_int_equal(s->n_routes, s->forward ? s->tree.n * of_row : 0);
+        if (i % 2 && s->n_routes > room * of_row) s->n_routes = room * of_row, cut++;
+        s->experts_read = i % 3 ? s->experts * (i % 3 - 1) / 2 : -1;
+        ls_step_free(steps[i]);
+        steps[i] = ls_step_keep(s);
+    }
+    ls_step_free(s);
+    record_again();
     assert_int_equal(ls_trace_read_open(&r, path, NULL), LS_OK);
     for (; line != LS_TRACE_NONE; at += line == LS_TRACE_STEP) {
         assert_int_equal(ls_trace_read_next(r, &line, NULL), LS_OK);
@@ -114,6 +130,7 @@ static void experts_come_back(void **state) {
         if (line != LS_TRACE_STEP) continue;
         const ls_step *a = ls_trace_read_step(r), *b = steps[at];
         assert_int_equal(a->experts, b->experts);
+        assert_int_equal(a->experts_read, b->experts_read);
         assert_true(near(a->expected_experts, b->expected_experts));
         assert_int_equal(a->n_routes, b->n_routes);
         assert_memory_equal(a->routes, b->routes, (size_t)b->n_routes * sizeof *b->routes);
@@ -123,14 +140,13 @@ static void experts_come_back(void **state) {
             alone += b->tree.nodes[i].alone;
         }
         if (!b->forward) continue;
-        assert_int_equal(b->n_routes, b->tree.n * of_row);
         assert_in_range(b->experts, of_row, model.engine->n_mixtures * model.engine->n_experts);
         if (b->tree.n == 1) assert_int_equal(alone, b->experts);
         else assert_true(alone < b->experts); // some are shared
         whole++;
     }
     assert_int_equal(at, n_steps);
-    assert_true(whole > 10);
+    assert_true(whole > 10 && cut > 3);
     ls_trace_read_close(r);
     ls_model_free(&model);
     model = usual;

@@ -283,16 +283,23 @@ static void a_mixture_tells_its_experts(void **state) {
     key(&s, '6');
     key(&s, 'z');
     compare(&s, "ui_mixture_inspect_80x24", 24, 80, false);
-    s.run.header.n_mixtures *= 100; // another turn's header: the step has not that many routes
-    ui_canvas c = {.utf8 = true};
-    ls_buf text = {0};
-    int row, col;
-    ui_canvas_resize(&c, 24, 80);
-    ui_render(&s, &c, &row, &col);
-    ui_canvas_text(&c, false, &text);
-    assert_non_null(strstr(text.p, "which: not recorded"));
-    ls_buf_free(&text);
-    ui_canvas_free(&c);
+    ls_step *step = (ls_step *)(uintptr_t)ui_viewed(&s);
+    const int32_t of_row = s.run.header.n_mixtures * s.run.header.n_experts_used, all = step->n_routes;
+    static const char *const says[] = {"  router 1: expert", "which: first 2 rows", "which: not recorded"};
+    for (int i = 0; i < 3; i++) {
+        s.view.node = i ? 2 : 1;
+        step->n_routes = i == 2 ? all : 2 * of_row; // no room for more
+        if (i == 2) s.run.header.n_mixtures *= 100; // another turn's header: the step has not that many routes
+        ui_canvas c = {.utf8 = true};
+        ls_buf text = {0};
+        int row, col;
+        ui_canvas_resize(&c, 24, 80);
+        ui_render(&s, &c, &row, &col);
+        ui_canvas_text(&c, false, &text);
+        for (int k = 0; k < 3; k++) assert_int_equal(strstr(text.p, says[k]) != NULL, k == i);
+        ls_buf_free(&text);
+        ui_canvas_free(&c);
+    }
     ui_state_free(&s);
 }
 

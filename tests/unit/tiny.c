@@ -60,17 +60,6 @@ char *tiny_path(const char *name, bool gguf) {
     return ls_format("%s/%s%s", folder, name, gguf ? ".gguf" : "");
 }
 
-bool tiny_is_mixture(const char *name) {
-    ls_err err;
-    ls_checkpoint *c;
-    char *path = tiny_path(name, false);
-    if (ls_checkpoint_open(&c, path, &err)) fail_msg("%s", err.msg);
-    const bool is = c->hparams.n_experts > 0;
-    ls_checkpoint_close(c);
-    free(path);
-    return is;
-}
-
 json_t *tiny_vectors(void) {
     return vectors;
 }

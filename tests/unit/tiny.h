@@ -7,7 +7,6 @@
 int tiny_make(void);
 int tiny_remove(void);
 const char *tiny_folder(void);
-bool tiny_is_mixture(const char *name);       // of experts, which ranks share on CPUs only
 char *tiny_path(const char *name, bool gguf); // owned by the caller
 // Puts a text in the place of another of the same length, in the first bytes of a file.
 void tiny_rewrite(const char *path, const char *old, const char *new);

@@ -66,6 +66,9 @@ TEMPLATES = {
     "gpt-oss": ("openai/gpt-oss-120b", "<|startoftext|>", "<|return|>"),
     "gemma-4": ("google/gemma-4-31B-it", "<bos>", "<eos>"),
     "granite-4.0": ("ibm-granite/granite-4.0-h-small", "<|end_of_text|>", "<|end_of_text|>"),
+    "apertus": ("swiss-ai/Apertus-8B-Instruct-2509", "<s>", "<|assistant_end|>"),
+    "seed-oss": ("ByteDance-Seed/Seed-OSS-36B-Instruct", "<seed:bos>", "<seed:eos>"),
+    "ministral-3": ("mistralai/Ministral-3-14B-Reasoning-2512", "<s>", "</s>"),
     "deepseek-v3.1": ("deepseek-ai/DeepSeek-V3.1", "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"),
     "mistral-small-3.2": ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "<s>", "</s>"),
 }

@@ -132,6 +132,8 @@ int lsg_arrive(lsg_stream stream);
 /* sums[r][i] = y[.][r][i] with the chunks added in order, of the n outputs that this device computes: what others get.
  */
 int lsg_sum(const lsg_buffers *b, int32_t chunks, int32_t n, float *sums, lsg_stream stream);
+/* out[r * stride + i] = x[r][i], or if normed xn[r][i] as floats: hidden states of the rows, for whoever asked. */
+int lsg_take_rows(const lsg_buffers *b, int32_t normed, float *out, int64_t stride, lsg_stream stream);
 /* Queries, keys and values from y: bias, norms, rotation; keys and values go to the rows' columns. */
 typedef struct {
     int32_t layer, chunks, qk_norm;
@@ -169,7 +171,7 @@ typedef struct {
     int32_t n, used;       /* experts, and how many of them a row takes */
     int32_t mixtures;      /* layers that are one */
     int32_t n_ff;          /* of an expert */
-    float *logits;         /* [rows][n, and the shared expert's] */
+    float *logits;         /* [rows][n, and the shared expert's]; scores, where biases choose */
     int32_t *chosen;       /* [rows][mixtures][used], best first, */
     float *weight;         /* and their weights */
     int32_t *begin;        /* [n + 1]: an expert's first pair */
@@ -182,7 +184,10 @@ typedef struct {
     int32_t index;               /* of the layer among the mixtures */
     int32_t n_out;               /* of logits: n, and one more if the shared expert has a gate */
     const float *weights, *bias; /* [n_out][n_embd]; [n_out], NULL: none */
+    const float *choice_bias;    /* [n]; NULL: none */
     int32_t kind, sum_experts;   /* see lst_hparams */
+    float scale;
+    int32_t groups, groups_used;
 } lsg_router;
 /* Chooses each row's experts by xn, groups the pairs and copies xn to x of the pairs. */
 int lsg_route(const lsg_buffers *b, const lsg_experts *e, const lsg_router *r, lsg_stream stream);

@@ -26,26 +26,70 @@ __global__ void router(lsg_buffers b, lsg_experts e, lsg_router a) {
     if (!lane) e.logits[(size_t)r * (e.n + 1) + o] = a.bias ? sum + a.bias[o] : sum;
 }
 
+// Whether experts are chosen by scores. Otherwise logits do, which are in the same order.
+LSG_DEVICE bool by_scores(const lsg_router &a) {
+    return a.kind == LST_ROUTER_SIGMOID || a.choice_bias;
+}
+
+// A warp's row: turns logits into scores; by: scores with biases.
+LSG_DEVICE void score_experts(const lsg_experts &e, const lsg_router &a, float *logits, float *by) {
+    const int32_t lane = (int32_t)threadIdx.x;
+    float most = -INFINITY, all = 0;
+    if (a.kind != LST_ROUTER_SIGMOID) {
+        for (int32_t i = lane; i < e.n; i += 32) most = fmaxf(most, logits[i]);
+        for (int i = 16; i; i /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, i));
+        for (int32_t i = lane; i < e.n; i += 32) all += expf(logits[i] - most);
+        all = lsg_warp_sum(all);
+    }
+    for (int32_t i = lane; i < e.n; i += 32) {
+        logits[i] = a.kind == LST_ROUTER_SIGMOID ? 1.0f / (1.0f + expf(-logits[i])) : expf(logits[i] - most) / all;
+        by[i] = a.choice_bias ? logits[i] + a.choice_bias[i] : logits[i];
+    }
+    __syncwarp();
+}
+
+// A warp's row: takes the experts of all but the best groups out. sums: [groups].
+LSG_DEVICE void leave_best_groups(const lsg_experts &e, const lsg_router &a, float *by, float *sums) {
+    const int32_t size = e.n / a.groups, lane = (int32_t)threadIdx.x;
+    for (int32_t g = lane; g < a.groups; g += 32) {
+        float first = -INFINITY, second = -INFINITY;
+        for (int32_t i = g * size; i < (g + 1) * size; i++)
+            if (by[i] > first) second = first, first = by[i];
+            else second = fmaxf(second, by[i]);
+        sums[g] = first + second;
+    }
+    __syncwarp();
+    for (int32_t g = lane; g < a.groups; g += 32) {
+        int32_t better = 0;
+        for (int32_t i = 0; i < a.groups; i++) better += sums[i] > sums[g] || (sums[i] == sums[g] && i < g);
+        for (int32_t i = g * size; i < (g + 1) * size && better >= a.groups_used; i++) by[i] = -INFINITY;
+    }
+    __syncwarp();
+}
+
 // A warp a row: finds the next best expert behind the last one found, as often as the row takes experts. Of equal
-// logits the lower number comes first.
+// ones the lower number comes first.
 __global__ void choose(lsg_buffers b, lsg_experts e, lsg_router a) {
+    LSG_SHARED(float, room); // of scores: [n], then [groups]
     lsg_next_may_start();
     const int32_t r = (int32_t)blockIdx.x, lane = (int32_t)threadIdx.x;
-    const bool there = r < lsg_fresh(&b.step->n_rows);
+    const bool there = r < lsg_fresh(&b.step->n_rows), scored = by_scores(a);
     lsg_wait_before();
     if (!there) return;
-    const float *logits = e.logits + (size_t)r * (e.n + 1);
+    float *logits = e.logits + (size_t)r * (e.n + 1);
     int32_t *chosen = e.chosen + list_of(e, r, a.index);
     float *weight = e.weight + list_of(e, r, a.index);
+    if (scored) score_experts(e, a, logits, room);
+    if (scored && a.groups > 1) leave_best_groups(e, a, room, room + e.n);
+    const float *by = scored ? room : logits;
     float most = 0, last = 0, of_row = 0;
     int32_t last_at = -1;
     for (int32_t j = 0; j < e.used; j++) {
         float best = 0;
         int32_t at = -1;
         for (int32_t i = lane; i < e.n; i += 32)
-            if ((!j || logits[i] < last || (logits[i] == last && i > last_at)) && (at < 0 || logits[i] > best) &&
-                logits[i] == logits[i])
-                best = logits[i], at = i;
+            if ((!j || by[i] < last || (by[i] == last && i > last_at)) && (at < 0 || by[i] > best) && by[i] == by[i])
+                best = by[i], at = i;
         for (int i = 16; i; i /= 2) {
             const float other = __shfl_xor_sync(0xFFFFFFFFu, best, i);
             const int32_t other_at = __shfl_xor_sync(0xFFFFFFFFu, at, i);
@@ -53,8 +97,8 @@ __global__ void choose(lsg_buffers b, lsg_experts e, lsg_router a) {
                 best = other, at = other_at;
         }
         if (!j) most = best;
-        // too few logits are numbers: neither is the row's sum then
-        const float share = at < 0 ? __uint_as_float(0x7FC00000u) : expf(best - most);
+        // too few of them are numbers: neither is the row's sum then
+        const float share = at < 0 ? __uint_as_float(0x7FC00000u) : scored ? logits[at] : expf(best - most);
         of_row += share;
         if (!lane) {
             chosen[j] = at < 0 ? 0 : at;
@@ -62,15 +106,15 @@ __global__ void choose(lsg_buffers b, lsg_experts e, lsg_router a) {
         }
         last = best, last_at = at;
     }
-    float all = of_row;
+    float all = fmaxf(of_row, 1e-20f);
     // probabilities of all experts, divided by the row's sum, are those of the row's experts alone
-    if (a.kind == LST_ROUTER_ALL && !a.sum_experts) {
-        all = 0;
-        for (int32_t i = lane; i < e.n; i += 32) all += expf(logits[i] - most);
-        all = lsg_warp_sum(all);
+    if (a.kind != LST_ROUTER_BEST && !a.sum_experts) {
+        all = scored ? 1 : 0;
+        for (int32_t i = lane; i < e.n && !scored; i += 32) all += expf(logits[i] - most);
+        if (!scored) all = lsg_warp_sum(all);
     }
     if (!lane)
-        for (int32_t j = 0; j < e.used; j++) weight[j] /= all;
+        for (int32_t j = 0; j < e.used; j++) weight[j] = weight[j] / all * a.scale;
 }
 
 // One block: counts each expert's pairs, and gives them places in the order of rows.
@@ -155,7 +199,9 @@ __global__ void sum_pairs(lsg_buffers b, lsg_experts e, int32_t index, int32_t c
 int lsg_route(const lsg_buffers *b, const lsg_experts *e, const lsg_router *r, lsg_stream s) {
     int code = lsg_launch(router, dim3(blocks(r->n_out, ROUTER_WARPS), (unsigned)b->rows), 32 * ROUTER_WARPS, 0, s, *b,
                           *e, *r);
-    if (!code) code = lsg_launch(choose, dim3((unsigned)b->rows), 32, 0, s, *b, *e, *r);
+    if (!code)
+        code =
+            lsg_launch(choose, dim3((unsigned)b->rows), 32, sizeof(float) * (size_t)(e->n + r->groups), s, *b, *e, *r);
     if (!code)
         code = lsg_launch(group, dim3(1), THREADS, sizeof(int32_t) * (size_t)(e->n + b->rows * e->used), s, *b, *e,
                           r->index);

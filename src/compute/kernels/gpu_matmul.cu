@@ -385,9 +385,7 @@ int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, i
     return -1;
 }
 
-constexpr int EXPERT_EIGHTS = 3; // of rows of a block, at most: an expert has few
-
-template <int F, int NT = EXPERT_EIGHTS>
+template <int F, int NT = LSG_EXPERT_EIGHTS>
 int run_experts(const lsg_matrix &m, const uint8_t *const *weights, const int32_t *begin, int32_t n_experts,
                 const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream s) {
     if constexpr (NT > 1)

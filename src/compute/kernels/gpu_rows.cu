@@ -173,6 +173,23 @@ __global__ void sum_chunks(lsg_buffers b, int32_t chunks, int32_t n, float *sums
     if (there) *(float4 *)(sums + (size_t)r * n + i) = added4(b.y, chunks, b.rows, n, r, i, nullptr);
 }
 
+// Four values a thread.
+__global__ void take_rows(lsg_buffers b, int32_t normed, float *out, int64_t stride) {
+    lsg_next_may_start();
+    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    const bool there = r < lsg_fresh(&b.step->n_rows) && i < b.n_embd;
+    lsg_wait_before();
+    if (!there) return;
+    const size_t at = (size_t)r * b.n_embd + i;
+    float4 v;
+    if (normed) {
+        const uint2 bits = *(const uint2 *)(b.xn + at);
+        v = {__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xFFFF0000u), __uint_as_float(bits.y << 16),
+             __uint_as_float(bits.y & 0xFFFF0000u)};
+    } else v = *(const float4 *)(b.x + at);
+    *(float4 *)(out + (size_t)r * (size_t)stride + i) = v;
+}
+
 // A block takes some heads of a row, four values a thread.
 __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_rope a, int32_t heads_of_block) {
     LSG_SHARED(float, v); // [heads of the block][head_dim], then 32 places for sums
@@ -283,6 +300,10 @@ int lsg_arrive(lsg_stream s) {
 }
 int lsg_sum(const lsg_buffers *b, int32_t chunks, int32_t n, float *sums, lsg_stream s) {
     return lsg_launch(sum_chunks, dim3(blocks(n, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, chunks, n, sums);
+}
+int lsg_take_rows(const lsg_buffers *b, int32_t normed, float *out, int64_t stride, lsg_stream s) {
+    return lsg_launch(take_rows, dim3(blocks(b->n_embd, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, normed,
+                      out, stride);
 }
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
     const int32_t heads = b->n_heads + 2 * b->n_kv_heads, of_block = 4 * ROPE_THREADS / b->head_dim;

@@ -1,0 +1,136 @@
+#include "trace/by_request.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    size_t n, number; // bytes without a newline; number in the file
+    uint64_t offset;
+    bool whole;
+} place; // before the bytes of each line
+
+typedef struct recording recording;
+struct recording {
+    int32_t id;
+    ls_buf lines;
+    size_t at;       // of the next line to be read
+    bool all;        // no more lines come
+    bool cut;        // the request has ended, and its last lines were lost: which is the last to come is not known
+    recording *next; // that began later
+};
+
+struct ls_by_request {
+    recording *first, *last;
+    ls_map at; // id -> its place in `known`
+    struct known {
+        recording *open; // NULL: none, or it was read to its end
+        int32_t lost;
+    } * known;
+    size_t n_known;
+    struct known *now; // the request of the next line; NULL: the server itself. Valid until the next line about one.
+    int32_t id;
+    bool any, ended;
+    uint64_t late;
+};
+
+ls_by_request *ls_by_request_new(void) {
+    return ls_calloc(1, sizeof(ls_by_request));
+}
+
+static void drop_first(ls_by_request *b) {
+    recording *r = b->first;
+    int32_t at;
+    if (ls_map_get(&b->at, (uint64_t)r->id, &at) && b->known[at].open == r) b->known[at].open = NULL;
+    b->first = r->next;
+    if (!b->first) b->last = NULL;
+    ls_buf_free(&r->lines);
+    free(r);
+}
+
+void ls_by_request_free(ls_by_request *b) {
+    if (!b) return;
+    while (b->first) drop_first(b);
+    ls_map_free(&b->at);
+    free(b->known);
+    free(b);
+}
+
+void ls_by_request_about(ls_by_request *b, const ls_request_facts *facts) {
+    b->now = NULL;
+    b->id = facts->id;
+    if (!facts->id) return;
+    const int32_t at = *ls_map_at(&b->at, (uint64_t)facts->id, (int32_t)b->n_known);
+    if ((size_t)at == b->n_known) {
+        b->known = ls_realloc(b->known, (b->n_known + 1) * sizeof *b->known);
+        b->known[b->n_known++] = (struct known){0};
+    }
+    b->now = &b->known[at];
+    if (facts->lost_lines > b->now->lost) b->now->lost = facts->lost_lines;
+    recording *r = b->now->open;
+    if (!r) return;
+    r->cut = facts->state >= LS_REQUEST_DONE && facts->lost_lines;
+    r->all |= facts->state == LS_REQUEST_FORGOTTEN;
+}
+
+void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line) {
+    const place p = {line->n, line->number, line->offset, line->whole};
+    if (!b->now) return;
+    recording *r = b->now->open;
+    if (!r || (r->all && kind == LS_TRACE_HEADER)) { // or another server's, with the same number
+        if (kind != LS_TRACE_HEADER) {
+            b->late++;
+            return;
+        }
+        r = b->now->open = ls_calloc(1, sizeof *r);
+        r->id = b->id;
+        if (b->last) b->last->next = r;
+        else b->first = r;
+        b->last = r;
+        b->any = true;
+    }
+    ls_buf_add(&r->lines, &p, sizeof p);
+    ls_buf_add(&r->lines, line->p, line->n);
+    r->all |= kind == LS_TRACE_END;
+}
+
+void ls_by_request_end(ls_by_request *b) {
+    b->ended = true;
+}
+
+// Whether the lines of the first recording may be its last ones: it has its end, or another one has, which the server
+// sends later than what it has of a request that ended before.
+static bool is_over(const ls_by_request *b) {
+    bool over = b->ended || b->first->all;
+    for (const recording *r = b->first->next; r && b->first->cut && !over; r = r->next) over = r->all;
+    return over;
+}
+
+bool ls_by_request_next(ls_by_request *b, ls_line *out) {
+    for (; b->first; drop_first(b)) {
+        recording *r = b->first;
+        if (r->at < r->lines.n) {
+            place p;
+            memcpy(&p, r->lines.p + r->at, sizeof p);
+            r->at += sizeof p;
+            *out = (ls_line){r->lines.p + r->at, p.n, p.whole, p.offset, p.number};
+            r->at += p.n;
+            return true;
+        }
+        ls_buf_clear(&r->lines); // read to here
+        r->at = 0;
+        if (!is_over(b)) return false;
+    }
+    return false;
+}
+
+bool ls_by_request_any(const ls_by_request *b) {
+    return b->any;
+}
+
+uint64_t ls_by_request_lost(const ls_by_request *b) {
+    uint64_t lost = b->late;
+    for (size_t i = 0; i < b->n_known; i++) lost += (uint64_t)b->known[i].lost;
+    return lost;
+}

@@ -88,7 +88,7 @@ MODELS = {
     "glm4_moe-air": {"model_type": "glm4_moe", "head_dim": 32, "attention_bias": True, "partial_rotary_factor": 0.5, "moe_intermediate_size": 96,
                      "n_routed_experts": 9, "num_experts_per_tok": 4, "n_shared_experts": 2, "first_k_dense_replace": 0, "routed_scaling_factor": 2.5,
                      "norm_topk_prob": False, "num_nextn_predict_layers": 0},
-    "ernie4_5_moe": {"model_type": "ernie4_5_moe", "tie_word_embeddings": True, "use_bias": False, "rope_theta": 500000.0, "num_hidden_layers": 5,
+    "ernie4_5_moe": {"model_type": "ernie4_5_moe", "tie_word_embeddings": True, "head_dim": 32, "use_bias": False, "rope_theta": 500000.0, "num_hidden_layers": 5,
                      "moe_intermediate_size": 96, "moe_num_experts": 8, "moe_k": 3, "moe_num_shared_experts": 2, "moe_layer_start_index": 1,
                      "moe_layer_interval": 2},
     "starcoder2": {"model_type": "starcoder2", "norm_epsilon": 1e-5, "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},

@@ -163,6 +163,14 @@ class Formats(Made):
                 path = self.folder(name)
                 self.same_rows(path, path + "-plain")
 
+    def test_ranks_put_inputs_in_order(self):
+        path = self.folder("gptq-order")
+        for dtype in "f32", "i8":
+            tokens = [json.loads(run("generate", "--model", path, "--devices", devices, "--dtype", dtype, "--raw", "--context", "256", "--prompt", PROMPT,
+                                     "--temperature", "0.8", "--seed", "4", "--max-tokens", "24", "--method", method, "--json").stdout)["output_tokens"]
+                      for devices, method in (("cpu", "plain"), ("2", "plain"), ("2", "logitspec"))]
+            self.assertEqual(tokens, [tokens[0]] * 3)
+
     @unittest.skipUnless(os.path.exists(EMULATED), "needs:emulated GPU library")
     def test_on_a_gpu(self):
         for name in formats.FORMATS:

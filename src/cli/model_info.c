@@ -427,7 +427,10 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_hparams_differs(h, &differs);
     if (differs.n) ls_buf_fmt(out, "mechanisms    %s\n", differs.p);
     ls_buf_free(&differs);
-    if (h->n_skipped) ls_buf_fmt(out, "skipped       %d tensors: %s\n", h->n_skipped, h->skipped);
+    if (h->n_skipped && h->n_next)
+        ls_buf_fmt(out, "skipped       %d tensors of layers that predict further tokens\n", h->n_skipped);
+    else if (h->n_skipped)
+        ls_buf_fmt(out, "pictures      not supported: %d vision tensors skipped (%s...)\n", h->n_skipped, h->skipped);
     ls_buf_fmt(out, "tokens        %d, %s\n", h->n_vocab, ls_vocab_kind(m->vocab));
     ls_sanitize_row(out, "chat          %s", m->chat ? ls_chat_name(m->chat) : m->chat_problem);
     ls_buf_fmt(out, "context       %d tokens, %.0f KB each (%.0f in f32)", h->n_context, (double)f->context_bytes / 2e3,

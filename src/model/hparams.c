@@ -14,6 +14,7 @@ const ls_arch ls_archs[] = {
     {"llama", "llama", NULL, "LlamaTokenizer", "Llama 1-3.x (Vicuna, TinyLlama, SmolLM, OpenLLaMA, Falcon 3)", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true,
      .norm_before = true, .windowless = true},
     {"llama", "mistral", "mistral3", "LlamaTokenizer", "Mistral 7B, Nemo, Small, Devstral Small", SAYS(32, 8, 0, 131072, 4096, 1e-6f), .gguf_interleaved = true, .norm_before = true},
+    {"llama", "internlm3", NULL, "LlamaTokenizer", "InternLM 3", SAYS(32, 2, 128, 32768, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true, .windowless = true},
     {"mistral3", "ministral3", "mistral3", NULL, "Ministral 3, Devstral 2", SAYS(32, 8, 128, 262144, 0, 1e-5f), .gguf_interleaved = true, .norm_before = true,
      .rope_stated = true},
     {"granite", "granite", NULL, "GPT2Tokenizer", "Granite 3", SAYS(32, 0, 0, 2048, 0, 1e-6f), .gguf_interleaved = true, .norm_before = true, .windowless = true,

@@ -71,7 +71,7 @@ typedef struct {
     bool partial;        // the checkpoint has more than this decoder, e.g. a vision model
     int32_t n_next;      // layers behind the others that predict further tokens, which are not read
     int32_t n_skipped;   // tensors of those other parts, which are not read
-    const char *skipped; // what the name of the last one begins with, or what it is
+    const char *skipped; // what the name of the last one begins with, of a vision part
     bool tied; // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
                // states tied
     float rms_eps, norm_offset;

@@ -82,6 +82,7 @@ MODELS = {
     "granitemoe": {"model_type": "granitemoe", "tie_word_embeddings": True, "embedding_multiplier": 12.0, "attention_multiplier": 0.0725,
                    "residual_multiplier": 0.22, "logits_scaling": 0.0625, "num_local_experts": 7,
                    "num_experts_per_tok": 3},
+    "internlm3": {"model_type": "internlm3", "head_dim": 32, "rope_theta": 50000.0, "rope_scaling": {"rope_type": "dynamic", "factor": 6.0}},
     "glm4_moe": {"model_type": "glm4_moe", "head_dim": 32, "attention_bias": True, "use_qk_norm": True, "partial_rotary_factor": 0.5,
                  "moe_intermediate_size": 128, "n_routed_experts": 12, "num_experts_per_tok": 3, "n_shared_experts": 1, "first_k_dense_replace": 1,
                  "n_group": 4, "topk_group": 2, "routed_scaling_factor": 1.5, "norm_topk_prob": True, "num_nextn_predict_layers": 1},
@@ -120,7 +121,7 @@ MODELS = {
                 "mlp_bias": True},
     "heads24": {"model_type": "phi3", "hidden_size": 96, "num_key_value_heads": 4, "intermediate_size": 100, "original_max_position_embeddings": 512},
 }
-ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss gpt_oss-mxfp4 glm4_moe-air ernie4_5_moe glm4_moe".split()
+ADDED = "smollm3 ministral3 yarn olmo3 granite4 seed_oss ernie4_5 hunyuan exaone4 exaone4-small glm4 apertus arcee starcoder2 starcoder2-window qwen2vl qwen2_5_vl qwen3vl gemma3-vision mistral3-vision phi4-long mixtral olmoe qwen2_moe qwen3_moe granitemoe gpt_oss gpt_oss-mxfp4 glm4_moe-air ernie4_5_moe glm4_moe internlm3".split()
 VISION = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "num_attention_heads": 2, "num_hidden_layers": 1,
           "patch_size": 2, "image_size": 8, "out_hidden_size": 64, "deepstack_visual_indexes": [], "num_position_embeddings": 16}
 # name -> of models with pictures: model_type (None: config.json has the text part's keys beside vision_config), what
@@ -397,10 +398,10 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
 BALANCED = {"glm4_moe": "gate.e_score_correction_bias", "ernie4_5_moe": "moe_statics.e_score_correction_bias"}
 OF_EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 ARCH = {"llama": "llama", "mistral": "llama", "gemma3_text": "gemma3", "ministral3": "mistral3", "olmo3": "olmo2", "granitemoehybrid": "granite",
-        "hunyuan_v1_dense": "hunyuan-dense", "qwen2_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl",
+        "internlm3": "llama", "hunyuan_v1_dense": "hunyuan-dense", "qwen2_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl",
         "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss", "glm4_moe": "glm4moe",
         "ernie4_5_moe": "ernie4_5-moe"}
-PAIRED = ("llama", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3", "mixtral", "granitemoe")
+PAIRED = ("llama", "internlm3", "mistral", "granite", "granitemoehybrid", "smollm3", "arcee", "ministral3", "mixtral", "granitemoe")
 
 
 def gguf_name(key, kind):

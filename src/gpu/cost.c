@@ -101,7 +101,8 @@ static void add_matmul(sheet *s, const char *kernel, const lsg_shape *m, lsg_whi
                  inputs = of_experts ? (double)rows * m->n_experts_used : launched,
                  row_blocks = ceil(inputs / matrices / (8 * eights)), tile = lsg_tile_bytes(format);
     const int32_t out_blocks = (n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT;
-    const double tiles = matrices * ((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
+    const int64_t of_matrix = (int64_t)((n_out + LSG_TILE - 1) / LSG_TILE) * (n_in / LSG_GROUP);
+    const double tiles = matrices * (double)of_matrix;
     const int64_t blocks = (int64_t)ceil(matrices * row_blocks * out_blocks * cut.chunks);
     add(s, kernel, 1, blocks,
         (size_t)(of_experts ? lsg_matmul_plan_of(format, eights).shared

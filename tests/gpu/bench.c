@@ -138,8 +138,11 @@ typedef struct {
 
 static void add(checkpoint *c, const char *name, int type, int64_t n_in, int64_t n_out) {
     snprintf(c->names[c->n], sizeof c->names[0], "%s", name);
-    c->t[c->n] = (lst_tensor){c->names[c->n], type, n_in,
-                              n_out,          NULL, (uint64_t)n_in * (uint64_t)n_out * (type == LS_GGML_F32 ? 4 : 2)};
+    c->t[c->n] = (lst_tensor){.name = c->names[c->n],
+                              .type = type,
+                              .n_in = n_in,
+                              .n_out = n_out,
+                              .n_bytes = (uint64_t)n_in * (uint64_t)n_out * (type == LS_GGML_F32 ? 4 : 2)};
     c->n++;
 }
 

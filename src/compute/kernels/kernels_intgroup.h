@@ -124,7 +124,7 @@ INLINE vf int_powers(const uint8_t *p) { /* lsk_power */
 INLINE vf int_e4m3(const uint8_t *p) { /* half of them; a subnormal one has the exponent of 1 and no leading bit */
     const vi b = (vi)vi_bytes(p), e = b >> 3 & 15, least = (vi)(e == 0);
     const vf m = __builtin_convertvector((b & 7) | (~least & 8), vf);
-    return (vf)((vi)m | (b & 128) << 24) * (vf)((e - least + 116) << 23);
+    return (vf)((vu)m | ((vu)b & 128) << 24) * (vf)((e - least + 116) << 23);
 }
 INLINE int_scales int_scales_at(const int_group *w, int v, int part) {
     if (w->is_nv)

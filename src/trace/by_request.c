@@ -79,6 +79,7 @@ void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line
     if (!b->now) return;
     recording *r = b->now->open;
     if (!r || (r->all && kind == LS_TRACE_HEADER)) { // or another server's, with the same number
+        if (kind == LS_TRACE_OTHER) return;          // of the stream, such as that the server is there
         if (kind != LS_TRACE_HEADER) {
             b->late++;
             return;

@@ -356,6 +356,8 @@ static void requests_are_read_as_they_come(void **state) {
     for (size_t at = 0; at < trace.n; at += line_at(&trace, at).n) // another server's first nine
         send_line(&s, 9, LS_REQUEST_DECODING, 0, line_at(&trace, at));
     expect_lines(&s, &trace, 0, trace.n);
+    static const char alive[] = "{\"type\":\"alive\"}\n"; // of a server without news: no lost line
+    assert_int_equal(write(s.to, alive, sizeof alive - 1), sizeof alive - 1);
     expect_end(&s, 0);
     ls_buf_free(&trace);
 }

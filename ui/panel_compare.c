@@ -183,7 +183,7 @@ void ui_panel_compare(ui_panel_view *v) {
     const ui_turn *t = &s->run.turns[r->turn];
     const size_t n_own = ui_said(&s->run, t)->n_steps;
     point *own = course_of(s->run.steps + t->first_step, n_own), *other = course_of(r->steps, r->n_steps);
-    const size_t view = ui_viewed_end(s) - t->first_step, n = view < n_own ? view : n_own;
+    const size_t view = ui_viewed_end(s) - t->first_step, n = view && view < n_own ? view : n_own;
     const point now = own[n], end = own[n_own], their_end = other[r->n_steps]; // now: at the viewed step
     const int32_t most = end.tokens > their_end.tokens ? end.tokens : their_end.tokens;
     const double their_us = time_of(other, r->n_steps, now.tokens);

@@ -42,8 +42,8 @@ typedef struct {
     int64_t n_out;    /* rows; 1 for a vector */
     const void *data; /* NULL: read by lst_open_options.read */
     uint64_t n_bytes;
-    /* [n_in], each input once: column k of the rows is that of input order[k]. NULL: of input k. Only matrices of a
-     * layer that is no mixture may have one, and those of one input must have the same. */
+    /* [n_in], each input once: column k of the rows is that of input order[k]. NULL: of input k. Only
+     * attention's matrices and those of a dense feed-forward part may have one, and those of one input the same. */
     const int32_t *order;
 } lst_tensor;
 

@@ -69,11 +69,10 @@ void make_room(lst_draft &d, int64_t columns) {
     const int64_t had = d.k.defined() ? d.k.size(1) : 0;
     if (columns <= had) return;
     const int64_t room = std::max(columns, std::min(2 * had, (int64_t)d.n_context + LST_MAX_ROWS));
-    for (at::Tensor *t : {&d.k, &d.v}) {
-        at::Tensor larger = at::empty({p.n_kv_heads, room, p.head_dim}, d.h->of);
-        if (had) larger.narrow(1, 0, had).copy_(*t);
-        *t = larger;
-    }
+    at::Tensor larger[2]; // both, or the old ones stay
+    for (at::Tensor &t : larger) t = at::empty({p.n_kv_heads, room, p.head_dim}, d.h->of);
+    if (had) larger[0].narrow(1, 0, had).copy_(d.k), larger[1].narrow(1, 0, had).copy_(d.v);
+    d.k = larger[0], d.v = larger[1];
 }
 
 // The decoder layer over n rows in columns from d.columns on. features: [n][...]; hidden: [n][columns], what a row does

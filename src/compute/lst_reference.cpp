@@ -289,7 +289,7 @@ struct ReferenceCache : lst::KvCache {
                          scores = hp.router == LST_ROUTER_SIGMOID ? of_experts.sigmoid() : at::softmax(of_experts, -1);
         const at::Tensor best = chosen_by(t.choice_bias.defined() ? scores + t.choice_bias : scores);
         at::Tensor weights = scores.gather(1, best);
-        if (hp.router == LST_ROUTER_BEST || hp.sum_experts) weights = weights / weights.sum(-1, true);
+        if (hp.router == LST_ROUTER_BEST || hp.sum_experts) weights = weights / weights.sum(-1, true).clamp_min(1e-20);
         weights = weights * hp.expert_scale;
         tell(layer, first, best, weights);
         at::Tensor sum = at::zeros(x.sizes(), x.options().dtype(at::kFloat));

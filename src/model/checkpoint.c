@@ -245,9 +245,14 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
                        (unsigned long long)embd->n_out);
     h->n_vocab = (int32_t)embd->n_out;
     h->tied |= !find(c, "output.weight");
-    if (h->arch->qk_norm_stated && !c->folder && !find(c, "blk.0.attn_q_norm.weight")) h->qk_norm = LS_QK_NORM_NONE;
+    char name[64];
+    bool normed = !h->arch->qk_norm_stated || c->folder;
+    for (int layer = 0; layer < h->n_layers && !normed; layer++) {
+        snprintf(name, sizeof name, "blk.%d.attn_q_norm.weight", layer);
+        normed = find(c, name) != NULL;
+    }
+    if (!normed) h->qk_norm = LS_QK_NORM_NONE;
     for (int layer = 0; layer < h->n_layers; layer++) {
-        char name[64];
         for (int i = 0; ls_arch_norm(h->arch, i); i++) {
             const char *norm = ls_arch_norm(h->arch, i);
             snprintf(name, sizeof name, "blk.%d.%s.weight", layer, norm);
@@ -258,6 +263,10 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
         snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", layer);
         if (h->arch->balanced && !h->dense[layer] && !find(c, name))
             return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+        snprintf(name, sizeof name, "blk.%d.ffn_up_shexp.weight", layer);
+        if (!h->n_ff_shared && find(c, name))
+            return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is of a shared expert, but the configuration states none",
+                           c->files[0].path, name);
     }
     // opening the decoder checks its tensors; the following tensors are read before that
     if ((code = check_size(c, "token_embd.weight", h->n_embd, h->n_vocab, err)) ||

@@ -320,6 +320,11 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
         c->hparams.skipped = of_vision(t->name);
         return LS_OK;
     }
+    if (c->hparams.arch->balanced && behind(t->name, "model.mtp_")) { // ERNIE's layer for further tokens
+        c->hparams.n_next = 1;
+        c->hparams.n_skipped++;
+        return LS_OK;
+    }
     const char *layer = c->hparams.n_next ? strstr(t->name, "layers.") : NULL;
     if (layer) {
         snprintf(name, sizeof name, "blk.%.20s", layer + strlen("layers."));

@@ -270,6 +270,8 @@ static ls_code read_experts(ls_hparams *h, source *s) {
         (a->expert_ff &&
          (code = any_int(s, NAMES("decoder_sparse_step", "moe_layer_interval"), 1, LS_MAX_LAYERS, &every))))
         return code;
+    if (get(s->j, "moe_gate_act") && !ls_json_is(get(s->j, "moe_gate_act"), "softmax"))
+        return ls_fail(s->err, LS_E_UNSUPPORTED, "'moe_gate_act' is not supported: only softmax is");
     if (a->router == LS_ROUTER_SIGMOID) {
         h->expert_scale = (float)number(s, s->j, "routed_scaling_factor", 1);
         if ((code = may_int(s, "n_group", 1, LS_MAX_EXPERTS, &h->n_expert_groups)) ||

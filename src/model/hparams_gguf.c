@@ -188,7 +188,7 @@ static ls_code may_bool(source *s, const char *name, bool *out) {
 // A mixture of experts. Some files lack the experts' width.
 static ls_code read_experts(ls_hparams *h, source *s) {
     const bool sigmoid = h->arch->router == LS_ROUTER_SIGMOID;
-    int32_t leading = 0, every = 1, shared = h->arch->shared, gate = sigmoid ? 2 : 1;
+    int32_t leading = 0, every = 1, shared = 0, gate = sigmoid ? 2 : 1;
     ls_code code;
     h->n_expert_groups = h->n_groups_used = 1;
     h->expert_scale = 1;

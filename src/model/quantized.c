@@ -406,8 +406,8 @@ static bool shares_order(const ls_checkpoint *c, const char *name, const ls_quan
     return true;
 }
 
-// Only matrices of a layer that is no mixture can have their inputs in another order, and those of one input in the
-// same.
+// Only attention's matrices and those of a dense feed-forward part can have their inputs in another order, and those
+// of one input in the same.
 static bool keeps_order(const ls_checkpoint *c, const ls_quantized *q) {
     static const char *const of_input[][3] = {
         {"attn_q", "attn_k", "attn_v"}, {"ffn_gate", "ffn_up"}, {"attn_qkv"}, {"attn_output"}, {"ffn_down"}};

@@ -307,6 +307,8 @@ def tensors_of(name):
         add("model.norm.bias", d)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", c["vocab_size"], d)
+    if kind == "ernie4_5_moe":
+        add("model.mtp_linear_proj.0.weight", d, 2 * d)  # GGUF files lack it
     return out
 
 
@@ -535,8 +537,8 @@ def write_gguf(path, name, tensors, parts=1):
     out = []
     stacked = {}  # the experts' tensors of a layer
     for key, shape, values in tensors:
-        if ".act_fn." in key:
-            continue  # metadata
+        if ".act_fn." in key or ".mtp_" in key:
+            continue  # metadata; not there
         if "mlp.experts.gate_up_proj" in key or "mlp.experts.down_proj" in key and kind == "gpt_oss":
             out += experts_of_gpt_oss(key, shape, values)
             continue

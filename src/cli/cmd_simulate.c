@@ -146,6 +146,7 @@ static void json(const recordings *all, const ls_table *table, ls_buf *out) {
     ls_jw_field_u64(&w, "turns", all->n);
     ls_jw_field_u64(&w, "recorded_steps", all->steps);
     ls_jw_field_u64(&w, "recorded_tokens", all->emitted);
+    ls_jw_field_u64(&w, "incomplete_files", all->gaps.torn);
     ls_jw_field_u64(&w, "lost_lines", all->gaps.lost);
     ls_jw_key(&w, "methods");
     ls_table_json(table, &w);

@@ -17,7 +17,6 @@ struct recording {
     ls_buf lines;
     size_t at;       // of the next line to be read
     bool all;        // no more lines come
-    bool cut;        // the request has ended, and its last lines were lost: which is the last to come is not known
     recording *next; // that began later
 };
 
@@ -68,10 +67,7 @@ void ls_by_request_about(ls_by_request *b, const ls_request_facts *facts) {
     }
     b->now = &b->known[at];
     if (facts->lost_lines > b->now->lost) b->now->lost = facts->lost_lines;
-    recording *r = b->now->open;
-    if (!r) return;
-    r->cut = facts->state >= LS_REQUEST_DONE && facts->lost_lines;
-    r->all |= facts->state == LS_REQUEST_FORGOTTEN;
+    if (b->now->open) b->now->open->all |= facts->state == LS_REQUEST_FORGOTTEN;
 }
 
 void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line) {
@@ -100,14 +96,6 @@ void ls_by_request_end(ls_by_request *b) {
     b->ended = true;
 }
 
-// Whether the lines of the first recording may be its last ones: it has its end, or another one has, which the server
-// sends later than what it has of a request that ended before.
-static bool is_over(const ls_by_request *b) {
-    bool over = b->ended || b->first->all;
-    for (const recording *r = b->first->next; r && b->first->cut && !over; r = r->next) over = r->all;
-    return over;
-}
-
 bool ls_by_request_next(ls_by_request *b, ls_line *out) {
     for (; b->first; drop_first(b)) {
         recording *r = b->first;
@@ -121,7 +109,7 @@ bool ls_by_request_next(ls_by_request *b, ls_line *out) {
         }
         ls_buf_clear(&r->lines); // read to here
         r->at = 0;
-        if (!is_over(b)) return false;
+        if (!r->all && !b->ended) return false;
     }
     return false;
 }

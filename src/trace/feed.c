@@ -119,12 +119,19 @@ void ls_feed_set(ls_feed *f, const ls_request_facts *facts) {
     pthread_mutex_unlock(&f->lock);
 }
 
+// Whether r has room for these lines. Its end always has: without it a reader would wait for the lost ones.
+static bool has_room(const ls_feed *f, const request *r, const char *p, size_t n) {
+    static const char end[] = "{\"type\":\"end\"";
+    if (r->lines.n && n >= sizeof end && !memcmp(p, end, sizeof end - 1)) return true;
+    return !r->lost && r->lines.n + n <= f->most / 2 && f->bytes + n <= f->most;
+}
+
 void ls_feed_put(ls_feed *f, int32_t id, const char *p, size_t n) {
     if (!f) return;
     pthread_mutex_lock(&f->lock);
     if (f->bytes + n > f->most) make_room(f, n);
     request *r = find(f, id);
-    if (r && (r->lost || r->lines.n + n > f->most / 2 || f->bytes + n > f->most)) {
+    if (r && !has_room(f, r, p, n)) {
         if (++r->lost > r->facts.lost_lines) r->facts.lost_lines = r->lost;
         r->version = ++f->versions;
     } else if (r) {

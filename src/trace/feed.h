@@ -19,7 +19,8 @@ void ls_feed_free(ls_feed *f);           // nobody listens any more; accepts NUL
 // Adds a request, or changes what is known of it. LS_REQUEST_FORGOTTEN removes it.
 void ls_feed_set(ls_feed *f, const ls_request_facts *facts);
 // Appends whole lines to the recording of a request, if it is known. Where one recording would have
-// more than half of the memory, or those of running requests more than all of it, lines are counted as lost.
+// more than half of the memory, or those of running requests more than all of it, lines but the end of a recording that
+// began are counted as lost.
 void ls_feed_put(ls_feed *f, int32_t id, const char *p, size_t n);
 void ls_feed_clear(ls_feed *f); // all are forgotten: numbers begin again
 void ls_feed_wake(ls_feed *f);  // wakes all listeners

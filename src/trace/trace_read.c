@@ -536,7 +536,10 @@ static ls_code next_line(ls_trace_reader *r, ls_err *err) {
         if (code) return code;
         if (!more) ls_by_request_end(r->requests);
         if (!more && !ls_by_request_any(r->requests))
-            return ls_fail(err, LS_E_RANGE, "%s: the server was watched, but no request was answered meanwhile",
+            return ls_fail(err, LS_E_RANGE,
+                           ls_by_request_lost(r->requests)
+                               ? "%s: the server had no memory for what it told of requests (serve.watch_mib)"
+                               : "%s: the server was watched, but no request was answered meanwhile",
                            ls_lines_name(r->lines));
     }
     r->line = line;

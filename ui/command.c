@@ -13,15 +13,27 @@ void ui_type_line(ui_state *s, char sign, const char *text) {
     ui_edit_set(&s->typed.line, text);
 }
 
+// The step with that number. Numbers rise within a turn; where lines of a recording are missing, some have no step.
 static void goto_step(ui_state *s, const char *text) {
     char *end;
-    const unsigned long n = strtoul(text, &end, 10);
+    const unsigned long number = strtoul(text, &end, 10);
     const ui_turn *t = s->run.n_steps ? ui_viewed_turn(s) : NULL;
-    const size_t n_steps = t ? ui_said(&s->run, t)->n_steps : 0;
-    if (!t) ui_look_at(s, 0);
-    else if (end == text || *end || n >= n_steps)
-        ui_say_error(s, "goto '%.20s': turn %td has steps 0 to %zu", text, t - s->run.turns + 1, n_steps - 1);
-    else ui_look_at(s, (int64_t)(t->first_step + n));
+    if (!t) {
+        ui_look_at(s, 0);
+        return;
+    }
+    const size_t n = ui_said(&s->run, t)->n_steps, last = t->first_step + n - 1;
+    size_t at = t->first_step;
+    for (size_t above = last + 1, middle; at < above;) {
+        middle = at + (above - at) / 2;
+        if (ui_step(s, middle)->index < number) at = middle + 1;
+        else above = middle;
+    }
+    if (end != text && !*end && at <= last && ui_step(s, at)->index == number) ui_look_at(s, (int64_t)at);
+    else
+        ui_say_error(s, "goto '%.20s': turn %td has %ssteps %u to %u", text, t - s->run.turns + 1,
+                     n > ui_step(s, last)->index - ui_step(s, t->first_step)->index ? "" : "some of ",
+                     ui_step(s, t->first_step)->index, ui_step(s, last)->index);
 }
 
 static void request_display(ui_state *s, const char *path) {

@@ -424,6 +424,15 @@ static void history_is_gone_through_by_what_happened(void **state) {
     type_keys(&s, ":goto 7000");
     key(&s, UI_KEY_ENTER);
     assert_true(s.message_is_error && ui_viewed(&s)->index == 7);
+    // where a line is missing, numbers and places differ
+    for (size_t i = ui_viewed_index(&s); i < s.run.n_steps; i++) ((ls_step *)s.run.steps[i])->index++;
+    type_keys(&s, ":goto 9");
+    key(&s, UI_KEY_ENTER);
+    assert_int_equal(ui_viewed(&s)->index, 9);
+    type_keys(&s, ":goto 7");
+    key(&s, UI_KEY_ENTER);
+    assert_true(s.message_is_error && ui_viewed(&s)->index == 9);
+    assert_non_null(strstr(s.message, "turn 1 has some of steps 0 to "));
     ui_state_free(&s);
 }
 

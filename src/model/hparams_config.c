@@ -270,9 +270,14 @@ static ls_code read_experts(ls_hparams *h, source *s) {
         (a->expert_ff &&
          (code = any_int(s, NAMES("decoder_sparse_step", "moe_layer_interval"), 1, LS_MAX_LAYERS, &every))))
         return code;
-    if (get(s->j, "moe_gate_act") && !ls_json_is(get(s->j, "moe_gate_act"), "softmax"))
-        return ls_fail(s->err, LS_E_UNSUPPORTED, "'moe_gate_act' is not supported: only softmax is");
-    if (a->router == LS_ROUTER_SIGMOID) {
+    const bool sigmoid = a->router == LS_ROUTER_SIGMOID;
+    const char *const rules[][2] = {{"moe_gate_act", "softmax"},
+                                    {"scoring_func", sigmoid ? "sigmoid" : "softmax"},
+                                    {"topk_method", sigmoid ? "noaux_tc" : "greedy"}};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (get(s->j, rules[i][0]) && !ls_json_is(get(s->j, rules[i][0]), rules[i][1]))
+            return ls_fail(s->err, LS_E_UNSUPPORTED, "'%s' is not supported: only %s is", rules[i][0], rules[i][1]);
+    if (sigmoid) {
         h->expert_scale = (float)number(s, s->j, "routed_scaling_factor", 1);
         if ((code = may_int(s, "n_group", 1, LS_MAX_EXPERTS, &h->n_expert_groups)) ||
             (code = may_int(s, "topk_group", 1, LS_MAX_EXPERTS, &h->n_groups_used)) ||
@@ -281,7 +286,7 @@ static ls_code read_experts(ls_hparams *h, source *s) {
     }
     if (a->shared) h->n_ff_shared = shared * h->n_ff_expert;
     h->sum_experts = a->router != LS_ROUTER_ALL || a->balanced;
-    if (a->router == LS_ROUTER_SIGMOID || (a->router == LS_ROUTER_ALL && !a->balanced))
+    if (sigmoid || (a->router == LS_ROUTER_ALL && !a->balanced))
         ls_json_bool(get(s->j, "norm_topk_prob"), &h->sum_experts);
     if (a->activation == LS_ACT_CLAMPED &&
         (number(s, s->j, "swiglu_limit", 7) != 7 || number(s, s->j, "swiglu_alpha", 1.702) != 1.702))

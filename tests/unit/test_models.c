@@ -845,6 +845,8 @@ static void damaged_configurations_are_named(void **state) {
         {"olmo3", "\"factor\": 8.0", "\"factor\": 0.0", "'yarn' has a factor"},
         {"glm4_moe", "\"n_group\": 4", "\"n_group\": 5", "3 of 12 experts of 2 of 5 groups are not supported"},
         {"glm4_moe", "\"topk_group\": 2", "\"topk_group\": 5", "3 of 12 experts of 5 of 4 groups are not supported"},
+        {"glm4_moe", "\"num_nextn_predict_layers\": 1", "\"scoring_func\": \"softmax\"    ",
+         "'scoring_func' is not supported: only sigmoid is"},
         {"glm4_moe", "\"routed_scaling_factor\": 1.5", "\"routed_scaling_factor\": -15", "the experts' weights is -15"},
         {"glm4_moe", "\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0",
          "has no tensor 'model.layers.3.eh_proj.weight'"},

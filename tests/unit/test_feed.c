@@ -108,7 +108,7 @@ static void memory_is_bounded_and_the_oldest_go_first(void **state) {
     set(f, 5, LS_REQUEST_DECODING);
     put(f, 5, "thirty bytes, of which one ends\n");
     put(f, 5, "thirty bytes, of which one ends\n");
-    put(f, 5, "short\n"); // behind a gap nothing is kept
+    put(f, 5, "short\n");              // behind a gap nothing is kept
     put(f, 5, "{\"type\":\"end\"}\n"); // but its end
     put(f, 6, "{\"type\":\"end\"}\n"); // of a request that is not known
     set(f, 5, LS_REQUEST_DECODING);

@@ -9,6 +9,7 @@
 #include "cli/machine.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,8 @@ static ls_code run_all(work *w, ls_err *err) {
     for (int i = n - 1; i >= 0; i--) { // with the costs of the first method that has any, another run sizes trees alike
         const ls_cost_curve *z = ls_session_costs(w->k.sessions[i]);
         if (z->base_ms[0] > 0) ls_cost_text(z, manifest.costs);
+        const ls_drafter *d = ls_session_drafter(w->k.sessions[i]);
+        if (d && d->began) snprintf(manifest.memory, sizeof manifest.memory, "%016" PRIx64, d->began);
     }
     watch.m = &w->k.b.manifest;
     w->k.b.manifest = manifest;

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/model_info.h"
 #include "cli/progress.h"
+#include "decode/bigrams.h"
 #include "engine/device.h"
 #include "engine/engine_torch.h"
 #include "engine/measured.h"
@@ -196,7 +197,8 @@ static void check_files(report *r) {
         const char *what, *variable, *fallback, *name;
     } places[] = {{"settings", "XDG_CONFIG_HOME", ".config", "config.yaml"},
                   {"prompts", "XDG_STATE_HOME", ".local/state", "history"},
-                  {"costs", "XDG_CACHE_HOME", ".cache", "costs"}};
+                  {"costs", "XDG_CACHE_HOME", ".cache", "costs"},
+                  {"bigrams", "XDG_CACHE_HOME", ".cache", "bigrams"}};
     ls_buf text = {0};
     bool ok = true;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -298,6 +300,29 @@ static void calibrate(report *r, const ls_command_line *c) {
     ls_run_setup_free(&setup);
 }
 
+// Asks the model what follows each token; an interrupt keeps what is there.
+static void learn_bigrams(report *r, const ls_command_line *c) {
+    ls_model m = {0};
+    ls_err err = {0};
+    char *path = NULL;
+    int32_t n = 0;
+    ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
+    ls_run_setup setup;
+    ls_run_setup_init(&setup, &c->options);
+    ls_gauge_watch(&gauge, &setup.s.model.engine);
+    ls_code code = ls_model_load(&m, &setup.s.model, &err);
+    const uint64_t start = ls_now_ns();
+    if (!code) code = ls_bigrams_learn(&m, setup.s.format, setup.s.system, ls_gauge_show, &gauge, &n, &path, &err);
+    ls_gauge_clear(&gauge);
+    if (code) check(r, "bigrams", false, true, "%s", err.msg);
+    else
+        check(r, "bigrams", true, true, "what %s chooses after each of %d tokens, in %.1f s: %s", m.name, n,
+              (double)(ls_now_ns() - start) / 1e9, path);
+    free(path);
+    ls_model_free(&m);
+    ls_run_setup_free(&setup);
+}
+
 // What drafters keep of earlier answers (spec/recall.h); forget: removes it.
 static void check_drafts(report *r, bool forget) {
     char *folder = ls_user_path("XDG_STATE_HOME", ".local/state", "drafts"), when[32] = "?";
@@ -345,6 +370,7 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_log(&r);
     check_terminal(&r);
     if (c->calibrate) calibrate(&r, c);
+    if (c->bigrams) learn_bigrams(&r, c);
     end(&r);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');

@@ -46,7 +46,7 @@ static ls_knowledge logitspec_knows(const ls_drafter *base, const ls_draft_quest
     return ls_search_knows(ls_search_of((const ls_searcher *)base, q->state), q);
 }
 
-enum { MEMORY, READ, RETRIEVED, REMEMBERED, LAST_LOGIT, FILE_NAME };
+enum { MEMORY, READ, RETRIEVED, REMEMBERED, LAST_LOGIT, BIGRAMS, FILE_NAME };
 static const ls_knob knobs[] = {
     [MEMORY] = {"logitspec.memory", LS_KNOB_INT, 32, 1, 4096,
                 "memory limit of remembered choices in megabytes; the oldest are forgotten"},
@@ -57,6 +57,9 @@ static const ls_knob knobs[] = {
     [REMEMBERED] = {"logitspec.remembered", LS_KNOB_SWITCH, 1, 0, 1,
                     "use the target's earlier predictions after the same tokens"},
     [LAST_LOGIT] = {"logitspec.last_logit", LS_KNOB_SWITCH, 1, 0, 1, "use the other tokens of the last logits"},
+    [BIGRAMS] = {"logitspec.bigrams", LS_KNOB_FILE, 0, 0, 0,
+                 "file of the target's choices after each token alone; without it that of 'doctor --bigrams', if there "
+                 "is one; none: no file"},
     [FILE_NAME] =
         {"logitspec.file", LS_KNOB_FILE, 0, 0, 0,
          "file that keeps the target's choices of earlier answers for the next run; auto: one for each model in "
@@ -79,8 +82,11 @@ static ls_code logitspec_make(ls_drafter **out, const ls_draft_setup *setup, ls_
     e->last_logit = setup->knobs[LAST_LOGIT].number != 0;
     d->base.base.read_share =
         e->remembered ? setup->knobs[READ].number : 0; // only remembered choices learn from a prompt's rows
-    const ls_code code = ls_recall_open(&d->recall, &d->base, setup->knobs[FILE_NAME].text, setup, err);
-    d->base.base.began = d->recall.stream.sum;
+    ls_code code = LS_OK;
+    uint64_t bigrams = 0;
+    if (e->remembered) code = ls_bigrams_read(&d->base, setup->knobs[BIGRAMS].text, setup, &bigrams, err);
+    if (!code) code = ls_recall_open(&d->recall, &d->base, setup->knobs[FILE_NAME].text, setup, err);
+    d->base.base.began = d->recall.stream.sum ^ bigrams;
     *out = code ? NULL : &d->base.base;
     if (code) logitspec_free(&d->base.base);
     return code;

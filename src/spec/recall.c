@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Numbers of a token; levels of a probability's square root. A level must pass for a token of any vocabulary.
 enum { WIDTH = 1 + 2 * LS_ROW_TOP, LEVELS = 64 };
@@ -54,13 +55,18 @@ static void fill(ls_searcher *s, const ls_ids *ids) {
     }
 }
 
+// The file of the model in one of the user's folders; NULL: there is no such folder.
+static char *place(const char *variable, const char *fallback, const char *folder, const ls_draft_setup *setup) {
+    char name[80];
+    snprintf(name, sizeof name, "%s/%016" PRIx64 "-%016" PRIx64, folder, setup->tokenizer_id,
+             ls_hash_bytes(setup->tokenizer, strlen(setup->tokenizer)));
+    return ls_user_path(variable, fallback, name);
+}
+
 ls_code ls_recall_open(ls_recall *r, ls_searcher *s, const char *path, const ls_draft_setup *setup, ls_err *err) {
-    char name[64];
     char *own = NULL;
-    if (path && !strcmp(path, "auto")) { // the default place
-        snprintf(name, sizeof name, "drafts/%016" PRIx64 "-%016" PRIx64, setup->tokenizer_id,
-                 ls_hash_bytes(setup->tokenizer, strlen(setup->tokenizer)));
-        path = own = ls_user_path("XDG_STATE_HOME", ".local/state", name);
+    if (path && !strcmp(path, "auto")) {
+        path = own = place("XDG_STATE_HOME", ".local/state", "drafts", setup);
         if (own && !setup->read_only) ls_make_folders(own);
     }
     r->on = path && *path;
@@ -87,4 +93,70 @@ void ls_recall_learn(ls_recall *r, const ls_draft_result *result) {
 
 void ls_recall_break(ls_recall *r) {
     r->broken = true;
+}
+
+// ---- bigrams
+
+static const char bigrams[] = "bigram-table";
+enum { BIGRAM = WIDTH + 1 }; // and a break
+
+static char *bigrams_place(const ls_draft_setup *setup) {
+    return place("XDG_CACHE_HOME", ".cache", "bigrams", setup);
+}
+
+ls_code ls_bigrams_read(ls_searcher *s, const char *path, const ls_draft_setup *setup, uint64_t *sum, ls_err *err) {
+    ls_stream file;
+    ls_err why = {0};
+    *sum = 0;
+    if (!setup->n_vocab || (path && !strcmp(path, "none"))) return LS_OK;
+    char *own = path && *path ? NULL : bigrams_place(setup);
+    if (!own && (!path || !*path)) return LS_OK;
+    if (own && access(own, F_OK)) {
+        free(own);
+        return LS_OK;
+    }
+    ls_code code = ls_stream_read(&file, bigrams, own ? own : path, (size_t)LS_BIGRAMS * BIGRAM, setup, &why);
+    if (!code) {
+        fill(s, &file.ids);
+        *sum = file.sum;
+    } else if (own) { // drafts do without
+        char text[600];
+        snprintf(text, sizeof text, "%s; it is not used: doctor --bigrams writes it anew", why.msg);
+        if (setup->note) setup->note(setup->ud, text);
+        code = LS_OK;
+    } else *err = why;
+    ls_stream_close(&file);
+    free(own);
+    return code;
+}
+
+static void take_error(void *ud, const char *text) {
+    ls_fail(ud, LS_E_IO, "%s", text);
+}
+
+ls_code ls_bigrams_write(const ls_successor *next, int32_t n, const ls_draft_setup *setup, char **path, ls_err *err) {
+    const int32_t stop = LS_STREAM_BREAK;
+    ls_err why = {0};
+    ls_draft_setup own = *setup;
+    ls_stream file;
+    own.note = take_error, own.ud = &why, own.read_only = false;
+    *path = bigrams_place(setup);
+    if (!*path) return ls_fail(err, LS_E_IO, "bigrams need a cache folder: set HOME or XDG_CACHE_HOME");
+    ls_make_folders(*path);
+    ls_code code = ls_stream_open(&file, bigrams, *path, (size_t)n * BIGRAM, &own, &why); // so what it had goes
+    if (!code) why = (ls_err){0};                                                         // a damaged file is replaced
+    for (int32_t i = 0; i < n && !code; i++) {
+        int32_t number[WIDTH];
+        encode(number, i, &next[i]);
+        ls_stream_add(&file, &stop, 1);
+        ls_stream_add(&file, number, WIDTH);
+    }
+    ls_stream_close(&file);
+    if (!code) code = why.code;
+    if (code) {
+        *err = why;
+        free(*path);
+        *path = NULL;
+    }
+    return code;
 }

@@ -1,5 +1,7 @@
-// The memory of `logitspec` that outlives a session: the tokens of answers, each with the target's best tokens after
-// it, in a file (spec/stream.h) from which the next session fills its remembered choices and averages.
+// The memory of `logitspec` that outlives a session, in files (spec/stream.h) of tokens, each with the target's best
+// tokens after it, from which a session fills its remembered choices and averages: the tokens of earlier answers, and
+// bigrams, which the target itself gave, asked once after each token alone (model-derived bigrams, "The N-Grammys",
+// arXiv 2411.03786; there they are the drafts of a method of their own).
 #pragma once
 #include "spec/search.h"
 #include "spec/stream.h"
@@ -17,3 +19,14 @@ typedef struct {
 ls_code ls_recall_open(ls_recall *r, ls_searcher *s, const char *path, const ls_draft_setup *setup, ls_err *err);
 void ls_recall_learn(ls_recall *r, const ls_draft_result *result); // keeps the accepted rows
 void ls_recall_break(ls_recall *r);                                // another conversation begins
+
+// ---- bigrams
+
+enum { LS_BIGRAMS = 1 << 15 }; // the first tokens of a vocabulary at most: made by the earliest merges, the usual ones
+
+// Fills s. path NULL or "": the model's own file, if there is one; "none": no file. Returns the file's sum in *sum, 0
+// without one. LS_E_USAGE: a named file cannot be used.
+ls_code ls_bigrams_read(ls_searcher *s, const char *path, const ls_draft_setup *setup, uint64_t *sum, ls_err *err);
+// Writes next[0..n), the predictions after tokens 0 .. n - 1, n at most LS_BIGRAMS, to the model's own file, whose path
+// is *path then (the caller frees it). LS_E_IO.
+ls_code ls_bigrams_write(const ls_successor *next, int32_t n, const ls_draft_setup *setup, char **path, ls_err *err);

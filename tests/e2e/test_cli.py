@@ -716,6 +716,41 @@ class Other(unittest.TestCase):
             self.assertIn("1 of 1 file of earlier answers removed", r.stdout)
             self.assertEqual(generate(), (text, None, steps))
 
+    def test_bigrams_are_asked_once_and_used(self):
+        with tempfile.TemporaryDirectory() as d:
+            env = {"XDG_CACHE_HOME": d}
+
+            def generate(*flags):
+                r = run("generate", *SCRIPT, "--prompt", "One fish", "--max-tokens", "40", "--max-rows", "4", "--trace", d + "/t", *flags, env=env)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                with open(d + "/t", encoding="utf-8") as f:
+                    lines = [json.loads(line) for line in f]
+                return r.stdout, lines[0].get("memory"), sum(o["type"] == "step" for o in lines)
+            text, memory, steps = generate()
+            self.assertIsNone(memory)
+            r = run("doctor", *SCRIPT, "--bigrams", env=env)
+            found = re.search(r"ok       bigrams +what script chooses after each of (\d+) tokens, in [\d.]+ s: (\S+)", re.sub(r"\n +", " ", r.stdout))
+            path = found[2]
+            self.assertEqual((r.returncode, os.stat(path).st_mode & 0o777), (0, 0o600))
+            again, memory, others = generate()
+            self.assertEqual(again, text)
+            self.assertRegex(memory, "^[0-9a-f]{16}$")
+            self.assertEqual(generate("--private"), (again, memory, others))  # they hold nothing of the user
+            self.assertEqual(generate("--set", "logitspec.bigrams=none"), (text, None, steps))
+            r = run("compare", *SCRIPT, "--prompt", "One fish", "--max-tokens", "9", "--methods", "logitspec", "-o", d + "/b.json", env=env)
+            with open(d + "/b.json", encoding="utf-8") as f:
+                self.assertEqual(json.load(f)["manifest"]["memory"], memory)
+            r = run("generate", *SCRIPT, "--prompt", "x", "--set", "logitspec.bigrams=" + __file__, env=env)
+            self.assertEqual((r.returncode, r.stdout), (2, ""))
+            self.assertIn("not a bigram-table of drafts", r.stderr)
+            os.truncate(path, 200)
+            r = run("generate", *SCRIPT, "--prompt", "One fish", "--max-tokens", "40", "--max-rows", "4", env=env)
+            self.assertEqual((r.returncode, r.stdout), (0, text))
+            self.assertIn("cut short; it is not used: doctor --bigrams writes it anew", r.stderr)
+            r = run("doctor", *SCRIPT, "--bigrams", env={"XDG_CACHE_HOME": "/proc/nowhere"})
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("MISSING  bigrams", r.stdout)
+
     def test_version(self):
         first, compute, libraries, built = run("--version").stdout.splitlines()
         self.assertRegex(first, r"^logitspec \d+\.\d+\.\d+$")

@@ -6,6 +6,7 @@
 #include "spec/automaton.h"
 #include "spec/stream.h"
 #include "spec/rates.h"
+#include "spec/recall.h"
 #include "spec/sizing.h"
 
 #include <math.h>
@@ -650,6 +651,71 @@ static void choices_outlive_a_run(void **state) {
     unlink(path);
 }
 
+// Bigrams are found by the model's name and vocabulary, written anew as a whole, and never changed by answers.
+static void bigrams_are_drafted_from_the_start(void **state) {
+    (void)state;
+    static const char *const key = "logitspec.bigrams";
+    enum { N = 8 };
+    const ls_draft_setup place = {.tokenizer = "test", .n_vocab = 100, .tokenizer_id = 5};
+    ls_successor next[N];
+    char cache[64], old[64], *path;
+    ls_err err;
+    struct stat st;
+    for (int32_t i = 0; i < N; i++) next[i] = (ls_successor){{i + 1, -1}, {0.9f}};
+    snprintf(old, sizeof old, "/tmp/logitspec-test-%d.old", (int)getpid());
+    snprintf(cache, sizeof cache, "/tmp/logitspec-test-%d.cache", (int)getpid());
+    setenv("XDG_CACHE_HOME", cache, 1);
+    ls_drafter *d = with_file("logitspec", key, "", 5);
+    assert_false(d->began || knows_answer(d, 0, 1));
+    d->free(d);
+    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_OK);
+    assert_true(!stat(path, &st) && (st.st_mode & 0777) == 0600);
+    d = with_file("logitspec", key, "", 5);
+    assert_string_equal(noted, "");
+    const uint64_t began = d->began;
+    assert_true(began && knows_answer(d, 0, 1));
+    answer(d, 30, 5);
+    d->free(d);
+    d = with_file("logitspec", key, "", 5);
+    assert_true(d->began == began && !knows_answer(d, 30, 1));
+    d->free(d);
+    d = with_file("logitspec", key, "none", 5);
+    assert_false(d->began || knows_answer(d, 0, 1));
+    d->free(d);
+    d = with_file("logitspec", key, "", 6); // another vocabulary has another file
+    assert_false(d->began || knows_answer(d, 0, 1));
+    d->free(d);
+    for (int32_t i = 0; i < N; i++) next[i].id[0] = 50 + i; // asked again: nothing of before is left
+    assert_int_equal(rename(path, old), 0);
+    d = with_file("logitspec", key, old, 5);
+    assert_true(d->began == began && knows_answer(d, 0, 1));
+    d->free(d);
+    assert_int_equal(rename(old, path), 0);
+    free(path);
+    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_OK);
+    assert_int_equal(truncate(path, st.st_size), 0);
+    d = with_file("logitspec", key, "", 5);
+    assert_string_equal(noted, "");
+    assert_false(d->began == began || knows_answer(d, 0, 1));
+    d->free(d);
+    assert_int_equal(truncate(path, st.st_size - 4), 0);
+    d = with_file("logitspec", key, "", 5); // damaged: drafts do without
+    assert_non_null(strstr(noted, "cut short; it is not used: doctor --bigrams writes it anew"));
+    assert_false(d->began);
+    d->free(d);
+    free(path);
+    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_OK);
+    assert_int_equal(make_with_file(&d, "logitspec", key, "/nonexistent", 5, &err), LS_E_USAGE);
+    assert_int_equal(make_with_file(&d, "logitspec", key, path, 6, &err), LS_E_USAGE);
+    assert_non_null(strstr(err.msg, "the bigram-table is not for the tokenizer of test"));
+    unlink(path);
+    free(path);
+    setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_E_IO);
+    assert_null(path);
+    unsetenv("XDG_CACHE_HOME");
+}
+
 static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
     (void)state;
     char path[64];
@@ -779,6 +845,7 @@ int main(void) {
         cmocka_unit_test(lookahead_forgets_with_the_conversation),
         cmocka_unit_test(histories_outlive_a_run),
         cmocka_unit_test(choices_outlive_a_run),
+        cmocka_unit_test(bigrams_are_drafted_from_the_start),
         cmocka_unit_test(a_history_of_several_programs_keeps_what_each_learned),
         cmocka_unit_test(cacheback_asks_a_frozen_table_where_it_knows_nothing),
         cmocka_unit_test(scores_are_hit_rates),

@@ -1,0 +1,58 @@
+#include "decode/bigrams.h"
+#include "base/mem.h"
+#include "spec/recall.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOGETHER = 64 }; // rows of a forward: the root, and tokens after it
+
+static ls_successor successor_of(const lst_row *r) {
+    _Static_assert((int)LS_ROW_TOP == (int)LST_ROW_TOP, "a row tells as many tokens as are remembered");
+    ls_successor next;
+    for (int j = 0; j < LS_ROW_TOP; j++) next.id[j] = r->top_id[j], next.p[j] = expf(r->top_logit[j] - r->lse);
+    return next;
+}
+
+// next[i]: the prediction after token i where an answer to a short prompt begins: in the place of an answer's tokens
+// predictions are more like those of answers than behind nothing.
+static ls_code ask(const ls_model *m, const ls_ids *prompt, ls_successor *next, int32_t most, ls_progress progress,
+                   void *ud, int32_t *n, ls_err *err) {
+    const lst_sampling greedy = {.top_p = 1};
+    int32_t ids[TOGETHER] = {prompt->p[prompt->n - 1]}, parents[TOGETHER] = {-1};
+    lst_row *rows = ls_malloc(TOGETHER * sizeof *rows);
+    ls_kv_cache *t;
+    ls_code code = m->engine->kv_cache(m->engine, 0, &t, err);
+    if (code) t = NULL;
+    if (!code && prompt->n > 1) code = t->prefill(t, prompt->p, (int32_t)prompt->n - 1, &greedy, rows, NULL, NULL, err);
+    for (*n = 0; !code && *n < most && progress(ud, "asking what follows each token", *n / (double)most);) {
+        int32_t some = 0;
+        for (; some + 1 < TOGETHER && *n + some < most; some++) ids[some + 1] = *n + some, parents[some + 1] = 0;
+        code = t->forward_tree(t, ids, parents, some + 1, &greedy, rows, err);
+        for (int32_t i = 0; i < some && !code; i++) next[(*n)++] = successor_of(&rows[i + 1]);
+    }
+    if (t) t->free(t);
+    free(rows);
+    return code;
+}
+
+ls_code ls_bigrams_learn(const ls_model *m, ls_prompt_format format, const char *system, ls_progress progress, void *ud,
+                         int32_t *n, char **path, ls_err *err) {
+    static const char text[] = "Tell me about it.";
+    const ls_draft_setup place = {
+        .tokenizer = m->name, .n_vocab = m->engine->n_vocab, .tokenizer_id = ls_vocab_id(m->vocab)};
+    const int32_t size = ls_vocab_size(m->vocab), most = size < LS_BIGRAMS ? size : LS_BIGRAMS;
+    ls_successor *next = ls_malloc((size_t)most * sizeof *next);
+    ls_ids prompt = {0};
+    *path = NULL;
+    *n = 0;
+    ls_code code = ls_prompt_encode(m, format, system, text, strlen(text), &prompt, err);
+    if (!code) code = ask(m, &prompt, next, most, progress, ud, n, err);
+    if (code == LS_E_CANCELLED && *n) code = LS_OK; // an interrupt keeps what is there
+    if (!code && !*n) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+    if (!code) code = ls_bigrams_write(next, *n, &place, path, err);
+    ls_ids_free(&prompt);
+    free(next);
+    return code;
+}

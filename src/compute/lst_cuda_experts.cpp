@@ -32,14 +32,14 @@ void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
     check(lsg_route(&b, &e, &router, s), "a router");
     if (n_shared) {
         const lsg_matrix &gate_up = x.shared.gate_up.device, &down = x.shared.down.device;
-        check(lsg_matmul(&gate_up, b.xn, b.y, b.rows, b.rows, &b.step->n_rows, s), "a matmul");
+        put_matmul(x.shared.gate_up, b.xn, b.y, b.rows, &b.step->n_rows, "a matmul");
         lsg_buffers wide = b;
         wide.n_ff = n_shared;
         wide.xn = e.act;
         const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, nullptr, {}};
         check(lsg_gate(&wide, &gating, s), "the shared expert");
         if (m->ranks) put_gather(of_shared_ff, e.act, e.act, b.rows);
-        check(lsg_matmul(&down, e.act, b.y, b.rows, b.rows, &b.step->n_rows, s), "a matmul");
+        put_matmul(x.shared.down, e.act, b.y, b.rows, &b.step->n_rows, "a matmul");
         check(lsg_sum(&b, down.cut.chunks, x.shared.down.n_out, e.shared, s), "the shared expert");
     }
     const lsg_matrix &gate_up = x.experts[0].gate_up.device, &down = x.experts[0].down.device;

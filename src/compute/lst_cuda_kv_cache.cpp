@@ -12,8 +12,16 @@ extern "C" {
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
 
 using namespace lst::device;
+
+// LOGITSPEC_CUDA_LARGE_TILES as lsg_cut's `large`: off unless it is set, since no GPU has been measured with it.
+static int32_t large_tiles(lsg_gpu gpu) {
+    const char *set = getenv("LOGITSPEC_CUDA_LARGE_TILES");
+    return !set || !*set ? 0 : !strcmp(set, "all") ? 1 : lsg_large_least(gpu);
+}
 
 CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
     : PartKvCache(model), m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
@@ -33,7 +41,7 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
       of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
       of_expert_ff{this, &ls_shard::expert_ff, sizeof(uint16_t), held.expert_ff, m->hp.n_experts_used},
       of_shared_ff{this, &ls_shard::shared_ff, sizeof(uint16_t), held.shared_ff},
-      before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1) {
+      before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1), large(large_tiles(shape.gpu)) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
     chosen = lst::Chosen(m->layers, n_layers, m->hp.n_experts_used);
@@ -70,8 +78,16 @@ const float *CudaKvCache::hidden_rows(int32_t first, int32_t n) {
     return hidden.rows.data();
 }
 
+// Ranks may have different environments, and must agree.
 int32_t CudaKvCache::prefill_rows(int32_t) const {
-    return LSG_PREFILL_ROWS;
+    return large && !m->ranks ? LSG_LARGE_PREFILL : LSG_PREFILL_ROWS;
+}
+
+void CudaKvCache::put_matmul(const lst::Linear &l, const uint16_t *in, float *out, int32_t rows, const int32_t *n_rows,
+                             const char *what) {
+    lsg_matrix matrix = l.device;
+    matrix.cut.large = large;
+    check(lsg_matmul(&matrix, in, out, rows, rows, n_rows, stream.s), what);
 }
 
 void CudaKvCache::add_page() {
@@ -154,8 +170,7 @@ void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
     const int32_t rows = one ? 1 : b.rows;
     const uint16_t *in = b.xn + (one ? (size_t)step->head_row * (size_t)m->hp.n_embd : 0);
     // logits stand where the matmul writes its first chunk of inputs; others follow it
-    check(lsg_matmul(&m->head.device, in, b.logits, rows, rows, one ? nullptr : &b.step->n_rows, stream.s),
-          "the output head");
+    put_matmul(m->head, in, b.logits, rows, one ? nullptr : &b.step->n_rows, "the output head");
     const lsg_head head{
         rows, m->head.device.cut.chunks, b.logits, m->head_bias, m->hp.logit_scale, m->hp.logit_softcap, sampled};
     check(lsg_head_rows(&b, &head, stream.s), "the output head");
@@ -165,9 +180,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
     const lst_hparams &hp = m->hp;
     const lsg_buffers b = buffers(rows);
     const lsg_stream s = stream.s;
-    auto matmul = [&](const lst::Linear &l) {
-        check(lsg_matmul(&l.device, b.xn, b.y, rows, rows, &b.step->n_rows, s), "a matmul");
-    };
+    auto matmul = [&](const lst::Linear &l) { put_matmul(l, b.xn, b.y, rows, &b.step->n_rows, "a matmul"); };
     // Adds what l, whose sums are in y, computed; nullptr: nothing yet.
     auto add_norm = [&](const lst::Linear *l, const float *bias, const float *post, const float *norm) {
         int32_t n = l ? l->device.cut.chunks : 0;

@@ -71,6 +71,7 @@ struct CudaKvCache : lst::PartKvCache {
     // with other ranks
     GatherPoint of_tokens, of_heads, of_ff, of_embd, of_expert_ff, of_shared_ff;
     Pinned<uint8_t> before, after; // rows as this device has them, and whole
+    const int32_t large;           // of the matmuls' cuts (lsg_cut)
     std::vector<uint8_t> mine, theirs;
     std::exception_ptr failure; // of an exchange of the step
 
@@ -105,6 +106,8 @@ struct CudaKvCache : lst::PartKvCache {
     // Puts a forward's kernels on the stream. watch: called with 2 * layer + part after each sublayer, -1 after
     // embedding.
     template <class F> void put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch);
+    void put_matmul(const lst::Linear &l, const uint16_t *in, float *out, int32_t rows, const int32_t *n_rows,
+                    const char *what);
     void put_head(const lsg_buffers &b, bool sampled);
     static size_t row_bytes(const GatherPoint &at, ls_range units);
     ls_range all_units(const GatherPoint &at) const;

@@ -64,8 +64,12 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
                      time = (memory > walk ? memory : walk) + sums * (there > 1 ? 2 * (double)there : 1 / CACHED);
         if (best.chunks && time >= least) continue;
         least = time;
-        best = (lsg_cut){(int32_t)there, (int32_t)of_chunk, (int32_t)(blocks < most ? most / blocks : 1),
-                         plain && !is_large(gpu) ? 3 : lsg_eights(format), gpu};
+        best = (lsg_cut){(int32_t)there,
+                         (int32_t)of_chunk,
+                         (int32_t)(blocks < most ? most / blocks : 1),
+                         plain && !is_large(gpu) ? 3 : lsg_eights(format),
+                         0,
+                         gpu};
     }
     return best;
 }
@@ -90,6 +94,21 @@ int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, con
     const int64_t share = lsg_is_plain(format) ? 1 : ceil_div(blocks, cut->gpu.multiprocessors),
                   least = (int64_t)cut->gpu.shared_kib * 1024 / (share + 1);
     return own > least ? own : (int32_t)least;
+}
+
+int32_t lsg_large_stages(lsg_format format, lsg_gpu gpu) {
+    return lsg_large_plan_of(format, 3).shared <= (is_large(gpu) ? LSG_LARGE_BLOCK_SHARED : LSG_BLOCK_SHARED) ? 3 : 2;
+}
+
+/* By estimate a multiprocessor computes about three times as many products in a time as with the blocks for few rows,
+ * which wait for the second-level cache and for shared memory; so a third of them is enough. Not measured. */
+int32_t lsg_large_least(lsg_gpu gpu) {
+    return (int32_t)ceil_div(gpu.multiprocessors, 3);
+}
+
+int lsg_matmul_is_large(int32_t rows, int32_t n_out, const lsg_cut *cut) {
+    const int64_t blocks = ceil_div(rows, LSG_LARGE_ROWS) * ceil_div(n_out, LSG_LARGE_OUT) * cut->chunks;
+    return cut->large && rows >= LSG_LARGE_ROWS && blocks >= cut->large;
 }
 
 int32_t lsg_tail_rows(int32_t group) {

@@ -22,7 +22,13 @@ enum {
     LSG_STAGE = 8,       /* groups whose inputs come to shared memory at once */
     LSG_WARPS = 8,       /* of a block of a matmul: */
     LSG_BLOCK_TILES = 4, /* its tiles of outputs; the other warps share their inputs */
+    LSG_SLICES = 2,      /* of a stage's groups, each summed by itself: the first half and the second */
     LSG_BLOCK_OUT = LSG_BLOCK_TILES * LSG_TILE,
+
+    LSG_LARGE_ROWS = 128, /* rows and outputs of a block of large tiles; groups of its stages */
+    LSG_LARGE_OUT = 256,
+    LSG_LARGE_GROUPS = 2,
+
     LSG_ATTENTION_WARPS = 8,    /* of a block of attention */
     LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
     LSG_EXPERT_EIGHTS = 3,      /* eights of rows of a block of an expert's matmul, at most: an expert has few */
@@ -35,7 +41,8 @@ enum {
     LSG_SLICE = 4096,           /* logits that one block of the head's statistics reads */
     LSG_SLICE_FLOATS = 3,       /* and what it says of them */
     LSG_SORT = 4096,            /* keys that one block of a row's best sorts */
-    LSG_PREFILL_ROWS = 128,     /* rows of a block of a prompt, at most */
+    LSG_PREFILL_ROWS = 128,     /* rows of a block of a prompt, at most, */
+    LSG_LARGE_PREFILL = 256,    /* and where large tiles compute it */
     LSG_MOST_EMBD = 16384,      /* values of the residual stream */
     LSG_GRAPHS = 32,            /* recorded steps that a session keeps, */
     LSG_GRAPH_BYTES = 1 << 20,  /* and what one of some 300 kernels takes on an H200 */
@@ -102,9 +109,10 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* How a [n_out, n_in] matrix is shared out, by its shape, format and the device: a block takes LSG_BLOCK_OUT outputs of
  * a chunk of the inputs. beside: so many blocks of rows the device holds at once, with all weights. most_eights: eights
- * of rows of a block, at most. gpu: the device. Sums depend on the chunks alone. */
+ * of rows of a block, at most. gpu: the device. large: many rows are computed in large tiles if a launch has at least
+ * so many blocks of them; 0 (as lsg_cut_of says): never. Sums depend on the chunks alone. */
 typedef struct {
-    int32_t chunks, chunk_groups, beside, most_eights;
+    int32_t chunks, chunk_groups, beside, most_eights, large;
     lsg_gpu gpu;
 } lsg_cut;
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu);
@@ -136,6 +144,27 @@ int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut);
 /* Shared memory of each block, in bytes, for a launch with this number of blocks. It may be more than the block needs,
  * to limit the number of blocks on a multiprocessor. */
 int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut);
+
+/* Large tiles: a block has LSG_LARGE_OUT outputs of LSG_LARGE_ROWS rows and computes the slices one after the other.
+ * Its shared memory, in bytes: stages of LSG_LARGE_GROUPS groups, 2 or 3, weights and then inputs; sums of two stages'
+ * inputs. */
+typedef struct {
+    int32_t weights, inputs, totals, shared;
+} lsg_large_plan;
+LSG_CONSTANT lsg_large_plan lsg_large_plan_of(int format, int32_t stages) {
+    lsg_large_plan p = {0, 0, 0, 0};
+    p.weights = LSG_LARGE_OUT / LSG_TILE * LSG_LARGE_GROUPS * lsg_tile_bytes(format);
+    p.inputs = LSG_LARGE_ROWS * LSG_LARGE_GROUPS * LSG_GROUP * 2;
+    p.totals = 2 * LSG_LARGE_ROWS * LSG_STAGE / LSG_SLICES * lsg_minima(format) * 4;
+    p.shared = stages * (p.weights + p.inputs) + p.totals;
+    return p;
+}
+/* Stages: 3 where they fit. */
+int32_t lsg_large_stages(lsg_format format, lsg_gpu gpu);
+/* The fewest blocks with which large tiles are worth their while, by estimate (cut.large). */
+int32_t lsg_large_least(lsg_gpu gpu);
+/* Whether a matmul of so many rows and outputs is computed in large tiles. */
+int lsg_matmul_is_large(int32_t rows, int32_t n_out, const lsg_cut *cut);
 
 /* ---- attention */
 

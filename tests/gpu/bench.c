@@ -332,24 +332,41 @@ static void time_graphs(lst_kv_cache *s, const shape *of, const char *weights, i
          of->name, weights, context, SIZES, median(us, SIZES), (long long)before - (long long)after);
 }
 
+// KV caches that begin now compute many rows in large tiles, or as usual.
+static void use_large_tiles(bool large) {
+    if (large) setenv("LOGITSPEC_CUDA_LARGE_TILES", options.tiny ? "all" : "1", 1);
+    else unsetenv("LOGITSPEC_CUDA_LARGE_TILES");
+}
+
+// Reading a prompt as usual and in large tiles, which must give the same logits of its last token.
 static void time_prefill(lst_model *m, const shape *of, const char *weights) {
     const int32_t n = options.tiny ? 300 : 2048;
     const int runs = options.tiny ? 1 : 3;
+    const size_t bytes = (size_t)of->vocab * sizeof(float);
     int32_t *ids = get((size_t)n * sizeof *ids);
+    float *logits[2] = {get(bytes), get(bytes)};
     double ms[3];
     random_prompt(ids, n, of);
-    for (int i = options.tiny ? 0 : -1; i < runs; i++) {
-        lst_kv_cache *s;
-        MUST(p_lst_kv_cache_new(&s, m, n + 1, 0));
-        const double start = now_us();
-        MUST(p_lst_prefill(s, ids, n, &greedy, NULL, NULL, NULL));
-        if (i >= 0) ms[i] = (now_us() - start) / 1e3;
-        p_lst_kv_cache_free(s);
+    for (int large = 0; large < 2; large++) {
+        use_large_tiles(large);
+        for (int i = options.tiny ? 0 : -1; i < runs; i++) {
+            lst_kv_cache *s;
+            MUST(p_lst_kv_cache_new(&s, m, n + 1, 0));
+            const double start = now_us();
+            MUST(p_lst_prefill(s, ids, n, &greedy, NULL, NULL, NULL));
+            if (i >= 0) ms[i] = (now_us() - start) / 1e3;
+            MUST(p_lst_row_logits(s, -1, logits[large]));
+            p_lst_kv_cache_free(s);
+        }
+        const double took = median(ms, runs);
+        const int differs = large && memcmp(logits[0], logits[1], bytes);
+        line("{\"kind\":\"%s\",\"shape\":\"%s\",\"weights\":\"%s\",\"tokens\":%d,\"runs\":%d,\"ms\":%.3f,"
+             "\"tokens_per_s\":%.1f,\"differences\":%d}",
+             large ? "prefill_large" : "prefill", of->name, weights, n, runs, took, n / took * 1e3, differs);
+        n_failed += differs;
     }
-    const double took = median(ms, runs);
-    line("{\"kind\":\"prefill\",\"shape\":\"%s\",\"weights\":\"%s\",\"tokens\":%d,\"runs\":%d,\"ms\":%.3f,"
-         "\"tokens_per_s\":%.1f}",
-         of->name, weights, n, runs, took, n / took * 1e3);
+    use_large_tiles(false);
+    free(logits[0]), free(logits[1]);
     free(ids);
 }
 
@@ -616,7 +633,9 @@ static void exact(void) {
             MUST(p_lst_kv_cache_new(&plain, m, n_context, 0));
             decode_plain(plain, of, &how, &p);
             p_lst_kv_cache_free(plain);
+            use_large_tiles(t.runs % 2 == 0); // every other prompt, and its largest trees
             MUST(p_lst_kv_cache_new(&drafted, m, n_context, 0));
+            use_large_tiles(false);
             decode_drafted(drafted, of, &how, &p, &t);
             p_lst_kv_cache_free(drafted);
             t.tokens += p.n;

@@ -186,21 +186,22 @@ def steps_report(r):
     copy, rows = one(r, "copy"), []
     for x in pick(r, "model"):
         same = {"shape": x["shape"], "weights": x["weights"]}
-        p = one(r, "prefill", **same)
+        p, large = one(r, "prefill", **same), one(r, "prefill_large", **same)
         for s in pick(r, "step", **same):
             share = f" ({s['bytes_per_s'] / copy['bytes_per_s']:.3f})" if copy else ""
             rows.append([*same.values(), f"{x['weight_bytes'] / 1e6:.5g}", f"{s['weight_bytes_read'] / 1e6:.5g}", s["sampling"],
                          s["context"], s["steps"], f"{s['wall_us']:.1f}", f"{s['device_us']:.1f}", f"{s['host_us']:.1f}",
                          f"{1e6 / s['wall_us']:.1f}", f"{s['bytes_per_s'] / 1e9:.0f}{share}",
-                         f"{p['tokens_per_s']:.0f} ({p['tokens']})" if p else ""])
+                         f"{p['tokens_per_s']:.0f} ({p['tokens']})" if p else "",
+                         f"{large['tokens_per_s']:.0f}{' DIFFERS' if large['differences'] else ''}" if large else ""])
     if not rows:
         return []
     return ["## Plain decoding (random weights in the shapes of real models)", "",
             "A step: forward of one row, commit, the 64 best tokens; medians. Bandwidth: (weights read once + KV cache read) / "
             "device time; in brackets over the copy's. Host: median of wall - device. Weights of a step leave out an embedding "
-            "that is no output head; prefill: of a prompt alone, tokens / wall time.", ""] + \
+            "that is no output head; prefill: of a prompt alone, tokens / wall time; large tiles: LOGITSPEC_CUDA_LARGE_TILES.", ""] + \
         table(["shape", "weights", "MB in all", "MB a step", "sampling", "context", "steps", "wall us", "device us", "host us",
-               "tokens/s", "GB/s", "prefill tokens/s (of)"], rows)
+               "tokens/s", "GB/s", "prefill tokens/s (of)", "in large tiles"], rows)
 
 
 def rows_report(r):

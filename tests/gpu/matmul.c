@@ -85,7 +85,7 @@ static void stacked_tensors_may_have_different_types(void) {
 
 // ---- products
 
-enum { INPUTS = 12, MOST_ROWS = 130, MORE = 3 };
+enum { INPUTS = 12, MOST_ROWS = 300, MORE = 3 };
 
 // Each input alone, its chunks [n_out] one after another.
 static float *products_alone(const matrix *m, const uint16_t *inputs) {
@@ -133,6 +133,7 @@ static void check_block(const matrix *m, const uint16_t *inputs, const float *al
     lsg_matrix shared_out = m->device; // among blocks of all sizes
     shared_out.cut.beside = n % 4 ? n % 4 : 40;
     if (n % 5 == 0) shared_out.cut.most_eights = 3; // as on a device whose blocks have less shared memory
+    if (n % 2 && m->device.cut.large) shared_out.cut.gpu = (lsg_gpu){84, 100}; // as there, too: two stages
     MUST(lsg_matmul(&shared_out, put(x, (size_t)rows * n_in * sizeof *x), y_device, rows_y, rows,
                     n % 3 == 1 ? NULL : put(&there, sizeof there), stream));
     const float *y = take(y_device, bytes);
@@ -199,6 +200,37 @@ static void matmul_is_right_in_any_split(void) {
         }
 }
 
+// Many rows in large tiles have the bits that each has alone, where few rows are computed.
+static void large_tiles_have_the_bits_of_a_row_alone(void) {
+    const int of_format[] = {LS_GGML_BF16, LS_GGML_F16, LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q5_K};
+    enum { WHOLE = 0 };
+    static const struct {
+        int64_t n_out, n_in;
+        int32_t chunk_groups; // WHOLE: as the shape says
+    } shapes[] = {{1, 256, WHOLE},    {40, 32, WHOLE},   {264, 96, WHOLE},  {300, 1280, WHOLE},
+                  {600, 1024, WHOLE}, {232, 1280, 5},    {232, 1280, 16},   {232, 1280, 27},
+                  {232, 1280, 40},    {512, 768, WHOLE}, {72, 2304, WHOLE}, {300, 1280, 39}};
+    const int32_t counts[] = {128, 129, 191, 256, 300};
+    for (size_t t = 0; t < LENGTH(of_format); t++)
+        for (size_t i = 0; i < LENGTH(shapes); i++) {
+            lsg_matrix shape;
+            if (lsg_matrix_init(&shape, of_format[t], shapes[i].n_out, shapes[i].n_in, H100)) continue;
+            matrix m = random_matrix(of_format[t], shapes[i].n_out, shapes[i].n_in);
+            lsg_cut cut = m.host.cut;
+            if (shapes[i].chunk_groups) {
+                const int32_t groups = m.host.n_in / LSG_GROUP;
+                cut.chunk_groups = shapes[i].chunk_groups;
+                cut.chunks = (groups + cut.chunk_groups - 1) / cut.chunk_groups;
+            }
+            cut.large = 1;
+            CHECK(lsg_matmul_is_large(counts[0], m.host.n_out, &cut) &&
+                      !lsg_matmul_is_large(counts[0] - 1, m.host.n_out, &cut),
+                  "large tiles are not taken from %d rows on", (int)counts[0]);
+            m.host.cut = m.device.cut = cut;
+            check_matmul(&m, counts + (int)(i % 2), i % 3 ? 2 : LENGTH(counts) - (int)(i % 2));
+        }
+}
+
 // What tensor cores are trusted with: a column of a product depends neither on its place nor on other columns.
 static void a_row_is_the_same_in_every_column(void) {
     const int of_format[] = {LS_GGML_BF16, LS_GGML_F16, LS_GGML_Q4_1, LS_GGML_Q8_0, LS_GGML_Q4_K, LS_GGML_Q5_K};
@@ -234,6 +266,7 @@ const gpu_test matmul_tests[] = {
     TEST(matmul_of_a_row_is_the_same_in_any_block),
     TEST(matmul_of_other_types_and_large_shapes),
     TEST(matmul_is_right_in_any_split),
+    TEST(large_tiles_have_the_bits_of_a_row_alone),
     TEST(a_row_is_the_same_in_every_column),
     {0},
 };

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COPIES = 64 };
+enum { MOST_COPIES = 64, MANY = 2 * LSG_LARGE_ROWS };
 
 static const lsg_shape small = {.n_layers = 1,
                                 .n_embd = 576,
@@ -130,7 +130,7 @@ static void time_matmuls(const int32_t *rows, int n_rows) {
             if (lsg_matrix_init(&r.m[0], formats[f].type, n_out, n_in, shape.gpu)) continue;
             const size_t bytes = lsg_matrix_bytes(&r.m[0]);
             uint8_t *weights = copies_of(&r, bytes);
-            const int32_t most = rows[n_rows - 1];
+            const int32_t most = MANY;
             r.x = noise((size_t)most * (size_t)n_in * sizeof *r.x);
             r.y = zeros((size_t)most * (size_t)n_out * (size_t)r.m[0].cut.chunks * sizeof *r.y);
             for (int i = 0; i < n_rows; i++) {
@@ -138,6 +138,13 @@ static void time_matmuls(const int32_t *rows, int n_rows) {
                 say(names[k], formats[f].name, rows[i], 0, (double)bytes, on_paper(names[k], r.m[0].format, rows[i], 0),
                     matmul, &r);
             }
+            for (int large = 0; large < 2; large++) // many rows both ways
+                for (r.rows = MANY / 2; r.rows <= MANY; r.rows *= 2) {
+                    char what[64];
+                    snprintf(what, sizeof what, "%s%s", names[k], large ? ", large tiles" : "");
+                    for (int c = 0; c < r.copies; c++) r.m[c].cut.large = large;
+                    say(what, formats[f].name, r.rows, 0, (double)bytes, 0, matmul, &r);
+                }
             MUST(lsg_sync(stream));
             lsg_free(weights), lsg_free(r.x), lsg_free(r.y);
         }

@@ -11,6 +11,7 @@ Exit: 0 all caught or explained, 1 one survived (or does not build, or is explai
 not apply, or tests that fail without any change."""
 import argparse
 import fcntl
+import glob
 import os
 import re
 import resource
@@ -22,6 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 COPIED = ["Makefile", ".ci", "src", "ui", "tests", "demos", "configs"]  # what the unit tests are built from and read
 MEMORY = 4 << 30  # bytes of address space: a mistake may ask for all there is
+OF_KERNELS = "test_gpu_kernels"  # its tests are in tests/gpu, and an argument names one
 
 
 class Wrong(Exception):
@@ -86,10 +88,10 @@ def check_one(e, root, where):
     e.applied(read(path), where)
     for test in e.tests:
         program, _, name = test.partition("/")
-        source = os.path.join(root, "tests", "unit", program + ".c")
-        if not os.path.isfile(source):
+        sources = glob.glob(os.path.join(root, "tests", *(("gpu", "*.c") if program == OF_KERNELS else ("unit", program + ".c"))))
+        if not sources:
             raise Wrong(f"{where}:{e.line}: {e.name}: there is no test program {program}")
-        if name and not re.search(rf"\b{re.escape(name)}\b", read(source)):
+        if name and not any(re.search(rf"\b{re.escape(name)}\b", read(source)) for source in sources):
             raise Wrong(f"{where}:{e.line}: {e.name}: {program} has no test {name}")
 
 
@@ -166,12 +168,13 @@ class Tests:
         """How the test ended: "" (it passed), else what it said; and how many seconds it took."""
         program, _, name = test.partition("/")
         env = dict(self.env, CMOCKA_FILTER=name) if name else dict(self.env)
+        only = [name] if program == OF_KERNELS else []
         if program == "test_heads":  # mistakes are made in C: the compute libraries are those of the build
             env.setdefault("LOGITSPEC_LSTORCH", os.path.join(HERE, "..", "..", "build", "liblstorch.so"))
             env.setdefault("LOGITSPEC_EMULATED", os.path.join(HERE, "..", "..", "build", "tests", "liblstorch_emulated.so"))
         start = time.monotonic()
         try:
-            p = subprocess.run([os.path.join("build", "tests", program)], cwd=self.scratch, env=env, text=True,
+            p = subprocess.run([os.path.join("build", "tests", program), *only], cwd=self.scratch, env=env, text=True,
                                errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                timeout=self.limit.get(test, 600),
                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))

@@ -107,6 +107,41 @@ static void what_lanes_read_at_once_is_in_different_banks(void **state) {
     check_banks(0, 32, 4, weight_4, LSG_SCORES * (int32_t)sizeof(float));
 }
 
+// An input of large tiles: the row's halves change places in every other row.
+static int32_t large_input(int32_t lane, int32_t group) {
+    const int32_t row = lane / 4;
+    return row * LSG_LARGE_GROUPS * LSG_GROUP * 2 + ((group * 64) ^ (row % 2 * 64)) + lane % 4 * 16;
+}
+
+static void large_tiles_fit_and_are_taken_where_they_fill_the_device(void **state) {
+    (void)state;
+    for (const lsg_card *card = lsg_cards; card->name; card++)
+        for (int f = 0; f < LSG_N_FORMATS; f++) {
+            const bool small = card->gpu.shared_kib * 1024 < LSG_LARGE_BLOCK_SHARED;
+            const int32_t stages = lsg_large_stages((lsg_format)f, card->gpu),
+                          shared = lsg_large_plan_of(f, stages).shared;
+            assert_in_range(stages, 2, 3);
+            assert_in_range(shared, 1, small ? LSG_BLOCK_SHARED : LSG_LARGE_BLOCK_SHARED);
+        }
+    for (int32_t quarter = 0; quarter < 4; quarter++)
+        for (int32_t group = 0; group < LSG_LARGE_GROUPS; group++) check_banks(8 * quarter, 8, 16, large_input, group);
+    const lsg_gpu h100 = lsg_card_of("H100")->gpu;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int k = 0; k < LSG_MATRICES; k++) {
+            lsg_shape s = models[i].shape;
+            int32_t n_out, n_in;
+            s.gpu = h100;
+            lsg_matrix_shape(&s, (lsg_which)k, &n_out, &n_in);
+            if (!n_out) continue;
+            lsg_cut cut = lsg_matrix_cut(&s, (lsg_which)k, LSG_BF16);
+            assert_false(lsg_matmul_is_large(256, n_out, &cut)); // off, unless somebody asks for it
+            cut.large = lsg_large_least(h100);
+            assert_false(lsg_matmul_is_large(LSG_LARGE_ROWS - 1, n_out, &cut));
+            if (i == LLAMA_8B) assert_true(lsg_matmul_is_large(LSG_LARGE_ROWS, n_out, &cut));
+            if (i == 0 && k == LSG_QKV) assert_false(lsg_matmul_is_large(256, n_out, &cut)); // 32 of 132 are busy
+        }
+}
+
 // What a cut must not cost, on paper, for 32 rows: partial sums stay small beside the weights, and large matrices keep
 // most multiprocessors busy.
 static void cuts_cost_little_beside_their_weights(void **state) {
@@ -314,6 +349,7 @@ int main(void) {
         cmocka_unit_test(blocks_have_what_any_device_gives_them),
         cmocka_unit_test(a_multiprocessor_takes_an_even_share_of_blocks),
         cmocka_unit_test(what_lanes_read_at_once_is_in_different_banks),
+        cmocka_unit_test(large_tiles_fit_and_are_taken_where_they_fill_the_device),
         cmocka_unit_test(cuts_cost_little_beside_their_weights),
         cmocka_unit_test(cuts_of_an_8b_model_are_those_that_were_measured),
         cmocka_unit_test(a_session_has_room_for_all_that_it_will_run),

@@ -18,9 +18,9 @@ extern "C" {
 using namespace lst::device;
 
 // LOGITSPEC_CUDA_LARGE_TILES as lsg_cut's `large`: off unless it is set, since no GPU has been measured with it.
-static int32_t large_tiles(lsg_gpu gpu) {
+static lsg_large large_tiles() {
     const char *set = getenv("LOGITSPEC_CUDA_LARGE_TILES");
-    return !set || !*set ? 0 : !strcmp(set, "all") ? 1 : lsg_large_least(gpu);
+    return !set || !*set ? LSG_LARGE_OFF : !strcmp(set, "all") ? LSG_LARGE_ALWAYS : LSG_LARGE_FILLING;
 }
 
 CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
@@ -41,7 +41,7 @@ CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
       of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
       of_expert_ff{this, &ls_shard::expert_ff, sizeof(uint16_t), held.expert_ff, m->hp.n_experts_used},
       of_shared_ff{this, &ls_shard::shared_ff, sizeof(uint16_t), held.shared_ff},
-      before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1), large(large_tiles(shape.gpu)) {
+      before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1), large(large_tiles()) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a session");
     chosen = lst::Chosen(m->layers, n_layers, m->hp.n_experts_used);

@@ -71,7 +71,7 @@ struct CudaKvCache : lst::PartKvCache {
     // with other ranks
     GatherPoint of_tokens, of_heads, of_ff, of_embd, of_expert_ff, of_shared_ff;
     Pinned<uint8_t> before, after; // rows as this device has them, and whole
-    const int32_t large;           // of the matmuls' cuts (lsg_cut)
+    const lsg_large large;         // of the matmuls' cuts (lsg_cut)
     std::vector<uint8_t> mine, theirs;
     std::exception_ptr failure; // of an exchange of the step
 

@@ -68,7 +68,7 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
                          (int32_t)of_chunk,
                          (int32_t)(blocks < most ? most / blocks : 1),
                          plain && !is_large(gpu) ? 3 : lsg_eights(format),
-                         0,
+                         LSG_LARGE_OFF,
                          gpu};
     }
     return best;
@@ -100,15 +100,13 @@ int32_t lsg_large_stages(lsg_format format, lsg_gpu gpu) {
     return lsg_large_plan_of(format, 3).shared <= (is_large(gpu) ? LSG_LARGE_BLOCK_SHARED : LSG_BLOCK_SHARED) ? 3 : 2;
 }
 
-/* By estimate a multiprocessor computes about three times as many products in a time as with the blocks for few rows,
- * which wait for the second-level cache and for shared memory; so a third of them is enough. Not measured. */
-int32_t lsg_large_least(lsg_gpu gpu) {
-    return (int32_t)ceil_div(gpu.multiprocessors, 3);
-}
-
-int lsg_matmul_is_large(int32_t rows, int32_t n_out, const lsg_cut *cut) {
-    const int64_t blocks = ceil_div(rows, LSG_LARGE_ROWS) * ceil_div(n_out, LSG_LARGE_OUT) * cut->chunks;
-    return cut->large && rows >= LSG_LARGE_ROWS && blocks >= cut->large;
+/* By estimate a multiprocessor computes about three times as many products in a time as with the blocks for few rows
+ * where weights are plain, and half as many again where they have scales. So it is enough if a third of the
+ * multiprocessors, or all, have a block. Not measured. */
+int lsg_matmul_is_large(lsg_format format, int32_t rows, int32_t n_out, const lsg_cut *cut) {
+    const int64_t blocks = ceil_div(rows, LSG_LARGE_ROWS) * ceil_div(n_out, lsg_large_out(format)) * cut->chunks;
+    if (cut->large == LSG_LARGE_OFF || rows < LSG_LARGE_ROWS) return 0;
+    return cut->large == LSG_LARGE_ALWAYS || blocks * (lsg_is_plain(format) ? 3 : 1) >= cut->gpu.multiprocessors;
 }
 
 int32_t lsg_tail_rows(int32_t group) {

@@ -25,8 +25,7 @@ enum {
     LSG_SLICES = 2,      /* of a stage's groups, each summed by itself: the first half and the second */
     LSG_BLOCK_OUT = LSG_BLOCK_TILES * LSG_TILE,
 
-    LSG_LARGE_ROWS = 128, /* rows and outputs of a block of large tiles; groups of its stages */
-    LSG_LARGE_OUT = 256,
+    LSG_LARGE_ROWS = 128, /* rows of a block of large tiles; groups of its stages */
     LSG_LARGE_GROUPS = 2,
 
     LSG_ATTENTION_WARPS = 8,    /* of a block of attention */
@@ -109,10 +108,12 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* How a [n_out, n_in] matrix is shared out, by its shape, format and the device: a block takes LSG_BLOCK_OUT outputs of
  * a chunk of the inputs. beside: so many blocks of rows the device holds at once, with all weights. most_eights: eights
- * of rows of a block, at most. gpu: the device. large: many rows are computed in large tiles if a launch has at least
- * so many blocks of them; 0 (as lsg_cut_of says): never. Sums depend on the chunks alone. */
+ * of rows of a block, at most. gpu: the device. large: whether
+ * many rows are computed in large tiles; off, unless the caller sets it. Sums depend on the chunks alone. */
+typedef enum { LSG_LARGE_OFF, LSG_LARGE_FILLING, LSG_LARGE_ALWAYS } lsg_large; /* filling: where they fill the device */
 typedef struct {
-    int32_t chunks, chunk_groups, beside, most_eights, large;
+    int32_t chunks, chunk_groups, beside, most_eights;
+    lsg_large large;
     lsg_gpu gpu;
 } lsg_cut;
 lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu);
@@ -145,7 +146,10 @@ int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut);
  * to limit the number of blocks on a multiprocessor. */
 int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut);
 
-/* Large tiles: a block has LSG_LARGE_OUT outputs of LSG_LARGE_ROWS rows and computes the slices one after the other.
+LSG_CONSTANT int32_t lsg_large_out(int format) { /* outputs of a block of large tiles */
+    return lsg_is_plain(format) ? 256 : 128;
+}
+/* Large tiles: a block has lsg_large_out outputs of LSG_LARGE_ROWS rows and computes the slices one after the other.
  * Its shared memory, in bytes: stages of LSG_LARGE_GROUPS groups, 2 or 3, weights and then inputs; sums of two stages'
  * inputs. */
 typedef struct {
@@ -153,7 +157,7 @@ typedef struct {
 } lsg_large_plan;
 LSG_CONSTANT lsg_large_plan lsg_large_plan_of(int format, int32_t stages) {
     lsg_large_plan p = {0, 0, 0, 0};
-    p.weights = LSG_LARGE_OUT / LSG_TILE * LSG_LARGE_GROUPS * lsg_tile_bytes(format);
+    p.weights = lsg_large_out(format) / LSG_TILE * LSG_LARGE_GROUPS * lsg_tile_bytes(format);
     p.inputs = LSG_LARGE_ROWS * LSG_LARGE_GROUPS * LSG_GROUP * 2;
     p.totals = 2 * LSG_LARGE_ROWS * LSG_STAGE / LSG_SLICES * lsg_minima(format) * 4;
     p.shared = stages * (p.weights + p.inputs) + p.totals;
@@ -161,10 +165,8 @@ LSG_CONSTANT lsg_large_plan lsg_large_plan_of(int format, int32_t stages) {
 }
 /* Stages: 3 where they fit. */
 int32_t lsg_large_stages(lsg_format format, lsg_gpu gpu);
-/* The fewest blocks with which large tiles are worth their while, by estimate (cut.large). */
-int32_t lsg_large_least(lsg_gpu gpu);
 /* Whether a matmul of so many rows and outputs is computed in large tiles. */
-int lsg_matmul_is_large(int32_t rows, int32_t n_out, const lsg_cut *cut);
+int lsg_matmul_is_large(lsg_format format, int32_t rows, int32_t n_out, const lsg_cut *cut);
 
 /* ---- attention */
 

@@ -42,6 +42,9 @@ MATMUL = {
 }
 PLANNED = "sm_90"
 MEASURED = ("sm_80", PLANNED)  # architectures that these ceilings were taken on; the rules hold for all
+# The matmul of many rows, by format: HMMA of a warp for a group of 32 inputs (exactly), and instructions in its innermost
+# loop; bytes of stack for what the loop of stages around it does not keep in registers.
+LARGE = {"BF16": (64, 90, 0), "F16": (128, 430, 0), "Q4": (32, 200, 16), "Q8": (32, 200, 16), "Q4S": (32, 200, 16), "Q8S": (32, 280, 0)}
 REGISTERS = 168  # of the other kernels: a multiprocessor holds 384 threads of 168 registers
 FRAMES = {"begin": 40}  # bytes of stack: CUDA's double-precision sine keeps an array there for large angles
 
@@ -70,6 +73,7 @@ class Loop(NamedTuple):
     loads: int  # from global memory to registers
     leaves: list  # copy groups that its waits leave under way
     behind: int  # copies and their commits behind the first product
+    local: int  # accesses of local memory
     drains: list  # addresses where it waits for the scoreboard of copies as a whole
 
 
@@ -86,7 +90,9 @@ class Kernel(NamedTuple):
     waits_first: bool  # for the kernel ahead, before it lets the next one start
 
     def __str__(self):
-        args = (FORMATS[self.args[0]][0], 8 * self.args[1]) if self.name == "matmul" else self.args
+        args = self.args
+        if self.name in ("matmul", "matmul_large"):  # rows, or stages
+            args = FORMATS[args[0]][0], args[1] * (8 if self.name == "matmul" else 1)
         return self.name + (f"<{', '.join(map(str, args))}>" if args else "")
 
 
@@ -173,7 +179,7 @@ def analyze_products(body):
     leaves = re.findall(r"DEPBAR\.LE SB(\d), 0x([0-9a-f]+)", "\n".join(x.text for x in body))
     return Loop(len(body), sum(x.op == "HMMA" for x in body), sum(x.op == "LDGSTS" for x in body), sum(map(is_load, body)),
                 [int(n, 16) for scoreboard, n in leaves if int(scoreboard) in copies],
-                sum(x.op in ("LDGSTS", "LDGDEPBAR") for x in body[first:]),
+                sum(x.op in ("LDGSTS", "LDGDEPBAR") for x in body[first:]), sum(x.op in ("LDL", "STL") for x in body),
                 [x.address for x in body if any(x.waits >> s & 1 for s in copies)])
 
 
@@ -258,8 +264,22 @@ def check_matmul(k):
     yield from (f"waits in its loop for the scoreboard of all copies (at {a:#x})" for a in loop.drains)
 
 
+def check_large(k):
+    if not k.loops:
+        yield "has no innermost loop with HMMA"
+        return
+    loop, (hmma, planned, _) = k.loops[0], LARGE[FORMATS[k.args[0]][0]]
+    groups = loop.hmma / hmma
+    if groups not in (1, 2):
+        yield f"has {loop.hmma} HMMA in its loop, not {hmma} or twice as many"
+    elif k.arch in MEASURED and loop.instructions / groups > planned:
+        yield f"has {loop.instructions / groups:g} instructions a group in its loop; the ceiling is {planned}"
+    if loop.loads or loop.local:
+        yield f"loads memory to registers in its loop ({loop.loads} LDG, {loop.local} LDL and STL)"
+
+
 def check_kernel(k):
-    allowed = FRAMES.get(k.name, 0)
+    allowed = LARGE[FORMATS[k.args[0]][0]][2] if k.name == "matmul_large" else FRAMES.get(k.name, 0)
     if k.frame > allowed or (k.local and not allowed):
         yield f"spills, or keeps an array in memory: {k.frame} bytes of stack, {k.local} LDL and STL; {allowed} bytes are allowed"
     if wide := [x for x in k.spins if ".64" in x]:
@@ -268,6 +288,8 @@ def check_kernel(k):
         yield "lets the next kernel start (PREEXIT) before it has waited for the one ahead (ACQBULK)"
     if k.name == "matmul":
         yield from check_matmul(k)
+    elif k.name == "matmul_large":
+        yield from check_large(k)
     elif k.registers > REGISTERS:
         yield f"takes {k.registers} registers; the ceiling is {REGISTERS}"
 
@@ -279,6 +301,8 @@ def check(kernels):
     for arch in sorted({k.arch for k in kernels}):
         problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS) for n in range(1, len(MATMUL[f][1]) + 1)
                      if (arch, "matmul", (i, n)) not in seen]
+        problems += [f"matmul_large<{f}, {n}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS) for n in (2, 3)
+                     if (arch, "matmul_large", (i, n)) not in seen]
     return problems + [f"{k} for {k.arch} {what}." for k in kernels for what in (*check_kernel(k), *check_plan(k))]
 
 

@@ -142,7 +142,7 @@ static void time_matmuls(const int32_t *rows, int n_rows) {
                 for (r.rows = MANY / 2; r.rows <= MANY; r.rows *= 2) {
                     char what[64];
                     snprintf(what, sizeof what, "%s%s", names[k], large ? ", large tiles" : "");
-                    for (int c = 0; c < r.copies; c++) r.m[c].cut.large = large;
+                    for (int c = 0; c < r.copies; c++) r.m[c].cut.large = large ? LSG_LARGE_ALWAYS : LSG_LARGE_OFF;
                     say(what, formats[f].name, r.rows, 0, (double)bytes, 0, matmul, &r);
                 }
             MUST(lsg_sync(stream));

@@ -133,12 +133,17 @@ static void large_tiles_fit_and_are_taken_where_they_fill_the_device(void **stat
             s.gpu = h100;
             lsg_matrix_shape(&s, (lsg_which)k, &n_out, &n_in);
             if (!n_out) continue;
-            lsg_cut cut = lsg_matrix_cut(&s, (lsg_which)k, LSG_BF16);
-            assert_false(lsg_matmul_is_large(256, n_out, &cut)); // off, unless somebody asks for it
-            cut.large = lsg_large_least(h100);
-            assert_false(lsg_matmul_is_large(LSG_LARGE_ROWS - 1, n_out, &cut));
-            if (i == LLAMA_8B) assert_true(lsg_matmul_is_large(LSG_LARGE_ROWS, n_out, &cut));
-            if (i == 0 && k == LSG_QKV) assert_false(lsg_matmul_is_large(256, n_out, &cut)); // 32 of 132 are busy
+            for (int f = 0; f < LSG_N_FORMATS; f++) {
+                const lsg_format format = (lsg_format)f;
+                lsg_cut cut = lsg_matrix_cut(&s, (lsg_which)k, format);
+                assert_false(lsg_matmul_is_large(format, 256, n_out, &cut)); // off, unless somebody asks for it
+                cut.large = LSG_LARGE_FILLING;
+                assert_false(lsg_matmul_is_large(format, LSG_LARGE_ROWS - 1, n_out, &cut));
+                if (i == LLAMA_8B) assert_true(lsg_matmul_is_large(format, 256, n_out, &cut));
+                if (i == 0 && k == LSG_QKV) assert_false(lsg_matmul_is_large(format, 256, n_out, &cut)); // few blocks
+                cut.large = LSG_LARGE_ALWAYS;
+                assert_true(lsg_matmul_is_large(format, LSG_LARGE_ROWS, n_out, &cut));
+            }
         }
 }
 

@@ -229,7 +229,8 @@ int run_experts(const lsg_matrix &m, const uint8_t *const *weights, const int32_
 
 int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
                lsg_stream s) {
-    if (lsg_matmul_is_large(rows, m->n_out, &m->cut)) return lsg_matmul_large(m, x, y, rows_y, rows, n_rows, s);
+    if (lsg_matmul_is_large(m->format, rows, m->n_out, &m->cut))
+        return lsg_matmul_large(m, x, y, rows_y, rows, n_rows, s);
     switch (m->format) {
     case LSG_BF16: return run_rows<LSG_BF16>(*m, x, y, rows_y, rows, n_rows, s);
     case LSG_F16: return run_rows<LSG_F16>(*m, x, y, rows_y, rows, n_rows, s);

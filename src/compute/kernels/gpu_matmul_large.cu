@@ -1,7 +1,8 @@
 // Matmul of many rows (prompts, large trees) in large tiles, with the bits of gpu_matmul.cu.
 //
 // A block has 256 outputs of 128 rows, a warp 64 of 64: a byte that comes from the second-level cache or from shared
-// memory serves more products than in the tiles for few rows. Registers hold that many sums of one slice of the inputs.
+// memory serves more products than in the tiles for few rows. Of weights with scales a block has half as many outputs,
+// so that two fit on a multiprocessor. Registers hold that many sums of one slice of the inputs.
 // So a block computes one slice after the other, and the first one's sums wait in y, where the thread that wrote them
 // takes them again. Products, groups, slices and chunks are those of gpu_matmul.cu, in its order, by its functions.
 //
@@ -12,25 +13,32 @@
 namespace {
 
 constexpr int GROUPS = LSG_LARGE_GROUPS, PER = OWN / GROUPS; // groups of a stage; stages of OWN groups
-constexpr int ROWS = LSG_LARGE_ROWS, TILES = LSG_LARGE_OUT / LSG_TILE;
-constexpr int EIGHTS = 8, OWN_TILES = 2; // of a warp
-// Tiles that share an operand of inputs; scales leave no registers for two.
-template <int F> constexpr int AT_ONCE = plain<F> ? 2 : 1;
-static_assert(GROUPS == 2 && PER == 2 && TILES == WARPS, "a warp copies a tile");
-static_assert(ROWS / (8 * EIGHTS) * (TILES / OWN_TILES) == WARPS, "");
+constexpr int ROWS = LSG_LARGE_ROWS, EIGHTS = 8;             // of a block; eights of a warp
+static_assert(GROUPS == 2 && PER == 2, "a row has 128 bytes of a stage");
 
 template <int F, int STAGES> struct Large {
     static constexpr lsg_large_plan PLAN = lsg_large_plan_of(F, STAGES);
-    static constexpr int TILE = lsg_tile_bytes(F), SLOT = GROUPS * TILE, INPUTS = PLAN.weights,
-                         BYTES = PLAN.weights + PLAN.inputs, SHARED = PLAN.shared;
+    static constexpr int TILE = lsg_tile_bytes(F), TILES = lsg_large_out(F) / LSG_TILE,
+                         OWN_TILES = TILES * ROWS / (8 * EIGHTS) / WARPS, // of a warp
+        SLOT = GROUPS * TILE, COPIED = SLOT * TILES / WARPS, INPUTS = PLAN.weights, BYTES = PLAN.weights + PLAN.inputs,
+                         SHARED = PLAN.shared;
 };
 
+// Blocks of a multiprocessor: with scales two where there is shared memory for them (8.0, 9.0, 10.0). Those of 16
+// inputs take too many registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ != 900 && __CUDA_ARCH__ != 1000
+template <int F> constexpr int BLOCKS = 1;
+#else
+template <int F> constexpr int BLOCKS = plain<F> || parts<F> == 2 ? 1 : 2;
+#endif
+
 template <int F, int STAGES>
-__global__ void __launch_bounds__(32 * WARPS, 1)
+__global__ void __launch_bounds__(32 * WARPS, BLOCKS<F>)
     matmul_large(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
     using P = Large<F, STAGES>;
     LSG_SHARED(unsigned char, shared); // [STAGES] of [TILES][GROUPS] tiles and [ROWS][GROUPS] inputs; [2] totals
     const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0);
+    constexpr int TILES = P::TILES, OWN_TILES = P::OWN_TILES;
     const int own_tile = warp % (TILES / OWN_TILES) * OWN_TILES, own_row = warp / (TILES / OWN_TILES) * 8 * EIGHTS;
     const int32_t groups = m.n_in / LSG_GROUP, row0 = (int32_t)blockIdx.x * ROWS, tile0 = (int32_t)blockIdx.y * TILES;
     const int32_t first = (int32_t)blockIdx.z * m.cut.chunk_groups, end = min(groups, first + m.cut.chunk_groups);
@@ -42,15 +50,18 @@ __global__ void __launch_bounds__(32 * WARPS, 1)
         return first + own / PER * STAGE + second * OWN + own % PER * GROUPS;
     };
     auto place_of = [&](int32_t i) { return shared + i % STAGES * P::BYTES; };
-    auto fetch_weights = [&](int32_t i) { // of a second group there are bytes even if it is beyond the end
-        const int32_t g = group_of(i), tile = tile0 + warp;
+    // Where there are no registers to keep what copies need, it is computed anew.
+    auto thread = [&] { return plain<F> ? (int)threadIdx.x : lsg_again((int)threadIdx.x); };
+    // a warp copies a tile or half of one; of a second group there are bytes even if it is beyond the end
+    auto fetch_weights = [&](int32_t i) {
+        const int32_t g = group_of(i), me = thread(), at = me / 32 / TILES * P::COPIED + me % 32 * 16,
+                      tile = tile0 + me / 32 % TILES;
         if (i >= 2 * of_slice || g >= end || tile * LSG_TILE >= m.n_out) return;
-        const int at = lsg_again(lane) * 16;
-        const uint8_t *from = m.weights + ((size_t)tile * (size_t)groups + (size_t)g) * P::TILE + at;
-        unsigned char *to = place_of(i) + warp * P::SLOT + at;
+        const uint8_t *from = m.weights + (size_t)tile * (size_t)groups * P::TILE + at + (size_t)g * P::TILE;
+        unsigned char *to = place_of(i) + me / 32 % TILES * P::SLOT + at;
 #pragma unroll
-        for (int k = 0; k < P::SLOT; k += 512)
-            if (k + 512 <= P::SLOT || at < P::SLOT % 512) lsg_copy16(to + k, from + k);
+        for (int k = 0; k < P::COPIED; k += 512)
+            if (k + 512 <= P::COPIED || me % 32 * 16 < P::COPIED % 512) lsg_copy16(to + k, from + k);
     };
     lsg_next_may_start();
     for (int32_t i = 0; i < STAGES - 1; i++) fetch_weights(i); // weights do not wait for the kernel before
@@ -60,15 +71,15 @@ __global__ void __launch_bounds__(32 * WARPS, 1)
         lsg_copies_wait<0>();
         return;
     }
-    auto fetch_inputs = [&](int32_t i) { // nothing in place of rows that are not there, as in gpu_matmul.cu
-        const int32_t g = group_of(i), pieces = min(GROUPS, end - g) * 4;
-        if (i >= 2 * of_slice) return;
-        const int again = lsg_again((int)threadIdx.x), piece = again % 8, row = again / 8;
-        const uint16_t *from = x + (size_t)(row0 + row) * m.n_in + (size_t)g * LSG_GROUP + piece * 8;
+    // a thread copies a piece of every 32nd row, and nothing in place of rows that are not there, as in gpu_matmul.cu
+    auto fetch_inputs = [&](int32_t i) {
+        const int32_t g = group_of(i), me = thread(), row = me / 8, piece = me % 8;
+        if (i >= 2 * of_slice || g + piece / 4 >= end) return;
+        const uint16_t *from = x + (size_t)(row0 + row) * m.n_in + piece * 8 + g * LSG_GROUP;
         unsigned char *to = place_of(i) + P::INPUTS + row * 128 + (piece * 16 ^ row % 2 * 64);
 #pragma unroll
-        for (int k = 0; k < ROWS; k += 4 * WARPS)
-            if (row0 + row + k < there && piece < pieces) lsg_copy16(to + k * 128, from + (size_t)k * m.n_in);
+        for (int k = 0; k < ROWS; k += 4 * WARPS, from += (size_t)4 * WARPS * m.n_in)
+            if (row0 + row + k < there) lsg_copy16(to + k * 128, from);
     };
     for (int32_t i = 0; i < STAGES - 1; i++) {
         fetch_inputs(i);
@@ -134,21 +145,17 @@ __global__ void __launch_bounds__(32 * WARPS, 1)
             for (int u = 0; u < GROUPS; u++) {
                 if (group + u >= own_end) break;
                 const unsigned char *own = in + own_row * 128 + (u * 64 ^ swap);
+                Weights<F> w[OWN_TILES];
 #pragma unroll
-                for (int from = 0; from < OWN_TILES; from += AT_ONCE<F>) {
-                    Weights<F> w[AT_ONCE<F>];
+                for (int t = 0; t < OWN_TILES; t++)
+                    unpack<F>(w[t], kept[t], place + (own_tile + t) * P::SLOT + u * P::TILE, again,
+                              again % 4 == i % PER * GROUPS + u);
 #pragma unroll
-                    for (int t = 0; t < AT_ONCE<F>; t++)
-                        unpack<F>(w[t], kept[from + t], place + (own_tile + from + t) * P::SLOT + u * P::TILE, again,
-                                  again % 4 == i % PER * GROUPS + u);
+                for (int j = 0; j < EIGHTS; j++) {
+                    uint32_t b[2][2];
+                    load_inputs<F>(b, own + j * 8 * 128);
 #pragma unroll
-                    for (int j = 0; j < EIGHTS; j++) {
-                        if (F == LSG_Q8S && j % 2 == 0) __syncwarp(); // else the compiler spills in this loop
-                        uint32_t b[2][2];
-                        load_inputs<F>(b, own + j * 8 * 128);
-#pragma unroll
-                        for (int t = 0; t < AT_ONCE<F>; t++) multiply<F>(acc[from + t][j], w[t], b);
-                    }
+                    for (int t = 0; t < OWN_TILES; t++) multiply<F>(acc[t][j], w[t], b);
                 }
             }
         }
@@ -165,8 +172,9 @@ __global__ void __launch_bounds__(32 * WARPS, 1)
 template <int F, int STAGES>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
+    constexpr int OUT = lsg_large_out(F);
     const dim3 grid((unsigned)((rows + ROWS - 1) / ROWS), // blocks of the same weights run side by side
-                    (unsigned)((m.n_out + LSG_LARGE_OUT - 1) / LSG_LARGE_OUT), (unsigned)m.cut.chunks);
+                    (unsigned)((m.n_out + OUT - 1) / OUT), (unsigned)m.cut.chunks);
     return lsg_launch(matmul_large<F, STAGES>, grid, 32 * WARPS, (size_t)Large<F, STAGES>::SHARED, stream, m, x, y,
                       rows_y, rows, n_rows);
 }

@@ -725,6 +725,50 @@ static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
     free_weights(w);
 }
 
+// Large tiles read a prompt as small ones do, however it is cut and whatever is kept of another one; and a large tree.
+static void large_tiles_change_no_bit(void **state) {
+    (void)state;
+    use_gpu();
+    need_library();
+    enum { LENGTH = 290, TREE = 130, CUTS = 3 };
+    static const int types[] = {LS_GGML_BF16, LS_GGML_Q4_1};
+    static const int32_t cut_at[CUTS] = {LENGTH, 130, 7}; // the first one: as without large tiles
+    static lst_row rows[CUTS][TREE + 1];
+    static float logits[CUTS][2][VOCAB];
+    int32_t ids[LENGTH], tokens[TREE], parents[TREE];
+    for (int i = 0; i < LENGTH; i++) ids[i] = (int32_t)rnd_int(VOCAB);
+    for (int i = 0; i < TREE; i++) tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i ? (int32_t)rnd_int(i) : -1;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        weights *w = random_weights(types[t]);
+        const lst_hparams hp = shape();
+        const lst_open_options o = {.device = device, .threads = 1};
+        lst_model *m;
+        assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_OK);
+        for (int c = 0; c < CUTS; c++) {
+            lst_kv_cache *s;
+            if (c) setenv("LOGITSPEC_CUDA_LARGE_TILES", "all", 1);
+            assert_int_equal(lib->kv_cache_new(&s, m, CONTEXT, 0), LST_OK);
+            unsetenv("LOGITSPEC_CUDA_LARGE_TILES");
+            assert_int_equal(lib->prefill(s, ids, cut_at[c], &greedy, &rows[c][TREE], NULL, NULL), LST_OK);
+            if (c == 1) { // of which a part is kept
+                assert_int_equal(lib->prefill(s, ids, 50, &greedy, NULL, NULL, NULL), LST_OK);
+                assert_int_equal(lib->rewind(s, cut_at[c]), LST_OK);
+            }
+            if (cut_at[c] < LENGTH)
+                assert_int_equal(
+                    lib->prefill(s, ids + cut_at[c], LENGTH - cut_at[c], &greedy, &rows[c][TREE], NULL, NULL), LST_OK);
+            assert_int_equal(lib->row_logits(s, -1, logits[c][0]), LST_OK);
+            assert_int_equal(lib->forward_tree(s, tokens, parents, TREE, &sampled, rows[c]), LST_OK);
+            assert_int_equal(lib->row_logits(s, TREE - 1, logits[c][1]), LST_OK);
+            lib->kv_cache_free(s);
+            assert_memory_equal(logits[c], logits[0], sizeof logits[0]);
+            assert_memory_equal(rows[c], rows[0], sizeof rows[0]);
+        }
+        lib->model_close(m);
+        free_weights(w);
+    }
+}
+
 // A session keeps fewer recorded steps than there are sizes of trees: one that was dropped is recorded again. (The
 // emulated device refuses more than a session has counted memory for.)
 static void steps_of_all_sizes_share_a_few_graphs(void **state) {
@@ -997,6 +1041,7 @@ int main(void) {
         cmocka_unit_test(hidden_states_are_handed_out_to_who_asks),
         cmocka_unit_test(a_bad_logit_names_its_layer),
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
+        cmocka_unit_test(large_tiles_change_no_bit),
         cmocka_unit_test(steps_of_all_sizes_share_a_few_graphs),
         cmocka_unit_test(a_cancelled_forward_leaves_the_session),
         cmocka_unit_test(the_reference_engine_is_a_decoder),

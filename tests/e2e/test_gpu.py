@@ -201,7 +201,7 @@ class Gpu(unittest.TestCase):
         self.assertTrue(report["emulated"])
         with open(os.path.join(self.tmp.name, "gpu-check.md"), encoding="utf-8") as f:
             text = f.read()
-        for want in ("emulated", "bit for bit", "not measured", "| matmul gate, up | q4 | 64 |", "temperature 1\n"):
+        for want in ("emulated", "bit for bit", "not measured", "| matmul gate, up | q4 | 64 |", "| matmul gate, up, large tiles | bf16 | 256 |", "in large tiles |", "temperature 1\n"):
             self.assertIn(want, text)
 
     def test_a_plan_whose_step_takes_too_long(self):

@@ -88,12 +88,19 @@ int32_t lsg_matmul_eights(int32_t rows, const lsg_cut *cut) {
  * Plain weights are bounded by the memory. One block on a multiprocessor keeps it busy, and a second one costs more
  * than it gains (one row of an 8B model: 18% longer). Weights with scales are bounded by instructions and gain by the
  * warps of two blocks. */
-int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut) {
-    const int32_t own = lsg_matmul_plan_of(format, eights).shared;
+static int32_t even_share(lsg_format format, int32_t own, int64_t blocks, const lsg_cut *cut) {
     if (!is_large(cut->gpu)) return own;
     const int64_t share = lsg_is_plain(format) ? 1 : ceil_div(blocks, cut->gpu.multiprocessors),
                   least = (int64_t)cut->gpu.shared_kib * 1024 / (share + 1);
     return own > least ? own : (int32_t)least;
+}
+
+int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, const lsg_cut *cut) {
+    return even_share(format, lsg_matmul_plan_of(format, eights).shared, blocks, cut);
+}
+
+int32_t lsg_large_shared(lsg_format format, int64_t blocks, const lsg_cut *cut) {
+    return even_share(format, lsg_large_plan_of(format, lsg_large_stages(format, cut->gpu)).shared, blocks, cut);
 }
 
 int32_t lsg_large_stages(lsg_format format, lsg_gpu gpu) {

@@ -163,8 +163,9 @@ LSG_CONSTANT lsg_large_plan lsg_large_plan_of(int format, int32_t stages) {
     p.shared = stages * (p.weights + p.inputs) + p.totals;
     return p;
 }
-/* Stages: 3 where they fit. */
+/* Stages: 3 where they fit. Shared memory of each block of a launch, as lsg_matmul_shared. */
 int32_t lsg_large_stages(lsg_format format, lsg_gpu gpu);
+int32_t lsg_large_shared(lsg_format format, int64_t blocks, const lsg_cut *cut);
 /* Whether a matmul of so many rows and outputs is computed in large tiles. */
 int lsg_matmul_is_large(lsg_format format, int32_t rows, int32_t n_out, const lsg_cut *cut);
 

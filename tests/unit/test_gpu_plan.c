@@ -118,8 +118,10 @@ static void large_tiles_fit_and_are_taken_where_they_fill_the_device(void **stat
     for (const lsg_card *card = lsg_cards; card->name; card++)
         for (int f = 0; f < LSG_N_FORMATS; f++) {
             const bool small = card->gpu.shared_kib * 1024 < LSG_LARGE_BLOCK_SHARED;
+            const lsg_cut cut = {.gpu = card->gpu};
             const int32_t stages = lsg_large_stages((lsg_format)f, card->gpu),
-                          shared = lsg_large_plan_of(f, stages).shared;
+                          shared = lsg_large_shared((lsg_format)f, 1, &cut);
+            assert_true(shared >= lsg_large_plan_of(f, stages).shared);
             assert_in_range(stages, 2, 3);
             assert_in_range(shared, 1, small ? LSG_BLOCK_SHARED : LSG_LARGE_BLOCK_SHARED);
         }

@@ -1,10 +1,10 @@
 // Matmul of many rows (prompts, large trees) in large tiles, with the bits of gpu_matmul.cu.
 //
 // A block has 256 outputs of 128 rows, a warp 64 of 64: a byte that comes from the second-level cache or from shared
-// memory serves more products than in the tiles for few rows. Of weights with scales a block has half as many outputs,
-// so that two fit on a multiprocessor. Registers hold that many sums of one slice of the inputs.
-// So a block computes one slice after the other, and the first one's sums wait in y, where the thread that wrote them
-// takes them again. Products, groups, slices and chunks are those of gpu_matmul.cu, in its order, by its functions.
+// memory serves more products than in the blocks for few rows. Of weights with scales a block has half as many outputs,
+// so that two fit on a multiprocessor. Registers hold that many sums of one slice of the inputs. So a block computes
+// one slice after the other, and the first one's sums wait in y, where the thread that wrote them takes them again.
+// Products, groups, slices and chunks are those of gpu_matmul.cu, in its order, by its functions.
 //
 // Weights and inputs come stage by stage, by asynchronous copies of the whole block. A row's 128 bytes of a stage
 // change halves in every other row, so that what lanes read at once lies in different banks.
@@ -20,8 +20,7 @@ template <int F, int STAGES> struct Large {
     static constexpr lsg_large_plan PLAN = lsg_large_plan_of(F, STAGES);
     static constexpr int TILE = lsg_tile_bytes(F), TILES = lsg_large_out(F) / LSG_TILE,
                          OWN_TILES = TILES * ROWS / (8 * EIGHTS) / WARPS, // of a warp
-        SLOT = GROUPS * TILE, COPIED = SLOT * TILES / WARPS, INPUTS = PLAN.weights, BYTES = PLAN.weights + PLAN.inputs,
-                         SHARED = PLAN.shared;
+        SLOT = GROUPS * TILE, COPIED = SLOT * TILES / WARPS, INPUTS = PLAN.weights, BYTES = PLAN.weights + PLAN.inputs;
 };
 
 // Blocks of a multiprocessor: with scales two where there is shared memory for them (8.0, 9.0, 10.0). Those of 16
@@ -85,6 +84,11 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS<F>)
         fetch_inputs(i);
         lsg_copies_commit();
     }
+    auto fetch_next = [&](int32_t i) {
+        fetch_weights(i + STAGES - 1);
+        fetch_inputs(i + STAGES - 1);
+        lsg_copies_commit();
+    };
     float acc[OWN_TILES][EIGHTS][2][4];
     Minima<F> kept[OWN_TILES];
     // sums of the inputs of OWN groups: the next ones are written while others still read these
@@ -117,11 +121,11 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS<F>)
 #pragma unroll 1
         for (int32_t i = slice * of_slice; i < (slice + 1) * of_slice; i++) {
             lsg_copies_wait<STAGES - 2>();
-            __syncthreads(); // every thread's copies are there, and nobody reads the stage before
-            fetch_weights(i + STAGES - 1);
-            fetch_inputs(i + STAGES - 1);
-            lsg_copies_commit();
-            const int again = lsg_again(lane); // so that no register keeps what follows from it through the loop below
+            // every thread's copies are there, and nobody reads the stage before
+            __syncthreads();
+            if (!plain<F>) fetch_next(i); // the other block keeps tensor cores busy
+            // so that no register keeps what follows from it through the loop below
+            const int again = lsg_again(lane);
             const unsigned char *const place = place_of(i);
             const unsigned char *const in = place + P::INPUTS + again / 4 * 128 + again % 4 * (F == LSG_Q8S ? 8 : 16);
             const int swap = again / 4 % 2 * 64;
@@ -143,7 +147,11 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS<F>)
             }
 #pragma unroll(plain <F> ? GROUPS : 1)
             for (int u = 0; u < GROUPS; u++) {
-                if (group + u >= own_end) break;
+                if (plain<F> && u) fetch_next(i); // while tensor cores are busy with the first group
+                if (group + u >= own_end) {
+                    if (plain<F>) continue;
+                    break;
+                }
                 const unsigned char *own = in + own_row * 128 + (u * 64 ^ swap);
                 Weights<F> w[OWN_TILES];
 #pragma unroll
@@ -175,15 +183,16 @@ int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_
     constexpr int OUT = lsg_large_out(F);
     const dim3 grid((unsigned)((rows + ROWS - 1) / ROWS), // blocks of the same weights run side by side
                     (unsigned)((m.n_out + OUT - 1) / OUT), (unsigned)m.cut.chunks);
-    return lsg_launch(matmul_large<F, STAGES>, grid, 32 * WARPS, (size_t)Large<F, STAGES>::SHARED, stream, m, x, y,
-                      rows_y, rows, n_rows);
+    const size_t shared = (size_t)lsg_large_shared((lsg_format)F, (int64_t)grid.x * grid.y * grid.z, &m.cut);
+    return lsg_launch(matmul_large<F, STAGES>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
 }
 
 template <int F>
 int run_large(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
               lsg_stream s) {
-    if (lsg_large_stages((lsg_format)F, m.cut.gpu) == 3) return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);
-    return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
+    if constexpr (lsg_large_plan_of(F, 3).shared > LSG_BLOCK_SHARED)
+        if (lsg_large_stages((lsg_format)F, m.cut.gpu) == 2) return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
+    return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);
 }
 
 } // namespace

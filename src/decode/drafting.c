@@ -155,20 +155,15 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     return tree->n;
 }
 
-ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row) {
-    static const ls_miss of[] = {[LS_KNOWS_NOTHING] = LS_MISS_UNKNOWN,
-                                 [LS_KNOWS_OTHERS] = LS_MISS_OTHERWISE,
-                                 [LS_KNOWS_BEYOND] = LS_MISS_BEYOND,
-                                 [LS_KNOWS_HIDDEN] = LS_MISS_TAKEN,
-                                 [LS_KNOWS_IT] = LS_MISS_NO_ROW};
+ls_miss ls_drafting_miss(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row) {
     const ls_node *last = &tree->nodes[row];
     const int32_t ask = ls_drafting_rows(d), most = d->max_rows > 0 && d->max_rows < ask ? d->max_rows : ask;
-    if (!d->drafter || !d->drafter->knows) return LS_MISS_NONE;
+    if (!d->drafter || !d->drafter->miss) return LS_MISS_NONE;
     for (int32_t i = row + 1; i < tree->n; i++)
         if (tree->nodes[i].parent == row && tree->nodes[i].token == last->target) return LS_MISS_REFUSED;
     if (last->target != last->top[0].id) return LS_MISS_SAMPLED;
     const ls_draft_question q = {s, tree, row, last->target, ask};
-    const ls_miss miss = of[ls_drafter_knows(d->drafter, &q)];
+    const ls_miss miss = ls_drafter_miss(d->drafter, &q);
     return miss == LS_MISS_NO_ROW && d->sizing.rule->cut && tree->n < most ? LS_MISS_COST : miss;
 }
 

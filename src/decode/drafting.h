@@ -61,7 +61,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
                             ls_tree *tree);
 // Why the token that the target chose after this row of the path was not accepted there. To be asked before
 // ls_drafting_learn. s: as ls_drafting_propose had it.
-ls_miss ls_drafting_blame(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
+ls_miss ls_drafting_miss(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
 // r->state: as ls_drafting_propose had it, with its costs.
 void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
 uint64_t ls_drafting_bytes(ls_drafting *d); // of all that it has learnt, and of the copy of it

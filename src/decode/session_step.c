@@ -255,7 +255,7 @@ static ls_code commit(work *w, ls_err *err) {
     const ls_code code = s->t->keep_path(s->t, out->path, n_keep, err);
     if (code) return code;
     ls_draft_state state = state_of(w);
-    out->miss = (uint8_t)ls_drafting_blame(&s->drafting, &state, t, out->path[out->n_path - 1]);
+    out->miss = (uint8_t)ls_drafting_miss(&s->drafting, &state, t, out->path[out->n_path - 1]);
     const ls_cost_curve costs = costs_of(s);
     state.costs = ls_drafting_costs(&s->drafting, &costs);
     // not while the next forward runs: a draft that does not know the step before it costs 5% of MAT with 16 rows and

@@ -16,16 +16,6 @@ const char *ls_request_state_name(ls_request_state s) {
     return names[s];
 }
 
-const ls_miss_facts ls_misses[LS_MISS_COUNT] = {
-#define MISS(place, name, label, sentence) {name, label, sentence},
-#include "decode/misses.def"
-#undef MISS
-};
-
-const char *ls_miss_name(ls_miss m) {
-    return ls_misses[m].name;
-}
-
 int ls_step_lossy(const ls_step *s, int *at) {
     int n = 0;
     for (int i = 1; s->forward && i < s->n_emitted; i++)

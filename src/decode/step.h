@@ -27,19 +27,6 @@ typedef enum {
 } ls_finish;
 const char *ls_finish_name(ls_finish f); // "eos", "stop", ...; "" for LS_GOING
 
-typedef enum {
-#define MISS(place, ...) LS_MISS_##place,
-#include "decode/misses.def"
-#undef MISS
-    LS_MISS_COUNT
-} ls_miss;
-
-typedef struct {
-    const char *name, *label, *sentence;
-} ls_miss_facts;
-extern const ls_miss_facts ls_misses[LS_MISS_COUNT];
-const char *ls_miss_name(ls_miss m); // in traces; "" for LS_MISS_NONE
-
 // An expert that a row of a mixture took, and the weight of its output in the row's sum.
 typedef struct {
     int32_t expert;

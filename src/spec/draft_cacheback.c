@@ -149,7 +149,7 @@ static void cacheback_grow(ls_drafter *base, const ls_draft_state *s, ls_growth 
     }
 }
 
-static ls_knowledge cacheback_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+static ls_miss cacheback_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
     const table *tables[] = {&d->seen, &d->frozen};
     int32_t tail[MAX_LEADER], at;
@@ -158,10 +158,10 @@ static ls_knowledge cacheback_knows(const ls_drafter *base, const ls_draft_quest
         for (int32_t k = d->max_leader; (at = longest(tables[t], tail + n, n, k, &k)) >= 0; k--) {
             const leader *l = &tables[t]->leaders[at];
             for (int32_t f = 0; f < l->n; f++)
-                if (l->follower[f][0] == q->token) return LS_KNOWS_HIDDEN;
-            known = LS_KNOWS_OTHERS;
+                if (l->follower[f][0] == q->token) return LS_MISS_TAKEN;
+            miss = LS_MISS_OTHERWISE;
         }
-    return known;
+    return miss;
 }
 
 static void cacheback_memory(void *of, ls_memory_visit *v) {
@@ -229,7 +229,7 @@ static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *s
 static ls_code cacheback_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = cacheback_observe,
                                                         .grow = cacheback_grow,
-                                                        .knows = cacheback_knows,
+                                                        .miss = cacheback_miss,
                                                         .memory = cacheback_memory,
                                                         .pool_size = cacheback_pool_size,
                                                         .free = cacheback_free});

@@ -41,9 +41,9 @@ static void logitspec_propose(ls_drafter *base, const ls_draft_state *s, int32_t
     ls_search_tree(q, tree);
 }
 
-static ls_knowledge logitspec_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
-    (void)known;
-    return ls_search_knows(ls_search_of((const ls_searcher *)base, q->state), q);
+static ls_miss logitspec_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
+    (void)miss;
+    return ls_search_miss(ls_search_of((const ls_searcher *)base, q->state), q);
 }
 
 enum { MEMORY, READ, RETRIEVED, REMEMBERED, LAST_LOGIT, BIGRAMS, FILE_NAME };
@@ -72,7 +72,7 @@ static ls_code logitspec_make(ls_drafter **out, const ls_draft_setup *setup, ls_
                                  (ls_drafter){.observe = logitspec_observe,
                                               .propose = logitspec_propose,
                                               .learn = logitspec_learn,
-                                              .knows = logitspec_knows,
+                                              .miss = logitspec_miss,
                                               .memory = logitspec_memory,
                                               .free = logitspec_free},
                                  (size_t)setup->knobs[MEMORY].number << 20);

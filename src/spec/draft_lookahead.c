@@ -118,13 +118,13 @@ static void lookahead_grow(ls_drafter *base, const ls_draft_state *s, ls_growth 
 }
 
 // n-grams that begin at the row are not looked up.
-static ls_knowledge lookahead_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+static ls_miss lookahead_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const leader *l = leader_of((const drafter *)base, q->tree->nodes[q->row].token);
     for (int32_t k = 0; l && k < l->n; k++) {
-        if (l->gram[k][0] == q->token) return LS_KNOWS_HIDDEN;
-        known = LS_KNOWS_OTHERS;
+        if (l->gram[k][0] == q->token) return LS_MISS_TAKEN;
+        miss = LS_MISS_OTHERWISE;
     }
-    return known;
+    return miss;
 }
 
 static void lookahead_learn(ls_drafter *base, const ls_draft_result *r) {
@@ -190,7 +190,7 @@ static ls_code lookahead_make(ls_drafter **out, const ls_draft_setup *setup, ls_
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = lookahead_observe,
                                                         .grow = lookahead_grow,
                                                         .learn = lookahead_learn,
-                                                        .knows = lookahead_knows,
+                                                        .miss = lookahead_miss,
                                                         .memory = lookahead_memory,
                                                         .pool_size = lookahead_pool_size});
     d->window = (int32_t)setup->knobs[WINDOW].number;

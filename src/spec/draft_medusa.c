@@ -92,15 +92,15 @@ static void medusa_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
     }
 }
 
-static ls_knowledge medusa_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+static ls_miss medusa_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
     const int32_t place = q->tree->nodes[q->row].depth;
     for (int i = 0; place < PLACES && i < K; i++) {
         if (d->ids[place][i] == q->token)
-            return LS_KNOWS_BEYOND; // the head guessed it, but the tree has no such choice
-        if (d->ids[place][i] >= 0) known = LS_KNOWS_OTHERS;
+            return LS_MISS_BEYOND; // the head guessed it, but the tree has no such choice
+        if (d->ids[place][i] >= 0) miss = LS_MISS_OTHERWISE;
     }
-    return known;
+    return miss;
 }
 
 static void medusa_free(ls_drafter *base) {
@@ -131,7 +131,7 @@ static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err
     const ls_code code = setup->multi_head(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
     drafter *d =
-        ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .knows = medusa_knows, .free = medusa_free});
+        ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .free = medusa_free});
     const int32_t chosen = (int32_t)setup->knobs[0].number;
     d->g = g;
     set_tree(d, chosen ? &trees[chosen - 1] : tree_for(g->base));

@@ -246,10 +246,10 @@ static bool names(const ls_prediction *prediction, int32_t token) {
     return prediction->chosen == token;
 }
 
-static ls_knowledge model_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
-    const ls_knowledge looked = ls_search_knows(search_for((const drafter *)base, q->state), q);
-    if (prediction_after(q->tree, q->row)) known = LS_KNOWS_BEYOND; // the draft model did not name it
-    return looked > known ? looked : known;
+static ls_miss model_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
+    const ls_miss looked = ls_search_miss(search_for((const drafter *)base, q->state), q);
+    if (prediction_after(q->tree, q->row)) miss = LS_MISS_BEYOND; // the draft model did not name it
+    return looked > miss ? looked : miss;
 }
 
 static void model_learn(ls_drafter *base, const ls_draft_result *r) {
@@ -303,7 +303,7 @@ static ls_code model_make(ls_drafter **out, const ls_draft_setup *setup, const c
     drafter *d = ls_searcher_new(sizeof *d,
                                  (ls_drafter){.propose = model_propose,
                                               .learn = model_learn,
-                                              .knows = model_knows,
+                                              .miss = model_miss,
                                               .ahead = draft_model->resume ? model_ahead : NULL,
                                               .memory = model_memory,
                                               .draft_model = draft_model,

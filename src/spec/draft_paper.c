@@ -75,16 +75,16 @@ static void paper_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) 
     }
 }
 
-static ls_knowledge paper_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+static ls_miss paper_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
     int32_t tail[LS_POOL_ORDER];
     const int32_t n = ls_question_tail(q, tail, LS_POOL_ORDER);
     bool has = false;
     const bool any =
         (d->root || (q->row && d->tails)) && ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has);
-    if (has) return LS_KNOWS_HIDDEN;
-    if (!q->row && d->guesses && q->token != q->state->root) return LS_KNOWS_BEYOND;
-    return any && known < LS_KNOWS_OTHERS ? LS_KNOWS_OTHERS : known;
+    if (has) return LS_MISS_TAKEN;
+    if (!q->row && d->guesses && q->token != q->state->root) return LS_MISS_BEYOND;
+    return any && miss < LS_MISS_OTHERWISE ? LS_MISS_OTHERWISE : miss;
 }
 
 static void paper_memory(void *d, ls_memory_visit *v) {
@@ -98,7 +98,7 @@ static int32_t paper_pool_size(const ls_drafter *base) {
 static drafter *new_paper(ls_drafter **out, bool guesses, bool retrieval) {
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = paper_observe,
                                                         .grow = paper_grow,
-                                                        .knows = paper_knows,
+                                                        .miss = paper_miss,
                                                         .memory = paper_memory,
                                                         .pool_size = paper_pool_size});
     d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};

@@ -42,7 +42,7 @@ static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     int32_t tail[ORDER], k = d->order, pos;
     if (!pld_look_up(d, tail, ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, ORDER), &k, &pos)) return;
     const int32_t left = (int32_t)s->n_context - pos;
-    ls_grow_note(g, LS_KNOWS_OTHERS);
+    ls_grow_note(g, LS_MISS_OTHERWISE);
     ls_grow_chain(g, s->context + pos, left, d->tokens,
                   (ls_branch){.rank = -1,
                               .match_n = (int16_t)k,
@@ -50,13 +50,13 @@ static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
                               .found = (int16_t)(left < d->tokens ? left : d->tokens)});
 }
 
-static ls_knowledge pld_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+static ls_miss pld_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
     int32_t tail[ORDER], pos;
     const int32_t n = ls_question_tail(q, tail, ORDER);
-    for (int32_t k = d->order; known < LS_KNOWS_BEYOND && pld_look_up(d, tail, n, &k, &pos); k--)
-        known = q->state->context[pos] == q->token ? LS_KNOWS_HIDDEN : LS_KNOWS_OTHERS;
-    return known;
+    for (int32_t k = d->order; miss < LS_MISS_BEYOND && pld_look_up(d, tail, n, &k, &pos); k--)
+        miss = q->state->context[pos] == q->token ? LS_MISS_TAKEN : LS_MISS_OTHERWISE;
+    return miss;
 }
 
 static void pld_memory(void *of, ls_memory_visit *v) {
@@ -83,7 +83,7 @@ static ls_code pld_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *e
     (void)err;
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = pld_observe,
                                                         .grow = pld_grow,
-                                                        .knows = pld_knows,
+                                                        .miss = pld_miss,
                                                         .memory = pld_memory,
                                                         .pool_size = pld_pool_size});
     d->order = (int32_t)setup->knobs[NGRAM].number;

@@ -294,8 +294,8 @@ static void racer_read(ls_drafter *base, const int32_t *context, size_t at, size
     for (size_t i = 0; i < n; i++) ls_matrix_learn(&((drafter *)base)->m, context[at + i], &rows[i]);
 }
 
-static ls_knowledge racer_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
-    return ls_matrix_knows(&((const drafter *)base)->m, q, known);
+static ls_miss racer_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
+    return ls_matrix_miss(&((const drafter *)base)->m, q, miss);
 }
 
 static void racer_memory(void *of, ls_memory_visit *v) {
@@ -333,7 +333,7 @@ static ls_code racer_make(ls_drafter **out, const ls_draft_setup *setup, ls_err 
                                                         .grow = racer_grow,
                                                         .learn = racer_learn,
                                                         .read = racer_read,
-                                                        .knows = racer_knows,
+                                                        .miss = racer_miss,
                                                         .memory = racer_memory,
                                                         .read_share = setup->knobs[READ].number,
                                                         .pool_size = racer_pool_size});

@@ -66,8 +66,8 @@ static void recycle_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g
     }
 }
 
-static ls_knowledge recycle_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
-    return ls_matrix_knows(&((const drafter *)base)->m, q, known);
+static ls_miss recycle_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
+    return ls_matrix_miss(&((const drafter *)base)->m, q, miss);
 }
 
 static void recycle_learn(ls_drafter *base, const ls_draft_result *r) {
@@ -87,7 +87,7 @@ static ls_code recycle_make(ls_drafter **out, const ls_draft_setup *setup, ls_er
     (void)setup, (void)err;
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.grow = recycle_grow,
                                                         .learn = recycle_learn,
-                                                        .knows = recycle_knows,
+                                                        .miss = recycle_miss,
                                                         .memory = recycle_memory,
                                                         .pool_size = recycle_pool_size});
     make_shape(d);

@@ -70,7 +70,7 @@ static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
         for (int32_t i = 0; i < n_next && n_c < LS_FRONTIER_MAX; i++) {
             if (next[i].token == LS_CORPUS_BREAK) continue;
             if (depth == d->tokens) { // of a question
-                ls_grow_note(g, next[i].token == g->q->token ? LS_KNOWS_BEYOND : LS_KNOWS_OTHERS);
+                ls_grow_note(g, next[i].token == g->q->token ? LS_MISS_BEYOND : LS_MISS_OTHERWISE);
                 continue;
             }
             const double share = (double)(next[i].range.hi - next[i].range.lo) / (range.hi - range.lo);
@@ -89,16 +89,16 @@ static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     }
 }
 
-static ls_knowledge rest_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+static ls_miss rest_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
     int32_t tail[MIN_NGRAM + 1], found; // the shortest ending that a look-up could find
     const int32_t n = ls_question_tail(q, tail, MIN_NGRAM);
-    if (known == LS_KNOWS_BEYOND || n < MIN_NGRAM) return known;
+    if (miss == LS_MISS_BEYOND || n < MIN_NGRAM) return miss;
     tail[n] = q->token;
     ls_corpus_find(d->corpus, tail, n + 1, n + 1, &found);
-    if (found > n) return LS_KNOWS_HIDDEN;
+    if (found > n) return LS_MISS_TAKEN;
     ls_corpus_find(d->corpus, tail, n, n, &found);
-    return found == n ? LS_KNOWS_OTHERS : known;
+    return found == n ? LS_MISS_OTHERWISE : miss;
 }
 
 static int32_t rest_pool_size(const ls_drafter *base) {
@@ -137,7 +137,7 @@ static ls_code rest_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *
     }
     drafter *d = ls_drafter_new(
         sizeof *d,
-        (ls_drafter){.grow = rest_grow, .knows = rest_knows, .pool_size = rest_pool_size, .free = rest_free});
+        (ls_drafter){.grow = rest_grow, .miss = rest_miss, .pool_size = rest_pool_size, .free = rest_free});
     d->corpus = corpus;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;

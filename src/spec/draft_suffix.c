@@ -199,24 +199,24 @@ static void suffix_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
     if (!g->q || !best->text || !suffix_follow(best->text, &m, g->path, g->n)) return;
     const int32_t length = m.length;
     ls_automaton_follow(best->text, &m, g->q->token);
-    if (m.length > length) ls_grow_note(g, LS_KNOWS_BEYOND);
+    if (m.length > length) ls_grow_note(g, LS_MISS_BEYOND);
 }
 
-static ls_knowledge suffix_knows(const ls_drafter *base, const ls_draft_question *q, ls_knowledge known) {
+static ls_miss suffix_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
     int32_t path[LS_MAX_ROWS];
     const int32_t n = ls_tree_tokens(q->tree, q->row, path);
-    for (int k = 0; k < TEXTS && known < LS_KNOWS_BEYOND; k++) {
+    for (int k = 0; k < TEXTS && miss < LS_MISS_BEYOND; k++) {
         const ls_automaton *text = &d->texts[k].text;
         ls_automaton_match m = d->texts[k].at;
         if (!text->n_states) continue;
         ls_automaton_follow(text, &m, q->state->root);
         suffix_follow(text, &m, path, n);
-        if (m.length > 0) known = LS_KNOWS_OTHERS;
+        if (m.length > 0) miss = LS_MISS_OTHERWISE;
         ls_automaton_follow(text, &m, q->token);
-        if (m.length > 1) return LS_KNOWS_HIDDEN; // after an ending of one token at least
+        if (m.length > 1) return LS_MISS_TAKEN; // after an ending of one token at least
     }
-    return known;
+    return miss;
 }
 
 static void suffix_memory(void *of, ls_memory_visit *v) {
@@ -261,7 +261,7 @@ static ls_code suffix_make(ls_drafter **out, const ls_draft_setup *setup, ls_err
     drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = suffix_observe,
                                                         .grow = suffix_grow,
                                                         .learn = suffix_learn,
-                                                        .knows = suffix_knows,
+                                                        .miss = suffix_miss,
                                                         .memory = suffix_memory,
                                                         .pool_size = suffix_pool_size,
                                                         .free = suffix_free});

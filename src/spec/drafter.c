@@ -76,22 +76,22 @@ size_t ls_drafter_bytes(const ls_drafter *d) {
     return d->memory ? ls_memory_bytes(d->memory, (void *)d) : 0;
 }
 
-ls_knowledge ls_drafter_knows(ls_drafter *d, const ls_draft_question *q) {
+ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q) {
     ls_growth g;
     g.n = ls_tree_tokens(q->tree, q->row, g.path);
     for (int32_t i = 0; i < g.n; i++) g.rows[i] = (ls_draft){.token = g.path[i], .parent = (int16_t)(i - 1)};
     g.max_rows = q->max_rows;
     g.tree = NULL;
     g.q = q;
-    g.known = LS_KNOWS_NOTHING;
+    g.miss = LS_MISS_UNKNOWN;
     if (d->grow) d->grow(d, q->state, &g);
-    return g.known == LS_KNOWS_IT ? g.known : d->knows(d, q, g.known);
+    return g.miss == LS_MISS_NO_ROW ? g.miss : d->miss(d, q, g.miss);
 }
 
 // ---- growing
 
-void ls_grow_note(ls_growth *g, ls_knowledge known) {
-    if (g->q && known > g->known) g->known = known;
+void ls_grow_note(ls_growth *g, ls_miss miss) {
+    if (g->q && miss > g->miss) g->miss = miss;
 }
 
 int32_t ls_grow_room(const ls_growth *g) {
@@ -100,7 +100,7 @@ int32_t ls_grow_room(const ls_growth *g) {
 }
 
 int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32_t match_n, double est_p) {
-    if (g->q && parent == g->n - 1) ls_grow_note(g, token == g->q->token ? LS_KNOWS_IT : LS_KNOWS_OTHERS);
+    if (g->q && parent == g->n - 1) ls_grow_note(g, token == g->q->token ? LS_MISS_NO_ROW : LS_MISS_OTHERWISE);
     if (g->q) return parent + 1 < g->n && g->path[parent + 1] == token ? parent + 1 : -1;
     for (int32_t i = parent + 1; i < g->n; i++)
         if (g->rows[i].parent == parent && g->rows[i].token == token) return i;
@@ -120,7 +120,7 @@ void ls_grow_chain(ls_growth *g, const int32_t *tokens, int32_t n, int32_t most,
     const int32_t depth = g->n - 1;
     if (!g->q) ls_tree_add(g->tree, tokens, n < most ? n : most, g->max_rows, info);
     else if (n > depth && !memcmp(tokens, g->path + 1, (size_t)depth * sizeof *tokens))
-        ls_grow_note(g, tokens[depth] != g->q->token ? LS_KNOWS_OTHERS : depth < most ? LS_KNOWS_IT : LS_KNOWS_BEYOND);
+        ls_grow_note(g, tokens[depth] != g->q->token ? LS_MISS_OTHERWISE : depth < most ? LS_MISS_NO_ROW : LS_MISS_BEYOND);
 }
 
 int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail,

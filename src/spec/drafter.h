@@ -38,15 +38,6 @@ typedef struct {
     const ls_draft_state *state; // as `propose` had it; NULL: not known, and acceptance rates are not learnt
 } ls_draft_result;
 
-// Whether a drafter has one token at one place of its tree.
-typedef enum {
-    LS_KNOWS_NOTHING, // no source has anything there
-    LS_KNOWS_OTHERS,  // they have other tokens there
-    LS_KNOWS_BEYOND,  // outside the method's limits of rank or length (the last logits have every token)
-    LS_KNOWS_HIDDEN,  // a source has it, but another look-up has priority
-    LS_KNOWS_IT,      // with enough rows it is drafted
-} ls_knowledge;
-
 // A place of a tree, and a token that was not drafted there.
 typedef struct {
     const ls_draft_state *state; // the state for which the tree was proposed
@@ -64,7 +55,7 @@ typedef struct {
     ls_tree *tree;              // NULL: a question
     const ls_draft_question *q; // NULL: a tree
     int32_t path[LS_MAX_ROWS];  // of a question: the tokens of its rows
-    ls_knowledge known;         // the answer so far
+    ls_miss miss;              // the answer so far
 } ls_growth;
 
 typedef struct ls_drafter ls_drafter;
@@ -76,12 +67,12 @@ struct ls_drafter {
     // candidates. NULL: by `grow`.
     void (*propose)(ls_drafter *d, const ls_draft_state *s, int32_t max_rows, ls_tree *tree);
     // Offers drafts to ls_grow and ls_grow_chain, the first ones first. For a question (g->q) it changes nothing in the
-    // drafter. NULL: `knows` answers alone.
+    // drafter. NULL: `miss` answers alone.
     void (*grow)(ls_drafter *d, const ls_draft_state *s, ls_growth *g);
     void (*learn)(ls_drafter *d, const ls_draft_result *r); // NULL: learns nothing from rows
-    // Completes the answer of ls_drafter_knows by what the sources have at that place if they are asked for it alone.
-    // known: the answer of `grow`, less than LS_KNOWS_IT. NULL: not supported.
-    ls_knowledge (*knows)(const ls_drafter *d, const ls_draft_question *q, ls_knowledge known);
+    // Completes the answer of ls_drafter_miss by what the sources have at that place if they are asked for it alone.
+    // miss: the answer of `grow`, less than LS_MISS_NO_ROW. NULL: not supported.
+    ls_miss (*miss)(const ls_drafter *d, const ls_draft_question *q, ls_miss miss);
     // rows: the target's results after each of the n tokens of a prompt, from context[at] on. NULL: learns nothing from
     // prompts.
     void (*read)(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
@@ -104,8 +95,8 @@ struct ls_drafter {
 void *ls_drafter_new(size_t size, ls_drafter with);
 size_t ls_drafter_bytes(const ls_drafter *d); // of the memory that it lists
 // Whether the drafter has the token at the place, and if it was not drafted, why. Called between `propose` and `learn`,
-// for the tree proposed last (some of its rows may have been cut). d->knows must not be NULL.
-ls_knowledge ls_drafter_knows(ls_drafter *d, const ls_draft_question *q);
+// for the tree proposed last (some of its rows may have been cut). d->miss must not be NULL.
+ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q);
 
 enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
 
@@ -175,7 +166,7 @@ int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32
 // Offers a chain below the root, of which tokens[0..most) may be drafted (ls_tree_add): the others, up to n, are beyond
 // the method's limits.
 void ls_grow_chain(ls_growth *g, const int32_t *tokens, int32_t n, int32_t most, ls_branch info);
-void ls_grow_note(ls_growth *g, ls_knowledge known); // raises the answer to a question
+void ls_grow_note(ls_growth *g, ls_miss miss);  // raises the answer to a question
 int32_t ls_grow_room(const ls_growth *g);            // rows that may be added
 // The last `most` tokens of the text up to and including this row; returns their number. rows: of `size` bytes each,
 // which begin with an ls_draft; its parents are rows.

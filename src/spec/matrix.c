@@ -20,13 +20,13 @@ const int32_t *ls_matrix_at(const ls_matrix *m, int32_t token) {
     return token < m->n && m->next[token][0] >= 0 ? m->next[token] : NULL;
 }
 
-ls_knowledge ls_matrix_knows(const ls_matrix *m, const ls_draft_question *q, ls_knowledge known) {
+ls_miss ls_matrix_miss(const ls_matrix *m, const ls_draft_question *q, ls_miss miss) {
     const int32_t *next = ls_matrix_at(m, q->tree->nodes[q->row].token);
     for (int32_t i = 0; next && i < LS_ROW_TOP && next[i] >= 0; i++) {
-        if (next[i] == q->token) return LS_KNOWS_BEYOND; // the tree has no row for its rank
-        known = LS_KNOWS_OTHERS;
+        if (next[i] == q->token) return LS_MISS_BEYOND; // the tree has no row for its rank
+        miss = LS_MISS_OTHERWISE;
     }
-    return known;
+    return miss;
 }
 
 void ls_matrix_memory(ls_matrix *m, ls_memory_visit *v) {

@@ -12,5 +12,5 @@ typedef struct {
 
 void ls_matrix_learn(ls_matrix *m, int32_t token, const ls_node *row); // row: what the target said after the token
 const int32_t *ls_matrix_at(const ls_matrix *m, int32_t token);        // LS_ROW_TOP ids; NULL: not known
-ls_knowledge ls_matrix_knows(const ls_matrix *m, const ls_draft_question *q, ls_knowledge known); // see spec/drafter.h
+ls_miss ls_matrix_miss(const ls_matrix *m, const ls_draft_question *q, ls_miss miss); // see spec/drafter.h
 void ls_matrix_memory(ls_matrix *m, ls_memory_visit *v);

@@ -25,7 +25,7 @@ typedef struct {
     ls_evidence e;
 } ls_searcher;
 
-// As ls_drafter_new, with empty evidence and the functions over it that `with` leaves NULL, but propose and knows.
+// As ls_drafter_new, with empty evidence and the functions over it that `with` leaves NULL, but propose and miss.
 // memory: limit of the remembered choices in bytes.
 void *ls_searcher_new(size_t size, ls_drafter with, size_t memory);
 // For functions that do more: what the drafter's own would do.
@@ -117,4 +117,4 @@ void ls_search_trials(ls_search *q, const ls_tree *t,
                       void (*each)(void *ud, const ls_trial *trials, int32_t n, int32_t came), void *ud);
 // Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter
 // n-grams.
-ls_knowledge ls_search_knows(ls_search *q, const ls_draft_question *k);
+ls_miss ls_search_miss(ls_search *q, const ls_draft_question *k);

@@ -30,6 +30,16 @@ const char *ls_node_state_name(ls_node_state s) {
     return names[s];
 }
 
+const ls_miss_facts ls_misses[LS_MISS_COUNT] = {
+#define MISS(place, name, label, sentence) {name, label, sentence},
+#include "spec/misses.def"
+#undef MISS
+};
+
+const char *ls_miss_name(ls_miss m) {
+    return ls_misses[m].name;
+}
+
 size_t ls_tree_bytes(const ls_tree *t) {
     return (size_t)t->n_branches * sizeof *t->branches + (size_t)t->n_predictions * sizeof *t->predictions +
            (size_t)t->n * sizeof *t->nodes;

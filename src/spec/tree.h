@@ -41,6 +41,20 @@ typedef enum {
 } ls_node_state;
 const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not-reached"
 
+// Why the token that the target chose next was not accepted: the reasons of spec/misses.def, in their order.
+typedef enum {
+#define MISS(place, ...) LS_MISS_##place,
+#include "spec/misses.def"
+#undef MISS
+    LS_MISS_COUNT
+} ls_miss;
+
+typedef struct {
+    const char *name, *label, *sentence;
+} ls_miss_facts;
+extern const ls_miss_facts ls_misses[LS_MISS_COUNT];
+const char *ls_miss_name(ls_miss m); // in traces; "" for LS_MISS_NONE
+
 // The drafter's part of a row.
 #define LS_DRAFT_FIELDS                                                                                                \
     int32_t token;                                                                                                     \

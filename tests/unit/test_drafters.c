@@ -419,8 +419,8 @@ static void lookahead_forgets_with_the_conversation(void **state) {
         for (int32_t k = 0; k < 2 && way; k++) {
             const int32_t old = N - 5 - LEADERS, token = k ? N - 5 : old;
             tree.nodes[0].token = token;
-            assert_int_equal(d->knows(d, &(ls_draft_question){&s, &tree, 0, token + 1, 64}, LS_KNOWS_NOTHING),
-                             k ? LS_KNOWS_HIDDEN : LS_KNOWS_NOTHING);
+            assert_int_equal(d->miss(d, &(ls_draft_question){&s, &tree, 0, token + 1, 64}, LS_MISS_UNKNOWN),
+                             k ? LS_MISS_TAKEN : LS_MISS_UNKNOWN);
         }
         d->observe(d, text, 3, true);
         assert_int_equal(d->pool_size(d), way > 1 ? LEADERS : 0);

@@ -74,9 +74,9 @@ static void take_key(app *a, ui_key k) {
     }
 }
 
-void ui_send_requests(ui_state *s, ls_source *source) {
+void ui_send_asked(ui_state *s, ls_source *source) {
     for (int i = 0; i < s->asked.n_outbox; i++) {
-        ui_request *r = &s->asked.outbox[i];
+        struct ui_waiting *r = &s->asked.outbox[i];
         ls_err err;
         const bool begins = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT || r->kind == LS_CMD_LOAD;
         const bool refused = source->command(source, &(ls_command){r->kind, r->text, r->n}, &err) != LS_OK;
@@ -93,7 +93,7 @@ void ui_send_requests(ui_state *s, ls_source *source) {
 }
 
 // Writes prompts to the history file before it sends them, so that a crash loses none.
-static void send_requests(app *a) {
+static void send_asked(app *a) {
     ls_err err;
     ui_state *s = &a->screen.state;
     if (a->history && ui_history_add(&s->typed.prompt, a->history, &err) && !a->history_failed) {
@@ -101,7 +101,7 @@ static void send_requests(app *a) {
         ui_log(s, err.msg, strlen(err.msg)); // the message line may soon show another message
         a->history_failed = true;
     }
-    ui_send_requests(s, a->screen.source);
+    ui_send_asked(s, a->screen.source);
 }
 
 static void save_display(app *a) {
@@ -212,7 +212,7 @@ static void loop(app *a) {
             take_key(a, k);
         a->dirty |= ui_screen_follow(&a->screen);
         ui_demo_is_due(s, ls_now_ns());
-        send_requests(a);
+        send_asked(a);
         if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) { // the terminal was closed
             s->asked.exit_code = 1;
             break;
@@ -249,10 +249,10 @@ void ui_begin(ui_state *s, const ui_options *o) {
     s->requests.follows = o->given.watches;
     if (o->history) ui_history_load(&s->typed.prompt, o->history);
     if (o->demo) ui_demo_begin(s, o->demo);
-    if (o->prompt && o->demo) ui_request_of(s, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
+    if (o->prompt && o->demo) ui_ask(s, LS_CMD_PROMPT, ls_strdup(o->prompt), 0);
     else if (o->prompt) {
         ui_on_paste(s, o->prompt, strlen(o->prompt));
-        ui_request_of(s, LS_CMD_PROMPT, ui_edit_take(&s->typed.prompt), 0); // a prompt, even if it looks like a command
+        ui_ask(s, LS_CMD_PROMPT, ui_edit_take(&s->typed.prompt), 0); // a prompt, even if it looks like a command
     }
 }
 
@@ -276,7 +276,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
     if (!a.screen.canvas.utf8)
         ui_say(s, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged");
     s->given.clipboard = o->clipboard ? ui_term_copies() : NULL;
-    send_requests(&a);
+    send_asked(&a);
     loop(&a);
     const int signal_number = ui_term_signal();
     ui_term_close();

@@ -25,8 +25,8 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
 
 // ---- what every way to run the screen shares
 
-void ui_begin(ui_state *s, const ui_options *o);       // a fresh state, as the options say
-void ui_send_requests(ui_state *s, ls_source *source); // what waits in the outbox; refusals become messages
+void ui_begin(ui_state *s, const ui_options *o);    // a fresh state, as the options say
+void ui_send_asked(ui_state *s, ls_source *source); // what waits in the outbox; refusals become messages
 
 // What is shown: the conversation, or a stop of the guided tour. The tour shows recorded demos, one after another, and
 // then the conversation again.

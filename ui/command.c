@@ -36,7 +36,7 @@ static void goto_step(ui_state *s, const char *text) {
                      ui_step(s, t->first_step)->index, ui_step(s, last)->index);
 }
 
-static void request_display(ui_state *s, const char *path) {
+static void ask_display(ui_state *s, const char *path) {
     free(s->asked.save_to);
     s->asked.save_to = ls_strdup(path);
 }
@@ -49,7 +49,7 @@ const ui_verb ui_verbs[] = {
      true},
     {"save ", "FILE", "write the conversation as a trace (.zst: compressed)", NULL, LS_CMD_SAVE, false},
     {"load ", "FILE", "load a saved conversation and continue it", NULL, LS_CMD_LOAD, false},
-    {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", request_display, 0, false},
+    {"save-display ", "FILE", "write this screen as .txt, .ansi or .svg", ask_display, 0, false},
     {"save-text ", "FILE", "write the viewed answer as plain text", ui_export_text, 0, false},
     {"save-step ", "FILE", "write a description of the viewed step", ui_export_step, 0, false},
     {0},
@@ -88,7 +88,7 @@ static void run_command(ui_state *s, const char *line) {
         const bool at_home = !strcmp(v->argument, "FILE") && !strncmp(argument, "~/", 2) && home && *home;
         char *path = at_home ? ls_format("%s%s", home, argument + 1) : ls_strdup(argument); // as a shell has it
         if (v->run) v->run(s, path);
-        else ui_request_of(s, v->request, ls_strdup(path), 0);
+        else ui_ask(s, v->asks, ls_strdup(path), 0);
         free(path);
     } else if (a != UI_ACT_NONE) ui_act(s, a);
     else if (*word) {

@@ -39,7 +39,7 @@ void ui_demo_begin(ui_state *s, const ui_demo *d) {
     s->shown.note = true;
     s->shown.focus = UI_OUTPUT;
     if (d->quiz) ui_quiz_toggle(s);
-    ui_request_of(s, LS_CMD_PAUSE, NULL, 0); // the demo asks for every step
+    ui_ask(s, LS_CMD_PAUSE, NULL, 0); // the demo asks for every step
 }
 
 const ui_note *ui_demo_note(const ui_state *s) { // a question of the quiz comes before the notes
@@ -79,7 +79,7 @@ void ui_demo_on(ui_state *s, ui_when when, const ls_step *step) {
     }
     if (when != UI_WHEN_END || !s->playing.demo || !s->playing.demo->rival) return;
     s->shown.compare = true;
-    if (!s->given.recording) ui_request_of(s, LS_CMD_RIVAL, ls_strdup(s->playing.demo->rival), 0);
+    if (!s->given.recording) ui_ask(s, LS_CMD_RIVAL, ls_strdup(s->playing.demo->rival), 0);
 }
 
 bool ui_demo_go_on(ui_state *s) {
@@ -130,6 +130,6 @@ bool ui_demo_is_due(ui_state *s, uint64_t now_ns) {
     if (ui_demo_wait_ms(s, now_ns) != 0) return false;
     s->playing.asked = true;
     s->playing.due_ns = now_ns + (uint64_t)(s->playing.demo->pace * 1e9);
-    ui_request_of(s, LS_CMD_STEP, NULL, 1);
+    ui_ask(s, LS_CMD_STEP, NULL, 1);
     return true;
 }

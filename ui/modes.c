@@ -87,7 +87,7 @@ static bool shadows_key(ui_state *s, ui_press k) {
         ls_buf both = {0};
         if (rows) ls_buf_fmt(&both, "decode.max_rows=%s\n", rows + 1);
         ls_buf_fmt(&both, "decode.method=%.*s", name, label);
-        ui_request_of(s, LS_CMD_SET, both.p, rows ? 2 : 1);
+        ui_ask(s, LS_CMD_SET, both.p, rows ? 2 : 1);
     } else return panel_key(s, k);
     return true;
 }
@@ -146,14 +146,14 @@ static bool can_go_on(const ui_state *s) {
 
 void ui_send_prompt(ui_state *s) {
     if (!s->typed.prompt.text.n && can_go_on(s)) {
-        ui_request_of(s, LS_CMD_GO_ON, NULL, 0);
+        ui_ask(s, LS_CMD_GO_ON, NULL, 0);
         s->view.at_newest = true;
         return;
     }
     if (!s->typed.prompt.text.n || !ui_can_send(s)) return;
     char *text = ui_edit_take(&s->typed.prompt);
-    if (s->typed.editing >= 0) ui_request_of(s, LS_CMD_EDIT, text, s->typed.editing);
-    else ui_request_of(s, LS_CMD_PROMPT, text, 0);
+    if (s->typed.editing >= 0) ui_ask(s, LS_CMD_EDIT, text, s->typed.editing);
+    else ui_ask(s, LS_CMD_PROMPT, text, 0);
     s->typed.editing = -1;
     if (s->run.state == LS_STATE_LOADING) ui_say(s, "the model is loading; the prompt is queued");
 }
@@ -342,7 +342,7 @@ static void interrupt(ui_state *s) {
         s->asked.quit = true;
         s->asked.exit_code = EXIT_INTERRUPTED;
     } else if (!s->given.serves) {
-        if (busy) ui_request_of(s, LS_CMD_STOP, NULL, 0);
+        if (busy) ui_ask(s, LS_CMD_STOP, NULL, 0);
         ui_say(s, "%s^C again quits: %s", busy ? "stopped. " : "", then);
         s->typed.interrupted = true;
     }

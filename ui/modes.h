@@ -34,8 +34,8 @@ void ui_to_prompt(ui_state *s);            // gives the focus to the prompt line
 // Commands that take an argument; those without one are the names of actions.
 typedef struct {
     const char *name, *argument, *help;             // name: with the blank behind it
-    void (*run)(ui_state *s, const char *argument); // NULL: sends this request to the source
-    ls_command_kind request;
+    void (*run)(ui_state *s, const char *argument); // NULL: gives this command to the source
+    ls_command_kind asks;
     bool verbatim; // blanks before the argument belong to it
 } ui_verb;
 extern const ui_verb ui_verbs[]; // ends with a NULL name

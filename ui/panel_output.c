@@ -42,7 +42,7 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
         ui_edit_clear(&s->typed.prompt);
         if (starters[i].tour) s->asked.tour = true;
         else if (starters[i].left) {
-            ui_request_of(s, LS_CMD_LOAD, ls_strdup(*s->given.left), 0);
+            ui_ask(s, LS_CMD_LOAD, ls_strdup(*s->given.left), 0);
             s->given.left++; // if it cannot be loaded, the one before it is offered
             if (s->run.state == LS_STATE_LOADING) ui_say(s, "the model is loading; the conversation is queued");
         } else {

@@ -73,20 +73,20 @@ void ui_requests_open(ui_state *s) {
     }
     s->requests.follows = false;
     s->view.at_newest = true;
-    ui_request_of(s, LS_CMD_OPEN, NULL, id);
+    ui_ask(s, LS_CMD_OPEN, NULL, id);
 }
 
 void ui_requests_follow(ui_state *s) {
     s->requests.cursor = 0;
     s->requests.follows = s->view.at_newest = true;
     s->view.node = -1;
-    ui_request_of(s, LS_CMD_OPEN, NULL, 0);
+    ui_ask(s, LS_CMD_OPEN, NULL, 0);
 }
 
 void ui_requests_pin(ui_state *s) {
     if (!s->requests.follows || !s->requests.shown) return;
     s->requests.follows = false;
-    ui_request_of(s, LS_CMD_OPEN, NULL, s->requests.shown);
+    ui_ask(s, LS_CMD_OPEN, NULL, s->requests.shown);
 }
 
 size_t ui_requests_open_count(const ui_requests *r, ls_request_state from, ls_request_state to) {

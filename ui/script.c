@@ -36,7 +36,7 @@ static void go_on(player *p, int ms) {
     ui_screen_follow(&p->screen);
     struct pollfd fd = {p->screen.source->wake_fd(p->screen.source), POLLIN, 0};
     const int demo = ui_demo_wait_ms(s, ls_now_ns());
-    ui_send_requests(s, p->screen.source);
+    ui_send_asked(s, p->screen.source);
     if (ui_shadows_work(s) == UI_SHADOWS_MORE) ms = 0;
     poll(&fd, 1, demo >= 0 && demo < ms ? demo : ms);
     for (ls_event *e; (e = p->screen.source->next(p->screen.source));) {
@@ -44,7 +44,7 @@ static void go_on(player *p, int ms) {
         ui_on_event(s, e);
     }
     ui_demo_is_due(s, ls_now_ns());
-    ui_send_requests(s, p->screen.source);
+    ui_send_asked(s, p->screen.source);
     if (ls_now_ns() - p->frame_ns >= FRAME_MS * 1000000ull) script_draw(p);
 }
 
@@ -59,7 +59,7 @@ static bool shows(player *p, const char *text) {
 
 static void press(player *p, int key) {
     ui_on_key(&p->screen.state, (ui_key){.code = key}, UI_NO_PANEL);
-    ui_send_requests(&p->screen.state, p->screen.source);
+    ui_send_asked(&p->screen.state, p->screen.source);
 }
 
 static ls_code press_keys(player *p, const char *names, const char *where, ls_err *err) {

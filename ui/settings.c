@@ -43,7 +43,7 @@ const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t siz
 void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value) {
     char *asked = s->setup.settings[t - s->setup.settings].asked;
     snprintf(asked, sizeof t->asked, "%s", value);
-    ui_request_of(s, LS_CMD_SET, ls_format("%s=%s", t->key, value), 0);
+    ui_ask(s, LS_CMD_SET, ls_format("%s=%s", t->key, value), 0);
 }
 
 void ui_setting_unasked(ui_state *s) {
@@ -99,5 +99,5 @@ void ui_paper_step(ui_state *s) {
         }
         if (!is_set) memcpy(s->setup.before_paper[i], now, sizeof now);
     }
-    ui_request_of(s, LS_CMD_SET, all.p, n);
+    ui_ask(s, LS_CMD_SET, all.p, n);
 }

@@ -214,15 +214,13 @@ typedef struct {
     bool warned;           // that quitting ends requests
 } ui_requests;
 
-typedef struct {
-    ls_command_kind kind;
-    char *text; // owned; may be NULL
-    int n;
-} ui_request;
-
 // What is asked of the source, and of the application, which resets it.
 typedef struct {
-    ui_request outbox[8]; // commands for the source
+    struct ui_waiting {
+        ls_command_kind kind;
+        char *text; // owned; may be NULL
+        int n;
+    } outbox[8]; // commands for the source
     int n_outbox;
     bool sent;          // a prompt or a conversation to load was sent, and the source has not started it
     bool starts_paused; // the next answer
@@ -289,9 +287,9 @@ void ui_on_event(ui_state *s, ls_event *e); // takes the event
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
-void ui_find_nothing(ui_state *s);                                        // forgets the rows that searches led to
-void ui_log(ui_state *s, const char *text, size_t n);                     // adds each of its lines
-void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n); // takes text
+void ui_find_nothing(ui_state *s);                                 // forgets the rows that searches led to
+void ui_log(ui_state *s, const char *text, size_t n);              // adds each of its lines
+void ui_ask(ui_state *s, ls_command_kind kind, char *text, int n); // puts it into the outbox; takes text
 void ui_ask_rival(ui_state *s, const char *method);
 void ui_what_if_text(ui_state *s, const char *text); // continues with it behind the token under the cursor
 bool ui_can_keep(const ui_state *s);                 // the what-if as the answer, once it is done
@@ -364,7 +362,7 @@ void ui_setting_move(ui_setup *s, int by);                           // to the n
 // The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
 void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value); // one of s->setup
-void ui_setting_unasked(ui_state *s);            // a request was not sent, so no answer will come
+void ui_setting_unasked(ui_state *s);            // an LS_CMD_SET was not sent, so no answer will come
 const char *ui_setting_now(const ui_setting *t); // the value that it has or will have
 void ui_settings_save(ui_state *s);              // to the user's configuration
 // Sets the published method with 16 rows a step (affordable on a CPU). If it is set, restores the previous settings.

@@ -11,17 +11,17 @@
 
 enum { PAGE = 10, ALL_STEPS = 1 << 30 };
 
-void ui_request_of(ui_state *s, ls_command_kind kind, char *text, int n) {
+void ui_ask(ui_state *s, ls_command_kind kind, char *text, int n) {
     if (s->asked.n_outbox == (int)(sizeof s->asked.outbox / sizeof *s->asked.outbox)) {
         free(text);
         if (kind == LS_CMD_SET) ui_setting_unasked(s);
         return;
     }
-    s->asked.outbox[s->asked.n_outbox++] = (ui_request){kind, text, n};
+    s->asked.outbox[s->asked.n_outbox++] = (struct ui_waiting){kind, text, n};
 }
 
 void ui_ask_rival(ui_state *s, const char *method) {
-    ui_request_of(s, LS_CMD_RIVAL, ls_strdup(method), 0);
+    ui_ask(s, LS_CMD_RIVAL, ls_strdup(method), 0);
     ui_open(s, UI_COMPARE, true);
     // a narrow screen shows Compare when it has the focus, which stays in the prompt
     if (s->shown.focus == UI_NO_PANEL)
@@ -60,7 +60,7 @@ static bool ended(ui_state *s) { // a recording that was played to its end, or o
 // At the newest step of a recording, a key that moves forward plays more of it.
 static void move_view(ui_state *s, int steps) {
     const bool plays = steps > 0 && s->given.recording && !s->given.watches && s->view.at_newest && ui_busy(&s->run);
-    if (plays) ui_request_of(s, LS_CMD_STEP, NULL, steps);
+    if (plays) ui_ask(s, LS_CMD_STEP, NULL, steps);
     else ui_look_at(s, s->run.n_steps ? (int64_t)ui_viewed_index(s) + steps : 0);
 }
 
@@ -126,14 +126,14 @@ static const ls_step *what_if_step(ui_state *s) {
 
 // What LS_CMD_FORK and LS_CMD_KEEP take. text: follows the ids; NULL: none.
 static char *branch(const int32_t *ids, size_t n, const char *text) {
-    ls_buf request = {0};
-    for (size_t i = 0; i < n; i++) ls_buf_fmt(&request, "%d ", ids[i]);
-    if (text) ls_buf_fmt(&request, "\n%s", text);
-    return request.p;
+    ls_buf out = {0};
+    for (size_t i = 0; i < n; i++) ls_buf_fmt(&out, "%d ", ids[i]);
+    if (text) ls_buf_fmt(&out, "\n%s", text);
+    return out.p;
 }
 
 static void ask_fork(ui_state *s, const ls_step *step, const int32_t *ids, int32_t n, const char *text) {
-    ui_request_of(s, LS_CMD_FORK, branch(ids, (size_t)n, text), step->output_pos);
+    ui_ask(s, LS_CMD_FORK, branch(ids, (size_t)n, text), step->output_pos);
     ui_open(s, UI_COMPARE, true);
 }
 
@@ -173,7 +173,7 @@ static void keep_fork(ui_state *s) {
     if (s->given.recording && !ui_can_keep(s)) ui_say(s, "this is a recording: what-if needs a model");
     else if (!ui_can_keep(s)) ui_say(s, "no what-if to keep: press x on a draft to make one");
     else if (!r->done) ui_say(s, "the what-if is still running: press K when it has finished, or ^X to stop it");
-    else ui_request_of(s, LS_CMD_KEEP, branch(r->begun.p, r->begun.n, NULL), r->at);
+    else ui_ask(s, LS_CMD_KEEP, branch(r->begun.p, r->begun.n, NULL), r->at);
 }
 
 // ----
@@ -192,10 +192,10 @@ void ui_act(ui_state *s, ui_action a) {
             ui_say(s, "%s",
                    s->asked.starts_paused ? "the next answer will start paused: s (F6) decodes one step"
                                           : "the next answer will not pause");
-            ui_request_of(s, s->asked.starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
+            ui_ask(s, s->asked.starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
         }
-        ui_request_of(s, s->run.state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
+        ui_ask(s, s->run.state == LS_STATE_PAUSED ? LS_CMD_RUN : LS_CMD_PAUSE, NULL, 0);
         if (s->run.state == LS_STATE_PAUSED) {
             ui_quiz_go_on(s);
             s->view.at_newest = true;
@@ -208,7 +208,7 @@ void ui_act(ui_state *s, ui_action a) {
         else {
             ui_quiz_go_on(s);
             s->view.at_newest = s->playing.held = true;
-            ui_request_of(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
+            ui_ask(s, LS_CMD_STEP, NULL, a == UI_ACT_STEP ? 1 : 10);
         }
         break;
     case UI_ACT_BACK: move_view(s, -1); break;
@@ -224,7 +224,7 @@ void ui_act(ui_state *s, ui_action a) {
         if (s->given.watches) ui_say(s, "a request ends when its client leaves");
         else if (s->given.recording && ui_busy(&s->run)) ui_say(s, "this is a recording: Space pauses it");
         else if (ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING) {
-            ui_request_of(s, LS_CMD_STOP, NULL, 0);
+            ui_ask(s, LS_CMD_STOP, NULL, 0);
             ui_say(s, "stopped; the text so far is kept");
         } else what_if(s);
         break;
@@ -300,8 +300,8 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
         if (ui_can_send(s) && s->run.dialog->n_turns)
-            ui_request_of(s, LS_CMD_EDIT, ls_strdup(ui_prompt_of(&s->run, ui_last_turn(&s->run))),
-                          (int)s->run.dialog->n_turns - 1);
+            ui_ask(s, LS_CMD_EDIT, ls_strdup(ui_prompt_of(&s->run, ui_last_turn(&s->run))),
+                   (int)s->run.dialog->n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
@@ -317,7 +317,7 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_EDITOR: s->asked.editor = takes_prompts(s); break;
     case UI_ACT_NEW:
         if (s->given.watches) ui_say(s, "%s: its clients begin conversations", ui_fixed(s));
-        else ui_request_of(s, LS_CMD_RESET, NULL, 0);
+        else ui_ask(s, LS_CMD_RESET, NULL, 0);
         break;
     case UI_ACT_COPY: ui_export_text(s, NULL); break;
     case UI_ACT_COPY_STEP: ui_export_step(s, NULL); break;

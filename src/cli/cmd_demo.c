@@ -82,10 +82,10 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 0);
     ls_buf_fmt(out, "\n\n> %s\n\n", d->prompt);
     ui_demo_begin(&s, &play);
-    if (!recorded) ui_request_of(&s, LS_CMD_PROMPT, ls_strdup(d->prompt), 0);
+    if (!recorded) ui_ask(&s, LS_CMD_PROMPT, ls_strdup(d->prompt), 0);
     for (bool ended = false; !ended && !code;) {
         struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
-        ui_send_requests(&s, source);
+        ui_send_asked(&s, source);
         if (poll(&fd, 1, 200) < 0 && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
         for (ls_event *e; !ended && (e = source->next(source));) {
             ended = e->kind == LS_EV_END;

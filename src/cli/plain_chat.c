@@ -139,7 +139,7 @@ static void obey(chat *c, char *line) {
     for (int i = 0; i < s->asked.n_outbox; i++)
         c->waits |=
             ls_command_waits(s->asked.outbox[i].kind) || (s->asked.outbox[i].kind == LS_CMD_SAVE && !c->interactive);
-    ui_send_requests(s, c->source);
+    ui_send_asked(s, c->source);
     if (s->message_is_error && *s->message) c->waits = false; // no answer will follow
     tell_message(c);
 }
@@ -187,7 +187,7 @@ ls_code ls_plain_chat(ls_source *source, const ui_options *o, int *status, ls_er
     ui_state_init(s);
     ui_begin(s, o);
     c->waits = s->asked.n_outbox > 0;
-    ui_send_requests(s, source);
+    ui_send_asked(s, source);
     ls_catch_signals();
     while (!s->asked.quit && !c->failed && !ls_interrupted) {
         for (ls_event *e; (e = source->next(source));) take(c, e);

@@ -910,7 +910,7 @@ static void a_setting_that_was_not_asked_for_is_not_awaited(void **state) {
     key(&s, UI_KEY_F0 + 2);
     key(&s, UI_KEY_RIGHT);
     assert_string_equal(t->asked, "4");
-    ui_send_requests(&s, &source);
+    ui_send_asked(&s, &source);
     assert_string_equal(t->asked, "");
     for (int i = 0; i < 8; i++) key(&s, UI_KEY_RIGHT);
     assert_string_equal(t->asked, "2");
@@ -939,7 +939,7 @@ static void a_refused_prompt_is_kept(void **state) {
         s.run.state = cases[i].state;
         type_keys(&s, "more");
         key(&s, UI_KEY_ENTER);
-        ui_send_requests(&s, &source);
+        ui_send_asked(&s, &source);
         assert_non_null(strstr(s.message, cases[i].said));
         ls_buf_str(&s.typed.prompt.text, "");
         assert_string_equal(s.typed.prompt.text.p, "more");

@@ -13,14 +13,9 @@ typedef struct {
     int line;     // of the area: the next one to write, see ui_next_line
 } ui_panel_view;
 
-void ui_panel_output(ui_panel_view *v);
-void ui_panel_logits(ui_panel_view *v);
-void ui_panel_drafts(ui_panel_view *v);
-void ui_panel_tree(ui_panel_view *v);
-void ui_panel_stats(ui_panel_view *v);
-void ui_panel_inspect(ui_panel_view *v);
-void ui_panel_compare(ui_panel_view *v);
-void ui_panel_requests(ui_panel_view *v);
+#define PANEL(place, name, ...) void ui_panel_##name(ui_panel_view *v);
+#include "ui/panels.def"
+#undef PANEL
 void ui_panel_note(ui_panel_view *v);
 void ui_panel_log(ui_panel_view *v);
 void ui_panel_shadows(ui_panel_view *v);

@@ -301,14 +301,11 @@ static void draw_note(const ui_state *s, ui_drawn *drawn, ui_canvas *c, ui_rect 
 }
 
 static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c, int *cursor_row, int *cursor_col) {
-    static const ui_frame panels[UI_PANELS] = {{"1 Output", ui_panel_output, NULL},
-                                               {"2 Logits", ui_panel_logits, "the model's last logits, by rank"},
-                                               {"3 Drafts", ui_panel_drafts, "drafted branches and their sources"},
-                                               {"4 Tree", ui_panel_tree, "the tree that one forward verified"},
-                                               {"5 Stats", ui_panel_stats, NULL},
-                                               {"6 Inspect", ui_panel_inspect, "one draft, and what the target chose"},
-                                               {"7 Compare", ui_panel_compare, NULL},
-                                               {"8 Requests", ui_panel_requests, NULL}};
+    static const ui_frame panels[] = {
+#define PANEL(place, name, title, before) {title, ui_panel_##name, before},
+#include "ui/panels.def"
+#undef PANEL
+    };
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
     ls_buf said = {0};
     message_text(s, c, &said);

@@ -16,14 +16,9 @@
 #include <stdbool.h>
 
 typedef enum {
-    UI_OUTPUT,
-    UI_LOGITS,
-    UI_DRAFTS,
-    UI_TREE,
-    UI_STATS,
-    UI_INSPECT,
-    UI_COMPARE,
-    UI_REQUESTS,
+#define PANEL(place, ...) UI_##place,
+#include "ui/panels.def"
+#undef PANEL
     UI_PANELS,
     UI_NO_PANEL = -1
 } ui_panel;

@@ -13,8 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const panels[] = {"output", "logits", "drafts", "tree", "stats", "inspect", "compare", "requests"};
-_Static_assert(sizeof panels / sizeof *panels == UI_PANELS, "a name for every panel");
+static const char *const panels[] = {
+#define PANEL(place, name, ...) #name,
+#include "ui/panels.def"
+#undef PANEL
+};
 
 static ls_code wrong(const ls_demo *d, const ls_yaml *at, ls_err *err, const char *what) {
     return ls_fail(err, LS_E_USAGE, "%s:%d:%d: %s", d->file, at->line, at->column, what);

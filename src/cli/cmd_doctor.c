@@ -10,7 +10,6 @@
 #include "cli/progress.h"
 #include "decode/bigrams.h"
 #include "engine/device.h"
-#include "engine/engine_torch.h"
 #include "engine/measured.h"
 #include "engine/ranks.h"
 
@@ -71,9 +70,9 @@ static void check_program(report *r) {
 }
 
 static void check_compute(report *r, const ls_engine_options *opt) {
-    ls_engine_torch_facts torch;
+    ls_compute_facts torch;
     ls_err err = {0};
-    if (ls_engine_torch_probe(&torch, &err)) check(r, "compute", false, true, "%s", err.msg);
+    if (ls_compute_probe(&torch, &err)) check(r, "compute", false, true, "%s", err.msg);
     else
         check(r, "compute", true, true, "kernels for %s%s", torch.level,
               strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than vector kernels");

@@ -8,7 +8,6 @@
 #include "base/yaml.h"
 #include "base/io.h"
 #include "cli/commands.h"
-#include "engine/engine_torch.h"
 #include "engine/launch.h"
 #include "serve/http.h"
 #include "text/normalize.h"
@@ -108,11 +107,11 @@ static void save_nothing(void *ud, char *said, size_t n) {
 
 // "logitspec X.Y.Z", then one line each: the compute library, other libraries, the compiler.
 static void write_versions(ls_buf *out) {
-    ls_engine_torch_facts torch;
+    ls_compute_facts torch;
     ls_err err;
     char regex[32];
     ls_buf_str(out, "logitspec " LS_VERSION "\n");
-    if (ls_engine_torch_probe(&torch, &err)) ls_buf_fmt(out, "no CPU kernels: %s\n", err.msg);
+    if (ls_compute_probe(&torch, &err)) ls_buf_fmt(out, "no CPU kernels: %s\n", err.msg);
     else ls_buf_fmt(out, "CPU kernels for %s, %s\n", torch.level, *torch.torch ? torch.torch : "no libtorch");
     ls_regex_version(regex);
     ls_buf_fmt(out,

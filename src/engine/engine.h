@@ -88,3 +88,16 @@ typedef struct {
     bool (*stop)(void *ud);
     void *ud; // passed to these three functions
 } ls_engine_options;
+
+struct ls_checkpoint; // model/checkpoint.h
+// Opens a model with a decoder: this program's kernels, on the CPU within the program or on a GPU by
+// liblstorch_cuda.so, or libtorch's operators by liblstorch.so. Reads the weights; afterwards the checkpoint may be
+// closed.
+ls_code ls_engine_open(ls_engine **out, const struct ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
+typedef struct {
+    char level[128];    // of the CPU's kernels
+    char torch[48];     // "libtorch ..."; "": it cannot be loaded, no_torch says why
+    char no_torch[600]; //
+} ls_compute_facts;
+// Only loads liblstorch.so. LS_E_USAGE: LOGITSPEC_CPU is no CPU level.
+ls_code ls_compute_probe(ls_compute_facts *out, ls_err *err);

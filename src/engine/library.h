@@ -1,5 +1,6 @@
 // What computes: the decoder on the CPU, which is part of the program, and the libraries, loaded when they are first
-// needed. Used by engine_torch.c, trained.c, device.c, ranks.c.
+// needed. They are searched at LOGITSPEC_LSTORCH_CUDA and LOGITSPEC_LSTORCH, beside the program, and in
+// ../lib/logitspec. Used by engine_decoder.c, trained.c, device.c, ranks.c.
 #pragma once
 #include "engine/engine.h"
 #include "compute/lst_torch.h"
@@ -25,7 +26,7 @@ typedef struct {
 } ls_relay;
 int ls_relay_progress(void *ud, const char *stage, double fraction);
 
-// An engine of ls_engine_torch_open.
+// An engine of ls_engine_open, or of the next function.
 typedef struct {
     ls_engine base;
     const lst_decoder *lib;
@@ -34,4 +35,7 @@ typedef struct {
     bool leads;             // this is rank 0's engine, and it is open
     bool (*stop)(void *ud);
     void *stop_ud;
-} ls_torch_engine;
+} ls_decoder_engine;
+// On a rank other than 0: reads its part of the weights. The engine cannot make KV caches, see lst_follow.
+ls_code ls_engine_open_part(ls_engine **out, const struct ls_checkpoint *c, const ls_engine_options *opt,
+                            struct ls_ranks *ranks, ls_err *err);

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
-#include "engine/engine_torch.h"
 #include "engine/measured.h"
 #include "model/checkpoint.h"
 #include "model/registry.h"
@@ -123,7 +122,7 @@ static ls_code load_file(ls_model *m, const ls_model_options *opt, extent what, 
     }
     if (!code && what == ALL) {
         // (which comes first, as other ranks wait for this one)
-        code = ls_engine_torch_open(&m->engine, m->checkpoint, b, err);
+        code = ls_engine_open(&m->engine, m->checkpoint, b, err);
         if (!code) code = ls_model_hash(m->checkpoint, m->sha256, b->progress, b->ud, err);
         if (!code) code = ls_registry_pinned(opt->name, m->checkpoint, err);
         if (!code) code = ls_threads_choose(m, false, b->progress, b->ud, err);

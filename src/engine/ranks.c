@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/system.h"
-#include "engine/engine_torch.h"
 #include "engine/load.h"
 #include "gpu/plan.h"
 
@@ -482,11 +481,11 @@ static ls_code follow_one(ls_ranks *r, const lst_decoder *lib, const rank_offer 
                                        .kv = o->kv,
                                        .threads = o->threads,
                                        .context = o->context ? o->context : 1};
-        code = ls_engine_torch_part(&engine, c, &opt, r, err);
+        code = ls_engine_open_part(&engine, c, &opt, r, err);
     }
     ls_checkpoint_close(c);
     if (!code) {
-        const ls_torch_engine *e = (const ls_torch_engine *)engine;
+        const ls_decoder_engine *e = (const ls_decoder_engine *)engine;
         const int failed = lib->follow(e->model);
         if (failed) code = ls_call_failed(lib->last_error(), failed, err);
         *out_of_step = failed != 0;

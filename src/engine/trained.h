@@ -39,7 +39,7 @@ ls_code ls_trained_row_logits(ls_trained *t, int32_t row, float *logits, ls_err 
 ls_code ls_trained_guess(ls_trained *t, const float *values, int32_t k, int32_t *ids, float *p, ls_err *err);
 void ls_trained_free(ls_trained *t); // before its engine is closed
 
-// Reads the head in that folder for the model of e, which ls_engine_torch_open has opened. target: the model's
+// Reads the head in that folder for the model of e, which ls_engine_open has opened. target: the model's
 // checkpoint; a head without its own embedding and output head uses the target's. Used only during this call. Of opt,
 // only device, progress and ud are used. The head runs on the engine's device if opt->device is not "cpu", libtorch can
 // compute there and its memory has room; else on the CPU. LS_E_RANGE: the head is for another model; LS_E_BACKEND:

@@ -2,7 +2,8 @@
 // the row was after the embedding and after each layer. For tests/tools/check_model.py.
 #include "base/json.h"
 #include "base/mem.h"
-#include "engine/engine_torch.h"
+#include "engine/engine.h"
+#include "model/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ int main(int argc, char **argv) {
     const ls_engine_options o = {
         .device = "cpu", .weights = argc > 2 ? argv[2] : "auto", .dtype = argc > 3 ? argv[3] : "f32"};
     ls_code code = ls_checkpoint_open(&c, argv[1], &err);
-    if (!code) code = ls_engine_torch_open(&e, c, &o, &err);
+    if (!code) code = ls_engine_open(&e, c, &o, &err);
     if (!code) code = e->kv_cache(e, 0, &b, &err);
     if (code) return fprintf(stderr, "%s\n", err.msg), 1;
     const size_t n_layers = (size_t)c->hparams.n_layers + 1, n_embd = (size_t)c->hparams.n_embd;

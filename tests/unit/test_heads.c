@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "decode/draft_model.h"
-#include "engine/engine_torch.h"
 #include "engine/trained.h"
 #include "spec/drafter.h"
 #include "tiny.h"
@@ -278,7 +277,7 @@ static ls_engine *open_engine(const char *device, const ls_checkpoint *target) {
     ls_engine *e = NULL;
     tiny_use_gpu();
     const bool cpu = !strcmp(device, "cpu");
-    if (ls_engine_torch_open(
+    if (ls_engine_open(
             &e, target,
             &(ls_engine_options){
                 .device = device, .dtype = cpu ? "f32" : "auto", .weights = "auto", .threads = 2, .context = LONGEST},
@@ -829,8 +828,8 @@ static int set_up(void **state) {
     (void)state;
     json_error_t e;
     ls_err err = {0};
-    ls_engine_torch_facts facts;
-    if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    ls_compute_facts facts;
+    if (ls_compute_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     else snprintf(missing, sizeof missing, "%s", facts.no_torch);
     snprintf(folder, sizeof folder, "/tmp/logitspec-heads-XXXXXX");
     if (!mkdtemp(folder)) return -1;

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
 #include "model/nearest.h"
-#include "engine/engine_torch.h"
+#include "engine/engine.h"
 #include "base/rng.h"
 #include "decode/session_state.h"
 #include "tiny.h"
@@ -39,7 +39,7 @@ static ls_engine *open_for(int32_t context, const char *device, const char *path
     if (!context && c->hparams.n_context < 260) context = ls_longest_context(&c->hparams);
     const ls_engine_options o = {
         .device = device, .dtype = dtype, .weights = weights, .threads = 2, .context = context};
-    if (ls_engine_torch_open(&b, c, &o, &err)) fail_msg("%s", err.msg);
+    if (ls_engine_open(&b, c, &o, &err)) fail_msg("%s", err.msg);
     ls_checkpoint_close(c);
     return b;
 }
@@ -566,7 +566,7 @@ static void a_file_that_is_cut_while_it_is_read(void **state) {
     assert_int_equal(truncate(path, 100000), 0);
     if (!missing[0]) {
         ls_engine *b = NULL;
-        assert_int_equal(ls_engine_torch_open(&b, c, &(ls_engine_options){"cpu", "f32", "auto", .threads = 2}, &err),
+        assert_int_equal(ls_engine_open(&b, c, &(ls_engine_options){"cpu", "f32", "auto", .threads = 2}, &err),
                          LS_E_IO);
         assert_non_null(strstr(err.msg, "was truncated while it was open"));
     }
@@ -869,9 +869,9 @@ static void damaged_configurations_are_named(void **state) {
 static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
-    ls_engine_torch_facts facts;
+    ls_compute_facts facts;
     step = ls_step_new();
-    if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    if (ls_compute_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     const int failed = tiny_make();
     vectors = tiny_vectors();
     return failed;

@@ -3,7 +3,6 @@
 // named. Needs the compute library and python3.
 #include "base/mem.h"
 #include "engine/device.h"
-#include "engine/engine_torch.h"
 #include "engine/ranks.h"
 #include "tiny.h"
 
@@ -37,16 +36,16 @@ static ls_code try_open(ls_engine **out, const char *path, const char *weights, 
     if (ls_checkpoint_open(&c, path, err)) fail_msg("%s", err->msg);
     const bool short_one = c->hparams.n_context < 260; // longrope's original context
     const int32_t longest = ls_longest_context(&c->hparams);
-    const ls_code code = ls_engine_torch_open(out, c,
-                                              &(ls_engine_options){.device = ranks > 1 ? "auto"
-                                                                             : on_gpus ? "cuda"
-                                                                                       : "cpu",
-                                                                   .devices = on_gpus ? gpus[ranks] : devices[ranks],
-                                                                   .dtype = dtype,
-                                                                   .weights = weights,
-                                                                   .threads = ranks == 1 ? 2 : 1,
-                                                                   .context = short_one ? longest : 0},
-                                              err);
+    const ls_code code = ls_engine_open(out, c,
+                                        &(ls_engine_options){.device = ranks > 1 ? "auto"
+                                                                       : on_gpus ? "cuda"
+                                                                                 : "cpu",
+                                                             .devices = on_gpus ? gpus[ranks] : devices[ranks],
+                                                             .dtype = dtype,
+                                                             .weights = weights,
+                                                             .threads = ranks == 1 ? 2 : 1,
+                                                             .context = short_one ? longest : 0},
+                                        err);
     ls_checkpoint_close(c);
     return code;
 }
@@ -295,8 +294,8 @@ static void what_cannot_be_shared(void **state) {
 static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
-    ls_engine_torch_facts facts;
-    if (ls_engine_torch_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    ls_compute_facts facts;
+    if (ls_compute_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     tiny_use_gpu();
     ls_gpus seen;
     ls_gpus_look(&seen);

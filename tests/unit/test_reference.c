@@ -3,7 +3,8 @@
 // liblstorch.so and python3.
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/engine_torch.h"
+#include "engine/engine.h"
+#include "model/checkpoint.h"
 #include "tiny.h"
 
 #include <math.h>
@@ -42,7 +43,7 @@ static ls_code try_open(ls_engine **out, const char *path, ls_engine_options o, 
     if (ls_checkpoint_open(&c, path, err)) fail_msg("%s", err->msg);
     n_embd = c->hparams.n_embd;
     if (!o.context && c->hparams.n_context < 260) o.context = ls_longest_context(&c->hparams); // longrope's
-    const ls_code code = ls_engine_torch_open(out, c, &o, err);
+    const ls_code code = ls_engine_open(out, c, &o, err);
     ls_checkpoint_close(c);
     return code;
 }
@@ -275,8 +276,8 @@ int main(void) {
         cmocka_unit_test(what_it_does_not_support_is_refused),
     };
     ls_err err = {0};
-    ls_engine_torch_facts facts;
-    if (ls_engine_torch_probe(&facts, &err) || !*facts.torch)
+    ls_compute_facts facts;
+    if (ls_compute_probe(&facts, &err) || !*facts.torch)
         snprintf(missing, sizeof missing, "%s", *err.msg ? err.msg : facts.no_torch);
     const int failed = tiny_make() ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
     tiny_remove();

@@ -1,9 +1,10 @@
-#include "engine/engine_torch.h"
+#include "engine/engine.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "engine/device.h"
 #include "engine/library.h"
+#include "engine/ranks.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -15,17 +16,17 @@ typedef struct {
     const lst_decoder *lib; // the engine's, as the next field
     ls_ranks *ranks;
     lst_kv_cache *cache;
-} torch_kv_cache;
+} decoder_kv_cache;
 
 static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
+    const decoder_kv_cache *t = (const decoder_kv_cache *)base;
     if (!code) return LS_OK;
     const ls_code failed = ls_call_failed(t->lib->last_error(), code, err);
     return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
 }
 // A function of the library, on its KV cache.
-#define CACHE(base) (((const torch_kv_cache *)(base))->cache)
-#define CALL(name, ...) done(base, ((const torch_kv_cache *)base)->lib->name(CACHE(base), __VA_ARGS__), err)
+#define CACHE(base) (((const decoder_kv_cache *)(base))->cache)
+#define CALL(name, ...) done(base, ((const decoder_kv_cache *)base)->lib->name(CACHE(base), __VA_ARGS__), err)
 
 static ls_code prefill(ls_kv_cache *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
@@ -81,29 +82,29 @@ static ls_code experts(ls_kv_cache *base, lst_experts_seen *out, ls_err *err) {
 }
 
 static int relay_stop(void *ud) {
-    const ls_torch_engine *e = ud;
+    const ls_decoder_engine *e = ud;
     return e->stop(e->stop_ud);
 }
 
 static int32_t length(const ls_kv_cache *base) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
+    const decoder_kv_cache *t = (const decoder_kv_cache *)base;
     return t->lib->length(t->cache);
 }
 
 static double device_us(const ls_kv_cache *base) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
+    const decoder_kv_cache *t = (const decoder_kv_cache *)base;
     lst_timing timing = {0};
     return !t->lib->timings(t->cache, &timing) && timing.device_us > 0 ? timing.device_us : 0;
 }
 
 static double ranks_us(const ls_kv_cache *base) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
+    const decoder_kv_cache *t = (const decoder_kv_cache *)base;
     lst_timing timing = {0};
     return t->ranks && !t->lib->timings(t->cache, &timing) ? timing.ranks_us : 0;
 }
 
 static int32_t experts_read(const ls_kv_cache *base) {
-    const torch_kv_cache *t = (const torch_kv_cache *)base;
+    const decoder_kv_cache *t = (const decoder_kv_cache *)base;
     lst_timing timing = {0};
     t->lib->timings(t->cache, &timing);
     return timing.experts_read;
@@ -133,7 +134,7 @@ static bool keeps_experts_apart(const ls_checkpoint *c, const ls_engine_options 
     return opt->expert_memory && c->hparams.n_experts && !opt->reference && !strcmp(device, "cpu");
 }
 
-static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
+static ls_code open_weights(ls_decoder_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
                             const char *device, ls_err *err) {
     ls_hparams own = c->hparams;
     const ls_hparams *h = &own;
@@ -221,19 +222,19 @@ static ls_code open_weights(ls_torch_engine *e, const ls_checkpoint *c, const ls
 }
 
 static void free_kv_cache(ls_kv_cache *base) {
-    torch_kv_cache *t = (torch_kv_cache *)base;
+    decoder_kv_cache *t = (decoder_kv_cache *)base;
     t->lib->kv_cache_free(t->cache);
     free(t);
 }
 
 static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_err *err) {
-    ls_torch_engine *e = (ls_torch_engine *)base;
+    ls_decoder_engine *e = (ls_decoder_engine *)base;
     lst_kv_cache *cache;
     *out = NULL;
     int failure = e->lib->kv_cache_new(&cache, e->model, base->n_context, layers);
     if (!failure && e->stop && (failure = e->lib->watch(cache, relay_stop, e))) e->lib->kv_cache_free(cache);
     if (failure) return ls_call_failed(e->lib->last_error(), failure, err);
-    torch_kv_cache *t = ls_malloc(sizeof *t);
+    decoder_kv_cache *t = ls_malloc(sizeof *t);
     t->base = (ls_kv_cache){.engine = base,
                             .prefill = prefill,
                             .forward_tree = forward_tree,
@@ -260,21 +261,21 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
 }
 
 static ls_code use_threads(ls_engine *base, int32_t threads, ls_err *err) {
-    const ls_torch_engine *e = (ls_torch_engine *)base;
+    const ls_decoder_engine *e = (ls_decoder_engine *)base;
     if (e->lib->use_threads(e->model, threads)) return ls_call_failed(e->lib->last_error(), LST_E_ARG, err);
     base->threads = threads;
     return LS_OK;
 }
 
 static void close_engine(ls_engine *base) {
-    ls_torch_engine *e = (ls_torch_engine *)base;
+    ls_decoder_engine *e = (ls_decoder_engine *)base;
     if (e->model) e->lib->model_close(e->model);
     if (e->leads) ls_ranks_release(e->ranks, e->lib);
     free(e);
 }
 
-static ls_torch_engine *engine_new(const ls_checkpoint *c, const ls_engine_options *opt) {
-    ls_torch_engine *e = ls_calloc(1, sizeof *e);
+static ls_decoder_engine *engine_new(const ls_checkpoint *c, const ls_engine_options *opt) {
+    ls_decoder_engine *e = ls_calloc(1, sizeof *e);
     e->base = (ls_engine){
         .n_vocab = c->hparams.n_vocab, .n_layers = c->hparams.n_layers, .kv_cache = kv_cache, .close = close_engine};
     for (int32_t i = 0; c->hparams.window && i < c->hparams.n_layers; i++) e->base.n_local += c->hparams.local[i];
@@ -285,7 +286,7 @@ static ls_torch_engine *engine_new(const ls_checkpoint *c, const ls_engine_optio
 }
 
 // Weights and facts, on a device whose library is loaded.
-static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoint *c, const ls_engine_options *opt,
+static ls_code open_on(ls_decoder_engine *e, const char *device, const ls_checkpoint *c, const ls_engine_options *opt,
                        ls_err *err) {
     ls_engine *base = &e->base;
     lst_model_info_t info = {0};
@@ -342,9 +343,9 @@ static ls_code open_on(ls_torch_engine *e, const char *device, const ls_checkpoi
     return LS_OK;
 }
 
-ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
+ls_code ls_engine_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     *out = NULL;
-    ls_torch_engine *e = engine_new(c, opt);
+    ls_decoder_engine *e = engine_new(c, opt);
     ls_device_choice choice;
     ls_code code = ls_device_choose(&choice, c, opt, err);
     if (!code && opt->context > ls_longest_context(&c->hparams))
@@ -376,10 +377,10 @@ ls_code ls_engine_torch_open(ls_engine **out, const ls_checkpoint *c, const ls_e
     return code;
 }
 
-ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_ranks *ranks,
-                             ls_err *err) {
+ls_code ls_engine_open_part(ls_engine **out, const ls_checkpoint *c, const ls_engine_options *opt, ls_ranks *ranks,
+                            ls_err *err) {
     *out = NULL;
-    ls_torch_engine *e = engine_new(c, opt);
+    ls_decoder_engine *e = engine_new(c, opt);
     e->ranks = ranks;
     ls_code code = ls_decoder_load(&e->lib, strcmp(opt->device, "cpu") ? LS_DECODER_GPU : LS_DECODER_CPU, err);
     if (!code) code = open_on(e, opt->device, c, opt, err);
@@ -388,8 +389,8 @@ ls_code ls_engine_torch_part(ls_engine **out, const ls_checkpoint *c, const ls_e
     return code;
 }
 
-ls_code ls_engine_torch_probe(ls_engine_torch_facts *out, ls_err *err) {
-    *out = (ls_engine_torch_facts){0};
+ls_code ls_compute_probe(ls_compute_facts *out, ls_err *err) {
+    *out = (ls_compute_facts){0};
     const lst_decoder *lib;
     const lst_torch *torch;
     ls_err no_torch = {0};

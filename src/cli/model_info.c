@@ -97,7 +97,7 @@ static void paper_json(ls_jsonw *w, const paper *p, int32_t context) {
     ls_jw_field_bool(w, "estimate", true);
     ls_jw_field_u64(w, "weight_bytes", p->model.weight_bytes);
     ls_jw_field_int(w, "context", context);
-    ls_jw_field_u64(w, "session_bytes", lsg_session_bytes(shape, context));
+    ls_jw_field_u64(w, "session_bytes", lsg_kv_cache_bytes(shape, context));
     ls_jw_field_u64(w, "kv_bytes", kv_bytes(shape, context));
     ls_jw_field_int(w, "length", LENGTH);
     ls_jw_field_open(w, "kernels", '[');
@@ -153,7 +153,7 @@ static void paper_text(ls_buf *text, const paper *p, int32_t context) {
         text,
         "plain decoding %.0f tokens/s; weights %.0f MiB, a session %.0f MiB, the KV cache of %d tokens %.0f MiB\n",
         1e6 / p->us[ONE], (double)p->model.weight_bytes / (1 << 20),
-        (double)lsg_session_bytes(shape, context) / (1 << 20), context, (double)kv_bytes(shape, context) / (1 << 20));
+        (double)lsg_kv_cache_bytes(shape, context) / (1 << 20), context, (double)kv_bytes(shape, context) / (1 << 20));
 }
 
 ls_code ls_device_model(const char *name, const ls_checkpoint *c, const ls_engine_options *opt, ls_buf *text,

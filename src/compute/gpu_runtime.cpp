@@ -128,7 +128,7 @@ void lsg_free_host(void *p) {
     cudaFreeHost(p);
 }
 
-// A session's own, outside libtorch's pool, so that captures do not meet.
+// A KV cache's own, outside libtorch's pool, so that captures do not meet.
 int lsg_stream_new(lsg_stream *out) {
     return cudaStreamCreateWithFlags((cudaStream_t *)out, cudaStreamNonBlocking);
 }

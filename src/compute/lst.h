@@ -6,7 +6,7 @@
  * then last_error() of the same table has the message for the calling thread (valid until that thread's next call).
  * Numbers are checked; pointers must be valid. Arrays belong to the caller and are read or written during the call
  * only, except the tensor data given to lst_model_open, which must stay until lst_model_close. A model may be shared by
- * sessions; a session is used by one thread at a time.
+ * KV caches; a KV cache is used by one thread at a time.
  */
 #pragma once
 #include <stddef.h>
@@ -18,7 +18,7 @@ extern "C" {
 
 /* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
  * not taken for one of these. */
-#define LST_VERSION 22
+#define LST_VERSION 23
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -294,8 +294,8 @@ int lst_keep_path(lst_kv_cache *s, const int32_t *rows, int32_t n);
 int lst_watch(lst_kv_cache *s, int (*stop)(void *ud), void *ud);
 /* Keeps only the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_kv_cache *s, int32_t n);
-/* Replaces the committed tokens by the first n of another session of the same model and layers; row -1 is then unknown.
- * Later results have the same bits as after a prefill of the same tokens. */
+/* Replaces the committed tokens by the first n of another KV cache of the same model and layers; row -1 is then
+ * unknown. Later results have the same bits as after a prefill of the same tokens. */
 int lst_copy(lst_kv_cache *s, lst_kv_cache *from, int32_t n);
 typedef struct {
     double total_us;  /* of the last forward_tree */
@@ -305,12 +305,12 @@ typedef struct {
         experts_read; /* with expert_memory: of the experts that lst_experts has, those read from the file; else 0 */
 } lst_timing;
 int lst_timings(const lst_kv_cache *s, lst_timing *out);
-/* Every later forward writes the values of its last row after the embedding and after each of the session's layers
+/* Every later forward writes the values of its last row after the embedding and after each of the KV cache's layers
  * ([n_layers + 1][n_embd] floats, owned by the caller; NULL: no more); for tests and tools. */
 int lst_probe(lst_kv_cache *s, float *layers);
 
-/* Rows of a forward with their hidden states, for a model that drafts from them. Pointers are valid until the session's
- * next forward. */
+/* Rows of a forward with their hidden states, for a model that drafts from them. Pointers are valid until the KV
+ * cache's next forward. */
 typedef struct {
     int32_t tree; /* 1: rows of lst_forward_tree or lst_grow_tree; 0: tokens of lst_prefill, which takes them back if a
                      later piece fails */
@@ -321,7 +321,7 @@ typedef struct {
     const float *values;    /* [n_rows][layers asked for][n_embd]; see on_device */
 } lst_rows_seen;
 /* Every later forward that succeeds calls `take` once with all of its rows (a prefill once for each of its pieces),
- * from within the call. layers: n stages in this order, each 0 (after the embedding), i (after the session's layer i)
+ * from within the call. layers: n stages in this order, each 0 (after the embedding), i (after the KV cache's layer i)
  * or the number of layers + 1 (after the output norm, as input of the output head: rounded to bf16 with that dtype). A
  * row's values depend only on its token, position and ancestors. NULL: no more calls, and no cost for forwards.
  * on_device: 1: the values are in the memory of the model's device (on a CPU the host's), whose work on them is
@@ -330,9 +330,9 @@ int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, int32_t on_dev
                void (*take)(void *ud, const lst_rows_seen *rows), void *ud);
 
 /* The experts of a mixture that the rows of the last forward took: of all rows of lst_forward_tree and lst_grow_tree,
- * or of the last piece of a prompt. Pointers are valid until the session's next forward. */
+ * or of the last piece of a prompt. Pointers are valid until the KV cache's next forward. */
 typedef struct {
-    int32_t n_rows, n_layers, n_used; /* n_layers: mixtures among the session's layers, in order; 0: none */
+    int32_t n_rows, n_layers, n_used; /* n_layers: mixtures among the KV cache's layers, in order; 0: none */
     const int32_t *expert;            /* [n_rows][n_layers][n_used], best first, with the biases of the choice */
     const float *weight;              /* of the experts' outputs in the row's sum, in the same order */
 } lst_experts_seen;

@@ -61,7 +61,7 @@ struct CudaKvCache : lst::PartKvCache {
     int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
     float *layers = nullptr;                     // see lst_probe
     Memory<float> taken;                         // hidden states of the last forward's rows (lst_hidden)
-    // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_session_bytes counts memory.
+    // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_kv_cache_bytes counts memory.
     struct Recorded {
         lsg_graph graph;
         uint64_t used; // when

@@ -314,7 +314,7 @@ static bool gpu_fits(const ls_gpu *g, const ls_shard *own, const ls_checkpoint *
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
     ls_gpu_model m;
     ls_gpu_model_of(&m, c, opt->weights, g->of, own);
-    const uint64_t weights = m.weight_bytes, work = lsg_session_bytes(&m.shape, context),
+    const uint64_t weights = m.weight_bytes, work = lsg_kv_cache_bytes(&m.shape, context),
                    kv = gpu_kv_bytes(&c->hparams, own) * (uint64_t)context;
     ls_gpu_model_free(&m);
     if (weights + work + kv <= g->free_bytes) return true;
@@ -429,7 +429,7 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
     lst_device_info info = {0};
     if (lib->device(gpu_number(device), &info)) return ls_call_failed(lib->last_error(), LST_E_BACKEND, err);
     const lsg_shape shape = ls_gpu_shape(h, (lsg_gpu){info.multiprocessors, info.shared_kib}, own);
-    const uint64_t work = lsg_session_bytes(&shape, h->n_context),
+    const uint64_t work = lsg_kv_cache_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h, own));
     return LS_OK;

@@ -183,7 +183,7 @@ lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format) {
     return lsg_cut_of(format, n_out, n_in, s->gpu);
 }
 
-/* Of any format: a session has room for all of them. */
+/* Of any format: a KV cache has room for all of them. */
 static size_t most_chunks(const lsg_shape *s, lsg_which which) {
     int32_t most = 1;
     for (lsg_format f = 0; f < LSG_N_FORMATS; f++) {
@@ -265,7 +265,7 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
     return r;
 }
 
-uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context) {
+uint64_t lsg_kv_cache_bytes(const lsg_shape *s, int32_t n_context) {
     enum { REST = 4 << 20 }; /* the step, its result, lists; what an allocator rounds up */
     const lsg_room r = lsg_room_of(s, n_context);
     return sizeof(float) * (uint64_t)(r.x + r.y + r.sums + r.turns + r.part_o + r.part_ml + r.logits + r.last +

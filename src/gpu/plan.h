@@ -43,7 +43,7 @@ enum {
     LSG_PREFILL_ROWS = 128,     /* rows of a block of a prompt, at most, */
     LSG_LARGE_PREFILL = 256,    /* and where large tiles compute it */
     LSG_MOST_EMBD = 16384,      /* values of the residual stream */
-    LSG_GRAPHS = 32,            /* recorded steps that a session keeps, */
+    LSG_GRAPHS = 32,            /* recorded steps that a KV cache keeps, */
     LSG_GRAPH_BYTES = 1 << 20,  /* and what one of some 300 kernels takes on an H200 */
     /* bytes of shared memory that every device since compute capability 8.0 gives a block, and that those with larger
        multiprocessors give (8.0, 9.0, 10.0) */
@@ -178,7 +178,7 @@ int32_t lsg_tail_rows(int32_t group);
 int32_t lsg_attention_tiles(int32_t head_dim);
 size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
 
-/* ---- a session */
+/* ---- a KV cache */
 
 /* A model, and the part of it that a device computes. */
 typedef struct {
@@ -218,7 +218,7 @@ lsg_cut lsg_matrix_cut(const lsg_shape *s, lsg_which which, lsg_format format);
 int32_t lsg_bucket_rows(int32_t n);
 int32_t lsg_bucket_chunks(int32_t length); /* at least those that lie wholly in the committed context */
 
-/* The memory that a session allocates at its start, for the largest tree. Afterwards only the pages of the KV cache
+/* The memory that a KV cache allocates at its start, for the largest tree. Afterwards only the pages of the KV cache
  * grow. */
 typedef struct {
     size_t x, xn, q, y, turns, part_o, part_ml, logits, last, keys, slices, columns, ancestors, pages;
@@ -228,9 +228,9 @@ typedef struct {
     size_t parts; /* rows times chunks that part_o and part_ml hold */
 } lsg_room;
 lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context);
-size_t lsg_keys_count(int32_t rows, int32_t n_vocab);              /* of a head's lists */
-size_t lsg_page_values(const lsg_shape *s);                        /* of a page of keys and values, bf16 */
-uint64_t lsg_session_bytes(const lsg_shape *s, int32_t n_context); /* without pages; and page tables, results */
+size_t lsg_keys_count(int32_t rows, int32_t n_vocab);               /* of a head's lists */
+size_t lsg_page_values(const lsg_shape *s);                         /* of a page of keys and values, bf16 */
+uint64_t lsg_kv_cache_bytes(const lsg_shape *s, int32_t n_context); /* without pages; and page tables, results */
 
 /* ---- the estimated cost of a step */
 

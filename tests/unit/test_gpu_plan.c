@@ -189,7 +189,7 @@ static void cuts_of_an_8b_model_are_those_that_were_measured(void **state) {
         }
 }
 
-static void a_session_has_room_for_all_that_it_will_run(void **state) {
+static void a_kv_cache_has_room_for_all_that_it_will_run(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (int32_t context = 64; context <= models[i].context; context *= 2) {
@@ -211,7 +211,7 @@ static void a_session_has_room_for_all_that_it_will_run(void **state) {
                              : k == LSG_EXPERT_DOWN || k == LSG_SHARED_DOWN ? r.pair_act
                                                                             : r.xn) >= inputs * (size_t)n_in);
             }
-            const uint64_t bytes = lsg_session_bytes(&s, context), logits = 4 * (uint64_t)r.logits;
+            const uint64_t bytes = lsg_kv_cache_bytes(&s, context), logits = 4 * (uint64_t)r.logits;
             assert_in_range(bytes, logits, logits + ((uint64_t)700 << 20));
         }
     const lsg_shape llama = models[LLAMA_8B].shape;
@@ -343,7 +343,7 @@ static void ranks_share_every_matrix_of_a_mixture(void **state) {
                 lsg_matrix_shape(&s, k, &n_out, &n_in);
                 assert_true(n_out > 0);
                 assert_int_equal(lsg_matrix_cut(&s, k, LSG_Q4).chunks, lsg_matrix_cut(&all, k, LSG_Q4).chunks);
-                assert_true(lsg_session_bytes(&s, 4096) < lsg_session_bytes(&all, 4096));
+                assert_true(lsg_kv_cache_bytes(&s, 4096) < lsg_kv_cache_bytes(&all, 4096));
                 sum += n_out;
             }
             lsg_matrix_shape(&all, k, &whole, &n_in);
@@ -359,7 +359,7 @@ int main(void) {
         cmocka_unit_test(large_tiles_fit_and_are_taken_where_they_fill_the_device),
         cmocka_unit_test(cuts_cost_little_beside_their_weights),
         cmocka_unit_test(cuts_of_an_8b_model_are_those_that_were_measured),
-        cmocka_unit_test(a_session_has_room_for_all_that_it_will_run),
+        cmocka_unit_test(a_kv_cache_has_room_for_all_that_it_will_run),
         cmocka_unit_test(buckets_hold_what_they_are_for),
         cmocka_unit_test(costs_are_those_of_the_bytes),
         cmocka_unit_test(costs_of_a_mixture_are_those_of_the_experts_that_wake),

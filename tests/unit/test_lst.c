@@ -569,7 +569,7 @@ static void check_hidden(const weights *w, const char *dtype) {
     assert_memory_equal(a.committed_tokens, context, sizeof context);
     assert_memory_equal(a.tree_tokens, tokens, sizeof tokens);
     assert_memory_equal(a.parents, parents, sizeof parents);
-    // in one go, the results are those of a session that nobody asks
+    // in one go, the results are those of a KV cache that nobody asks
     assert_int_equal(lib->prefill(alone.s, context, N, &greedy, &last, NULL, NULL), LST_OK);
     assert_int_equal(lib->forward_tree(alone.s, tokens, parents, ROWS, &greedy, plain), LST_OK);
     const int32_t there = !getenv("LOGITSPEC_TEST_GPU"); // here the emulated device's memory is the host's
@@ -685,9 +685,9 @@ static void a_bad_logit_names_its_layer(void **state) {
     free_weights(w);
 }
 
-// Where the context cannot grow, the call fails and the session goes on with what it has; so it does after room comes
+// Where the context cannot grow, the call fails and the KV cache goes on with what it has; so it does after room comes
 // back. Emulated only: a real device's memory is not ours to fill.
-static void a_full_gpu_is_an_error_that_leaves_the_session(void **state) {
+static void a_full_gpu_is_an_error_that_leaves_the_kv_cache(void **state) {
     (void)state;
     if (getenv("LOGITSPEC_TEST_GPU")) skip();
     use_gpu();
@@ -769,8 +769,8 @@ static void large_tiles_change_no_bit(void **state) {
     }
 }
 
-// A session keeps fewer recorded steps than there are sizes of trees: one that was dropped is recorded again. (The
-// emulated device refuses more than a session has counted memory for.)
+// A KV cache keeps fewer recorded steps than there are sizes of trees: one that was dropped is recorded again. (The
+// emulated device refuses more than a KV cache has counted memory for.)
 static void steps_of_all_sizes_share_a_few_graphs(void **state) {
     (void)state;
     use_gpu();
@@ -803,8 +803,8 @@ static int count_down(void *left) {
     return --*(int *)left < 0;
 }
 
-// The session after a call that was ended at any of its layers is the session before it: also rows that were kept, and
-// wait to be moved to their places, are there.
+// The KV cache after a call that was ended at any of its layers is the KV cache before it: also rows that were kept,
+// and wait to be moved to their places, are there.
 static void check_cancel(const weights *w) {
     enum { CONTEXT_LEN = 40, ROWS = 12, MORE = 200 }; // more: two blocks on the CPU
     static const int32_t parents[ROWS] = {-1, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10}, kept[] = {0, 2, 4, 6, 8, 10};
@@ -1040,8 +1040,12 @@ int main(void) {
         cmocka_unit_test(a_tree_grows_only_where_there_is_one),
         cmocka_unit_test(hidden_states_are_handed_out_to_who_asks),
         cmocka_unit_test(a_bad_logit_names_its_layer),
+<<<<<<< HEAD
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
         cmocka_unit_test(large_tiles_change_no_bit),
+=======
+        cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_kv_cache),
+>>>>>>> 24d433cb (Say KV cache where the decoders said session)
         cmocka_unit_test(steps_of_all_sizes_share_a_few_graphs),
         cmocka_unit_test(a_cancelled_forward_leaves_the_session),
         cmocka_unit_test(the_reference_engine_is_a_decoder),

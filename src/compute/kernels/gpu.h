@@ -83,7 +83,7 @@ typedef struct {
     lst_row row[LST_MAX_ROWS]; /* last, so that a copy can end with the last row */
 } lsg_result;
 
-/* Everything that lives as long as a session, and the sizes that kernels need. */
+/* Everything that lives as long as a KV cache, and the sizes that kernels need. */
 typedef struct {
     const lsg_step *step;
     lsg_result *result;

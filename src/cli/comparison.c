@@ -163,7 +163,7 @@ static double noise_of(const ls_comparison *k, size_t at) {
 // Restores the state of the drafters before the prompt. False: the state of a drafter was too large to copy.
 static bool rewind_all(ls_comparison *k, const ls_buf *before) {
     bool known = true;
-    for (int i = 0; i < k->n; i++) known &= ls_session_return(k->sessions[i], &before[i]);
+    for (int i = 0; i < k->n; i++) known &= ls_session_restore(k->sessions[i], &before[i]);
     return known;
 }
 
@@ -225,7 +225,7 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     size_t made = 0;
     bool disturbed = false;
     ls_code code = LS_OK;
-    for (size_t i = 0; i < n; i++) ls_session_remember(k->sessions[i], &before[i]);
+    for (size_t i = 0; i < n; i++) ls_session_snapshot(k->sessions[i], &before[i]);
     for (int r = 0; r < k->b.repeat && !code; r++) {
         double least;
         if ((code = run_until_idle(k, at, before, r > 0, &runs[made * n], &least, err))) break;

@@ -39,7 +39,7 @@ static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_se
     d->width = setup->draft.width;
     if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
     // the state before the turn: if the last prompt is answered again, the drafter must not know the first answer
-    ls_drafting_remember(d, &d->before);
+    ls_drafting_snapshot(d, &d->before);
     return LS_OK;
 }
 
@@ -187,14 +187,14 @@ uint64_t ls_drafting_bytes(ls_drafting *d) {
     return ls_memory_bytes(drafting_memory, d) + d->before.cap;
 }
 
-void ls_drafting_remember(ls_drafting *d, ls_buf *out) {
+void ls_drafting_snapshot(ls_drafting *d, ls_buf *out) {
     enum { MOST = 256 << 20 };
     ls_buf_clear(out);
     if (d->drafter && ls_memory_bytes(drafting_memory, d) <= MOST) ls_memory_copy(out, drafting_memory, d);
 }
 
-bool ls_drafting_return(ls_drafting *d, const ls_buf *from) {
-    if (from->n) ls_memory_return(from, drafting_memory, d);
+bool ls_drafting_restore(ls_drafting *d, const ls_buf *from) {
+    if (from->n) ls_memory_restore(from, drafting_memory, d);
     return !d->drafter || from->n;
 }
 

@@ -67,8 +67,8 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
 uint64_t ls_drafting_bytes(ls_drafting *d); // of all that it has learnt, and of the copy of it
 // The first copies the state of the drafter into *out and replaces its content; the second restores that state, so that
 // an answer that is decoded again gets the same drafts. False: there is no copy (a state above 256 MiB is not copied).
-// After a return, the next observed text continues the text of that moment. The method must be the same for both.
-void ls_drafting_remember(ls_drafting *d, ls_buf *out);
-bool ls_drafting_return(ls_drafting *d, const ls_buf *from);
+// After a restore, the next observed text continues the text of that moment. The method must be the same for both.
+void ls_drafting_snapshot(ls_drafting *d, ls_buf *out);
+bool ls_drafting_restore(ls_drafting *d, const ls_buf *from);
 // The committed text is now context[0..n); reset: it is another conversation, and no copy is kept.
 void ls_drafting_observe(ls_drafting *d, const int32_t *context, size_t n, bool reset);

@@ -119,13 +119,13 @@ void ls_session_free(ls_session *s) {
     free(s);
 }
 
-void ls_session_remember(ls_session *s, ls_buf *out) {
-    ls_drafting_remember(&s->drafting, out);
+void ls_session_snapshot(ls_session *s, ls_buf *out) {
+    ls_drafting_snapshot(&s->drafting, out);
 }
 
-bool ls_session_return(ls_session *s, const ls_buf *from) {
+bool ls_session_restore(ls_session *s, const ls_buf *from) {
     ls_session_reset(s);
-    const bool known = ls_drafting_return(&s->drafting, from);
+    const bool known = ls_drafting_restore(&s->drafting, from);
     ls_drafting_observe(&s->drafting, NULL, 0, true);
     return known;
 }
@@ -327,9 +327,9 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
     // a token that ended the previous turn without a forward belongs to the conversation
     if (next && d->uncommitted >= 0) ls_ids_push(&ids, d->uncommitted);
     ls_ids_add(&ids, p->ids.p, p->ids.n);
-    if (!next && !(ls_drafting_return(&s->drafting, &s->drafting.before) && turn + 1 == d->n_turns))
+    if (!next && !(ls_drafting_restore(&s->drafting, &s->drafting.before) && turn + 1 == d->n_turns))
         ls_drafting_observe(&s->drafting, ids.p, p->kept, true);
-    ls_drafting_remember(&s->drafting, &before);
+    ls_drafting_snapshot(&s->drafting, &before);
     const size_t more = ids.n - (p->kept < d->context.n ? p->kept : d->context.n);
     code = read_prompt(s, &ids, p->kept, rows_of_prompt_pay(s, more), &last, progress, ud, prefill_ms, err);
     if (!code) {

@@ -74,8 +74,8 @@ void ls_session_reset(ls_session *s); // forgets the conversation
 // The first copies what the drafter has learnt into *out; the second resets the session and restores that, so that
 // prompts that are answered again get the same drafts. False: there was no copy, and the drafter knows the first
 // answers.
-void ls_session_remember(ls_session *s, ls_buf *out);
-bool ls_session_return(ls_session *s, const ls_buf *from);
+void ls_session_snapshot(ls_session *s, ls_buf *out);
+bool ls_session_restore(ls_session *s, const ls_buf *from);
 
 // Borrowed until the next call.
 const ls_dialog *ls_session_dialog(const ls_session *s); // the conversation

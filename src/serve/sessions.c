@@ -58,9 +58,9 @@ static ls_code make(ls_sessions *s, int key, int like, size_t tokens, const ls_d
     if (code) return code;
     code = ls_session_calibrate(made, LS_COSTS_AT_ONCE, NULL, NULL, err);
     if (!code && like >= 0) {
-        ls_session_remember(s->kept[like].session, &learnt);
+        ls_session_snapshot(s->kept[like].session, &learnt);
         if (learnt.n) {
-            ls_session_return(made, &learnt);
+            ls_session_restore(made, &learnt);
             // the drafter of one that is being answered was shown a part of what its history has
             const uint64_t parts[] = {s->kept[like].history, ls_now_ns()};
             history = s->kept[like].busy ? ls_hash_bytes(parts, sizeof parts) : parts[0];

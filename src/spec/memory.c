@@ -7,7 +7,7 @@
 void ls_memory_part(ls_memory_visit *v, void *part, size_t n) {
     if (v->does == LS_MEMORY_COUNTS) v->at += n;
     if (v->does == LS_MEMORY_COPIES) ls_buf_add(v->bytes, part, n);
-    if (v->does != LS_MEMORY_RETURNS) return;
+    if (v->does != LS_MEMORY_RESTORES) return;
     memcpy(part, v->bytes->p + v->at, n);
     v->at += n;
 }
@@ -16,7 +16,7 @@ void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
     if (v->does == LS_MEMORY_DROPS) {
         free(*p);
         *p = NULL;
-    } else if (v->does != LS_MEMORY_RETURNS) {
+    } else if (v->does != LS_MEMORY_RESTORES) {
         if (n) ls_memory_part(v, *p, n);
     } else { // the copied pointer may be dangling; keep the current one
         *p = NULL;
@@ -53,8 +53,8 @@ void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), vo
     lists(of, &(ls_memory_visit){.does = LS_MEMORY_COPIES, .bytes = out});
 }
 
-void ls_memory_return(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of) {
+void ls_memory_restore(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of) {
     ls_buf from = *bytes;
     ls_memory_drop(lists, of);
-    lists(of, &(ls_memory_visit){.does = LS_MEMORY_RETURNS, .bytes = &from});
+    lists(of, &(ls_memory_visit){.does = LS_MEMORY_RESTORES, .bytes = &from});
 }

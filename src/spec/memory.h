@@ -5,7 +5,7 @@
 #include "base/map.h"
 
 typedef struct {
-    enum { LS_MEMORY_COUNTS, LS_MEMORY_COPIES, LS_MEMORY_DROPS, LS_MEMORY_RETURNS } does;
+    enum { LS_MEMORY_COUNTS, LS_MEMORY_COPIES, LS_MEMORY_DROPS, LS_MEMORY_RESTORES } does;
     ls_buf *bytes;
     size_t at; // bytes counted; position in bytes during a restore
 } ls_memory_visit;
@@ -22,4 +22,4 @@ void ls_memory_map(ls_memory_visit *v, ls_map *m);
 size_t ls_memory_bytes(void (*lists)(void *of, ls_memory_visit *v), void *of);
 void ls_memory_drop(void (*lists)(void *of, ls_memory_visit *v), void *of);              // frees its arrays
 void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), void *of); // replaces the content of out
-void ls_memory_return(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of);
+void ls_memory_restore(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of);

@@ -125,7 +125,7 @@ static const float BLEND_PRIOR = 6; // trials
 static const double BEYOND =
     0.25; // factor for a look-up's probability if the token is not among the draft model's best
 
-int32_t ls_blend_key(const ls_views *v) {
+int32_t ls_blend_key(const ls_blend_input *v) {
     static const float p_below[LS_BLEND_MODEL - 1] = {0.02f, 0.05f, 0.1f, 0.2f, 0.35f, 0.5f, 0.7f, 0.9f};
     static const double looked_below[LS_BLEND_LOOKED - 2] = {0.05, 0.15, 0.3, 0.5, 0.75};
     int32_t model = 0, looked = 0;
@@ -140,7 +140,7 @@ int32_t ls_blend_key(const ls_views *v) {
     return model * LS_BLEND_LOOKED + looked;
 }
 
-double ls_blend_rate(const ls_blend *b, const ls_views *v) {
+double ls_blend_rate(const ls_blend *b, const ls_blend_input *v) {
     const int32_t key = ls_blend_key(v);
     const double p = v->p > 0 ? (double)v->p : 0, looked = v->looked > 0 ? v->looked : 0,
                  either = v->p < 0 ? looked * BEYOND : 1 - (1 - p) * (1 - looked);

@@ -104,10 +104,11 @@ typedef struct {
     float p;       // the draft model's probability; negative: the token is beyond its best
     bool chosen;   // the draft model chose it
     double looked; // probability by look-ups; negative: no look-up has the token
-} ls_views;
+} ls_blend_input;
 
-int32_t ls_blend_key(const ls_views *v);
-double ls_blend_rate(const ls_blend *b, const ls_views *v); // acceptance probability, given that the parent is accepted
+int32_t ls_blend_key(const ls_blend_input *v);
+double ls_blend_rate(const ls_blend *b,
+                     const ls_blend_input *v); // acceptance probability, given that the parent is accepted
 void ls_blend_learn(ls_blend *b, int32_t key, bool hit);
 
 // ---- ls_scores

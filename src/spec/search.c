@@ -245,7 +245,7 @@ static double look_up(const ls_search *q, ls_child *c, int32_t here) {
 
 // A child's probability if a draft model saw its parent; stores the key by which ls_blend_learn counts it.
 static double blend(const ls_search *q, ls_child *c) {
-    const ls_views v = {c->m_p, c->m_chosen, c->looked ? (double)c->p : -1};
+    const ls_blend_input v = {c->m_p, c->m_chosen, c->looked ? (double)c->p : -1};
     c->kind = (int16_t)(ls_blend_key(&v) + 1);
     return ls_blend_rate(q->blend, &v);
 }

@@ -262,7 +262,7 @@ static void what_is_remembered_can_be_restored(void **state) {
         ls_routing_learn(r, text, n, &other, expert, USED * LAYERS);
     }
     assert_true(fabs(awake_of(r, n, &t) - awake) > 1);
-    ls_memory_return(&before, lists, r);
+    ls_memory_restore(&before, lists, r);
     assert_true(awake_of(r, n, &t) == awake);
     ls_buf_free(&before);
     ls_routing_free(r);

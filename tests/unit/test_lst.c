@@ -847,7 +847,7 @@ static void check_cancel(const weights *w) {
     assert_true(cancelled >= 2);
 }
 
-static void a_cancelled_forward_leaves_the_session(void **state) {
+static void a_cancelled_forward_leaves_the_kv_cache(void **state) {
     (void)state;
     weights *w = random_weights(LS_GGML_Q8_0);
     for (int gpu = 0; gpu < 2; gpu++) {
@@ -1047,7 +1047,7 @@ int main(void) {
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_kv_cache),
 >>>>>>> 24d433cb (Say KV cache where the decoders said session)
         cmocka_unit_test(steps_of_all_sizes_share_a_few_graphs),
-        cmocka_unit_test(a_cancelled_forward_leaves_the_session),
+        cmocka_unit_test(a_cancelled_forward_leaves_the_kv_cache),
         cmocka_unit_test(the_reference_engine_is_a_decoder),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(weights_choose_the_arithmetic),

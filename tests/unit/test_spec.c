@@ -647,7 +647,7 @@ static void usage_counts_tokens(void **state) {
             ls_memory_copy(&copy, list_usage, &u);
             ls_usage_observe(&u, text, N, false);
             ls_memory_drop(list_usage, &u);
-            ls_memory_return(&copy, list_usage, &u);
+            ls_memory_restore(&copy, list_usage, &u);
             ls_buf_free(&copy);
         }
         ls_usage_observe(&u, text, N, false);

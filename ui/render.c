@@ -143,7 +143,7 @@ static void message_text(const ui_state *s, const ui_canvas *c, ls_buf *out) {
     if (*s->message) ls_buf_fmt(out, "%s%s", s->message_is_error ? "! " : "", s->message);
     else if (works(s)) ls_buf_fmt(out, "%s ", *s->run.stage ? s->run.stage : "starting");
     else if (step && ui_quiz_hides(s)) ui_quiz_question(s, out);
-    else if (step && !ui_decode(c, s, step, out)) {
+    else if (step && !ui_narrate_draft(c, s, step, out)) {
         ui_narrate(c, s, step, out);
         if (ends_after(s)) ls_buf_fmt(out, "; step %u ends the answer, without a forward", step->index + 1);
     }

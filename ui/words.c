@@ -124,7 +124,7 @@ static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *
     if (b->found > copied) ls_buf_fmt(out, " (%d more found, not drafted)", b->found - copied);
 }
 
-bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
+bool ui_narrate_draft(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out) {
     const ui_panel p = s->shown.focus;
     const ls_branch *b = NULL;
     if (p == UI_DRAFTS && s->list[p].found >= 0 && s->list[p].found < step->tree.n_branches)

@@ -12,7 +12,7 @@ void ui_quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, 
 void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
 // "3@104 +20" in words: which n-gram matched where, and how much of what followed it there was drafted. False: there is
 // no cursor on a draft, and nothing was appended.
-bool ui_decode(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
+bool ui_narrate_draft(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_buf *out);
 
 // ---- texts for other programs: the terminal's clipboard (by OSC 52), or a file
 

@@ -72,7 +72,7 @@ static void check_program(report *r) {
 static void check_compute(report *r, const ls_engine_options *opt) {
     ls_compute_facts torch;
     ls_err err = {0};
-    if (ls_compute_probe(&torch, &err)) check(r, "compute", false, true, "%s", err.msg);
+    if (ls_compute_look(&torch, &err)) check(r, "compute", false, true, "%s", err.msg);
     else
         check(r, "compute", true, true, "kernels for %s%s", torch.level,
               strcmp(torch.level, "portable") ? "" : ": plain C for any CPU, several times slower than vector kernels");

@@ -111,7 +111,7 @@ static void write_versions(ls_buf *out) {
     ls_err err;
     char regex[32];
     ls_buf_str(out, "logitspec " LS_VERSION "\n");
-    if (ls_compute_probe(&torch, &err)) ls_buf_fmt(out, "no CPU kernels: %s\n", err.msg);
+    if (ls_compute_look(&torch, &err)) ls_buf_fmt(out, "no CPU kernels: %s\n", err.msg);
     else ls_buf_fmt(out, "CPU kernels for %s, %s\n", torch.level, *torch.torch ? torch.torch : "no libtorch");
     ls_regex_version(regex);
     ls_buf_fmt(out,

@@ -205,7 +205,9 @@ bool ls_session_experts(const ls_session *s, lst_experts_seen *seen) {
            seen->n_used == s->e->n_experts_used;
 }
 
-void ls_session_read_experts(ls_session *s, const int32_t *text) {
+// Learns the experts of the prompt's rows that the last forward ran. Nothing without a mixture, or if the engine does
+// not tell them.
+static void read_experts(ls_session *s, const int32_t *text) {
     lst_experts_seen seen;
     const int32_t n = s->t->length(s->t);
     if (ls_session_experts(s, &seen) && seen.n_rows <= n)
@@ -223,7 +225,7 @@ typedef struct {
 
 static bool piece(void *ud, const char *what, double fraction) {
     prefill_progress *p = ud;
-    if (p->begun) ls_session_read_experts(p->s, p->text);
+    if (p->begun) read_experts(p->s, p->text);
     p->begun = true;
     return !p->progress || p->progress(p->ud, what, fraction);
 }
@@ -235,7 +237,7 @@ static ls_code prefill(ls_session *s, const int32_t *text, size_t from, size_t n
     const bool watches = s->routing || progress;
     const ls_code code =
         s->t->prefill(s->t, text + from, (int32_t)(n - from), &s->sampling, last, watches ? piece : NULL, &p, err);
-    if (!code) ls_session_read_experts(s, text);
+    if (!code) read_experts(s, text);
     return code;
 }
 
@@ -268,7 +270,7 @@ static ls_code read_rows(ls_session *s, const ls_ids *ids, size_t from, lst_row 
         if (!code) code = s->t->forward_tree(s->t, ids->p + at, parents, n, &s->sampling, s->rows, err);
         if (!code) code = s->t->keep_path(s->t, path, n, err);
         if (code) break;
-        ls_session_read_experts(s, ids->p);
+        read_experts(s, ids->p);
         for (int32_t i = 0; i < n; i++) ls_session_complete(&said[i], &s->rows[i]);
         s->drafting.drafter->read(s->drafting.drafter, ids->p, at, (size_t)n, said);
         *last = s->rows[n - 1];

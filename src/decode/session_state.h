@@ -34,9 +34,6 @@ struct ls_session {
     lst_row rows[LST_MAX_ROWS];
 };
 
-// Learns the experts of the prompt's rows that the last forward ran. Nothing without a mixture, or if the engine does
-// not tell them.
-void ls_session_read_experts(ls_session *s, const int32_t *text);
 // The experts of the last forward; false: the engine does not tell them.
 bool ls_session_experts(const ls_session *s, lst_experts_seen *seen);
 void ls_session_complete(ls_node *n, const lst_row *r); // copies the results of the forward for a row

@@ -46,7 +46,7 @@ static double end_phase(work *w) {
 static ls_code measure_plain(ls_session *s, ls_err *err) {
     const int32_t context = (int32_t)s->dialog->context.n;
     if (!s->drafting.drafter || !ls_plain_due(&s->plain, context)) return LS_OK;
-    const ls_code code = ls_plain_probe(&s->plain, s->t, s->last.chosen, &s->sampling, s->host_us, err);
+    const ls_code code = ls_plain_measure(&s->plain, s->t, s->last.chosen, &s->sampling, s->host_us, err);
     if (!code) ls_cost_observe(&s->costs, 1, context, -1, (s->plain.us - s->host_us) / 1e3);
     return code;
 }

@@ -70,7 +70,8 @@ static void put(int *type, int of_tensor) {
                                                                                                    : LS_GGML_Q5_1;
 }
 
-lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
+// own: the device's part of the model; NULL: the whole model.
+static lsg_shape shape_of(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
     lsg_shape s = {.n_layers = h->n_layers,
                    .n_embd = h->n_embd,
                    .n_ff = h->n_ff,
@@ -95,8 +96,7 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
     int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
     for (int i = 0; i < layers; i++)
         for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
-    *out =
-        (ls_gpu_model){.shape = ls_gpu_shape(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
+    *out = (ls_gpu_model){.shape = shape_of(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const int kept = keep >= 0 ? keep : t->order ? LS_GGML_BF16 : t->type;
@@ -428,7 +428,7 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
     }
     lst_device_info info = {0};
     if (lib->device(gpu_number(device), &info)) return ls_call_failed(lib->last_error(), LST_E_BACKEND, err);
-    const lsg_shape shape = ls_gpu_shape(h, (lsg_gpu){info.multiprocessors, info.shared_kib}, own);
+    const lsg_shape shape = shape_of(h, (lsg_gpu){info.multiprocessors, info.shared_kib}, own);
     const uint64_t work = lsg_kv_cache_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h, own));

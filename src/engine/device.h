@@ -54,8 +54,6 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
 
 // The matrix of a layer that a tensor, weights or biases, is a part of; LSG_MATRICES: none.
 lsg_which ls_matrix_of(const ls_tensor *t, const ls_hparams *h);
-// own: the device's part of the model; NULL: the whole model.
-lsg_shape ls_gpu_shape(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own);
 
 typedef struct {
     lsg_shape shape;

@@ -100,4 +100,4 @@ typedef struct {
     char no_torch[600]; //
 } ls_compute_facts;
 // Only loads liblstorch.so. LS_E_USAGE: LOGITSPEC_CPU is no CPU level.
-ls_code ls_compute_probe(ls_compute_facts *out, ls_err *err);
+ls_code ls_compute_look(ls_compute_facts *out, ls_err *err);

@@ -389,7 +389,7 @@ ls_code ls_engine_open_part(ls_engine **out, const ls_checkpoint *c, const ls_en
     return code;
 }
 
-ls_code ls_compute_probe(ls_compute_facts *out, ls_err *err) {
+ls_code ls_compute_look(ls_compute_facts *out, ls_err *err) {
     *out = (ls_compute_facts){0};
     const lst_decoder *lib;
     const lst_torch *torch;

@@ -162,16 +162,6 @@ ls_code ls_model_load_vocabulary(ls_model *out, const ls_model_options *opt, ls_
     return load(out, opt, VOCABULARY, err);
 }
 
-void ls_model_free(ls_model *m) {
-    ls_draft_models_free(m);
-    if (m->engine) m->engine->close(m->engine);
-    ls_chat_free(m->chat);
-    ls_vocab_free(m->vocab);
-    ls_checkpoint_close(m->checkpoint);
-    free(m->costs);
-    *m = (ls_model){0};
-}
-
 // ---- draft models
 
 struct ls_draft_model_place {
@@ -291,7 +281,13 @@ void ls_draft_model_done(ls_model *target, ls_model *draft_model) {
         if (&s->model == draft_model) s->users--;
 }
 
-void ls_draft_models_free(ls_model *target) {
-    for (ls_draft_model_place *s = target->seconds; s; s = s->next) s->users = 0;
-    drop_unused(target);
+void ls_model_free(ls_model *m) {
+    for (ls_draft_model_place *s = m->seconds; s; s = s->next) s->users = 0;
+    drop_unused(m);
+    if (m->engine) m->engine->close(m->engine);
+    ls_chat_free(m->chat);
+    ls_vocab_free(m->vocab);
+    ls_checkpoint_close(m->checkpoint);
+    free(m->costs);
+    *m = (ls_model){0};
 }

@@ -88,5 +88,4 @@ typedef struct {
 // by the target's ls_model until ls_model_free; an unused one is freed when another is loaded.
 ls_code ls_draft_model_get(ls_model *target, const ls_draft_model_want *want, ls_model **out, int32_t *differs,
                            ls_err *err);
-void ls_draft_models_free(ls_model *target);                       // frees all; called by ls_model_free
 void ls_draft_model_done(ls_model *target, ls_model *draft_model); // releases one use

@@ -587,8 +587,8 @@ double ls_plain_spread(const ls_plain_cost *a) {
     return (sorted[n - 1 - cut] - sorted[cut]) / 2 / sorted[n / 2];
 }
 
-ls_code ls_plain_probe(ls_plain_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
-                       ls_err *err) {
+ls_code ls_plain_measure(ls_plain_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
+                         ls_err *err) {
     double t[3];
     const int32_t parent = -1;
     for (int i = 0; i < 3; i++) {

@@ -106,5 +106,5 @@ void ls_plain_bound(ls_plain_cost *a, double step_us);
 double ls_plain_spread(const ls_plain_cost *a);
 // Times three single-row forwards of `token` on top of the committed context (nothing is committed); keeps the
 // median. host_us: time of a plain step outside the forward.
-ls_code ls_plain_probe(ls_plain_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
-                       ls_err *err);
+ls_code ls_plain_measure(ls_plain_cost *a, ls_kv_cache *kv_cache, int32_t token, const lst_sampling *s, double host_us,
+                         ls_err *err);

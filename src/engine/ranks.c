@@ -231,11 +231,6 @@ int32_t ls_ranks_beside(const ls_ranks *r) {
     return r->own.beside;
 }
 
-void ls_ranks_device(const ls_ranks *r, char out[32]) {
-    if (r->own.gpu < 0) snprintf(out, 32, "cpu");
-    else snprintf(out, 32, "cuda:%d", r->own.gpu);
-}
-
 ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
     const ls_sizes sizes = ls_hparams_sizes(h);
     const ls_shard part = ls_shard_of(&sizes, rank, n);
@@ -473,8 +468,8 @@ static ls_code follow_one(ls_ranks *r, const lst_decoder *lib, const rank_offer 
     if (!code) code = compare(o, r, lib, c, err);
     code = ls_ranks_agree(r, lib, code, NULL, err);
     if (!code) {
-        char device[32];
-        ls_ranks_device(r, device);
+        char device[32] = "cpu";
+        if (r->own.gpu >= 0) snprintf(device, sizeof device, "cuda:%d", r->own.gpu);
         const ls_engine_options opt = {.device = device,
                                        .dtype = o->dtype,
                                        .weights = o->weights,

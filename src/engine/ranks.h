@@ -29,7 +29,6 @@ void ls_ranks_take(ls_ranks *r);                            // reserves the rank
 void ls_ranks_release(ls_ranks *r, const lst_decoder *lib); // call when that model is closed; r is invalid afterwards
 lst_ranks *ls_ranks_group(const ls_ranks *r);
 int32_t ls_ranks_beside(const ls_ranks *r);                     // number of ranks on this machine
-void ls_ranks_device(const ls_ranks *r, char out[32]);          // this rank's: "cpu" or "cuda:N"
 ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // the part in this rank's memory
 // Rank 0 asks the other ranks to open this model; all need the same program, file, settings and kind of CPU.
 ls_code ls_ranks_offer(ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c, const ls_engine_options *opt,

@@ -212,6 +212,20 @@ static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
     return code;
 }
 
+// The first value of a tensor of floats.
+static ls_code first_value(const ls_checkpoint *c, const ls_tensor *t, float *out, ls_err *err) {
+    unsigned char raw[4] = {0};
+    const bool half = t->type == LS_GGML_F16;
+    if (t->type != LS_GGML_F32 && t->type != LS_GGML_BF16 && !half)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%s' must be F32, F16 or BF16", c->files[t->file].path,
+                       t->name);
+    const ls_code code = ls_checkpoint_read(c, (int)(t - c->tensors), 0, t->type == LS_GGML_F32 ? 4 : 2,
+                                            raw + (t->type == LS_GGML_BF16 ? 2 : 0), err);
+    if (half) *out = ls_half(raw);
+    else memcpy(out, raw, sizeof *out);
+    return code;
+}
+
 // xIELU's numbers in a folder, a tensor of one value each.
 static ls_code read_xielu(ls_checkpoint *c, ls_err *err) {
     static const char *const names[] = {"alpha_p", "alpha_n", "beta", "eps"};
@@ -225,7 +239,7 @@ static ls_code read_xielu(ls_checkpoint *c, ls_err *err) {
             if (!t && i >= 2) continue;
             ls_code code = t ? check_size(c, name, 1, 1, err)
                              : ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
-            if (!code) code = ls_checkpoint_number(c, (int)(t - c->tensors), &value, err);
+            if (!code) code = first_value(c, t, &value, err);
             if (code) return code;
             v[i] = (double)value;
         }
@@ -321,20 +335,6 @@ ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t 
     if (t->quantized) return ls_quantized_read(c, t, at, n, dst, err);
     if (t->in.groups || t->out.groups) return ls_pad_read(c, t, at, n, dst, err);
     return ls_file_read(&c->files[t->file], t->offset + at, dst, n, err);
-}
-
-ls_code ls_checkpoint_number(const ls_checkpoint *c, int i, float *out, ls_err *err) {
-    const ls_tensor *t = &c->tensors[i];
-    unsigned char raw[4] = {0};
-    const bool half = t->type == LS_GGML_F16;
-    if (t->type != LS_GGML_F32 && t->type != LS_GGML_BF16 && !half)
-        return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%s' must be F32, F16 or BF16", c->files[t->file].path,
-                       t->name);
-    const ls_code code =
-        ls_checkpoint_read(c, i, 0, t->type == LS_GGML_F32 ? 4 : 2, raw + (t->type == LS_GGML_BF16 ? 2 : 0), err);
-    if (half) *out = ls_half(raw);
-    else memcpy(out, raw, sizeof *out);
-    return code;
 }
 
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err) {

@@ -52,8 +52,6 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err);
 ls_code ls_pad_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err);
 
 float ls_half(const unsigned char *p); // an f16
-// The first value of a tensor of floats.
-ls_code ls_checkpoint_number(const ls_checkpoint *c, int i, float *out, ls_err *err);
 
 // ---- quantised weights (quantized.c, quantized_read.c)
 

@@ -20,6 +20,19 @@ typedef struct ls_queued_event {
     ls_event *event;
 } queued_event;
 
+// What refuses a command: an answer that is being decoded, or also a comparison; that there is neither; nothing.
+typedef enum { NEVER, BY_ANSWER, BY_ANY_ANSWER, WHEN_IDLE } refused;
+
+static const struct {
+    const char *name;
+    refused refused;
+    bool recording;
+} commands[] = {
+#define COMMAND(name, in_logs, refused, recording) {in_logs, refused, recording},
+#include "source/commands.def"
+#undef COMMAND
+};
+
 // ---- what the log tells of commands and events (base/log.h): texts of prompts and tokens only if it may
 
 static void log_command(const ls_command *c) {
@@ -28,7 +41,7 @@ static void log_command(const ls_command *c) {
     const bool shown = c->kind == LS_CMD_SET ? ls_log_may_hold(text)
                                              : c->kind == LS_CMD_SAVE || c->kind == LS_CMD_LOAD ||
                                                    c->kind == LS_CMD_RIVAL || ls_log_has_text();
-    ls_log("command %s, n %d, %zu bytes%s%s", ls_command_name(c->kind), c->n, strlen(text), shown && *text ? ": " : "",
+    ls_log("command %s, n %d, %zu bytes%s%s", commands[c->kind].name, c->n, strlen(text), shown && *text ? ": " : "",
            shown ? text : "");
 }
 
@@ -145,23 +158,6 @@ static void close_channel(ls_source *s) {
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
-}
-
-// What refuses a command: an answer that is being decoded, or also a comparison; that there is neither; nothing.
-typedef enum { NEVER, BY_ANSWER, BY_ANY_ANSWER, WHEN_IDLE } refused;
-
-static const struct {
-    const char *name;
-    refused refused;
-    bool recording;
-} commands[] = {
-#define COMMAND(name, in_logs, refused, recording) {in_logs, refused, recording},
-#include "source/commands.def"
-#undef COMMAND
-};
-
-const char *ls_command_name(ls_command_kind kind) {
-    return commands[kind].name;
 }
 
 bool ls_command_waits(ls_command_kind kind) {

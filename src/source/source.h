@@ -16,7 +16,6 @@ enum {
 #undef COMMAND
 };
 
-const char *ls_command_name(ls_command_kind kind); // for logs
 // A command that is refused during an answer, so a sender that wants it carried out waits for the end of the answer,
 // and for the LS_STATE_IDLE that ends the command.
 bool ls_command_waits(ls_command_kind kind);

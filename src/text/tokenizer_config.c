@@ -123,7 +123,7 @@ static void read_names(ls_tokenizer_config *c, const ls_json *from) {
     put_list(c, extra);
 }
 
-const ls_named_token *ls_tokenizer_config_named(const ls_tokenizer_config *c, const char *name) {
+static const ls_named_token *token_named(const ls_tokenizer_config *c, const char *name) {
     for (size_t i = 0; i < c->n_named; i++)
         if (c->named[i].name && !c->named[i].absent && !strcmp(c->named[i].name, name)) return &c->named[i];
     return NULL;
@@ -372,6 +372,6 @@ ls_code ls_token_table_configure(ls_token_table *t, ls_tokenizer_config *c, ls_e
 }
 
 int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config *c, const char *name) {
-    const ls_named_token *named = ls_tokenizer_config_named(c, name);
+    const ls_named_token *named = token_named(c, name);
     return named ? ls_token_table_id(t, named->text) : -1;
 }

@@ -42,7 +42,6 @@ ls_added ls_added_flags(const ls_json *t, bool special);
 // LS_E_PARSE with the file and the entry. ls_tokenizer_config_free in any case.
 ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_files *files, ls_err *err);
 void ls_tokenizer_config_free(ls_tokenizer_config *c);
-const ls_named_token *ls_tokenizer_config_named(const ls_tokenizer_config *c, const char *name); // NULL: none
 // What templates are given: an object of names and spellings, as JSON text.
 void ls_tokenizer_config_variables(const ls_tokenizer_config *c, ls_buf *out);
 

@@ -829,7 +829,7 @@ static int set_up(void **state) {
     json_error_t e;
     ls_err err = {0};
     ls_compute_facts facts;
-    if (ls_compute_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    if (ls_compute_look(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     else snprintf(missing, sizeof missing, "%s", facts.no_torch);
     snprintf(folder, sizeof folder, "/tmp/logitspec-heads-XXXXXX");
     if (!mkdtemp(folder)) return -1;

@@ -871,7 +871,7 @@ static int set_up(void **state) {
     ls_err err = {0};
     ls_compute_facts facts;
     step = ls_step_new();
-    if (ls_compute_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    if (ls_compute_look(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     const int failed = tiny_make();
     vectors = tiny_vectors();
     return failed;

@@ -295,7 +295,7 @@ static int set_up(void **state) {
     (void)state;
     ls_err err = {0};
     ls_compute_facts facts;
-    if (ls_compute_probe(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
+    if (ls_compute_look(&facts, &err)) snprintf(missing, sizeof missing, "%s", err.msg);
     tiny_use_gpu();
     ls_gpus seen;
     ls_gpus_look(&seen);

@@ -277,7 +277,7 @@ int main(void) {
     };
     ls_err err = {0};
     ls_compute_facts facts;
-    if (ls_compute_probe(&facts, &err) || !*facts.torch)
+    if (ls_compute_look(&facts, &err) || !*facts.torch)
         snprintf(missing, sizeof missing, "%s", *err.msg ? err.msg : facts.no_torch);
     const int failed = tiny_make() ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
     tiny_remove();

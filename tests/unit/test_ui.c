@@ -1194,7 +1194,7 @@ static void characters_of_several_code_points(void **state) {
 static void assert_decodes(ui_state *s, const char *want) {
     const ui_canvas c = {.utf8 = true};
     ls_buf text = {0};
-    const bool any = ui_decode(&c, s, ui_viewed(s), &text);
+    const bool any = ui_narrate_draft(&c, s, ui_viewed(s), &text);
     assert_int_equal(any, want != NULL);
     if (want) assert_string_equal(text.p, want);
     ls_buf_free(&text);

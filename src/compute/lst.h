@@ -305,9 +305,6 @@ typedef struct {
         experts_read; /* with expert_memory: of the experts that lst_experts has, those read from the file; else 0 */
 } lst_timing;
 int lst_timings(const lst_kv_cache *s, lst_timing *out);
-/* Every later forward writes the values of its last row after the embedding and after each of the KV cache's layers
- * ([n_layers + 1][n_embd] floats, owned by the caller; NULL: no more); for tests and tools. */
-int lst_probe(lst_kv_cache *s, float *layers);
 
 /* Rows of a forward with their hidden states, for a model that drafts from them. Pointers are valid until the KV
  * cache's next forward. */
@@ -360,7 +357,7 @@ int lst_parts(lst_kv_cache *s, double *us);
 #define LST_DECODER(X) \
     X(last_error) X(limits) X(device) X(model_open) X(model_info) X(model_close) X(use_threads) X(lead) X(follow) \
     X(kv_cache_new) X(kv_cache_free) X(length) X(prefill) X(forward_tree) X(grow_tree) X(row_top) X(row_logits) \
-    X(keep_path) X(rewind) X(copy) X(timings) X(watch) X(hidden) X(experts) X(probe) X(parts) \
+    X(keep_path) X(rewind) X(copy) X(timings) X(watch) X(hidden) X(experts) X(parts) \
     X(ranks_join) X(ranks_tell) X(ranks_gather) X(ranks_barrier) X(ranks_lost) X(ranks_leave)
 // clang-format on
 #define LST_POINTER(name) __typeof__(&lst_##name) name;

@@ -179,7 +179,6 @@ struct CpuKvCache : lst::PartKvCache {
     int32_t length = 0;
     lst::Array<uint8_t> k, v;   // [layer][kv head][capacity * head_dim numbers as lsk_cache has them]
     std::vector<float> rope[2]; // [capacity][rope_dims]: cos, sin, cos, sin, ...; of the usual and of the local layers
-    float *layers = nullptr;    // see lst_probe
     double *parts = nullptr;    // see lst_parts
     lst::Floats x, xn, qkv, att, tmp, gate_up, act, logits_of; // [rows][...], grown on demand
     lst::Floats in_order;                                      // att or act in the order of a matrix's columns
@@ -225,7 +224,6 @@ struct CpuKvCache : lst::PartKvCache {
     void logits(int32_t row, float *out) override;
     void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void part_logits(int32_t first, int32_t n, float *out) override;
-    void probe(float *out) override { layers = out; }
     void time_parts(double *us) override { parts = us; }
     // Of this rank's part of the vocabulary.
     const float *row_logits(int32_t row) const {

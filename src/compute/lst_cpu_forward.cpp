@@ -199,11 +199,6 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
             }
         });
     };
-    auto probe = [&](int32_t layer) { // after the barrier that follows x's last change
-        if (s.layers && team.t == 0)
-            std::memcpy(s.layers + (int64_t)layer * d, x + (int64_t)(b.n - 1) * d, (size_t)d * sizeof(float));
-        if (s.hidden.take) show(s, b, team, layer, x);
-    };
     each_row([&](int t, int n) {
         ls_range r = ls_share(b.n, t, n);
         for (int32_t i = r.from; i < r.to; i++) {
@@ -238,7 +233,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         move_kv(s, layer, heads_to_move.from, heads_to_move.to);
         const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
         add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
-        probe(layer);
+        if (s.hidden.take) show(s, b, team, layer, x); // after the barrier that follows x's last change
         stage++;
         team.linear(s, l.qkv, xn, xn_in, qkv, b.n);
         // not before this barrier: until then another thread may still look whether to begin the layer
@@ -324,8 +319,10 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     if (s.stopped >= 0) return;
     const lst::Layer &last = m.layers[(size_t)s.n_layers - 1];
     add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
-    probe(s.n_layers);
-    if (s.hidden.take) show(s, b, team, s.n_layers + 1, xn);
+    if (s.hidden.take) {
+        show(s, b, team, s.n_layers, x);
+        show(s, b, team, s.n_layers + 1, xn);
+    }
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
     float *logits = s.logits_of.data() + (int64_t)(s.first_slot + b.first) * ls_range_size(part.vocab);
     team.multiply(s, m.head, xn, xn_in, logits, b.n, from, count);

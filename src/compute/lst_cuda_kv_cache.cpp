@@ -325,21 +325,13 @@ void CudaKvCache::run(int32_t length, const int32_t *tokens, const int32_t *pare
         s.uniform[i] = s.sampled ? ls_uniform_at(sampling->seed, (uint64_t)(length + s.depth[i] + 1)) : 0;
     }
     lsg_graph graph = nullptr;
-    const bool plain = head && head_row < 0 && !layers;
+    const bool plain = head && head_row < 0;
     if (plain) graph = graph_of(rows, chunks, s.sampled);
     const Range range(plain ? "forward" : "prefill");
     try {
         check(lsg_event_record(watch.from, stream.s), "a step");
         if (plain) check(lsg_graph_launch(graph, stream.s), "a step");
-        else {
-            const size_t d = (size_t)m->hp.n_embd;
-            put(rows, chunks, head, s.sampled, [&](int32_t stage) {
-                if (layers && stage % 2) // after the embedding and after each layer
-                    check(lsg_download(layers + (size_t)(stage + 1) / 2 * d, x.get() + (size_t)(n - 1) * d,
-                                       d * sizeof(float), stream.s),
-                          "a layer's values");
-            });
-        }
+        else put(rows, chunks, head, s.sampled, [](int32_t) {});
         check(lsg_event_record(watch.to, stream.s), "a step");
     } catch (...) {
         lsg_sync(stream.s); // the copy still reads the step
@@ -392,7 +384,6 @@ void CudaKvCache::prefill(int32_t length, const int32_t *tokens, int32_t n, cons
     last_lse = out->lse;
     save_list(0);
     // Decoding begins: steps that it is likely to take are recorded now, not while somebody times a step.
-    if (layers) return;
     step->head_row = -1; // a recorded step has the logits of all rows
     try {
         for (const int32_t rows : {1, 8, 16, 32, 64}) graph_of(rows, lsg_bucket_chunks(length + n), step->sampled);

@@ -59,7 +59,6 @@ struct CudaKvCache : lst::PartKvCache {
     float last_lse = NAN;
     std::vector<std::pair<int32_t, float>> list; // best tokens of row -1
     int32_t list_row = -1;                       // row of the last forward whose list result holds; -1: none
-    float *layers = nullptr;                     // see lst_probe
     Memory<float> taken;                         // hidden states of the last forward's rows (lst_hidden)
     // Recorded steps by rows, chunks, sampled: LSG_GRAPHS of them at most, for which lsg_kv_cache_bytes counts memory.
     struct Recorded {
@@ -88,7 +87,6 @@ struct CudaKvCache : lst::PartKvCache {
     void copy(lst::KvCache &from, int32_t n) override;
     void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void logits(int32_t row, float *out) override;
-    void probe(float *out) override { layers = out; }
     void hidden_changed() override;
     const float *hidden_rows(int32_t first, int32_t n) override;
     void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;

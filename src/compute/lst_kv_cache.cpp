@@ -196,10 +196,6 @@ int lst_parts(lst_kv_cache *s, double *us) {
     return lst::guard([&] { s->cache->time_parts(us); });
 }
 
-int lst_probe(lst_kv_cache *s, float *layers) {
-    return lst::guard([&] { s->cache->probe(layers); });
-}
-
 int lst_hidden(lst_kv_cache *s, const int32_t *layers, int32_t n, int32_t on_device,
                void (*take)(void *ud, const lst_rows_seen *rows), void *ud) {
     return lst::guard([&] {

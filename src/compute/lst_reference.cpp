@@ -145,7 +145,6 @@ struct ReferenceCache : lst::KvCache {
     ReferenceModel &m;
     const int32_t n_context, n_layers;
     at::Tensor k, v; // [layer][kv head][column][head_dim]; columns: the committed tokens, then the tree's rows
-    float *layers_to = nullptr; // see lst_probe
     std::vector<float> of_rows, row_lse, last;
     float last_lse = NAN;
 
@@ -313,10 +312,6 @@ struct ReferenceCache : lst::KvCache {
     // Copies the rows' values at a stage (lst_hidden) to where they were asked for.
     void show(int32_t stage, const at::Tensor &x) {
         const int64_t d = m.hp.n_embd, n = (int64_t)hidden.layers.size(), rows = x.size(0);
-        if (layers_to && stage <= n_layers) {
-            const at::Tensor last = x[rows - 1].to(at::kCPU, at::kFloat).contiguous();
-            std::copy_n(last.const_data_ptr<float>(), d, layers_to + stage * d);
-        }
         if (!stage && n) taken = at::empty({rows, n, d}, m.of.dtype(at::kFloat));
         for (int64_t i = 0; i < n; i++)
             if (hidden.layers[(size_t)i] == stage) taken.select(1, i).copy_(x);
@@ -458,7 +453,6 @@ struct ReferenceCache : lst::KvCache {
         for (int32_t i = 0; i < count; i++) logits[i] = row_logits(row)[ids[i]];
     }
     void logits(int32_t row, float *out) override { std::copy_n(row_logits(row), m.hp.n_vocab, out); }
-    void probe(float *to) override { layers_to = to; }
     void time_parts(double *) override { throw lst::Error(LST_E_ARG, "the reference engine does not time its parts"); }
 };
 

@@ -62,8 +62,7 @@ struct ls_kv_cache {
     ls_code (*experts)(ls_kv_cache *t, lst_experts_seen *out, ls_err *err); // NULL: no mixture
     // Of the experts that the last forward_tree took, those that it read from the file; NULL: all are in memory.
     int32_t (*experts_read)(const ls_kv_cache *t);
-    // For tools; NULL: not supported. From this call on, see lst_probe and lst_parts.
-    ls_code (*probe)(ls_kv_cache *t, float *layers, ls_err *err);
+    // For tools; NULL: not supported. From this call on, see lst_parts.
     ls_code (*parts)(ls_kv_cache *t, double *us, ls_err *err);
     // Requests the hidden states of all rows of later forwards, see lst_hidden; one user at a time. NULL: unsupported.
     ls_code (*hidden)(ls_kv_cache *t, const int32_t *layers, int32_t n, bool on_device, ls_rows_taker take, void *ud,

@@ -68,10 +68,6 @@ static ls_code parts(ls_kv_cache *base, double *us, ls_err *err) {
     return CALL(parts, us);
 }
 
-static ls_code probe(ls_kv_cache *base, float *layers, ls_err *err) {
-    return CALL(probe, layers);
-}
-
 static ls_code hidden(ls_kv_cache *base, const int32_t *layers, int32_t n, bool on_device, ls_rows_taker take, void *ud,
                       ls_err *err) {
     return CALL(hidden, layers, n, on_device, take, ud);
@@ -246,7 +242,6 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
                             .length = length,
                             .device_us = device_us,
                             .ranks_us = ranks_us,
-                            .probe = probe,
                             .parts = parts,
                             .hidden = hidden,
                             .row_logits = row_logits,

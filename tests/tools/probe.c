@@ -7,12 +7,24 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void numbers(ls_jsonw *w, const char *key, const float *p, size_t n) {
     ls_jw_key(w, key);
     ls_jw_open(w, '[');
     for (size_t i = 0; i < n; i++) ls_jw_num(w, (double)p[i], 9);
     ls_jw_close(w, ']');
+}
+
+// What is asked for of the last row.
+typedef struct {
+    float *to;
+    size_t n;
+} wanted;
+
+static void take(void *ud, const lst_rows_seen *rows) {
+    const wanted *w = ud;
+    memcpy(w->to, rows->values + (size_t)(rows->n_rows - 1) * w->n, w->n * sizeof *w->to);
 }
 
 int main(int argc, char **argv) {
@@ -33,7 +45,9 @@ int main(int argc, char **argv) {
     const size_t n_layers = (size_t)c->hparams.n_layers + 1, n_embd = (size_t)c->hparams.n_embd;
     float *layers = ls_calloc(n_layers * n_embd, sizeof *layers),
           *logits = ls_calloc((size_t)e->n_vocab, sizeof *logits);
-    if ((code = b->probe(b, layers, &err)) ||
+    int32_t *stages = ls_calloc(n_layers, sizeof *stages);
+    for (size_t i = 0; i < n_layers; i++) stages[i] = (int32_t)i;
+    if ((code = b->hidden(b, stages, (int32_t)n_layers, false, take, &(wanted){layers, n_layers * n_embd}, &err)) ||
         (code = b->prefill(b, ids.p, (int32_t)ids.n, &(lst_sampling){0}, &last, NULL, NULL, &err)) ||
         (code = b->row_logits(b, -1, logits, &err)))
         return fprintf(stderr, "%s\n", err.msg), 1;
@@ -52,7 +66,7 @@ int main(int argc, char **argv) {
     ls_jw_close(&w, '}');
     printf("%s\n", out.p);
     ls_buf_free(&out), ls_ids_free(&ids);
-    free(layers), free(logits);
+    free(layers), free(logits), free(stages);
     b->free(b);
     e->close(e);
     ls_checkpoint_close(c);

@@ -17,11 +17,12 @@
 
 // Of a value, relative to the largest of its row, or to 1 if that is smaller.
 #define TOLERANCE 2e-5
-enum { PROMPT = 150, ROWS = 100, FIRST = 60, KEPT = 5, STAGES = 3 };
+enum { PROMPT = 150, ROWS = 100, FIRST = 60, KEPT = 5, STAGES = 16 };
 
 static char missing[600];
 static const lst_sampling greedy = {.top_p = 1};
-static int32_t n_embd; // of the model opened last
+static int32_t n_embd;   // of the model opened last
+static int32_t n_stages; // of its hidden states: embedding, layers, output norm
 
 // Of [0, n), the same in each run.
 static int32_t pick(int at, int32_t n) {
@@ -63,8 +64,7 @@ static void ok(ls_code code, const ls_err *err) {
 // All that one engine says of the same work.
 typedef struct {
     float *logits; // [1 + ROWS + 1][n_vocab]: after the prompt, of the tree, after the kept branch
-    float *hidden; // of the tree: [ROWS][STAGES][n_embd]
-    float *probe;  // of the last row
+    float *hidden; // of the tree: [ROWS][n_stages][n_embd]
     lst_row rows[ROWS];
     int32_t seen, n_choices; // of experts: [ROWS][mixtures][used], each of a row and layer in ascending order of ids
     struct choice {
@@ -76,7 +76,7 @@ typedef struct {
 static void take(void *ud, const lst_rows_seen *rows) {
     said *s = ud;
     if (!rows->tree) return;
-    const size_t each = (size_t)STAGES * (size_t)n_embd;
+    const size_t each = (size_t)n_stages * (size_t)n_embd;
     memcpy(s->hidden + (size_t)rows->first * each, rows->values, (size_t)rows->n_rows * each * sizeof(float));
     s->seen += rows->n_rows;
 }
@@ -115,11 +115,13 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     lst_row row, grown[ROWS - 1];
     const size_t vocab = (size_t)e->n_vocab;
     int32_t prompt[PROMPT], ids[ROWS], parents[ROWS], path[KEPT];
-    const int32_t stages[STAGES] = {0, e->n_layers, e->n_layers + 1};
+    int32_t stages[STAGES];
+    n_stages = e->n_layers + 2;
+    assert_in_range(n_stages, 3, STAGES);
+    for (int32_t i = 0; i < n_stages; i++) stages[i] = i;
     *s = (said){0};
     s->logits = ls_calloc((ROWS + 2) * vocab, sizeof(float));
-    s->hidden = ls_calloc((size_t)ROWS * STAGES * (size_t)n_embd, sizeof(float));
-    s->probe = ls_calloc((size_t)(e->n_layers + 1) * (size_t)n_embd, sizeof(float));
+    s->hidden = ls_calloc((size_t)ROWS * (size_t)n_stages * (size_t)n_embd, sizeof(float));
     for (int i = 0; i < PROMPT; i++) prompt[i] = pick(i, e->n_vocab);
     for (int i = 0; i < ROWS; i++) {
         ids[i] = pick(1000 + i, e->n_vocab);
@@ -131,8 +133,7 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
     ok(e->kv_cache(e, 0, &t, &err), &err);
     ok(t->prefill(t, prompt, PROMPT, sampling, &row, NULL, NULL, &err), &err); // two pieces
     ok(t->row_logits(t, -1, s->logits, &err), &err);
-    ok(t->hidden(t, stages, STAGES, false, take, s, &err), &err);
-    ok(t->probe(t, s->probe, &err), &err);
+    ok(t->hidden(t, stages, n_stages, false, take, s, &err), &err);
     ok(t->forward_tree(t, ids, parents, FIRST, sampling, s->rows, &err), &err);
     ok(t->grow_tree(t, ids + FIRST, parents + FIRST, ROWS - FIRST, sampling, s->rows + FIRST, &err), &err);
     assert_int_equal(s->seen, ROWS);
@@ -156,7 +157,7 @@ static void work(said *s, ls_engine *e, const lst_sampling *sampling) {
 }
 
 static void forget(said *s) {
-    free(s->logits), free(s->hidden), free(s->probe), free(s->choices);
+    free(s->logits), free(s->hidden), free(s->choices);
 }
 
 static double most_apart = TOLERANCE;
@@ -189,8 +190,7 @@ static double compare(const char *what, ls_engine *a, ls_engine *b, const lst_sa
     work(&x, a, sampling);
     work(&y, b, sampling);
     const double worst = apart(what, x.logits, y.logits, ROWS + 2, (size_t)a->n_vocab);
-    apart(what, x.hidden, y.hidden, (size_t)ROWS * STAGES, (size_t)n_embd);
-    apart(what, x.probe, y.probe, (size_t)a->n_layers + 1, (size_t)n_embd);
+    apart(what, x.hidden, y.hidden, (size_t)ROWS * (size_t)n_stages, (size_t)n_embd);
     same_rows(what, &x, &y);
     assert_int_equal(x.n_choices, y.n_choices);
     for (int32_t i = 0; i < x.n_choices; i++) {

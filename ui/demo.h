@@ -24,7 +24,7 @@ typedef enum {
 typedef struct {
     ui_when when;
     int n;
-    ls_from source;
+    ls_draft_source source;
     ls_miss miss;
     char *say;
     ui_panel look; // this panel gets the focus; UI_NO_PANEL: the focus stays

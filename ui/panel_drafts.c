@@ -69,12 +69,12 @@ void ui_panel_drafts(ui_panel_view *v) {
         int end = p.end;
         p.tag = row + 1;
         if (row == s->list[UI_DRAFTS].found) p.role = UI_CURSOR;
-        const ls_from from = step->tree.nodes[b->first_node].from;
+        const ls_draft_source from = step->tree.nodes[b->first_node].from;
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
         // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
-        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_from_label(from));
+        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_draft_source_label(from));
         else
             ui_print(&p,
                      turn && (size_t)b->match_pos >= ls_turn_output_at(ui_said(&s->run, turn)) ? "output" : "prompt");

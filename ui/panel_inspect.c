@@ -249,7 +249,7 @@ static void origin(inspected *o) {
         context_text(&p, s, n->match_pos + 1, n->match_pos + AROUND);
         return;
     }
-    if (n->from == LS_FROM_LAST_LOGIT) {
+    if (n->from == LS_SOURCE_LAST_LOGIT) {
         ui_pen p = ui_next_line(o->v, UI_TEXT);
         ui_print(&p, "guessed: rank %d of the last logits", n->rank);
         return;

@@ -60,7 +60,7 @@ void ui_legend(ui_pen *p, const ui_state *s) {
         const char *word = kind < LS_KIND_COUNT ? ls_source_kinds[kind].word : "correction";
         if ((int)strlen(word) + 1 > p->end - p->col) return;
         p->col++; // the frame's line
-        p->role = (uint8_t)(kind < LS_KIND_COUNT ? ui_kind_role((ls_from_kind)kind) : UI_CORRECTED);
+        p->role = (uint8_t)(kind < LS_KIND_COUNT ? ui_kind_role((ls_source_kind)kind) : UI_CORRECTED);
         ui_print(p, "%s", word);
     }
 }
@@ -122,7 +122,7 @@ static void add_step_text(flow *f, const ui_state *s, const ui_turn *turn, size_
         const ls_token *t = ls_token_of(&s->run.tokens, node->token);
         const bool thinks = ui_thinking_at(&turn->thinking, step->output_pos + i);
         if (thinks && s->view.folded) continue;
-        ui_role role = ui_from_role(node->from, step->corrected && i == 0);
+        ui_role role = ui_source_role(node->from, step->corrected && i == 0);
         const int32_t position = step->context_len + i;
         if (position >= src.from && position < src.to) role = UI_SPAN;
         if (viewed && s->view.node == step->path[i]) role = UI_CURSOR;

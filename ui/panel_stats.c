@@ -77,7 +77,7 @@ static void share(ui_pen *p, int cells, uint64_t n, uint64_t of) {
 // The paper's idea, measured on this text: how often the next-next token was among the last logits, and how many of the
 // guesses were accepted.
 static void next_next_line(ui_panel_view *v, const ls_stats *st) {
-    const ls_ratio right = st->from[LS_FROM_LAST_LOGIT];
+    const ls_ratio right = st->from[LS_SOURCE_LAST_LOGIT];
     const bool narrow = v->area.cols < 100;
     ui_pen p = stats_line(v, "next-next", st->next_next ? NULL : "in the top of the last logits: no data yet");
     if (!st->next_next) return;
@@ -140,8 +140,9 @@ static void preview_line(ui_panel_view *v, const ls_stats *st) {
 
 static void source_line(ui_panel_view *v, const ls_stats *st) {
     ui_pen p = stats_line(v, "by source", "accepted/verified:");
-    for (int f = 1; f < LS_FROM_COUNT; f++)
-        if (st->from[f].of) ui_clause(&p, "%s " N "/" N "  ", ls_from_label((ls_from)f), st->from[f].n, st->from[f].of);
+    for (int f = 1; f < LS_SOURCE_COUNT; f++)
+        if (st->from[f].of)
+            ui_clause(&p, "%s " N "/" N "  ", ls_draft_source_label((ls_draft_source)f), st->from[f].n, st->from[f].of);
 }
 
 static void speed_line(ui_panel_view *v, const ls_stats *st, const ls_step *step) {

@@ -114,7 +114,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     int64_t alone = 0;
     for (int i = 0; i < r->n; i++) alone += step->tree.nodes[t->order[r->at + i]].alone;
     if (step->experts && !ui_quiz_hides(s)) ui_print(p, "  +%lld expert%s", (long long)alone, ls_plural(alone));
-    if (first->from == LS_FROM_DRAFT_MODEL) {
+    if (first->from == LS_SOURCE_DRAFT_MODEL) {
         ui_draw_prob(p, b && b->first_node == head ? " draft p" : "  draft p", (double)first->draft_p);
     }
     if (broke) {

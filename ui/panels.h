@@ -76,8 +76,8 @@ double ui_prob(float logit, float lse);
 // Draws a text, and a probability in five cells: " .831", " 1.00", "<.001".
 void ui_draw_prob(ui_pen *p, const char *before, double prob);
 ui_role ui_outcome_role(ls_node_state s);
-ui_role ui_kind_role(ls_from_kind kind);
-ui_role ui_from_role(ls_from from, bool corrected);
+ui_role ui_kind_role(ls_source_kind kind);
+ui_role ui_source_role(ls_draft_source from, bool corrected);
 
 // ---- the rows of the panels that list a step: filter, order and search. A row contains a text if its token does
 // (Logits), if the tokens of its branch do together (Drafts), or if the tokens from the root to the node do (Tree).

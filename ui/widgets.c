@@ -184,13 +184,13 @@ ui_role ui_outcome_role(ls_node_state s) {
     return s == LS_NODE_ACCEPTED ? UI_GOOD : s == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
 }
 
-ui_role ui_kind_role(ls_from_kind kind) {
+ui_role ui_kind_role(ls_source_kind kind) {
     _Static_assert(UI_CORRECTED - UI_ROOT == LS_KIND_COUNT, "a role for every kind of source, in their order");
     return UI_ROOT + kind;
 }
 
-ui_role ui_from_role(ls_from from, bool corrected) {
-    return from == LS_FROM_ROOT && corrected ? UI_CORRECTED : ui_kind_role(ls_sources[from].kind);
+ui_role ui_source_role(ls_draft_source from, bool corrected) {
+    return from == LS_SOURCE_ROOT && corrected ? UI_CORRECTED : ui_kind_role(ls_sources[from].kind);
 }
 
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {

@@ -53,9 +53,9 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     const ls_node *last = &step->tree.nodes[step->path[accepted]];
     if (accepted > 0) {
         const ls_branch *b = ls_branch_of(step, last);
-        if (!b) ls_buf_fmt(out, " (%s)", ls_from_label(last->from));
+        if (!b) ls_buf_fmt(out, " (%s)", ls_draft_source_label(last->from));
         else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
-        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_from_label(step->tree.nodes[b->first_node].from));
+        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_draft_source_label(step->tree.nodes[b->first_node].from));
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
     int changed;
@@ -97,7 +97,7 @@ void ui_quote_tokens(const ui_canvas *c, const ui_state *s, const int32_t *ids, 
 
 static void decode_branch(const ui_canvas *c, const ui_state *s, const ls_step *step, const ls_branch *b, ls_buf *out) {
     int32_t ids[UI_NGRAM];
-    const ls_from from = step->tree.nodes[b->first_node].from;
+    const ls_draft_source from = step->tree.nodes[b->first_node].from;
     const int guess = b->rank >= 0, copied = b->n_nodes - guess, n = ui_ngram(s, step, b, ids);
     ls_buf_fmt(out, "%s +%d: ", ui_match_text(b->match_n, b->match_pos).s, b->n_nodes);
     if (guess) {

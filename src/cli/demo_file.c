@@ -33,7 +33,7 @@ static ls_code text_of(const ls_demo *d, const ls_yaml *y, char **out, ls_err *e
 }
 
 static const char *source_name(int f) {
-    return ls_from_name((ls_from)f);
+    return ls_draft_source_name((ls_draft_source)f);
 }
 
 static const char *miss_name(int m) {
@@ -78,9 +78,9 @@ static ls_code read_when(const ls_demo *d, const ls_yaml *y, ui_note *out, ls_er
     const size_t n = (size_t)(rest - y->text);
     rest += strspn(rest, " ");
     if (n == 6 && !strncmp(y->text, "source", n)) {
-        const int f = read_name(d, y, "source", rest, source_name, LS_FROM_COUNT, err);
+        const int f = read_name(d, y, "source", rest, source_name, LS_SOURCE_COUNT, err);
         out->when = UI_WHEN_SOURCE;
-        out->source = (ls_from)f;
+        out->source = (ls_draft_source)f;
         return f < 0 ? LS_E_USAGE : LS_OK;
     }
     if (n == 6 && !strncmp(y->text, "missed", n)) {

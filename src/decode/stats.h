@@ -23,7 +23,7 @@ typedef struct {
     // the rates below are over steps with a forward whose whole tree is known (ls_step_described)
     ls_ratio depth[LS_STATS_DEPTHS]; // [d]: steps whose path holds depth d, of steps whose tree had a node there
     ls_ratio rank[LS_STATS_RANKS];   // [r]: branches of rank r with an accepted node, of branches of rank r
-    ls_ratio from[LS_FROM_COUNT];    // accepted of verified nodes by source
+    ls_ratio from[LS_SOURCE_COUNT];  // accepted of verified nodes by source
     ls_ratio repeats;           // accepted drafts that were copied from this very answer, of those whose tree is known
     uint64_t next_next;         // such steps whose next-next token is known
     uint64_t next_next_drafted; // ... and was drafted under the root

@@ -60,7 +60,7 @@ static void configuration(const ls_report *r, ls_buf *out) {
 // ---- text
 
 static const char *class_of(const ls_report_token *t) {
-    return t->from != LS_FROM_ROOT ? ls_source_kinds[ls_sources[t->from].kind].html_class : t->corrected ? "c" : NULL;
+    return t->from != LS_SOURCE_ROOT ? ls_source_kinds[ls_sources[t->from].kind].html_class : t->corrected ? "c" : NULL;
 }
 
 static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
@@ -71,7 +71,7 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
         ls_buf_fmt(&b, ": root%s",
                    t->corrected ? ", the target's choice instead of a rejected draft" : ", the target's choice");
     else {
-        ls_buf_fmt(&b, ", depth %d: %s", t->depth, ls_from_label((ls_from)t->from));
+        ls_buf_fmt(&b, ", depth %d: %s", t->depth, ls_draft_source_label((ls_draft_source)t->from));
         if (t->rank >= 0) ls_buf_fmt(&b, ", rank %d", t->rank);
         if (t->match_n) ls_buf_fmt(&b, ", %d-gram", t->match_n);
         if (t->match_pos >= 0) ls_buf_fmt(&b, " at %d", t->match_pos);

@@ -56,7 +56,8 @@ static void add_ratios(const ls_report *r, ls_plot p, int first, int end, ls_cha
         for (int i = 0; i < last; i++) {
             const ls_ratio *q = &ratios(&r->groups[g].stats, p)[which[i]];
             char label[24];
-            if (p == LS_PLOT_SOURCE) snprintf(label, sizeof label, "%s", ls_from_label((ls_from)which[i]));
+            if (p == LS_PLOT_SOURCE)
+                snprintf(label, sizeof label, "%s", ls_draft_source_label((ls_draft_source)which[i]));
             else snprintf(label, sizeof label, "%d", which[i]);
             ls_chart_add_share(c, r->groups[g].label, label, which[i], q->n, q->of);
         }

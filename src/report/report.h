@@ -14,7 +14,7 @@ typedef struct {
     int16_t depth; // 0: a root
     int16_t rank;  // of its branch in the last logits; -1: the root's continuation, or not known
     int16_t match_n;
-    uint8_t from;          // ls_from
+    uint8_t from;          // ls_draft_source
     bool corrected, lossy; // replaces a rejected draft; accepted although the target chose another token
     int32_t match_pos;
     float est_p, p;

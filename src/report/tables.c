@@ -160,8 +160,8 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     json_ratios(w, "by_depth", st->depth, used(st->depth, LS_STATS_DEPTHS));
     json_ratios(w, "by_rank", st->rank, used(st->rank, LS_STATS_RANKS));
     ls_jw_field_open(w, "by_source", '{');
-    for (int i = 0; i < LS_FROM_COUNT; i++)
-        if (st->from[i].of) json_ratios(w, ls_from_name((ls_from)i), &st->from[i], 1);
+    for (int i = 0; i < LS_SOURCE_COUNT; i++)
+        if (st->from[i].of) json_ratios(w, ls_draft_source_name((ls_draft_source)i), &st->from[i], 1);
     ls_jw_close(w, '}');
     json_ratios(w, "by_estimate", g->estimated, LS_REPORT_BINS);
     ls_jw_field_open(w, "mean_estimate", '[');

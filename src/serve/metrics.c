@@ -43,13 +43,13 @@ void ls_metrics_write(const ls_metrics *m, ls_buf *out) {
     count(out, "output_tokens_total", "emitted tokens", s->emitted);
     count(out, "steps_total", "decode steps", s->steps);
     head(out, "draft_verified_total", "counter", "verified drafts by source");
-    for (int i = 0; i < LS_FROM_COUNT; i++)
-        ls_buf_fmt(out, "logitspec_draft_verified_total{source=\"%s\"} %" PRIu64 "\n", ls_from_name((ls_from)i),
-                   s->from[i].of);
+    for (int i = 0; i < LS_SOURCE_COUNT; i++)
+        ls_buf_fmt(out, "logitspec_draft_verified_total{source=\"%s\"} %" PRIu64 "\n",
+                   ls_draft_source_name((ls_draft_source)i), s->from[i].of);
     head(out, "draft_accepted_total", "counter", "accepted drafts by source");
-    for (int i = 0; i < LS_FROM_COUNT; i++)
-        ls_buf_fmt(out, "logitspec_draft_accepted_total{source=\"%s\"} %" PRIu64 "\n", ls_from_name((ls_from)i),
-                   s->from[i].n);
+    for (int i = 0; i < LS_SOURCE_COUNT; i++)
+        ls_buf_fmt(out, "logitspec_draft_accepted_total{source=\"%s\"} %" PRIu64 "\n",
+                   ls_draft_source_name((ls_draft_source)i), s->from[i].n);
     head(out, "depth_verified_total", "counter", "steps whose tree reached a depth");
     for (int d = 1; d < LS_STATS_DEPTHS; d++)
         if (s->depth[d].of)

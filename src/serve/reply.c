@@ -153,9 +153,9 @@ static void put_facts(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
     ls_jw_field_int(w, "kept_tokens", (int64_t)a->kept);
     ls_jw_field_num(w, "queued_ms", a->queued_ms, 6);
     ls_jw_field_open(w, "by_source", '{');
-    for (int i = 0; i < LS_FROM_COUNT; i++) {
+    for (int i = 0; i < LS_SOURCE_COUNT; i++) {
         if (!a->stats->from[i].of) continue;
-        ls_jw_field_open(w, ls_from_name((ls_from)i), '{');
+        ls_jw_field_open(w, ls_draft_source_name((ls_draft_source)i), '{');
         ls_jw_field_int(w, "draft_verified", (int64_t)a->stats->from[i].of);
         ls_jw_field_int(w, "draft_accepted", (int64_t)a->stats->from[i].n);
         ls_jw_close(w, '}');

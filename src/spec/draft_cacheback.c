@@ -143,7 +143,7 @@ static void cacheback_grow(ls_drafter *base, const ls_draft_state *s, ls_growth 
         for (int32_t f = 0; found && f < found->n; f++) {
             int32_t at = queue[i];
             for (int32_t t = 0; t < d->length && at >= 0; t++)
-                at = ls_grow(g, at, found->follower[f][t], LS_FROM_HISTORY, k, NAN);
+                at = ls_grow(g, at, found->follower[f][t], LS_SOURCE_HISTORY, k, NAN);
             if (at >= 0 && n_queue < LS_MAX_ROWS) queue[n_queue++] = at;
         }
     }

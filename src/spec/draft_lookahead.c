@@ -108,11 +108,11 @@ static void lookahead_grow(ls_drafter *base, const ls_draft_state *s, ls_growth 
     int32_t row[CELLS] = {0};
     for (int32_t k = 0; l && k < l->n; k++)
         for (int32_t i = 0, at = 0; i < d->ngram - 1 && at >= 0; i++)
-            at = ls_grow(g, at, l->gram[k][i], LS_FROM_HISTORY, 1, NAN);
+            at = ls_grow(g, at, l->gram[k][i], LS_SOURCE_HISTORY, 1, NAN);
     for (int32_t j = 0; j < d->levels; j++)
         for (int32_t i = j ? 0 : 1; i < d->columns; i++) {
             const int32_t parent = j ? row[i] : row[i - 1];
-            row[i] = parent >= 0 ? ls_grow(g, parent, d->cell[j][i], LS_FROM_WINDOW, 0, NAN) : -1;
+            row[i] = parent >= 0 ? ls_grow(g, parent, d->cell[j][i], LS_SOURCE_WINDOW, 0, NAN) : -1;
         }
     if (!g->q) memcpy(d->node, row, sizeof row);
 }

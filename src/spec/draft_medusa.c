@@ -88,7 +88,7 @@ static void medusa_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
         const size_t place = strlen(choice) - 1;
         const int32_t rank = choice[place] - '0', up = row_above(d, choice, row_of), token = d->ids[place][rank];
         const bool known = up >= 0 && token >= 0;
-        row_of[i] = known ? ls_grow(g, up, token, LS_FROM_DRAFT_MODEL, 0, (double)p[place][rank]) : -1;
+        row_of[i] = known ? ls_grow(g, up, token, LS_SOURCE_DRAFT_MODEL, 0, (double)p[place][rank]) : -1;
     }
 }
 
@@ -96,8 +96,7 @@ static ls_miss medusa_miss(const ls_drafter *base, const ls_draft_question *q, l
     const drafter *d = (const drafter *)base;
     const int32_t place = q->tree->nodes[q->row].depth;
     for (int i = 0; place < PLACES && i < K; i++) {
-        if (d->ids[place][i] == q->token)
-            return LS_MISS_BEYOND; // the head guessed it, but the tree has no such choice
+        if (d->ids[place][i] == q->token) return LS_MISS_BEYOND; // the head guessed it, but the tree has no such choice
         if (d->ids[place][i] >= 0) miss = LS_MISS_OTHERWISE;
     }
     return miss;
@@ -130,8 +129,7 @@ static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err
         return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
     const ls_code code = setup->multi_head(setup->of, &setup->draft, &g, err);
     if (code) return ls_err_prefix(err, "method medusa");
-    drafter *d =
-        ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .free = medusa_free});
+    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .free = medusa_free});
     const int32_t chosen = (int32_t)setup->knobs[0].number;
     d->g = g;
     set_tree(d, chosen ? &trees[chosen - 1] : tree_for(g->base));

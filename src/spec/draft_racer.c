@@ -253,7 +253,7 @@ static int32_t most_frequent(const drafter *d, found *best, int32_t most) {
 static void add_path(const drafter *d, found f, ls_growth *g) {
     int32_t path[MAX_GRAM], n = 0, row = 0;
     for (int32_t at = f.at; at != f.border; at = d->nodes[at].parent) path[n++] = d->nodes[at].token;
-    while (n > 0 && row >= 0) row = ls_grow(g, row, path[--n], LS_FROM_HISTORY, d->nodes[f.border].depth, NAN);
+    while (n > 0 && row >= 0) row = ls_grow(g, row, path[--n], LS_SOURCE_HISTORY, d->nodes[f.border].depth, NAN);
 }
 
 // The matrix's tree of `rows` rows, the root's included.
@@ -266,7 +266,7 @@ static void add_matrix(const drafter *d, int32_t rows, ls_growth *g) {
         const int32_t *next = ls_matrix_at(&d->m, queue[at].token);
         int32_t width = queue[at].depth == 1 ? queue[at].width : queue[at].width / 2;
         for (int32_t i = 0; next && i < queue[at].width && n < rows && next[i] >= 0; i++, width /= 2) {
-            queue[n].row = queue[at].row < 0 ? -1 : ls_grow(g, queue[at].row, next[i], LS_FROM_REMEMBERED, 0, NAN);
+            queue[n].row = queue[at].row < 0 ? -1 : ls_grow(g, queue[at].row, next[i], LS_SOURCE_REMEMBERED, 0, NAN);
             queue[n].token = next[i];
             queue[n].width = width > 1 ? width : 1;
             queue[n++].depth = queue[at].depth + 1;

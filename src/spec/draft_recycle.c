@@ -62,7 +62,7 @@ static void recycle_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g
         const int32_t parent = index[d->shape_parent[i]];
         const int32_t *next = parent < 0 ? NULL : ls_matrix_at(&d->m, g->rows[parent].token);
         const int32_t token = next ? next[d->shape_rank[i]] : -1;
-        index[i] = token < 0 ? -1 : ls_grow(g, parent, token, LS_FROM_REMEMBERED, 0, NAN);
+        index[i] = token < 0 ? -1 : ls_grow(g, parent, token, LS_SOURCE_REMEMBERED, 0, NAN);
     }
 }
 

@@ -74,7 +74,7 @@ static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
                 continue;
             }
             const double share = (double)(next[i].range.hi - next[i].range.lo) / (range.hi - range.lo);
-            if (g->q && ls_grow(g, parent, next[i].token, LS_FROM_CORPUS, length, share) < 0) continue;
+            if (g->q && ls_grow(g, parent, next[i].token, LS_SOURCE_CORPUS, length, share) < 0) continue;
             int32_t before = 0; // if enough more likely nodes fill the tree, skip this one and the following ones
             for (int32_t k = 0; k < open.n && before < room; k++) before += open.path[k] >= chance * share;
             if (before == room) break;
@@ -85,7 +85,7 @@ static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
         if (at < 0) break;
         range = c[at].range;
         depth = c[at].depth;
-        parent = ls_grow(g, c[at].parent, c[at].token, LS_FROM_CORPUS, length, c[at].share);
+        parent = ls_grow(g, c[at].parent, c[at].token, LS_SOURCE_CORPUS, length, c[at].share);
     }
 }
 
@@ -136,8 +136,7 @@ static ls_code rest_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *
         return code;
     }
     drafter *d = ls_drafter_new(
-        sizeof *d,
-        (ls_drafter){.grow = rest_grow, .miss = rest_miss, .pool_size = rest_pool_size, .free = rest_free});
+        sizeof *d, (ls_drafter){.grow = rest_grow, .miss = rest_miss, .pool_size = rest_pool_size, .free = rest_free});
     d->corpus = corpus;
     d->ngram = (int32_t)setup->knobs[NGRAM].number;
     d->tokens = (int32_t)setup->knobs[TOKENS].number;

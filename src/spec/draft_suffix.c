@@ -193,7 +193,7 @@ static void suffix_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g)
     int32_t row[LS_MAX_ROWS] = {0};
     for (int32_t i = 1; i < best->n; i++) {
         const int32_t parent = row[best->rows[i].parent], n = best->at.length < INT16_MAX ? best->at.length : INT16_MAX;
-        row[i] = parent < 0 ? -1 : ls_grow(g, parent, best->rows[i].token, LS_FROM_HISTORY, n, best->rows[i].p);
+        row[i] = parent < 0 ? -1 : ls_grow(g, parent, best->rows[i].token, LS_SOURCE_HISTORY, n, best->rows[i].p);
     }
     ls_automaton_match m = best->at;
     if (!g->q || !best->text || !suffix_follow(best->text, &m, g->path, g->n)) return;

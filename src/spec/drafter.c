@@ -99,7 +99,7 @@ int32_t ls_grow_room(const ls_growth *g) {
     return g->q ? LS_MAX_ROWS : g->max_rows - taken;
 }
 
-int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32_t match_n, double est_p) {
+int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_draft_source from, int32_t match_n, double est_p) {
     if (g->q && parent == g->n - 1) ls_grow_note(g, token == g->q->token ? LS_MISS_NO_ROW : LS_MISS_OTHERWISE);
     if (g->q) return parent + 1 < g->n && g->path[parent + 1] == token ? parent + 1 : -1;
     for (int32_t i = parent + 1; i < g->n; i++)
@@ -120,7 +120,9 @@ void ls_grow_chain(ls_growth *g, const int32_t *tokens, int32_t n, int32_t most,
     const int32_t depth = g->n - 1;
     if (!g->q) ls_tree_add(g->tree, tokens, n < most ? n : most, g->max_rows, info);
     else if (n > depth && !memcmp(tokens, g->path + 1, (size_t)depth * sizeof *tokens))
-        ls_grow_note(g, tokens[depth] != g->q->token ? LS_MISS_OTHERWISE : depth < most ? LS_MISS_NO_ROW : LS_MISS_BEYOND);
+        ls_grow_note(g, tokens[depth] != g->q->token ? LS_MISS_OTHERWISE
+                        : depth < most               ? LS_MISS_NO_ROW
+                                                     : LS_MISS_BEYOND);
 }
 
 int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail,

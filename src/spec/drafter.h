@@ -55,7 +55,7 @@ typedef struct {
     ls_tree *tree;              // NULL: a question
     const ls_draft_question *q; // NULL: a tree
     int32_t path[LS_MAX_ROWS];  // of a question: the tokens of its rows
-    ls_miss miss;              // the answer so far
+    ls_miss miss;               // the answer so far
 } ls_growth;
 
 typedef struct ls_drafter ls_drafter;
@@ -162,12 +162,12 @@ ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
 
 // Offers a draft; if a child of the same parent has its token, that is its row. Returns its row; -1: there is no more
 // room, or the question's path does not go there. est_p: NAN for no estimate. Its key is its row.
-int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_from from, int32_t match_n, double est_p);
+int32_t ls_grow(ls_growth *g, int32_t parent, int32_t token, ls_draft_source from, int32_t match_n, double est_p);
 // Offers a chain below the root, of which tokens[0..most) may be drafted (ls_tree_add): the others, up to n, are beyond
 // the method's limits.
 void ls_grow_chain(ls_growth *g, const int32_t *tokens, int32_t n, int32_t most, ls_branch info);
-void ls_grow_note(ls_growth *g, ls_miss miss);  // raises the answer to a question
-int32_t ls_grow_room(const ls_growth *g);            // rows that may be added
+void ls_grow_note(ls_growth *g, ls_miss miss); // raises the answer to a question
+int32_t ls_grow_room(const ls_growth *g);      // rows that may be added
 // The last `most` tokens of the text up to and including this row; returns their number. rows: of `size` bytes each,
 // which begin with an ls_draft; its parents are rows.
 int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail, int32_t most);

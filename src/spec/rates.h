@@ -116,7 +116,7 @@ void ls_blend_learn(ls_blend *b, int32_t key, bool hit);
 // Acceptance rates for drafters whose trees have none, or only counts: the hit rate of similar rows, by source, length
 // of the match, the drafter's own estimate and place among the siblings, refined by depth. Counted online; a kind of
 // row that was never seen gets the drafter's estimate, or a fixed rate.
-enum { LS_SCORE_DEPTHS = 6, LS_SCORE_KINDS = LS_FROM_COUNT * 5 * 7 * 5 };
+enum { LS_SCORE_DEPTHS = 6, LS_SCORE_KINDS = LS_SOURCE_COUNT * 5 * 7 * 5 };
 
 typedef struct {
     float hit[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1], trial[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1]; // the last: all depths

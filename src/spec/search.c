@@ -250,12 +250,12 @@ static double blend(const ls_search *q, ls_child *c) {
     return ls_blend_rate(q->blend, &v);
 }
 
-static ls_from source_of(const ls_child *c, bool under_guess) {
-    if (c->m_p >= 0 && (!c->looked || c->m_p > c->p)) return LS_FROM_DRAFT_MODEL;
-    if (c->f.agree) return under_guess ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED;
-    if (is_remembered(c)) return LS_FROM_REMEMBERED;
-    if (c->f.last_rank >= 0) return LS_FROM_LAST_LOGIT;
-    return c->f.average_rank >= 0 || c->f.listed_ago ? LS_FROM_REMEMBERED : LS_FROM_HISTORY;
+static ls_draft_source source_of(const ls_child *c, bool under_guess) {
+    if (c->m_p >= 0 && (!c->looked || c->m_p > c->p)) return LS_SOURCE_DRAFT_MODEL;
+    if (c->f.agree) return under_guess ? LS_SOURCE_GUESS_TAIL : LS_SOURCE_RETRIEVED;
+    if (is_remembered(c)) return LS_SOURCE_REMEMBERED;
+    if (c->f.last_rank >= 0) return LS_SOURCE_LAST_LOGIT;
+    return c->f.average_rank >= 0 || c->f.listed_ago ? LS_SOURCE_REMEMBERED : LS_SOURCE_HISTORY;
 }
 
 // Collects the possible children of candidate `at` in q->child: copies of the tokens that followed the same tokens
@@ -342,7 +342,7 @@ static void expand(ls_search *q, int32_t at) {
     }
     q->c[at].mass = sum > 1 ? 1 : sum;
     bool under_guess = false;
-    for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_FROM_LAST_LOGIT;
+    for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_SOURCE_LAST_LOGIT;
     for (int32_t i = 0; i < q->n_children && q->n < LS_FRONTIER_MAX; i++) {
         const ls_child *k = &q->child[i];
         // At most one child is right, so the probabilities must sum to at most 1. Blended estimates may exceed 1: then
@@ -355,10 +355,10 @@ static void expand(ls_search *q, int32_t at) {
         if (q->s->costs && !stays && path < LEAST) continue;
         if (q->named_only && k->m_p < 0) continue;
         if (!open_candidate(q, q->n, stays ? 2 : path)) continue; // 2: before every probability
-        const ls_from from = source_of(k, under_guess);
+        const ls_draft_source from = source_of(k, under_guess);
         q->c[q->n++] = (ls_candidate){.draft = {.token = k->token,
                                                 .parent = (int16_t)at,
-                                                .rank = from == LS_FROM_LAST_LOGIT ? k->f.last_rank : -1,
+                                                .rank = from == LS_SOURCE_LAST_LOGIT ? k->f.last_rank : -1,
                                                 .match_n = k->match_n,
                                                 .kind = k->kind,
                                                 .from = (uint8_t)from,
@@ -416,7 +416,7 @@ void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
             const int32_t seen = draft_row_child(s, r, s->predictions[r].id[k]);
             q->c[q->n] = (ls_candidate){.draft = {.token = s->predictions[r].id[k],
                                                   .parent = (int16_t)at_of[r],
-                                                  .from = LS_FROM_DRAFT_MODEL,
+                                                  .from = LS_SOURCE_DRAFT_MODEL,
                                                   .rank = -1,
                                                   .key = -1,
                                                   .match_pos = -1,

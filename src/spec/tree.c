@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-const ls_from_facts ls_sources[LS_FROM_COUNT] = {
+const ls_draft_source_facts ls_sources[LS_SOURCE_COUNT] = {
 #define SOURCE(place, name, label, letter, kind, sentence)                                                             \
-    [LS_FROM_##place] = {name, label, letter, LS_KIND_##kind, sentence},
+    [LS_SOURCE_##place] = {name, label, letter, LS_KIND_##kind, sentence},
 #include "spec/sources.def"
 };
 
@@ -17,11 +17,11 @@ const ls_kind_facts ls_source_kinds[LS_KIND_COUNT] = {
 #include "spec/sources.def"
 };
 
-const char *ls_from_name(ls_from f) {
+const char *ls_draft_source_name(ls_draft_source f) {
     return ls_sources[f].name;
 }
 
-const char *ls_from_label(ls_from f) {
+const char *ls_draft_source_label(ls_draft_source f) {
     return ls_sources[f].label;
 }
 
@@ -71,7 +71,7 @@ void ls_tree_start(ls_tree *t, int32_t root) {
     t->n_branches = 0;
     t->n_predictions = 0;
     t->nodes[0].draft = (ls_draft){
-        .token = root, .parent = -1, .branch = -1, .key = -1, .from = LS_FROM_ROOT, .match_pos = -1, .est_p = NAN};
+        .token = root, .parent = -1, .branch = -1, .key = -1, .from = LS_SOURCE_ROOT, .match_pos = -1, .est_p = NAN};
 }
 
 static ls_node *add_row(ls_tree *t, const ls_draft *d, int32_t parent) {
@@ -101,9 +101,9 @@ int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t max_ro
                 &(ls_draft){.token = tokens[i],
                             .match_n = i < n_guess ? 0 : info.match_n,
                             .key = -1,
-                            .from = i < n_guess ? LS_FROM_LAST_LOGIT
-                                    : n_guess   ? LS_FROM_GUESS_TAIL
-                                                : LS_FROM_RETRIEVED,
+                            .from = i < n_guess ? LS_SOURCE_LAST_LOGIT
+                                    : n_guess   ? LS_SOURCE_GUESS_TAIL
+                                                : LS_SOURCE_RETRIEVED,
                             .match_pos = i < n_guess ? -1 : info.match_pos + i - n_guess,
                             .est_p = NAN},
                 i ? t->n - 1 : 0);

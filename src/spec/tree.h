@@ -5,7 +5,7 @@
 // Row 0 is the root, the target's own token; parents come before children. A tree points to arrays: those of
 // ls_tree_new have room for any tree, those of a kept step (decode/step.h) for what is there.
 #pragma once
-#include "spec/from.h"
+#include "spec/sources.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ const char *ls_miss_name(ls_miss m); // in traces; "" for LS_MISS_NONE
     int16_t match_n;    /* length of the matched n-gram; 0: none */                                                    \
     int16_t kind;       /* what hit rates count the row as (spec/rates.h, spec/search.h) */                            \
     int16_t prediction; /* index + 1 of the draft model's prediction after the row; 0: it did not see it */            \
-    uint8_t from;       /* ls_from */                                                                                  \
+    uint8_t from;       /* ls_draft_source */                                                                          \
     uint8_t state;      /* ls_node_state */                                                                            \
     int32_t match_pos;  /* context position this token was copied from; -1: none */                                    \
     int32_t key;        /* the drafter's own note about the row */                                                     \

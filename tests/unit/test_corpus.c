@@ -117,7 +117,7 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     assert_int_equal(t.n, 11);
     for (int32_t i = 1; i < t.n; i++) assert_int_equal(t.nodes[i].token, text[1220 + i]);
     assert_int_equal(t.nodes[1].match_n, 16);
-    assert_int_equal(t.nodes[1].from, LS_FROM_CORPUS);
+    assert_int_equal(t.nodes[1].from, LS_SOURCE_CORPUS);
     int32_t common[] = {0, 0}; // after two tokens: by counts
     for (int32_t i = 0; i + 1 < N; i++)
         if (text[i] >= 0 && text[i + 1] >= 0 && occurrences(text + i, 2, -2) > occurrences(common, 2, -2))

@@ -134,8 +134,8 @@ static void look_ups_and_a_model_share_a_tree(void **state) {
         assert_same(&plain, &r);
         mat[i] = ls_stats_mat(&r.stats);
         if (i == 2) {
-            assert_true(r.stats.from[LS_FROM_DRAFT_MODEL].of > 0);
-            assert_true(r.stats.from[LS_FROM_RETRIEVED].of + r.stats.from[LS_FROM_REMEMBERED].of > 0);
+            assert_true(r.stats.from[LS_SOURCE_DRAFT_MODEL].of > 0);
+            assert_true(r.stats.from[LS_SOURCE_RETRIEVED].of + r.stats.from[LS_SOURCE_REMEMBERED].of > 0);
         }
         ls_ids_free(&r.out);
     }

@@ -33,7 +33,7 @@ static void check_tree(const ls_tree *t, const ls_draft_state *s, bool repeats_s
         assert_in_range(t->nodes[i].parent, 0, i - 1);
         assert_int_equal(t->nodes[i].depth, t->nodes[t->nodes[i].parent].depth + 1);
         assert_true(t->nodes[i].token >= 0);
-        assert_in_range(t->nodes[i].from, LS_FROM_ROOT + 1, LS_FROM_COUNT - 1);
+        assert_in_range(t->nodes[i].from, LS_SOURCE_ROOT + 1, LS_SOURCE_COUNT - 1);
         const ls_branch *b = &t->branches[t->nodes[i].branch];
         assert_in_range(i, b->first_node, b->first_node + b->n_nodes - 1);
         if (t->nodes[i].match_pos >= 0) assert_int_equal(t->nodes[i].token, s->context[t->nodes[i].match_pos]);
@@ -248,7 +248,7 @@ static void suffix_drafts_by_counts_and_length(void **state) {
     ls_tree t = draft_after(d, text, n, 2, 64);
     assert_int_equal(t.nodes[1].token, 3);
     assert_float_equal(t.nodes[1].est_p, 0.75, 1e-6);
-    assert_int_equal(t.nodes[1].from, LS_FROM_HISTORY);
+    assert_int_equal(t.nodes[1].from, LS_SOURCE_HISTORY);
     bool has_six = false;
     for (int32_t i = 1; i < t.n; i++) has_six |= t.nodes[i].token == 6 && t.nodes[i].parent == 0;
     assert_true(has_six);
@@ -754,7 +754,7 @@ static void scores_are_hit_rates(void **state) {
     ls_draft nodes[4] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 4; i++)
         nodes[i] = (ls_draft){
-            .token = i + 1, .parent = i - 1, .rank = -1, .match_n = 2, .from = LS_FROM_HISTORY, .est_p = NAN};
+            .token = i + 1, .parent = i - 1, .rank = -1, .match_n = 2, .from = LS_SOURCE_HISTORY, .est_p = NAN};
     for (int i = 0; i < 400; i++) { // chains of three: the first token is right in one of two, the rest always
         const int32_t path[] = {0, 1, 2, 3};
         ls_tree_lay_out(&t, nodes, 4);
@@ -772,7 +772,7 @@ static void scores_are_hit_rates(void **state) {
     ls_draft fresh[4] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 4; i++)
         fresh[i] = (ls_draft){
-            .token = i + 1, .parent = 0, .rank = -1, .from = LS_FROM_REMEMBERED, .est_p = i == 3 ? 0.5f : 0.1f};
+            .token = i + 1, .parent = 0, .rank = -1, .from = LS_SOURCE_REMEMBERED, .est_p = i == 3 ? 0.5f : 0.1f};
     ls_tree_lay_out(&t, fresh, 4);
     ls_scores_fill(s, &t);
     assert_true(t.nodes[3].est_p > 2 * t.nodes[1].est_p);
@@ -783,7 +783,7 @@ static void scores_are_hit_rates(void **state) {
     // siblings add up to 1 at most
     ls_draft wide[6] = {{.token = 1, .parent = -1}};
     for (int i = 1; i < 6; i++)
-        wide[i] = (ls_draft){.token = i + 1, .parent = 0, .rank = -1, .from = LS_FROM_CORPUS, .est_p = 0.9f};
+        wide[i] = (ls_draft){.token = i + 1, .parent = 0, .rank = -1, .from = LS_SOURCE_CORPUS, .est_p = 0.9f};
     ls_tree_lay_out(&t, wide, 6);
     ls_scores_fill(s, &t);
     float sum = 0;

@@ -17,10 +17,10 @@ static ls_tree chain_and_fan(void) {
     ls_tree t = test_tree();
     ls_draft n[10] = {{.token = 1, .parent = -1}};
     for (int i = 1; i <= 6; i++)
-        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f};
-    n[7] = (ls_draft){.token = 20, .parent = 0, .rank = 1, .from = LS_FROM_LAST_LOGIT, .est_p = 0.04f};
-    n[8] = (ls_draft){.token = 21, .parent = 0, .rank = 2, .from = LS_FROM_LAST_LOGIT, .est_p = 0.03f};
-    n[9] = (ls_draft){.token = 22, .parent = 7, .rank = -1, .from = LS_FROM_GUESS_TAIL, .est_p = 0.5f};
+        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_SOURCE_RETRIEVED, .est_p = 0.9f};
+    n[7] = (ls_draft){.token = 20, .parent = 0, .rank = 1, .from = LS_SOURCE_LAST_LOGIT, .est_p = 0.04f};
+    n[8] = (ls_draft){.token = 21, .parent = 0, .rank = 2, .from = LS_SOURCE_LAST_LOGIT, .est_p = 0.03f};
+    n[9] = (ls_draft){.token = 22, .parent = 7, .rank = -1, .from = LS_SOURCE_GUESS_TAIL, .est_p = 0.5f};
     ls_tree_lay_out(&t, n, 10);
     return t;
 }
@@ -76,7 +76,7 @@ static void trees_are_laid_out_branch_by_branch(void **state) {
     assert_int_equal(less.branches[0].n_nodes, 2);
     assert_float_equal(less.nodes[2].est_p, 0.9, 1e-6); // a row keeps what is known of it
     assert_float_equal(less.nodes[3].est_p, 0.03, 1e-6);
-    assert_int_equal(less.nodes[3].from, LS_FROM_LAST_LOGIT);
+    assert_int_equal(less.nodes[3].from, LS_SOURCE_LAST_LOGIT);
     assert_int_equal(less.nodes[3].depth, 1);
     const ls_draft forks[] = {{.token = 1, .parent = -1}, {.token = 2, .parent = 0}, {.token = 3, .parent = 1},
                               {.token = 4, .parent = 2},  {.token = 5, .parent = 1}, {.token = 6, .parent = 4}};
@@ -266,7 +266,7 @@ static ls_tree agreeing(void) {
     ls_tree t = test_tree();
     ls_draft n[10] = {{.token = 10, .parent = -1}};
     for (int i = 1; i < 10; i++)
-        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f};
+        n[i] = (ls_draft){.token = 10 + i, .parent = i - 1, .rank = -1, .from = LS_SOURCE_RETRIEVED, .est_p = 0.9f};
     ls_tree_lay_out(&t, n, 10);
     for (int i = 0; i < 10; i++) {
         ls_node *row = &t.nodes[i];

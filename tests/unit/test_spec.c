@@ -153,12 +153,12 @@ static void verify_takes_the_longest_agreeing_path(void **state) {
     assert_int_equal(t.nodes[2].match_pos, 11);
     assert_int_equal(t.nodes[4].match_pos, -1); // a guess itself was not copied
     assert_int_equal(t.nodes[5].match_pos, 10);
-    assert_int_equal(t.nodes[4].from, LS_FROM_LAST_LOGIT);
-    assert_int_equal(t.nodes[5].from, LS_FROM_GUESS_TAIL);
+    assert_int_equal(t.nodes[4].from, LS_SOURCE_LAST_LOGIT);
+    assert_int_equal(t.nodes[5].from, LS_SOURCE_GUESS_TAIL);
     b.rank = 0; // a guess too: the root was sampled
     assert_int_equal(ls_tree_add(&t, (int32_t[]){6, 7}, 2, 64, b), 2);
-    assert_int_equal(t.nodes[8].from, LS_FROM_LAST_LOGIT);
-    assert_int_equal(t.nodes[9].from, LS_FROM_GUESS_TAIL);
+    assert_int_equal(t.nodes[8].from, LS_SOURCE_LAST_LOGIT);
+    assert_int_equal(t.nodes[9].from, LS_SOURCE_GUESS_TAIL);
 }
 
 // The paper's rule on a worked example: the retrieved continuation first, then guesses by rank with their lengths.
@@ -248,7 +248,7 @@ static void ablations_keep_one_half(void **state) {
     d->observe(d, text, 40, true);
     d->propose(d, &s, 20, &t);
     assert_int_equal(t.n, 20);
-    for (int32_t i = 1; i < t.n; i++) assert_true(t.nodes[i].parent == 0 && t.nodes[i].from == LS_FROM_LAST_LOGIT);
+    for (int32_t i = 1; i < t.n; i++) assert_true(t.nodes[i].parent == 0 && t.nodes[i].from == LS_SOURCE_LAST_LOGIT);
     d->free(d);
     d = test_drafter_named("retrieval-only");
     d->observe(d, text, 40, true);

@@ -12,8 +12,8 @@
 // Root, a branch of its own continuation (rows 1 to 3), one of rank 1 (rows 4 and 5). n_path rows of the first branch's
 // way are accepted, root included, or of the second's.
 static ls_step *made(int n_path, bool second, int n_emitted, ls_finish finish) {
-    static const ls_from from[] = {LS_FROM_ROOT,      LS_FROM_RETRIEVED,  LS_FROM_RETRIEVED,
-                                   LS_FROM_RETRIEVED, LS_FROM_LAST_LOGIT, LS_FROM_GUESS_TAIL};
+    static const ls_draft_source from[] = {LS_SOURCE_ROOT,      LS_SOURCE_RETRIEVED,  LS_SOURCE_RETRIEVED,
+                                           LS_SOURCE_RETRIEVED, LS_SOURCE_LAST_LOGIT, LS_SOURCE_GUESS_TAIL};
     static const int16_t parent[] = {-1, 0, 1, 2, 0, 4}, depth[] = {0, 1, 2, 3, 1, 2};
     ls_step *s = ls_step_new();
     s->forward = true;
@@ -92,10 +92,10 @@ static void counts_are_those_of_their_definitions(void **state) {
     assert_int_equal(st.depth[4].of, 0);
     assert_int_equal(st.rank[1].of, 5); // branches, however many of their nodes were accepted
     assert_int_equal(st.rank[1].n, 1);
-    assert_int_equal(st.from[LS_FROM_RETRIEVED].of, 15);
-    assert_int_equal(st.from[LS_FROM_RETRIEVED].n, 4);
-    assert_int_equal(st.from[LS_FROM_LAST_LOGIT].n, 1);
-    assert_int_equal(st.from[LS_FROM_GUESS_TAIL].n, 1);
+    assert_int_equal(st.from[LS_SOURCE_RETRIEVED].of, 15);
+    assert_int_equal(st.from[LS_SOURCE_RETRIEVED].n, 4);
+    assert_int_equal(st.from[LS_SOURCE_LAST_LOGIT].n, 1);
+    assert_int_equal(st.from[LS_SOURCE_GUESS_TAIL].n, 1);
     // plain decoding: 3 + 3 + 1 forwards of 80 us, the plain step itself (140 us), 1 of the cut step, none of the last
     assert_int_equal(st.plain_forwards, 3 + 3 + 1 + 1 + 1);
     assert_int_equal(st.plain_tokens, 11);
@@ -189,7 +189,7 @@ static void deep_paths_stay_in_their_tables(void **state) {
                                      .parent = (int16_t)(i - 1),
                                      .depth = (int16_t)i,
                                      .branch = (int16_t)(i ? 0 : -1),
-                                     .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
+                                     .from = i ? LS_SOURCE_RETRIEVED : LS_SOURCE_ROOT,
                                      .target = i + 1,
                                      .own = -1};
     }
@@ -199,7 +199,7 @@ static void deep_paths_stay_in_their_tables(void **state) {
     assert_int_equal(st.by_emitted[LS_STATS_HIST], 1); // that many or more
     for (int d = 1; d < LS_STATS_DEPTHS; d++) assert_true(st.depth[d].n == 1 && st.depth[d].of == 1);
     for (int r = 0; r < LS_STATS_RANKS; r++) assert_true(!st.rank[r].n && !st.rank[r].of);
-    assert_int_equal(st.from[LS_FROM_RETRIEVED].of, ROWS - 1);
+    assert_int_equal(st.from[LS_SOURCE_RETRIEVED].of, ROWS - 1);
 }
 
 static void tokens_that_were_let_stand_are_counted(void **state) {

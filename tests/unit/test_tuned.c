@@ -70,12 +70,12 @@ static void estimates_are_chances(void **state) {
                 const int32_t parent = t.nodes[i].parent;
                 assert_true(t.nodes[i].est_p > 0 && t.nodes[i].est_p <= 1);
                 sum[parent] += (double)t.nodes[i].est_p;
-                guessed[i] = guessed[parent] || t.nodes[i].from == LS_FROM_LAST_LOGIT;
+                guessed[i] = guessed[parent] || t.nodes[i].from == LS_SOURCE_LAST_LOGIT;
                 if (t.nodes[i].match_n >
                     0) // copied: after a guess it is that guess's tail, else the root's continuation
-                    assert_int_equal(t.nodes[i].from, guessed[parent] ? LS_FROM_GUESS_TAIL : LS_FROM_RETRIEVED);
-                tails += t.nodes[i].from == LS_FROM_GUESS_TAIL;
-                own += t.nodes[i].from == LS_FROM_RETRIEVED;
+                    assert_int_equal(t.nodes[i].from, guessed[parent] ? LS_SOURCE_GUESS_TAIL : LS_SOURCE_RETRIEVED);
+                tails += t.nodes[i].from == LS_SOURCE_GUESS_TAIL;
+                own += t.nodes[i].from == LS_SOURCE_RETRIEVED;
             }
             for (int32_t i = 0; i < t.n; i++) assert_true(sum[i] < 1.0001); // one child at most is right
         }
@@ -132,11 +132,11 @@ static void trees_grow_best_first(void **state) {
 static void each_source_can_be_left_out(void **state) {
     (void)state;
     static const char *const keys[] = {"logitspec.retrieved", "logitspec.remembered", "logitspec.last_logit", ""};
-    static const ls_from own[] = {LS_FROM_RETRIEVED, LS_FROM_REMEMBERED, LS_FROM_LAST_LOGIT};
+    static const ls_draft_source own[] = {LS_SOURCE_RETRIEVED, LS_SOURCE_REMEMBERED, LS_SOURCE_LAST_LOGIT};
     const ls_method *m = ls_method_find("logitspec");
     const size_t first = ls_knob_offset(m);
     for (int off = 0; off < 4; off++) {
-        int32_t text[TAUGHT], top[LS_MAX_ROWS], seen[LS_FROM_COUNT] = {0};
+        int32_t text[TAUGHT], top[LS_MAX_ROWS], seen[LS_SOURCE_COUNT] = {0};
         float top_p[LS_MAX_ROWS];
         ls_knob_value knobs[16];
         ls_drafter *d;
@@ -153,7 +153,7 @@ static void each_source_can_be_left_out(void **state) {
             for (int32_t i = 1; i < t.n; i++) seen[t.nodes[i].from]++;
         }
         for (int k = 0; k < 3; k++) assert_int_equal(seen[own[k]] > 0, k != off);
-        if (off == 0 || off == 2) assert_int_equal(seen[LS_FROM_GUESS_TAIL], 0); // a copy after a guess
+        if (off == 0 || off == 2) assert_int_equal(seen[LS_SOURCE_GUESS_TAIL], 0); // a copy after a guess
         d->free(d);
     }
 }
@@ -204,9 +204,9 @@ static void rates_count_what_was_tested(void **state) {
     test_teach(d, (const int32_t[]){2, ROOT}, 2, A, B, 1, 0.2f);
     const ls_rates before = *r;
     const ls_draft nodes[] = {{.token = ROOT, .parent = -1},
-                              {.token = A, .parent = 0, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f},
-                              {.token = B, .parent = 1, .rank = -1, .from = LS_FROM_RETRIEVED, .est_p = 0.9f},
-                              {.token = C, .parent = 0, .rank = 1, .from = LS_FROM_LAST_LOGIT, .est_p = 0.9f}};
+                              {.token = A, .parent = 0, .rank = -1, .from = LS_SOURCE_RETRIEVED, .est_p = 0.9f},
+                              {.token = B, .parent = 1, .rank = -1, .from = LS_SOURCE_RETRIEVED, .est_p = 0.9f},
+                              {.token = C, .parent = 0, .rank = 1, .from = LS_SOURCE_LAST_LOGIT, .est_p = 0.9f}};
     ls_tree t = test_tree();
     ls_tree_lay_out(&t, nodes, 4);
     for (int i = 0; i < 4; i++)
@@ -258,7 +258,7 @@ static void rates_count_what_was_tested(void **state) {
         for (int32_t k = 1; k < t.n; k++)
             if (t.nodes[k].parent == 0 && t.nodes[k].token / 100 == known[i].said / 100) {
                 assert_in_range(t.nodes[k].token, known[i].said, known[i].said + LS_ROW_TOP - 1);
-                assert_int_equal(t.nodes[k].from, LS_FROM_REMEMBERED);
+                assert_int_equal(t.nodes[k].from, LS_SOURCE_REMEMBERED);
                 children++;
             }
         assert_int_equal(children, LS_ROW_TOP);

@@ -39,7 +39,7 @@ static ls_step *made(uint32_t turn, uint32_t index, int n_emitted, bool ends) {
                                      .parent = (int16_t)(i - 1),
                                      .depth = (int16_t)i,
                                      .branch = (int16_t)(i ? 0 : -1),
-                                     .from = i ? LS_FROM_RETRIEVED : LS_FROM_ROOT,
+                                     .from = i ? LS_SOURCE_RETRIEVED : LS_SOURCE_ROOT,
                                      .state = i < n_emitted    ? LS_NODE_ACCEPTED
                                               : i == n_emitted ? LS_NODE_REJECTED
                                                                : LS_NODE_NOT_REACHED,

@@ -2,23 +2,23 @@
 #pragma once
 
 typedef enum {
-#define SOURCE(name, ...) LS_FROM_##name,
+#define SOURCE(name, ...) LS_SOURCE_##name,
 #include "spec/sources.def"
-    LS_FROM_COUNT
-} ls_from;
+    LS_SOURCE_COUNT
+} ls_draft_source;
 
 typedef enum {
 #define KIND(name, ...) LS_KIND_##name,
 #include "spec/sources.def"
     LS_KIND_COUNT
-} ls_from_kind;
+} ls_source_kind;
 
 typedef struct {
     const char *name, *label, *letter;
-    ls_from_kind kind;
+    ls_source_kind kind;
     const char *sentence;
-} ls_from_facts;
-extern const ls_from_facts ls_sources[LS_FROM_COUNT];
+} ls_draft_source_facts;
+extern const ls_draft_source_facts ls_sources[LS_SOURCE_COUNT];
 
 typedef struct {
     const char *legend, *word, *html_class, *html_line; // word: the legend, shorter; line: a border-style
@@ -31,5 +31,5 @@ enum { // the same as constants
 };
 extern const ls_kind_facts ls_source_kinds[LS_KIND_COUNT];
 
-const char *ls_from_name(ls_from f);  // in traces: "root", "retrieved", "last-logit", ...
-const char *ls_from_label(ls_from f); // on the screen: "root", "retrieved", "guess", ...
+const char *ls_draft_source_name(ls_draft_source f);  // in traces: "root", "retrieved", "last-logit", ...
+const char *ls_draft_source_label(ls_draft_source f); // on the screen: "root", "retrieved", "guess", ...

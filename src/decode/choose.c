@@ -108,9 +108,9 @@ static int32_t go_down(const ls_tree *t, bool *here, int32_t token) {
     return first;
 }
 
-ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_draft_model *draft_model,
+ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *kv, ls_draft_model *draft_model,
                   const ls_tree *tree, int32_t context, lst_row *rows, ls_err *err) {
-    const int32_t n = t->engine->n_vocab;
+    const int32_t n = kv->engine->n_vocab;
     float *logits = ls_malloc(3 * (size_t)n * sizeof *logits), *p = logits + n, *q = p + n;
     bool here[LS_MAX_ROWS] = {true};
     ls_code code = LS_OK;
@@ -122,7 +122,7 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_
         int32_t others[LS_MAX_ROWS];
         const int32_t n_others = others_of(tree, here, prediction, others);
         if (!prediction && !n_others) break; // no drafts here: the choice of the forward remains
-        code = t->row_logits(t, first, logits, err);
+        code = kv->row_logits(kv, first, logits, err);
         if (!code && prediction) code = draft_model->distribution(draft_model, row->prediction - 1, q, n, err);
         if (code) break;
         ls_sample_shape(logits, n, s->temperature, s->top_k, s->top_p, p);
@@ -135,8 +135,8 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_
     return code;
 }
 
-ls_code ls_shape_tree(double temperature, ls_kv_cache *t, const ls_tree *tree, ls_shaped *shaped, ls_err *err) {
-    const int32_t n = t->engine->n_vocab;
+ls_code ls_shape_tree(double temperature, ls_kv_cache *kv, const ls_tree *tree, ls_shaped *shaped, ls_err *err) {
+    const int32_t n = kv->engine->n_vocab;
     float *logits = ls_malloc(2 * (size_t)n * sizeof *logits), *p = logits + n;
     bool has_children[LS_MAX_ROWS] = {0};
     ls_code code = LS_OK;
@@ -144,7 +144,7 @@ ls_code ls_shape_tree(double temperature, ls_kv_cache *t, const ls_tree *tree, l
     for (int32_t row = 0; row < tree->n && !code; row++) {
         double entropy = 0;
         shaped[row].entropy = 0;
-        if (!has_children[row] || (code = t->row_logits(t, row, logits, err))) continue;
+        if (!has_children[row] || (code = kv->row_logits(kv, row, logits, err))) continue;
         ls_sample_shape(logits, n, temperature, 0, 1, p);
         for (int32_t k = 0; k < n; k++) entropy -= p[k] > 0 ? (double)p[k] * log((double)p[k]) : 0;
         shaped[row].entropy = (float)entropy;
@@ -203,17 +203,17 @@ void ls_fuse(const float *own, const float *reflected, int32_t n, double weight,
     }
 }
 
-ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_kv_cache *t, const ls_tree *tree,
+ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_kv_cache *kv, const ls_tree *tree,
                    int32_t context, lst_row *rows, int32_t *own, ls_err *err) {
-    const int32_t n = t->engine->n_vocab;
+    const int32_t n = kv->engine->n_vocab;
     float *alone = ls_malloc(3 * (size_t)n * sizeof *alone), *reflected = alone + n, *fused = reflected + n;
     bool here[LS_MAX_ROWS] = {true};
     ls_code code = LS_OK;
     for (int32_t i = 0; i < tree->n; i++) own[i] = -1;
     for (int32_t k = 0; k + 1 < p->n_path && !code; k++) {
         const int32_t row = p->path[k];
-        code = t->row_logits(t, row, alone, err);
-        if (!code) code = t->row_logits(t, p->copies + k, reflected, err);
+        code = kv->row_logits(kv, row, alone, err);
+        if (!code) code = kv->row_logits(kv, p->copies + k, reflected, err);
         if (code) break;
         ls_fuse(alone, reflected, n, weight, s->temperature, fused);
         const int32_t draft = tree->nodes[p->path[k + 1]].token;

@@ -20,13 +20,13 @@ ls_code ls_draw_prediction(const ls_accept *a, const lst_sampling *s, ls_draft_m
 // turn, those that were drawn from q first (NULL: there are none), then `others`, which follow from the text alone.
 int32_t ls_choose_token(const ls_accept *a, const ls_prediction *prediction, float *q, const int32_t *others,
                         int32_t n_others, float *p, int32_t n, uint64_t seed, uint64_t position);
-// Replaces the choices along the path of a tree that a forward of t has verified behind `context` tokens:
+// Replaces the choices along the path of a tree that a forward of kv has verified behind `context` tokens:
 // rows[i].chosen and its logit. draft_model: what drew the drafts; NULL: nothing did.
-ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *t, ls_draft_model *draft_model,
+ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *kv, ls_draft_model *draft_model,
                   const ls_tree *tree, int32_t context, lst_row *rows, ls_err *err);
-// The target's distributions along a tree that a forward of t has verified, at this temperature, > 0, without top_k and
-// top_p; shaped: of each row. The root has no p.
-ls_code ls_shape_tree(double temperature, ls_kv_cache *t, const ls_tree *tree, ls_shaped *shaped, ls_err *err);
+// The target's distributions along a tree that a forward of kv has verified, at this temperature, > 0, without top_k
+// and top_p; shaped: of each row. The root has no p.
+ls_code ls_shape_tree(double temperature, ls_kv_cache *kv, const ls_tree *tree, ls_shaped *shaped, ls_err *err);
 
 // The target looks at drafts once more (spec/accept.c). Behind the rows of the tree the same forward takes a
 // probe: below the last row of one path the tokens of a prompt, below these the path again, from the root to the draft
@@ -54,6 +54,6 @@ void ls_probe_add(ls_probe *p, const ls_tree *tree, const ls_ids *prompt, int32_
 void ls_fuse(const float *own, const float *reflected, int32_t n, double weight, double temperature, float *fused);
 // Where the fused choice after a row of the probed path is the draft that follows there, that becomes the row's choice:
 // rows[i].chosen and its logit; elsewhere the target's own choice stays. own[i] is the target's own choice, -1 where
-// nothing was judged. The forward of t has verified tree and probe behind `context` tokens.
-ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_kv_cache *t, const ls_tree *tree,
+// nothing was judged. The forward of kv has verified tree and probe behind `context` tokens.
+ls_code ls_reflect(const ls_probe *p, double weight, const lst_sampling *s, ls_kv_cache *kv, const ls_tree *tree,
                    int32_t context, lst_row *rows, int32_t *own, ls_err *err);

@@ -20,7 +20,7 @@ typedef struct {
     ls_draft_model base;
     ls_model *target, *model; // model: the target, or another one
     int32_t differs;          // the first token id that the two models do not share; -1: they share all
-    ls_kv_cache *t;
+    ls_kv_cache *kv;
     const lst_sampling *sampling;
     const ls_accept *accept;
     ls_ids text; // committed tokens of the KV cache
@@ -37,9 +37,9 @@ _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_PREDICTIONS <= LST_MAX_R
 // The shaped distribution after a row of the KV cache's last forwards, over the tokens that both models have.
 static ls_code distribution_after(model *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
     const lst_sampling *s = m->sampling;
-    const int32_t own = m->t->engine->n_vocab, both = m->differs >= 0 ? m->differs : own < n_vocab ? own : n_vocab;
+    const int32_t own = m->kv->engine->n_vocab, both = m->differs >= 0 ? m->differs : own < n_vocab ? own : n_vocab;
     float *logits = ls_malloc((size_t)(own > n_vocab ? own : n_vocab) * sizeof *logits);
-    const ls_code code = m->t->row_logits(m->t, row, logits, err);
+    const ls_code code = m->kv->row_logits(m->kv, row, logits, err);
     for (int32_t i = both; i < n_vocab; i++) logits[i] = -INFINITY;
     if (!code) ls_sample_shape(logits, n_vocab, s->temperature, s->top_k, s->top_p, q);
     free(logits);
@@ -67,8 +67,8 @@ ls_prediction ls_prediction_of(const lst_row *r, int32_t differs) {
 static ls_code model_forward(model *m, int32_t first, int32_t n, ls_err *err) {
     lst_row rows[LST_MAX_ROWS];
     const uint64_t start = ls_now_ns();
-    const ls_code code = (first ? m->t->grow_tree : m->t->forward_tree)(m->t, m->token + first, m->parent + first, n,
-                                                                        m->sampling, rows, err);
+    const ls_code code = (first ? m->kv->grow_tree : m->kv->forward_tree)(m->kv, m->token + first, m->parent + first, n,
+                                                                          m->sampling, rows, err);
     if (code) return code;
     const double us = (double)(ls_now_ns() - start) / 1e3;
     ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, -1, us / 1e3);
@@ -81,7 +81,7 @@ static ls_code model_forward(model *m, int32_t first, int32_t n, ls_err *err) {
 static ls_code model_forget(model *m, size_t n, ls_err *err) {
     m->n = 0;
     m->text.n = n;
-    return m->t->rewind(m->t, (int32_t)n, err);
+    return m->kv->rewind(m->kv, (int32_t)n, err);
 }
 
 // Length of the common prefix of the committed tokens and the text.
@@ -112,7 +112,7 @@ static ls_code model_keep(model *m, const int32_t *context, size_t n, ls_err *er
     const int32_t n_path = taken(m, context, n, path);
     m->n = 0;
     if (!n_path) return LS_OK;
-    const ls_code code = m->t->keep_path(m->t, path, n_path, err);
+    const ls_code code = m->kv->keep_path(m->kv, path, n_path, err);
     if (!code) ls_ids_add(&m->text, context + m->text.n, (size_t)n_path);
     return code;
 }
@@ -125,7 +125,7 @@ static ls_code model_follow(model *m, const int32_t *context, size_t n, ls_err *
     if (code || more <= CHAIN) return code;
     const uint64_t start = ls_now_ns();
     lst_row last;
-    code = m->t->prefill(m->t, context + m->text.n, (int32_t)more, m->sampling, &last, NULL, NULL, err);
+    code = m->kv->prefill(m->kv, context + m->text.n, (int32_t)more, m->sampling, &last, NULL, NULL, err);
     if (code) return code;
     ls_ids_add(&m->text, context + m->text.n, more);
     m->base.forwards++;
@@ -145,10 +145,10 @@ static ls_code model_begin(ls_draft_model *base, const int32_t *context, size_t 
     model *m = (model *)base;
     base->forwards = 0;
     base->forward_us = 0;
-    if (n + 1 >= (size_t)m->t->engine->n_context)
+    if (n + 1 >= (size_t)m->kv->engine->n_context)
         return ls_fail(err, LS_E_RANGE,
                        "the draft model's context of %d tokens is full: the answer continues without its drafts",
-                       m->t->engine->n_context);
+                       m->kv->engine->n_context);
     if (!knows_all(m, context, n) || !knows_all(m, &root, 1))
         return ls_fail(
             err, LS_E_RANGE,
@@ -174,7 +174,7 @@ static ls_code model_begin(ls_draft_model *base, const int32_t *context, size_t 
 static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n, int32_t root, ls_draft_rows *out) {
     model *m = (model *)base;
     int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
-    if (m->n > RESUMED || n + 1 >= (size_t)m->t->engine->n_context || n < m->text.n ||
+    if (m->n > RESUMED || n + 1 >= (size_t)m->kv->engine->n_context || n < m->text.n ||
         same_text(m, context, n) < m->text.n || ls_accept_draws(m->accept, m->sampling->temperature))
         return false; // drawn drafts must not be used twice
     const int32_t n_path = taken(m, context, n, path), end = n_path ? path[n_path - 1] : -1;
@@ -208,7 +208,7 @@ static ls_code model_more(ls_draft_model *base, const int32_t *tokens, const int
         m->token[first + i] = tokens[i];
         m->parent[first + i] = parents[i] < m->n_rows ? m->row[parents[i]] : first + parents[i] - m->n_rows;
         for (int32_t at = m->parent[first + i]; at >= 0; at = m->parent[at]) depth[i]++;
-        if (m->text.n + (size_t)depth[i] + 1 >= (size_t)m->t->engine->n_context)
+        if (m->text.n + (size_t)depth[i] + 1 >= (size_t)m->kv->engine->n_context)
             return ls_fail(err, LS_E_RANGE, "the draft model's context is full");
     }
     ls_code code = model_forward(m, first, n, err);
@@ -229,7 +229,7 @@ static ls_code model_more(ls_draft_model *base, const int32_t *tokens, const int
 
 static void model_free(ls_draft_model *base) {
     model *m = (model *)base;
-    if (m->t) m->t->free(m->t);
+    if (m->kv) m->kv->free(m->kv);
     if (m->model && m->model != m->target) ls_draft_model_done(m->target, m->model);
     ls_ids_free(&m->text);
     free(m);
@@ -254,8 +254,8 @@ static ls_code open_model(model *m, const ls_draft_options *o, ls_err *err) {
         snprintf(m->base.name, sizeof m->base.name, "%.30s, its first %d layers", m->model->name, layers);
     else snprintf(m->base.name, sizeof m->base.name, "%.60s", m->model->name);
     m->base.threads = strcmp(e->device, "cpu") ? 0 : e->threads;
-    code = m->model->engine->kv_cache(m->model->engine, layers, &m->t, err);
-    return code ? code : ls_costs_measure_briefly(&m->base.costs, m->t, err);
+    code = m->model->engine->kv_cache(m->model->engine, layers, &m->kv, err);
+    return code ? code : ls_costs_measure_briefly(&m->base.costs, m->kv, err);
 }
 
 ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_draft_options *o,

@@ -21,7 +21,7 @@ typedef struct {
 } batch;
 
 struct ls_hidden {
-    ls_kv_cache *t;
+    ls_kv_cache *kv;
     ls_trained *head;
     size_t width;
     batch pending[MOST + 1];
@@ -164,14 +164,14 @@ void ls_hidden_forget(ls_hidden *s, size_t n) {
     s->from += gone;
 }
 
-ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, ls_trained *head, ls_err *err) {
+ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *kv, ls_trained *head, ls_err *err) {
     *out = NULL;
-    if (!t->hidden) return ls_fail(err, LS_E_UNSUPPORTED, "this model does not provide hidden states");
+    if (!kv->hidden) return ls_fail(err, LS_E_UNSUPPORTED, "this model does not provide hidden states");
     ls_hidden *s = ls_calloc(1, sizeof *s);
-    s->t = t;
+    s->kv = kv;
     s->head = head;
     s->width = (size_t)head->n_values;
-    const ls_code code = t->hidden(t, head->takes, head->n_takes, head->on_device, hidden_take, s, err);
+    const ls_code code = kv->hidden(kv, head->takes, head->n_takes, head->on_device, hidden_take, s, err);
     if (code) free(s);
     else *out = s;
     return code;
@@ -179,7 +179,7 @@ ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, ls_trained *head, ls_err 
 
 void ls_hidden_free(ls_hidden *s) {
     if (!s) return;
-    s->t->hidden(s->t, NULL, 0, false, NULL, NULL, NULL);
+    s->kv->hidden(s->kv, NULL, 0, false, NULL, NULL, NULL);
     while (s->n_pending) hidden_drop(s, s->n_pending - 1);
     ls_ids_free(&s->text);
     ls_trained_memory_free(s->head, s->values);

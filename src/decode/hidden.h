@@ -10,7 +10,7 @@ typedef struct ls_hidden ls_hidden;
 
 // Collects the hidden states that feed the head from the KV cache's later forwards; one ls_hidden per KV cache.
 // LS_E_UNSUPPORTED: the engine has no hidden states. t and head are borrowed and outlive it.
-ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *t, ls_trained *head, ls_err *err);
+ls_code ls_hidden_new(ls_hidden **out, ls_kv_cache *kv, ls_trained *head, ls_err *err);
 void ls_hidden_free(ls_hidden *s); // accepts NULL
 
 // The committed text is context[0..n): finds it among the rows that were seen since the last call.

@@ -24,7 +24,7 @@ static ls_code open_multi_head(void *of, const ls_draft_options *o, ls_multi_hea
     ls_trained *heads;
     *out = NULL;
     const ls_code code = open_head(s, o, &heads, err);
-    return code ? code : ls_multi_head_medusa(out, heads, s->t, err);
+    return code ? code : ls_multi_head_medusa(out, heads, s->kv, err);
 }
 
 static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
@@ -33,7 +33,7 @@ static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model *
         ls_trained *head;
         *out = NULL;
         const ls_code code = open_head(s, o, &head, err);
-        return code ? code : ls_draft_model_eagle(out, head, s->t, &s->sampling, &s->accept, o->width, err);
+        return code ? code : ls_draft_model_eagle(out, head, s->kv, &s->sampling, &s->accept, o->width, err);
     }
     return ls_draft_model_open(out, s->model, o, &s->sampling, &s->accept, err);
 }
@@ -88,12 +88,12 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent,
     ls_session *s = ls_calloc(1, sizeof *s);
     s->model = model;
     s->e = model->engine;
-    s->t = lent;
+    s->kv = lent;
     s->borrowed = lent != NULL;
     s->dialog = ls_dialog_new();
     s->held = SIZE_MAX;
-    ls_code code = lent ? LS_OK : model->engine->kv_cache(model->engine, 0, &s->t, err);
-    if (!code && s->t->experts) {
+    ls_code code = lent ? LS_OK : model->engine->kv_cache(model->engine, 0, &s->kv, err);
+    if (!code && s->kv->experts) {
         s->routing = ls_routing_new(s->e->n_mixtures, s->e->n_experts, s->e->n_experts_used);
         s->drafting.sizing.routing = s->routing;
     }
@@ -111,7 +111,7 @@ void ls_session_free(ls_session *s) {
     if (!s) return;
     ls_ahead_free(s->ahead);
     ls_drafting_free(&s->drafting); // before the KV cache, whose hidden states a trained head uses
-    if (s->t && !s->borrowed) s->t->free(s->t);
+    if (s->kv && !s->borrowed) s->kv->free(s->kv);
     ls_dialog_free(s->dialog);
     ls_ids_free(&s->reflection);
     ls_answer_free(&s->answer);
@@ -131,7 +131,7 @@ bool ls_session_restore(ls_session *s, const ls_buf *from) {
 }
 
 void ls_session_reset(ls_session *s) {
-    s->held = s->t->rewind(s->t, 0, NULL) ? 0 : SIZE_MAX;
+    s->held = s->kv->rewind(s->kv, 0, NULL) ? 0 : SIZE_MAX;
     ls_dialog_clear(s->dialog);
     ls_answer_begin(&s->answer);
     s->corrected = false;
@@ -164,7 +164,7 @@ bool ls_session_active(const ls_session *s) {
     return last && last->finish == LS_GOING;
 }
 ls_kv_cache *ls_session_kv_cache(ls_session *s) {
-    return s->t;
+    return s->kv;
 }
 size_t ls_session_settled(const ls_session *s) {
     return ls_session_active(s) ? ls_answer_settled(&s->answer) : s->answer.text.n;
@@ -201,7 +201,7 @@ static bool rows_of_prompt_pay(const ls_session *s, size_t n) {
 }
 
 bool ls_session_experts(const ls_session *s, lst_experts_seen *seen) {
-    return s->routing && !s->t->experts(s->t, seen, NULL) && seen->n_layers == s->e->n_mixtures &&
+    return s->routing && !s->kv->experts(s->kv, seen, NULL) && seen->n_layers == s->e->n_mixtures &&
            seen->n_used == s->e->n_experts_used;
 }
 
@@ -209,7 +209,7 @@ bool ls_session_experts(const ls_session *s, lst_experts_seen *seen) {
 // not tell them.
 static void read_experts(ls_session *s, const int32_t *text) {
     lst_experts_seen seen;
-    const int32_t n = s->t->length(s->t);
+    const int32_t n = s->kv->length(s->kv);
     if (ls_session_experts(s, &seen) && seen.n_rows <= n)
         ls_routing_read(s->routing, text, (size_t)n, seen.n_rows, seen.expert);
 }
@@ -236,7 +236,7 @@ static ls_code prefill(ls_session *s, const int32_t *text, size_t from, size_t n
     prefill_progress p = {s, text, false, progress, ud};
     const bool watches = s->routing || progress;
     const ls_code code =
-        s->t->prefill(s->t, text + from, (int32_t)(n - from), &s->sampling, last, watches ? piece : NULL, &p, err);
+        s->kv->prefill(s->kv, text + from, (int32_t)(n - from), &s->sampling, last, watches ? piece : NULL, &p, err);
     if (!code) read_experts(s, text);
     return code;
 }
@@ -244,9 +244,9 @@ static ls_code prefill(ls_session *s, const int32_t *text, size_t from, size_t n
 // Makes the KV cache hold the first n tokens of the context and no others: cuts it, and reads what it lacks.
 static ls_code hold(ls_session *s, size_t n, ls_progress progress, void *ud, ls_err *err) {
     lst_row last;
-    const size_t length = (size_t)s->t->length(s->t), sound = length < s->held ? length : s->held,
+    const size_t length = (size_t)s->kv->length(s->kv), sound = length < s->held ? length : s->held,
                  keep = sound < n ? sound : n;
-    ls_code code = keep < length ? s->t->rewind(s->t, (int32_t)keep, err) : LS_OK;
+    ls_code code = keep < length ? s->kv->rewind(s->kv, (int32_t)keep, err) : LS_OK;
     if (code) return code;
     s->held = keep;
     if (keep < n) code = prefill(s, s->dialog->context.p, keep, n, &last, progress, ud, err);
@@ -267,8 +267,8 @@ static ls_code read_rows(ls_session *s, const ls_ids *ids, size_t from, lst_row 
         const int32_t n = left < (size_t)most ? (int32_t)left : most;
         if (progress && !progress(ud, "prefill", (double)(at - from) / (double)(ids->n - from)))
             code = ls_fail(err, LS_E_CANCELLED, "reading the prompt was cancelled");
-        if (!code) code = s->t->forward_tree(s->t, ids->p + at, parents, n, &s->sampling, s->rows, err);
-        if (!code) code = s->t->keep_path(s->t, path, n, err);
+        if (!code) code = s->kv->forward_tree(s->kv, ids->p + at, parents, n, &s->sampling, s->rows, err);
+        if (!code) code = s->kv->keep_path(s->kv, path, n, err);
         if (code) break;
         read_experts(s, ids->p);
         for (int32_t i = 0; i < n; i++) ls_session_complete(&said[i], &s->rows[i]);
@@ -377,7 +377,7 @@ ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, si
 ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err) {
     ls_session_reset(s);
     if (n > of->held) n = of->held;
-    const ls_code code = s->t->copy(s->t, of->t, (int32_t)n, err);
+    const ls_code code = s->kv->copy(s->kv, of->kv, (int32_t)n, err);
     if (!code) ls_ids_add(&s->dialog->context, of->dialog->context.p, n);
     s->held = code ? 0 : n;
     return code;
@@ -402,7 +402,7 @@ ls_code ls_session_go_on(ls_session *s, ls_err *err) {
     const int32_t token = owed ? d->uncommitted : d->context.p[n - 1];
     lst_row last;
     ls_code code = hold(s, n - 1, NULL, NULL, err);
-    if (!code) code = s->t->prefill(s->t, &token, 1, &s->sampling, &last, NULL, NULL, err);
+    if (!code) code = s->kv->prefill(s->kv, &token, 1, &s->sampling, &last, NULL, NULL, err);
     if (code) return code;
     s->held = SIZE_MAX;
     s->last = last;
@@ -449,7 +449,7 @@ ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progre
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err) {
     *lent = ls_prompt_fits(of->e, (int32_t)of->dialog->context.n + opt->max_tokens, NULL) ||
             new_session(out, of->model, NULL, opt, NULL);
-    return *lent ? new_session(out, of->model, of->t, opt, err) : LS_OK;
+    return *lent ? new_session(out, of->model, of->kv, opt, err) : LS_OK;
 }
 
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
@@ -458,7 +458,7 @@ ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_
     const size_t have = n > 1 && !rows_of_prompt_pay(s, n) ? n - 1 : 0;
     ls_ids ids = {0};
     ls_code code = s->borrowed || of->held < have ? hold(of, have, progress, ud, err) : LS_OK;
-    if (!code && have && !s->borrowed) code = s->t->copy(s->t, of->t, (int32_t)have, err);
+    if (!code && have && !s->borrowed) code = s->kv->copy(s->kv, of->kv, (int32_t)have, err);
     if (code) return code;
     ls_ids_add(&s->dialog->context, d->context.p, have);
     ls_ids_add(&ids, d->context.p + have, n - have);

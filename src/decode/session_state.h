@@ -9,8 +9,8 @@
 struct ls_session {
     ls_model *model;
     const ls_engine *e;
-    ls_kv_cache *t;
-    bool borrowed; // t is another session's
+    ls_kv_cache *kv;
+    bool borrowed; // kv is another session's
     // settings
     ls_drafting drafting;
     ls_ahead *ahead;

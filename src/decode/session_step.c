@@ -46,7 +46,7 @@ static double end_phase(work *w) {
 static ls_code measure_plain(ls_session *s, ls_err *err) {
     const int32_t context = (int32_t)s->dialog->context.n;
     if (!s->drafting.drafter || !ls_plain_due(&s->plain, context)) return LS_OK;
-    const ls_code code = ls_plain_measure(&s->plain, s->t, s->last.chosen, &s->sampling, s->host_us, err);
+    const ls_code code = ls_plain_measure(&s->plain, s->kv, s->last.chosen, &s->sampling, s->host_us, err);
     if (!code) ls_cost_observe(&s->costs, 1, context, -1, (s->plain.us - s->host_us) / 1e3);
     return code;
 }
@@ -82,7 +82,7 @@ static ls_code take_root(work *w, ls_err *err) {
     for (int i = 0; i < LS_ROW_TOP; i++) root->top[i].id = -1;
     w->n_top = out->asked_rows > LS_MAX_TOP ? out->asked_rows : LS_MAX_TOP;
     if (w->n_top > s->e->n_vocab) w->n_top = s->e->n_vocab;
-    const ls_code code = s->t->row_top(s->t, -1, w->n_top, w->top_ids, w->top_p, err);
+    const ls_code code = s->kv->row_top(s->kv, -1, w->n_top, w->top_ids, w->top_p, err);
     if (code) return code;
     out->n_top = (int16_t)(w->n_top < LS_MAX_TOP ? w->n_top : LS_MAX_TOP);
     for (int32_t i = 0; i < out->n_top; i++) out->top[i] = (ls_top_entry){w->top_ids[i], w->top_p[i]};
@@ -148,7 +148,7 @@ static ls_code forward(work *w, const int32_t *ids, const int32_t *parents, int3
     const ls_draft_state state = state_of(w);
     const int32_t before = w->ahead ? d->draft_model->forwards : 0;
     w->ahead = w->ahead && ls_ahead_start(s->ahead, d, &state);
-    const ls_code code = s->t->forward_tree(s->t, ids, parents, n, &s->sampling, s->rows, err);
+    const ls_code code = s->kv->forward_tree(s->kv, ids, parents, n, &s->sampling, s->rows, err);
     out->t_forward_us = end_phase(w);
     if (!w->ahead) return code;
     ls_ahead_stop(s->ahead);
@@ -166,7 +166,7 @@ static ls_code accept_path(work *w, ls_err *err) {
     const double temperature = ls_accept_temperature(&a, s->sampling.temperature);
     if (temperature <= 0) a.rule = NULL;
     else if (temperature != 1) {
-        code = ls_shape_tree(temperature, s->t, &out->tree, shaped, err);
+        code = ls_shape_tree(temperature, s->kv, &out->tree, shaped, err);
         a.shaped = shaped;
     }
     if (!code) out->n_path = (int16_t)ls_accept_path(&a, &out->tree, out->path);
@@ -219,18 +219,18 @@ static ls_code verify(work *w, ls_err *err) {
     if (reflects(s)) ls_probe_add(&probe, t, &s->reflection, s->e->n_context - w->context, ids, parents);
     ls_code code = forward(w, ids, parents, t->n + probe.n, err);
     if (code) return code;
-    out->t_device_us = s->t->device_us(s->t);
-    out->t_comm_us = s->t->ranks_us(s->t);
-    out->experts_read = s->t->experts_read ? s->t->experts_read(s->t) : -1;
+    out->t_device_us = s->kv->device_us(s->kv);
+    out->t_comm_us = s->kv->ranks_us(s->kv);
+    out->experts_read = s->kv->experts_read ? s->kv->experts_read(s->kv) : -1;
     out->forward = true;
     out->rows = (int16_t)t->n;
     out->probes = (int16_t)probe.n;
     if (ls_accept_draws(&s->accept, s->sampling.temperature) && s->drafting.drafter &&
         (code =
-             ls_choose(&s->accept, &s->sampling, s->t, s->drafting.drafter->draft_model, t, w->context, s->rows, err)))
+             ls_choose(&s->accept, &s->sampling, s->kv, s->drafting.drafter->draft_model, t, w->context, s->rows, err)))
         return code;
     if (probe.n &&
-        (code = ls_reflect(&probe, s->accept.values[0], &s->sampling, s->t, t, w->context, s->rows, own, err)))
+        (code = ls_reflect(&probe, s->accept.values[0], &s->sampling, s->kv, t, w->context, s->rows, own, err)))
         return code;
     for (int32_t i = 0; i < t->n; i++) {
         ls_session_complete(&t->nodes[i], &s->rows[i]);
@@ -252,7 +252,7 @@ static ls_code commit(work *w, ls_err *err) {
     const ls_tree *t = &out->tree;
     // the end-of-sequence token is emitted but not committed: the next turn's frame brings it back
     const int32_t n_keep = w->finish == LS_FINISH_EOS ? out->n_emitted - 1 : out->n_emitted;
-    const ls_code code = s->t->keep_path(s->t, out->path, n_keep, err);
+    const ls_code code = s->kv->keep_path(s->kv, out->path, n_keep, err);
     if (code) return code;
     ls_draft_state state = state_of(w);
     out->miss = (uint8_t)ls_drafting_miss(&s->drafting, &state, t, out->path[out->n_path - 1]);
@@ -318,7 +318,7 @@ static void warm(ls_session *s) {
     const int32_t parent = -1;
     lst_row row;
     if (ls_now_ns() - s->model->worked_ns > COLD_NS)
-        s->t->forward_tree(s->t, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
+        s->kv->forward_tree(s->kv, &s->last.chosen, &parent, 1, &s->sampling, &row, NULL);
 }
 
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {

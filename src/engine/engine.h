@@ -44,30 +44,30 @@ struct ls_engine {
 struct ls_kv_cache {
     const ls_engine *engine;
     // See lst.h for the meaning of each.
-    ls_code (*prefill)(ls_kv_cache *t, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
+    ls_code (*prefill)(ls_kv_cache *kv, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err);
-    ls_code (*forward_tree)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n,
+    ls_code (*forward_tree)(ls_kv_cache *kv, const int32_t *ids, const int32_t *parents, int32_t n,
                             const lst_sampling *s, lst_row *rows, ls_err *err);
     // Adds rows to that tree; parent indices also count the earlier rows.
-    ls_code (*grow_tree)(ls_kv_cache *t, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
+    ls_code (*grow_tree)(ls_kv_cache *kv, const int32_t *ids, const int32_t *parents, int32_t n, const lst_sampling *s,
                          lst_row *rows, ls_err *err);
-    ls_code (*row_top)(ls_kv_cache *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err);
-    ls_code (*keep_path)(ls_kv_cache *t, const int32_t *rows, int32_t n, ls_err *err);
-    ls_code (*rewind)(ls_kv_cache *t, int32_t n, ls_err *err);
-    ls_code (*copy)(ls_kv_cache *t, ls_kv_cache *from, int32_t n, ls_err *err); // from: of the same engine
-    int32_t (*length)(const ls_kv_cache *t);
-    double (*device_us)(const ls_kv_cache *t); // GPU time of the last forward_tree; 0: no GPU
-    double (*ranks_us)(const ls_kv_cache *t);  // its time in exchanges with other ranks; 0: no other ranks
-    ls_code (*row_logits)(ls_kv_cache *t, int32_t row, float *logits, ls_err *err);
-    ls_code (*experts)(ls_kv_cache *t, lst_experts_seen *out, ls_err *err); // NULL: no mixture
+    ls_code (*row_top)(ls_kv_cache *kv, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err);
+    ls_code (*keep_path)(ls_kv_cache *kv, const int32_t *rows, int32_t n, ls_err *err);
+    ls_code (*rewind)(ls_kv_cache *kv, int32_t n, ls_err *err);
+    ls_code (*copy)(ls_kv_cache *kv, ls_kv_cache *from, int32_t n, ls_err *err); // from: of the same engine
+    int32_t (*length)(const ls_kv_cache *kv);
+    double (*device_us)(const ls_kv_cache *kv); // GPU time of the last forward_tree; 0: no GPU
+    double (*ranks_us)(const ls_kv_cache *kv);  // its time in exchanges with other ranks; 0: no other ranks
+    ls_code (*row_logits)(ls_kv_cache *kv, int32_t row, float *logits, ls_err *err);
+    ls_code (*experts)(ls_kv_cache *kv, lst_experts_seen *out, ls_err *err); // NULL: no mixture
     // Of the experts that the last forward_tree took, those that it read from the file; NULL: all are in memory.
-    int32_t (*experts_read)(const ls_kv_cache *t);
+    int32_t (*experts_read)(const ls_kv_cache *kv);
     // For tools; NULL: not supported. From this call on, see lst_parts.
-    ls_code (*parts)(ls_kv_cache *t, double *us, ls_err *err);
+    ls_code (*parts)(ls_kv_cache *kv, double *us, ls_err *err);
     // Requests the hidden states of all rows of later forwards, see lst_hidden; one user at a time. NULL: unsupported.
-    ls_code (*hidden)(ls_kv_cache *t, const int32_t *layers, int32_t n, bool on_device, ls_rows_taker take, void *ud,
+    ls_code (*hidden)(ls_kv_cache *kv, const int32_t *layers, int32_t n, bool on_device, ls_rows_taker take, void *ud,
                       ls_err *err);
-    void (*free)(ls_kv_cache *t);
+    void (*free)(ls_kv_cache *kv);
 };
 
 enum { LS_MIN_CONTEXT = 512 }; // minimum context in tokens, regardless of free memory

@@ -31,8 +31,8 @@ static bool holds_something(const char *path) { // not for a terminal or /dev/nu
 }
 
 // Refuses a command that would write one of its inputs, also under another name of the file.
-static ls_code refuse_own_input(const ls_command_line *c, const char *command, ls_err *err) {
-    const bool records = !strcmp(command, "chat") || !strcmp(command, "generate") || !strcmp(command, "demo");
+static ls_code refuse_own_input(const ls_command_line *c, const ls_command_info *command, ls_err *err) {
+    const bool records = ls_command_takes(command, ls_flag_find("trace")) && command->run != ls_cmd_config;
     const char *const outputs[] = {c->out, c->cast, c->log, records ? c->options.trace : NULL},
                       *const inputs[] = {c->config, c->prompt_file,   c->suite,
                                          c->script, c->options.model, c->options.chat_template};
@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
             ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt",
                     command->name, c.args[0]);
             status = ls_complain(&err);
-        } else if (refuse_own_input(&c, command->name, &err) || begin_log(&c, command->name, &err))
+        } else if (refuse_own_input(&c, command, &err) || begin_log(&c, command->name, &err))
             status = ls_complain(&err);
         else {
             ls_warn_of_idle_flags(&c);

@@ -9,6 +9,7 @@
  * KV caches; a KV cache is used by one thread at a time.
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -106,8 +107,8 @@ typedef struct {
     const float (*xielu)[4];
 } lst_hparams;
 
-/* Return 0 to continue; another value cancels the call (LST_E_CANCELLED). fraction is 0..1. */
-typedef int (*lst_progress)(void *ud, const char *stage, double fraction);
+/* Progress of long work; return false to cancel it (LST_E_CANCELLED). fraction is 0..1. */
+typedef bool (*lst_progress)(void *ud, const char *stage, double fraction);
 
 /* ---- Ranks: processes that share one model (tensor parallel), on CPUs or GPUs. They exchange data through shared
  * memory or through a wire that a library gives. Each rank has some heads, some columns of the feed-forward part and
@@ -167,6 +168,7 @@ typedef struct {
     const char *kv;
     int32_t threads;       /* 0: one for each core that this process may use (base/system.h), until lst_use_threads */
     lst_progress progress; /* may be NULL */
+    void *progress_ud;
     /* Copies n bytes of tensors[i], starting at byte `at`, to dst. Called by several threads at once. Returns 0;
      * another value means an error (LST_E_READ). */
     int (*read)(void *ud, int32_t i, uint64_t at, uint64_t n, void *dst);

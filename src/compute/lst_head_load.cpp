@@ -44,7 +44,8 @@ struct Loader {
             throw lst::Error(LST_E_NAN,
                              std::string("tensor '") + t.name + "' holds NaN, infinite or unusable scale values");
         done += t.n_bytes;
-        if (opt.progress && opt.progress(opt.ud, "loading the head", total ? (double)done / (double)total : 1))
+        if (opt.progress &&
+            !opt.progress(opt.progress_ud, "loading the head", total ? (double)done / (double)total : 1))
             throw lst::Error(LST_E_CANCELLED, "loading was cancelled");
         return raw;
     }

@@ -60,7 +60,7 @@ void prefill(lst_kv_cache &s, const int32_t *tokens, int32_t n, const lst_sampli
     s.n_rows = 0;
     try {
         for (int32_t done = 0; done < n;) {
-            if (progress && progress(ud, "prefill", (double)done / n))
+            if (progress && !progress(ud, "prefill", (double)done / n))
                 throw lst::Error(LST_E_CANCELLED, "prefill was cancelled");
             if (s.cache->is_stopped()) throw lst::cancelled();
             const int32_t rows = std::min(s.cache->prefill_rows(s.length), n - done);

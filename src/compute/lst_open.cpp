@@ -61,7 +61,8 @@ struct Loader {
         char stage[64];
         snprintf(stage, sizeof stage, "loading weights, %llu of %llu MB", (unsigned long long)(so_far / mb),
                  (unsigned long long)(total / mb));
-        return opt.progress(opt.ud, stage, total ? (double)so_far / (double)total : 1) ? LST_E_CANCELLED : LST_OK;
+        return opt.progress(opt.progress_ud, stage, total ? (double)so_far / (double)total : 1) ? LST_OK
+                                                                                                : LST_E_CANCELLED;
     }
 
     // Reads rows [rows.from, rows.to) of a tensor and calls take(raw, row, n) for each tile of them; row counts from

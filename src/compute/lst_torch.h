@@ -32,8 +32,8 @@ typedef struct {
 
 /* Tensors are found by their published names without the prefix of the layer ("fc.weight", "self_attn.q_proj.weight",
  * "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the target's; an EAGLE head without
- * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only device, threads, progress, read and ud are used.
- * LST_E_MEMORY: a GPU has no room for it. */
+ * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only device, threads, progress, read and their uds are
+ * used. LST_E_MEMORY: a GPU has no room for it. */
 int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
                   const lst_open_options *opt);
 void lst_head_close(lst_head *h); /* after its drafts */

@@ -8,8 +8,7 @@
 
 #include <stdbool.h>
 
-// Progress of long work; return false to cancel. fraction is 0..1.
-typedef bool (*ls_progress)(void *ud, const char *stage, double fraction);
+typedef lst_progress ls_progress;
 
 typedef void (*ls_rows_taker)(void *ud, const lst_rows_seen *rows);
 

@@ -30,8 +30,7 @@ static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
 
 static ls_code prefill(ls_kv_cache *base, const int32_t *ids, int32_t n, const lst_sampling *s, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
-    ls_relay r = {progress, ud};
-    return CALL(prefill, ids, n, s, last, ls_relay_progress, &r);
+    return CALL(prefill, ids, n, s, last, progress, ud);
 }
 
 static ls_code forward_tree(ls_kv_cache *base, const int32_t *ids, const int32_t *parents, int32_t n,
@@ -109,7 +108,6 @@ static int32_t experts_read(const ls_kv_cache *base) {
 // ---- opening
 
 typedef struct {
-    ls_relay progress; // must be first: progress calls get its address
     const ls_checkpoint *c;
     pthread_mutex_t lock; // of the next field
     ls_err err;           // of a read that failed
@@ -192,13 +190,14 @@ static ls_code open_weights(ls_decoder_engine *e, const ls_checkpoint *c, const 
         ls_make_folders(folder);
         *strrchr(folder, '/') = 0;
     }
-    loading l = {.progress = {opt->progress, opt->ud}, .c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
+    loading l = {.c = c, .lock = PTHREAD_MUTEX_INITIALIZER};
     const lst_open_options o = {.device = device,
                                 .dtype = opt->dtype,
                                 .weights = opt->weights,
                                 .kv = opt->kv,
                                 .threads = opt->threads,
-                                .progress = ls_relay_progress,
+                                .progress = opt->progress,
+                                .progress_ud = opt->ud,
                                 .read = read_tensor,
                                 .ud = &l,
                                 .expert_memory = apart ? opt->expert_memory : 0,

@@ -70,8 +70,3 @@ ls_code ls_call_failed(const char *message, int code, ls_err *err) {
 bool ls_library_for_gpus_is_set(void) {
     return getenv(libraries[CUDA].variable) != NULL;
 }
-
-int ls_relay_progress(void *ud, const char *stage, double fraction) {
-    ls_relay *r = ud;
-    return r->progress && !r->progress(r->ud, stage, fraction);
-}

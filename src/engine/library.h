@@ -19,13 +19,6 @@ ls_code ls_call_failed(const char *message, int code, ls_err *err);
 // Whether the environment sets the path of the GPU library.
 bool ls_library_for_gpus_is_set(void);
 
-// Forwards a library's progress calls to an ls_progress. It must be the first member of the struct that ud points to.
-typedef struct {
-    ls_progress progress;
-    void *ud;
-} ls_relay;
-int ls_relay_progress(void *ud, const char *stage, double fraction);
-
 // An engine of ls_engine_open, or of the next function.
 typedef struct {
     ls_engine base;

@@ -55,7 +55,6 @@ void ls_trained_free(ls_trained *t) {
 }
 
 typedef struct {
-    ls_relay progress; // must be first: progress calls get its address
     const ls_checkpoint *head, *target;
     int borrowed[2]; // indices of the target's tensors, which follow the head's own tensors
     ls_err err;      // of the last read
@@ -81,7 +80,7 @@ static void stay_on_cpu(ls_trained *t) {
 static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *target, const char *device,
                          const ls_engine_options *opt, ls_err *err) {
     const ls_hparams *hp = &h->hparams;
-    head_loading l = {{opt->progress, opt->ud}, h->weights, target, {0}, {0}};
+    head_loading l = {h->weights, target, {0}, {0}};
     lst_tensor *tensors = ls_calloc((size_t)h->weights->n_tensors + 2, sizeof *tensors);
     int n = 0, borrowed = 0;
     for (; n < h->weights->n_tensors; n++) tensors[n] = table_row(&h->weights->tensors[n], h->weights->tensors[n].name);
@@ -114,7 +113,8 @@ static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *t
                                .n_blocks = h->n_blocks};
     lst_open_options o = {.device = t->on_device ? device : "cpu",
                           .threads = t->threads,
-                          .progress = ls_relay_progress,
+                          .progress = opt->progress,
+                          .progress_ud = opt->ud,
                           .read = read_head_tensor,
                           .ud = &l};
     int code = t->lib->head_open(&t->head, &p, tensors, n, &o);

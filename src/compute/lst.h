@@ -126,8 +126,8 @@ typedef struct {
  * then *lost is set. */
 typedef struct {
     void *self;
-    /* A barrier. stop (may be NULL): a value other than 0 ends the wait (LST_E_CANCELLED). */
-    int (*meet)(void *self, int (*stop)(void *ud), void *ud, lst_lost *lost);
+    /* A barrier. stop (may be NULL): true ends the wait (LST_E_CANCELLED). */
+    int (*meet)(void *self, bool (*stop)(void *ud), void *ud, lst_lost *lost);
     int (*gather)(void *self, const void *mine, int64_t size, char *all, int64_t stride, lst_lost *lost); /* rank r's
                                                                                               go to all + r * stride */
     int (*tell)(void *self, void *data, int64_t size, lst_lost *lost); /* rank 0's, to all ranks */
@@ -138,8 +138,8 @@ typedef struct {
     const lst_wire *wire; /* closed by lst_ranks_leave. NULL: ranks of one machine, by the next field */
     int32_t memory;       /* the descriptor of an empty memfd, shared by all ranks. It is not closed. */
     int32_t timeout_ms;   /* for one exchange, and for connecting */
-    /* Called while the ranks connect; a value other than 0 cancels (LST_E_CANCELLED); may be NULL. */
-    int (*stop)(void *ud);
+    /* Called while the ranks connect; true cancels (LST_E_CANCELLED); may be NULL. */
+    bool (*stop)(void *ud);
     void *ud;
 } lst_ranks_options;
 /* Waits until all ranks have connected. The last error names the rank that is missing or has another token. */
@@ -149,9 +149,9 @@ int lst_ranks_tell(lst_ranks *r, void *bytes, int32_t n);
 /* Gathers n bytes of each rank into all ([ranks][n]), on every rank. */
 int lst_ranks_gather(lst_ranks *r, const void *mine, int32_t n, void *all);
 /* A barrier: returns when all ranks have called it. Waits as long as they are running; for ranks started by a launcher
- * at most 60 times timeout_ms. stop (may be NULL): a value other than 0 cancels the wait (LST_E_CANCELLED) and all
+ * at most 60 times timeout_ms. stop (may be NULL): true cancels the wait (LST_E_CANCELLED) and all
  * exchanges. */
-int lst_ranks_barrier(lst_ranks *r, int (*stop)(void *ud), void *ud);
+int lst_ranks_barrier(lst_ranks *r, bool (*stop)(void *ud), void *ud);
 /* The first rank with which an exchange failed; after that there are no more exchanges. -1: none failed. */
 int32_t lst_ranks_lost(const lst_ranks *r);
 void lst_ranks_leave(lst_ranks *r); /* call it after closing its models */
@@ -291,9 +291,9 @@ int lst_row_top(lst_kv_cache *s, int32_t row, int32_t k, int32_t *ids, float *lo
 int lst_row_logits(lst_kv_cache *s, int32_t row, float *logits);
 /* Commits rows of the last forward_tree: a path from the root, in order. The last one becomes row -1. */
 int lst_keep_path(lst_kv_cache *s, const int32_t *rows, int32_t n);
-/* Calls stop before every later forward and, on the CPU without other ranks, between its layers. A value other than 0
- * cancels the forward and undoes it (LST_E_CANCELLED). NULL: no more calls. */
-int lst_watch(lst_kv_cache *s, int (*stop)(void *ud), void *ud);
+/* Calls stop before every later forward and, on the CPU without other ranks, between its layers. True cancels
+ * the forward and undoes it (LST_E_CANCELLED). NULL: no more calls. */
+int lst_watch(lst_kv_cache *s, bool (*stop)(void *ud), void *ud);
 /* Keeps only the first n committed tokens (row -1 is then unknown). */
 int lst_rewind(lst_kv_cache *s, int32_t n);
 /* Replaces the committed tokens by the first n of another KV cache of the same model and layers; row -1 is then

@@ -383,7 +383,7 @@ extern "C" int lst_gloo_join(lst_wire *out, const lst_gloo_options *opt) {
         } catch (const lst::Lost &e) {
             throw lst::Error(LST_E_BACKEND, e.what());
         }
-        out->meet = [](void *self, int (*stop)(void *), void *ud, lst_lost *lost) {
+        out->meet = [](void *self, bool (*stop)(void *), void *ud, lst_lost *lost) {
             return tell_of(lost, [&] { static_cast<Gloo *>(self)->meet({stop, ud}); });
         };
         out->gather = [](void *self, const void *mine, int64_t size, char *all, int64_t stride, lst_lost *lost) {

@@ -177,7 +177,7 @@ class KvCache {
     virtual void fetch_chosen() {}
     int32_t experts_read = 0; // of the last forward over a tree, from the file (lst_cpu_store.h)
     // see lst_watch
-    int (*stop)(void *ud) = nullptr;
+    bool (*stop)(void *ud) = nullptr;
     void *stop_ud = nullptr;
     bool is_stopped() const { return stop && stop(stop_ud); }
 };

@@ -225,7 +225,7 @@ int lst_experts(lst_kv_cache *s, lst_experts_seen *out) {
     });
 }
 
-int lst_watch(lst_kv_cache *s, int (*stop)(void *ud), void *ud) {
+int lst_watch(lst_kv_cache *s, bool (*stop)(void *ud), void *ud) {
     return lst::guard([&] {
         s->cache->stop = stop;
         s->cache->stop_ud = ud;

@@ -100,7 +100,7 @@ int lst_ranks_gather(lst_ranks *r, const void *mine, int32_t n, void *all) {
     return lst::guard([&] { r->gather(mine, n, all); });
 }
 
-int lst_ranks_barrier(lst_ranks *r, int (*stop)(void *ud), void *ud) {
+int lst_ranks_barrier(lst_ranks *r, bool (*stop)(void *ud), void *ud) {
     return lst::guard([&] { r->meet({stop, ud}); });
 }
 

@@ -78,7 +78,7 @@ typedef struct {
     void (*mac)(void *secret, const void *p, size_t n, char out[LST_MAC + 1]);
     void *secret;
     int32_t timeout_ms;
-    int (*stop)(void *ud); /* as in lst_ranks_options */
+    bool (*stop)(void *ud); /* as in lst_ranks_options */
     void *ud;
 } lst_gloo_options;
 /* Waits until all ranks have connected. The last error names the rank that is missing or has another token. */

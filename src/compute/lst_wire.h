@@ -14,7 +14,7 @@ struct Lost : std::runtime_error {
 
 // A value other than 0 ends a wait.
 struct Stop {
-    int (*ask)(void *ud);
+    bool (*ask)(void *ud);
     void *ud;
     bool operator()() const { return ask && ask(ud); }
 };

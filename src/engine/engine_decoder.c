@@ -76,11 +76,6 @@ static ls_code experts(ls_kv_cache *base, lst_experts_seen *out, ls_err *err) {
     return CALL(experts, out);
 }
 
-static int relay_stop(void *ud) {
-    const ls_decoder_engine *e = ud;
-    return e->stop(e->stop_ud);
-}
-
 static int32_t length(const ls_kv_cache *base) {
     const decoder_kv_cache *t = (const decoder_kv_cache *)base;
     return t->lib->length(t->cache);
@@ -227,7 +222,7 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
     lst_kv_cache *cache;
     *out = NULL;
     int failure = e->lib->kv_cache_new(&cache, e->model, base->n_context, layers);
-    if (!failure && e->stop && (failure = e->lib->watch(cache, relay_stop, e))) e->lib->kv_cache_free(cache);
+    if (!failure && e->stop && (failure = e->lib->watch(cache, e->stop, e->stop_ud))) e->lib->kv_cache_free(cache);
     if (failure) return ls_call_failed(e->lib->last_error(), failure, err);
     decoder_kv_cache *t = ls_malloc(sizeof *t);
     t->base = (ls_kv_cache){.engine = base,

@@ -92,12 +92,12 @@ ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device
 
 // ---- joining
 
-static int is_stopped(void *ud) {
+static bool is_stopped(void *ud) {
     const ls_ranks *r = ud;
     return r->stop && r->stop(r->ud);
 }
 
-static int stop_joining(void *ud) {
+static bool stop_joining(void *ud) {
     const ls_ranks *r = ud;
     return (r->children && ls_children_first_ended(r->children)) || is_stopped(ud);
 }

@@ -798,7 +798,7 @@ static void steps_of_all_sizes_share_a_few_graphs(void **state) {
     free_weights(w);
 }
 
-static int count_down(void *left) {
+static bool count_down(void *left) {
     return --*(int *)left < 0;
 }
 

@@ -64,8 +64,7 @@ void ui_draw_token_in(ui_pen *p, const ui_state *s, int32_t id, int cells); // c
 // Appends what ui_draw_token would draw.
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out);
 void ui_quote_token(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out); // between quotes
-// Where a branch under the root comes from, by its first node: "R" retrieved, "M" remembered, "H" history, "C" corpus,
-// "W" window; a rank of the last logits has no letter.
+// Where a branch under the root comes from: the letter of its first node's source (spec/sources.def).
 const char *ui_branch_letter(const ls_step *step, const ls_branch *b);
 // The branch that begins with this rank of the last logits (-1: behind the root); of several, the one with most
 // accepted. NULL: none.

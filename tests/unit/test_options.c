@@ -74,11 +74,8 @@ static void configuration_errors(void **state) {
         {"decode:\n  acceptance: typical:7\n",
          ":2:15: decode.acceptance is 'typical:7', expected typical:EPSILON, a number from 0 to 1"},
         {"decode:\n  temperature: warm\n", ":2:16: decode.temperature is 'warm', expected a number from 0 to 100"},
-        {"decode:\n  method: logitspek\n",
-         ":2:11: decode.method is 'logitspek', expected one of plain, logitspec, "
-         "logitspec-paper, logit-only, retrieval-only, pld, recycle, racer, "
-         "rest, cacheback, suffix, lookahead, draft-model, hybrid, hierarchical, eagle3, "
-         "medusa (did you mean 'logitspec'?)"},
+        {"model:\n  engine: kernals\n",
+         ":2:11: model.engine is 'kernals', expected one of kernels, reference (did you mean 'kernels'?)"},
         {"decode: 3\n", ":1:9: 'decode' is a section of keys, not a value"},
         {"ui:\n  mouse: maybe\n", ":2:10: ui.mouse is 'maybe', expected one of yes, no"},
         {"decode:\n  temperature: nan\n", ":2:16: decode.temperature is 'nan', expected a number from 0 to 100"},

@@ -22,17 +22,18 @@ static ls_code ask(const ls_model *m, const ls_ids *prompt, ls_successor *next, 
     const lst_sampling greedy = {.top_p = 1};
     int32_t ids[TOGETHER] = {prompt->p[prompt->n - 1]}, parents[TOGETHER] = {-1};
     lst_row *rows = ls_malloc(TOGETHER * sizeof *rows);
-    ls_kv_cache *t;
-    ls_code code = m->engine->kv_cache(m->engine, 0, &t, err);
-    if (code) t = NULL;
-    if (!code && prompt->n > 1) code = t->prefill(t, prompt->p, (int32_t)prompt->n - 1, &greedy, rows, NULL, NULL, err);
+    ls_kv_cache *kv;
+    ls_code code = m->engine->kv_cache(m->engine, 0, &kv, err);
+    if (code) kv = NULL;
+    if (!code && prompt->n > 1)
+        code = kv->prefill(kv, prompt->p, (int32_t)prompt->n - 1, &greedy, rows, NULL, NULL, err);
     for (*n = 0; !code && *n < most && progress(ud, "asking what follows each token", *n / (double)most);) {
         int32_t some = 0;
         for (; some + 1 < TOGETHER && *n + some < most; some++) ids[some + 1] = *n + some, parents[some + 1] = 0;
-        code = t->forward_tree(t, ids, parents, some + 1, &greedy, rows, err);
+        code = kv->forward_tree(kv, ids, parents, some + 1, &greedy, rows, err);
         for (int32_t i = 0; i < some && !code; i++) next[(*n)++] = successor_of(&rows[i + 1]);
     }
-    if (t) t->free(t);
+    if (kv) kv->free(kv);
     free(rows);
     return code;
 }

@@ -20,7 +20,9 @@ using namespace lst::device;
 // LOGITSPEC_CUDA_LARGE_TILES as lsg_cut's `large`: off unless it is set, since no GPU has been measured with it.
 static lsg_large large_tiles() {
     const char *set = getenv("LOGITSPEC_CUDA_LARGE_TILES");
-    return !set || !*set ? LSG_LARGE_OFF : !strcmp(set, "all") ? LSG_LARGE_ALWAYS : LSG_LARGE_FILLING;
+    return !set || !*set || !strcmp(set, "0") ? LSG_LARGE_OFF
+           : !strcmp(set, "all")              ? LSG_LARGE_ALWAYS
+                                              : LSG_LARGE_FILLING;
 }
 
 CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)

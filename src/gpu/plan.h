@@ -108,8 +108,8 @@ size_t lsg_matrix_size(lsg_format format, int64_t n_out, int64_t n_in);
 
 /* How a [n_out, n_in] matrix is shared out, by its shape, format and the device: a block takes LSG_BLOCK_OUT outputs of
  * a chunk of the inputs. beside: so many blocks of rows the device holds at once, with all weights. most_eights: eights
- * of rows of a block, at most. gpu: the device. large: whether
- * many rows are computed in large tiles; off, unless the caller sets it. Sums depend on the chunks alone. */
+ * of rows of a block, at most. large: whether many rows are computed in large tiles; off, unless the caller sets it.
+ * gpu: the device. Sums depend on the chunks alone. */
 typedef enum { LSG_LARGE_OFF, LSG_LARGE_FILLING, LSG_LARGE_ALWAYS } lsg_large; /* filling: where they fill the device */
 typedef struct {
     int32_t chunks, chunk_groups, beside, most_eights;

@@ -311,7 +311,8 @@ static void learn_bigrams(report *r, const ls_command_line *c) {
     ls_gauge_watch(&gauge, &setup.s.model.engine);
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
     const uint64_t start = ls_now_ns();
-    if (!code) code = ls_bigrams_learn(&m, setup.s.format, setup.s.system, ls_gauge_show, &gauge, &n, &path, &err);
+    if (!code)
+        code = ls_bigrams_learn(&m, setup.s.format, setup.s.system, true, ls_gauge_show, &gauge, &n, &path, &err);
     ls_gauge_clear(&gauge);
     if (code) check(r, "bigrams", false, true, "%s", err.msg);
     else

@@ -21,6 +21,7 @@ typedef struct {
     bool loads;       // the model is loaded: LS_CMD_STOP must not interrupt that; only close may
     bool idles;       // any command interrupts the current work
     bool measured;    // measuring costs failed: it is not tried again
+    bool asked;       // the model's bigrams were asked, or asking failed
     // who answers the prompt of the last turn too
     ls_runner rival;   // its session is NULL: nobody
     ls_setup *variant; // its setup; NULL: that of the session, because it is a what-if; or no rival

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/file.h"
 #include "base/utf8.h"
+#include "decode/bigrams.h"
 #include "trace/kept.h"
 #include "trace/trace_events.h"
 
@@ -449,12 +450,41 @@ static void measure_costs(live *l) {
     l->measured = code && code != LS_E_CANCELLED; // it would fail again
 }
 
-// How long to wait for a command, in ms: 0 if a step is due, IDLE_MS before costs are measured, -1 (no limit) if there
+// Whether the model's bigrams can be asked while the source is idle: if all of them take a minute at most, and
+// steps are sized by the costs of this machine.
+static bool has_bigrams_to_ask(const live *l) {
+    enum { ROWS = 64, MOST_MS = 100 };
+    const ls_drafter *d = l->session ? ls_session_drafter(l->session) : NULL;
+    const ls_cost_curve *z = l->session ? ls_session_costs(l->session) : NULL;
+    return !l->asked && !ls_runner_active(&l->run) && !l->setup->decode.costs.given && d && d->lacks_bigrams &&
+           z->base_ms[0] > 0 && ls_cost_ms(z, ROWS, z->cost_context) <= MOST_MS;
+}
+
+static void ask_bigrams(live *l) {
+    ls_err err;
+    char *path, text[200];
+    int32_t n;
+    l->idles = true;
+    const ls_code code =
+        ls_bigrams_learn(&l->model, l->setup->format, l->setup->system, false, on_idle, l, &n, &path, &err);
+    l->idles = false;
+    l->asked = (code && code != LS_E_CANCELLED) || !ls_channel_wanted(&l->c); // else a command came; later the rest
+    if (!code && l->asked) {
+        snprintf(text, sizeof text,
+                 "the model was asked once what follows each of %d tokens: drafts are better from the next start on "
+                 "(doctor --bigrams)",
+                 n);
+        ls_channel_message(&l->c, false, text);
+    }
+    free(path);
+}
+
+// How long to wait for a command, in ms: 0 if a step is due, IDLE_MS before work for idle times, -1 (no limit) if there
 // is no work.
 static double patience(const live *l) {
     enum { IDLE_MS = 1000 };
     const bool decodes = l->rival.session || (ls_runner_active(&l->run) && ls_channel_goes(&l->c));
-    return decodes ? 0 : has_costs_to_measure(l) ? IDLE_MS : -1;
+    return decodes ? 0 : has_costs_to_measure(l) || has_bigrams_to_ask(l) ? IDLE_MS : -1;
 }
 
 static void *decoder(void *ud) {
@@ -482,7 +512,8 @@ static void *decoder(void *ud) {
         if (c && !failed) carry_out(l, c);
         else if (!c && l->rival.session) ls_live_run_rival(l);
         else if (!c && ls_runner_active(&l->run)) run_step(l);
-        else if (!c) measure_costs(l);
+        else if (!c && has_costs_to_measure(l)) measure_costs(l);
+        else if (!c) ask_bigrams(l);
         ls_queued_command_free(c);
     }
     if (failed) ls_queued_command_free(c);

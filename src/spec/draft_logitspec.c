@@ -84,7 +84,8 @@ static ls_code logitspec_make(ls_drafter **out, const ls_draft_setup *setup, ls_
         e->remembered ? setup->knobs[READ].number : 0; // only remembered choices learn from a prompt's rows
     ls_code code = LS_OK;
     uint64_t bigrams = 0;
-    if (e->remembered) code = ls_bigrams_read(&d->base, setup->knobs[BIGRAMS].text, setup, &bigrams, err);
+    if (e->remembered)
+        code = ls_bigrams_read(&d->base, setup->knobs[BIGRAMS].text, setup, &bigrams, &d->base.base.lacks_bigrams, err);
     if (!code) code = ls_recall_open(&d->recall, &d->base, setup->knobs[FILE_NAME].text, setup, err);
     d->base.base.began = d->recall.stream.sum ^ bigrams;
     *out = code ? NULL : &d->base.base;

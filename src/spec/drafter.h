@@ -83,9 +83,10 @@ struct ls_drafter {
     // Lists its memory (spec/memory.h). NULL: it has none, except in a draft model or a head.
     void (*memory)(void *d, ls_memory_visit *v);
     ls_draft_model *draft_model; // the draft model; NULL: none
-    bool beside;       // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`
-    uint64_t began;    // sum of the file that its memory began with, for recordings; 0: it began with none
-    double read_share; // share of the answer's expected time for learning from the prompt; 0: none
+    bool beside;        // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`
+    uint64_t began;     // sum of the file that its memory began with, for recordings; 0: it began with none
+    bool lacks_bigrams; // it would gain by those of the model, which were not all asked (decode/bigrams.h)
+    double read_share;  // share of the answer's expected time for learning from the prompt; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
     void (*free)(ls_drafter *d);               // NULL: its block and the arrays that it lists
 };

@@ -98,33 +98,52 @@ void ls_recall_break(ls_recall *r) {
 // ---- bigrams
 
 static const char bigrams[] = "bigram-table";
-enum { BIGRAM = WIDTH + 1 }; // and a break
+enum { BIGRAM = WIDTH + 1, MOST_NUMBERS = LS_BIGRAMS * BIGRAM }; // and a break
 
 static char *bigrams_place(const ls_draft_setup *setup) {
     return place("XDG_CACHE_HOME", ".cache", "bigrams", setup);
 }
 
-ls_code ls_bigrams_read(ls_searcher *s, const char *path, const ls_draft_setup *setup, uint64_t *sum, ls_err *err) {
+static int32_t tokens_of(const ls_stream *file) {
+    return (int32_t)(file->ids.n / BIGRAM);
+}
+
+int32_t ls_bigrams_kept(const ls_draft_setup *setup) {
+    ls_stream file;
+    ls_err none;
+    char *path = bigrams_place(setup);
+    int32_t n = 0;
+    if (path && !ls_stream_read(&file, bigrams, path, MOST_NUMBERS, setup, &none)) n = tokens_of(&file);
+    if (path) ls_stream_close(&file);
+    free(path);
+    return n;
+}
+
+ls_code ls_bigrams_read(ls_searcher *s, const char *path, const ls_draft_setup *setup, uint64_t *sum, bool *lacks,
+                        ls_err *err) {
     ls_stream file;
     ls_err why = {0};
     *sum = 0;
+    *lacks = false;
     if (!setup->n_vocab || (path && !strcmp(path, "none"))) return LS_OK;
     char *own = path && *path ? NULL : bigrams_place(setup);
     if (!own && (!path || !*path)) return LS_OK;
+    *lacks = own != NULL;
     if (own && access(own, F_OK)) {
         free(own);
         return LS_OK;
     }
-    ls_code code = ls_stream_read(&file, bigrams, own ? own : path, (size_t)LS_BIGRAMS * BIGRAM, setup, &why);
+    ls_code code = ls_stream_read(&file, bigrams, own ? own : path, MOST_NUMBERS, setup, &why);
     if (!code) {
         fill(s, &file.ids);
         *sum = file.sum;
+        *lacks &= tokens_of(&file) < (setup->n_vocab < LS_BIGRAMS ? setup->n_vocab : LS_BIGRAMS);
     } else if (own) { // drafts do without
         char text[600];
         snprintf(text, sizeof text, "%s; it is not used: doctor --bigrams writes it anew", why.msg);
         if (setup->note) setup->note(setup->ud, text);
         code = LS_OK;
-    } else *err = why;
+    } else ls_fail(err, code, "%s", why.msg);
     ls_stream_close(&file);
     free(own);
     return code;
@@ -134,7 +153,8 @@ static void take_error(void *ud, const char *text) {
     ls_fail(ud, LS_E_IO, "%s", text);
 }
 
-ls_code ls_bigrams_write(const ls_successor *next, int32_t n, const ls_draft_setup *setup, char **path, ls_err *err) {
+ls_code ls_bigrams_write(const ls_successor *next, int32_t from, int32_t n, const ls_draft_setup *setup, char **path,
+                         ls_err *err) {
     const int32_t stop = LS_STREAM_BREAK;
     ls_err why = {0};
     ls_draft_setup own = *setup;
@@ -143,18 +163,19 @@ ls_code ls_bigrams_write(const ls_successor *next, int32_t n, const ls_draft_set
     *path = bigrams_place(setup);
     if (!*path) return ls_fail(err, LS_E_IO, "bigrams need a cache folder: set HOME or XDG_CACHE_HOME");
     ls_make_folders(*path);
-    ls_code code = ls_stream_open(&file, bigrams, *path, (size_t)n * BIGRAM, &own, &why); // so what it had goes
-    if (!code) why = (ls_err){0};                                                         // a damaged file is replaced
+    // with this limit what it had goes
+    ls_code code = ls_stream_open(&file, bigrams, *path, from ? MOST_NUMBERS : (size_t)n * BIGRAM, &own, &why);
+    if (!code) why = (ls_err){0}; // a damaged file is replaced
     for (int32_t i = 0; i < n && !code; i++) {
         int32_t number[WIDTH];
-        encode(number, i, &next[i]);
+        encode(number, from + i, &next[i]);
         ls_stream_add(&file, &stop, 1);
         ls_stream_add(&file, number, WIDTH);
     }
     ls_stream_close(&file);
     if (!code) code = why.code;
     if (code) {
-        *err = why;
+        ls_fail(err, code, "%s", why.msg);
         free(*path);
         *path = NULL;
     }

@@ -24,9 +24,12 @@ void ls_recall_break(ls_recall *r);                                // another co
 
 enum { LS_BIGRAMS = 1 << 15 }; // the first tokens of a vocabulary at most: made by the earliest merges, the usual ones
 
-// Fills s. path NULL or "": the model's own file, if there is one; "none": no file. Returns the file's sum in *sum, 0
-// without one. LS_E_USAGE: a named file cannot be used.
-ls_code ls_bigrams_read(ls_searcher *s, const char *path, const ls_draft_setup *setup, uint64_t *sum, ls_err *err);
-// Writes next[0..n), the predictions after tokens 0 .. n - 1, n at most LS_BIGRAMS, to the model's own file, whose path
-// is *path then (the caller frees it). LS_E_IO.
-ls_code ls_bigrams_write(const ls_successor *next, int32_t n, const ls_draft_setup *setup, char **path, ls_err *err);
+// Fills s. path NULL or "": the model's own file, if there is one; "none": no file. *sum: the file's, 0 without one.
+// *lacks: the own file has not all tokens. LS_E_USAGE: a named file cannot be used.
+ls_code ls_bigrams_read(ls_searcher *s, const char *path, const ls_draft_setup *setup, uint64_t *sum, bool *lacks,
+                        ls_err *err);
+int32_t ls_bigrams_kept(const ls_draft_setup *setup); // tokens of the model's own file: 0 .. ; 0: it cannot be used
+// Writes next[0..n), the predictions after tokens `from` on, behind those that the model's own file has; from 0: in
+// place of them. *path is the file then (the caller frees it). LS_E_IO.
+ls_code ls_bigrams_write(const ls_successor *next, int32_t from, int32_t n, const ls_draft_setup *setup, char **path,
+                         ls_err *err);

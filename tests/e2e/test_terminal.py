@@ -287,6 +287,27 @@ class Endings(unittest.TestCase):
                 s.wait("exit=130")
             self.assertEqual(os.listdir(d), [])
 
+    def test_an_idle_screen_asks_for_bigrams_once(self):
+        with tempfile.TemporaryDirectory() as d:
+            env = {"XDG_CACHE_HOME": d, "LOGITSPEC_SET_DECODE__COSTS": "auto"}
+            for flags, says in ((["--set", "logitspec.bigrams=none"], False), (["--method", "suffix"], False), ([], True), ([], False)):
+                with Screen("--model", "script:1", "--max-tokens", "30", "--trace", d + "/t", *flags, cols=120, rows=36, env=env) as s:
+                    s.wait("READY")
+                    if says:
+                        s.wait("the model was asked once what follows each of 258 tokens")
+                    else:
+                        time.sleep(1.5)
+                    self.assertEqual(os.path.isdir(d + "/logitspec/bigrams"), says or not flags)
+                    s.type("Retrieval")
+                    s.keys("Enter")
+                    s.wait("30 tokens", "READY")
+                    s.keys("C-c")
+                    s.wait("^C again quits")
+                    s.keys("C-c")
+                    s.wait("exit=130")
+                with open(d + "/t", encoding="utf-8") as f:
+                    self.assertEqual("memory" in json.loads(f.readline()), not flags and not says)
+
     def test_the_reason_of_a_failure_is_told_after_the_screen(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "broken.gguf")

@@ -664,11 +664,12 @@ static void bigrams_are_drafted_from_the_start(void **state) {
     for (int32_t i = 0; i < N; i++) next[i] = (ls_successor){{i + 1, -1}, {0.9f}};
     snprintf(old, sizeof old, "/tmp/logitspec-test-%d.old", (int)getpid());
     snprintf(cache, sizeof cache, "/tmp/logitspec-test-%d.cache", (int)getpid());
+    char *before = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
     setenv("XDG_CACHE_HOME", cache, 1);
     ls_drafter *d = with_file("logitspec", key, "", 5);
     assert_false(d->began || knows_answer(d, 0, 1));
     d->free(d);
-    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_OK);
+    assert_int_equal(ls_bigrams_write(next, 0, N, &place, &path, &err), LS_OK);
     assert_true(!stat(path, &st) && (st.st_mode & 0777) == 0600);
     d = with_file("logitspec", key, "", 5);
     assert_string_equal(noted, "");
@@ -692,7 +693,7 @@ static void bigrams_are_drafted_from_the_start(void **state) {
     d->free(d);
     assert_int_equal(rename(old, path), 0);
     free(path);
-    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_OK);
+    assert_int_equal(ls_bigrams_write(next, 0, N, &place, &path, &err), LS_OK);
     assert_int_equal(truncate(path, st.st_size), 0);
     d = with_file("logitspec", key, "", 5);
     assert_string_equal(noted, "");
@@ -704,16 +705,18 @@ static void bigrams_are_drafted_from_the_start(void **state) {
     assert_false(d->began);
     d->free(d);
     free(path);
-    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_OK);
+    assert_int_equal(ls_bigrams_write(next, 0, N, &place, &path, &err), LS_OK);
     assert_int_equal(make_with_file(&d, "logitspec", key, "/nonexistent", 5, &err), LS_E_USAGE);
     assert_int_equal(make_with_file(&d, "logitspec", key, path, 6, &err), LS_E_USAGE);
     assert_non_null(strstr(err.msg, "the bigram-table is not for the tokenizer of test"));
     unlink(path);
     free(path);
     setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
-    assert_int_equal(ls_bigrams_write(next, N, &place, &path, &err), LS_E_IO);
+    assert_int_equal(ls_bigrams_write(next, 0, N, &place, &path, &err), LS_E_IO);
     assert_null(path);
-    unsetenv("XDG_CACHE_HOME");
+    if (before) setenv("XDG_CACHE_HOME", before, 1);
+    else unsetenv("XDG_CACHE_HOME");
+    free(before);
 }
 
 static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {

@@ -1039,12 +1039,8 @@ int main(void) {
         cmocka_unit_test(a_tree_grows_only_where_there_is_one),
         cmocka_unit_test(hidden_states_are_handed_out_to_who_asks),
         cmocka_unit_test(a_bad_logit_names_its_layer),
-<<<<<<< HEAD
-        cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_session),
-        cmocka_unit_test(large_tiles_change_no_bit),
-=======
         cmocka_unit_test(a_full_gpu_is_an_error_that_leaves_the_kv_cache),
->>>>>>> 24d433cb (Say KV cache where the decoders said session)
+        cmocka_unit_test(large_tiles_change_no_bit),
         cmocka_unit_test(steps_of_all_sizes_share_a_few_graphs),
         cmocka_unit_test(a_cancelled_forward_leaves_the_kv_cache),
         cmocka_unit_test(the_reference_engine_is_a_decoder),

@@ -3,8 +3,10 @@
 #include "decode/dialog.h"
 #include "decode/stats.h"
 #include "decode/answer.h"
+#include "decode/bigrams.h"
 #include "decode/suite.h"
 #include "drafters.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "scripted.h"
 
@@ -998,8 +1000,54 @@ static void a_suite_of_another_shape_is_told_once(void **state) {
     }
 }
 
+static bool some_tokens(void *ud, const char *stage, double fraction) {
+    int *calls = ud;
+    assert_string_equal(stage, "asking what follows each token");
+    assert_true(fraction >= 0 && fraction < 1);
+    return (*calls)-- > 0;
+}
+
+// Bigrams are asked in parts, and then are as if they had been asked at once.
+static void bigrams_are_asked_in_parts(void **state) {
+    (void)state;
+    char cache[64], *path;
+    ls_err err;
+    ls_buf parts = {0}, whole = {0};
+    int32_t n, before = 0;
+    const int32_t size = ls_vocab_size(model.vocab);
+    snprintf(cache, sizeof cache, "/tmp/logitspec-test-%d.bigrams", (int)getpid());
+    char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    setenv("XDG_CACHE_HOME", cache, 1);
+    int calls = 0;
+    assert_int_equal(ls_bigrams_learn(&model, LS_FORMAT_AUTO, NULL, false, some_tokens, &calls, &n, &path, &err),
+                     LS_E_CANCELLED);
+    assert_null(path);
+    for (n = 0; n < size; before = n) {
+        calls = 2; // forwards
+        assert_int_equal(ls_bigrams_learn(&model, LS_FORMAT_AUTO, NULL, false, some_tokens, &calls, &n, &path, &err),
+                         LS_OK);
+        assert_true(n > before && n - before < 128);
+        if (n == size) assert_int_equal(ls_read_file(&parts, path, 1 << 20, &err), LS_OK);
+        free(path);
+    }
+    calls = INT32_MAX;
+    assert_int_equal(ls_bigrams_learn(&model, LS_FORMAT_AUTO, NULL, true, some_tokens, &calls, &n, &path, &err), LS_OK);
+    assert_int_equal(n, size);
+    assert_int_equal(ls_read_file(&whole, path, 1 << 20, &err), LS_OK);
+    assert_int_equal(parts.n, whole.n);
+    assert_memory_equal(parts.p, whole.p, whole.n);
+    unlink(path);
+    free(path);
+    if (old) setenv("XDG_CACHE_HOME", old, 1);
+    else unsetenv("XDG_CACHE_HOME");
+    free(old);
+    ls_buf_free(&parts);
+    ls_buf_free(&whole);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bigrams_are_asked_in_parts),
         cmocka_unit_test(all_methods_equal_plain_decoding),
         cmocka_unit_test(all_sizings_equal_plain_decoding),
         cmocka_unit_test(prompts_can_be_read_row_by_row),

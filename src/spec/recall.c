@@ -163,7 +163,7 @@ ls_code ls_bigrams_write(const ls_successor *next, int32_t from, int32_t n, cons
     *path = bigrams_place(setup);
     if (!*path) return ls_fail(err, LS_E_IO, "bigrams need a cache folder: set HOME or XDG_CACHE_HOME");
     ls_make_folders(*path);
-    // with this limit what it had goes
+    // from 0 the limit has no room for what it had
     ls_code code = ls_stream_open(&file, bigrams, *path, from ? MOST_NUMBERS : (size_t)n * BIGRAM, &own, &why);
     if (!code) why = (ls_err){0}; // a damaged file is replaced
     for (int32_t i = 0; i < n && !code; i++) {

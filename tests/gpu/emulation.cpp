@@ -22,7 +22,8 @@ __thread dim3 block_index, block_size, grid_size;
 
 namespace {
 
-enum { STACK = 64 << 10, WARP = 32 };
+// COLOUR: without it all stacks would share a few lines of the caches.
+enum { STACK = 64 << 10, COLOUR = 704, WARP = 32 };
 
 [[noreturn]] void wrong(const char *what) {
     fprintf(stderr, "emulated device: %s\n", what);
@@ -100,7 +101,7 @@ struct Barrier {
 
 struct Fiber : Thread {
     Context context;
-    std::unique_ptr<char[]> stack{new char[STACK]};
+    std::unique_ptr<char[]> stack{new char[STACK + COLOUR]};
     bool done = false, waited = false; // for the kernel ahead
     unsigned reads = 0;                // shuffles so far
     const Barrier *waits_for = nullptr;
@@ -349,12 +350,14 @@ namespace {
 struct Held {
     Launch launch;
     Order order;
-    Worker edge[2];
+    Worker *edge;       // two
     unsigned edges = 0; // that have begun
 
     explicit Held(const Launch &l) : launch(l) {
+        // one kernel may be held beside the one that it waits for; new stacks for each would cost page faults
+        static Worker kept[2][2];
         static unsigned launches;
-        launches++;
+        edge = kept[++launches % 2];
         order = {&launch, launches % 2 == 1, launches % 4 == 1 || launches % 4 == 2};
     }
     unsigned n_blocks() const { return launch.grid.x * launch.grid.y * launch.grid.z; }

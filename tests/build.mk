@@ -14,9 +14,7 @@ EMULATED_LEVELS := $(filter %_emulated.c,$(TEST_LIB_SRC))
 KERNEL_TEST_SRC := $(EMULATED_LEVELS) tests/unit/random_tensor.c tests/unit/plain_integers.c
 # what kernels need of the core
 KERNEL_BASE_SRC := $(patsubst %,src/base/%.c,ggml rng mem system) src/gpu/plan.c
-$(call obj,$(EMULATED_LEVELS)): CFLAGS += -g1 $(if $(SAN),-O1)
-neondot_emulated_CFLAGS := -O0
-neoni8mm_emulated_CFLAGS := -O0
+$(call obj,$(EMULATED_LEVELS)): CFLAGS += -g1 -DLSK_EMULATED $(if $(SAN),-O1)
 avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
 amxpacked_emulated_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi
 amxint8_emulated_CFLAGS := $(kernels_avx512_CFLAGS)

@@ -3,11 +3,13 @@
 #include "compute/kernels/kernels.h"
 
 #define NV (LSK_TILE / W) /* vectors a tile */
-#define INLINE static inline __attribute__((always_inline))
-/* Written out, so that arrays that i indexes become registers. Loops with the checks of a sanitizer cannot be. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+/* For each format and number of rows a copy of its own with loops written out, so that arrays that i indexes become
+ * registers. With the checks of a sanitizer, or emulated, one copy is enough: those take minutes to compile. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined LSK_EMULATED
+#define INLINE static inline
 #define EACH(i, from, end) for (int i = (from); i < (end); i++)
 #else
+#define INLINE static inline __attribute__((always_inline))
 #define EACH(i, from, end) _Pragma("GCC unroll 16") for (int i = (from); i < (end); i++)
 #endif
 

@@ -14,40 +14,33 @@ static uint64_t mix(uint64_t x) { // splitmix64's finaliser
     return x ^ (x >> 31);
 }
 
-static size_t slot_of(const ls_map *m, uint64_t key) {
-    size_t i = mix(key) & (m->cap - 1);
-    while (m->used[i] && m->keys[i] != key) i = (i + 1) & (m->cap - 1);
-    return i;
+static size_t first_slot(const ls_map *m, uint64_t key) {
+    return mix(key) & (m->cap - 1);
+}
+
+static ls_map_slot *slot_of(const ls_map *m, uint64_t key) {
+    size_t i = first_slot(m, key);
+    while (m->slots[i].used && m->slots[i].key != key) i = (i + 1) & (m->cap - 1);
+    return &m->slots[i];
 }
 
 static void grow(ls_map *m) {
-    ls_map old = *m;
+    const ls_map old = *m;
     m->cap = old.cap ? old.cap * 2 : 64;
-    m->keys = ls_malloc(m->cap * sizeof *m->keys);
-    m->values = ls_malloc(m->cap * sizeof *m->values);
-    m->used = ls_calloc(m->cap, 1);
-    for (size_t i = 0; i < old.cap; i++) {
-        if (!old.used[i]) continue;
-        size_t at = slot_of(m, old.keys[i]);
-        m->used[at] = 1;
-        m->keys[at] = old.keys[i];
-        m->values[at] = old.values[i];
-    }
-    free(old.keys);
-    free(old.values);
-    free(old.used);
+    m->slots = ls_calloc(m->cap, sizeof *m->slots);
+    for (size_t i = 0; i < old.cap; i++)
+        if (old.slots[i].used) *slot_of(m, old.slots[i].key) = old.slots[i];
+    free(old.slots);
 }
 
 int32_t *ls_map_at(ls_map *m, uint64_t key, int32_t fallback) {
     if ((m->n + 1) * 5 > m->cap * 3) grow(m);
-    const size_t i = slot_of(m, key);
-    if (!m->used[i]) {
-        m->used[i] = 1;
-        m->keys[i] = key;
-        m->values[i] = fallback;
+    ls_map_slot *slot = slot_of(m, key);
+    if (!slot->used) {
+        *slot = (ls_map_slot){key, fallback, true};
         m->n++;
     }
-    return &m->values[i];
+    return &slot->value;
 }
 
 void ls_map_put(ls_map *m, uint64_t key, int32_t value) {
@@ -55,22 +48,23 @@ void ls_map_put(ls_map *m, uint64_t key, int32_t value) {
 }
 
 bool ls_map_get(const ls_map *m, uint64_t key, int32_t *value) {
-    if (!m->cap) return false;
-    size_t i = slot_of(m, key);
-    if (!m->used[i]) return false;
-    *value = m->values[i];
+    const ls_map_slot *slot = m->cap ? slot_of(m, key) : NULL;
+    if (!slot || !slot->used) return false;
+    *value = slot->value;
     return true;
 }
 
+void ls_map_fetch(const ls_map *m, uint64_t key) {
+    if (m->cap) __builtin_prefetch(&m->slots[first_slot(m, key)]);
+}
+
 void ls_map_clear(ls_map *m) {
-    if (m->cap) memset(m->used, 0, m->cap);
+    if (m->cap) memset(m->slots, 0, m->cap * sizeof *m->slots);
     m->n = 0;
 }
 
 void ls_map_free(ls_map *m) {
-    free(m->keys);
-    free(m->values);
-    free(m->used);
+    free(m->slots);
     *m = (ls_map){0};
 }
 

@@ -7,9 +7,13 @@
 #include <stdint.h>
 
 typedef struct {
-    uint64_t *keys;
-    int32_t *values;
-    uint8_t *used;
+    uint64_t key;
+    int32_t value;
+    bool used;
+} ls_map_slot;
+
+typedef struct {
+    ls_map_slot *slots;
     size_t n, cap; // cap is zero or a power of two
 } ls_map;
 
@@ -17,6 +21,7 @@ void ls_map_put(ls_map *m, uint64_t key, int32_t value); // replaces an earlier 
 // The key's value; a missing key is added with `fallback`. Valid until the next put.
 int32_t *ls_map_at(ls_map *m, uint64_t key, int32_t fallback);
 bool ls_map_get(const ls_map *m, uint64_t key, int32_t *value);
+void ls_map_fetch(const ls_map *m, uint64_t key); // begins to fetch what a get reads from memory
 void ls_map_clear(ls_map *m); // keeps the memory
 void ls_map_free(ls_map *m);
 uint64_t ls_hash_bytes(const void *p, size_t n); // FNV-1a, finished with a mixer

@@ -33,9 +33,7 @@ void ls_memory_ids(ls_memory_visit *v, ls_ids *ids) {
 
 void ls_memory_map(ls_memory_visit *v, ls_map *m) {
     ls_memory_part(v, m, sizeof *m);
-    ls_memory_array(v, (void **)&m->keys, m->cap * sizeof *m->keys);
-    ls_memory_array(v, (void **)&m->values, m->cap * sizeof *m->values);
-    ls_memory_array(v, (void **)&m->used, m->cap * sizeof *m->used);
+    ls_memory_array(v, (void **)&m->slots, m->cap * sizeof *m->slots);
 }
 
 size_t ls_memory_bytes(void (*lists)(void *of, ls_memory_visit *v), void *of) {

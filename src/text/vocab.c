@@ -415,7 +415,7 @@ bool ls_vocab_is_end(const ls_vocab *v, int32_t id) {
 ls_eos_set ls_vocab_ends(const ls_vocab *v) {
     ls_eos_set e = {0};
     for (size_t i = 0; i < v->ends.cap; i++)
-        if (v->ends.used[i]) ls_eos_set_add(&e, (int32_t)v->ends.keys[i]);
+        if (v->ends.slots[i].used) ls_eos_set_add(&e, (int32_t)v->ends.slots[i].key);
     return e;
 }
 

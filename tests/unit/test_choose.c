@@ -134,13 +134,12 @@ static double same_source(const ls_map *a, const ls_map *b) {
     double x = 0;
     int classes = 0, rare[2] = {0};
     for (size_t i = 0; i < a->cap + b->cap; i++) {
-        const ls_map *of = i < a->cap ? a : b;
-        const size_t slot = i < a->cap ? i : i - a->cap;
+        const ls_map_slot *of = i < a->cap ? &a->slots[i] : &b->slots[i - a->cap];
         int32_t n[2] = {0};
-        if (!of->used[slot]) continue;
-        ls_map_get(a, of->keys[slot], &n[0]);
-        ls_map_get(b, of->keys[slot], &n[1]);
-        if (of == b && n[0]) continue; // counted already
+        if (!of->used) continue;
+        ls_map_get(a, of->key, &n[0]);
+        ls_map_get(b, of->key, &n[1]);
+        if (i >= a->cap && n[0]) continue; // counted already
         if (n[0] + n[1] < 20) {
             rare[0] += n[0], rare[1] += n[1];
             continue;

@@ -22,7 +22,7 @@ void ls_map_put(ls_map *m, uint64_t key, int32_t value); // replaces an earlier 
 int32_t *ls_map_at(ls_map *m, uint64_t key, int32_t fallback);
 bool ls_map_get(const ls_map *m, uint64_t key, int32_t *value);
 void ls_map_fetch(const ls_map *m, uint64_t key); // begins to fetch what a get reads from memory
-void ls_map_clear(ls_map *m); // keeps the memory
+void ls_map_clear(ls_map *m);                     // keeps the memory
 void ls_map_free(ls_map *m);
 uint64_t ls_hash_bytes(const void *p, size_t n); // FNV-1a, finished with a mixer
 // For names from files: the seed is random in every process, so that no file can provoke collisions.

@@ -31,6 +31,11 @@ ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n) {
     return (ls_match){0, -1, 0};
 }
 
+void ls_pool_fetch(const ls_pool *p, const int32_t *tail, size_t n) {
+    for (size_t k = 1; k <= n && k <= (size_t)p->order; k++)
+        ls_map_fetch(&p->tables[k - 1], ls_gram_key(tail + n - k, k));
+}
+
 bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has) {
     bool any = false;
     *has = false;

@@ -37,6 +37,7 @@ void ls_pool_clear(ls_pool *p);
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n);
 // The continuation of the longest known n-gram that ends tail (the last n tokens; at most `order` of them are used).
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n);
+void ls_pool_fetch(const ls_pool *p, const int32_t *tail, size_t n); // begins to fetch from memory what find reads
 // Whether any n-gram that ends tail is known, the longest or a shorter one; *has: one of them is followed by that
 // token.
 bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has);

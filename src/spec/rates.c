@@ -22,17 +22,21 @@ static int32_t below(int32_t v, const int32_t *edges, int32_t n) {
     return b;
 }
 
-static int32_t share(float p, const float edges[4]) {
-    int32_t b = 0;
-    for (int32_t i = 0; i < 4; i++) b += p >= edges[i];
-    return b;
+// Edges of probabilities, four in one comparison: the search asks for each candidate.
+typedef float edges __attribute__((vector_size(16)));
+typedef int32_t reached __attribute__((vector_size(16))); // -1: the edge is
+
+static int32_t count(reached r) {
+    return -(r[0] + r[1] + r[2] + r[3]);
+}
+
+static int32_t share(float p, edges e) {
+    return count(p >= e);
 }
 
 static int32_t fine_share(float p) { // 0 .. 12
-    static const float edges[] = {.001f, .003f, .01f, .03f, .06f, .1f, .2f, .35f, .5f, .7f, .85f, .95f};
-    int32_t b = 0;
-    for (int32_t i = 0; i < 12; i++) b += p >= edges[i];
-    return b;
+    return count((p >= (edges){.001f, .003f, .01f, .03f}) + (p >= (edges){.06f, .1f, .2f, .35f}) +
+                 (p >= (edges){.5f, .7f, .85f, .95f}));
 }
 
 static int32_t doublings(int32_t v) { // of v > 0: 1: 0, 2 and 3: 1, 4 to 7: 2 ...
@@ -50,9 +54,11 @@ static int32_t min32(int32_t a, int32_t b) {
 void ls_rate_views(const ls_features *f, uint8_t view[LS_VIEWS]) {
     static const int32_t agreement[] = {1, 2, 3, 4, 5, 7, 10}, remembered[] = {1, 2, 3, 5},
                          last[] = {2, 3, 5, 9, 17, 33}, counts[] = {1, 2, 3, 5, 10, 20}, rows[] = {2, 5, 20};
-    static const float remembered_p[] = {0.05f, 0.2f, 0.5f, 0.85f}, last_p[] = {0.01f, 0.05f, 0.2f, 0.5f};
+    const edges remembered_p = {0.05f, 0.2f, 0.5f, 0.85f}, last_p = {0.01f, 0.05f, 0.2f, 0.5f};
     static const uint8_t fewer[] = {0, 1, 2, 3, 3, 4, 4, 5}; // agreement in fewer classes
-    int32_t says[LS_VIEWS] = {0}, ranks = 0, longest = 0;    // not bytes: they could alias the features
+    uint8_t *restrict const says = view;                     // bytes could be those of the features
+    int32_t ranks = 0, longest = 0;
+    memset(says, 0, LS_VIEWS);
     const int32_t agree = f->agree ? below(f->agree, agreement, 7) : 0;
     if (f->copies) says[LS_VIEW_COPY] = 1 + agree * 4 + (int32_t)f->place;
     for (int32_t i = 0; i < LS_SUCCESSORS_ORDER; i++) {
@@ -90,7 +96,6 @@ void ls_rate_views(const ls_features *f, uint8_t view[LS_VIEWS]) {
         says[LS_VIEW_LISTED] = 2 + lately * 4 + (rank > 3 ? 3 : rank > 1 ? 2 : rank);
         says[LS_VIEW_LISTED_P] = 1 + lately * 13 + fine_share(f->listed_p);
     }
-    for (int32_t i = 0; i < LS_VIEWS; i++) view[i] = (uint8_t)says[i];
 }
 
 void ls_rates_init(ls_rates *r) {

@@ -23,6 +23,20 @@ static const ls_successor *remembered(const ls_evidence *e, const int32_t *tail,
     return e->remembered && n >= order ? ls_successors_get(&e->successors, tail + n - order, order) : NULL;
 }
 
+// Evidence is seldom in the caches: since the last step a forward read the weights. So what was remembered after
+// tail[0..n), at most LS_SUCCESSORS_ORDER tokens, is fetched before it is read, in two steps with other work between
+// them.
+static void fetch(const ls_evidence *e, const int32_t *tail, int32_t n) {
+    ls_successors_fetch(&e->successors, tail, n);
+    __builtin_prefetch(ls_usage_of(&e->usage, tail[n - 1]));
+}
+
+static void fetch_entries(const ls_evidence *e, const int32_t *tail, int32_t n) {
+    ls_successors_fetch_entries(&e->successors, tail, n);
+    const char *average = (const char *)ls_usage_average(&e->usage, tail[n - 1]);
+    for (size_t i = 0; average && i < sizeof(ls_average); i += 64) __builtin_prefetch(average + i);
+}
+
 // tail: the row's token, and those before it. at: see ls_usage_add.
 static void remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_t at, const ls_successor *next) {
     for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, next);
@@ -47,13 +61,19 @@ void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
     ls_evidence *e = &((ls_searcher *)d)->e;
     const ls_tree *t = r->tree;
     const ls_draft_state s = {.context = r->context, .n_context = r->n_context};
-    int32_t tail[LS_SUCCESSORS_ORDER];
+    int32_t tail[LS_MAX_ROWS][LS_SUCCESSORS_ORDER], n_tail[LS_MAX_ROWS];
     if (r->state) ls_search_trials(ls_search_of((ls_searcher *)d, r->state), t, learn_trials, e);
-    for (int32_t i = 0; i < t->n && e->remembered; i++) {
+    const int32_t n_rows = e->remembered ? t->n : 0;
+    for (int32_t i = 0; i < n_rows; i++) {
+        n_tail[i] = ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail[i], LS_SUCCESSORS_ORDER);
+        fetch(e, tail[i], n_tail[i]);
+    }
+    for (int32_t i = 0; i < n_rows; i++) fetch_entries(e, tail[i], n_tail[i]);
+    for (int32_t i = 0; i < n_rows; i++) {
         const ls_node *n = &t->nodes[i];
         const int32_t at = n->state == LS_NODE_ACCEPTED ? (int32_t)r->n_context + n->depth + 1 : -1;
         const ls_successor next = ls_successors_of(n);
-        remember(e, tail, ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_SUCCESSORS_ORDER), at, &next);
+        remember(e, tail[i], n_tail[i], at, &next);
     }
 }
 
@@ -324,8 +344,24 @@ static bool open_candidate(ls_search *q, int32_t item, double path) {
     return true;
 }
 
+// Fetches what the search reads if it expands candidate `at`.
+static void fetch_after(const ls_search *q, int32_t at) {
+    int32_t tail[LS_SUCCESSORS_ORDER];
+    const int32_t n = ls_draft_tail(q->s, q->c, sizeof *q->c, at, tail, LS_SUCCESSORS_ORDER);
+    ls_pool_fetch(&q->e->pool, tail, (size_t)n);
+    fetch(q->e, tail, n);
+}
+
+static void fetch_entries_after(const ls_search *q, int32_t at) {
+    int32_t tail[LS_SUCCESSORS_ORDER];
+    fetch_entries(q->e, tail, ls_draft_tail(q->s, q->c, sizeof *q->c, at, tail, LS_SUCCESSORS_ORDER));
+}
+
 static int32_t most_likely(ls_search *q) { // -1: none is open
-    return q->open.n ? q->open.item[--q->open.n] : -1;
+    ls_open *o = &q->open;
+    if (!o->n) return -1;
+    if (o->n > 1) fetch_entries_after(q, o->item[o->n - 2]); // the next one, unless a child of this one is
+    return o->item[--o->n];
 }
 
 // Opens the children of candidate `at`.
@@ -368,6 +404,7 @@ static void expand(ls_search *q, int32_t at) {
                                                 .est_p = (float)p},
                                       .draft_row = seen,
                                       .path = path};
+        fetch_after(q, q->n - 1);
     }
 }
 

@@ -100,6 +100,20 @@ const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tai
     return i < 0 ? NULL : &s->entries[i].successor;
 }
 
+void ls_successors_fetch(const ls_successors *s, const int32_t *tail, int32_t n) {
+    for (int32_t order = 1; order <= n && s->n_buckets; order++)
+        __builtin_prefetch(successors_bucket(s, successors_key(tail + n - order, order)));
+}
+
+void ls_successors_fetch_entries(const ls_successors *s, const int32_t *tail, int32_t n) {
+    for (int32_t order = 1; order <= n && s->n_buckets; order++) {
+        const int32_t i = *successors_bucket(s, successors_key(tail + n - order, order));
+        if (i < 0) continue;
+        __builtin_prefetch(&s->entries[i]);
+        __builtin_prefetch(&s->entries[i].successor.p);
+    }
+}
+
 void ls_successors_memory(ls_successors *s, ls_memory_visit *v) {
     ls_memory_part(v, s, sizeof *s);
     ls_memory_array(v, (void **)&s->entries, (size_t)s->cap * sizeof *s->entries);

@@ -27,4 +27,8 @@ ls_successor ls_successors_of(const ls_node *n); // the target's prediction afte
 // successor->id[0] is -1.
 void ls_successors_put(ls_successors *s, const int32_t *tail, int32_t n, const ls_successor *successor);
 const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tail, int32_t n); // NULL: no entry
-void ls_successors_memory(ls_successors *s, ls_memory_visit *v);                               // lists all of it
+// Fetch into the caches what a get or put after the last 1 .. n tokens of tail[0..n) reads: first the buckets, and when
+// they may have come, the entries.
+void ls_successors_fetch(const ls_successors *s, const int32_t *tail, int32_t n);
+void ls_successors_fetch_entries(const ls_successors *s, const int32_t *tail, int32_t n);
+void ls_successors_memory(ls_successors *s, ls_memory_visit *v); // lists all of it

@@ -200,6 +200,11 @@ static void rates_count_what_was_tested(void **state) {
     const float top_p[] = {0.5f, 0.2f, 0.1f};
     const ls_draft_state s = {text, 2, ROOT, top, top_p, 3, NULL};
     test_teach(d, (const int32_t[]){1, 2}, 2, ROOT, A, 1, 0.3f);
+    for (int32_t n = 1; n <= LS_SUCCESSORS_ORDER; n++) {
+        const ls_successor *said = ls_successors_get(&((const ls_searcher *)d)->e.successors,
+                                                     (const int32_t[]){1, 2, ROOT} + LS_SUCCESSORS_ORDER - n, n);
+        assert_true(said && said->id[0] == A);
+    }
     test_teach(d, (const int32_t[]){2, ROOT}, 2, C, 30, 4, 0.2f);
     test_teach(d, (const int32_t[]){2, ROOT}, 2, A, B, 1, 0.2f);
     const ls_rates before = *r;

@@ -190,10 +190,34 @@ INLINE void top_add(float value, int32_t id, int32_t k, int32_t *n, int32_t *ids
     ids[at] = id;
 }
 
+/* A value that at least k of x[0..n) reach, and few more do; n is a multiple of W. -INFINITY: none was found. */
+static float reached_by(const float *x, int32_t n, int32_t k) {
+    enum { HALVINGS = 16 };
+    vf best = vf_set(-INFINITY), worst = vf_set(INFINITY);
+    float high = -INFINITY, low = INFINITY, least = -INFINITY;
+    for (int32_t i = 0; i < n; i += W) {
+        best = vf_max(best, vf_load(x + i));
+        worst = vf_set(0) - vf_max(vf_set(0) - worst, vf_set(0) - vf_load(x + i));
+    }
+    for (int j = 0; j < W; j++) high = fmaxf(high, best[j]), low = fminf(low, worst[j]);
+    float t = low;
+    for (int tries = 0; tries < HALVINGS; tries++) {
+        vi reached = {0};
+        int32_t count = 0;
+        for (int32_t i = 0; i < n; i += W) reached -= (vi)(vf_load(x + i) >= vf_set(t));
+        for (int j = 0; j < W; j++) count += reached[j];
+        if (count >= k) low = least = t;
+        else high = t;
+        if (count >= k && count <= k + k / 8) break;
+        t = (low + high) / 2;
+    }
+    return least;
+}
+
 /* The k-th best maximum of groups of values is at most the k-th best value, and nearly as large: only the groups with
  * such a maximum are looked at one by one. A group is a lane of `tall` vectors. */
 static void k_top(const float *x, int32_t n, int32_t k, int32_t *ids, float *values) {
-    enum { GROUPS = 1024 };
+    enum { GROUPS = 2048 };
     const int32_t tall = (n + GROUPS - 1) / GROUPS, whole = n - n % W;
     float most[GROUPS + W], least = -INFINITY;
     int32_t have = 0, groups = 0;
@@ -202,11 +226,7 @@ static void k_top(const float *x, int32_t n, int32_t k, int32_t *ids, float *val
         for (int32_t j = i + W; j < whole && j < i + tall * W; j += W) best = vf_max(best, vf_load(x + j));
         vf_store(most + groups, best);
     }
-    if (groups >= k) {
-        for (int32_t g = 0; g < groups; g++) top_add(most[g], g, k, &have, ids, values);
-        least = values[k - 1];
-    }
-    have = 0;
+    if (groups >= k) least = reached_by(most, groups, k);
     for (int32_t g = 0; g < groups; g++) {
         const int32_t first = g / W * tall * W;
         if (most[g] < least) continue;

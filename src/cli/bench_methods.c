@@ -126,7 +126,8 @@ static bool same_work(const ls_bench *b, const ls_bench *from) {
     const ls_manifest *x = &b->manifest, *y = &from->manifest;
     bool same = from->n == b->n && !strcmp(x->sha256, y->sha256) && !strcmp(x->dtype, y->dtype) &&
                 !strcmp(x->device, y->device) && !strcmp(x->kernel, y->kernel) && !strcmp(x->commit, y->commit) &&
-                !strcmp(x->version, y->version) && !strcmp(x->processor, y->processor) && x->threads == y->threads;
+                !strcmp(x->version, y->version) && !strcmp(x->processor, y->processor) && x->threads == y->threads &&
+                (from->done == from->planned || !strcmp(x->memory, y->memory)); // nothing is left to measure with it
     for (int i = 0; i < b->n && same; i++) same = !strcmp(b->methods[i].label, from->methods[i].label);
     return same;
 }
@@ -134,10 +135,10 @@ static bool same_work(const ls_bench *b, const ls_bench *from) {
 static ls_code take_earlier(work *w, ls_err *err) {
     ls_bench *b = &w->k.b, *from = &w->earlier;
     if (from->done && !same_work(b, from))
-        return ls_fail(
-            err, LS_E_RANGE,
-            "%s was measured with another program, model, arithmetic, machine or number of threads: name another file",
-            w->c->out);
+        return ls_fail(err, LS_E_RANGE,
+                       "%s was measured with another program, model, arithmetic, machine, number of threads or file of "
+                       "bigrams: name another file",
+                       w->c->out);
     for (size_t i = 0; i < from->n_left_out; i++) ls_bench_leave_out(b, from->left_out[i]);
     for (size_t p = 0; p < from->done; p++)
         for (int i = 0; i < b->n; i++) {

@@ -337,7 +337,7 @@ static bool stops(void *ud) {
 static void load(live *l, const char *path) {
     ls_err err;
     ls_saved v;
-    char text[320] = "";
+    ls_buf text = {0}, gaps = {0};
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
     if (!strcmp(path, "-")) path = "./-"; // a file of that name: standard input has the keys of the screen
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
@@ -352,12 +352,14 @@ static void load(live *l, const char *path) {
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
             take_over(l, path);
-            snprintf(text, sizeof text, "loaded %.240s, %zu turn%s: the next prompt continues it", path, turns,
-                     ls_plural(turns));
+            ls_trace_gaps_text(&v.gaps, &gaps);
+            ls_buf_fmt(&text, "loaded %.240s, %zu turn%s: the next prompt continues it%s%s", path, turns,
+                       ls_plural(turns), gaps.n ? "; " : "", gaps.n ? gaps.p : "");
         }
         ls_saved_free(&v);
     }
-    ls_channel_message(&l->c, code && code != LS_E_CANCELLED, code ? err.msg : text);
+    ls_channel_message(&l->c, code && code != LS_E_CANCELLED, code ? err.msg : text.p);
+    ls_buf_free(&text), ls_buf_free(&gaps);
 }
 
 static void stop_turn(live *l) {

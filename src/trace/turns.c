@@ -130,6 +130,7 @@ ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, ls
     ls_trace_read_stop(r, stop, ud);
     if (ls_conversation_new(&out->kept, model->vocab, err)) code = ls_err_prefix(err, "%s", path);
     else code = read_turns(&g, out, r, path, err);
+    ls_trace_read_gaps(r, &out->gaps);
     ls_trace_read_close(r);
     out->dialog = g.turns.dialog;
     if (code) ls_saved_free(out);

@@ -20,6 +20,7 @@ typedef struct {
     ls_dialog *dialog;
     ls_stats stats;        // of the last turn
     ls_conversation *kept; // the same turns, verbatim from the file
+    ls_trace_gaps gaps;
 } ls_saved;
 
 // Reads the last conversation of a trace. stop (may be NULL): cancels the wait for a pipe. LS_E_USAGE: another

@@ -146,11 +146,11 @@ class Bench(Folder):
         before = self.read("a.json")
         self.assertEqual(subprocess.run(command + ["--resume"], env=ENV, capture_output=True).returncode, 0)  # nothing is left to do
         self.assertEqual(json.loads(self.read("a.json"))["runs"], json.loads(before)["runs"])
-        for name, value in (("commit", "0"), ("threads", 99)):
+        for name, value in (("commit", "0"), ("threads", 99), ("memory", "0123456789abcdef")):
             self.write("b.json", json.dumps({**whole, "complete": False, "prompts": 99, "manifest": {**whole["manifest"], name: value}}))
             r = subprocess.run([*command[:-1], self.path("b.json"), "--resume"], env=ENV, capture_output=True, text=True)
             self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1))
-            self.assertIn("another program, model, arithmetic, machine or number of threads", r.stderr)
+            self.assertIn("another program, model, arithmetic, machine, number of threads or file of bigrams", r.stderr)
         fewer = {**whole, "methods": whole["methods"][:1], "runs": whole["runs"][::2]}
         self.write("b.json", json.dumps(fewer))
         self.assertEqual(subprocess.run([*command[:-1], self.path("b.json"), "--resume"], env=ENV, capture_output=True).returncode, 1)

@@ -400,6 +400,12 @@ wait decode.max_rows          auto
                 self.assertEqual((r.returncode, r.stderr), (0, ""))
             r, _ = self.play(d, "wait READY\nkey Esc :\ntype save /tmp/x\nkey Enter\nwait no conversation to save\n", *SCRIPT)
             self.assertEqual((r.returncode, r.stderr), (0, ""))
+            torn = os.path.join(d, "torn.jsonl")
+            run("generate", *SCRIPT, "--prompt", "Retrieval", "--trace", torn, "--trace-level", "full", "-q")
+            with open(torn, "a", encoding="utf-8") as f:
+                f.write('{"type":"step"')
+            r, _ = self.play(d, f"wait READY\nkey Esc :\ntype load {torn}\nkey Enter\nwait loaded\nkey Esc L\nwait line of a trace is incomplete\n", *SCRIPT)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
 
     def test_a_model_that_cannot_be_loaded(self):
         with tempfile.TemporaryDirectory() as d:

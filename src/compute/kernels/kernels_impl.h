@@ -192,7 +192,7 @@ INLINE void top_add(float value, int32_t id, int32_t k, int32_t *n, int32_t *ids
 
 /* A value that at least k of x[0..n) reach, and few more do; n is a multiple of W. -INFINITY: none was found. */
 static float reached_by(const float *x, int32_t n, int32_t k) {
-    enum { HALVINGS = 16 };
+    enum { HALVINGS = 16, FAR = 4096 }; /* some may be -INFINITY */
     vf best = vf_set(-INFINITY), worst = vf_set(INFINITY);
     float high = -INFINITY, low = INFINITY, least = -INFINITY;
     for (int32_t i = 0; i < n; i += W) {
@@ -200,7 +200,7 @@ static float reached_by(const float *x, int32_t n, int32_t k) {
         worst = vf_set(0) - vf_max(vf_set(0) - worst, vf_set(0) - vf_load(x + i));
     }
     for (int j = 0; j < W; j++) high = fmaxf(high, best[j]), low = fminf(low, worst[j]);
-    float t = low;
+    float t = fmaxf(low, high - FAR);
     for (int tries = 0; tries < HALVINGS; tries++) {
         vi reached = {0};
         int32_t count = 0;

@@ -413,7 +413,9 @@ class Judge:
                 yield "lost", "the conversation is not where the message says"
             else:
                 yield from self.trace(name, out.files[name], None, True, True)
-        for name in sorted(set(out.files) - expected - rescued):
+        # a screen that is idle for long enough, on a busy machine, asks for bigrams
+        asked = {x for x in out.files if re.fullmatch("cache/logitspec/bigrams/[0-9a-f]{16}-[0-9a-f]{16}", x)}
+        for name in sorted(set(out.files) - expected - rescued - asked):
             # a demo whose recording cannot be looked at is decoded, which leaves what was measured
             if failure.kind != "unlink" and not (failure.kind == "stat" and re.fullmatch(r"cache/.*\.txt", name)):
                 yield "part", f"{re.sub('[0-9]{3,}', 'N', name)} is left"

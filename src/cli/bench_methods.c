@@ -127,7 +127,7 @@ static bool same_work(const ls_bench *b, const ls_bench *from) {
     bool same = from->n == b->n && !strcmp(x->sha256, y->sha256) && !strcmp(x->dtype, y->dtype) &&
                 !strcmp(x->device, y->device) && !strcmp(x->kernel, y->kernel) && !strcmp(x->commit, y->commit) &&
                 !strcmp(x->version, y->version) && !strcmp(x->processor, y->processor) && x->threads == y->threads &&
-                (from->done == from->planned || !strcmp(x->memory, y->memory)); // nothing is left to measure with it
+                (from->done == from->planned || !strcmp(x->memory, y->memory)); // with it the rest would be measured
     for (int i = 0; i < b->n && same; i++) same = !strcmp(b->methods[i].label, from->methods[i].label);
     return same;
 }

@@ -22,6 +22,10 @@ amxint8_emulated_CFLAGS := $(kernels_avx512_CFLAGS)
 $(B)/tests/test_kernels $(B)/tests/test_lst: $(call obj,$(KERNEL_TEST_SRC)) $(KERNEL_OBJ)
 $(B)/tests/%: $(B)/obj/tests/unit/%.o $(call obj,$(filter-out $(KERNEL_TEST_SRC),$(TEST_LIB_SRC))) $(CORE_OBJ) $(UI_OBJ) $(CLI_LIB_OBJ)
 	$(call link,$(LDLIBS) -lcmocka)
+$(B)/tests/test_threads: $(B)/obj/tests/unit/patience.o
+$(B)/obj/tests/unit/patience.o: tests/unit/patience.cpp $(B)/obj/flags
+	$(call say,CXX ,$<)
+	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 # The kernels and their test alone: what a compiler for another machine makes of them is soon built, and tests/e2e/test_aarch64.py
 # runs it.
 $(B)/tests/kernels: $(call obj,tests/unit/test_kernels.c $(KERNEL_TEST_SRC) tests/unit/filter.c $(KERNEL_BASE_SRC)) $(KERNEL_OBJ)

@@ -1,7 +1,6 @@
 // How the threads of a forward wait for each other. A thread first spins until what it waits for has come, which is the
-// fastest. But if other programs use the processors, the missing thread may need the processor of the spinning one;
-// then sleeping is faster. So each thread adapts: if it spins in vain, it halves its spin limit; from time to time it
-// tries the full limit again. Measurements: tests/bench/results/amd-epyc-notes.md.
+// fastest. But if there are fewer processors than threads that want them, the missing thread may need the processor of
+// the spinning one; then sleeping is faster. Measurements: tests/bench/results/threads.md.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,17 +8,44 @@
 
 namespace lst {
 
+// Whether threads that wait for the same number spin. If a thread spins in vain too often, all of them sleep for a
+// while, and then spin again: they change together, because waking up takes longer than a thread spins, so that one
+// which sleeps makes the others spin in vain.
+class Patience {
+    enum {
+        SOME = 64,         // waits of a thread of which
+        MOST_IN_VAIN = 16, // so many may be in vain, else follow
+        REST = 1024,       // waits without spinning, those of some four forwards
+    };
+    std::atomic<int32_t> rests{0};
+
+  public:
+    struct alignas(64) Habit { // of a thread: its last waits, and those in vain
+        int32_t waits = 0, vain = 0;
+    };
+    bool spins(Habit &h) { // asked once for each wait
+        if (rests.load(std::memory_order_relaxed) > 0) {
+            rests.fetch_sub(1, std::memory_order_relaxed);
+            return false;
+        }
+        if (++h.waits > SOME) h = {1, 0};
+        return true;
+    }
+    void in_vain(Habit &h) { // it spun in vain
+        if (++h.vain <= MOST_IN_VAIN) return;
+        h = {};
+        rests.store(REST, std::memory_order_relaxed);
+    }
+};
+
 // A number that threads wait for.
 class Signal {
     alignas(64) std::atomic<uint32_t> value{0};
     alignas(64) std::atomic<uint32_t> sleepers{0};
+    Patience patience;
 
   public:
-    struct alignas(64) Habit { // of a thread that waits
-        int32_t looks = MOST_LOOKS;
-        uint32_t waits = 0; // so far
-    };
-    enum { MOST_LOOKS = 2000 }; // some 35 us
+    using Habit = Patience::Habit;
     uint32_t now() const { return value.load(std::memory_order_relaxed); }
     void next();                           // adds one: all earlier writes of this thread are then visible
     void wait(uint32_t old, Habit &habit); // returns when the number is no longer `old`

@@ -104,6 +104,44 @@ static void an_error_ends_the_search(void **state) {
     }
 }
 
+// ---- how they wait
+
+void test_waits(int32_t n, bool (*in_vain)(int32_t i), bool *spun); // patience.cpp
+enum { WAITS = 20000 };
+
+static bool never(int32_t i) {
+    (void)i;
+    return false;
+}
+static bool always(int32_t i) {
+    (void)i;
+    return true;
+}
+static bool now_and_then(int32_t i) {
+    return i % 10 == 0;
+}
+static bool at_first(int32_t i) { // as where threads found each other asleep
+    return i < 5000;
+}
+
+static int32_t spinning(bool (*in_vain)(int32_t i), int32_t from, int32_t end) {
+    static bool spun[WAITS];
+    int32_t n = 0;
+    test_waits(WAITS, in_vain, spun);
+    for (int32_t i = from; i < end; i++) n += spun[i];
+    return n;
+}
+
+// Threads spin while this is seldom in vain. Where it always is they hardly do, and they return to it.
+static void threads_spin_where_it_helps(void **state) {
+    (void)state;
+    assert_int_equal(spinning(never, 0, WAITS), WAITS);
+    assert_int_equal(spinning(now_and_then, 0, WAITS), WAITS);
+    assert_in_range(spinning(always, 0, WAITS), 1, WAITS / 25);
+    assert_in_range(spinning(at_first, 0, 5000), 1, 5000 / 25);
+    assert_int_equal(spinning(at_first, 5000 + 1024, WAITS), WAITS - 5000 - 1024);
+}
+
 // ---- of a model: the scripted one, whose forwards take longer the more threads share them
 
 static ls_model model;
@@ -253,6 +291,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_number_is_found),
         cmocka_unit_test(another_number_must_be_faster_twice),
+        cmocka_unit_test(threads_spin_where_it_helps),
         cmocka_unit_test(an_error_ends_the_search),
         cmocka_unit_test_setup_teardown(a_choice_is_measured_and_kept, load, unload),
     };

@@ -29,6 +29,13 @@ void *ls_calloc(size_t n, size_t size) {
 void *ls_realloc(void *p, size_t n) {
     return check(realloc(p, n ? n : 1), n);
 }
+void *ls_realloc_lines(void *p, size_t had, size_t n) {
+    enum { LINE = 64 };
+    void *lines = check(aligned_alloc(LINE, (n + LINE - 1) / LINE * LINE), n);
+    if (had) memcpy(lines, p, had < n ? had : n);
+    free(p);
+    return lines;
+}
 void *ls_grown(void *p, size_t n, size_t size) {
     return n && (n < 8 || n & (n - 1)) ? p : ls_realloc(p, (n ? 2 * n : 8) * size);
 }

@@ -8,6 +8,9 @@
 void *ls_malloc(size_t n);
 void *ls_calloc(size_t n, size_t size);
 void *ls_realloc(void *p, size_t n);
+// The same for an array whose items are lines of the cache, or parts of them: it begins with a line. had: its size
+// until now.
+void *ls_realloc_lines(void *p, size_t had, size_t n);
 // An array of n items with room for one more: call it before each addition. It begins with room for 8, and doubles
 // where n is a power of two.
 void *ls_grown(void *p, size_t n, size_t size);

@@ -11,7 +11,7 @@ enum { TOGETHER = 64 }; // rows of a forward: the root, and tokens after it
 static ls_successor successor_of(const lst_row *r) {
     _Static_assert((int)LS_ROW_TOP == (int)LST_ROW_TOP, "a row tells as many tokens as are remembered");
     ls_successor next;
-    for (int j = 0; j < LS_ROW_TOP; j++) next.id[j] = r->top_id[j], next.p[j] = expf(r->top_logit[j] - r->lse);
+    for (int j = 0; j < LS_ROW_TOP; j++) ls_successor_set(&next, j, r->top_id[j], expf(r->top_logit[j] - r->lse));
     return next;
 }
 

@@ -21,7 +21,7 @@ void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
     } else { // the copied pointer may be dangling; keep the current one
         *p = NULL;
         if (!n) return;
-        *p = ls_malloc(n);
+        *p = ls_realloc_lines(NULL, 0, n);
         ls_memory_part(v, *p, n);
     }
 }

@@ -61,12 +61,12 @@ typedef struct {
     } remembered[LS_SUCCESSORS_ORDER]; // [i]: after the last i + 1 tokens
     float last_p;                      // its probability in the last logits, given that it is not the root's token
     float average_p, listed_p;
-    int32_t ago;           // tokens since it occurred in the conversation; 0: it does not occur
-    int32_t listed_ago;    // tokens since it was among the target's best; 0: it was not
-    int16_t last_rank;     // its rank in the last logits; -1: it is not among the best
-    uint16_t count;        // its occurrences in the conversation
-    uint16_t average_rows; // rows of the average after the token before it; 0: there is none
-    int8_t average_rank;   // its rank there; -1: it is not among the best
+    int32_t ago;          // tokens since it occurred in the conversation; 0: it does not occur
+    int32_t listed_ago;   // tokens since it was among the target's best; 0: it was not
+    int16_t last_rank;    // its rank in the last logits; -1: it is not among the best
+    uint16_t count;       // its occurrences in the conversation
+    uint8_t average_rows; // rows of the average after the token before it; 0: there is none
+    int8_t average_rank;  // its rank there; -1: it is not among the best
     uint8_t listed_rank;
     uint8_t agree; // number of tokens before it that equal those before its copied original; 0: it is not copied
     uint8_t place; // ls_place

@@ -18,7 +18,7 @@ static void encode(int32_t number[WIDTH], int32_t token, const ls_successor *nex
     number[0] = token;
     for (; j < LS_ROW_TOP && next->id[j] >= 0; j++) {
         number[1 + j] = next->id[j];
-        number[1 + LS_ROW_TOP + j] = 1 + (int32_t)(sqrtf(next->p[j]) * (LEVELS - 1)); // 0: no more tokens
+        number[1 + LS_ROW_TOP + j] = 1 + (int32_t)(sqrtf(ls_successor_p(next, j)) * (LEVELS - 1)); // 0: no more tokens
     }
 }
 
@@ -28,9 +28,9 @@ static bool decode(const int32_t *number, size_t n, ls_successor *next) {
         if (i >= n || number[i] < 0) return false;
     for (int32_t j = 0; j < LS_ROW_TOP; j++) {
         const int32_t level = number[1 + LS_ROW_TOP + j];
-        next->id[j] = level && level <= LEVELS ? number[1 + j] : -1;
-        const float root = (float)(level > 0 ? level - 1 : 0) / (LEVELS - 1);
-        next->p[j] = root * root;
+        const bool is = level && level <= LEVELS;
+        const float root = is ? (float)(level - 1) / (LEVELS - 1) : 0;
+        ls_successor_set(next, j, is ? number[1 + j] : -1, root * root);
     }
     return true;
 }

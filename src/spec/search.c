@@ -227,23 +227,25 @@ static bool looks_anywhere(const ls_search *q, double path) {
 
 // Adds the best tokens of the average after candidate `at`, and after likely rows the target's best tokens of the last
 // rows and the most frequent tokens. Returns the number of rows of the average.
-static int32_t add_usage(ls_search *q, int32_t at) {
+static uint8_t add_usage(ls_search *q, int32_t at) {
     const ls_usage *u = &q->e->usage;
-    const ls_average *a = q->e->remembered ? ls_usage_average(u, q->c[at].draft.token) : NULL;
+    const int32_t token = q->c[at].draft.token;
+    const ls_average *a = q->e->remembered ? ls_usage_average(u, token) : NULL;
+    const uint8_t rows = a ? ls_usage_of(u, token)->average_rows : 0;
     const double path = q->c[at].path, rare = q->s->costs ? RARE : RARE_SHARE * SHARE / q->max_rows;
-    for (int32_t i = 0; a && i < a->n && path * (double)a->p[i] >= rare; i++) {
+    for (int32_t i = 0; a && i < LS_AVERAGE_TOP && a->id[i] >= 0 && path * (double)a->p[i] >= rare; i++) {
         ls_features *f = &looked_up(q, a->id[i])->f;
         f->average_rank = (int8_t)i;
         f->average_p = a->p[i];
     }
-    if (!looks_anywhere(q, path)) return a ? a->rows : 0;
+    if (!looks_anywhere(q, path)) return rows;
     for (int32_t r = 2; q->e->remembered && r <= LS_USAGE_ROWS && r <= u->n_recent; r++) // the last row: add_guesses
         for (int32_t i = 0; i < LS_ROW_TOP; i++) {
             const int32_t id = u->recent[(u->n_recent - r) % LS_USAGE_ROWS][i];
             if (id >= 0) looked_up(q, id);
         }
     for (int32_t i = 0; q->e->retrieved && i < u->n_frequent; i++) looked_up(q, u->frequent[i]);
-    return a ? a->rows : 0;
+    return rows;
 }
 
 // A child's odds by look-ups. here: its position.
@@ -299,11 +301,11 @@ static void collect(ls_search *q, int32_t at) {
         for (int32_t i = 0; next && i < LS_ROW_TOP && next->id[i] >= 0; i++) {
             ls_child *k = looked_up(q, next->id[i]);
             k->f.remembered[order - 1].rank = (int16_t)i;
-            k->f.remembered[order - 1].p = next->p[i];
+            k->f.remembered[order - 1].p = ls_successor_p(next, i);
         }
     }
     if (at == 0 && q->e->last_logit) add_guesses(q);
-    const int32_t average_rows = add_usage(q, at);
+    const uint8_t average_rows = add_usage(q, at);
     const ls_prediction *prediction = prediction_after(q, at);
     if (prediction) add_prediction(q, prediction);
     for (int32_t a = at; a >= 0; a = q->c[a].draft.parent) depth++;
@@ -319,7 +321,7 @@ static void collect(ls_search *q, int32_t at) {
                    : from >= 0                             ? LS_PLACE_JUMP
                                                            : LS_PLACE_NEW;
         f->last = last;
-        f->average_rows = (uint16_t)average_rows;
+        f->average_rows = average_rows;
         for (int32_t j = 0; j < LS_SUCCESSORS_ORDER; j++) f->remembered[j].known = known[j];
         odds += q->est[i] = look_up(q, k, (int32_t)q->s->n_context + depth);
     }

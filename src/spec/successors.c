@@ -8,10 +8,11 @@
 
 typedef struct ls_successor_entry {
     uint64_t key;
+    ls_successor successor;
     int32_t chain; // next entry of the bucket; -1: none
     bool again;    // put again since the eviction hand (s->hand) passed: gets a second chance
-    ls_successor successor;
 } entry;
+_Static_assert(sizeof(entry) == 64, "a line of the cache");
 
 static uint64_t successors_key(const int32_t *tail,
                                int32_t n) { // ids are stored + 1, so that leading zeros mark a shorter tail
@@ -53,7 +54,8 @@ static int32_t successors_take(ls_successors *s) { // index of a new or evicted 
         if (s->n == s->cap) {
             s->cap = s->cap ? s->cap + s->cap / 4 : 1024;
             if (s->cap > most(s)) s->cap = most(s);
-            s->entries = ls_realloc(s->entries, (size_t)s->cap * sizeof *s->entries);
+            s->entries =
+                ls_realloc_lines(s->entries, (size_t)s->n * sizeof *s->entries, (size_t)s->cap * sizeof *s->entries);
         }
         if (s->n >= s->n_buckets) link_all(s);
         return s->n++;
@@ -72,10 +74,7 @@ static int32_t successors_take(ls_successors *s) { // index of a new or evicted 
 
 ls_successor ls_successors_of(const ls_node *n) {
     ls_successor successor;
-    for (int j = 0; j < LS_ROW_TOP; j++) {
-        successor.id[j] = n->top[j].id;
-        successor.p[j] = expf(n->top[j].logit - n->lse);
-    }
+    for (int j = 0; j < LS_ROW_TOP; j++) ls_successor_set(&successor, j, n->top[j].id, expf(n->top[j].logit - n->lse));
     return successor;
 }
 
@@ -108,9 +107,7 @@ void ls_successors_fetch(const ls_successors *s, const int32_t *tail, int32_t n)
 void ls_successors_fetch_entries(const ls_successors *s, const int32_t *tail, int32_t n) {
     for (int32_t order = 1; order <= n && s->n_buckets; order++) {
         const int32_t i = *successors_bucket(s, successors_key(tail + n - order, order));
-        if (i < 0) continue;
-        __builtin_prefetch(&s->entries[i]);
-        __builtin_prefetch(&s->entries[i].successor.p);
+        if (i >= 0) __builtin_prefetch(&s->entries[i]);
     }
 }
 

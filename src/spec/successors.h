@@ -10,10 +10,20 @@
 
 enum { LS_SUCCESSORS_ORDER = 3 }; // largest number of tokens in a key
 
+// Small, so that an entry is one line of the cache.
 typedef struct {
-    int32_t id[LS_ROW_TOP]; // best first; -1: no more
-    float p[LS_ROW_TOP];
+    int32_t id[LS_ROW_TOP];     // best first; -1: no more
+    uint16_t share[LS_ROW_TOP]; // their probabilities, in parts of LS_ALL
 } ls_successor;
+enum { LS_ALL = UINT16_MAX };
+
+static inline float ls_successor_p(const ls_successor *s, int32_t i) {
+    return (float)s->share[i] * (1.0f / LS_ALL);
+}
+static inline void ls_successor_set(ls_successor *s, int32_t i, int32_t id, float p) { // p: 0 .. 1
+    s->id[i] = id;
+    s->share[i] = (uint16_t)((p < 1 ? p : 1) * LS_ALL + 0.5f);
+}
 
 typedef struct {
     size_t limit; // largest size in bytes; set it before the first put

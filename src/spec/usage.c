@@ -3,12 +3,13 @@
 
 #include <string.h>
 
+_Static_assert(sizeof(ls_token_usage) == 32 && sizeof(ls_average) == 128, "lines of the cache");
 static const float SLOWEST = 0.1f; // least share of the newest row in an average
 
 static ls_token_usage *usage_at(ls_usage *u, int32_t token) {
     if (token >= u->n_tokens) {
         const int32_t n = token + token / 2 + 1024;
-        u->tokens = ls_realloc(u->tokens, (size_t)n * sizeof *u->tokens);
+        u->tokens = ls_realloc_lines(u->tokens, (size_t)u->n_tokens * sizeof *u->tokens, (size_t)n * sizeof *u->tokens);
         memset(u->tokens + u->n_tokens, 0, (size_t)(n - u->n_tokens) * sizeof *u->tokens);
         u->n_tokens = n;
     }
@@ -57,16 +58,16 @@ void ls_usage_observe(ls_usage *u, const int32_t *context, size_t n, bool reset)
     u->counted = (int32_t)n;
 }
 
-static void average(ls_average *a, const ls_successor *next) {
-    a->rows += a->rows < UINT16_MAX;
-    const float share = 1 / (float)a->rows > SLOWEST ? 1 / (float)a->rows : SLOWEST;
-    for (int32_t i = 0; i < a->n; i++) a->p[i] *= 1 - share;
+static void average(ls_average *a, int32_t rows, const ls_successor *next) {
+    const float share = 1 / (float)rows > SLOWEST ? 1 / (float)rows : SLOWEST;
+    int32_t n = 0;
+    for (; n < LS_AVERAGE_TOP && a->id[n] >= 0; n++) a->p[n] *= 1 - share;
     for (int32_t j = 0; j < LS_ROW_TOP && next->id[j] >= 0; j++) {
-        float p = share * next->p[j];
+        float p = share * ls_successor_p(next, j);
         int32_t i = 0;
-        while (i < a->n && a->id[i] != next->id[j]) i++;
-        if (i < a->n) p += a->p[i];
-        else if (i < LS_AVERAGE_TOP) a->n++;
+        while (i < n && a->id[i] != next->id[j]) i++;
+        if (i < n) p += a->p[i];
+        else if (i < LS_AVERAGE_TOP) n++;
         else if (a->p[--i] > p) continue;
         for (; i > 0 && a->p[i - 1] < p; i--) a->id[i] = a->id[i - 1], a->p[i] = a->p[i - 1];
         a->id[i] = next->id[j];
@@ -80,18 +81,20 @@ void ls_usage_add(ls_usage *u, int32_t token, int32_t at, const ls_successor *ne
     if (!t->average) {
         if (u->n_averages == u->cap_averages) {
             u->cap_averages += u->cap_averages / 2 + 256;
-            u->averages = ls_realloc(u->averages, (size_t)u->cap_averages * sizeof *u->averages);
+            u->averages = ls_realloc_lines(u->averages, (size_t)u->n_averages * sizeof *u->averages,
+                                           (size_t)u->cap_averages * sizeof *u->averages);
         }
-        u->averages[u->n_averages] = (ls_average){0};
+        memset(&u->averages[u->n_averages], -1, sizeof *u->averages);
         t->average = ++u->n_averages;
     }
-    average(&u->averages[t->average - 1], next);
+    t->average_rows += t->average_rows < UINT8_MAX;
+    average(&u->averages[t->average - 1], t->average_rows, next);
     if (at < 0) return;
     memcpy(u->recent[u->n_recent++ % LS_USAGE_ROWS], next->id, sizeof u->recent[0]);
     for (int32_t j = 0; j < LS_ROW_TOP && next->id[j] >= 0; j++) {
         t = usage_at(u, next->id[j]);
         t->listed_at = at;
-        t->listed_p = next->p[j];
+        t->listed_p = ls_successor_p(next, j);
         t->listed_rank = (uint8_t)j;
     }
 }

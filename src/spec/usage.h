@@ -15,7 +15,7 @@ enum {
     LS_USAGE_FREQUENT = 16,
 };
 
-typedef struct {           // small, because the search reads one for each candidate
+typedef struct {           // half a line of the cache, because the search reads one for each candidate
     uint32_t conversation; // to which last, count and the listed_* belong
     int32_t last;          // position after its last occurrence; 0: it does not occur
     int32_t listed_at;     // position for which the target last had it among its best tokens; 0: none
@@ -25,13 +25,13 @@ typedef struct {           // small, because the search reads one for each candi
     uint32_t total;        // occurrences in all conversations
     uint16_t count;        // occurrences in the conversation
     uint8_t listed_rank;
+    uint8_t average_rows; // rows of the average after it, up to UINT8_MAX
 } ls_token_usage;
 
-// The target's predictions after a token, averaged; recent rows weigh more.
+// The target's predictions after a token, averaged; recent rows weigh more. Two lines of the cache.
 typedef struct {
-    int32_t id[LS_AVERAGE_TOP]; // the most likely first
+    int32_t id[LS_AVERAGE_TOP]; // the most likely first; -1: no more
     float p[LS_AVERAGE_TOP];
-    uint16_t n, rows; // tokens; rows that were averaged, up to UINT16_MAX
 } ls_average;
 
 typedef struct {

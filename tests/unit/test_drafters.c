@@ -661,7 +661,7 @@ static void bigrams_are_drafted_from_the_start(void **state) {
     char cache[64], old[64], *path;
     ls_err err;
     struct stat st;
-    for (int32_t i = 0; i < N; i++) next[i] = (ls_successor){{i + 1, -1}, {0.9f}};
+    for (int32_t i = 0; i < N; i++) ls_successor_set(&next[i], 0, i + 1, 0.9f), next[i].id[1] = -1;
     snprintf(old, sizeof old, "/tmp/logitspec-test-%d.old", (int)getpid());
     snprintf(cache, sizeof cache, "/tmp/logitspec-test-%d.cache", (int)getpid());
     char *before = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;

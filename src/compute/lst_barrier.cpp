@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 
 namespace {
@@ -18,6 +19,10 @@ void cpu_pause() {
 #endif
 }
 
+uint64_t now_ns() {
+    return (uint64_t)std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 } // namespace
 
 void lst::Signal::next() {
@@ -26,12 +31,12 @@ void lst::Signal::next() {
 }
 
 void lst::Signal::wait(uint32_t old, Habit &habit) {
-    if (patience.spins(habit)) {
+    if (patience.spins()) {
         for (int32_t i = 0; i < LOOKS; i++) {
             if (value.load(std::memory_order_acquire) != old) return;
             cpu_pause();
         }
-        patience.in_vain(habit);
+        patience.in_vain(habit, now_ns());
     }
     // next() stores the value before it reads `sleepers`, this does the reverse: one of them sees the other's
     sleepers++;

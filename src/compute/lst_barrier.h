@@ -10,31 +10,31 @@ namespace lst {
 
 // Whether threads that wait for the same number spin. If a thread spins in vain too often, all of them sleep for a
 // while, and then spin again: they change together, because waking up takes longer than a thread spins, so that one
-// which sleeps makes the others spin in vain.
+// which sleeps makes the others spin in vain. Too often is a matter of time: where forwards compute for long, waits are
+// longer than a thread spins, but few, and then it costs little.
 class Patience {
     enum {
-        SOME = 64,         // waits of a thread of which
-        MOST_IN_VAIN = 16, // so many may be in vain, else follow
-        REST = 1024,       // waits without spinning, those of some four forwards
+        SOME = 16,         // spins in vain, which took less than
+        SOME_NS = 5000000, // this: a quiet machine has them in 16 ms at least, beside a busy program in 2 to 4
+        REST = 2048,       // waits without spinning, those of some eight forwards
     };
     std::atomic<int32_t> rests{0};
 
   public:
-    struct alignas(64) Habit { // of a thread: its last waits, and those in vain
-        int32_t waits = 0, vain = 0;
+    struct alignas(64) Habit { // of a thread
+        int32_t vain = 0;
+        uint64_t since = 0; // of the first of these
     };
-    bool spins(Habit &h) { // asked once for each wait
-        if (rests.load(std::memory_order_relaxed) > 0) {
-            rests.fetch_sub(1, std::memory_order_relaxed);
-            return false;
-        }
-        if (++h.waits > SOME) h = {1, 0};
-        return true;
+    bool spins() { // asked once for each wait
+        if (rests.load(std::memory_order_relaxed) <= 0) return true;
+        rests.fetch_sub(1, std::memory_order_relaxed);
+        return false;
     }
-    void in_vain(Habit &h) { // it spun in vain
-        if (++h.vain <= MOST_IN_VAIN) return;
+    void in_vain(Habit &h, uint64_t now_ns) { // it spun in vain
+        if (!h.vain) h.since = now_ns;
+        if (++h.vain < SOME) return;
+        if (now_ns - h.since < SOME_NS) rests.store(REST, std::memory_order_relaxed);
         h = {};
-        rests.store(REST, std::memory_order_relaxed);
     }
 };
 

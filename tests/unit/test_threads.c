@@ -106,7 +106,7 @@ static void an_error_ends_the_search(void **state) {
 
 // ---- how they wait
 
-void test_waits(int32_t n, bool (*in_vain)(int32_t i), bool *spun); // patience.cpp
+void test_waits(int32_t n, int32_t us, bool (*in_vain)(int32_t i), bool *spun); // patience.cpp
 enum { WAITS = 20000 };
 
 static bool never(int32_t i) {
@@ -124,10 +124,10 @@ static bool at_first(int32_t i) { // as where threads found each other asleep
     return i < 5000;
 }
 
-static int32_t spinning(bool (*in_vain)(int32_t i), int32_t from, int32_t end) {
+static int32_t spinning(int32_t us, bool (*in_vain)(int32_t i), int32_t from, int32_t end) {
     static bool spun[WAITS];
     int32_t n = 0;
-    test_waits(WAITS, in_vain, spun);
+    test_waits(WAITS, us, in_vain, spun);
     for (int32_t i = from; i < end; i++) n += spun[i];
     return n;
 }
@@ -135,11 +135,12 @@ static int32_t spinning(bool (*in_vain)(int32_t i), int32_t from, int32_t end) {
 // Threads spin while this is seldom in vain. Where it always is they hardly do, and they return to it.
 static void threads_spin_where_it_helps(void **state) {
     (void)state;
-    assert_int_equal(spinning(never, 0, WAITS), WAITS);
-    assert_int_equal(spinning(now_and_then, 0, WAITS), WAITS);
-    assert_in_range(spinning(always, 0, WAITS), 1, WAITS / 25);
-    assert_in_range(spinning(at_first, 0, 5000), 1, 5000 / 25);
-    assert_int_equal(spinning(at_first, 5000 + 1024, WAITS), WAITS - 5000 - 1024);
+    assert_int_equal(spinning(20, never, 0, WAITS), WAITS);
+    assert_int_equal(spinning(40, now_and_then, 0, WAITS), WAITS);
+    assert_in_range(spinning(90, always, 0, WAITS), 1, WAITS / 20);
+    assert_in_range(spinning(90, at_first, 0, 5000), 1, 5000 / 20);
+    assert_int_equal(spinning(90, at_first, 5000 + 2048, WAITS), WAITS - 5000 - 2048);
+    assert_int_equal(spinning(500, always, 0, WAITS), WAITS); // a prompt's: each wait is long
 }
 
 // ---- of a model: the scripted one, whose forwards take longer the more threads share them

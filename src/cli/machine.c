@@ -17,7 +17,8 @@ static double load_now(void) {
 
 ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err) {
     lst_limits_t limits;
-    const ls_code code = ls_limits_measure(&limits, threads, err);
+    const uint64_t weights = isfinite(m->weight_mb) ? (uint64_t)(m->weight_mb * 1e6) : 0;
+    const ls_code code = ls_limits_measure(&limits, threads, weights, err);
     if (code) return code;
     m->threads = limits.threads;
     m->read_gb_per_s = fmax(m->read_gb_per_s, limits.read_gb_per_s); // fmax ignores a NAN

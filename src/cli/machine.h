@@ -11,8 +11,9 @@ typedef struct {
 
 // Before the measurement: enters program, machine and load.
 ls_machine_watch ls_machine_begin(ls_manifest *m);
-// Measures the hardware limits with this number of threads; 0: one per core. LS_E_BACKEND: no compute library. A second
-// call keeps the larger value of each limit.
+// Measures the hardware limits with this number of threads; 0: one per core. Reads as many bytes as the model has
+// (weight_mb), else more than caches hold. LS_E_BACKEND: no compute library. A second call keeps the larger value of
+// each limit.
 ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err);
 void ls_machine_model(ls_manifest *m, const ls_model *model);
 void ls_machine_model_limits(ls_manifest *m, const ls_model *model); // if it runs on the CPU

@@ -235,15 +235,17 @@ typedef struct {
 int lst_device(int32_t i, lst_device_info *info);
 
 /* Measures the maximum rates of this processor with this number of threads (0: one for each core): the fastest of some
- * runs, about a second in all. They give a lower bound for the time of a forward. LST_E_ARG: this is the GPU library.
+ * runs, about a second in all. They give a lower bound for the time of a forward. bytes: of memory that is read again
+ * and again, as weights are, which a large cache may hold; 0: more than caches hold. LST_E_ARG: this is the GPU
+ * library.
  */
 typedef struct {
     int32_t threads;
-    double read_gb_per_s; /* 10^9 bytes, of more memory than caches hold, in large pages where the system has them */
+    double read_gb_per_s;                                    /* 10^9 bytes, in large pages where the system has them */
     double f32_gmac_per_s, int8_gmac_per_s, bf16_gmac_per_s; /* 10^9 multiply-adds on registers alone, by the
                               instructions of the arithmetics' matmuls; 0: this CPU's level has none */
 } lst_limits_t;
-int lst_limits(int32_t threads, lst_limits_t *out);
+int lst_limits(int32_t threads, uint64_t bytes, lst_limits_t *out);
 /* Bytes that a matrix takes in this CPU's memory with this dtype ("auto": that of lst_model_open for heads of that
  * size); 0: it cannot be packed. *rows (may be NULL): 1 if the input embedding can be read from it. Only in the
  * program.

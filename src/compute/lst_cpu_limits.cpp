@@ -12,7 +12,8 @@ namespace {
 
 typedef uint64_t Lanes __attribute__((vector_size(16)));
 
-constexpr size_t READ_BYTES = (size_t)256 << 20; // at least; four times a third-level cache where that is more
+constexpr size_t READ_BYTES = (size_t)256 << 20; // of a run at least; beyond caches: four times the third level's
+constexpr size_t LEAST_BYTES = (size_t)1 << 20;
 constexpr int READS = 6, RUNS = 8; // others may have a processor meanwhile: the fastest of many short runs counts
 constexpr double SECONDS = 0.003;  // that a run of multiply-adds takes at least
 
@@ -43,22 +44,31 @@ uint64_t sum_of(const Lanes *p, size_t n) {
     return all[0] + all[1];
 }
 
-double read_gb_per_s(int threads) {
+size_t beyond_caches() {
     const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    const size_t bytes = std::max(READ_BYTES, std::min(4 * (size_t)std::max(cache, 0L), 8 * READ_BYTES));
-    const size_t n = bytes / sizeof(Lanes), share = n / (size_t)threads;
+    return std::max(READ_BYTES, std::min(4 * (size_t)std::max(cache, 0L), 8 * READ_BYTES));
+}
+
+double read_gb_per_s(int threads, size_t bytes) {
+    const size_t times = std::max(READ_BYTES / bytes, (size_t)1), n = bytes / sizeof(Lanes),
+                 share = n / (size_t)threads;
     lst::cpu::Weights memory; // in large pages, as those whose reading it limits
     Lanes *lanes = (Lanes *)memory.take(bytes);
     std::vector<uint64_t> sums((size_t)threads);
     fastest(threads, 1, [&](int thread) { // each writes its own share, so that it is in memory near to it
         std::fill_n(lanes + (size_t)thread * share, share, Lanes{1, 1});
     });
-    const double seconds = fastest(
-        threads, READS, [&](int thread) { sums[(size_t)thread] = sum_of(lanes + (size_t)thread * share, share); });
+    const double seconds = fastest(threads, READS, [&](int thread) {
+        sums[(size_t)thread] = 0;
+        for (size_t i = 0; i < times; i++) {
+            __asm__ volatile("" : : : "memory"); // else compilers may read once for all
+            sums[(size_t)thread] += sum_of(lanes + (size_t)thread * share, share);
+        }
+    });
     for (uint64_t sum : sums)
-        if (sum != 2 * (share - share % 4))
+        if (sum != 2 * times * (share - share % 4))
             throw lst::Error(LST_E_BACKEND, "memory error: a read returned other bytes than were written");
-    return (double)(share * (size_t)threads * sizeof(Lanes)) / seconds / 1e9;
+    return (double)(times * share * (size_t)threads * sizeof(Lanes)) / seconds / 1e9;
 }
 
 double multiply_adds(const lsk_table &kernels, lsk_arith arith, int threads) {
@@ -73,7 +83,7 @@ double multiply_adds(const lsk_table &kernels, lsk_arith arith, int threads) {
 
 } // namespace
 
-extern "C" int lst_limits(int32_t threads, lst_limits_t *out) {
+extern "C" int lst_limits(int32_t threads, uint64_t bytes, lst_limits_t *out) {
     return lst::guard([&] {
         if (threads < 0 || threads > 4096) throw lst::Error(LST_E_ARG, "lst_limits: bad arguments");
         const lsk_table *kernels = lsk_pick();
@@ -81,7 +91,8 @@ extern "C" int lst_limits(int32_t threads, lst_limits_t *out) {
         const int n = lst::threads_of(threads);
         lst::start_threads(n);
         out->threads = n;
-        out->read_gb_per_s = read_gb_per_s(n);
+        out->read_gb_per_s =
+            read_gb_per_s(n, bytes ? std::clamp((size_t)bytes, LEAST_BYTES, beyond_caches()) : beyond_caches());
         out->f32_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_F32, n);
         out->int8_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_I8, n);
         out->bf16_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_BF16, n);

@@ -494,7 +494,7 @@ std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open
     return m;
 }
 
-extern "C" int lst_limits(int32_t, lst_limits_t *) {
+extern "C" int lst_limits(int32_t, uint64_t, lst_limits_t *) {
     return lst::guard([] { throw lst::Error(LST_E_ARG, "the reference engine has no kernels to measure"); });
 }
 

@@ -435,10 +435,10 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
     return LS_OK;
 }
 
-ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, ls_err *err) {
+ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, uint64_t bytes, ls_err *err) {
     const lst_decoder *lib;
     *out = (lst_limits_t){0};
     ls_decoder_load(&lib, LS_DECODER_CPU, NULL); // which cannot fail
-    const int failure = lib->limits(threads, out);
+    const int failure = lib->limits(threads, bytes, out);
     return failure ? ls_call_failed(lib->last_error(), failure, err) : LS_OK;
 }

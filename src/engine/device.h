@@ -66,5 +66,5 @@ void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weig
 void ls_gpu_model_free(ls_gpu_model *m);
 
 // Measures the processor's maximum bandwidth and arithmetic rates, see lst_limits. Takes about a second. threads 0: one
-// for each core. LS_E_RANGE: LOGITSPEC_CPU is no CPU level.
-ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, ls_err *err);
+// for each core. bytes: read again and again; 0: more than caches hold. LS_E_RANGE: LOGITSPEC_CPU is no CPU level.
+ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, uint64_t bytes, ls_err *err);

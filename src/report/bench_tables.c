@@ -157,7 +157,7 @@ static void notes(const ls_bench *b, ls_buf *out) {
     if (isfinite(b->manifest.kv_kb * b->manifest.weight_mb / b->manifest.read_gb_per_s))
         ls_buf_fmt(out,
                    "of limit: lower bound / time of the steps; the bound reads %.0f MB of weights per step and %.0f KB "
-                   "of keys and values per token at %.1f GB/s, as measured in this run\n",
+                   "of keys and values per token at %.1f GB/s, as measured in this run by reading as much\n",
                    b->manifest.weight_mb, b->manifest.kv_kb, b->manifest.read_gb_per_s);
     for (size_t i = 0; i < b->resumed.n; i++)
         ls_buf_fmt(out, "resumed after %d prompt%s: the drafters lost what they had learned before\n", b->resumed.p[i],

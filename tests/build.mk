@@ -16,6 +16,7 @@ KERNEL_TEST_SRC := $(EMULATED_LEVELS) tests/unit/random_tensor.c tests/unit/plai
 KERNEL_BASE_SRC := $(patsubst %,src/base/%.c,ggml rng mem system) src/gpu/plan.c
 $(call obj,$(EMULATED_LEVELS)): CFLAGS += -g1 -DLSK_EMULATED $(if $(SAN),-O1)
 avxvnni_emulated_CFLAGS := $(kernels_avx2_CFLAGS)
+amxattention_emulated_CFLAGS := $(kernels_avx512bf16_CFLAGS)
 amxpacked_emulated_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi
 amxint8_emulated_CFLAGS := $(kernels_avx512_CFLAGS)
 

@@ -142,7 +142,7 @@ static double seen_by(const ls_hparams *h, const cell *c) {
 
 // Lower bound of a cell in ms: the larger of memory time (weights and KV cache, each read once) and arithmetic time.
 // Products with weights count at the limit of the engine's arithmetic, products with keys and values at that of the KV
-// type. AMX raises the bf16 limit beyond what attention, which does not use AMX, can reach.
+// type.
 static double least_ms(const bench *b, const cell *c) {
     const ls_manifest *m = &b->manifest;
     const ls_engine *e = b->model.engine;

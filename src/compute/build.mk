@@ -16,10 +16,10 @@ kernels_neondot_CFLAGS := -march=armv8.2-a+dotprod
 kernels_neoni8mm_CFLAGS := -march=armv8.2-a+dotprod+i8mm
 kernels_avx512_CFLAGS := -ffp-contract=fast -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mavx2 -mf16c -mprefer-vector-width=512
 kernels_avx512vnni_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512vnni
-kernels_avx512bf16_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512bf16
+kernels_avx512bf16_CFLAGS := $(kernels_avx512_CFLAGS) -mavx512bf16 -mamx-tile -mamx-bf16
 kernels_amxunit_CFLAGS := -mamx-tile -mamx-bf16 -mamx-int8
 kernels_amxbf16_CFLAGS := -mamx-tile -mamx-bf16
-kernels_amxpacked_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi -mamx-tile -mamx-bf16
+kernels_amxpacked_CFLAGS := $(kernels_avx512bf16_CFLAGS) -mavx512vbmi
 kernels_amxint8_CFLAGS := $(kernels_avx512vnni_CFLAGS) -mamx-tile -mamx-int8
 kernels_avx2_CFLAGS := -ffp-contract=fast -mavx2 -mfma -mf16c
 kernels_avxvnni_CFLAGS := $(kernels_avx2_CFLAGS) -mavxvnni

@@ -22,6 +22,7 @@ void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ld
                               int32_t tile_begin, int32_t tile_end, void *scratch);
 void emulated_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
                              int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+void emulated_amx_attention(const lsk_attention *a);
 int emulated_amx_right(int wrong, int in);
 void emulated_amx_from(int32_t rows);
 static int unpacks(void) { // what kernels_amxpacked.c needs beside tiles
@@ -552,22 +553,31 @@ static void attention_of(const lsk_table *t, const lsk_table *as, int CTX, int H
     free(cache.k), free(cache.v), free(scratch);
 }
 
-static void attentions_of(const lsk_table *t, const lsk_table *as) {
+// as: a level with the same order of sums; where bf16 is multiplied by tiles, it has another.
+static void attentions_of(const lsk_table *t, const lsk_table *as, bool tiles) {
     static const int firsts[] = {0, 1, 15, 16, 30, 151}; // windows: of the context, and of the tree too
     for (int hd = 16; hd <= 128; hd += hd < 80 ? 16 : 48)
         for (int heads = 1; heads <= 6; heads++)
             for (int i = 0; i < 12; i++) {
                 const int context = heads % 3 ? 151 : 150, first = firsts[i / 2] < context ? firsts[i / 2] : context;
-                attention_of(t, as, context, hd, heads, first, heads % 2 ? 0 : 2.5f, i % 2);
+                attention_of(t, tiles && i % 2 ? NULL : as, context, hd, heads, first, heads % 2 ? 0 : 2.5f, i % 2);
             }
 }
 
 static void attention_sees_ancestors_only_and_is_independent_of_company(void **state) {
     (void)state;
-    const lsk_table *k, *as = level(1) ? level(0) : NULL; // levels with fused multiply-adds, all but the last, agree
-    for (int l = 0; (k = level(l)); l++) attentions_of(k, level(l + 1) ? as : NULL);
+    const lsk_table *k, *as = NULL; // levels with fused multiply-adds, all but the last, agree
+    for (int l = 0; (k = level(l)); l++) {
+        const bool tiles = !strcmp(k->name, "amx");
+        if (!as && !tiles && level(l + 1)) as = k;
+        attentions_of(k, level(l + 1) ? as : NULL, tiles);
+    }
 #if defined(__x86_64__)
-    if (lsk_level("avx512bf16")) attentions_of(&lsk_avx512bf16, as); // which that level has on some processors alone
+    if (!lsk_level("avx512bf16")) return;
+    attentions_of(&lsk_avx512bf16, as, false); // which that level has on some processors alone
+    lsk_table emulated = lsk_avx512bf16;
+    emulated.attention = emulated_amx_attention;
+    attentions_of(&emulated, as, true);
 #endif
 }
 

@@ -316,6 +316,7 @@ void lsk_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *
                          int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                         int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+void lsk_amx_attention(const lsk_attention *a);        /* a table's; over floats that of avx512bf16 */
 int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds); /* a table's */
 /* Mixed arithmetic: adds to the outputs of a tile the low halves of wide groups, after all others. */
 void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, float *y, int64_t ldy, int32_t rows,

@@ -99,3 +99,4 @@ void lsk_avx512bf16_matmul(const lsk_matrix *m, const uint16_t *x, int64_t ldx, 
 }
 
 #include "compute/kernels/kernels_impl.h"
+#include "compute/kernels/kernels_amxattention.h"

@@ -93,6 +93,7 @@ static const lsk_table *amx(void) { /* the next level, with matmuls by tiles */
     made.matmul_int = lsk_amx_matmul_int;
     made.matmul_bf16 = lsk_amx_matmul_bf16;
     made.unpacks = 1;
+    made.attention = lsk_amx_attention;
     made.peak = lsk_amx_peak;
     return lsk_amx_usable() ? once(&tiles, &made) : NULL;
 }

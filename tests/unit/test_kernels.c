@@ -476,7 +476,7 @@ static float in_bf16(float x) {
 // Rows of a tree with their heads, as many at once as can be, against doubles, each alone, and level `as` (NULL: none).
 static void attention_of(const lsk_table *t, const lsk_table *as, int CTX, int HD, int HEADS, int first, float cap,
                          int bf16) {
-    enum { MOST_CTX = 151, ROWS = 9, COLS = 192, PATHS = 4, MOST = 6 * PATHS, MOST_HD = 128 };
+    enum { MOST_CTX = 151, ROWS = 9, COLS = 192, PATHS = 5, MOST = 6 * PATHS, MOST_HD = 128 };
     static float k[COLS][MOST_HD], v[COLS][MOST_HD], q[MOST * MOST_HD], out[MOST * MOST_HD], alone[MOST * MOST_HD];
     float *scratch = aligned(sizeof(float) * (size_t)lsk_attention_scratch(MOST, COLS, HD));
     const size_t bytes = (bf16 ? sizeof(uint16_t) : sizeof(float)) * (size_t)HD * COLS;
@@ -491,8 +491,9 @@ static void attention_of(const lsk_table *t, const lsk_table *as, int CTX, int H
         lsk_cache_write(&cache, c, k[c], v[c]);
     }
     for (int i = 0; i < PATHS * HEADS * HD; i++) q[i] = rnd();
-    const int32_t tail[PATHS][3] = {{CTX}, {CTX, CTX + 2}, {CTX, CTX + 3, CTX + 7}, {CTX, CTX + 3, CTX + 8}};
-    static const int n_tail[PATHS] = {1, 2, 3, 3};
+    const int32_t tail[PATHS][3] = {
+        {CTX}, {CTX, CTX + 1}, {CTX, CTX + 2}, {CTX, CTX + 3, CTX + 7}, {CTX, CTX + 3, CTX + 8}};
+    static const int n_tail[PATHS] = {1, 2, 2, 3, 3};
     static const float sinks[2] = {-1, 9}; // below and above most scores
     lsk_query queries[MOST];
     const int n = PATHS * HEADS;

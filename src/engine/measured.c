@@ -175,7 +175,7 @@ static void write_measured(const char *path, const char *magic, const char *key,
 // ---- costs of forwards
 
 enum { CONTEXT = 256 };
-static const char costs_magic[] = "logitspec-costs 5";
+static const char costs_magic[] = "logitspec-costs 6";
 
 void ls_costs_of_two(ls_cost_curve *z, double one, double few, int32_t n_few) {
     if (few < one) few = one;
@@ -428,7 +428,7 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
 
 // ---- the number of threads
 
-static const char threads_magic[] = "logitspec-threads 2";
+static const char threads_magic[] = "logitspec-threads 3";
 
 // The largest number below n of the form 2^k or 3 * 2^k; 0: there is none.
 static int32_t next_below(int32_t n) {

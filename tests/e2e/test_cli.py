@@ -982,7 +982,7 @@ class RealModel(unittest.TestCase):
             if kept:  # else the machine was busy
                 with open(kept[0], encoding="utf-8") as f:
                     lines = f.readlines()
-                self.assertEqual((lines[0], lines[3:]), ("logitspec-threads 2\n", [f"threads {n}\n"]))
+                self.assertEqual((lines[0], lines[3:]), ("logitspec-threads 3\n", [f"threads {n}\n"]))
                 self.assertRegex(lines[2], r"^measured \d+ (busy|quietly)$")
                 with open(kept[0], "w", encoding="utf-8") as f:
                     f.writelines([*lines[:3], "threads 4\n"])

@@ -210,7 +210,7 @@ static void keep(const char *path, const char *magic, const char *key, int age_s
 
 static void a_choice_is_measured_and_kept(void **state) {
     (void)state;
-    static const char magic[] = "logitspec-threads 2";
+    static const char magic[] = "logitspec-threads 3";
     ls_err err = {0};
     ls_engine *e = model.engine;
     char dir[] = "/tmp/logitspec-threads-XXXXXX", key[LS_MEASURED_KEY];
@@ -251,7 +251,7 @@ static void a_choice_is_measured_and_kept(void **state) {
                  {magic, "threads -1\n", "quietly", 0, false},
                  {magic, "threads\n", "quietly", 0, false},
                  {magic, "", "quietly", 0, false},
-                 {"logitspec-threads 20", "threads 7\n", "quietly", 0, false}};
+                 {"logitspec-threads 30", "threads 7\n", "quietly", 0, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         keep(path, cases[i].magic, key, cases[i].age_s, cases[i].how, cases[i].kept);
         forwards = 0;

@@ -892,7 +892,8 @@ class RealModel(unittest.TestCase):
         self.assertTrue(o["exact"])
         self.assertIn(o["dtype"], ("f32", "i8"))  # auto: by what the CPU has
         self.assertEqual(len(o["sha256"]), 64)
-        self.assertGreater(o["speedup"], 0)
+        if o["speedup"] is not None:  # a busy machine may leave it unknown, and the text then has '?'
+            self.assertGreater(o["speedup"], 0)
         self.assertGreater(o["ar_tokens_per_s"], 0)
         ar = json.loads(run("generate", "--prompt", "Repeat: one fish, two fish, red fish, blue fish.", "--method", "plain",
                             "--max-tokens", "60", "--json").stdout)

@@ -92,7 +92,11 @@ static ls_code run_round(bench *b, bool keep, ls_err *err) {
             const int32_t missing = c->context - t->length(t);
             if (missing > 0) code = read_tokens(b, missing, &ms, err);
             // warms caches and threads as a run of such steps does; a large cache takes several forwards
-            for (double spent = 0; spent < WARM_MS && !code; spent += ms) code = forward(b, c->rows, &ms, err);
+            double spent = 0;
+            while (spent < WARM_MS && !code) {
+                code = forward(b, c->rows, &ms, err);
+                spent += ms;
+            }
             if (!code) code = forward(b, c->rows, &ms, err);
         }
         if (!code && keep) c->ms[b->rounds] = ms;

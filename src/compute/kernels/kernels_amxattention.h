@@ -111,12 +111,8 @@ void lsk_amx_attention(const lsk_attention *a) {
     }
     const lsk_query *q = a->queries;
     const int32_t n = a->n_queries, hd = a->cache.head_dim, context = a->n_context, whole = context / STEP * STEP;
-    int32_t columns = context, from = context;
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t end = q[i].tail[q[i].n_tail - 1] + 1;
-        columns = end > columns ? end : columns;
-        from = q[i].first < from ? q[i].first : from;
-    }
+    int32_t columns, from;
+    seen_of(a, &columns, &from);
     from = from / STEP * STEP;
     const int32_t blocks = (columns + LSK_TILE - 1) / LSK_TILE, passes = (n + AMX_ROWS - 1) / AMX_ROWS,
                   each = (n + passes - 1) / passes; /* queries of a pass; neighbours may share some */
@@ -155,10 +151,9 @@ void lsk_amx_attention(const lsk_attention *a) {
                     !pass);
     }
     shape_tiles(1);
-    const int32_t begin = from > whole ? from : whole;
     for (int32_t i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n && q[i + same].tail == q[i].tail && q[i + same].n_tail == q[i].n_tail;) same++;
-        for (int32_t p = begin; p < context + q[i].n_tail; p += STEP) {
+        for (int32_t p = whole; p < context + q[i].n_tail; p += STEP) {
             gather_values(a, &q[i], p, room);
             amx_reads(room);
             for (int32_t j = i; j < i + same; j++)

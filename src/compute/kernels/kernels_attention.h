@@ -258,17 +258,24 @@ static float weigh(const lsk_attention *a, const lsk_query *q, int32_t from, flo
     return softmax(w + from, n - from, a->cache.bf16, q->sink);
 }
 
+/* What the queries see together: cache columns below the first, committed positions from the second on. */
+static void seen_of(const lsk_attention *a, int32_t *columns, int32_t *from) {
+    *columns = *from = a->n_context;
+    for (int32_t i = 0; i < a->n_queries; i++) {
+        const lsk_query *q = &a->queries[i];
+        const int32_t end = q->tail[q->n_tail - 1] + 1;
+        *columns = end > *columns ? end : *columns;
+        *from = q->first < *from ? q->first : *from;
+    }
+}
+
 /* Positions hidden by a window have weight 0: whole tiles before the first that anyone sees are
  * skipped, and adding 0 to a sum that began at 0 changes no bit. */
 static void k_attention(const lsk_attention *a) {
     const lsk_query *q = a->queries;
     const int32_t n = a->n_queries, hd = a->cache.head_dim, context = a->n_context;
-    int32_t columns = context, from = context;
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t end = q[i].tail[q[i].n_tail - 1] + 1;
-        columns = end > columns ? end : columns;
-        from = q[i].first < from ? q[i].first : from;
-    }
+    int32_t columns, from;
+    seen_of(a, &columns, &from);
     from = from / LSK_TILE * LSK_TILE;
     const int32_t blocks = (columns + LSK_TILE - 1) / LSK_TILE;
     const int64_t ld = ((int64_t)blocks + 1) * LSK_TILE; /* rows do not begin in the same sets of the cache */

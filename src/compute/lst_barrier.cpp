@@ -9,7 +9,7 @@
 
 namespace {
 
-enum { LOOKS = 2000 }; // of a wait: some 35 us on AMD's processors, 70 us on Intel's
+enum { LOOKS = 2000 }; // of a wait: 20 us on an Intel Xeon (family 6, model 167), some 35 us on Zen 4
 
 void cpu_pause() {
 #if defined(__x86_64__)

@@ -9,7 +9,7 @@
 namespace lst {
 
 // Whether threads that wait for the same number spin. If a thread spins in vain too often, all of them sleep for a
-// while, and then spin again: they change together, because waking up takes longer than a thread spins, so that one
+// while, and then spin again: they change together, because waking up may take longer than a thread spins; then one
 // which sleeps makes the others spin in vain. Too often is a matter of time: where forwards compute for long, waits are
 // longer than a thread spins, but few, and then it costs little.
 class Patience {

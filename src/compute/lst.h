@@ -9,6 +9,8 @@
  * KV caches; a KV cache is used by one thread at a time.
  */
 #pragma once
+#include "model/hparams.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,9 +19,9 @@
 extern "C" {
 #endif
 
-/* Raised with each change of this file. A library's table has this number in its name, so that one of other sources is
- * not taken for one of these. */
-#define LST_VERSION 23
+/* Raised with each change of this file or of ls_hparams. A library's table has this number in its name, so that one of
+ * other sources is not taken for one of these. */
+#define LST_VERSION 24
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 
@@ -47,65 +49,6 @@ typedef struct {
      * attention's matrices and those of a dense feed-forward part may have one, and those of one input the same. */
     const int32_t *order;
 } lst_tensor;
-
-/* act(x) of the feed-forward part: x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)));
- * max(x, 0)^2; xIELU (lst_hparams.xielu); and x / (1 + e^-(SLOPE x)) of x = min(gate, CLAMP), whose product with the
- * other half is with 1 + max(min(up, CLAMP), -CLAMP). */
-enum { LST_ACT_SILU, LST_ACT_GELU_TANH, LST_ACT_RELU2, LST_ACT_XIELU, LST_ACT_CLAMPED };
-#define LST_CLAMP 7.0f
-#define LST_CLAMP_SLOPE 1.702f
-/* RMS norm of queries and keys: none, of each head, of all heads together, or of each head after its rotation. */
-enum { LST_QK_NORM_NONE, LST_QK_NORM_HEAD, LST_QK_NORM_WHOLE, LST_QK_NORM_ROTATED };
-/* The scores of a mixture's experts: softmax over all experts' logits, or over those that the row takes; or the sigmoid
- * of each logit. */
-enum { LST_ROUTER_NONE, LST_ROUTER_ALL, LST_ROUTER_BEST, LST_ROUTER_SIGMOID };
-enum { LST_MAX_EXPERTS_USED = 64 };
-
-/* A decoder of the Llama family. Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer,
- * is used if its tensor is there. */
-typedef struct {
-    int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab;
-    int32_t tied; /* the output head is token_embd.weight */
-    int32_t activation, qk_norm;
-    int32_t ungated;    /* the feed-forward part is down(act(up(x))), not down(act(gate(x)) * up(x)) */
-    int32_t layer_norm; /* norms before and after sublayers and of the output are layer norms (the mean is subtracted),
-                           and their biases are used if they are there; 0: RMS norms */
-    float rms_eps;
-    float norm_offset;    /* added to every norm's weights (1 for Gemma, whose checkpoints store them minus 1) */
-    float embd_scale;     /* of token embeddings */
-    float attn_scale;     /* of queries */
-    float residual_scale; /* of a sublayer's output */
-    float logit_scale;    /* of logits */
-    float attn_softcap, logit_softcap; /* cap * tanh(x / cap); 0: none */
-    /* Attention temperature: the query at position p is also multiplied by 1 + attn_temperature * ln(1 + floor(p /
-     * attn_temperature_length)); 0: none. */
-    float attn_temperature;
-    int32_t attn_temperature_length;
-    /* Rotary embedding of the first rope_dims values of a head: pairs (2i, 2i + 1) if interleaved, otherwise
-     * (i, i + rope_dims / 2), rotated by position * rope_freq[i]; cosine and sine times rope_magnitude. Index 0 is for
-     * global layers, 1 for local layers. */
-    int32_t rope_interleaved, rope_dims;
-    const float *rope_freq[2]; /* [rope_dims / 2] */
-    float rope_magnitude[2];
-    int32_t window;           /* local layers see the last `window` positions, including the row's own */
-    const uint8_t *local;     /* [n_layers] */
-    const uint8_t *unrotated; /* [n_layers]: 1: the layer's queries and keys are not rotated; NULL: all are */
-    /* A mixture of experts: the feed-forward part of a row is the sum over the n_experts_used experts with the largest
-     * scores (ties: the lower number), in that order, of the expert's output times its weight, and after that the
-     * shared expert's output (n_ff_shared 0: none), times the sigmoid of its own logit if it has one. A weight is
-     * the score, divided by the sum of the row's if sum_experts, times expert_scale. If a layer has biases of the
-     * choice (exp_probs_b.bias), they are added to the scores to find the largest ones, and not to weights. Then, too,
-     * only experts of n_groups_used of n_expert_groups groups of equal size are chosen: those whose two largest sums
-     * are largest together. 0 experts: no mixture. */
-    int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
-    int32_t router, sum_experts;
-    float expert_scale;
-    int32_t n_expert_groups, n_groups_used; /* 1: no groups */
-    const uint8_t *dense;                   /* [n_layers]: 1: the layer is not a mixture; NULL: all are */
-    int32_t sinks; /* a head's weights of attention also have a constant score, its sink, of no value */
-    /* [n_layers] of xIELU's p, n, b, e: p x^2 + b x if x > 0, else (e^min(x, e) - 1 - x) n + b x. NULL: none is used */
-    const float (*xielu)[4];
-} lst_hparams;
 
 /* Progress of long work; return false to cancel it (LST_E_CANCELLED). fraction is 0..1. */
 typedef bool (*lst_progress)(void *ud, const char *stage, double fraction);
@@ -253,7 +196,8 @@ int lst_limits(int32_t threads, uint64_t bytes, lst_limits_t *out);
 uint64_t lst_packed_bytes(int32_t type, int64_t n_out, int64_t n_in, const char *dtype, int32_t head_dim,
                           int32_t *rows);
 
-int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
+/* A decoder of the Llama family. hp is copied; *hp->arch must stay. */
+int lst_model_open(lst_model **out, const ls_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt);
 int lst_model_info(const lst_model *m, lst_model_info_t *info);
 void lst_model_close(lst_model *m);

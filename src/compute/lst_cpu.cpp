@@ -166,7 +166,7 @@ void CpuModel::info(lst_model_info_t *info) const {
                  arithmetic->dtype, kernels->name);
 }
 
-std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
+std::unique_ptr<lst_model> lst::make_model(const ls_hparams &hp, const lst_open_options &opt) {
     if (std::string device = opt.device; device != "auto" && device != "cpu")
         throw lst::Error(LST_E_ARG, "device '" + device + "' is not in this library (only cpu)");
     auto m = std::make_unique<CpuModel>();

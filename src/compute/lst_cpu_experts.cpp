@@ -26,15 +26,15 @@ void best_of(const float *value, int32_t n, int32_t most, int32_t *best) {
 }
 
 // Turns a row's logits into scores; choice: scores with biases, of experts of other groups than the best ones -inf.
-void score_experts(const lst_hparams &hp, const float *bias, float *score, float *choice) {
+void score_experts(const ls_hparams &hp, const float *bias, float *score, float *choice) {
     const int32_t n = hp.n_experts, groups = hp.n_expert_groups, size = n / groups;
     const float most = *std::max_element(score, score + n);
     float all = 0;
     for (int32_t e = 0; e < n; e++)
-        if (hp.router == LST_ROUTER_SIGMOID) score[e] = 1 / (1 + std::exp(-score[e]));
+        if (hp.arch->router == LS_ROUTER_SIGMOID) score[e] = 1 / (1 + std::exp(-score[e]));
         else all += score[e] = std::exp(score[e] - most);
     for (int32_t e = 0; e < n; e++) {
-        if (hp.router != LST_ROUTER_SIGMOID) score[e] /= all;
+        if (hp.arch->router != LS_ROUTER_SIGMOID) score[e] /= all;
         choice[e] = bias ? score[e] + bias[e] : score[e];
     }
     if (groups == 1) return;
@@ -52,19 +52,19 @@ void score_experts(const lst_hparams &hp, const float *bias, float *score, float
 }
 
 // Whether experts are chosen by scores. Otherwise logits do, which are in the same order.
-bool by_scores(const lst_hparams &hp, const lst::Mixture &mixture) {
-    return hp.router == LST_ROUTER_SIGMOID || mixture.choice_bias;
+bool by_scores(const ls_hparams &hp, const lst::Mixture &mixture) {
+    return hp.arch->router == LS_ROUTER_SIGMOID || mixture.choice_bias;
 }
 
 // The experts of one row, best first, and their weights. choice: room for n values, if scores choose.
-void choose_experts(const lst_hparams &hp, const lst::Mixture &mixture, float *logits, float *choice, int32_t *expert,
+void choose_experts(const ls_hparams &hp, const lst::Mixture &mixture, float *logits, float *choice, int32_t *expert,
                     float *weight) {
     const int32_t n = hp.n_experts, used = hp.n_experts_used;
     const bool scored = by_scores(hp, mixture);
     if (scored) score_experts(hp, mixture.choice_bias.data(), logits, choice);
     best_of(scored ? choice : logits, n, used, expert);
     const float most = logits[expert[0]];
-    const bool divided = hp.router == LST_ROUTER_BEST || hp.sum_experts;
+    const bool divided = hp.arch->router == LS_ROUTER_BEST || hp.sum_experts;
     float all = 0, of_row = 0;
     for (int32_t i = 0; i < used; i++)
         of_row += weight[i] = scored ? logits[expert[i]] : std::exp(logits[expert[i]] - most);
@@ -128,7 +128,7 @@ const lst::Linear &lst::cpu::prepared_for(const lst::Layer &l) {
 }
 
 void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
-    const lst_hparams &hp = s.m->hp;
+    const ls_hparams &hp = s.m->hp;
     ExpertRows &e = s.experts;
     const int64_t pairs = (int64_t)rows * hp.n_experts_used, d = hp.n_embd, ff = hp.n_ff_expert, wide = hp.n_ff_shared;
     e.logits = lst::Floats(rows * ((int64_t)hp.n_experts + 1));
@@ -152,7 +152,7 @@ void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
 
 bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
                            const float *x, const Prepared &x_in, float *y) {
-    const lst_hparams &hp = s.m->hp;
+    const ls_hparams &hp = s.m->hp;
     const ls_shard &part = s.m->part();
     ExpertRows &e = s.experts;
     const lst::Expert &one = mixture.experts[0], &shared = mixture.shared;

@@ -30,7 +30,7 @@ int32_t queries_at_once(int64_t columns) {
 // this rank's first on.
 void attend(CpuKvCache &s, const Block &b, int layer, int32_t kv_head, ls_range heads, int32_t from, int32_t to,
             int thread) {
-    const lst_hparams &hp = s.m->hp;
+    const ls_hparams &hp = s.m->hp;
     const ls_shard &part = s.m->part();
     const int64_t hd = hp.head_dim;
     const int32_t group = ls_range_size(heads), first_row = from / group;
@@ -55,7 +55,7 @@ void attend(CpuKvCache &s, const Block &b, int layer, int32_t kv_head, ls_range 
         q.n_tail = b.tree ? depth[row] + 1 : row + 1 - first_row;
         const lst::Floats &sinks = s.m->layers[(size_t)layer].sinks;
         q.sink = sinks ? sinks.data() + head : nullptr;
-        q.first = hp.window && s.m->local[(size_t)layer] ? std::max(0, position + 1 - hp.window) : 0;
+        q.first = hp.window && s.m->hp.local[layer] ? std::max(0, position + 1 - hp.window) : 0;
     }
     s.m->kernels->attention(&a);
     for (int32_t i = from; i < to && !s.m->ranks && s.m->layers[(size_t)layer].out.order.empty(); i++) {
@@ -107,7 +107,7 @@ void show(CpuKvCache &s, const Block &b, const Team &team, int32_t layer, const 
 
 void forward(CpuKvCache &s, const Block &b, Team team) {
     const CpuModel &m = *s.m;
-    const lst_hparams &hp = m.hp;
+    const ls_hparams &hp = m.hp;
     const ls_shard &part = m.part();
     const lsk_table &k = *m.kernels;
     const int64_t d = hp.n_embd, hd = hp.head_dim, nqkv = m.layers[0].qkv.n_out;
@@ -146,7 +146,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         return (l.order.empty() ? whole : s.in_order).data();
     };
     auto as_it_is = [](int32_t) {};
-    const bool norms_all = hp.qk_norm == LST_QK_NORM_WHOLE;
+    const bool norms_all = hp.qk_norm == LS_QK_NORM_WHOLE;
     // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
     auto norm_all = [&](const lst::Layer &l, ls_range ls_shard::*of, int64_t at, const lst::Floats &weights) {
         const ls_range own = part.*of;
@@ -169,7 +169,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     // x += tmp (not the first time), after tmp's own norm if the layer has one; then the next matmul's input: x after
     // its norm, or x itself
     int32_t stage = -1;
-    const auto norm = hp.layer_norm ? k.layernorm : k.rmsnorm;
+    const auto norm = hp.arch->layer_norm ? k.layernorm : k.rmsnorm;
     auto add_norm = [&](const lst::Linear *added, const lst::Floats &post, const lst::Floats &pre,
                         const lst::Linear &next) {
         each_row([&](int t, int n) {
@@ -254,13 +254,13 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
             });
         team.each(LST_PART_ROTATE, [&](int t, int n) {
             const float *bias = l.qkv.bias && !norms_all ? l.qkv.bias.data() : nullptr;
-            const std::vector<float> &rope = s.rope[m.local[(size_t)layer] ? 1 : 0];
-            const int32_t dims = m.unrotated[(size_t)layer] ? 0 : hp.rope_dims;
-            const bool norm_last = hp.qk_norm == LST_QK_NORM_ROTATED;
+            const std::vector<float> &rope = s.rope[hp.local[layer] ? 1 : 0];
+            const int32_t dims = hp.unrotated[layer] ? 0 : hp.rope_dims;
+            const bool norm_last = hp.qk_norm == LS_QK_NORM_ROTATED;
             const auto rotate = [&](int32_t i, int32_t head, const lst::Floats &norm, float scale) {
                 float *x = qkv + i * nqkv + head * hd;
                 if (bias) add_bias(x, bias + head * hd, hd);
-                if (hp.qk_norm == LST_QK_NORM_HEAD) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
+                if (hp.qk_norm == LS_QK_NORM_HEAD) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
                 k.rope(x, dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims,
                        norm_last ? 1 : scale);
                 if (norm_last) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
@@ -309,8 +309,7 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
         float *act = mine ? mine : s.act.data();
-        activate_tiles(s, l.gate_up, s.gate_up.data(), m.xielu[(size_t)layer].data(), b.n, tiles, act, l.down, s.act_in,
-                       b.n, 0);
+        activate_tiles(s, l.gate_up, s.gate_up.data(), m.hp.xielu[layer], b.n, tiles, act, l.down, s.act_in, b.n, 0);
         team.meet(LST_PART_ACTIVATION);
         if (!gather_for(l.down, &ls_shard::ff, 1, s.act.data(), s.act_in, 32, LST_PART_ACTIVATION)) return;
         team.linear(s, l.down, inputs_of(l.down, s.act), s.act_in, mine ? mine : tmp, b.n);
@@ -399,7 +398,7 @@ void lst::cpu::activate_tiles(const CpuKvCache &s, const lst::Linear &l, float *
                 add_bias(gate, l.bias.data() + at, width);
                 if (up) add_bias(up, l.bias.data() + n_ff + at, width);
             }
-            s.m->kernels->activate(s.m->hp.activation, xielu, gate, up, width, row + at);
+            s.m->kernels->activate(s.m->hp.arch->activation, xielu, gate, up, width, row + at);
         }
         if (!s.m->ranks && down.order.empty())
             prepare(s, down.arith, in, in_rows, first + i, row + columns.from, columns.from, ls_range_size(columns));
@@ -437,7 +436,7 @@ void make_logit_rows(CpuKvCache &s, const Block &b) {
 } // namespace
 
 void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
-    const lst_hparams &hp = s.m->hp;
+    const ls_hparams &hp = s.m->hp;
     if (b.n > s.rows_cap) {
         auto rows = [&](int64_t width) { return lst::Floats(b.n * width); };
         s.x = rows(hp.n_embd), s.xn = rows(hp.n_embd), s.tmp = rows(hp.n_embd);

@@ -157,7 +157,7 @@ CpuKvCache::CpuKvCache(CpuModel *model, int32_t n_context, int32_t layers_of)
     : PartKvCache(model), m(model), n_layers(layers_of),
       capacity((n_context + LST_MAX_ROWS + 2 * LSK_TILE) / LSK_TILE * LSK_TILE), barrier(model->most_threads),
       own((int64_t)model->most_threads * 3 * model->hp.n_embd), own_in((size_t)model->most_threads) {
-    const lst_hparams &hp = m->hp;
+    const ls_hparams &hp = m->hp;
     chosen = lst::Chosen(m->layers, n_layers, hp.n_experts_used);
     for (Prepared &in : own_in) in.resize(1, hp.n_embd);
     const int64_t bytes =
@@ -173,11 +173,11 @@ CpuKvCache::CpuKvCache(CpuModel *model, int32_t n_context, int32_t layers_of)
     }
     const size_t dims = (size_t)hp.rope_dims;
     for (int kind = 0; kind < 2; kind++) {
-        const std::vector<float> &freq = m->rope_freq[kind];
+        const float *freq = hp.rope_freq[kind];
         const double magnitude = (double)hp.rope_magnitude[kind];
         rope[kind].resize((size_t)capacity * dims);
         for (int64_t p = 0; p < capacity; p++)
-            for (size_t i = 0; i < freq.size(); i++) {
+            for (size_t i = 0; i < dims / 2; i++) {
                 const float angle = (float)p * freq[i]; // rounded to f32 as the reference implementation does
                 rope[kind][(size_t)p * dims + 2 * i] = (float)(std::cos((double)angle) * magnitude);
                 rope[kind][(size_t)p * dims + 2 * i + 1] = (float)(std::sin((double)angle) * magnitude);

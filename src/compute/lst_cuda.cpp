@@ -17,7 +17,7 @@ const float *CudaModel::place(const lst::Floats &x) {
 }
 
 ls_shard CudaModel::loaded_part() const {
-    return lsg_held(part(), hp.n_heads, hp.n_kv_heads, hp.qk_norm == LST_QK_NORM_WHOLE);
+    return lsg_held(part(), hp.n_heads, hp.n_kv_heads, hp.qk_norm == LS_QK_NORM_WHOLE);
 }
 
 lsg_shape CudaModel::shape(int32_t n_layers) const {
@@ -25,7 +25,7 @@ lsg_shape CudaModel::shape(int32_t n_layers) const {
     s.n_layers = n_layers;
     s.n_embd = hp.n_embd;
     s.n_ff = hp.n_ff;
-    s.ungated = hp.ungated;
+    s.ungated = hp.arch->ungated;
     s.n_heads = hp.n_heads;
     s.n_kv_heads = hp.n_kv_heads;
     s.head_dim = hp.head_dim;
@@ -119,7 +119,7 @@ Experts CudaModel::place(const lst::Mixture &x) {
 }
 
 void CudaModel::loaded() {
-    for (auto l : local) any_local |= l != 0;
+    any_local = std::count(hp.local, hp.local + hp.n_layers, 0) != hp.n_layers;
     for (const lst::Layer &l : layers) {
         vectors.push_back({place(l.attn_norm), place(l.attn_post_norm), place(l.ffn_norm), place(l.ffn_post_norm),
                            place(l.q_norm), place(l.k_norm), place(l.qkv.bias), place(l.out.bias),
@@ -129,7 +129,7 @@ void CudaModel::loaded() {
     output_norm_at = place(output_norm);
     head_bias = place(head.bias);
     for (int k = 0; k < 2; k++)
-        rope_freq_at[k] = (const float *)place(rope_freq[k].data(), rope_freq[k].size() * sizeof(float));
+        rope_freq_at[k] = (const float *)place(hp.rope_freq[k], (size_t)hp.rope_dims / 2 * sizeof(float));
     staging = {};
 }
 
@@ -153,7 +153,7 @@ static int32_t device_number(const std::string &device) {
     return std::stoi(digits);
 }
 
-std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
+std::unique_ptr<lst_model> lst::make_model(const ls_hparams &hp, const lst_open_options &opt) {
     const std::string dtype = opt.dtype;
     const int32_t index = device_number(opt.device);
     char why[300];

@@ -6,7 +6,7 @@ using namespace lst::device;
 
 // The feed-forward part of rows whose input is xn, into expert_rows.
 void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
-    const lst_hparams &hp = m->hp;
+    const ls_hparams &hp = m->hp;
     const lsg_stream s = stream.s;
     const Experts &at = m->experts[(size_t)x.index];
     const int32_t pairs = b.rows * chosen.used, n_shared = x.shared.down.n_out ? ls_range_size(held.shared_ff) : 0;
@@ -26,7 +26,7 @@ void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
                         shared_rows.get(),
                         m->ranks ? sums.get() : expert_rows.get()};
     const lsg_router router{x.index,         x.router.n_out,  (const float *)x.router.device.weights,
-                            at.router_bias,  at.choice_bias,  hp.router,
+                            at.router_bias,  at.choice_bias,  hp.arch->router,
                             hp.sum_experts,  hp.expert_scale, hp.n_expert_groups,
                             hp.n_groups_used};
     check(lsg_route(&b, &e, &router, s), "a router");
@@ -36,7 +36,7 @@ void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
         lsg_buffers wide = b;
         wide.n_ff = n_shared;
         wide.xn = e.act;
-        const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, nullptr, {}};
+        const lsg_gating gating{gate_up.cut.chunks, hp.arch->activation, 0, nullptr, {}};
         check(lsg_gate(&wide, &gating, s), "the shared expert");
         if (m->ranks) put_gather(of_shared_ff, e.act, e.act, b.rows);
         put_matmul(x.shared.down, e.act, b.y, b.rows, &b.step->n_rows, "a matmul");
@@ -44,7 +44,7 @@ void CudaKvCache::put_mixture(const lsg_buffers &b, const lst::Mixture &x) {
     }
     const lsg_matrix &gate_up = x.experts[0].gate_up.device, &down = x.experts[0].down.device;
     check(lsg_matmul_experts(&gate_up, at.gate_up, e.begin, e.n, e.x, b.y, pairs, b.rows, s), "the experts");
-    const lsg_gating gating{gate_up.cut.chunks, hp.activation, 0, at.gate_up_bias, {}};
+    const lsg_gating gating{gate_up.cut.chunks, hp.arch->activation, 0, at.gate_up_bias, {}};
     check(lsg_gate_experts(&b, &e, &gating, s), "the experts");
     if (m->ranks) put_gather(of_expert_ff, e.act, e.act, b.rows);
     check(lsg_matmul_experts(&down, at.down, e.begin, e.n, e.act, b.y, pairs, b.rows, s), "the experts");

@@ -135,7 +135,7 @@ void CudaKvCache::copy(lst::KvCache &other, int32_t n) {
 }
 
 lsg_buffers CudaKvCache::buffers(int32_t rows) const {
-    const lst_hparams &hp = m->hp;
+    const ls_hparams &hp = m->hp;
     lsg_buffers b{};
     b.step = step_at.get();
     b.result = result_at.get();
@@ -179,7 +179,7 @@ void CudaKvCache::put_head(const lsg_buffers &b, bool sampled) {
 }
 
 template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head, bool sampled, F &&watch) {
-    const lst_hparams &hp = m->hp;
+    const ls_hparams &hp = m->hp;
     const lsg_buffers b = buffers(rows);
     const lsg_stream s = stream.s;
     auto matmul = [&](const lst::Linear &l) { put_matmul(l, b.xn, b.y, rows, &b.step->n_rows, "a matmul"); };
@@ -191,7 +191,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
             put_gather(of_embd, sums.get(), y.get(), rows);
             n = 1;
         }
-        const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
+        const lsg_add a{n, bias, post, norm, hp.residual_scale, hp.rms_eps, hp.arch->layer_norm};
         check(lsg_add_norm(&b, &a, s), "a norm");
     };
     // What the feed-forward part of a layer computed, and the norm after it.
@@ -201,7 +201,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         if (!l.mixture) return add_norm(&l.down, v.down_bias, v.ffn_post_norm, norm);
         lsg_buffers of_experts = b;
         of_experts.y = expert_rows.get();
-        const lsg_add a{1, nullptr, v.ffn_post_norm, norm, hp.residual_scale, hp.rms_eps, hp.layer_norm};
+        const lsg_add a{1, nullptr, v.ffn_post_norm, norm, hp.residual_scale, hp.rms_eps, hp.arch->layer_norm};
         check(lsg_add_norm(&of_experts, &a, s), "a norm");
     };
     // The rows' values where they are asked for; layer: as in lst_hidden.
@@ -226,7 +226,7 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
         take(i);
         watch(2 * i - 1);
         matmul(l.qkv);
-        const int kind = m->local[(size_t)i] ? 1 : 0;
+        const int kind = hp.local[i] ? 1 : 0;
         const lsg_rope rope{i,
                             l.qkv.device.cut.chunks,
                             hp.qk_norm,
@@ -238,14 +238,14 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
                             hp.rope_dims,
                             hp.rope_interleaved,
                             kind,
-                            m->unrotated[(size_t)i],
+                            hp.unrotated[i],
                             hp.attn_temperature,
                             hp.attn_temperature_length};
         check(lsg_rope_kv(&b, &rope, s), "rotary embedding");
         const lsg_attend attend{i, chunks, kind ? hp.window : 0, hp.attn_softcap, v.sinks};
         check(lsg_attention(&b, &attend, s), "attention");
         // a norm of all heads has made every rank compute them all (lsg_held); else one may, and the others not
-        if (m->ranks && hp.qk_norm != LST_QK_NORM_WHOLE) put_gather(of_heads, b.xn, b.xn, rows);
+        if (m->ranks && hp.qk_norm != LS_QK_NORM_WHOLE) put_gather(of_heads, b.xn, b.xn, rows);
         matmul(l.out);
         add_norm(&l.out, v.out_bias, v.attn_post_norm, v.ffn_norm);
         watch(2 * i);
@@ -254,8 +254,8 @@ template <class F> void CudaKvCache::put(int32_t rows, int32_t chunks, bool head
             continue;
         }
         matmul(l.gate_up);
-        lsg_gating gating{l.gate_up.device.cut.chunks, hp.activation, hp.ungated, v.gate_up_bias, {}};
-        std::copy_n(m->xielu[(size_t)i].begin(), 4, gating.xielu);
+        lsg_gating gating{l.gate_up.device.cut.chunks, hp.arch->activation, hp.arch->ungated, v.gate_up_bias, {}};
+        std::copy_n(hp.xielu[i], 4, gating.xielu);
         check(lsg_gate(&b, &gating, s), "the feed-forward part");
         if (m->ranks) put_gather(of_ff, b.xn, b.xn, rows);
         matmul(l.down);

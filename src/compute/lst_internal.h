@@ -189,14 +189,9 @@ Error bad_logit(int32_t stage);
 } // namespace lst
 
 struct lst_model {
-    lst_hparams hp{};
+    ls_hparams hp{};
     std::string weights = "auto";
-    std::vector<uint8_t> local;              // [n_layers]
-    std::vector<uint8_t> unrotated;          // [n_layers]
-    std::vector<uint8_t> dense;              // [n_layers]
-    std::vector<std::array<float, 4>> xielu; // [n_layers]
-    std::vector<float> rope_freq[2];         // [rope_dims / 2]
-    int threads = 1, most_threads = 1;       // of a forward: now, and at most (see lst_use_threads)
+    int threads = 1, most_threads = 1; // of a forward: now, and at most (see lst_use_threads)
     std::vector<lst::Layer> layers;
     lst::Linear head;
     lst::Floats output_norm;
@@ -245,8 +240,8 @@ struct lst_model {
 };
 
 namespace lst {
-float temperature(const lst_hparams &hp, int32_t position); // of queries, a factor beside attn_scale
+float temperature(const ls_hparams &hp, int32_t position); // of queries, a factor beside attn_scale
 int threads_of(int asked); // as many as were asked for, at most those that this process may use; 0: ls_cores
 // An empty model on the device that opt names, with its arithmetic chosen (opt's fields are not NULL).
-std::unique_ptr<lst_model> make_model(const lst_hparams &hp, const lst_open_options &opt);
+std::unique_ptr<lst_model> make_model(const ls_hparams &hp, const lst_open_options &opt);
 } // namespace lst

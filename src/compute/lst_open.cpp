@@ -109,7 +109,7 @@ struct Loader {
 
     lst::Floats norm(const std::string &name, int64_t n) {
         if (!has(name + ".weight")) return {};
-        if (!m.hp.layer_norm) return vector(name + ".weight", n, m.hp.norm_offset);
+        if (!m.hp.arch->layer_norm) return vector(name + ".weight", n, m.hp.norm_offset);
         lst::Floats both(2 * n);
         std::copy_n(vector(name + ".weight", n, m.hp.norm_offset).data(), n, both.data());
         if (has(name + ".bias")) std::copy_n(vector(name + ".bias", n).data(), n, both.data() + n);
@@ -237,7 +237,7 @@ struct Loader {
 
     // Every rank has the whole router.
     void mixture(lst::Layer &l, const std::string &p, const ls_shard &own) {
-        const lst_hparams &hp = m.hp;
+        const ls_hparams &hp = m.hp;
         const int64_t d = hp.n_embd, E = hp.n_experts;
         l.mixture = std::make_unique<lst::Mixture>();
         lst::Mixture &x = *l.mixture;
@@ -313,8 +313,7 @@ int choose_keeping(lst_model &m, const char *weights) {
     return type;
 }
 
-void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, int32_t n,
-                const lst_open_options &opt) {
+void open_model(lst_model &m, const ls_hparams &hp, const lst_tensor *tensors, int32_t n, const lst_open_options &opt) {
     m.hp = hp;
     m.ranks = opt.ranks;
     const int ranks = m.ranks ? m.ranks->n : 1;
@@ -336,16 +335,8 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
     Loader load{m, table, tensors, opt};
     load.keep = choose_keeping(m, opt.weights);
     for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
-    m.local.assign(hp.local, hp.local + hp.n_layers);
-    m.unrotated.assign((size_t)hp.n_layers, 0);
-    if (hp.unrotated) std::copy_n(hp.unrotated, hp.n_layers, m.unrotated.begin());
-    m.dense.assign((size_t)hp.n_layers, 0);
-    if (hp.dense) std::copy_n(hp.dense, hp.n_layers, m.dense.begin());
-    m.xielu.resize((size_t)hp.n_layers);
-    for (int i = 0; i < hp.n_layers && hp.xielu; i++) std::copy_n(hp.xielu[i], 4, m.xielu[(size_t)i].begin());
-    for (int k = 0; k < 2; k++) m.rope_freq[k].assign(hp.rope_freq[k], hp.rope_freq[k] + hp.rope_dims / 2);
     const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
-    const bool whole = hp.qk_norm == LST_QK_NORM_WHOLE;
+    const bool whole = hp.qk_norm == LS_QK_NORM_WHOLE;
     const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);
     lst_tensor of_rank = embd;
     of_rank.n_out = ls_range_size(own.vocab);
@@ -369,7 +360,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
         l.attn_post_norm = load.norm(p + "post_attention_norm", d);
         l.ffn_norm = load.norm(p + "ffn_norm", d);
         l.ffn_post_norm = load.norm(p + "post_ffw_norm", d);
-        if (hp.qk_norm != LST_QK_NORM_NONE) {
+        if (hp.qk_norm != LS_QK_NORM_NONE) {
             l.q_norm = load.vector(p + "attn_q_norm.weight", whole ? q : hp.head_dim, hp.norm_offset);
             l.k_norm = load.vector(p + "attn_k_norm.weight", whole ? kv : hp.head_dim, hp.norm_offset);
         }
@@ -384,18 +375,18 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
                         {{p + "attn_q", q, heads}, {p + "attn_k", kv, kv_heads}, {p + "attn_v", kv, kv_heads}}, d,
                         q + 2 * kv);
         load.linear(l.out, lst::Care::usual, {{p + "attn_output", d, own.embd}}, q, d, Loader::Bias::whole);
-        if (hp.sinks) {
+        if (hp.arch->sinks) {
             const lst::Floats all = load.vector(p + "attn_sinks.weight", hp.n_heads);
             l.sinks = lst::Floats(ls_range_size(own.heads));
             std::copy_n(all.data() + own.heads.from, ls_range_size(own.heads), l.sinks.data());
         }
-        if (hp.n_experts && !m.dense[(size_t)i]) {
+        if (hp.n_experts && !hp.dense[i]) {
             load.ordered = false;
             load.mixture(l, p, own);
             continue;
         }
-        l.gate_up.paired = !hp.ungated;
-        if (hp.ungated) load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_up", hp.n_ff, own.ff}}, d, hp.n_ff);
+        l.gate_up.paired = !hp.arch->ungated;
+        if (hp.arch->ungated) load.linear(l.gate_up, lst::Care::usual, {{p + "ffn_up", hp.n_ff, own.ff}}, d, hp.n_ff);
         else if (load.has(p + "ffn_gate.weight"))
             load.linear(l.gate_up, lst::Care::usual,
                         {{p + "ffn_gate", hp.n_ff, own.ff}, {p + "ffn_up", hp.n_ff, own.ff}}, d, 2 * (int64_t)hp.n_ff);
@@ -415,7 +406,7 @@ void open_model(lst_model &m, const lst_hparams &hp, const lst_tensor *tensors, 
 
 } // namespace
 
-float lst::temperature(const lst_hparams &hp, int32_t position) {
+float lst::temperature(const ls_hparams &hp, int32_t position) {
     if (hp.attn_temperature == 0) return 1;
     const int32_t times = position / hp.attn_temperature_length;
     return (float)(1 + (double)hp.attn_temperature * std::log1p((double)times));
@@ -433,21 +424,21 @@ extern "C" {
 
 const lst_decoder lst_decoder_table = {LST_DECODER(LST_ENTRY)};
 
-int lst_model_open(lst_model **out, const lst_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
+int lst_model_open(lst_model **out, const ls_hparams *hp, const lst_tensor *tensors, int32_t n_tensors,
                    const lst_open_options *opt) {
     *out = nullptr;
     return lst::guard([&] {
-        if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 ||
-            hp->n_layers < 1 || hp->n_heads < 1 || hp->n_kv_heads < 1 || hp->n_heads % hp->n_kv_heads ||
+        if (hp->head_dim % LSK_TILE || hp->head_dim < LSK_TILE || hp->n_embd % 32 || hp->n_ff % 32 || !hp->arch ||
+            hp->n_layers < 1 || hp->n_layers > LS_MAX_LAYERS || hp->n_heads < 1 || hp->n_kv_heads < 1 ||
+            hp->n_heads % hp->n_kv_heads ||
             (hp->n_experts &&
              (hp->n_experts_used < 1 || hp->n_experts_used > hp->n_experts ||
-              hp->n_experts_used > LST_MAX_EXPERTS_USED || hp->n_ff_expert < 32 || hp->n_ff_expert % 32 ||
+              hp->n_experts_used > LS_MAX_EXPERTS_USED || hp->n_ff_expert < 32 || hp->n_ff_expert % 32 ||
               hp->n_ff_shared < 0 || hp->n_ff_shared % 32 || hp->n_expert_groups < 1 ||
               hp->n_experts % hp->n_expert_groups || hp->n_groups_used < 1 || hp->n_groups_used > hp->n_expert_groups ||
               hp->n_experts / hp->n_expert_groups * hp->n_groups_used < hp->n_experts_used)) ||
             hp->n_vocab < 1 || hp->rope_dims < 2 || hp->rope_dims > hp->head_dim || hp->rope_dims % 2 ||
-            !hp->rope_freq[0] || !hp->rope_freq[1] || !hp->local || hp->window < 0 ||
-            (hp->activation == LST_ACT_XIELU && !hp->xielu) ||
+            hp->rope_dims / 2 > LS_MAX_ROPE || hp->window < 0 ||
             (hp->attn_temperature != 0 && hp->attn_temperature_length < 1))
             throw lst::Error(LST_E_ARG, "lst_model_open: invalid model dimensions");
         lst_open_options o = *opt;

@@ -99,7 +99,7 @@ struct ReferenceModel : lst_model {
             output = matrix(head);
             embedding = embedding.defined() ? embedding.to(of.device()) : output.weight;
             output_norm_at = vector(output_norm);
-            for (int kind = 0; kind < 2; kind++) freq[kind] = vector(rope_freq[kind].data(), rope_freq[kind].size());
+            for (int kind = 0; kind < 2; kind++) freq[kind] = vector(hp.rope_freq[kind], (size_t)hp.rope_dims / 2);
             for (const lst::Layer &l : layers) {
                 Tensors t{};
                 t.qkv = matrix(l.qkv), t.out = matrix(l.out);
@@ -183,7 +183,7 @@ struct ReferenceCache : lst::KvCache {
     }
     // Before or after a sublayer, or of the output.
     at::Tensor row_norm(const at::Tensor &x, const at::Tensor &weight) const {
-        if (!m.hp.layer_norm || !weight.defined()) return norm(x, weight);
+        if (!m.hp.arch->layer_norm || !weight.defined()) return norm(x, weight);
         const int64_t d = m.hp.n_embd;
         return at::layer_norm(x.to(at::kFloat), {d}, weight.narrow(0, 0, d), weight.narrow(0, d, d), m.hp.rms_eps)
             .to(m.of);
@@ -198,18 +198,18 @@ struct ReferenceCache : lst::KvCache {
     at::Tensor attention(const Block &b, int32_t layer, const at::Tensor &x, const at::Tensor &cosine,
                          const at::Tensor &sine, const at::Tensor &sees, const at::Tensor &scale) {
         const Tensors &t = m.tensors[(size_t)layer];
-        const lst_hparams &hp = m.hp;
+        const ls_hparams &hp = m.hp;
         const int64_t n = x.size(0), hd = hp.head_dim, heads = hp.n_heads, kv = hp.n_kv_heads, group = heads / kv,
                       columns = b.length + b.n;
         const at::Tensor qkv = t.qkv(x);
         const auto part = [&](int64_t from, int64_t count, const at::Tensor &weight) {
             at::Tensor y = qkv.narrow(1, from * hd, count * hd);
-            if (hp.qk_norm == LST_QK_NORM_WHOLE) y = norm(y, weight);
+            if (hp.qk_norm == LS_QK_NORM_WHOLE) y = norm(y, weight);
             y = y.reshape({n, count, hd});
-            if (hp.qk_norm == LST_QK_NORM_HEAD) y = norm(y, weight);
+            if (hp.qk_norm == LS_QK_NORM_HEAD) y = norm(y, weight);
             y = y.to(at::kFloat);
-            if (!m.unrotated[(size_t)layer]) y = lst::rotate(y, cosine, sine, hp.rope_dims, hp.rope_interleaved);
-            return hp.qk_norm == LST_QK_NORM_ROTATED ? norm(y, weight).to(at::kFloat) : y;
+            if (!hp.unrotated[layer]) y = lst::rotate(y, cosine, sine, hp.rope_dims, hp.rope_interleaved);
+            return hp.qk_norm == LS_QK_NORM_ROTATED ? norm(y, weight).to(at::kFloat) : y;
         };
         const at::Tensor keys = k.select(0, layer), values = v.select(0, layer);
         keys.narrow(1, b.length + b.first, n).copy_(part(heads, kv, t.k_norm).transpose(0, 1));
@@ -234,23 +234,23 @@ struct ReferenceCache : lst::KvCache {
     }
 
     at::Tensor activate(int32_t layer, const at::Tensor &x) const {
-        if (m.hp.activation == LST_ACT_SILU) return at::silu(x);
-        if (m.hp.activation == LST_ACT_GELU_TANH) return at::gelu(x, "tanh");
-        if (m.hp.activation == LST_ACT_RELU2) return x.relu().square();
-        if (m.hp.activation == LST_ACT_CLAMPED) {
-            const at::Tensor y = x.clamp_max(LST_CLAMP);
-            return y * (y * LST_CLAMP_SLOPE).sigmoid();
+        if (m.hp.arch->activation == LS_ACT_SILU) return at::silu(x);
+        if (m.hp.arch->activation == LS_ACT_GELU_TANH) return at::gelu(x, "tanh");
+        if (m.hp.arch->activation == LS_ACT_RELU2) return x.relu().square();
+        if (m.hp.arch->activation == LS_ACT_CLAMPED) {
+            const at::Tensor y = x.clamp_max(LS_CLAMP);
+            return y * (y * LS_CLAMP_SLOPE).sigmoid();
         }
-        const auto &[above, below, both, most] = m.xielu[(size_t)layer];
+        const auto &[above, below, both, most] = m.hp.xielu[layer];
         return (x * x * above).where(x > 0, (x.clamp_max(most).exp() - 1 - x) * below) + x * both;
     }
 
     at::Tensor feed_forward(int32_t layer, const FeedForward &f, const at::Tensor &x) const {
         const at::Tensor y = f.gate_up(x);
-        if (m.hp.ungated) return f.down(activate(layer, y));
+        if (m.hp.arch->ungated) return f.down(activate(layer, y));
         const int64_t n_ff = y.size(1) / 2;
         at::Tensor up = y.narrow(1, n_ff, n_ff);
-        if (m.hp.activation == LST_ACT_CLAMPED) up = up.clamp(-LST_CLAMP, LST_CLAMP) + 1;
+        if (m.hp.arch->activation == LS_ACT_CLAMPED) up = up.clamp(-LS_CLAMP, LS_CLAMP) + 1;
         return f.down(activate(layer, y.narrow(1, 0, n_ff)) * up);
     }
 
@@ -267,7 +267,7 @@ struct ReferenceCache : lst::KvCache {
 
     // The experts of each row, best first, by numbers of all.
     at::Tensor chosen_by(at::Tensor choice) const {
-        const lst_hparams &hp = m.hp;
+        const ls_hparams &hp = m.hp;
         if (hp.n_expert_groups > 1) {
             const at::Tensor groups = choice.view({choice.size(0), hp.n_expert_groups, -1}),
                              sums = std::get<0>(groups.topk(2, -1)).sum(-1),
@@ -283,12 +283,14 @@ struct ReferenceCache : lst::KvCache {
     at::Tensor feed_forward(int32_t layer, int32_t first, const at::Tensor &x) {
         const Tensors &t = m.tensors[(size_t)layer];
         if (t.experts.empty()) return feed_forward(layer, t.dense, x);
-        const lst_hparams &hp = m.hp;
+        const ls_hparams &hp = m.hp;
         const at::Tensor logits = t.router(x.to(at::kFloat)), of_experts = logits.narrow(1, 0, hp.n_experts),
-                         scores = hp.router == LST_ROUTER_SIGMOID ? of_experts.sigmoid() : at::softmax(of_experts, -1);
+                         scores =
+                             hp.arch->router == LS_ROUTER_SIGMOID ? of_experts.sigmoid() : at::softmax(of_experts, -1);
         const at::Tensor best = chosen_by(t.choice_bias.defined() ? scores + t.choice_bias : scores);
         at::Tensor weights = scores.gather(1, best);
-        if (hp.router == LST_ROUTER_BEST || hp.sum_experts) weights = weights / weights.sum(-1, true).clamp_min(1e-20);
+        if (hp.arch->router == LS_ROUTER_BEST || hp.sum_experts)
+            weights = weights / weights.sum(-1, true).clamp_min(1e-20);
         weights = weights * hp.expert_scale;
         tell(layer, first, best, weights);
         at::Tensor sum = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
@@ -323,7 +325,7 @@ struct ReferenceCache : lst::KvCache {
 
     // The logits of the new rows, or of the last one only: [row][n_vocab], f32 in host memory.
     at::Tensor run(const Block &b, bool only_last, bool searches) {
-        const lst_hparams &hp = m.hp;
+        const ls_hparams &hp = m.hp;
         const int32_t n = b.n - b.first;
         make_room((int64_t)b.length + b.n);
         chosen.resize((size_t)b.n);
@@ -337,7 +339,7 @@ struct ReferenceCache : lst::KvCache {
         const auto column = [&](const int32_t *x) {
             return at::from_blob(const_cast<int32_t *>(x), {n}, at::kInt).to(m.of.device());
         };
-        const bool any_local = std::count(m.local.begin(), m.local.end(), 0) != (long)m.local.size();
+        const bool any_local = std::count(hp.local, hp.local + hp.n_layers, 0) != hp.n_layers;
         at::Tensor sees[2], cosine[2], sine[2];
         for (int kind = 0; kind < 1 + any_local; kind++) {
             const at::Tensor angle = column(positions.data()).to(at::kFloat).unsqueeze(1) * m.freq[kind];
@@ -353,7 +355,7 @@ struct ReferenceCache : lst::KvCache {
         for (int32_t i = 0; i < n_layers; i++) {
             if (is_stopped()) throw lst::cancelled();
             const Tensors &t = m.tensors[(size_t)i];
-            const int kind = m.local[(size_t)i] ? 1 : 0;
+            const int kind = hp.local[i] ? 1 : 0;
             show(i, x);
             x = add(x, attention(b, i, row_norm(x, t.attn_norm), cosine[kind], sine[kind], sees[kind], scale),
                     t.attn_post_norm);
@@ -461,7 +463,7 @@ std::unique_ptr<lst::KvCache> ReferenceModel::kv_cache(int32_t n_context, int32_
 }
 
 // Before the first byte is read: the system may grant more memory than there is, and end the program later.
-void check_memory(const lst_hparams &hp, uint64_t value_bytes) {
+void check_memory(const ls_hparams &hp, uint64_t value_bytes) {
     const uint64_t d = (uint64_t)hp.n_embd, heads = (uint64_t)(hp.n_heads + 2 * hp.n_kv_heads + hp.n_heads),
                    layer = d * heads * (uint64_t)hp.head_dim + 3 * d * (uint64_t)hp.n_ff,
                    need = value_bytes *
@@ -475,7 +477,7 @@ void check_memory(const lst_hparams &hp, uint64_t value_bytes) {
 
 } // namespace
 
-std::unique_ptr<lst_model> lst::make_model(const lst_hparams &hp, const lst_open_options &opt) {
+std::unique_ptr<lst_model> lst::make_model(const ls_hparams &hp, const lst_open_options &opt) {
     const std::string dtype = opt.dtype, kv = opt.kv;
     if (opt.ranks) throw lst::Error(LST_E_ARG, "the reference engine does not share a model between ranks");
     if (dtype != "auto" && dtype != "f32" && dtype != "bf16")

@@ -22,7 +22,7 @@ typedef struct {
     int32_t n_values; /* numbers of the target's hidden states per row; for EAGLE-3 three layers, concatenated */
     int32_t n_vocab, n_draft; /* tokens of the target; tokens that it can draft */
     const int32_t *d2t;       /* [n_draft] the target's id of each; NULL: the same ids */
-    /* EAGLE's decoder layer. Rotary embedding as in lst_hparams. */
+    /* EAGLE's decoder layer. Rotary embedding as in ls_hparams. */
     int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, rope_interleaved;
     float rms_eps, rope_magnitude;
     const float *rope_freq; /* [rope_dims / 2] */

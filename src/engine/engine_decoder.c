@@ -125,55 +125,13 @@ static bool keeps_experts_apart(const ls_checkpoint *c, const ls_engine_options 
 
 static ls_code open_weights(ls_decoder_engine *e, const ls_checkpoint *c, const ls_engine_options *opt,
                             const char *device, ls_err *err) {
-    ls_hparams own = c->hparams;
-    const ls_hparams *h = &own;
-    ls_rope_for_context(&own, opt->context);
+    ls_hparams hp = c->hparams;
+    ls_rope_for_context(&hp, opt->context);
     lst_tensor *t = ls_calloc((size_t)c->n_tensors, sizeof *t);
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *s = &c->tensors[i];
         t[i] = (lst_tensor){s->name, s->type, (int64_t)s->n_in, (int64_t)s->n_out, NULL, s->n_bytes, s->order};
     }
-    const lst_hparams hp = {.n_layers = h->n_layers,
-                            .n_embd = h->n_embd,
-                            .n_ff = h->n_ff,
-                            .n_heads = h->n_heads,
-                            .n_kv_heads = h->n_kv_heads,
-                            .head_dim = h->head_dim,
-                            .n_vocab = h->n_vocab,
-                            .tied = h->tied,
-                            .activation = (int32_t)h->arch->activation, // the same numbers
-                            .ungated = h->arch->ungated,
-                            .qk_norm = (int32_t)h->qk_norm, // the same numbers
-                            .layer_norm = h->arch->layer_norm,
-                            .rms_eps = h->rms_eps,
-                            .norm_offset = h->norm_offset,
-                            .embd_scale = h->embd_scale,
-                            .attn_scale = h->attn_scale,
-                            .residual_scale = h->residual_scale,
-                            .logit_scale = h->logit_scale,
-                            .attn_softcap = h->attn_softcap,
-                            .logit_softcap = h->logit_softcap,
-                            .attn_temperature = h->attn_temperature,
-                            .attn_temperature_length = h->attn_temperature_length,
-                            .rope_interleaved = h->rope_interleaved,
-                            .rope_dims = h->rope_dims,
-                            .rope_freq = {h->rope_freq[0], h->rope_freq[1]},
-                            .rope_magnitude = {h->rope_magnitude[0], h->rope_magnitude[1]},
-                            .window = h->window,
-                            .local = h->local,
-                            .unrotated = h->unrotated,
-                            .n_experts = h->n_experts,
-                            .n_experts_used = h->n_experts_used,
-                            .n_ff_expert = h->n_ff_expert,
-                            .n_ff_shared = h->n_ff_shared,
-                            .router = (int32_t)h->arch->router, // the same numbers
-                            .sum_experts = h->sum_experts,
-                            .expert_scale = h->expert_scale,
-                            .n_expert_groups = h->n_expert_groups,
-                            .n_groups_used = h->n_groups_used,
-                            .dense = h->dense,
-                            .sinks = h->arch->sinks,
-                            .xielu = h->xielu};
     // the file has no name, so nothing else needs a place there
     const bool apart = keeps_experts_apart(c, opt, device);
     char *folder = apart ? ls_user_path("XDG_CACHE_HOME", ".cache", "experts") : NULL;

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "model/gguf.h"
-#include "model/hparams.h"
+#include "model/hparams_read.h"
 
 typedef struct { // zeros extend each of `groups` groups from `from` values to `to` values; no groups: nothing is
     int32_t groups, from, to;

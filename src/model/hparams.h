@@ -1,16 +1,17 @@
-// The hyper-parameters of a decoder of the Llama family, from GGUF metadata or a Hugging Face config.json, and the
-// table of architectures. Sources: llama.cpp's gguf-py constants and the config classes of transformers.
+// The hyper-parameters of a decoder of the Llama family and of its architecture: what a forward computes. Also read by
+// C++ and CUDA.
 #pragma once
-#include "base/buf.h"
-#include "base/json.h"
-#include "base/split.h"
-#include "model/gguf.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 enum { LS_MAX_LAYERS = 1024, LS_MAX_ROPE = 128, LS_MAX_EXPERTS = 1024, LS_MAX_EXPERTS_USED = 64 };
 
 // The activation of the feed-forward part, act(x): x / (1 + e^-x); x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
-// x^3))); max(x, 0)^2; and xIELU with a layer's four numbers (ls_hparams.xielu).
+// x^3))); max(x, 0)^2; xIELU with a layer's four numbers (ls_hparams.xielu); and x / (1 + e^-(SLOPE x)) of x =
+// min(gate, CLAMP), whose product with the other half is with 1 + max(min(up, CLAMP), -CLAMP).
 typedef enum { LS_ACT_SILU, LS_ACT_GELU_TANH, LS_ACT_RELU2, LS_ACT_XIELU, LS_ACT_CLAMPED } ls_activation;
+#define LS_CLAMP 7.0f
+#define LS_CLAMP_SLOPE 1.702f
 // RMS norm of queries and keys: none; of each head before its rotation; of all heads together before it; of each head
 // after it.
 typedef enum { LS_QK_NORM_NONE, LS_QK_NORM_HEAD, LS_QK_NORM_WHOLE, LS_QK_NORM_ROTATED } ls_qk_norm;
@@ -63,6 +64,7 @@ typedef struct {
 
 extern const ls_arch ls_archs[]; // ends with a NULL name
 
+// Tensors are found by their GGUF names; a bias, and a norm before or after a sublayer, is used if its tensor is there.
 typedef struct {
     const ls_arch *arch;
     int32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim, n_vocab, n_context;
@@ -74,9 +76,11 @@ typedef struct {
     const char *skipped; // what the name of the last one begins with, of a vision part
     bool tied; // the output head is the token embedding; n_vocab and tied come from the tensors, unless config.json
                // states tied
-    float rms_eps, norm_offset;
-    float embd_scale, attn_scale, residual_scale, logit_scale; // multipliers
-    float attn_softcap, logit_softcap;                         // cap * tanh(x / cap); 0: none
+    float rms_eps;
+    float norm_offset; // added to every norm's weights (1 for Gemma, whose checkpoints store them minus 1)
+    // multipliers of token embeddings, of queries, of a sublayer's output, and of logits
+    float embd_scale, attn_scale, residual_scale, logit_scale;
+    float attn_softcap, logit_softcap; // cap * tanh(x / cap); 0: none
     // Attention temperature: the query at position p (from 0) is multiplied by 1 + attn_temperature * ln(1 + floor(p /
     // attn_temperature_length)), beside attn_scale; attn_temperature 0: none.
     float attn_temperature;
@@ -96,56 +100,19 @@ typedef struct {
     uint8_t unrotated[LS_MAX_LAYERS]; // 1: queries and keys of the layer are not turned
     int32_t window;                   // of local layers: their last positions, with the own one; 0: all are global
     uint8_t local[LS_MAX_LAYERS];     // 1: a local layer
-    // A mixture of experts: each row's router takes n_experts_used of n_experts; their outputs are summed with the
-    // router's weights. A shared expert, if n_ff_shared is not 0, is added for every row, times the sigmoid of its own
-    // gate if the checkpoint has one. n_experts 0: no mixture. Without dense layers n_ff is n_ff_expert.
+    // A mixture of experts: the feed-forward part of a row is the sum over the n_experts_used experts with the largest
+    // scores (ties: the lower number), in that order, of the expert's output times its weight, and after that the
+    // shared expert's output (n_ff_shared 0: none), times the sigmoid of its own logit if it has one. A weight is the
+    // score, divided by the sum of the row's if sum_experts, times expert_scale. If a layer has biases of the choice
+    // (exp_probs_b.bias), they are added to the scores to find the largest ones, and not to weights. Then, too, only
+    // experts of n_groups_used of n_expert_groups groups of equal size are chosen: those whose two largest sums are
+    // largest together. n_experts 0: no mixture. Without dense layers n_ff is n_ff_expert.
     int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
-    bool sum_experts;             // the weights of a row's experts are divided by their sum
-    float expert_scale;           // and multiplied by it
-    int32_t n_expert_groups;      // of equal size; a row's experts are of the n_groups_used best groups, those with the
-    int32_t n_groups_used;        // largest sums of their two best experts. 1: no groups
-    uint8_t dense[LS_MAX_LAYERS]; // 1: the layer has no experts
+    bool sum_experts;
+    float expert_scale;
+    int32_t n_expert_groups, n_groups_used; // 1: no groups
+    uint8_t dense[LS_MAX_LAYERS];           // 1: the layer has no experts
     // xIELU of a layer with p, n, b and e = xielu[layer]: p * x^2 + b * x if x > 0, otherwise (e^min(x, e) - 1 - x) * n
     // + b * x. p is softplus(alpha_p) of the checkpoint, n is beta + softplus(alpha_n), b beta and e eps.
     float xielu[LS_MAX_LAYERS][4];
 } ls_hparams;
-
-// Reads the metadata; ls_checkpoint_open sets n_vocab and tied. LS_E_UNSUPPORTED: the message has the unknown value and
-// the supported values.
-// as: read the keys of general.architecture, whatever it is, as those of this architecture; NULL: it must be known.
-ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls_err *err);
-// config: a parsed config.json.
-ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
-
-// An integer of a config.json; without the key, or null, *out stays. LS_E_RANGE: it is not from lo to hi.
-ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_t hi, int32_t *out, ls_err *err);
-
-// Shared by both.
-ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
-const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
-// What a layer of the architecture does otherwise than Llama's; "": nothing.
-void ls_arch_differs(const ls_arch *a, ls_buf *out);
-// The same of a model, with its numbers.
-void ls_hparams_differs(const ls_hparams *h, ls_buf *out);
-// What ranks share of it.
-ls_sizes ls_hparams_sizes(const ls_hparams *h);
-// KV cache bytes of one token, at value_bytes per number.
-uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes);
-// Frequencies of `kind`: base^(-2i / dims), each divided by factor.
-void ls_rope_plain(ls_hparams *h, int kind, double base, double factor);
-// YaRN: frequencies that turn at least `fast` times in the original context stay, those that turn at most `slow` times
-// are divided by factor, and the others are mixed linearly by their index. sharp: the ends of the mix are not rounded
-// to indices.
-typedef struct {
-    double factor, original, fast, slow, magnitude;
-    bool sharp;
-} ls_yarn;
-void ls_rope_yarn(ls_hparams *h, double base, const ls_yarn *y);
-// 0.1 * weight * ln(factor) + 1: YaRN's magnitude; 1 if factor is at most 1.
-double ls_yarn_magnitude(double factor, double weight);
-// One layer's xIELU from the checkpoint's numbers.
-void ls_xielu_set(ls_hparams *h, int layer, double alpha_p, double alpha_n, double beta, double eps);
-// The longest context that --context may choose; without --context it is n_context.
-int32_t ls_longest_context(const ls_hparams *h);
-// Puts longrope's frequencies for a context of n tokens into rope_freq.
-void ls_rope_for_context(ls_hparams *h, int32_t n);

@@ -1,4 +1,4 @@
-#include "model/hparams.h"
+#include "model/hparams_read.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // What a model of an unknown architecture has in common with the known ones: the nearest by kinds of tensors, for the
 // message that refuses it.
 #pragma once
-#include "model/hparams.h"
+#include "model/hparams_read.h"
 
 typedef struct { // names of tensors, each number in them replaced by 0, once each; zeros: none
     char **names;

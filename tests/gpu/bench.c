@@ -202,31 +202,30 @@ static int read_tensor(void *ud, int32_t i, uint64_t at, uint64_t bytes, void *d
 
 static lst_model *open_model(const shape *s, const char *weights) {
     checkpoint c = make_checkpoint(s);
-    float *freq = get((size_t)s->head_dim / 2 * sizeof *freq);
-    uint8_t *local = calloc((size_t)s->layers, 1);
-    for (int i = 0; i < s->head_dim / 2; i++) freq[i] = (float)pow(s->theta, -2.0 * i / s->head_dim);
-    const lst_hparams hp = {.n_layers = s->layers,
-                            .n_embd = s->embd,
-                            .n_ff = s->ff,
-                            .n_heads = s->heads,
-                            .n_kv_heads = s->kv_heads,
-                            .head_dim = s->head_dim,
-                            .n_vocab = s->vocab,
-                            .tied = s->tied,
-                            .rms_eps = 1e-5f,
-                            .embd_scale = 1,
-                            .attn_scale = 1 / sqrtf((float)s->head_dim),
-                            .residual_scale = 1,
-                            .logit_scale = 1,
-                            .rope_interleaved = 1,
-                            .rope_dims = s->head_dim,
-                            .rope_freq = {freq, freq},
-                            .rope_magnitude = {1, 1},
-                            .local = local};
+    static const ls_arch plain;
+    ls_hparams hp = {.arch = &plain,
+                     .n_layers = s->layers,
+                     .n_embd = s->embd,
+                     .n_ff = s->ff,
+                     .n_heads = s->heads,
+                     .n_kv_heads = s->kv_heads,
+                     .head_dim = s->head_dim,
+                     .n_vocab = s->vocab,
+                     .tied = s->tied,
+                     .rms_eps = 1e-5f,
+                     .embd_scale = 1,
+                     .attn_scale = 1 / sqrtf((float)s->head_dim),
+                     .residual_scale = 1,
+                     .logit_scale = 1,
+                     .rope_interleaved = 1,
+                     .rope_dims = s->head_dim,
+                     .rope_magnitude = {1, 1}};
+    for (int i = 0; i < s->head_dim / 2; i++)
+        hp.rope_freq[0][i] = hp.rope_freq[1][i] = (float)pow(s->theta, -2.0 * i / s->head_dim);
     const lst_open_options o = {.device = "cuda", .dtype = "auto", .weights = weights, .read = read_tensor, .ud = &c};
     lst_model *m;
     MUST(p_lst_model_open(&m, &hp, c.t, c.n, &o));
-    free(c.t), free(c.names), free(c.noise), free(freq), free(local);
+    free(c.t), free(c.names), free(c.noise);
     return m;
 }
 

@@ -58,8 +58,8 @@ static answer run_mixture(const mixture *m, const uint16_t *x, const float *shar
     send_step(&s);
     upload(s.device.xn, x, (size_t)n * D * sizeof *x);
     upload(e.shared, shared, (size_t)n * D * sizeof *shared);
-    const lsg_router router = {INDEX, EXPERTS + 1, m->router_at, NULL, NULL, LST_ROUTER_BEST, 0, 1, 1, 1};
-    const lsg_gating gating = {.chunks = up->cut.chunks, .activation = LST_ACT_CLAMPED, .bias = m->inner_at};
+    const lsg_router router = {INDEX, EXPERTS + 1, m->router_at, NULL, NULL, LS_ROUTER_BEST, 0, 1, 1, 1};
+    const lsg_gating gating = {.chunks = up->cut.chunks, .activation = LS_ACT_CLAMPED, .bias = m->inner_at};
     const int32_t places = (int32_t)pairs;
     MUST(lsg_route(&s.device, &e, &router, stream));
     MUST(lsg_matmul_experts(up, m->all_gate_up, e.begin, EXPERTS, e.x, s.device.y, places, rows, stream));
@@ -93,7 +93,7 @@ static void check_row(const mixture *m, const uint16_t *x, const float *shared, 
         lsg_plain_matmul(&m->gate_up[e].host, x, inner, 1);
         lsg_step one = {.n_rows = 1};
         const lsg_buffers b = {.step = &one, .rows = 1, .n_ff = FF, .y = inner, .xn = act};
-        lsg_plain_gate(&b, &(lsg_gating){.chunks = 1, .activation = LST_ACT_CLAMPED, .bias = m->inner + e * 2 * FF});
+        lsg_plain_gate(&b, &(lsg_gating){.chunks = 1, .activation = LS_ACT_CLAMPED, .bias = m->inner + e * 2 * FF});
         lsg_plain_matmul(&m->down[e].host, act, y, 1);
         for (int i = 0; i < D; i++) out[i] += share * ((double)y[i] + (double)m->outer[e * D + i]);
     }
@@ -153,7 +153,7 @@ static void choose_plainly(const lsg_router *a, const double *logit, const float
     int taken[EXPERTS] = {0};
     for (int e = 0; e < EXPERTS; e++) all += exp(logit[e]);
     for (int e = 0; e < EXPERTS; e++) {
-        score[e] = a->kind == LST_ROUTER_SIGMOID ? 1 / (1 + exp(-logit[e])) : exp(logit[e]) / all;
+        score[e] = a->kind == LS_ROUTER_SIGMOID ? 1 / (1 + exp(-logit[e])) : exp(logit[e]) / all;
         choice[e] = score[e] + (a->choice_bias ? (double)bias[e] : 0);
     }
     for (int g = 0; g < a->groups; g++) {
@@ -184,15 +184,10 @@ static void a_router_chooses_by_scores_biases_and_groups(void) {
     for (int e = 0; e < EXPERTS; e++) biases[e] = 0.1f * (float)(e * 7 % 5) - 0.2f;
     const float *bias_at = put_floats(biases, EXPERTS);
     const lsg_router kinds[] = {
-        {.kind = LST_ROUTER_ALL, .scale = 1, .groups = 1, .groups_used = 1},
-        {.kind = LST_ROUTER_ALL,
-         .choice_bias = bias_at,
-         .sum_experts = 1,
-         .scale = 1.5f,
-         .groups = 1,
-         .groups_used = 1},
-        {.kind = LST_ROUTER_SIGMOID, .sum_experts = 1, .scale = 1, .groups = 1, .groups_used = 1},
-        {.kind = LST_ROUTER_SIGMOID, .choice_bias = bias_at, .scale = 2.5f, .groups = 3, .groups_used = 2},
+        {.kind = LS_ROUTER_ALL, .scale = 1, .groups = 1, .groups_used = 1},
+        {.kind = LS_ROUTER_ALL, .choice_bias = bias_at, .sum_experts = 1, .scale = 1.5f, .groups = 1, .groups_used = 1},
+        {.kind = LS_ROUTER_SIGMOID, .sum_experts = 1, .scale = 1, .groups = 1, .groups_used = 1},
+        {.kind = LS_ROUTER_SIGMOID, .choice_bias = bias_at, .scale = 2.5f, .groups = 3, .groups_used = 2},
     };
     enum { ROWS = 16 };
     const float *weights = random_floats(EXPERTS * D, 0.1f, 0), *weights_at = put_floats(weights, EXPERTS * D);

@@ -144,7 +144,7 @@ static void rope_kv_is_its_twin(void) {
         const int32_t *shape = shapes[i % 5];
         const int qk_norm = i % 4;
         const size_t hd = (size_t)shape[2], nq = (size_t)shape[0] * hd, nk = (size_t)shape[1] * hd, n = nq + 2 * nk,
-                     q_norms = qk_norm == LST_QK_NORM_WHOLE ? nq : hd, k_norms = qk_norm == LST_QK_NORM_WHOLE ? nk : hd;
+                     q_norms = qk_norm == LS_QK_NORM_WHOLE ? nq : hd, k_norms = qk_norm == LS_QK_NORM_WHOLE ? nk : hd;
         session s = session_new(
             ROWS, (lsg_buffers){.n_heads = shape[0], .n_kv_heads = shape[1], .head_dim = shape[2], .n_layers = 2},
             2 * n, 0);
@@ -171,7 +171,7 @@ static void rope_kv_is_its_twin(void) {
                             .unrotated = i % 7 == 6,
                             .temperature = i / 5 % 3 == 2 ? 0.25f : 0,
                             .temperature_length = 700};
-        const float magnitude = i / 8 % 2 || qk_norm == LST_QK_NORM_ROTATED ? 1 : 1.2f;
+        const float magnitude = i / 8 % 2 || qk_norm == LS_QK_NORM_ROTATED ? 1 : 1.2f;
         lsg_rotation turn = {.dims = dims, .magnitude = {magnitude, magnitude}};
         turn.freq[a.rope_kind] = freq;
         lsg_rope d = a;

@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "base/rng.h"
 #include "model/gguf.h"
-#include "model/hparams.h"
+#include "model/hparams_read.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

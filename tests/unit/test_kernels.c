@@ -641,7 +641,7 @@ static void silu_takes_any_number(void **state) {
         float gate[32], up[32], out[32];
         for (int i = 0; i < 32; i++) gate[i] = i < 16 ? 8 * rnd() : (i % 2 ? 1e30f : -1e30f), up[i] = rnd();
         gate[16] = -100, gate[18] = -88, gate[20] = -87.5f;
-        k->activate(LST_ACT_SILU, NULL, gate, up, 32, out);
+        k->activate(LS_ACT_SILU, NULL, gate, up, 32, out);
         for (int i = 0; i < 32; i++) {
             const double want = gate[i] < -200 ? 0 : (double)gate[i] / (1 + exp(-(double)gate[i])) * (double)up[i];
             assert_true(fabs(want - (double)out[i]) <= 1e-6 * fabs(want) + 1e-30 * fabs((double)gate[i]));
@@ -737,7 +737,7 @@ static void small_kernels_match_doubles(void **state) {
         for (int i = 0; i < N; i++) gate[i] = 9 * rnd(), up[i] = 9 * rnd(), x[i] = 60 * rnd(), cs[i] = rnd();
         gate[0] = 0, gate[1] = 1e-7f, gate[2] = -1e-7f, gate[3] = -60;
         static const float xielu[4] = {0.8f, 1.3f, 0.5f, -1e-6f};
-        for (int kind = LST_ACT_SILU; kind <= LST_ACT_CLAMPED; kind++)
+        for (int kind = LS_ACT_SILU; kind <= LS_ACT_CLAMPED; kind++)
             for (int gated = 0; gated < 2; gated++) {
                 t->activate(kind, xielu, gate, gated ? up : NULL, N, out);
                 for (int i = 0; i < N; i++) {
@@ -747,7 +747,7 @@ static void small_kernels_match_doubles(void **state) {
                                          g > 0 ? g * g : 0,
                                          g > 0 ? p * g * g + b * g : (expm1(fmin(g, -1e-6)) - g) * n + b * g,
                                          fmin(g, 7) / (1 + exp(-1.702 * fmin(g, 7)))},
-                                 u = kind == LST_ACT_CLAMPED ? 1 + fmax(fmin((double)up[i], 7), -7) : (double)up[i];
+                                 u = kind == LS_ACT_CLAMPED ? 1 + fmax(fmin((double)up[i], 7), -7) : (double)up[i];
                     assert_true(fabs((double)out[i] - of[kind] * (gated ? u : 1)) < 1e-5 * fmax(1, fabs(of[kind] * u)));
                 }
             }

@@ -115,34 +115,34 @@ typedef struct {
     lst_kv_cache *s;
 } engine;
 
-static lst_hparams shape(void) {
-    static const uint8_t local[LAYERS];
-    static float freq[HEAD_DIM / 2];
-    for (int i = 0; i < HEAD_DIM / 2; i++) freq[i] = powf(10000, -2.0f * (float)i / HEAD_DIM);
-    return (lst_hparams){.n_layers = LAYERS,
-                         .n_embd = embd,
-                         .n_ff = ff,
-                         .n_heads = HEADS,
-                         .n_kv_heads = KV_HEADS,
-                         .head_dim = HEAD_DIM,
-                         .n_vocab = VOCAB,
-                         .rms_eps = 1e-5f,
-                         .embd_scale = 1,
-                         .attn_scale = 1 / sqrtf(HEAD_DIM),
-                         .residual_scale = 1,
-                         .logit_scale = 1,
-                         .rope_interleaved = 1,
-                         .rope_dims = HEAD_DIM,
-                         .rope_freq = {freq, freq},
-                         .rope_magnitude = {1, 1},
-                         .local = local};
+static ls_hparams shape(void) {
+    static const ls_arch plain;
+    ls_hparams hp = {.arch = &plain,
+                     .n_layers = LAYERS,
+                     .n_embd = embd,
+                     .n_ff = ff,
+                     .n_heads = HEADS,
+                     .n_kv_heads = KV_HEADS,
+                     .head_dim = HEAD_DIM,
+                     .n_vocab = VOCAB,
+                     .rms_eps = 1e-5f,
+                     .embd_scale = 1,
+                     .attn_scale = 1 / sqrtf(HEAD_DIM),
+                     .residual_scale = 1,
+                     .logit_scale = 1,
+                     .rope_interleaved = 1,
+                     .rope_dims = HEAD_DIM,
+                     .rope_magnitude = {1, 1}};
+    for (int i = 0; i < HEAD_DIM / 2; i++)
+        hp.rope_freq[0][i] = hp.rope_freq[1][i] = powf(10000, -2.0f * (float)i / HEAD_DIM);
+    return hp;
 }
 
 static const char *kv = "auto"; // how the engines that are opened keep keys and values
 
 // False: this CPU has no such level.
 static bool open_engine(engine *e, const weights *w, const char *level, const char *dtype, int threads) {
-    const lst_hparams hp = shape();
+    const ls_hparams hp = shape();
     const lst_open_options o = {.device = device, .dtype = dtype, .kv = kv, .threads = threads};
     lst_model_info_t info = {0};
     if (level) setenv("LOGITSPEC_CPU", level, 1);
@@ -369,7 +369,7 @@ static void check_order(void) {
         assert_true(fabsf(of_a[i].lse - of_b[i].lse) < 1e-3f * fabsf(of_a[i].lse));
     }
     close_engine(&a), close_engine(&b);
-    lst_hparams hp = shape();
+    ls_hparams hp = shape();
     const lst_open_options o = {.device = device, .threads = 1};
     for (int i = 0; i < ordered->n; i++) { // what shares its input has none then, or the head has one
         const int32_t *was = ordered->t[i].order;
@@ -448,7 +448,7 @@ static void a_gpu_keeps_the_values_of_mixed_types(void **state) {
 }
 
 static void check_layers(const weights *w, const char *dtype) {
-    lst_hparams hp = shape();
+    ls_hparams hp = shape();
     const lst_open_options o = {.device = device, .dtype = dtype, .threads = 2};
     lst_model *whole, *cut;
     lst_kv_cache *a, *b, *all;
@@ -668,7 +668,7 @@ static void a_bad_logit_names_its_layer(void **state) {
     // integers need weights of few bits
     use_cpu();
     lst_model *m;
-    const lst_hparams hp = shape();
+    const ls_hparams hp = shape();
     lst_open_options o = {.device = "cpu", .dtype = "i8", .threads = 1};
     assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_E_ARG);
     assert_non_null(strstr(lib->last_error(), "add --weights q8"));
@@ -693,7 +693,7 @@ static void a_full_gpu_is_an_error_that_leaves_the_kv_cache(void **state) {
     need_library();
     enum { PAGE = 1024, LONG = 3 * PAGE };
     weights *w = random_weights(LS_GGML_Q8_0);
-    const lst_hparams hp = shape();
+    const ls_hparams hp = shape();
     const lst_open_options o = {.device = "cuda", .threads = 1};
     lst_model *m;
     lst_kv_cache *s;
@@ -739,7 +739,7 @@ static void large_tiles_change_no_bit(void **state) {
     for (int i = 0; i < TREE; i++) tokens[i] = (int32_t)rnd_int(VOCAB), parents[i] = i ? (int32_t)rnd_int(i) : -1;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         weights *w = random_weights(types[t]);
-        const lst_hparams hp = shape();
+        const ls_hparams hp = shape();
         const lst_open_options o = {.device = device, .threads = 1};
         lst_model *m;
         assert_int_equal(lib->model_open(&m, &hp, w->t, w->n, &o), LST_OK);
@@ -868,7 +868,7 @@ static void the_reference_engine_is_a_decoder(void **state) {
     check_growing();
     check_bad_layer(bad, "f32");
     check_bad_layer(bad, "bf16");
-    const lst_hparams hp = shape();
+    const ls_hparams hp = shape();
     static const struct {
         lst_open_options o;
         const char *why;

@@ -155,7 +155,7 @@ typedef struct {
     const float *sinks; /* [n_heads]: a head's score that has no value; NULL: none */
 } lsg_attend;
 int lsg_attention(const lsg_buffers *b, const lsg_attend *a, lsg_stream stream);
-/* xn[r] = act(gate) * up from y, or act(up) if ungated. xielu: the numbers of that activation, in lst_hparams' order.
+/* xn[r] = act(gate) * up from y, or act(up) if ungated. xielu: the numbers of that activation, in ls_hparams' order.
  */
 typedef struct {
     int32_t chunks, activation, ungated;
@@ -185,7 +185,7 @@ typedef struct {
     int32_t n_out;               /* of logits: n, and one more if the shared expert has a gate */
     const float *weights, *bias; /* [n_out][n_embd]; [n_out], NULL: none */
     const float *choice_bias;    /* [n]; NULL: none */
-    int32_t kind, sum_experts;   /* see lst_hparams */
+    int32_t kind, sum_experts;   /* see ls_hparams */
     float scale;
     int32_t groups, groups_used;
 } lsg_router;

@@ -28,21 +28,21 @@ __global__ void router(lsg_buffers b, lsg_experts e, lsg_router a) {
 
 // Whether experts are chosen by scores. Otherwise logits do, which are in the same order.
 LSG_DEVICE bool by_scores(const lsg_router &a) {
-    return a.kind == LST_ROUTER_SIGMOID || a.choice_bias;
+    return a.kind == LS_ROUTER_SIGMOID || a.choice_bias;
 }
 
 // A warp's row: turns logits into scores; by: scores with biases.
 LSG_DEVICE void score_experts(const lsg_experts &e, const lsg_router &a, float *logits, float *by) {
     const int32_t lane = (int32_t)threadIdx.x;
     float most = -INFINITY, all = 0;
-    if (a.kind != LST_ROUTER_SIGMOID) {
+    if (a.kind != LS_ROUTER_SIGMOID) {
         for (int32_t i = lane; i < e.n; i += 32) most = fmaxf(most, logits[i]);
         for (int i = 16; i; i /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, i));
         for (int32_t i = lane; i < e.n; i += 32) all += expf(logits[i] - most);
         all = lsg_warp_sum(all);
     }
     for (int32_t i = lane; i < e.n; i += 32) {
-        logits[i] = a.kind == LST_ROUTER_SIGMOID ? 1.0f / (1.0f + expf(-logits[i])) : expf(logits[i] - most) / all;
+        logits[i] = a.kind == LS_ROUTER_SIGMOID ? 1.0f / (1.0f + expf(-logits[i])) : expf(logits[i] - most) / all;
         by[i] = a.choice_bias ? logits[i] + a.choice_bias[i] : logits[i];
     }
     __syncwarp();
@@ -108,7 +108,7 @@ __global__ void choose(lsg_buffers b, lsg_experts e, lsg_router a) {
     }
     float all = fmaxf(of_row, 1e-20f);
     // probabilities of all experts, divided by the row's sum, are those of the row's experts alone
-    if (a.kind != LST_ROUTER_BEST && !a.sum_experts) {
+    if (a.kind != LS_ROUTER_BEST && !a.sum_experts) {
         all = scored ? 1 : 0;
         for (int32_t i = lane; i < e.n && !scored; i += 32) all += expf(logits[i] - most);
         if (!scored) all = lsg_warp_sum(all);

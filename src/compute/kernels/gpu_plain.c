@@ -110,21 +110,21 @@ void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *a) {
     double *v = malloc((size_t)n * sizeof *v); /* heads of queries, of keys, of values */
     for (int32_t r = 0; r < s->n_rows; r++) {
         for (int32_t i = 0; i < n; i++) v[i] = added(b->y, a->chunks, b->rows, n, a->bias, r, i);
-        if (a->qk_norm == LST_QK_NORM_WHOLE) {
+        if (a->qk_norm == LS_QK_NORM_WHOLE) {
             const double q = inverse_rms(v, nq, a->eps), k = inverse_rms(v + nq, nk, a->eps);
             for (int32_t i = 0; i < nq; i++) v[i] *= q * (double)a->q_norm[i];
             for (int32_t i = 0; i < nk; i++) v[nq + i] *= k * (double)a->k_norm[i];
         }
         for (int32_t h = 0; h < b->n_heads + b->n_kv_heads; h++) {
             double *head = v + h * hd;
-            if (a->qk_norm == LST_QK_NORM_HEAD) {
+            if (a->qk_norm == LS_QK_NORM_HEAD) {
                 const double scale = inverse_rms(head, hd, a->eps);
                 const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
                 for (int32_t d = 0; d < hd; d++) head[d] *= scale * (double)w[d];
             }
             if (!a->unrotated)
                 rotate(head, a, b->turns + ((size_t)a->rope_kind * (size_t)b->rows + (size_t)r) * (size_t)a->rope_dims);
-            if (a->qk_norm == LST_QK_NORM_ROTATED) {
+            if (a->qk_norm == LS_QK_NORM_ROTATED) {
                 const double scale = inverse_rms(head, hd, a->eps);
                 const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
                 for (int32_t d = 0; d < hd; d++) head[d] *= scale * (double)w[d];
@@ -198,14 +198,14 @@ void lsg_plain_attention(const lsg_buffers *b, const lsg_attend *a) {
 
 static double activated(double x, const lsg_gating *a) {
     const float *of = a->xielu;
-    if (a->activation == LST_ACT_RELU2) return x > 0 ? x * x : 0;
-    if (a->activation == LST_ACT_XIELU) {
+    if (a->activation == LS_ACT_RELU2) return x > 0 ? x * x : 0;
+    if (a->activation == LS_ACT_XIELU) {
         const double linear = (double)of[2] * x;
         if (x > 0) return (double)of[0] * x * x + linear;
         return (expm1(fmin(x, (double)of[3])) - x) * (double)of[1] + linear;
     }
     /* gelu by tanh: x (1 + tanh(v / 2)) / 2 = x / (1 + e^-v), which keeps its digits far below 0 */
-    const double v = a->activation == LST_ACT_SILU ? x : 2 * 0.79788456080286536 * (x + 0.044715 * x * x * x);
+    const double v = a->activation == LS_ACT_SILU ? x : 2 * 0.79788456080286536 * (x + 0.044715 * x * x * x);
     return x / (1 + exp(-v));
 }
 
@@ -215,10 +215,10 @@ void lsg_plain_gate(const lsg_buffers *b, const lsg_gating *a) {
         for (int32_t i = 0; i < n; i++) {
             const double g = added(b->y, a->chunks, b->rows, wide, a->bias, r, i),
                          up = a->ungated ? 1 : added(b->y, a->chunks, b->rows, wide, a->bias, r, n + i),
-                         x = fmin(g, LST_CLAMP); /* as the clamped activation takes it */
+                         x = fmin(g, LS_CLAMP); /* as the clamped activation takes it */
             b->xn[(size_t)r * (size_t)n + (size_t)i] =
-                bf16(a->activation == LST_ACT_CLAMPED
-                         ? x / (1 + exp(-(double)LST_CLAMP_SLOPE * x)) * (1 + fmax(fmin(up, LST_CLAMP), -LST_CLAMP))
+                bf16(a->activation == LS_ACT_CLAMPED
+                         ? x / (1 + exp(-(double)LS_CLAMP_SLOPE * x)) * (1 + fmax(fmin(up, LS_CLAMP), -LS_CLAMP))
                          : activated(g, a) * up);
         }
 }

@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
         if (turned && d + k < a.rope_dims) turn[k] = *(const float2 *)(turns + 2 * pair_of(d + k));
     if (mine) *(float4 *)(v + i) = value;
     __syncthreads();
-    if (a.qk_norm == LST_QK_NORM_WHOLE) { // each block sums all queries or keys
+    if (a.qk_norm == LS_QK_NORM_WHOLE) { // each block sums all queries or keys
         float *place = v + heads_of_block * hd;
         for (int part = 0; part < 2; part++) {
             const int32_t from = part ? nq : 0, count = part ? nkv : nq, first = from - head0 * hd; // in v
@@ -230,8 +230,8 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
                 if (mine && i + k >= first && i + k < first + count) v[i + k] *= scale * w[i + k - first];
         }
         __syncthreads();
-    } else if (a.qk_norm != LST_QK_NORM_NONE) {             // a warp a head
-        const bool last = a.qk_norm == LST_QK_NORM_ROTATED; // a rotation keeps the norm: only the weights must wait
+    } else if (a.qk_norm != LS_QK_NORM_NONE) {             // a warp a head
+        const bool last = a.qk_norm == LS_QK_NORM_ROTATED; // a rotation keeps the norm: only the weights must wait
         for (int32_t h = t / 32; h < own / hd && head0 + h < b.n_heads + b.n_kv_heads; h += ROPE_THREADS / 32) {
             float sum = 0;
             for (int32_t k = t % 32; k < hd; k += 32) sum = fmaf(v[h * hd + k], v[h * hd + k], sum);
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
         const float other = v[i + k + (a.rope_interleaved ? (second ? -1 : 1) : second ? -pairs : pairs)];
         out[k] = second ? other * turn[k].y + out[k] * turn[k].x : out[k] * turn[k].x - other * turn[k].y;
     }
-    if (a.qk_norm == LST_QK_NORM_ROTATED && head < b.n_heads + b.n_kv_heads)
+    if (a.qk_norm == LS_QK_NORM_ROTATED && head < b.n_heads + b.n_kv_heads)
         for (int k = 0; k < 4; k++) out[k] *= (head < b.n_heads ? a.q_norm : a.k_norm)[d + k];
     float scale = head < b.n_heads ? a.attn_scale : 1;
     if (a.temperature > 0 && head < b.n_heads)

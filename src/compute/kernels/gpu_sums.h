@@ -31,13 +31,13 @@ LSG_DEVICE void store_bf16(uint16_t *to, const float4 &v) {
 }
 
 LSG_DEVICE float activated(float x, const lsg_gating &a) {
-    if (a.activation == LST_ACT_RELU2) return x > 0 ? x * x : 0;
-    if (a.activation == LST_ACT_XIELU) {
+    if (a.activation == LS_ACT_RELU2) return x > 0 ? x * x : 0;
+    if (a.activation == LS_ACT_XIELU) {
         if (x > 0) return fmaf(a.xielu[0] * x, x, a.xielu[2] * x);
         return fmaf(expm1f(fminf(x, a.xielu[3])) - x, a.xielu[1], a.xielu[2] * x);
     }
     // gelu by tanh: x (1 + tanh(v)) / 2 = x / (1 + e^-2v)
-    const float v = a.activation == LST_ACT_SILU ? x : 2 * 0.79788456080286536f * fmaf(0.044715f * x * x, x, x);
+    const float v = a.activation == LS_ACT_SILU ? x : 2 * 0.79788456080286536f * fmaf(0.044715f * x * x, x, x);
     return x / (1.0f + expf(-v));
 }
 
@@ -52,11 +52,11 @@ LSG_DEVICE float4 gated4(const float *y, const lsg_gating &a, int32_t rows, int3
     float out[4];
 #pragma unroll
     for (int k = 0; k < 4; k++)
-        if (a.activation == LST_ACT_CLAMPED) { // what is not a number stays so
-            const float x = g[k] > LST_CLAMP ? LST_CLAMP : g[k], up = u[k] > LST_CLAMP    ? LST_CLAMP
-                                                                      : u[k] < -LST_CLAMP ? -LST_CLAMP
-                                                                                          : u[k];
-            out[k] = x / (1.0f + expf(-LST_CLAMP_SLOPE * x)) * (1.0f + up);
+        if (a.activation == LS_ACT_CLAMPED) { // what is not a number stays so
+            const float x = g[k] > LS_CLAMP ? LS_CLAMP : g[k], up = u[k] > LS_CLAMP    ? LS_CLAMP
+                                                                    : u[k] < -LS_CLAMP ? -LS_CLAMP
+                                                                                       : u[k];
+            out[k] = x / (1.0f + expf(-LS_CLAMP_SLOPE * x)) * (1.0f + up);
         } else out[k] = activated(g[k], a) * u[k];
     return {out[0], out[1], out[2], out[3]};
 }

@@ -261,7 +261,7 @@ typedef struct {
     /* Pairs turned by angle i, all of it scaled: (x[2i], x[2i+1]) where interleaved, else (x[i], x[i + dims/2]); cs
      * holds cos, sin, cos, sin.. */
     void (*rope)(float *x, int32_t dims, int interleaved, const float *cs, float scale);
-    /* act(gate) * up by LST_ACT_*; up NULL: act(gate). xielu: its four numbers. n a multiple of 16. */
+    /* act(gate) * up by LS_ACT_*; up NULL: act(gate). xielu: its four numbers. n a multiple of 16. */
     void (*activate)(int32_t activation, const float *xielu, const float *gate, const float *up, int32_t n, float *out);
     void (*softcap)(float *x, int32_t n, float cap); /* n a multiple of 16 */
     void (*attention)(const lsk_attention *a);

@@ -147,8 +147,8 @@ INLINE vf vf_xielu(vf g, const float *of) {
 /* lst.h's clamped SwiGLU: the gate's half; the other half is clamped, too, and increased by 1.
  * NaN stays: vf_max gives its second operand where the first is NaN, and NaN where the second is. */
 INLINE vf vf_clamped(vf gate) {
-    const vf limit = vf_set(LST_CLAMP), g = vf_set(0) - vf_max(vf_set(0) - limit, vf_set(0) - gate);
-    return vf_silu(g * vf_set(LST_CLAMP_SLOPE)) * vf_set(1 / LST_CLAMP_SLOPE);
+    const vf limit = vf_set(LS_CLAMP), g = vf_set(0) - vf_max(vf_set(0) - limit, vf_set(0) - gate);
+    return vf_silu(g * vf_set(LS_CLAMP_SLOPE)) * vf_set(1 / LS_CLAMP_SLOPE);
 }
 
 static void k_activate(int32_t activation, const float *xielu, const float *gate, const float *up, int32_t n,
@@ -156,13 +156,13 @@ static void k_activate(int32_t activation, const float *xielu, const float *gate
     for (int32_t i = 0; i < n; i += W) {
         const vf g = vf_load(gate + i);
         vf a;
-        if (activation == LST_ACT_SILU) a = vf_silu(g);
-        else if (activation == LST_ACT_GELU_TANH) a = vf_gelu(g);
-        else if (activation == LST_ACT_RELU2) a = vf_relu2(g);
-        else if (activation == LST_ACT_XIELU) a = vf_xielu(g, xielu);
+        if (activation == LS_ACT_SILU) a = vf_silu(g);
+        else if (activation == LS_ACT_GELU_TANH) a = vf_gelu(g);
+        else if (activation == LS_ACT_RELU2) a = vf_relu2(g);
+        else if (activation == LS_ACT_XIELU) a = vf_xielu(g, xielu);
         else a = vf_clamped(g);
-        if (up && activation == LST_ACT_CLAMPED) {
-            const vf least = vf_set(-LST_CLAMP), u = vf_max(least, vf_load(up + i));
+        if (up && activation == LS_ACT_CLAMPED) {
+            const vf least = vf_set(-LS_CLAMP), u = vf_max(least, vf_load(up + i));
             a = a * (vf_set(1) - vf_max(least, vf_set(0) - u));
         } else if (up) a = a * vf_load(up + i);
         vf_store(out + i, a);

@@ -247,7 +247,7 @@ int lst_rewind(lst_kv_cache *s, int32_t n);
 int lst_copy(lst_kv_cache *s, lst_kv_cache *from, int32_t n);
 typedef struct {
     double total_us;  /* of the last forward_tree */
-    double device_us; /* the GPU's share, from the first copy to the last; NAN on the CPU */
+    double device_us; /* the GPU's share, from the first copy to the last; 0 on the CPU */
     double ranks_us;  /* rank 0's exchanges with the other ranks; 0: there are none */
     int32_t
         experts_read; /* with expert_memory: of the experts that lst_experts has, those read from the file; else 0 */

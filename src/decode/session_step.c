@@ -219,9 +219,11 @@ static ls_code verify(work *w, ls_err *err) {
     if (reflects(s)) ls_probe_add(&probe, t, &s->reflection, s->e->n_context - w->context, ids, parents);
     ls_code code = forward(w, ids, parents, t->n + probe.n, err);
     if (code) return code;
-    out->t_device_us = s->kv->device_us(s->kv);
-    out->t_comm_us = s->kv->ranks_us(s->kv);
-    out->experts_read = s->kv->experts_read ? s->kv->experts_read(s->kv) : -1;
+    lst_timing timing = {0};
+    s->kv->timings(s->kv, &timing);
+    out->t_device_us = timing.device_us;
+    out->t_comm_us = timing.ranks_us;
+    out->experts_read = timing.experts_read;
     out->forward = true;
     out->rows = (int16_t)t->n;
     out->probes = (int16_t)probe.n;

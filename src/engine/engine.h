@@ -55,12 +55,9 @@ struct ls_kv_cache {
     ls_code (*rewind)(ls_kv_cache *kv, int32_t n, ls_err *err);
     ls_code (*copy)(ls_kv_cache *kv, ls_kv_cache *from, int32_t n, ls_err *err); // from: of the same engine
     int32_t (*length)(const ls_kv_cache *kv);
-    double (*device_us)(const ls_kv_cache *kv); // GPU time of the last forward_tree; 0: no GPU
-    double (*ranks_us)(const ls_kv_cache *kv);  // its time in exchanges with other ranks; 0: no other ranks
+    void (*timings)(const ls_kv_cache *kv, lst_timing *out); // experts_read -1: all experts are in memory
     ls_code (*row_logits)(ls_kv_cache *kv, int32_t row, float *logits, ls_err *err);
     ls_code (*experts)(ls_kv_cache *kv, lst_experts_seen *out, ls_err *err); // NULL: no mixture
-    // Of the experts that the last forward_tree took, those that it read from the file; NULL: all are in memory.
-    int32_t (*experts_read)(const ls_kv_cache *kv);
     // For tools; NULL: not supported. From this call on, see lst_parts.
     ls_code (*parts)(ls_kv_cache *kv, double *us, ls_err *err);
     // Requests the hidden states of all rows of later forwards, see lst_hidden; one user at a time. NULL: unsupported.

@@ -22,7 +22,7 @@ static ls_code done(const ls_kv_cache *base, int code, ls_err *err) {
     const decoder_kv_cache *t = (const decoder_kv_cache *)base;
     if (!code) return LS_OK;
     const ls_code failed = ls_call_failed(t->lib->last_error(), code, err);
-    return t->ranks ? ls_ranks_failed(t->ranks, t->lib, failed, err) : failed;
+    return t->ranks ? ls_ranks_failed(t->ranks, failed, err) : failed;
 }
 // A function of the library, on its KV cache.
 #define CACHE(base) (((const decoder_kv_cache *)(base))->cache)
@@ -81,23 +81,10 @@ static int32_t length(const ls_kv_cache *base) {
     return t->lib->length(t->cache);
 }
 
-static double device_us(const ls_kv_cache *base) {
+static void timings(const ls_kv_cache *base, lst_timing *out) {
     const decoder_kv_cache *t = (const decoder_kv_cache *)base;
-    lst_timing timing = {0};
-    return !t->lib->timings(t->cache, &timing) && timing.device_us > 0 ? timing.device_us : 0;
-}
-
-static double ranks_us(const ls_kv_cache *base) {
-    const decoder_kv_cache *t = (const decoder_kv_cache *)base;
-    lst_timing timing = {0};
-    return t->ranks && !t->lib->timings(t->cache, &timing) ? timing.ranks_us : 0;
-}
-
-static int32_t experts_read(const ls_kv_cache *base) {
-    const decoder_kv_cache *t = (const decoder_kv_cache *)base;
-    lst_timing timing = {0};
-    t->lib->timings(t->cache, &timing);
-    return timing.experts_read;
+    t->lib->timings(t->cache, out);
+    if (!base->engine->expert_memory) out->experts_read = -1;
 }
 
 // ---- opening
@@ -192,13 +179,11 @@ static ls_code kv_cache(ls_engine *base, int32_t layers, ls_kv_cache **out, ls_e
                             .rewind = rewind_to,
                             .copy = copy,
                             .length = length,
-                            .device_us = device_us,
-                            .ranks_us = ranks_us,
+                            .timings = timings,
                             .parts = parts,
                             .hidden = hidden,
                             .row_logits = row_logits,
                             .experts = base->n_mixtures ? experts : NULL,
-                            .experts_read = base->n_mixtures && e->base.expert_memory ? experts_read : NULL,
                             .free = free_kv_cache};
     t->lib = e->lib;
     t->ranks = e->ranks;
@@ -217,7 +202,7 @@ static ls_code use_threads(ls_engine *base, int32_t threads, ls_err *err) {
 static void close_engine(ls_engine *base) {
     ls_decoder_engine *e = (ls_decoder_engine *)base;
     if (e->model) e->lib->model_close(e->model);
-    if (e->leads) ls_ranks_release(e->ranks, e->lib);
+    if (e->leads) ls_ranks_release(e->ranks);
     free(e);
 }
 
@@ -254,7 +239,7 @@ static ls_code open_on(ls_decoder_engine *e, const char *device, const ls_checkp
             code = ls_device_context(&part.context, e->lib, c, device, &own, kv_bytes, err);
         snprintf(part.how, sizeof part.how, "%.50s, %.15s %.23s", info.kernel, info.weights, info.dtype);
         base->kv_bytes = (uint64_t)((double)base->kv_bytes * share);
-        code = ls_ranks_agree(e->ranks, e->lib, code, &part, err);
+        code = ls_ranks_agree(e->ranks, code, &part, err);
         if (!context) context = part.context;
     }
     if (!code && !context && opt->reference && strcmp(device, "cpu")) context = c->hparams.n_context; // grows on demand
@@ -305,7 +290,7 @@ ls_code ls_engine_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_
                                                                : LS_DECODER_GPU,
                                err);
     if (!code && !opt->alone && !opt->reference) code = ls_ranks_get(&e->ranks, e->lib, opt, err);
-    if (!code && e->ranks) code = ls_ranks_offer(e->ranks, e->lib, c, opt, err);
+    if (!code && e->ranks) code = ls_ranks_offer(e->ranks, c, opt, err);
     if (!code && !e->ranks && !strcmp(choice.device, "cpu")) {
         const uint64_t room = ls_memory_free();
         char said[160];

@@ -294,9 +294,9 @@ static ls_code rewind_to(ls_kv_cache *t, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static double no_us(const ls_kv_cache *t) {
+static void timings(const ls_kv_cache *t, lst_timing *out) {
     (void)t;
-    return 0;
+    *out = (lst_timing){.experts_read = -1};
 }
 
 static int32_t length(const ls_kv_cache *t) {
@@ -333,8 +333,7 @@ static ls_code kv_cache(ls_engine *e, int32_t layers, ls_kv_cache **out, ls_err 
                             .rewind = rewind_to,
                             .copy = copy,
                             .length = length,
-                            .device_us = no_us,
-                            .ranks_us = no_us,
+                            .timings = timings,
                             .free = free_kv_cache};
     s->order = layers ? layers : ORDER;
     s->delay_ms = ((const script_engine *)e)->delay_ms;

@@ -124,7 +124,7 @@ static ls_code join_by_gloo(ls_ranks *r, lst_wire *wire, ls_err *err) {
     return failed ? ls_call_failed(torch->last_error(), failed, err) : code;
 }
 
-static ls_code join(ls_ranks *r, const lst_decoder *lib, ls_err *err) {
+static ls_code join(ls_ranks *r, ls_err *err) {
     const bool launched = r->own.memory < 0;
     lst_wire wire;
     const lst_ranks_options o = {.rank = r->own.rank,
@@ -135,13 +135,18 @@ static ls_code join(ls_ranks *r, const lst_decoder *lib, ls_err *err) {
                                  .stop = stop_joining,
                                  .ud = r};
     const ls_code code = launched ? join_by_gloo(r, &wire, err) : LS_OK;
-    const int failed = code ? LST_OK : lib->ranks_join(&r->group, &o);
-    return failed ? ls_call_failed(lib->last_error(), failed, err) : code;
+    const int failed = code ? LST_OK : r->lib->ranks_join(&r->group, &o);
+    return failed ? ls_call_failed(r->lib->last_error(), failed, err) : code;
 }
 
-static void drop(const lst_decoder *lib) {
+// The status of a call of the group's library.
+static ls_code status(ls_ranks *r, int failed, ls_err *err) {
+    return failed ? ls_ranks_failed(r, ls_call_failed(r->lib->last_error(), failed, err), err) : LS_OK;
+}
+
+static void drop(void) {
     if (!of_process) return;
-    if (of_process->group) lib->ranks_leave(of_process->group);
+    if (of_process->group) of_process->lib->ranks_leave(of_process->group);
     ls_children_end(of_process->children);
     free(of_process);
     of_process = NULL;
@@ -186,10 +191,10 @@ ls_code ls_ranks_get(ls_ranks **out, const lst_decoder *lib, const ls_engine_opt
     if (code) return code;
     if (of_process && of_process->in_use)
         return ls_fail(err, LS_E_USAGE, "the ranks of this process are in use by another model; close it first");
-    const bool lost = of_process && lib->ranks_lost(of_process->group) >= 0;
+    const bool lost = of_process && of_process->lib->ranks_lost(of_process->group) >= 0;
     if (lost && !of_process->children)
         return ls_fail(err, LS_E_BACKEND, "a rank was lost; start the run again with its launcher");
-    if (of_process && (lost || !same(&of_process->devices, &wanted))) drop(of_process->lib);
+    if (of_process && (lost || !same(&of_process->devices, &wanted))) drop();
     if (wanted.n < 2) return LS_OK;
     if (!of_process) {
         ls_ranks *r = ls_calloc(1, sizeof *r);
@@ -200,11 +205,11 @@ ls_code ls_ranks_get(ls_ranks **out, const lst_decoder *lib, const ls_engine_opt
         r->ud = opt->ud;
         if (launched.n < 2) code = ls_children_start(&r->children, &r->own, wanted.n, wanted.gpu, err);
         if (opt->progress) opt->progress(opt->ud, "waiting for the other ranks", 0);
-        if (!code) code = join(r, lib, err);
+        if (!code) code = join(r, err);
         of_process = r;
         if (code) {
-            code = ls_ranks_failed(r, lib, code, err);
-            drop(lib);
+            code = ls_ranks_failed(r, code, err);
+            drop();
             return code;
         }
     }
@@ -218,9 +223,9 @@ void ls_ranks_take(ls_ranks *r) {
     r->in_use = true;
 }
 
-void ls_ranks_release(ls_ranks *r, const lst_decoder *lib) {
+void ls_ranks_release(ls_ranks *r) {
     r->in_use = false;
-    if (r->children && lib->ranks_lost(r->group) >= 0) drop(lib); // a lost rank may still be running, but not answering
+    if (r->children && r->lib->ranks_lost(r->group) >= 0) drop(); // a lost rank may still be running, but not answering
 }
 
 lst_ranks *ls_ranks_group(const ls_ranks *r) {
@@ -245,18 +250,19 @@ static ls_code join_as(ls_ranks **out, const lst_decoder *lib, const ls_rank_pla
     ls_ranks *r = ls_calloc(1, sizeof *r);
     *out = of_process = r;
     r->own = *place;
-    return join(r, lib, err);
+    r->lib = lib;
+    return join(r, err);
 }
 
 // ---- one model
 
 // Fills an offer with this rank's data: program, level, model and its SHA-256 (progress as in ls_model_hash).
-static ls_code describe(rank_offer *out, const ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c,
-                        ls_progress progress, void *ud, ls_err *err) {
+static ls_code describe(rank_offer *out, const ls_ranks *r, const ls_checkpoint *c, ls_progress progress, void *ud,
+                        ls_err *err) {
     const int32_t gpu = r->own.gpu;
     *out = (rank_offer){0};
     lst_device_info device = {0};
-    if (lib->device(gpu < 0 ? 0 : gpu, &device)) return ls_fail(err, LS_E_BACKEND, "%s", lib->last_error());
+    if (r->lib->device(gpu < 0 ? 0 : gpu, &device)) return ls_fail(err, LS_E_BACKEND, "%s", r->lib->last_error());
     char *path = ls_real_path(c->folder ? c->folder : c->files[0].path);
     if (!path || strlen(path) >= sizeof out->model) {
         free(path);
@@ -269,19 +275,17 @@ static ls_code describe(rank_offer *out, const ls_ranks *r, const lst_decoder *l
     return ls_model_hash(c, out->sha256, progress, ud, err);
 }
 
-ls_code ls_ranks_offer(ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c, const ls_engine_options *opt,
-                       ls_err *err) {
+ls_code ls_ranks_offer(ls_ranks *r, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err) {
     rank_offer o;
-    const ls_code code = describe(&o, r, lib, c, opt->progress, opt->ud, err);
+    ls_code code = describe(&o, r, c, opt->progress, opt->ud, err);
     if (code) return code;
     snprintf(o.dtype, sizeof o.dtype, "%.15s", opt->dtype ? opt->dtype : "auto");
     snprintf(o.weights, sizeof o.weights, "%.15s", opt->weights ? opt->weights : "auto");
     snprintf(o.kv, sizeof o.kv, "%.15s", opt->kv ? opt->kv : "auto");
     o.threads = opt->threads;
     o.context = opt->context;
-    const int failed = lib->ranks_tell(r->group, &o, sizeof o);
-    return failed ? ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err)
-                  : ls_ranks_agree(r, lib, LS_OK, NULL, err);
+    code = status(r, r->lib->ranks_tell(r->group, &o, sizeof o), err);
+    return code ? code : ls_ranks_agree(r, LS_OK, NULL, err);
 }
 
 int32_t ls_ranks_kv_heads(const ls_ranks *r, const ls_hparams *h) {
@@ -300,15 +304,15 @@ typedef struct {
     ls_rank_part part;
 } word;
 
-ls_code ls_ranks_agree(ls_ranks *r, const lst_decoder *lib, ls_code own, ls_rank_part *part, ls_err *err) {
+ls_code ls_ranks_agree(ls_ranks *r, ls_code own, ls_rank_part *part, ls_err *err) {
     word mine = {.code = (int32_t)own, .part = part ? *part : (ls_rank_part){{0}, 0}},
          *all = ls_calloc((size_t)r->own.n, sizeof *all);
     gethostname(mine.host, sizeof mine.host - 1);
     if (own) snprintf(mine.text, sizeof mine.text, "%.299s", err->msg);
-    int failed = lib->ranks_barrier(r->group, is_stopped, r);
-    if (!failed) failed = lib->ranks_gather(r->group, &mine, sizeof mine, all);
+    int failed = r->lib->ranks_barrier(r->group, is_stopped, r);
+    if (!failed) failed = r->lib->ranks_gather(r->group, &mine, sizeof mine, all);
     ls_code code = own;
-    if (failed && !own) code = ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err);
+    if (!own) code = status(r, failed, err);
     for (int32_t i = 0; i < r->own.n && !failed; i++) {
         word *w = &all[i];
         w->host[sizeof w->host - 1] = w->text[sizeof w->text - 1] = w->part.how[sizeof w->part.how - 1] = 0;
@@ -339,18 +343,17 @@ void ls_ranks_tell_of(const ls_ranks *r, char *line, size_t size) {
     else snprintf(line + n, size - n, ", %d ranks", r->own.n);
 }
 
-static ls_code measure(ls_ranks *r, const lst_decoder *lib, ls_ranks_speed *out, ls_err *err) {
+static ls_code measure(ls_ranks *r, ls_ranks_speed *out, ls_err *err) {
     enum { TIMES = 101 };
     static const int32_t sizes[] = {LS_RANKS_SMALL, LS_RANKS_LARGE};
     double us[TIMES], median[2] = {0};
     char *mine = ls_calloc(1, LS_RANKS_LARGE), *all = ls_malloc((size_t)r->own.n * LS_RANKS_LARGE);
-    ls_code code = ls_ranks_agree(r, lib, LS_OK, NULL, err);
+    ls_code code = ls_ranks_agree(r, LS_OK, NULL, err);
     for (int s = 0; s < 2 && !code; s++) {
         for (int i = 0; i < TIMES && !code; i++) {
             const uint64_t from = ls_now_ns();
-            const int failed = lib->ranks_gather(r->group, mine, sizes[s], all);
+            code = status(r, r->lib->ranks_gather(r->group, mine, sizes[s], all), err);
             us[i] = (double)(ls_now_ns() - from) / 1e3;
-            if (failed) code = ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err);
         }
         if (code) break;
         ls_sort(us, TIMES);
@@ -376,13 +379,12 @@ ls_code ls_ranks_try(ls_ranks_speed *out, const ls_engine_options *opt, ls_err *
     if (!code) code = ls_decoder_load(&lib, devices.gpu[0] >= 0 ? LS_DECODER_GPU : LS_DECODER_CPU, err);
     if (!code) code = ls_ranks_get(&r, lib, opt, err);
     if (code) return code;
-    const int failed = lib->ranks_tell(r->group, &nothing, sizeof nothing);
-    return failed ? ls_ranks_failed(r, lib, ls_call_failed(lib->last_error(), failed, err), err)
-                  : measure(r, lib, out, err);
+    code = status(r, lib->ranks_tell(r->group, &nothing, sizeof nothing), err);
+    return code ? code : measure(r, out, err);
 }
 
-ls_code ls_ranks_failed(ls_ranks *r, const lst_decoder *lib, ls_code code, ls_err *err) {
-    const int32_t lost = r->group ? lib->ranks_lost(r->group) : -1;
+ls_code ls_ranks_failed(ls_ranks *r, ls_code code, ls_err *err) {
+    const int32_t lost = r->group ? r->lib->ranks_lost(r->group) : -1;
     ls_buf how = {0};
     if (lost > 0 && r->children && ls_children_ended(r->children, lost, &how)) {
         ls_fail(err, code,
@@ -401,8 +403,8 @@ ls_code ls_ranks_failed(ls_ranks *r, const lst_decoder *lib, ls_code code, ls_er
 }
 
 // Waits for rank 0's next model. LS_E_CANCELLED: rank 0 has ended.
-static ls_code wait_for_offer(ls_ranks *r, const lst_decoder *lib, rank_offer *out, ls_err *err) {
-    if (lib->ranks_tell(r->group, out, sizeof *out)) return ls_fail(err, LS_E_CANCELLED, "rank 0 has ended");
+static ls_code wait_for_offer(ls_ranks *r, rank_offer *out, ls_err *err) {
+    if (r->lib->ranks_tell(r->group, out, sizeof *out)) return ls_fail(err, LS_E_CANCELLED, "rank 0 has ended");
     // terminate the received strings
     out->program[sizeof out->program - 1] = out->level[sizeof out->level - 1] = out->model[sizeof out->model - 1] = 0;
     out->sha256[sizeof out->sha256 - 1] = out->dtype[sizeof out->dtype - 1] = out->weights[sizeof out->weights - 1] = 0;
@@ -442,10 +444,9 @@ static void end_soon(int unused) {
 }
 
 // Checks that this rank has the program, file and kernels that rank 0 offers.
-static ls_code compare(const rank_offer *o, const ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c,
-                       ls_err *err) {
+static ls_code compare(const rank_offer *o, const ls_ranks *r, const ls_checkpoint *c, ls_err *err) {
     rank_offer own;
-    const ls_code code = describe(&own, r, lib, c, NULL, NULL, err);
+    const ls_code code = describe(&own, r, c, NULL, NULL, err);
     if (code) return code;
     const struct {
         const char *what, *of_rank_0, *here;
@@ -461,12 +462,12 @@ static ls_code compare(const rank_offer *o, const ls_ranks *r, const lst_decoder
 
 // *out_of_step: only this rank failed in a collective call. It must exit, because the other ranks would misread its
 // next bytes.
-static ls_code follow_one(ls_ranks *r, const lst_decoder *lib, const rank_offer *o, bool *out_of_step, ls_err *err) {
+static ls_code follow_one(ls_ranks *r, const rank_offer *o, bool *out_of_step, ls_err *err) {
     ls_checkpoint *c = NULL;
     ls_engine *engine = NULL;
     ls_code code = ls_checkpoint_open(&c, o->model, err);
-    if (!code) code = compare(o, r, lib, c, err);
-    code = ls_ranks_agree(r, lib, code, NULL, err);
+    if (!code) code = compare(o, r, c, err);
+    code = ls_ranks_agree(r, code, NULL, err);
     if (!code) {
         char device[32] = "cpu";
         if (r->own.gpu >= 0) snprintf(device, sizeof device, "cuda:%d", r->own.gpu);
@@ -481,8 +482,8 @@ static ls_code follow_one(ls_ranks *r, const lst_decoder *lib, const rank_offer 
     ls_checkpoint_close(c);
     if (!code) {
         const ls_decoder_engine *e = (const ls_decoder_engine *)engine;
-        const int failed = lib->follow(e->model);
-        if (failed) code = ls_call_failed(lib->last_error(), failed, err);
+        const int failed = r->lib->follow(e->model);
+        if (failed) code = ls_call_failed(r->lib->last_error(), failed, err);
         *out_of_step = failed != 0;
     }
     if (engine) engine->close(engine);
@@ -511,10 +512,10 @@ ls_code ls_follow(ls_err *err) {
     signal(SIGTERM, end_soon); // end_soon sets another alarm
     while (!code) {
         rank_offer offer;
-        if (wait_for_offer(r, lib, &offer, err)) return LS_OK;
+        if (wait_for_offer(r, &offer, err)) return LS_OK;
         ls_ranks_speed speed;
         bool out_of_step = false;
-        code = *offer.model ? follow_one(r, lib, &offer, &out_of_step, err) : measure(r, lib, &speed, err);
+        code = *offer.model ? follow_one(r, &offer, &out_of_step, err) : measure(r, &speed, err);
         // otherwise rank 0 knows of the failure, and may offer another model
         const int32_t lost = lib->ranks_lost(ls_ranks_group(r));
         if (!out_of_step && lost < 0) code = LS_OK;

@@ -25,14 +25,13 @@ typedef struct ls_ranks ls_ranks;
 // On rank 0: starts the ranks of opt->devices, or connects to a launcher's. *out NULL: this process has the whole
 // model. A later call returns the same ranks, or new ones if a rank was lost.
 ls_code ls_ranks_get(ls_ranks **out, const lst_decoder *lib, const ls_engine_options *opt, ls_err *err);
-void ls_ranks_take(ls_ranks *r);                            // reserves the ranks for a model; one model at a time
-void ls_ranks_release(ls_ranks *r, const lst_decoder *lib); // call when that model is closed; r is invalid afterwards
+void ls_ranks_take(ls_ranks *r);    // reserves the ranks for a model; one model at a time
+void ls_ranks_release(ls_ranks *r); // call when that model is closed; r is invalid afterwards
 lst_ranks *ls_ranks_group(const ls_ranks *r);
 int32_t ls_ranks_beside(const ls_ranks *r);                     // number of ranks on this machine
 ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // the part in this rank's memory
 // Rank 0 asks the other ranks to open this model; all need the same program, file, settings and kind of CPU.
-ls_code ls_ranks_offer(ls_ranks *r, const lst_decoder *lib, const ls_checkpoint *c, const ls_engine_options *opt,
-                       ls_err *err);
+ls_code ls_ranks_offer(ls_ranks *r, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
 // The number of key/value heads in the memory of this machine's ranks; more than the model has if ranks have some in
 // common.
 int32_t ls_ranks_kv_heads(const ls_ranks *r, const ls_hparams *h);
@@ -43,11 +42,11 @@ typedef struct {
 // Collective call: each rank sends its result (own, and err's message) and waits for all running ranks. LS_OK: all
 // succeeded. On rank 0 err names the rank that failed; on others it keeps the own error. part (NULL: none yet): in:
 // this rank's; out: the smallest context of all.
-ls_code ls_ranks_agree(ls_ranks *r, const lst_decoder *lib, ls_code own, ls_rank_part *part, ls_err *err);
+ls_code ls_ranks_agree(ls_ranks *r, ls_code own, ls_rank_part *part, ls_err *err);
 // Appends to a description of the engine: ", 2 ranks", and the number of machines.
 void ls_ranks_tell_of(const ls_ranks *r, char *line, size_t size);
 // Call after a failure. If an exchange failed, replaces err with the lost rank and how it was lost.
-ls_code ls_ranks_failed(ls_ranks *r, const lst_decoder *lib, ls_code code, ls_err *err);
+ls_code ls_ranks_failed(ls_ranks *r, ls_code code, ls_err *err);
 
 // The time of an exchange in which every rank receives bytes from each other rank.
 typedef struct {

@@ -45,7 +45,7 @@ static bool number_of(const char *name, int32_t *out) {
 }
 
 // The local address of the route to that host; other ranks reach this machine at this address.
-static ls_code own_address(ls_rank_place *p, const char *host, const char *port, ls_err *err) {
+static ls_code own_address(ls_rank_env *p, const char *host, const char *port, ls_err *err) {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found = NULL;
     const int code = getaddrinfo(host, port, &hints, &found);
     if (code) return ls_fail(err, LS_E_USAGE, "MASTER_ADDR=%.100s: %s", host, gai_strerror(code));
@@ -72,7 +72,7 @@ static ls_code own_address(ls_rank_place *p, const char *host, const char *port,
 }
 
 // The launcher that started this process as one of several; -1: none.
-static int launcher_of(ls_rank_place *out) {
+static int launcher_of(ls_rank_env *out) {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         if (!number_of(launchers[i].rank, &out->rank) || !number_of(launchers[i].n, &out->n) || out->n < 2) continue;
         if (!number_of(launchers[i].beside, &out->beside) || out->beside < 1) out->beside = 1;
@@ -82,7 +82,7 @@ static int launcher_of(ls_rank_place *out) {
 }
 
 // "cpu" or absent, "cuda:N", or "cuda": the GPU whose number is the rank's among those of its machine.
-static ls_code device_of(ls_rank_place *p, int by, ls_err *err) {
+static ls_code device_of(ls_rank_env *p, int by, ls_err *err) {
     const char *device = getenv(DEVICE);
     p->gpu = -1;
     if (!device || !strcmp(device, "cpu")) return LS_OK;
@@ -98,15 +98,15 @@ static ls_code device_of(ls_rank_place *p, int by, ls_err *err) {
 }
 
 bool ls_is_other_rank(void) {
-    ls_rank_place place;
+    ls_rank_env place;
     return launcher_of(&place) >= 0 && place.rank > 0;
 }
 
-ls_code ls_rank_place_read(ls_rank_place *out, ls_err *err) {
+ls_code ls_rank_env_read(ls_rank_env *out, ls_err *err) {
     int32_t timeout_s = TIMEOUT_S;
     if (getenv(TIMEOUT) && (!number_of(TIMEOUT, &timeout_s) || timeout_s < 1))
         return ls_fail(err, LS_E_USAGE, TIMEOUT "=%.40s must be a number of seconds", getenv(TIMEOUT));
-    const ls_rank_place alone = {.n = 1, .beside = 1, .gpu = -1, .memory = -1, .timeout_s = timeout_s};
+    const ls_rank_env alone = {.n = 1, .beside = 1, .gpu = -1, .memory = -1, .timeout_s = timeout_s};
     *out = alone;
     const int by = launcher_of(out);
     if (by < 0) {
@@ -220,7 +220,7 @@ static int start(child *c, int memory, int32_t rank, int32_t n, int32_t gpu) {
     return failed;
 }
 
-ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, const int32_t *gpus, ls_err *err) {
+ls_code ls_children_start(ls_children **out, ls_rank_env *own, int32_t n, const int32_t *gpus, ls_err *err) {
     *out = NULL;
     ls_children *c = ls_calloc(1, sizeof *c);
     for (int i = 0; i < LST_MAX_RANKS; i++) c->of[i] = (child){.alive = -1, .log = -1};
@@ -232,7 +232,7 @@ ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, cons
         ls_children_end(c);
         return ls_fail(err, LS_E_IO, "the other ranks cannot be started: %s", strerror(failed));
     }
-    *own = (ls_rank_place){.n = n, .beside = n, .gpu = gpus[0], .memory = c->memory, .timeout_s = own->timeout_s};
+    *own = (ls_rank_env){.n = n, .beside = n, .gpu = gpus[0], .memory = c->memory, .timeout_s = own->timeout_s};
     *out = c;
     return LS_OK;
 }

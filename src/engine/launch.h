@@ -18,10 +18,10 @@ typedef struct {
     char token[80];    // the run's secret, and the number of its restarts
     bool is_child;     // it exits when its standard input closes
     int32_t timeout_s; // for one exchange, and for the ranks to connect
-} ls_rank_place;
+} ls_rank_env;
 
 // Reads the environment.
-ls_code ls_rank_place_read(ls_rank_place *out, ls_err *err);
+ls_code ls_rank_env_read(ls_rank_env *out, ls_err *err);
 
 // Whether, by the environment, this process is a rank other than 0.
 bool ls_is_other_rank(void);
@@ -29,7 +29,7 @@ bool ls_is_other_rank(void);
 // Ranks 1 .. n - 1, started by this process, which is rank 0. They exit when it ends for any reason.
 typedef struct ls_children ls_children;
 // gpus: of each rank, -1: the CPU.
-ls_code ls_children_start(ls_children **out, ls_rank_place *own, int32_t n, const int32_t *gpus, ls_err *err);
+ls_code ls_children_start(ls_children **out, ls_rank_env *own, int32_t n, const int32_t *gpus, ls_err *err);
 int32_t ls_children_first_ended(ls_children *c); // the first rank that has ended; 0: all are running
 // Appends how a rank that does not answer ended, and its last output; waits a moment for it to end. False: it is
 // running.

@@ -164,13 +164,13 @@ ls_code ls_model_load_vocabulary(ls_model *out, const ls_model_options *opt, ls_
 
 // ---- draft models
 
-struct ls_draft_model_place {
+struct ls_loaded_draft_model {
     ls_model model;
     char *name, *weights, *device; // as requested
     int32_t threads;
     int32_t differs;
     int users;
-    ls_draft_model_place *next;
+    ls_loaded_draft_model *next;
 };
 
 static bool same_token(const ls_vocab *a, const ls_vocab *b, int32_t id) {
@@ -215,7 +215,7 @@ static ls_code agree(const ls_model *target, const ls_model *draft_model, int32_
     return LS_E_UNSUPPORTED;
 }
 
-static void drop(ls_draft_model_place *s) {
+static void drop(ls_loaded_draft_model *s) {
     ls_model_free(&s->model);
     free(s->name);
     free(s->weights);
@@ -224,8 +224,8 @@ static void drop(ls_draft_model_place *s) {
 }
 
 static void drop_unused(ls_model *target) {
-    for (ls_draft_model_place **at = &target->seconds; *at;) {
-        ls_draft_model_place *s = *at;
+    for (ls_loaded_draft_model **at = &target->draft_models; *at;) {
+        ls_loaded_draft_model *s = *at;
         if (s->users) at = &s->next;
         else {
             *at = s->next;
@@ -238,7 +238,7 @@ ls_code ls_draft_model_get(ls_model *target, const ls_draft_model_want *want, ls
                            ls_err *err) {
     const char *file = want->name && *want->name ? want->name : *target->file ? target->file : target->name;
     const char *device = want->device && strcmp(want->device, "auto") ? want->device : target->engine->device;
-    ls_draft_model_place *s = target->seconds;
+    ls_loaded_draft_model *s = target->draft_models;
     *out = NULL;
     while (s && (strcmp(s->name, file) || strcmp(s->weights, want->weights) || strcmp(s->device, device) ||
                  s->threads != want->threads))
@@ -266,8 +266,8 @@ ls_code ls_draft_model_get(ls_model *target, const ls_draft_model_want *want, ls
             drop(s);
             return ls_err_prefix(err, "the draft model");
         }
-        s->next = target->seconds;
-        target->seconds = s;
+        s->next = target->draft_models;
+        target->draft_models = s;
     }
     s->users++;
     drop_unused(target);
@@ -277,12 +277,12 @@ ls_code ls_draft_model_get(ls_model *target, const ls_draft_model_want *want, ls
 }
 
 void ls_draft_model_done(ls_model *target, ls_model *draft_model) {
-    for (ls_draft_model_place *s = target->seconds; s; s = s->next)
+    for (ls_loaded_draft_model *s = target->draft_models; s; s = s->next)
         if (&s->model == draft_model) s->users--;
 }
 
 void ls_model_free(ls_model *m) {
-    for (ls_draft_model_place *s = m->seconds; s; s = s->next) s->users = 0;
+    for (ls_loaded_draft_model *s = m->draft_models; s; s = s->next) s->users = 0;
     drop_unused(m);
     if (m->engine) m->engine->close(m->engine);
     ls_chat_free(m->chat);

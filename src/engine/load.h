@@ -6,7 +6,7 @@
 
 struct ls_checkpoint; // model/checkpoint.h
 struct ls_gguf;       // model/gguf.h
-typedef struct ls_draft_model_place ls_draft_model_place;
+typedef struct ls_loaded_draft_model ls_loaded_draft_model;
 
 typedef struct {
     ls_engine *engine;
@@ -17,9 +17,9 @@ typedef struct {
     char name[64];     // display name such as "SmolLM2-135M-Instruct", from the file
     char file[512];    // "" for the scripted model
     char sha256[65];
-    struct ls_checkpoint *checkpoint; // NULL: the scripted model, or no tensors
-    ls_draft_model_place *seconds;    // its draft models
-    bool (*stop)(void *ud);           // from the options of ls_model_load
+    struct ls_checkpoint *checkpoint;    // NULL: the scripted model, or no tensors
+    ls_loaded_draft_model *draft_models; // beside it
+    bool (*stop)(void *ud);              // from the options of ls_model_load
     void *stop_ud;
     uint64_t worked_ns; // when the last forward of a turn ended
     void *costs;        // owned by engine/measured.h, from malloc, until the program ends; NULL: none

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 struct ls_ranks {
-    ls_rank_place own;
+    ls_rank_env own;
     ls_devices devices;     // the requested devices
     const lst_decoder *lib; // of the group
     lst_ranks *group;
@@ -152,9 +152,9 @@ static void drop(void) {
     of_process = NULL;
 }
 
-static ls_code wanted_ranks(ls_rank_place *launched, ls_devices *out, const ls_engine_options *opt, ls_err *err) {
+static ls_code wanted_ranks(ls_rank_env *launched, ls_devices *out, const ls_engine_options *opt, ls_err *err) {
     ls_code code = ls_devices_read(out, opt->devices, opt->device, err);
-    if (!code) code = ls_rank_place_read(launched, err);
+    if (!code) code = ls_rank_env_read(launched, err);
     if (code || launched->n < 2) return code;
     if (out->n > 1)
         return ls_fail(err, LS_E_USAGE, "a launcher has already started %d ranks; omit --devices", launched->n);
@@ -171,7 +171,7 @@ static ls_code wanted_ranks(ls_rank_place *launched, ls_devices *out, const ls_e
 }
 
 ls_code ls_ranks_wanted(ls_devices *out, const ls_engine_options *opt, ls_err *err) {
-    ls_rank_place launched;
+    ls_rank_env launched;
     *out = (ls_devices){.n = 1, .gpu = {-1}};
     return opt->alone ? LS_OK : wanted_ranks(&launched, out, opt, err);
 }
@@ -185,7 +185,7 @@ static bool same(const ls_devices *a, const ls_devices *b) {
 
 ls_code ls_ranks_get(ls_ranks **out, const lst_decoder *lib, const ls_engine_options *opt, ls_err *err) {
     ls_devices wanted;
-    ls_rank_place launched;
+    ls_rank_env launched;
     *out = NULL;
     ls_code code = wanted_ranks(&launched, &wanted, opt, err);
     if (code) return code;
@@ -246,7 +246,7 @@ ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
     return ls_rank_holds(h, r->own.rank, r->own.n, r->own.gpu >= 0);
 }
 
-static ls_code join_as(ls_ranks **out, const lst_decoder *lib, const ls_rank_place *place, ls_err *err) {
+static ls_code join_as(ls_ranks **out, const lst_decoder *lib, const ls_rank_env *place, ls_err *err) {
     ls_ranks *r = ls_calloc(1, sizeof *r);
     *out = of_process = r;
     r->own = *place;
@@ -493,8 +493,8 @@ static ls_code follow_one(ls_ranks *r, const rank_offer *o, bool *out_of_step, l
 ls_code ls_follow(ls_err *err) {
     const lst_decoder *lib = NULL;
     ls_ranks *r = NULL;
-    ls_rank_place place;
-    ls_code code = ls_rank_place_read(&place, err);
+    ls_rank_env place;
+    ls_code code = ls_rank_env_read(&place, err);
     if (!code && place.n < 2)
         code = ls_fail(err, LS_E_USAGE,
                        "'rank' is started only by a launcher or by --devices: RANK and WORLD_SIZE are not set");

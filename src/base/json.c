@@ -125,6 +125,15 @@ const ls_json *ls_json_at(const ls_json *array, size_t i) {
     return json_array_get(array, i);
 }
 
+bool ls_json_next(const ls_json *object, ls_json_member *m) {
+    json_t *o = (json_t *)object;
+    m->at = m->at ? json_object_iter_next(o, m->at) : json_object_iter(o);
+    if (!m->at) return false;
+    m->key = json_object_iter_key(m->at);
+    m->value = json_object_iter_value(m->at);
+    return true;
+}
+
 bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud) {
     if (!json_is_object(object)) return false;
     const char *key;

@@ -29,6 +29,14 @@ size_t ls_json_members(const ls_json *object); // keys; 0: not an object
 bool ls_json_is_array(const ls_json *v);
 bool ls_json_is_object(const ls_json *v);
 const ls_json *ls_json_at(const ls_json *array, size_t i); // NULL: not an array, or shorter
+// The members in the document's order: for (ls_json_member m = {0}; ls_json_next(object, &m);). False: no more, or no
+// object.
+typedef struct {
+    const char *key;
+    const ls_json *value;
+    void *at;
+} ls_json_member;
+bool ls_json_next(const ls_json *object, ls_json_member *m);
 // Every key with its value, in the document's order. False: not an object.
 bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud);
 const char *ls_json_version(void); // of the library

@@ -438,11 +438,12 @@ void ls_rendered_free(ls_rendered *m) {
     ls_buf_free(&m->marks);
 }
 
-static void define(void *ud, const char *key, const ls_json *value) {
-    jvm *m = ud;
-    const jstr name = j_copied(m, key, strlen(key), false);
-    const bool said = j_is(name, "tools") || j_is(name, "documents");
-    set(m, name, j_from_json(m, value, j_is(name, "messages") ? J_MESSAGES : said ? J_CONVERSATION : J_TRUSTED));
+static void define(jvm *m, const ls_json *variables) {
+    for (ls_json_member v = {0}; ls_json_next(variables, &v);) {
+        const jstr name = j_copied(m, v.key, strlen(v.key), false);
+        const bool said = j_is(name, "tools") || j_is(name, "documents");
+        set(m, name, j_from_json(m, v.value, j_is(name, "messages") ? J_MESSAGES : said ? J_CONVERSATION : J_TRUSTED));
+    }
 }
 
 static jvalue message(jvm *m, const ls_jinja_message *of) {
@@ -462,9 +463,9 @@ static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
         set(m, j_lit("messages"), list);
     }
     if (c->messages || c->request) set(m, j_lit("add_generation_prompt"), j_bool(c->prompt));
-    ls_json_each(c->names, define, m);
-    ls_json_each(c->variables, define, m);
-    ls_json_each(c->request, define, m);
+    define(m, c->names);
+    define(m, c->variables);
+    define(m, c->request);
     m->frame = enter(m, m->frame);
     run(m, t->body);
 }

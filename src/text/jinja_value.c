@@ -51,19 +51,6 @@ jstr j_copied(jvm *m, const char *p, size_t n, bool marked) {
     return (jstr){text, marks, n};
 }
 
-typedef struct {
-    jvm *m;
-    jdict *d;
-    jorigin of;
-} filling;
-
-static void fill(void *ud, const char *key, const ls_json *value) {
-    filling *f = ud;
-    const bool role = f->of == J_MESSAGE && !strcmp(key, "role") && ls_json_str(value, NULL);
-    j_put(f->m, f->d, j_string(j_copied(f->m, key, strlen(key), f->of != J_TRUSTED)),
-          j_from_json(f->m, value, role || f->of == J_TRUSTED ? J_TRUSTED : J_CONVERSATION));
-}
-
 jvalue j_from_json(jvm *m, const ls_json *v, jorigin of) {
     size_t n;
     int64_t i;
@@ -83,7 +70,11 @@ jvalue j_from_json(jvm *m, const ls_json *v, jorigin of) {
         for (size_t k = 0; k < out.list->n; k++) out.list->items[k] = j_from_json(m, ls_json_at(v, k), item);
     } else {
         out = j_dict(m, J_DICT);
-        ls_json_each(v, fill, &(filling){m, out.dict, of});
+        for (ls_json_member e = {0}; ls_json_next(v, &e);) {
+            const bool role = of == J_MESSAGE && !strcmp(e.key, "role") && ls_json_str(e.value, NULL);
+            j_put(m, out.dict, j_string(j_copied(m, e.key, strlen(e.key), of != J_TRUSTED)),
+                  j_from_json(m, e.value, role || of == J_TRUSTED ? J_TRUSTED : J_CONVERSATION));
+        }
     }
     m->depth--;
     return out;

@@ -71,11 +71,6 @@ static void put_list(ls_tokenizer_config *c, const ls_json *list) {
     for (size_t i = 0; i < ls_json_size(list); i++) put_named(c, NULL, ls_json_at(list, i), (ls_str){NULL, 0});
 }
 
-typedef struct {
-    ls_tokenizer_config *c;
-    bool standard, all; // only the standard names; every key: extra_special_tokens
-} names;
-
 enum { N_STANDARD = 7 };
 static const char *const standard[N_STANDARD] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                  "pad_token", "cls_token", "mask_token"};
@@ -105,20 +100,15 @@ static void sort_names(ls_tokenizer_config *c) {
     c->named = sorted;
 }
 
-static void on_name(void *ud, const char *key, const ls_json *v) {
-    const names *n = ud;
-    const size_t len = strlen(key), tail = strlen("_token");
-    if (n->all || (n->standard ? place_of(key) < N_STANDARD : len > tail && !strcmp(key + len - tail, "_token")))
-        put_named(n->c, key, v, (ls_str){NULL, 0});
-}
-
 // For transformers 5 every key that ends in _token is a name; where a file has the additional_special_tokens of
 // transformers 4, the others are in extra_special_tokens.
 static void read_names(ls_tokenizer_config *c, const ls_json *from) {
     const ls_json *extra = ls_json_get(from, "extra_special_tokens"),
                   *more = ls_json_get(from, "additional_special_tokens");
-    ls_json_each(from, on_name, &(names){c, more != NULL, false});
-    ls_json_each(extra, on_name, &(names){c, false, true});
+    for (ls_json_member m = {0}; ls_json_next(from, &m);)
+        if (more ? place_of(m.key) < N_STANDARD : ls_ends_with(m.key, "_token"))
+            put_named(c, m.key, m.value, (ls_str){NULL, 0});
+    for (ls_json_member m = {0}; ls_json_next(extra, &m);) put_named(c, m.key, m.value, (ls_str){NULL, 0});
     put_list(c, more);
     put_list(c, extra);
 }
@@ -136,41 +126,36 @@ static bool is_named(const ls_tokenizer_config *c, ls_str text) {
 
 // ---- added tokens
 
-typedef struct {
-    ls_tokenizer_config *c;
-    ls_err *err;
-    ls_code code;
-} added;
-
-static void put_added(added *a, ls_str text, int64_t id, ls_added flags) {
-    ls_tokenizer_config *c = a->c;
+static void put_added(ls_tokenizer_config *c, ls_str text, int64_t id, ls_added flags) {
     c->added = ls_grown(c->added, c->n_added, sizeof *c->added);
     flags.id = (int32_t)id;
     c->added[c->n_added++] = (ls_listed_token){text, flags};
 }
 
-static void on_decoder_entry(void *ud, const char *key, const ls_json *v) { // added_tokens_decoder: "id": token
-    added *a = ud;
-    char *end;
-    const long long id = strtoll(key, &end, 10);
-    const ls_str text = ls_json_text(ls_json_get(v, "content"));
-    if (a->code) return;
-    if (!*key || *end || id < 0 || id > INT32_MAX)
-        a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json: an added token has the invalid id '%.20s'", key);
-    else if (!text.p)
-        a->code = ls_fail(a->err, LS_E_PARSE, "tokenizer_config.json: the added token %lld has no 'content'", id);
-    else put_added(a, text, id, ls_added_flags(v, false));
+static ls_code read_decoder(ls_tokenizer_config *c, const ls_json *list, ls_err *err) { // "id": token
+    for (ls_json_member m = {0}; ls_json_next(list, &m);) {
+        char *end;
+        const long long id = strtoll(m.key, &end, 10);
+        const ls_str text = ls_json_text(ls_json_get(m.value, "content"));
+        if (!*m.key || *end || id < 0 || id > INT32_MAX)
+            return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: an added token has the invalid id '%.20s'", m.key);
+        if (!text.p)
+            return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: the added token %lld has no 'content'", id);
+        put_added(c, text, id, ls_added_flags(m.value, false));
+    }
+    return LS_OK;
 }
 
-static void on_added_entry(void *ud, const char *key, const ls_json *v) { // added_tokens.json: "token": id
-    added *a = ud;
-    const ls_str text = {key, strlen(key)};
-    const bool special = is_named(a->c, text);
-    int64_t id;
-    if (a->code) return;
-    if (!ls_json_int(v, &id) || id < 0 || id > INT32_MAX)
-        a->code = ls_fail(a->err, LS_E_PARSE, "added_tokens.json: '%.60s' has an invalid id", key);
-    else put_added(a, text, id, (ls_added){.special = special, .normalized = !special});
+static ls_code read_added(ls_tokenizer_config *c, ls_err *err) { // "token": id
+    for (ls_json_member m = {0}; ls_json_next(c->more, &m);) {
+        const ls_str text = {m.key, strlen(m.key)};
+        const bool special = is_named(c, text);
+        int64_t id;
+        if (!ls_json_int(m.value, &id) || id < 0 || id > INT32_MAX)
+            return ls_fail(err, LS_E_PARSE, "added_tokens.json: '%.60s' has an invalid id", m.key);
+        put_added(c, text, id, (ls_added){.special = special, .normalized = !special});
+    }
+    return LS_OK;
 }
 
 // ---- the class
@@ -218,14 +203,10 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
                                             {"eot_token", "\u2581<EOT>"}};
     for (size_t i = 0; i < 4 && class && !strcmp(class->name, "CodeLlamaTokenizer"); i++)
         put_named(c, NULL, ls_json_get(c->config, infill[i][0]), (ls_str){infill[i][1], strlen(infill[i][1])});
-    added a = {.c = c, .err = err};
     const ls_json *list = ls_json_get(c->config, "added_tokens_decoder");
     read_names(c, c->config);
-    if (list) ls_json_each(list, on_decoder_entry, &a);
-    else {
-        read_names(c, c->special_map);
-        ls_json_each(c->more, on_added_entry, &a);
-    }
+    if (!list) read_names(c, c->special_map);
+    code = list ? read_decoder(c, list, err) : read_added(c, err);
     c->own_rule = class && class->own_rule;
     c->add_bos = ls_json_flag(c->config, "add_bos_token", class && class->add_bos);
     c->add_eos = ls_json_flag(c->config, "add_eos_token", false);
@@ -235,7 +216,7 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
     sort_names(c);
     bool space;
     if (ls_json_bool(ls_json_get(c->config, "add_prefix_space"), &space)) c->prefix_space = space;
-    return a.code;
+    return code;
 }
 
 void ls_tokenizer_config_free(ls_tokenizer_config *c) {
@@ -284,6 +265,7 @@ void ls_token_table_free(ls_token_table *t) {
     free(t->scores);
     free(t->added);
     free(t->added_at);
+    ls_map_free(&t->in_model);
     ls_map_free(&t->by_text);
 }
 
@@ -308,16 +290,26 @@ bool ls_token_table_reach(ls_token_table *t, int64_t n) {
     return true;
 }
 
-int32_t ls_token_table_id(const ls_token_table *t, ls_str text) {
+void ls_token_table_put(ls_token_table *t, int64_t id, ls_str text, int32_t type) {
+    t->tokens[id] = text;
+    t->types[id] = type;
+    ls_map_at(&t->in_model, ls_hash_name(text.p, text.n), (int32_t)id);
+}
+
+static int32_t find(const ls_token_table *t, const ls_map *by_text, ls_str text) {
     int32_t id;
+    return ls_map_get(by_text, ls_hash_name(text.p, text.n), &id) && ls_str_same(t->tokens[id], text) ? id : -1;
+}
+
+int32_t ls_token_table_id(const ls_token_table *t, ls_str text) {
     if (!text.n) return -1;
-    if (ls_map_get(&t->by_text, ls_hash_name(text.p, text.n), &id) && ls_str_same(t->tokens[id], text)) return id;
-    return t->find(t->ud, text);
+    const int32_t id = find(t, &t->by_text, text);
+    return id >= 0 ? id : find(t, &t->in_model, text);
 }
 
 ls_code ls_token_table_add(ls_token_table *t, ls_str text, int64_t id, ls_added a, ls_err *err) {
     if (!text.n) return LS_OK;
-    const int32_t in_model = t->find(t->ud, text), known = ls_token_table_id(t, text);
+    const int32_t in_model = find(t, &t->in_model, text), known = ls_token_table_id(t, text);
     if (in_model >= 0) id = in_model; // as in the reference
     else if (id < 0) id = known >= 0 ? known : (int64_t)t->n;
     if (!ls_token_table_reach(t, id + 1))

@@ -56,19 +56,19 @@ typedef struct {
     bool scored;
     bool complete; // the file lists all tokens: what is only guessed to be one is not added
     bool renames;  // an added token takes the place of the model's (sentencepiece), else that is an error
-    int32_t (*find)(const void *ud, ls_str text); // an id of the model itself; -1: it has no such token
-    const void *ud;
     ls_added *added;
     size_t n_added;
     // the rest is the table's own
     size_t room;
-    int32_t *added_at; // [n] index into added + 1; 0: none
-    ls_map by_text;    // added tokens: hash -> id
+    int32_t *added_at;        // [n] index into added + 1; 0: none
+    ls_map in_model, by_text; // of the model itself, and added ones: hash -> id
 } ls_token_table;
 
 void ls_token_table_free(ls_token_table *t);
 // Ids below n exist; new ones are unused and have no text. False: n is beyond the limit.
 bool ls_token_table_reach(ls_token_table *t, int64_t n);
+// Token `id`, below n, is one of the model itself.
+void ls_token_table_put(ls_token_table *t, int64_t id, ls_str text, int32_t type);
 int32_t ls_token_table_id(const ls_token_table *t, ls_str text); // of an added token or of the model; -1: none
 // Adds a token, or changes the flags of one that was added. id -1: where the model has it, else behind all.
 ls_code ls_token_table_add(ls_token_table *t, ls_str text, int64_t id, ls_added flags, ls_err *err);

@@ -72,8 +72,7 @@ static double as_float(uint64_t bits) {
 typedef struct {
     ls_vocab_source src;
     ls_token_table table;
-    size_t n;      // of the model itself
-    ls_map pieces; // hash -> id
+    size_t n; // of the model itself
     int32_t model_type, bos, eos;
 } reader;
 
@@ -81,14 +80,16 @@ static bool read_piece(reader *r, wire w) {
     ls_token_table *t = &r->table;
     const size_t i = t->n;
     if (!ls_token_table_reach(t, (int64_t)i + 1)) return false;
-    t->types[i] = LS_NORMAL;
+    ls_str text = {0};
+    int32_t type = LS_NORMAL;
     field f;
     while (next_field(&w, &f)) {
-        if (f.number == 1 && f.kind == 2) t->tokens[i] = (ls_str){(const char *)f.bytes.p, f.bytes.n};
+        if (f.number == 1 && f.kind == 2) text = (ls_str){(const char *)f.bytes.p, f.bytes.n};
         if (f.number == 2 && f.kind == 5) t->scores[i] = as_float(f.value);
-        if (f.number == 3 && f.kind == 0) t->types[i] = f.value <= LS_BYTE ? (int32_t)f.value : 0;
+        if (f.number == 3 && f.kind == 0) type = f.value <= LS_BYTE ? (int32_t)f.value : 0;
     }
-    return !w.bad && t->types[i] >= LS_NORMAL;
+    ls_token_table_put(t, (int64_t)i, text, type);
+    return !w.bad && type >= LS_NORMAL;
 }
 
 static bool read_trainer(reader *r, wire w) {
@@ -136,18 +137,9 @@ static ls_code read_all(reader *r, wire w, ls_err *err) {
     return LS_OK;
 }
 
-static int32_t find_piece(const void *ud, ls_str s) {
-    const reader *r = ud;
-    int32_t at;
-    if (!ls_map_get(&r->pieces, ls_hash_name(s.p, s.n), &at)) return -1;
-    return ls_str_same(r->table.tokens[at], s) ? at : -1;
-}
-
 // What stands beside the model: added tokens, names, what a text begins and ends with. A model alone has its own.
 static ls_code configure(reader *r, ls_tokenizer_config *c, ls_err *err) {
     ls_token_table *t = &r->table;
-    for (size_t i = 0; i < r->n; i++)
-        if (t->tokens[i].n) ls_map_at(&r->pieces, ls_hash_name(t->tokens[i].p, t->tokens[i].n), (int32_t)i);
     ls_code code = ls_token_table_configure(t, c, err);
     for (size_t i = 0; i < t->n_added && !code; i++) {
         ls_added *a = &t->added[i];
@@ -182,9 +174,7 @@ ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_file
     *out = NULL;
     r.table = (ls_token_table){.limit = model.n + beside->config.n + beside->added.n + beside->special_map.n + 64,
                                .scored = true,
-                               .renames = true,
-                               .find = find_piece,
-                               .ud = &r};
+                               .renames = true};
     ls_code code = ls_tokenizer_config_read(&config, beside, err);
     if (!code) code = read_all(&r, (wire){(const unsigned char *)model.p, model.n, false}, err);
     if (!code) code = configure(&r, &config, err);
@@ -193,7 +183,6 @@ ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_file
     r.src.variables = variables.p;
     if (!code) code = ls_vocab_new(out, &r.src, err);
     ls_token_table_free(&r.table);
-    ls_map_free(&r.pieces);
     ls_tokenizer_config_free(&config);
     ls_buf_free(&variables);
     return code;

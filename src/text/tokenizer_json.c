@@ -16,11 +16,9 @@ typedef struct {
     ls_vocab_parts parts;
     ls_token_table table;
     ls_str (*merges)[2];
-    ls_map pieces; // of a Unigram model: hash -> id
     ls_ids prefix, suffix;
     ls_buf charsmap, variables;
     ls_err *err;
-    ls_code code;
 } reader;
 
 static ls_code unsupported(reader *r, const char *what, const ls_json *type, const char *known) {
@@ -31,31 +29,24 @@ static ls_code unsupported(reader *r, const char *what, const ls_json *type, con
 
 // ---- tokens
 
-static void count_id(void *ud, const char *key, const ls_json *value) {
-    (void)key;
-    reader *r = ud;
-    int64_t id;
-    if (!ls_json_int(value, &id) || id < 0 || !ls_token_table_reach(&r->table, id + 1))
-        r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has a token with an invalid id");
+static ls_code id_in(reader *r, const ls_json *v, int64_t *id) {
+    if (!ls_json_int(v, id) || *id < 0 || !ls_token_table_reach(&r->table, *id + 1))
+        return ls_fail(r->err, LS_E_PARSE, "the tokenizer has a token with an invalid id");
+    return LS_OK;
 }
 
-static void put_token(void *ud, const char *key, const ls_json *value) {
-    reader *r = ud;
-    int64_t id = 0;
-    ls_json_int(value, &id);
-    if (r->table.types[id] == LS_NORMAL)
-        r->code = ls_fail(r->err, LS_E_PARSE, "the tokenizer has two tokens with the id %lld", (long long)id);
-    r->table.tokens[id] = (ls_str){key, strlen(key)};
-    r->table.types[id] = LS_NORMAL;
-}
-
-static int32_t find_in_model(const void *ud, ls_str s) {
-    const reader *r = ud;
+static ls_code read_ids(reader *r) {
+    ls_token_table *t = &r->table;
     int64_t id;
-    int32_t at;
-    if (!r->unigram) return ls_json_int(ls_json_get(r->vocab, s.p), &id) ? (int32_t)id : -1;
-    if (!ls_map_get(&r->pieces, ls_hash_name(s.p, s.n), &at)) return -1;
-    return ls_str_same(r->table.tokens[at], s) ? at : -1;
+    ls_code code;
+    if (!ls_json_is_object(r->vocab)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no vocabulary");
+    for (ls_json_member m = {0}; ls_json_next(r->vocab, &m);) {
+        if ((code = id_in(r, m.value, &id))) return code;
+        if (t->types[id] == LS_NORMAL)
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer has two tokens with the id %lld", (long long)id);
+        ls_token_table_put(t, id, (ls_str){m.key, strlen(m.key)}, LS_NORMAL);
+    }
+    return LS_OK;
 }
 
 static int32_t id_of(const reader *r, ls_str s) {
@@ -77,11 +68,10 @@ static ls_code read_pieces(reader *r) {
     if (!ls_token_table_reach(t, (int64_t)n)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has too many tokens");
     for (size_t i = 0; i < n; i++) {
         const ls_json *pair = ls_json_at(r->vocab, i);
-        t->tokens[i] = ls_json_text(ls_json_at(pair, 0));
-        if (!t->tokens[i].p || !ls_json_num(ls_json_at(pair, 1), &t->scores[i]))
+        const ls_str text = ls_json_text(ls_json_at(pair, 0));
+        if (!text.p || !ls_json_num(ls_json_at(pair, 1), &t->scores[i]))
             return ls_fail(r->err, LS_E_PARSE, "the tokenizer's entry %zu must be a token and its score", i);
-        t->types[i] = LS_NORMAL;
-        ls_map_at(&r->pieces, ls_hash_name(t->tokens[i].p, t->tokens[i].n), (int32_t)i);
+        ls_token_table_put(t, (int64_t)i, text, LS_NORMAL);
     }
     return LS_OK;
 }
@@ -89,15 +79,12 @@ static ls_code read_pieces(reader *r) {
 static ls_code read_tokens(reader *r) {
     const ls_json *list = ls_json_get(r->doc, "added_tokens");
     const size_t n_list = ls_json_size(list);
-    if (r->unigram) r->code = read_pieces(r);
-    else if (!ls_json_each(r->vocab, count_id, r))
-        return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no vocabulary");
-    else if (!r->code) ls_json_each(r->vocab, put_token, r);
-    for (size_t i = 0; i < n_list && !r->code; i++) count_id(r, "", ls_json_get(ls_json_at(list, i), "id"));
-    for (size_t i = 0; i < n_list && !r->code; i++) r->code = put_added(r, ls_json_at(list, i));
-    if (!r->code) r->code = ls_token_table_configure(&r->table, &r->config, r->err);
-    if (!r->code && !r->table.n) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no tokens");
-    return r->code;
+    int64_t id;
+    ls_code code = r->unigram ? read_pieces(r) : read_ids(r);
+    for (size_t i = 0; i < n_list && !code; i++) code = id_in(r, ls_json_get(ls_json_at(list, i), "id"), &id);
+    for (size_t i = 0; i < n_list && !code; i++) code = put_added(r, ls_json_at(list, i));
+    if (!code) code = ls_token_table_configure(&r->table, &r->config, r->err);
+    return code || r->table.n ? code : ls_fail(r->err, LS_E_PARSE, "the tokenizer has no tokens");
 }
 
 static ls_code read_merges(reader *r) {
@@ -408,9 +395,7 @@ ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, con
         r.doc = doc;
         r.model = ls_json_get(doc, "model");
         r.table = (ls_token_table){.limit = text.n + beside->config.n + beside->added.n + beside->special_map.n + 64,
-                                   .find = find_in_model,
-                                   .ud = &r};
-        r.table.complete = !by_class;
+                                   .complete = !by_class};
         r.parts.normalizer = ls_normalizer_new();
         r.parts.pretok = ls_pretok_new();
         code = read_all(&r);
@@ -423,7 +408,6 @@ ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, con
     ls_token_table_free(&r.table);
     ls_tokenizer_config_free(&r.config);
     free(r.merges);
-    ls_map_free(&r.pieces);
     ls_ids_free(&r.prefix);
     ls_ids_free(&r.suffix);
     ls_buf_free(&r.charsmap);

@@ -179,7 +179,6 @@ ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_file
     if (!code) code = read_all(&r, (wire){(const unsigned char *)model.p, model.n, false}, err);
     if (!code) code = configure(&r, &config, err);
     ls_tokenizer_config_variables(&config, &variables);
-    ls_buf_char(&variables, 0);
     r.src.variables = variables.p;
     if (!code) code = ls_vocab_new(out, &r.src, err);
     ls_token_table_free(&r.table);

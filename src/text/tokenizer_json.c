@@ -13,11 +13,11 @@ typedef struct {
     const ls_json *doc, *model, *vocab;
     ls_tokenizer_config config;
     bool unigram, byte_level, by_class;
+    ls_vocab *v;
     ls_vocab_parts parts;
     ls_token_table table;
     ls_str (*merges)[2];
-    ls_ids prefix, suffix;
-    ls_buf charsmap, variables;
+    ls_buf charsmap;
     ls_err *err;
 } reader;
 
@@ -94,18 +94,10 @@ static ls_code read_merges(reader *r) {
     r->merges = ls_calloc(r->parts.n_merges, sizeof *r->merges);
     for (size_t i = 0; i < r->parts.n_merges; i++) {
         const ls_json *m = ls_json_at(list, i);
-        const ls_str s = ls_json_text(m);
-        const char *space = s.n > 2 ? memchr(s.p + 1, ' ', s.n - 1) : NULL;
-        if (space) {
-            const size_t left = (size_t)(space - s.p);
-            r->merges[i][0] = (ls_str){s.p, left};
-            r->merges[i][1] = (ls_str){space + 1, s.n - left - 1};
-        } else {
-            r->merges[i][0] = ls_json_text(ls_json_at(m, 0));
-            r->merges[i][1] = ls_json_text(ls_json_at(m, 1));
-            if (!r->merges[i][0].p || !r->merges[i][1].p)
-                return ls_fail(r->err, LS_E_PARSE, "the tokenizer's merge %zu is not a pair", i);
-        }
+        if (ls_merge_halves(ls_json_text(m), r->merges[i])) continue;
+        for (size_t k = 0; k < 2; k++) r->merges[i][k] = ls_json_text(ls_json_at(m, k));
+        if (!r->merges[i][0].p || !r->merges[i][1].p)
+            return ls_fail(r->err, LS_E_PARSE, "the tokenizer's merge %zu is not a pair", i);
     }
     return LS_OK;
 }
@@ -139,7 +131,7 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
                  {"Lowercase", LS_LOWERCASE},
                  {"StripAccents", LS_STRIP_ACCENTS}};
     const ls_json *type = ls_json_get(z, "type");
-    ls_normalizer *to = r->parts.normalizer;
+    ls_normalizer *to = r->v->normalizer;
     ls_code code = LS_OK;
     if (!z || ls_json_is_null(z)) return LS_OK;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
@@ -174,7 +166,7 @@ static ls_code read_normalizer(reader *r, const ls_json *z, int depth) {
 // ---- pre-tokenizer
 
 static ls_code add_split(reader *r, const char *pattern, ls_behavior behavior, bool invert) {
-    return ls_pretok_add_split(r->parts.pretok, pattern, strlen(pattern), LS_REGEX_RUBY, behavior, invert, r->err);
+    return ls_pretok_add_split(r->v->pretok, pattern, strlen(pattern), LS_REGEX_RUBY, behavior, invert, r->err);
 }
 
 static ls_code behavior_of(reader *r, const ls_json *v, ls_behavior *b) {
@@ -195,10 +187,9 @@ static ls_code read_metaspace(reader *r, const ls_json *p) {
                                : ls_json_is(scheme, "first") ? LS_PREPEND_FIRST
                                                              : LS_PREPEND_ALWAYS;
     if (!mark.p) mark = (ls_str){"\u2581", 3};
-    ls_code code = ls_pretok_add_metaspace(r->parts.pretok, mark.p, mark.n, prepend, r->err);
+    ls_code code = ls_pretok_add_metaspace(r->v->pretok, mark.p, mark.n, prepend, r->err);
     if (!code && ls_json_flag(p, "split", true))
-        code =
-            ls_pretok_add_split(r->parts.pretok, mark.p, mark.n, LS_REGEX_LITERAL, LS_MERGED_WITH_NEXT, false, r->err);
+        code = ls_pretok_add_split(r->v->pretok, mark.p, mark.n, LS_REGEX_LITERAL, LS_MERGED_WITH_NEXT, false, r->err);
     return code;
 }
 
@@ -211,7 +202,7 @@ static ls_code read_byte_step(reader *r, const ls_json *p) {
                        ls_json_is(ls_json_get(p, "behavior"), "Isolated") && !ls_json_flag(p, "invert", false);
     const size_t n = digits ? sizeof digit - 1 - ls_json_flag(p, "individual_digits", false) : sizeof threes - 1;
     if (digits || three)
-        return ls_pretok_add_split(r->parts.pretok, digits ? digit : threes, n, LS_REGEX_BYTES, LS_ISOLATED, false,
+        return ls_pretok_add_split(r->v->pretok, digits ? digit : threes, n, LS_REGEX_BYTES, LS_ISOLATED, false,
                                    r->err);
     return ls_fail(r->err, LS_E_UNSUPPORTED, "splitting text after ByteLevel is not supported");
 }
@@ -227,7 +218,7 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
         const bool prefix =
             depth || !r->config.config ? ls_json_flag(p, "add_prefix_space", true) : r->config.prefix_space > 0;
         r->byte_level = true;
-        if (prefix) code = ls_pretok_add_prefix_space(r->parts.pretok, r->err);
+        if (prefix) code = ls_pretok_add_prefix_space(r->v->pretok, r->err);
         return !code && ls_json_flag(p, "use_regex", true) ? add_split(r, ls_gpt2_pattern, LS_ISOLATED, false) : code;
     }
     if (ls_json_is(type, "Split")) {
@@ -237,8 +228,8 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
         if ((code = pattern_of(r, ls_json_get(p, "pattern"), &pattern, &kind)) ||
             (code = behavior_of(r, ls_json_get(p, "behavior"), &behavior)))
             return code;
-        return ls_pretok_add_split(r->parts.pretok, pattern.p, pattern.n, kind, behavior,
-                                   ls_json_flag(p, "invert", false), r->err);
+        return ls_pretok_add_split(r->v->pretok, pattern.p, pattern.n, kind, behavior, ls_json_flag(p, "invert", false),
+                                   r->err);
     }
     if (ls_json_is(type, "Metaspace")) return read_metaspace(r, p);
     if (ls_json_is(type, "Digits"))
@@ -306,12 +297,12 @@ static ls_code read_post_processor(reader *r, const ls_json *p, int depth) {
     for (size_t i = 0; i < ls_json_size(list) && depth < MAX_DEPTH && !code; i++)
         code = read_post_processor(r, ls_json_at(list, i), depth + 1);
     if (code || (!template && !around)) return code;
-    if (r->prefix.n || r->suffix.n)
+    if (r->v->prefix.n || r->v->suffix.n)
         return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer has two post-processors that add tokens");
     if (template)
-        return read_around(r, ls_json_get(p, "single"), ls_json_get(p, "special_tokens"), &r->prefix, &r->suffix);
-    code = put_around(r, &r->prefix, NULL, ls_json_text(ls_json_at(ls_json_get(p, "cls"), 0)));
-    return code ? code : put_around(r, &r->suffix, NULL, ls_json_text(ls_json_at(ls_json_get(p, "sep"), 0)));
+        return read_around(r, ls_json_get(p, "single"), ls_json_get(p, "special_tokens"), &r->v->prefix, &r->v->suffix);
+    code = put_around(r, &r->v->prefix, NULL, ls_json_text(ls_json_at(ls_json_get(p, "cls"), 0)));
+    return code ? code : put_around(r, &r->v->suffix, NULL, ls_json_text(ls_json_at(ls_json_get(p, "sep"), 0)));
 }
 
 static ls_code read_model(reader *r) {
@@ -327,13 +318,14 @@ static ls_code read_model(reader *r) {
         if (ls_json_text(ls_json_get(r->model, affixes[i])).n)
             return ls_fail(r->err, LS_E_UNSUPPORTED, "the tokenizer's %s is not supported", affixes[i]);
     r->vocab = ls_json_get(r->model, "vocab");
-    r->parts.byte_fallback = ls_json_flag(r->model, "byte_fallback", false);
-    r->parts.whole = ls_json_flag(r->model, "ignore_merges", false);
-    r->parts.fuse_unk = r->unigram || ls_json_flag(r->model, "fuse_unk", false);
+    r->v->byte_fallback = ls_json_flag(r->model, "byte_fallback", false);
+    r->v->whole = ls_json_flag(r->model, "ignore_merges", false);
+    r->v->fuse_unk = r->unigram || ls_json_flag(r->model, "fuse_unk", false);
     return LS_OK;
 }
 
 static ls_code read_all(reader *r) {
+    ls_vocab *v = r->v;
     ls_vocab_parts *p = &r->parts;
     const ls_json *first = ls_json_get(r->doc, "pre_tokenizer");
     ls_code code = read_model(r);
@@ -345,31 +337,27 @@ static ls_code read_all(reader *r) {
         code = ls_fail(r->err, LS_E_UNSUPPORTED, "a Unigram tokenizer over bytes is not supported");
     if (code) return code;
     int64_t unk;
-    p->kind = r->unigram ? LS_UNIGRAM : r->byte_level ? LS_BYTE_BPE : LS_CHAR_BPE;
-    p->unk = id_of(r, ls_json_text(ls_json_get(r->model, "unk_token")));
+    v->kind = r->unigram ? LS_UNIGRAM : r->byte_level ? LS_BYTE_BPE : LS_CHAR_BPE;
+    v->unk = id_of(r, ls_json_text(ls_json_get(r->model, "unk_token")));
     if (r->unigram) {
-        p->unk = -1;
+        v->unk = -1;
         if (ls_json_int(ls_json_get(r->model, "unk_id"), &unk)) {
             if (unk < 0 || (size_t)unk >= r->table.n)
                 return ls_fail(r->err, LS_E_PARSE,
                                "the tokenizer's unknown token %lld is outside its vocabulary of %zu", (long long)unk,
                                r->table.n);
-            p->unk = (int32_t)unk;
+            v->unk = (int32_t)unk;
         }
     }
     p->spaces = decodes_spaces(ls_json_get(r->doc, "decoder"), 0);
     const int32_t bos = ls_token_table_named(&r->table, &r->config, "bos_token");
-    p->eos = ls_token_table_named(&r->table, &r->config, "eos_token");
+    v->eos = ls_token_table_named(&r->table, &r->config, "eos_token");
     const bool known = !r->config.guessed || bos >= 0; // a guess that does not fit is none
     if ((r->config.own_rule && known) || r->by_class) {
-        if (r->config.add_bos && bos >= 0) ls_ids_push(&r->prefix, bos);
-        if (r->config.add_eos && p->eos >= 0) ls_ids_push(&r->suffix, p->eos);
+        if (r->config.add_bos && bos >= 0) ls_ids_push(&v->prefix, bos);
+        if (r->config.add_eos && v->eos >= 0) ls_ids_push(&v->suffix, v->eos);
     } else if ((code = read_post_processor(r, ls_json_get(r->doc, "post_processor"), 0))) return code;
-    ls_tokenizer_config_variables(&r->config, &r->variables);
-    ls_buf_char(&r->variables, 0);
-    p->prefix = &r->prefix;
-    p->suffix = &r->suffix;
-    p->variables = r->variables.p;
+    ls_tokenizer_config_variables(&r->config, &v->variables);
     p->n_tokens = r->table.n;
     p->tokens = r->table.tokens;
     p->types = r->table.types;
@@ -396,22 +384,16 @@ ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, con
         r.model = ls_json_get(doc, "model");
         r.table = (ls_token_table){.limit = text.n + beside->config.n + beside->added.n + beside->special_map.n + 64,
                                    .complete = !by_class};
-        r.parts.normalizer = ls_normalizer_new();
-        r.parts.pretok = ls_pretok_new();
+        r.v = ls_vocab_begin();
         code = read_all(&r);
-        if (!code) code = ls_vocab_build(out, &r.parts, err);
-        else {
-            ls_normalizer_free(r.parts.normalizer);
-            ls_pretok_free(r.parts.pretok);
-        }
+        if (!code) code = ls_vocab_build(r.v, &r.parts, err);
+        if (code) ls_vocab_free(r.v);
+        else *out = r.v;
     }
     ls_token_table_free(&r.table);
     ls_tokenizer_config_free(&r.config);
     free(r.merges);
-    ls_ids_free(&r.prefix);
-    ls_ids_free(&r.suffix);
     ls_buf_free(&r.charsmap);
-    ls_buf_free(&r.variables);
     ls_json_free(doc);
     return code;
 }

@@ -103,6 +103,14 @@ static ls_code add_tokens(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     return code;
 }
 
+bool ls_merge_halves(ls_str m, ls_str halves[2]) {
+    const char *space = m.n > 2 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
+    if (!space) return false;
+    halves[0] = (ls_str){m.p, (size_t)(space - m.p)};
+    halves[1] = (ls_str){space + 1, m.n - halves[0].n - 1};
+    return true;
+}
+
 static ls_code add_merge(ls_vocab *v, size_t rank, const ls_str m[2], ls_err *err) {
     char both[1024];
     int32_t left = -1, right = -1, joined = -1;
@@ -201,27 +209,19 @@ static void identify(ls_vocab *v) {
     v->id = ls_hash_bytes(parts, sizeof parts);
 }
 
-ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
-    *out = NULL;
+ls_vocab *ls_vocab_begin(void) {
     ls_vocab *v = ls_calloc(1, sizeof *v);
-    v->normalizer = src->normalizer;
-    v->pretok = src->pretok;
-    if (src->n_tokens < 1 || src->n_tokens >= INT32_MAX / 2 || src->n_merges >= INT32_MAX / 2) {
-        ls_vocab_free(v);
+    v->eos = v->unk = -1;
+    v->normalizer = ls_normalizer_new();
+    v->pretok = ls_pretok_new();
+    return v;
+}
+
+ls_code ls_vocab_build(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
+    if (src->n_tokens < 1 || src->n_tokens >= INT32_MAX / 2 || src->n_merges >= INT32_MAX / 2)
         return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges is not supported", src->n_tokens,
                        src->n_merges);
-    }
     v->n = (int32_t)src->n_tokens;
-    if (src->prefix) ls_ids_add(&v->prefix, src->prefix->p, src->prefix->n);
-    if (src->suffix) ls_ids_add(&v->suffix, src->suffix->p, src->suffix->n);
-    v->variables = ls_strdup(src->variables ? src->variables : "{}");
-    v->eos = src->eos;
-    v->unk = src->unk;
-    v->kind = src->kind;
-    v->byte_fallback = src->byte_fallback;
-    v->fuse_unk = src->fuse_unk;
-    v->whole = src->whole;
-    v->sentencepiece = src->sentencepiece;
     v->starts = ls_calloc(src->n_tokens + 1, sizeof *v->starts);
     v->special = ls_calloc(src->n_tokens, 1);
     v->types = ls_calloc(src->n_tokens, 1);
@@ -231,17 +231,13 @@ ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *src, ls_err *err) {
     for (size_t i = 0; i < src->n_merges && !code; i++) code = add_merge(v, i, src->merges[i], err);
     if (!code && src->scores) code = add_scores(v, src, err);
     if (!code) code = add_added(v, src, err);
-    if (code) {
-        ls_vocab_free(v);
-        return code;
-    }
+    if (code) return code;
     for (int32_t i = 0; i < v->n; i++) {
         if (v->kind != LS_BYTE_BPE && v->kind != LS_UNIGRAM && in_text(v, i)) add_neighbours(v, v->raw[i]);
         if (v->sentencepiece && v->types[i] == LS_USER_DEFINED) ls_trie_add(&v->kept, v->raw[i].p, v->raw[i].n, i);
     }
     ls_vocab_add_end(v, v->eos);
     identify(v);
-    *out = v;
     return LS_OK;
 }
 
@@ -265,41 +261,36 @@ static ls_str *tokens_as_escaped(const ls_vocab_source *src, ls_buf *spelled) {
 }
 
 // The rest of the parts for the steps of a pre-tokenizer's name; merges has room for src->n_merges.
-static ls_code with_merges(ls_vocab_parts *parts, const ls_vocab_source *src, ls_str (*merges)[2], ls_added *added,
-                           ls_err *err) {
+static ls_code with_merges(ls_vocab *v, ls_vocab_parts *parts, const ls_vocab_source *src, ls_str (*merges)[2],
+                           ls_added *added, ls_err *err) {
     const unsigned traits = ls_pretok_traits(src->pre);
     const bool chars = traits & LS_PRE_CHARS;
-    parts->kind = chars ? LS_CHAR_BPE : LS_BYTE_BPE;
+    v->kind = chars ? LS_CHAR_BPE : LS_BYTE_BPE;
     parts->n_merges = src->n_merges;
     parts->merges = (const ls_str(*)[2])merges;
-    parts->whole = traits & LS_PRE_WHOLE;
-    parts->fuse_unk = parts->spaces = chars;
-    if (!chars) parts->unk = -1;
-    for (size_t i = 0; i < src->n_merges; i++) {
-        const ls_str m = src->merges[i];
-        const char *space = m.n > 2 ? memchr(m.p + 1, ' ', m.n - 1) : NULL;
-        const size_t left = space ? (size_t)(space - m.p) : m.n;
-        merges[i][0] = (ls_str){m.p, left};
-        merges[i][1] = (ls_str){m.p + left + (space != NULL), m.n - left - (space != NULL)};
-    }
+    v->whole = traits & LS_PRE_WHOLE;
+    v->fuse_unk = parts->spaces = chars;
+    if (!chars) v->unk = -1;
+    for (size_t i = 0; i < src->n_merges; i++)
+        if (!ls_merge_halves(src->merges[i], merges[i])) merges[i][0] = src->merges[i]; // no token has this name
     for (size_t i = 0; i < src->n_tokens; i++) {
         if (src->types[i] >= LS_UNKNOWN && src->types[i] <= LS_USER_DEFINED)
             added[parts->n_added++] = (ls_added){.id = (int32_t)i, .special = src->types[i] != LS_USER_DEFINED};
-        parts->byte_fallback = parts->byte_fallback || (chars && src->types[i] == LS_BYTE);
+        v->byte_fallback = v->byte_fallback || (chars && src->types[i] == LS_BYTE);
     }
-    ls_code code = ls_pretok_named(parts->pretok, src->pre, err);
-    if (!code && traits & LS_PRE_NFC) code = ls_normalizer_add_form(parts->normalizer, LS_NFC, err);
-    if (!code && chars) code = ls_normalizer_add_replace(parts->normalizer, " ", 1, LS_REGEX_LITERAL, "\u2581", 3, err);
+    ls_code code = ls_pretok_named(v->pretok, src->pre, err);
+    if (!code && traits & LS_PRE_NFC) code = ls_normalizer_add_form(v->normalizer, LS_NFC, err);
+    if (!code && chars) code = ls_normalizer_add_replace(v->normalizer, " ", 1, LS_REGEX_LITERAL, "\u2581", 3, err);
     return code;
 }
 
 // The same for sentencepiece's rules; listed has room for src->n_tokens.
-static ls_code with_scores(ls_vocab_parts *parts, const ls_vocab_source *src, uint8_t *listed, ls_added *added,
-                           ls_err *err) {
-    parts->kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE;
+static ls_code with_scores(ls_vocab *v, ls_vocab_parts *parts, const ls_vocab_source *src, uint8_t *listed,
+                           ls_added *added, ls_err *err) {
+    v->kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE;
     parts->scores = src->scores;
-    parts->byte_fallback = src->byte_fallback;
-    parts->fuse_unk = parts->sentencepiece = true;
+    v->byte_fallback = src->byte_fallback;
+    v->fuse_unk = v->sentencepiece = true;
     parts->spaces = src->rules.escape;
     for (; parts->n_added < src->n_added; parts->n_added++) {
         added[parts->n_added] = src->added[parts->n_added];
@@ -308,7 +299,7 @@ static ls_code with_scores(ls_vocab_parts *parts, const ls_vocab_source *src, ui
     for (size_t i = 0; i < src->n_tokens; i++)
         if (!listed[i] && (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN))
             added[parts->n_added++] = (ls_added){.id = (int32_t)i, .special = true};
-    return ls_normalizer_add_sentencepiece(parts->normalizer, &src->rules, err);
+    return ls_normalizer_add_sentencepiece(v->normalizer, &src->rules, err);
 }
 
 ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
@@ -322,24 +313,20 @@ ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
         .tokens = src->pre ? src->tokens : tokens,
         .types = src->types,
         .n_tokens = src->n_tokens,
-        .prefix = &(ls_ids){&(int32_t){src->bos}, !src->bare && src->bos >= 0, 0},
-        .suffix = &(ls_ids){&(int32_t){src->eos}, src->ended && src->eos >= 0, 0},
-        .variables = src->variables,
-        .eos = src->eos,
-        .unk = -1,
         .added = added,
-        .pretok = ls_pretok_new(),
-        .normalizer = ls_normalizer_new(),
     };
+    ls_vocab *v = ls_vocab_begin();
+    v->eos = src->eos;
+    if (!src->bare && src->bos >= 0) ls_ids_push(&v->prefix, src->bos);
+    if (src->ended && src->eos >= 0) ls_ids_push(&v->suffix, src->eos);
+    ls_buf_str(&v->variables, src->variables ? src->variables : "{}");
     for (size_t i = src->n_tokens; i-- > 0;)
-        if (src->types[i] == LS_UNKNOWN) parts.unk = (int32_t)i; // the first
+        if (src->types[i] == LS_UNKNOWN) v->unk = (int32_t)i; // the first
     ls_code code =
-        src->pre ? with_merges(&parts, src, merges, added, err) : with_scores(&parts, src, listed, added, err);
-    if (!code) code = ls_vocab_build(out, &parts, err);
-    else {
-        ls_pretok_free(parts.pretok);
-        ls_normalizer_free(parts.normalizer);
-    }
+        src->pre ? with_merges(v, &parts, src, merges, added, err) : with_scores(v, &parts, src, listed, added, err);
+    if (!code) code = ls_vocab_build(v, &parts, err);
+    if (code) ls_vocab_free(v);
+    else *out = v;
     free(merges);
     free(added);
     free(listed);
@@ -369,7 +356,7 @@ void ls_vocab_free(ls_vocab *v) {
     ls_map_free(&v->ends);
     ls_ids_free(&v->prefix);
     ls_ids_free(&v->suffix);
-    free(v->variables);
+    ls_buf_free(&v->variables);
     free(v->starts);
     free(v->special);
     free(v->types);
@@ -401,7 +388,7 @@ const ls_ids *ls_vocab_suffix(const ls_vocab *v) {
     return &v->suffix;
 }
 const char *ls_vocab_variables(const ls_vocab *v) {
-    return v->variables;
+    return v->variables.p;
 }
 int32_t ls_vocab_eos(const ls_vocab *v) {
     return v->eos;

@@ -13,9 +13,8 @@ typedef enum {
     LS_UNIGRAM
 } ls_subwords;
 
-// The common form of all sources of a vocabulary. Pointers are borrowed for the call, except the two that are taken.
+// What a vocabulary is built of, whatever its source. Pointers are borrowed for the call.
 typedef struct {
-    ls_subwords kind;
     const ls_str *tokens;
     const int32_t *types;
     const double *scores; // LS_SCORE_BPE, LS_UNIGRAM
@@ -24,27 +23,23 @@ typedef struct {
     size_t n_merges;
     const ls_added *added;
     size_t n_added;
-    int32_t eos, unk;
-    const ls_ids *prefix, *suffix; // of raw text; NULL: nothing
-    const char *variables;         // of chat templates; NULL: none
-    bool byte_fallback, fuse_unk, whole;
-    bool sentencepiece; // its own encoder: user-defined symbols inside the text, sums of scores in single precision
-    bool spaces;        // in decoded bytes U+2581 is a space
-    ls_normalizer *normalizer;
-    ls_pretok *pretok;
+    bool spaces; // in decoded bytes U+2581 is a space
 } ls_vocab_parts;
 
 struct ls_vocab {
-    int32_t n, eos, unk;
-    uint64_t id; // see ls_vocab_id
-    ls_ids prefix, suffix;
-    char *variables;
+    // what its source says; the rest is built
     ls_subwords kind;
-    bool byte_fallback, fuse_unk, whole, sentencepiece;
-    bool (*stop)(void *ud); // NULL: never
-    void *stop_ud;
+    int32_t eos, unk;      // -1: none
+    ls_ids prefix, suffix; // of raw text
+    ls_buf variables;      // of chat templates
+    bool byte_fallback, fuse_unk, whole;
+    bool sentencepiece; // its own encoder: user-defined symbols inside the text, sums of scores in single precision
     ls_normalizer *normalizer;
     ls_pretok *pretok;
+    int32_t n;
+    uint64_t id;            // see ls_vocab_id
+    bool (*stop)(void *ud); // NULL: never
+    void *stop_ud;
     ls_buf bytes;        // decoded bytes of all tokens, one after another
     size_t *starts;      // [n + 1] into bytes
     uint8_t *special;    // [n]
@@ -69,9 +64,10 @@ struct ls_vocab {
     ls_map ends;               // ids of the tokens that end a text
 };
 
-// Takes parts->normalizer and parts->pretok, also on failure.
-ls_code ls_vocab_build(ls_vocab **out, const ls_vocab_parts *parts, ls_err *err);
+ls_vocab *ls_vocab_begin(void); // without tokens, for its source to fill in
+ls_code ls_vocab_build(ls_vocab *v, const ls_vocab_parts *parts, ls_err *err);
 static inline uint64_t ls_pair_key(int32_t left, int32_t right) { // of ls_vocab.merge_rank
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
+bool ls_merge_halves(ls_str m, ls_str halves[2]); // of "left right"; false: it has no blank between two
 int32_t ls_vocab_find(const ls_vocab *v, const char *raw, size_t n); // by the file's spelling; -1: none

@@ -28,12 +28,6 @@ ls_code ls_chat_set(ls_chat *c, const char *json, size_t n, ls_err *err) {
     return LS_OK;
 }
 
-static ls_str spelled(const ls_vocab *v, int32_t id) {
-    ls_str s;
-    s.p = ls_vocab_bytes(v, id, &s.n);
-    return s;
-}
-
 static ls_code render(ls_chat *c, ls_jinja_context context, ls_rendered *out, ls_err *err) {
     context.names = c->names;
     context.variables = c->variables;
@@ -99,10 +93,11 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
     if (!code) code = ls_chat_render(c, &probe, 1, true, &text, err);
     if (!code) {
         c->end = find_end(c);
-        const ls_str end = spelled(v, c->end);
+        size_t n_end;
+        const char *end = ls_vocab_bytes(v, c->end, &n_end);
         snprintf(c->hash, sizeof c->hash, "%016llx", (unsigned long long)ls_hash_bytes(tmpl, n));
-        snprintf(c->name, sizeof c->name, "template %s, answers end with %.*s", c->hash, (int)(end.n < 48 ? end.n : 48),
-                 end.p);
+        snprintf(c->name, sizeof c->name, "template %s, answers end with %.*s", c->hash, (int)(n_end < 48 ? n_end : 48),
+                 end);
         *out = c;
     } else {
         ls_err_prefix(err, "the chat template");

@@ -317,34 +317,17 @@ typedef struct {
     size_t n;
 } span;
 
-static bool word_before(const char *p, size_t at) {
+// The bytes of the character that begins at p[at]; 0: none.
+static size_t char_at(const char *p, size_t n, size_t at, uint32_t *cp) {
+    const int len = at < n ? ls_utf8_decode(p + at, n - at, cp) : 0;
+    return len > 0 ? (size_t)len : 0;
+}
+
+// The same of the one that ends there and begins at `from` or later.
+static size_t char_before(const char *p, size_t from, size_t at, uint32_t *cp) {
     size_t i = at;
-    while (i && (p[i - 1] & 0xC0) == 0x80) i--;
-    uint32_t cp = 0;
-    return i && ls_utf8_decode(p + i - 1, at - i + 1, &cp) > 0 && ls_is_word(cp);
-}
-
-static bool word_at(const char *p, size_t n, size_t at) {
-    uint32_t cp = 0;
-    return at < n && ls_utf8_decode(p + at, n - at, &cp) > 0 && ls_is_word(cp);
-}
-
-static size_t blanks_before(const char *p, size_t at, size_t limit) {
-    while (at > limit) {
-        size_t i = at - 1;
-        uint32_t cp = 0;
-        while (i > limit && (p[i] & 0xC0) == 0x80) i--;
-        if (ls_utf8_decode(p + i, at - i, &cp) <= 0 || !ls_is_space(cp)) break;
-        at = i;
-    }
-    return at;
-}
-
-static size_t blanks_after(const char *p, size_t n, size_t at) {
-    uint32_t cp = 0;
-    int len;
-    while (at < n && (len = ls_utf8_decode(p + at, n - at, &cp)) > 0 && ls_is_space(cp)) at += (size_t)len;
-    return at;
+    while (i > from && (p[--i] & 0xC0) == 0x80) continue;
+    return char_at(p, at, i, cp) ? at - i : 0;
 }
 
 // The longest added token that is allowed at `at`; its length in *len. NULL: none.
@@ -368,6 +351,7 @@ typedef ls_code (*gap_fn)(encoder *e, span s, ls_err *err);
 static ls_code cut(encoder *e, const ls_trie *t, span s, gap_fn fn, ls_err *err) {
     if (!t->value.n) return s.n ? fn(e, s, err) : LS_OK;
     size_t done = 0, len = 0;
+    uint32_t cp = 0;
     ls_code code = LS_OK;
     for (size_t at = 0; at < s.n && !code;) {
         const ls_added *a = t->root[(unsigned char)s.p[at]] ? added_at(e->v, t, s, at, &len) : NULL;
@@ -377,9 +361,11 @@ static ls_code cut(encoder *e, const ls_trie *t, span s, gap_fn fn, ls_err *err)
         }
         size_t start = at, stop = at + len;
         at = stop;
-        if (a->single_word && (word_before(s.p, start) || word_at(s.p, s.n, stop))) continue;
-        if (a->lstrip) start = blanks_before(s.p, start, done);
-        if (a->rstrip) stop = blanks_after(s.p, s.n, stop);
+        if (a->single_word &&
+            ((char_before(s.p, 0, start, &cp) && ls_is_word(cp)) || (char_at(s.p, s.n, stop, &cp) && ls_is_word(cp))))
+            continue;
+        while (a->lstrip && (len = char_before(s.p, done, start, &cp)) && ls_is_space(cp)) start -= len;
+        while (a->rstrip && (len = char_at(s.p, s.n, stop, &cp)) && ls_is_space(cp)) stop += len;
         if (start > done) code = fn(e, (span){s.p + done, s.marks + done, start - done}, err);
         if (!code) ls_ids_push(e->out, a->id);
         done = at = stop;
@@ -479,26 +465,14 @@ ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_spec
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 void ls_detok_push(ls_detok *d, const char *bytes, size_t n, ls_buf *out) {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n;) {
         d->pending[d->n_pending++] = bytes[i];
-        for (;;) {
-            int len = d->n_pending ? ls_utf8_decode(d->pending, (size_t)d->n_pending, NULL) : 0;
-            if (len == 0) break; // complete so far, or a character that goes on
-            if (len > 0) {
-                ls_buf_add(out, d->pending, (size_t)len);
-                d->n_pending = 0;
-                break;
-            }
-            // the bytes before the last were a proper prefix: they are one maximal invalid part, the last
-            // starts anew
-            ls_buf_str(out, replacement);
-            if (d->n_pending == 1) {
-                d->n_pending = 0;
-                break;
-            }
-            d->pending[0] = d->pending[d->n_pending - 1];
-            d->n_pending = 1;
-        }
+        const int len = ls_utf8_decode(d->pending, (size_t)d->n_pending, NULL);
+        // invalid: the bytes before the last were a proper prefix, one maximal invalid part; the last starts anew
+        i += len >= 0 || d->n_pending == 1;
+        if (len < 0) ls_buf_str(out, replacement);
+        else ls_buf_add(out, d->pending, (size_t)len);
+        if (len) d->n_pending = 0;
     }
 }
 

@@ -18,13 +18,11 @@ typedef struct {
     size_t n_by;
 } charsmap;
 
-static ls_code charsmap_new(charsmap **out, const void *blob, size_t n, ls_err *err) {
+static ls_code charsmap_read(charsmap *m, const void *blob, size_t n, ls_err *err) {
     const unsigned char *p = blob;
     const size_t size = n < 4 ? 0 : (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
-    *out = NULL;
     if (n < 4 || size > n - 4 || size % 4 || !size)
         return ls_fail(err, LS_E_PARSE, "the tokenizer's charsmap of %zu bytes has an array of %zu", n, size);
-    charsmap *m = ls_calloc(1, sizeof *m);
     m->n_units = size / 4;
     m->units = ls_calloc(m->n_units, sizeof *m->units);
     for (size_t i = 0; i < m->n_units; i++) {
@@ -34,15 +32,7 @@ static ls_code charsmap_new(charsmap **out, const void *blob, size_t n, ls_err *
     m->n_by = n - 4 - size;
     m->by = ls_calloc(m->n_by + 1, 1); // the last ends, whatever the file says
     memcpy(m->by, p + 4 + size, m->n_by);
-    *out = m;
     return LS_OK;
-}
-
-static void charsmap_free(charsmap *m) {
-    if (!m) return;
-    free(m->units);
-    free(m->by);
-    free(m);
 }
 
 static size_t offset_of(uint32_t unit) {
@@ -82,7 +72,7 @@ typedef struct {
     ls_regex *regex;
     char *by;
     size_t n_by;
-    charsmap *map;
+    charsmap map; // no units: none
     ls_sentencepiece_rules rules;
 } step;
 
@@ -113,7 +103,8 @@ ls_normalizer *ls_normalizer_new(void) {
 
 static void free_step(step *s) {
     ls_regex_free(s->regex);
-    charsmap_free(s->map);
+    free(s->map.units);
+    free(s->map.by);
     free(s->by);
 }
 
@@ -151,21 +142,20 @@ ls_code ls_normalizer_add_replace(ls_normalizer *z, const char *pattern, size_t 
     step s = {.kind = REPLACE, .n_by = n_by};
     ls_code code = ls_regex_new(&s.regex, pattern, n, kind, err);
     if (code) return code;
-    s.by = ls_calloc(n_by + 1, 1); // it may hold NULs
-    if (n_by) memcpy(s.by, by, n_by);
+    s.by = ls_strndup(n_by ? by : "", n_by);
     return add_step(z, s, err);
 }
 
 ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t n, ls_err *err) {
     step s = {.kind = PRECOMPILED};
-    ls_code code = charsmap_new(&s.map, blob, n, err);
+    ls_code code = charsmap_read(&s.map, blob, n, err);
     return code ? code : add_step(z, s, err);
 }
 
 ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece_rules *rules, ls_err *err) {
     step s = {.kind = SENTENCEPIECE, .rules = *rules};
     ls_code code = LS_OK;
-    if (rules->n_charsmap) code = charsmap_new(&s.map, rules->charsmap, rules->n_charsmap, err);
+    if (rules->n_charsmap) code = charsmap_read(&s.map, rules->charsmap, rules->n_charsmap, err);
     s.rules.charsmap = NULL;
     return code ? code : add_step(z, s, err);
 }
@@ -297,11 +287,11 @@ static void precompiled(const step *s, const ls_marked *in, size_t limit, ls_mar
     size_t taken, n_by;
     for (size_t at = 0; at < in->text.n && out->text.n <= limit;) {
         const size_t cluster = grapheme_end(p + at, in->text.n - at);
-        const char *by = cluster < 6 ? charsmap_find(s->map, p + at, cluster, false, &taken, &n_by) : NULL;
+        const char *by = cluster < 6 ? charsmap_find(&s->map, p + at, cluster, false, &taken, &n_by) : NULL;
         if (by) ls_marked_add(out, by, n_by, all_of(in->marks.p + at, cluster));
         for (size_t i = at; !by && i < at + cluster;) {
             const size_t len = (size_t)ls_utf8_decode(p + i, in->text.n - i, NULL);
-            const char *one = charsmap_find(s->map, p + i, len, false, &taken, &n_by);
+            const char *one = charsmap_find(&s->map, p + i, len, false, &taken, &n_by);
             ls_marked_add(out, one ? one : p + i, one ? n_by : len, in->marks.p[i]);
             i += len;
         }
@@ -336,7 +326,7 @@ static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *i
         size_t taken = 0, n_by = 0;
         const char *by = NULL;
         if (kept && kept->value.n && ls_trie_longest(kept, p + at, n - at, &taken) >= 0) by = p + at, n_by = taken;
-        else if (s->map) by = charsmap_find(s->map, p + at, n - at, true, &taken, &n_by);
+        else if (s->map.units) by = charsmap_find(&s->map, p + at, n - at, true, &taken, &n_by);
         if (!by) {
             taken = n_by = (size_t)ls_utf8_decode(p + at, n - at, NULL);
             by = p + at;

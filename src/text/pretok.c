@@ -5,8 +5,7 @@
 #include <string.h>
 
 typedef struct {
-    enum { SPLIT, METASPACE, PREFIX_SPACE } kind;
-    ls_regex *regex;
+    ls_regex *regex; // splits by it; NULL: Metaspace
     ls_behavior behavior;
     bool invert;
     ls_prepend prepend;
@@ -44,21 +43,17 @@ static ls_code add_step(ls_pretok *p, step s, ls_err *err) {
 
 ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, ls_regex_kind kind, ls_behavior behavior,
                             bool invert, ls_err *err) {
-    step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
+    step s = {.behavior = behavior, .invert = invert};
     ls_code code = ls_regex_new(&s.regex, pattern, n, kind, err);
     return code ? code : add_step(p, s, err);
 }
 
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err) {
-    step s = {.kind = METASPACE, .prepend = prepend};
+    step s = {.prepend = prepend};
     if (!n || n >= sizeof s.mark)
         return ls_fail(err, LS_E_PARSE, "the Metaspace replacement has an invalid length of %zu bytes", n);
     memcpy(s.mark, mark, n);
     return add_step(p, s, err);
-}
-
-ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err) {
-    return add_step(p, (step){.kind = PREFIX_SPACE}, err);
 }
 
 typedef struct {
@@ -122,16 +117,10 @@ static ls_code split(splitter *s, int i, const char *text, size_t n, bool first)
 static ls_code run(splitter *s, int i, const char *text, size_t n, bool first) {
     if (i == s->p->n) return s->fn(s->ud, text, n, s->err);
     const step *st = &s->p->steps[i];
-    if (st->kind == SPLIT) return split(s, i, text, n, first);
-    if (st->kind == PREFIX_SPACE && text[0] == ' ') return run(s, i + 1, text, n, first);
+    if (st->regex) return split(s, i, text, n, first);
     ls_buf *b = &s->scratch->text[i];
     ls_buf_clear(b);
     const size_t n_mark = strlen(st->mark);
-    if (st->kind == PREFIX_SPACE) {
-        ls_buf_char(b, ' ');
-        ls_buf_add(b, text, n);
-        return run(s, i + 1, b->p, b->n, first);
-    }
     const bool has = text[0] == ' ' || (n >= n_mark && !memcmp(text, st->mark, n_mark));
     if (!has && (st->prepend == LS_PREPEND_ALWAYS || (st->prepend == LS_PREPEND_FIRST && first)))
         ls_buf_add(b, st->mark, n_mark);

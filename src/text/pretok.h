@@ -19,9 +19,8 @@ void ls_pretok_free(ls_pretok *p);
 ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, ls_regex_kind kind, ls_behavior behavior,
                             bool invert, ls_err *err);
 // Replaces spaces by mark (UTF-8) and puts mark before each piece that does not begin with it, or only before the piece
-// that begins the whole text.
+// that begins the whole text. A blank as the mark: ByteLevel's add_prefix_space.
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err);
-ls_code ls_pretok_add_prefix_space(ls_pretok *p, ls_err *err); // a space before each piece without one
 
 extern const char ls_gpt2_pattern[]; // of ByteLevel with use_regex
 // The steps that a GGUF file's tokenizer.ggml.pre stands for (text/pretok.def). LS_E_UNSUPPORTED for a name that is not

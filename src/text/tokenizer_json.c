@@ -218,7 +218,7 @@ static ls_code read_pretokenizer(reader *r, const ls_json *p, int depth) {
         const bool prefix =
             depth || !r->config.config ? ls_json_flag(p, "add_prefix_space", true) : r->config.prefix_space > 0;
         r->byte_level = true;
-        if (prefix) code = ls_pretok_add_prefix_space(r->v->pretok, r->err);
+        if (prefix) code = ls_pretok_add_metaspace(r->v->pretok, " ", 1, LS_PREPEND_ALWAYS, r->err);
         return !code && ls_json_flag(p, "use_regex", true) ? add_split(r, ls_gpt2_pattern, LS_ISOLATED, false) : code;
     }
     if (ls_json_is(type, "Split")) {

@@ -87,33 +87,27 @@ static jframe *enter(jvm *m, jframe *up) {
     return f;
 }
 
+static int index_of(jstr name, const jstr *names, int n) { // of the last; -1: it is none of them
+    while (n-- > 0 && !j_same_text(names[n], name)) continue;
+    return n;
+}
+
 static jvalue *find(jframe *f, jstr name) {
-    for (; f; f = f->up)
-        for (int i = f->n; i-- > 0;)
-            if (j_same_text(f->names[i], name)) return &f->values[i];
-    return NULL;
+    int i = -1;
+    while (f && (i = index_of(name, f->names, f->n)) < 0) f = f->up;
+    return f ? &f->values[i] : NULL;
 }
 
 static void set(jvm *m, jstr name, jvalue v) {
     jframe *f = m->frame;
-    for (int i = 0; i < f->n; i++)
-        if (j_same_text(f->names[i], name)) {
-            f->values[i] = v;
-            return;
-        }
-    if (f->n == f->cap) {
-        const int cap = 2 * f->cap + 4;
-        jstr *names = j_alloc(m, (size_t)cap * sizeof *names);
-        jvalue *values = j_alloc(m, (size_t)cap * sizeof *values);
-        if (f->n)
-            memcpy(names, f->names, (size_t)f->n * sizeof *names),
-                memcpy(values, f->values, (size_t)f->n * sizeof *values);
-        f->names = names;
-        f->values = values;
-        f->cap = cap;
+    int i = index_of(name, f->names, f->n);
+    if (i < 0 && f->n == f->cap) {
+        f->names = j_grown(m, f->names, (size_t)f->cap, sizeof *f->names);
+        f->values = j_grown(m, f->values, (size_t)f->cap, sizeof *f->values);
+        f->cap = f->cap ? 2 * f->cap : 4;
     }
-    f->names[f->n] = name;
-    f->values[f->n++] = v;
+    if (i < 0) f->names[i = f->n++] = name;
+    f->values[i] = v;
 }
 
 // ---- expressions
@@ -144,11 +138,9 @@ static jvalue call_macro(jvm *m, const jfunction *f, const jargs *a, const jvalu
     m->frame = enter(m, f->frame);
     jvalue more = j_list(m, J_TUPLE, (size_t)a->n), named = j_dict(m, J_DICT);
     for (int i = 0; i < a->n; i++) {
-        bool known = false;
-        for (int k = 0; a->names[i].n && k < n->n_names; k++) known |= j_same_text(a->names[i], n->names[k]);
         if (!a->names[i].n && used < n->n_names) set(m, n->names[used++], a->v[i]);
         else if (!a->names[i].n) more.list->items[rest++] = a->v[i];
-        else if (known) set(m, a->names[i], a->v[i]);
+        else if (index_of(a->names[i], n->names, n->n_names) >= 0) set(m, a->names[i], a->v[i]);
         else if (j_is(a->names[i], "caller")) caller = &a->v[i];
         else j_put(m, named.dict, j_string(a->names[i]), a->v[i]);
     }
@@ -158,11 +150,9 @@ static jvalue call_macro(jvm *m, const jfunction *f, const jargs *a, const jvalu
     if (named.dict->n && !n->named_rest)
         j_fail(m, LS_E_USAGE, "macro '%.*s' takes no keyword argument '%.*s'", J_SHOWN(n->name),
                J_SHOWN(named.dict->keys[0].s));
-    for (int k = 0; k < n->n_names; k++) {
-        bool have = false;
-        for (int i = 0; i < m->frame->n; i++) have |= j_same_text(m->frame->names[i], n->names[k]);
-        if (!have) set(m, n->names[k], n->items[k] ? eval(m, n->items[k]) : j_undefined(n->names[k]));
-    }
+    for (int k = 0; k < n->n_names; k++)
+        if (index_of(n->names[k], m->frame->names, m->frame->n) < 0)
+            set(m, n->names[k], n->items[k] ? eval(m, n->items[k]) : j_undefined(n->names[k]));
     if (n->rest) set(m, j_lit("varargs"), more);
     if (n->named_rest) set(m, j_lit("kwargs"), named);
     set(m, j_lit("caller"), caller ? *caller : j_undefined(j_lit("caller")));
@@ -176,7 +166,7 @@ static jvalue call_macro(jvm *m, const jfunction *f, const jargs *a, const jvalu
 
 static jargs arguments(jvm *m, const jnode *n) {
     jargs a = {j_alloc(m, (size_t)n->n * sizeof *a.v), n->names, n->n};
-    for (int i = 0; i < n->n; i++) a.v[i] = eval(m, n->items[i]);
+    for (int i = 0; i < n->n; i++) a.v[i] = optional(m, n->items[i]);
     return a;
 }
 
@@ -236,40 +226,22 @@ static jvalue eval_one(jvm *m, const jnode *n) {
         if (j_true(&a)) return eval(m, n->b);
         return n->c ? eval(m, n->c) : j_undefined(j_lit("an inline if without else"));
     case J_COMPARE: return compare(m, n);
-    case J_CONCAT: {
-        jtext t = {0};
-        for (int i = 0; i < n->n; i++) {
-            a = eval(m, n->items[i]);
-            j_print(m, &t, &a);
-        }
-        return j_made(m, &t);
-    }
     default: break;
     }
     a = eval(m, n->a);
+    b = optional(m, n->b);
+    const jargs args = arguments(m, n);
+    m->line = n->line;
     switch (n->kind) {
-    case J_ATTRIBUTE: m->line = n->line; return j_attribute(m, &a, n->name);
-    case J_ELEMENT:
-        b = eval(m, n->b);
-        m->line = n->line;
-        return j_element(m, &a, &b);
-    case J_SLICE: {
-        const jvalue from = optional(m, n->items[0]), to = optional(m, n->items[1]), step = optional(m, n->items[2]);
-        m->line = n->line;
-        return j_slice(m, &a, &from, &to, &step);
-    }
-    case J_FILTER:
-    case J_TEST: {
-        const jargs args = arguments(m, n);
-        m->line = n->line;
-        return n->kind == J_FILTER ? j_filter(m, n->name, &a, &args) : j_bool(j_test(m, n->name, &a, &args));
-    }
-    case J_ARITHMETIC:
-        b = eval(m, n->b);
-        m->line = n->line;
-        return j_arithmetic(m, n->op, &a, &b);
-    case J_NEGATIVE: b = j_int(0); return a.kind == J_FLOAT ? j_float(-a.f) : j_arithmetic(m, '-', &b, &a);
-    default: b = j_int(0); return j_arithmetic(m, '+', &b, &a); // J_POSITIVE
+    case J_ATTRIBUTE: return j_attribute(m, &a, n->name);
+    case J_ELEMENT: return j_element(m, &a, &b);
+    case J_SLICE: return j_slice(m, &a, &args.v[0], &args.v[1], &args.v[2]);
+    case J_FILTER: return j_filter(m, n->name, &a, &args);
+    case J_TEST: return j_bool(j_test(m, n->name, &a, &args));
+    case J_ARITHMETIC: return j_arithmetic(m, n->op, &a, &b);
+    default: // J_SIGN
+        b = j_int(0);
+        return n->op == '-' && a.kind == J_FLOAT ? j_float(-a.f) : j_arithmetic(m, n->op, &b, &a);
     }
 }
 
@@ -385,7 +357,6 @@ static void run_one(jvm *m, const jnode *n) {
         j_print(m, m->out, &v);
         break;
     }
-    case J_SCOPE:
     case J_WITH: scoped(m, n); break;
     default: m->breaking = n->kind == J_BREAK ? 'b' : 'c';
     }

@@ -86,8 +86,7 @@ typedef enum {
     J_FILTERED, // a filters b
     J_MACRO,    // name(names = items): b
     J_CALLING,  // a call, whose caller(names = items) is b
-    J_SCOPE,    // b in a scope of its own
-    J_WITH,     // names = items: b
+    J_WITH,     // names = items: b, in a scope of its own
     J_BREAK,
     J_CONTINUE,
     // expressions
@@ -106,18 +105,16 @@ typedef enum {
     J_NOT,
     J_AND,
     J_OR,
-    J_CHOICE,  // b if a else c
-    J_COMPARE, // a, then ops[i] items[i]
-    J_ARITHMETIC,
-    J_NEGATIVE,
-    J_POSITIVE,
-    J_CONCAT // items
+    J_CHOICE,     // b if a else c
+    J_COMPARE,    // a, then ops[i] items[i]
+    J_ARITHMETIC, // a op b
+    J_SIGN        // op a
 } jnode_kind;
 
 struct jnode {
     jnode_kind kind;
     int line;
-    char op; // of arithmetic: + - * / f(loor division) % p(ower); of J_SET: '.' a namespace's, ',' unpacked
+    char op; // of arithmetic: + - ~ * / f(loor division) % p(ower); of J_SET: '.' a namespace's
     jstr name;
     jvalue value;
     jnode *a, *b, *c, *d, *next;

@@ -247,12 +247,10 @@ static jnode *subscript(parser *r, jnode *of) {
         else parts[at] = expression(r);
     }
     expect(r, "]");
-    n->b = parts[0];
-    if (!at && !n->b) FAIL(r, "an index is expected");
-    if (at) {
-        n->kind = J_SLICE;
-        for (int i = 0; i < 3; i++) push(r, n, parts[i]);
-    }
+    if (!at && !parts[0]) FAIL(r, "an index is expected");
+    if (at) n->kind = J_SLICE;
+    else n->b = parts[0];
+    for (int i = 0; at && i < 3; i++) push(r, n, parts[i]);
     return n;
 }
 
@@ -338,18 +336,13 @@ static jnode *unary(parser *r, bool filters) {
     jnode *n;
     if (++r->depth > J_MAX_DEPTH) FAIL(r, "expressions nested more than %d deep", J_MAX_DEPTH);
     if (peek(r, "-") || peek(r, "+")) {
-        n = new_node(r, *r->p == '-' ? J_NEGATIVE : J_POSITIVE);
-        r->p++;
+        n = new_node(r, J_SIGN);
+        n->op = *r->p++;
         n->a = unary(r, false);
     } else n = primary(r);
     n = postfix(r, n);
     r->depth--;
     return filters ? with_filters(r, n) : n;
-}
-
-// With what is behind it: calls, filters, tests.
-static jnode *operand_of(parser *r) {
-    return unary(r, true);
 }
 
 static jnode *binary(parser *r, jnode_kind kind, char op, jnode *a, jnode *b) {
@@ -360,52 +353,40 @@ static jnode *binary(parser *r, jnode_kind kind, char op, jnode *a, jnode *b) {
     return n;
 }
 
-// Operators of one level, from left to right; as: their letters in jnode.op.
-static jnode *arithmetic(parser *r, const char *const *ops, const char *as, jnode *(*operand)(parser *r)) {
-    jnode *n = operand(r);
-    for (int i = 0; as[i];)
-        if (take(r, ops[i])) n = binary(r, J_ARITHMETIC, as[i], n, operand(r)), i = 0;
-        else i++;
+enum { COMPARED, SUM, CONCATENATION, PRODUCT, POWER, OPERAND }; // levels: each binds its operands closer
+
+static char operator_of(parser *r, int level) { // its letter in jnode.op or ops; 0: none comes
+    static const struct {
+        int level;
+        char text[3], letter;
+    } all[] = {{COMPARED, "==", '='}, {COMPARED, "!=", '!'},     {COMPARED, "<=", 'l'}, {COMPARED, ">=", 'g'},
+               {COMPARED, "<", '<'},  {COMPARED, ">", '>'},      {SUM, "+", '+'},       {SUM, "-", '-'},
+               {PRODUCT, "//", 'f'},  {CONCATENATION, "~", '~'}, {PRODUCT, "*", '*'},   {PRODUCT, "/", '/'},
+               {PRODUCT, "%", '%'},   {POWER, "**", 'p'}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].level == level && take(r, all[i].text)) return all[i].letter;
+    return 0;
+}
+
+// Operators of a level and those that bind closer, from left to right.
+static jnode *arithmetic(parser *r, int level) {
+    if (level == OPERAND) return unary(r, true);
+    jnode *n = arithmetic(r, level + 1);
+    for (char op; (op = operator_of(r, level));) n = binary(r, J_ARITHMETIC, op, n, arithmetic(r, level + 1));
     return n;
 }
 
-static jnode *power(parser *r) {
-    return arithmetic(r, (const char *const[]){"**"}, "p", operand_of);
-}
-
-static jnode *product(parser *r) {
-    return arithmetic(r, (const char *const[]){"//", "*", "/", "%"}, "f*/%", power);
-}
-
-static jnode *concatenation(parser *r) {
-    jnode *n = product(r), *all = NULL;
-    while (take(r, "~")) {
-        if (!all) push(r, all = new_node(r, J_CONCAT), n);
-        push(r, all, product(r));
-    }
-    return all ? all : n;
-}
-
-static jnode *sum(parser *r) {
-    return arithmetic(r, (const char *const[]){"+", "-"}, "+-", concatenation);
-}
-
 static char comparison(parser *r) {
-    if (take(r, "==")) return '=';
-    if (take(r, "!=")) return '!';
-    if (take(r, "<=")) return 'l';
-    if (take(r, ">=")) return 'g';
-    if (take(r, "<")) return '<';
-    if (take(r, ">")) return '>';
+    const char op = operator_of(r, COMPARED), *was = r->p;
+    if (op) return op;
     if (take_word(r, "in")) return 'i';
-    const char *was = r->p;
     if (take_word(r, "not") && take_word(r, "in")) return 'o';
     r->p = was;
     return 0;
 }
 
 static jnode *compare(parser *r) {
-    jnode *n = sum(r), *all = NULL;
+    jnode *n = arithmetic(r, SUM), *all = NULL;
     for (char op; (op = comparison(r));) {
         if (!all) {
             all = new_node(r, J_COMPARE);
@@ -413,7 +394,7 @@ static jnode *compare(parser *r) {
         }
         all->ops = j_grown(r->m, all->ops, (size_t)all->n, 1);
         all->ops[all->n] = op;
-        push(r, all, sum(r));
+        push(r, all, arithmetic(r, SUM));
     }
     return all ? all : n;
 }
@@ -545,8 +526,7 @@ static jnode *parse_for(parser *r) {
 static jnode *parse_set(parser *r) {
     jnode *n = new_node(r, J_SET);
     targets(r, n);
-    n->op = n->n_names > 1 ? ',' : 0;
-    if (!n->op && take(r, ".")) {
+    if (n->n_names == 1 && take(r, ".")) {
         n->op = '.';
         push_name(r, n, take_name(r));
     }
@@ -576,7 +556,7 @@ static jnode *parse_macro(parser *r, jnode *n, const char *end) {
     if (n->kind == J_MACRO || peek(r, "(")) signature(r, n);
     if (n->kind == J_CALLING) {
         r->macro = outer;
-        n->a = operand_of(r);
+        n->a = unary(r, true);
         if (n->a->kind != J_CALL) FAIL(r, "'call' needs a call expression");
         r->macro = n;
     }
@@ -619,7 +599,7 @@ static jnode *statement(parser *r, jstr tag) {
         n = new_node(r, j_is(tag, "break") ? J_BREAK : J_CONTINUE);
         close_tag(r, "%}");
     } else if (j_is(tag, "generation")) {
-        n = new_node(r, J_SCOPE);
+        n = new_node(r, J_WITH);
         n->b = block(r, "endgeneration");
     } else if (j_is(tag, "filter")) {
         n = new_node(r, J_FILTERED);

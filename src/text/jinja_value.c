@@ -301,6 +301,12 @@ static jvalue reals(char op, double a, double b) {
 }
 
 jvalue j_arithmetic(jvm *m, char op, const jvalue *a, const jvalue *b) {
+    if (op == '~') {
+        jtext t = {0};
+        j_print(m, &t, a);
+        j_print(m, &t, b);
+        return j_made(m, &t);
+    }
     need_defined(m, a, b);
     if (j_is_number(a) && j_is_number(b)) {
         if ((op == '/' || op == 'f' || op == '%') && j_number(b) == 0) j_fail(m, LS_E_USAGE, "division by zero");

@@ -55,6 +55,14 @@ static jstr argument(jvm *m, const jargs *a, int i, const char *name) {
 
 static const jargs nothing;
 
+// What a width of blanks or a string indents by.
+static jstr indentation(jvm *m, const jargs *a, int i, const char *name, int64_t otherwise) {
+    const jvalue *width = given(a, i, name);
+    if (width && width->kind == J_STRING) return width->s;
+    const jvalue blank = j_string(j_lit(" ")), n = j_int(integer(m, a, i, name, otherwise));
+    return j_arithmetic(m, '*', &blank, &n).s;
+}
+
 // ---- filters
 
 DEFINE(f_length) {
@@ -86,9 +94,13 @@ DEFINE(cased) {
     const jstr s = j_text_of(m, of);
     return j_cased(m, how == J_UPPER || how == J_LOWER ? s : j_cased(m, s, J_LOWER).s, (jcase)how);
 }
-DEFINE(f_trim) {
+enum { LEFT = 1, RIGHT = 2 };
+DEFINE(stripped) {
     const jvalue *chars = given(a, 0, "chars");
-    return j_string(j_stripped(j_text_of(m, of), chars && chars->kind == J_STRING ? &chars->s : NULL, true, true));
+    if (chars && chars->kind != J_NONE && chars->kind != J_STRING)
+        j_fail(m, LS_E_USAGE, "strip arg must be None or str");
+    const jstr *only = chars && chars->kind == J_STRING ? &chars->s : NULL;
+    return j_string(j_stripped(j_text_of(m, of), only, how & LEFT, how & RIGHT));
 }
 DEFINE(f_replace) {
     const jvalue *from = given(a, 0, "old"), *to = given(a, 1, "new");
@@ -96,12 +108,7 @@ DEFINE(f_replace) {
     return j_replaced(m, j_text_of(m, of), j_text_of(m, from), j_text_of(m, to), integer(m, a, 2, "count", -1));
 }
 DEFINE(f_indent) {
-    const jvalue *width = given(a, 0, "width");
-    const int64_t n = width && width->kind == J_STRING ? 0 : integer(m, a, 0, "width", 4);
-    jtext by = {0};
-    if (width && width->kind == J_STRING) j_add(m, &by, width->s);
-    for (int64_t i = 0; i < n; i++) j_add_lit(m, &by, " ");
-    return j_indented(m, j_text_of(m, of), j_made(m, &by).s, flag(a, 1, "first"), flag(a, 2, "blank"));
+    return j_indented(m, j_text_of(m, of), indentation(m, a, 0, "width", 4), flag(a, 1, "first"), flag(a, 2, "blank"));
 }
 static jvalue pairs(jvm *m, const jdict *d, jkind kind) {
     jvalue v = j_list(m, kind, d->n);
@@ -161,16 +168,13 @@ DEFINE(f_round) {
 }
 DEFINE(f_json) {
     const jvalue *indent = given(a, 1, "indent"), *separators = given(a, 2, "separators");
-    jtext t = {0}, by = {0};
+    jtext t = {0};
     jjson style = {.ascii = flag(a, 0, "ensure_ascii"),
                    .sorted = flag(a, 3, "sort_keys"),
                    .comma = j_lit(", "),
                    .colon = j_lit(": ")};
     if (indent && indent->kind != J_NONE) {
-        const int64_t n = indent->kind == J_STRING ? 0 : integer(m, a, 1, "indent", 0);
-        if (indent->kind == J_STRING) j_add(m, &by, indent->s);
-        for (int64_t i = 0; i < n; i++) j_add_lit(m, &by, " ");
-        style.indent = j_made(m, &by).s;
+        style.indent = indentation(m, a, 1, "indent", 0);
         style.comma = j_lit(",");
     }
     if (separators && separators->kind != J_NONE) {
@@ -187,8 +191,9 @@ DEFINE(f_json) {
     return j_made(m, &t);
 }
 
-// A value's part by "name" or "a.b.0".
+// A value's part by "name" or "a.b.0"; path NULL: the value.
 static jvalue part_of(jvm *m, const jvalue *of, const jvalue *path) {
+    if (!path) return *of;
     if (path->kind != J_STRING) return j_element(m, of, path);
     jvalue v = *of;
     const jvalue names = j_split(m, path->s, &(jstr){".", NULL, 1}, -1, false);
@@ -209,7 +214,7 @@ DEFINE(f_join) {
     const jlist all = j_items(m, of);
     jtext t = {0};
     for (size_t i = 0; i < all.n; i++) {
-        const jvalue v = what ? part_of(m, &all.items[i], what) : all.items[i];
+        const jvalue v = part_of(m, &all.items[i], what);
         if (i && by) j_print(m, &t, by);
         j_print(m, &t, &v);
     }
@@ -217,7 +222,7 @@ DEFINE(f_join) {
 }
 // What two items are compared by: letters without their case, unless that is asked for.
 static jvalue sort_key(jvm *m, const jvalue *of, const jvalue *what, bool case_sensitive) {
-    const jvalue v = what ? part_of(m, of, what) : *of;
+    const jvalue v = part_of(m, of, what);
     return v.kind == J_STRING && !case_sensitive ? j_cased(m, v.s, J_LOWER) : v;
 }
 static jvalue sorted(jvm *m, jlist all, const jvalue *what, bool case_sensitive, bool back) {
@@ -274,7 +279,7 @@ DEFINE(f_sum) {
     const jlist all = j_items(m, of);
     jvalue v = start ? *start : j_int(0);
     for (size_t i = 0; i < all.n; i++) {
-        const jvalue x = what ? part_of(m, &all.items[i], what) : all.items[i];
+        const jvalue x = part_of(m, &all.items[i], what);
         v = j_arithmetic(m, '+', &v, &x);
     }
     return v;
@@ -304,7 +309,7 @@ DEFINE(f_chosen) {
     out.list->n = 0;
     if (by_attribute && !a->n) j_fail(m, LS_E_USAGE, "Missing parameter for attribute name");
     for (size_t i = 0; i < all.n; i++) {
-        const jvalue v = by_attribute ? part_of(m, &all.items[i], &a->v[0]) : all.items[i];
+        const jvalue v = part_of(m, &all.items[i], by_attribute ? &a->v[0] : NULL);
         if ((test.n ? j_test(m, argument(m, &test, 0, NULL), &v, &rest) : j_true(&v)) == keep)
             out.list->items[out.list->n++] = all.items[i];
     }
@@ -383,7 +388,7 @@ static const entry filters[] = {{"abs", f_abs, 0},
                                 {"sum", f_sum, 0},
                                 {"title", cased, J_TITLE_WORDS},
                                 {"tojson", f_json, 0},
-                                {"trim", f_trim, 0},
+                                {"trim", stripped, LEFT | RIGHT},
                                 {"unique", f_unique, 0},
                                 {"upper", cased, J_UPPER},
                                 {"wordcount", f_wordcount, 0}};
@@ -486,14 +491,6 @@ bool j_test(jvm *m, jstr name, const jvalue *v, const jargs *a) {
 
 // ---- methods
 
-enum { LEFT = 1, RIGHT = 2 };
-
-DEFINE(s_strip) {
-    const jvalue *chars = given(a, 0, NULL);
-    if (chars && chars->kind != J_NONE && chars->kind != J_STRING)
-        j_fail(m, LS_E_USAGE, "strip arg must be None or str");
-    return j_string(j_stripped(of->s, chars && chars->kind == J_STRING ? &chars->s : NULL, how & LEFT, how & RIGHT));
-}
 DEFINE(s_split) {
     const jvalue *by = given(a, 0, "sep");
     if (by && by->kind != J_NONE && by->kind != J_STRING)
@@ -616,17 +613,17 @@ static const entry of_strings[] = {{"capitalize", cased, J_CAPITALIZED},
                                    {"isupper", is_case, J_UPPER},
                                    {"join", s_join, 0},
                                    {"lower", cased, J_LOWER},
-                                   {"lstrip", s_strip, LEFT},
+                                   {"lstrip", stripped, LEFT},
                                    {"removeprefix", s_remove, LEFT},
                                    {"removesuffix", s_remove, RIGHT},
                                    {"replace", s_replace, 0},
                                    {"rfind", s_find, RIGHT},
                                    {"rsplit", s_split, RIGHT},
-                                   {"rstrip", s_strip, RIGHT},
+                                   {"rstrip", stripped, RIGHT},
                                    {"split", s_split, LEFT},
                                    {"splitlines", s_splitlines, 0},
                                    {"startswith", s_begins, LEFT},
-                                   {"strip", s_strip, LEFT | RIGHT},
+                                   {"strip", stripped, LEFT | RIGHT},
                                    {"title", cased, J_TITLE_LETTERS},
                                    {"upper", cased, J_UPPER}};
 static const entry of_dicts[] = {{"clear", forbidden, 0},   {"copy", d_copy, 0},          {"get", d_get, 0},

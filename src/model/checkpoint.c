@@ -65,12 +65,9 @@ static ls_code open_first(ls_checkpoint *c, const char *path, ls_err *err) {
 static void say_nearest(const ls_gguf *g, ls_err *err) {
     ls_tensor_kinds kinds = {0};
     ls_str arch;
-    if (ls_gguf_str(g, "general.architecture", &arch, NULL) || ls_arch_find(arch.p, arch.n, false)) return;
-    for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
-        const ls_str name = ls_gguf_tensor_at(g, i)->name;
-        ls_tensor_kinds_add(&kinds, name.p, name.n);
-    }
-    ls_nearest_say(&kinds, arch.p, arch.n, false, err);
+    if (ls_gguf_str(g, "general.architecture", &arch, NULL) || ls_arch_find(arch, false)) return;
+    for (int i = 0; i < ls_gguf_n_tensors(g); i++) ls_tensor_kinds_add(&kinds, ls_gguf_tensor_at(g, i)->name);
+    ls_nearest_say(&kinds, arch, false, err);
     ls_tensor_kinds_free(&kinds);
 }
 

@@ -68,17 +68,12 @@ static const struct {
                  {"mlp.experts.", ".down_proj", "ffn_down"},     {"block_sparse_moe.experts.", ".w1", "ffn_gate"},
                  {"block_sparse_moe.experts.", ".w3", "ffn_up"}, {"block_sparse_moe.experts.", ".w2", "ffn_down"}};
 
-static const char *behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
-    const size_t n = strlen(prefix);
-    return strncmp(name, prefix, n) ? NULL : name + n;
-}
-
 // The beginning of the name of a tensor of a model's vision part; NULL: another tensor.
 static const char *of_vision(const char *hf) {
     static const char *const parts[] = {"multi_modal_projector.", "vision_tower.", "visual."};
-    const char *at = behind(hf, "model.") ? behind(hf, "model.") : hf;
+    const char *at = ls_behind(hf, "model.") ? ls_behind(hf, "model.") : hf;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (behind(at, parts[i])) return parts[i];
+        if (ls_behind(at, parts[i])) return parts[i];
     return NULL;
 }
 
@@ -87,7 +82,7 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
                                            "language_model.", ""};
     const char *name = NULL;
     *out = 0;
-    for (size_t i = 0; !name; i++) name = behind(hf, prefixes[i]);
+    for (size_t i = 0; !name; i++) name = ls_behind(hf, prefixes[i]);
     if (strstr(name, "rotary_emb.inv_freq")) return true;
     if (!strcmp(name, "lm_head.weight")) {
         snprintf(out, size, "output.weight");
@@ -99,16 +94,15 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
             return true;
         }
     char *end = NULL;
-    const char *at = behind(name, "layers.");
+    const char *at = ls_behind(name, "layers.");
     const long layer = at ? strtol(at, &end, 10) : -1;
     if (!at || end == at || *end != '.' || layer < 0 || layer >= LS_MAX_LAYERS) return false;
     at = end + 1;
-    if (arch->activation == LS_ACT_XIELU && behind(at, "mlp.act_fn.")) {
-        snprintf(out, size, "blk.%ld.ffn_act.%.20s", layer, behind(at, "mlp.act_fn."));
+    if (arch->activation == LS_ACT_XIELU && ls_behind(at, "mlp.act_fn.")) {
+        snprintf(out, size, "blk.%ld.ffn_act.%.20s", layer, ls_behind(at, "mlp.act_fn."));
         return true;
     }
-    const size_t n = strlen(at), tail = strlen(".e_score_correction_bias");
-    if (arch->balanced && n > tail && !strcmp(at + n - tail, ".e_score_correction_bias")) {
+    if (arch->balanced && ls_ends_with(at, ".e_score_correction_bias")) {
         snprintf(out, size, "blk.%ld.exp_probs_b.bias", layer);
         return true;
     }
@@ -117,7 +111,7 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
         return true;
     }
     for (size_t i = 0; i < sizeof of_expert / sizeof *of_expert && arch->router; i++) {
-        const char *number = behind(at, of_expert[i].before);
+        const char *number = ls_behind(at, of_expert[i].before);
         const long expert = number ? strtol(number, &end, 10) : -1;
         if (expert < 0 || end == number || strncmp(end, of_expert[i].after, strlen(of_expert[i].after))) continue;
         if (strcmp(end + strlen(of_expert[i].after), ".weight")) return false;
@@ -125,7 +119,7 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
         return true;
     }
     for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++) {
-        const char *kind = behind(at, of_layer[i].hf);
+        const char *kind = ls_behind(at, of_layer[i].hf);
         if (!kind || (strcmp(kind, ".weight") && strcmp(kind, ".bias"))) continue;
         const char *gguf = of_layer[i].gguf;
         if (arch->norm_after && !arch->post_is_before && !strcmp(of_layer[i].hf, "post_attention_layernorm"))
@@ -165,7 +159,7 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
                                              "ffn_gate_shexp", "ffn_up_shexp",     "ffn_down_shexp"};
     if (arch->layer_norm && !strcmp(name, "output_norm.bias")) return true;
     char *end = NULL;
-    const char *at = behind(name, "blk.");
+    const char *at = ls_behind(name, "blk.");
     const long layer = at ? strtol(at, &end, 10) : -1;
     if (!at || end == at || *end != '.' || layer < 0 || layer >= n_layers) return false;
     const char *kind = strrchr(end, '.');
@@ -182,12 +176,12 @@ bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
     if (arch->sinks && !strcmp(end + 1, "attn_sinks.weight")) return true;
     if (arch->balanced && !strcmp(end + 1, "exp_probs_b.bias")) return true;
     for (int i = 5; i < 8 && arch->router; i++) { // ffn_gate.7.weight
-        const char *number = behind(end + 1, matrices[i]);
+        const char *number = ls_behind(end + 1, matrices[i]);
         if (!number || *number != '.') continue;
         const long expert = strtol(number + 1, &end, 10);
         return end > number + 1 && expert >= 0 && expert < LS_MAX_EXPERTS && !strcmp(end, ".weight");
     }
-    if (arch->activation == LS_ACT_XIELU && behind(end + 1, "ffn_act.")) return true;
+    if (arch->activation == LS_ACT_XIELU && ls_behind(end + 1, "ffn_act.")) return true;
     return !strcmp(end + 1, "rope_freqs.weight"); // older files repeat it in every layer
 }
 
@@ -320,7 +314,7 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
         c->hparams.skipped = of_vision(t->name);
         return LS_OK;
     }
-    if (c->hparams.arch->balanced && behind(t->name, "model.mtp_")) { // ERNIE's layer for further tokens
+    if (c->hparams.arch->balanced && ls_behind(t->name, "model.mtp_")) { // ERNIE's layer for further tokens
         c->hparams.n_next = 1;
         c->hparams.n_skipped++;
         return LS_OK;
@@ -444,7 +438,7 @@ ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const ch
 
 static ls_code add_kind(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_err *err) {
     (void)c, (void)err;
-    if (!of_vision(t->name)) ls_tensor_kinds_add(ud, t->name, strlen(t->name));
+    if (!of_vision(t->name)) ls_tensor_kinds_add(ud, (ls_str){t->name, strlen(t->name)});
     return LS_OK;
 }
 
@@ -452,11 +446,11 @@ static ls_code add_kind(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_e
 static void say_nearest(ls_checkpoint *c, const ls_json *config, ls_err *err) {
     const ls_json *text = ls_json_get(config, "text_config");
     ls_tensor_kinds kinds = {0};
-    size_t n = 0;
-    const char *type = ls_json_str(ls_json_get(text && !ls_json_is_null(text) ? text : config, "model_type"), &n);
-    if (!type || ls_arch_find(type, n, true)) return; // something else is wrong
+    ls_str type = {0};
+    type.p = ls_json_str(ls_json_get(text && !ls_json_is_null(text) ? text : config, "model_type"), &type.n);
+    if (!type.p || ls_arch_find(type, true)) return; // something else is wrong
     ls_checkpoint_safetensors(c, c->folder, "model.safetensors", add_kind, &kinds, &(ls_err){0});
-    ls_nearest_say(&kinds, type, n, true, err);
+    ls_nearest_say(&kinds, type, true, err);
     ls_tensor_kinds_free(&kinds);
 }
 

@@ -53,6 +53,11 @@ ls_code ls_pad_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uin
 
 float ls_half(const unsigned char *p); // an f16
 
+static inline const char *ls_behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
+    const size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) ? NULL : name + n;
+}
+
 // ---- quantised weights (quantized.c, quantized_read.c)
 
 typedef enum {

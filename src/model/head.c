@@ -17,17 +17,12 @@ typedef struct {
 
 // ---- the table of tensors
 
-static const char *behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
-    const size_t n = strlen(prefix);
-    return strncmp(name, prefix, n) ? NULL : name + n;
-}
-
 static ls_code on_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_err *err) {
     static const char *const prefixes[] = {"model.", "medusa_head.", "midlayer.", "layers.0."};
     reading *r = ud;
     const char *path = c->files[c->n_files - 1].path, *name = t->name;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (behind(name, prefixes[i])) name = behind(name, prefixes[i]);
+        if (ls_behind(name, prefixes[i])) name = ls_behind(name, prefixes[i]);
     if (strstr(name, "rotary_emb.inv_freq")) return LS_OK;
     if (t->n_dims < 1 || t->n_dims > 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);

@@ -24,10 +24,6 @@ static const struct {
              {"blk.0.ffn_up.weight", "mlp.up_proj.weight"},
              {"blk.0.ffn_down.weight", "mlp.down_proj.weight"}};
 
-static bool is(ls_str s, const char *text) {
-    return s.n == strlen(text) && !memcmp(s.p, text, s.n);
-}
-
 // Llama 3's factors of the rotary frequencies.
 static ls_code divide_rotation(ls_head *h, const ls_gguf_tensor *t, ls_err *err) {
     const ls_file *f = &h->weights->files[0];
@@ -49,11 +45,11 @@ static ls_code add_tensor(ls_head *h, const ls_gguf_tensor *t, ls_tensor *d2t, l
     ls_tensor out = {
         .type = t->type, .n_in = t->dim[0], .n_out = t->dim[1], .offset = t->offset, .n_bytes = t->n_bytes};
     const char *path = h->weights->files[0].path, *name = NULL;
-    if (is(t->name, "rope_freqs.weight")) return divide_rotation(h, t, err);
+    if (ls_str_is(t->name, "rope_freqs.weight")) return divide_rotation(h, t, err);
     if (t->dim[2] * t->dim[3] != 1)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.*s' has %d dimensions", path,
                        (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, t->n_dims);
-    if (is(t->name, "d2t")) {
+    if (ls_str_is(t->name, "d2t")) {
         if (t->type != LS_GGML_I64 || t->dim[1] != 1)
             return ls_fail(err, LS_E_UNSUPPORTED, "%s: 'd2t' must be a vector of I64; its type is '%s'", path,
                            ls_ggml_type_name(t->type));
@@ -63,7 +59,7 @@ static ls_code add_tensor(ls_head *h, const ls_gguf_tensor *t, ls_tensor *d2t, l
         return LS_OK;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names && !name; i++)
-        if (is(t->name, names[i].gguf)) name = names[i].published;
+        if (ls_str_is(t->name, names[i].gguf)) name = names[i].published;
     if (!name || t->type == LS_GGML_I64 || t->type == LS_GGML_NVFP4)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: EAGLE-3 has no tensor '%.*s' of type %s", path,
                        (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, ls_ggml_type_name(t->type));
@@ -100,11 +96,11 @@ static ls_code read_metadata(ls_head *h, const ls_gguf *g, ls_err *err) {
     ls_str *tokens, arch;
     size_t n;
     ls_code code = ls_gguf_str(g, "general.architecture", &arch, err);
-    if (!code && !is(arch, "eagle3"))
+    if (!code && !ls_str_is(arch, "eagle3"))
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "the architecture '%.*s' is not a head (supported: eagle3); name a model by --model",
                        (int)(arch.n < 40 ? arch.n : 40), arch.p);
-    if (!code) code = ls_hparams_gguf(&h->hparams, g, ls_arch_find("llama", 5, false), err);
+    if (!code) code = ls_hparams_gguf(&h->hparams, g, ls_arch_find((ls_str){"llama", 5}, false), err);
     if (!code && h->hparams.n_layers != 1)
         code =
             ls_fail(err, LS_E_UNSUPPORTED, "metadata 'eagle3.block_count' is %d; only heads of one layer are supported",

@@ -77,13 +77,12 @@ const ls_arch ls_archs[] = {
 };
 // clang-format on
 
-const ls_arch *ls_arch_find(const char *name, size_t n, bool hf) {
-    for (const ls_arch *a = ls_archs; a->gguf; a++) {
-        const char *own = hf ? a->hf : a->gguf;
-        const size_t length = strlen(own);
-        const bool text = hf && a->pictures && n == length + 5 && !memcmp(name + length, "_text", 5);
-        if ((length == n || text) && !memcmp(own, name, length)) return a;
-    }
+const ls_arch *ls_arch_find(ls_str name, bool hf) {
+    const bool text = hf && name.n > 5 && !memcmp(name.p + name.n - 5, "_text", 5);
+    for (const ls_arch *a = ls_archs; a->gguf; a++)
+        if (ls_str_is(name, hf ? a->hf : a->gguf) ||
+            (text && a->pictures && ls_str_is((ls_str){name.p, name.n - 5}, a->hf)))
+            return a;
     return NULL;
 }
 

@@ -362,7 +362,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     }
     const char *type = ls_json_str(get(config, "model_type"), &n);
     if (!type) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
-    h.arch = ls_arch_find(type, n, true);
+    h.arch = ls_arch_find((ls_str){type, n}, true);
     if (!h.arch)
         return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(n < 64 ? n : 64), type);
     bool both_ways = false;

@@ -78,9 +78,9 @@ static ls_code read_rope(ls_hparams *h, source *s) {
         (code = may_num(s, "rope.scaling.attn_factor", &magnitude)) ||
         (has(s, "rope.scaling.type") && (code = ls_gguf_str(s->g, key_of(s, "rope.scaling.type"), &kind, s->err))))
         return code;
-    const bool linear = kind.n == 6 && !memcmp(kind.p, "linear", 6),
-               plain = kind.n == 4 && !memcmp(kind.p, "none", 4), // rope_freqs.weight may still divide (Llama 3)
-        yarn = kind.n == 4 && !memcmp(kind.p, "yarn", 4), longrope = kind.n == 8 && !memcmp(kind.p, "longrope", 8);
+    const bool linear = ls_str_is(kind, "linear"), yarn = ls_str_is(kind, "yarn"),
+               longrope = ls_str_is(kind, "longrope"),
+               plain = ls_str_is(kind, "none"); // rope_freqs.weight may still divide (Llama 3)
     if (!linear && !plain && !yarn && !longrope)
         return ls_fail(s->err, LS_E_UNSUPPORTED,
                        "rotary scaling '%.*s' is not supported (supported: none, linear, yarn, longrope)",
@@ -253,7 +253,7 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls
     ls_str arch;
     ls_code code;
     if ((code = ls_gguf_str(g, "general.architecture", &arch, err))) return code;
-    h.arch = as ? as : ls_arch_find(arch.p, arch.n, false);
+    h.arch = as ? as : ls_arch_find(arch, false);
     uint32_t experts = 0; // Mixtral has the name of a dense architecture
     if (h.arch && !as && ls_gguf_has(g, key_of(&s, "expert_count"))) {
         if ((code = ls_gguf_shared_u32(g, s.key, &experts, err))) return code;

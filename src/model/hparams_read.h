@@ -19,7 +19,7 @@ ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_
 
 // Shared by both.
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
-const ls_arch *ls_arch_find(const char *name, size_t n, bool hf); // NULL: not known
+const ls_arch *ls_arch_find(ls_str name, bool hf); // NULL: not known
 // What a layer of the architecture does otherwise than Llama's; "": nothing.
 void ls_arch_differs(const ls_arch *a, ls_buf *out);
 // The same of a model, with its numbers.

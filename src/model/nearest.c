@@ -9,15 +9,15 @@
 
 enum { MOST_KINDS = 1000, NAMED = 4 }; // NAMED: kinds in a message
 
-void ls_tensor_kinds_add(ls_tensor_kinds *k, const char *name, size_t n) {
+void ls_tensor_kinds_add(ls_tensor_kinds *k, ls_str name) {
     char kind[160];
     size_t to = 0;
-    for (size_t i = 0; i < n && to + 1 < sizeof kind; i++) {
-        const bool number = (!i || name[i - 1] == '.') && isdigit((unsigned char)name[i]);
+    for (size_t i = 0; i < name.n && to + 1 < sizeof kind; i++) {
+        const bool number = (!i || name.p[i - 1] == '.') && isdigit((unsigned char)name.p[i]);
         if (number) {
-            while (i + 1 < n && isdigit((unsigned char)name[i + 1])) i++;
+            while (i + 1 < name.n && isdigit((unsigned char)name.p[i + 1])) i++;
             kind[to++] = '0';
-        } else kind[to++] = isgraph((unsigned char)name[i]) ? name[i] : '?';
+        } else kind[to++] = isgraph((unsigned char)name.p[i]) ? name.p[i] : '?';
     }
     kind[to] = 0;
     for (int i = 0; i < k->n; i++)
@@ -42,9 +42,8 @@ typedef struct {
 static void list(listing *l, const char *kind) {
     static const char *const prefixes[] = {"language_model.", "model.", "language_model.", "layers.0.", "blk.0."};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (!strncmp(kind, prefixes[i], strlen(prefixes[i]))) kind += strlen(prefixes[i]);
-    const size_t n = strlen(kind), tail = strlen(".weight"),
-                 shown = n > tail && !strcmp(kind + n - tail, ".weight") ? n - tail : n;
+        if (ls_behind(kind, prefixes[i])) kind = ls_behind(kind, prefixes[i]);
+    const size_t shown = strlen(kind) - (ls_ends_with(kind, ".weight") ? strlen(".weight") : 0);
     const size_t used = strlen(l->text);
     if (l->n++ < NAMED)
         snprintf(l->text + used, sizeof l->text - used, "%s%.*s", used ? ", " : "", (int)(shown < 50 ? shown : 50),
@@ -83,9 +82,9 @@ static int compare(const ls_tensor_kinds *k, const ls_arch *a, bool hf, listing 
     return more->n + less->n;
 }
 
-static size_t common(const char *a, const char *b, size_t n) { // length of the common beginning
+static size_t common(ls_str a, const char *b) { // length of the common beginning
     size_t i = 0;
-    while (i < n && a[i] && a[i] == b[i]) i++;
+    while (i < a.n && a.p[i] && a.p[i] == b[i]) i++;
     return i;
 }
 
@@ -95,7 +94,7 @@ static void say_listing(ls_buf *out, const char *verb, const listing *l) {
     if (l->n > NAMED) ls_buf_fmt(out, " (%d more)", l->n - NAMED);
 }
 
-void ls_nearest_say(const ls_tensor_kinds *k, const char *name, size_t n, bool hf, ls_err *err) {
+void ls_nearest_say(const ls_tensor_kinds *k, ls_str name, bool hf, ls_err *err) {
     static const struct {
         const char *name, *what;
     } others[] = {
@@ -106,14 +105,14 @@ void ls_nearest_say(const ls_tensor_kinds *k, const char *name, size_t n, bool h
     listing more = {0}, less = {0};
     ls_buf text = {0}, differs = {0};
     for (size_t i = 0; i < sizeof others / sizeof *others && !hf; i++)
-        if (strlen(others[i].name) == n && !memcmp(others[i].name, name, n)) {
+        if (ls_str_is(name, others[i].name)) {
             ls_err_suffix(err, others[i].what);
             return;
         }
     for (const ls_arch *a = ls_archs; a->gguf && k->n; a++) {
         listing m, l;
         // three letters of a common name count as much as a kind of tensors
-        const int d = 3 * compare(k, a, hf, &m, &l) - (int)common(name, hf ? a->hf : a->gguf, n);
+        const int d = 3 * compare(k, a, hf, &m, &l) - (int)common(name, hf ? a->hf : a->gguf);
         if (best && d >= distance) continue;
         best = a;
         distance = d;

@@ -8,8 +8,8 @@ typedef struct { // names of tensors, each number in them replaced by 0, once ea
     int n;
 } ls_tensor_kinds;
 
-void ls_tensor_kinds_add(ls_tensor_kinds *k, const char *name, size_t n);
+void ls_tensor_kinds_add(ls_tensor_kinds *k, ls_str name);
 void ls_tensor_kinds_free(ls_tensor_kinds *k);
-// Completes err's message, which says that the architecture `name` (n bytes) is not supported: the nearest known one,
+// Completes err's message, which says that the architecture `name` is not supported: the nearest known one,
 // the kinds of tensors that differ, and what to do. hf: names are those of a folder, otherwise of a GGUF file.
-void ls_nearest_say(const ls_tensor_kinds *k, const char *name, size_t n, bool hf, ls_err *err);
+void ls_nearest_say(const ls_tensor_kinds *k, ls_str name, bool hf, ls_err *err);

@@ -79,8 +79,7 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err) {
     ls_code code = LS_OK;
     for (int i = 0; i < c->n_tensors && !code; i++) {
         ls_tensor *t = &c->tensors[i];
-        const size_t len = strlen(t->name);
-        const bool bias = len > 5 && !strcmp(t->name + len - 5, ".bias");
+        const bool bias = ls_ends_with(t->name, ".bias");
         for (size_t k = 0; k < sizeof parts / sizeof *parts && !code; k++) {
             if (!is(t->name, parts[k].part) || (bias && !parts[k].out)) continue;
             const bool both = t->n_out == 2 * (uint64_t)ff && parts[k].from == ff; // the gate and the other half

@@ -55,11 +55,6 @@ static char *folder_of(const char *path) {
     return slash ? ls_strndup(path, slash > path ? (size_t)(slash - path) : 1) : ls_strdup(".");
 }
 
-static bool ends_with(const char *s, const char *end) {
-    const size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 static char *text_of(const ls_json *v) {
     size_t n;
     const char *s = ls_json_str(v, &n);
@@ -72,7 +67,7 @@ static bool take_file(ls_model_file *f, const ls_json *v) {
     *f = (ls_model_file){.name = text_of(ls_json_get(v, "name"))};
     const bool ok = f->name && ls_model_file_name_ok(f->name) && ls_json_int(ls_json_get(v, "size"), &f->size) &&
                     f->size >= 0 && ls_json_int(ls_json_get(v, "mtime_ns"), &f->mtime_ns) && sha256 &&
-                    strlen(sha256) == 64 && strspn(sha256, "0123456789abcdef") == 64;
+                    ls_is_sha256(sha256, strlen(sha256));
     if (ok) memcpy(f->sha256, sha256, 65);
     free(sha256);
     return ok;
@@ -197,13 +192,13 @@ static void compare(ls_model_place *p, const ls_registry_entry *e) {
 static char *path_in(const ls_model_place *p) {
     const char *best = NULL;
     for (size_t i = 0; i < p->n_files; i++)
-        if (ends_with(p->files[i].name, ".gguf") && (!best || strcmp(p->files[i].name, best) < 0))
+        if (ls_ends_with(p->files[i].name, ".gguf") && (!best || strcmp(p->files[i].name, best) < 0))
             best = p->files[i].name;
     if (p->n_files) return best ? ls_format("%s/%s", p->folder, best) : ls_strdup(p->folder);
     char *found = NULL;
     DIR *d = exists(p->folder, "config.json") ? NULL : opendir(p->folder);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (*e->d_name != '.' && ends_with(e->d_name, ".gguf") && (!found || strcmp(e->d_name, found) < 0)) {
+        if (*e->d_name != '.' && ls_ends_with(e->d_name, ".gguf") && (!found || strcmp(e->d_name, found) < 0)) {
             free(found);
             found = ls_strdup(e->d_name);
         }
@@ -322,13 +317,12 @@ static ls_code not_pinned(const ls_file *f, const char *name, ls_err *err) {
 }
 
 ls_code ls_model_unknown(const ls_registry *r, const char *name, ls_code code, ls_err *err) {
-    const size_t n = strlen(name);
     if (!access(name, F_OK))
         return ls_fail(err, code,
                        "no model is named '%.200s': a file or folder that is not in the registry has no checksums, and "
                        "is not removed",
                        name);
-    if (strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".gguf")))
+    if (strchr(name, '/') || ls_ends_with(name, ".gguf"))
         return ls_fail(err, code, "the model '%.200s' does not exist (a GGUF file or a folder of a model)", name);
     return ls_fail(
         err, code,
@@ -359,7 +353,7 @@ static ls_code check_texts(const ls_model_place *p, const char *name, ls_err *er
     ls_code code = LS_OK;
     for (size_t i = 0; i < p->n_files && !code; i++) {
         const ls_model_file *f = &p->files[i];
-        if (ends_with(f->name, ".gguf") || ends_with(f->name, ".safetensors")) continue;
+        if (ls_ends_with(f->name, ".gguf") || ls_ends_with(f->name, ".safetensors")) continue;
         char *path = ls_format("%s/%s", p->folder, f->name);
         ls_file file;
         if (!(code = ls_file_open(&file, path, err)) && !(code = ls_sha256_file(&file, file.sha256, NULL, NULL, err)) &&

@@ -60,20 +60,17 @@ ls_code ls_quantized_part(const ls_checkpoint *c, ls_quantized *q, ls_part part,
 }
 
 ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err) {
-    const size_t n = strlen(t->name), n_endings = sizeof endings / sizeof *endings;
-    size_t i = 0, of_ending = 0;
+    const size_t n_endings = sizeof endings / sizeof *endings;
+    size_t i = 0;
     *taken = false;
-    for (; i < n_endings; i++) {
-        of_ending = strlen(endings[i].ending);
-        if (n > of_ending && !strcmp(t->name + n - of_ending, endings[i].ending)) break;
-    }
+    while (i < n_endings && !ls_ends_with(t->name, endings[i].ending)) i++;
     if (i == n_endings) return LS_OK;
     const char *ending = endings[i].ending;
+    const size_t n = strlen(t->name) - strlen(ending); // of the module's name
     if (!strcmp(ending, ".weight") && (t->type >= 0 || c->quant.method == LS_QUANT_NONE)) return LS_OK;
     char name[96], weight[300];
-    const bool known =
-        snprintf(weight, sizeof weight, "%.*s.weight", (int)(n - of_ending), t->name) < (int)sizeof weight &&
-        ls_tensor_name(c->hparams.arch, weight, name, sizeof name);
+    const bool known = snprintf(weight, sizeof weight, "%.*s.weight", (int)n, t->name) < (int)sizeof weight &&
+                       ls_tensor_name(c->hparams.arch, weight, name, sizeof name);
     const char *path = c->files[c->n_files - 1].path;
     if (endings[i].part == LS_PARTS) *taken = c->quant.method != LS_QUANT_NONE;
     if (!known || *taken) return LS_OK; // a name that is not known is refused as any other
@@ -85,7 +82,7 @@ ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken,
     if (!*name || (c->hparams.tied && !strcmp(name, "output.weight"))) return LS_OK;
     if (t->n_dims > 2)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
-    ls_quantized *q = ls_quantized_module(c, name, t->name, n - of_ending);
+    ls_quantized *q = ls_quantized_module(c, name, t->name, n);
     q->divides |= !strcmp(ending, ".weight_global_scale");
     return ls_quantized_part(c, q, endings[i].part, ending, t, t->n_dims ? t->dim[0] : 1, t->n_dims > 1 ? t->dim[1] : 1,
                              err);

@@ -51,17 +51,13 @@ static bool is_word(const char *s, size_t n) {
     return n > 0 && n < 128 && *s != '.' && *s != '-' && strspn(s, WORD) >= n;
 }
 
-static bool is_hex(const char *s, size_t n) {
-    return strlen(s) == n && strspn(s, "0123456789abcdef") == n;
-}
-
 // pip would also accept options and URLs here.
 static bool is_requirement(const char *s, size_t n) {
     const size_t name = strcspn(s, "=");
     return name + 2 < n && !strncmp(s + name, "==", 2) && is_word(s, name) && is_word(s + name + 2, n - name - 2);
 }
 
-static bool is_sha256(const char *s, size_t n) {
+bool ls_is_sha256(const char *s, size_t n) {
     return n == 64 && strspn(s, "0123456789abcdef") >= n;
 }
 
@@ -90,15 +86,14 @@ static bool revision_ok(const char *s) {
 }
 
 bool ls_model_file_name_ok(const char *name) {
-    const size_t n = strlen(name);
     for (const char *p = name; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '\\') return false;
     for (const char *p = name; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL) {
         const size_t part = strcspn(p, "/");
         if (!part || (part == 1 && *p == '.') || (part == 2 && !strncmp(p, "..", 2))) return false;
     }
-    return n < 512 && strncmp(name, "logitspec.lock", 14) && !(n >= 5 && !strcmp(name + n - 5, ".part")) &&
-           !(n >= 10 && !strcmp(name + n - 10, ".part.etag"));
+    return strlen(name) < 512 && strncmp(name, "logitspec.lock", 14) && !ls_ends_with(name, ".part") &&
+           !ls_ends_with(name, ".part.etag");
 }
 
 static void free_entry(ls_registry_entry *e) {
@@ -159,7 +154,8 @@ static ls_code read_file(ls_model_file *f, const ls_yaml *y, const char *file, l
             if (errno || *end || !*v->text || f->size < 0)
                 return fail_at(file, v, err, "a number of bytes is expected");
         } else if (!strcmp(v->key, "sha256")) {
-            if (!is_hex(v->text, 64)) return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
+            if (!ls_is_sha256(v->text, strlen(v->text)))
+                return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
             memcpy(f->sha256, v->text, 65);
         } else return fail_at(file, v, err, "unknown key of a file (name, size, sha256)");
     }
@@ -237,7 +233,7 @@ static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file
     while (i < N_TEXTS && strcmp(v->key, texts[i].key)) i++;
     if (i == N_TEXTS) return fail_at(file, v, err, "unknown key");
     *text_at(e, i) = ls_strdup(v->text);
-    if (!strcmp(v->key, "wheel_sha256") && !words_of(v->text, is_sha256))
+    if (!strcmp(v->key, "wheel_sha256") && !words_of(v->text, ls_is_sha256))
         return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
     if (!strcmp(v->key, "repository") && !repository_ok(v->text))
         return fail_at(file, v, err, "OWNER/REPO is expected");

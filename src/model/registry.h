@@ -58,6 +58,7 @@ const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path);
 
 // ${LOGITSPEC_MODELS:-$XDG_DATA_HOME/logitspec/models}; owned by the caller. NULL: none of the variables is set.
 char *ls_models_folder(void);
+bool ls_is_sha256(const char *s, size_t n); // 64 lower-case hexadecimal digits
 // Whether a relative path stays in its folder and is not one of the files that models/fetch keeps there.
 bool ls_model_file_name_ok(const char *name);
 // The entry in the format of models/fetch: one JSON object.

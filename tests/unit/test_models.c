@@ -814,8 +814,8 @@ static void unknown_architectures_name_the_nearest(void **state) {
         ls_err err = {.code = LS_E_UNSUPPORTED, .msg = "x"};
         ls_tensor_kinds kinds = {0};
         for (int k = 0; k < 16 && others[i].tensors[k]; k++)
-            ls_tensor_kinds_add(&kinds, others[i].tensors[k], strlen(others[i].tensors[k]));
-        ls_nearest_say(&kinds, others[i].arch, strlen(others[i].arch), false, &err);
+            ls_tensor_kinds_add(&kinds, (ls_str){others[i].tensors[k], strlen(others[i].tensors[k])});
+        ls_nearest_say(&kinds, (ls_str){others[i].arch, strlen(others[i].arch)}, false, &err);
         if (strncmp(err.msg, others[i].why, strlen(others[i].why)))
             fail_msg("'%s', expected '%s'", err.msg, others[i].why);
         ls_tensor_kinds_free(&kinds);

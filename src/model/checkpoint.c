@@ -175,20 +175,16 @@ static ls_code check_size(const ls_checkpoint *c, const char *name, int64_t n_in
     return LS_OK;
 }
 
-// Divides the rotary frequencies by the factors in a tensor; *there: it is in the file.
-static ls_code divide_by(ls_checkpoint *c, const char *name, const float *plain, float *out, bool *there, ls_err *err) {
-    ls_hparams *h = &c->hparams;
+ls_code ls_rope_divide(const ls_checkpoint *c, const ls_tensor *t, int32_t n, const float *plain, float *out,
+                       ls_err *err) {
+    const ls_file *f = &c->files[t->file];
     float factors[LS_MAX_ROPE];
-    const ls_tensor *t = find(c, name);
-    *there = t != NULL;
-    if (!t) return LS_OK;
-    if (t->type != LS_GGML_F32 || t->n_out != 1 || t->n_in != (uint64_t)h->rope_dims / 2)
-        return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' must have %d values of f32", c->files[t->file].path, t->name,
-                       h->rope_dims / 2);
-    const ls_code code = ls_checkpoint_read(c, (int)(t - c->tensors), 0, t->n_bytes, factors, err);
-    for (int i = 0; i < h->rope_dims / 2 && !code; i++) {
+    if (t->type != LS_GGML_F32 || t->n_out != 1 || t->n_in != (uint64_t)n)
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' must have %d values of f32", f->path, t->name, n);
+    const ls_code code = ls_file_read(f, t->offset, factors, t->n_bytes, err);
+    for (int i = 0; i < n && !code; i++) {
         if (!(factors[i] > 0))
-            return ls_fail(err, LS_E_RANGE, "%s: tensor '%s' has the invalid value %g", c->files[t->file].path, t->name,
+            return ls_fail(err, LS_E_RANGE, "%s: tensor '%s' has the invalid value %g", f->path, t->name,
                            (double)factors[i]);
         out[i] = plain[i] / factors[i];
     }
@@ -200,11 +196,12 @@ static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
     ls_hparams *h = &c->hparams;
     const bool of_folder = c->folder != NULL; // its config.json has them
     float *const freq = h->rope_freq[0];
-    bool there;
-    ls_code code = divide_by(c, "rope_factors_long.weight", freq, h->rope_long, &there, err);
-    if (!code && h->n_context_long && !there && !of_folder) h->n_context_long = 0;
-    if (!code) code = divide_by(c, "rope_freqs.weight", freq, freq, &there, err);
-    if (!code && !there) code = divide_by(c, "rope_factors_short.weight", freq, freq, &there, err);
+    const ls_tensor *of_long = find(c, "rope_factors_long.weight"), *factors = find(c, "rope_freqs.weight");
+    const int32_t n = h->rope_dims / 2;
+    ls_code code = of_long ? ls_rope_divide(c, of_long, n, freq, h->rope_long, err) : LS_OK;
+    if (!of_long && !of_folder) h->n_context_long = 0;
+    if (!factors) factors = find(c, "rope_factors_short.weight");
+    if (!code && factors) code = ls_rope_divide(c, factors, n, freq, freq, err);
     if (!h->arch->plain_local) memcpy(h->rope_freq[1], freq, sizeof h->rope_freq[1]);
     return code;
 }

@@ -52,6 +52,9 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err);
 ls_code ls_pad_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err);
 
 float ls_half(const unsigned char *p); // an f16
+// Divides n rotary frequencies by the factors in a tensor.
+ls_code ls_rope_divide(const ls_checkpoint *c, const ls_tensor *t, int32_t n, const float *plain, float *out,
+                       ls_err *err);
 
 static inline const char *ls_behind(const char *name, const char *prefix) { // NULL: name does not begin with prefix
     const size_t n = strlen(prefix);

@@ -1,6 +1,6 @@
 #include "model/head.h"
 #include "base/mem.h"
-#include "model/head_internal.h"
+#include "model/checkpoint_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,14 +8,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_VOCAB = 1 << 21 };
+
 typedef struct {
     ls_head *h;
-    const char *folder;
+    const char *folder; // or a GGUF file
     ls_tensor d2t, t2d; // name NULL: the file has none; type: bytes of a value
     bool ids;           // d2t has the target's ids themselves
+    int32_t asked;      // of Medusa: heads, by config.json; 0: it does not say
 } reading;
 
 // ---- the table of tensors
+
+static const ls_tensor *find(const ls_head *h, const char *name) { // a head has a dozen
+    for (int i = 0; i < h->weights->n_tensors; i++)
+        if (!strcmp(h->weights->tensors[i].name, name)) return &h->weights->tensors[i];
+    return NULL;
+}
+
+static ls_code add_tensor(ls_head *h, const char *name, ls_tensor t, ls_err *err) {
+    if (find(h, name))
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' occurs twice", h->weights->files[t.file].path, name);
+    t.name = ls_strdup(name);
+    ls_checkpoint_add(h->weights, t);
+    return LS_OK;
+}
 
 static ls_code on_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_err *err) {
     static const char *const prefixes[] = {"model.", "medusa_head.", "midlayer.", "layers.0."};
@@ -46,18 +63,7 @@ static ls_code on_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_
     if (t->type < 0)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' has type '%s'; supported: F32, F16, BF16", path,
                        t->name, t->dtype);
-    for (int i = 0; i < c->n_tensors; i++)
-        if (!strcmp(c->tensors[i].name, name))
-            return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' occurs twice", path, name);
-    out.name = ls_strdup(name);
-    ls_checkpoint_add(c, out);
-    return LS_OK;
-}
-
-static const ls_tensor *find(const ls_head *h, const char *name) { // a head has a dozen
-    for (int i = 0; i < h->weights->n_tensors; i++)
-        if (!strcmp(h->weights->tensors[i].name, name)) return &h->weights->tensors[i];
-    return NULL;
+    return add_tensor(r->h, name, out, err);
 }
 
 // The error for a folder without safetensors. The authors publish pickles, which can run any code when loaded.
@@ -182,12 +188,12 @@ static int medusa_index(const char *name, int *block) {
     return (int)i;
 }
 
-static ls_code check_medusa(ls_head *h, ls_err *err) {
+static ls_code check_medusa(const reading *r, ls_err *err) {
+    ls_head *h = r->h;
     ls_checkpoint *w = h->weights;
     char name[64];
     int block, kept = 0;
-    bool base = false;
-    for (int i = 0; i < w->n_tensors; i++) base |= !strcmp(w->tensors[i].name, "embed_tokens.weight");
+    const bool base = find(h, "embed_tokens.weight");
     for (int i = 0; i < w->n_tensors; i++) {
         const int head = medusa_index(w->tensors[i].name, &block);
         if (head >= 0) {
@@ -199,10 +205,13 @@ static ls_code check_medusa(ls_head *h, ls_err *err) {
                            w->tensors[i].name);
     }
     w->n_tensors = kept;
+    if (r->asked > h->n_heads)
+        return ls_fail(err, LS_E_RANGE, "%s/config.json: 'medusa_num_heads' is %d, but there are tensors of %d heads",
+                       r->folder, r->asked, h->n_heads);
     snprintf(name, sizeof name, "0.%d.weight", h->n_blocks);
     const ls_tensor *first = find(h, name);
     if (!first) return check_tensor(h, name, true, 0, 0, err);
-    if (first->n_in < 1 || first->n_in > 1 << 16 || first->n_out < 2 || first->n_out >= LS_HEAD_MAX_VOCAB)
+    if (first->n_in < 1 || first->n_in > 1 << 16 || first->n_out < 2 || first->n_out >= MOST_VOCAB)
         return wrong_shape(h, first, 32000, 4096, err);
     h->target_embd = h->hparams.n_embd = (int32_t)first->n_in;
     h->n_draft = h->hparams.n_vocab = (int32_t)first->n_out;
@@ -259,7 +268,7 @@ static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
     if ((code = ls_hparams_config(&h->hparams, config, err))) return code;
     if (ls_json_bool(ls_json_get(config, "norm_before_residual"), &before) && before)
         return ls_fail(err, LS_E_UNSUPPORTED, "'norm_before_residual' is true, which is not supported");
-    if ((code = ls_config_int(config, "vocab_size", 2, LS_HEAD_MAX_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
+    if ((code = ls_config_int(config, "vocab_size", 2, MOST_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
     if (!h->hparams.n_vocab) return ls_fail(err, LS_E_PARSE, "no 'vocab_size'");
     h->n_draft = h->hparams.n_vocab;
     h->target_embd = h->hparams.n_embd;
@@ -270,11 +279,13 @@ static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
     return config_takes(h, config, err);
 }
 
-static ls_code config_medusa(ls_head *h, const ls_json *config, ls_err *err) {
+static ls_code config_medusa(reading *r, const ls_json *config, ls_err *err) {
+    ls_head *h = r->h;
     const ls_json *base = ls_json_get(config, "base_model_name_or_path");
     if (ls_json_str(base, NULL)) snprintf(h->base, sizeof h->base, "%s", ls_json_str(base, NULL));
     h->n_blocks = 1;
-    return ls_config_int(config, "medusa_num_layers", 0, LS_MEDUSA_BLOCKS, &h->n_blocks, err);
+    const ls_code code = ls_config_int(config, "medusa_num_heads", 1, LS_MEDUSA_HEADS, &r->asked, err);
+    return code ? code : ls_config_int(config, "medusa_num_layers", 0, LS_MEDUSA_BLOCKS, &h->n_blocks, err);
 }
 
 // ---- the reduced vocabulary
@@ -317,6 +328,127 @@ static ls_code read_mapping(reading *r, ls_err *err) {
     return code;
 }
 
+// ---- EAGLE-3 heads in GGUF files, as llama.cpp's converter writes them (architecture eagle3). Tensors get the names
+// of the published checkpoints; queries and keys have rotary pairs side by side, as in every GGUF file of Llama.
+
+static const struct {
+    const char *gguf, *published;
+} names[] = {{"fc.weight", "fc.weight"},
+             {"token_embd.weight", "embed_tokens.weight"},
+             {"output_norm.weight", "norm.weight"},
+             {"output.weight", "lm_head.weight"},
+             {"blk.0.attn_norm.weight", "input_layernorm.weight"},
+             {"blk.0.attn_norm_2.weight", "hidden_norm.weight"},
+             {"blk.0.hidden_norm.weight", "hidden_norm.weight"}, // of older files
+             {"blk.0.attn_q.weight", "self_attn.q_proj.weight"},
+             {"blk.0.attn_k.weight", "self_attn.k_proj.weight"},
+             {"blk.0.attn_v.weight", "self_attn.v_proj.weight"},
+             {"blk.0.attn_output.weight", "self_attn.o_proj.weight"},
+             {"blk.0.ffn_norm.weight", "post_attention_layernorm.weight"},
+             {"blk.0.ffn_gate.weight", "mlp.gate_proj.weight"},
+             {"blk.0.ffn_up.weight", "mlp.up_proj.weight"},
+             {"blk.0.ffn_down.weight", "mlp.down_proj.weight"}};
+
+static ls_code on_gguf_tensor(reading *r, const ls_gguf_tensor *t, ls_err *err) {
+    ls_head *h = r->h;
+    ls_tensor out = {
+        .type = t->type, .n_in = t->dim[0], .n_out = t->dim[1], .offset = t->offset, .n_bytes = t->n_bytes};
+    const char *path = h->weights->files[0].path, *name = NULL;
+    float *freq = h->hparams.rope_freq[0];
+    if (t->dim[2] * t->dim[3] != 1)
+        return ls_fail(err, LS_E_PARSE, "%s: tensor '%.*s' has %d dimensions", path,
+                       (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, t->n_dims);
+    if (ls_str_is(t->name, "rope_freqs.weight")) { // Llama 3's factors
+        out.name = "rope_freqs.weight";
+        return ls_rope_divide(h->weights, &out, h->hparams.rope_dims / 2, freq, freq, err);
+    }
+    if (ls_str_is(t->name, "d2t")) {
+        if (t->type != LS_GGML_I64 || t->dim[1] != 1)
+            return ls_fail(err, LS_E_UNSUPPORTED, "%s: 'd2t' must be a vector of I64; its type is '%s'", path,
+                           ls_ggml_type_name(t->type));
+        out.name = "d2t"; // not owned: it stays out of the table
+        out.type = 8;
+        r->d2t = out;
+        return LS_OK;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names && !name; i++)
+        if (ls_str_is(t->name, names[i].gguf)) name = names[i].published;
+    if (!name || t->type == LS_GGML_I64 || t->type == LS_GGML_NVFP4)
+        return ls_fail(err, LS_E_UNSUPPORTED, "%s: EAGLE-3 has no tensor '%.*s' of type %s", path,
+                       (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, ls_ggml_type_name(t->type));
+    return add_tensor(h, name, out, err);
+}
+
+// As in config.json, the number of a layer means its input.
+static ls_code read_takes(ls_head *h, const ls_gguf *g, ls_err *err) {
+    static const char key[] = "eagle3.extract_layers";
+    int32_t *list;
+    size_t n;
+    ls_code code = ls_gguf_i32_array(g, key, &list, &n, err);
+    if (code) return code;
+    if (n != LS_HEAD_TAKES) code = ls_fail(err, LS_E_RANGE, "metadata '%s' must have %d numbers", key, LS_HEAD_TAKES);
+    for (size_t i = 0; i < LS_HEAD_TAKES && !code; i++) {
+        if (list[i] < 0 || list[i] > LS_MAX_LAYERS || (i && list[i] <= list[i - 1]))
+            code = ls_fail(err, LS_E_RANGE, "metadata '%s' must have layer indices in ascending order", key);
+        h->takes[i] = list[i];
+    }
+    free(list);
+    h->n_takes = LS_HEAD_TAKES;
+    return code;
+}
+
+static ls_code read_metadata(ls_head *h, const ls_gguf *g, ls_err *err) {
+    static const char before_key[] = "eagle3.norm_before_residual";
+    uint32_t target = 0, vocab = 0;
+    bool before = false;
+    ls_str *tokens, arch;
+    size_t n;
+    ls_code code = ls_gguf_str(g, "general.architecture", &arch, err);
+    if (!code && !ls_str_is(arch, "eagle3"))
+        return ls_fail(err, LS_E_UNSUPPORTED,
+                       "the architecture '%.*s' is not a head (supported: eagle3); name a model by --model",
+                       (int)(arch.n < 40 ? arch.n : 40), arch.p);
+    if (!code) code = ls_hparams_gguf(&h->hparams, g, ls_arch_find((ls_str){"llama", 5}, false), err);
+    if (!code && h->hparams.n_layers != 1)
+        code =
+            ls_fail(err, LS_E_UNSUPPORTED, "metadata 'eagle3.block_count' is %d; only heads of one layer are supported",
+                    h->hparams.n_layers);
+    if (!code && ls_gguf_has(g, before_key)) code = ls_gguf_bool(g, before_key, &before, err);
+    if (!code && before)
+        code = ls_fail(err, LS_E_UNSUPPORTED, "metadata '%s' is true, which is not supported", before_key);
+    if (!code) code = read_takes(h, g, err);
+    if (!code) code = ls_gguf_u32(g, "eagle3.target_hidden_size", &target, err);
+    if (!code && ls_gguf_has(g, "eagle3.vocab_size")) code = ls_gguf_u32(g, "eagle3.vocab_size", &vocab, err);
+    else if (!code && !(code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &tokens, &n, err))) { // the target's
+        vocab = (uint32_t)n;
+        free(tokens);
+    }
+    if (code) return code;
+    if (target < 1 || target > 1 << 16 || vocab < 2 || vocab >= MOST_VOCAB)
+        return ls_fail(err, LS_E_RANGE, "the target's width %u or its %u tokens are out of range", target, vocab);
+    h->target_embd = (int32_t)target;
+    h->n_draft = h->hparams.n_vocab = (int32_t)vocab;
+    return LS_OK;
+}
+
+static ls_code read_gguf(reading *r, ls_err *err) {
+    ls_head *h = r->h;
+    ls_gguf *g = NULL;
+    h->kind = LS_HEAD_EAGLE3;
+    h->name = "EAGLE-3";
+    r->ids = true;
+    ls_code code = ls_checkpoint_add_file(h->weights, r->folder, err);
+    if (!code) code = ls_gguf_open(&g, &h->weights->files[0], err);
+    if (!code && (code = read_metadata(h, g, err))) ls_err_prefix(err, "%s", r->folder);
+    for (int i = 0; !code && i < ls_gguf_n_tensors(g); i++) code = on_gguf_tensor(r, ls_gguf_tensor_at(g, i), err);
+    ls_gguf_free(g);
+    if (!code && r->d2t.name && r->d2t.n_in > (uint64_t)h->n_draft)
+        code = ls_fail(err, LS_E_RANGE, "%s: 'd2t' has %llu values for %d tokens", r->folder,
+                       (unsigned long long)r->d2t.n_in, h->n_draft);
+    if (!code && r->d2t.name) h->n_draft = (int32_t)r->d2t.n_in;
+    return code;
+}
+
 // ---- opening
 
 static ls_code choose_kind(ls_head *h, const char *folder, ls_err *err) {
@@ -349,25 +481,17 @@ static ls_code read_folder(reading *r, ls_err *err) {
     if (!code) code = open_weights(r, err);
     if (!code) code = choose_kind(h, r->folder, err);
     if (!code) {
-        code = h->kind == LS_HEAD_MEDUSA ? config_medusa(h, config, err) : config_eagle(h, config, err);
+        code = h->kind == LS_HEAD_MEDUSA ? config_medusa(r, config, err) : config_eagle(h, config, err);
         if (code) ls_err_prefix(err, "%s/config.json", r->folder);
     }
-    if (!code) code = h->kind == LS_HEAD_MEDUSA ? check_medusa(h, err) : check_eagle(h, err);
-    int32_t asked = 0;
-    if (!code && h->kind == LS_HEAD_MEDUSA &&
-        !(code = ls_config_int(config, "medusa_num_heads", 1, LS_MEDUSA_HEADS, &asked, err)) && asked > h->n_heads)
-        code = ls_fail(err, LS_E_RANGE, "%s/config.json: 'medusa_num_heads' is %d, but there are tensors of %d heads",
-                       r->folder, asked, h->n_heads);
-    if (!code && h->kind != LS_HEAD_MEDUSA) code = read_mapping(r, err);
     ls_json_free(config);
     return code;
 }
 
 static ls_code read_head(reading *r, ls_err *err) {
     struct stat st;
-    if (stat(r->folder, &st) || S_ISDIR(st.st_mode)) return read_folder(r, err);
-    ls_code code = ls_head_of_gguf(r->h, r->folder, &r->d2t, err);
-    r->ids = true;
+    ls_code code = stat(r->folder, &st) || S_ISDIR(st.st_mode) ? read_folder(r, err) : read_gguf(r, err);
+    if (!code && r->h->kind == LS_HEAD_MEDUSA) return check_medusa(r, err);
     if (!code) code = check_eagle(r->h, err);
     return code ? code : read_mapping(r, err);
 }

@@ -7,10 +7,11 @@
 
 struct ls_trace_events {
     ls_trace_reader *r;
-    ls_event *header, *prompt; // not yet returned: the header comes first, the prompt after the tokens that it uses
-    ls_event *next;            // an event that was read before the prompt was returned
-    ls_turns turns;            // of the conversation
-    uint32_t turn;             // the last turn
+    ls_event *prompt;   // of the last turn, until the tokens that it uses have been returned
+    ls_event *ready[2]; // read, not yet returned
+    size_t n_ready;
+    ls_turns turns; // of the conversation
+    uint32_t turn;  // the last turn
 };
 
 ls_code ls_trace_events_open(ls_trace_events **out, const char *path, ls_err *err) {
@@ -31,9 +32,8 @@ ls_trace_events *ls_trace_events_of(ls_trace_reader *r) {
 void ls_trace_events_close(ls_trace_events *t) {
     if (!t) return;
     ls_trace_read_close(t->r);
-    ls_event_free(t->header);
     ls_event_free(t->prompt);
-    ls_event_free(t->next);
+    for (size_t i = 0; i < t->n_ready; i++) ls_event_free(t->ready[i]);
     ls_turns_free(&t->turns);
     free(t);
 }
@@ -60,15 +60,19 @@ ls_event *ls_trace_prompt_event(const ls_trace_header *h, const ls_dialog *d) {
     return e;
 }
 
+static void add(ls_trace_events *t, ls_event *e) {
+    t->ready[t->n_ready++] = e;
+}
+
 // Begins a turn: finds the tokens that it adds to the conversation.
 static void begin_turn(ls_trace_events *t) {
     const ls_trace_header *h = ls_trace_read_header(t->r);
     t->turn = ls_turns_begin(&t->turns, h);
     if (t->turn == 0) { // another conversation
-        ls_event_free(t->header);
-        t->header = ls_event_new(LS_EV_HEADER);
-        t->header->header = ls_malloc(sizeof h->run);
-        *t->header->header = h->run;
+        ls_event *e = ls_event_new(LS_EV_HEADER);
+        e->header = ls_malloc(sizeof h->run);
+        *e->header = h->run;
+        add(t, e);
     }
     ls_event_free(t->prompt); // not returned, if the turn had no steps
     t->prompt = ls_trace_prompt_event(h, t->turns.dialog);
@@ -82,48 +86,31 @@ static ls_event *step_event(ls_trace_events *t) {
     return e;
 }
 
-static ls_code read_line(ls_trace_events *t, ls_event **out, ls_trace_line *line, ls_err *err) {
-    const ls_code code = ls_trace_read_next(t->r, line, err);
-    *out = NULL;
-    if (code) return code;
-    switch (*line) {
-    case LS_TRACE_HEADER: begin_turn(t); break;
-    case LS_TRACE_TOKENS: *out = ls_trace_read_tokens(t->r); break;
-    case LS_TRACE_STEP: *out = step_event(t); break;
-    case LS_TRACE_END:
-        *out = ls_event_new(LS_EV_END);
-        (*out)->end.turn = t->turn;
-        (*out)->end.finish = ls_trace_read_finish(t->r);
-        break;
-    case LS_TRACE_NONE:
-    case LS_TRACE_REQUEST:
-    case LS_TRACE_OTHER: break;
-    }
-    return LS_OK;
-}
-
-static ls_event *take(ls_event **e) {
-    ls_event *out = *e;
-    *e = NULL;
-    return out;
+static ls_event *end_event(const ls_trace_events *t) {
+    ls_event *e = ls_event_new(LS_EV_END);
+    e->end.turn = t->turn;
+    e->end.finish = ls_trace_read_finish(t->r);
+    return e;
 }
 
 ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err) {
     ls_trace_line line = LS_TRACE_HEADER;
-    if (t->header) return *out = take(&t->header), LS_OK;
-    if (t->next && !t->prompt) return *out = take(&t->next), LS_OK;
     *out = NULL;
-    while (!*out) {
-        const ls_code code = read_line(t, out, &line, err);
+    while (!t->n_ready && line != LS_TRACE_NONE) {
+        const ls_code code = ls_trace_read_next(t->r, &line, err);
         if (code) return code;
-        if (t->prompt && line != LS_TRACE_TOKENS && line != LS_TRACE_HEADER && line != LS_TRACE_REQUEST &&
-            line != LS_TRACE_OTHER) { // its tokens have been returned
-            t->next = *out;
-            *out = take(&t->prompt);
-            return LS_OK;
+        if (line == LS_TRACE_HEADER) begin_turn(t);
+        if (line == LS_TRACE_TOKENS) add(t, ls_trace_read_tokens(t->r));
+        if (t->prompt && (line == LS_TRACE_STEP || line == LS_TRACE_END || line == LS_TRACE_NONE)) {
+            add(t, t->prompt);
+            t->prompt = NULL;
         }
-        if (t->header) return *out = take(&t->header), LS_OK;
-        if (line == LS_TRACE_NONE) return LS_OK;
+        if (line == LS_TRACE_STEP) add(t, step_event(t));
+        if (line == LS_TRACE_END) add(t, end_event(t));
     }
+    if (!t->n_ready) return LS_OK;
+    *out = t->ready[0];
+    t->ready[0] = t->ready[1];
+    t->n_ready--;
     return LS_OK;
 }

@@ -63,7 +63,7 @@ static void tell_server(const ls_serve_options *o) {
     ls_trace_write_header(&w, &h);
     ls_feed_set(o->feed, &(ls_request_facts){.state = LS_REQUEST_DONE});
     ls_feed_put(o->feed, 0, w.line.p, w.line.n);
-    ls_buf_free(&w.line);
+    ls_trace_writer_free(&w);
     ls_trace_header_free(&h);
 }
 

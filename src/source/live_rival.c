@@ -26,7 +26,7 @@ static bool on_rival(void *ud, const char *stage, double fraction) {
 static void on_step(void *ud, const ls_step *step) {
     live *l = ud;
     ls_ids fresh = {0};
-    ls_seen_step(&l->seen, step, &fresh);
+    ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
     ls_live_tokens(l, &fresh);
     ls_channel_rival_step(&l->c, step);
     const double done =

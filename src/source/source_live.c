@@ -172,7 +172,7 @@ static void on_step(void *ud, const ls_step *step) {
     live *l = ud;
     ls_ids fresh = {0};
     report_files(l, false);
-    ls_seen_step(&l->seen, step, &fresh);
+    ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
     ls_live_tokens(l, &fresh);
     ls_event *e = ls_event_new(LS_EV_STEP);
     e->step = ls_step_keep(step);

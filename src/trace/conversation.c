@@ -64,7 +64,6 @@ struct ls_conversation {
     bool open;          // a Zstandard frame has begun
     ls_buf text, bytes; // not written yet; compressed
     ls_trace_writer w;
-    ls_seen seen; // ids whose bytes were written
     turn_start *turns;
     size_t n_started;
     ls_zst_encoder *zst;
@@ -131,14 +130,6 @@ static void put(ls_conversation *c, const ls_buf *line) {
     if (c->text.n >= BLOCK) flush(c, false);
 }
 
-static void put_tokens(ls_conversation *c, ls_ids *fresh) {
-    if (fresh->n) {
-        ls_trace_write_tokens(&c->w, fresh);
-        put(c, &c->w.line);
-    }
-    ls_ids_free(fresh);
-}
-
 static void cut_at(ls_conversation *c, uint64_t at) {
     flush(c, true);
     c->n = at;
@@ -149,7 +140,7 @@ static void cut_at(ls_conversation *c, uint64_t at) {
 static void cut_turns(ls_conversation *c, size_t turn) {
     if (turn >= c->n_started) return;
     cut_at(c, c->turns[turn].at);
-    ls_seen_cut(&c->seen, c->turns[turn].seen);
+    ls_seen_cut(&c->w.seen, c->turns[turn].seen);
     c->n_started = turn;
 }
 
@@ -171,27 +162,26 @@ static void begin_turn(ls_conversation *c, const entry *e) {
     flush(c, true);
     c->ended_at = 0;
     c->turns = ls_grown(c->turns, c->n_started, sizeof *c->turns);
-    c->turns[c->n_started++] = (turn_start){c->n, c->seen.order.n};
+    c->turns[c->n_started++] = (turn_start){c->n, c->w.seen.order.n};
 }
 
 static void write_entry(ls_conversation *c, const entry *e) {
-    ls_ids fresh = {0};
     if ((e->kind == STEP || e->kind == END) && c->ended_at) cut_at(c, c->ended_at); // the turn went on
     if (e->kind == CLEAR) clear(c);
     if (e->kind == TURN) begin_turn(c, e);
     if (e->kind == END || e->kind == CLOSE) flush(c, true);
     if (e->kind == END) c->ended_at = c->n;
     if (e->kind == STEP) {
-        ls_seen_step(&c->seen, e->step, &fresh);
-        put_tokens(c, &fresh);
+        ls_trace_write_ids_of(&c->w, e->step);
+        put(c, &c->w.line);
         if (!e->line.n) {
             ls_trace_write_step(&c->w, e->step);
             put(c, &c->w.line);
         }
     }
     put(c, &e->line);
-    ls_seen_ids(&c->seen, e->ids.p, e->ids.n, &fresh);
-    put_tokens(c, &fresh);
+    ls_trace_write_ids(&c->w, e->ids.p, e->ids.n);
+    put(c, &c->w.line);
     if (e->kind == END) flush(c, true); // so that it can be cut off
 }
 
@@ -274,7 +264,7 @@ ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err
     c->queue_end = &c->queue;
     c->head = c->w = (ls_trace_writer){.level = LS_LEVEL_FULL, .vocab = vocab};
     c->zst = ls_zst_encoder_new();
-    ls_seen_init(&c->seen, ls_vocab_size(vocab));
+    ls_seen_init(&c->w.seen, ls_vocab_size(vocab));
     pthread_mutex_init(&c->lock, NULL);
     ls_cond_init(&c->changed);
     if (!error && ls_thread_start(&c->thread, writer, c)) *out = c;
@@ -301,11 +291,10 @@ void ls_conversation_free(ls_conversation *c) {
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     ls_zst_encoder_free(c->zst);
-    ls_seen_free(&c->seen);
+    ls_trace_writer_free(&c->w);
+    ls_trace_writer_free(&c->head);
     ls_buf_free(&c->text);
     ls_buf_free(&c->bytes);
-    ls_buf_free(&c->w.line);
-    ls_buf_free(&c->head.line);
     free(c->turns);
     free(c->path);
     free(c);

@@ -308,7 +308,7 @@ bool ls_feed_send(ls_feed *f, ls_feed_reader *r, ls_buf *out, size_t most) {
         ls_buf_add(out, lines.p, lines.n);
         ls_buf_clear(&lines);
     }
-    ls_buf_free(&w.line);
+    ls_trace_writer_free(&w);
     ls_buf_free(&lines);
     return out->n > had;
 }

@@ -13,7 +13,6 @@ struct ls_trace {
     void *ud;
     char *path;
     ls_trace_writer w;
-    ls_seen seen;        // ids whose bytes were written
     bool reported, left; // left: see ls_trace_leave
     struct {             // end of the last turn, not written yet, because the turn may go on
         bool due;
@@ -46,6 +45,7 @@ ls_trace *ls_trace_to(void (*to)(void *ud, const char *p, size_t n), void *ud, l
 }
 
 static void put(ls_trace *t) {
+    if (!t->w.line.n) return;
     if (t->sink) ls_sink_put(t->sink, t->w.line.p, t->w.line.n);
     else t->put(t->ud, t->w.line.p, t->w.line.n);
 }
@@ -76,8 +76,7 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
     else if (error)
         ls_fail(err, LS_E_IO, "the trace %s is incomplete: %s; %" PRIu64 " bytes were not written", t->path,
                 ls_write_reason(error), dropped);
-    ls_buf_free(&t->w.line);
-    ls_seen_free(&t->seen);
+    ls_trace_writer_free(&t->w);
     free(t->path);
     free(t);
     return !error;
@@ -93,52 +92,28 @@ bool ls_trace_in_turn(const ls_trace *t) {
     return !t->left;
 }
 
-static void put_tokens(ls_trace *t, ls_ids *fresh) {
-    if (fresh->n) {
-        ls_trace_write_tokens(&t->w, fresh);
-        put(t);
-    }
-    ls_ids_free(fresh);
-}
-
 static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     ls_trace *t = ud;
     ls_trace_header h;
-    ls_ids fresh = {0};
     put_end(t);
     t->left = false;
     t->w.vocab = run->model->vocab;
     ls_trace_describe(&h, run, prefill_ms);
-    if (h.turn == 0 || !t->seen.known)
-        ls_seen_init(&t->seen, ls_vocab_size(t->w.vocab)); // each conversation is self-contained
+    if (h.turn == 0 || !t->w.seen.known)
+        ls_seen_init(&t->w.seen, ls_vocab_size(t->w.vocab)); // each conversation is self-contained
     ls_trace_write_header(&t->w, &h);
     put(t);
-    ls_seen_ids(&t->seen, h.prompt.p, h.prompt.n, &fresh);
-    put_tokens(t, &fresh);
+    ls_trace_write_ids(&t->w, h.prompt.p, h.prompt.n);
+    put(t);
     ls_trace_header_free(&h);
-}
-
-// Writes the bytes of the new ids before the step's line uses them.
-static void note_ids(ls_trace *t, const ls_step *s, ls_ids *fresh) {
-    if (t->w.level == LS_LEVEL_FULL) {
-        ls_seen_step(&t->seen, s, fresh);
-        return;
-    }
-    const bool all = t->w.level == LS_LEVEL_NODES;
-    for (int i = 0; all && i < s->n_top && i < LS_ROW_TOP; i++) ls_seen_ids(&t->seen, &s->top[i].id, 1, fresh);
-    for (int i = 0; i < (all ? s->tree.n : s->n_path); i++) {
-        const ls_node *n = &s->tree.nodes[all ? i : s->path[i]];
-        ls_seen_ids(&t->seen, (const int32_t[]){n->token, n->target, n->own}, 3, fresh);
-    }
 }
 
 static void on_step(void *ud, const ls_step *s) {
     ls_trace *t = ud;
-    ls_ids fresh = {0};
     if (t->left) return;
     t->end.due = false; // the turn goes on
-    note_ids(t, s, &fresh);
-    put_tokens(t, &fresh);
+    ls_trace_write_ids_of(&t->w, s);
+    put(t);
     ls_trace_write_step(&t->w, s);
     put(t);
 }

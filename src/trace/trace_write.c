@@ -124,49 +124,57 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 
 // ---- lines
 
+void ls_trace_writer_free(ls_trace_writer *t) {
+    ls_seen_free(&t->seen);
+    ls_buf_free(&t->line);
+}
+
 static void begin_line(ls_trace_writer *t) {
     ls_buf_clear(&t->line);
     t->w = (ls_jsonw){.out = &t->line};
 }
 
-static void end_line(ls_trace_writer *t) {
-    ls_buf_char(&t->line, '\n');
-}
+#define PUT_LINE(kind, o) (begin_line(t), write_##kind(t, o), ls_buf_char(&t->line, '\n'))
 
 void ls_trace_write_header(ls_trace_writer *t, const ls_trace_header *h) {
     ls_trace_header told = *h;
     told.level = t->level;
-    begin_line(t);
-    write_header(t, &told);
-    end_line(t);
+    PUT_LINE(header, &told);
 }
 
-void ls_trace_write_tokens(ls_trace_writer *t, const ls_ids *ids) {
-    ls_trace_tokens o = {.ids = *ids};
-    for (size_t i = 0; i < ids->n; i++)
-        if (ls_vocab_is_special(t->vocab, ids->p[i])) ls_ids_push(&o.special, ids->p[i]);
-    begin_line(t);
-    write_tokens(t, &o);
-    end_line(t);
+// Takes the ids.
+static void put_tokens(ls_trace_writer *t, ls_ids fresh) {
+    ls_trace_tokens o = {.ids = fresh};
+    for (size_t i = 0; i < fresh.n; i++)
+        if (ls_vocab_is_special(t->vocab, fresh.p[i])) ls_ids_push(&o.special, fresh.p[i]);
+    if (fresh.n) PUT_LINE(tokens, &o);
+    else ls_buf_clear(&t->line);
     ls_ids_free(&o.special);
+    ls_ids_free(&o.ids);
+}
+
+void ls_trace_write_ids(ls_trace_writer *t, const int32_t *ids, size_t n) {
+    ls_ids fresh = {0};
+    ls_seen_ids(&t->seen, ids, n, &fresh);
+    put_tokens(t, fresh);
+}
+
+void ls_trace_write_ids_of(ls_trace_writer *t, const ls_step *s) {
+    ls_ids fresh = {0};
+    ls_seen_step(&t->seen, t->level, s, &fresh);
+    put_tokens(t, fresh);
 }
 
 void ls_trace_write_step(ls_trace_writer *t, const ls_step *s) {
-    begin_line(t);
-    write_step(t, s);
-    end_line(t);
+    PUT_LINE(step, s);
 }
 
 void ls_trace_write_end(ls_trace_writer *t, uint32_t turn, ls_finish reason, const ls_stats *totals) {
-    begin_line(t);
-    write_end(t, &(ls_trace_ending){turn, reason, totals});
-    end_line(t);
+    PUT_LINE(end, (&(ls_trace_ending){turn, reason, totals}));
 }
 
 void ls_trace_write_request(ls_trace_writer *t, const ls_request_facts *f) {
-    begin_line(t);
-    write_request(t, f);
-    end_line(t);
+    PUT_LINE(request, f);
 }
 
 void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt) {
@@ -250,12 +258,14 @@ void ls_seen_ids(ls_seen *s, const int32_t *ids, size_t n, ls_ids *fresh) {
     for (size_t i = 0; i < n; i++) note(s, ids[i], fresh);
 }
 
-void ls_seen_step(ls_seen *s, const ls_step *step, ls_ids *fresh) {
-    for (int i = 0; i < step->n_top; i++) note(s, step->top[i].id, fresh);
-    for (int i = 0; i < step->tree.n; i++) {
-        note(s, step->tree.nodes[i].token, fresh);
-        note(s, step->tree.nodes[i].target, fresh);
-        note(s, step->tree.nodes[i].own, fresh);
-        for (int j = 0; j < LS_ROW_TOP; j++) note(s, step->tree.nodes[i].top[j].id, fresh);
+void ls_seen_step(ls_seen *s, ls_trace_level level, const ls_step *step, ls_ids *fresh) {
+    const bool tree = level > LS_LEVEL_STEPS, full = level == LS_LEVEL_FULL;
+    for (int i = 0; tree && i < step->n_top && (full || i < LS_ROW_TOP); i++) note(s, step->top[i].id, fresh);
+    for (int i = 0; i < (tree ? step->tree.n : step->n_path); i++) {
+        const ls_node *n = &step->tree.nodes[tree ? i : step->path[i]];
+        note(s, n->token, fresh);
+        note(s, n->target, fresh);
+        note(s, n->own, fresh);
+        for (int j = 0; full && j < LS_ROW_TOP; j++) note(s, n->top[j].id, fresh);
     }
 }

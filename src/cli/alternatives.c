@@ -1,13 +1,12 @@
 #include "cli/alternatives.h"
 #include "base/utf8.h"
-#include "report/markup.h"
 
 #include <math.h>
 
 enum { TOKEN_CELLS = 16 };
 
 // Between quotes, on one line.
-static void put_token(const ls_vocab *v, int32_t id, size_t cells, ls_buf *out) {
+static void put_token(const ls_vocab *v, int32_t id, int cells, ls_buf *out) {
     size_t n;
     const char *bytes = ls_vocab_bytes(v, id, &n);
     ls_buf label = {0};
@@ -15,7 +14,7 @@ static void put_token(const ls_vocab *v, int32_t id, size_t cells, ls_buf *out) 
     ls_sanitize_line(&label, bytes, n);
     ls_buf_char(&label, '"');
     ls_buf_add(out, label.p, label.n);
-    for (size_t used = ls_label_cells(label.p, label.n); used < cells; used++) ls_buf_char(out, ' ');
+    for (int used = ls_cells(label.p, label.n); used < cells; used++) ls_buf_char(out, ' ');
     ls_buf_free(&label);
 }
 

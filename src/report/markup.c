@@ -87,13 +87,3 @@ void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id) {
         default: ls_buf_char(out, token->bytes[i]);
         }
 }
-
-size_t ls_label_cells(const char *p, size_t n) {
-    size_t cells = 0;
-    for (size_t i = 0; i < n;) {
-        const int len = ls_utf8_decode(p + i, n - i, NULL);
-        cells += len > 0 ? 1 : 4; // <E4>
-        i += len > 0 ? (size_t)len : 1;
-    }
-    return cells;
-}

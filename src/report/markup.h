@@ -15,4 +15,3 @@ void ls_markdown_str(ls_buf *out, const char *s);
 void ls_csv_str(ls_buf *out, const char *s); // a quoted cell that a spreadsheet treats as text
 // Appends a token as one visible word, not escaped: a dot for a blank, an arrow for a newline.
 void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id);
-size_t ls_label_cells(const char *p, size_t n); // characters of a label

@@ -92,11 +92,7 @@ static void blanks(size_t used, size_t width, ls_buf *out) {
 }
 
 static size_t cells_of(const char *text) {
-    ls_buf b = {0};
-    ls_sanitize_str(&b, text);
-    const size_t cells = ls_label_cells(b.p, b.n);
-    ls_buf_free(&b);
-    return cells;
+    return (size_t)ls_cells(text, strlen(text));
 }
 
 // The cells that the widest text of each shown column takes. all: also of columns that are not padded in text.

@@ -1,6 +1,7 @@
 // A verified tree as SVG: a column for each depth, a row for each leaf. The label of a rejected node names the target's
 // choice.
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "report/markup.h"
 #include "report/plots.h"
 
@@ -37,9 +38,8 @@ static void place(layout *l) {
 static void label_of(const layout *l, int32_t id, ls_buf *out) {
     ls_buf whole = {0};
     ls_label_token(&whole, l->tokens, id);
-    size_t n = whole.n;
-    while (n > 1 && ls_label_cells(whole.p, n) > LABEL) n--;
-    while (n > 1 && n < whole.n && ((unsigned char)whole.p[n] & 0xC0) == 0x80) n--; // do not cut within a character
+    int cells;
+    const size_t n = ls_fitting(whole.p, whole.n, LABEL, &cells);
     ls_markup(out, whole.p, n);
     if (n < whole.n) ls_buf_str(out, "…");
     ls_buf_free(&whole);

@@ -279,6 +279,21 @@ static void a_table_says_the_same_in_every_form(void **state) {
     assert_int_equal(out.n, 0);
 }
 
+static void columns_are_as_wide_as_their_cells(void **state) {
+    (void)state;
+    static const char *const texts[] = {"e\xcc\x81\xcc\x82", "\xe6\x97\xa5\xe6\x9c\xac", "abcd"}; // 1, 4 and 4 cells
+    ls_table t = {0};
+    ls_buf out = {0};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ls_table_row(&t);
+        ls_put(&t, "", NULL, -1, "%s", texts[i]);
+        ls_put(&t, "", NULL, 0, "|");
+    }
+    ls_table_text(&t, &out);
+    is(&out, "e\xcc\x81\xcc\x82     |\n\xe6\x97\xa5\xe6\x9c\xac  |\nabcd  |\n");
+    ls_table_free(&t);
+}
+
 static void every_shape_draws_every_point(void **state) {
     (void)state;
     for (ls_shape shape = LS_SHAPE_LINES; shape <= LS_SHAPE_STACK; shape++)
@@ -310,6 +325,7 @@ int main(void) {
         cmocka_unit_test(a_difference_is_one_that_the_prompts_agree_on),
         cmocka_unit_test(a_suite_is_cut_by_its_tasks),
         cmocka_unit_test(a_table_says_the_same_in_every_form),
+        cmocka_unit_test(columns_are_as_wide_as_their_cells),
         cmocka_unit_test(every_shape_draws_every_point),
     };
     return cmocka_run_group_tests_name("bench tables", tests, NULL, NULL);

@@ -13,7 +13,7 @@ typedef struct {
 
 typedef struct recording recording;
 struct recording {
-    int32_t id;
+    int32_t of; // its request's place in `known`
     ls_buf lines;
     size_t at;       // of the next line to be read
     bool all;        // no more lines come
@@ -21,29 +21,29 @@ struct recording {
 };
 
 struct ls_by_request {
-    recording *first, *last;
+    recording *first, **end;
     ls_map at; // id -> its place in `known`
     struct known {
         recording *open; // NULL: none, or it was read to its end
         int32_t lost;
     } * known;
     size_t n_known;
-    struct known *now; // the request of the next line; NULL: the server itself. Valid until the next line about one.
-    int32_t id;
+    int32_t now; // place of the request of the next line; -1: the server itself
     bool any, ended;
     uint64_t late;
 };
 
 ls_by_request *ls_by_request_new(void) {
-    return ls_calloc(1, sizeof(ls_by_request));
+    ls_by_request *b = ls_calloc(1, sizeof *b);
+    b->end = &b->first;
+    b->now = -1;
+    return b;
 }
 
 static void drop_first(ls_by_request *b) {
     recording *r = b->first;
-    int32_t at;
-    if (ls_map_get(&b->at, (uint64_t)r->id, &at) && b->known[at].open == r) b->known[at].open = NULL;
-    b->first = r->next;
-    if (!b->first) b->last = NULL;
+    if (b->known[r->of].open == r) b->known[r->of].open = NULL;
+    if (!(b->first = r->next)) b->end = &b->first;
     ls_buf_free(&r->lines);
     free(r);
 }
@@ -57,34 +57,31 @@ void ls_by_request_free(ls_by_request *b) {
 }
 
 void ls_by_request_about(ls_by_request *b, const ls_request_facts *facts) {
-    b->now = NULL;
-    b->id = facts->id;
-    if (!facts->id) return;
-    const int32_t at = *ls_map_at(&b->at, (uint64_t)facts->id, (int32_t)b->n_known);
-    if ((size_t)at == b->n_known) {
+    b->now = facts->id ? *ls_map_at(&b->at, (uint64_t)facts->id, (int32_t)b->n_known) : -1;
+    if (b->now < 0) return;
+    if ((size_t)b->now == b->n_known) {
         b->known = ls_realloc(b->known, (b->n_known + 1) * sizeof *b->known);
         b->known[b->n_known++] = (struct known){0};
     }
-    b->now = &b->known[at];
-    if (facts->lost_lines > b->now->lost) b->now->lost = facts->lost_lines;
-    if (b->now->open) b->now->open->all |= facts->state == LS_REQUEST_FORGOTTEN;
+    struct known *k = &b->known[b->now];
+    if (facts->lost_lines > k->lost) k->lost = facts->lost_lines;
+    if (k->open) k->open->all |= facts->state == LS_REQUEST_FORGOTTEN;
 }
 
 void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line) {
     const place p = {line->n, line->number, line->offset, line->whole};
-    if (!b->now) return;
-    recording *r = b->now->open;
+    if (b->now < 0) return;
+    recording *r = b->known[b->now].open;
     if (!r || (r->all && kind == LS_TRACE_HEADER)) { // or another server's, with the same number
         if (kind == LS_TRACE_OTHER) return;          // of the stream, such as that the server is there
         if (kind != LS_TRACE_HEADER) {
             b->late++;
             return;
         }
-        r = b->now->open = ls_calloc(1, sizeof *r);
-        r->id = b->id;
-        if (b->last) b->last->next = r;
-        else b->first = r;
-        b->last = r;
+        r = b->known[b->now].open = ls_calloc(1, sizeof *r);
+        r->of = b->now;
+        *b->end = r;
+        b->end = &r->next;
         b->any = true;
     }
     ls_buf_add(&r->lines, &p, sizeof p);

@@ -3,7 +3,7 @@
 #include "serve/answer.h"
 #include "serve/http.h"
 #include "serve/reply.h"
-#include "trace/trace_write.h"
+#include "trace/trace.h"
 
 #include <poll.h>
 

@@ -6,7 +6,7 @@
 // respond for 5 s then, the log is lost, and the caller goes on; all functions but ls_conversation_free wait no longer
 // either.
 #pragma once
-#include "trace/trace_write.h"
+#include "trace/trace.h"
 
 typedef struct ls_conversation ls_conversation;
 

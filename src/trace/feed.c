@@ -1,6 +1,6 @@
 #include "trace/feed.h"
 #include "base/mem.h"
-#include "trace/trace_write.h"
+#include "trace/trace.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "trace/trace_write.h"
+#include "trace/trace.h"
 #include "base/mem.h"
 
 #include <inttypes.h>

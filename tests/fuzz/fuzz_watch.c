@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "source/source_feed.h"
 #include "tests/fuzz/input.h"
-#include "trace/trace_write.h"
+#include "trace/trace.h"
 
 #include <poll.h>
 

@@ -3,7 +3,7 @@
 #include "base/system.h"
 #include "recorded.h"
 #include "source/source_feed.h"
-#include "trace/trace_write.h"
+#include "trace/trace.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -598,9 +598,6 @@ const char *ls_trace_read_text(const ls_trace_reader *r, size_t *n) {
     *n = r->line.n;
     return r->line.p;
 }
-bool ls_trace_read_torn(const ls_trace_reader *r) {
-    return r->torn;
-}
 
 void ls_trace_read_gaps(const ls_trace_reader *r, ls_trace_gaps *sum) {
     sum->torn += r->torn;

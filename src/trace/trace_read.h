@@ -71,9 +71,8 @@ double ls_trace_read_progress(const ls_trace_reader *r); // 0..1; negative: not 
 // Cancels reading (LS_E_CANCELLED) when stop returns true.
 void ls_trace_read_stop(ls_trace_reader *r, bool (*stop)(void *ud), void *ud);
 // The next line; LS_TRACE_NONE at the end. LS_E_PARSE: "FILE:LINE: what"; LS_E_UNSUPPORTED: another major version.
-// Skips an incomplete last line (ls_trace_read_torn).
+// Skips an incomplete last line (ls_trace_read_gaps).
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err);
-bool ls_trace_read_torn(const ls_trace_reader *r);
 
 // What recordings are without. Numbers of such recordings must say so.
 typedef struct {

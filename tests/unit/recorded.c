@@ -87,7 +87,9 @@ int read_all(ls_code *code, bool *torn, ls_err *err) {
     *err = (ls_err){0};
     assert_int_equal(ls_trace_read_open(&r, path, err), LS_OK);
     while (!(*code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) n += line == LS_TRACE_STEP;
-    *torn = ls_trace_read_torn(r);
+    ls_trace_gaps gaps = {0};
+    ls_trace_read_gaps(r, &gaps);
+    *torn = gaps.torn > 0;
     ls_trace_read_close(r);
     return n;
 }

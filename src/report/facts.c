@@ -163,8 +163,7 @@ static void put_setting(const ls_report *r, const char *key, bool differing, ls_
 ls_table ls_settings_table(const ls_report *r, bool differing) {
     ls_table t = {0};
     for (size_t g = 0; g < r->n_groups; g++) {
-        const ls_buf *c = &header(r, &r->groups[g])->config;
-        for (const char *k = c->p; c->n && k < c->p + c->n; k += strlen(k) + 1, k += strlen(k) + 1) {
+        for (const char *k = NULL, *v; ls_trace_next_setting(&header(r, &r->groups[g])->config, &k, &v);) {
             bool known = false; // from an earlier group
             for (size_t i = 0; i < ls_table_rows(&t); i++) known |= !strcmp(t.cells[i * t.n_columns].text, k);
             if (!known) put_setting(r, k, differing, &t);

@@ -61,17 +61,11 @@ static bool is_incidental(const char *key) {
     return false;
 }
 
-static void next_setting(const char **key, const char **value, const ls_buf *config) {
-    *key = *key ? *value + strlen(*value) + 1 : config->p;
-    if (!config->n || *key == config->p + config->n) *key = NULL;
-    else *value = *key + strlen(*key) + 1;
-}
-
 static size_t group_of(ls_report *r, const ls_trace_header *h) {
     ls_buf key = {0};
     ls_buf_fmt(&key, "%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n", h->run.model, h->run.sha256, h->run.device, h->run.dtype,
                h->run.kernel, h->run.threads, h->run.method, h->acceptance);
-    for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;)
+    for (const char *k = NULL, *v; ls_trace_next_setting(&h->config, &k, &v);)
         if (!is_incidental(k)) ls_buf_fmt(&key, "%s=%s\n", k, v);
     for (size_t i = 0; i < r->n_groups; i++)
         if (!strcmp(r->groups[i].key, key.p)) return ls_buf_free(&key), i;
@@ -253,10 +247,10 @@ static void name_groups(ls_report *r) {
         if (strcmp(setting(r, i, "decode.sizing"), "default") && *setting(r, i, "decode.sizing"))
             ls_buf_fmt(&b, "/%s", setting(r, i, "decode.sizing"));
         if (strcmp(h->acceptance, "exact")) ls_buf_fmt(&b, "@%s", h->acceptance);
-        for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // knobs of this method
+        for (const char *k = NULL, *v; ls_trace_next_setting(&h->config, &k, &v);) // knobs of this method
             if (!strncmp(k, h->run.method, strlen(h->run.method)) && k[strlen(h->run.method)] == '.' && differs(r, k))
                 ls_buf_fmt(&b, "+%s=%s", k + strlen(h->run.method) + 1, v);
-        for (const char *k = NULL, *v = NULL; next_setting(&k, &v, &h->config), k;) // ... and of its draft model
+        for (const char *k = NULL, *v; ls_trace_next_setting(&h->config, &k, &v);) // ... and of its draft model
             if (*h->run.draft_model && !strncmp(k, "draft.", 6) && *v && differs(r, k))
                 ls_buf_fmt(&b, "+%s=%s", k + 6, v);
         if (differs(r, "decode.temperature")) ls_buf_fmt(&b, " T=%s", setting(r, i, "decode.temperature"));

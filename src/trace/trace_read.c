@@ -351,12 +351,17 @@ ls_trace_level ls_trace_level_named(const char *name) {
     return LS_LEVEL_FULL;
 }
 
+bool ls_trace_next_setting(const ls_buf *config, const char **key, const char **value) {
+    const char *next = *key ? *value + strlen(*value) + 1 : config->p;
+    if (!config->n || next == config->p + config->n) return false;
+    *key = next;
+    *value = next + strlen(next) + 1;
+    return true;
+}
+
 const char *ls_trace_config(const ls_trace_header *h, const char *key) {
-    for (const char *p = h->config.p; h->config.n && p < h->config.p + h->config.n;) {
-        const char *value = p + strlen(p) + 1;
-        if (!strcmp(p, key)) return value;
-        p = value + strlen(value) + 1;
-    }
+    for (const char *k = NULL, *v; ls_trace_next_setting(&h->config, &k, &v);)
+        if (!strcmp(k, key)) return v;
     return "";
 }
 

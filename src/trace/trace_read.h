@@ -59,6 +59,8 @@ typedef struct {
     ls_buf bytes;        // read only
 } ls_trace_tokens;
 
+// The next setting of a header's `config`; *key is NULL at first. False: it was the last.
+bool ls_trace_next_setting(const ls_buf *config, const char **key, const char **value);
 const char *ls_trace_config(const ls_trace_header *h, const char *key); // "": there is no such key
 ls_guarantee ls_trace_guarantee(const ls_trace_header *h); // by its acceptance rule; LS_LOSSY for an unknown rule
 

@@ -14,11 +14,7 @@ static bool tells_tree(const ls_trace_writer *t) {
 enum { DIGITS = 9 }; // enough to restore a float exactly, so that a replay shows the same as the run
 
 static void write_config(ls_trace_writer *t, const ls_buf *config) {
-    for (size_t i = 0; i < config->n; i += strlen(config->p + i) + 1) {
-        const char *key = config->p + i;
-        i += strlen(key) + 1;
-        ls_jw_field_str(&t->w, key, config->p + i);
-    }
+    for (const char *k = NULL, *v; ls_trace_next_setting(config, &k, &v);) ls_jw_field_str(&t->w, k, v);
 }
 
 static void write_bytes(ls_trace_writer *t, const ls_trace_tokens *o) {

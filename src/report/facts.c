@@ -9,11 +9,6 @@ static const ls_trace_header *header(const ls_report *r, const ls_report_group *
     return &r->turns[g->first_turn].header;
 }
 
-static void experts_kept(const ls_report *r, const ls_report_group *g, ls_buf *out) {
-    (void)r;
-    ls_buf_fmt(out, "%.1f%%", 100 * (double)g->stats.experts_kept.n / (double)g->stats.experts_kept.of);
-}
-
 static void experts(const ls_report *r, const ls_report_group *g, ls_buf *out) {
     const ls_run *run = &header(r, g)->run;
     const ls_ratio took = ls_stats_experts(&g->stats);
@@ -60,7 +55,8 @@ static void speedup(const ls_report_group *g, ls_buf *out) {
 }
 
 static void percent(ls_buf *out, double share) {
-    ls_buf_fmt(out, "%.1f%%", 100 * share);
+    if (isfinite(share)) ls_buf_fmt(out, "%.1f%%", 100 * share);
+    else ls_buf_char(out, '-');
 }
 
 static double most_waited(const ls_report *r) {

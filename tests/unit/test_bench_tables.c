@@ -4,6 +4,7 @@
 #include "decode/suite.h"
 #include "report/bench.h"
 #include "report/chart.h"
+#include "report/facts.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -294,6 +295,20 @@ static void columns_are_as_wide_as_their_cells(void **state) {
     ls_table_free(&t);
 }
 
+static void a_fact_that_a_way_lacks_is_not_known(void **state) {
+    (void)state;
+    ls_report_turn turns[2] = {{.file = "a"}, {.file = "b"}};
+    ls_report_group groups[2] = {{.label = "one"}, {.label = "two", .first_turn = 1}};
+    groups[0].stats.experts_kept = (ls_ratio){3, 4};
+    const ls_report r = {.turns = turns, .n_turns = 2, .groups = groups, .n_groups = 2};
+    ls_table t = ls_facts_table(&r, false);
+    ls_buf out = {0};
+    ls_table_markdown(&t, false, &out);
+    assert_non_null(strstr(out.p, "\n| experts in memory | 75.0% | - |\n"));
+    ls_buf_free(&out);
+    ls_table_free(&t);
+}
+
 static void every_shape_draws_every_point(void **state) {
     (void)state;
     for (ls_shape shape = LS_SHAPE_LINES; shape <= LS_SHAPE_STACK; shape++)
@@ -326,6 +341,7 @@ int main(void) {
         cmocka_unit_test(a_suite_is_cut_by_its_tasks),
         cmocka_unit_test(a_table_says_the_same_in_every_form),
         cmocka_unit_test(columns_are_as_wide_as_their_cells),
+        cmocka_unit_test(a_fact_that_a_way_lacks_is_not_known),
         cmocka_unit_test(every_shape_draws_every_point),
     };
     return cmocka_run_group_tests_name("bench tables", tests, NULL, NULL);

@@ -5,16 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    size_t n, number; // bytes without a newline; number in the file
-    uint64_t offset;
-    bool whole;
-} place; // before the bytes of each line
-
 typedef struct recording recording;
 struct recording {
-    int32_t of; // its request's place in `known`
-    ls_buf lines;
+    int32_t of;      // its request's place in `known`
+    ls_buf lines;    // an ls_line, then its bytes, and so on
     size_t at;       // of the next line to be read
     bool all;        // no more lines come
     recording *next; // that began later
@@ -69,7 +63,6 @@ void ls_by_request_about(ls_by_request *b, const ls_request_facts *facts) {
 }
 
 void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line) {
-    const place p = {line->n, line->number, line->offset, line->whole};
     if (b->now < 0) return;
     recording *r = b->known[b->now].open;
     if (!r || (r->all && kind == LS_TRACE_HEADER)) { // or another server's, with the same number
@@ -84,7 +77,7 @@ void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line
         b->end = &r->next;
         b->any = true;
     }
-    ls_buf_add(&r->lines, &p, sizeof p);
+    ls_buf_add(&r->lines, line, sizeof *line);
     ls_buf_add(&r->lines, line->p, line->n);
     r->all |= kind == LS_TRACE_END;
 }
@@ -97,11 +90,9 @@ bool ls_by_request_next(ls_by_request *b, ls_line *out) {
     for (; b->first; drop_first(b)) {
         recording *r = b->first;
         if (r->at < r->lines.n) {
-            place p;
-            memcpy(&p, r->lines.p + r->at, sizeof p);
-            r->at += sizeof p;
-            *out = (ls_line){r->lines.p + r->at, p.n, p.whole, p.offset, p.number};
-            r->at += p.n;
+            memcpy(out, r->lines.p + r->at, sizeof *out);
+            out->p = r->lines.p + r->at + sizeof *out;
+            r->at += sizeof *out + out->n;
             return true;
         }
         ls_buf_clear(&r->lines); // read to here

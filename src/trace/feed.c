@@ -291,12 +291,6 @@ uint64_t ls_feed_cleared(ls_feed *f) {
 
 // ---- what a server sends
 
-static ls_code read_facts(ls_trace_reader *facts, const ls_line *line, const char *name, ls_err *err) {
-    ls_trace_line kind;
-    ls_trace_read_more(facts, ls_lines_in(line->p, line->n, name));
-    return ls_trace_read_next(facts, &kind, err);
-}
-
 bool ls_feed_send(ls_feed *f, ls_feed_reader *r, ls_buf *out, size_t most) {
     const size_t had = out->n;
     ls_request_facts facts;
@@ -314,7 +308,8 @@ bool ls_feed_send(ls_feed *f, ls_feed_reader *r, ls_buf *out, size_t most) {
 }
 
 ls_code ls_feed_fill(ls_feed *f, ls_lines *lines, void (*begins)(void *ud), void *ud, ls_err *err) {
-    ls_trace_reader *r = ls_trace_read_of(lines), *facts = ls_trace_read_of(ls_lines_in("", 0, ""));
+    ls_trace_reader *r = ls_trace_read_of(lines);
+    const ls_request_facts *now = ls_trace_read_request(r);
     ls_trace_line kind;
     ls_line line;
     ls_buf whole = {0};
@@ -323,10 +318,8 @@ ls_code ls_feed_fill(ls_feed *f, ls_lines *lines, void (*begins)(void *ud), void
         if (first && kind != LS_TRACE_REQUEST)
             code = ls_fail(err, LS_E_PARSE, "%s is not what 'logitspec serve' tells watchers%s", ls_lines_name(lines),
                            kind == LS_TRACE_HEADER ? ": 'logitspec replay' shows a recording" : "");
-        if (!code && kind == LS_TRACE_REQUEST) code = read_facts(facts, &line, ls_lines_name(lines), err);
         if (code) break;
         if (first) begins(ud);
-        const ls_request_facts *now = ls_trace_read_request(facts);
         if (kind == LS_TRACE_REQUEST) ls_feed_set(f, now);
         else if (kind != LS_TRACE_OTHER) {
             ls_buf_clear(&whole);
@@ -336,7 +329,6 @@ ls_code ls_feed_fill(ls_feed *f, ls_lines *lines, void (*begins)(void *ud), void
         }
     }
     ls_buf_free(&whole);
-    ls_trace_read_close(facts);
     ls_trace_read_close(r);
     return code;
 }

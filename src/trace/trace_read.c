@@ -491,7 +491,17 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_err_suffix(err, "a trace is expected ('logitspec generate --trace FILE' writes one)");
 }
 
-// The kind of the line; without its fields. An incomplete last line is none.
+static ls_code read_about(ls_trace_reader *r, ls_err *err) {
+    ls_json *doc;
+    reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
+    const ls_code code = parse(r, &doc, err);
+    if (code) return code;
+    read_request(&g, doc, &r->request);
+    ls_json_free(doc);
+    return g.code;
+}
+
+// The kind of the line; without its fields, but for those of a request. An incomplete last line is none.
 static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
     static const char begin[] = "{\"type\":\"";
     enum { SKIP = sizeof begin - 1 };
@@ -501,7 +511,10 @@ static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err
     const char *end = NULL;
     if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as this program writes it
         end = memchr(line->p + SKIP, '"', line->n - SKIP);
-    if (end) return *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP), LS_OK;
+    if (end) {
+        *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP);
+        return *kind == LS_TRACE_REQUEST ? read_about(r, err) : LS_OK;
+    }
     ls_json *doc;
     const ls_code code = parse(r, &doc, err);
     if (code && !line->whole) {
@@ -513,19 +526,7 @@ static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err
     const char *type = ls_json_str(ls_json_get(doc, "type"), NULL);
     *kind = type ? kind_named(type, strlen(type)) : LS_TRACE_OTHER;
     ls_json_free(doc);
-    return LS_OK;
-}
-
-static ls_code put_by_request(ls_trace_reader *r, ls_trace_line kind, ls_err *err) {
-    if (kind != LS_TRACE_REQUEST) return ls_by_request_put(r->requests, kind, &r->line), LS_OK;
-    ls_json *doc;
-    reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
-    const ls_code code = parse(r, &doc, err);
-    if (code) return code;
-    read_request(&g, doc, &r->request);
-    ls_json_free(doc);
-    if (!g.code) ls_by_request_about(r->requests, &r->request);
-    return g.code;
+    return *kind == LS_TRACE_REQUEST ? read_about(r, err) : LS_OK;
 }
 
 // Of what a server tells watchers, the lines come request by request.
@@ -537,9 +538,10 @@ static ls_code next_line(ls_trace_reader *r, ls_err *err) {
         ls_code code = more ? next_of_file(r, err) : LS_OK;
         if (!more) return r->line.p = NULL, LS_OK;
         if (!code) code = kind_of_line(r, &kind, err);
-        if (!code && (more = r->line.p)) code = put_by_request(r, kind, err);
         if (code) return code;
-        if (!more) ls_by_request_end(r->requests);
+        if ((more = r->line.p) && kind == LS_TRACE_REQUEST) ls_by_request_about(r->requests, &r->request);
+        else if (more) ls_by_request_put(r->requests, kind, &r->line);
+        else ls_by_request_end(r->requests);
         if (!more && !ls_by_request_any(r->requests))
             return ls_fail(err, LS_E_RANGE,
                            ls_by_request_lost(r->requests)
@@ -558,8 +560,8 @@ static ls_code first_line(ls_trace_reader *r, ls_err *err) {
     if (!code && r->line.whole) code = kind_of_line(r, &kind, err);
     if (code || !r->line.whole || kind != LS_TRACE_REQUEST) return code;
     r->requests = ls_by_request_new();
-    code = put_by_request(r, kind, err);
-    return code ? code : next_line(r, err);
+    ls_by_request_about(r->requests, &r->request);
+    return next_line(r, err);
 }
 
 ls_code ls_trace_read_next(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {

@@ -94,7 +94,8 @@ typedef struct {
 
 ls_trace_reader *ls_trace_read_of(ls_lines *lines); // takes ownership
 
-// Skips the next line: gives its kind and place without reading its fields. line->p is NULL at the end.
+// Skips the next line: gives its kind and place without reading its fields, but for those of a request. line->p is NULL
+// at the end.
 ls_code ls_trace_read_pass(ls_trace_reader *r, ls_trace_line *kind, ls_line *line, ls_err *err);
 // From now on reads the lines at places[0..n) in that order. The lines must be seekable; places is borrowed.
 void ls_trace_read_places(ls_trace_reader *r, const ls_trace_place *places, size_t n);

@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/step_list.h"
-#include "trace/trace_index.h"
+#include "trace/trace_events.h"
 #include "ui/panels.h"
 #include "ui/words.h"
 

@@ -1,4 +1,4 @@
-#include "trace/trace_index.h"
+#include "trace/trace_events.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"

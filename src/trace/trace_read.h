@@ -85,7 +85,7 @@ void ls_trace_read_gaps(const ls_trace_reader *r, ls_trace_gaps *sum); // adds t
 void ls_trace_gaps_text(const ls_trace_gaps *g,
                         ls_buf *out); // appends nothing, or what is missing, without a full stop
 
-// ---- partial reading (trace/trace_index.h)
+// ---- partial reading (trace_index.c)
 
 typedef struct {
     uint64_t offset; // bytes of text before the line

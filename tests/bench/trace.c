@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "trace/trace.h"
-#include "trace/trace_index.h"
+#include "trace/trace_events.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // is written is well-formed.
 #include "report/export.h"
 #include "report/report.h"
-#include "trace/trace_index.h"
+#include "trace/trace_events.h"
 #include "tests/fuzz/input.h"
 
 static bool some(void *ud, const ls_step *step) {

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "recorded.h"
 #include "decode/stats.h"
-#include "trace/trace_index.h"
+#include "trace/trace_events.h"
 
 #include <errno.h>
 #include <math.h>

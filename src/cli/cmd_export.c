@@ -1,9 +1,10 @@
 // `export TRACE... -o FILE`: recordings in other programs' formats.
-#include "report/export.h"
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
+#include "report/report.h"
+#include "report/table.h"
 #include "trace/trace.h"
 #include "ui/picture.h"
 #include "ui/render.h"

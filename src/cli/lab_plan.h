@@ -1,7 +1,7 @@
 // The plan of a lab: its runs, and how each run decodes.
 #pragma once
 #include "cli/variant.h"
-#include "report/lab_index.h"
+#include "report/lab.h"
 
 typedef struct {
     ls_lab_index index; // runs only

@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/variant.h"
 #include "cli/progress.h"
-#include "report/lab_index.h"
+#include "report/lab.h"
 
 typedef struct {
     size_t all, kept, decoded; // recordings: in the plan, already present, newly made

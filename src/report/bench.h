@@ -79,6 +79,7 @@ void ls_bench_tell_busy(const ls_bench *b, ls_buf *out);
 void ls_bench_json(const ls_bench *b, ls_buf *out);
 // Checks every number. LS_E_PARSE: the message names the file and the invalid field.
 ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err);
+void ls_export_answers(const ls_bench *b, ls_buf *out); // as ls_export_spec_bench, of the first method
 // In any form but SVG and CAST; JSONL: Spec-Bench's answers of the first method.
 void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out);
 // The tables of the methods and of the categories, and what they mean: the middle of ls_bench_write.

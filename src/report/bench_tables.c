@@ -2,9 +2,7 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "report/bench.h"
-#include "report/export.h"
 #include "report/markup.h"
-#include "report/page.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -256,7 +254,7 @@ static void begin(const ls_bench *b, ls_form form, ls_buf *out) {
 
 void ls_bench_write(const ls_bench *b, ls_form form, ls_buf *out) {
     if (form == LS_FORM_JSON) ls_bench_json(b, out);
-    else if (form == LS_FORM_JSONL) ls_export_answers(b, 0, out);
+    else if (form == LS_FORM_JSONL) ls_export_answers(b, out);
     else if (form == LS_FORM_CSV) csv(b, out);
     else {
         begin(b, form, out);

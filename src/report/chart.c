@@ -2,7 +2,6 @@
 #include "base/colour.h"
 #include "base/mem.h"
 #include "report/markup.h"
-#include "report/page.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
-#include "report/export.h"
+// Recordings and benchmarks in other programs' formats.
 #include "base/json.h"
 #include "base/mem.h"
+#include "report/bench.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,13 +105,13 @@ void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out
     }
 }
 
-void ls_export_answers(const ls_bench *b, int method, ls_buf *out) {
+void ls_export_answers(const ls_bench *b, ls_buf *out) {
     char id[sizeof b->manifest.model + sizeof b->methods->label];
-    snprintf(id, sizeof id, "%s-%s", b->manifest.model, b->methods[method].label);
+    snprintf(id, sizeof id, "%s-%s", b->manifest.model, b->methods[0].label);
     for (size_t p = 0; p < b->done; p++) {
         char answer[120];
-        snprintf(answer, sizeof answer, "%.60s-%.40s", b->prompts[p].name, b->methods[method].label);
-        write_line(ls_bench_result(b, p, method), b->prompts[p].name, b->prompts[p].category, answer, id, out);
+        snprintf(answer, sizeof answer, "%.60s-%.40s", b->prompts[p].name, b->methods[0].label);
+        write_line(ls_bench_result(b, p, 0), b->prompts[p].name, b->prompts[p].category, answer, id, out);
     }
 }
 

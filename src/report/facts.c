@@ -1,4 +1,4 @@
-#include "report/facts.h"
+#include "report/parts.h"
 #include "base/err.h"
 
 #include <math.h>

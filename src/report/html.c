@@ -2,10 +2,8 @@
 #include "base/colour.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "report/facts.h"
+#include "report/parts.h"
 #include "report/markup.h"
-#include "report/page.h"
-#include "report/plots.h"
 
 #include <math.h>
 #include <stdlib.h>

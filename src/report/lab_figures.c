@@ -1,5 +1,5 @@
 #include "report/lab.h"
-#include "report/plots.h"
+#include "report/parts.h"
 
 #include <math.h>
 #include <stdio.h>

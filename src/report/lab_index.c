@@ -1,4 +1,4 @@
-#include "report/lab_index.h"
+#include "report/lab.h"
 #include "base/alias.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "report/lab.h"
 #include "report/markup.h"
-#include "report/page.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -15,3 +15,10 @@ void ls_markdown_str(ls_buf *out, const char *s);
 void ls_csv_str(ls_buf *out, const char *s); // a quoted cell that a spreadsheet treats as text
 // Appends a token as one visible word, not escaped: a dot for a blank, an arrow for a newline.
 void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id);
+
+// ---- a self-contained HTML page: it needs no script, no network and no other file
+
+// Writes everything up to and including the heading. style: CSS rules added to those of every page.
+void ls_page_begin(ls_buf *out, const char *title, const char *style);
+void ls_page_end(ls_buf *out);
+void ls_page_tag(ls_buf *out, const char *name, const char *text); // an element that holds this text

@@ -1,4 +1,4 @@
-#include "report/plots.h"
+#include "report/parts.h"
 #include "base/mem.h"
 #include "base/rng.h"
 

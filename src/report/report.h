@@ -2,6 +2,7 @@
 // keeps a few numbers for each step and token, and the complete trees of a few steps. Zero-initialise. For one thread.
 #pragma once
 #include "decode/stats.h"
+#include "decode/suite.h"
 #include "decode/tokens.h"
 #include "trace/trace_events.h"
 
@@ -106,12 +107,18 @@ bool ls_report_is_whole(const ls_report *r); // it has a turn, and no turn and n
 // Call it after the last trace: makes labels, prompts and comparisons. LS_E_RANGE: the traces hold no step.
 ls_code ls_report_finish(ls_report *r, ls_err *err);
 
-// Explains why a step gained or lost time, in a few sentences of plain text. Tokens are written as by ls_label_token.
-void ls_report_explain(const ls_report *r, const ls_report_tree *t, ls_buf *out);
-
 // ---- the forms of a report; each appends to out
 void ls_report_html(const ls_report *r, ls_buf *out);     // one self-contained page
 void ls_report_markdown(const ls_report *r, ls_buf *out); // the tables
 void ls_report_csv(const ls_report *r, ls_buf *out);      // a line for each step
 void ls_report_json(const ls_report *r, ls_buf *out);     // the numbers of every table and plot
 void ls_report_svg(const ls_report *r, ls_buf *out);      // the plots
+// Chrome's trace-event format (JSON object form) for Perfetto and chrome://tracing: a process for each recording, with
+// the prompt, the steps and their timed parts in sequence, and counters.
+void ls_export_chrome(const ls_report *r, ls_buf *out);
+// Spec-Bench's answer file (evaluation/eval.py, github.com/hemingkx/Spec-Bench): a JSON line for each conversation, in
+// choices[0] a list each of turns, decoding_steps, new_tokens and wall_time (seconds, prompt included, as there), and
+// accept_lengths of all steps. A numeric name is written as a number. question_id and category come from
+// the suite's item with the same first prompt. If there is none, they are the conversation's number and "". suite may
+// be NULL.
+void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out);

@@ -1,9 +1,8 @@
 // The report for other programs and for documents: Markdown, CSV, JSON, and the plots alone.
 #include "base/json.h"
 #include "base/err.h"
-#include "report/facts.h"
+#include "report/parts.h"
 #include "report/markup.h"
-#include "report/plots.h"
 
 #include <math.h>
 

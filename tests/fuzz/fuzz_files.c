@@ -7,7 +7,7 @@
 //   anything else       a suite of prompts
 #include "base/file.h"
 #include "base/mem.h"
-#include "report/export.h"
+#include "report/report.h"
 #include "engine/measured.h"
 #include "spec/corpus.h"
 #include "spec/drafter.h"

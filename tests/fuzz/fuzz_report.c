@@ -1,6 +1,5 @@
 // Reports, exports and the index of lines: any bytes are a trace or one clear error, and whatever a trace holds, what
 // is written is well-formed.
-#include "report/export.h"
 #include "report/report.h"
 #include "trace/trace_events.h"
 #include "tests/fuzz/input.h"

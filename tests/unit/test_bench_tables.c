@@ -3,8 +3,7 @@
 #include "base/mem.h"
 #include "decode/suite.h"
 #include "report/bench.h"
-#include "report/chart.h"
-#include "report/facts.h"
+#include "report/parts.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // The numbers in a trace: what was counted and timed comes back as it was, and sums are sums.
 #include "base/mem.h"
 #include "recorded.h"
-#include "report/facts.h"
+#include "report/parts.h"
 #include "decode/simulate.h"
 #include "trace/trace_events.h"
 

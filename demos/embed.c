@@ -21,7 +21,7 @@ static ls_node target(int32_t before, int32_t token) {
 
 int main(void) {
     ls_drafter *drafter;
-    if (ls_method_make(&drafter, ls_method_find("logitspec"), NULL)) return 1;
+    if (ls_drafter_make(&drafter, ls_method_find("logitspec"), &(ls_draft_setup){.tokenizer = ""}, NULL)) return 1;
     ls_tree *tree = ls_tree_new(); // room for any; used again in each step
     int32_t text[2 * TOKENS] = {3, 1}, n = 2, steps = 0;
     drafter->observe(drafter, text, 2, true); // the prompt

@@ -42,7 +42,7 @@ static void list(ls_comparison *k) {
         ls_bench_method *m = &b->methods[i];
         snprintf(m->label, sizeof m->label, "%s", k->c[i].label);
         snprintf(m->guarantee, sizeof m->guarantee, "%s", ls_guarantee_name(guarantee_of(k, i)));
-        m->plain = !k->c[i].method->make;
+        m->plain = !k->c[i].method->drafter;
         if (!*b->judged && guarantee_of(k, i) == LS_SAME_TEXT) snprintf(b->judged, sizeof b->judged, "%s", m->label);
         if (m->plain) snprintf(b->against, sizeof b->against, "plain");
     }

@@ -71,8 +71,8 @@ int32_t ls_lab_plan_tokens(const ls_lab_plan *p, const ls_cost_curve *costs) {
     for (size_t i = 0; i < p->n; i++) {
         const ls_method *m = p->c[i].method;
         const int32_t max_rows = p->c[i].setup.s.decode.max_rows;
-        const int32_t rows = max_rows ? max_rows : !m->make ? 1 : m->sized ? SIZED : m->rows;
-        token += ls_cost_ms(costs, rows, costs->cost_context) / (m->make ? mat : 1);
+        const int32_t rows = max_rows ? max_rows : !m->drafter ? 1 : m->sized ? SIZED : m->rows;
+        token += ls_cost_ms(costs, rows, costs->cost_context) / (m->drafter ? mat : 1);
         fixed += costs->prefill_ms * PROMPT_TOKENS;
     }
     const double tokens = token > 0 ? (PROMPT_MS - fixed) / token : TOKENS_HIGH;

@@ -71,7 +71,7 @@ void ls_variant_free(ls_variant *c) {
 static bool can_be_made(const ls_method *m, const ls_options *o) { // given the files that the options name
     ls_drafter *d = NULL;
     const ls_draft_setup setup = {.knobs = o->knobs + ls_knob_offset(m), .tokenizer = "", .read_only = true};
-    const bool ok = !m->make || !m->make(&d, &setup, NULL);
+    const bool ok = !ls_drafter_make(&d, m, &setup, NULL);
     if (d) d->free(d);
     return ok;
 }

@@ -26,7 +26,7 @@ static void describe_drafter(const ls_draft_setup *s, const ls_method *m, ls_buf
 
 static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_setup *setup, ls_buf *made, ls_err *err) {
     ls_drafter *drafter = NULL;
-    const ls_code code = m->make ? m->make(&drafter, setup, err) : LS_OK;
+    const ls_code code = ls_drafter_make(&drafter, m, setup, err);
     if (code) return code;
     ls_routing *routing = d->sizing.routing; // of the model, whatever the method
     ls_drafting_free(d);

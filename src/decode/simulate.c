@@ -254,5 +254,5 @@ double ls_simulated_speedup(const ls_simulated *t) {
 
 bool ls_simulated_is_exact(const ls_simulated *t, const ls_method *m) {
     const bool knows_all = m->text_only || (t->rows_known == t->rows && t->lasts_whole == t->lasts);
-    return !m->make || (knows_all && !t->by_clock);
+    return !m->drafter || (knows_all && !t->by_clock);
 }

@@ -31,8 +31,10 @@ typedef struct {
 typedef struct {
     ls_drafter base;
     ls_stream history;
-    table seen, frozen;         // frozen: used if `seen` has no match; never changed
-    int32_t max_leader, length; // tokens of the longest leader, and of a follower
+    table seen, frozen; // frozen: used if `seen` has no match; never changed
+    // knobs: tokens of the longest leader, and of a follower; leaders of a table; files of `history` and `frozen`
+    int32_t max_leader, length, leaders;
+    const char *file, *old_file;
 } drafter;
 
 // Twenty bits per token; with a larger vocabulary some leaders share a key, which costs only accuracy.
@@ -191,14 +193,14 @@ static void cacheback_free(ls_drafter *base) {
     free(d);
 }
 
-enum { LEADER, LENGTH, LEADERS, FILE_NAME, FROZEN };
 static const ls_knob knobs[] = {
-    [LEADER] = {"cacheback.leader", LS_KNOB_INT, 2, 1, MAX_LEADER, "tokens of the longest leader"},
-    [LENGTH] = {"cacheback.length", LS_KNOB_INT, 3, 1, MAX_LENGTH, "tokens of a follower"},
-    [LEADERS] = {"cacheback.leaders", LS_KNOB_INT, 65536, 16, 16777216, "number of remembered leaders, 160 bytes each"},
-    [FILE_NAME] = {"cacheback.file", LS_KNOB_FILE, 0, 0, 0, "file that keeps the text for the next run"},
-    [FROZEN] = {"cacheback.frozen", LS_KNOB_FILE, 0, 0, 0,
-                "file written by cacheback.file: used for a cold start, if nothing newer is known"},
+    {"cacheback.leader", LS_KNOB_INT, 2, 1, MAX_LEADER, "tokens of the longest leader", offsetof(drafter, max_leader)},
+    {"cacheback.length", LS_KNOB_INT, 3, 1, MAX_LENGTH, "tokens of a follower", offsetof(drafter, length)},
+    {"cacheback.leaders", LS_KNOB_INT, 65536, 16, 16777216, "number of remembered leaders, 160 bytes each",
+     offsetof(drafter, leaders)},
+    {"cacheback.file", LS_KNOB_FILE, 0, 0, 0, "file that keeps the text for the next run", offsetof(drafter, file)},
+    {"cacheback.frozen", LS_KNOB_FILE, 0, 0, 0,
+     "file written by cacheback.file: used for a cold start, if nothing newer is known", offsetof(drafter, old_file)},
     {0},
 };
 
@@ -213,35 +215,23 @@ static void fill_table(const drafter *d, table *t, const ls_stream *text) {
     for (size_t end = 1; end <= text->ids.n; end++) add_followers(d, t, text->ids.p, end);
 }
 
-static ls_code open_frozen(drafter *d, const char *path, const ls_draft_setup *setup, ls_err *err) {
-    if (!path || !*path) return LS_OK;
+static ls_code cacheback_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
+    const size_t most = (size_t)d->leaders * TEXT_PER_LEADER;
+    make_table(&d->seen, d->leaders);
+    ls_code code = ls_stream_open(&d->history, "history", d->file, most, setup, err);
+    fill_table(d, &d->seen, &d->history);
+    if (code || !d->old_file || !*d->old_file) return code;
     ls_stream text;
-    const ls_code code = ls_stream_read(&text, "history", path, (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
-    if (code) ls_err_prefix(err, "cacheback.frozen");
-    else {
-        make_table(&d->frozen, d->seen.limit);
+    code = ls_stream_read(&text, "history", d->old_file, most, setup, err);
+    if (code) {
+        ls_err_prefix(err, "cacheback.frozen");
+        ls_stream_keep(&d->history);
+    } else {
+        make_table(&d->frozen, d->leaders);
         fill_table(d, &d->frozen, &text);
     }
     ls_stream_close(&text);
-    return code;
-}
-
-static ls_code cacheback_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = cacheback_observe,
-                                                        .grow = cacheback_grow,
-                                                        .miss = cacheback_miss,
-                                                        .memory = cacheback_memory,
-                                                        .pool_size = cacheback_pool_size,
-                                                        .free = cacheback_free});
-    d->max_leader = (int32_t)setup->knobs[LEADER].number;
-    d->length = (int32_t)setup->knobs[LENGTH].number;
-    make_table(&d->seen, (int32_t)setup->knobs[LEADERS].number);
-    ls_code code = ls_stream_open(&d->history, "history", setup->knobs[FILE_NAME].text,
-                                  (size_t)d->seen.limit * TEXT_PER_LEADER, setup, err);
-    fill_table(d, &d->seen, &d->history);
-    if (!code) code = open_frozen(d, setup->knobs[FROZEN].text, setup, err);
-    *out = code ? NULL : &d->base;
-    if (code) ls_stream_keep(&d->history), cacheback_free(&d->base);
     return code;
 }
 
@@ -252,5 +242,12 @@ const ls_method ls_method_cacheback = {
     .rows = 64,
     .text_only = true,
     .knobs = knobs,
-    .make = cacheback_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.observe = cacheback_observe,
+                                   .grow = cacheback_grow,
+                                   .miss = cacheback_miss,
+                                   .memory = cacheback_memory,
+                                   .pool_size = cacheback_pool_size,
+                                   .free = cacheback_free},
+    .set_up = cacheback_set_up,
 };

@@ -9,6 +9,8 @@
 typedef struct {
     ls_searcher base;
     ls_recall recall;
+    int32_t megabytes;          // a knob: limit of the remembered choices
+    const char *bigrams, *file; // knobs
 } drafter;
 
 static void logitspec_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
@@ -46,50 +48,38 @@ static ls_miss logitspec_miss(const ls_drafter *base, const ls_draft_question *q
     return ls_search_miss(ls_search_of((const ls_searcher *)base, q->state), q);
 }
 
-enum { MEMORY, READ, RETRIEVED, REMEMBERED, LAST_LOGIT, BIGRAMS, FILE_NAME };
 static const ls_knob knobs[] = {
-    [MEMORY] = {"logitspec.memory", LS_KNOB_INT, 32, 1, 4096,
-                "memory limit of remembered choices in megabytes; the oldest are forgotten"},
-    [READ] = {"logitspec.read_prompt", LS_KNOB_NUMBER, 0.01, 0, 1000,
-              "also learn from the prompt's rows, if this takes at most this share of the answer's time"},
-    [RETRIEVED] = {"logitspec.retrieved", LS_KNOB_SWITCH, 1, 0, 1,
-                   "use copies of the tokens that followed the same tokens before"},
-    [REMEMBERED] = {"logitspec.remembered", LS_KNOB_SWITCH, 1, 0, 1,
-                    "use the target's earlier predictions after the same tokens"},
-    [LAST_LOGIT] = {"logitspec.last_logit", LS_KNOB_SWITCH, 1, 0, 1, "use the other tokens of the last logits"},
-    [BIGRAMS] = {"logitspec.bigrams", LS_KNOB_FILE, 0, 0, 0,
-                 "file of the target's choices after each token alone; without it that of 'doctor --bigrams', if there "
-                 "is one; none: no file"},
-    [FILE_NAME] =
-        {"logitspec.file", LS_KNOB_FILE, 0, 0, 0,
-         "file that keeps the target's choices of earlier answers for the next run; auto: one for each model in "
-         "the state folder, used by chat and generate"},
+    {"logitspec.memory", LS_KNOB_INT, 32, 1, 4096,
+     "memory limit of remembered choices in megabytes; the oldest are forgotten", offsetof(drafter, megabytes)},
+    {"logitspec.read_prompt", LS_KNOB_NUMBER, 0.01, 0, 1000,
+     "also learn from the prompt's rows, if this takes at most this share of the answer's time",
+     offsetof(drafter, base.base.read_share)},
+    {"logitspec.retrieved", LS_KNOB_SWITCH, 1, 0, 1, "use copies of the tokens that followed the same tokens before",
+     offsetof(drafter, base.e.retrieved)},
+    {"logitspec.remembered", LS_KNOB_SWITCH, 1, 0, 1, "use the target's earlier predictions after the same tokens",
+     offsetof(drafter, base.e.remembered)},
+    {"logitspec.last_logit", LS_KNOB_SWITCH, 1, 0, 1, "use the other tokens of the last logits",
+     offsetof(drafter, base.e.last_logit)},
+    {"logitspec.bigrams", LS_KNOB_FILE, 0, 0, 0,
+     "file of the target's choices after each token alone; without it that of 'doctor --bigrams', if there "
+     "is one; none: no file",
+     offsetof(drafter, bigrams)},
+    {"logitspec.file", LS_KNOB_FILE, 0, 0, 0,
+     "file that keeps the target's choices of earlier answers for the next run; auto: one for each model in "
+     "the state folder, used by chat and generate",
+     offsetof(drafter, file)},
     {0},
 };
 
-static ls_code logitspec_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d = ls_searcher_new(sizeof *d,
-                                 (ls_drafter){.observe = logitspec_observe,
-                                              .propose = logitspec_propose,
-                                              .learn = logitspec_learn,
-                                              .miss = logitspec_miss,
-                                              .memory = logitspec_memory,
-                                              .free = logitspec_free},
-                                 (size_t)setup->knobs[MEMORY].number << 20);
-    ls_evidence *e = &d->base.e;
-    e->retrieved = setup->knobs[RETRIEVED].number != 0;
-    e->remembered = setup->knobs[REMEMBERED].number != 0;
-    e->last_logit = setup->knobs[LAST_LOGIT].number != 0;
-    d->base.base.read_share =
-        e->remembered ? setup->knobs[READ].number : 0; // only remembered choices learn from a prompt's rows
+static ls_code logitspec_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
     ls_code code = LS_OK;
     uint64_t bigrams = 0;
-    if (e->remembered)
-        code = ls_bigrams_read(&d->base, setup->knobs[BIGRAMS].text, setup, &bigrams, &d->base.base.lacks_bigrams, err);
-    if (!code) code = ls_recall_open(&d->recall, &d->base, setup->knobs[FILE_NAME].text, setup, err);
-    d->base.base.began = d->recall.stream.sum ^ bigrams;
-    *out = code ? NULL : &d->base.base;
-    if (code) logitspec_free(&d->base.base);
+    ls_searcher_set_up(&d->base, (size_t)d->megabytes << 20);
+    if (!d->base.e.remembered) base->read_share = 0; // only remembered choices learn from a prompt's rows
+    else code = ls_bigrams_read(&d->base, d->bigrams, setup, &bigrams, &base->lacks_bigrams, err);
+    if (!code) code = ls_recall_open(&d->recall, &d->base, d->file, setup, err);
+    base->began = d->recall.stream.sum ^ bigrams;
     return code;
 }
 
@@ -101,5 +91,14 @@ const ls_method ls_method_logitspec = {
     .sized = true,
     .scored = true,
     .knobs = knobs,
-    .make = logitspec_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.observe = logitspec_observe,
+                                   .propose = logitspec_propose,
+                                   .learn = logitspec_learn,
+                                   .read = ls_searcher_read,
+                                   .miss = logitspec_miss,
+                                   .memory = logitspec_memory,
+                                   .pool_size = ls_searcher_pool_size,
+                                   .free = logitspec_free},
+    .set_up = logitspec_set_up,
 };

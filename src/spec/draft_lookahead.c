@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
     ls_drafter base;
     int32_t window, ngram, guesses; // knobs
-    bool text, keep;
+    bool text, keep;                // knobs
     int32_t levels, columns;        // of the window; columns include the root's
     int32_t cell[MAX_NGRAM][CELLS]; // [level][column]; the root's is not a cell
     int32_t node[CELLS];            // key of each column's lowest row in the last tree; -1: none
@@ -175,32 +175,15 @@ static int32_t lookahead_pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->n_grams;
 }
 
-enum { WINDOW, NGRAM, GUESSES, TEXT, KEEP };
 static const ls_knob knobs[] = {
-    [WINDOW] = {"lookahead.window", LS_KNOB_INT, 15, 1, MAX_WINDOW, "columns of the window"},
-    [NGRAM] = {"lookahead.ngram", LS_KNOB_INT, 5, 2, MAX_NGRAM, "tokens of a harvested n-gram, including its first"},
-    [GUESSES] = {"lookahead.guesses", LS_KNOB_INT, 15, 1, MAX_GUESSES, "n-grams verified in one step"},
-    [TEXT] = {"lookahead.text", LS_KNOB_SWITCH, 0, 0, 1, "also harvest the prompt and the answer"},
-    [KEEP] = {"lookahead.keep", LS_KNOB_SWITCH, 0, 0, 1, "keep the n-grams for the next conversation"},
+    {"lookahead.window", LS_KNOB_INT, 15, 1, MAX_WINDOW, "columns of the window", offsetof(drafter, window)},
+    {"lookahead.ngram", LS_KNOB_INT, 5, 2, MAX_NGRAM, "tokens of a harvested n-gram, including its first",
+     offsetof(drafter, ngram)},
+    {"lookahead.guesses", LS_KNOB_INT, 15, 1, MAX_GUESSES, "n-grams verified in one step", offsetof(drafter, guesses)},
+    {"lookahead.text", LS_KNOB_SWITCH, 0, 0, 1, "also harvest the prompt and the answer", offsetof(drafter, text)},
+    {"lookahead.keep", LS_KNOB_SWITCH, 0, 0, 1, "keep the n-grams for the next conversation", offsetof(drafter, keep)},
     {0},
 };
-
-static ls_code lookahead_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)err;
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = lookahead_observe,
-                                                        .grow = lookahead_grow,
-                                                        .learn = lookahead_learn,
-                                                        .miss = lookahead_miss,
-                                                        .memory = lookahead_memory,
-                                                        .pool_size = lookahead_pool_size});
-    d->window = (int32_t)setup->knobs[WINDOW].number;
-    d->ngram = (int32_t)setup->knobs[NGRAM].number;
-    d->guesses = (int32_t)setup->knobs[GUESSES].number;
-    d->text = setup->knobs[TEXT].number != 0;
-    d->keep = setup->knobs[KEEP].number != 0;
-    *out = &d->base;
-    return LS_OK;
-}
 
 const ls_method ls_method_lookahead = {
     .name = "lookahead",
@@ -208,5 +191,11 @@ const ls_method ls_method_lookahead = {
     .source = "arXiv 2402.02057",
     .rows = 15 * 4 + 15 * 4,
     .knobs = knobs,
-    .make = lookahead_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.observe = lookahead_observe,
+                                   .grow = lookahead_grow,
+                                   .learn = lookahead_learn,
+                                   .miss = lookahead_miss,
+                                   .memory = lookahead_memory,
+                                   .pool_size = lookahead_pool_size},
 };

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "spec/drafter.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +27,7 @@ typedef struct {
     ls_multi_head *g;
     char choice[ROWS - 1][PLACES + 1]; // of its tree
     int32_t ids[PLACES][K];            // of the last step's guesses
-    bool failed;                       // the user was told that the head fails
-    void (*note)(void *ud, const char *text);
-    void *ud;
+    int32_t tree;                      // a knob
 } drafter;
 
 static ls_code medusa_guess(drafter *d, const ls_draft_state *s, float p[PLACES][K]) {
@@ -46,11 +43,7 @@ static ls_code medusa_guess(drafter *d, const ls_draft_state *s, float p[PLACES]
             p[i][k] = known ? all[i * K + k] : 0;
         }
     free(ids), free(all);
-    if (!code || code == LS_E_RANGE || code == LS_E_CANCELLED || d->failed) return code;
-    char line[sizeof err.msg + 80];
-    d->failed = true;
-    snprintf(line, sizeof line, "the trained head failed; the answer continues without its drafts: %s", err.msg);
-    if (d->note) d->note(d->ud, line);
+    if (code) ls_drafter_failed(&d->base, "the trained head", code, &err);
     return code;
 }
 
@@ -104,7 +97,7 @@ static ls_miss medusa_miss(const ls_drafter *base, const ls_draft_question *q, l
 
 static void medusa_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
-    d->g->free(d->g);
+    if (d->g) d->g->free(d->g);
     free(d);
 }
 
@@ -113,13 +106,13 @@ static const ls_knob knobs[] = {
 #define TREE(name, word, other, choices) " " #name
 #include "spec/medusa_trees.def"
 #undef TREE
-    },
+     ,
+     offsetof(drafter, tree)},
     {0},
 };
 
-static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    ls_multi_head *g;
-    *out = NULL;
+static ls_code medusa_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
     if (!setup->draft.head || !*setup->draft.head)
         return ls_fail(
             err, LS_E_USAGE,
@@ -127,16 +120,10 @@ static ls_code medusa_make(ls_drafter **out, const ls_draft_setup *setup, ls_err
             "*.safetensors");
     if (!setup->multi_head)
         return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
-    const ls_code code = setup->multi_head(setup->of, &setup->draft, &g, err);
+    const ls_code code = setup->multi_head(setup->of, &setup->draft, &d->g, err);
     if (code) return ls_err_prefix(err, "method medusa");
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .free = medusa_free});
-    const int32_t chosen = (int32_t)setup->knobs[0].number;
-    d->g = g;
-    set_tree(d, chosen ? &trees[chosen - 1] : tree_for(g->base));
-    d->note = setup->note;
-    d->ud = setup->ud;
+    set_tree(d, d->tree ? &trees[d->tree - 1] : tree_for(d->g->base));
     memset(d->ids, -1, sizeof d->ids);
-    *out = &d->base;
     return LS_OK;
 }
 
@@ -148,5 +135,7 @@ const ls_method ls_method_medusa = {
     .asks_model = true,
     .asks_head = true,
     .knobs = knobs,
-    .make = medusa_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .free = medusa_free},
+    .set_up = medusa_set_up,
 };

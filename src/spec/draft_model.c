@@ -24,7 +24,6 @@
 // and the most likely unseen rows come first, at any place in the tree.
 #include "spec/search.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -50,21 +49,16 @@ typedef struct {
     // The draft model has drawn drafts for the next root, but the target has not verified them yet. They must be used
     // there: deciding about a new draw after seeing the old one would bias the distribution.
     bool owed;
-    bool told;   // the user was told that the text does not fit the draft model's context
-    bool failed; // the user was told that the draft model fails
-    void (*note)(void *ud, const char *text);
-    void *ud;
+    bool told; // the user was told that the text does not fit the draft model's context
 } drafter;
+
+extern const ls_method ls_method_hybrid, ls_method_hierarchical;
 
 // The rows of the draft model's next forward.
 typedef struct {
     int32_t n, candidate[LS_MAX_PREDICTIONS];
     double gain; // their expected accepted tokens
 } round_;
-
-static double chance(const void *at, const ls_search *q) {
-    return q->c[*(const int32_t *)at].path;
-}
 
 static int32_t level_of(const ls_draft_rows *s, int32_t row) {
     int32_t level = 0;
@@ -94,7 +88,7 @@ static round_ next_round(const drafter *d, const ls_search *q, double reach) {
         if (q->c[at].draft_row >= 0 || (up >= 0 && !d->draft_rows.n)) continue; // the root is seen first, alone
         if (d->levels && up >= 0 && level_of(&d->draft_rows, q->c[up].draft_row) < last) continue;
         int32_t k = r.n < most ? r.n++ : most;
-        while (k > 0 && chance(&r.candidate[k - 1], q) < q->c[at].path) { // insertion sort; rows are almost in order
+        while (k > 0 && q->c[r.candidate[k - 1]].path < q->c[at].path) { // insertion sort; rows are almost in order
             if (k < most) r.candidate[k] = r.candidate[k - 1];
             k--;
         }
@@ -116,19 +110,18 @@ static round_ next_round(const drafter *d, const ls_search *q, double reach) {
 // read new text, except the end of the last step, is spread over the following steps.
 static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
     const ls_draft_state *s = q->s;
+    const ls_draft_model *m = d->base.base.draft_model;
     double path[LS_MAX_ROWS], now, expected = 0;
     if (!s->costs) return true;
     ls_cost_curve costs = *s->costs;
-    costs.beside_ms += d->base.base.draft_model->forward_us / 1e3;
+    costs.beside_ms += m->forward_us / 1e3;
     for (int32_t i = 0; i < q->n_taken; i++) path[i] = q->c[q->taken[i]].path;
     const int32_t n = ls_cost_choose(&costs, path, q->n_taken, (int32_t)s->n_context, &now);
     for (int32_t i = 0; i < n; i++) expected += path[i];
-    const int32_t unread = d->draft_rows.n
-                               ? 0
-                               : d->base.base.draft_model->unread(d->base.base.draft_model, s->context, s->n_context),
+    const int32_t unread = d->draft_rows.n ? 0 : m->unread(m, s->context, s->n_context),
                   usual = unread > 1 ? 1 : unread;
-    const double ms = ls_cost_ms(&d->base.base.draft_model->costs, r->n + usual, (int32_t)s->n_context),
-                 late = ls_cost_ms(&d->base.base.draft_model->costs, r->n + unread, (int32_t)s->n_context) - ms;
+    const double ms = ls_cost_ms(&m->costs, r->n + usual, (int32_t)s->n_context),
+                 late = ls_cost_ms(&m->costs, r->n + unread, (int32_t)s->n_context) - ms;
     if (now <= 0 || ms <= 0) return true; // without measurements always run the round
     const double then = ls_cost_ms(&costs, n + r->n + costs.beside_rows, (int32_t)s->n_context) + costs.beside_ms + ms;
     return (expected + r->gain) / now - then > late / STEPS_AHEAD + MARGIN * then;
@@ -136,10 +129,10 @@ static bool pays(const drafter *d, const ls_search *q, const round_ *r) {
 
 static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_err *err) {
     ls_draft_rows *s = &d->draft_rows;
+    ls_draft_model *m = d->base.base.draft_model;
     const int32_t first = s->n;
     if (!first) {
-        const ls_code code = d->base.base.draft_model->begin(d->base.base.draft_model, q->s->context, q->s->n_context,
-                                                             q->s->root, &s->predictions[0], err);
+        const ls_code code = m->begin(m, q->s->context, q->s->n_context, q->s->root, &s->predictions[0], err);
         s->token[0] = q->s->root;
         s->parent[0] = -1;
         s->n = code ? 0 : 1;
@@ -152,8 +145,7 @@ static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_er
         for (int32_t k = 0; k < i && s->parent[first + i] < 0; k++) // of this round
             if (r->candidate[k] == c->draft.parent) s->parent[first + i] = first + k;
     }
-    const ls_code code = d->base.base.draft_model->more(d->base.base.draft_model, s->token + first, s->parent + first,
-                                                        r->n, s->predictions + first, err);
+    const ls_code code = m->more(m, s->token + first, s->parent + first, r->n, s->predictions + first, err);
     if (!code) s->n += r->n;
     return code;
 }
@@ -161,13 +153,10 @@ static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_er
 // Reports an error once; the conversation continues without these drafts. If the context is full, the next conversation
 // tries again; after other errors the draft model is not used any more.
 static void model_tell(drafter *d, ls_code code, const ls_err *err) {
-    char line[sizeof err->msg + 80];
-    if (code == LS_E_RANGE && !d->told && d->note) d->note(d->ud, err->msg);
+    ls_drafter *base = &d->base.base;
+    if (code == LS_E_RANGE && !d->told && base->note) base->note(base->ud, err->msg);
     d->told |= code == LS_E_RANGE;
-    if (code == LS_E_RANGE || code == LS_E_CANCELLED || d->failed) return;
-    d->failed = true;
-    snprintf(line, sizeof line, "the draft model failed; the answer continues without its drafts: %s", err->msg);
-    if (d->note) d->note(d->ud, line);
+    ls_drafter_failed(base, "the draft model", code, err);
 }
 
 static ls_search *search_for(const drafter *d, const ls_draft_state *s) {
@@ -179,18 +168,16 @@ static ls_search *search_for(const drafter *d, const ls_draft_state *s) {
 
 static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {
     drafter *d = (drafter *)base;
+    ls_draft_model *m = base->draft_model;
     ls_search *q = search_for(d, s);
     d->draft_rows.n = 0;
-    d->base.base.draft_model->forwards = 0;
-    d->base.base.draft_model->forward_us = 0;
-    if (d->base.base.draft_model->resume && !d->failed)
-        d->base.base.draft_model->resume(d->base.base.draft_model, s->context, s->n_context, s->root, &d->draft_rows);
+    m->forwards = 0;
+    m->forward_us = 0;
+    if (m->resume && !base->failed) m->resume(m, s->context, s->n_context, s->root, &d->draft_rows);
     for (;;) {
         q->drawn = d->draft_rows.n && d->draft_rows.predictions[0].n_draws;
         search(d, q, max_rows);
-        if (d->base.base.draft_model->forwards >= d->depth || max_rows < 2 || d->failed ||
-            (base->beside && !d->draft_rows.n))
-            break;
+        if (m->forwards >= d->depth || max_rows < 2 || base->failed || (base->beside && !d->draft_rows.n)) break;
         round_ r = next_round(d, q, d->reach);
         bool again = false;
         const bool must = d->owed && !d->draft_rows.n;
@@ -228,10 +215,10 @@ static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_
     ls_search *q = search_for(d, s);
     ls_err err;                                    // ignored: the next propose gets the same error
     if (!base->beside && !d->draft_rows.n) return; // the draft model did not pay in this step
-    while (!atomic_load(stop) && d->draft_rows.n < SEEN_AHEAD && !d->failed) {
+    while (!atomic_load(stop) && d->draft_rows.n < SEEN_AHEAD && !base->failed) {
         search(d, q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
-        if (!r.n || chance(&r.candidate[0], q) < LEAST_AHEAD || model_show(d, q, &r, &err)) break;
+        if (!r.n || q->c[r.candidate[0]].path < LEAST_AHEAD || model_show(d, q, &r, &err)) break;
     }
 }
 
@@ -282,67 +269,51 @@ static void model_memory(void *of, ls_memory_visit *v) {
 }
 
 static void model_free(ls_drafter *base) {
-    base->draft_model->free(base->draft_model);
+    if (base->draft_model) base->draft_model->free(base->draft_model);
     ls_memory_drop(model_memory, base);
     free(base);
 }
 
-// look_ups: other sources of drafts, too.
-static ls_code model_make(ls_drafter **out, const ls_draft_setup *setup, const char *method, bool look_ups,
-                          bool hierarchical, ls_err *err) {
+static ls_code model_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
     enum { REMEMBERED = 32 << 20 };
+    const ls_method *m = base->method;
+    const bool look_ups = m == &ls_method_hybrid || m == &ls_method_hierarchical; // other sources of drafts, too
+    drafter *d = (drafter *)base;
     ls_draft_options options = setup->draft;
-    ls_draft_model *draft_model;
-    *out = NULL;
-    if (!ls_method_find(method)->asks_head) options.head = NULL;
+    if (!m->asks_head) options.head = NULL;
+    else if (!options.head || !*options.head)
+        return ls_fail(err, LS_E_USAGE,
+                       "method %s needs a trained head for this model: set --draft-head FOLDER, with config.json and "
+                       "*.safetensors",
+                       m->name);
     if (!setup->draft_model)
         return ls_fail(err, LS_E_USAGE, "method %s cannot be simulated, because a simulation has no draft model",
-                       method);
-    const ls_code code = setup->draft_model(setup->of, &options, &draft_model, err);
-    if (code) return ls_err_prefix(err, "method %s", method);
-    drafter *d = ls_searcher_new(sizeof *d,
-                                 (ls_drafter){.propose = model_propose,
-                                              .learn = model_learn,
-                                              .miss = model_miss,
-                                              .ahead = draft_model->resume ? model_ahead : NULL,
-                                              .memory = model_memory,
-                                              .draft_model = draft_model,
-                                              .read_share = look_ups ? READ_SHARE : 0,
-                                              .free = model_free},
-                                 REMEMBERED);
+                       m->name);
+    const ls_code code = setup->draft_model(setup->of, &options, &base->draft_model, err);
+    if (code) return ls_err_prefix(err, "method %s", m->name);
+    if (!base->draft_model->resume) base->ahead = NULL;
+    if (look_ups) base->read_share = READ_SHARE;
+    ls_searcher_set_up(&d->base, REMEMBERED);
     ls_evidence *e = &d->base.e;
     e->retrieved = e->remembered = e->last_logit = look_ups;
     d->depth = setup->draft.depth;
     d->width = setup->draft.width;
-    d->hierarchical = hierarchical;
-    d->levels = ls_method_find(method)->asks_head;
+    d->hierarchical = m == &ls_method_hierarchical;
+    d->levels = m->asks_head;
     d->reach = 0.8;
     d->wait = ASK_AGAIN;
-    d->note = setup->note;
-    d->ud = setup->ud;
-    *out = &d->base.base;
     return LS_OK;
 }
 
-static ls_code make_alone(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    return model_make(out, setup, "draft-model", false, false, err);
-}
-
-static ls_code make_hybrid(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    return model_make(out, setup, "hybrid", true, false, err);
-}
-
-static ls_code make_hierarchical(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    return model_make(out, setup, "hierarchical", true, true, err);
-}
-
-static ls_code make_eagle(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    if (setup->draft.head && *setup->draft.head) return model_make(out, setup, "eagle3", false, false, err);
-    *out = NULL;
-    return ls_fail(err, LS_E_USAGE,
-                   "method eagle3 needs a trained head for this model: set --draft-head FOLDER, with config.json and "
-                   "*.safetensors");
-}
+static const ls_drafter functions = {.observe = ls_searcher_observe,
+                                     .propose = model_propose,
+                                     .learn = model_learn,
+                                     .read = ls_searcher_read,
+                                     .miss = model_miss,
+                                     .ahead = model_ahead,
+                                     .memory = model_memory,
+                                     .pool_size = ls_searcher_pool_size,
+                                     .free = model_free};
 
 const ls_method ls_method_eagle3 = {
     .name = "eagle3",
@@ -356,7 +327,9 @@ const ls_method ls_method_eagle3 = {
     .scored = true,
     .asks_model = true,
     .asks_head = true,
-    .make = make_eagle,
+    .size = sizeof(drafter),
+    .drafter = &functions,
+    .set_up = model_set_up,
 };
 
 const ls_method ls_method_hierarchical = {
@@ -367,7 +340,9 @@ const ls_method ls_method_hierarchical = {
     .sized = true,
     .scored = true,
     .asks_model = true,
-    .make = make_hierarchical,
+    .size = sizeof(drafter),
+    .drafter = &functions,
+    .set_up = model_set_up,
 };
 
 const ls_method ls_method_draft_model = {
@@ -378,7 +353,9 @@ const ls_method ls_method_draft_model = {
     .sized = true,
     .scored = true,
     .asks_model = true,
-    .make = make_alone,
+    .size = sizeof(drafter),
+    .drafter = &functions,
+    .set_up = model_set_up,
 };
 
 const ls_method ls_method_hybrid = {
@@ -389,5 +366,7 @@ const ls_method ls_method_hybrid = {
     .sized = true,
     .scored = true,
     .asks_model = true,
-    .make = make_hybrid,
+    .size = sizeof(drafter),
+    .drafter = &functions,
+    .set_up = model_set_up,
 };

@@ -95,53 +95,35 @@ static int32_t paper_pool_size(const ls_drafter *base) {
     return ls_pool_size(&((const drafter *)base)->pool);
 }
 
-static drafter *new_paper(ls_drafter **out, bool guesses, bool retrieval) {
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = paper_observe,
-                                                        .grow = paper_grow,
-                                                        .miss = paper_miss,
-                                                        .memory = paper_memory,
-                                                        .pool_size = paper_pool_size});
-    d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
-    d->guesses = guesses;
-    d->root = d->tails = retrieval;
-    *out = &d->base;
-    return d;
-}
-
-enum { NGRAM, SPAN, RANKS, ROOT, TAILS };
 static const ls_knob knobs[] = {
-    [NGRAM] = {"logitspec-paper.ngram", LS_KNOB_INT, LS_POOL_ORDER, 1, LS_POOL_ORDER,
-               "longest n-gram of a look-up (the authors' max_ngram_size)"},
-    [SPAN] = {"logitspec-paper.span", LS_KNOB_INT, LS_POOL_SPAN, 1, LS_POOL_MAX_SPAN,
-              "largest number of tokens copied after a match (num_pred_tokens)"},
-    [RANKS] = {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
-               "number of ranks of the last logits for guesses, including the root's; 0: the number of rows, "
-               "as published"},
-    [ROOT] = {"logitspec-paper.root", LS_KNOB_SWITCH, 1, 0, 1, "copy the tokens that followed the root before"},
-    [TAILS] = {"logitspec-paper.tails", LS_KNOB_SWITCH, 1, 0, 1, "copy the tokens that followed a guess before"},
+    {"logitspec-paper.ngram", LS_KNOB_INT, LS_POOL_ORDER, 1, LS_POOL_ORDER,
+     "longest n-gram of a look-up (the authors' max_ngram_size)", offsetof(drafter, pool.order)},
+    {"logitspec-paper.span", LS_KNOB_INT, LS_POOL_SPAN, 1, LS_POOL_MAX_SPAN,
+     "largest number of tokens copied after a match (num_pred_tokens)", offsetof(drafter, pool.span)},
+    {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
+     "number of ranks of the last logits for guesses, including the root's; 0: the number of rows, "
+     "as published",
+     offsetof(drafter, ranks)},
+    {"logitspec-paper.root", LS_KNOB_SWITCH, 1, 0, 1, "copy the tokens that followed the root before",
+     offsetof(drafter, root)},
+    {"logitspec-paper.tails", LS_KNOB_SWITCH, 1, 0, 1, "copy the tokens that followed a guess before",
+     offsetof(drafter, tails)},
     {0},
 };
 
-static ls_code make_paper(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)err;
-    drafter *d = new_paper(out, true, true);
-    d->pool.order = (int32_t)setup->knobs[NGRAM].number;
-    d->pool.span = (int32_t)setup->knobs[SPAN].number;
-    d->ranks = (int32_t)setup->knobs[RANKS].number;
-    d->root = setup->knobs[ROOT].number > 0;
-    d->tails = setup->knobs[TAILS].number > 0;
-    return LS_OK;
-}
+static const ls_drafter functions = {.observe = paper_observe,
+                                     .grow = paper_grow,
+                                     .miss = paper_miss,
+                                     .memory = paper_memory,
+                                     .pool_size = paper_pool_size};
 
-static ls_code make_guesses(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code paper_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
     (void)setup, (void)err;
-    new_paper(out, true, false);
-    return LS_OK;
-}
-
-static ls_code make_retrieval(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)setup, (void)err;
-    new_paper(out, false, true);
+    d->guesses = !base->method->text_only;
+    if (base->method->knobs) return LS_OK; // they set the rest
+    d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
+    d->root = d->tails = !d->guesses; // an ablation has one half
     return LS_OK;
 }
 
@@ -152,7 +134,9 @@ const ls_method ls_method_logitspec_paper = {
     .rows = 64,
     .shares_prefixes = true,
     .knobs = knobs,
-    .make = make_paper,
+    .size = sizeof(drafter),
+    .drafter = &functions,
+    .set_up = paper_set_up,
 };
 
 const ls_method ls_method_logit_only = {
@@ -160,7 +144,9 @@ const ls_method ls_method_logit_only = {
     .summary = "LogitSpec's guesses from the last logits, without retrieval",
     .source = "arXiv 2507.01449, one half",
     .rows = 64,
-    .make = make_guesses,
+    .size = sizeof(drafter),
+    .drafter = &functions,
+    .set_up = paper_set_up,
 };
 
 const ls_method ls_method_retrieval_only = {
@@ -169,5 +155,7 @@ const ls_method ls_method_retrieval_only = {
     .source = "arXiv 2507.01449, the other half",
     .rows = 1 + LS_POOL_SPAN,
     .text_only = true,
-    .make = make_retrieval,
+    .size = sizeof(drafter),
+    .drafter = &functions,
+    .set_up = paper_set_up,
 };

@@ -72,25 +72,11 @@ static int32_t pld_pool_size(const ls_drafter *base) {
     return (int32_t)n;
 }
 
-enum { NGRAM, TOKENS };
 static const ls_knob knobs[] = {
-    [NGRAM] = {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram of a look-up"},
-    [TOKENS] = {"pld.tokens", LS_KNOB_INT, 10, 1, LS_MAX_ROWS - 1, "tokens copied after a match"},
+    {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram of a look-up", offsetof(drafter, order)},
+    {"pld.tokens", LS_KNOB_INT, 10, 1, LS_MAX_ROWS - 1, "tokens copied after a match", offsetof(drafter, tokens)},
     {0},
 };
-
-static ls_code pld_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)err;
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = pld_observe,
-                                                        .grow = pld_grow,
-                                                        .miss = pld_miss,
-                                                        .memory = pld_memory,
-                                                        .pool_size = pld_pool_size});
-    d->order = (int32_t)setup->knobs[NGRAM].number;
-    d->tokens = (int32_t)setup->knobs[TOKENS].number;
-    *out = &d->base;
-    return LS_OK;
-}
 
 const ls_method ls_method_pld = {
     .name = "pld",
@@ -99,5 +85,10 @@ const ls_method ls_method_pld = {
     .rows = 1 + 10,
     .text_only = true,
     .knobs = knobs,
-    .make = pld_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.observe = pld_observe,
+                                   .grow = pld_grow,
+                                   .miss = pld_miss,
+                                   .memory = pld_memory,
+                                   .pool_size = pld_pool_size},
 };

@@ -40,8 +40,8 @@ typedef struct {
     found borders[MAX_GRAM + 1]; // of the last draft
     int32_t n_borders;
     node *nodes;
-    int32_t n_nodes, gram; // knobs
-    bool keep;
+    int32_t n_nodes, gram;  // knobs
+    bool keep;              // a knob
     int32_t taken;          // nodes that were ever taken
     int32_t newest, oldest; // by use
     int32_t state;
@@ -316,33 +316,22 @@ static int32_t racer_pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->taken - 1 + ((const drafter *)base)->m.known;
 }
 
-enum { NODES, NGRAM, KEEP, READ };
 static const ls_knob knobs[] = {
-    [NODES] = {"racer.nodes", LS_KNOB_INT, 10000, 64, 1000000,
-               "nodes of the trie; the least recently used are replaced"},
-    [NGRAM] = {"racer.ngram", LS_KNOB_INT, 10, 2, MAX_GRAM, "tokens of an n-gram of the trie"},
-    [KEEP] = {"racer.keep", LS_KNOB_SWITCH, 1, 0, 1, "keep what was learnt for the next conversation"},
-    [READ] = {"racer.read_prompt", LS_KNOB_NUMBER, 1000, 0, 1000,
-              "also learn from the prompt's rows, if this takes at most this share of the answer's time"},
+    {"racer.nodes", LS_KNOB_INT, 10000, 64, 1000000, "nodes of the trie; the least recently used are replaced",
+     offsetof(drafter, n_nodes)},
+    {"racer.ngram", LS_KNOB_INT, 10, 2, MAX_GRAM, "tokens of an n-gram of the trie", offsetof(drafter, gram)},
+    {"racer.keep", LS_KNOB_SWITCH, 1, 0, 1, "keep what was learnt for the next conversation", offsetof(drafter, keep)},
+    {"racer.read_prompt", LS_KNOB_NUMBER, 1000, 0, 1000,
+     "also learn from the prompt's rows, if this takes at most this share of the answer's time",
+     offsetof(drafter, base.read_share)},
     {0},
 };
 
-static ls_code racer_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)err;
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = racer_observe,
-                                                        .grow = racer_grow,
-                                                        .learn = racer_learn,
-                                                        .read = racer_read,
-                                                        .miss = racer_miss,
-                                                        .memory = racer_memory,
-                                                        .read_share = setup->knobs[READ].number,
-                                                        .pool_size = racer_pool_size});
-    d->n_nodes = (int32_t)setup->knobs[NODES].number;
-    d->gram = (int32_t)setup->knobs[NGRAM].number;
-    d->keep = setup->knobs[KEEP].number != 0;
+static ls_code racer_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
+    (void)setup, (void)err;
     d->nodes = ls_malloc((size_t)d->n_nodes * sizeof *d->nodes);
     empty(d);
-    *out = &d->base;
     return LS_OK;
 }
 
@@ -352,5 +341,13 @@ const ls_method ls_method_racer = {
     .source = "ACL Findings 2026, hkr04/RACER",
     .rows = ROWS,
     .knobs = knobs,
-    .make = racer_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.observe = racer_observe,
+                                   .grow = racer_grow,
+                                   .learn = racer_learn,
+                                   .read = racer_read,
+                                   .miss = racer_miss,
+                                   .memory = racer_memory,
+                                   .pool_size = racer_pool_size},
+    .set_up = racer_set_up,
 };

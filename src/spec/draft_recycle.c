@@ -83,15 +83,9 @@ static int32_t recycle_pool_size(const ls_drafter *base) {
     return ((const drafter *)base)->m.known;
 }
 
-static ls_code recycle_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
+static ls_code recycle_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
     (void)setup, (void)err;
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.grow = recycle_grow,
-                                                        .learn = recycle_learn,
-                                                        .miss = recycle_miss,
-                                                        .memory = recycle_memory,
-                                                        .pool_size = recycle_pool_size});
-    make_shape(d);
-    *out = &d->base;
+    make_shape((drafter *)base);
     return LS_OK;
 }
 
@@ -100,5 +94,11 @@ const ls_method ls_method_recycle = {
     .summary = "Token Recycling: the target's latest predictions after each token, in a fixed tree",
     .source = "arXiv 2408.08696",
     .rows = SHAPE,
-    .make = recycle_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.grow = recycle_grow,
+                                   .learn = recycle_learn,
+                                   .miss = recycle_miss,
+                                   .memory = recycle_memory,
+                                   .pool_size = recycle_pool_size},
+    .set_up = recycle_set_up,
 };

@@ -15,7 +15,8 @@ enum { MATCHES = 5000, MIN_NGRAM = 2, MAX_NGRAM = 24, MAX_DEPTH = LS_CORPUS_DEPT
 typedef struct {
     ls_drafter base;
     ls_corpus *corpus;
-    int32_t ngram, tokens;
+    const char *path;      // a knob: its file
+    int32_t ngram, tokens; // knobs
 } drafter;
 
 typedef struct {
@@ -110,38 +111,27 @@ static void rest_free(ls_drafter *base) {
     free(base);
 }
 
-enum { CORPUS, NGRAM, TOKENS };
 static const ls_knob knobs[] = {
-    [CORPUS] = {"rest.corpus", LS_KNOB_FILE, 0, 0, 0, "corpus file written by 'logitspec corpus build'"},
-    [NGRAM] = {"rest.ngram", LS_KNOB_INT, 16, MIN_NGRAM, MAX_NGRAM, "longest ending of a look-up"},
-    [TOKENS] = {"rest.tokens", LS_KNOB_INT, 10, 1, MAX_DEPTH, "tokens drafted after a match"},
+    {"rest.corpus", LS_KNOB_FILE, 0, 0, 0, "corpus file written by 'logitspec corpus build'", offsetof(drafter, path)},
+    {"rest.ngram", LS_KNOB_INT, 16, MIN_NGRAM, MAX_NGRAM, "longest ending of a look-up", offsetof(drafter, ngram)},
+    {"rest.tokens", LS_KNOB_INT, 10, 1, MAX_DEPTH, "tokens drafted after a match", offsetof(drafter, tokens)},
     {0},
 };
 
-static ls_code rest_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    const char *path = setup->knobs[CORPUS].text;
-    if (!path || !*path)
+static ls_code rest_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
+    if (!d->path || !*d->path)
         return ls_fail(err, LS_E_USAGE,
                        "method rest needs a corpus: run 'logitspec corpus build FILE... --out my.corpus', then "
                        "use --set rest.corpus=my.corpus");
-    ls_corpus *corpus;
-    ls_code code = ls_corpus_open(&corpus, path, err);
+    const ls_code code = ls_corpus_open(&d->corpus, d->path, err);
     if (code) return code;
-    const ls_corpus_facts *f = ls_corpus_get_facts(corpus);
-    if (setup->tokenizer_id && f->tokenizer_id != setup->tokenizer_id) {
-        code =
-            ls_fail(err, LS_E_USAGE, "%s: built with the tokenizer of %s, but the model has that of %s; build it again",
-                    path, f->tokenizer, setup->tokenizer);
-        ls_corpus_close(corpus);
-        return code;
-    }
-    drafter *d = ls_drafter_new(
-        sizeof *d, (ls_drafter){.grow = rest_grow, .miss = rest_miss, .pool_size = rest_pool_size, .free = rest_free});
-    d->corpus = corpus;
-    d->ngram = (int32_t)setup->knobs[NGRAM].number;
-    d->tokens = (int32_t)setup->knobs[TOKENS].number;
-    *out = &d->base;
-    return LS_OK;
+    const ls_corpus_facts *f = ls_corpus_get_facts(d->corpus);
+    return setup->tokenizer_id && f->tokenizer_id != setup->tokenizer_id
+               ? ls_fail(err, LS_E_USAGE,
+                         "%s: built with the tokenizer of %s, but the model has that of %s; build it again", d->path,
+                         f->tokenizer, setup->tokenizer)
+               : LS_OK;
 }
 
 const ls_method ls_method_rest = {
@@ -151,5 +141,8 @@ const ls_method ls_method_rest = {
     .rows = 64,
     .text_only = true,
     .knobs = knobs,
-    .make = rest_make,
+    .size = sizeof(drafter),
+    .drafter =
+        &(const ls_drafter){.grow = rest_grow, .miss = rest_miss, .pool_size = rest_pool_size, .free = rest_free},
+    .set_up = rest_set_up,
 };

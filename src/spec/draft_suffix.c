@@ -31,14 +31,16 @@ typedef struct {
 typedef struct {
     ls_drafter base;
     grown texts[TEXTS];
-    size_t seen;       // tokens of the conversation
-    ls_ids answers;    // of this conversation, with a break between them
-    ls_stream history; // answers of all
-    bool verified;     // the next observed tokens are of an answer
-    bool broken;       // the last observed token was not of an answer
-    int32_t breaks;    // separators so far: each is a different token
-    double factor, least;
-    int32_t longest; // limit for the tokens of a match and its drafts
+    size_t seen;          // tokens of the conversation
+    ls_ids answers;       // of this conversation, with a break between them
+    ls_stream history;    // answers of all
+    bool verified;        // the next observed tokens are of an answer
+    bool broken;          // the last observed token was not of an answer
+    int32_t breaks;       // separators so far: each is a different token
+    double factor, least; // knobs
+    int32_t longest;      // a knob: limit for the tokens of a match and its drafts
+    int32_t tokens;       // a knob: limit of the history
+    const char *file;     // a knob: the history's
 } drafter;
 
 static void suffix_forget(grown *g) {
@@ -246,34 +248,22 @@ static void suffix_free(ls_drafter *base) {
     free(d);
 }
 
-enum { FACTOR, LEAST, LONGEST, TOKENS, FILE_NAME };
 static const ls_knob knobs[] = {
-    [FACTOR] = {"suffix.factor", LS_KNOB_NUMBER, 1, 0.1, 256, "draft tokens per token of the match"},
-    [LEAST] = {"suffix.min_p", LS_KNOB_NUMBER, 0.1, 0, 1, "least probability of a path"},
-    [LONGEST] = {"suffix.depth", LS_KNOB_INT, 64, 2, 1024, "largest number of tokens of a match and its drafts"},
-    [TOKENS] = {"suffix.tokens", LS_KNOB_INT, 200000, 1000, 50000000,
-                "number of remembered tokens of answers, about 150 bytes each"},
-    [FILE_NAME] = {"suffix.file", LS_KNOB_FILE, 0, 0, 0, "file that keeps these tokens for the next run"},
+    {"suffix.factor", LS_KNOB_NUMBER, 1, 0.1, 256, "draft tokens per token of the match", offsetof(drafter, factor)},
+    {"suffix.min_p", LS_KNOB_NUMBER, 0.1, 0, 1, "least probability of a path", offsetof(drafter, least)},
+    {"suffix.depth", LS_KNOB_INT, 64, 2, 1024, "largest number of tokens of a match and its drafts",
+     offsetof(drafter, longest)},
+    {"suffix.tokens", LS_KNOB_INT, 200000, 1000, 50000000,
+     "number of remembered tokens of answers, about 150 bytes each", offsetof(drafter, tokens)},
+    {"suffix.file", LS_KNOB_FILE, 0, 0, 0, "file that keeps these tokens for the next run", offsetof(drafter, file)},
     {0},
 };
 
-static ls_code suffix_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    drafter *d = ls_drafter_new(sizeof *d, (ls_drafter){.observe = suffix_observe,
-                                                        .grow = suffix_grow,
-                                                        .learn = suffix_learn,
-                                                        .miss = suffix_miss,
-                                                        .memory = suffix_memory,
-                                                        .pool_size = suffix_pool_size,
-                                                        .free = suffix_free});
-    d->factor = setup->knobs[FACTOR].number;
-    d->least = setup->knobs[LEAST].number;
-    d->longest = (int32_t)setup->knobs[LONGEST].number;
-    const ls_code code = ls_stream_open(&d->history, "history", setup->knobs[FILE_NAME].text,
-                                        (size_t)setup->knobs[TOKENS].number, setup, err);
+static ls_code suffix_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
+    const ls_code code = ls_stream_open(&d->history, "history", d->file, (size_t)d->tokens, setup, err);
     for (size_t i = 0; i < d->history.ids.n; i++) add_answer(d, d->history.ids.p[i]);
-    d->base.began = d->history.sum;
-    *out = code ? NULL : &d->base;
-    if (code) suffix_free(&d->base);
+    base->began = d->history.sum;
     return code;
 }
 
@@ -284,5 +274,13 @@ const ls_method ls_method_suffix = {
     .rows = 64,
     .text_only = true,
     .knobs = knobs,
-    .make = suffix_make,
+    .size = sizeof(drafter),
+    .drafter = &(const ls_drafter){.observe = suffix_observe,
+                                   .grow = suffix_grow,
+                                   .learn = suffix_learn,
+                                   .miss = suffix_miss,
+                                   .memory = suffix_memory,
+                                   .pool_size = suffix_pool_size,
+                                   .free = suffix_free},
+    .set_up = suffix_set_up,
 };

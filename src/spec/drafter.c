@@ -2,6 +2,7 @@
 #include "base/alias.h"
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,14 +63,31 @@ static void propose_grown(ls_drafter *d, const ls_draft_state *s, int32_t max_ro
     if (g.n > 1) ls_tree_lay_out(tree, g.rows, g.n);
 }
 
-void *ls_drafter_new(size_t size, ls_drafter with) {
-    ls_drafter *d = ls_calloc(1, size);
-    *d = with;
+ls_code ls_drafter_make(ls_drafter **out, const ls_method *m, const ls_draft_setup *s, ls_err *err) {
+    *out = NULL;
+    if (!m->drafter) return LS_OK;
+    ls_drafter *d = ls_calloc(1, m->size);
+    *d = *m->drafter;
+    d->method = m;
+    d->note = s->note;
+    d->ud = s->ud;
     if (!d->observe) d->observe = no_observe;
     if (!d->propose) d->propose = propose_grown;
     if (!d->pool_size) d->pool_size = no_pool;
     if (!d->free) d->free = free_listed;
-    return d;
+    ls_knobs_set(d, m->knobs, s->knobs);
+    const ls_code code = m->set_up ? m->set_up(d, s, err) : LS_OK;
+    if (code) d->free(d);
+    else *out = d;
+    return code;
+}
+
+void ls_drafter_failed(ls_drafter *d, const char *what, ls_code code, const ls_err *err) {
+    char line[sizeof err->msg + 80];
+    if (code == LS_E_RANGE || code == LS_E_CANCELLED || d->failed) return;
+    d->failed = true;
+    snprintf(line, sizeof line, "%s failed; the answer continues without its drafts: %s", what, err->msg);
+    if (d->note) d->note(d->ud, line);
 }
 
 size_t ls_drafter_bytes(const ls_drafter *d) {
@@ -151,16 +169,6 @@ ls_draft_options ls_draft_defaults(const ls_draft_options *o, const ls_method *m
     if (!c.depth) c.depth = by_cost && m->deepest ? m->deepest : m->depth ? m->depth : LS_DRAFT_DEPTH;
     if (!c.width) c.width = m->width ? m->width : LS_DRAFT_WIDTH;
     return c;
-}
-
-ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err) {
-    ls_knob_value *knobs = ls_calloc(ls_knob_count() + 1, sizeof *knobs);
-    ls_knob_defaults(knobs);
-    *out = NULL;
-    const ls_code code =
-        m->make ? m->make(out, &(ls_draft_setup){.knobs = knobs + ls_knob_offset(m), .tokenizer = ""}, err) : LS_OK;
-    free(knobs);
-    return code;
 }
 
 static bool before(double path, int32_t item, double than_path, int32_t than_item) {

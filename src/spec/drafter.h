@@ -1,9 +1,9 @@
 // Drafters propose the tree that one forward verifies. Integers and floats only: no model, no strings of text.
 //
-// To add a method, write a file draft_*.c with its ls_method (name, source, knobs, make), and add a line to
-// methods.def. Then --method, compare, simulate, tune, the help, the configuration keys of its knobs and the tests of
-// all methods include it (a test requires configs/methods/NAME.yaml with its knobs). draft_pld.c is a short example:
-// `make` fills in the functions that the drafter has of its own, ls_drafter_new the others.
+// To add a method, write a file draft_*.c with its ls_method (name, source, knobs, the drafter's functions), and add a
+// line to methods.def. Then --method, compare, simulate, tune, the help, the configuration keys of its knobs and the
+// tests of all methods include it (a test requires configs/methods/NAME.yaml with its knobs). draft_pld.c is a short
+// example.
 //
 // A drafter is used by one thread. It keeps what it learned across conversations, in bounded memory, until it is freed.
 #pragma once
@@ -58,8 +58,10 @@ typedef struct {
     ls_miss miss;               // the answer so far
 } ls_growth;
 
+typedef struct ls_method ls_method;
 typedef struct ls_drafter ls_drafter;
 struct ls_drafter {
+    const ls_method *method;
     // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset). NULL:
     // learns nothing from the text.
     void (*observe)(ls_drafter *d, const int32_t *context, size_t n, bool reset);
@@ -88,12 +90,12 @@ struct ls_drafter {
     bool lacks_bigrams; // it would gain by those of the model, which were not all asked (decode/bigrams.h)
     double read_share;  // share of the answer's expected time for learning from the prompt; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
-    void (*free)(ls_drafter *d);               // NULL: its block and the arrays that it lists
+    void (*free)(ls_drafter *d); // also of one whose `set_up` failed. NULL: its block and the arrays that it lists
+    void (*note)(void *ud, const char *text); // as in its setup
+    void *ud;
+    bool failed; // ls_drafter_failed told the user
 };
 
-// A zeroed block of `size` bytes that begins with this drafter. Functions that may be NULL and are called without a
-// test get one that does what NULL says.
-void *ls_drafter_new(size_t size, ls_drafter with);
 size_t ls_drafter_bytes(const ls_drafter *d); // of the memory that it lists
 // Whether the drafter has the token at the place, and if it was not drafted, why. Called between `propose` and `learn`,
 // for the tree proposed last (some of its rows may have been cut). d->miss must not be NULL.
@@ -118,7 +120,7 @@ typedef struct {
 
 // The environment of a drafter.
 typedef struct {
-    const ls_knob_value *knobs; // of its method, in their order
+    const ls_knob_value *knobs; // of its method, in their order; NULL: the defaults
     const char *tokenizer;      // name of the vocabulary, for messages
     int32_t n_vocab;            // 0: not known
     uint64_t tokenizer_id;      // identifies the vocabulary; a file of remembered tokens is for one vocabulary
@@ -148,18 +150,26 @@ struct ls_method {
     bool asks_head;       // ... a trained head (draft.head)
     bool shares_prefixes; // siblings may hold the same token, as published
     const ls_knob *knobs; // NULL: none
-    ls_code (*make)(ls_drafter **out, const ls_draft_setup *s, ls_err *err); // NULL: plain decoding
+    size_t size;          // of its drafters' struct, which begins with an ls_drafter
+    const ls_drafter *drafter; // their functions; NULL: plain decoding
+    // Completes a drafter, which is zeroed but for its functions and knobs (files are named until it returns). NULL:
+    // nothing is left to do.
+    ls_code (*set_up)(ls_drafter *d, const ls_draft_setup *s, ls_err *err);
 };
-typedef struct ls_method ls_method;
 
 ls_draft_options ls_draft_defaults(const ls_draft_options *o, const ls_method *m, bool by_cost); // no 0, no NULL
 extern const ls_method *const ls_methods[];        // NULL-terminated; plain decoding first
 extern const char ls_method_names[];               // "plain|logitspec|..."
 const ls_method *ls_method_find(const char *name); // or an earlier name; NULL: unknown
-// A drafter with default knobs and without a tokenizer.
-ls_code ls_method_make(ls_drafter **out, const ls_method *m, ls_err *err);
+// Functions that may be NULL and are called without a test are then those that do what NULL says. *out is NULL for
+// plain decoding.
+ls_code ls_drafter_make(ls_drafter **out, const ls_method *m, const ls_draft_setup *s, ls_err *err);
 
 // ---- for drafters
+
+// Tells the user once that what it drafts with failed, and that the answer continues without its drafts. Not for a lack
+// of room or a cancellation.
+void ls_drafter_failed(ls_drafter *d, const char *what, ls_code code, const ls_err *err);
 
 // Offers a draft; if a child of the same parent has its token, that is its row. Returns its row; -1: there is no more
 // room, or the question's path does not go there. est_p: NAN for no estimate. Its key is its row.

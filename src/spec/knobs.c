@@ -45,6 +45,19 @@ void ls_knob_defaults(ls_knob_value *values) {
     for (size_t i = 0; i < n; i++) values[i] = (ls_knob_value){ls_knob_at(i)->fallback, NULL};
 }
 
+void ls_knobs_set(void *of, const ls_knob *knobs, const ls_knob_value *values) {
+    for (size_t i = 0; i < count_knobs(knobs); i++) {
+        void *field = (char *)of + knobs[i].at;
+        const ls_knob_value v = values ? values[i] : (ls_knob_value){knobs[i].fallback, NULL};
+        switch (knobs[i].kind) {
+        case LS_KNOB_INT: *(int32_t *)field = (int32_t)v.number; break;
+        case LS_KNOB_NUMBER: *(double *)field = v.number; break;
+        case LS_KNOB_SWITCH: *(bool *)field = v.number != 0; break;
+        case LS_KNOB_FILE: *(const char **)field = v.text; break;
+        }
+    }
+}
+
 ls_code ls_knob_read(const ls_knob *k, const char *where, const char *text, ls_knob_value *out, ls_err *err) {
     char *end;
     if (k->kind == LS_KNOB_FILE) {

@@ -77,7 +77,7 @@ void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
     }
 }
 
-static void searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
+void ls_searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
     ls_evidence *e = &((ls_searcher *)d)->e;
     for (size_t i = at; i < at + n && e->remembered; i++) {
         const int32_t most = i + 1 < LS_SUCCESSORS_ORDER ? (int32_t)i + 1 : LS_SUCCESSORS_ORDER;
@@ -94,24 +94,14 @@ void ls_searcher_memory(void *d, ls_memory_visit *v) {
     ls_usage_memory(&e->usage, v);
 }
 
-static int32_t searcher_pool_size(const ls_drafter *d) {
+int32_t ls_searcher_pool_size(const ls_drafter *d) {
     return ls_pool_size(&((const ls_searcher *)d)->e.pool);
 }
 
-void *ls_searcher_new(size_t size, ls_drafter with, size_t memory) {
-    if (!with.observe) with.observe = ls_searcher_observe;
-    with.read = searcher_read;
-    with.pool_size = searcher_pool_size;
-    if (!with.learn) with.learn = ls_searcher_learn;
-    if (!with.memory) with.memory = ls_searcher_memory;
-    ls_searcher *d = ls_drafter_new(size, with);
-    d->e = (ls_evidence){.pool = {.order = LS_POOL_ORDER, .span = LS_POOL_SPAN},
-                         .successors = {.limit = memory},
-                         .retrieved = true,
-                         .remembered = true,
-                         .last_logit = true};
-    ls_rates_init(&d->e.rates);
-    return d;
+void ls_searcher_set_up(ls_searcher *s, size_t memory) {
+    s->e.pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
+    s->e.successors.limit = memory;
+    ls_rates_init(&s->e.rates);
 }
 
 // ---- the search

@@ -25,13 +25,14 @@ typedef struct {
     ls_evidence e;
 } ls_searcher;
 
-// As ls_drafter_new, with empty evidence and the functions over it that `with` leaves NULL, but propose and miss.
-// memory: limit of the remembered choices in bytes.
-void *ls_searcher_new(size_t size, ls_drafter with, size_t memory);
-// For functions that do more: what the drafter's own would do.
+// Sets up empty evidence, apart from its switches. memory: limit of the remembered choices in bytes.
+void ls_searcher_set_up(ls_searcher *s, size_t memory);
+// Functions of a drafter over its evidence.
 void ls_searcher_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset);
 void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r);
+void ls_searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
 void ls_searcher_memory(void *d, ls_memory_visit *v);
+int32_t ls_searcher_pool_size(const ls_drafter *d);
 // Remembers the target's prediction after tail[0..n), 1 to LS_SUCCESSORS_ORDER tokens of another conversation.
 void ls_searcher_recall(ls_searcher *s, const int32_t *tail, int32_t n, const ls_successor *next);
 

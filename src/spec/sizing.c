@@ -236,11 +236,14 @@ static void c2t_cut(const ls_sizing *z, const ls_tree *t, const double *path, co
 }
 
 static const ls_knob c2t_knobs[] = {
-    {"c2t.bias", LS_KNOB_NUMBER, 0.422042, -100, 100, "constant term, in log-odds"},
-    {"c2t.path", LS_KNOB_NUMBER, 1.05658, -100, 100, "weight of the path's estimate, in log-odds"},
-    {"c2t.estimate", LS_KNOB_NUMBER, -0.0469687, -100, 100, "weight of the row's own estimate, in log-odds"},
-    {"c2t.entropy", LS_KNOB_NUMBER, -0.231759, -100, 100, "weight of the entropy of its siblings' estimates"},
-    {"c2t.depth", LS_KNOB_NUMBER, 0.0795973, -100, 100, "weight of its depth"},
+    {"c2t.bias", LS_KNOB_NUMBER, 0.422042, -100, 100, "constant term, in log-odds", offsetof(ls_sizing, knobs[0])},
+    {"c2t.path", LS_KNOB_NUMBER, 1.05658, -100, 100, "weight of the path's estimate, in log-odds",
+     offsetof(ls_sizing, knobs[1])},
+    {"c2t.estimate", LS_KNOB_NUMBER, -0.0469687, -100, 100, "weight of the row's own estimate, in log-odds",
+     offsetof(ls_sizing, knobs[2])},
+    {"c2t.entropy", LS_KNOB_NUMBER, -0.231759, -100, 100, "weight of the entropy of its siblings' estimates",
+     offsetof(ls_sizing, knobs[3])},
+    {"c2t.depth", LS_KNOB_NUMBER, 0.0795973, -100, 100, "weight of its depth", offsetof(ls_sizing, knobs[4])},
     {0},
 };
 
@@ -334,9 +337,7 @@ const ls_sizing_rule *ls_sizing_rule_at(int i) {
 }
 
 void ls_sizing_tune(ls_sizing *z, const ls_knob_value *all) {
-    const ls_knob *k = z->rule ? z->rule->knobs : NULL;
-    const size_t first = k && all ? ls_knob_of_sizing(z->rule) : 0;
-    for (size_t i = 0; k && k[i].key; i++) z->knobs[i] = all ? all[first + i].number : k[i].fallback;
+    if (z->rule) ls_knobs_set(z, z->rule->knobs, all ? all + ls_knob_of_sizing(z->rule) : NULL);
 }
 
 void ls_sizing_settle(ls_sizing *z, const ls_method *m, int32_t max_rows) {

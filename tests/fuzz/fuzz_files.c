@@ -65,7 +65,7 @@ static ls_code draft(const char *name, const char *file, const int32_t *context,
                                   .n_vocab = VOCAB,
                                   .tokenizer_id = TOKENIZER,
                                   .note = note};
-    const ls_code code = m->make(&d, &setup, err);
+    const ls_code code = ls_drafter_make(&d, m, &setup, err);
     ls_tree *tree = ls_tree_new();
     for (size_t at = n / 2; !code && at < n; at += 1 + n / 4) {
         const ls_draft_state s = {.context = context,

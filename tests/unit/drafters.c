@@ -140,7 +140,7 @@ ls_drafter *test_drafter(const ls_method *m) {
                                   .draft = {.head = "fake", .depth = LS_DRAFT_DEPTH, .width = LS_DRAFT_WIDTH},
                                   .draft_model = make_fake,
                                   .multi_head = make_multi_head};
-    if (m->make(&d, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
+    if (ls_drafter_make(&d, m, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
     return d;
 }
 

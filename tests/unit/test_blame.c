@@ -78,7 +78,7 @@ static ls_drafter *make(const ls_method *m) {
     for (size_t i = 0; i < ls_knob_count(); i++)
         if (!strcmp(ls_knob_at(i)->key, "rest.corpus")) knobs[i].text = corpus;
     const ls_draft_setup setup = {.knobs = knobs + ls_knob_offset(m), .tokenizer = "test", .n_vocab = VOCAB};
-    if (m->make(&d, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
+    if (ls_drafter_make(&d, m, &setup, &err)) fail_msg("%s: %s", m->name, err.msg);
     return d;
 }
 
@@ -162,11 +162,11 @@ static void a_method_knows_what_its_largest_tree_holds(void **unused) {
     for (const ls_method *const *at = ls_methods; *at; at++) {
         int known = 0;
         if ((*at)->asks_model) continue; // what it sees depends on how many rows it drafts: unit/test_draft_model.c
-        for (world = 0; (*at)->make && world < (int)(sizeof worlds / sizeof *worlds); world++)
+        for (world = 0; (*at)->drafter && world < (int)(sizeof worlds / sizeof *worlds); world++)
             for (int32_t max_rows = 2; max_rows <= 32; max_rows *= 2) known += run(*at, max_rows, seen, large);
         world = 0;
         // guesses alone, as many ranks as rows: all of them fit
-        if ((*at)->make && !known && strcmp((*at)->name, "logit-only"))
+        if ((*at)->drafter && !known && strcmp((*at)->name, "logit-only"))
             fail_msg("%s: no step missed a token that was known", (*at)->name);
     }
     for (int k = LS_MISS_UNKNOWN; k <= LS_MISS_NO_ROW; k++) // cost is for the sizing rule to tell

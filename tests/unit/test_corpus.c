@@ -111,7 +111,7 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     ls_draft_setup setup = {.knobs = knobs, .tokenizer = "test", .tokenizer_id = 77};
     ls_drafter *d;
     ls_err err;
-    assert_int_equal(ls_method_find("rest")->make(&d, &setup, &err), LS_OK);
+    assert_int_equal(ls_drafter_make(&d, ls_method_find("rest"), &setup, &err), LS_OK);
     ls_tree t = test_tree();
     d->propose(d, &(ls_draft_state){text + 1200, 20, text[1220], NULL, NULL, 0, NULL}, 64, &t); // in the repetition
     assert_int_equal(t.n, 11);
@@ -145,10 +145,10 @@ static void rest_drafts_what_followed_in_the_corpus(void **state) {
     assert_int_equal(t.n, 1); // one token is no ending to look up
     d->free(d);
     setup.tokenizer_id = 78; // another vocabulary
-    assert_int_equal(ls_method_find("rest")->make(&d, &setup, &err), LS_E_USAGE);
+    assert_int_equal(ls_drafter_make(&d, ls_method_find("rest"), &setup, &err), LS_E_USAGE);
     assert_non_null(strstr(err.msg, "built with the tokenizer of some model, but the model has that of test"));
     knobs[0].text = "";
-    assert_int_equal(ls_method_find("rest")->make(&d, &setup, &err), LS_E_USAGE);
+    assert_int_equal(ls_drafter_make(&d, ls_method_find("rest"), &setup, &err), LS_E_USAGE);
     assert_non_null(strstr(err.msg, "corpus build"));
 }
 
@@ -228,7 +228,7 @@ static void rest_counts_the_first_five_thousand(void **state) {
     ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
     ls_drafter *d;
     ls_tree t = test_tree();
-    assert_int_equal(ls_method_find("rest")->make(&d, &setup, NULL), LS_OK);
+    assert_int_equal(ls_drafter_make(&d, ls_method_find("rest"), &setup, NULL), LS_OK);
     d->propose(d, &(ls_draft_state){(int32_t[]){1}, 1, 2, NULL, NULL, 0, NULL}, 30, &t);
     assert_int_equal(t.n, 2); // the suffixes that go on with 3 are the first in their order
     assert_int_equal(t.nodes[1].token, 3);

@@ -50,7 +50,7 @@ static void trees_of_every_method_are_valid(void **state) {
     uint64_t counter = 0;
     for (const ls_method *const *at = ls_methods; *at; at++) {
         const ls_method *m = *at;
-        if (!m->make) continue;
+        if (!m->drafter) continue;
         const bool plenty = !strncmp(m->name, "logit", 5); // 255 guesses: candidates suffice
         int drafted = 0;
         for (int round = 0; round < 40; round++) {
@@ -111,7 +111,7 @@ static void what_drafters_remember_is_bounded(void **state) {
     int32_t *text = ls_malloc(N * sizeof *text);
     for (int32_t i = 0; i < N; i++) text[i] = i;
     for (const ls_method *const *m = ls_methods; *m; m++) {
-        if (!(*m)->make) continue;
+        if (!(*m)->drafter) continue;
         ls_drafter *d = test_drafter(*m);
         d->observe(d, text, 1, true);
         const size_t before = ls_drafter_bytes(d);
@@ -210,7 +210,7 @@ static void the_paper_s_look_ups_are_switched_one_by_one(void **state) {
         ls_tree t = test_tree();
         for (int i = 0; m->knobs[i].key; i++) knobs[i] = test_knobs(1000, 7)[ls_knob_offset(m) + (size_t)i];
         if (without) knobs[without].number = 0;
-        assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
+        assert_int_equal(ls_drafter_make(&d, m, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
         d->observe(d, text, N, true);
         d->propose(d, &(ls_draft_state){text, N, 3, top, p, 2, NULL}, 16, &t);
         int copied = 0, guessed = 0;
@@ -234,7 +234,7 @@ static ls_drafter *suffix_with(double factor, double depth) {
         if (!strcmp(m->knobs[i].key, "suffix.factor")) knobs[i].number = factor;
         if (!strcmp(m->knobs[i].key, "suffix.depth")) knobs[i].number = depth;
     }
-    assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
+    assert_int_equal(ls_drafter_make(&d, m, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
     return d;
 }
 
@@ -348,7 +348,7 @@ static void cacheback_forgets_the_leader_used_longest_ago(void **state) {
         {1, NULL}, {1, NULL}, {16, NULL}, {0, NULL}, {0, NULL}}; // leader, length, leaders, file, frozen
     ls_drafter *d;
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = "test"};
-    assert_int_equal(ls_method_find("cacheback")->make(&d, &setup, NULL), LS_OK);
+    assert_int_equal(ls_drafter_make(&d, ls_method_find("cacheback"), &setup, NULL), LS_OK);
     int32_t text[110];
     for (int32_t i = 0; i < 110; i++) text[i] = i;
     text[90] = 80; // 80 is used again
@@ -410,7 +410,7 @@ static void lookahead_forgets_with_the_conversation(void **state) {
             else if (!strcmp(m->knobs[i].key, "lookahead.keep")) own[i].number = way > 1;
         const ls_draft_setup setup = {.knobs = own, .n_vocab = N};
         ls_drafter *d;
-        assert_int_equal(m->make(&d, &setup, NULL), LS_OK);
+        assert_int_equal(ls_drafter_make(&d, m, &setup, NULL), LS_OK);
         d->observe(d, text, N, true);
         assert_int_equal(d->pool_size(d), way ? LEADERS : 0); // one n-gram for each token, the latest ones
         ls_tree tree = test_tree();
@@ -451,7 +451,7 @@ static ls_code make_with_file(ls_drafter **out, const char *method, const char *
                                   .tokenizer_id = tokenizer_id,
                                   .note = take_note};
     *noted = 0;
-    return m->make(out, &setup, err);
+    return ls_drafter_make(out, m, &setup, err);
 }
 
 static ls_drafter *with_file(const char *method, const char *key, const char *path, uint64_t tokenizer_id) {

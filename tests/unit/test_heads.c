@@ -772,7 +772,7 @@ static void check_medusa_tree(place at) {
                                   .draft = {.head = folder},
                                   .multi_head = give_multi_head,
                                   .of = g};
-    assert_int_equal(m->make(&d, &setup, &err), LS_OK);
+    assert_int_equal(ls_drafter_make(&d, m, &setup, &err), LS_OK);
     read_text(&w, 0, 20);
     for (int step = 0; step < 10; step++) {
         lst_row last;

@@ -241,7 +241,7 @@ static void turns_are_as_long_as_time_allows(void **state) {
     double rows = 0;
     for (size_t i = 0; i < p.n; i++) {
         const int32_t max_rows = p.c[i].setup.s.decode.max_rows, n = max_rows ? max_rows : p.c[i].method->rows;
-        rows += (n > 64 && !(p.c[i].method->sized && !max_rows) ? n / 64.0 : 1) / (p.c[i].method->make ? 1.4 : 1);
+        rows += (n > 64 && !(p.c[i].method->sized && !max_rows) ? n / 64.0 : 1) / (p.c[i].method->drafter ? 1.4 : 1);
     }
     assert_in_range(tokens_at(&p, 40e3 / rows / 31.5), 31, 31);
     ls_lab_plan_free(&p);

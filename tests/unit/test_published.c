@@ -293,7 +293,7 @@ static void eagle_grows_the_tree_of_the_authors_program(void **state) {
         ls_drafter *d;
         ls_err err;
         ls_tree t = test_tree();
-        if (method->make(&d, &setup, &err)) fail_msg("%s", err.msg);
+        if (ls_drafter_make(&d, method, &setup, &err)) fail_msg("%s", err.msg);
         d->propose(d,
                    &(ls_draft_state){.context = context,
                                      .n_context = 3,
@@ -365,7 +365,7 @@ static void medusa_has_the_nine_trees_of_the_authors_program(void **state) {
         if (tree) {
             ls_tree t = test_tree();
             heads.heads = json_object_get(c, "heads");
-            assert_int_equal(method->make(&d, &setup, &err), LS_OK);
+            assert_int_equal(ls_drafter_make(&d, method, &setup, &err), LS_OK);
             d->propose(d, &s, method->rows, &t);
             has_paths(&t, json_object_get(c, "paths"));
             d->free(d);
@@ -381,7 +381,7 @@ static void medusa_has_the_nine_trees_of_the_authors_program(void **state) {
             while (strcmp(json_string_value(json_object_get(one, "tree")), expected) != 0);
             heads.heads = json_object_get(one, "heads");
             snprintf(heads.base.base, sizeof heads.base.base, "%s", base);
-            assert_int_equal(method->make(&d, &setup, &err), LS_OK);
+            assert_int_equal(ls_drafter_make(&d, method, &setup, &err), LS_OK);
             d->propose(d, &s, method->rows, &t);
             has_paths(&t, json_object_get(one, "paths"));
             d->free(d);
@@ -423,7 +423,7 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
         ls_drafter *d;
         ls_node *read = calloc(RACER_PROMPT, sizeof *read);
         int32_t *text = calloc(4096, sizeof *text);
-        assert_int_equal(m->make(&d, &setup, NULL), LS_OK);
+        assert_int_equal(ls_drafter_make(&d, m, &setup, NULL), LS_OK);
         for (int prompt = 0; prompt < 3; prompt++) {
             size_t n = 0;
             for (int32_t i = 0; i < RACER_PROMPT; i++) {
@@ -625,7 +625,7 @@ static void rest_drafts_what_the_authors_program_drafts_and_longer_paths(void **
     if (ls_corpus_write(path, corpus, &facts, 1, NULL, NULL, &err)) fail_msg("%s", err.msg);
     const ls_knob_value knobs[] = {{0, path}, {16, NULL}, {10, NULL}};
     const ls_draft_setup setup = {.knobs = knobs};
-    if (ls_method_find("rest")->make(&d, &setup, &err)) fail_msg("%s", err.msg);
+    if (ls_drafter_make(&d, ls_method_find("rest"), &setup, &err)) fail_msg("%s", err.msg);
     unlink(path);
     json_array_foreach(json_object_get(published, "rest"), at, c) {
         const json_t *ending = json_object_get(c, "ending");

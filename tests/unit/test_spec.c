@@ -219,7 +219,7 @@ static void the_papers_lengths_are_knobs(void **state) {
     const ls_draft_setup setup = {.knobs = knobs, .tokenizer = ""};
     ls_drafter *d;
     ls_tree t = test_tree();
-    assert_int_equal(ls_method_find("logitspec-paper")->make(&d, &setup, NULL), LS_OK);
+    assert_int_equal(ls_drafter_make(&d, ls_method_find("logitspec-paper"), &setup, NULL), LS_OK);
     d->observe(d, text, 62, true);
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.branches[0].match_n, 1);
@@ -228,7 +228,7 @@ static void the_papers_lengths_are_knobs(void **state) {
     assert_int_equal(t.n_branches, 3); // the root's own and ranks 1 and 2
     d->free(d);
     knobs[0].number = 3;
-    assert_int_equal(ls_method_find("logitspec-paper")->make(&d, &setup, NULL), LS_OK);
+    assert_int_equal(ls_drafter_make(&d, ls_method_find("logitspec-paper"), &setup, NULL), LS_OK);
     d->observe(d, text, 62, true);
     d->propose(d, &s, 64, &t);
     assert_int_equal(t.branches[0].match_n, 3);

@@ -144,7 +144,7 @@ static void each_source_can_be_left_out(void **state) {
             knobs[i] = test_knobs(1000, 7)[first + i];
             if (!strcmp(m->knobs[i].key, keys[off])) knobs[i].number = 0;
         }
-        assert_int_equal(m->make(&d, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
+        assert_int_equal(ls_drafter_make(&d, m, &(ls_draft_setup){.knobs = knobs, .tokenizer = ""}, NULL), LS_OK);
         teach(d, text, TAUGHT);
         for (int32_t root = 0; root < 25; root++) {
             ls_tree t = test_tree();

@@ -55,43 +55,35 @@ const ui_verb ui_verbs[] = {
     {0},
 };
 
-static const ui_verb *verb_of(const char *word) {
+static const ui_verb *verb_of(const char *word) { // with its argument, or without as in ":save"
     const ui_verb *v = ui_verbs;
-    while (v->name && strncmp(word, v->name, strlen(v->name))) v++;
-    return v->name ? v : NULL;
-}
-
-// The command that lacks its argument, as in ":save".
-static const ui_verb *bare_verb(const char *word) {
-    const ui_verb *v = ui_verbs;
-    const size_t n = strcspn(word, " "), rest = strspn(word + n, " ");
-    while (v->name && (word[n + rest] || strlen(v->name) != n + 1 || strncmp(word, v->name, n))) v++;
+    const size_t n = strcspn(word, " ");
+    while (v->name && (strlen(v->name) != n + 1 || strncmp(word, v->name, n))) v++;
     return v->name ? v : NULL;
 }
 
 bool ui_is_command(const char *line) {
     return *line == ':' && !strchr(line, '\n') &&
-           (verb_of(line + 1) || bare_verb(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
+           (verb_of(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
 }
 
 static void run_command(ui_state *s, const char *line) {
     const char *word = line + strspn(line, " ");
     const ui_action a = ui_action_named(word);
-    const ui_verb *v = verb_of(word), *bare = bare_verb(word);
-    if (bare && a == UI_ACT_NONE)
-        ui_say_error(s, ":%s%s: %s is missing", bare->name, bare->argument,
-                     !strcmp(bare->argument, "FILE") ? "a name" : bare->argument);
+    const ui_verb *v = verb_of(word);
+    const size_t n = strcspn(word, " "), blanks = strspn(word + n, " ");
+    const bool file = v && !strcmp(v->argument, "FILE");
+    if (a != UI_ACT_NONE) ui_act(s, a);
+    else if (v && !word[n + blanks])
+        ui_say_error(s, ":%s%s: %s is missing", v->name, v->argument, file ? "a name" : v->argument);
     else if (v) {
-        const size_t n = strlen(v->name);
-        const char *argument = word + n + (v->verbatim ? 0 : strspn(word + n, " "));
-        const char *home = getenv("HOME");
-        const bool at_home = !strcmp(v->argument, "FILE") && !strncmp(argument, "~/", 2) && home && *home;
+        const char *argument = word + n + (v->verbatim ? 1 : blanks), *home = getenv("HOME");
+        const bool at_home = file && !strncmp(argument, "~/", 2) && home && *home;
         char *path = at_home ? ls_format("%s%s", home, argument + 1) : ls_strdup(argument); // as a shell has it
         if (v->run) v->run(s, path);
         else ui_ask(s, v->asks, ls_strdup(path), 0);
         free(path);
-    } else if (a != UI_ACT_NONE) ui_act(s, a);
-    else if (*word) {
+    } else if (*word) {
         ui_say_error(s, "unknown command '%.80s' (F1 lists all)%s", word,
                      s->typed.in_prompt ? "; Enter sends the line as a prompt" : "");
         if (!s->typed.in_prompt) return;

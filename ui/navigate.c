@@ -8,23 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_message(ui_state *s, bool is_error, const char *fmt, va_list ap) {
+void ui_message(ui_state *s, bool is_error, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
     vsnprintf(s->message, sizeof s->message, fmt, ap);
+    va_end(ap);
     s->message_is_error = is_error;
-}
-
-void ui_say(ui_state *s, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    set_message(s, false, fmt, ap);
-    va_end(ap);
-}
-
-void ui_say_error(ui_state *s, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    set_message(s, true, fmt, ap);
-    va_end(ap);
 }
 
 void ui_focus(ui_state *s, ui_panel p) {

@@ -210,7 +210,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
     case LS_EV_SETTING: on_setting(s, e); break;
     case LS_EV_REQUEST: ui_requests_on(s, e); break;
     case LS_EV_MESSAGE:
-        (e->message.is_error ? ui_say_error : ui_say)(s, "%s", e->message.text);
+        ui_message(s, e->message.is_error, "%s", e->message.text);
         ui_log(s, s->message, strlen(s->message));
         break;
     }

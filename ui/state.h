@@ -316,8 +316,9 @@ bool ui_thinking_at(const ui_thinking *t, int32_t at);
 // ---- navigate.c: moves of the view, and the message line
 
 // The message line: a note, or an error.
-void ui_say(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void ui_say_error(ui_state *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ui_message(ui_state *s, bool is_error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#define ui_say(s, ...) ui_message(s, false, __VA_ARGS__)
+#define ui_say_error(s, ...) ui_message(s, true, __VA_ARGS__)
 void ui_focus(ui_state *s, ui_panel p);           // gives it the focus
 void ui_open(ui_state *s, ui_panel p, bool open); // opens or closes Inspect or Compare
 void ui_look_at(ui_state *s, int64_t step);       // or at the nearest that exists; follows the newest

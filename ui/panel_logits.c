@@ -3,12 +3,6 @@
 
 #include <stdio.h>
 
-int ui_scroll_top(int *scroll, int n_lines, int rows) {
-    int most = n_lines > rows ? n_lines - rows : 0;
-    if (*scroll > most) *scroll = most;
-    return *scroll;
-}
-
 // tried: the branch was verified, and no quiz hides it.
 static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, bool tried) {
     const bool ascii = p->canvas->ascii;

@@ -1,10 +1,113 @@
-// The requests of a server, a line each.
+// The requests of a server, and the panel with a line for each.
 #include "ui/panels.h"
+#include "base/mem.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static size_t place_of(const ui_requests *r, int32_t id) { // where it is, or would be
+    size_t i = r->n;
+    while (i > 0 && r->facts[i - 1].id >= id) i--;
+    return i;
+}
+
+static const ls_request_facts *find(const ui_requests *r, int32_t id) {
+    const size_t i = place_of(r, id);
+    return i < r->n && r->facts[i].id == id ? &r->facts[i] : NULL;
+}
+
+void ui_requests_on(ui_state *s, const ls_event *e) {
+    ui_requests *r = &s->requests;
+    const ls_request_facts *f = e->request.facts;
+    const size_t i = place_of(r, f->id);
+    const bool known = i < r->n && r->facts[i].id == f->id;
+    if (f->state == LS_REQUEST_FORGOTTEN) {
+        if (known) memmove(r->facts + i, r->facts + i + 1, (--r->n - i) * sizeof *r->facts);
+    } else {
+        if (!known) {
+            r->facts = ls_realloc(r->facts, (r->n + 1) * sizeof *r->facts);
+            memmove(r->facts + i + 1, r->facts + i, (r->n++ - i) * sizeof *r->facts);
+        }
+        r->facts[i] = *f;
+    }
+    r->follows = e->request.follows;
+    if (e->request.shown) r->shown = f->id;
+    if (r->cursor && !find(r, r->cursor)) r->cursor = 0;
+}
+
+static int rank(ls_request_state s) { // in the order of the list
+    return s == LS_REQUEST_QUEUED ? 1 : s >= LS_REQUEST_DONE ? 2 : 0;
+}
+
+static int compare(const void *a, const void *b, void *of) {
+    const ls_request_facts *x = (const ls_request_facts *)of + *(const int *)a,
+                           *y = (const ls_request_facts *)of + *(const int *)b;
+    const int by = rank(x->state) - rank(y->state);
+    return by ? by : rank(x->state) == 2 ? y->id - x->id : x->id - y->id;
+}
+
+// Their places in `facts` from top to bottom: those that are answered, those that wait, then the ended ones, the newest
+// first. Owned by the caller.
+static int *order_of(const ui_requests *r) {
+    int *order = ls_malloc((r->n + 1) * sizeof *order);
+    for (size_t i = 0; i < r->n; i++) order[i] = (int)i;
+    qsort_r(order, r->n, sizeof *order, compare, r->facts);
+    return order;
+}
+
+void ui_requests_move(ui_state *s, int by) {
+    ui_requests *r = &s->requests;
+    const int n = (int)r->n, from = r->cursor ? r->cursor : r->shown;
+    if (!n) return;
+    int *order = order_of(r), at = 0;
+    for (int i = 0; i < n; i++)
+        if (r->facts[order[i]].id == from) at = i;
+    at += by;
+    r->cursor = r->facts[order[at < 0 ? 0 : at < n ? at : n - 1]].id;
+    s->drawn.to_row = true;
+    free(order);
+}
+
+void ui_requests_open(ui_state *s) {
+    const int32_t id = s->requests.cursor ? s->requests.cursor : s->requests.shown;
+    if (!id) {
+        ui_say(s, "no request yet");
+        return;
+    }
+    s->requests.follows = false;
+    s->view.at_newest = true;
+    ui_ask(s, LS_CMD_OPEN, NULL, id);
+}
+
+void ui_requests_follow(ui_state *s) {
+    s->requests.cursor = 0;
+    s->requests.follows = s->view.at_newest = true;
+    s->view.node = -1;
+    ui_ask(s, LS_CMD_OPEN, NULL, 0);
+}
+
+void ui_requests_pin(ui_state *s) {
+    if (!s->requests.follows || !s->requests.shown) return;
+    s->requests.follows = false;
+    ui_ask(s, LS_CMD_OPEN, NULL, s->requests.shown);
+}
+
+size_t ui_requests_open_count(const ui_requests *r, ls_request_state from, ls_request_state to) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++) n += r->facts[i].state >= from && r->facts[i].state <= to;
+    return n;
+}
+
+const ls_request_facts *ui_request_shown(const ui_state *s) {
+    return s->requests.shown ? find(&s->requests, s->requests.shown) : NULL;
+}
+
+const char *ui_fixed(const ui_state *s) {
+    return s->given.watches ? "this is a server" : "this is a recording";
+}
+
+// ---- the panel
 
 enum { NUMBER = 5, STATE = 10, COLUMNS = 7, LEAST_CLIENT = 8 };
 
@@ -14,27 +117,17 @@ static const struct {
 } columns[COLUMNS] = {{"prompt", 7}, {"kept", 7},     {"answer", 7}, {"MAT", 6},
                       {"tok/s", 7},  {"speedup", 11}, {"waited", 7}};
 
-// Cells at the right end of a line, from left to right.
+// Where the next of the cells at the right end of a line ends.
 typedef struct {
-    ui_pen *pen;
     int col, n;
 } cells;
 
-static void cell(cells *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void cell(cells *c, const char *fmt, ...) {
-    char text[48];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    c->col += columns[c->n++].cells;
-    ui_pad(c->pen, c->col - ui_text_cells(c->pen->canvas, text, strlen(text)));
-    ui_print(c->pen, "%s", text);
+static int next_end(cells *c) {
+    return c->col += columns[c->n++].cells;
 }
 
-static void count(cells *c, int64_t n) {
-    if (n) cell(c, "%lld", (long long)n);
-    else cell(c, "-");
+static void number(ui_pen *p, cells *c, const char *fmt, double v) {
+    ui_print_to(p, next_end(c), v > 0 ? fmt : "-", v);
 }
 
 static void client(ui_pen *p, const ls_request_facts *f, int room) {
@@ -56,7 +149,7 @@ static void row(ui_panel_view *v, int line, const ls_request_facts *f, int room)
     const bool focus = s->shown.focus == UI_REQUESTS;
     ui_pen p = ui_pen_at(v->canvas, v->area, line, f->id == cursor && focus ? UI_CURSOR : UI_NUMBER);
     const int start = p.col;
-    cells c = {&p, start + NUMBER + 1 + room + 1 + STATE, 0};
+    cells c = {start + NUMBER + 1 + room + 1 + STATE, 0};
     p.tag = f->id + 1;
     ui_print(&p, "%c%*d", f->id == s->requests.shown ? '>' : ' ', NUMBER - 1, f->id);
     p.role = UI_TEXT;
@@ -72,29 +165,27 @@ static void row(ui_panel_view *v, int line, const ls_request_facts *f, int room)
     if (*f->why) return;
     const double speed = f->decode_ms > 0 ? 1e3 * (double)f->emitted / f->decode_ms : 0;
     p.role = UI_TEXT;
-    count(&c, f->prompt_tokens);
-    count(&c, f->kept_tokens);
-    count(&c, f->emitted);
-    if (f->steps) cell(&c, "%.2f", (double)f->emitted / (double)f->steps);
-    else cell(&c, "-");
-    if (speed > 0) cell(&c, speed < 1000 ? "%.1f" : "%.0f", speed);
-    else cell(&c, "-");
+    number(&p, &c, "%.0f", f->prompt_tokens);
+    number(&p, &c, "%.0f", f->kept_tokens);
+    number(&p, &c, "%.0f", f->emitted);
+    number(&p, &c, "%.2f", f->steps ? (double)f->emitted / (double)f->steps : 0);
+    number(&p, &c, speed < 1000 ? "%.1f" : "%.0f", speed);
     if (f->speedup > 0)
-        cell(&c, "%s%s", ui_times(v->canvas), ls_speedup_text(f->speedup, f->speedup_spread, v->canvas->ascii).s);
-    else cell(&c, "-");
-    if (f->queued_ms >= 1) cell(&c, "%.1fs", f->queued_ms / 1e3);
-    else cell(&c, "-");
+        ui_print_to(&p, next_end(&c), "%s%s", ui_times(v->canvas),
+                    ls_speedup_text(f->speedup, f->speedup_spread, v->canvas->ascii).s);
+    else ui_print_to(&p, next_end(&c), "-");
+    number(&p, &c, "%.1fs", f->queued_ms >= 1 ? f->queued_ms / 1e3 : 0);
     if (f->lost_lines) ui_print(&p, " cut");
 }
 
 static void head(ui_panel_view *v, int room) {
     ui_pen p = ui_next_line(v, UI_LABEL);
     const int start = p.col;
-    cells c = {&p, start + NUMBER + 1 + room + 1 + STATE, 0};
+    cells c = {start + NUMBER + 1 + room + 1 + STATE, 0};
     ui_print(&p, "%*s client", NUMBER, "no.");
     ui_pad(&p, start + NUMBER + 1 + room + 1);
     ui_print(&p, "state");
-    for (int i = 0; i < COLUMNS; i++) cell(&c, "%s", columns[i].heading);
+    for (int i = 0; i < COLUMNS; i++) ui_print_to(&p, next_end(&c), "%s", columns[i].heading);
 }
 
 void ui_panel_requests(ui_panel_view *v) {
@@ -104,15 +195,14 @@ void ui_panel_requests(ui_panel_view *v) {
     if (room < LEAST_CLIENT) room = LEAST_CLIENT;
     const size_t waiting = ui_requests_open_count(r, LS_REQUEST_QUEUED, LS_REQUEST_QUEUED),
                  running = ui_requests_open_count(r, LS_REQUEST_READING, LS_REQUEST_DECODING);
-    int *order = ui_requests_order(r), *scroll = &v->drawn->scroll[UI_REQUESTS];
+    int *order = order_of(r), *scroll = &v->drawn->scroll[UI_REQUESTS];
     const int n = (int)r->n, lines = v->area.rows - 1, cursor = r->cursor;
     head(v, room);
     if (!n) ui_dim_line(v, " no request yet");
     if (!cursor) *scroll = 0; // the newest are in sight
     for (int i = 0; i < n && cursor && v->drawn->to_row; i++) {
         if (r->facts[order[i]].id != cursor) continue;
-        if (i < *scroll) *scroll = i;
-        if (i >= *scroll + lines) *scroll = i - lines + 1;
+        ui_scroll_to(scroll, i, lines);
         v->drawn->to_row = false;
     }
     const int top = ui_scroll_top(scroll, n, lines);

@@ -1,23 +1,128 @@
-// A table with the simulated result of each method on the answer.
+// What every method would do on the conversation, while one decodes it, and the table of it.
 #include "ui/panels.h"
+#include "base/system.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-// Text that ends before that column.
-static void cell(ui_pen *p, int end, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void cell(ui_pen *p, int end, const char *fmt, ...) {
-    char text[48];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    ui_pad(p, end - (int)strlen(text));
-    ui_print(p, "%s", text);
+enum { SLICE_MS = 10 };
+static const double LITTLE = 0.02; // of a step
+
+static size_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in the context
+    const ls_turn *said = ui_said(&s->run, t);
+    const ls_step *last = said->n_steps ? ui_step(s, t->first_step + said->n_steps - 1) : NULL;
+    return last ? (size_t)(last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS))
+                : ls_turn_output_at(said);
 }
+
+// The first turn whose context was not changed later: a chat template may rewrite earlier turns.
+static size_t first_turn(const ui_state *s) {
+    size_t t = s->run.dialog->n_turns ? s->run.dialog->n_turns - 1 : 0;
+    while (t > 0 && s->run.dialog->turns[t].kept >= end_of(s, &s->run.turns[t - 1])) t--;
+    return t;
+}
+
+static void start(ui_state *s) {
+    ui_shadows *w = &s->shadows;
+    if (!w->ways && s->given.ways) w->ways = s->given.ways(s->given.ud, &w->n_ways);
+    if (w->work || !s->run.dialog->n_turns || !s->run.has_header || !w->n_ways) return;
+    w->work = ls_shadows_new(w->ways, w->n_ways, &s->run.header);
+    w->turn = first_turn(s);
+}
+
+void ui_shadows_forget(ui_state *s, size_t turn) {
+    ui_shadows *w = &s->shadows;
+    if (turn > w->turn) return;
+    ls_shadows_free(w->work);
+    *w = (ui_shadows){.ways = w->ways, .n_ways = w->n_ways, .chosen = w->chosen, .always = w->always};
+}
+
+static bool begin(ui_state *s) {
+    ui_shadows *w = &s->shadows;
+    const ui_turn *t = &s->run.turns[w->turn];
+    const ls_ids *context = &s->run.dialog->context;
+    const size_t n = ls_turn_output_at(ui_said(&s->run, t));
+    for (size_t i = 0; i < n && !w->refused; i++)
+        if (i >= context->n || context->p[i] < 0) w->refused = "the recording lacks the text before this answer";
+    if (w->refused) return false;
+    ls_shadows_begin(w->work, context->p, n);
+    w->begun = true;
+    w->real = (ls_stats){0};
+    w->ended = false;
+    w->step = t->first_step;
+    return true;
+}
+
+// Adds the new steps of the turn. False: this conversation cannot be simulated.
+static bool feed(ui_state *s) {
+    ui_shadows *w = &s->shadows;
+    if (!w->begun && !begin(s)) return false;
+    const ui_turn *t = &s->run.turns[w->turn];
+    for (; w->step < t->first_step + ui_said(&s->run, t)->n_steps; w->step++) {
+        const ls_step *step = ui_step(s, w->step);
+        if (ls_step_lossy(step, NULL)) {
+            w->refused = "this answer is LOSSY: other methods would have continued a different text";
+            return false;
+        }
+        ls_shadows_add(w->work, step);
+        ls_stats_add(&w->real, step);
+    }
+    if (!w->ended && (ui_said(&s->run, t)->finish || w->turn + 1 < s->run.dialog->n_turns)) {
+        ls_shadows_end(w->work);
+        w->ended = true;
+    }
+    return true;
+}
+
+static bool is_open(const ui_state *s) {
+    for (int i = 0; i < s->over.n; i++)
+        if (s->over.open[i] == UI_SHADOWS) return true;
+    return false;
+}
+
+// Simulation time over decoding time, per step; NAN: not known yet.
+static double cost_share(const ui_state *s) {
+    const ui_shadows *w = &s->shadows;
+    return w->work ? ls_shadows_us_per_step(w->work) / ls_per(w->real.total_us, w->real.steps) : (double)NAN;
+}
+
+static bool may_work(const ui_state *s) { // now
+    const bool decodes = !s->given.recording && s->run.state != LS_STATE_PAUSED && s->run.state != LS_STATE_IDLE;
+    return !decodes || s->shadows.always || !(cost_share(s) > LITTLE); // NAN, not known yet: a first slice measures it
+}
+
+ui_shadows_progress ui_shadows_work(ui_state *s) {
+    if (!is_open(s) || !may_work(s)) return UI_SHADOWS_STILL;
+    start(s);
+    ui_shadows *w = &s->shadows;
+    if (!w->work || w->refused) return UI_SHADOWS_STILL;
+    const uint64_t until = ls_now_ns() + SLICE_MS * 1000000ull;
+    const size_t turn = w->turn, step = w->step;
+    const bool begun = w->begun, ended = w->ended;
+    while (w->turn < s->run.dialog->n_turns && feed(s)) {
+        if (!ls_shadows_work(w->work, until)) return UI_SHADOWS_MORE;
+        if (!w->ended || w->turn + 1 == s->run.dialog->n_turns) break;
+        w->turn++;
+        w->begun = false;
+    }
+    const bool same = turn == w->turn && step == w->step && begun == w->begun && ended == w->ended && !w->refused;
+    return same ? UI_SHADOWS_STILL : UI_SHADOWS_NEW;
+}
+
+// Why there is no result; NULL: there is one, of the turn shadows.turn, which may be older than the last one.
+static const char *why_none(const ui_state *s) {
+    const ui_shadows *w = &s->shadows;
+    return w->refused                                       ? w->refused
+           : w->ways && !w->n_ways                          ? "this configuration has no method that can be simulated"
+           : !s->run.dialog->n_turns                        ? "no answer yet"
+           : !w->begun || w->turn >= s->run.dialog->n_turns ? "waiting for a pause in decoding (u: run now)"
+                                                            : NULL;
+}
+
+// ---- the table
 
 // A row of the table, simulated or measured.
 typedef struct {
@@ -55,24 +160,24 @@ static void draw_way(ui_pen *p, int col, const line *l) {
     ui_pad(p, col + 36);
     if (isnan(l->speed)) ui_print(p, "-");
     else ui_print(p, "%s%.2f", ui_times(p->canvas), l->speed);
-    cell(p, col + 54, "%" PRIu64 "/%" PRIu64, l->accepted, l->drafted);
-    cell(p, col + 61, "%.1f", l->rows);
-    cell(p, col + 70, "%.0f", l->draft_us);
-    if (isnan(l->known)) cell(p, col + 77, "real");
-    else if (!guess) cell(p, col + 77, "all");
-    else cell(p, col + 77, "%.0f%%", 100 * l->known);
+    ui_print_to(p, col + 54, "%" PRIu64 "/%" PRIu64, l->accepted, l->drafted);
+    ui_print_to(p, col + 61, "%.1f", l->rows);
+    ui_print_to(p, col + 70, "%.0f", l->draft_us);
+    if (isnan(l->known)) ui_print_to(p, col + 77, "real");
+    else if (!guess) ui_print_to(p, col + 77, "all");
+    else ui_print_to(p, col + 77, "%.0f%%", 100 * l->known);
 }
 
 void ui_panel_shadows(ui_panel_view *v) {
     const ui_state *s = v->state;
-    const char *why;
-    const ui_turn *turn;
-    const ls_shadows *w = ui_shadows_of(s, &turn, &why);
-    if (!w) {
+    const ls_shadows *w = s->shadows.work;
+    const char *why = why_none(s);
+    if (why) {
         ui_pen p = ui_next_line(v, UI_DIM);
         ui_print(&p, " %s", why);
         return;
     }
+    const ui_turn *turn = &s->run.turns[s->shadows.turn];
     const int n = ls_shadows_count(w);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "method", "MAT", "speed", "accepted", "rows", "draft us", "known");
@@ -90,10 +195,10 @@ void ui_panel_shadows(ui_panel_view *v) {
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
         else draw_way(&p, col, &l);
     }
-    const double us = ls_shadows_us_per_step(w), share = ui_shadows_share(s);
-    const char *when = s->shadows.always   ? "always runs (u: above 2%, only in pauses)"
-                       : ui_shadows_may(s) ? "above 2%, runs only in pauses (u: always)"
-                                           : "waiting for a pause (u: run now)";
+    const double us = ls_shadows_us_per_step(w), share = cost_share(s);
+    const char *when = s->shadows.always ? "always runs (u: above 2%, only in pauses)"
+                       : may_work(s)     ? "above 2%, runs only in pauses (u: always)"
+                                         : "waiting for a pause (u: run now)";
     v->line = v->area.rows > n + 4 ? n + 2 : n + 1;
     ui_pen p = ui_next_line(v, UI_DIM);
     if (isnan(us) || isnan(share)) ui_print(&p, " %s", when);

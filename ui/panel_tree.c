@@ -148,15 +148,13 @@ void ui_panel_tree(ui_panel_view *v) {
               .ascii = v->canvas->ascii,
               .preview = ui_preview(s, step),
               .cursor = chosen ? ui_inspected(s) : -1};
+    int *scroll = &v->drawn->scroll[UI_TREE];
     ui_rows_tree(s, step, t.shown);
     add_node(&t, 0, "", "");
     for (int i = 0; i < t.n; i++) // the cursor stays in sight
         for (int k = 0; k < t.rows[i].n && chosen; k++)
-            if (t.order[t.rows[i].at + k] == t.cursor) {
-                if (i < v->drawn->scroll[UI_TREE]) v->drawn->scroll[UI_TREE] = i;
-                if (i > v->drawn->scroll[UI_TREE] + v->area.rows - 2) v->drawn->scroll[UI_TREE] = i - v->area.rows + 2;
-            }
-    const int top = ui_scroll_top(&v->drawn->scroll[UI_TREE], t.n, v->area.rows), last = v->area.rows - 2;
+            if (t.order[t.rows[i].at + k] == t.cursor) ui_scroll_to(scroll, i, v->area.rows - 1);
+    const int top = ui_scroll_top(scroll, t.n, v->area.rows), last = v->area.rows - 2;
     if (!chosen && !top && step->n_path > 1 && last > 0) show_accepted(&t, last);
     for (int i = 0; i < v->area.rows && top + i < t.n; i++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);

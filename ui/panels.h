@@ -34,6 +34,7 @@ bool ui_welcome_choose(ui_state *s, const char *prompt);
 void ui_legend(ui_pen *p, const ui_state *s); // of the tokens' colours: as much as fits, whole words only
 // Limits a scroll position so that the last of n lines stays in sight; returns the first line to draw.
 int ui_scroll_top(int *scroll, int n_lines, int rows);
+void ui_scroll_to(int *scroll, int line, int rows); // as little as brings that line in sight
 
 // ---- what panels share
 
@@ -50,7 +51,9 @@ int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role, 
 // As ui_print; what is between { and } is drawn as a number. The arguments have no braces.
 void ui_print_numbers(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void ui_clause(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // and ends the clause
-const char *ui_times(const ui_canvas *c);                                              // the sign before a factor
+void ui_print_to(ui_pen *p, int end, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4))); // ends before that column
+const char *ui_times(const ui_canvas *c);  // the sign before a factor
 
 void ui_bar(ui_pen *p, int cells, double fraction); // filled from the left, in eighths of a cell
 // The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).

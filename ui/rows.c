@@ -142,8 +142,7 @@ int ui_rows_top(ui_panel_view *v, ui_panel p, int16_t *rows, int n, int lines, i
     int *scroll = &v->drawn->scroll[p];
     for (int i = 0; i < n && v->drawn->to_row && s->shown.focus == p; i++) {
         if (rows[i] != s->list[p].found) continue;
-        if (i < *scroll) *scroll = i;
-        if (i >= *scroll + lines) *scroll = i - lines + 1;
+        ui_scroll_to(scroll, i, lines);
         v->drawn->to_row = false;
     }
     const int top = ui_scroll_top(scroll, n, lines);

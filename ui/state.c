@@ -153,16 +153,13 @@ static void on_rival(ui_state *s, const ls_event *e) {
 
 static void on_setting(ui_state *s, const ls_event *e) {
     const char *key = e->setting.key, *value = e->setting.value;
-    for (int i = 0; i < s->setup.n; i++) {
-        ui_setting *t = &s->setup.settings[i];
-        if (strcmp(t->key, key)) continue;
-        if (!strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
-        if (e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
-    }
+    ui_setting *t = ui_setting_of(&s->setup, key);
+    if (t && !strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
+    if (t && e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
     if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.dialog->n_turns) {
-        ui_turn *t = &s->run.turns[s->run.dialog->n_turns - 1];
-        t->switched |= strcmp(t->method, value) != 0;
-        snprintf(t->method, sizeof t->method, "%.31s", value);
+        ui_turn *turn = &s->run.turns[s->run.dialog->n_turns - 1];
+        turn->switched |= strcmp(turn->method, value) != 0;
+        snprintf(turn->method, sizeof turn->method, "%.31s", value);
     }
 }
 

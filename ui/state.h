@@ -335,29 +335,26 @@ void ui_move_node(ui_state *s, int by);            // up and down as the Tree pa
 void ui_move_deeper(ui_state *s, bool deeper);     // to the first child, or to the parent
 void ui_move_token(ui_state *s, int by);           // to the next token of the output, and the step that made it
 
-// ---- requests.c: the requests of a server
+// ---- panel_requests.c: the requests of a server
 
 void ui_requests_on(ui_state *s, const ls_event *e);
-void ui_requests_move(ui_state *s, int by); // the cursor, in the order of ui_requests_order
+void ui_requests_move(ui_state *s, int by); // the cursor, in the order of the panel
 void ui_requests_open(ui_state *s);         // shows the one under the cursor
 void ui_requests_follow(ui_state *s);       // shows the one that is being answered, from now on
 void ui_requests_pin(ui_state *s);          // stays with the shown one, whatever is answered
-// Their places in `facts` from top to bottom: those that are answered, those that wait, then the ended ones, the newest
-// first. Owned by the caller.
-int *ui_requests_order(const ui_requests *r);
 size_t ui_requests_open_count(const ui_requests *r, ls_request_state from, ls_request_state to); // in these states
 const ls_request_facts *ui_request_shown(const ui_state *s);                                     // NULL: none
 const char *ui_fixed(const ui_state *s); // why nothing can be changed: "this is a recording", "this is a server"
 
-// ---- settings.c: which of them apply now, their usual values, and the preset of the paper's method
+// ---- panel_setup.c: which of them apply now, their usual values, and the preset of the paper's method
 
 // A knob applies only with its method or sizing rule.
 bool ui_setting_applies(const ui_setup *s, const ui_setting *t);
-const ui_setting *ui_setting_of(const ui_setup *s, const char *key); // NULL: it cannot change here
-void ui_setting_move(ui_setup *s, int by);                           // to the next or previous one that applies
+ui_setting *ui_setting_of(const ui_setup *s, const char *key); // NULL: it cannot change here
+void ui_setting_move(ui_setup *s, int by);                     // to the next or previous one that applies
 // The usual value after (by: 1) or before (-1) the one in force; NULL: the setting has none.
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size);
-void ui_setting_ask(ui_state *s, const ui_setting *t, const char *value); // one of s->setup
+void ui_setting_ask(ui_state *s, ui_setting *t, const char *value); // one of s->setup
 void ui_setting_unasked(ui_state *s);            // an LS_CMD_SET was not sent, so no answer will come
 const char *ui_setting_now(const ui_setting *t); // the value that it has or will have
 void ui_settings_save(ui_state *s);              // to the user's configuration
@@ -379,17 +376,12 @@ size_t ui_quiz_newest(const ui_state *s);
 const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step);
 void ui_quiz_question(const ui_state *s, ls_buf *out); // a line of text, with the score
 
-// ---- shadows.c: what every method would do on the conversation, while one decodes it. Nothing is computed before the
-// view is open.
+// ---- panel_shadows.c: what every method would do on the conversation, while one decodes it. Nothing is computed
+// before the view is open.
 
-// Works for one time slice if the view is open and ui_shadows_may. Call it between frames. NEW: all work is done, and
-// results came since the last call; MORE: work is left.
+// Works for one time slice if the view is open; during decoding only if that costs little or the user wants it. Call it
+// between frames. NEW: all work is done, and results came since the last call; MORE: work is left.
 typedef enum { UI_SHADOWS_STILL, UI_SHADOWS_NEW, UI_SHADOWS_MORE } ui_shadows_progress;
 ui_shadows_progress ui_shadows_work(ui_state *s);
 // The conversation was forgotten from this turn on.
 void ui_shadows_forget(ui_state *s, size_t turn);
-// Simulation time over decoding time, per step; NAN: not known yet.
-double ui_shadows_share(const ui_state *s);
-bool ui_shadows_may(const ui_state *s); // work now: during decoding only if it costs little or the user wants it
-// *turn: the simulated turn; it may be older than the last one. NULL: there is no result, and *why is the reason.
-const ls_shadows *ui_shadows_of(const ui_state *s, const ui_turn **turn, const char **why);

@@ -24,6 +24,17 @@ void ui_dim_line(ui_panel_view *v, const char *text) {
     ui_print(&p, "%s", text);
 }
 
+int ui_scroll_top(int *scroll, int n_lines, int rows) {
+    int most = n_lines > rows ? n_lines - rows : 0;
+    if (*scroll > most) *scroll = most;
+    return *scroll;
+}
+
+void ui_scroll_to(int *scroll, int line, int rows) {
+    if (line < *scroll) *scroll = line;
+    if (line >= *scroll + rows) *scroll = line - rows + 1;
+}
+
 int ui_draw_wrapped(ui_canvas *c, ui_rect area, const char *text, ui_role role, int *up) {
     size_t n;
     ui_line *line = ui_wrap(c, text, strlen(text), area.cols, &n);
@@ -63,6 +74,16 @@ void ui_clause(ui_pen *p, const char *fmt, ...) {
     print_numbers(p, fmt, ap);
     va_end(ap);
     ui_end_clause(p);
+}
+
+void ui_print_to(ui_pen *p, int end, const char *fmt, ...) {
+    char text[48];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    ui_pad(p, end - ui_text_cells(p->canvas, text, strlen(text)));
+    ui_print(p, "%s", text);
 }
 
 const char *ui_times(const ui_canvas *c) {
@@ -194,9 +215,9 @@ ui_role ui_source_role(ls_draft_source from, bool corrected) {
 }
 
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {
-    size_t cap = 64, n = 0, start = 0, i = 0, blank = 0, plain = 0;
+    size_t n = 0, start = 0, i = 0, blank = 0, plain = 0;
     int used = 0;
-    ui_line *lines = ls_malloc(cap * sizeof *lines);
+    ui_line *lines = NULL;
     while (i <= n_text) {
         bool end = i == n_text;
         // text[i .. plain) is printable ASCII: a byte is a cell
@@ -206,7 +227,7 @@ ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, 
         else g = (ui_glyph){.n = 1, .cells = 1, .space = !end && text[i] == ' '};
         bool full = !end && !g.newline && used && used + g.cells > cols;
         if (end || g.newline || full) {
-            if (n == cap) lines = ls_realloc(lines, (cap *= 2) * sizeof *lines);
+            lines = ls_grown(lines, n, sizeof *lines);
             size_t stop = full && blank > start ? blank : i;
             lines[n++] = (ui_line){start, stop};
             if (end) break;

@@ -51,12 +51,10 @@ ui_action ui_action_of(int key, int typing) {
                    key == UI_KEY_END || key == UI_CTRL('U') || key == UI_CTRL('D')))
         return UI_ACT_NONE; // the line editor uses these keys
     if (typing && key >= 32 && key < UI_KEY_FIRST) return UI_ACT_NONE;
+    size_t n;
     for (int a = 0; a < UI_ACTIONS; a++)
-        for (const char *p = ui_action_keys((ui_action)a); *p;) {
-            size_t n = strcspn(p, " ");
+        for (const char *keys = ui_action_keys((ui_action)a), *p; (p = ls_next_word(&keys, " ", &n));)
             if (ui_key_named(p, n) == key) return (ui_action)a;
-            p += n + strspn(p + n, " ");
-        }
     return UI_ACT_NONE;
 }
 
@@ -77,11 +75,9 @@ void ui_bind_defaults(void) {
 static void unbind(int action, int key) {
     const char *keys = ui_action_keys((ui_action)action);
     ls_buf left = {0};
-    for (const char *p = keys; *p;) {
-        const size_t n = strcspn(p, " ");
+    size_t n;
+    for (const char *p; (p = ls_next_word(&keys, " ", &n));)
         if (ui_key_named(p, n) != key) ls_buf_fmt(&left, "%s%.*s", left.n ? " " : "", (int)n, p);
-        p += n + strspn(p + n, " ");
-    }
     ls_buf_str(&left, "");
     free(bound[action]);
     bound[action] = left.p;
@@ -95,16 +91,15 @@ ls_code ui_bind(const char *text, ls_err *err) {
     if (!eq || a == UI_ACT_NONE)
         return ls_fail(err, LS_E_USAGE, "'%.60s': expected ACTION=KEYS, such as 'worst=W F4' (F1 lists the actions)",
                        text);
-    for (const char *p = eq + 1 + strspn(eq + 1, " "); *p;) {
-        const size_t n = strcspn(p, " ");
+    size_t n;
+    for (const char *keys = eq + 1, *p; (p = ls_next_word(&keys, " ", &n));) {
         const int key = ui_key_named(p, n);
-        if (key == UI_KEY_NONE || key > UI_KEY_LAST)
+        if (key == UI_KEY_NONE)
             return ls_fail(err, LS_E_USAGE,
                            "'%.60s': '%.*s' is not a key; keys are letters, ^X, F1 to F12, Space, Tab, Up, PgDn, ...",
                            text, (int)n, p);
         for (int other = 0; other < UI_ACTIONS; other++)
             if (other != (int)a) unbind(other, key);
-        p += n + strspn(p + n, " ");
     }
     free(bound[a]);
     bound[a] = ls_strdup(eq + 1 + strspn(eq + 1, " "));

@@ -63,8 +63,7 @@ static const ui_verb *verb_of(const char *word) { // with its argument, or witho
 }
 
 bool ui_is_command(const char *line) {
-    return *line == ':' && !strchr(line, '\n') &&
-           (verb_of(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
+    return *line == ':' && !strchr(line, '\n') && (verb_of(line + 1) || ui_action_named(line + 1) != UI_ACT_NONE);
 }
 
 static void run_command(ui_state *s, const char *line) {

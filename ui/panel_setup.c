@@ -28,17 +28,16 @@ void ui_setting_move(ui_setup *s, int by) {
 }
 
 const char *ui_setting_choice(const ui_setting *t, int by, char *out, size_t size) {
-    const char *now = ui_setting_now(t), *p = t->choices;
+    const ls_str now = {ui_setting_now(t), strlen(ui_setting_now(t))};
+    const char *list = t->choices;
     int n = 0, at = -1;
-    for (; *p; n++) {
-        const size_t length = strcspn(p, "|");
-        if (length == strlen(now) && !strncmp(p, now, length)) at = n;
-        p += length + (p[length] == '|');
-    }
+    ls_str choice;
+    for (; (choice.p = ls_next_word(&list, "|", &choice.n)); n++)
+        if (ls_str_same(choice, now)) at = n;
     if (!n) return NULL;
     at = at < 0 ? 0 : (at + by + n) % n; // the value is not a usual one: takes the first
-    for (p = t->choices; at > 0; at--) p += strcspn(p, "|") + 1;
-    snprintf(out, size, "%.*s", (int)strcspn(p, "|"), p);
+    for (list = t->choices; at >= 0; at--) choice.p = ls_next_word(&list, "|", &choice.n);
+    snprintf(out, size, "%.*s", (int)choice.n, choice.p);
     return out;
 }
 

@@ -63,12 +63,11 @@ static void press(player *p, int key) {
 }
 
 static ls_code press_keys(player *p, const char *names, const char *where, ls_err *err) {
-    for (const char *at = names; *at;) {
-        const size_t n = strcspn(at, " ");
+    size_t n;
+    for (const char *at; (at = ls_next_word(&names, " ", &n));) {
         const int key = ui_key_named(at, n);
         if (!key) return ls_fail(err, LS_E_USAGE, "%s: '%.*s' is not a key", where, (int)n, at);
         press(p, key);
-        at += n + strspn(at + n, " ");
     }
     return LS_OK;
 }
@@ -139,11 +138,11 @@ const ui_script_line ui_script_lines[] = {
 };
 
 static ls_code command(player *p, const char *line, const char *where, ls_err *err) {
-    const size_t n = strcspn(line, " ");
-    const char *rest = line + n + strspn(line + n, " ");
+    size_t n;
+    const char *rest = line, *word = ls_next_word(&rest, " ", &n);
     int w = 0;
-    while (w < UI_SCRIPT_LINES && (strlen(ui_script_lines[w].word) != n || strncmp(ui_script_lines[w].word, line, n)))
-        w++;
+    rest += strspn(rest, " ");
+    while (w < UI_SCRIPT_LINES && !ls_str_is((ls_str){word, n}, ui_script_lines[w].word)) w++;
     if (w == UI_SCRIPT_LINES || !*rest)
         return ls_fail(err, LS_E_USAGE, "%s: one of the lines that 'logitspec help scripts' lists is expected", where);
     switch (w) {

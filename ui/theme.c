@@ -1,4 +1,5 @@
 #include "ui/theme.h"
+#include "base/buf.h"
 #include "base/colour.h"
 #include "decode/step.h"
 
@@ -86,22 +87,19 @@ ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
         ;
     const char *eq = strchr(text, '=');
     int role = 0;
-    const size_t n_name = eq ? (size_t)(eq - text) : 0;
-    while (eq && role < UI_ROLES && (strlen(roles[role].name) != n_name || strncmp(roles[role].name, text, n_name)))
-        role++;
+    while (eq && role < UI_ROLES && !ls_str_is((ls_str){text, (size_t)(eq - text)}, roles[role].name)) role++;
     if (!eq || role == UI_ROLES)
         return ls_fail(err, LS_E_USAGE, "'%.60s': expected ROLE=COLOUR; roles are %s", text, names + 2);
     ui_style s = {.fg256 = -1, .bg256 = -1, .fg16 = -1, .bg16 = -1};
     bool back = false;
-    for (const char *p = eq + 1 + strspn(eq + 1, " "); *p;) {
-        const size_t n = strcspn(p, " ");
+    size_t n;
+    for (const char *words = eq + 1, *p; (p = ls_next_word(&words, " ", &n));) {
         char *end;
         const long color = strtol(p, &end, 10);
         bool known = n == 2 && !strncmp(p, "on", 2);
         back |= known;
         for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-            if (strlen(marks[i].name) == n && !strncmp(marks[i].name, p, n))
-                s.mark |= (uint8_t)marks[i].mark, known = true;
+            if (ls_str_is((ls_str){p, n}, marks[i].name)) s.mark |= (uint8_t)marks[i].mark, known = true;
         if (!known && end == p + n && color >= 0 && color < 256) {
             known = true;
             // a terminal of 16 colours gets the first 16 only: the nearest one is not known
@@ -113,7 +111,6 @@ ls_code ui_theme_set(ui_theme *t, const char *text, ls_err *err) {
                 err, LS_E_USAGE,
                 "'%.60s': '%.*s' is neither bold, underline, reverse, faint, italic, on nor a colour from 0 to 255",
                 text, (int)n, p);
-        p += n + strspn(p + n, " ");
     }
     t->style[role] = s;
     return LS_OK;

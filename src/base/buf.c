@@ -5,12 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char *ls_next_word(const char **list, const char *between, size_t *n) {
+    const char *word = *list + strspn(*list, between);
+    *n = strcspn(word, between);
+    *list = word + *n;
+    return *n ? word : NULL;
+}
+
 int ls_str_among(ls_str s, const char *words) {
-    for (int i = 0; *words; i++) {
-        const size_t n = strcspn(words, " ");
-        if (ls_str_same(s, (ls_str){words, n})) return i;
-        words += n + strspn(words + n, " ");
-    }
+    ls_str word;
+    for (int i = 0; (word.p = ls_next_word(&words, " ", &word.n)); i++)
+        if (ls_str_same(s, word)) return i;
     return -1;
 }
 

@@ -17,6 +17,8 @@ static inline bool ls_str_same(ls_str a, ls_str b) {
 static inline bool ls_str_is(ls_str s, const char *text) {
     return ls_str_same(s, (ls_str){text, strlen(text)});
 }
+// Words of a list such as "a|b" or "a b"; between: the characters that separate them.
+const char *ls_next_word(const char **list, const char *between, size_t *n); // n bytes, moves *list; NULL: no more
 // The number of s among words that blanks separate, from 0; -1: it is none of them.
 int ls_str_among(ls_str s, const char *words);
 

@@ -107,13 +107,6 @@ static char **text_of(ls_options *o, int i) {
     }
 }
 
-const char *ls_next_word(const char **list, const char *between, size_t *n) {
-    const char *word = *list + strspn(*list, between);
-    *n = strcspn(word, between);
-    *list = word + *n;
-    return *n ? word : NULL;
-}
-
 bool ls_has_word(const char *list, const char *between, const char *word, size_t n) {
     size_t length;
     for (const char *w; (w = ls_next_word(&list, between, &length));)

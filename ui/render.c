@@ -333,26 +333,36 @@ void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
 
 // ---- layout
 
+static ui_rect cut_rows(ui_rect *r, int rows) { // takes them from its top
+    const ui_rect cut = {r->row, r->col, rows, r->cols};
+    r->row += rows;
+    r->rows -= rows;
+    return cut;
+}
+
+static ui_rect cut_cols(ui_rect *r, int cols) { // from its left
+    const ui_rect cut = {r->row, r->col, r->rows, cols};
+    r->col += cols;
+    r->cols -= cols;
+    return cut;
+}
+
 static void small(ui_layout *l, ui_rect b, const ui_shown *w, bool empty) {
     // with a note there is room for two rows of panels; Stats then appears only if it has the focus
     int stats = b.rows < 16    ? 0
                 : b.rows >= 24 ? 6
                                : 5,
         middle = empty ? 4 : (b.rows - stats) * 8 / 15, top = b.rows - stats - middle;
-    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols};
-    ui_rect mid = {b.row + top, b.col, middle, b.cols};
-    int left = b.cols * (w->inspect ? 40 : 36) / 80;
-    if (!stats && w->focus == UI_STATS) { // it has many lines
-        l->panel[UI_OUTPUT].rows = 4;
-        mid = (ui_rect){b.row + 4, b.col, b.rows - 4, b.cols};
-    }
-    if (w->focus == UI_DRAFTS || w->focus == UI_COMPARE || (w->focus == UI_STATS && !stats)) l->panel[w->focus] = mid;
+    const bool only_stats = !stats && w->focus == UI_STATS; // below Output: it has many lines
+    l->panel[UI_OUTPUT] = cut_rows(&b, only_stats ? 4 : top);
+    ui_rect mid = cut_rows(&b, b.rows - stats);
+    if (w->focus == UI_DRAFTS || w->focus == UI_COMPARE || only_stats) l->panel[w->focus] = mid;
     else {
         const ui_panel beside = w->inspect && w->focus != UI_LOGITS ? UI_INSPECT : UI_LOGITS;
-        l->panel[beside] = (ui_rect){mid.row, mid.col, mid.rows, left};
-        l->panel[UI_TREE] = (ui_rect){mid.row, mid.col + left, mid.rows, mid.cols - left};
+        l->panel[beside] = cut_cols(&mid, b.cols * (w->inspect ? 40 : 36) / 80);
+        l->panel[UI_TREE] = mid;
     }
-    if (stats) l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
+    if (stats) l->panel[UI_STATS] = b;
 }
 
 // Drafts, Inspect and Compare share a place. The one with the focus gets it, else the one that was opened last.
@@ -364,26 +374,26 @@ static ui_panel sharing(const ui_shown *w) {
 
 static void medium(ui_layout *l, ui_rect b, const ui_shown *w) {
     int stats = w->focus == UI_STATS ? 11 : 8, middle = (b.rows - stats) * 12 / 25, top = b.rows - stats - middle;
-    int logits = b.cols * 42 / 100 < 56 ? b.cols * 42 / 100 : 56, half = b.cols / 2;
-    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, b.cols - logits};
-    l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + b.cols - logits, top, logits};
-    l->panel[sharing(w)] = (ui_rect){b.row + top, b.col, middle, half};
-    l->panel[UI_TREE] = (ui_rect){b.row + top, b.col + half, middle, b.cols - half};
-    l->panel[UI_STATS] = (ui_rect){b.row + top + middle, b.col, stats, b.cols};
+    int logits = b.cols * 42 / 100 < 56 ? b.cols * 42 / 100 : 56;
+    ui_rect above = cut_rows(&b, top), mid = cut_rows(&b, middle);
+    l->panel[UI_OUTPUT] = cut_cols(&above, b.cols - logits);
+    l->panel[UI_LOGITS] = above;
+    l->panel[sharing(w)] = cut_cols(&mid, b.cols / 2);
+    l->panel[UI_TREE] = mid;
+    l->panel[UI_STATS] = b;
 }
 
 static void large(ui_layout *l, ui_rect b, const ui_shown *w) {
     int stats = 11, drafts = b.rows / 4, top = b.rows - stats - drafts;
     int logits = 56, output = (b.cols - logits) * 11 / 20;
-    l->panel[UI_OUTPUT] = (ui_rect){b.row, b.col, top, output};
-    l->panel[UI_LOGITS] = (ui_rect){b.row, b.col + output, top, logits};
-    l->panel[UI_TREE] = (ui_rect){b.row, b.col + output + logits, top, b.cols - output - logits};
-    const int inspect = w->inspect ? b.cols * 2 / 5 : 0;
-    l->panel[UI_DRAFTS] = (ui_rect){b.row + top, b.col, drafts, b.cols - inspect};
-    if (inspect) l->panel[UI_INSPECT] = (ui_rect){b.row + top, b.col + b.cols - inspect, drafts, inspect};
-    const int compare = w->compare ? b.cols / 3 : 0;
-    l->panel[UI_STATS] = (ui_rect){b.row + top + drafts, b.col, stats, b.cols - compare};
-    if (compare) l->panel[UI_COMPARE] = (ui_rect){b.row + top + drafts, b.col + b.cols - compare, stats, compare};
+    ui_rect above = cut_rows(&b, top), mid = cut_rows(&b, drafts);
+    l->panel[UI_OUTPUT] = cut_cols(&above, output);
+    l->panel[UI_LOGITS] = cut_cols(&above, logits);
+    l->panel[UI_TREE] = above;
+    l->panel[UI_DRAFTS] = cut_cols(&mid, b.cols - (w->inspect ? b.cols * 2 / 5 : 0));
+    if (w->inspect) l->panel[UI_INSPECT] = mid;
+    l->panel[UI_STATS] = cut_cols(&b, b.cols - (w->compare ? b.cols / 3 : 0));
+    if (w->compare) l->panel[UI_COMPARE] = b;
 }
 
 // Below 80x24: Output and one more panel if there is room for two; else only the panel with the focus.
@@ -395,15 +405,13 @@ static void compact(ui_layout *l, ui_rect b, const ui_shown *w) {
                                                                                : elsewhere ? w->focus
                                                                                            : UI_TREE;
     if (b.cols >= TWO_COLS) {
-        const int left = b.cols / 2;
-        l->panel[first] = (ui_rect){b.row, b.col, b.rows, left};
-        l->panel[other] = (ui_rect){b.row, b.col + left, b.rows, b.cols - left};
+        l->panel[first] = cut_cols(&b, b.cols / 2);
+        l->panel[other] = b;
     } else if (b.rows >= TWO_ROWS) {
-        const int stats = b.rows >= WITH_STATS && first != UI_STATS && other != UI_STATS ? STATS : 0,
-                  top = (b.rows - stats) / 2;
-        l->panel[first] = (ui_rect){b.row, b.col, top, b.cols};
-        l->panel[other] = (ui_rect){b.row + top, b.col, b.rows - stats - top, b.cols};
-        if (stats) l->panel[UI_STATS] = (ui_rect){b.row + b.rows - stats, b.col, stats, b.cols};
+        const int stats = b.rows >= WITH_STATS && first != UI_STATS && other != UI_STATS ? STATS : 0;
+        l->panel[first] = cut_rows(&b, (b.rows - stats) / 2);
+        l->panel[other] = cut_rows(&b, b.rows - stats);
+        if (stats) l->panel[UI_STATS] = b;
     } else l->panel[w->focus == UI_NO_PANEL ? UI_OUTPUT : w->focus] = b;
 }
 
@@ -412,7 +420,6 @@ ui_layout ui_layout_of(const ui_room *r, const ui_shown *w) {
     const bool little = rows < UI_SMALL_ROWS || cols < UI_SMALL_COLS;
     ui_layout l = {.too_small = rows < UI_MIN_ROWS || cols < UI_MIN_COLS};
     if (l.too_small) return l;
-    l.title = (ui_rect){0, 0, 1, cols};
     const int most = rows >= 32 ? 8
                      : !little  ? 4
                      : w->note  ? 1
@@ -421,19 +428,19 @@ ui_layout ui_layout_of(const ui_room *r, const ui_shown *w) {
                        : r->prompt_rows < most ? r->prompt_rows
                                                : most;
     const int message = r->message_rows < 1 ? 1 : r->message_rows < most ? r->message_rows : most;
-    l.message = (ui_rect){rows - 1 - prompt - message, 0, message, cols};
-    l.prompt = (ui_rect){rows - 1 - prompt, 0, prompt, cols};
-    l.keys = (ui_rect){rows - 1, 0, 1, cols};
     const int note = !w->note ? 0 : rows >= 32 ? 6 : rows >= UI_SMALL_ROWS ? 7 : rows >= 18 ? 6 : 4;
-    ui_rect body = {1, 0, rows - 2 - prompt - message - note, cols};
-    l.note = (ui_rect){body.row + body.rows, 0, note, cols};
+    ui_rect all = {0, 0, rows, cols};
+    l.title = cut_rows(&all, 1);
+    ui_rect body = cut_rows(&all, rows - 2 - prompt - message - note);
+    l.note = cut_rows(&all, note);
+    l.message = cut_rows(&all, message);
+    l.prompt = cut_rows(&all, prompt);
+    l.keys = all;
     if (w->requests && w->zoom == UI_NO_PANEL && !little) { // a strip above the others
         enum { LEAST = 8 };                                 // that the others need
         const int wanted = body.rows >= 40 ? 9 : body.rows >= 28 ? 8 : 6, left = body.rows - wanted;
         const int strip = left >= LEAST ? wanted : w->focus == UI_REQUESTS ? body.rows : 0;
-        l.panel[UI_REQUESTS] = (ui_rect){body.row, 0, strip, cols};
-        body.row += strip;
-        body.rows -= strip;
+        l.panel[UI_REQUESTS] = cut_rows(&body, strip);
         if (!body.rows) return l;
     }
     if (w->zoom != UI_NO_PANEL) l.panel[w->zoom] = body;

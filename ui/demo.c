@@ -1,5 +1,6 @@
 #include "ui/demo.h"
 #include "base/mem.h"
+#include "ui/panels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,4 +133,32 @@ bool ui_demo_is_due(ui_state *s, uint64_t now_ns) {
     s->playing.due_ns = now_ns + (uint64_t)(s->playing.demo->pace * 1e9);
     ui_ask(s, LS_CMD_STEP, NULL, 1);
     return true;
+}
+
+// ---- the panel: the current note, or what the demo does now
+
+void ui_panel_note(ui_panel_view *v) {
+    const ui_state *s = v->state;
+    const ui_note *n = ui_demo_note(s);
+    const bool over = ui_finish(&s->run) != LS_GOING;
+    if (!n && over && s->playing.read)
+        n = &s->playing.demo->notes[s->playing.told[s->playing.read - 1].note]; // the last note stays
+    if (!n) {
+        ui_dim_line(v, s->run.state == LS_STATE_LOADING ? "The model is loading."
+                       : ui_demo_plays(s)
+                           ? "The demo plays to the next note. Space pauses it, [ shows the previous step."
+                           : "Space continues, s decodes one step, ] shows the next step.");
+        return;
+    }
+    const bool waits = ui_demo_note(s) != NULL;
+    ui_draw_wrapped(v->canvas, v->area, n->say, waits ? UI_NUMBER : UI_DIM, NULL);
+    const size_t told = s->playing.read + waits;
+    const bool last = s->playing.tour_of && over && told == s->playing.n_told;
+    const int room = v->area.cols - 12 - (int)strlen(s->playing.demo->title); // beside the title
+    ui_right(v, "%zu of %zu%s", told, s->playing.demo->n_notes,
+             !last                                       ? waits && !n->go_on ? ", Enter: next" : ""
+             : s->playing.tour_stop < s->playing.tour_of ? ", Enter: the next stop"
+                                                         : ", Enter: the end of the tour");
+    static const char back[] = ", Backspace back";
+    if (s->playing.read > (waits ? 0 : 1) && (int)strlen(v->right) + (int)strlen(back) <= room) ui_right(v, "%s", back);
 }

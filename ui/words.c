@@ -210,12 +210,6 @@ static const char *selected(const ui_state *s, ls_buf *out) {
     return "the answer";
 }
 
-static void words(const ui_state *s, ls_buf *out) {
-    const ui_canvas c = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
-    const ls_step *step = ui_viewed(s);
-    if (step && !ui_quiz_hides(s)) step_words(&c, s, step, out);
-}
-
 static void copy(ui_state *s, const ls_buf *text, const char *what) {
     ls_buf shown = {0}; // control characters become visible signs: the text may be pasted into a shell
     ls_sanitize_text(&shown, text->n ? text->p : "", text->n);
@@ -242,21 +236,25 @@ static void save(ui_state *s, const ls_buf *text, const char *path) {
     else ui_say(s, "saved %.280s%s", path, replaces);
 }
 
+static void export(ui_state *s, ls_buf *text, const char *path, const char *what) {
+    if (path) save(s, text, path);
+    else copy(s, text, what);
+    ls_buf_free(text);
+}
+
 void ui_export_text(ui_state *s, const char *path) {
     ls_buf text = {0};
     const char *what = NULL;
     if (!path) what = selected(s, &text);
     else viewed_answer(s, &text);
     if (path && text.n) ls_buf_char(&text, '\n');
-    if (path) save(s, &text, path);
-    else copy(s, &text, what);
-    ls_buf_free(&text);
+    export(s, &text, path, what);
 }
 
 void ui_export_step(ui_state *s, const char *path) {
+    const ui_canvas c = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
+    const ls_step *step = ui_viewed(s);
     ls_buf text = {0};
-    words(s, &text);
-    if (path) save(s, &text, path);
-    else copy(s, &text, "the description of the step");
-    ls_buf_free(&text);
+    if (step && !ui_quiz_hides(s)) step_words(&c, s, step, &text);
+    export(s, &text, path, "the description of the step");
 }

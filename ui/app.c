@@ -337,6 +337,7 @@ static void show_stop(ui_screen *s, int stop) {
     else {
         s->waiting = s->source;
         s->conversation = s->state;
+        s->conversation.asked.tour = 0;
     }
     s->stop = stop;
     s->source = o.given.tour(o.given.ud, stop, &of, &o.demo, &err);
@@ -360,12 +361,10 @@ static void show_stop(ui_screen *s, int stop) {
 
 bool ui_screen_follow(ui_screen *s) {
     const ui_asked *asked = &s->state.asked;
-    if (!s->waiting && asked->tour) {
-        s->state.asked.tour = false;
-        show_stop(s, 0);
-    } else if (s->waiting && (asked->quit || asked->tour_go < 0)) leave_tour(s);
-    else if (s->waiting && asked->tour_go) show_stop(s, s->stop + 1);
-    else return false;
+    const bool leaves = s->waiting && (asked->quit || asked->tour < 0);
+    if (!leaves && asked->tour <= 0) return false;
+    if (leaves) leave_tour(s);
+    else show_stop(s, s->waiting ? s->stop + 1 : 0);
     return true;
 }
 

@@ -97,13 +97,13 @@ static bool shadows_key(ui_state *s, ui_press k) {
 static bool note_key(ui_state *s, ui_press k) {
     if (k.code == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
     if ((k.code != UI_KEY_ENTER && k.code != ' ') || !ui_demo_go_on(s)) return false;
-    s->asked.tour_go = s->playing.tour_of && ui_demo_is_over(s);
+    s->asked.tour = s->playing.tour_of && ui_demo_is_over(s);
     return true;
 }
 
 static bool stop_key(ui_state *s, ui_press k) {
     if (k.code != UI_KEY_ENTER && k.code != ' ') return false;
-    s->asked.tour_go = 1;
+    s->asked.tour = 1;
     return true;
 }
 
@@ -336,7 +336,7 @@ static void interrupt(ui_state *s) {
                        : s->given.keep && !access(s->given.keep, F_OK)
                            ? "the next start offers to load the conversation"
                            : "the conversation is lost";
-    if (s->playing.tour_of) s->asked.tour_go = -1;
+    if (s->playing.tour_of) s->asked.tour = -1;
     else if (s->typed.sign) ui_line_leave(s);
     else if ((safe || s->typed.interrupted) && ui_may_quit(s)) {
         s->asked.quit = true;

@@ -40,7 +40,7 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
         if (prompt[0] != starters[i].key || prompt[1] || !is_there(s, i)) continue;
         if (!starters[i].tour && !ui_can_send(s)) return true; // it stays typed
         ui_edit_clear(&s->typed.prompt);
-        if (starters[i].tour) s->asked.tour = true;
+        if (starters[i].tour) s->asked.tour = 1;
         else if (starters[i].left) {
             ui_ask(s, LS_CMD_LOAD, ls_strdup(*s->given.left), 0);
             s->given.left++; // if it cannot be loaded, the one before it is offered

@@ -219,8 +219,7 @@ typedef struct {
     int n_outbox;
     bool sent;          // a prompt or a conversation to load was sent, and the source has not started it
     bool starts_paused; // the next answer
-    bool tour;          // the guided tour
-    int tour_go;        // 1: to its next stop; -1: back to the conversation
+    int tour;           // 1: the guided tour, or its next stop; -1: back to the conversation
     int themes, mice;   // so many switches of theme and mouse
     bool editor;        // the prompt goes to the user's own editor
     bool redraw, suspend, quit;

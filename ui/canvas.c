@@ -39,7 +39,20 @@ static int cells_of(const ui_canvas *c, uint32_t cp, uint32_t before) {
     return w == 1 && c->ambiguous_wide && may_be_wide(cp) ? 2 : w;
 }
 
+// Printable ASCII with nothing to join: most of any text. Clearing all of the glyph would take longer than the rest.
+static ui_glyph plain_glyph(char c) {
+    ui_glyph g;
+    g.n = 1;
+    g.cells = 1;
+    g.newline = g.visible_form = g.odd = false;
+    g.space = c == ' ';
+    g.glyph[0] = c;
+    g.glyph[1] = 0;
+    return g;
+}
+
 ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
+    if (*text >= ' ' && *text < 127 && (n == 1 || (unsigned char)text[1] < 128)) return plain_glyph(*text);
     ui_glyph g = {.n = 1, .cells = 1};
     uint32_t cp = 0;
     int len = ls_utf8_decode(text, n, &cp);
@@ -80,20 +93,9 @@ ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n) {
     return g;
 }
 
-size_t ui_plain_text(const char *text, size_t n) {
-    enum { MOST = 256 }; // a caller that goes back to break a line scans them again
-    size_t i = 0;
-    while (i < n && i < MOST && text[i] >= 0x20 && text[i] < 0x7f) i++;
-    return i < n && i && (unsigned char)text[i] >= 0x80 ? i - 1 : i; // the last one may be joined
-}
-
 int ui_text_cells(const ui_canvas *c, const char *text, size_t n) {
     int cells = 0;
     for (size_t i = 0; i < n;) {
-        const size_t plain = ui_plain_text(text + i, n - i);
-        cells += (int)plain;
-        i += plain;
-        if (i == n) break;
         const ui_glyph g = ui_next_glyph(c, text + i, n - i);
         cells += g.cells;
         i += g.n;

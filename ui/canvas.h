@@ -63,8 +63,6 @@ typedef struct {
 } ui_glyph;
 // Includes the combining characters that follow. n is at least 1.
 ui_glyph ui_next_glyph(const ui_canvas *c, const char *text, size_t n);
-// How many of the first bytes are a cell each, one after another: printable ASCII, at most 256.
-size_t ui_plain_text(const char *text, size_t n);
 int ui_text_cells(const ui_canvas *c, const char *text, size_t n);
 
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused);

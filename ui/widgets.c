@@ -215,16 +215,12 @@ ui_role ui_source_role(ls_draft_source from, bool corrected) {
 }
 
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {
-    size_t n = 0, start = 0, i = 0, blank = 0, plain = 0;
+    size_t n = 0, start = 0, i = 0, blank = 0;
     int used = 0;
     ui_line *lines = NULL;
     while (i <= n_text) {
         bool end = i == n_text;
-        // text[i .. plain) is printable ASCII: a byte is a cell
-        if (i >= plain) plain = i + ui_plain_text(text + i, n_text - i);
-        ui_glyph g;
-        if (i >= plain && !end) g = ui_next_glyph(c, text + i, n_text - i);
-        else g = (ui_glyph){.n = 1, .cells = 1, .space = !end && text[i] == ' '};
+        const ui_glyph g = end ? (ui_glyph){.n = 1} : ui_next_glyph(c, text + i, n_text - i);
         bool full = !end && !g.newline && used && used + g.cells > cols;
         if (end || g.newline || full) {
             lines = ls_grown(lines, n, sizeof *lines);
@@ -233,7 +229,7 @@ ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, 
             if (end) break;
             start = g.newline ? i + g.n : stop;
             if (full) { // the next line starts behind the blank, and the word is measured again
-                plain = i = start;
+                i = start;
                 used = 0;
                 blank = start;
                 continue;

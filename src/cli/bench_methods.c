@@ -28,7 +28,7 @@ static ls_code check_form(const char *path, int methods, ls_err *err) {
 }
 
 // Writes the results to -o and to standard output.
-static ls_code present(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
+static ls_code present(const ls_bench *b, const ls_command_line *c, ls_err *err) {
     ls_buf out = {0};
     if (c->out) {
         ls_code code = check_form(c->out, b->n, err);
@@ -41,7 +41,7 @@ static ls_code present(const ls_bench *b, const ls_command_line *c, int *status,
     }
     ls_bench_write(b, c->json ? LS_FORM_JSON : LS_FORM_TEXT, &out);
     if (!c->json) ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
-    if (!ls_print(&out)) *status = LS_EXIT_FAILED;
+    ls_print(&out);
     return LS_OK;
 }
 
@@ -50,7 +50,6 @@ static ls_code present(const ls_bench *b, const ls_command_line *c, int *status,
 typedef struct {
     const ls_command_line *c;
     ls_comparison k;
-    ls_gauge gauge;
     ls_bench earlier; // results in the file of --resume
 } work;
 
@@ -185,7 +184,7 @@ static ls_code run_all(work *w, ls_err *err) {
     if ((code = ls_comparison_open(&w->k, variants, n, err))) return code;
     ls_machine_model(&manifest, &w->k.model);
     if (c->suite) { // not for a single prompt, which should start at once
-        ls_gauge_show(&w->gauge, "measuring the machine", -1);
+        ls_gauge_show(w->k.gauge, "measuring the machine", -1);
         ls_machine_model_limits(&manifest, &w->k.model);
     }
     for (int i = n - 1; i >= 0; i--) { // with the costs of the first method that has any, another run sizes trees alike
@@ -208,17 +207,16 @@ static ls_code run_all(work *w, ls_err *err) {
     return code;
 }
 
-ls_code ls_bench_methods(const ls_command_line *c, int *status, ls_err *err) {
-    work w = {.c = c, .gauge = ls_gauge_start(c->quiet || c->json)};
-    w.k.gauge = &w.gauge;
-    ls_gauge_reads(&w.gauge);
+ls_code ls_cmd_compare(const ls_command_line *c, ls_console *to, ls_err *err) {
+    work w = {.c = c, .k.gauge = &to->gauge};
+    ls_gauge_reads(&to->gauge);
     ls_code code = run_all(&w, err);
-    ls_gauge_clear(&w.gauge);
+    ls_gauge_clear(&to->gauge);
     if (w.k.b.done) { // prints complete results even after an error
-        const ls_code shown = present(&w.k.b, c, status, code ? NULL : err);
+        const ls_code shown = present(&w.k.b, c, code ? NULL : err);
         if (!code) code = shown;
     } else if (!code) code = ls_fail(err, LS_E_RANGE, "the suite has no prompt that fits the context");
-    if (!code && !*status && w.k.b.exact && !ls_bench_equal(&w.k.b)) *status = LS_EXIT_DIFFER;
+    if (w.k.b.exact && !ls_bench_equal(&w.k.b)) to->status = LS_EXIT_DIFFER;
     ls_bench_free(&w.earlier);
     ls_comparison_free(&w.k);
     return code;
@@ -243,37 +241,35 @@ static ls_code find_methods(const ls_bench *b, const char *list, int *of, int *n
     return *n ? LS_OK : ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
 }
 
-static ls_code present_some(const ls_bench *b, const ls_command_line *c, int *status, ls_err *err) {
+static ls_code present_some(const ls_bench *b, const ls_command_line *c, ls_err *err) {
     int *of = ls_calloc((size_t)b->n, sizeof *of), n;
     ls_code code = find_methods(b, c->methods, of, &n, err);
     if (!code) {
         ls_bench some = ls_bench_view(b, of, n);
-        code = present(&some, c, status, err);
+        code = present(&some, c, err);
         ls_bench_view_free(&some);
     }
     free(of);
     return code;
 }
 
-ls_code ls_bench_show(const ls_command_line *c, int *status, ls_err *err) {
+ls_code ls_bench_show(const ls_command_line *c, ls_console *to, ls_err *err) {
+    (void)to;
     ls_bench b;
     if (c->suite || c->prompt || c->prompt_file)
         return ls_fail(err, LS_E_USAGE, "'bench show' takes no prompts: it prints the results of a file");
     ls_code code = ls_bench_read(&b, c->args[1], err);
-    if (!code) code = (c->methods ? present_some : present)(&b, c, status, err);
+    if (!code) code = (c->methods ? present_some : present)(&b, c, err);
     ls_bench_free(&b);
     return code;
 }
 
-ls_code ls_bench_compare_files(const ls_command_line *c, int *status, ls_err *err) {
+ls_code ls_bench_compare_files(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_bench a, b = {0};
-    ls_buf out = {0};
     ls_code code = ls_bench_read(&a, c->args[1], err);
     if (!code) code = ls_bench_read(&b, c->args[2], err);
-    if (!code) code = ls_bench_diff(&a, &b, &out, c->json, err);
-    if (!c->json) ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 2);
-    if (code) ls_buf_free(&out);
-    else if (!ls_print(&out)) *status = LS_EXIT_FAILED;
+    if (!code) code = ls_bench_diff(&a, &b, &to->out, c->json, err);
+    if (!c->json) ls_wrap(&to->out, 0, ls_columns(STDOUT_FILENO), 2);
     ls_bench_free(&a);
     ls_bench_free(&b);
     return code;

@@ -16,27 +16,22 @@ static void unlock(void *ud, char *said, size_t n) {
     ls_kept_end(true);
 }
 
-int ls_cmd_chat(const ls_command_line *c) {
-    ls_err err = {0};
+ls_code ls_cmd_chat(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_buf prompt = {0};
-    if (c->prompt_file && !strcmp(c->prompt_file, "-")) {
-        ls_fail(&err, LS_E_USAGE,
-                "the screen reads keys from standard input; pass the prompt with --prompt or from a file");
-        return ls_complain(&err);
-    }
-    if (c->plain && ls_is_scripted(c)) {
-        ls_fail(&err, LS_E_USAGE, "--plain has no screen, so --script and --cast do not work with it");
-        return ls_complain(&err);
-    }
-    if (ls_read_prompt(c, false, &prompt, &err)) return ls_complain(&err);
+    if (c->prompt_file && !strcmp(c->prompt_file, "-"))
+        return ls_fail(err, LS_E_USAGE,
+                       "the screen reads keys from standard input; pass the prompt with --prompt or from a file");
+    if (c->plain && ls_is_scripted(c))
+        return ls_fail(err, LS_E_USAGE, "--plain has no screen, so --script and --cast do not work with it");
+    ls_code code = ls_read_prompt(c, false, &prompt, err);
+    if (code) return code;
     if (!c->plain && !ls_is_scripted(c) && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
         bool has_prompt = prompt.n > 0;
         ls_buf_free(&prompt);
-        if (has_prompt) return ls_cmd_generate(c); // without a terminal: plain streaming text
-        ls_fail(
-            &err, LS_E_USAGE,
+        if (has_prompt) return ls_cmd_generate(c, to, err); // without a terminal: plain streaming text
+        return ls_fail(
+            err, LS_E_USAGE,
             "the screen needs a terminal; without one, use logitspec generate --prompt TEXT or logitspec chat --plain");
-        return ls_complain(&err);
     }
     const ls_options *o = &c->options;
     // a conversation that ^C, a signal or a crash ends is offered at the next start
@@ -45,26 +40,25 @@ int ls_cmd_chat(const ls_command_line *c) {
     ls_rescue_add(unlock, NULL); // the first one runs last: others may take a path
     char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path(&unkept) : NULL;
     bool failed = false;
-    ls_source *source = ls_screen_source_open(o, keep, *unkept.msg ? unkept.msg : NULL, &failed, &err);
-    ls_code code = source ? LS_OK : err.code;
-    int status = LS_EXIT_OK;
+    ls_source *source = ls_screen_source_open(o, keep, *unkept.msg ? unkept.msg : NULL, &failed, err);
+    code = source ? LS_OK : err->code;
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
     ui_options screen;
-    if (source && (code = ls_screen_options(o, &screen, &err))) source->close(source);
+    if (source && (code = ls_screen_options(o, &screen, err))) source->close(source);
     if (!code) {
         screen.history = history;
         screen.given.left = (const char *const *)left;
         screen.given.keep = keep;
         screen.prompt = prompt.n ? prompt.p : NULL;
-        code = c->plain ? ls_plain_chat(source, &screen, &status, &err) : ls_show(source, &screen, c, &status, &err);
+        code =
+            c->plain ? ls_plain_chat(source, &screen, &to->status, err) : ls_show(source, &screen, c, &to->status, err);
     }
-    if (code) status = ls_complain(&err);
-    else if (!status && failed) status = LS_EXIT_FAILED;
+    if (!to->status && failed) to->status = LS_EXIT_FAILED;
     ls_rescue_remove(unlock, NULL);
-    ls_kept_end(status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
+    ls_kept_end(code || to->status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
     ls_kept_free(left);
     free(keep);
     free(history);
     ls_buf_free(&prompt);
-    return status;
+    return code;
 }

@@ -345,25 +345,23 @@ static void fish(const script *s) {
     }
 }
 
-int ls_cmd_completion(const ls_command_line *c) {
+ls_code ls_cmd_completion(const ls_command_line *c, ls_console *to, ls_err *err) {
     static const struct {
         const char *name;
         void (*write)(const script *s);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
     enum { SHELLS = sizeof shells / sizeof *shells };
-    ls_err err;
     int shell = 0, n_commands = 0;
     while (shell < SHELLS && (c->n_args != 1 || strcmp(c->args[0], shells[shell].name))) shell++;
-    ls_code code = shell < SHELLS ? LS_OK : ls_fail(&err, LS_E_USAGE, "usage: logitspec completion bash|zsh|fish");
+    ls_code code = shell < SHELLS ? LS_OK : ls_fail(err, LS_E_USAGE, "usage: logitspec completion bash|zsh|fish");
     while (ls_commands[n_commands].name) n_commands++;
-    ls_buf out = {0};
     offer *offers = ls_calloc((size_t)(ls_flag_count + n_commands), sizeof *offers);
-    const script s = {offers, offers + ls_flag_count, &out};
+    const script s = {offers, offers + ls_flag_count, &to->out};
     for (int i = 0; i < ls_flag_count && !code; i++)
-        if (has_value(&ls_flags[i])) code = offer_of_flag(&s.of_flag[i], &ls_flags[i], &err);
-    for (int i = 0; i < n_commands && !code; i++) code = offer_of_command(&s.of_command[i], &ls_commands[i], &err);
+        if (has_value(&ls_flags[i])) code = offer_of_flag(&s.of_flag[i], &ls_flags[i], err);
+    for (int i = 0; i < n_commands && !code; i++) code = offer_of_command(&s.of_command[i], &ls_commands[i], err);
     if (!code) shells[shell].write(&s);
     for (int i = 0; i < ls_flag_count + n_commands; i++) ls_buf_free(&offers[i].words);
     free(offers);
-    return ls_conclude(code, &err, &out);
+    return code;
 }

@@ -69,14 +69,12 @@ static ls_code write_default(const char *name, ls_buf *out, ls_err *err) {
     return LS_OK;
 }
 
-int ls_cmd_config(const ls_command_line *c) {
-    ls_err err;
-    ls_buf out = {0};
+ls_code ls_cmd_config(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_code code = LS_OK;
-    if (c->n_args == 1 && !strcmp(c->args[0], "show")) ls_options_show(&c->options, &out);
+    if (c->n_args == 1 && !strcmp(c->args[0], "show")) ls_options_show(&c->options, &to->out);
     else if (c->n_args && c->n_args < 3 && !strcmp(c->args[0], "default"))
-        code = write_default(c->n_args > 1 ? c->args[1] : NULL, &out, &err);
-    else code = ls_fail(&err, LS_E_USAGE, "usage: logitspec config show, or config default [METHOD|SIZING]");
-    ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), LS_COMMANDS); // users copy it as YAML
-    return ls_conclude(code, &err, &out);
+        code = write_default(c->n_args > 1 ? c->args[1] : NULL, &to->out, err);
+    else code = ls_fail(err, LS_E_USAGE, "usage: logitspec config show, or config default [METHOD|SIZING]");
+    ls_wrap(&to->out, 0, ls_columns(STDOUT_FILENO), LS_COMMANDS); // users copy it as YAML
+    return code;
 }

@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "spec/corpus.h"
 
 #include <dirent.h>
@@ -127,17 +126,10 @@ static ls_code info(const ls_command_line *c, ls_err *err) {
     return LS_OK;
 }
 
-int ls_cmd_corpus(const ls_command_line *c) {
-    ls_err err = {0};
-    ls_gauge gauge = ls_gauge_start(c->quiet);
+ls_code ls_cmd_corpus(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_catch_signals();
     const char *verb = c->n_args ? c->args[0] : "";
-    const ls_code code =
-        !strcmp(verb, "build") ? build(c, &gauge, &err)
-        : !strcmp(verb, "info")
-            ? info(c, &err)
-            : ls_fail(&err, LS_E_USAGE, "usage: logitspec corpus build FILE|FOLDER... --out FILE, or corpus info FILE");
-    ls_gauge_clear(&gauge);
-    if (code) return ls_complain(&err);
-    return ls_print(&(ls_buf){0}) ? LS_EXIT_OK : LS_EXIT_FAILED; // reports a failed write of the lines above
+    if (!strcmp(verb, "build")) return build(c, &to->gauge, err);
+    if (!strcmp(verb, "info")) return info(c, err);
+    return ls_fail(err, LS_E_USAGE, "usage: logitspec corpus build FILE|FOLDER... --out FILE, or corpus info FILE");
 }

@@ -4,7 +4,6 @@
 #include "base/utf8.h"
 #include "cli/demo_file.h"
 #include "cli/screen_source.h"
-#include "cli/progress.h"
 #include "source/source_replay.h"
 #include "ui/app.h"
 #include "ui/words.h"
@@ -17,21 +16,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static int list(const ls_demo *d, size_t n) {
-    ls_buf out = {0};
-    ls_buf_str(&out,
+static void list(const ls_demo *d, size_t n, ls_buf *out) {
+    ls_buf_str(out,
                "'logitspec demo NAME' (or its number) plays one of these recordings. Enter continues after a note, q "
                "quits.\nBegin with the first demos: each explains more. With --live, a model decodes the prompt.\n\n");
     const int columns = ls_columns(STDOUT_FILENO);
-    const size_t rows = ls_wrap(&out, 0, columns, 0);
+    const size_t rows = ls_wrap(out, 0, columns, 0);
     for (size_t i = 0; i < n; i++) {
-        ls_sanitize_row(&out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
-        if (d[i].about) ls_sanitize_row(&out, "                    %s", d[i].about);
+        ls_sanitize_row(out, "%3zu  %-14s %s", i + 1, d[i].name, d[i].play.title);
+        if (d[i].about) ls_sanitize_row(out, "                    %s", d[i].about);
     }
-    const size_t end = ls_wrap(&out, rows, columns, 20);
-    ls_buf_str(&out, "\n'logitspec demo FILE.yaml' plays your own demo; demos/README.md describes the file.\n");
-    ls_wrap(&out, end, columns, 0);
-    return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
+    const size_t end = ls_wrap(out, rows, columns, 20);
+    ls_buf_str(out, "\n'logitspec demo FILE.yaml' plays your own demo; demos/README.md describes the file.\n");
+    ls_wrap(out, end, columns, 0);
 }
 
 // ---- without a terminal
@@ -102,16 +99,15 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     return code;
 }
 
-static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_err *err) {
+static ls_code play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_console *to, ls_err *err) {
     const bool live_run = c->live || !d->trace,
                screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
     bool failed = false;
-    int status = LS_EXIT_OK;
     ls_source *source =
         live_run
             ? ls_screen_source_open(o, NULL, NULL, &failed, err)
             : ls_source_replay(&(ls_replay_options){.path = d->trace, .rival = d->rival_trace, .paused = true}, err);
-    if (!source) return ls_complain(err);
+    if (!source) return err->code;
     ls_code code = LS_OK;
     ui_options options;
     if (screen && (code = ls_screen_options(o, &options, err))) source->close(source);
@@ -119,27 +115,23 @@ static int play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_er
         options.given.recording = !live_run;
         options.demo = &d->play;
         options.prompt = live_run ? d->prompt : NULL;
-        code = ls_show(source, &options, c, &status, err);
+        code = ls_show(source, &options, c, &to->status, err);
     } else {
-        ls_buf out = {0};
         ls_catch_signals();
-        code = tell(source, d, !live_run, &out, err);
+        code = tell(source, d, !live_run, &to->out, err);
         source->close(source);
-        if (code) ls_buf_free(&out);
-        else if (!ls_print(&out)) status = LS_EXIT_FAILED;
     }
-    if (!status && failed) status = LS_EXIT_FAILED;
-    return code ? ls_complain(err) : status;
+    if (!to->status && failed) to->status = LS_EXIT_FAILED;
+    return code;
 }
 
-static int play_read(const ls_command_line *c, ls_demo *d) {
-    ls_err err = {0};
+static ls_code play_read(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err *err) {
     ls_options o; // the settings of the demo override all others
     ls_options_copy(&o, &c->options);
-    const ls_code code = d->settings ? ls_options_yaml(&o, d->settings, d->file, &err) : LS_OK;
-    const int status = code ? ls_complain(&err) : play(c, d, &o, &err);
+    ls_code code = d->settings ? ls_options_yaml(&o, d->settings, d->file, err) : LS_OK;
+    if (!code) code = play(c, d, &o, to, err);
     ls_options_free(&o);
-    return status;
+    return code;
 }
 
 // ---- the list and its numbers
@@ -154,61 +146,52 @@ static ls_demo *find(ls_demo *d, size_t n, const char *text) { // NULL: not in t
 }
 
 // One demo after another: Enter plays the next one.
-static int ask(const ls_command_line *c, ls_demo *d, size_t n) {
-    int status = LS_EXIT_OK;
+static ls_code ask(const ls_command_line *c, ls_demo *d, size_t n, ls_console *to, ls_err *err) {
+    ls_code code = LS_OK;
     size_t next = 0;
-    ls_buf out = {0};
-    for (char line[80]; !status && next < n && !ls_interrupted;) {
-        ls_buf_fmt(&out, "\nNumber or name (Enter: %zu, %s; q: none): ", next + 1, d[next].name);
-        ls_wrap(&out, 0, ls_columns(STDOUT_FILENO), 0);
-        if (!ls_print(&out)) return LS_EXIT_FAILED;
+    for (char line[80]; !code && !to->status && next < n && !ls_interrupted;) {
+        ls_buf_fmt(&to->out, "\nNumber or name (Enter: %zu, %s; q: none): ", next + 1, d[next].name);
+        ls_wrap(&to->out, 0, ls_columns(STDOUT_FILENO), 0);
+        if (!ls_print(&to->out)) break;
         if (!fgets(line, sizeof line, stdin)) break;
         line[strcspn(line, "\n")] = 0;
         if (!strcmp(line, "q")) break;
         ls_demo *wanted = *line ? find(d, n, line) : &d[next];
         if (!wanted) {
-            ls_sanitize_row(&out, "There is no demo '%.60s' in the list.", line);
+            ls_sanitize_row(&to->out, "There is no demo '%.60s' in the list.", line);
             continue;
         }
-        status = play_read(c, wanted);
+        code = play_read(c, wanted, to, err);
         next = (size_t)(wanted - d) + 1;
     }
-    ls_buf_free(&out);
-    return status;
+    return code;
 }
 
-static int listed(const ls_command_line *c) {
-    ls_err err;
-    ls_demo *d;
+// number NULL: shows the list, and on a terminal asks for one.
+static ls_code of_list(const ls_command_line *c, const char *number, ls_console *to, ls_err *err) {
+    ls_demo *d, *wanted = NULL;
     size_t n;
-    const ls_code code = ls_demos_read(&d, &n, &err);
-    int status = code ? ls_complain(&err) : list(d, n); // if one demo is missing, the numbers would be wrong
-    if (!status && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) status = ask(c, d, n);
+    ls_code code = ls_demos_read(&d, &n, err); // if one demo is missing, the numbers would be wrong
+    if (code) {
+    } else if (number && !(wanted = find(d, n, number)))
+        code = ls_fail(err, LS_E_USAGE, "there is no demo %.60s ('logitspec demo' lists %zu)", number, n);
+    else if (number) code = play_read(c, wanted, to, err);
+    else {
+        list(d, n, &to->out);
+        if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && ls_print(&to->out)) code = ask(c, d, n, to, err);
+    }
     ls_demos_free(d, n);
-    return status;
+    return code;
 }
 
-static int numbered(const ls_command_line *c, const char *number) {
-    ls_err err;
-    ls_demo *d;
-    size_t n;
-    ls_code code = ls_demos_read(&d, &n, &err);
-    ls_demo *wanted = code ? NULL : find(d, n, number);
-    if (!code && !wanted) ls_fail(&err, LS_E_USAGE, "there is no demo %.60s ('logitspec demo' lists %zu)", number, n);
-    const int status = wanted ? play_read(c, wanted) : ls_complain(&err);
-    ls_demos_free(d, n);
-    return status;
-}
-
-int ls_cmd_demo(const ls_command_line *c) {
-    ls_err err = {0};
-    ls_demo d = {0};
-    if (!c->n_args) return listed(c);
-    if (c->n_args > 1) ls_fail(&err, LS_E_USAGE, "'logitspec demo' plays one demo (%d given)", c->n_args);
-    else if (c->args[0][0] && !c->args[0][strspn(c->args[0], "0123456789")]) return numbered(c, c->args[0]);
-    else ls_demo_read(&d, c->args[0], &err);
-    if (err.code) return ls_complain(&err);
-    const int status = play_read(c, &d);
+ls_code ls_cmd_demo(const ls_command_line *c, ls_console *to, ls_err *err) {
+    const char *name = c->n_args ? c->args[0] : NULL;
+    ls_demo d;
+    if (c->n_args > 1) return ls_fail(err, LS_E_USAGE, "'logitspec demo' plays one demo (%d given)", c->n_args);
+    if (!name || (*name && !name[strspn(name, "0123456789")])) return of_list(c, name, to, err);
+    ls_code code = ls_demo_read(&d, name, err);
+    if (code) return code;
+    code = play_read(c, &d, to, err);
     ls_demo_free(&d);
-    return status;
+    return code;
 }

@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "report/markup.h"
 #include "report/report.h"
 #include "report/table.h"
@@ -193,23 +192,13 @@ static ls_code load(ls_report *r, const ls_command_line *c, side x[2], ls_err *e
     return LS_OK;
 }
 
-int ls_cmd_diff(const ls_command_line *c) {
-    ls_err err = {0};
+ls_code ls_cmd_diff(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_report r = {0};
     side x[2];
-    ls_buf out = {0};
-    int status = LS_EXIT_OK;
-    ls_gauge gauge = ls_gauge_start(false);
-    ls_gauge_reads(&gauge);
-    ls_code code = LS_OK;
-    if (c->n_args != 2) code = ls_fail(&err, LS_E_USAGE, "usage: logitspec diff A B (two files of --trace)");
-    if (!code) code = load(&r, c, x, &err);
-    ls_gauge_clear(&gauge);
-    if (code) status = ls_complain(&err);
-    else {
-        compare(x, &out);
-        if (!ls_print(&out)) status = LS_EXIT_FAILED;
-    }
+    if (c->n_args != 2) return ls_fail(err, LS_E_USAGE, "usage: logitspec diff A B (two files of --trace)");
+    ls_gauge_reads(&to->gauge);
+    const ls_code code = load(&r, c, x, err);
+    if (!code) compare(x, &to->out);
     ls_report_free(&r);
-    return status;
+    return code;
 }

@@ -7,7 +7,6 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/model_info.h"
-#include "cli/progress.h"
 #include "decode/bigrams.h"
 #include "engine/device.h"
 #include "engine/measured.h"
@@ -257,20 +256,18 @@ static void forget(report *r) {
 }
 
 // Measures the fastest number of threads and the cost of forwards, and caches both for later runs.
-static void calibrate(report *r, const ls_command_line *c) {
+static void calibrate(report *r, const ls_options *o, ls_gauge *gauge) {
     ls_model m = {0};
     ls_err err = {0};
     ls_cost_curve z;
-    ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
     ls_run_setup setup;
-    ls_run_setup_init(&setup, &c->options);
-    ls_gauge_watch(&gauge, &setup.s.model.engine);
+    ls_run_setup_init(&setup, o);
+    ls_gauge_watch(gauge, &setup.s.model.engine);
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
     ls_costs_noise noise;
     char line[LS_COSTS_NOTE];
-    if (!code) code = ls_threads_choose(&m, true, ls_gauge_show, &gauge, &err);
-    if (!code) code = ls_costs_get(&z, &m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, &gauge, &err);
-    ls_gauge_clear(&gauge);
+    if (!code) code = ls_threads_choose(&m, true, ls_gauge_show, gauge, &err);
+    if (!code) code = ls_costs_get(&z, &m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, gauge, &err);
     if (code) check(r, "costs", false, true, "%s", err.msg);
     else {
         ls_buf text = {0};
@@ -300,20 +297,17 @@ static void calibrate(report *r, const ls_command_line *c) {
 }
 
 // Asks the model what follows each token; an interrupt keeps what is there.
-static void learn_bigrams(report *r, const ls_command_line *c) {
+static void learn_bigrams(report *r, const ls_options *o, ls_gauge *gauge) {
     ls_model m = {0};
     ls_err err = {0};
     char *path = NULL;
     int32_t n = 0;
-    ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
     ls_run_setup setup;
-    ls_run_setup_init(&setup, &c->options);
-    ls_gauge_watch(&gauge, &setup.s.model.engine);
+    ls_run_setup_init(&setup, o);
+    ls_gauge_watch(gauge, &setup.s.model.engine);
     ls_code code = ls_model_load(&m, &setup.s.model, &err);
     const uint64_t start = ls_now_ns();
-    if (!code)
-        code = ls_bigrams_learn(&m, setup.s.format, setup.s.system, true, ls_gauge_show, &gauge, &n, &path, &err);
-    ls_gauge_clear(&gauge);
+    if (!code) code = ls_bigrams_learn(&m, setup.s.format, setup.s.system, true, ls_gauge_show, gauge, &n, &path, &err);
     if (code) check(r, "bigrams", false, true, "%s", err.msg);
     else
         check(r, "bigrams", true, true, "what %s chooses after each of %d tokens, in %.1f s: %s", m.name, n,
@@ -351,7 +345,8 @@ static void check_drafts(report *r, bool forget) {
     free(folder);
 }
 
-int ls_cmd_doctor(const ls_command_line *c) {
+ls_code ls_cmd_doctor(const ls_command_line *c, ls_console *to, ls_err *err) {
+    (void)err;
     report r = {0};
     r.json.out = &r.json_text;
     ls_jw_open(&r.json, '[');
@@ -369,8 +364,8 @@ int ls_cmd_doctor(const ls_command_line *c) {
     check_drafts(&r, c->forget_drafts);
     check_log(&r);
     check_terminal(&r);
-    if (c->calibrate) calibrate(&r, c);
-    if (c->bigrams) learn_bigrams(&r, c);
+    if (c->calibrate) calibrate(&r, &c->options, &to->gauge);
+    if (c->bigrams) learn_bigrams(&r, &c->options, &to->gauge);
     end(&r);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');
@@ -378,7 +373,8 @@ int ls_cmd_doctor(const ls_command_line *c) {
     if (r.table.p) ls_buf_str(&r.text, r.table.p);
     ls_wrap(&r.text, table, ls_columns(STDOUT_FILENO), 2);
     ls_buf_free(&r.table);
-    const bool printed = ls_print(c->json ? &r.json_text : &r.text);
+    to->out = c->json ? r.json_text : r.text;
     ls_buf_free(c->json ? &r.text : &r.json_text);
-    return !printed || r.failed ? LS_EXIT_FAILED : LS_EXIT_OK;
+    if (r.failed) to->status = LS_EXIT_FAILED;
+    return LS_OK;
 }

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "report/report.h"
 #include "report/table.h"
 #include "trace/trace.h"
@@ -62,12 +61,11 @@ static void play(film *f, ls_event *e, double speed) {
 }
 
 static ls_code film_of(const ls_command_line *c, bool moving, ls_buf *out, ls_err *err) {
-    film f = {.canvas = {.utf8 = true, .ascii = c->options.ascii}};
+    film f = {.canvas = {.utf8 = !c->options.ascii, .ascii = c->options.ascii}};
     const ui_theme *theme;
     double speed = 1;
     ls_trace_events *t = NULL;
     ls_event *e;
-    f.canvas.utf8 = !c->options.ascii;
     int cols, rows;
     ls_code code = ls_size_read(c->size, &cols, &rows, err);
     if (!code) ui_canvas_resize(&f.canvas, rows, cols);
@@ -97,7 +95,7 @@ static ls_code film_of(const ls_command_line *c, bool moving, ls_buf *out, ls_er
     return code;
 }
 
-int ls_cmd_export(const ls_command_line *c) {
+ls_code ls_cmd_export(const ls_command_line *c, ls_console *to, ls_err *err) {
     static const struct {
         ls_code (*write)(const ls_command_line *c, bool which, ls_buf *out, ls_err *err);
         bool which;
@@ -106,26 +104,19 @@ int ls_cmd_export(const ls_command_line *c) {
                            [LS_FORM_CAST] = {film_of, false},
                            [LS_FORM_SVG] = {film_of, true}};
     const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_TEXT;
-    ls_err err = {0};
-    ls_buf out = {0};
-    ls_gauge gauge = ls_gauge_start(c->quiet);
-    ls_gauge_reads(&gauge);
-    ls_code code = LS_OK;
-    if (c->schema && !c->n_args && !c->out) {
-        ls_trace_schema(&out);
-        return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
-    }
+    if (c->schema && !c->n_args && !c->out) return ls_trace_schema(&to->out), LS_OK;
     if (c->schema || !c->n_args || !c->out)
-        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec export TRACE... -o FILE or logitspec export --schema");
-    else if (!writers[form].write)
-        code =
-            ls_fail(&err, LS_E_USAGE,
-                    "'%.200s' must end in .jsonl (Spec-Bench answers), .cast (asciicast), .svg (animated SVG) or .json "
-                    "(Chrome trace events)",
-                    c->out);
-    if (!code) code = writers[form].write(c, writers[form].which, &out, &err);
-    ls_gauge_clear(&gauge);
-    if (!code) code = ls_write_file(c->out, &out, &err);
+        return ls_fail(err, LS_E_USAGE, "usage: logitspec export TRACE... -o FILE or logitspec export --schema");
+    if (!writers[form].write)
+        return ls_fail(err, LS_E_USAGE,
+                       "'%.200s' must end in .jsonl (Spec-Bench answers), .cast (asciicast), .svg (animated SVG) or "
+                       ".json (Chrome trace events)",
+                       c->out);
+    ls_buf out = {0};
+    ls_gauge_reads(&to->gauge);
+    ls_code code = writers[form].write(c, writers[form].which, &out, err);
+    ls_gauge_clear(&to->gauge);
+    if (!code) code = ls_write_file(c->out, &out, err);
     ls_buf_free(&out);
-    return code ? ls_complain(&err) : LS_EXIT_OK;
+    return code;
 }

@@ -4,7 +4,6 @@
 #include "base/utf8.h"
 #include "cli/alternatives.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -25,7 +24,7 @@ typedef struct {
     ls_trace *trace;
     ls_ids prompt, per_step;
     ls_ids lossy; // output positions of tokens that the target did not choose
-    ls_gauge progress;
+    ls_gauge *progress;
     double prefill_ms;
     size_t printed; // bytes of the text already written to standard output
     ls_sanitize_stream shown;
@@ -33,13 +32,8 @@ typedef struct {
     bool streams, output_failed;
 } run;
 
-static void output_failed(run *r) {
-    if (!r->output_failed) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
-    r->output_failed = true;
-}
-
 static void write_bytes(run *r, const char *p, size_t n) {
-    if (fwrite(n ? p : "", 1, n, stdout) != n || fflush(stdout)) output_failed(r);
+    r->output_failed |= !ls_write_out(p, n);
 }
 
 // A terminal gets the model's text with visible signs (base/utf8.h); a pipe gets the bytes unchanged.
@@ -74,13 +68,13 @@ static void print_alternatives(run *r, const ls_step *step) {
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
-    if (fraction <= 0 && r->runner.n_read >= LONG_PROMPT) ls_gauge_at_once(&r->progress);
-    return ls_gauge_show(&r->progress, stage, fraction);
+    if (fraction <= 0 && r->runner.n_read >= LONG_PROMPT) ls_gauge_at_once(r->progress);
+    return ls_gauge_show(r->progress, stage, fraction);
 }
 
 static void on_begin(void *ud, const ls_runner *runner, double prefill_ms) {
     run *r = ud;
-    ls_gauge_clear(&r->progress);
+    ls_gauge_clear(r->progress);
     ls_ids_add(&r->prompt, ls_session_context(runner->session)->p, ls_session_context(runner->session)->n);
     r->prefill_ms = prefill_ms;
 }
@@ -101,7 +95,7 @@ static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *to
 
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_code code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err);
-    if (!code) code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, &r->progress, err);
+    if (!code) code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, r->progress, err);
     if (code) return code;
     r->runner = (ls_runner){.session = r->session, .model = &r->model, .setup = &r->setup.s};
     if (r->trace) r->runner.sinks[r->runner.n_sinks++] = ls_trace_sink(r->trace);
@@ -205,37 +199,34 @@ static void write_summary(const run *r) {
     ls_buf_free(&line);
 }
 
-int ls_cmd_generate(const ls_command_line *c) {
-    ls_err err = {0};
+ls_code ls_cmd_generate(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_buf prompt = {0};
     const char *trace = c->options.trace;
     const bool trace_on_stdout = trace && !strcmp(trace, "-");
-    ls_code code = LS_OK;
-    int32_t alternatives = 0;
+    int32_t alternatives;
     if (trace_on_stdout && c->json)
-        code = ls_fail(&err, LS_E_USAGE, "--json and --trace - would both write to standard output");
-    if (!code) code = ls_count_read("--alt", c->alt, 1, LS_ROW_TOP, &alternatives, &err);
+        return ls_fail(err, LS_E_USAGE, "--json and --trace - would both write to standard output");
+    ls_code code = ls_count_read("--alt", c->alt, 1, LS_ROW_TOP, &alternatives, err);
     if (!code && c->alt && (c->json || trace_on_stdout))
-        code = ls_fail(&err, LS_E_USAGE,
+        code = ls_fail(err, LS_E_USAGE,
                        "--alt does not work with --json or --trace -; --trace FILE records the same data");
-    if (code || (code = ls_read_prompt(c, true, &prompt, &err))) {
+    if (code || (code = ls_read_prompt(c, true, &prompt, err))) {
         ls_buf_free(&prompt);
-        return ls_complain(&err);
+        return code;
     }
     ls_catch_signals();
-    run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = alternatives};
-    r.progress = ls_gauge_start(c->quiet || c->json);
+    run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = alternatives, .progress = &to->gauge};
     ls_run_setup_init(&r.setup, &c->options);
-    ls_gauge_watch(&r.progress, &r.setup.s.model.engine);
+    ls_gauge_watch(&to->gauge, &r.setup.s.model.engine);
     if (trace)
-        code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, &r.progress,
-                             &err);
-    if (!code) code = ls_model_load(&r.model, &r.setup.s.model, &err);
+        code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, &to->gauge,
+                             err);
+    if (!code) code = ls_model_load(&r.model, &r.setup.s.model, err);
     if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem &&
         !r.model.chat_refused)
         ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);
-    if (!code) code = decode(&r, &prompt, &err);
-    ls_gauge_clear(&r.progress);
+    if (!code) code = decode(&r, &prompt, err);
+    ls_gauge_clear(&to->gauge);
     bool began =
         r.runner.session && ls_runner_finish(&r.runner) != LS_GOING; // there is output to print, even after an error
     if (began && c->json) write_json(&r);
@@ -243,14 +234,12 @@ int ls_cmd_generate(const ls_command_line *c) {
     if (began && !c->json && !c->quiet) write_summary(&r);
     ls_err lost;
     const bool recorded = ls_trace_close(r.trace, &lost);
-    ls_gauge_clear(&r.progress);
+    ls_gauge_clear(&to->gauge);
     if (!recorded) ls_warn("%s", lost.msg);
-    int status = LS_EXIT_OK;
-    if (code == LS_E_CANCELLED) ls_warn("interrupted"), status = LS_EXIT_INTERRUPTED;
-    else if (code) status = ls_complain(&err);
-    else if (r.output_failed) status = LS_EXIT_FAILED;
-    else if (ls_interrupted) status = LS_EXIT_INTERRUPTED;
-    else if (!recorded) status = LS_EXIT_FAILED;
+    if (code == LS_E_CANCELLED) ls_fail(err, code, "interrupted");
+    if (ls_interrupted) to->status = LS_EXIT_INTERRUPTED;
+    else if (!recorded) to->status = LS_EXIT_FAILED;
+    if (ls_interrupted != SIGINT) to->signal = ls_interrupted;
     ls_runner_free(&r.runner);
     ls_session_free(r.session);
     ls_model_free(&r.model);
@@ -259,9 +248,5 @@ int ls_cmd_generate(const ls_command_line *c) {
     ls_ids_free(&r.per_step);
     ls_ids_free(&r.lossy);
     ls_buf_free(&prompt);
-    if (ls_interrupted && ls_interrupted != SIGINT) {
-        signal(ls_interrupted, SIG_DFL);
-        raise(ls_interrupted);
-    }
-    return status;
+    return code;
 }

@@ -464,24 +464,21 @@ static ls_code unknown(const char *name, ls_err *err) {
                    ls_near_hint(&near, "", "'logitspec help' lists all"));
 }
 
-int ls_cmd_help(const ls_command_line *c) {
+ls_code ls_cmd_help(const ls_command_line *c, ls_console *to, ls_err *err) {
     static const char *const forms[FORMS] = {"text", "man", "md"};
     const char *name = c->n_args ? c->args[0] : "";
     int page = 0;
     form as = TEXT;
-    ls_err err;
-    ls_buf out = {0};
-    ls_code code = LS_OK;
     while (page < PAGES && strcmp(pages[page].name, name)) page++;
     while (c->as && as < FORMS && strcmp(c->as, forms[as])) as++;
-    if (as == FORMS) code = ls_fail(&err, LS_E_USAGE, "--as %.40s: expected one of text, man, md", c->as);
-    else if (c->n_args > 1) code = ls_fail(&err, LS_E_USAGE, "'logitspec help' takes one command or page");
-    else if (page < PAGES && (*name || c->as)) write_page(page, as, &out);
-    else if (*name && !ls_command_find(name)) code = unknown(name, &err);
+    if (as == FORMS) return ls_fail(err, LS_E_USAGE, "--as %.40s: expected one of text, man, md", c->as);
+    if (c->n_args > 1) return ls_fail(err, LS_E_USAGE, "'logitspec help' takes one command or page");
+    if (page < PAGES && (*name || c->as)) write_page(page, as, &to->out);
+    else if (*name && !ls_command_find(name)) return unknown(name, err);
     else if (as != TEXT)
-        code = ls_fail(&err, LS_E_USAGE,
+        return ls_fail(err, LS_E_USAGE,
                        "'%s' is a command, and --as is for pages only; 'logitspec help --as %s' describes all commands",
                        name, c->as);
-    else ls_help(ls_command_find(name), &out);
-    return ls_conclude(code, &err, &out);
+    else ls_help(ls_command_find(name), &to->out);
+    return LS_OK;
 }

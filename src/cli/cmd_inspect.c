@@ -2,7 +2,6 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "cli/step_list.h"
 #include "trace/trace_events.h"
 #include "ui/panels.h"
@@ -156,24 +155,17 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
     return code;
 }
 
-int ls_cmd_inspect(const ls_command_line *c) {
-    ls_err err = {0};
-    ls_buf out = {0};
-    ls_step_list list = {0};
+ls_code ls_cmd_inspect(const ls_command_line *c, ls_console *to, ls_err *err) {
+    ls_step_list list;
     char *end = "";
-    ls_gauge gauge = ls_gauge_start(false);
-    ls_gauge_reads(&gauge);
-    ls_code code = LS_OK;
     const size_t turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // users count from 1
     if (c->n_args != 1)
-        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec inspect TRACE [--step LIST] (a file of --trace)");
-    else if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
-        code = ls_fail(&err, LS_E_USAGE, "--turn is '%.40s', expected a number, 1 or more", c->turn);
-    if (!code) code = ls_step_list_read(&list, c->step ? c->step : "0", 0, SIZE_MAX, &err);
-    if (!code) code = show_all(c, &list, turn, &out, &err);
-    ls_gauge_clear(&gauge);
+        return ls_fail(err, LS_E_USAGE, "usage: logitspec inspect TRACE [--step LIST] (a file of --trace)");
+    if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
+        return ls_fail(err, LS_E_USAGE, "--turn is '%.40s', expected a number, 1 or more", c->turn);
+    ls_gauge_reads(&to->gauge);
+    ls_code code = ls_step_list_read(&list, c->step ? c->step : "0", 0, SIZE_MAX, err);
+    if (!code) code = show_all(c, &list, turn, &to->out, err);
     ls_step_list_free(&list);
-    if (!code) return ls_print(&out) ? LS_EXIT_OK : LS_EXIT_FAILED;
-    ls_buf_free(&out);
-    return ls_complain(&err);
+    return code;
 }

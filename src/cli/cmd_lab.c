@@ -69,34 +69,32 @@ static void left_out(void *gauge, const char *text) {
     ls_warn("%s", text);
 }
 
-int ls_cmd_lab(const ls_command_line *c) {
-    ls_err err = {0};
-    ls_gauge gauge = ls_gauge_start(c->quiet);
+ls_code ls_cmd_lab(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_lab_recorded done = {0};
     ls_lab lab = {0};
     const bool records = c->suite && c->out && !c->n_args;
-    const char *dir = records ? c->out : c->n_args ? c->args[0] : NULL, *to = c->out ? c->out : dir;
-    const ls_lab_listener listener = {ls_gauge_show, left_out, &gauge};
+    const char *dir = records ? c->out : c->n_args ? c->args[0] : NULL, *page = c->out ? c->out : dir;
+    const ls_lab_listener listener = {ls_gauge_show, left_out, &to->gauge};
     ls_code code = LS_OK;
-    ls_gauge_reads(&gauge);
+    ls_gauge_reads(&to->gauge);
     if (!records && (c->suite || c->n_args != 1))
-        code = ls_fail(&err, LS_E_USAGE,
+        code = ls_fail(err, LS_E_USAGE,
                        "usage: logitspec lab --suite FILE -o DIR, or logitspec lab DIR for existing recordings");
-    if (!code && records && (code = ls_lab_record(c, dir, &gauge, &done, &err)) == LS_E_CANCELLED)
-        ls_fail(&err, code, "interrupted after %zu of %zu recordings; they are kept, and the same command continues",
+    if (!code && records && (code = ls_lab_record(c, dir, &to->gauge, &done, err)) == LS_E_CANCELLED)
+        ls_fail(err, code, "interrupted after %zu of %zu recordings; they are kept, and the same command continues",
                 done.kept + done.decoded, done.all);
-    if (!code) code = ls_lab_read(&lab, dir, &listener, &err);
-    if (!code) code = write_all(&lab, to, c->png, &err);
-    ls_gauge_clear(&gauge);
+    if (!code) code = ls_lab_read(&lab, dir, &listener, err);
+    if (!code) code = write_all(&lab, page, c->png, err);
+    ls_gauge_clear(&to->gauge);
     if (!code && !c->quiet) {
         if (records)
             ls_say(0, "%zu recording%s made, %zu %s there already", done.decoded, done.decoded == 1 ? " was" : "s were",
                    done.kept, done.kept == 1 ? "was" : "were");
-        ls_say(0, "%s/index.html: %zu recording%s, %zu prompt%s, %zu way%s to decode", to, lab.n_there,
+        ls_say(0, "%s/index.html: %zu recording%s, %zu prompt%s, %zu way%s to decode", page, lab.n_there,
                ls_plural(lab.n_there), lab.index.n_items, ls_plural(lab.index.n_items), lab.index.n_runs,
                ls_plural(lab.index.n_runs));
     }
-    const bool differs = lab.different && lab.machine.exact;
+    if (lab.different && lab.machine.exact) to->status = LS_EXIT_DIFFER;
     ls_lab_free(&lab);
-    return code ? ls_complain(&err) : differs ? LS_EXIT_DIFFER : LS_EXIT_OK;
+    return code;
 }

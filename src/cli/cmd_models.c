@@ -6,7 +6,6 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/model_info.h"
-#include "cli/progress.h"
 #include "cli/run_program.h"
 #include "engine/load.h"
 #include "gpu/plan.h"
@@ -314,22 +313,22 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
 }
 
 typedef struct {
-    ls_gauge gauge;
+    ls_gauge *gauge;
     const char *name;
 } verifier;
 
 static bool show(void *ud, const char *stage, double fraction) {
-    return ls_gauge_show(&((verifier *)ud)->gauge, stage, fraction);
+    return ls_gauge_show(((verifier *)ud)->gauge, stage, fraction);
 }
 
 static void differs(void *ud, const char *line) {
     verifier *v = ud;
-    ls_gauge_clear(&v->gauge);
+    ls_gauge_clear(v->gauge);
     ls_say(0, "%s: %s", v->name, line);
 }
 
-static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, size_t *wrong, ls_err *err) {
-    verifier v = {.gauge = ls_gauge_start(false), .name = name};
+static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, ls_console *to, ls_err *err) {
+    verifier v = {.gauge = &to->gauge, .name = name};
     ls_model_place p;
     size_t bad = 0;
     ls_code code = LS_OK;
@@ -342,23 +341,23 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
     if (problem) differs(&v, problem), bad = 1;
     else if (p.n_files) {
         code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
-        ls_gauge_clear(&v.gauge);
+        ls_gauge_clear(v.gauge);
         if (!code && !bad)
             ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), amount_of(p.size).s);
     }
-    *wrong += bad;
+    if (bad) to->status = LS_EXIT_FAILED;
 end:
     ls_model_place_free(&p);
     return code;
 }
 
-static ls_code verify(ls_registry *r, const char *const *names, int n, size_t *wrong, ls_err *err) {
+static ls_code verify(ls_registry *r, const char *const *names, int n, ls_console *to, ls_err *err) {
     const ls_registry_entry *e;
     ls_code code = LS_OK;
     for (int i = 0; i < n && !code; i++)
-        if (!(code = find(&e, r, names[i], err))) code = verify_one(e, names[i], true, wrong, err);
+        if (!(code = find(&e, r, names[i], err))) code = verify_one(e, names[i], true, to, err);
     for (size_t i = 0; !n && i < r->n && !code; i++)
-        if (!r->entries[i]->alias) code = verify_one(r->entries[i], r->entries[i]->name, false, wrong, err);
+        if (!r->entries[i]->alias) code = verify_one(r->entries[i], r->entries[i]->name, false, to, err);
     return code;
 }
 
@@ -502,37 +501,29 @@ static ls_code template(ls_registry *r, const char *name, const ls_command_line 
     return code;
 }
 
-int ls_cmd_models(const ls_command_line *c) {
+ls_code ls_cmd_models(const ls_command_line *c, ls_console *to, ls_err *err) {
     const char *verb = c->n_args ? c->args[0] : "list";
     const int n = c->n_args > 0 ? c->n_args - 1 : 0;
     const char *const *names = c->args + 1;
-    ls_err err = {0};
     ls_registry r = {0};
-    ls_buf out = {0};
-    size_t wrong = 0;
-    ls_code code = ls_registry_read(&r, &err);
+    ls_buf *out = &to->out;
+    ls_code code = ls_registry_read(&r, err);
     if (code) {
-    } else if (!strcmp(verb, "list") && !n && c->architectures) list_architectures(&out);
-    else if (!strcmp(verb, "list") && !n && c->formats) list_formats(&out);
-    else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, &out);
-    else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, c->yes, &err);
+    } else if (!strcmp(verb, "list") && !n && c->architectures) list_architectures(out);
+    else if (!strcmp(verb, "list") && !n && c->formats) list_formats(out);
+    else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, out);
+    else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, c->yes, err);
     else if (!strcmp(verb, "info") && n == 1)
-        code = info(&r, names[0], c->options.devices, c->device_model, c->json, &out, &err);
+        code = info(&r, names[0], c->options.devices, c->device_model, c->json, out, err);
     else if (!strcmp(verb, "verify")) {
         ls_catch_signals();
-        code = verify(&r, names, n, &wrong, &err);
-    } else if (!strcmp(verb, "remove") && n == 1) code = remove_model(&r, names[0], c->yes, &err);
-    else if (!strcmp(verb, "template") && n == 1) code = template(&r, names[0], c, &out, &err);
+        code = verify(&r, names, n, to, err);
+    } else if (!strcmp(verb, "remove") && n == 1) code = remove_model(&r, names[0], c->yes, err);
+    else if (!strcmp(verb, "template") && n == 1) code = template(&r, names[0], c, out, err);
     else
-        code = ls_fail(&err, LS_E_USAGE,
+        code = ls_fail(err, LS_E_USAGE,
                        "usage: logitspec models list, fetch NAME, info NAME|PATH, verify [NAME...], remove NAME or "
                        "template NAME|PATH|FILE");
     ls_registry_free(&r);
-    if (code) {
-        ls_buf_free(&out);
-        fflush(stdout);
-        if (!*err.msg) return code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
-        return ls_complain(&err);
-    }
-    return ls_print(&out) && !wrong ? LS_EXIT_OK : LS_EXIT_FAILED;
+    return code;
 }

@@ -2,8 +2,7 @@
 #include "cli/commands.h"
 #include "engine/ranks.h"
 
-int ls_cmd_rank(const ls_command_line *c) {
-    (void)c;
-    ls_err err = {0};
-    return ls_follow(&err) ? ls_complain(&err) : LS_EXIT_OK;
+ls_code ls_cmd_rank(const ls_command_line *c, ls_console *to, ls_err *err) {
+    (void)c, (void)to;
+    return ls_follow(err);
 }

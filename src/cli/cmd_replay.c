@@ -7,29 +7,26 @@
 #include <string.h>
 #include <unistd.h>
 
-int ls_cmd_replay(const ls_command_line *c) {
-    ls_err err = {0};
+ls_code ls_cmd_replay(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_replay_options opt = {.path = c->n_args ? c->args[0] : NULL, .paused = c->paused};
     ls_code code = LS_OK;
     if (c->n_args == 2) opt.rival = c->args[1];
     if (!opt.path || c->n_args > 2)
-        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec replay TRACE [RIVAL] (files of --trace)");
-    else code = ls_speed_read(c->speed, true, &opt.speed, &err);
+        code = ls_fail(err, LS_E_USAGE, "usage: logitspec replay TRACE [RIVAL] (files of --trace)");
+    else code = ls_speed_read(c->speed, true, &opt.speed, err);
     if (!code && !ls_is_scripted(c) && (!isatty(STDOUT_FILENO) || (!isatty(STDIN_FILENO) && strcmp(opt.path, "-"))))
-        code = ls_fail(&err, LS_E_USAGE, "the screen needs a terminal; without one, 'logitspec inspect' prints steps");
+        code = ls_fail(err, LS_E_USAGE, "the screen needs a terminal; without one, 'logitspec inspect' prints steps");
     if (!code && c->paused && c->cast && !c->script)
-        code = ls_fail(&err, LS_E_USAGE, "--cast and --paused cannot be combined: the asciicast would never end");
+        code = ls_fail(err, LS_E_USAGE, "--cast and --paused cannot be combined: the asciicast would never end");
     char from_pipe[32];
     if (!code && !strcmp(opt.path, "-") && !ls_is_scripted(c)) {
-        code = ls_keys_from_terminal(from_pipe, sizeof from_pipe, &err);
+        code = ls_keys_from_terminal(from_pipe, sizeof from_pipe, err);
         opt.path = from_pipe;
     }
-    ls_source *source = code ? NULL : ls_source_replay(&opt, &err);
-    if (!source) return ls_complain(&err);
-    int status = LS_EXIT_OK;
+    ls_source *source = code ? NULL : ls_source_replay(&opt, err);
+    if (!source) return err->code;
     ui_options screen;
-    if ((code = ls_screen_options(&c->options, &screen, &err))) source->close(source);
+    if ((code = ls_screen_options(&c->options, &screen, err))) source->close(source);
     screen.given.recording = true;
-    if (code || ls_show(source, &screen, c, &status, &err)) status = ls_complain(&err);
-    return status;
+    return code ? code : ls_show(source, &screen, c, &to->status, err);
 }

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "cli/step_list.h"
 #include "report/report.h"
 #include "report/table.h"
@@ -39,33 +38,26 @@ static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
     return code ? code : ls_report_finish(r, err);
 }
 
-int ls_cmd_report(const ls_command_line *c) {
-    ls_err err = {0};
+ls_code ls_cmd_report(const ls_command_line *c, ls_console *to, ls_err *err) {
     const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_MARKDOWN;
     ls_report r = {0};
-    ls_buf text = {0};
-    bool printed = true;
-    ls_gauge gauge = ls_gauge_start(c->quiet);
-    ls_gauge_reads(&gauge);
-    ls_code code = LS_OK;
     if (!c->n_args)
-        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec report TRACE... [-o FILE.html|.md|.csv|.json|.svg]");
-    else if (!writers[form])
-        code =
-            ls_fail(&err, LS_E_USAGE, "--out '%.200s': the name must end in .html, .md, .csv, .json or .svg", c->out);
-    if (!code) code = gather(c, &r, &err);
-    ls_gauge_clear(&gauge);
-    if (!code) {
-        writers[form](&r, &text);
-        if (ls_interrupted) code = ls_fail(&err, LS_E_CANCELLED, "interrupted");
-        else if (c->out) code = ls_write_file(c->out, &text, &err);
-        else printed = ls_print(&text);
+        return ls_fail(err, LS_E_USAGE, "usage: logitspec report TRACE... [-o FILE.html|.md|.csv|.json|.svg]");
+    if (!writers[form])
+        return ls_fail(err, LS_E_USAGE, "--out '%.200s': the name must end in .html, .md, .csv, .json or .svg", c->out);
+    ls_gauge_reads(&to->gauge);
+    ls_code code = gather(c, &r, err);
+    ls_gauge_clear(&to->gauge);
+    if (!code) writers[form](&r, &to->out);
+    if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+    if (!code && c->out) {
+        code = ls_write_file(c->out, &to->out, err);
+        ls_buf_clear(&to->out);
     }
     if (!code) ls_warn_of_gaps(&r.gaps, NULL);
     if (!code && c->out && !c->quiet)
         ls_say(0, "%s: %zu turn%s of %zu recording%s, %zu way%s to decode", c->out, r.n_turns, ls_plural(r.n_turns),
                r.n_files, ls_plural(r.n_files), r.n_groups, ls_plural(r.n_groups));
-    ls_buf_free(&text);
     ls_report_free(&r);
-    return code ? ls_complain(&err) : printed ? LS_EXIT_OK : LS_EXIT_FAILED;
+    return code;
 }

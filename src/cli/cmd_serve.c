@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/system.h"
 #include "cli/commands.h"
-#include "cli/progress.h"
 #include "serve/serve.h"
 #include "source/source_feed.h"
 
@@ -117,11 +116,10 @@ static bool has_terminal(void) {
            strcmp(kind, "dumb") != 0;
 }
 
-int ls_cmd_serve(const ls_command_line *c) {
+ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_options options, *o = &options;
     ls_options_copy(o, &c->options);
     ls_options_start_cold(o, false); // what one client said must not change another one's drafts
-    ls_err err = {0};
     ls_run_setup setup;
     ls_model model = {0};
     loaded loading = {.gauge = ls_gauge_start(c->quiet)};
@@ -148,28 +146,27 @@ int ls_cmd_serve(const ls_command_line *c) {
                            .line = say_line,
                            .ud = &s};
     const bool screen = o->serve_screen && o->serve_watch_mib && !c->quiet && has_terminal();
-    int status = LS_EXIT_OK;
-    ls_code code = ls_listen_read(&s.options.listen, o->serve_listen, &err);
-    if (!code) code = read_keys(o->serve_key_file, "LOGITSPEC_SERVE_KEY", &s.options.keys, &err);
-    if (!code) code = read_keys(o->serve_watch_key_file, "LOGITSPEC_WATCH_KEY", &s.options.watch_keys, &err);
+    ls_code code = ls_listen_read(&s.options.listen, o->serve_listen, err);
+    if (!code) code = read_keys(o->serve_key_file, "LOGITSPEC_SERVE_KEY", &s.options.keys, err);
+    if (!code) code = read_keys(o->serve_watch_key_file, "LOGITSPEC_WATCH_KEY", &s.options.watch_keys, err);
     if (code) {
         ls_options_free(o);
-        return ls_complain(&err);
+        return code;
     }
     ls_catch_signals();
     ls_run_setup_init(&setup, o);
     ls_gauge_watch(&loading.gauge, &setup.s.model.engine);
     setup.s.model.engine.stop = stops_forward;
-    code = ls_model_load(&model, &setup.s.model, &err);
+    code = ls_model_load(&model, &setup.s.model, err);
     ls_gauge_clear(&loading.gauge);
     if (o->serve_watch_mib) s.options.feed = ls_feed_new((size_t)o->serve_watch_mib << 20);
-    if (!code && screen) code = serve_on_screen(&s, &status, &err);
-    else if (!code) code = ls_serve(&s.options, say_ready, &err);
+    if (!code && screen) code = serve_on_screen(&s, &to->status, err);
+    else if (!code) code = ls_serve(&s.options, say_ready, err);
     ls_feed_free(s.options.feed);
     ls_model_free(&model);
     ls_run_setup_free(&setup);
     ls_keys_free(&s.options.keys);
     ls_keys_free(&s.options.watch_keys);
     ls_options_free(o);
-    return code ? ls_complain(&err) : status;
+    return code;
 }

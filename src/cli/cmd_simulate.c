@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "cli/variant.h"
-#include "cli/progress.h"
 #include "decode/simulate.h"
 #include "decode/stats.h"
 #include "report/table.h"
@@ -154,39 +153,32 @@ static void json(const recordings *all, const ls_table *table, ls_buf *out) {
     ls_buf_char(out, '\n');
 }
 
-int ls_cmd_simulate(const ls_command_line *c) {
-    ls_err err = {0};
+ls_code ls_cmd_simulate(const ls_command_line *c, ls_console *to, ls_err *err) {
     recordings all = {0};
     ls_variant *variants = NULL;
     outcome *out = NULL;
-    int n = 0;
-    ls_code code = LS_OK;
-    ls_gauge gauge = ls_gauge_start(c->quiet || c->json);
-    ls_gauge_reads(&gauge);
-    if (!c->n_args) code = ls_fail(&err, LS_E_USAGE, "usage: logitspec simulate TRACE... (files of --trace)");
-    if (!code) code = ls_variants_read(&variants, &n, "--methods", c->methods ? c->methods : "all", &c->options, &err);
-    for (int i = 0; i < c->n_args && !code; i++) code = load(&all, c->args[i], &err);
-    if (!code && !all.emitted) code = ls_fail(&err, LS_E_RANGE, "the traces have no output");
+    int n;
+    if (!c->n_args) return ls_fail(err, LS_E_USAGE, "usage: logitspec simulate TRACE... (files of --trace)");
+    ls_gauge_reads(&to->gauge);
+    ls_code code = ls_variants_read(&variants, &n, "--methods", c->methods ? c->methods : "all", &c->options, err);
+    for (int i = 0; i < c->n_args && !code; i++) code = load(&all, c->args[i], err);
+    if (!code && !all.emitted) code = ls_fail(err, LS_E_RANGE, "the traces have no output");
     if (!code) out = ls_calloc((size_t)n, sizeof *out);
     for (int i = 0; i < n && !code; i++) {
-        ls_gauge_show(&gauge, "simulating", (double)i / n);
-        code = run(&all, &variants[i], &out[i], &err);
+        ls_gauge_show(&to->gauge, "simulating", (double)i / n);
+        code = run(&all, &variants[i], &out[i], err);
     }
-    ls_gauge_clear(&gauge);
-    int status = LS_EXIT_OK;
-    if (code) status = ls_complain(&err);
-    else {
-        ls_buf shown = {0};
+    ls_gauge_clear(&to->gauge);
+    if (!code) {
         ls_table t = table_of(variants, out, n);
         ls_warn_of_gaps(&all.gaps, NULL);
-        if (c->json) json(&all, &t, &shown);
-        else text(&all, out, &t, &shown);
-        if (!ls_print(&shown)) status = LS_EXIT_FAILED;
+        if (c->json) json(&all, &t, &to->out);
+        else text(&all, out, &t, &to->out);
         ls_table_free(&t);
     }
     free(out);
     ls_variants_free(variants, n);
     for (size_t i = 0; i < all.n; i++) ls_recording_free(all.turns[i]);
     free(all.turns);
-    return status;
+    return code;
 }

@@ -22,19 +22,18 @@ static void write_token(int32_t id, const char *p, size_t n, ls_buf *out) {
     ls_buf_str(out, "\"\n");
 }
 
-int ls_cmd_tokenize(const ls_command_line *c) {
-    ls_err err = {0};
-    ls_buf prompt = {0}, out = {0};
+ls_code ls_cmd_tokenize(const ls_command_line *c, ls_console *to, ls_err *err) {
+    ls_buf prompt = {0};
     ls_ids ids = {0};
     ls_model m = {0};
     ls_run_setup setup;
     ls_run_setup_init(&setup, &c->options);
     if (setup.s.format == LS_FORMAT_AUTO) setup.s.format = LS_FORMAT_RAW; // only --chat adds a template
-    ls_code code = ls_read_prompt(c, true, &prompt, &err);
-    if (!code) code = ls_model_load_vocabulary(&m, &setup.s.model, &err);
-    if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, prompt.p, prompt.n, &ids, &err);
+    ls_code code = ls_read_prompt(c, true, &prompt, err);
+    if (!code) code = ls_model_load_vocabulary(&m, &setup.s.model, err);
+    if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, prompt.p, prompt.n, &ids, err);
     if (!code && c->json) {
-        ls_jsonw w = {.out = &out};
+        ls_jsonw w = {.out = &to->out};
         ls_jw_open(&w, '{');
         ls_jw_key(&w, "ids");
         ls_jw_ids(&w, ids.p, ids.n);
@@ -46,18 +45,17 @@ int ls_cmd_tokenize(const ls_command_line *c) {
         }
         ls_jw_close(&w, ']');
         ls_jw_close(&w, '}');
-        ls_buf_char(&out, '\n');
+        ls_buf_char(&to->out, '\n');
     } else if (!code) {
         for (size_t i = 0; i < ids.n; i++) {
             size_t n;
             const char *p = ls_vocab_bytes(m.vocab, ids.p[i], &n);
-            write_token(ids.p[i], p, n, &out);
+            write_token(ids.p[i], p, n, &to->out);
         }
     }
-    const int status = ls_conclude(code, &err, &out);
     ls_buf_free(&prompt);
     ls_ids_free(&ids);
     ls_model_free(&m);
     ls_run_setup_free(&setup);
-    return status;
+    return code;
 }

@@ -212,7 +212,7 @@ static void say_winner(const tuning *t, int winner) {
     ls_buf_free(&near);
 }
 
-static ls_code conclude(const tuning *tuned, bool *printed, ls_err *err) {
+static ls_code conclude(const tuning *tuned, ls_buf *text, ls_err *err) {
     const ls_comparison *k = &tuned->k;
     int winner = 0;
     ls_buf told = {0};
@@ -232,57 +232,48 @@ static ls_code conclude(const tuning *tuned, bool *printed, ls_err *err) {
     }
     ls_table_show(&t, LS_FORM_TEXT, &told);
     ls_wrap(&told, 0, ls_columns(STDOUT_FILENO), 2);
-    *printed = ls_print(&told);
+    ls_print(&told);
     ls_bench_tell_busy(&k->b, &told);
     if (told.n) ls_say(0, "%.*s", (int)told.n - 1, told.p);
     ls_buf_free(&told);
     ls_say(0, "%s", "");
     say_winner(tuned, winner);
-    ls_buf text = {0};
     ls_code code = LS_OK;
-    write_config(tuned, winner, &text);
+    write_config(tuned, winner, text);
     if (tuned->line->out) {
-        code = ls_write_file(tuned->line->out, &text, err);
+        code = ls_write_file(tuned->line->out, text, err);
         if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", tuned->line->out);
-        ls_buf_clear(&text);
+        ls_buf_clear(text);
     } else ls_say(0, "%s", "");
-    *printed &= ls_print(&text);
     return code;
 }
 
-int ls_cmd_tune(const ls_command_line *c) {
-    ls_err err = {0};
-    if (c->fit) return ls_tune_fit(c);
-    if (c->n_args) {
-        ls_fail(&err, LS_E_USAGE, "'logitspec tune' takes prompts; for recordings such as %.80s, use --fit c2t",
-                c->args[0]);
-        return ls_complain(&err);
-    }
-    ls_gauge gauge = ls_gauge_start(c->quiet);
+ls_code ls_cmd_tune(const ls_command_line *c, ls_console *to, ls_err *err) {
+    if (c->fit) return ls_tune_fit(c, to, err);
+    if (c->n_args)
+        return ls_fail(err, LS_E_USAGE, "'logitspec tune' takes prompts; for recordings such as %.80s, use --fit c2t",
+                       c->args[0]);
     tuning *t = ls_calloc(1, sizeof *t);
     ls_buf finalists = {0};
-    bool printed = true;
     t->line = c;
-    t->k.gauge = &gauge;
-    ls_gauge_reads(&gauge);
+    t->k.gauge = &to->gauge;
+    ls_gauge_reads(&to->gauge);
     ls_options_copy(&t->base, &c->options);
     ls_settle_seed(&t->base);
-    ls_code code = ls_comparison_prompts(&t->k, c, &err);
-    if (!code) code = record(t, &err);
-    if (!code) code = simulate_all(t, &err);
+    ls_code code = ls_comparison_prompts(&t->k, c, err);
+    if (!code) code = record(t, err);
+    if (!code) code = simulate_all(t, err);
     if (!code) {
         choose_finalists(t, &finalists);
-        code = run(t, finalists.p, &err);
+        code = run(t, finalists.p, err);
     }
-    ls_gauge_clear(&gauge);
-    if (!code) code = conclude(t, &printed, &err);
-    int status = code ? ls_complain(&err) : LS_EXIT_OK;
-    if (!printed) status = LS_EXIT_FAILED;
+    ls_gauge_clear(&to->gauge);
+    if (!code) code = conclude(t, &to->out, err);
     for (size_t i = 0; t->turns && i < t->k.suite.n_turns; i++) ls_recording_free(t->turns[i]);
     free(t->turns);
     ls_buf_free(&finalists);
     ls_options_free(&t->base);
     ls_comparison_free(&t->k);
     free(t);
-    return status;
+    return code;
 }

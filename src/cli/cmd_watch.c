@@ -260,29 +260,27 @@ static ls_code show(watch *w, const ls_command_line *c, int *status, ls_err *err
     return ls_show(source, &screen, c, status, err);
 }
 
-int ls_cmd_watch(const ls_command_line *c) {
-    ls_err err = {0};
-    int status = LS_EXIT_OK;
+ls_code ls_cmd_watch(const ls_command_line *c, ls_console *to, ls_err *err) {
     pthread_t thread;
     watch w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    ls_code code = read_target(&w, c, &err);
+    ls_code code = read_target(&w, c, err);
     w.feed = ls_feed_new((size_t)(c->options.serve_watch_mib ? c->options.serve_watch_mib : MIB) << 20);
     const bool started = !code && ls_thread_start(&thread, fill, &w);
     if (!code && !started)
-        code = ls_fail(&err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
+        code = ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
     pthread_mutex_lock(&w.lock);
     while (started && !w.begun && !w.ended) pthread_cond_wait(&w.changed, &w.lock);
     const bool begun = w.begun;
     pthread_mutex_unlock(&w.lock);
-    if (begun) code = show(&w, c, &status, &err);
+    if (begun) code = show(&w, c, &to->status, err);
     w.left = true;
     if (started) pthread_join(thread, NULL);
     if (started && !begun) {
-        err = w.err;
-        code = err.code ? err.code : ls_fail(&err, LS_E_PARSE, "%s: the file is empty", w.target);
+        *err = w.err;
+        code = err->code ? err->code : ls_fail(err, LS_E_PARSE, "%s: the file is empty", w.target);
     }
     ls_feed_free(w.feed);
     ls_buf_free(&w.header);
     free(w.url);
-    return code ? ls_complain(&err) : status;
+    return code;
 }

@@ -14,11 +14,6 @@
 
 enum { MAX_PROMPT_BYTES = 64 << 20 };
 
-int ls_complain(const ls_err *err) {
-    ls_warn("%s", err->msg);
-    return err->code == LS_E_USAGE ? LS_EXIT_USAGE : err->code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
-}
-
 void ls_warn_of_gaps(const ls_trace_gaps *g, const char *file) {
     ls_buf text = {0};
     ls_trace_gaps_text(g, &text);
@@ -26,22 +21,21 @@ void ls_warn_of_gaps(const ls_trace_gaps *g, const char *file) {
     ls_buf_free(&text);
 }
 
-bool ls_print(ls_buf *text) {
+bool ls_write_out(const char *p, size_t n) {
     static bool told; // once for all writes of a command
-    ls_buf shown = {0};
-    ls_sanitize_text(&shown, text->p, text->n);
-    const bool ok = fwrite(shown.n ? shown.p : "", 1, shown.n, stdout) == shown.n && !fflush(stdout) && !ferror(stdout);
+    const bool ok = fwrite(n ? p : "", 1, n, stdout) == n && !fflush(stdout) && !ferror(stdout);
     if (!ok && !told) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
     told |= !ok;
-    ls_buf_free(&shown);
-    ls_buf_free(text);
     return ok;
 }
 
-int ls_conclude(ls_code code, const ls_err *err, ls_buf *out) {
-    if (!code) return ls_print(out) ? LS_EXIT_OK : LS_EXIT_FAILED;
-    ls_buf_free(out);
-    return ls_complain(err);
+bool ls_print(ls_buf *text) {
+    ls_buf shown = {0};
+    ls_sanitize_text(&shown, text->p, text->n);
+    const bool ok = ls_write_out(shown.p, shown.n);
+    ls_buf_free(&shown);
+    ls_buf_free(text);
+    return ok;
 }
 
 void ls_say(int left, const char *fmt, ...) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/utf8.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "source/source_live.h"
 #include "trace/trace_read.h"
 #include "ui/app.h"
@@ -12,12 +13,18 @@ enum {
 #undef EXIT
 };
 
-#define COMMAND(name, ...) int ls_cmd_##name(const ls_command_line *c);
+// What a command gives the shell, beside its error and what it has printed itself.
+struct ls_console {
+    ls_buf out;     // printed at the end if there is no error, as by ls_print
+    ls_gauge gauge; // the progress line; --quiet and --json keep it empty
+    int status;     // the exit code if there is no error
+    int signal;     // the signal that ends the process in the end, as its default action would; 0: none
+};
+
+// LS_E_IO or LS_E_CANCELLED with an empty message: another program has printed it.
+#define COMMAND(name, ...) ls_code ls_cmd_##name(const ls_command_line *c, ls_console *to, ls_err *err);
 #include "cli/commands.def"
 #undef COMMAND
-
-// Writes "logitspec: MESSAGE" to standard error. Returns the exit code that goes with the error.
-int ls_complain(const ls_err *err);
 
 void ls_help(const ls_command_info *c, ls_buf *out); // what --help prints; NULL: the program
 const char *ls_manual_page(int i);                   // as in `help NAME`; "": the program; NULL: no more
@@ -25,11 +32,10 @@ const char *ls_manual_page(int i);                   // as in `help NAME`; "": t
 // Writes text to standard output and frees it. Unsafe characters become signs (base/utf8.h), newlines and tabs stay;
 // JSON of base/json.h passes unchanged. False, with one line on standard error: this or an earlier write failed.
 bool ls_print(ls_buf *text);
+bool ls_write_out(const char *p, size_t n);                     // the same of bytes, as they are
 void ls_warn_of_idle_flags(const ls_command_line *c);           // a line for each flag that changes nothing
 void ls_warn_of_gaps(const ls_trace_gaps *g, const char *file); // nothing, or a line; file: NULL: of any
-// The end of a command: complains, or prints its output. Frees it and returns the exit code.
-int ls_conclude(ls_code code, const ls_err *err, ls_buf *out);
-// Writes one line to standard output, wrapped as by ls_wrap. A later ls_print reports a failed write.
+// Writes one line to standard output, wrapped as by ls_wrap. The end of the program reports a failed write.
 void ls_say(int left, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // The options, converted for the decoding modules. Borrows from the options.

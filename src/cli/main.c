@@ -127,41 +127,54 @@ static void write_versions(ls_buf *out) {
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
 }
 
+static ls_code run(const ls_command_line *c, ls_console *to, ls_err *err) {
+    const ls_command_info *command = c->command ? c->command : ls_commands;
+    if (c->help) return ls_help(c->command, &to->out), LS_OK;
+    if (c->version) return write_versions(&to->out), LS_OK;
+    // a launcher gives all ranks the same command line
+    if (decodes(command) && ls_is_other_rank()) return ls_cmd_rank(c, to, err);
+    if (c->n_args && !strcmp(command->usage, "[FLAGS]"))
+        return ls_fail(err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt",
+                       command->name, c->args[0]);
+    ls_code code = refuse_own_input(c, command, err);
+    if (!code) code = begin_log(c, command->name, err);
+    if (code) return code;
+    ls_warn_of_idle_flags(c);
+    to->gauge = ls_gauge_start(c->quiet || c->json);
+    return command->run(c, to, err);
+}
+
+// Prints the command's output or its error. Returns the exit code.
+static int conclude(ls_code code, const ls_err *err, ls_console *to) {
+    ls_gauge_clear(&to->gauge);
+    if (!code) return ls_print(&to->out) ? to->status : LS_EXIT_FAILED;
+    ls_buf_free(&to->out);
+    fflush(stdout); // what was said before the error
+    if (*err->msg) ls_warn("%s", err->msg);
+    return code == LS_E_USAGE ? LS_EXIT_USAGE : code == LS_E_CANCELLED ? LS_EXIT_INTERRUPTED : LS_EXIT_FAILED;
+}
+
 int main(int argc, char **argv) {
     fill_standard_streams();
     ls_rescue_add(save_nothing, NULL);
     setlocale(LC_CTYPE, ""); // widths and line drawing; numbers keep the C locale
     ls_command_line c;
     ls_err err = {0};
-    ls_buf text = {0};
+    ls_console to = {0};
     signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an ordinary error
     // How long the OpenMP threads of libtorch spin after a trained head has computed. The default is milliseconds, in
     // which they would keep processors from the threads of a forward (compute/lst_barrier.h). The runtime reads the
     // variable when liblstorch.so loads, possibly in another thread, so it is set here, before any thread exists.
     if (!getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "2000", 0);
-    int status = LS_EXIT_USAGE;
-    if (ls_command_line_read(&c, argc, argv, environ, &err)) status = ls_complain(&err);
-    else if (c.help || c.version) {
-        if (c.help) ls_help(c.command, &text);
-        else write_versions(&text);
-        status = ls_conclude(LS_OK, &err, &text);
-    } else {
-        const ls_command_info *command = c.command ? c.command : ls_commands;
-        // a launcher gives all ranks the same command line
-        if (decodes(command) && ls_is_other_rank()) status = ls_cmd_rank(&c);
-        else if (c.n_args && !strcmp(command->usage, "[FLAGS]")) {
-            ls_fail(&err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt",
-                    command->name, c.args[0]);
-            status = ls_complain(&err);
-        } else if (refuse_own_input(&c, command, &err) || begin_log(&c, command->name, &err))
-            status = ls_complain(&err);
-        else {
-            ls_warn_of_idle_flags(&c);
-            status = command->run(&c);
-        }
-    }
+    ls_code code = ls_command_line_read(&c, argc, argv, environ, &err);
+    if (!code) code = run(&c, &to, &err);
+    const int status = conclude(code, &err, &to);
     if (ls_log_failure()) ls_warn("warning: the log is not complete: %s", strerror(ls_log_failure()));
     ls_command_line_free(&c);
     ls_rescue_remove(save_nothing, NULL);
+    if (to.signal) {
+        signal(to.signal, SIG_DFL);
+        raise(to.signal);
+    }
     return status;
 }

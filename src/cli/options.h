@@ -69,6 +69,7 @@ void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin 
 typedef const char *ls_flag_TEXT;
 typedef bool ls_flag_YES;
 typedef struct ls_command_info ls_command_info;
+typedef struct ls_console ls_console;
 typedef struct {
     ls_options options;
     const ls_command_info *command; // NULL: none was given
@@ -85,7 +86,7 @@ typedef struct {
 
 struct ls_command_info {
     const char *name, *usage, *summary, *flags, *examples; // flags: see commands.def
-    int (*run)(const ls_command_line *c);                  // returns the exit code
+    ls_code (*run)(const ls_command_line *c, ls_console *to, ls_err *err);
 };
 extern const ls_command_info ls_commands[];               // `chat` first; ends with a NULL name
 const ls_command_info *ls_command_find(const char *name); // NULL: unknown name

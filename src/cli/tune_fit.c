@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "cli/progress.h"
 #include "spec/sizing.h"
 #include "trace/trace_read.h"
 
@@ -124,18 +123,17 @@ static double choose_threshold(const fitting *f, const double *weights) {
     return best;
 }
 
-static ls_code conclude(const fitting *f, const ls_command_line *c, bool *printed, ls_err *err) {
+static ls_code conclude(const fitting *f, const ls_command_line *c, ls_buf *text, ls_err *err) {
     double path_alone[LS_C2T_FEATURES] = {0, 1}, weights[LS_C2T_FEATURES];
     memcpy(weights, path_alone, sizeof weights);
     ls_code code = ls_c2t_fit(f->rows, f->n_rows, weights, err);
     if (code) return code;
     const double before = ls_c2t_loss(f->rows, f->n_rows, path_alone), after = ls_c2t_loss(f->rows, f->n_rows, weights);
-    ls_buf text = {0};
-    ls_sanitize_row(
-        &text, "# Written by logitspec tune %s --fit c2t: %s, %s%s; %zu turns, %zu steps, %zu drafted rows,",
-        LS_VERSION, f->model, f->method, f->mixed ? " and other methods" : "", f->n_turns, f->n_steps, f->n_rows);
+    ls_sanitize_row(text, "# Written by logitspec tune %s --fit c2t: %s, %s%s; %zu turns, %zu steps, %zu drafted rows,",
+                    LS_VERSION, f->model, f->method, f->mixed ? " and other methods" : "", f->n_turns, f->n_steps,
+                    f->n_rows);
     ls_buf_fmt(
-        &text,
+        text,
         "# %zu of them accepted. Mean log loss per row: %.4f with path estimates alone, %.4f with these weights.\n",
         f->accepted, before, after);
     ls_sizing z;
@@ -144,46 +142,39 @@ static ls_code conclude(const fitting *f, const ls_command_line *c, bool *printe
     const double threshold = choose_threshold(f, weights);
     if (threshold > 0) z.values[0] = threshold;
     ls_sizing_write(&z, rule, sizeof rule);
-    ls_buf_str(&text, "decode:\n");
-    if (!f->mixed) ls_sanitize_row(&text, "  method: %s", f->method);
-    ls_buf_fmt(&text, "  sizing: %s%s\nc2t:\n", rule,
+    ls_buf_str(text, "decode:\n");
+    if (!f->mixed) ls_sanitize_row(text, "  method: %s", f->method);
+    ls_buf_fmt(text, "  sizing: %s%s\nc2t:\n", rule,
                threshold > 0 ? "   # the fastest threshold by the recorded costs" : "");
     for (size_t i = 0; z.rule->knobs[i].key; i++)
-        ls_buf_fmt(&text, "  %s: %.6g\n", strchr(z.rule->knobs[i].key, '.') + 1, weights[i]);
+        ls_buf_fmt(text, "  %s: %.6g\n", strchr(z.rule->knobs[i].key, '.') + 1, weights[i]);
     if (c->out) {
         ls_say(0, "%zu drafted rows, %zu accepted: log loss per row from %.4f to %.4f", f->n_rows, f->accepted, before,
                after);
-        code = ls_write_file(c->out, &text, err);
+        code = ls_write_file(c->out, text, err);
         if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", c->out);
-        ls_buf_clear(&text);
+        ls_buf_clear(text);
     }
-    *printed = ls_print(&text);
     return code;
 }
 
-int ls_tune_fit(const ls_command_line *c) {
-    ls_err err = {0};
+ls_code ls_tune_fit(const ls_command_line *c, ls_console *to, ls_err *err) {
     fitting f = {0};
     ls_code code = LS_OK;
-    bool printed = true;
-    ls_gauge gauge = ls_gauge_start(c->quiet);
-    ls_gauge_reads(&gauge);
-    if (strcmp(c->fit, "c2t")) code = ls_fail(&err, LS_E_USAGE, "--fit is '%.40s', expected c2t", c->fit);
-    else if (!c->n_args)
-        code = ls_fail(&err, LS_E_USAGE, "usage: logitspec tune --fit c2t TRACE... (files of --trace)");
-    for (int i = 0; i < c->n_args && !code; i++) code = read_trace(&f, c->args[i], &err);
+    if (strcmp(c->fit, "c2t")) return ls_fail(err, LS_E_USAGE, "--fit is '%.40s', expected c2t", c->fit);
+    if (!c->n_args) return ls_fail(err, LS_E_USAGE, "usage: logitspec tune --fit c2t TRACE... (files of --trace)");
+    ls_gauge_reads(&to->gauge);
+    for (int i = 0; i < c->n_args && !code; i++) code = read_trace(&f, c->args[i], err);
     if (!code && !f.n_rows)
         code =
-            ls_fail(&err, LS_E_RANGE,
+            ls_fail(err, LS_E_RANGE,
                     "the traces have no drafts with estimates (traces of level steps and of method plain have none)");
-    ls_gauge_clear(&gauge);
+    ls_gauge_clear(&to->gauge);
     if (!code) ls_warn_of_gaps(&f.gaps, NULL);
-    if (!code) code = conclude(&f, c, &printed, &err);
-    int status = code ? ls_complain(&err) : LS_EXIT_OK;
-    if (!printed) status = LS_EXIT_FAILED;
+    if (!code) code = conclude(&f, c, &to->out, err);
     free(f.rows);
     free(f.parents);
     free(f.steps);
     free(f.costs);
-    return status;
+    return code;
 }

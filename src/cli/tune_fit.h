@@ -2,4 +2,4 @@
 #pragma once
 #include "cli/commands.h"
 
-int ls_tune_fit(const ls_command_line *c); // returns the exit code
+ls_code ls_tune_fit(const ls_command_line *c, ls_console *to, ls_err *err);

@@ -151,16 +151,6 @@ static ls_code take_earlier(work *w, ls_err *err) {
     return LS_OK;
 }
 
-// Saves after each prompt, so that the file is complete whenever the program ends.
-static ls_code save(void *ud, ls_err *err) {
-    const work *w = ud;
-    ls_buf out = {0};
-    ls_bench_json(&w->k.b, &out);
-    const ls_code code = ls_write_file(w->c->out, &out, err);
-    ls_buf_free(&out);
-    return code;
-}
-
 static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "plain,logitspec,logitspec-paper";
@@ -197,10 +187,7 @@ static ls_code run_all(work *w, ls_err *err) {
     w->k.b.manifest = manifest;
     memcpy(w->k.b.settings, settings, sizeof settings);
     if ((code = take_earlier(w, err))) return code;
-    if (c->out && ls_form_of(c->out) == LS_FORM_JSON) {
-        w->k.on_prompt = save;
-        w->k.ud = w;
-    }
+    if (c->out && ls_form_of(c->out) == LS_FORM_JSON) w->k.file = c->out;
     const size_t first = w->k.b.done;
     code = ls_comparison_run(&w->k, err);
     if (w->k.b.done > first) ls_machine_end(&watch);

@@ -35,17 +35,23 @@ typedef struct {
 
 // ---- recording
 
-static void begin_text(void *ud, size_t turn, const ls_ids *context) {
-    tuning *t = ud;
-    t->turns[turn] = ls_recording_new(context->p, context->n, t->k.model.engine->n_context);
+static ls_recording **recording_of(const tuning *t, size_t turn) { // a turn of the conversation that runs
+    return &t->turns[t->k.suite.items[t->k.b.done].first + turn];
 }
 
-static void add_text(void *ud, size_t turn, const ls_step *step) {
-    ls_recording_add(((tuning *)ud)->turns[turn], step);
+static void begin_text(void *ud, const ls_runner *run, double prefill_ms) {
+    (void)prefill_ms;
+    const ls_ids *context = ls_session_context(run->session);
+    *recording_of(ud, ls_runner_turns(run) - 1) =
+        ls_recording_new(context->p, context->n, run->model->engine->n_context);
 }
 
-static void add_rows(void *ud, size_t turn, const ls_step *step) {
-    ls_recording *r = ((tuning *)ud)->turns[turn];
+static void add_text(void *ud, const ls_step *step) {
+    ls_recording_add(*recording_of(ud, step->turn), step);
+}
+
+static void add_rows(void *ud, const ls_step *step) {
+    ls_recording *r = *recording_of(ud, step->turn);
     if (r) ls_recording_more(r, (size_t)step->output_pos, step);
 }
 
@@ -59,19 +65,17 @@ static ls_code run(tuning *t, const char *list, ls_err *err) {
 }
 
 static ls_code record(tuning *t, ls_err *err) {
+    const ls_run_sink text = {begin_text, add_text, NULL, t}, rows = {NULL, add_rows, NULL, t};
     t->turns = ls_calloc(t->k.suite.n_turns, sizeof *t->turns);
-    t->k.ud = t;
-    t->k.on_begin = begin_text;
-    t->k.on_step = add_text;
+    t->k.also = &text;
     ls_code code = run(t, "plain", err);
     if (t->k.sessions && t->k.sessions[0]) t->costs = *ls_session_costs(t->k.sessions[0]);
     ls_comparison_close(&t->k);
     if (code) return code;
-    t->k.on_begin = NULL;
-    t->k.on_step = add_rows;
+    t->k.also = &rows;
     code = run(t, "logitspec:32", err);
     ls_comparison_close(&t->k);
-    t->k.on_step = NULL;
+    t->k.also = NULL;
     return code;
 }
 

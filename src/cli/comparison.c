@@ -1,14 +1,90 @@
 #include "cli/comparison.h"
+#include "base/file.h"
 #include "base/system.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
-#include "cli/item_run.h"
+#include "engine/measured.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// ---- one conversation
+
+typedef struct {
+    ls_result *result;
+    ls_cost_curve window; // of the model
+} work;
+
+// So that r->gaps has one for each token of r->output: a turn's end is no part of the output.
+static void align_gaps(ls_result *r) {
+    const size_t want = r->output.n * sizeof(double);
+    for (const double unknown = NAN; r->gaps.n < want;) ls_buf_add(&r->gaps, &unknown, sizeof unknown);
+    r->gaps.n = want;
+}
+
+static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
+    ls_result *r = ((const work *)ud)->result;
+    (void)run;
+    align_gaps(r);
+    r->prefill_ms += prefill_ms;
+    r->turn = ls_realloc(r->turn, (r->turns + 1) * sizeof *r->turn);
+    r->turn[r->turns++] = (ls_result_turn){.prefill_ms = prefill_ms};
+}
+
+static void on_step(void *ud, const ls_step *step) {
+    const work *w = ud;
+    ls_result *r = w->result;
+    ls_stats_add(&r->stats, step);
+    if (step->forward) // behind a sliding window, what is read of the context
+        r->stats.context -= (uint64_t)(step->context_len - lround(ls_cost_seen(&w->window, step->context_len)));
+    ls_ids_push(&r->lengths, step->n_emitted);
+    for (int k = 0; k < step->n_emitted; k++) {
+        const double gap = ls_step_gap(step, k);
+        ls_buf_add(&r->gaps, &gap, sizeof gap);
+    }
+}
+
+static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, ls_result *r, ls_err *err) {
+    const ls_suite_turn *said = &item->turns[turn];
+    ls_code code = ls_runner_begin(run, turn, (ls_str){said->text, said->n}, item->system, NULL, NULL, NULL, NULL, err);
+    if (code && turn && run->full) { // no room: the conversation ends
+        r->finish = LS_FINISH_CONTEXT;
+        return LS_OK;
+    }
+    while (!code && ls_runner_active(run))
+        code = ls_interrupted ? ls_fail(err, LS_E_CANCELLED, "interrupted") : ls_runner_step(run, err);
+    if (code) return code;
+    const ls_ids *out = ls_session_output(run->session);
+    const ls_buf *text = ls_session_text(run->session);
+    ls_result_turn *t = &r->turn[r->turns - 1];
+    t->text = ls_strndup(text->n ? text->p : "", text->n);
+    t->n = text->n;
+    t->steps = run->stats.steps;
+    t->emitted = run->stats.emitted;
+    t->decode_ms = run->stats.total_us / 1e3;
+    r->finish = ls_runner_finish(run);
+    ls_ids_add(&r->output, out->p, out->n);
+    return LS_OK;
+}
+
+ls_code ls_item_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_suite_item *item,
+                    const ls_run_sink *also, ls_result *r, ls_err *err) {
+    work w = {.result = r};
+    ls_costs_window(&w.window, m->engine);
+    ls_runner run = {.session = s, .model = m, .setup = setup, .sinks[0] = {on_begin, on_step, NULL, &w}, .n_sinks = 1};
+    ls_code code = LS_OK;
+    if (also) run.sinks[run.n_sinks++] = *also;
+    ls_session_reset(s);
+    for (size_t turn = 0; turn < item->n_turns && !code && r->turns == turn; turn++)
+        code = run_turn(&run, turn, item, r, err);
+    ls_runner_free(&run);
+    return code;
+}
+
+// ---- all of them
 
 static ls_guarantee guarantee_of(const ls_comparison *k, int variant) {
     const ls_decode_options *o = &k->c[variant].setup.s.decode;
@@ -97,30 +173,6 @@ void ls_comparison_free(ls_comparison *k) {
     ls_model_free(&k->model);
 }
 
-typedef struct {
-    const ls_comparison *k;
-    size_t first; // turns of the items before this one
-} telling;
-
-static void tell_begin(void *ud, const ls_runner *run, double prefill_ms) {
-    const telling *w = ud;
-    (void)prefill_ms;
-    w->k->on_begin(w->k->ud, w->first + ls_runner_turns(run) - 1, ls_session_context(run->session));
-}
-
-static void tell_step(void *ud, const ls_step *step) {
-    const telling *w = ud;
-    w->k->on_step(w->k->ud, w->first + step->turn, step);
-}
-
-static ls_code run_one(ls_comparison *k, size_t at, int i, ls_err *err) {
-    const ls_suite_item *item = &k->suite.items[at];
-    telling to = {k, item->first};
-    const ls_run_sink sink = {
-        .begin = k->on_begin ? tell_begin : NULL, .step = k->on_step ? tell_step : NULL, .ud = &to};
-    return ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, item, &sink, ls_bench_result(&k->b, at, i), err);
-}
-
 // The text of a token of the output; "": the output has ended there.
 static void token_text(const ls_comparison *k, const ls_ids *output, size_t at, char *out, size_t size) {
     ls_buf text = {0};
@@ -148,8 +200,11 @@ static void judge(ls_comparison *k, size_t at) {
 
 static ls_code run_once(ls_comparison *k, size_t at, ls_err *err) {
     ls_code code = LS_OK;
-    for (int j = 0; j < k->n && !code; j++) // each variant goes first equally often
-        code = run_one(k, at, (int)((at + (size_t)j) % (size_t)k->n), err);
+    for (int j = 0; j < k->n && !code; j++) {
+        const int i = (int)((at + (size_t)j) % (size_t)k->n); // each variant goes first equally often
+        code = ls_item_run(k->sessions[i], &k->model, &k->c[0].setup.s, &k->suite.items[at], k->also,
+                           ls_bench_result(&k->b, at, i), err);
+    }
     if (!code) judge(k, at);
     return code;
 }
@@ -182,7 +237,7 @@ static ls_code run_until_idle(ls_comparison *k, size_t at, const ls_buf *before,
     ls_result *results = ls_bench_result(&k->b, at, 0);
     *least = INFINITY;
     for (int attempt = 0; attempt < ATTEMPTS && !(*least <= LS_BUSY); attempt++, again = true) {
-        if (again && (k->on_step || !rewind_all(k, before))) break;
+        if (again && (k->also || !rewind_all(k, before))) break;
         if (attempt)
             ls_gauge_show(k->gauge, "the machine is busy: repeating the prompt", (double)at / (double)k->suite.n);
         const ls_code code = run_once(k, at, err);
@@ -276,6 +331,14 @@ static void skip_prompt(ls_comparison *k, size_t at, ls_err *err) {
     ls_suite_drop(&k->suite, at);
 }
 
+static ls_code save(const ls_comparison *k, ls_err *err) {
+    ls_buf out = {0};
+    ls_bench_json(&k->b, &out);
+    const ls_code code = ls_write_file(k->file, &out, err);
+    ls_buf_free(&out);
+    return code;
+}
+
 ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
     ls_code code = LS_OK;
     const size_t first = k->b.done; // prompts before `first` are results of an earlier run
@@ -292,7 +355,7 @@ ls_code ls_comparison_run(ls_comparison *k, ls_err *err) {
             if (first && k->b.done == first) ls_ids_push(&k->b.resumed, (int32_t)first);
             k->b.done++;
         }
-        if (!code && k->on_prompt) code = k->on_prompt(k->ud, err);
+        if (!code && k->file) code = save(k, err);
     }
     return code;
 }

@@ -4,7 +4,7 @@
 #include "cli/lab_record.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "cli/item_run.h"
+#include "cli/comparison.h"
 #include "cli/lab_plan.h"
 #include "report/lab.h"
 #include "report/report.h"

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "cli/bench.h"
 #include "cli/machine.h"
 #include "model/checkpoint.h"
 #include "report/chart.h"

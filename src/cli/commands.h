@@ -33,7 +33,6 @@ const char *ls_manual_page(int i);                   // as in `help NAME`; "": t
 // JSON of base/json.h passes unchanged. False, with one line on standard error: this or an earlier write failed.
 bool ls_print(ls_buf *text);
 bool ls_write_out(const char *p, size_t n);                     // the same of bytes, as they are
-void ls_warn_of_idle_flags(const ls_command_line *c);           // a line for each flag that changes nothing
 void ls_warn_of_gaps(const ls_trace_gaps *g, const char *file); // nothing, or a line; file: NULL: of any
 // Writes one line to standard output, wrapped as by ls_wrap. The end of the program reports a failed write.
 void ls_say(int left, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,6 +1,7 @@
-// Facts of a benchmark about program, machine and model (report/manifest.def).
+// Facts of a benchmark about program, machine and model (report/manifest.def); benchmarks of the machine.
 #pragma once
 #include "base/system.h"
+#include "cli/commands.h"
 #include "engine/load.h"
 #include "report/bench.h"
 
@@ -18,3 +19,7 @@ ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err);
 void ls_machine_model(ls_manifest *m, const ls_model *model);
 void ls_machine_model_limits(ls_manifest *m, const ls_model *model); // if it runs on the CPU
 void ls_machine_end(ls_machine_watch *w); // after the measurement: load, waits, and the limits again
+
+// The parts of `bench` that run no methods. forward: the cost of forwards and of prefill. limits: the hardware limits.
+ls_code ls_bench_forward(const ls_command_line *c, ls_console *to, ls_err *err);
+ls_code ls_bench_limits(const ls_command_line *c, ls_console *to, ls_err *err);

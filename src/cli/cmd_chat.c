@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/screen_source.h"
 #include "trace/kept.h"
 #include "ui/modes.h"
 #include "ui/words.h"
@@ -182,8 +181,14 @@ static void read_input(chat *c) {
     }
 }
 
-// Takes ownership of the source. *status: the exit code.
-static ls_code plain_chat(ls_source *source, const ui_options *o, int *status, ls_err *err) {
+// Takes what ls_show takes.
+static ls_code plain_chat(ls_source *source, ui_options *o, const ls_command_line *line, ls_console *to, ls_err *err) {
+    if (!source) return err->code;
+    ls_code code = ls_screen_options(&line->options, o, err);
+    if (code) {
+        source->close(source);
+        return code;
+    }
     const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
     chat *c = ls_calloc(1, sizeof *c);
     ui_state *s = &c->state;
@@ -210,8 +215,8 @@ static ls_code plain_chat(ls_source *source, const ui_options *o, int *status, l
         if (fds[1].revents) read_input(c);
     }
     source->close(source);
-    *status = c->failed || (c->refused && !c->interactive) ? LS_EXIT_FAILED : s->asked.exit_code;
-    const ls_code code = ls_interrupted ? ls_fail(err, LS_E_CANCELLED, "interrupted") : LS_OK;
+    to->status = c->failed || (c->refused && !c->interactive) ? LS_EXIT_FAILED : s->asked.exit_code;
+    if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
     ui_state_free(s);
     ls_buf_free(&c->input);
     free(c);
@@ -250,18 +255,12 @@ ls_code ls_cmd_chat(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_rescue_add(unlock, NULL); // the first one runs last: others may take a path
     char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path(&unkept) : NULL;
     bool failed = false;
-    ls_source *source = ls_screen_source_open(o, keep, *unkept.msg ? unkept.msg : NULL, &failed, err);
-    code = source ? LS_OK : err->code;
+    ls_source *source = ls_live_open(o, keep, *unkept.msg ? unkept.msg : NULL, &failed, err);
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
-    ui_options screen;
-    if (source && (code = ls_screen_options(o, &screen, err))) source->close(source);
-    if (!code) {
-        screen.history = history;
-        screen.given.left = (const char *const *)left;
-        screen.given.keep = keep;
-        screen.prompt = prompt.n ? prompt.p : NULL;
-        code = c->plain ? plain_chat(source, &screen, &to->status, err) : ls_show(source, &screen, c, &to->status, err);
-    }
+    ui_options screen = {.history = history,
+                         .prompt = prompt.n ? prompt.p : NULL,
+                         .given = {.left = (const char *const *)left, .keep = keep}};
+    code = (c->plain ? plain_chat : ls_show)(source, &screen, c, to, err);
     if (!to->status && failed) to->status = LS_EXIT_FAILED;
     ls_rescue_remove(unlock, NULL);
     ls_kept_end(code || to->status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start

@@ -2,8 +2,8 @@
 // model; with --live, or without a recording, it decodes.
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "cli/commands.h"
 #include "cli/demo_file.h"
-#include "cli/screen_source.h"
 #include "source/source_replay.h"
 #include "ui/app.h"
 #include "ui/words.h"
@@ -99,23 +99,19 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     return code;
 }
 
-static ls_code play(const ls_command_line *c, ls_demo *d, const ls_options *o, ls_console *to, ls_err *err) {
+static ls_code play(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err *err) {
     const bool live_run = c->live || !d->trace,
                screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
     bool failed = false;
     ls_source *source =
         live_run
-            ? ls_screen_source_open(o, NULL, NULL, &failed, err)
+            ? ls_live_open(&c->options, NULL, NULL, &failed, err)
             : ls_source_replay(&(ls_replay_options){.path = d->trace, .rival = d->rival_trace, .paused = true}, err);
     if (!source) return err->code;
-    ls_code code = LS_OK;
-    ui_options options;
-    if (screen && (code = ls_screen_options(o, &options, err))) source->close(source);
-    else if (screen) {
-        options.given.recording = !live_run;
-        options.demo = &d->play;
-        options.prompt = live_run ? d->prompt : NULL;
-        code = ls_show(source, &options, c, &to->status, err);
+    ls_code code;
+    if (screen) {
+        ui_options options = {.given.recording = !live_run, .demo = &d->play, .prompt = live_run ? d->prompt : NULL};
+        code = ls_show(source, &options, c, to, err);
     } else {
         ls_catch_signals();
         code = tell(source, d, !live_run, &to->out, err);
@@ -126,11 +122,11 @@ static ls_code play(const ls_command_line *c, ls_demo *d, const ls_options *o, l
 }
 
 static ls_code play_read(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err *err) {
-    ls_options o; // the settings of the demo override all others
-    ls_options_copy(&o, &c->options);
-    ls_code code = d->settings ? ls_options_yaml(&o, d->settings, d->file, err) : LS_OK;
-    if (!code) code = play(c, d, &o, to, err);
-    ls_options_free(&o);
+    ls_command_line own = *c; // the settings of the demo override all others
+    ls_options_copy(&own.options, &c->options);
+    ls_code code = d->settings ? ls_options_yaml(&own.options, d->settings, d->file, err) : LS_OK;
+    if (!code) code = play(&own, d, to, err);
+    ls_options_free(&own.options);
     return code;
 }
 

@@ -23,10 +23,6 @@ ls_code ls_cmd_replay(const ls_command_line *c, ls_console *to, ls_err *err) {
         code = ls_keys_from_terminal(from_pipe, sizeof from_pipe, err);
         opt.path = from_pipe;
     }
-    ls_source *source = code ? NULL : ls_source_replay(&opt, err);
-    if (!source) return err->code;
-    ui_options screen;
-    if ((code = ls_screen_options(&c->options, &screen, err))) source->close(source);
-    screen.given.recording = true;
-    return code ? code : ls_show(source, &screen, c, &to->status, err);
+    ui_options screen = {.given.recording = true};
+    return code ? code : ls_show(ls_source_replay(&opt, err), &screen, c, to, err);
 }

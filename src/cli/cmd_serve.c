@@ -66,27 +66,15 @@ static void *serve(void *ud) {
     return NULL;
 }
 
-static ls_code show(server *s, int *status, ls_err *err) {
-    ui_options screen;
-    ls_code code = ls_screen_options(&s->line->options, &screen, err);
-    screen.given.recording = screen.given.watches = screen.given.serves = true;
-    screen.given.server = s->url;
-    if (code) return code;
-    ls_source *source = ls_source_feed(s->options.feed);
-    if (!source)
-        return ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
-    return ls_show(source, &screen, s->line, status, err);
-}
-
-static ls_code serve_on_screen(server *s, int *status, ls_err *err) {
+static ls_code serve_on_screen(server *s, ls_console *to, ls_err *err) {
     pthread_t thread;
-    if (!ls_thread_start(&thread, serve, s))
-        return ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
+    if (!ls_thread_start(&thread, serve, s)) return ls_no_thread(err);
     pthread_mutex_lock(&s->lock);
     while (!s->ready && !s->failed) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
     ls_leave_signals(); // the screen handles them, and the server ends with it
-    ls_code code = s->failed || ls_interrupted ? LS_OK : show(s, status, err);
+    ls_code code = LS_OK;
+    if (!s->failed && !ls_interrupted) code = ls_show_feed(s->options.feed, s->url, true, s->line, to, err);
     s->left = true;
     pthread_join(thread, NULL);
     if (s->failed) *err = s->err;
@@ -160,7 +148,7 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     code = ls_model_load(&model, &setup.s.model, err);
     ls_gauge_clear(&loading.gauge);
     if (o->serve_watch_mib) s.options.feed = ls_feed_new((size_t)o->serve_watch_mib << 20);
-    if (!code && screen) code = serve_on_screen(&s, &to->status, err);
+    if (!code && screen) code = serve_on_screen(&s, to, err);
     else if (!code) code = ls_serve(&s.options, say_ready, err);
     ls_feed_free(s.options.feed);
     ls_model_free(&model);

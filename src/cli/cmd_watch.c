@@ -248,31 +248,18 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
     return read_key(w, c->key_file, err);
 }
 
-static ls_code show(watch *w, const ls_command_line *c, int *status, ls_err *err) {
-    ui_options screen;
-    const ls_code code = ls_screen_options(&c->options, &screen, err);
-    screen.given.recording = screen.given.watches = true;
-    screen.given.server = w->target;
-    if (code) return code;
-    ls_source *source = ls_source_feed(w->feed);
-    if (!source)
-        return ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
-    return ls_show(source, &screen, c, status, err);
-}
-
 ls_code ls_cmd_watch(const ls_command_line *c, ls_console *to, ls_err *err) {
     pthread_t thread;
     watch w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     ls_code code = read_target(&w, c, err);
     w.feed = ls_feed_new((size_t)(c->options.serve_watch_mib ? c->options.serve_watch_mib : MIB) << 20);
     const bool started = !code && ls_thread_start(&thread, fill, &w);
-    if (!code && !started)
-        code = ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
+    if (!code && !started) code = ls_no_thread(err);
     pthread_mutex_lock(&w.lock);
     while (started && !w.begun && !w.ended) pthread_cond_wait(&w.changed, &w.lock);
     const bool begun = w.begun;
     pthread_mutex_unlock(&w.lock);
-    if (begun) code = show(&w, c, &to->status, err);
+    if (begun) code = ls_show_feed(w.feed, w.target, false, c, to, err);
     w.left = true;
     if (started) pthread_join(thread, NULL);
     if (started && !begun) {

@@ -196,6 +196,10 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {
                    max ? " or max" : "");
 }
 
+ls_code ls_no_thread(ls_err *err) {
+    return ls_fail(err, LS_E_IO, "cannot start a thread: the system has no memory or file descriptors left");
+}
+
 bool ls_wants_color(const ls_options *o, int fd) {
     const char *no = getenv("NO_COLOR");
     if (!strcmp(o->color, "always")) return true;

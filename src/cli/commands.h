@@ -4,6 +4,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "source/source_live.h"
+#include "trace/feed.h"
 #include "trace/trace_read.h"
 #include "ui/app.h"
 
@@ -57,13 +58,20 @@ ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
 // The colours of the screen, with the user's changes (ui.theme, ui.colors). light: the variant of "auto" for a light
 // background. *out points to static storage.
 ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *err);
-// Fills out from the options, and applies the user's keys and colours. LS_E_USAGE: one of them is invalid.
+// Fills in what the options decide, and applies the user's keys and colours. LS_E_USAGE: one of them is invalid.
 ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err);
 ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err); // COLSxROWS; NULL: 120x36
 // Standard input is data: the screen reads keys from /dev/tty instead. path: where the data are now.
 ls_code ls_keys_from_terminal(char *path, size_t size, ls_err *err);
 bool ls_is_scripted(const ls_command_line *c); // --script or --cast: runs without a terminal
-// Runs the screen, on the terminal or from a script. Takes ownership of the source.
-ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err);
+// Live decoding for the screen. Starts loading, with a copy of the options. keep, unkept, failed: see ls_live_options.
+ls_source *ls_live_open(const ls_options *o, const char *keep, const char *unkept, bool *failed, ls_err *err);
+// Runs the screen, on the terminal or from a script. Takes ownership of the source; NULL: there is none, as err says.
+// screen: with what the options do not decide; changed.
+ls_code ls_show(ls_source *source, ui_options *screen, const ls_command_line *c, ls_console *to, ls_err *err);
+// The screen on the requests of a server: its URL or, if another process serves, what the user calls it.
+ls_code ls_show_feed(ls_feed *feed, const char *server, bool serves, const ls_command_line *c, ls_console *to,
+                     ls_err *err);
+ls_code ls_no_thread(ls_err *err); // LS_E_IO: the system cannot start a thread
 // Whether to use colours on this descriptor, by --color, NO_COLOR and isatty().
 bool ls_wants_color(const ls_options *o, int fd);

@@ -5,6 +5,7 @@
 #include "cli/config_file.h"
 #include "cli/variant.h"
 #include "cli/demo_file.h"
+#include "source/source_feed.h"
 #include "source/source_replay.h"
 #include "spec/accept.h"
 #include "spec/cost_curve.h"
@@ -164,6 +165,77 @@ static ls_code save_settings(const ui_setting *settings, int n, char *said, size
     return code;
 }
 
+// ---- live decoding: settings that change at run time, and rivals by name
+
+// Each setup of the source is that of a variant, with the options from which it was read.
+static const ls_variant *of_setup(const ls_setup *s) {
+    return (const ls_variant *)((const char *)s - offsetof(ls_variant, setup.s));
+}
+
+static void free_setup(ls_setup *s) {
+    ls_variant *c = (ls_variant *)of_setup(s);
+    ls_variant_free(c);
+    free(c);
+}
+
+// now: what is in force; NULL: nothing is yet. The model was loaded by the first setup; later ones do not use theirs.
+static ls_setup *setup_of(ls_variant *c, const ls_setup *now) {
+    ls_run_setup_init(&c->setup, &c->options);
+    if (!now) return &c->setup.s;
+    // without a set seed, keeps the one that was drawn at the start
+    if (!c->options.seed.set) c->setup.s.decode.sampling.seed = now->decode.sampling.seed;
+    c->setup.s.decode.note = now->decode.note;
+    c->setup.s.decode.ud = now->decode.ud;
+    return &c->setup.s;
+}
+
+static ls_setup *changed(const ls_setup *now, const char *assignment, ls_err *err) {
+    const char *eq = strchr(assignment, '=');
+    ls_code code = eq ? LS_OK : ls_fail(err, LS_E_USAGE, "set KEY=VALUE is expected, such as 'set decode.max_rows=16'");
+    if (!code && !can_change(assignment))
+        code = ls_fail(err, LS_E_USAGE, "model.*, trace.* and ui.* cannot change while the program runs");
+    if (code) return NULL;
+    ls_variant *c = ls_calloc(1, sizeof *c);
+    char *key = ls_strndup(assignment, (size_t)(eq - assignment));
+    ls_options_copy(&c->options, &of_setup(now)->options);
+    code = ls_options_set(&c->options, key, eq + 1, "set", err);
+    free(key);
+    if (!code) return setup_of(c, now);
+    ls_options_free(&c->options);
+    free(c);
+    return NULL;
+}
+
+static ls_setup *variant(const ls_setup *now, const char *text, ls_err *err) {
+    ls_variant *list;
+    int n;
+    if (ls_variants_read(&list, &n, "compare", text, &of_setup(now)->options, err)) return NULL;
+    if (n == 1) return &list->setup.s;
+    ls_variants_free(list, n);
+    ls_fail(err, LS_E_USAGE, "compare takes one method, such as 'compare suffix:16'");
+    return NULL;
+}
+
+ls_source *ls_live_open(const ls_options *o, const char *keep, const char *unkept, bool *failed, ls_err *err) {
+    ls_variant *first = ls_calloc(1, sizeof *first);
+    ls_options_copy(&first->options, o);
+    const ls_live_options opt = {.setup = setup_of(first, NULL),
+                                 .trace = first->options.trace,
+                                 .trace_level = ls_trace_level_named(first->options.trace_level),
+                                 .keep = keep,
+                                 .unkept = unkept,
+                                 .forget = !o->history,
+                                 .failed = failed,
+                                 .changed = changed,
+                                 .variant = variant,
+                                 .free_setup = free_setup};
+    ls_source *source = ls_source_live(&opt);
+    if (source) return source;
+    free_setup(opt.setup);
+    ls_no_thread(err);
+    return NULL;
+}
+
 // ---- the screen
 
 ls_code ls_theme(const ls_options *o, bool light, const ui_theme **out, ls_err *err) {
@@ -185,16 +257,18 @@ ls_code ls_screen_options(const ls_options *o, ui_options *out, ls_err *err) {
     ui_bind_defaults();
     for (size_t i = 0; i < o->keys.n && !code; i++)
         if ((code = ui_bind(o->keys.p[i], err))) ls_err_prefix(err, "ui.keys");
-    *out = (ui_options){.given = {.words = words(), .about = about_value, .save_settings = save_settings},
-                        .settings = settings_of(o),
-                        .theme = theme,
-                        .light = light,
-                        .color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme),
-                        .mouse = o->mouse,
-                        .clipboard = o->clipboard,
-                        .fps = o->fps,
-                        .ambiguous_wide = !strcmp(o->ambiguous_width, "wide"),
-                        .ascii = o->ascii};
+    out->given.words = words();
+    out->given.about = about_value;
+    out->given.save_settings = save_settings;
+    out->settings = settings_of(o);
+    out->theme = theme;
+    out->light = light;
+    out->color = ls_wants_color(o, STDOUT_FILENO) && ui_theme_has_colors(theme);
+    out->mouse = o->mouse;
+    out->clipboard = o->clipboard;
+    out->fps = o->fps;
+    out->ambiguous_wide = !strcmp(o->ambiguous_width, "wide");
+    out->ascii = o->ascii;
     return code;
 }
 
@@ -218,17 +292,6 @@ ls_code ls_keys_from_terminal(char *path, size_t size, ls_err *err) {
 
 bool ls_is_scripted(const ls_command_line *c) {
     return c->script || c->cast;
-}
-
-static ls_code show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
-    if (!ls_is_scripted(c)) return ui_run(source, o, status, err);
-    ui_options drawn = *o; // a script has colours even without a terminal
-    drawn.color = strcmp(c->options.color, "never") && ui_theme_has_colors(o->theme);
-    ui_play play = {.script = c->script, .cast = c->cast};
-    const ls_code code = ls_size_read(c->size, &play.cols, &play.rows, err);
-    if (!code) return ui_run_script(source, &drawn, &play, status, err);
-    source->close(source);
-    return code;
 }
 
 // The methods that the panel Shadows lists. Made on demand, because "all" opens every drafter once.
@@ -266,15 +329,33 @@ static ls_source *open_stop(void *ud, int i, int *of, const ui_demo **demo, ls_e
     return NULL;
 }
 
-ls_code ls_show(ls_source *source, const ui_options *o, const ls_command_line *c, int *status, ls_err *err) {
+ls_code ls_show(ls_source *source, ui_options *screen, const ls_command_line *c, ls_console *to, ls_err *err) {
     ways w = {.options = &c->options};
-    ui_options shown = *o;
-    shown.given.ways = make_ways;
-    if (!o->given.recording && !o->demo) shown.given.tour = open_stop;
-    shown.given.ud = &w;
-    const ls_code code = show(source, &shown, c, status, err);
+    ui_play play = {.script = c->script, .cast = c->cast};
+    if (!source) return err->code;
+    ls_code code = ls_screen_options(&c->options, screen, err);
+    if (!code && ls_is_scripted(c)) code = ls_size_read(c->size, &play.cols, &play.rows, err);
+    if (code) {
+        source->close(source);
+        return code;
+    }
+    screen->given.ways = make_ways;
+    if (!screen->given.recording && !screen->demo) screen->given.tour = open_stop;
+    screen->given.ud = &w;
+    if (ls_is_scripted(c)) { // a script has colours even without a terminal
+        screen->color = strcmp(c->options.color, "never") && ui_theme_has_colors(screen->theme);
+        code = ui_run_script(source, screen, &play, &to->status, err);
+    } else code = ui_run(source, screen, &to->status, err);
     ls_variants_free(w.all, w.n);
     free(w.list);
     ls_demo_free(&w.stop);
     return code;
+}
+
+ls_code ls_show_feed(ls_feed *feed, const char *server, bool serves, const ls_command_line *c, ls_console *to,
+                     ls_err *err) {
+    ls_source *source = ls_source_feed(feed);
+    if (!source) return ls_no_thread(err);
+    ui_options screen = {.given = {.recording = true, .watches = true, .serves = serves, .server = server}};
+    return ls_show(source, &screen, c, to, err);
 }

@@ -1,6 +1,5 @@
 // `export TRACE... -o FILE`: recordings in other programs' formats.
 #include "base/file.h"
-#include "base/utf8.h"
 #include "cli/commands.h"
 #include "report/report.h"
 #include "report/table.h"
@@ -10,8 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // answers: Spec-Bench's; else Chrome's events.
 static ls_code steps(const ls_command_line *c, bool answers, ls_buf *out, ls_err *err) {

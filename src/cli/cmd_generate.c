@@ -1,5 +1,4 @@
 // One prompt, answered as streaming text or as one JSON object, without a screen.
-#include "base/file.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
@@ -8,7 +7,6 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

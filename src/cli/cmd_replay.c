@@ -3,7 +3,6 @@
 #include "source/source_replay.h"
 #include "ui/app.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,14 +1,12 @@
 // `report TRACE... [-o FILE]`: recordings as a page, a document, tables or plots.
 #include "base/file.h"
 #include "base/err.h"
-#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/step_list.h"
 #include "report/report.h"
 #include "report/table.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static void (*const writers[LS_FORMS])(const ls_report *r, ls_buf *out) = {[LS_FORM_HTML] = ls_report_html,
                                                                            [LS_FORM_MARKDOWN] = ls_report_markdown,

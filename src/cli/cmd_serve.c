@@ -4,7 +4,6 @@
 #include "base/system.h"
 #include "cli/commands.h"
 #include "serve/serve.h"
-#include "source/source_feed.h"
 
 #include <stdlib.h>
 #include <string.h>

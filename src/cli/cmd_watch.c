@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "cli/commands.h"
-#include "source/source_feed.h"
 
 #include <errno.h>
 #include <fcntl.h>

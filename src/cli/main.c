@@ -128,56 +128,26 @@ static void write_versions(ls_buf *out) {
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 2);
 }
 
-// ---- flags that change nothing beside the others of their command line. A value of a file or of the environment is
-// for other runs, too, so only flags are told.
-
-static bool is_raw(const ls_command_line *c) {
-    return !strcmp(c->options.format, "raw");
+// Warns of a flag that changes nothing beside the others of its command line. A value of a file or of the environment
+// is for other runs, too, so only flags are told.
+static void warn_if(bool idle, const ls_options *o, int option, const char *why) {
+    const char *flag = o->origin[option];
+    if (idle && !strncmp(flag, "--", 2)) ls_warn("warning: %s changes nothing: %s", flag, why);
 }
-
-static bool lists_methods(const ls_command_line *c) {
-    return c->methods != NULL;
-}
-
-// The screen and a server may get another method later.
-static const ls_method *only_method(const ls_command_line *c) {
-    return c->command && c->command->run == ls_cmd_generate ? ls_method_find(c->options.method) : NULL;
-}
-
-static bool asks_no_model(const ls_command_line *c) {
-    const ls_method *m = only_method(c);
-    return m && !m->asks_model;
-}
-
-static bool asks_no_head(const ls_command_line *c) {
-    const ls_method *m = only_method(c);
-    return m && !m->asks_head;
-}
-
-static const struct {
-    int option;
-    bool (*is_idle)(const ls_command_line *c);
-    const char *why;
-} idle[] = {
-    {LS_OPT_system, is_raw, "a raw prompt has no system message"},
-    {LS_OPT_method, lists_methods, "--methods names the methods"},
-    {LS_OPT_draft_model, asks_no_model, "the method uses no draft model"},
-    {LS_OPT_draft_head, asks_no_head, "the method uses no trained head"},
-};
 
 static void warn_of_idle_flags(const ls_command_line *c) {
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
-        const char *flag = c->options.origin[idle[i].option];
-        if (!strncmp(flag, "--", 2) && strcmp(flag, "--config") && idle[i].is_idle(c))
-            ls_warn("warning: %s changes nothing: %s", flag, idle[i].why);
-    }
-    const char *threads = c->options.origin[LS_OPT_threads];
+    const ls_options *o = &c->options;
+    const bool once = c->command && c->command->run == ls_cmd_generate; // a screen or a server may get another method
+    const ls_method *m = once ? ls_method_find(o->method) : NULL;
+    warn_if(!strcmp(o->format, "raw"), o, LS_OPT_system, "a raw prompt has no system message");
+    warn_if(c->methods, o, LS_OPT_method, "--methods names the methods");
+    warn_if(m && !m->asks_model, o, LS_OPT_draft_model, "the method uses no draft model");
+    warn_if(m && !m->asks_head, o, LS_OPT_draft_head, "the method uses no trained head");
+    const char *threads = o->origin[LS_OPT_threads];
     const int32_t most = ls_processors(); // the engine starts no more
-    if (!strncmp(threads, "--", 2) && c->options.threads > most)
-        ls_warn("warning: %s %d: there are %d processors, and not more threads", threads, c->options.threads, most);
+    if (!strncmp(threads, "--", 2) && o->threads > most)
+        ls_warn("warning: %s %d: there are %d processors, and not more threads", threads, o->threads, most);
 }
-
-// ----
 
 static ls_code run(const ls_command_line *c, ls_console *to, ls_err *err) {
     const ls_command_info *command = c->command ? c->command : ls_commands;

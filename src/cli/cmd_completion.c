@@ -64,15 +64,15 @@ static void add_demos(offer *o) {
 
 static ls_code add_templates(offer *o, ls_err *err) {
     char *folder = ls_data_path("configs/chat");
-    DIR *dir = opendir(folder);
-    ls_code code = dir || ls_is_missing(errno) ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
-    errno = 0;
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        const char *end = strstr(e->d_name, ".jinja");
-        if (end) add(o, e->d_name, (size_t)(end - e->d_name));
+    struct dirent **files;
+    const int n = scandir(folder, &files, NULL, alphasort);
+    ls_code code = n >= 0 || ls_is_missing(errno) ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *end = strstr(files[i]->d_name, ".jinja");
+        if (end) add(o, files[i]->d_name, (size_t)(end - files[i]->d_name));
+        free(files[i]);
     }
-    if (dir && errno) code = ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
-    if (dir) closedir(dir);
+    if (n >= 0) free(files);
     free(folder);
     return code;
 }

@@ -45,31 +45,25 @@ static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) 
     return code;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+static int is_shown(const struct dirent *e) {
+    return *e->d_name != '.';
 }
 
 static ls_code add_path(builder *b, const char *path, int depth, ls_err *err);
 
 // Reads in order of names, so that the same folder gives the same corpus. Skips hidden files.
 static ls_code add_folder(builder *b, const char *path, int depth, ls_err *err) {
-    DIR *d = opendir(path);
-    if (!d) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    char **names = NULL;
-    size_t n = 0;
-    for (struct dirent *e; errno = 0, (e = readdir(d));)
-        if (*e->d_name != '.') {
-            names = ls_realloc(names, (n + 1) * sizeof *names);
-            names[n++] = ls_format("%s/%s", path, e->d_name);
-        }
-    ls_code code = errno ? ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno)) : LS_OK;
-    closedir(d);
-    if (n) qsort(names, n, sizeof *names, by_name);
-    for (size_t i = 0; i < n; i++) {
-        if (!code) code = add_path(b, names[i], depth + 1, err);
-        free(names[i]);
+    struct dirent **files;
+    const int n = scandir(path, &files, is_shown, alphasort);
+    if (n < 0) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
+    ls_code code = LS_OK;
+    for (int i = 0; i < n; i++) {
+        char *inside = ls_format("%s/%s", path, files[i]->d_name);
+        if (!code) code = add_path(b, inside, depth + 1, err);
+        free(inside);
+        free(files[i]);
     }
-    free(names);
+    free(files);
     return code;
 }
 

@@ -1,10 +1,9 @@
-#include "cli/config_file.h"
+#include "cli/options.h"
 #include "base/alias.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
-#include "cli/options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -65,6 +65,14 @@ const char *ls_options_choices(int i);                  // "a|b|c"; NULL: the va
 void ls_options_domain(int i, ls_buf *out);             // appends a description of its values
 void ls_options_show(const ls_options *o, ls_buf *out); // YAML with the origin of each value
 
+// Changes single keys of a configuration file that a user wrote; comments, order and other keys stay.
+typedef struct {
+    const char *key, *value; // "decode.method", "pld"
+} ls_config_change;
+// Sets all keys in the file or none; creates a missing file. The new text is parsed before it replaces the old file: if
+// anything but these keys would change, the result is LS_E_USAGE and the file stays.
+ls_code ls_config_file_change(const char *path, const ls_config_change *changes, int n, ls_err *err);
+
 // The command line.
 typedef const char *ls_flag_TEXT;
 typedef bool ls_flag_YES;

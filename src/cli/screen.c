@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "base/err.h"
 #include "cli/commands.h"
-#include "cli/config_file.h"
 #include "cli/variant.h"
 #include "cli/demo_file.h"
 #include "source/source_feed.h"

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
-#include "cli/config_file.h"
 #include "cli/options.h"
 #include "spec/drafter.h"
 #include "spec/sizing.h"

@@ -170,15 +170,13 @@ static ls_code read_list(list *out, const char *flag, const char *text, const li
     *out = *usual;
     if (text) out->n = 0;
     for (const char *at = text; at && *at;) {
-        char one[16] = "", *end;
-        const size_t n = strcspn(at, ",");
-        if (n < sizeof one) memcpy(one, at, n);
-        const long v = strtol(one, &end, 10);
-        if (end == one || *end || v < 1 || v > most || out->n == MOST)
+        char *end;
+        const long v = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ',') || v < 1 || v > most || out->n == MOST)
             return ls_fail(err, LS_E_USAGE, "%s %.60s: expected up to %d numbers from 1 to %d, separated by commas",
                            flag, text, MOST, most);
         out->v[out->n++] = (int32_t)v;
-        at += n + (at[n] == ',');
+        at = end + (*end == ',');
     }
     if (!out->n) return ls_fail(err, LS_E_USAGE, "%s: the list is empty", flag);
     qsort(out->v, (size_t)out->n, sizeof *out->v, by_number);

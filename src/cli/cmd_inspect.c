@@ -2,7 +2,6 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/step_list.h"
 #include "trace/trace_events.h"
 #include "ui/panels.h"
 #include "ui/words.h"
@@ -124,12 +123,11 @@ static ls_code place_of(ls_trace_index *x, size_t turn, size_t n, size_t number,
     return ls_fail(err, LS_E_USAGE, "--step %zu: the line of this step is missing", number);
 }
 
-static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size_t turn, ls_buf *out, ls_err *err) {
+static ls_code show_all(const ls_command_line *c, size_t turn, ls_buf *out, ls_err *err) {
     const bool ascii = c->options.ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
     ls_trace_index *x = NULL;
-    ls_step_list there = {0};
-    size_t last = 0, first_number = 0, last_number = 0, at;
-    for (size_t i = 0; i < list->n; i++) last = list->ranges[i].last > last ? list->ranges[i].last : last;
+    size_t last = 0, first_number = 0, last_number = 0, from, to, at;
+    for (const char *list = c->step; list && ls_steps_next(&list, &from, &to);) last = to > last ? to : last;
     // without a list the whole turn is read, as the note below has its length
     ls_code code = ls_trace_index_open(&x, c->args[0], turn, c->step ? last : SIZE_MAX, err);
     if (code) return code;
@@ -138,12 +136,11 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
         code = ls_fail(err, LS_E_USAGE, "--turn is '%.40s'; the trace has turns 1 to %zu", c->turn, turns);
     else if (!n) code = ls_fail(err, LS_E_RANGE, "%s: the turn has no steps", c->args[0]);
     else if (!(code = number_at(x, turn, 0, &first_number, err))) code = number_at(x, turn, n - 1, &last_number, err);
-    if (!code && c->step) { // checks the list again: the steps of the turn are known only now
-        code = ls_step_list_read(&there, c->step, first_number, n > last ? SIZE_MAX : last_number, err);
-        ls_step_list_free(&there);
-    } else if (!code) code = show(x, turn, 0, ascii, out, err);
-    for (size_t i = 0; c->step && i < list->n && !code; i++)
-        for (size_t step = list->ranges[i].first; step <= list->ranges[i].last && !code; step++) {
+    if (!code && c->step) // checks the list again: the steps of the turn are known only now
+        code = ls_steps_check(c->step, first_number, n > last ? SIZE_MAX : last_number, err);
+    else if (!code) code = show(x, turn, 0, ascii, out, err);
+    for (const char *list = c->step; list && !code && ls_steps_next(&list, &from, &to);)
+        for (size_t step = from; step <= to && !code; step++) {
             if (out->n) ls_buf_str(out, "\n\n");
             code = place_of(x, turn, n, step, &at, err);
             if (!code) code = show(x, turn, at, ascii, out, err);
@@ -156,7 +153,6 @@ static ls_code show_all(const ls_command_line *c, const ls_step_list *list, size
 }
 
 ls_code ls_cmd_inspect(const ls_command_line *c, ls_console *to, ls_err *err) {
-    ls_step_list list;
     char *end = "";
     const size_t turn = c->turn ? strtoul(c->turn, &end, 10) - 1 : 0; // users count from 1
     if (c->n_args != 1)
@@ -164,8 +160,6 @@ ls_code ls_cmd_inspect(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
         return ls_fail(err, LS_E_USAGE, "--turn is '%.40s', expected a number, 1 or more", c->turn);
     ls_gauge_reads(&to->gauge);
-    ls_code code = ls_step_list_read(&list, c->step ? c->step : "0", 0, SIZE_MAX, err);
-    if (!code) code = show_all(c, &list, turn, &to->out, err);
-    ls_step_list_free(&list);
-    return code;
+    const ls_code code = c->step ? ls_steps_check(c->step, 0, SIZE_MAX, err) : LS_OK;
+    return code ? code : show_all(c, turn, &to->out, err);
 }

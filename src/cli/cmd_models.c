@@ -416,11 +416,8 @@ static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *
 enum { MOST_BYTES = 64 << 20 };
 
 static ls_code read_file(const char *path, ls_buf *out, ls_err *err) {
-    FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-    if (!f) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    const ls_code code = ls_read_all(out, f, path, MOST_BYTES, err);
-    if (f != stdin) fclose(f);
-    return code;
+    return strcmp(path, "-") ? ls_read_any(out, path, MOST_BYTES, NULL, err)
+                             : ls_read_all(out, stdin, path, MOST_BYTES, err);
 }
 
 static ls_code template_at(const char *path, const char *name, ls_buf *out, ls_json **names, ls_err *err) {

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/err.h"
 #include "cli/commands.h"
-#include "cli/step_list.h"
 #include "report/report.h"
 #include "report/table.h"
 
@@ -15,15 +14,13 @@ static void (*const writers[LS_FORMS])(const ls_report *r, ls_buf *out) = {[LS_F
                                                                            [LS_FORM_SVG] = ls_report_svg};
 
 static bool wanted(void *ud, const ls_step *step) {
-    return ls_step_list_has(ud, step->index);
+    return ls_steps_has(ud, step->index);
 }
 
 static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
-    ls_step_list list = {0};
-    ls_code code = c->step ? ls_step_list_read(&list, c->step, 0, SIZE_MAX, err) : LS_OK;
+    ls_code code = c->step ? ls_steps_check(c->step, 0, SIZE_MAX, err) : LS_OK;
     for (int i = 0; i < c->n_args && !code; i++)
-        code = ls_report_add(r, c->args[i], c->step ? wanted : NULL, &list, err);
-    ls_step_list_free(&list);
+        code = ls_report_add(r, c->args[i], c->step ? wanted : NULL, (char *)c->step, err);
     size_t least = SIZE_MAX, most = 0; // the steps of the turns, known only now; a turn may lack its first ones
     for (size_t i = 0; i < r->n_turns; i++)
         for (size_t k = 0; k < r->turns[i].n_steps; k++) {
@@ -31,8 +28,7 @@ static ls_code gather(const ls_command_line *c, ls_report *r, ls_err *err) {
             least = index < least ? index : least;
             most = index > most ? index : most;
         }
-    if (!code && c->step && least <= most && !(code = ls_step_list_read(&list, c->step, least, most, err)))
-        ls_step_list_free(&list);
+    if (!code && c->step && least <= most) code = ls_steps_check(c->step, least, most, err);
     return code ? code : ls_report_finish(r, err);
 }
 

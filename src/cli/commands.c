@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -155,11 +156,11 @@ void ls_run_setup_free(ls_run_setup *r) {
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err) {
     if (c->prompt) ls_buf_str(out, c->prompt);
     else if (c->prompt_file) {
-        bool is_stdin = !strcmp(c->prompt_file, "-");
-        FILE *f = is_stdin ? stdin : fopen(c->prompt_file, "re");
-        if (!f) return ls_fail(err, LS_E_IO, "cannot read the prompt %s: %s", c->prompt_file, strerror(errno));
-        ls_code code = ls_read_all(out, f, is_stdin ? "standard input" : c->prompt_file, MAX_PROMPT_BYTES, err);
-        if (!is_stdin) fclose(f);
+        int unopened = 0;
+        const ls_code code = strcmp(c->prompt_file, "-")
+                                 ? ls_read_any(out, c->prompt_file, MAX_PROMPT_BYTES, &unopened, err)
+                                 : ls_read_all(out, stdin, "standard input", MAX_PROMPT_BYTES, err);
+        if (unopened) ls_fail(err, code, "cannot read the prompt %s: %s", c->prompt_file, strerror(unopened));
         if (code) return code;
     }
     if (!out->n && required)
@@ -183,6 +184,46 @@ ls_code ls_count_read(const char *flag, const char *text, int32_t least, int32_t
     }
     *out = (int32_t)n;
     return LS_OK;
+}
+
+static ls_code wrong_steps(const char *at, size_t least, size_t most, ls_err *err) {
+    if (most == SIZE_MAX && least)
+        return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; the first is %zu", at,
+                       least);
+    if (most == SIZE_MAX) return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22", at);
+    return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; there are %zu to %zu", at,
+                   least, most);
+}
+
+// Reads the range at p. Returns its end, a comma or the end of the list; NULL: it is malformed.
+static const char *read_range(const char *p, size_t *first, size_t *last) {
+    char *end;
+    if (!isdigit((unsigned char)*p)) return NULL;
+    *first = *last = strtoul(p, &end, 10);
+    if (*end == '-' && isdigit((unsigned char)end[1])) *last = strtoul(end + 1, &end, 10);
+    return *end && *end != ',' ? NULL : end;
+}
+
+ls_code ls_steps_check(const char *list, size_t least, size_t most, ls_err *err) {
+    size_t first, last;
+    for (const char *p = list, *end;; p = end + 1) {
+        end = read_range(p, &first, &last);
+        if (!end || first < least || last > most || last < first || last == SIZE_MAX)
+            return wrong_steps(p, least, most, err);
+        if (!*end) return LS_OK;
+    }
+}
+
+bool ls_steps_next(const char **list, size_t *first, size_t *last) {
+    const char *end = read_range(*list, first, last);
+    if (end) *list = end + (*end == ',');
+    return end != NULL;
+}
+
+bool ls_steps_has(const char *list, size_t step) {
+    for (size_t first, last; ls_steps_next(&list, &first, &last);)
+        if (step >= first && step <= last) return true;
+    return false;
 }
 
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err) {

@@ -53,6 +53,11 @@ void ls_settle_seed(ls_options *o); // draws a missing seed once, so that severa
 ls_code ls_read_prompt(const ls_command_line *c, bool required, ls_buf *out, ls_err *err);
 // The value of a flag, a whole number from least to most; 0 if text is NULL (the flag was not given).
 ls_code ls_count_read(const char *flag, const char *text, int32_t least, int32_t most, int32_t *out, ls_err *err);
+// Lists of step numbers of --step, such as 5 or 5,17,20-22. LS_E_USAGE: the list is malformed, or a number is not from
+// least to most (SIZE_MAX: no limit). The next range of a checked list moves *list; false: there is none.
+ls_code ls_steps_check(const char *list, size_t least, size_t most, ls_err *err);
+bool ls_steps_next(const char **list, size_t *first, size_t *last);
+bool ls_steps_has(const char *list, size_t step);
 // The factor of --speed; 1 if it was not given. If max is true, "max" is allowed and gives 0.
 ls_code ls_speed_read(const char *text, bool max, double *out, ls_err *err);
 // The colours of the screen, with the user's changes (ui.theme, ui.colors). light: the variant of "auto" for a light

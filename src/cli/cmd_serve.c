@@ -24,8 +24,8 @@ typedef struct {
 } server;
 
 typedef struct {
-    ls_gauge gauge; // first: the functions of an ls_gauge get this, too
-    ls_serve_watch watch;
+    ls_gauge gauge;    // first: the functions of an ls_gauge get this, too
+    ls_answerer *runs; // NULL: no server does
 } loaded;
 
 static bool stops(void *ud) {
@@ -35,7 +35,7 @@ static bool stops(void *ud) {
 
 static bool stops_forward(void *ud) {
     loaded *l = ud;
-    return ls_interrupted != 0 || ls_serve_stops(&l->watch);
+    return ls_interrupted != 0 || ls_serve_stops(l->runs);
 }
 
 static void say_line(void *ud, const char *text) {
@@ -128,7 +128,7 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
                                        .max_files = o->serve_trace_files,
                                        .max_bytes = (uint64_t)o->serve_trace_mib << 20},
                            .timeout_s = o->serve_timeout,
-                           .watch = &loading.watch,
+                           .runs = &loading.runs,
                            .stop = stops,
                            .line = say_line,
                            .ud = &s};

@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "serve/reply.h"
-#include "serve/watch.h"
+#include "trace/trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,10 +18,8 @@ struct ls_answering {
     ls_setup setup; // of this request
     ls_request_config config;
     ls_runner run;
-    ls_trace *trace; // NULL: none
-    ls_watched watched;
+    ls_trace *trace, *watched; // the recording, and the same for watchers; NULL: none
     ls_ids prompt;
-    double queued_ms;
     uint64_t start_ns;
 };
 
@@ -80,18 +78,6 @@ static int status_of(ls_code code) {
     }
 }
 
-static void say_error(ls_answerer *a, ls_exchange *x, int status, const char *message) {
-    ls_buf text = {0};
-    (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, status, message, &text);
-    ls_exchange_say(a->queue, x, status, &text);
-}
-
-static void count_end(ls_answerer *a, ls_ended how) {
-    pthread_mutex_lock(&a->queue->lock);
-    a->queue->metrics.ended[how]++;
-    pthread_mutex_unlock(&a->queue->lock);
-}
-
 // ---- prompts
 
 static ls_code encode(const ls_answerer *a, const ls_request *r, ls_ids *out, ls_err *err) {
@@ -141,8 +127,8 @@ static void answer_quickly(ls_answerer *a, ls_exchange *x) {
         ls_jw_key(&w, "content"), ls_jw_strn(&w, text.p, text.n);
     }
     ls_jw_close(&w, '}');
-    count_end(a, code ? LS_ENDED_ERROR : LS_ENDED_WHOLE);
-    if (code) say_error(a, x, status_of(code), err.msg);
+    ls_queue_count(a->queue, &a->queue->metrics.ended[code ? LS_ENDED_ERROR : LS_ENDED_WHOLE]);
+    if (code) ls_exchange_refuse(a->queue, x, status_of(code), err.msg);
     else ls_exchange_say(a->queue, x, 200, &out);
     ls_exchange_end(a->queue, x);
     ls_ids_free(&ids);
@@ -156,6 +142,45 @@ void ls_answerer_tend(ls_answerer *a) {
     a->tended_ns = now;
     for (ls_exchange *x; (x = ls_queue_take(a->queue, true));) answer_quickly(a, x);
     ls_queue_tend(a->queue, deadline_ns(a));
+}
+
+// ---- what watchers see (trace/feed.h)
+
+static void put_line(void *ud, const char *p, size_t n) {
+    const ls_answering *w = ud;
+    ls_feed_put(w->a->queue->feed, w->x->facts.id, p, n);
+}
+
+static void tell_facts(const ls_answering *w, ls_request_state state) {
+    w->x->facts.state = state;
+    w->x->facts.read = 0;
+    ls_feed_set(w->a->queue->feed, &w->x->facts);
+}
+
+static void tell_begin(void *ud, const ls_runner *run, double prefill_ms) {
+    ls_answering *w = ud;
+    w->x->facts.kept_tokens = (int32_t)run->other.kept;
+    w->x->facts.prefill_ms = prefill_ms;
+    tell_facts(w, LS_REQUEST_DECODING);
+}
+
+static void tell_step(void *ud, const ls_step *step) {
+    ls_answering *w = ud;
+    ls_request_facts *f = &w->x->facts;
+    const ls_stats *st = &w->run.stats;
+    const ls_speedup told = ls_stats_speedup_told(st);
+    (void)step;
+    f->steps = (int64_t)st->steps;
+    f->emitted = (int64_t)st->emitted;
+    f->decode_ms = st->total_us / 1e3;
+    f->speedup = told.x, f->speedup_spread = told.spread;
+    tell_facts(w, LS_REQUEST_DECODING);
+}
+
+static void tell_end(ls_answering *w, ls_request_state state, const char *why) { // why: it failed
+    ls_trace_close(w->watched, NULL);
+    snprintf(w->x->facts.why, sizeof w->x->facts.why, "%.159s", why);
+    tell_facts(w, state);
 }
 
 // ---- answers
@@ -176,7 +201,10 @@ static double share_read(const ls_answering *w, double fraction) {
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     ls_answering *w = ud;
     (void)stage;
-    ls_watched_read(&w->watched, w->prompt.n, share_read(w, fraction));
+    const double read = share_read(w, fraction);
+    w->x->facts.prompt_tokens = (int32_t)w->prompt.n;
+    w->x->facts.read = read > 0 && read < 1 ? read : 0;
+    ls_feed_set(w->a->queue->feed, &w->x->facts);
     ls_answerer_tend(w->a);
     ls_exchange_comment(w->a->queue, w->x);
     return !ls_answerer_stops(w->a);
@@ -260,7 +288,10 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
         if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
     }
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
-    if (w->watched.trace) w->run.sinks[w->run.n_sinks++] = ls_watched_sink(&w->watched);
+    if (w->watched) {
+        w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->watched);
+        w->run.sinks[w->run.n_sinks++] = (ls_run_sink){tell_begin, tell_step, NULL, w};
+    }
     if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
     if (code) return code;
     const uint64_t history = ls_sessions_history(&a->sessions, w->run.session);
@@ -296,28 +327,27 @@ static void say_answer(ls_answering *w) {
                               .finish = ls_runner_finish(&w->run),
                               .stats = &w->run.stats,
                               .prefill_ms = w->run.other.prefill_ms,
-                              .queued_ms = w->queued_ms,
+                              .queued_ms = w->x->facts.queued_ms,
                               .method = o->method,
                               .promise = ls_guarantee_name(guarantee),
-                              .exact = w->a->o->model->engine->exact && guarantee == LS_SAME_TEXT,
-                              .seed = o->sampling.seed};
+                              .exact = w->a->o->model->engine->exact && guarantee == LS_SAME_TEXT};
     ls_buf out = {0};
     (w->x->request.stream ? ls_reply_last : ls_reply_whole)(&w->reply, &done, &out);
     ls_exchange_say(w->a->queue, w->x, 200, &out);
 }
 
 static void tell_line(const ls_answering *w, ls_code code, const ls_err *err) {
-    static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/messages"};
     const ls_stats *st = &w->run.stats;
     ls_buf line = {0};
-    ls_buf_fmt(&line, "%s %s: ", w->x->client, paths[w->x->request.api]);
+    ls_buf_fmt(&line, "%s %s: ", w->x->facts.client, w->x->facts.path);
     if (code && code != LS_E_CANCELLED) ls_buf_fmt(&line, "refused: %s", err->msg);
     else {
         ls_buf_fmt(&line, "%zu + %llu tokens", w->prompt.n, (unsigned long long)st->emitted);
         if (w->run.other.kept) ls_buf_fmt(&line, " (%zu kept)", w->run.other.kept);
         if (st->steps) ls_buf_fmt(&line, ", MAT %.2f, %.1f tokens/s", ls_stats_mat(st), ls_stats_tokens_per_s(st));
         if (st->plain_forwards) ls_buf_fmt(&line, ", speedup x%s", ls_stats_speedup_text(st, true).s);
-        if (w->queued_ms >= 1) ls_buf_fmt(&line, ", waited %.0f ms", w->queued_ms);
+        const double queued_ms = w->x->facts.queued_ms;
+        if (queued_ms >= 1) ls_buf_fmt(&line, ", waited %.0f ms", queued_ms);
         ls_buf_fmt(&line, "%s", code ? ", stopped" : "");
     }
     w->a->o->line(w->a->o->ud, line.p);
@@ -329,18 +359,19 @@ static void end(ls_answering *w, ls_code code, const ls_err *err) {
     ls_queue *q = a->queue;
     const bool late = is_late(a, w->x), left = code == LS_E_CANCELLED && ls_exchange_has_left(q, w->x);
     if (code) ls_runner_stop(&w->run, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
-    count_end(a, !code ? LS_ENDED_WHOLE : left ? LS_ENDED_LEFT : late ? LS_ENDED_LATE : LS_ENDED_ERROR);
+    const ls_ended how = !code ? LS_ENDED_WHOLE : left ? LS_ENDED_LEFT : late ? LS_ENDED_LATE : LS_ENDED_ERROR;
+    ls_queue_count(q, &q->metrics.ended[how]);
     const char *why = code != LS_E_CANCELLED ? err->msg
                       : late                 ? "the request took longer than the server's limit"
                                              : "the server is being stopped";
     if (!code) say_answer(w);
-    else if (!left) say_error(a, w->x, status_of(code), why);
+    else if (!left) ls_exchange_refuse(q, w->x, status_of(code), why);
     const bool cancelled = code == LS_E_CANCELLED && !late;
-    ls_watched_end(&w->watched,
-                   !code       ? LS_REQUEST_DONE
-                   : cancelled ? LS_REQUEST_CANCELLED
-                               : LS_REQUEST_FAILED,
-                   !code || cancelled ? "" : why);
+    tell_end(w,
+             !code       ? LS_REQUEST_DONE
+             : cancelled ? LS_REQUEST_CANCELLED
+                         : LS_REQUEST_FAILED,
+             !code || cancelled ? "" : why);
     tell_line(w, code, err);
     pthread_mutex_lock(&q->lock);
     q->metrics.running = a->n - 1;
@@ -373,12 +404,13 @@ void ls_answerer_begin(ls_answerer *a, ls_exchange *x) {
     ls_queue *q = a->queue;
     ls_answering *w = ls_calloc(1, sizeof *w);
     *w = (ls_answering){.a = a, .x = x, .start_ns = ls_now_ns()};
-    w->queued_ms = (double)(w->start_ns - x->arrived_ns) / 1e6;
-    ls_watched_begin(&w->watched, q, x, w->queued_ms, a->o->records.level);
+    x->facts.queued_ms = (double)(w->start_ns - x->arrived_ns) / 1e6;
+    if (q->feed) w->watched = ls_trace_to(put_line, w, a->o->records.level);
+    tell_facts(w, LS_REQUEST_READING);
     a->begun[a->n++] = w;
     pthread_mutex_lock(&q->lock);
     q->metrics.running = a->n;
-    q->metrics.queued_s += w->queued_ms / 1e3;
+    q->metrics.queued_s += x->facts.queued_ms / 1e3;
     pthread_mutex_unlock(&q->lock);
 }
 

@@ -9,7 +9,7 @@ typedef struct ls_answering ls_answering; // a request that is being answered
 enum { LS_PARALLEL = 8 };
 
 // Set the first part and zero the rest.
-typedef struct {
+struct ls_answerer {
     const ls_serve_options *o;
     ls_queue *queue;
     ls_sessions sessions;
@@ -20,7 +20,7 @@ typedef struct {
     uint64_t tended_ns, looked_ns;  // when waiting requests, and whether to stop, were last looked at
     bool stops;
     bool idles; // costs are measured: a request ends that
-} ls_answerer;
+};
 
 void ls_answerer_init(ls_answerer *a);
 void ls_answerer_free(ls_answerer *a);

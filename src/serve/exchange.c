@@ -29,6 +29,12 @@ void ls_queue_close(ls_queue *q) {
     pthread_mutex_destroy(&q->lock);
 }
 
+void ls_queue_count(ls_queue *q, uint64_t *metric) {
+    pthread_mutex_lock(&q->lock);
+    ++*metric;
+    pthread_mutex_unlock(&q->lock);
+}
+
 ls_exchange *ls_exchange_new(void) {
     ls_exchange *x = ls_calloc(1, sizeof *x);
     x->owners = 1;
@@ -140,6 +146,12 @@ void ls_exchange_say(ls_queue *q, ls_exchange *x, int status, ls_buf *text) {
     ls_buf_free(text);
 }
 
+void ls_exchange_refuse(ls_queue *q, ls_exchange *x, int status, const char *message) {
+    ls_buf text = {0};
+    (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, status, message, &text);
+    ls_exchange_say(q, x, status, &text);
+}
+
 void ls_exchange_end(ls_queue *q, ls_exchange *x) {
     if (x->facts.id && x->facts.state < LS_REQUEST_DONE) { // it was not answered
         x->facts.state = *x->facts.why ? LS_REQUEST_FAILED : LS_REQUEST_CANCELLED;
@@ -176,10 +188,8 @@ void ls_queue_tend(ls_queue *q, uint64_t deadline_ns) {
         pthread_mutex_unlock(&q->lock);
         if (late) {
             static const char why[] = "the request waited too long";
-            ls_buf text = {0};
             strcpy(x->facts.why, why);
-            (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, 503, why, &text);
-            ls_exchange_say(q, x, 503, &text);
+            ls_exchange_refuse(q, x, 503, why);
         }
         ls_exchange_end(q, x);
         pthread_mutex_lock(&q->lock);

@@ -12,7 +12,6 @@ struct ls_exchange {
     ls_exchange *next; // in the queue
     ls_request request;
     int key;                       // the client's, see ls_keys_find
-    char client[64];               // its address
     int fd;                        // of its connection
     ls_request_facts facts;        // what watchers know; of the decoder once it is queued
     uint64_t arrived_ns, spoke_ns; // spoke: when the last event was written
@@ -47,7 +46,8 @@ typedef struct {
 
 // Set most, places, feed, resume, tick and ud, and zero the rest.
 ls_code ls_queue_open(ls_queue *q, ls_err *err);
-void ls_queue_close(ls_queue *q); // no exchange is left
+void ls_queue_close(ls_queue *q);                   // no exchange is left
+void ls_queue_count(ls_queue *q, uint64_t *metric); // one more; any thread
 
 // ---- by the thread of the connections
 
@@ -66,7 +66,8 @@ bool ls_exchange_has_left(ls_queue *q, ls_exchange *x);
 void ls_queue_drain(ls_queue *q, int ms); // waits until all answers were sent, but not longer
 // Says the status at first, and text. Takes the text.
 void ls_exchange_say(ls_queue *q, ls_exchange *x, int status, ls_buf *text);
-void ls_exchange_end(ls_queue *q, ls_exchange *x); // nothing follows; lets go of it
+void ls_exchange_refuse(ls_queue *q, ls_exchange *x, int status, const char *message); // in the form of its API
+void ls_exchange_end(ls_queue *q, ls_exchange *x);                                     // nothing follows; lets go of it
 // Tends those that wait: drops the requests of clients that left, ends those whose time is over (deadline_ns after
 // they came; 0: none), and writes a comment to streams, so that no proxy closes them.
 void ls_queue_tend(ls_queue *q, uint64_t deadline_ns);

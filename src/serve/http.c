@@ -68,7 +68,7 @@ typedef struct {
     char message[512];
     int retry_s; // Retry-After; 0: none
     int key;
-    int api;            // ls_api; -1: another resource
+    const struct route *route;
     const char *origin; // allowed, or NULL; borrowed from the options
     ls_buf body;
     ls_exchange *x; // NULL: not queued
@@ -106,33 +106,33 @@ static void write_metrics(ls_http *h, ls_buf *out) {
 }
 
 static const char json[] = "application/json", prometheus[] = "text/plain; version=0.0.4; charset=utf-8";
-static const struct {
+static const struct route {
     const char *method, *path;
-    int api;
-    bool open; // needs no key
+    int api; // ls_api; -1: it is answered without the decoder
+    enum { KEY, WATCH_KEY, NO_KEY } needs;
     void (*write)(ls_http *h, ls_buf *out);
     const char *type;
 } routes[] = {
-    {"GET", "/health", -1, true, write_health, json},
-    {"GET", "/v1/models", -1, false, write_models, json},
-    {"GET", "/metrics", -1, false, write_metrics, prometheus},
-    {"GET", "/watch", -1, false, NULL, "application/x-ndjson"},
-    {"POST", "/v1/chat/completions", LS_API_CHAT, false, NULL, json},
-    {"POST", "/v1/completions", LS_API_COMPLETIONS, false, NULL, json},
-    {"POST", "/v1/messages", LS_API_MESSAGES, false, NULL, json},
-    {"POST", "/tokenize", LS_API_TOKENIZE, false, NULL, json},
-    {"POST", "/detokenize", LS_API_DETOKENIZE, false, NULL, json},
+    {"GET", "/health", -1, NO_KEY, write_health, json},
+    {"GET", "/v1/models", -1, KEY, write_models, json},
+    {"GET", "/metrics", -1, KEY, write_metrics, prometheus},
+    {"GET", "/watch", -1, WATCH_KEY, NULL, NULL},
+    {"POST", "/v1/chat/completions", LS_API_CHAT, KEY, NULL, NULL},
+    {"POST", "/v1/completions", LS_API_COMPLETIONS, KEY, NULL, NULL},
+    {"POST", "/v1/messages", LS_API_MESSAGES, KEY, NULL, NULL},
+    {"POST", "/tokenize", LS_API_TOKENIZE, KEY, NULL, NULL},
+    {"POST", "/detokenize", LS_API_DETOKENIZE, KEY, NULL, NULL},
 };
-enum { ROUTES = sizeof routes / sizeof *routes };
+static const struct route nowhere = {.api = -1};
 
-static int route_of(const char *method, const char *path, bool *known) {
+static const struct route *route_of(const char *method, const char *path, bool *known) {
     *known = false;
-    for (int i = 0; i < ROUTES; i++) {
-        if (strcmp(routes[i].path, path)) continue;
+    for (const struct route *r = routes; r < routes + sizeof routes / sizeof *routes; r++) {
+        if (strcmp(r->path, path)) continue;
         *known = true;
-        if (!strcmp(routes[i].method, method)) return i;
+        if (!strcmp(r->method, method)) return r;
     }
-    return -1;
+    return &nowhere;
 }
 
 // ---- responses
@@ -164,12 +164,17 @@ static enum MHD_Result send_text(const call *c, struct MHD_Connection *connectio
                          MHD_create_response_from_buffer(n, (void *)(n ? p : ""), MHD_RESPMEM_MUST_COPY));
 }
 
+static enum MHD_Result send_stream(call *c, struct MHD_Connection *connection, const char *type,
+                                   MHD_ContentReaderCallback read) {
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BYTES, read, c, NULL);
+    if (r) MHD_add_response_header(r, "X-Accel-Buffering", "no"); // for nginx: each event at once
+    return send_response(c, connection, 200, type, r);
+}
+
 static enum MHD_Result send_error(call *c, struct MHD_Connection *connection) {
     ls_buf text = {0};
-    pthread_mutex_lock(&c->http->queue->lock);
-    c->http->queue->metrics.refused++;
-    pthread_mutex_unlock(&c->http->queue->lock);
-    ls_reply_error(c->api < 0 ? LS_API_CHAT : (ls_api)c->api, c->status, c->message, &text);
+    ls_queue_count(c->http->queue, &c->http->queue->metrics.refused);
+    ls_reply_error(c->route->api < 0 ? LS_API_CHAT : (ls_api)c->route->api, c->status, c->message, &text);
     const enum MHD_Result result = send_text(c, connection, c->status, json, text.p, text.n);
     ls_buf_free(&text);
     return result;
@@ -207,9 +212,7 @@ static enum MHD_Result send_answer(call *c, struct MHD_Connection *connection) {
     pthread_mutex_unlock(&c->http->queue->lock);
     if (!ready) return MHD_YES;
     if (!streams) return send_text(c, connection, x->status, json, x->out.p, x->out.n);
-    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BYTES, read_events, c, NULL);
-    if (r) MHD_add_response_header(r, "X-Accel-Buffering", "no"); // for nginx: each event at once
-    return send_response(c, connection, x->status, "text/event-stream; charset=utf-8", r);
+    return send_stream(c, connection, "text/event-stream; charset=utf-8", read_events);
 }
 
 // ---- watchers
@@ -268,9 +271,7 @@ static enum MHD_Result watch(call *c, struct MHD_Connection *connection) {
     c->w->reader = (ls_feed_reader){.wake = wake_watcher, .ud = c->w};
     h->watchers++;
     ls_feed_listen(h->o->feed, &c->w->reader);
-    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BYTES, read_news, c, NULL);
-    if (r) MHD_add_response_header(r, "X-Accel-Buffering", "no");
-    return send_response(c, connection, 200, "application/x-ndjson", r);
+    return send_stream(c, connection, "application/x-ndjson", read_news);
 }
 
 static void stop_watching(call *c) {
@@ -301,8 +302,7 @@ static void check(call *c, struct MHD_Connection *connection, const char *path, 
     const char *origin = header(connection, "Origin"), *length = header(connection, "Content-Length"),
                *type = header(connection, "Content-Type");
     bool known;
-    const int route = route_of(method, path, &known);
-    c->api = route < 0 ? -1 : routes[route].api;
+    c->route = route_of(method, path, &known);
     for (const char *const *p = o->origins; p && *p && origin; p++)
         if (!strcmp(*p, origin)) c->origin = *p;
     if (!ls_host_is_good(header(connection, "Host"), o->hosts))
@@ -310,13 +310,13 @@ static void check(call *c, struct MHD_Connection *connection, const char *path, 
     if (!ls_origin_is_good(origin, o->origins))
         refuse(c, 403, "pages of this Origin may not ask: start the server with --origin ORIGIN");
     if (c->origin && !strcmp(method, "OPTIONS")) return; // a browser asks whether a page may ask
-    if (route < 0) refuse(c, known ? 405 : 404, known ? "this path takes another method" : "there is no such path");
+    if (c->route == &nowhere)
+        refuse(c, known ? 405 : 404, known ? "this path takes another method" : "there is no such path");
     const char *authorization = header(connection, "Authorization"), *api_key = header(connection, "X-Api-Key");
-    const bool watches = route >= 0 && !routes[route].write && c->api < 0;
-    if (watches) check_watcher(c, authorization, api_key, origin);
+    if (c->route->needs == WATCH_KEY) check_watcher(c, authorization, api_key, origin);
     else c->key = ls_keys_find(&o->keys, authorization, api_key);
-    if (c->key < 0 && !(route >= 0 && routes[route].open)) refuse(c, 401, "the request has no valid key");
-    if (c->api >= 0 && (!type || strncasecmp(type, json, sizeof json - 1)))
+    if (c->key < 0 && c->route->needs != NO_KEY) refuse(c, 401, "the request has no valid key");
+    if (c->route->api >= 0 && (!type || strncasecmp(type, json, sizeof json - 1)))
         refuse(c, 415, "the Content-Type must be application/json");
     if (length && (strlen(length) > 9 || atol(length) > LS_BODY_BYTES)) refuse(c, 413, "the body is too large");
 }
@@ -327,6 +327,14 @@ static call *new_call(ls_http *h, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     c->peer = info ? info->socket_context : NULL;
     return c;
+}
+
+// From now on the connection sends a request; since 0: it has sent one.
+static void set_since(const call *c, uint64_t since_ns) {
+    if (!c->peer) return;
+    pthread_mutex_lock(&c->http->queue->lock);
+    c->peer->since_ns = since_ns;
+    pthread_mutex_unlock(&c->http->queue->lock);
 }
 
 // False: the connection is to be closed.
@@ -351,28 +359,27 @@ static int status_of(ls_code code) {
     return code == LS_E_UNSUPPORTED ? 404 : 400;
 }
 
-static void describe(ls_request_facts *f, const call *c, const char *client, const char *path, const char *agent) {
+static void describe(ls_request_facts *f, const call *c, const char *agent) {
     *f = (ls_request_facts){.key = c->http->o->keys.n ? c->key + 1 : 0};
-    snprintf(f->path, sizeof f->path, "%s", path);
-    snprintf(f->client, sizeof f->client, "%s", client);
+    snprintf(f->path, sizeof f->path, "%s", c->route->path);
+    snprintf(f->client, sizeof f->client, "%s", c->peer ? c->peer->address : "?");
     size_t n = 0;
     for (const char *p = agent ? agent : ""; *p && n + 1 < sizeof f->agent; p++)
         if (*p >= ' ' && *p < 127) f->agent[n++] = *p;
 }
 
-static void queue(call *c, struct MHD_Connection *connection, const char *path) {
+static void queue(call *c, struct MHD_Connection *connection) {
     ls_http *h = c->http;
     ls_exchange *x = ls_exchange_new();
     ls_err err = {0};
     const ls_code code =
-        ls_request_read(&x->request, (ls_api)c->api, (ls_str){c->body.p, c->body.n}, &h->defaults, &err);
+        ls_request_read(&x->request, (ls_api)c->route->api, (ls_str){c->body.p, c->body.n}, &h->defaults, &err);
     forget_body(c);
     if (code) refuse(c, status_of(code), err.msg);
     x->key = c->key;
     x->connection = connection;
     if (c->peer) x->fd = c->peer->fd;
-    snprintf(x->client, sizeof x->client, "%s", c->peer ? c->peer->address : "?");
-    describe(&x->facts, c, x->client, path, header(connection, "User-Agent"));
+    describe(&x->facts, c, header(connection, "User-Agent"));
     const int status = code ? 0 : ls_queue_put(h->queue, x, &c->retry_s);
     if (status) refuse(c, status, status == 429 ? "too many requests are waiting" : "the server is being stopped");
     if (c->status) {
@@ -381,9 +388,7 @@ static void queue(call *c, struct MHD_Connection *connection, const char *path) 
         return;
     }
     c->x = x;
-    pthread_mutex_lock(&h->queue->lock);
-    h->queue->metrics.requests[c->api]++;
-    pthread_mutex_unlock(&h->queue->lock);
+    ls_queue_count(h->queue, &h->queue->metrics.requests[c->route->api]);
 }
 
 static enum MHD_Result send_preflight(const call *c, struct MHD_Connection *connection) {
@@ -396,17 +401,15 @@ static enum MHD_Result send_preflight(const call *c, struct MHD_Connection *conn
     return send_response(c, connection, 204, NULL, r);
 }
 
-static enum MHD_Result respond(call *c, struct MHD_Connection *connection, const char *path, const char *method) {
-    bool known;
-    const int route = route_of(method, path, &known);
+static enum MHD_Result respond(call *c, struct MHD_Connection *connection, const char *method) {
     if (!c->status && c->origin && !strcmp(method, "OPTIONS")) return send_preflight(c, connection);
-    if (!c->status && c->api >= 0) queue(c, connection, path);
+    if (!c->status && c->route->api >= 0) queue(c, connection);
     if (c->status) return send_error(c, connection);
     if (c->x) return send_answer(c, connection);
-    if (!routes[route].write) return watch(c, connection);
+    if (c->route->needs == WATCH_KEY) return watch(c, connection);
     ls_buf text = {0};
-    routes[route].write(c->http, &text);
-    const enum MHD_Result result = send_text(c, connection, 200, routes[route].type, text.p, text.n);
+    c->route->write(c->http, &text);
+    const enum MHD_Result result = send_text(c, connection, 200, c->route->type, text.p, text.n);
     ls_buf_free(&text);
     return result;
 }
@@ -427,12 +430,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
         return good ? MHD_YES : MHD_NO;
     }
     if (c->x) return send_answer(c, connection);
-    if (c->peer) {
-        pthread_mutex_lock(&c->http->queue->lock);
-        c->peer->since_ns = 0;
-        pthread_mutex_unlock(&c->http->queue->lock);
-    }
-    return respond(c, connection, path, method);
+    set_since(c, 0);
+    return respond(c, connection, method);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
@@ -445,11 +444,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
         ls_exchange_left(h->queue, c->x);
         ls_exchange_drop(h->queue, c->x);
     }
-    if (c->peer) {
-        pthread_mutex_lock(&h->queue->lock);
-        c->peer->since_ns = ls_now_ns();
-        pthread_mutex_unlock(&h->queue->lock);
-    }
+    set_since(c, ls_now_ns());
     forget_body(c);
     stop_watching(c);
     free(c);

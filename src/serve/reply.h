@@ -36,7 +36,6 @@ typedef struct {
     double prefill_ms, queued_ms;
     const char *method, *promise;
     bool exact;
-    uint64_t seed;
 } ls_answered;
 
 // Notes the tokens of a step, if their probabilities are asked for.

@@ -2,18 +2,12 @@
 #include "base/system.h"
 #include "serve/answer.h"
 #include "serve/http.h"
-#include "serve/reply.h"
 #include "trace/trace.h"
 
 #include <poll.h>
 
-bool ls_serve_stops(void *watch) {
-    const ls_serve_watch *w = watch;
-    return w->stops && w->stops(w->of);
-}
-
-static bool stops(void *of) {
-    return ls_answerer_stops(of);
+bool ls_serve_stops(ls_answerer *a) {
+    return a && ls_answerer_stops(a);
 }
 
 static bool goes_on(void *of, const char *stage, double fraction) {
@@ -44,9 +38,7 @@ static void send_away(ls_queue *q) {
     q->closing = true;
     pthread_mutex_unlock(&q->lock);
     for (ls_exchange *x; (x = ls_queue_take(q, false));) {
-        ls_buf text = {0};
-        (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, 503, "the server is being stopped", &text);
-        ls_exchange_say(q, x, 503, &text);
+        ls_exchange_refuse(q, x, 503, "the server is being stopped");
         ls_exchange_end(q, x);
     }
     ls_queue_drain(q, DRAIN_MS);
@@ -80,7 +72,7 @@ ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *
     ls_answerer a = {.o = o, .queue = &queue};
     ls_answerer_init(&a);
     tell_server(o);
-    if (o->watch) *o->watch = (ls_serve_watch){stops, &a};
+    if (o->runs) *o->runs = &a;
     ready(o->ud, ls_http_url(http));
     while (!o->stop(o->ud)) {
         for (ls_exchange *x; !ls_answerer_is_full(&a) && (x = ls_queue_take(&queue, false));) ls_answerer_begin(&a, x);
@@ -89,7 +81,7 @@ ls_code ls_serve(const ls_serve_options *o, void (*ready)(void *ud, const char *
     }
     while (a.n) ls_answerer_work(&a); // each finds that the server ends
     send_away(&queue);
-    if (o->watch) *o->watch = (ls_serve_watch){0};
+    if (o->runs) *o->runs = NULL;
     ls_http_close(http);
     ls_answerer_free(&a);
     return LS_OK;

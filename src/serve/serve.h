@@ -6,12 +6,8 @@
 #include "serve/records.h"
 #include "trace/feed.h"
 
-// What ends forwards of the model: a request's client that leaves. Zero until a server runs.
-typedef struct {
-    bool (*stops)(void *of);
-    void *of;
-} ls_serve_watch;
-bool ls_serve_stops(void *watch); // for ls_engine_options.stop
+typedef struct ls_answerer ls_answerer; // serve/answer.h
+bool ls_serve_stops(ls_answerer *a); // whether a forward should end: for ls_engine_options.stop; NULL: no server runs
 
 typedef struct {
     ls_model *model;       // loaded, borrowed
@@ -30,7 +26,7 @@ typedef struct {
     bool fresh;                               // keep nothing between requests
     ls_records records;                       // of requests
     double timeout_s;                         // of a request, from its arrival to its end; 0: none
-    ls_serve_watch *watch;                    // of the model; NULL: forwards do not end early
+    ls_answerer **runs;                       // while the server runs, it is here; NULL: forwards do not end early
     bool (*stop)(void *ud);                   // true: the server ends
     void (*line)(void *ud, const char *text); // a line for each request, without its text
     void *ud;

@@ -21,11 +21,8 @@ static void seconds(ls_buf *out, const char *phase, double s) {
 }
 
 void ls_metrics_write(const ls_metrics *m, ls_buf *out) {
-    static const char *const apis[] = {"chat", "completions", "messages", "tokenize", "detokenize"}, *const ended[] = {
-                                                                                                         "whole",
-                                                                                                         "client_left",
-                                                                                                         "deadline",
-                                                                                                         "error"};
+    static const char *const apis[] = {"chat", "completions", "messages", "tokenize", "detokenize"};
+    static const char *const ended[] = {"whole", "client_left", "deadline", "error"};
     const ls_stats *s = &m->steps;
     head(out, "requests_total", "counter", "requests that were queued, by API");
     for (int i = 0; i < LS_APIS; i++)

@@ -178,11 +178,10 @@ static void put_call_id(ls_jsonw *w, const char *prefix) {
     ls_jw_field_str(w, "id", id);
 }
 
-static void write_arguments(const ls_json *call, ls_buf *out) {
+static void put_arguments(ls_jsonw *w, const ls_json *call) {
     const ls_json *arguments = ls_json_get(call, "arguments");
-    ls_jsonw w = {.out = out};
-    if (arguments) ls_jw_value(&w, arguments);
-    else ls_buf_str(out, "{}");
+    if (arguments) ls_jw_value(w, arguments);
+    else ls_jw_open(w, '{'), ls_jw_close(w, '}');
 }
 
 // OpenAI's form; in events calls have a number.
@@ -190,7 +189,7 @@ static void put_calls(ls_jsonw *w, const ls_calls *c, bool numbered) {
     ls_jw_field_open(w, "tool_calls", '[');
     for (size_t i = 0; i < c->n; i++) {
         ls_buf arguments = {0};
-        write_arguments(c->call[i], &arguments);
+        put_arguments(&(ls_jsonw){.out = &arguments}, c->call[i]);
         ls_jw_open(w, '{');
         if (numbered) ls_jw_field_int(w, "index", (int64_t)i);
         put_call_id(w, "call_");
@@ -234,12 +233,13 @@ static void put_event(ls_buf *out, ls_jsonw *w) {
     ls_buf_str(out, "\n\n");
 }
 
-// Begins one of Anthropic's events.
-static ls_jsonw open_typed(const char *type, ls_buf *out) {
+// Begins one of Anthropic's events. block: its number; -1: it is of no block.
+static ls_jsonw open_typed(const char *type, int block, ls_buf *out) {
     ls_jsonw w = {.out = out};
     open_event(type, out);
     ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "type", type);
+    if (block >= 0) ls_jw_field_int(&w, "index", block);
     return w;
 }
 
@@ -279,44 +279,41 @@ static void put_chunk(ls_reply *r, const ls_str *text, bool first, const ls_answ
     put_event(out, &w);
 }
 
-static void put_block(int at, const char *kind, ls_str text, ls_buf *out) {
-    ls_jsonw w = open_typed(kind, out);
-    ls_jw_field_int(&w, "index", at);
-    if (!strcmp(kind, "content_block_start")) {
-        ls_jw_field_open(&w, "content_block", '{');
-        ls_jw_field_str(&w, "type", "text");
-        ls_jw_field_str(&w, "text", "");
-        ls_jw_close(&w, '}');
-    } else if (!strcmp(kind, "content_block_delta")) {
-        ls_jw_field_open(&w, "delta", '{');
-        ls_jw_field_str(&w, "type", "text_delta");
-        ls_jw_key(&w, "text"), ls_jw_strn(&w, text.p, text.n);
-        ls_jw_close(&w, '}');
-    }
+// type and key: "text_delta" and "text", or "input_json_delta" and "partial_json".
+static void put_delta(int block, const char *type, const char *key, ls_str text, ls_buf *out) {
+    ls_jsonw w = open_typed("content_block_delta", block, out);
+    ls_jw_field_open(&w, "delta", '{');
+    ls_jw_field_str(&w, "type", type);
+    ls_jw_key(&w, key), ls_jw_strn(&w, text.p, text.n);
+    ls_jw_close(&w, '}');
     put_event(out, &w);
 }
 
+static void put_block_end(int block, ls_buf *out) {
+    ls_jsonw w = open_typed("content_block_stop", block, out);
+    put_event(out, &w);
+}
+
+// The head of a call in Anthropic's form; its input follows.
+static void open_tool_use(ls_jsonw *w, const ls_json *call) {
+    ls_jw_field_str(w, "type", "tool_use");
+    put_call_id(w, "toolu_");
+    ls_jw_key(w, "name"), ls_jw_value(w, ls_json_get(call, "name"));
+    ls_jw_key(w, "input");
+}
+
 // The call as a block: its beginning, its arguments as text, its end.
-static void put_call_block(int at, const ls_json *call, ls_buf *out) {
+static void put_call_block(int block, const ls_json *call, ls_buf *out) {
     ls_buf arguments = {0};
-    ls_jsonw w = open_typed("content_block_start", out);
-    write_arguments(call, &arguments);
-    ls_jw_field_int(&w, "index", at);
+    ls_jsonw w = open_typed("content_block_start", block, out);
+    put_arguments(&(ls_jsonw){.out = &arguments}, call);
     ls_jw_field_open(&w, "content_block", '{');
-    ls_jw_field_str(&w, "type", "tool_use");
-    put_call_id(&w, "toolu_");
-    ls_jw_key(&w, "name"), ls_jw_value(&w, ls_json_get(call, "name"));
-    ls_jw_field_open(&w, "input", '{'), ls_jw_close(&w, '}');
+    open_tool_use(&w, call);
+    ls_jw_open(&w, '{'), ls_jw_close(&w, '}');
     ls_jw_close(&w, '}');
     put_event(out, &w);
-    w = open_typed("content_block_delta", out);
-    ls_jw_field_int(&w, "index", at);
-    ls_jw_field_open(&w, "delta", '{');
-    ls_jw_field_str(&w, "type", "input_json_delta");
-    ls_jw_key(&w, "partial_json"), ls_jw_strn(&w, arguments.p, arguments.n);
-    ls_jw_close(&w, '}');
-    put_event(out, &w);
-    put_block(at, "content_block_stop", (ls_str){0}, out);
+    put_delta(block, "input_json_delta", "partial_json", (ls_str){arguments.p, arguments.n}, out);
+    put_block_end(block, out);
     ls_buf_free(&arguments);
 }
 
@@ -330,7 +327,7 @@ static void put_message_head(const ls_reply *r, ls_jsonw *w) {
 }
 
 static void put_message_start(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
-    ls_jsonw w = open_typed("message_start", out);
+    ls_jsonw w = open_typed("message_start", -1, out);
     ls_jw_field_open(&w, "message", '{');
     put_message_head(r, &w);
     ls_jw_field_open(&w, "content", '['), ls_jw_close(&w, ']');
@@ -342,13 +339,18 @@ static void put_message_start(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
     ls_jw_close(&w, '}');
     ls_jw_close(&w, '}');
     put_event(out, &w);
-    put_block(0, "content_block_start", (ls_str){0}, out);
+    w = open_typed("content_block_start", 0, out);
+    ls_jw_field_open(&w, "content_block", '{');
+    ls_jw_field_str(&w, "type", "text");
+    ls_jw_field_str(&w, "text", "");
+    ls_jw_close(&w, '}');
+    put_event(out, &w);
 }
 
 static void put_message_end(ls_reply *r, const ls_answered *a, const ls_calls *calls, ls_buf *out) {
-    put_block(0, "content_block_stop", (ls_str){0}, out);
+    put_block_end(0, out);
     for (size_t i = 0; i < calls->n; i++) put_call_block((int)i + 1, calls->call[i], out);
-    ls_jsonw w = open_typed("message_delta", out);
+    ls_jsonw w = open_typed("message_delta", -1, out);
     ls_jw_field_open(&w, "delta", '{');
     ls_jw_field_str(&w, "stop_reason", finish_name(r, a, calls->n));
     put_stop(r, &w, a);
@@ -356,7 +358,7 @@ static void put_message_end(ls_reply *r, const ls_answered *a, const ls_calls *c
     put_usage(r, &w, a);
     put_facts(r, &w, a);
     put_event(out, &w);
-    w = open_typed("message_stop", out);
+    w = open_typed("message_stop", -1, out);
     put_event(out, &w);
 }
 
@@ -366,26 +368,23 @@ void ls_reply_first(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
     else if (r->request->api == LS_API_CHAT) put_chunk(r, &(ls_str){"", 0}, true, NULL, NULL, out);
 }
 
-void ls_reply_more(ls_reply *r, ls_str text, size_t settled, ls_buf *out) {
-    if (r->calls) {
-        const size_t before = ls_calls_before((ls_str){text.p, settled});
-        if (before < settled) settled = before;
-    }
-    if (settled <= r->sent) return;
-    const ls_str part = {text.p + r->sent, settled - r->sent};
-    r->sent = settled;
-    if (r->request->api == LS_API_MESSAGES) put_block(0, "content_block_delta", part, out);
+// The text up to byte `end`, as far as no event has it.
+static void put_text(ls_reply *r, const char *text, size_t end, ls_buf *out) {
+    if (end <= r->sent) return;
+    const ls_str part = {text + r->sent, end - r->sent};
+    r->sent = end;
+    if (r->request->api == LS_API_MESSAGES) put_delta(0, "text_delta", "text", part, out);
     else put_chunk(r, &part, false, NULL, NULL, out);
+}
+
+void ls_reply_more(ls_reply *r, ls_str text, size_t settled, ls_buf *out) {
+    if (r->calls) settled = ls_calls_before((ls_str){text.p, settled}); // at most as many
+    put_text(r, text.p, settled, out);
 }
 
 void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out) {
     ls_calls calls = calls_of(r, a->text);
-    if (calls.text > r->sent) {
-        const ls_str part = {a->text.p + r->sent, calls.text - r->sent};
-        r->sent = calls.text;
-        if (r->request->api == LS_API_MESSAGES) put_block(0, "content_block_delta", part, out);
-        else put_chunk(r, &part, false, NULL, NULL, out);
-    }
+    put_text(r, a->text.p, calls.text, out);
     if (r->request->api == LS_API_MESSAGES) put_message_end(r, a, &calls, out);
     else {
         put_chunk(r, NULL, false, a, &calls, out);
@@ -414,13 +413,9 @@ static void put_message(const ls_answered *a, ls_jsonw *w, const ls_calls *calls
         ls_jw_close(w, '}');
     }
     for (size_t i = 0; i < calls->n; i++) {
-        const ls_json *arguments = ls_json_get(calls->call[i], "arguments");
         ls_jw_open(w, '{');
-        ls_jw_field_str(w, "type", "tool_use");
-        put_call_id(w, "toolu_");
-        ls_jw_key(w, "name"), ls_jw_value(w, ls_json_get(calls->call[i], "name"));
-        if (arguments) ls_jw_key(w, "input"), ls_jw_value(w, arguments);
-        else ls_jw_field_open(w, "input", '{'), ls_jw_close(w, '}');
+        open_tool_use(w, calls->call[i]);
+        put_arguments(w, calls->call[i]);
         ls_jw_close(w, '}');
     }
     ls_jw_close(w, ']');

@@ -4,12 +4,197 @@
 #include "base/rng.h"
 #include "base/system.h"
 #include "decode/choose.h"
-#include "decode/hidden.h"
 #include "engine/measured.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+// ---- hidden states of a KV cache's committed text, from which a trained head drafts: collected from its forwards
+// (lst_hidden), and kept in the memory of the head's device. The committed text shows which rows of a tree were kept.
+
+// KEPT: tokens kept before the needed ones, because a text may be cut by some tokens and continue from there. If it is
+// cut further, the values of its last token are unknown. MOST: pending batches; older ones are dropped, because methods
+// that do not use these values never ask for them. Values for which a device has no room are unknown, too.
+enum { KEPT = 64, MOST = 16 };
+
+// Rows that a forward handed out; which of them became text is not known yet.
+typedef struct {
+    bool tree; // else consecutive tokens
+    size_t at; // of the root or the first token
+    int32_t n, cap;
+    int32_t *token, *parent;
+    float *values; // of the head's memory
+} batch;
+
+typedef struct {
+    ls_kv_cache *kv;
+    ls_trained *head;
+    size_t width;
+    batch pending[MOST + 1];
+    int n_pending;
+    // Tokens from .. from + text.n - 1 of the committed text, and their values.
+    size_t from;
+    ls_ids text;
+    float *values;
+    size_t cap; // rows
+} hidden;
+
+static size_t end_of(const hidden *s) {
+    return s->from + s->text.n;
+}
+
+// Moves rows, whose first is at `from` in *values, to a place for `cap` of them. False: there is none; all stays.
+static bool move_values(const hidden *s, float **values, const float *from, size_t rows, size_t cap) {
+    float *place = ls_trained_memory(s->head, cap * s->width);
+    if (!place || !ls_trained_copy(s->head, place, from, rows * s->width)) {
+        ls_trained_memory_free(s->head, place);
+        return false;
+    }
+    ls_trained_memory_free(s->head, *values);
+    *values = place;
+    return true;
+}
+
+static void hidden_drop(hidden *s, int i) {
+    batch *b = &s->pending[i];
+    free(b->token), free(b->parent), ls_trained_memory_free(s->head, b->values);
+    memmove(b, b + 1, (size_t)(--s->n_pending - i) * sizeof *b);
+}
+
+static bool add_rows(hidden *s, batch *b, const lst_rows_seen *r) {
+    if (b->n + r->n_rows > b->cap) {
+        const int32_t cap = 2 * b->cap > b->n + r->n_rows ? 2 * b->cap : b->n + r->n_rows;
+        if (!move_values(s, &b->values, b->values, (size_t)b->n, (size_t)cap)) return false;
+        b->cap = cap;
+        b->token = ls_realloc(b->token, (size_t)b->cap * sizeof *b->token);
+        b->parent = ls_realloc(b->parent, (size_t)b->cap * sizeof *b->parent);
+    }
+    memcpy(b->token + b->n, r->tokens, (size_t)r->n_rows * sizeof *b->token);
+    for (int32_t i = 0; i < r->n_rows; i++) b->parent[b->n + i] = r->parents ? r->parents[i] : b->n + i - 1;
+    if (!ls_trained_copy(s->head, b->values + (size_t)b->n * s->width, r->values, (size_t)r->n_rows * s->width))
+        return false;
+    b->n += r->n_rows;
+    return true;
+}
+
+static void hidden_take(void *ud, const lst_rows_seen *r) {
+    hidden *s = ud;
+    const size_t at = (size_t)r->length;
+    bool grown = false;
+    // Drops batches that begin here or later: none of their rows was committed. A tree that grows stays.
+    while (s->n_pending) {
+        const batch *b = &s->pending[s->n_pending - 1];
+        grown = r->tree && r->first && b->tree && b->at == at && b->n == r->first;
+        if (b->at < at || grown) break;
+        hidden_drop(s, s->n_pending - 1);
+    }
+    if (r->first && !grown) return; // its first rows are missing
+    batch *b = s->n_pending ? &s->pending[s->n_pending - 1] : NULL;
+    if (!grown && !(b && !r->tree && !b->tree && b->at + (size_t)b->n == at)) {
+        if (s->n_pending == MOST) hidden_drop(s, 0);
+        b = &s->pending[s->n_pending++];
+        *b = (batch){.tree = r->tree, .at = at};
+    }
+    if (!add_rows(s, b, r)) hidden_drop(s, s->n_pending - 1);
+}
+
+static void hidden_cut(hidden *s, size_t n) { // forgets tokens after the first n
+    if (n < s->from) s->from = n;
+    if (n < end_of(s)) s->text.n = n - s->from;
+}
+
+static bool add_text(hidden *s, const int32_t *tokens, const float *values, size_t n) {
+    const size_t need = s->text.n + n;
+    if (need > s->cap) {
+        const size_t cap = (2 * s->cap > need ? 2 * s->cap : need) + KEPT;
+        if (!move_values(s, &s->values, s->values, s->text.n, cap)) return false;
+        s->cap = cap;
+    }
+    if (!ls_trained_copy(s->head, s->values + s->text.n * s->width, values, n * s->width)) return false;
+    ls_ids_add(&s->text, tokens, n);
+    return true;
+}
+
+// Adds the rows of the batch that became text: the longest path whose tokens equal the context.
+static void add_path(hidden *s, const batch *b, const int32_t *context, size_t n) {
+    int32_t *depth = ls_malloc((size_t)b->n * sizeof *depth), last = -1; // depth -1: not on the text
+    for (int32_t i = 0; i < b->n; i++) {
+        const int32_t up = i ? b->parent[i] : -1, d = i ? depth[up] + 1 : 0;
+        depth[i] = (i && depth[up] < 0) || b->at + (size_t)d >= n || context[b->at + (size_t)d] != b->token[i] ? -1 : d;
+        if (depth[i] >= 0 && (last < 0 || depth[i] > depth[last])) last = i;
+    }
+    const int32_t n_path = last < 0 ? 0 : depth[last] + 1;
+    int32_t *path = ls_malloc(((size_t)n_path + 1) * sizeof *path);
+    for (int32_t k = n_path, row = last; k-- > 0; row = b->parent[row]) path[k] = row;
+    for (int32_t k = 0, run; k < n_path; k += run) { // neighbours of the batch in one copy
+        for (run = 1; k + run < n_path && path[k + run] == path[k] + run;) run++;
+        if (!add_text(s, b->token + path[k], b->values + (size_t)path[k] * s->width, (size_t)run)) break;
+    }
+    free(depth), free(path);
+}
+
+// The committed text is context[0..n): finds it among the rows that were seen since the last call.
+static void hidden_follow(hidden *s, const int32_t *context, size_t n) {
+    hidden_cut(s, n);
+    for (size_t i = 0; i < s->text.n; i++)
+        if (s->text.p[i] != context[s->from + i]) {
+            hidden_cut(s, s->from + i);
+            break;
+        }
+    for (int i = 0; i < s->n_pending; i++) {
+        const batch *b = &s->pending[i];
+        if (b->at > end_of(s)) { // tokens between are missing: starts again here
+            s->from = b->at;
+            s->text.n = 0;
+        }
+        hidden_cut(s, b->at);
+        add_path(s, b, context, n);
+    }
+    // The last tree stays: it may not have been committed yet, or grow.
+    while (s->n_pending > 1 || (s->n_pending && !s->pending[0].tree)) hidden_drop(s, 0);
+}
+
+// The values of tokens *from .. n - 1 of the committed text context[0..n), *from being at least `least`:
+// [..][n_values], in the memory of the head's device. NULL: not those of the last token. Borrowed until the next
+// forward or call.
+static const float *hidden_values(hidden *s, const int32_t *context, size_t n, size_t least, size_t *from,
+                                  ls_err *err) {
+    hidden_follow(s, context, n);
+    *from = least > s->from ? least : s->from;
+    if (end_of(s) >= n && *from < n) return s->values + (*from - s->from) * s->width;
+    ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
+    return NULL;
+}
+
+// Frees the values of the first n tokens, except for a few of the last ones.
+static void hidden_forget(hidden *s, size_t n) {
+    if (n < s->from + 2 * KEPT || n > end_of(s)) return; // moves the arrays seldom
+    const size_t gone = n - KEPT - s->from, left = s->text.n - gone, cap = 2 * left + KEPT;
+    if (!move_values(s, &s->values, s->values + gone * s->width, left, cap)) return;
+    s->cap = cap;
+    s->text.n = left;
+    memmove(s->text.p, s->text.p + gone, left * sizeof *s->text.p);
+    s->from += gone;
+}
+
+// Collects the hidden states that feed the head from the KV cache's later forwards; one for each KV cache. The head is
+// borrowed. LS_E_UNSUPPORTED: the engine has no hidden states.
+static ls_code hidden_open(hidden *s, ls_kv_cache *kv, ls_trained *head, ls_err *err) {
+    if (!kv->hidden) return ls_fail(err, LS_E_UNSUPPORTED, "this model does not provide hidden states");
+    const ls_code code = kv->hidden(kv, head->takes, head->n_takes, head->on_device, hidden_take, s, err);
+    if (!code) *s = (hidden){.kv = kv, .head = head, .width = (size_t)head->n_values};
+    return code;
+}
+
+static void hidden_close(hidden *s) { // accepts zeros
+    if (!s->kv) return;
+    s->kv->hidden(s->kv, NULL, 0, false, NULL, NULL, NULL);
+    while (s->n_pending) hidden_drop(s, s->n_pending - 1);
+    ls_ids_free(&s->text);
+    ls_trained_memory_free(s->head, s->values);
+}
 
 // ---- EAGLE: input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the
 // pairs of the text as they become known; the token of the last pair is the root. Pairs that the head drafted are
@@ -20,7 +205,7 @@ enum { UNSEEN = -1 }; // token of a pair that was skipped, because its hidden st
 typedef struct {
     ls_draft_model base;
     ls_trained *head;
-    ls_hidden *hidden;
+    hidden hidden;
     const lst_sampling *sampling;
     const ls_accept *accept;
     int32_t children; // the number of best tokens that a row has to have
@@ -82,10 +267,9 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
     m->n = n;
     if (n + 1 >= (size_t)m->head->n_context)
         return ls_fail(err, LS_E_RANGE, "the text is longer than the head's context");
-    ls_hidden_follow(m->hidden, context, n);
     const size_t keep = same_pairs(m, context, n, root);
-    const float *values = ls_hidden_values(m->hidden, keep, n, &at);
-    if (!values) return ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
+    const float *values = hidden_values(&m->hidden, context, n, keep, &at, err);
+    if (!values) return LS_E_RANGE;
     m->first = context[0];
     m->read.n = keep; // on an error, all that follows is read again
     int32_t *tokens = ls_malloc((n - at) * sizeof *tokens);
@@ -97,7 +281,7 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
         eagle_timed(m, start, (int32_t)(n - at));
         for (size_t i = keep; i < at; i++) ls_ids_push(&m->read, UNSEEN);
         ls_ids_add(&m->read, tokens, n - at);
-        ls_hidden_forget(m->hidden, n);
+        hidden_forget(&m->hidden, n);
     }
     free(tokens);
     if (code) return code;
@@ -144,7 +328,7 @@ static int32_t eagle_unread(const ls_draft_model *base, const int32_t *context, 
 
 static void eagle_free(ls_draft_model *base) {
     eagle *m = (eagle *)base;
-    ls_hidden_free(m->hidden);
+    hidden_close(&m->hidden);
     ls_trained_free(m->head);
     ls_ids_free(&m->read);
     free(m);
@@ -189,7 +373,7 @@ ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache
     m->first = UNSEEN;
     ls_code code = head->n_guesses ? ls_fail(err, LS_E_USAGE, "%s is a Medusa head: use method medusa", head->name)
                                    : eagle_measure(m, err);
-    if (!code) code = ls_hidden_new(&m->hidden, target, head, err);
+    if (!code) code = hidden_open(&m->hidden, target, head, err);
     if (code) eagle_free(&m->base);
     else *out = &m->base;
     return code;
@@ -200,26 +384,25 @@ ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache
 typedef struct {
     ls_multi_head base;
     ls_trained *heads;
-    ls_hidden *hidden;
+    hidden hidden;
 } medusa;
 
 static ls_code heads_guess(ls_multi_head *base, const int32_t *context, size_t n, int32_t k, int32_t *ids, float *p,
                            ls_err *err) {
     medusa *m = (medusa *)base;
     size_t at;
-    ls_hidden_follow(m->hidden, context, n);
-    const float *values = ls_hidden_values(m->hidden, n ? n - 1 : 0, n, &at);
-    if (!values) return ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
+    const float *values = hidden_values(&m->hidden, context, n, n ? n - 1 : 0, &at, err);
+    if (!values) return LS_E_RANGE;
     const uint64_t start = ls_now_ns();
     const ls_code code = ls_trained_guess(m->heads, values, k, ids, p, err);
     base->us = (double)(ls_now_ns() - start) / 1e3;
-    ls_hidden_forget(m->hidden, n);
+    hidden_forget(&m->hidden, n);
     return code;
 }
 
 static void heads_free(ls_multi_head *base) {
     medusa *m = (medusa *)base;
-    ls_hidden_free(m->hidden);
+    hidden_close(&m->hidden);
     ls_trained_free(m->heads);
     free(m);
 }
@@ -233,7 +416,7 @@ ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache
     m->heads = heads;
     ls_code code =
         heads->n_guesses ? LS_OK : ls_fail(err, LS_E_USAGE, "%s is an EAGLE head: use method eagle3", heads->name);
-    if (!code) code = ls_hidden_new(&m->hidden, target, heads, err);
+    if (!code) code = hidden_open(&m->hidden, target, heads, err);
     if (code) heads_free(&m->base);
     else *out = &m->base;
     return code;

@@ -1,19 +1,12 @@
 #include "decode/bigrams.h"
 #include "base/mem.h"
+#include "decode/session_state.h"
 #include "spec/recall.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TOGETHER = 64 }; // rows of a forward: the root, and tokens after it
-
-static ls_successor successor_of(const lst_row *r) {
-    _Static_assert((int)LS_ROW_TOP == (int)LST_ROW_TOP, "a row tells as many tokens as are remembered");
-    ls_successor next;
-    for (int j = 0; j < LS_ROW_TOP; j++) ls_successor_set(&next, j, r->top_id[j], expf(r->top_logit[j] - r->lse));
-    return next;
-}
 
 // next[i]: the prediction after token from + i where an answer to a short prompt begins: in the place of an answer's
 // tokens predictions are more like those of answers than behind nothing.
@@ -32,7 +25,11 @@ static ls_code ask(const ls_model *m, const ls_ids *prompt, int32_t from, int32_
         for (; some + 1 < TOGETHER && at + some < end; some++) ids[some + 1] = at + some, parents[some + 1] = 0;
         code = kv->forward_tree(kv, ids, parents, some + 1, &greedy, rows, err);
         if (code) break;
-        for (int32_t i = 0; i < some; i++) next[(*n)++] = successor_of(&rows[i + 1]);
+        for (int32_t i = 0; i < some; i++) {
+            ls_node node;
+            ls_session_complete(&node, &rows[i + 1]);
+            next[(*n)++] = ls_successors_of(&node);
+        }
         at += some;
     }
     if (kv) kv->free(kv);

@@ -2,14 +2,36 @@
 
 #include <string.h>
 
-typedef struct {
-    const char *p;
+bool ls_channels_take(ls_channels *c, const ls_vocab *v, int32_t id) {
+    static const char final[] = "final";
     size_t n;
-} stop_string;
+    const char *p = ls_vocab_bytes(v, id, &n);
+    const ls_str token = {p, n};
+    if (!ls_vocab_is_special(v, id)) {
+        for (size_t i = 0; i < n && c->header && c->named; i++)
+            if (c->n < (int)sizeof c->name) c->name[c->n++] = p[i];
+        return !c->header && !c->other;
+    }
+    if (ls_str_is(token, "<|channel|>")) {
+        c->used = c->header = c->named = true;
+        c->n = 0;
+    } else if (c->used && ls_str_is(token, "<|message|>")) {
+        const int len = (int)sizeof final - 1; // a name ends with a blank where more follows it
+        const bool is_final =
+            c->n >= len && !memcmp(c->name, final, sizeof final - 1) && (c->n == len || c->name[len] == ' ');
+        c->other = c->named && !is_final;
+        c->header = c->named = false;
+    } else if (c->used && (ls_str_is(token, "<|start|>") || ls_str_is(token, "<|end|>"))) {
+        c->header = true; // between messages there is no text
+        c->named = false;
+    }
+    return false;
+}
 
-static stop_string stop_at(const ls_answer *a, size_t i) {
+// Stop string i.
+static ls_str stop_at(const ls_answer *a, size_t i) {
     const size_t from = i ? (size_t)a->stop_ends.p[i - 1] : 0;
-    return (stop_string){a->stop_bytes.p + from, (size_t)a->stop_ends.p[i] - from};
+    return (ls_str){a->stop_bytes.p + from, (size_t)a->stop_ends.p[i] - from};
 }
 
 void ls_answer_ends(ls_answer *a, int32_t max_tokens, const char *const *stops) {
@@ -56,7 +78,7 @@ bool ls_answer_ends_next(const ls_answer *a) {
 static long find_stop(const ls_answer *a, size_t before) {
     long found = -1;
     for (size_t i = 0; i < a->stop_ends.n; i++) {
-        const stop_string s = stop_at(a, i);
+        const ls_str s = stop_at(a, i);
         if (!s.n || a->text.n < s.n) continue;
         for (size_t at = before > s.n ? before - s.n : 0; at + s.n <= a->text.n; at++)
             if (!memcmp(a->text.p + at, s.p, s.n)) {
@@ -70,7 +92,7 @@ static long find_stop(const ls_answer *a, size_t before) {
 // The same for a stop string that ends with a special token: such a token is not in the text.
 static long find_special_stop(const ls_answer *a, const char *token, size_t n) {
     for (size_t i = 0; i < a->stop_ends.n && n; i++) {
-        const stop_string s = stop_at(a, i);
+        const ls_str s = stop_at(a, i);
         const size_t before = s.n - n;
         if (s.n < n || memcmp(s.p + before, token, n) || a->text.n < before) continue;
         if (!before || !memcmp(a->text.p + a->text.n - before, s.p, before)) return (long)(a->text.n - before);
@@ -122,7 +144,7 @@ void ls_answer_flush(ls_answer *a) {
 size_t ls_answer_settled(const ls_answer *a) {
     size_t held = 0;
     for (size_t i = 0; i < a->stop_ends.n; i++) {
-        const stop_string s = stop_at(a, i);
+        const ls_str s = stop_at(a, i);
         for (size_t n = s.n ? s.n - 1 : 0; n > held; n--)
             if (n <= a->text.n && !memcmp(a->text.p + a->text.n - n, s.p, n)) held = n;
     }

@@ -1,7 +1,7 @@
 #include "decode/dialog.h"
 #include "base/mem.h"
 #include "base/system.h"
-#include "decode/channels.h"
+#include "decode/answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

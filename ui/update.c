@@ -72,7 +72,7 @@ static bool takes_prompts(ui_state *s) {
 
 bool ui_can_send(ui_state *s) {
     if (!takes_prompts(s)) return false;
-    const char *why = ls_command_refusal(LS_CMD_PROMPT, s->run.state, false);
+    const char *why = ls_command_refusal(LS_CMD_PROMPT, s->run.state);
     if (!why && s->asked.sent) why = "the previous request has not started yet";
     if (why && s->run.state == LS_STATE_FAILED) ui_say_error(s, "%s; your input was kept", why);
     else if (why) ui_say(s, "%s%s; your input was kept", why, ui_busy(&s->run) ? " (^X)" : "");

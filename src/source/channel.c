@@ -164,13 +164,18 @@ bool ls_command_waits(ls_command_kind kind) {
     return commands[kind].refused == BY_ANSWER || commands[kind].refused == BY_ANY_ANSWER;
 }
 
-const char *ls_command_refusal(ls_command_kind kind, ls_run_state state, bool recording) {
+// Why this source never takes the command; NULL: it may.
+static const char *never(const ls_channel *c, ls_command_kind kind) {
+    if (c->kind == LS_CHANNEL_SERVER && kind != LS_CMD_OPEN)
+        return "this is a server: its clients begin and end requests";
+    if (c->kind != LS_CHANNEL_RECORDING || commands[kind].recording) return NULL;
+    return kind == LS_CMD_RIVAL ? "this is a recording: 'logitspec replay A B' compares it with another"
+                                : "this is a recording: it can be run, paused and stepped through";
+}
+
+const char *ls_command_refusal(ls_command_kind kind, ls_run_state state) {
     const bool answers = state == LS_STATE_PREFILL || state == LS_STATE_RUNNING || state == LS_STATE_PAUSED,
                compares = state == LS_STATE_COMPARING;
-    if (recording && kind == LS_CMD_RIVAL)
-        return "this is a recording: 'logitspec replay A B' compares it with another";
-    if (recording)
-        return commands[kind].recording ? NULL : "this is a recording: it can be run, paused and stepped through";
     if (state == LS_STATE_FAILED) return "the model is not loaded";
     if (answers && ls_command_waits(kind)) return "an answer is being decoded: stop it first";
     if (compares && commands[kind].refused == BY_ANY_ANSWER)
@@ -181,7 +186,8 @@ const char *ls_command_refusal(ls_command_kind kind, ls_run_state state, bool re
 static ls_code queue_command(ls_source *s, const ls_command *command, ls_err *err) {
     ls_channel *c = (ls_channel *)s;
     pthread_mutex_lock(&c->lock);
-    const char *why = ls_command_refusal(command->kind, c->state, c->recording);
+    const char *why = never(c, command->kind);
+    if (!why && c->kind == LS_CHANNEL_LIVE) why = ls_command_refusal(command->kind, c->state);
     if (!why) {
         log_command(command);
         ls_queued_command *q = ls_calloc(1, sizeof *q);
@@ -229,20 +235,22 @@ void ls_channel_send(ls_channel *c, ls_event *e) {
     if (write(c->wake, &one, sizeof one) < 0) return; // the counter is full, so it is readable anyway
 }
 
+void ls_channel_tell(ls_channel *c, ls_event e) {
+    ls_event *copy = ls_event_new(e.kind);
+    *copy = e;
+    ls_channel_send(c, copy);
+}
+
 void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction) {
-    ls_event *e = ls_event_new(LS_EV_STATUS);
-    e->status.state = state;
-    e->status.fraction = fraction;
-    snprintf(e->status.stage, sizeof e->status.stage, "%s", stage);
-    ls_channel_send(c, e);
+    ls_event e = {.kind = LS_EV_STATUS, .status = {.state = state, .fraction = fraction}};
+    snprintf(e.status.stage, sizeof e.status.stage, "%s", stage);
+    ls_channel_tell(c, e);
 }
 
 static void send_message(ls_channel *c, bool is_error, bool is_result, const char *text) {
-    ls_event *e = ls_event_new(LS_EV_MESSAGE);
-    e->message.is_error = is_error;
-    e->message.is_result = is_result;
-    snprintf(e->message.text, sizeof e->message.text, "%s", text);
-    ls_channel_send(c, e);
+    ls_event e = {.kind = LS_EV_MESSAGE, .message = {.is_error = is_error, .is_result = is_result}};
+    snprintf(e.message.text, sizeof e.message.text, "%s", text);
+    ls_channel_tell(c, e);
 }
 
 void ls_channel_message(ls_channel *c, bool is_error, const char *text) {
@@ -253,44 +261,17 @@ void ls_channel_result(ls_channel *c, bool is_error, const char *text) {
     send_message(c, is_error, true, text);
 }
 
-void ls_channel_rival_begins(ls_channel *c, const char *method, size_t at, const ls_ids *ids) {
-    ls_event *e = ls_event_new(LS_EV_RIVAL);
-    ls_ids copy = {0};
-    if (ids) ls_ids_add(&copy, ids->p, ids->n);
-    e->rival.what = LS_RIVAL_BEGINS;
-    snprintf(e->rival.method, sizeof e->rival.method, "%.63s", method);
-    e->rival.at = (int32_t)at;
-    e->rival.ids = copy.p;
-    e->rival.n_ids = (int32_t)copy.n;
-    ls_channel_send(c, e);
-}
-
-void ls_channel_rival_step(ls_channel *c, const ls_step *step) {
-    ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.what = LS_RIVAL_STEP;
-    e->rival.step = ls_step_keep(step);
-    ls_channel_send(c, e);
-}
-
-void ls_channel_rival_ends(ls_channel *c, ls_finish finish) {
-    ls_event *e = ls_event_new(LS_EV_RIVAL);
-    e->rival.what = LS_RIVAL_ENDS;
-    e->rival.finish = finish;
-    ls_channel_send(c, e);
-}
-
 void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal) {
     ls_buf said = {0};
     for (; n > 0; n--) {
-        ls_event *e = ls_event_new(LS_EV_SETTING);
+        ls_event e = {.kind = LS_EV_SETTING, .setting.in_force = !refusal};
         const size_t length = n > 1 ? strcspn(text, "\n") : strlen(text);
         size_t key = strcspn(text, "=");
         if (key > length) key = length;
         const size_t value = key + (key < length);
-        e->setting.in_force = !refusal;
-        snprintf(e->setting.key, sizeof e->setting.key, "%.*s", (int)key, text);
-        snprintf(e->setting.value, sizeof e->setting.value, "%.*s", (int)(length - value), text + value);
-        ls_channel_send(c, e);
+        snprintf(e.setting.key, sizeof e.setting.key, "%.*s", (int)key, text);
+        snprintf(e.setting.value, sizeof e.setting.value, "%.*s", (int)(length - value), text + value);
+        ls_channel_tell(c, e);
         ls_buf_fmt(&said, "%s%.*s", said.n ? ", " : "", (int)length, text);
         text += length + (n > 1);
     }

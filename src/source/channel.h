@@ -14,9 +14,9 @@ typedef struct ls_queued_command {
 
 typedef struct {
     ls_source base;
-    bool recording; // set by the source: which commands it takes
-    bool paused;    // these two by the source's thread
-    int steps_left; // in pause: steps to make
+    enum { LS_CHANNEL_LIVE, LS_CHANNEL_RECORDING, LS_CHANNEL_SERVER } kind; // which commands it takes; set before open
+    bool paused;                                                            // these two by the source's thread
+    int steps_left;                                                         // in pause: steps to make
     pthread_t thread;
     int wake;
     pthread_mutex_t lock; // protects the fields below
@@ -41,13 +41,10 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel));
 // ---- by the source's thread
 
 void ls_channel_send(ls_channel *c, ls_event *e); // takes e; blocks while the listener is far behind
+void ls_channel_tell(ls_channel *c, ls_event e);  // the same for a copy of e
 void ls_channel_status(ls_channel *c, ls_run_state state, const char *stage, double fraction);
 void ls_channel_message(ls_channel *c, bool is_error, const char *text);
 void ls_channel_result(ls_channel *c, bool is_error, const char *text); // a message that is a result (decode/step.h)
-// LS_EV_RIVAL. ids: a fork's first tokens, which the user chose; NULL: a race. A kept step is shared, not copied.
-void ls_channel_rival_begins(ls_channel *c, const char *method, size_t at, const ls_ids *ids);
-void ls_channel_rival_step(ls_channel *c, const ls_step *step);
-void ls_channel_rival_ends(ls_channel *c, ls_finish finish);
 // The answer to LS_CMD_SET with n assignments, as events and in words. refusal: why they are not in force; NULL: they
 // are.
 void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal);

@@ -18,10 +18,10 @@ typedef struct {
     bool waited;      // the user was told that the reader of the trace is slow
     bool keep_failed; // opt.keep could not be written, and the user was told
     char *left;       // file of an earlier process from which this conversation was loaded; NULL: none
-    bool loads;       // the model is loaded: LS_CMD_STOP must not interrupt that; only close may
-    bool idles;       // any command interrupts the current work
-    bool measured;    // measuring costs failed: it is not tried again
-    bool asked;       // the model's bigrams were asked, or asking failed
+    // What ends the current work: LS_CMD_STOP, but not while the model is loaded; any command while the source is idle.
+    bool (*ends)(ls_channel *c);
+    bool measured; // measuring costs failed: it is not tried again
+    bool asked;    // the model's bigrams were asked, or asking failed
     // who answers the prompt of the last turn too
     ls_runner rival;   // its session is NULL: nobody
     ls_setup *variant; // its setup; NULL: that of the session, because it is a what-if; or no rival

@@ -1,6 +1,7 @@
 #include "source/live.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ void ls_live_end_rival(live *l, ls_finish finish) {
     l->rival.session = NULL;
     ls_live_free_setup(l, l->variant);
     l->variant = NULL;
-    ls_channel_rival_ends(&l->c, finish);
+    ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_ENDS, .finish = finish}});
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
@@ -28,7 +29,8 @@ static void on_step(void *ud, const ls_step *step) {
     ls_ids fresh = {0};
     ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
     ls_live_tokens(l, &fresh);
-    ls_channel_rival_step(&l->c, step);
+    ls_channel_tell(&l->c,
+                    (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_STEP, .step = ls_step_keep(step)}});
     const double done =
         (double)(step->output_pos + step->n_emitted) / (double)ls_dialog_output(ls_session_dialog(l->session));
     ls_channel_status(&l->c, LS_STATE_COMPARING, l->variant ? comparing : forking, l->variant ? fmin(1, done) : -1);
@@ -56,12 +58,17 @@ static void begin(live *l, const char *name, const ls_decode_options *opt, size_
         return;
     }
     // there is a rival, even after an error: announces its beginning, so that its end can follow
+    ls_event begins = {.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_BEGINS, .at = (int32_t)at}};
+    snprintf(begins.rival.method, sizeof begins.rival.method, "%.63s", name);
     if (fork) {
-        ls_ids fresh = {0};
+        ls_ids fresh = {0}, copy = {0};
         ls_seen_ids(&l->seen, fork->p, fork->n, &fresh);
         ls_live_tokens(l, &fresh);
+        ls_ids_add(&copy, fork->p, fork->n);
+        begins.rival.ids = copy.p;
+        begins.rival.n_ids = (int32_t)copy.n;
     }
-    ls_channel_rival_begins(&l->c, name, at, fork);
+    ls_channel_tell(&l->c, begins);
     if (code) ls_live_end_rival(l, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
 }
 

@@ -19,8 +19,8 @@ enum {
 // A command that is refused during an answer, so a sender that wants it carried out waits for the end of the answer,
 // and for the LS_STATE_IDLE that ends the command.
 bool ls_command_waits(ls_command_kind kind);
-// Why this command cannot be carried out in this state; NULL: it can.
-const char *ls_command_refusal(ls_command_kind kind, ls_run_state state, bool recording);
+// Why live decoding cannot carry out this command in this state; NULL: it can.
+const char *ls_command_refusal(ls_command_kind kind, ls_run_state state);
 
 typedef struct {
     ls_command_kind kind;

@@ -11,7 +11,6 @@ enum { CHUNK = 1 << 18 };
 
 typedef struct {
     ls_channel c; // first: a source is one of these
-    ls_code (*queue)(ls_source *s, const ls_command *command, ls_err *err);
     ls_feed *feed;
     ls_feed_reader reader;
     uint64_t said;    // messages of the feed that were sent
@@ -24,11 +23,10 @@ typedef struct {
     ls_event *header; // of the server, without a request; NULL: not known yet
 } watching;
 
-static ls_event *copy_header(const ls_event *of) {
-    ls_event *e = ls_event_new(LS_EV_HEADER);
-    e->header = ls_malloc(sizeof *e->header);
-    *e->header = *of->header;
-    return e;
+static void send_header(watching *w) {
+    ls_run *run = ls_malloc(sizeof *run);
+    *run = *w->header->header;
+    ls_channel_tell(&w->c, (ls_event){.kind = LS_EV_HEADER, .header = run});
 }
 
 // Reads what has come of a recording; show() gets the events.
@@ -59,7 +57,7 @@ static void send_event(watching *w, ls_event *e) {
 static void take_header(watching *w, ls_event *e) {
     if (e->kind == LS_EV_HEADER && !w->header) {
         w->header = e;
-        if (!w->shown) ls_channel_send(&w->c, copy_header(e));
+        if (!w->shown) send_header(w);
     } else ls_event_free(e);
 }
 
@@ -71,12 +69,9 @@ static void read_server(watching *w) {
 }
 
 static void send_request(watching *w, const ls_request_facts *facts, bool shown) {
-    ls_event *e = ls_event_new(LS_EV_REQUEST);
-    e->request.facts = ls_malloc(sizeof *facts);
-    *e->request.facts = *facts;
-    e->request.shown = shown;
-    e->request.follows = w->follows;
-    ls_channel_send(&w->c, e);
+    ls_request_facts *copy = ls_malloc(sizeof *copy);
+    *copy = *facts;
+    ls_channel_tell(&w->c, (ls_event){.kind = LS_EV_REQUEST, .request = {copy, shown, w->follows}});
 }
 
 static void forget_shown(watching *w) {
@@ -95,7 +90,7 @@ static void show(watching *w, int32_t id) {
     if (!again) forget_shown(w);
     w->shown = id;
     send_request(w, &facts, true);
-    if (!again && w->header) ls_channel_send(&w->c, copy_header(w->header));
+    if (!again && w->header) send_header(w);
 }
 
 static void tell_state(watching *w) {
@@ -144,7 +139,6 @@ static void tell_news(watching *w) {
 }
 
 static void carry_out(watching *w, const ls_queued_command *c) {
-    if (c->kind != LS_CMD_OPEN) return;
     w->follows = c->n == 0;
     const int32_t id = c->n ? c->n : ls_feed_current(w->feed);
     if (id) show(w, id);
@@ -172,20 +166,12 @@ static void *watcher(void *ud) {
     return NULL;
 }
 
-static ls_code take_command(ls_source *s, const ls_command *c, ls_err *err) {
-    if (c->kind == LS_CMD_OPEN) return ((watching *)s)->queue(s, c, err);
-    return ls_fail(err, LS_E_UNSUPPORTED, "this is a server: its clients begin and end requests");
-}
-
 ls_source *ls_source_feed(ls_feed *feed) {
     watching *w = ls_calloc(1, sizeof *w);
     w->feed = feed;
     w->follows = true;
-    if (!ls_channel_open(&w->c, watcher)) {
-        free(w);
-        return NULL;
-    }
-    w->queue = w->c.base.command;
-    w->c.base.command = take_command;
-    return &w->c.base;
+    w->c.kind = LS_CHANNEL_SERVER;
+    if (ls_channel_open(&w->c, watcher)) return &w->c.base;
+    free(w);
+    return NULL;
 }

@@ -27,32 +27,29 @@ static void adopt(live *l, ls_setup *s) {
 }
 
 void ls_live_tokens(live *l, ls_ids *fresh) {
-    if (fresh->n) {
-        ls_event *e = ls_event_new(LS_EV_TOKENS);
-        ls_buf bytes = {0};
-        e->tokens.n = (int32_t)fresh->n;
-        e->tokens.ends = ls_malloc(fresh->n * sizeof *e->tokens.ends);
-        e->tokens.special = ls_malloc(fresh->n);
-        for (size_t i = 0; i < fresh->n; i++) {
-            size_t len;
-            const char *p = ls_vocab_bytes(l->model.vocab, fresh->p[i], &len);
-            ls_buf_add(&bytes, p, len);
-            e->tokens.ends[i] = (int32_t)bytes.n;
-            e->tokens.special[i] = ls_vocab_is_special(l->model.vocab, fresh->p[i]);
-        }
-        e->tokens.bytes = bytes.p;
-        e->tokens.ids = fresh->p;
-        *fresh = (ls_ids){0};
-        ls_channel_send(&l->c, e);
+    ls_event e = {.kind = LS_EV_TOKENS, .tokens = {.n = (int32_t)fresh->n, .ids = fresh->p}};
+    ls_buf bytes = {0};
+    if (!fresh->n) {
+        ls_ids_free(fresh);
+        return;
     }
-    ls_ids_free(fresh);
+    e.tokens.ends = ls_malloc(fresh->n * sizeof *e.tokens.ends);
+    e.tokens.special = ls_malloc(fresh->n);
+    for (size_t i = 0; i < fresh->n; i++) {
+        size_t len;
+        const char *p = ls_vocab_bytes(l->model.vocab, fresh->p[i], &len);
+        ls_buf_add(&bytes, p, len);
+        e.tokens.ends[i] = (int32_t)bytes.n;
+        e.tokens.special[i] = ls_vocab_is_special(l->model.vocab, fresh->p[i]);
+    }
+    e.tokens.bytes = bytes.p;
+    ls_channel_tell(&l->c, e);
 }
 
 static void send_header(live *l) {
-    ls_event *e = ls_event_new(LS_EV_HEADER);
-    e->header = ls_malloc(sizeof *e->header);
-    ls_run_describe(e->header, &l->model, l->session, &l->setup->decode);
-    ls_channel_send(&l->c, e);
+    ls_run *run = ls_malloc(sizeof *run);
+    ls_run_describe(run, &l->model, l->session, &l->setup->decode);
+    ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_HEADER, .header = run});
 }
 
 static bool on_load(void *ud, const char *stage, double fraction) {
@@ -142,7 +139,7 @@ static void keep(live *l, ls_conversation *c) {
 // Called within forwards. True: the forward ends now.
 static bool on_stop(void *ud) {
     live *l = ud;
-    return l->idles ? ls_channel_wanted(&l->c) : l->loads ? ls_channel_closing(&l->c) : ls_channel_stopping(&l->c);
+    return l->ends(&l->c);
 }
 
 static void report_files(live *l, bool last) {
@@ -174,9 +171,7 @@ static void on_step(void *ud, const ls_step *step) {
     report_files(l, false);
     ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
     ls_live_tokens(l, &fresh);
-    ls_event *e = ls_event_new(LS_EV_STEP);
-    e->step = ls_step_keep(step);
-    ls_channel_send(&l->c, e);
+    ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_STEP, .step = ls_step_keep(step)});
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
@@ -184,10 +179,7 @@ static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *to
     (void)totals;
     report_files(l, true);
     l->c.steps_left = 0; // those that were asked for beyond it
-    ls_event *e = ls_event_new(LS_EV_END);
-    e->end.turn = turn;
-    e->end.finish = reason;
-    ls_channel_send(&l->c, e);
+    ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_END, .end = {turn, reason}});
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
 
@@ -397,7 +389,7 @@ static void go_on(live *l) {
 static void carry_out(live *l, const ls_queued_command *c) {
     const bool active = ls_runner_active(&l->run);
     const ls_run_state state = active ? LS_STATE_RUNNING : l->rival.session ? LS_STATE_COMPARING : LS_STATE_IDLE;
-    const char *why = c->kind == LS_CMD_STOP ? NULL : ls_command_refusal(c->kind, state, false);
+    const char *why = c->kind == LS_CMD_STOP ? NULL : ls_command_refusal(c->kind, state);
     if (why) { // it was queued before the answer began
         ls_channel_message(&l->c, true, why);
         return;
@@ -446,9 +438,9 @@ static bool has_costs_to_measure(const live *l) {
 
 static void measure_costs(live *l) {
     ls_err err;
-    l->idles = true;
+    l->ends = ls_channel_wanted;
     const ls_code code = ls_session_calibrate(l->session, LS_COSTS_MEASURED, on_idle, l, &err);
-    l->idles = false;
+    l->ends = ls_channel_stopping;
     l->measured = code && code != LS_E_CANCELLED; // it would fail again
 }
 
@@ -466,10 +458,10 @@ static void ask_bigrams(live *l) {
     ls_err err;
     char *path, text[200];
     int32_t n;
-    l->idles = true;
+    l->ends = ls_channel_wanted;
     const ls_code code =
         ls_bigrams_learn(&l->model, l->setup->format, l->setup->system, false, on_idle, l, &n, &path, &err);
-    l->idles = false;
+    l->ends = ls_channel_stopping;
     l->asked = (code && code != LS_E_CANCELLED) || !ls_channel_wanted(&l->c); // else a command came; later the rest
     if (!code && l->asked) {
         snprintf(text, sizeof text,
@@ -492,9 +484,9 @@ static double patience(const live *l) {
 static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
-    l->loads = true;
-    bool failed = start(l, &err) != LS_OK;
-    l->loads = false;
+    l->ends = ls_channel_closing;
+    const bool failed = start(l, &err) != LS_OK;
+    l->ends = ls_channel_stopping;
     if (failed) {
         ls_channel_message(&l->c, true, err.msg);
         ls_channel_status(&l->c, LS_STATE_FAILED, "failed", -1);

@@ -85,10 +85,14 @@ static void send_whole_rival(replay *r) {
             }
             char name[sizeof h->run.method + sizeof h->acceptance]; // as --compare has it
             const bool same = !strcmp(h->acceptance, mine->acceptance);
+            ls_event begins = {.kind = LS_EV_RIVAL, .rival.what = LS_RIVAL_BEGINS};
             snprintf(name, sizeof name, "%s%s%s", h->run.method, same ? "" : "@", same ? "" : h->acceptance);
-            ls_channel_rival_begins(&r->c, name, 0, NULL);
+            snprintf(begins.rival.method, sizeof begins.rival.method, "%.63s", name);
+            ls_channel_tell(&r->c, begins);
         }
-        if (kind == LS_EV_STEP) ls_channel_rival_step(&r->c, e->step);
+        if (kind == LS_EV_STEP)
+            ls_channel_tell(&r->c, (ls_event){.kind = LS_EV_RIVAL,
+                                              .rival = {.what = LS_RIVAL_STEP, .step = ls_step_keep(e->step)}});
         if (kind == LS_EV_END) finish = e->end.finish, more = false; // the first turn is compared
         if (kind == LS_EV_TOKENS) ls_channel_send(&r->c, e);
         else ls_event_free(e);
@@ -97,7 +101,7 @@ static void send_whole_rival(replay *r) {
         ls_channel_message(&r->c, true, err.msg);
         r->failure = err; // the recording itself is played all the same
     }
-    ls_channel_rival_ends(&r->c, finish);
+    ls_channel_tell(&r->c, (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_ENDS, .finish = finish}});
     ls_trace_events_close(t);
 }
 
@@ -199,7 +203,7 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     ls_trace_events *t;
     if (ls_trace_events_open(&t, opt->path, err)) return NULL;
     replay *r = ls_calloc(1, sizeof *r);
-    r->c.recording = true;
+    r->c.kind = LS_CHANNEL_RECORDING;
     r->path = ls_strdup(opt->path);
     r->rival = opt->rival ? ls_strdup(opt->rival) : NULL;
     r->t = t;

@@ -148,10 +148,11 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_code code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err);
     if (!code) code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, r->progress, err);
     if (code) return code;
-    r->runner = (ls_runner){.session = r->session, .model = &r->model, .setup = &r->setup.s};
+    r->runner =
+        (ls_runner){.session = r->session, .model = &r->model, .setup = &r->setup.s, .progress = on_prefill, .ud = r};
     if (r->trace) r->runner.sinks[r->runner.n_sinks++] = ls_trace_sink(r->trace);
     r->runner.sinks[r->runner.n_sinks++] = (ls_run_sink){on_begin, on_step, on_end, r};
-    code = ls_runner_begin(&r->runner, 0, (ls_str){prompt->p, prompt->n}, NULL, NULL, NULL, on_prefill, r, err);
+    code = ls_runner_begin(&r->runner, 0, (ls_str){prompt->p, prompt->n}, NULL, NULL, err);
     while (!code && ls_runner_active(&r->runner)) {
         if (ls_interrupted || r->output_failed) ls_runner_stop(&r->runner, LS_FINISH_INTERRUPTED);
         else code = ls_runner_step(&r->runner, err);

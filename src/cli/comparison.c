@@ -49,7 +49,7 @@ static void on_step(void *ud, const ls_step *step) {
 
 static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, ls_result *r, ls_err *err) {
     const ls_suite_turn *said = &item->turns[turn];
-    ls_code code = ls_runner_begin(run, turn, (ls_str){said->text, said->n}, item->system, NULL, NULL, NULL, NULL, err);
+    ls_code code = ls_runner_begin(run, turn, (ls_str){said->text, said->n}, item->system, NULL, err);
     if (code && turn && run->full) { // no room: the conversation ends
         r->finish = LS_FINISH_CONTEXT;
         return LS_OK;

@@ -18,17 +18,10 @@ ls_finish ls_runner_finish(const ls_runner *r) {
     return last ? last->finish : LS_GOING;
 }
 
-// Progress of a prefill, whose stage is the prompt in words.
-typedef struct {
-    const ls_runner *run;
-    ls_progress progress;
-    void *ud;
-} reading;
-
 static bool on_prefill(void *ud, const char *stage, double fraction) {
-    const reading *g = ud;
+    const ls_runner *r = ud;
     (void)stage;
-    return !g->progress || g->progress(g->ud, g->run->reading, fraction);
+    return !r->progress || r->progress(r->ud, r->reading, fraction);
 }
 
 static void tell_begin(ls_runner *r, double prefill_ms) {
@@ -38,18 +31,16 @@ static void tell_begin(ls_runner *r, double prefill_ms) {
 }
 
 // What will be read, for the progress.
-static void announce(ls_runner *r, reading *g, size_t n) {
+static void announce(ls_runner *r, size_t n) {
     r->n_read = n;
     ls_prompt_describe(r->model->engine, (int32_t)n, r->reading, sizeof r->reading);
-    on_prefill(g, "", 0);
+    on_prefill(r, "", 0);
 }
 
-ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, size_t *reread,
-                        ls_progress progress, void *ud, ls_err *err) {
+ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, ls_err *err) {
     const ls_setup *s = r->setup;
     const ls_dialog *d = ls_session_dialog(r->session);
     const size_t before = turn == d->n_turns ? ls_dialog_tokens(d) : 0;
-    reading g = {r, progress, ud};
     ls_next_prompt p;
     double prefill_ms = 0;
     if (turn > d->n_turns) return ls_fail(err, LS_E_RANGE, "there is no such turn");
@@ -60,22 +51,20 @@ ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *syst
         p.n_begun = begun->n;
     }
     r->full = p.kept + p.ids.n + 1 >= (size_t)r->model->engine->n_context;
-    announce(r, &g, p.ids.n);
-    code = ls_session_begin_at(r->session, turn, &p, on_prefill, &g, &prefill_ms, err);
+    announce(r, p.ids.n);
+    code = ls_session_begin_at(r->session, turn, &p, on_prefill, r, &prefill_ms, err);
     if (!code) {
-        if (reread) *reread = before > p.kept ? before - p.kept : 0;
+        r->reread = before > p.kept ? before - p.kept : 0;
         tell_begin(r, prefill_ms);
     }
     ls_next_prompt_free(&p);
     return code;
 }
 
-ls_code ls_runner_begin_other(ls_runner *r, ls_str text, const ls_ids *ids, size_t most, ls_progress progress, void *ud,
-                              ls_err *err) {
-    reading g = {r, progress, ud};
+ls_code ls_runner_begin_other(ls_runner *r, ls_str text, const ls_ids *ids, size_t most, ls_err *err) {
     r->full = ids->n + 1 >= (size_t)r->model->engine->n_context;
-    announce(r, &g, ids->n);
-    const ls_code code = ls_session_begin_other(r->session, text, ids, most, &r->other, on_prefill, &g, err);
+    announce(r, ids->n);
+    const ls_code code = ls_session_begin_other(r->session, text, ids, most, &r->other, on_prefill, r, err);
     if (!code && ls_runner_active(r)) tell_begin(r, r->other.prefill_ms);
     return code;
 }
@@ -103,11 +92,9 @@ void ls_runner_stop(ls_runner *r, ls_finish reason) {
     if (ls_runner_active(r)) end(r, reason);
 }
 
-ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_progress progress, void *ud,
-                          ls_err *err) {
-    reading g = {r, progress, ud};
-    announce(r, &g, (*dialog)->context.n);
-    const ls_code code = ls_session_replace(r->session, dialog, on_prefill, &g, err);
+ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_err *err) {
+    announce(r, (*dialog)->context.n);
+    const ls_code code = ls_session_replace(r->session, dialog, on_prefill, r, err);
     if (!code) r->stats = *stats;
     return code;
 }

@@ -33,27 +33,26 @@ struct ls_runner {
     const ls_setup *setup; // in force; may be replaced between steps
     ls_run_sink sinks[LS_RUN_SINKS];
     int n_sinks;
+    ls_progress progress; // of reading a prompt, which is told in words; may be NULL
+    void *ud;
     char history[20]; // what the drafter was shown before this conversation, as a hash, "fresh" or ""; for traces
     // read only
     ls_stats stats;   // of the turn
     bool full;        // the context has no room for the last prompt and an answer
+    size_t reread;    // tokens of earlier turns that the template changed, and that were read again for the last prompt
     size_t n_read;    // tokens of the text that is being read
-    char reading[64]; // that in words; the stage of the progress
+    char reading[64]; // that in words
     ls_step *step;    // room for one
     ls_reading other; // of ls_runner_begin_other
 };
 void ls_runner_free(ls_runner *r);
 
 // Begins a turn: the next one, or an earlier one that is answered again (it and the turns after it are replaced).
-// system: NULL: that of the setup. begun: tokens with which the answer begins; NULL: none. *reread: tokens of earlier
-// turns that the template changed and that were read again; may be NULL. Errors are those of ls_dialog_prompt and
-// ls_session_begin_at; they change nothing.
-ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, size_t *reread,
-                        ls_progress progress, void *ud, ls_err *err);
-// Begins the only turn of another conversation, as ls_session_begin_other. Call again
-// until ls_runner_active.
-ls_code ls_runner_begin_other(ls_runner *r, ls_str text, const ls_ids *ids, size_t most, ls_progress progress, void *ud,
-                              ls_err *err);
+// system: NULL: that of the setup. begun: tokens with which the answer begins; NULL: none. Errors are those of
+// ls_dialog_prompt and ls_session_begin_at; they change nothing.
+ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, ls_err *err);
+// Begins the only turn of another conversation, as ls_session_begin_other. Call again until ls_runner_active.
+ls_code ls_runner_begin_other(ls_runner *r, ls_str text, const ls_ids *ids, size_t most, ls_err *err);
 bool ls_runner_active(const ls_runner *r); // a turn is being decoded; false without a session
 size_t ls_runner_turns(const ls_runner *r);
 ls_finish ls_runner_finish(const ls_runner *r); // of the last turn; LS_GOING: it is being decoded, or there is none
@@ -62,5 +61,4 @@ ls_finish ls_runner_finish(const ls_runner *r); // of the last turn; LS_GOING: i
 ls_code ls_runner_step(ls_runner *r, ls_err *err);
 void ls_runner_stop(ls_runner *r, ls_finish reason); // ends the turn that is being decoded, if one is
 // As ls_session_replace. stats: of the last turn of *dialog.
-ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_progress progress, void *ud,
-                          ls_err *err);
+ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_err *err);

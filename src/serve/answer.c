@@ -281,7 +281,7 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
     if (r->stops) w->setup.decode.stops = (const char *const *)r->stops;
     w->reply = (ls_reply){
         .request = r, .vocab = a->o->model->vocab, .model = a->o->model->name, .calls = r->tools && a->writes_calls};
-    w->run = (ls_runner){.model = a->o->model, .setup = &w->setup};
+    w->run = (ls_runner){.model = a->o->model, .setup = &w->setup, .progress = on_prefill, .ud = w};
     ls_code code = encode(a, r, &w->prompt, err);
     if (!code && a->o->records.folder) {
         begin_recording(w);
@@ -307,8 +307,7 @@ static ls_code work(ls_answering *w, bool *ended, ls_err *err) {
     ls_code code = w->run.session ? LS_OK : prepare(w, err);
     if (!code && ls_answerer_stops(a)) code = LS_E_CANCELLED;
     if (!code && !ls_runner_active(&w->run))
-        code = ls_runner_begin_other(&w->run, (ls_str){text->p, text->n}, &w->prompt, part_of_prompt(a), on_prefill, w,
-                                     err);
+        code = ls_runner_begin_other(&w->run, (ls_str){text->p, text->n}, &w->prompt, part_of_prompt(a), err);
     else if (!code) {
         code = ls_runner_step(&w->run, err);
         *ended = !code && !ls_runner_active(&w->run);

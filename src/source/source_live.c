@@ -196,16 +196,14 @@ static void tell_reread(live *l, size_t n) {
 // begun: tokens with which the answer begins; NULL: none.
 static void begin_turn(live *l, const char *text, size_t turn, const ls_ids *begun) {
     ls_err err = {0};
-    size_t reread;
     ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
-    const ls_code code =
-        ls_runner_begin(&l->run, turn, (ls_str){text, strlen(text)}, NULL, begun, &reread, on_prefill, l, &err);
+    const ls_code code = ls_runner_begin(&l->run, turn, (ls_str){text, strlen(text)}, NULL, begun, &err);
     if (code) {
         ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
         return;
     }
-    if (reread) tell_reread(l, reread);
+    if (l->run.reread) tell_reread(l, l->run.reread);
     ls_channel_status(&l->c, l->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
@@ -235,7 +233,8 @@ static ls_code start(live *l, ls_err *err) {
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
     ls_conversation *log;
     if ((code = ls_conversation_new(&log, l->model.vocab, err))) return code;
-    l->run = (ls_runner){.session = l->session, .model = &l->model, .setup = s, .n_sinks = 2};
+    l->run = (ls_runner){
+        .session = l->session, .model = &l->model, .setup = s, .n_sinks = 2, .progress = on_prefill, .ud = l};
     keep(l, log);
     l->run.sinks[1] = (ls_run_sink){on_begin, on_step, on_end, l};
     if (l->trace) l->run.sinks[l->run.n_sinks++] = ls_trace_sink(l->trace);
@@ -335,7 +334,7 @@ static void load(live *l, const char *path) {
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, l->setup->format, l->setup->system, stops, l, &err);
     if (!code) {
-        code = ls_runner_replace(&l->run, &v.dialog, &v.stats, on_prefill, l, &err);
+        code = ls_runner_replace(&l->run, &v.dialog, &v.stats, &err);
         if (!code) {
             const size_t turns = ls_runner_turns(&l->run);
             keep(l, v.kept);

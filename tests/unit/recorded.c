@@ -51,7 +51,7 @@ void record(const char *prompt, ls_decode_options o, int turns) {
                      .n_sinks = 2};
     for (int turn = 0; turn < turns; turn++) {
         assert_int_equal(
-            ls_runner_begin(&run, (size_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, NULL, NULL, NULL, &err),
+            ls_runner_begin(&run, (size_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, &err),
             LS_OK);
         while (ls_runner_active(&run)) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
     }

@@ -46,7 +46,7 @@ static ls_conversation *begin(void) {
 static void say(void) {
     static const char prompt[] = "Retrieval";
     const ls_str text = {prompt, sizeof prompt - 1};
-    assert_int_equal(ls_runner_begin(&run, ls_runner_turns(&run), text, NULL, NULL, NULL, NULL, NULL, NULL), LS_OK);
+    assert_int_equal(ls_runner_begin(&run, ls_runner_turns(&run), text, NULL, NULL, NULL), LS_OK);
     while (ls_runner_active(&run)) assert_int_equal(ls_runner_step(&run, NULL), LS_OK);
 }
 

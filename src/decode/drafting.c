@@ -9,10 +9,6 @@ ls_draft_setup ls_run_place(const ls_run *r) {
         .tokenizer = r->model, .n_vocab = r->n_vocab, .tokenizer_id = r->tokenizer_id, .ends = &r->ends};
 }
 
-static bool same_words(const ls_buf *a, const ls_buf *b) {
-    return a->n == b->n && (!a->n || !memcmp(a->p, b->p, a->n));
-}
-
 // What the drafter is made of, in words.
 static void describe_drafter(const ls_draft_setup *s, const ls_method *m, ls_buf *out) {
     const ls_draft_options *o = &s->draft;
@@ -43,21 +39,19 @@ static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_se
     return LS_OK;
 }
 
-static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_options *opt, const ls_draft_setup *place,
-                          const int32_t *context, size_t n, ls_err *err) {
+static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_options *opt, bool by_cost,
+                          const ls_draft_setup *place, const int32_t *context, size_t n, ls_err *err) {
     ls_knob_value *defaults = ls_calloc(ls_knob_count() + 1, sizeof *defaults);
     ls_draft_setup setup = *place;
     ls_buf made = {0};
     ls_code code = LS_OK;
     ls_knob_defaults(defaults);
     setup.knobs = (opt->knobs ? opt->knobs : defaults) + ls_knob_offset(m);
-    ls_sizing sizing = opt->sizing;
-    ls_sizing_settle(&sizing, m, opt->max_rows);
-    setup.draft = ls_draft_defaults(&opt->draft, m, sizing.rule->by_cost);
+    setup.draft = ls_draft_defaults(&opt->draft, m, by_cost);
     setup.note = opt->note;
     setup.ud = opt->ud;
     describe_drafter(&setup, m, &made);
-    if (!same_words(&made, &d->made)) {
+    if (!ls_str_same((ls_str){made.p, made.n}, (ls_str){d->made.p, d->made.n})) {
         code = new_drafter(d, m, &setup, &made, err);
         if (!code && d->drafter) d->drafter->observe(d->drafter, context, n, true);
     }
@@ -67,17 +61,15 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
 }
 
 // The rule that trees are sized by from now on; one that is already in force keeps what it learnt.
-static void set_sizing(ls_drafting *d, const ls_method *m, const ls_decode_options *opt) {
+static void set_sizing(ls_drafting *d, ls_sizing sizing, const ls_decode_options *opt) {
     char asked[40];
     ls_buf sized = {0};
-    ls_sizing sizing = opt->sizing;
-    ls_sizing_write(&sizing, asked, sizeof asked);
-    ls_sizing_settle(&sizing, m, opt->max_rows);
+    ls_sizing_write(&opt->sizing, asked, sizeof asked);
     ls_sizing_tune(&sizing, opt->knobs);
     ls_buf_fmt(&sized, "%s %d", asked, opt->max_rows);
     for (int i = 0; i < LS_SIZING_KNOBS; i++) ls_buf_fmt(&sized, " %a", sizing.knobs[i]);
     sizing.routing = d->sizing.routing;
-    if (!same_words(&sized, &d->sized)) d->sizing = sizing;
+    if (!ls_str_same((ls_str){sized.p, sized.n}, (ls_str){d->sized.p, d->sized.n})) d->sizing = sizing;
     ls_buf_free(&d->sized);
     d->sized = sized;
     d->max_rows = opt->max_rows;
@@ -95,9 +87,11 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
                         const int32_t *context, size_t n, ls_err *err) {
     const ls_method *m = ls_method_find(opt->method);
     if (!m) return ls_fail(err, LS_E_USAGE, "unknown method '%s'", opt->method);
-    const ls_code code = set_method(d, m, opt, place, context, n, err);
+    ls_sizing sizing = opt->sizing;
+    ls_sizing_settle(&sizing, m, opt->max_rows);
+    const ls_code code = set_method(d, m, opt, sizing.rule->by_cost, place, context, n, err);
     if (code) return code;
-    set_sizing(d, m, opt);
+    set_sizing(d, sizing, opt);
     d->ends = place->ends ? *place->ends : (ls_eos_set){0};
     return LS_OK;
 }

@@ -79,25 +79,27 @@ void ls_suite_cut(ls_suite *s, size_t items, size_t of_each_task, size_t turns) 
 
 // What Spec-Bench counts as one task (its evaluation/speed.py).
 static bool is_mt_bench(const char *category) {
-    static const char *const kinds[] = {"writing", "roleplay",   "reasoning", "math",
-                                        "coding",  "extraction", "stem",      "humanities"};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(category, kinds[i])) return true;
-    return false;
+    static const char kinds[] = "writing roleplay reasoning math coding extraction stem humanities";
+    return ls_str_among((ls_str){category, strlen(category)}, kinds) >= 0;
 }
 
 // ---- one conversation
 
 typedef struct {
     ls_suite *s;
-    const char *where;
+    const char *name;
+    char *where; // the conversation that is read, for messages
+    void (*skipped)(void *ud, const char *why);
+    void *ud;
     ls_err *err;
-} adding;
+    char **wrong; // why each that is left out is
+    size_t n_wrong;
+} reading;
 
-static bool is_one_of(const ls_json *v, const char *const *words) {
-    for (; *words; words++)
-        if (ls_json_is(v, *words)) return true;
-    return false;
+static bool is_one_of(const ls_json *v, const char *words) {
+    size_t n;
+    const char *p = ls_json_str(v, &n);
+    return p && ls_str_among((ls_str){p, n}, words) >= 0;
 }
 
 // A text, or the text parts of one (OpenAI's {"type": "text", "text": "..."}). False: there is something else.
@@ -115,23 +117,22 @@ static bool text_of(const ls_json *v, ls_buf *out) {
 }
 
 // An element of a list of turns: a text, or a message with its role.
-static ls_code add_turn(const adding *a, const ls_json *v, size_t i) {
-    static const char *const users[] = {"user", "human", NULL}, *const systems[] = {"system", "developer", NULL};
+static ls_code add_turn(const reading *r, const ls_json *v, size_t i) {
     const ls_json *role = ls_json_get(v, "role") ? ls_json_get(v, "role") : ls_json_get(v, "from"),
                   *content = ls_json_get(v, "content") ? ls_json_get(v, "content") : ls_json_get(v, "value");
-    const bool system = is_one_of(role, systems);
-    if (ls_json_is_object(v) && role && !system && !is_one_of(role, users)) return LS_OK; // an answer
+    const bool system = is_one_of(role, "system developer");
+    if (ls_json_is_object(v) && role && !system && !is_one_of(role, "user human")) return LS_OK; // an answer
     ls_buf text = {0};
-    ls_suite_item *item = &a->s->items[a->s->n - 1];
+    ls_suite_item *item = &r->s->items[r->s->n - 1];
     const bool good = text_of(ls_json_is_object(v) ? content : v, &text);
     if (good && system && !item->system) item->system = ls_strndup(text.n ? text.p : "", text.n);
-    else if (good && !system && text.n) ls_suite_add_turn(a->s, text.p, text.n);
+    else if (good && !system && text.n) ls_suite_add_turn(r->s, text.p, text.n);
     ls_buf_free(&text);
-    return good ? LS_OK : ls_fail(a->err, LS_E_PARSE, "%s: turn %zu of the conversation is not text", a->where, i + 1);
+    return good ? LS_OK : ls_fail(r->err, LS_E_PARSE, "%s: turn %zu of the conversation is not text", r->where, i + 1);
 }
 
 // One text, with another one that belongs to it behind a blank line. False: the object has none.
-static bool add_text(const adding *a, const ls_json *doc) {
+static bool add_text(const reading *r, const ls_json *doc) {
     static const struct {
         const char *key, *more[2];
     } texts[] = {{"prompt", {NULL}}, {"question", {NULL}}, {"instruction", {"input", "context"}}};
@@ -146,31 +147,32 @@ static bool add_text(const adding *a, const ls_json *doc) {
                 ls_buf_str(&text, "\n\n");
                 ls_buf_add(&text, p, n);
             }
-        ls_suite_add_turn(a->s, text.p, text.n);
+        ls_suite_add_turn(r->s, text.p, text.n);
         ls_buf_free(&text);
         return true;
     }
     return false;
 }
 
-static ls_code add_turns(const adding *a, const ls_json *doc) {
+static ls_code add_turns(const reading *r, const ls_json *doc) {
     static const char *const lists[] = {"prompt", "turns", "messages", "conversations", "conversation"};
     const ls_json *body = ls_json_get(doc, "body"); // of a batch
     ls_code code = LS_OK;
-    if (add_text(a, doc)) return LS_OK;
+    if (add_text(r, doc)) return LS_OK;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         const ls_json *list = ls_json_get(doc, lists[k]);
         if (!list && body) list = ls_json_get(body, lists[k]);
-        for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = add_turn(a, ls_json_at(list, i), i);
-        if (code || a->s->items[a->s->n - 1].n_turns) return code;
+        for (size_t i = 0; i < ls_json_size(list) && !code; i++) code = add_turn(r, ls_json_at(list, i), i);
+        if (code || r->s->items[r->s->n - 1].n_turns) return code;
     }
-    return ls_fail(a->err, LS_E_PARSE,
+    return ls_fail(r->err, LS_E_PARSE,
                    "%s: no user text: none of \"prompt\", \"turns\", \"messages\", \"conversations\", \"question\" "
                    "and \"instruction\" has one",
-                   a->where);
+                   r->where);
 }
 
-static ls_code add_item(ls_suite *s, const ls_json *doc, const char *where, size_t number, ls_err *err) {
+static ls_code add_item(const reading *r, const ls_json *doc, size_t number) {
+    ls_suite *s = r->s;
     static const char *const ids[] = {"question_id", "id", "task_id", "custom_id", "conversation_id", "prompt_id"};
     const ls_json *id = NULL;
     for (size_t i = 0; i < sizeof ids / sizeof *ids && !id; i++) id = ls_json_get(doc, ids[i]);
@@ -182,7 +184,7 @@ static ls_code add_item(ls_suite *s, const ls_json *doc, const char *where, size
     const size_t before = s->n;
     ls_suite_add(s, name, category ? category : "");
     if (spec_bench && is_mt_bench(s->items[before].category)) s->items[before].task = "mt_bench";
-    const ls_code code = add_turns(&(adding){s, where, err}, doc);
+    const ls_code code = add_turns(r, doc);
     if (code) ls_suite_drop(s, before);
     free(name);
     return code;
@@ -194,18 +196,14 @@ ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err) {
     return ls_suite_read_some(out, path, NULL, NULL, err);
 }
 
-typedef struct {
-    ls_suite *out;
-    const char *name;
-    void (*skipped)(void *ud, const char *why);
-    void *ud;
-    ls_err *err;
-    char **wrong; // why each that is left out is
-    size_t n_wrong;
-} reading;
-
-// code: of reading one conversation. Goes on behind a malformed one if there is someone to tell.
-static ls_code left_out(reading *r, ls_code code) {
+// Adds doc; NULL: the document of a line. Takes `where`. Goes on behind a malformed one if there is someone to tell.
+static ls_code read_one(reading *r, char *where, const ls_json *doc, ls_str line, size_t number) {
+    ls_json *own = NULL;
+    r->where = where;
+    ls_code code = doc ? LS_OK : ls_json_parse(&own, line.p, line.n, where, r->err);
+    if (!code) code = add_item(r, doc ? doc : own, number);
+    ls_json_free(own);
+    free(where);
     if (!code || !r->skipped) return code;
     r->wrong = ls_realloc(r->wrong, (r->n_wrong + 1) * sizeof *r->wrong);
     r->wrong[r->n_wrong++] = ls_strdup(r->err->msg);
@@ -221,25 +219,16 @@ static ls_code read_lines(reading *r, const ls_buf *text) {
         const size_t n = end ? (size_t)(end - line) : text->n - at;
         at += n + 1;
         number++;
-        if (strspn(line, " \t\r") >= n) continue;
-        ls_json *doc = NULL;
-        char *where = ls_format("%s:%zu", r->name, number);
-        code = ls_json_parse(&doc, line, n, where, r->err);
-        if (!code) code = add_item(r->out, doc, where, number, r->err);
-        code = left_out(r, code);
-        ls_json_free(doc);
-        free(where);
+        if (strspn(line, " \t\r") < n)
+            code = read_one(r, ls_format("%s:%zu", r->name, number), NULL, (ls_str){line, n}, number);
     }
     return code;
 }
 
 static ls_code read_array(reading *r, const ls_json *doc) {
     ls_code code = LS_OK;
-    for (size_t i = 0; i < ls_json_size(doc) && !code; i++) {
-        char *where = ls_format("%s: element %zu", r->name, i + 1);
-        code = left_out(r, add_item(r->out, ls_json_at(doc, i), where, i + 1, r->err));
-        free(where);
-    }
+    for (size_t i = 0; i < ls_json_size(doc) && !code; i++)
+        code = read_one(r, ls_format("%s: element %zu", r->name, i + 1), ls_json_at(doc, i), (ls_str){0}, i + 1);
     return code;
 }
 
@@ -250,7 +239,7 @@ ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void
     const bool is_stdin = !strcmp(path, "-");
     FILE *f = is_stdin ? stdin : fopen(path, "re");
     if (!f) return ls_fail(err, LS_E_IO, "cannot read the suite %s: %s", path, strerror(errno));
-    reading r = {.out = out, .name = is_stdin ? "standard input" : path, .skipped = skipped, .ud = ud, .err = err};
+    reading r = {.s = out, .name = is_stdin ? "standard input" : path, .skipped = skipped, .ud = ud, .err = err};
     ls_code code = ls_read_all(&text, f, r.name, MAX_BYTES, err);
     if (!is_stdin) fclose(f);
     ls_json *doc = NULL;
@@ -260,7 +249,7 @@ ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void
         if (!(code = ls_json_parse(&doc, text.p, text.n, r.name, err))) code = read_array(&r, doc);
     } else if (!code && first == '{' && !ls_json_parse(&doc, text.p, text.n, r.name, NULL)) { // over many lines
         const ls_json *list = ls_json_get(doc, "data");
-        code = list ? read_array(&r, list) : left_out(&r, add_item(out, doc, r.name, 1, err));
+        code = list ? read_array(&r, list) : read_one(&r, ls_strdup(r.name), doc, (ls_str){0}, 1);
     } else if (!code) code = read_lines(&r, &text);
     ls_json_free(doc);
     ls_buf_free(&text);

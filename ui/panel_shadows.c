@@ -178,12 +178,12 @@ void ui_panel_shadows(ui_panel_view *v) {
         return;
     }
     const ui_turn *turn = &s->run.turns[s->shadows.turn];
-    const int n = ls_shadows_count(w);
+    int n;
+    const ls_shadow *all = ls_shadows_all(w, &n);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " %-28s%-8s%-6s%11s%7s%9s%7s", "method", "MAT", "speed", "accepted", "rows", "draft us", "known");
     for (int i = 0; i < n && i + 1 < v->area.rows; i++) {
-        const char *label = ls_shadows_label(w, i), *refusal = ls_shadows_refusal(w, i);
-        const ls_simulated *t = ls_shadows_of(w, i);
+        const char *label = all[i].label, *refusal = all[i].simulator ? NULL : all[i].refusal;
         const bool decodes = !turn->switched && !strcmp(label, turn->method);
         ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, i == s->shadows.chosen ? UI_CURSOR : UI_LABEL);
         const int col = p.col;
@@ -191,7 +191,7 @@ void ui_panel_shadows(ui_panel_view *v) {
         ui_print(&p, " %s%s", label, decodes ? " (active)" : "");
         p.role = UI_DIM;
         ui_pad(&p, col + 29);
-        const line l = decodes ? real_line(&s->shadows.real) : line_of(t, ls_shadows_method(w, i));
+        const line l = decodes ? real_line(&s->shadows.real) : line_of(&all[i].total, all[i].method);
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
         else draw_way(&p, col, &l);
     }

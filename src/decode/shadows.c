@@ -6,32 +6,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct {
-    ls_simulator *simulator; // NULL: refused
-    ls_simulated total;
-    bool done; // up to the end of the known text
-    char refusal[256];
-} shadow;
-
 struct ls_shadows {
-    const ls_shadow_variant *ways;
     int n, next; // next: index of the shadow that works next
     int32_t n_context;
     ls_recording *turn; // NULL before the first
     bool whole;
     uint64_t steps; // of all turns, as recorded
     double work_us;
-    shadow all[];
+    ls_shadow all[];
 };
 
 ls_shadows *ls_shadows_new(const ls_shadow_variant *ways, int n, const ls_run *run) {
     ls_shadows *s = ls_calloc(1, sizeof *s + (size_t)n * sizeof *s->all);
-    s->ways = ways;
     s->n = n;
     s->n_context = run->n_context;
     const ls_draft_setup place = ls_run_place(run);
     for (int i = 0; i < n; i++) {
         ls_err err = {0};
+        s->all[i].label = ways[i].label;
+        s->all[i].method = ls_method_find(ways[i].decode.method);
         if (ls_simulator_new(&s->all[i].simulator, &ways[i].decode, &place, &run->costs, &err))
             snprintf(s->all[i].refusal, sizeof s->all[i].refusal, "%.255s", err.msg);
     }
@@ -78,7 +71,7 @@ bool ls_shadows_work(ls_shadows *s, uint64_t until_ns) {
     uint64_t now = start;
     int idle = 0;
     while (s->turn && idle < s->n) { // in turn, so that all of them advance
-        shadow *w = &s->all[s->next];
+        ls_shadow *w = &s->all[s->next];
         s->next = (s->next + 1) % s->n;
         idle = w->done ? idle + 1 : 0;
         if (w->done) continue;
@@ -89,21 +82,11 @@ bool ls_shadows_work(ls_shadows *s, uint64_t until_ns) {
     return !s->turn || idle == s->n;
 }
 
-int ls_shadows_count(const ls_shadows *s) {
-    return s->n;
+const ls_shadow *ls_shadows_all(const ls_shadows *s, int *n) {
+    if (n) *n = s->n;
+    return s->all;
 }
-const char *ls_shadows_label(const ls_shadows *s, int i) {
-    return s->ways[i].label;
-}
-const ls_method *ls_shadows_method(const ls_shadows *s, int i) {
-    return ls_method_find(s->ways[i].decode.method);
-}
-const ls_simulated *ls_shadows_of(const ls_shadows *s, int i) {
-    return &s->all[i].total;
-}
-const char *ls_shadows_refusal(const ls_shadows *s, int i) {
-    return s->all[i].simulator ? NULL : s->all[i].refusal;
-}
+
 double ls_shadows_us_per_step(const ls_shadows *s) {
     return ls_per(s->work_us, s->steps);
 }

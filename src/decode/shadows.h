@@ -9,6 +9,15 @@ typedef struct {
     ls_decode_options decode;
 } ls_shadow_variant;
 
+typedef struct {
+    const char *label;
+    const ls_method *method;
+    ls_simulator *simulator; // NULL: refused
+    ls_simulated total;      // of this turn so far
+    bool done;               // up to the end of the known text
+    char refusal[256];       // why it cannot be shadowed
+} ls_shadow;
+
 typedef struct ls_shadows ls_shadows;
 
 // ways: borrowed, with all that they point to. run: the run that is observed.
@@ -21,9 +30,5 @@ void ls_shadows_end(ls_shadows *s); // no more steps will come in this turn
 // Works until that time (base/system.h) at most, but one step of a method at least. True: nothing is left to do.
 bool ls_shadows_work(ls_shadows *s, uint64_t until_ns);
 
-int ls_shadows_count(const ls_shadows *s);
-const char *ls_shadows_label(const ls_shadows *s, int i);
-const ls_method *ls_shadows_method(const ls_shadows *s, int i);
-const ls_simulated *ls_shadows_of(const ls_shadows *s, int i); // this turn so far
-const char *ls_shadows_refusal(const ls_shadows *s, int i);    // why it cannot be shadowed; NULL: it can
+const ls_shadow *ls_shadows_all(const ls_shadows *s, int *n); // borrowed, in the order of the ways; n may be NULL
 double ls_shadows_us_per_step(const ls_shadows *s); // work for each step of the method that decodes; NAN: none yet

@@ -61,10 +61,12 @@ static void watch(ls_shadows *s, counts *out) {
         if (line != LS_TRACE_END) continue;
         ls_shadows_end(s);
         work_off(s);
-        for (int i = 0; i < ls_shadows_count(s); i++) {
-            out[i].steps[turn] = ls_shadows_of(s, i)->steps;
-            out[i].emitted[turn] = ls_shadows_of(s, i)->emitted;
-            out[i].drafted[turn] = ls_shadows_of(s, i)->drafted;
+        int n;
+        const ls_shadow *all = ls_shadows_all(s, &n);
+        for (int i = 0; i < n; i++) {
+            out[i].steps[turn] = all[i].total.steps;
+            out[i].emitted[turn] = all[i].total.emitted;
+            out[i].drafted[turn] = all[i].total.drafted;
         }
     }
     ls_trace_read_close(r);
@@ -93,8 +95,9 @@ static void a_shadow_of_whoever_decodes_does_the_same(void **state) {
             fail_msg("%s: %llu and %llu steps, as a shadow %llu and %llu", (*m)->name,
                      (unsigned long long)real.steps[0], (unsigned long long)real.steps[1],
                      (unsigned long long)seen.steps[0], (unsigned long long)seen.steps[1]);
-        assert_true(ls_simulated_is_exact(ls_shadows_of(s, 0), *m));
-        assert_int_equal(ls_shadows_of(s, 0)->lasts, ls_shadows_of(s, 0)->forwards); // a tree is proposed once
+        assert_true(ls_simulated_is_exact(&ls_shadows_all(s, NULL)[0].total, *m));
+        assert_int_equal(ls_shadows_all(s, NULL)[0].total.lasts,
+                         ls_shadows_all(s, NULL)[0].total.forwards); // a tree is proposed once
         ls_shadows_free(s);
     }
 }
@@ -117,11 +120,11 @@ static void shadows_beside_plain_decoding_do_what_their_own_runs_do(void **state
     ls_shadows *s = ls_shadows_new(ways, n, &run);
     watch(s, seen);
     for (int i = 0; i < n; i++) {
-        const ls_method *m = ls_shadows_method(s, i);
+        const ls_method *m = ls_shadows_all(s, NULL)[i].method;
         const bool guesses = !strcmp(m->name, "logitspec-paper") || !strcmp(m->name, "logit-only");
-        assert_null(ls_shadows_refusal(s, i));
-        assert_int_equal(ls_shadows_of(s, i)->emitted, seen[i].emitted[1]);
-        if (!ls_simulated_is_exact(ls_shadows_of(s, i), m) && !guesses) continue;
+        assert_non_null(ls_shadows_all(s, NULL)[i].simulator);
+        assert_int_equal(ls_shadows_all(s, NULL)[i].total.emitted, seen[i].emitted[1]);
+        if (!ls_simulated_is_exact(&ls_shadows_all(s, NULL)[i].total, m) && !guesses) continue;
         exact++;
         assert_memory_equal(&seen[i], &real[i], sizeof seen[i]);
     }
@@ -153,8 +156,8 @@ static void a_turn_that_rewrites_the_one_before_begins_anew(void **state) {
             work_off(both[k]);
         }
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(ls_shadows_of(s, i)->steps, ls_shadows_of(alone, i)->steps);
-            assert_int_equal(ls_shadows_of(s, i)->drafted, ls_shadows_of(alone, i)->drafted);
+            assert_int_equal(ls_shadows_all(s, NULL)[i].total.steps, ls_shadows_all(alone, NULL)[i].total.steps);
+            assert_int_equal(ls_shadows_all(s, NULL)[i].total.drafted, ls_shadows_all(alone, NULL)[i].total.drafted);
         }
         ls_shadows_free(s);
         ls_shadows_free(alone);
@@ -167,13 +170,13 @@ static void what_cannot_be_shadowed_says_why(void **state) {
     ls_shadow_variant ways[] = {{"typical", way("pld")}, {"pld", way("pld")}};
     assert_int_equal(ls_accept_read(&ways[0].decode.accept, "", "typical", NULL), LS_OK);
     ls_shadows *s = ls_shadows_new(ways, 2, &run);
-    assert_non_null(strstr(ls_shadows_refusal(s, 0), "changes the text"));
-    assert_null(ls_shadows_refusal(s, 1));
+    assert_non_null(strstr(ls_shadows_all(s, NULL)[0].refusal, "changes the text"));
+    assert_non_null(ls_shadows_all(s, NULL)[1].simulator);
     assert_true(ls_shadows_work(s, UINT64_MAX)); // nothing has begun
     const counts real = real_counts("pld");
     counts seen[2] = {0};
     watch(s, seen);
-    assert_int_equal(ls_shadows_of(s, 0)->steps, 0);
+    assert_int_equal(ls_shadows_all(s, NULL)[0].total.steps, 0);
     assert_memory_equal(&seen[1], &real, sizeof real);
     ls_shadows_free(s);
 }

@@ -114,8 +114,8 @@ static FILE *open_measured(const char *path, const char *magic, const char *key,
     return NULL;
 }
 
-// Calls the function with each file of this program in the folder; returns their number.
-static int walk(void (*visit)(void *ud, const char *path, const head *h), void *ud) {
+// Tells each of this program's files in the folder, or removes it if each is NULL; returns their number.
+static int walk(ls_measured_each each, void *ud) {
     static const char own[] = "logitspec-";
     char *folder = ls_user_path("XDG_CACHE_HOME", ".cache", "costs");
     DIR *d = folder ? opendir(folder) : NULL;
@@ -126,7 +126,8 @@ static int walk(void (*visit)(void *ud, const char *path, const head *h), void *
         FILE *f = *e->d_name == '.' ? NULL : open_file(path, &h);
         if (f) fclose(f);
         if (f && !strncmp(h.magic, own, sizeof own - 1)) {
-            visit(ud, path, &h);
+            if (each) each(ud, strstr(h.magic, "threads") ? "threads" : "costs", h.key, &h.is);
+            else unlink(path);
             n++;
         }
         free(path);
@@ -136,29 +137,12 @@ static int walk(void (*visit)(void *ud, const char *path, const head *h), void *
     return n;
 }
 
-typedef struct {
-    ls_measured_each each;
-    void *ud;
-} listener;
-
-static void tell(void *ud, const char *path, const head *h) {
-    const listener *l = ud;
-    (void)path;
-    l->each(l->ud, strstr(h->magic, "threads") ? "threads" : "costs", h->key, &h->is);
-}
-
 void ls_measured_list(ls_measured_each each, void *ud) {
-    walk(tell, &(listener){each, ud});
-}
-
-static void remove_file(void *ud, const char *path, const head *h) {
-    (void)ud;
-    (void)h;
-    unlink(path);
+    walk(each, ud);
 }
 
 int ls_measured_forget(void) {
-    return walk(remove_file, NULL);
+    return walk(NULL, NULL);
 }
 
 // Replaces the file: these three lines, then the given text. On an error nothing is written.
@@ -326,13 +310,6 @@ bool ls_costs_note(const ls_costs_noise *n, char *out) {
     return true;
 }
 
-// The cache key: one line with everything that affects the costs.
-static void key_of(const ls_model *m, char key[LS_MEASURED_KEY]) {
-    char threads[32];
-    snprintf(threads, sizeof threads, "%d", m->engine->threads);
-    ls_measured_key(m, threads, key);
-}
-
 typedef struct {
     ls_cost_curve curve;
     ls_measured is;
@@ -367,12 +344,6 @@ static void save(const kept_costs *k, const char *path, const char *key) {
     ls_buf_free(&text);
 }
 
-// Stores the costs with which other sessions of this process begin.
-static void remember(ls_model *m, const kept_costs *k) {
-    m->costs = ls_realloc(m->costs, sizeof *k);
-    memcpy(m->costs, k, sizeof *k);
-}
-
 static bool will_do(const ls_measured *is, ls_costs_wish wish) {
     return wish == LS_COSTS_AT_ONCE ? is->how == LS_MEASURED_BUSY || lasts(is)
                                     : wish == LS_COSTS_MEASURED && is->how != LS_MEASURED_BRIEFLY && lasts(is);
@@ -386,10 +357,11 @@ bool ls_costs_due(const ls_model *m) {
 ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double busy, ls_costs_noise *noise,
                      ls_progress progress, void *ud, ls_err *err) {
     const bool slow = m->engine->slow && wish != LS_COSTS_ANEW;
-    char key[LS_MEASURED_KEY];
+    char key[LS_MEASURED_KEY], threads[32];
     kept_costs before, now = {0};
     *noise = (ls_costs_noise){0};
-    key_of(m, key);
+    snprintf(threads, sizeof threads, "%d", m->engine->threads);
+    ls_measured_key(m, threads, key);
     char *path = ls_measured_path(m, key);
     if (!path) busy = 2; // the times of the scripted model have no meaning
     const bool kept = path && load_costs(&before, path, key);
@@ -419,7 +391,10 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
     ls_log("costs, measured %s: 1 row %.3f ms, 8 rows %.3f, 64 rows %.3f%s", ls_measured_hows[now.is.how],
            ls_cost_ms(&now.curve, 1, now.curve.cost_context), ls_cost_ms(&now.curve, 8, now.curve.cost_context),
            ls_cost_ms(&now.curve, 64, now.curve.cost_context), noise->busy ? "; the machine is busy" : "");
-    if (path && !slow) remember(m, &now);
+    if (path && !slow) { // other sessions of this process begin with them
+        m->costs = ls_realloc(m->costs, sizeof now);
+        memcpy(m->costs, &now, sizeof now);
+    }
     *out = now.curve;
     ls_costs_window(out, m->engine);
     free(path);

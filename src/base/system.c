@@ -251,18 +251,14 @@ static bool read_threads(uint64_t *ran, uint64_t *waited) {
     bool any = false;
     *ran = *waited = 0;
     for (const struct dirent *e; dir && (e = readdir(dir));) {
-        char path[300];
+        char path[300], text[100];
         unsigned long long r, q;
         if (e->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", e->d_name);
-        FILE *f = fopen(path, "re");
-        if (!f) continue;
-        if (fscanf(f, "%llu %llu", &r, &q) == 2) {
-            *ran += r;
-            *waited += q;
-            any = true;
-        }
-        fclose(f);
+        if (!ls_sysfile_line(path, "", text, sizeof text) || sscanf(text, "%llu %llu", &r, &q) != 2) continue;
+        *ran += r;
+        *waited += q;
+        any = true;
     }
     if (dir) closedir(dir);
     return any;
@@ -271,15 +267,14 @@ static bool read_threads(uint64_t *ran, uint64_t *waited) {
 // Clock ticks of all CPUs since the start of the system; used includes stolen.
 static void read_machine(uint64_t *used, uint64_t *stolen) {
     unsigned long long user, nice, system, idle, io, irq, soft, steal;
-    FILE *f = fopen("/proc/stat", "re");
+    char text[300];
     *used = *stolen = 0;
-    if (!f) return;
-    if (fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &io, &irq, &soft,
-               &steal) == 8) {
-        *used = user + nice + system + irq + soft + steal;
-        *stolen = steal;
-    }
-    fclose(f);
+    ls_sysfile_line("/proc/stat", "cpu ", text, sizeof text);
+    if (sscanf(text, "%llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &io, &irq, &soft,
+               &steal) != 8)
+        return;
+    *used = user + nice + system + irq + soft + steal;
+    *stolen = steal;
 }
 
 // The interval between readings begins with LEAST_NS and doubles up to every_ns, so that a short run has a value too.

@@ -134,14 +134,6 @@ bool ls_json_next(const ls_json *object, ls_json_member *m) {
     return true;
 }
 
-bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud) {
-    if (!json_is_object(object)) return false;
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)object, key, value) fn(ud, key, value);
-    return true;
-}
-
 const char *ls_json_version(void) {
     return jansson_version_str();
 }

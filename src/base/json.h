@@ -37,8 +37,6 @@ typedef struct {
     void *at;
 } ls_json_member;
 bool ls_json_next(const ls_json *object, ls_json_member *m);
-// Every key with its value, in the document's order. False: not an object.
-bool ls_json_each(const ls_json *object, void (*fn)(void *ud, const char *key, const ls_json *value), void *ud);
 const char *ls_json_version(void); // of the library
 
 // ---- writes JSON straight into a buffer, with commas placed automatically. Compact, one line.

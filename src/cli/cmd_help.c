@@ -319,8 +319,7 @@ static void type_name(const ls_json *s, ls_buf *out) {
 
 static void object(const rows *r, const ls_json *reference, const char *before);
 
-static void field(void *ud, const char *name, const ls_json *s) {
-    const rows *r = ud;
+static void field(const rows *r, const char *name, const ls_json *s) {
     const bool is_list = ls_json_is(ls_json_get(s, "type"), "array");
     const ls_json *reference = ls_json_get(is_list ? ls_json_get(s, "items") : s, "$ref");
     ls_buf term = {0}, kind = {0};
@@ -337,8 +336,9 @@ static void field(void *ud, const char *name, const ls_json *s) {
 
 static void object(const rows *r, const ls_json *reference, const char *before) {
     const char *name = strrchr(ls_json_str(reference, NULL), '/') + 1;
-    rows inner = {r->m, r->definitions, before};
-    ls_json_each(ls_json_get(ls_json_get(r->definitions, name), "properties"), field, &inner);
+    const rows inner = {r->m, r->definitions, before};
+    const ls_json *properties = ls_json_get(ls_json_get(r->definitions, name), "properties");
+    for (ls_json_member m = {0}; ls_json_next(properties, &m);) field(&inner, m.key, m.value);
 }
 
 static void trace(manual *m) {

@@ -49,15 +49,11 @@ static void add_json(templates *t, const char *name, const ls_json *text) {
     if (p) ls_buf_add(add(t, name, strlen(name)), p, n);
 }
 
-static void on_template(void *ud, const char *name, const ls_json *text) {
-    add_json(ud, name, text);
-}
-
 // A string, an object from names to strings, or a list of {"name", "template"}.
 static void in_config(templates *t, const ls_json *v) {
     size_t n;
     add_json(t, "default", v);
-    ls_json_each(v, on_template, t);
+    for (ls_json_member m = {0}; ls_json_next(v, &m);) add_json(t, m.key, m.value);
     for (size_t i = 0; i < ls_json_size(v); i++) {
         const ls_json *one = ls_json_at(v, i);
         const char *name = ls_json_str(ls_json_get(one, "name"), &n);

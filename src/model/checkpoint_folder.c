@@ -199,7 +199,6 @@ static const struct {
 typedef struct {
     ls_safetensors *out;
     uint64_t begin, n_data; // of the data in the file
-    ls_code code;
     ls_err *err;
 } parsing;
 
@@ -245,11 +244,6 @@ static ls_code read_tensor(parsing *p, const char *name, const ls_json *value) {
     return LS_OK;
 }
 
-static void on_entry(void *ud, const char *name, const ls_json *value) {
-    parsing *p = ud;
-    if (!p->code && strcmp(name, "__metadata__")) p->code = read_tensor(p, name, value);
-}
-
 static int by_offset(const void *a, const void *b) {
     const ls_safetensor *x = a, *y = b;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
@@ -260,16 +254,19 @@ ls_code ls_safetensors_parse(ls_safetensors *out, const char *text, size_t n, ui
     *out = (ls_safetensors){0};
     if (n_file < 8 || n > n_file - 8) return ls_fail(err, LS_E_RANGE, "the header is longer than the file");
     parsing p = {.out = out, .begin = 8 + n, .n_data = n_file - 8 - n, .err = err};
-    if ((p.code = ls_json_parse(&doc, text, n, "header", err))) return p.code;
-    if (!ls_json_each(doc, on_entry, &p)) p.code = ls_fail(err, LS_E_PARSE, "the header is not a JSON object");
+    ls_code code = ls_json_parse(&doc, text, n, "header", err);
+    if (code) return code;
+    if (!ls_json_is_object(doc)) code = ls_fail(err, LS_E_PARSE, "the header is not a JSON object");
+    for (ls_json_member m = {0}; !code && ls_json_next(doc, &m);)
+        if (strcmp(m.key, "__metadata__") != 0) code = read_tensor(&p, m.key, m.value);
     ls_json_free(doc);
     if (out->n) qsort(out->tensors, out->n, sizeof *out->tensors, by_offset);
-    for (size_t i = 1; i < out->n && !p.code; i++)
+    for (size_t i = 1; i < out->n && !code; i++)
         if (out->tensors[i].offset < out->tensors[i - 1].offset + out->tensors[i - 1].n_bytes)
-            p.code = ls_fail(err, LS_E_RANGE, "tensors '%.80s' and '%.80s' overlap", out->tensors[i - 1].name,
-                             out->tensors[i].name);
-    if (p.code) ls_safetensors_free(out);
-    return p.code;
+            code = ls_fail(err, LS_E_RANGE, "tensors '%.80s' and '%.80s' overlap", out->tensors[i - 1].name,
+                           out->tensors[i].name);
+    if (code) ls_safetensors_free(out);
+    return code;
 }
 
 void ls_safetensors_free(ls_safetensors *s) {
@@ -380,45 +377,41 @@ typedef struct {
     char **names; // of the files
     size_t n;
     ls_map index; // hash of a name -> index in names
-    ls_code code;
-    ls_err *err;
 } shards;
 
-static void on_shard(void *ud, const char *tensor, const ls_json *value) {
-    shards *s = ud;
-    size_t n;
-    const char *name = ls_json_str(value, &n);
-    if (s->code) return;
-    if (!name || !n || n > 200 || strlen(name) != n || strchr(name, '/') || *name == '.') {
-        s->code = ls_fail(s->err, LS_E_PARSE, "the file of tensor '%.80s' must be a plain file name", tensor);
-        return;
+static ls_code read_shards(shards *s, const ls_json *map, ls_err *err) {
+    if (!ls_json_is_object(map)) return ls_fail(err, LS_E_PARSE, "model.safetensors.index.json has no weight_map");
+    for (ls_json_member m = {0}; ls_json_next(map, &m);) {
+        size_t n;
+        const char *name = ls_json_str(m.value, &n);
+        if (!name || !n || n > 200 || strlen(name) != n || strchr(name, '/') || *name == '.')
+            return ls_fail(err, LS_E_PARSE, "the file of tensor '%.80s' must be a plain file name", m.key);
+        const int32_t i = *ls_map_at(&s->index, ls_hash_name(name, n), (int32_t)s->n);
+        if ((size_t)i < s->n && !strcmp(s->names[i], name)) continue;
+        s->names = ls_grown(s->names, s->n, sizeof *s->names);
+        s->names[s->n++] = ls_strdup(name);
     }
-    const int32_t i = *ls_map_at(&s->index, ls_hash_name(name, n), (int32_t)s->n);
-    if ((size_t)i < s->n && !strcmp(s->names[i], name)) return;
-    s->names = ls_grown(s->names, s->n, sizeof *s->names);
-    s->names[s->n++] = ls_strdup(name);
+    return LS_OK;
 }
 
 static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *index, ls_on_safetensor on, void *ud,
                           ls_err *err) {
     ls_json *doc = NULL;
-    shards s = {.err = err};
-    s.code = ls_json_parse(&doc, index->p, index->n, "model.safetensors.index.json", err);
-    if (!s.code && !ls_json_each(ls_json_get(doc, "weight_map"), on_shard, &s))
-        s.code = ls_fail(err, LS_E_PARSE, "model.safetensors.index.json has no weight_map");
-    if (!s.code && !s.n)
-        s.code = ls_fail(err, LS_E_PARSE, "the weight_map of model.safetensors.index.json names no file");
-    if (s.code) ls_err_prefix(err, "%s", folder);
+    shards s = {0};
+    ls_code code = ls_json_parse(&doc, index->p, index->n, "model.safetensors.index.json", err);
+    if (!code) code = read_shards(&s, ls_json_get(doc, "weight_map"), err);
+    if (!code && !s.n) code = ls_fail(err, LS_E_PARSE, "the weight_map of model.safetensors.index.json names no file");
+    if (code) ls_err_prefix(err, "%s", folder);
     for (size_t i = 0; i < s.n; i++) {
         char *path = ls_format("%s/%s", folder, s.names[i]);
-        if (!s.code) s.code = add_file(c, path, on, ud, err);
+        if (!code) code = add_file(c, path, on, ud, err);
         free(path);
         free(s.names[i]);
     }
     free(s.names);
     ls_map_free(&s.index);
     ls_json_free(doc);
-    return s.code;
+    return code;
 }
 
 ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const char *single, ls_on_safetensor on,

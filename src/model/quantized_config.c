@@ -34,30 +34,21 @@ static ls_code read_block(ls_quant_config *c, const ls_json *block, ls_err *err)
     return LS_OK;
 }
 
-typedef struct {
-    ls_quant_config *c;
-    int n;
-    ls_code code;
-    ls_err *err;
-} modules;
-
-static void on_modules(void *ud, const char *name, const ls_json *value) {
-    modules *m = ud;
-    ls_quant_config one = *m->c;
-    if (m->code) return;
-    const ls_json *weights = ls_json_get(value, "weights");
-    m->code = read_integers(&one, weights, "num_bits", "group_size", m->err);
-    if (!m->code) m->code = read_block(&one, ls_json_get(weights, "block_structure"), m->err);
-    if (!m->code && m->n++ && (one.bits != m->c->bits || one.group != m->c->group))
-        m->code = ls_fail(
-            m->err, LS_E_UNSUPPORTED,
-            "quantization_config: '%.40s' has other bits or groups than the groups before it; " LS_INSTEAD, name);
-    *m->c = one;
-}
-
-static void on_transform(void *any, const char *name, const ls_json *of) {
-    (void)name, (void)of;
-    *(bool *)any = true;
+static ls_code read_groups(ls_quant_config *c, const ls_json *groups, ls_err *err) {
+    bool first = true;
+    for (ls_json_member m = {0}; ls_json_next(groups, &m); first = false) {
+        ls_quant_config one = *c;
+        const ls_json *weights = ls_json_get(m.value, "weights");
+        ls_code code = read_integers(&one, weights, "num_bits", "group_size", err);
+        if (!code) code = read_block(&one, ls_json_get(weights, "block_structure"), err);
+        if (code) return code;
+        if (!first && (one.bits != c->bits || one.group != c->group))
+            return ls_fail(
+                err, LS_E_UNSUPPORTED,
+                "quantization_config: '%.40s' has other bits or groups than the groups before it; " LS_INSTEAD, m.key);
+        *c = one;
+    }
+    return LS_OK;
 }
 
 static ls_code read_compressed(ls_quant_config *c, const ls_json *q, ls_err *err) {
@@ -73,14 +64,11 @@ static ls_code read_compressed(ls_quant_config *c, const ls_json *q, ls_err *err
     if (!any_of(format, formats))
         return not_read("format", format, "pack-, float-, int-, naive-quantized, nvfp4- and mxfp4-pack-quantized", err);
     if (sparse && !ls_json_is(sparse, "dense")) return not_read("sparsity format", sparse, "dense", err);
-    bool rotated = false;
-    ls_json_each(ls_json_get(ls_json_get(q, "transform_config"), "config_groups"), on_transform, &rotated);
-    if (rotated)
+    if (ls_json_members(ls_json_get(ls_json_get(q, "transform_config"), "config_groups")))
         return ls_fail(err, LS_E_UNSUPPORTED, "quantization_config: 'transform_config' is not supported; " LS_INSTEAD);
-    modules m = {.c = c, .err = err};
-    if (!ls_json_each(ls_json_get(q, "config_groups"), on_modules, &m))
-        return ls_fail(err, LS_E_PARSE, "quantization_config has no config_groups");
-    return m.code;
+    const ls_json *groups = ls_json_get(q, "config_groups");
+    return ls_json_is_object(groups) ? read_groups(c, groups, err)
+                                     : ls_fail(err, LS_E_PARSE, "quantization_config has no config_groups");
 }
 
 static ls_code read_fp8(ls_quant_config *c, const ls_json *q, ls_err *err) {

@@ -32,25 +32,17 @@ static bool changes_nothing(kind k, const ls_json *v) {
     }
 }
 
-typedef struct {
-    ls_api api;
-    ls_code code;
-    ls_err *err;
-} checking;
-
-static void check_field(void *ud, const char *key, const ls_json *v) {
+static ls_code check_field(ls_api api, const char *key, const ls_json *v, ls_err *err) {
     static const char *const needed[] = {
         [NIL] = "null", [NO] = "false", [YES] = "true", [ZERO] = "0", [ONE] = "1", [EMPTY] = "empty"};
-    checking *c = ud;
-    if (c->code) return;
     for (int i = 0; i < FIELDS; i++) {
-        if (strcmp(fields[i].name, key) || !strchr(fields[i].apis, "CTMKD"[c->api])) continue;
+        if (strcmp(fields[i].name, key) || !strchr(fields[i].apis, "CTMKD"[api])) continue;
         if (!ls_json_is_null(v) && !changes_nothing(fields[i].kind, v))
-            c->code = ls_fail(c->err, LS_E_USAGE, "%s is not supported: it must be %s or absent", key,
-                              needed[fields[i].kind]);
-        return;
+            return ls_fail(err, LS_E_USAGE, "%s is not supported: it must be %s or absent", key,
+                           needed[fields[i].kind]);
+        return LS_OK;
     }
-    if (!ls_json_is_null(v)) c->code = ls_fail(c->err, LS_E_USAGE, "the field %.60s is not supported", key);
+    return ls_json_is_null(v) ? LS_OK : ls_fail(err, LS_E_USAGE, "the field %.60s is not supported", key);
 }
 
 // Bounds what the parser allocates and how deep it goes.
@@ -204,13 +196,11 @@ static ls_code take_decoding(ls_request *r, const ls_json *o, const ls_request_d
 
 ls_code ls_request_read(ls_request *out, ls_api api, ls_str body, const ls_request_defaults *d, ls_err *err) {
     ls_json *o = NULL;
-    checking c = {api, LS_OK, err};
     *out = (ls_request){.api = api};
     ls_code code = check_size(body, err);
     if (!code) code = ls_json_parse(&o, body.p, body.n, "body", err);
     if (!code && !ls_json_is_object(o)) code = ls_fail(err, LS_E_USAGE, "the body must be a JSON object");
-    if (!code) ls_json_each(o, check_field, &c);
-    if (!code) code = c.code;
+    for (ls_json_member m = {0}; !code && ls_json_next(o, &m);) code = check_field(api, m.key, m.value, err);
     if (!code) code = take_model(o, d, err);
     if (!code && api <= LS_API_MESSAGES) code = take_decoding(out, o, d, err);
     if (!code) {

@@ -92,20 +92,16 @@ static ls_code put_calls(conversation *c, const ls_json *calls) {
     return code;
 }
 
-static void check_key(void *ud, const char *key, const ls_json *v) {
-    static const char known[] = "role content name tool_calls tool_call_id reasoning_content refusal annotations";
-    const char **bad = ud;
-    if (!ls_json_is_null(v) && ls_str_among((ls_str){key, strlen(key)}, known) < 0) *bad = key;
-}
-
 static ls_code put_message(conversation *c, const ls_json *m) {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
+    static const char known[] = "role content name tool_calls tool_call_id reasoning_content refusal annotations";
     const char *role = NULL, *bad = NULL;
     ls_buf text = {0};
     for (int i = 0; i < 5; i++)
         if (ls_json_is(ls_json_get(m, "role"), roles[i])) role = roles[i == 1 ? 0 : i]; // developer is a later name
     if (!role) return wrong(c, "role must be system, developer, user, assistant or tool");
-    ls_json_each(m, check_key, &bad);
+    for (ls_json_member k = {0}; ls_json_next(m, &k);)
+        if (!ls_json_is_null(k.value) && ls_str_among((ls_str){k.key, strlen(k.key)}, known) < 0) bad = k.key;
     if (bad) return ls_fail(c->err, LS_E_USAGE, "messages[%zu]: the field %.60s is not supported", c->at, bad);
     ls_code code = content_text(c, ls_request_field(m, "content"), NULL, &text);
     if (!code && !ls_request_field(m, "content") && !ls_request_field(m, "tool_calls"))

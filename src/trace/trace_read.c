@@ -122,14 +122,12 @@ static void check_version(reading *g, int64_t version) {
                           ls_lines_name(g->r->lines), g->r->line.number, (long long)version, LS_TRACE_VERSION);
 }
 
-static void add_config(void *ud, const char *key, const ls_json *value) {
-    const char *text = ls_json_str(value, NULL), *now = ls_name_now("key", key);
-    ls_buf_fmt(ud, "%s%c%s%c", now, 0, text ? ls_name_now(now, text) : "", 0);
-}
-
 static void read_config(reading *g, const ls_json *doc, const char *field, ls_buf *config) {
     (void)g;
-    ls_json_each(ls_json_get(doc, field), add_config, config);
+    for (ls_json_member m = {0}; ls_json_next(ls_json_get(doc, field), &m);) {
+        const char *text = ls_json_str(m.value, NULL), *now = ls_name_now("key", m.key);
+        ls_buf_fmt(config, "%s%c%s%c", now, 0, text ? ls_name_now(now, text) : "", 0);
+    }
 }
 
 static void read_cost_rows(reading *g, const ls_json *doc, const char *field, ls_cost_curve *z) {
@@ -151,8 +149,7 @@ static void read_cost_ms(reading *g, const ls_json *doc, const char *field, ls_c
     if (!g->code) ls_cost_of_points(z, rows, times, NULL, n);
 }
 
-static void add_token(void *ud, const char *key, const ls_json *value) {
-    reading *g = ud;
+static void add_token(reading *g, const char *key, const ls_json *value) {
     size_t n = 0;
     char *end;
     const char *text = ls_json_str(value, &n);
@@ -168,7 +165,9 @@ static void add_token(void *ud, const char *key, const ls_json *value) {
 
 static void read_bytes(reading *g, const ls_json *doc, const char *field, const ls_trace_tokens *o) {
     (void)o; // it is g's
-    if (!ls_json_each(ls_json_get(doc, field), add_token, g)) wrong(g, field, "an object");
+    const ls_json *all = ls_json_get(doc, field);
+    if (!ls_json_is_object(all)) wrong(g, field, "an object");
+    for (ls_json_member m = {0}; ls_json_next(all, &m);) add_token(g, m.key, m.value);
 }
 
 static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_entry *out, int most) {

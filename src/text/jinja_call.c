@@ -4,6 +4,7 @@
 #include "text/normalize.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -149,12 +150,14 @@ DEFINE(f_int) {
         char number[80] = "", *end = number;
         const jstr s = j_stripped(of->s, NULL, true, true);
         if (s.n && s.n < sizeof number) memcpy(number, s.p, s.n);
+        errno = 0;
         const int64_t v = strtoll(number, &end, (int)base);
-        if (end > number && !*end) return j_int(v);
+        if (end > number && !*end && !errno) return j_int(v);
     }
     const jvalue real = f_float(m, of, &nothing, 0); // "3.7" is 3
-    if ((of->kind == J_FLOAT || (of->kind == J_STRING && real.f != 0)) && fabs(real.f) < 9e18)
-        return j_int((int64_t)real.f);
+    const bool number = of->kind == J_FLOAT || (of->kind == J_STRING && real.f != 0);
+    if (number && fabs(real.f) < 9e18) return j_int((int64_t)real.f);
+    if (number && isfinite(real.f)) j_fail(m, LS_E_RANGE, "a number does not fit 64 bits");
     return otherwise ? *otherwise : j_int(0);
 }
 DEFINE(f_round) {

@@ -4,6 +4,7 @@
 #include "text/jinja_internal.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,8 +163,10 @@ static jvalue number(parser *r) {
     }
     digits[n] = 0;
     char *stop;
+    errno = 0;
     const jvalue v = real ? j_float(strtod(digits, &stop)) : j_int(strtoll(digits, &stop, 10));
     if (*stop) FAIL(r, "a broken number");
+    if (!real && errno == ERANGE) FAIL(r, "a number does not fit 64 bits");
     return v;
 }
 

@@ -411,7 +411,7 @@ static void converted(jvm *m, jtext *t, const char *flags, size_t n_flags, char 
             j_fail(m, LS_E_UNSUPPORTED, "'%c' in a format is not supported", flags[i]);
     memcpy(numbers, flags, n_flags);
     const char *dot = strchr(numbers, '.');
-    if (atoi(numbers + strspn(numbers, "+- #")) > 300 || (dot && atoi(dot + 1) > 300))
+    if (atoll(numbers + strspn(numbers, "+- #")) > 300 || (dot && atoll(dot + 1) > 300)) // 16 digits at most
         j_fail(m, LS_E_RANGE, "the width of a format is too large");
     if (kind == 's' || kind == 'r') {
         if (n_flags) j_fail(m, LS_E_UNSUPPORTED, "a width for strings in a format is not supported");

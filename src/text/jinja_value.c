@@ -7,7 +7,8 @@
 
 jvalue j_list(jvm *m, jkind kind, size_t n) {
     jvalue v = {.kind = kind, .list = j_alloc(m, sizeof *v.list)};
-    v.list->items = j_alloc(m, n * sizeof *v.list->items);
+    enum { MOST = INT32_MAX }; // more than there is memory for: a filter may be asked for any number
+    v.list->items = j_alloc(m, (n < MOST ? n : MOST) * sizeof *v.list->items);
     v.list->n = n;
     return v;
 }
@@ -275,7 +276,10 @@ static jvalue integers(jvm *m, char op, int64_t a, int64_t b) {
     case '+': over = __builtin_add_overflow(a, b, &v); break;
     case '-': over = __builtin_sub_overflow(a, b, &v); break;
     case '*': over = __builtin_mul_overflow(a, b, &v); break;
-    case 'f': v = floor_divided(a, b); break;
+    case 'f':
+        v = floor_divided(a, b);
+        over = a == INT64_MIN && b == -1;
+        break;
     case '%': over = __builtin_sub_overflow(a, (int64_t)((uint64_t)floor_divided(a, b) * (uint64_t)b), &v); break;
     default: // a power
         if (b < 0) return j_float(pow((double)a, (double)b));

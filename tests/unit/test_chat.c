@@ -428,6 +428,12 @@ static void hostile_templates_end(void **state) {
     refused_text("{{ 'x' * 99999999 }}", "");
     refused_text("{{ [1] * 99999999 }}", "");
     refused_text("{{ 9223372036854775807 + 1 }}", "64 bits");
+    refused_text("{{ 9223372036854775808 }}", "64 bits");
+    refused_text("{{ '9223372036854775808' | int }}", "64 bits");
+    refused_text("{{ 1e19 | int }}", "64 bits");
+    refused_text("{{ (-9223372036854775807 - 1) // -1 }}", "64 bits");
+    refused_text("{{ [1] | batch(576460752303423489, 0) }}", "MiB"); // 2^64 bytes and 32
+    refused_text("{{ '%4294967297d' | format(1) }}", "width");       // 2^32 and 1
     refused_text("{{ messages | map() }}", "an argument is missing");
     refused_text("{{ messages | selectattr() }}", "attribute name");
     refused_text("{{ 1 / 0 }}", "zero");

@@ -411,6 +411,11 @@ void ls_vocab_add_end(ls_vocab *v, int32_t id) {
     if (id >= 0 && id < v->n) ls_map_put(&v->ends, (uint64_t)id, 1);
 }
 
+static void forget_beyond(ls_trie *t, int32_t n_rows) {
+    for (size_t i = 0; i < t->value.n; i++)
+        if (t->value.p[i] >= n_rows) t->value.p[i] = -1;
+}
+
 static void drop_beyond(ls_ids *ids, int32_t n_rows) {
     size_t kept = 0;
     for (size_t i = 0; i < ids->n; i++)
@@ -427,6 +432,8 @@ ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
                            n_rows);
         drop_beyond(&v->prefix, n_rows);
         drop_beyond(&v->suffix, n_rows);
+        forget_beyond(&v->pieces, n_rows);
+        forget_beyond(&v->kept, n_rows);
         v->n = n_rows;
         identify(v);
         return LS_OK;

@@ -172,6 +172,32 @@ static void symbols_of_blanks_have_two_spellings(void **state) {
     }
 }
 
+// A symbol beyond the embedding's rows is text of smaller pieces, in both kinds of model.
+static void symbols_without_a_row_are_text(void **state) {
+    (void)state;
+    const ls_str tokens[] = {TOKEN("<unk>"), TOKEN("a"), TOKEN("b"), TOKEN("ab")};
+    const int32_t types[] = {2, 1, 1, 4};
+    const double scores[] = {0, -1, -2, 0};
+    const ls_added added = {.id = 3};
+    for (int i = 0; i < 2; i++) {
+        const ls_vocab_source src = {.tokens = tokens,
+                                     .types = types,
+                                     .scores = scores,
+                                     .n_tokens = 4,
+                                     .unigram = i,
+                                     .added = &added,
+                                     .n_added = 1,
+                                     .bos = -1,
+                                     .eos = -1};
+        ls_vocab *v;
+        assert_int_equal(ls_vocab_new(&v, &src, NULL), LS_OK);
+        EXPECT(v, ((const ls_text_part[]){PART("bab", false)}), 2, 3);
+        assert_int_equal(ls_vocab_pad(v, 3, NULL), LS_OK);
+        EXPECT(v, ((const ls_text_part[]){PART("bab", false)}), 2, 1, 2);
+        ls_vocab_free(v);
+    }
+}
+
 static void parts_are_one_text(void **state) {
     (void)state;
     ls_vocab *v = from_json(BYTES, "{}"); // the configuration's add_prefix_space is false unless it says otherwise
@@ -517,6 +543,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(long_lists_are_read_at_once),
         cmocka_unit_test(ids_equal_the_reference),
         cmocka_unit_test(symbols_of_blanks_have_two_spellings),
+        cmocka_unit_test(symbols_without_a_row_are_text),
         cmocka_unit_test(parts_are_one_text),
         cmocka_unit_test(configurations_are_believed),
         cmocka_unit_test(configurations_that_cannot_be),

@@ -69,6 +69,22 @@ void ls_buf_free(ls_buf *b) {
     *b = (ls_buf){0};
 }
 
+void ls_marked_add(ls_marked *m, const char *p, size_t n, char mark) {
+    ls_buf_add(&m->text, p, n);
+    memset(ls_buf_room(&m->marks, n), mark, n);
+    m->marks.n += n;
+}
+
+void ls_marked_slice(ls_marked *m, const ls_marked *of, size_t from, size_t to) {
+    ls_buf_add(&m->text, of->text.p + from, to - from);
+    ls_buf_add(&m->marks, of->marks.p + from, to - from);
+}
+
+void ls_marked_free(ls_marked *m) {
+    ls_buf_free(&m->text);
+    ls_buf_free(&m->marks);
+}
+
 static void ids_reserve(ls_ids *v, size_t extra) {
     if (v->n + extra <= v->cap) return;
     v->cap = (v->n + extra) * 2 + 16;

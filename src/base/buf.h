@@ -37,6 +37,14 @@ bool ls_buf_unbase64(ls_buf *b, ls_str s); // appends the bytes; false: it is no
 void ls_buf_clear(ls_buf *b);              // keeps the memory
 void ls_buf_free(ls_buf *b);
 
+typedef struct { // a text, and a mark of each of its bytes
+    ls_buf text, marks;
+} ls_marked;
+
+void ls_marked_add(ls_marked *m, const char *p, size_t n, char mark);
+void ls_marked_slice(ls_marked *m, const ls_marked *of, size_t from, size_t to); // appends of[from..to)
+void ls_marked_free(ls_marked *m);
+
 typedef struct {
     int32_t *p;
     size_t n, cap;

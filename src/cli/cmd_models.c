@@ -441,7 +441,7 @@ static ls_code template_at(const char *path, const char *name, ls_buf *out, ls_j
     return !code && !out->n ? ls_fail(err, LS_E_USAGE, "%s has no chat template", path) : code;
 }
 
-static void add_marked(const ls_rendered *text, ls_buf *out) {
+static void add_marked(const ls_marked *text, ls_buf *out) {
     bool inside = false;
     for (size_t i = 0; i <= text->text.n; i++) {
         const bool marked = i < text->text.n && text->marks.p[i];
@@ -459,7 +459,7 @@ static ls_code run_template(const char *path, const char *name, const char *mess
     ls_buf text = {0}, given = {0};
     ls_jinja *t = NULL;
     ls_json *variables = NULL, *names = NULL;
-    ls_rendered written = {0};
+    ls_marked written = {0};
     ls_jinja_context context = {.now = LS_CHAT_DAY};
     ls_code code = messages ? LS_OK : ls_fail(err, LS_E_USAGE, "--messages FILE.json, the conversation, is required");
     if (!code) code = template_at(path, name, &text, &names, err);
@@ -475,7 +475,7 @@ static ls_code run_template(const char *path, const char *name, const char *mess
         ls_err_prefix(err, "%s", path);
     if (!code && marks) add_marked(&written, out);
     else if (!code && written.text.n) ls_buf_add(out, written.text.p, written.text.n);
-    ls_rendered_free(&written);
+    ls_marked_free(&written);
     ls_json_free(variables);
     ls_json_free(names);
     ls_jinja_free(t);

@@ -63,7 +63,7 @@ void ls_next_prompt_free(ls_next_prompt *p) {
 
 // answer: replaces the answer of the last turn; NULL: the recorded answer.
 static ls_code render(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
-                      const char *answer, ls_rendered *out, ls_err *err) {
+                      const char *answer, ls_marked *out, ls_err *err) {
     ls_jinja_message *messages = ls_calloc(2 * turn + 2, sizeof *messages);
     size_t n = 0;
     if (system) messages[n++] = (ls_jinja_message){"system", {system, strlen(system)}};
@@ -85,19 +85,19 @@ static ls_code render(const ls_dialog *d, const ls_model *m, const char *system,
 static ls_code go_on(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
                      ls_next_prompt *out, ls_err *err) {
     static const char mark[] = "\x1eSphinx of black quartz\x1e";
-    ls_rendered whole = {0};
+    ls_marked whole = {0};
     ls_code code = render(d, m, system, turn, text, mark, &whole, err);
     const char *at = whole.text.n ? memmem(whole.text.p, whole.text.n, mark, sizeof mark - 1) : NULL;
     if (!code && !at) code = ls_fail(err, LS_E_USAGE, "the chat template omits the previous answer: use --raw");
-    if (!code) code = ls_chat_encode(m->chat, &whole, (size_t)(at - whole.text.p) + sizeof mark - 1, &out->ids, err);
-    ls_rendered_free(&whole);
+    if (!code) code = ls_encode_marked(m->vocab, &whole, (size_t)(at - whole.text.p) + sizeof mark - 1, &out->ids, err);
+    ls_marked_free(&whole);
     return code;
 }
 
 // The last place within the common prefix of the new text and the text so far.
 static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
                          ls_next_prompt *out, ls_err *err) {
-    ls_rendered whole = {0};
+    ls_marked whole = {0};
     size_t same = 0, from = 0;
     ls_code code = render(d, m, system, turn, text, NULL, &whole, err);
     out->kept = 0;
@@ -105,7 +105,7 @@ static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *syst
     for (size_t i = 0; i < d->n_places; i++)
         if (d->places[i].bytes <= same && d->places[i].bytes < whole.text.n)
             from = d->places[i].bytes, out->kept = d->places[i].tokens;
-    if (!code) code = ls_chat_encode(m->chat, &whole, from, &out->ids, err);
+    if (!code) code = ls_encode_marked(m->vocab, &whole, from, &out->ids, err);
     out->whole = whole.text;
     ls_buf_free(&whole.marks);
     return code;

@@ -29,7 +29,7 @@ void ls_answerer_init(ls_answerer *a) {
         "\"function\":{\"name\":\"sphinx\",\"description\":\"x\",\"parameters\":{\"type\":"
         "\"object\",\"properties\":{}}}}]}";
     const ls_model *m = a->o->model;
-    ls_rendered text = {0};
+    ls_marked text = {0};
     ls_json *request;
     a->sessions = (ls_sessions){
         .model = a->o->model, .max_kept = a->o->max_kept, .max_bytes = a->o->max_kept_bytes, .fresh = a->o->fresh};
@@ -38,7 +38,7 @@ void ls_answerer_init(ls_answerer *a) {
         a->takes_tools = memmem(text.text.p, text.text.n, "sphinx", 6) != NULL;
         a->writes_calls = memmem(text.text.p, text.text.n, "<tool_call>", 11) != NULL;
     }
-    ls_rendered_free(&text);
+    ls_marked_free(&text);
     ls_json_free(request);
 }
 
@@ -83,7 +83,7 @@ static int status_of(ls_code code) {
 static ls_code encode(const ls_answerer *a, const ls_request *r, ls_ids *out, ls_err *err) {
     const ls_model *m = a->o->model;
     const ls_ids *before = ls_vocab_prefix(m->vocab), *behind = ls_vocab_suffix(m->vocab);
-    ls_rendered text = {0};
+    ls_marked text = {0};
     if (!r->chat) {
         ls_ids_add(out, before->p, before->n);
         const ls_code code = ls_encode(m->vocab, r->text.p ? r->text.p : "", r->text.n, false, out, err);
@@ -96,8 +96,8 @@ static ls_code encode(const ls_answerer *a, const ls_request *r, ls_ids *out, ls
     if (r->tools && !a->takes_tools)
         return ls_fail(err, LS_E_USAGE, "tools are not supported: the model's chat template does not show them");
     ls_code code = ls_chat_render_request(m->chat, r->chat, &text, err);
-    if (!code) code = ls_chat_encode(m->chat, &text, 0, out, err);
-    ls_rendered_free(&text);
+    if (!code) code = ls_encode_marked(m->vocab, &text, 0, out, err);
+    ls_marked_free(&text);
     return code;
 }
 

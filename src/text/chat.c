@@ -28,7 +28,7 @@ ls_code ls_chat_set(ls_chat *c, const char *json, size_t n, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code render(ls_chat *c, ls_jinja_context context, ls_rendered *out, ls_err *err) {
+static ls_code render(ls_chat *c, ls_jinja_context context, ls_marked *out, ls_err *err) {
     context.names = c->names;
     context.variables = c->variables;
     context.now = LS_CHAT_DAY;
@@ -36,38 +36,25 @@ static ls_code render(ls_chat *c, ls_jinja_context context, ls_rendered *out, ls
     return ls_jinja_render(c->template, &context, out, err);
 }
 
-ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, bool prompt, ls_rendered *out,
+ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, bool prompt, ls_marked *out,
                        ls_err *err) {
     return render(c, (ls_jinja_context){.messages = messages, .n_messages = n, .prompt = prompt}, out, err);
 }
 
-ls_code ls_chat_render_request(ls_chat *c, const ls_json *request, ls_rendered *out, ls_err *err) {
+ls_code ls_chat_render_request(ls_chat *c, const ls_json *request, ls_marked *out, ls_err *err) {
     return render(c, (ls_jinja_context){.request = request, .prompt = true}, out, err);
-}
-
-ls_code ls_chat_encode(const ls_chat *c, const ls_rendered *m, size_t from, ls_ids *out, ls_err *err) {
-    ls_text_part *parts = NULL;
-    size_t n = 0;
-    for (size_t at = from, end; at < m->text.n; at = end) {
-        for (end = at + 1; end < m->text.n && m->marks.p[end] == m->marks.p[at];) end++;
-        parts = ls_grown(parts, n, sizeof *parts);
-        parts[n++] = (ls_text_part){m->text.p + at, end - at, !m->marks.p[at]};
-    }
-    const ls_code code = ls_encode_parts(c->vocab, parts, n, out, err);
-    free(parts);
-    return code;
 }
 
 // The first special token behind an answer, with nothing but white space before it.
 static int32_t find_end(ls_chat *c) {
     static const char answer[] = "Sphinx";
     const ls_jinja_message messages[] = {{"user", {"x", 1}}, {"assistant", {answer, sizeof answer - 1}}};
-    ls_rendered text = {0};
+    ls_marked text = {0};
     ls_ids ids = {0};
     int32_t end = -1;
     if (!ls_chat_render(c, messages, 2, false, &text, NULL) && text.text.n) {
         const char *at = memmem(text.text.p, text.text.n, answer, sizeof answer - 1);
-        if (at && !ls_chat_encode(c, &text, (size_t)(at - text.text.p) + sizeof answer - 1, &ids, NULL))
+        if (at && !ls_encode_marked(c->vocab, &text, (size_t)(at - text.text.p) + sizeof answer - 1, &ids, NULL))
             for (size_t i = 0; i < ids.n && end < 0; i++) {
                 size_t n;
                 const char *p = ls_vocab_bytes(c->vocab, ids.p[i], &n);
@@ -75,14 +62,14 @@ static int32_t find_end(ls_chat *c) {
                 else if (n && strspn(p, " \t\r\n") < n) break;
             }
     }
-    ls_rendered_free(&text);
+    ls_marked_free(&text);
     ls_ids_free(&ids);
     return end;
 }
 
 ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n, ls_err *err) {
     const ls_jinja_message probe = {"user", {"x", 1}};
-    ls_rendered text = {0};
+    ls_marked text = {0};
     *out = NULL;
     ls_chat *c = ls_calloc(1, sizeof *c);
     c->vocab = v;
@@ -103,7 +90,7 @@ ls_code ls_chat_new(ls_chat **out, const ls_vocab *v, const char *tmpl, size_t n
         ls_err_prefix(err, "the chat template");
         ls_chat_free(c);
     }
-    ls_rendered_free(&text);
+    ls_marked_free(&text);
     return code;
 }
 

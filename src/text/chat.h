@@ -1,4 +1,4 @@
-// A conversation as the model's own chat template writes it (text/jinja.h), and as tokens.
+// A conversation as the model's own chat template writes it (text/jinja.h), for ls_encode_marked.
 //
 // What comes from the conversation stays text: a special token that a message spells out, whole or in part, is encoded
 // as plain text, whatever the template does with the message.
@@ -24,10 +24,8 @@ int32_t ls_chat_end(const ls_chat *c);      // the token that ends an answer; -1
 
 // Appends what the template makes of the messages. prompt: up to where the next answer begins. LS_E_USAGE: the template
 // refuses them.
-ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, bool prompt, ls_rendered *out,
+ls_code ls_chat_render(ls_chat *c, const ls_jinja_message *messages, size_t n, bool prompt, ls_marked *out,
                        ls_err *err);
 // The same of a request's variables: an object with `messages` and maybe `tools`. The caller checks the roles of the
 // messages, because templates make control tokens of them.
-ls_code ls_chat_render_request(ls_chat *c, const ls_json *request, ls_rendered *out, ls_err *err);
-// Appends the ids of the rendered text from byte `from` on.
-ls_code ls_chat_encode(const ls_chat *c, const ls_rendered *m, size_t from, ls_ids *out, ls_err *err);
+ls_code ls_chat_render_request(ls_chat *c, const ls_json *request, ls_marked *out, ls_err *err);

@@ -336,7 +336,7 @@ static const ls_added *added_at(const ls_vocab *v, const ls_trie *t, span s, siz
     int32_t node = 0;
     bool trusted = true;
     for (size_t i = at; i < s.n && (node = ls_trie_step(t, node, s.p[i])) >= 0; i++) {
-        trusted = trusted && s.marks[i] & LS_MARK_TRUSTED;
+        trusted = trusted && !(s.marks[i] & LS_MARK_TEXT);
         const int32_t k = t->value.p[node];
         if (k < 0 || v->added[k].id >= v->n || (v->added[k].special && !trusted)) continue;
         found = &v->added[k];
@@ -409,42 +409,33 @@ static ls_code stretches(encoder *e, span s, ls_err *err) {
     return code;
 }
 
-// The parts as one text. Only byte-level BPE can encode bytes that are not UTF-8.
-static void gather(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_marked *out) {
-    for (size_t i = 0; i < n_parts; i++) {
-        const char mark = parts[i].trusted ? LS_MARK_TRUSTED : 0;
-        if (parts[i].n) ls_marked_add(out, parts[i].p, parts[i].n, mark);
-    }
-    if (v->kind != LS_BYTE_BPE && !ls_utf8_valid(out->text.n ? out->text.p : "", out->text.n)) {
+// Only byte-level BPE can encode bytes that are not UTF-8.
+static void prepare(const ls_vocab *v, ls_marked *m) {
+    if (v->kind != LS_BYTE_BPE && !ls_utf8_valid(m->text.p, m->text.n)) {
         ls_marked good = {0};
-        for (size_t at = 0; at < out->text.n;) {
-            const int len = ls_utf8_decode(out->text.p + at, out->text.n - at, NULL);
-            if (len > 0) ls_marked_add(&good, out->text.p + at, (size_t)len, out->marks.p[at]);
-            else ls_marked_add(&good, "\uFFFD", 3, out->marks.p[at]);
+        for (size_t at = 0; at < m->text.n;) {
+            const int len = ls_utf8_decode(m->text.p + at, m->text.n - at, NULL);
+            if (len > 0) ls_marked_add(&good, m->text.p + at, (size_t)len, m->marks.p[at]);
+            else ls_marked_add(&good, "\uFFFD", 3, m->marks.p[at]);
             at += len > 0 ? (size_t)len : 1;
         }
-        ls_marked_free(out);
-        *out = good;
+        ls_marked_free(m);
+        *m = good;
     }
-    for (size_t i = 0; i < out->text.n && (!i || (out->text.p[i] & 0xC0) == 0x80); i++)
-        out->marks.p[i] |= LS_MARK_FIRST;
+    for (size_t i = 0; i < m->text.n && (!i || (m->text.p[i] & 0xC0) == 0x80); i++) m->marks.p[i] |= LS_MARK_FIRST;
 }
 
-ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err) {
-    size_t n = 0;
-    for (size_t i = 0; i < n_parts; i++) {
-        n += parts[i].n;
-        if (n > INT32_MAX / 8 || parts[i].n > INT32_MAX / 8)
-            return ls_fail(err, LS_E_RANGE, "a text of %zu bytes is too long", n);
-    }
-    const size_t had = out->n;
+static ls_code encode(const ls_vocab *v, ls_marked *text, ls_ids *out, ls_err *err) { // frees the text
+    const size_t had = out->n, n = text->text.n;
     encoder e = {.v = v, .out = out};
-    ls_marked text = {0};
-    gather(v, parts, n_parts, &text);
     ls_code code = LS_OK;
-    if (text.text.n) code = cut(&e, &v->plain, (span){text.text.p, text.marks.p, text.text.n}, stretches, err);
+    if (n > INT32_MAX / 8) code = ls_fail(err, LS_E_RANGE, "a text of %zu bytes is too long", n);
+    else if (n) {
+        prepare(v, text);
+        code = cut(&e, &v->plain, (span){text->text.p, text->marks.p, text->text.n}, stretches, err);
+    }
     if (code) out->n = had;
-    ls_marked_free(&text);
+    ls_marked_free(text);
     ls_pretok_scratch_free(&e.pretok);
     free(e.sym);
     free(e.heap);
@@ -456,8 +447,16 @@ ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_p
     return code;
 }
 
+ls_code ls_encode_marked(const ls_vocab *v, const ls_marked *text, size_t from, ls_ids *out, ls_err *err) {
+    ls_marked m = {0};
+    if (from < text->text.n) ls_marked_slice(&m, text, from, text->text.n);
+    return encode(v, &m, out, err);
+}
+
 ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out, ls_err *err) {
-    return ls_encode_parts(v, &(ls_text_part){text, n, parse_special}, 1, out, err);
+    ls_marked m = {0};
+    ls_marked_add(&m, text, n, parse_special ? 0 : LS_MARK_TEXT);
+    return encode(v, &m, out, err);
 }
 
 // ---- decoding

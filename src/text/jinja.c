@@ -404,11 +404,6 @@ void ls_jinja_free(ls_jinja *t) {
     free(t);
 }
 
-void ls_rendered_free(ls_rendered *m) {
-    ls_buf_free(&m->text);
-    ls_buf_free(&m->marks);
-}
-
 static void define(jvm *m, const ls_json *variables) {
     for (ls_json_member v = {0}; ls_json_next(variables, &v);) {
         const jstr name = j_copied(m, v.key, strlen(v.key), false);
@@ -441,7 +436,7 @@ static void render(jvm *m, const ls_jinja *t, const ls_jinja_context *c) {
     run(m, t->body);
 }
 
-ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_rendered *out, ls_err *err) {
+ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_marked *out, ls_err *err) {
     struct { // not of this frame, whose variables a longjmp may change
         jarena memory;
         jtext text;

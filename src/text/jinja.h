@@ -2,9 +2,9 @@
 // the `generation` tag, raise_exception, strftime_now, its own tojson; an immutable sandbox). Parsed once, rendered
 // often.
 //
-// A byte of what is rendered is marked where it comes from the conversation (but for roles, of which templates make
-// control tokens): marks travel with the bytes through every
-// operation (trimming, slicing, case, tojson, ...), so that no text of a user becomes a control token.
+// A byte of what is rendered has the mark 1 where it comes from the conversation (but for roles, of which templates
+// make control tokens), else 0: marks travel with the bytes through every operation (trimming, slicing, case, tojson,
+// ...), so that no text of a user becomes a control token.
 //
 // Not here: include, import, extends, block, recursive loops, asynchronous things, and the filters of HTML and of
 // layout that no chat template uses; using one is an error that names it.
@@ -22,12 +22,6 @@ typedef struct ls_jinja ls_jinja;
 // LS_E_PARSE: broken syntax; LS_E_UNSUPPORTED; LS_E_RANGE: too large. The message begins with "line N: ".
 ls_code ls_jinja_parse(ls_jinja **out, const char *tmpl, size_t n, ls_err *err);
 void ls_jinja_free(ls_jinja *t); // accepts NULL
-
-typedef struct {
-    ls_buf text;
-    ls_buf marks; // a byte for each of text: 1 where it comes from the conversation, else 0
-} ls_rendered;
-void ls_rendered_free(ls_rendered *m);
 
 typedef struct {
     const char *role;
@@ -49,4 +43,4 @@ typedef struct {
 
 // Appends what the template writes. LS_E_USAGE: it refuses the conversation (raise_exception), or an operation fails as
 // it does in the reference; LS_E_UNSUPPORTED, LS_E_RANGE. The message begins with "line N: ".
-ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_rendered *out, ls_err *err);
+ls_code ls_jinja_render(ls_jinja *t, const ls_jinja_context *context, ls_marked *out, ls_err *err);

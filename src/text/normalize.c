@@ -81,22 +81,6 @@ struct ls_normalizer {
     int n;
 };
 
-void ls_marked_add(ls_marked *m, const char *p, size_t n, char marks) {
-    ls_buf_add(&m->text, p, n);
-    memset(ls_buf_room(&m->marks, n), marks, n);
-    m->marks.n += n;
-}
-
-static void add_slice(ls_marked *m, const ls_marked *from, size_t at, size_t end) {
-    ls_buf_add(&m->text, from->text.p + at, end - at);
-    ls_buf_add(&m->marks, from->marks.p + at, end - at);
-}
-
-void ls_marked_free(ls_marked *m) {
-    ls_buf_free(&m->text);
-    ls_buf_free(&m->marks);
-}
-
 ls_normalizer *ls_normalizer_new(void) {
     return ls_calloc(1, sizeof(ls_normalizer));
 }
@@ -190,10 +174,9 @@ bool ls_is_word(uint32_t cp) {
     }
 }
 
-static char all_of(const char *marks, size_t n) { // trusted if every byte is, FIRST if the first byte is
+static char all_of(const char *marks, size_t n) { // TEXT if any byte is, FIRST if the first byte is
     char m = n ? marks[0] : 0;
-    for (size_t i = 1; i < n; i++)
-        if (!(marks[i] & LS_MARK_TRUSTED)) m &= ~LS_MARK_TRUSTED;
+    for (size_t i = 1; i < n; i++) m |= marks[i] & LS_MARK_TEXT;
     return m;
 }
 
@@ -208,7 +191,7 @@ static void to_form(ls_form form, const ls_marked *in, ls_marked *out) {
         size_t ascii = at;
         while (ascii < n && !(p[ascii] & 0x80)) ascii++;
         const size_t plain = ascii == n || ascii == at ? ascii : ascii - 1; // a mark may combine with the last one
-        add_slice(out, in, at, plain);
+        ls_marked_slice(out, in, at, plain);
         if (ascii == n) return;
         size_t end = ascii;
         while (end < n && (p[end] & 0x80)) end++;
@@ -255,18 +238,18 @@ static void strip(const step *s, const ls_marked *in, ls_marked *out) {
     if (!s->left) start = 0;
     if (!s->right) end = in->text.n;
     if (start >= end) return;
-    add_slice(out, in, start, end);
+    ls_marked_slice(out, in, start, end);
 }
 
 static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, size_t limit, ls_marked *out) {
     size_t at = 0, start, end;
     while (at < in->text.n && out->text.n <= limit &&
            ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
-        add_slice(out, in, at, start);
+        ls_marked_slice(out, in, at, start);
         ls_marked_add(out, s->by, s->n_by, all_of(in->marks.p + start, end - start));
         at = end;
     }
-    add_slice(out, in, at, in->text.n);
+    ls_marked_slice(out, in, at, in->text.n);
 }
 
 static size_t grapheme_end(const char *p, size_t n) {
@@ -352,7 +335,7 @@ static void sentencepiece(const step *s, const ls_trie *kept, const ls_marked *i
         out->text.n -= n_space;
         out->marks.n -= n_space;
     }
-    if (s->rules.dummy_prefix && s->rules.suffix) put_escaped(s, " ", 1, 0, out);
+    if (s->rules.dummy_prefix && s->rules.suffix) put_escaped(s, " ", 1, LS_MARK_TEXT, out);
 }
 
 bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_trie *kept, ls_marked *text) {
@@ -366,7 +349,7 @@ bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
         case STRIP: strip(s, text, &out); break;
         case PREPEND:
             ls_marked_add(&out, s->by, s->n_by, text->marks.p[0]);
-            add_slice(&out, text, 0, text->text.n);
+            ls_marked_slice(&out, text, 0, text->text.n);
             break;
         case REPLACE: replace(s, scratch, text, limit, &out); break;
         case PRECOMPILED: precompiled(s, text, limit, &out); break;

@@ -8,13 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A text, and the origin of each byte.
-enum { LS_MARK_TRUSTED = 1, LS_MARK_FIRST = 2 }; // FIRST: of the first character of the whole text
-typedef struct {
-    ls_buf text, marks;
-} ls_marked;
-void ls_marked_add(ls_marked *m, const char *p, size_t n, char marks);
-void ls_marked_free(ls_marked *m);
+enum { LS_MARK_FIRST = 2 }; // beside LS_MARK_TEXT: of the first character of the whole text
 
 typedef enum { LS_NFC, LS_NFD, LS_NFKC, LS_NFKD, LS_LOWERCASE, LS_STRIP_ACCENTS } ls_form;
 

@@ -96,20 +96,16 @@ bool ls_vocab_is_special(const ls_vocab *v, int32_t id);
 // Id of the special token spelled s[0..n), or -1.
 int32_t ls_vocab_special(const ls_vocab *v, const char *s, size_t n);
 
-// One text in parts. A spelled-out special token becomes its id only where all of its bytes are trusted (longest first,
-// as Hugging Face's added tokens); elsewhere it is plain text. Added tokens that are not special (a `<think>`) are
-// recognised anywhere. Text between recognised tokens is encoded as one run across the borders of parts.
-typedef struct {
-    const char *p;
-    size_t n;
-    bool trusted;
-} ls_text_part;
+// A spelled-out special token becomes its id only where none of its bytes has this mark (longest first, as Hugging
+// Face's added tokens); elsewhere it is plain text. Added tokens that are not special (a `<think>`) are recognised
+// anywhere. Text between recognised tokens is encoded as one run, whatever its marks.
+enum { LS_MARK_TEXT = 1 };
 
-// Appends the ids of the parts (any bytes) to out. Bytes that are not UTF-8 stay as they are in byte-level BPE; in the
-// others each is U+FFFD, as sentencepiece does. Bytes that a byte-level vocabulary has no token for (the default model:
-// some control characters and bytes that UTF-8 never uses) are left out, as in the reference.
-ls_code ls_encode_parts(const ls_vocab *v, const ls_text_part *parts, size_t n_parts, ls_ids *out, ls_err *err);
-// One part, trusted with parse_special.
+// Appends the ids of the text (any bytes) from byte `from` on to out. Bytes that are not UTF-8 stay as they are in
+// byte-level BPE; in the others each is U+FFFD, as sentencepiece does. Bytes that a byte-level vocabulary has no token
+// for (the default model: some control characters and bytes that UTF-8 never uses) are left out, as in the reference.
+ls_code ls_encode_marked(const ls_vocab *v, const ls_marked *text, size_t from, ls_ids *out, ls_err *err);
+// A text without marks; all of it has the mark without parse_special.
 ls_code ls_encode(const ls_vocab *v, const char *text, size_t n, bool parse_special, ls_ids *out, ls_err *err);
 
 // Streaming decoding: bytes of tokens in, whole UTF-8 characters out. Bytes that can never become a character

@@ -32,13 +32,16 @@ static ls_code parse(ls_vocab **v, const char *p, size_t n, ls_err *err) {
 
 static void encode(const ls_vocab *v, const char *text, size_t n) {
     const size_t third = n / 3;
-    const ls_text_part parts[] = {
-        {text, third, true}, {text + third, third, false}, {text + 2 * third, n - 2 * third, true}};
+    ls_marked marked = {0};
+    ls_marked_add(&marked, text, third, 0);
+    ls_marked_add(&marked, text + third, third, LS_MARK_TEXT);
+    ls_marked_add(&marked, text + 2 * third, n - 2 * third, 0);
     ls_ids ids = {0};
     ls_buf shown = {0};
     ls_detok d = {0};
     ls_err err = {0};
-    if (ls_encode_parts(v, parts, 3, &ids, &err) && err.code != LS_E_RANGE) abort(); // rules that make it too long
+    if (ls_encode_marked(v, &marked, 0, &ids, &err) && err.code != LS_E_RANGE) abort(); // rules that make it too long
+    ls_marked_free(&marked);
     for (size_t i = 0; i < ids.n; i++) {
         size_t len;
         if (ids.p[i] < 0 || ids.p[i] >= ls_vocab_size(v)) abort();

@@ -144,7 +144,7 @@ static void the_next_prompt_drops_thinking(void **state) {
         for (uint64_t turn = 0; turn < 4; turn++) {
             ls_next_prompt p;
             ls_err err = {0};
-            ls_rendered want = {0};
+            ls_marked want = {0};
             ls_ids ids = {0};
             const size_t before = ls_dialog_tokens(d);
             if (ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, turn, "say <|end|>", 11, &p, &err))
@@ -155,11 +155,11 @@ static void the_next_prompt_drops_thinking(void **state) {
             ls_next_prompt_free(&p);
             messages[n++] = (ls_jinja_message){"user", {"say <|end|>", 11}};
             assert_int_equal(ls_chat_render(model.chat, messages, n, true, &want, NULL), LS_OK);
-            assert_int_equal(ls_chat_encode(model.chat, &want, 0, &ids, NULL), LS_OK);
+            assert_int_equal(ls_encode_marked(model.vocab, &want, 0, &ids, NULL), LS_OK);
             assert_int_equal(ids.n, d->context.n);
             assert_memory_equal(ids.p, d->context.p, ids.n * sizeof *ids.p);
             ls_ids_free(&ids);
-            ls_rendered_free(&want);
+            ls_marked_free(&want);
             last = (int)(ls_uniform_at(round, turn) * ANSWERS);
             ids = ids_of(answers[last].tokens);
             ls_ids_add(&d->context, ids.p, ids.n);

@@ -143,7 +143,7 @@ static void one_conversation(const json_t *line, const json_t *model) {
     size_t n;
     char *text = template_file(json_string_value(json_object_get(model, "template")), &n);
     ls_jinja *t;
-    ls_rendered out = {0};
+    ls_marked out = {0};
     const json_t *want = json_object_get(line, "want");
     json_t *variables = json_pack("{s:b, s:O, s:O}", "add_generation_prompt", 1, "bos_token",
                                   json_object_get(model, "bos"), "eos_token", json_object_get(model, "eos"));
@@ -163,7 +163,7 @@ static void one_conversation(const json_t *line, const json_t *model) {
                      out.text.n ? out.text.p : "", code ? err.msg : "", json_string_value(want));
         assert_int_equal(out.marks.n, out.text.n);
     }
-    ls_rendered_free(&out);
+    ls_marked_free(&out);
     ls_jinja_free(t);
     json_decref(variables);
     free(text);
@@ -181,7 +181,7 @@ static void one_piece(const json_t *line, const json_t *model) {
     json_t *names = json_pack("{s:s, s:s}", "bos_token", "<s>", "eos_token", "</s>");
     const ls_jinja_context context = {
         .names = names, .messages = messages, .n_messages = 4, .prompt = true, .now = 1721952000};
-    ls_rendered out = {0};
+    ls_marked out = {0};
     ls_err err = {0};
     ls_jinja *t;
     ls_code code = ls_jinja_parse(&t, json_string_value(piece), json_string_length(piece), &err);
@@ -192,7 +192,7 @@ static void one_piece(const json_t *line, const json_t *model) {
         assert_int_equal(strncmp(err.msg, "line ", 5), 0);
     } else if (code || strcmp(out.text.p, json_string_value(want)))
         fail_msg("%s: '%s' (%s), not '%s'", json_string_value(piece), out.text.p, err.msg, json_string_value(want));
-    ls_rendered_free(&out);
+    ls_marked_free(&out);
     ls_jinja_free(t);
     json_decref(names);
     (void)model;
@@ -223,12 +223,12 @@ static void one_hostile_turn(const json_t *line, const json_t *model) {
                                             {"user", {spells.p, spells.n}}};
         size_t special[2] = {0};
         for (int i = 0; i < 2; i++) {
-            ls_rendered text = {0};
+            ls_marked text = {0};
             ls_ids ids = {0};
             assert_int_equal(ls_chat_render(c, i ? hostile : plain, 3, true, &text, &err), LS_OK);
-            assert_int_equal(ls_chat_encode(c, &text, 0, &ids, &err), LS_OK);
+            assert_int_equal(ls_encode_marked(v, &text, 0, &ids, &err), LS_OK);
             for (size_t k = 0; k < ids.n; k++) special[i] += ls_vocab_is_special(v, ids.p[k]);
-            ls_rendered_free(&text);
+            ls_marked_free(&text);
             ls_ids_free(&ids);
         }
         assert_true(special[0] > 0);
@@ -299,7 +299,7 @@ static void marks_follow_the_text(void **state) {
     size_t marked = 0, plain = 0;
     for (uint64_t round = 0; round < ROUNDS; round++) {
         ls_buf expression = {0}, text = {0};
-        ls_rendered out = {0};
+        ls_marked out = {0};
         ls_err err = {0};
         ls_jinja *t;
         ls_buf_str(&expression, sources[(int)(ls_uniform_at(round, 0) * SOURCES)]);
@@ -330,7 +330,7 @@ static void marks_follow_the_text(void **state) {
             plain += !out.marks.p[i];
         }
         ls_jinja_free(t);
-        ls_rendered_free(&out);
+        ls_marked_free(&out);
         ls_buf_free(&expression);
         ls_buf_free(&text);
     }
@@ -346,7 +346,7 @@ static void only_roles_of_messages_are_trusted(void **state) {
         json_pack("{s:[{s:s, s:{s:s, s:[{s:s}]}}, [{s:s}]], s:[{s:s, s:{s:s}}]}", "messages", "role", "TT", "call",
                   "role", "xx", "list", "role", "xx", "role", "xx", "tools", "role", "xx", "parameters", "role", "xx");
     const ls_jinja_context context = {.request = request, .prompt = true};
-    ls_rendered out = {0};
+    ls_marked out = {0};
     ls_err err = {0};
     ls_jinja *t;
     size_t trusted = 0, others = 0;
@@ -358,7 +358,7 @@ static void only_roles_of_messages_are_trusted(void **state) {
     }
     assert_int_equal(trusted, 4);
     assert_int_equal(others, 12);
-    ls_rendered_free(&out);
+    ls_marked_free(&out);
     ls_jinja_free(t);
     json_decref(request);
 }
@@ -490,11 +490,11 @@ static void variables_are_the_users(void **state) {
                                            {"{}", "2024|<s>"}};
     assert_int_equal(ls_chat_new(&c, v, text, sizeof text - 1, &err), LS_OK);
     for (size_t i = 0; i < 4; i++) {
-        ls_rendered out = {0};
+        ls_marked out = {0};
         if (cases[i][0]) assert_int_equal(ls_chat_set(c, cases[i][0], strlen(cases[i][0]), &err), LS_OK);
         assert_int_equal(ls_chat_render(c, &one, 1, true, &out, &err), LS_OK);
         assert_string_equal(out.text.p, cases[i][1]);
-        ls_rendered_free(&out);
+        ls_marked_free(&out);
     }
     assert_int_equal(ls_chat_set(c, "[]", 2, &err), LS_E_USAGE);
     assert_int_equal(ls_chat_set(c, "{", 1, &err), LS_E_PARSE);

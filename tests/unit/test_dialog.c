@@ -100,12 +100,12 @@ static void tokens_say_what_the_template_writes(void **state) {
             for (size_t i = 0; i < 2 * turn; i++)
                 messages[n++] = (ls_jinja_message){i % 2 ? "assistant" : "user", {text[i].p, text[i].n}};
             messages[n++] = (ls_jinja_message){"user", {user, strlen(user)}};
-            ls_rendered want = {0};
+            ls_marked want = {0};
             assert_int_equal(ls_chat_render(model.chat, messages, n, true, &want, NULL), LS_OK);
             ls_buf got = spelled(&d->context);
             if (got.n - 1 != want.text.n || memcmp(got.p, want.text.p, want.text.n))
                 fail_msg("template %d, turn %zu: '%s' is not '%s'", kind, turn, got.p, want.text.p);
-            ls_rendered_free(&want);
+            ls_marked_free(&want);
             ls_buf_free(&got);
             ls_ids ids = {0};
             answer(d, reply, NULL);

@@ -127,9 +127,18 @@ static ls_vocab *from_json(const char *text, const char *config) {
     return v;
 }
 
-static void expect_parts(const ls_vocab *v, const ls_text_part *parts, size_t n, const int32_t *want, size_t n_want) {
+typedef struct {
+    const char *p;
+    size_t n;
+    bool trusted;
+} part;
+
+static void expect_parts(const ls_vocab *v, const part *parts, size_t n, const int32_t *want, size_t n_want) {
     ls_ids got = {0};
-    assert_int_equal(ls_encode_parts(v, parts, n, &got, NULL), LS_OK);
+    ls_marked text = {0};
+    for (size_t i = 0; i < n; i++) ls_marked_add(&text, parts[i].p, parts[i].n, parts[i].trusted ? 0 : LS_MARK_TEXT);
+    assert_int_equal(ls_encode_marked(v, &text, 0, &got, NULL), LS_OK);
+    ls_marked_free(&text);
     assert_int_equal(got.n, n_want);
     if (n_want) assert_memory_equal(got.p, want, n_want * sizeof *want);
     ls_ids_free(&got);
@@ -164,10 +173,10 @@ static void symbols_of_blanks_have_two_spellings(void **state) {
         ls_vocab *v;
         ls_err err = {0};
         if (ls_vocab_new(&v, &src, &err)) fail_msg("%s", err.msg);
-        EXPECT(v, ((const ls_text_part[]){PART("a  b", false)}), 1, 4, 2);
-        EXPECT(v, ((const ls_text_part[]){PART("b   b", false)}), 2, 5, 2);
-        EXPECT(v, ((const ls_text_part[]){PART("b b", false)}), 2, 3, 2);
-        EXPECT(v, ((const ls_text_part[]){PART("ba b", false)}), 2, 6);
+        EXPECT(v, ((const part[]){PART("a  b", false)}), 1, 4, 2);
+        EXPECT(v, ((const part[]){PART("b   b", false)}), 2, 5, 2);
+        EXPECT(v, ((const part[]){PART("b b", false)}), 2, 3, 2);
+        EXPECT(v, ((const part[]){PART("ba b", false)}), 2, 6);
         ls_vocab_free(v);
     }
 }
@@ -191,9 +200,9 @@ static void symbols_without_a_row_are_text(void **state) {
                                      .eos = -1};
         ls_vocab *v;
         assert_int_equal(ls_vocab_new(&v, &src, NULL), LS_OK);
-        EXPECT(v, ((const ls_text_part[]){PART("bab", false)}), 2, 3);
+        EXPECT(v, ((const part[]){PART("bab", false)}), 2, 3);
         assert_int_equal(ls_vocab_pad(v, 3, NULL), LS_OK);
-        EXPECT(v, ((const ls_text_part[]){PART("bab", false)}), 2, 1, 2);
+        EXPECT(v, ((const part[]){PART("bab", false)}), 2, 1, 2);
         ls_vocab_free(v);
     }
 }
@@ -201,17 +210,17 @@ static void symbols_without_a_row_are_text(void **state) {
 static void parts_are_one_text(void **state) {
     (void)state;
     ls_vocab *v = from_json(BYTES, "{}"); // the configuration's add_prefix_space is false unless it says otherwise
-    const ls_text_part joined[] = {PART("a", true), PART("b", false)};
+    const part joined[] = {PART("a", true), PART("b", false)};
     EXPECT(v, joined, 2);
-    const ls_text_part trusted[] = {PART("<s>a", true), PART("b<s>", true)};
+    const part trusted[] = {PART("<s>a", true), PART("b<s>", true)};
     EXPECT(v, trusted, 6, 2, 6);
-    const ls_text_part mixed[] = {PART("<s>", false), PART("<s>", true), PART("<s", true), PART(">", false)};
+    const part mixed[] = {PART("<s>", false), PART("<s>", true), PART("<s", true), PART(">", false)};
     EXPECT(v, mixed, 4, 5, 6, 4, 5);
-    const ls_text_part straddling[] = {PART("<", false), PART("s>b", true)};
+    const part straddling[] = {PART("<", false), PART("s>b", true)};
     EXPECT(v, straddling, 4, 5, 1);
-    const ls_text_part plain[] = {PART("a<think>b", false)}; // not special: found anywhere
+    const part plain[] = {PART("a<think>b", false)}; // not special: found anywhere
     EXPECT(v, plain, 0, 7, 1);
-    const ls_text_part empty[] = {PART("", true), PART("", false)};
+    const part empty[] = {PART("", true), PART("", false)};
     expect_parts(v, empty, 2, NULL, 0);
     ls_vocab_free(v);
     v = from_json(BYTES, NULL); // without a configuration the file's own flag holds
@@ -250,7 +259,7 @@ static void configurations_are_believed(void **state) {
     assert_int_equal(ls_vocab_eos(v), -1);
     assert_int_equal(ls_vocab_size(v), 10);
     assert_true(ls_vocab_is_special(v, 7));
-    const ls_text_part text[] = {PART("a<think> \tb<new>", true)};
+    const part text[] = {PART("a<think> \tb<new>", true)};
     EXPECT(v, text, 0, 7, 1, 9);
     ls_err err;
     size_t n;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One call of ls_encode_parts.
+// One text.
 typedef struct {
     int32_t id;         // -1: the vocabulary lacks this character
     int32_t prev, next; // neighbours by index; -1: none

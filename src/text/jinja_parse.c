@@ -666,7 +666,6 @@ static jnode *body(parser *r, const char *const *ends, jstr *ended) {
             break;
         }
         const char kind = r->p[1];
-        const char *tag_at = r->p;
         r->p += 2;
         r->p += r->p < r->end && (*r->p == '-' || *r->p == '+') && !(kind != '#' && at_close(r));
         if (kind == '#') {
@@ -685,10 +684,6 @@ static jnode *body(parser *r, const char *const *ends, jstr *ended) {
                     r->depth--;
                     return first;
                 }
-            if (tag.n > 3 && (!memcmp(tag.p, "end", 3) || j_is(tag, "else") || j_is(tag, "elif"))) {
-                r->p = tag_at;
-                FAIL(r, "Encountered unknown tag '%.*s'.", J_SHOWN(tag));
-            }
             n = statement(r, tag);
         }
         *last = n;

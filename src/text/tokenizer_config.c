@@ -83,21 +83,14 @@ static size_t place_of(const char *name) {
 }
 
 static int by_place(const void *a, const void *b) {
-    const ls_named_token *x = *(const ls_named_token *const *)a, *y = *(const ls_named_token *const *)b;
-    const size_t i = place_of(x->name), j = place_of(y->name);
-    return i != j ? (i > j) - (i < j) : (x > y) - (x < y);
+    const size_t x = ((const ls_named_token *)a)->place, y = ((const ls_named_token *)b)->place;
+    return (x > y) - (x < y);
 }
 
 // Puts the names into that order; the maps are not needed any more.
 static void sort_names(ls_tokenizer_config *c) {
-    const ls_named_token **order = ls_calloc(c->n_named, sizeof *order);
-    ls_named_token *sorted = ls_calloc(c->n_named, sizeof *sorted);
-    for (size_t i = 0; i < c->n_named; i++) order[i] = &c->named[i];
-    qsort(order, c->n_named, sizeof *order, by_place);
-    for (size_t i = 0; i < c->n_named; i++) sorted[i] = *order[i];
-    free(order);
-    free(c->named);
-    c->named = sorted;
+    for (size_t i = 0; i < c->n_named; i++) c->named[i].place = place_of(c->named[i].name) * c->n_named + i;
+    if (c->n_named) qsort(c->named, c->n_named, sizeof *c->named, by_place);
 }
 
 // For transformers 5 every key that ends in _token is a name; where a file has the additional_special_tokens of
@@ -111,12 +104,6 @@ static void read_names(ls_tokenizer_config *c, const ls_json *from) {
     for (ls_json_member m = {0}; ls_json_next(extra, &m);) put_named(c, m.key, m.value, (ls_str){NULL, 0});
     put_list(c, more);
     put_list(c, extra);
-}
-
-static const ls_named_token *token_named(const ls_tokenizer_config *c, const char *name) {
-    for (size_t i = 0; i < c->n_named; i++)
-        if (c->named[i].name && !c->named[i].absent && !strcmp(c->named[i].name, name)) return &c->named[i];
-    return NULL;
 }
 
 static bool is_named(const ls_tokenizer_config *c, ls_str text) {
@@ -364,6 +351,8 @@ ls_code ls_token_table_configure(ls_token_table *t, ls_tokenizer_config *c, ls_e
 }
 
 int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config *c, const char *name) {
-    const ls_named_token *named = token_named(c, name);
-    return named ? ls_token_table_id(t, named->text) : -1;
+    for (size_t i = 0; i < c->n_named; i++)
+        if (c->named[i].name && !c->named[i].absent && !strcmp(c->named[i].name, name))
+            return ls_token_table_id(t, c->named[i].text);
+    return -1;
 }

@@ -91,11 +91,11 @@ struct ls_lines {
 };
 
 static struct {
-    bool (*show)(void *ud, const char *stage, double fraction);
+    ls_file_wait show;
     void *ud;
 } watch; // for readers without a stop of their own
 
-void ls_lines_watch(bool (*show)(void *ud, const char *stage, double fraction), void *ud) {
+void ls_lines_watch(ls_file_wait show, void *ud) {
     watch.show = show;
     watch.ud = ud;
 }

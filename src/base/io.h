@@ -32,7 +32,7 @@ int ls_lines_fd(const ls_lines *l);                                         // b
 void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud);
 // The same for all readers of the process without a stop of their own; NULL ends it. show() gets a text with the name,
 // and the fraction read (negative: not known); if it returns false, reading fails.
-void ls_lines_watch(bool (*show)(void *ud, const char *stage, double fraction), void *ud);
+void ls_lines_watch(ls_file_wait show, void *ud);
 // The next line, valid until the next call. A line of more than 16 MiB is LS_E_PARSE.
 ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err);
 double ls_lines_progress(const ls_lines *l); // fraction read of a regular file, 0..1; negative: not known

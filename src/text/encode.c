@@ -25,6 +25,11 @@ typedef struct {
 } path_end;
 
 typedef struct {
+    size_t key, n;       // in encoder.keys
+    size_t first, count; // in encoder.cached
+} known_stretch;
+
+typedef struct {
     const ls_vocab *v;
     ls_ids *out;
     size_t piece_start; // in out: unknown tokens are fused only within a piece
@@ -38,10 +43,7 @@ typedef struct {
     size_t cap_ends;
     // stretches met before in this call: most words of a text repeat
     ls_map cache; // hash of the stretch -> index into entries
-    struct {
-        size_t key, n;       // in keys
-        size_t first, count; // in cached
-    } * entries;
+    known_stretch *entries;
     size_t n_entries;
     ls_buf keys;
     ls_ids cached;
@@ -238,10 +240,7 @@ static void stretch(encoder *e, const char *p, size_t n) {
     const size_t count = e->out->n - first;
     if (!met) {
         e->entries = ls_grown(e->entries, e->n_entries, sizeof *e->entries);
-        e->entries[e->n_entries].key = e->keys.n;
-        e->entries[e->n_entries].n = n;
-        e->entries[e->n_entries].first = e->cached.n;
-        e->entries[e->n_entries].count = count;
+        e->entries[e->n_entries] = (known_stretch){e->keys.n, n, e->cached.n, count};
         ls_buf_add(&e->keys, p, n);
         if (count) ls_ids_add(&e->cached, e->out->p + first, count);
         ls_map_put(&e->cache, h, (int32_t)e->n_entries++);

@@ -212,10 +212,6 @@ unsigned ls_pretok_traits(const char *name) {
     return i < 0 ? 0 : known[i].traits;
 }
 
-const char *ls_pretok_name(size_t i) {
-    return i < sizeof known / sizeof *known ? known[i].name : NULL;
-}
-
 ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err) {
     const int at = find(name);
     if (at < 0)

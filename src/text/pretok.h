@@ -33,7 +33,6 @@ enum {
     LS_PRE_CHARS = 8,  // BPE over characters, spaces as U+2581
 };
 unsigned ls_pretok_traits(const char *name); // of an unknown name: none
-const char *ls_pretok_name(size_t i);        // all names in turn; NULL: no more
 
 // Memory of one caller's splitting.
 typedef struct {

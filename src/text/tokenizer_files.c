@@ -273,6 +273,7 @@ static int32_t rank_of(const tekken *t, const char *p, size_t n) {
 }
 
 static ls_code read_tekken(tekken *t) {
+    enum { MOST_BYTES = 1024 }; // of a token: its merges are searched in time that grows with the square
     const ls_json *config = ls_json_get(t->doc, "config");
     int64_t size = 0;
     t->vocab = ls_json_get(t->doc, "vocab");
@@ -296,6 +297,9 @@ static ls_code read_tekken(tekken *t) {
             !ls_buf_unbase64(&t->bytes, (ls_str){p, n}) || t->bytes.n == t->starts[i])
             return ls_fail(t->err, LS_E_PARSE, "tekken.json: entry %lld of 'vocab' is not a token with that rank",
                            (long long)i);
+        if (t->bytes.n - t->starts[i] > MOST_BYTES)
+            return ls_fail(t->err, LS_E_UNSUPPORTED, "tekken.json: entry %lld of 'vocab' is longer than %d bytes",
+                           (long long)i, MOST_BYTES);
         t->starts[i + 1] = t->bytes.n;
         ls_map_at(&t->by_bytes, ls_hash_name(t->bytes.p + t->starts[i], t->bytes.n - t->starts[i]), (int32_t)i);
     }

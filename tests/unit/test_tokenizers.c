@@ -181,6 +181,22 @@ static void symbols_of_blanks_have_two_spellings(void **state) {
     }
 }
 
+// Merges are searched at every cut of a token.
+static void tekken_with_a_long_token_is_refused(void **state) {
+    (void)state;
+    const ls_tokenizer_files nothing = {0};
+    ls_buf text = {0};
+    ls_vocab *v;
+    ls_err err = {0};
+    ls_buf_str(&text, "{\"config\":{\"pattern\":\".\",\"default_vocab_size\":2,\"default_num_special_tokens\":1},"
+                      "\"vocab\":[{\"rank\":0,\"token_bytes\":\"");
+    for (int i = 0; i < 1000000; i++) ls_buf_str(&text, "QUFB");
+    ls_buf_str(&text, "\"}]}");
+    assert_int_equal(ls_tokenizer_tekken(&v, (ls_str){text.p, text.n}, &nothing, &err), LS_E_UNSUPPORTED);
+    assert_string_equal(err.msg, "tekken.json: entry 0 of 'vocab' is longer than 1024 bytes");
+    ls_buf_free(&text);
+}
+
 // A symbol beyond the embedding's rows is text of smaller pieces, in both kinds of model.
 static void symbols_without_a_row_are_text(void **state) {
     (void)state;
@@ -553,6 +569,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ids_equal_the_reference),
         cmocka_unit_test(symbols_of_blanks_have_two_spellings),
         cmocka_unit_test(symbols_without_a_row_are_text),
+        cmocka_unit_test(tekken_with_a_long_token_is_refused),
         cmocka_unit_test(parts_are_one_text),
         cmocka_unit_test(configurations_are_believed),
         cmocka_unit_test(configurations_that_cannot_be),

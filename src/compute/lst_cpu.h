@@ -220,8 +220,6 @@ struct CpuKvCache : lst::PartKvCache {
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
     void copy(lst::KvCache &from, int32_t n) override;
-    void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
-    void logits(int32_t row, float *out) override;
     void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;
     void part_logits(int32_t first, int32_t n, float *out) override;
     void time_parts(double *us) override { parts = us; }

@@ -115,16 +115,6 @@ void CpuKvCache::part_logits(int32_t first, int32_t n, float *out) {
     std::memcpy(out, row_logits(first), (size_t)n * (size_t)vocab() * sizeof(float));
 }
 
-void CpuKvCache::top(int32_t row, int32_t k, int32_t *ids, float *values) {
-    if (m->ranks) lst::merge_top(*this, row, k, ids, values);
-    else part_top(row, k, ids, values);
-}
-
-void CpuKvCache::logits(int32_t row, float *out) {
-    if (m->ranks) lst::gather_logits(*this, row, 1, out);
-    else part_logits(row, 1, out);
-}
-
 void CpuKvCache::keep(int32_t at, const int32_t *rows, int32_t n) {
     for (int32_t i = 0; i < n; i++) // in order: rows[i] >= i, so nothing that is still needed is overwritten
         if (rows[i] != i) moves.push_back({at + rows[i], at + i});

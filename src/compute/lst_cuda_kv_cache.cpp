@@ -26,24 +26,8 @@ static lsg_large large_tiles() {
 }
 
 CudaKvCache::CudaKvCache(CudaModel *model, int32_t n_context, int32_t layers_of)
-    : PartKvCache(model), m(model), n_layers(layers_of), page_table((size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1),
-      shape(model->shape(layers_of)), room(lsg_room_of(&shape, n_context)), step_at(1, "a KV cache"),
-      result_at(1, "a KV cache"), columns_at(room.columns, "a KV cache"), ancestors(room.ancestors, "a KV cache"),
-      pages_at(room.pages, "a KV cache"), held(lsg_own(&shape)), last(room.last, "a KV cache"), x(room.x, "a KV cache"),
-      y(room.y, "a KV cache"), sums(room.sums, "a KV cache"), turns(room.turns, "a KV cache"),
-      part_o(room.part_o, "a KV cache"), part_ml(room.part_ml, "a KV cache"), logits_at(room.logits, "a KV cache"),
-      slices(room.slices, "a KV cache"), xn(room.xn, "a KV cache"), q(room.q, "a KV cache"),
-      expert_logits(room.expert_logits, "a KV cache"), expert_weights(room.lists, "a KV cache"),
-      shared_rows(room.expert_rows, "a KV cache"), expert_rows(room.expert_rows, "a KV cache"),
-      chosen_at(room.lists, "a KV cache"), begin(room.begin, "a KV cache"), pair(room.pairs, "a KV cache"),
-      pair_row(room.pairs, "a KV cache"), pair_expert(room.pairs, "a KV cache"), pair_x(room.pair_x, "a KV cache"),
-      pair_act(room.pair_act, "a KV cache"), keys(room.keys, "a KV cache"),
-      top_at(2 * LSG_TOP, "a KV cache"), of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}},
-      of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads},
-      of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff}, of_embd{this, &ls_shard::embd, sizeof(float), held.embd},
-      of_expert_ff{this, &ls_shard::expert_ff, sizeof(uint16_t), held.expert_ff, m->hp.n_experts_used},
-      of_shared_ff{this, &ls_shard::shared_ff, sizeof(uint16_t), held.shared_ff},
-      before(m->ranks ? most_bytes(false) : 1), after(m->ranks ? most_bytes(true) : 1), large(large_tiles()) {
+    : PartKvCache(model), m(model), n_layers(layers_of), shape(model->shape(layers_of)),
+      room(lsg_room_of(&shape, n_context)), large(large_tiles()) {
     // what is downloaded of rows that a graph has room for is written, though nobody reads it
     check(lsg_clear(result_at.get(), sizeof(lsg_result), stream.s), "a KV cache");
     chosen = lst::Chosen(m->layers, n_layers, m->hp.n_experts_used);
@@ -418,19 +402,11 @@ void CudaKvCache::rewind(int32_t n) {
     list.clear();
 }
 
-void CudaKvCache::top(int32_t row, int32_t k, int32_t *ids, float *values) {
-    if (m->ranks) merge_top(*this, row, k, ids, values);
-    else if (row < 0 && !list.empty())
-        for (int32_t i = 0; i < k; i++) ids[i] = list[(size_t)i].first, values[i] = list[(size_t)i].second;
-    else part_top(row, k, ids, values);
-}
-
-void CudaKvCache::logits(int32_t row, float *out) {
-    if (m->ranks) gather_logits(*this, row, 1, out);
-    else part_logits(row, 1, out);
-}
-
 void CudaKvCache::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
+    if (row < 0 && !list.empty()) {
+        for (int32_t i = 0; i < k; i++) ids[i] = list[(size_t)i].first, values[i] = list[(size_t)i].second;
+        return;
+    }
     check(lsg_use(m->index), "choosing the GPU");
     check(lsg_top(row_at(row), vocab(), nullptr, keys.get(), top_at.get(), (float *)top_at.get() + LSG_TOP, stream.s),
           "the best tokens");

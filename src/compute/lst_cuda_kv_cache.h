@@ -31,26 +31,29 @@ struct CudaKvCache : lst::PartKvCache {
     float ms = NAN; // on the device, of the last forward
     Pinned<lsg_step> step;
     Pinned<lsg_result> result;
-    Pinned<uint16_t *> page_table;
     // on the device, for the largest tree
     const lsg_shape shape;
     const lsg_room room;
-    Memory<lsg_step> step_at;
-    Memory<lsg_result> result_at;
-    Memory<int32_t> columns_at;
-    Memory<int16_t> ancestors;
-    Memory<uint16_t *> pages_at;
-    const ls_shard held;
-    Memory<float> last, x, y, sums, turns, part_o, part_ml, logits_at, slices;
-    Memory<uint16_t> xn, q;
+    const ls_shard held = lsg_own(&shape);
+    Memory<lsg_step> step_at{1};
+    Memory<lsg_result> result_at{1};
+    Memory<int32_t> columns_at{room.columns};
+    Memory<int16_t> ancestors{room.ancestors};
+    Memory<float> last{room.last}, x{room.x}, y{room.y}, sums{room.sums}, turns{room.turns}, part_o{room.part_o},
+        part_ml{room.part_ml}, logits_at{room.logits}, slices{room.slices};
+    Memory<uint16_t> xn{room.xn}, q{room.q};
     // of mixtures
-    Memory<float> expert_logits, expert_weights, shared_rows, expert_rows;
-    Memory<int32_t> chosen_at, begin, pair, pair_row, pair_expert;
-    Memory<uint16_t> pair_x, pair_act;
+    Memory<float> expert_logits{room.expert_logits}, expert_weights{room.lists}, shared_rows{room.expert_rows},
+        expert_rows{room.expert_rows};
+    Memory<int32_t> chosen_at{room.lists}, begin{room.begin}, pair{room.pairs}, pair_row{room.pairs},
+        pair_expert{room.pairs};
+    Memory<uint16_t> pair_x{room.pair_x}, pair_act{room.pair_act};
     int32_t not_fetched = 0; // rows of the last forward whose experts are on the device only
-    Memory<uint64_t> keys;
-    Memory<int32_t> top_at; // ids and values of a list that top() asked for
+    Memory<uint64_t> keys{room.keys};
+    Memory<int32_t> top_at{2 * LSG_TOP}; // ids and values of a list that top() asked for
     // the cache
+    Memory<uint16_t *> pages_at{room.pages};
+    Pinned<uint16_t *> page_table{room.pages};
     std::vector<Memory<uint16_t>> pages;
     std::vector<int32_t> columns, free_columns; // of committed positions; the next one to take is last
     std::vector<int32_t> row_columns;           // of the last forward; -1: committed since
@@ -68,9 +71,15 @@ struct CudaKvCache : lst::PartKvCache {
     std::map<std::tuple<int32_t, int32_t, bool>, Recorded> graphs;
     uint64_t n_used = 0;
     // with other ranks
-    GatherPoint of_tokens, of_heads, of_ff, of_embd, of_expert_ff, of_shared_ff;
-    Pinned<uint8_t> before, after; // rows as this device has them, and whole
-    const lsg_large large;         // of the matmuls' cuts (lsg_cut)
+    GatherPoint of_tokens{this, nullptr, sizeof(float), {0, m->hp.n_embd}};
+    GatherPoint of_heads{this, &ls_shard::heads, (size_t)m->hp.head_dim * sizeof(uint16_t), held.heads};
+    GatherPoint of_ff{this, &ls_shard::ff, sizeof(uint16_t), held.ff};
+    GatherPoint of_embd{this, &ls_shard::embd, sizeof(float), held.embd};
+    GatherPoint of_expert_ff{this, &ls_shard::expert_ff, sizeof(uint16_t), held.expert_ff, m->hp.n_experts_used};
+    GatherPoint of_shared_ff{this, &ls_shard::shared_ff, sizeof(uint16_t), held.shared_ff};
+    // rows as this device has them, and whole
+    Pinned<uint8_t> before{m->ranks ? most_bytes(false) : 1}, after{m->ranks ? most_bytes(true) : 1};
+    const lsg_large large; // of the matmuls' cuts (lsg_cut)
     std::vector<uint8_t> mine, theirs;
     std::exception_ptr failure; // of an exchange of the step
 
@@ -85,8 +94,6 @@ struct CudaKvCache : lst::PartKvCache {
     void keep(int32_t length, const int32_t *rows, int32_t n) override;
     void rewind(int32_t n) override;
     void copy(lst::KvCache &from, int32_t n) override;
-    void top(int32_t row, int32_t k, int32_t *ids, float *values) override;
-    void logits(int32_t row, float *out) override;
     void hidden_changed() override;
     const float *hidden_rows(int32_t first, int32_t n) override;
     void part_top(int32_t row, int32_t k, int32_t *ids, float *values) override;

@@ -22,7 +22,7 @@ template <class T> class Memory {
 
   public:
     Memory() = default;
-    Memory(size_t n, const char *what) {
+    explicit Memory(size_t n, const char *what = "a KV cache") {
         void *out;
         if (const int code = lsg_alloc(&out, n * sizeof(T)))
             throw lst::Error(code == 2 ? LST_E_MEMORY : LST_E_BACKEND,

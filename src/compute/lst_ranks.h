@@ -16,16 +16,16 @@ struct PartKvCache : KvCache {
     // A row's k best tokens, k <= MOST_TOP, whose ids count from the first of this rank's part.
     virtual void part_top(int32_t row, int32_t k, int32_t *ids, float *logits) = 0;
     virtual void part_logits(int32_t first, int32_t n, float *out) = 0; // of n rows, this rank's part of each
+    void top(int32_t row, int32_t k, int32_t *ids, float *logits) override;
+    void logits(int32_t row, float *out) override;
 };
 enum { MOST_TOP = 256 };
 
-// ---- lst_ranks_rows.cpp: all ranks call these with the same arguments.
-// Combines the results of rows [first, first + n), of which each rank has its part of the vocabulary. next: the
-// positions of the tokens to sample; nullptr: choose the best. False: a rank found a logit that is not finite.
+// All ranks call it with the same arguments. Combines the results of rows [first, first + n), of which each rank has
+// its part of the vocabulary. next: the positions of the tokens to sample; nullptr: choose the best. False: a rank
+// found a logit that is not finite.
 bool merge_rows(PartKvCache &s, int32_t first, int32_t n, bool good, const uint64_t *next, const lst_sampling *sampling,
                 lst_row *rows);
-void merge_top(PartKvCache &s, int32_t row, int32_t k, int32_t *ids, float *values);
-void gather_logits(PartKvCache &s, int32_t first, int32_t n, float *out); // of n rows, whole
 
 } // namespace lst
 

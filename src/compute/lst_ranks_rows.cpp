@@ -78,6 +78,22 @@ void best_here(PartKvCache &s, int32_t row, int32_t k, Best *out) {
         out[i] = i < here ? Best{ids[(size_t)i] + own.from, logits[(size_t)i]} : Best{NONE, -INFINITY};
 }
 
+// Of n rows, whole.
+void gather_logits(PartKvCache &s, int32_t first, int32_t n, float *out) {
+    int32_t widest = 0;
+    for (const ls_shard &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
+    const size_t block = (size_t)n * (size_t)widest;
+    std::vector<float> mine(block), all(block * s.model->parts.size());
+    s.part_logits(first, n, mine.data());
+    s.model->ranks->gather(mine.data(), (int64_t)(block * sizeof(float)), all.data());
+    for (size_t r = 0; r < s.model->parts.size(); r++) {
+        const ls_range part = s.model->parts[r].vocab;
+        for (int32_t i = 0; i < n; i++)
+            std::memcpy(out + (int64_t)i * s.model->hp.n_vocab + part.from,
+                        all.data() + r * block + i * ls_range_size(part), (size_t)ls_range_size(part) * sizeof(float));
+    }
+}
+
 // Samples the rows' tokens. With top_k every rank's best tokens are enough, and what no rank names has no weight;
 // else all ranks' logits are needed, as the sum over the vocabulary has one order (base/rng.h).
 void sample_rows(PartKvCache &s, int32_t first, int32_t n, const uint64_t *next, const lst_sampling &how,
@@ -115,28 +131,19 @@ bool lst::merge_rows(PartKvCache &s, int32_t first, int32_t n, bool good, const 
     return true;
 }
 
-void lst::merge_top(PartKvCache &s, int32_t row, int32_t k, int32_t *ids, float *values) {
-    std::vector<Best> mine((size_t)k), all((size_t)k * s.model->parts.size());
-    best_here(s, row, k, mine.data());
-    s.model->ranks->gather(mine.data(), (int64_t)(mine.size() * sizeof mine[0]), all.data());
+void PartKvCache::top(int32_t row, int32_t k, int32_t *ids, float *values) {
+    if (!model->ranks) return part_top(row, k, ids, values);
+    std::vector<Best> mine((size_t)k), all((size_t)k * model->parts.size());
+    best_here(*this, row, k, mine.data());
+    model->ranks->gather(mine.data(), (int64_t)(mine.size() * sizeof mine[0]), all.data());
     std::partial_sort(all.begin(), all.begin() + k, all.end());
     for (int32_t i = 0; i < k; i++) {
-        ids[i] = whole_id(all[(size_t)i].id, {0, s.model->hp.n_vocab});
+        ids[i] = whole_id(all[(size_t)i].id, {0, model->hp.n_vocab});
         values[i] = all[(size_t)i].logit;
     }
 }
 
-void lst::gather_logits(PartKvCache &s, int32_t first, int32_t n, float *out) {
-    int32_t widest = 0;
-    for (const ls_shard &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
-    const size_t block = (size_t)n * (size_t)widest;
-    std::vector<float> mine(block), all(block * s.model->parts.size());
-    s.part_logits(first, n, mine.data());
-    s.model->ranks->gather(mine.data(), (int64_t)(block * sizeof(float)), all.data());
-    for (size_t r = 0; r < s.model->parts.size(); r++) {
-        const ls_range part = s.model->parts[r].vocab;
-        for (int32_t i = 0; i < n; i++)
-            std::memcpy(out + (int64_t)i * s.model->hp.n_vocab + part.from,
-                        all.data() + r * block + i * ls_range_size(part), (size_t)ls_range_size(part) * sizeof(float));
-    }
+void PartKvCache::logits(int32_t row, float *out) {
+    if (model->ranks) gather_logits(*this, row, 1, out);
+    else part_logits(row, 1, out);
 }

@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-/* Raised with each change of this file or of ls_hparams. A library's table has this number in its name, so that one of
- * other sources is not taken for one of these. */
-#define LST_VERSION 24
+/* Raised with each change of this file, ls_hparams or ls_head. A library's table has this number in its name, so that
+ * one of other sources is not taken for one of these. */
+#define LST_VERSION 25
 #define LST_ROW_TOP 8    /* ranks returned for every row */
 #define LST_MAX_ROWS 256 /* rows of one tree */
 

@@ -15,7 +15,6 @@ extern "C" {
 }
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/exp.h>
@@ -64,27 +63,16 @@ at::Tensor embed(const lst_head &h, const int32_t *tokens, int64_t n) {
     return x.to(h.of.device());
 }
 
-void make_room(lst_draft &d, int64_t columns) {
-    const lst_head_params &p = d.h->p;
-    const int64_t had = d.k.defined() ? d.k.size(1) : 0;
-    if (columns <= had) return;
-    const int64_t room = std::max(columns, std::min(2 * had, (int64_t)d.n_context + LST_MAX_ROWS));
-    at::Tensor larger[2]; // both, or the old ones stay
-    for (at::Tensor &t : larger) t = at::empty({p.n_kv_heads, room, p.head_dim}, d.h->of);
-    if (had) larger[0].narrow(1, 0, had).copy_(d.k), larger[1].narrow(1, 0, had).copy_(d.v);
-    d.k = larger[0], d.v = larger[1];
-}
-
 // The decoder layer over n rows in columns from d.columns on. features: [n][...]; hidden: [n][columns], what a row does
 // not see is -inf. Returns their outputs; the columns count once the caller says so.
 at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t> &positions, const at::Tensor &features,
                  const at::Tensor &hidden) {
     const lst_head &h = *d.h;
-    const lst_head_params &p = h.p;
-    const int64_t n = (int64_t)positions.size(), all = d.columns + n, hd = p.head_dim, group = p.n_heads / p.n_kv_heads;
+    const ls_hparams &p = h.p;
+    const int64_t n = (int64_t)positions.size(), all = d.columns + n, hd = p.head_dim;
     const at::Tensor embedding = embed(h, tokens, n);
     at::Tensor x, in;
-    if (p.kind == LST_HEAD_EAGLE3) {
+    if (h.kind == LS_HEAD_EAGLE3) {
         x = features;
         in = at::cat(
             {lst::rms_norm(embedding, h.embedding_norm, p.rms_eps), lst::rms_norm(x, h.feature_norm, p.rms_eps)}, 1);
@@ -92,26 +80,16 @@ at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t>
     at::Tensor at_position = at::empty({n, 1}, at::kFloat);
     for (int64_t i = 0; i < n; i++) at_position.data_ptr<float>()[i] = (float)positions[(size_t)i];
     const at::Tensor angle = (at_position.to(h.of.device()) * h.freq).unsqueeze(1),
-                     cosine = angle.cos() * p.rope_magnitude, sine = angle.sin() * p.rope_magnitude;
+                     cosine = angle.cos() * p.rope_magnitude[0], sine = angle.sin() * p.rope_magnitude[0];
     const at::Tensor qkv = h.qkv(in).view({n, p.n_heads + 2 * p.n_kv_heads, hd});
-    make_room(d, all);
+    lst::make_room(d.k, d.v, {p.n_kv_heads, 0, hd}, h.of, all, (int64_t)d.n_context + LST_MAX_ROWS);
     d.k.narrow(1, d.columns, n)
         .copy_(lst::rotate(qkv.narrow(1, p.n_heads, p.n_kv_heads), cosine, sine, p.rope_dims, p.rope_interleaved)
                    .transpose(0, 1));
     d.v.narrow(1, d.columns, n).copy_(qkv.narrow(1, p.n_heads + p.n_kv_heads, p.n_kv_heads).transpose(0, 1));
-    // queries that share a key/value head, as one matrix: [kv head][group * n][head_dim]
-    const at::Tensor q = lst::rotate(qkv.narrow(1, 0, p.n_heads), cosine, sine, p.rope_dims, p.rope_interleaved)
-                             .view({n, p.n_kv_heads, group, hd})
-                             .permute({1, 2, 0, 3})
-                             .reshape({p.n_kv_heads, group * n, hd});
-    const at::Tensor scores = at::bmm(q, d.k.narrow(1, 0, all).transpose(1, 2)) / std::sqrt((double)hd);
-    const at::Tensor chances =
-        at::softmax(scores.view({p.n_kv_heads, group, n, all}) + hidden, -1).view({p.n_kv_heads, group * n, all});
-    const at::Tensor seen = at::bmm(chances, d.v.narrow(1, 0, all))
-                                .view({p.n_kv_heads, group, n, hd})
-                                .permute({2, 0, 1, 3})
-                                .reshape({n, p.n_heads * hd});
-    x = x + h.out(seen);
+    const at::Tensor q = lst::rotate(qkv.narrow(1, 0, p.n_heads), cosine, sine, p.rope_dims, p.rope_interleaved),
+                     scores = lst::scores_of(q, d.k.narrow(1, 0, all)) / std::sqrt((double)hd);
+    x = x + h.out(lst::sum_of(at::softmax(scores + hidden, -1), d.v.narrow(1, 0, all)));
     const at::Tensor both = h.gate_up(lst::rms_norm(x, h.ffn_norm, p.rms_eps));
     return x + h.down(at::silu(both.narrow(1, 0, p.n_ff)) * both.narrow(1, p.n_ff, p.n_ff));
 }
@@ -163,7 +141,7 @@ struct Summary {
 void describe(lst_draft &d, const at::Tensor &outputs, int32_t first, const int32_t *positions,
               const lst_sampling *sampling, lst_row *rows) {
     const lst_head &h = *d.h;
-    const int32_t n_draft = h.p.n_draft;
+    const int32_t n_draft = h.n_draft;
     const at::Tensor logits = logits_of(h, outputs);
     const bool there = h.on_device && !(sampling && sampling->temperature > 0);
     std::optional<Summary> summary;
@@ -216,8 +194,8 @@ void begin(lst_draft &d, int32_t keep, int32_t at, const int32_t *tokens, const 
     for (int32_t done = 0, rows; done < n; done += rows) {
         rows = std::min(n - done, (int32_t)READ_ROWS);
         at::Tensor features =
-            at::from_blob(const_cast<float *>(values) + (int64_t)done * h.p.n_values, {rows, h.p.n_values}, h.of);
-        if (h.p.kind == LST_HEAD_EAGLE3) features = h.fc(features);
+            at::from_blob(const_cast<float *>(values) + (int64_t)done * h.n_values, {rows, h.n_values}, h.of);
+        if (h.kind == LS_HEAD_EAGLE3) features = h.fc(features);
         at::Tensor hidden = at::zeros({rows, d.columns + rows}, h.of);
         hidden.narrow(1, d.columns, rows).copy_(at::full({rows, rows}, -INFINITY, h.of).triu(1));
         std::vector<int32_t> positions((size_t)rows);
@@ -306,7 +284,7 @@ const char *lst_torch_version(void) {
 int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context) {
     *out = nullptr;
     return lst::head_guard([&] {
-        if (n_context < 1 || n_context > 1 << 22 || h->p.kind == LST_HEAD_MEDUSA)
+        if (n_context < 1 || n_context > 1 << 22 || h->kind == LS_HEAD_MEDUSA)
             throw lst::Error(LST_E_ARG, "lst_draft_new: bad arguments");
         auto d = std::make_unique<lst_draft>();
         d->h = h;
@@ -357,16 +335,14 @@ int lst_draft_logits(const lst_draft *d, int32_t row, float *logits) {
         const at::Tensor here = d->logits[(size_t)row].cpu();
         const float *x = here.const_data_ptr<float>();
         std::fill_n(logits, d->h->p.n_vocab, -INFINITY);
-        for (int32_t i = 0; i < d->h->p.n_draft; i++) logits[target_id(*d->h, i)] = x[i];
+        for (int32_t i = 0; i < d->h->n_draft; i++) logits[target_id(*d->h, i)] = x[i];
     });
 }
 
 int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *ids, float *p) {
     return lst::head_guard([&] {
-        const lst_head_params &hp = h->p;
-        if (hp.kind != LST_HEAD_MEDUSA || k < 1 || k > 256)
-            throw lst::Error(LST_E_ARG, "lst_head_guess: bad arguments");
-        const at::Tensor in = at::from_blob(const_cast<float *>(values), {1, hp.n_values}, h->of);
+        if (h->kind != LS_HEAD_MEDUSA || k < 1 || k > 256) throw lst::Error(LST_E_ARG, "lst_head_guess: bad arguments");
+        const at::Tensor in = at::from_blob(const_cast<float *>(values), {1, h->n_values}, h->of);
         std::vector<at::Tensor> each;
         for (const lst_head::Guess &guess : h->guesses) {
             at::Tensor x = in;
@@ -383,10 +359,10 @@ int lst_head_guess(const lst_head *h, const float *values, int32_t k, int32_t *i
                 summary->list(i, k, ids, of.data());
                 lse = (double)summary->lse(i);
             } else {
-                const float *y = logits.const_data_ptr<float>() + i * hp.n_draft;
+                const float *y = logits.const_data_ptr<float>() + i * h->n_draft;
                 lst::Spread s;
-                if (!lst::spread(y, hp.n_draft, &s)) not_finite();
-                lst::best(y, hp.n_draft, k, ids);
+                if (!lst::spread(y, h->n_draft, &s)) not_finite();
+                lst::best(y, h->n_draft, k, ids);
                 for (int32_t j = 0; j < k; j++) of[(size_t)j] = ids[j] < 0 ? 0 : y[ids[j]];
                 lse = s.lse();
             }

@@ -6,7 +6,9 @@
 #include <unordered_map>
 
 struct lst_head {
-    lst_head_params p{};
+    ls_head_kind kind{};
+    ls_hparams p{}; // of EAGLE's layer; n_vocab: of the target
+    int32_t n_values = 0, n_draft = 0;
     at::TensorOptions of;                           // floats on its device
     bool on_device = false;                         // whose memory is not the host's
     std::unordered_map<float *, at::Tensor> memory; // see lst_head_memory

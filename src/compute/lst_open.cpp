@@ -1,5 +1,6 @@
 // Opens a model: checks and converts its tensors and hands them to the device's model, with progress.
 #include "compute/lst_ranks.h"
+#include "compute/lst_tensors.h"
 
 extern "C" {
 #include "base/system.h"
@@ -8,50 +9,18 @@ extern "C" {
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
-#include <unordered_map>
 
 namespace {
 
-using Table = std::unordered_map<std::string, const lst_tensor *>;
-
-struct Loader {
+struct Loader : lst::Tensors {
     lst_model &m;
-    const Table &table;
-    const lst_tensor *tensors;
-    const lst_open_options &opt;
     int keep = -1;
     bool ordered = false; // the matrix may have its inputs in an order of its own
-    uint64_t total = 0, next_told = 0;
+    uint64_t next_told = 0;
     std::atomic<uint64_t> done{0};
 
-    bool has(const std::string &name) const { return table.count(name) > 0; }
-
-    const lst_tensor &find(const std::string &name, int64_t n_in, int64_t n_out) const {
-        auto it = table.find(name);
-        if (it == table.end()) throw lst::Error(LST_E_ARG, "tensor '" + name + "' is missing");
-        const lst_tensor &t = *it->second;
-        if (t.n_in != n_in || t.n_out != n_out || lsk_row_bytes(t.type, n_in) * (size_t)n_out != t.n_bytes ||
-            !t.n_bytes || (!t.data && !opt.read))
-            throw lst::Error(LST_E_ARG, "tensor '" + name + "' has a shape or type that does not fit the model");
-        return t;
-    }
-
-    // Reads n rows into `to`, checked. LST_OK, or why not.
-    int read(const lst_tensor &t, int64_t row, int64_t n, uint8_t *to) const {
-        const size_t row_bytes = t.n_bytes / (size_t)t.n_out, at = (size_t)row * row_bytes;
-        if (t.data) std::memcpy(to, (const uint8_t *)t.data + at, (size_t)n * row_bytes);
-        else if (opt.read(opt.ud, (int32_t)(&t - tensors), at, (size_t)n * row_bytes, to)) return LST_E_READ;
-        return lsk_finite(t.type, to, n, t.n_in) ? LST_OK : LST_E_NAN;
-    }
-
-    static void must(int code, const lst_tensor &t) {
-        const std::string tensor = std::string("tensor '") + t.name + "' ";
-        if (code == LST_E_READ) throw lst::Error(code, tensor + "could not be read");
-        if (code == LST_E_NAN) throw lst::Error(code, tensor + "holds NaN, infinite or unusable scale values");
-        if (code == LST_E_MEMORY) throw std::bad_alloc();
-        if (code) throw lst::Error(code, "loading was cancelled");
-    }
+    Loader(lst_model &model, const lst_tensor *t, int32_t n, const lst_open_options &o)
+        : Tensors("model", t, n, o), m(model) {}
 
     // In the thread that loads. LST_OK, or LST_E_CANCELLED. Some 200 times: each may be an event of the screen.
     int progress() {
@@ -330,11 +299,8 @@ void open_model(lst_model &m, const ls_hparams &hp, const lst_tensor *tensors, i
     if (opt.threads < 1 && opt.beside > 1) m.threads = std::max(1, m.threads / opt.beside);
     m.most_threads = opt.threads < 1 && opt.beside < 2 ? std::max(m.threads, (int)ls_processors()) : m.threads;
     lst::start_threads(m.threads);
-    Table table;
-    for (int32_t i = 0; i < n; i++) table[tensors[i].name] = &tensors[i];
-    Loader load{m, table, tensors, opt};
+    Loader load(m, tensors, n, opt);
     load.keep = choose_keeping(m, opt.weights);
-    for (int32_t i = 0; i < n; i++) load.total += tensors[i].n_bytes;
     const int64_t d = hp.n_embd, q = (int64_t)hp.n_heads * hp.head_dim, kv = (int64_t)hp.n_kv_heads * hp.head_dim;
     const bool whole = hp.qk_norm == LS_QK_NORM_WHOLE;
     const lst_tensor &embd = load.find("token_embd.weight", d, hp.n_vocab);

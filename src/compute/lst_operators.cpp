@@ -6,7 +6,9 @@ extern "C" {
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/stack.h>
 
@@ -28,6 +30,28 @@ at::Tensor lst::rotate(const at::Tensor &x, const at::Tensor &cosine, const at::
                      b = interleaved ? x.slice(2, 1, dims, 2) : x.narrow(2, half, half), c = a * cosine - b * sine,
                      d = b * cosine + a * sine, rest = x.narrow(2, dims, x.size(2) - dims);
     return interleaved ? at::cat({at::stack({c, d}, 3).flatten(2), rest}, 2) : at::cat({c, d, rest}, 2);
+}
+
+at::Tensor lst::scores_of(const at::Tensor &q, const at::Tensor &keys) {
+    const int64_t n = q.size(0), hd = q.size(2), kv = keys.size(0), group = q.size(1) / kv;
+    const at::Tensor grouped = q.view({n, kv, group, hd}).permute({1, 2, 0, 3}).reshape({kv, group * n, hd});
+    return at::bmm(grouped, keys.transpose(1, 2)).to(at::kFloat).view({kv, group, n, keys.size(1)});
+}
+
+at::Tensor lst::sum_of(const at::Tensor &chances, const at::Tensor &values) {
+    const int64_t kv = chances.size(0), group = chances.size(1), n = chances.size(2), hd = values.size(2);
+    const at::Tensor weights = chances.reshape({kv, group * n, chances.size(3)}).to(values.scalar_type());
+    return at::bmm(weights, values).view({kv, group, n, hd}).permute({2, 0, 1, 3}).reshape({n, kv * group * hd});
+}
+
+void lst::make_room(at::Tensor &k, at::Tensor &v, std::vector<int64_t> shape, const at::TensorOptions &of,
+                    int64_t columns, int64_t most) {
+    const int64_t had = k.defined() ? k.size(-2) : 0;
+    if (columns <= had) return;
+    *(shape.end() - 2) = std::max(columns, std::min(2 * had, most));
+    const at::Tensor larger[] = {at::empty(shape, of), at::empty(shape, of)}; // both, or the old ones stay
+    if (had) larger[0].narrow(-2, 0, had).copy_(k), larger[1].narrow(-2, 0, had).copy_(v);
+    k = larger[0], v = larger[1];
 }
 
 void lst::best(const float *x, int32_t n, int32_t k, int32_t *out) {

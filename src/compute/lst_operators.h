@@ -20,6 +20,15 @@ at::Tensor rms_norm(const at::Tensor &x, const at::Tensor &weight, float eps);
 // x: [row][head][head_dim]; cosine and sine: [row][1][dims / 2].
 at::Tensor rotate(const at::Tensor &x, const at::Tensor &cosine, const at::Tensor &sine, int64_t dims,
                   bool interleaved);
+// Attention whose queries that share a key/value head are one matrix. q: [row][head][head_dim], keys and values: [kv
+// head][column][head_dim]. Scores and their chances: [kv head][its head][row][column], f32; the sum: [row][head *
+// head_dim].
+at::Tensor scores_of(const at::Tensor &q, const at::Tensor &keys);
+at::Tensor sum_of(const at::Tensor &chances, const at::Tensor &values);
+// Makes room for `columns` columns of keys and values, the last dimension but one, at most `most` before they are
+// needed; those that are there stay. shape: of both, for any number of columns.
+void make_room(at::Tensor &k, at::Tensor &v, std::vector<int64_t> shape, const at::TensorOptions &of, int64_t columns,
+               int64_t most);
 // The k best of n values, best first; ties: the lower index first. Fewer than k: the rest is -1.
 void best(const float *x, int32_t n, int32_t k, int32_t *out);
 

@@ -11,7 +11,6 @@ extern "C" {
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -154,14 +153,7 @@ struct ReferenceCache : lst::KvCache {
     }
 
     void make_room(int64_t columns) {
-        const int64_t had = k.defined() ? k.size(2) : 0;
-        if (columns <= had) return;
-        const int64_t room = std::max(columns, std::min(2 * had, (int64_t)n_context + LST_MAX_ROWS));
-        for (at::Tensor *t : {&k, &v}) {
-            at::Tensor larger = at::empty({n_layers, m.hp.n_kv_heads, room, m.hp.head_dim}, m.of);
-            if (had) larger.narrow(2, 0, had).copy_(*t);
-            *t = larger;
-        }
+        lst::make_room(k, v, {n_layers, m.hp.n_kv_heads, 0, m.hp.head_dim}, m.of, columns, n_context + LST_MAX_ROWS);
     }
 
     // What is added to scores: 0 where a row sees a column, else -inf.
@@ -215,22 +207,11 @@ struct ReferenceCache : lst::KvCache {
         keys.narrow(1, b.length + b.first, n).copy_(part(heads, kv, t.k_norm).transpose(0, 1));
         values.narrow(1, b.length + b.first, n)
             .copy_(qkv.narrow(1, (heads + kv) * hd, kv * hd).reshape({n, kv, hd}).transpose(0, 1));
-        // queries that share a key/value head, as one matrix: [kv head][group * n][head_dim]
-        const at::Tensor q = (part(0, heads, t.q_norm) * scale)
-                                 .to(m.of)
-                                 .view({n, kv, group, hd})
-                                 .permute({1, 2, 0, 3})
-                                 .reshape({kv, group * n, hd});
-        at::Tensor scores = at::bmm(q, keys.narrow(1, 0, columns).transpose(1, 2)).to(at::kFloat);
+        at::Tensor scores = lst::scores_of((part(0, heads, t.q_norm) * scale).to(m.of), keys.narrow(1, 0, columns));
         if (hp.attn_softcap > 0) scores = (scores / hp.attn_softcap).tanh() * hp.attn_softcap;
-        scores = scores.view({kv, group, n, columns}) + sees;
+        scores = scores + sees;
         if (t.sinks.defined()) scores = at::cat({scores, t.sinks.view({kv, group, 1, 1}).expand({-1, -1, n, 1})}, -1);
-        const at::Tensor chances =
-            at::softmax(scores, -1).narrow(-1, 0, columns).reshape({kv, group * n, columns}).to(m.of);
-        return t.out(at::bmm(chances, values.narrow(1, 0, columns))
-                         .view({kv, group, n, hd})
-                         .permute({2, 0, 1, 3})
-                         .reshape({n, heads * hd}));
+        return t.out(lst::sum_of(at::softmax(scores, -1).narrow(-1, 0, columns), values.narrow(1, 0, columns)));
     }
 
     at::Tensor activate(int32_t layer, const at::Tensor &x) const {

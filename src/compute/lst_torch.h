@@ -5,6 +5,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#include "model/head.h"
 
 /* ---- Trained heads: small models that draft from a target's hidden states (see lst_hidden), in f32, on the CPU or on
  * a GPU. EAGLE-3 (arXiv 2503.01840), EAGLE and EAGLE-2 (2401.15077, 2406.16858), Medusa (2401.10774). Their results are
@@ -15,26 +16,12 @@ typedef struct lst_draft lst_draft; /* EAGLE's keys and values of one conversati
 /* Whether heads can run on a device ("cpu", "cuda", "cuda:N"); if not, the last error says why, and what would help. */
 int lst_head_device(const char *device);
 
-enum { LST_HEAD_EAGLE3, LST_HEAD_EAGLE, LST_HEAD_MEDUSA };
-
-typedef struct {
-    int32_t kind;
-    int32_t n_values; /* numbers of the target's hidden states per row; for EAGLE-3 three layers, concatenated */
-    int32_t n_vocab, n_draft; /* tokens of the target; tokens that it can draft */
-    const int32_t *d2t;       /* [n_draft] the target's id of each; NULL: the same ids */
-    /* EAGLE's decoder layer. Rotary embedding as in ls_hparams. */
-    int32_t n_embd, n_ff, n_heads, n_kv_heads, head_dim, rope_dims, rope_interleaved;
-    float rms_eps, rope_magnitude;
-    const float *rope_freq; /* [rope_dims / 2] */
-    /* Medusa */
-    int32_t n_guesses, n_blocks; /* positions that it guesses; residual blocks of each head */
-} lst_head_params;
-
 /* Tensors are found by their published names without the prefix of the layer ("fc.weight", "self_attn.q_proj.weight",
  * "0.0.linear.weight", ...). "token_embd.weight" and "output.weight" are the target's; an EAGLE head without
  * "embed_tokens.weight" or "lm_head.weight" uses them. Of opt, only device, threads, progress, read and their uds are
- * used. LST_E_MEMORY: a GPU has no room for it. */
-int lst_head_open(lst_head **out, const lst_head_params *p, const lst_tensor *tensors, int32_t n_tensors,
+ * used. p (ls_head_open) is used during
+ * the call only. LST_E_MEMORY: a GPU has no room for it. */
+int lst_head_open(lst_head **out, const ls_head *p, const lst_tensor *tensors, int32_t n_tensors,
                   const lst_open_options *opt);
 void lst_head_close(lst_head *h); /* after its drafts */
 uint64_t lst_head_bytes(const lst_head *h);
@@ -48,9 +35,9 @@ int lst_head_copy(lst_head *h, float *to, const float *from, int64_t n);
 int lst_draft_new(lst_draft **out, lst_head *h, int32_t n_context); /* LST_E_ARG: Medusa, which keeps nothing */
 void lst_draft_free(lst_draft *d);
 /* EAGLE's input is pairs: at position i the token i + 1 and the target's hidden state of token i. This call removes the
- * tree and all pairs at positions `keep` and later, then reads n >= 1 pairs (values: [n][n_values]) at positions at,
- * at + 1, ... (at >= keep; positions between are never seen). The last pair's token is row 0 of a new tree; *row is the
- * prediction after it, in the target's ids (top_id -1: no more; parent_* are NAN). */
+ * tree and all pairs at positions `keep` and later, then reads n >= 1 pairs (values: [n][ls_head_values]) at positions
+ * at, at + 1, ... (at >= keep; positions between are never seen). The last pair's token is row 0 of a new tree; *row is
+ * the prediction after it, in the target's ids (top_id -1: no more; parent_* are NAN). */
 int lst_draft_begin(lst_draft *d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
                     const lst_sampling *sampling, lst_row *row);
 /* Adds n rows, whose parents are any earlier rows and whose features are their parents' outputs. rows[i] describes new

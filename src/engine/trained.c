@@ -79,7 +79,6 @@ static void stay_on_cpu(ls_trained *t) {
 // The tensors of the head, then those of the target that the head does not have. device: the engine's.
 static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *target, const char *device,
                          const ls_engine_options *opt, ls_err *err) {
-    const ls_hparams *hp = &h->hparams;
     head_loading l = {h->weights, target, {0}, {0}};
     lst_tensor *tensors = ls_calloc((size_t)h->weights->n_tensors + 2, sizeof *tensors);
     int n = 0, borrowed = 0;
@@ -94,34 +93,17 @@ static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *t
                 l.borrowed[borrowed++] = i;
             }
     }
-    const lst_head_params p = {.kind = (int32_t)h->kind, // the same numbers
-                               .n_values = t->n_values,
-                               .n_vocab = hp->n_vocab,
-                               .n_draft = h->n_draft,
-                               .d2t = h->d2t,
-                               .n_embd = hp->n_embd,
-                               .n_ff = hp->n_ff,
-                               .n_heads = hp->n_heads,
-                               .n_kv_heads = hp->n_kv_heads,
-                               .head_dim = hp->head_dim,
-                               .rope_dims = hp->rope_dims,
-                               .rope_interleaved = hp->rope_interleaved,
-                               .rms_eps = hp->rms_eps,
-                               .rope_magnitude = hp->rope_magnitude[0],
-                               .rope_freq = hp->rope_freq[0],
-                               .n_guesses = h->n_heads,
-                               .n_blocks = h->n_blocks};
     lst_open_options o = {.device = t->on_device ? device : "cpu",
                           .threads = t->threads,
                           .progress = opt->progress,
                           .progress_ud = opt->ud,
                           .read = read_head_tensor,
                           .ud = &l};
-    int code = t->lib->head_open(&t->head, &p, tensors, n, &o);
+    int code = t->lib->head_open(&t->head, h, tensors, n, &o);
     if (code == LST_E_MEMORY && t->on_device) {
         stay_on_cpu(t);
         o.device = "cpu";
-        code = t->lib->head_open(&t->head, &p, tensors, n, &o);
+        code = t->lib->head_open(&t->head, h, tensors, n, &o);
     }
     free(tensors);
     if (code == LST_E_READ) {
@@ -147,7 +129,7 @@ ls_code ls_trained_open(ls_trained **out, ls_engine *e, const ls_checkpoint *tar
     snprintf(t->base, sizeof t->base, "%s", h->base);
     code = ls_torch_load(&t->lib, "a trained head", err);
     if (!code) code = ls_head_fits(h, &target->hparams, t->takes, &t->n_takes, err);
-    t->n_values = t->n_takes * target->hparams.n_embd;
+    t->n_values = ls_head_values(h);
     if (h->kind == LS_HEAD_MEDUSA) t->n_guesses = h->n_heads;
     t->on_device = strcmp(e->device, "cpu") && (!opt->device || strcmp(opt->device, "cpu"));
     if (!code && t->on_device && t->lib->head_device(e->device)) stay_on_cpu(t);

@@ -147,7 +147,7 @@ static int64_t size_of(const ls_head *h, char letter) {
     case 'q': return (int64_t)p->n_heads * p->head_dim;
     case 'k': return (int64_t)p->n_kv_heads * p->head_dim;
     case 'f': return p->n_ff;
-    case 'x': return third ? 3 * (int64_t)h->target_embd : 2 * (int64_t)p->n_embd;
+    case 'x': return third ? ls_head_values(h) : 2 * (int64_t)p->n_embd;
     case 'V': return p->n_vocab;
     case 'D': return h->n_draft;
     default: return 1;

@@ -30,6 +30,11 @@ typedef struct {
     ls_checkpoint *weights;
 } ls_head;
 
+// Numbers of the target's hidden states of a row.
+static inline int32_t ls_head_values(const ls_head *h) {
+    return (h->kind == LS_HEAD_EAGLE3 ? LS_HEAD_TAKES : 1) * h->target_embd;
+}
+
 // folder: or a GGUF file. Errors begin with the folder or a file of it. LS_E_UNSUPPORTED: for example, the weights are
 // a pickle; the message has the command that converts them.
 ls_code ls_head_open(ls_head **out, const char *folder, ls_err *err);

@@ -1,7 +1,8 @@
 #include "model/hparams_read.h"
+#include "base/mem.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // clang-format off
@@ -86,10 +87,13 @@ const ls_arch *ls_arch_find(ls_str name, bool hf) {
     return NULL;
 }
 
-static void say(ls_buf *out, const char *what) {
-    if (!what) return;
-    if (out->n) ls_buf_str(out, ", ");
-    ls_buf_str(out, what);
+__attribute__((format(printf, 2, 3))) static void say(ls_buf *out, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *what = ls_format_list(fmt, ap);
+    va_end(ap);
+    ls_buf_fmt(out, "%s%s", out->n ? ", " : "", what);
+    free(what);
 }
 
 static void say_sublayers(const ls_arch *a, ls_buf *out) {
@@ -102,8 +106,8 @@ static void say_sublayers(const ls_arch *a, ls_buf *out) {
                                              [LS_ACT_CLAMPED] = "clamped SwiGLU"};
     if (a->layer_norm) say(out, "layer norms with biases");
     if (a->norm_after) say(out, a->norm_before ? "norms before and after sublayers" : "norms after sublayers");
-    say(out, qk[a->qk_norm]);
-    say(out, act[a->activation]);
+    if (qk[a->qk_norm]) say(out, "%s", qk[a->qk_norm]);
+    if (act[a->activation]) say(out, "%s", act[a->activation]);
     if (a->ungated) say(out, "no gate");
     if (a->router) say(out, a->router == LS_ROUTER_SIGMOID ? "experts by sigmoids" : "experts");
     if (a->balanced) say(out, "biases of the choice");
@@ -123,7 +127,6 @@ void ls_arch_differs(const ls_arch *a, ls_buf *out) {
 }
 
 void ls_hparams_differs(const ls_hparams *h, ls_buf *out) {
-    char text[80];
     int unrotated = 0, local = 0, dense = 0;
     for (int i = 0; i < h->n_layers; i++)
         unrotated += h->unrotated[i], local += h->local[i], dense += h->n_experts && h->dense[i];
@@ -131,26 +134,16 @@ void ls_hparams_differs(const ls_hparams *h, ls_buf *out) {
     if (h->attn_softcap > 0 || h->logit_softcap > 0) say(out, "soft caps");
     if (h->arch->hf_interleaved) say(out, "interleaved rotation");
     const int32_t head = h->stated_head_dim ? h->stated_head_dim : h->head_dim;
-    snprintf(text, sizeof text, "%d of %d experts of width %d a token", h->n_experts_used, h->n_experts,
-             h->n_ff_expert);
-    if (h->n_experts) say(out, text);
-    snprintf(text, sizeof text, "a shared expert of width %d", h->n_ff_shared);
-    if (h->n_ff_shared) say(out, text);
-    snprintf(text, sizeof text, "experts of %d of %d groups", h->n_groups_used, h->n_expert_groups);
-    if (h->n_expert_groups > 1) say(out, text);
-    snprintf(text, sizeof text, "%d dense layers", dense);
-    if (dense) say(out, text);
-    snprintf(text, sizeof text, "rotation of %d of %d values", h->rope_dims, head);
-    if (h->rope_dims < head) say(out, text);
-    snprintf(text, sizeof text, "rotary scaling %s", h->rope_scaling ? h->rope_scaling : "");
-    if (h->rope_scaling) say(out, text);
-    snprintf(text, sizeof text, "%d layers without rotation", unrotated);
-    if (unrotated) say(out, text);
-    snprintf(text, sizeof text, "attention temperature %g per %d positions", (double)h->attn_temperature,
-             h->attn_temperature_length);
-    if (h->attn_temperature > 0) say(out, text);
-    snprintf(text, sizeof text, "%d layers that attend to the last %d tokens", local, h->window);
-    if (local) say(out, text);
+    if (h->n_experts) say(out, "%d of %d experts of width %d a token", h->n_experts_used, h->n_experts, h->n_ff_expert);
+    if (h->n_ff_shared) say(out, "a shared expert of width %d", h->n_ff_shared);
+    if (h->n_expert_groups > 1) say(out, "experts of %d of %d groups", h->n_groups_used, h->n_expert_groups);
+    if (dense) say(out, "%d dense layers", dense);
+    if (h->rope_dims < head) say(out, "rotation of %d of %d values", h->rope_dims, head);
+    if (h->rope_scaling) say(out, "rotary scaling %s", h->rope_scaling);
+    if (unrotated) say(out, "%d layers without rotation", unrotated);
+    if (h->attn_temperature > 0)
+        say(out, "attention temperature %g per %d positions", (double)h->attn_temperature, h->attn_temperature_length);
+    if (local) say(out, "%d layers that attend to the last %d tokens", local, h->window);
 }
 
 void ls_rope_plain(ls_hparams *h, int kind, double base, double factor) {
@@ -211,6 +204,7 @@ uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes) {
 }
 
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err) {
+    if (h->n_experts && !memchr(h->dense, 1, (size_t)h->n_layers)) h->n_ff = h->n_ff_expert;
     if (h->n_heads % h->n_kv_heads)
         return ls_fail(err, LS_E_PARSE, "%d attention heads cannot share %d key/value heads", h->n_heads,
                        h->n_kv_heads);

@@ -251,7 +251,6 @@ static ls_code read_experts(ls_hparams *h, source *s) {
     const ls_arch *a = h->arch;
     const ls_json *list = get(s->j, "mlp_only_layers");
     int32_t every = 1, first = a->dense_first, last = -1, shared = a->shared;
-    bool any_dense = false;
     ls_code code;
     if (!a->router) return LS_OK;
     h->n_experts = a->experts, h->n_experts_used = a->used, h->n_ff_shared = a->shared_ff;
@@ -300,8 +299,6 @@ static ls_code read_experts(ls_hparams *h, source *s) {
             return ls_fail(s->err, LS_E_RANGE, "'mlp_only_layers' must have only layers of the model");
         h->dense[layer] = 1;
     }
-    for (int i = 0; i < h->n_layers; i++) any_dense |= h->dense[i];
-    if (!any_dense) h->n_ff = h->n_ff_expert;
     return LS_OK;
 }
 
@@ -357,9 +354,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     source s = {config, NULL, err};
     size_t n = 0;
     h.partial = get(config, "vision_config") != NULL || get(config, "text_config") != NULL;
-    if (get(config, "text_config")) { // the text part of a vision model
-        s.j = config = get(config, "text_config");
-    }
+    if (get(config, "text_config")) s.j = config = get(config, "text_config"); // the text part of a vision model
     const char *type = ls_json_str(get(config, "model_type"), &n);
     if (!type) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
     h.arch = ls_arch_find((ls_str){type, n}, true);

@@ -39,7 +39,10 @@ static ls_code may_int(source *s, const char *name, int64_t lo, int64_t hi, int3
     return has(s, name) ? get_int(s, name, lo, hi, out) : LS_OK;
 }
 static ls_code may_num(source *s, const char *name, float *out) {
-    return has(s, name) ? ls_gguf_f32(s->g, key_of(s, name), out, s->err) : LS_OK;
+    return has(s, name) ? ls_gguf_f32(s->g, s->key, out, s->err) : LS_OK;
+}
+static ls_code may_bool(source *s, const char *name, bool *out) {
+    return has(s, name) ? ls_gguf_bool(s->g, s->key, out, s->err) : LS_OK;
 }
 
 // YaRN's magnitude: attn_factor times what the factor says; with yarn_log_multiplier m (mscale_all_dim of config.json,
@@ -76,7 +79,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
         (code = may_num(s, "rope.freq_base", &base)) || (code = may_num(s, scale, &factor)) ||
         (h->arch->gguf_window && h->arch->pattern && (code = may_num(s, "rope.freq_base_swa", &local))) ||
         (code = may_num(s, "rope.scaling.attn_factor", &magnitude)) ||
-        (has(s, "rope.scaling.type") && (code = ls_gguf_str(s->g, key_of(s, "rope.scaling.type"), &kind, s->err))))
+        (has(s, "rope.scaling.type") && (code = ls_gguf_str(s->g, s->key, &kind, s->err))))
         return code;
     const bool linear = ls_str_is(kind, "linear"), yarn = ls_str_is(kind, "yarn"),
                longrope = ls_str_is(kind, "longrope"),
@@ -106,9 +109,7 @@ static ls_code read_rope(ls_hparams *h, source *s) {
         h->n_context = original;
     }
     bool rotates = true; // Granite switches the rotary embedding off with this key
-    if (h->arch->granite && has(s, "rope.scaling.finetuned") &&
-        (code = ls_gguf_bool(s->g, key_of(s, "rope.scaling.finetuned"), &rotates, s->err)))
-        return code;
+    if (h->arch->granite && (code = may_bool(s, "rope.scaling.finetuned", &rotates))) return code;
     if (!rotates) memset(h->unrotated, 1, sizeof h->unrotated);
     if ((code = may_num(s, "attention.temperature_scale", &h->attn_temperature))) return code;
     h->attn_temperature_length = original;
@@ -181,10 +182,6 @@ static ls_code read_xielu(ls_hparams *h, source *s) {
     return LS_OK;
 }
 
-static ls_code may_bool(source *s, const char *name, bool *out) {
-    return has(s, name) ? ls_gguf_bool(s->g, s->key, out, s->err) : LS_OK;
-}
-
 // A mixture of experts. Some files lack the experts' width.
 static ls_code read_experts(ls_hparams *h, source *s) {
     const bool sigmoid = h->arch->router == LS_ROUTER_SIGMOID;
@@ -217,9 +214,7 @@ static ls_code read_experts(ls_hparams *h, source *s) {
     if (gate && gate != (sigmoid ? 2 : 1))
         return ls_fail(s->err, LS_E_UNSUPPORTED, "the router has the gating function %d; only %s is supported", gate,
                        sigmoid ? "2 (sigmoid)" : "1 (softmax)");
-    bool any_dense = false;
-    for (int i = 0; i < h->n_layers; i++) any_dense |= h->dense[i] = i < leading || (i + 1) % every != 0;
-    if (!any_dense) h->n_ff = h->n_ff_expert;
+    for (int i = 0; i < h->n_layers; i++) h->dense[i] = i < leading || (i + 1) % every != 0;
     return LS_OK;
 }
 
@@ -241,7 +236,7 @@ static ls_code refuse_others(const ls_hparams *h, source *s) {
             return ls_fail(s->err, LS_E_UNSUPPORTED, "metadata '%s' is %d; only %d is supported", s->key, v,
                            sizes[i].allowed);
     }
-    if (has(s, "attention.causal") && (code = ls_gguf_bool(s->g, s->key, &causal, s->err))) return code;
+    if ((code = may_bool(s, "attention.causal", &causal))) return code;
     return causal ? LS_OK
                   : ls_fail(s->err, LS_E_UNSUPPORTED,
                             "the model is an encoder (metadata '%s' is false); only decoders are supported", s->key);
@@ -267,15 +262,13 @@ ls_code ls_hparams_gguf(ls_hparams *out, const ls_gguf *g, const ls_arch *as, ls
     h.rope_interleaved = h.arch->gguf_interleaved;
     h.attn_scale = 1 / sqrtf((float)h.head_dim);
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);
-    // the largest Gemma 2 and 3 scale by width, but their metadata lack this
-    if ((!strcmp(h.arch->gguf, "gemma2") && h.n_layers == 46) || (!strcmp(h.arch->gguf, "gemma3") && h.n_layers == 62))
-        h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
     const bool gemma2 = !strcmp(h.arch->gguf, "gemma2"), gemma3 = !strcmp(h.arch->gguf, "gemma3"),
                granite = h.arch->granite;
-    if (gemma2) { // llama.cpp's defaults
-        h.attn_softcap = h.arch->attn_softcap;
-        h.logit_softcap = h.arch->logit_softcap;
-    }
+    // the largest Gemma 2 and 3 scale by width, but their metadata lack this
+    if ((gemma2 && h.n_layers == 46) || (gemma3 && h.n_layers == 62))
+        h.attn_scale = 1 / sqrtf((float)h.n_embd / (float)h.n_heads);
+    h.attn_softcap = h.arch->attn_softcap; // Gemma 2's, which are llama.cpp's defaults
+    h.logit_softcap = h.arch->logit_softcap;
     float divisor = 1; // as in llama.cpp, only the architecture's own keys are read
     if ((gemma2 && (code = may_num(&s, "attn_logit_softcapping", &h.attn_softcap))) ||
         ((gemma2 || gemma3) && (code = may_num(&s, "final_logit_softcapping", &h.logit_softcap))) ||

@@ -17,7 +17,7 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err);
 // An integer of a config.json; without the key, or null, *out stays. LS_E_RANGE: it is not from lo to hi.
 ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_t hi, int32_t *out, ls_err *err);
 
-// Shared by both.
+// Shared by both. The check also sets n_ff of a model without dense layers.
 ls_code ls_hparams_check(ls_hparams *h, ls_err *err);
 const ls_arch *ls_arch_find(ls_str name, bool hf); // NULL: not known
 // What a layer of the architecture does otherwise than Llama's; "": nothing.

@@ -1,7 +1,6 @@
 #include "model/checkpoint_internal.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "model/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +28,11 @@ bool ls_checkpoint_skips(ls_checkpoint *c, const char *name) {
     return true;
 }
 
-static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
+static void add_tensors(ls_checkpoint *c, const ls_gguf *g) {
     for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
         const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
         char *name = own_name(c->hparams.arch, t->name);
-        if (ls_checkpoint_skips(c, name) || ls_quantized_take_gguf(c, t, file)) {
+        if (ls_checkpoint_skips(c, name) || ls_quantized_take_gguf(c, t)) {
             free(name);
             continue;
         }
@@ -41,7 +40,7 @@ static void add_tensors(ls_checkpoint *c, const ls_gguf *g, int file) {
                                          .type = t->type,
                                          .n_in = t->dim[0],
                                          .n_out = t->dim[1] * t->dim[2] * t->dim[3],
-                                         .file = file,
+                                         .file = c->n_files - 1,
                                          .offset = t->offset,
                                          .n_bytes = t->n_bytes});
     }
@@ -104,7 +103,7 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *
             code = ls_checkpoint_add_file(c, first, err);
             if (!code) code = ls_gguf_open(&part, &c->files[i], err);
         }
-        if (!code) add_tensors(c, part ? part : c->gguf, c->n_files - 1);
+        if (!code) add_tensors(c, part ? part : c->gguf);
         if (!code) n_tensors += (uint32_t)ls_gguf_n_tensors(part ? part : c->gguf);
         ls_gguf_free(part);
     }

@@ -4,7 +4,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "model/nearest.h"
 #include "model/quantized.h"
 
 #include <errno.h>
@@ -146,43 +145,38 @@ const char *ls_arch_norm(const ls_arch *arch, int i) {
 }
 
 bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers) {
-    static const char *const single[] = {
-        "token_embd.weight",        "output_norm.weight",       "output.weight", "output.bias", "rope_freqs.weight",
-        "rope_factors_long.weight", "rope_factors_short.weight"};
-    static const char *const matrices[] = {"attn_q",      "attn_k",   "attn_v", "attn_qkv",
-                                           "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
-    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
-        if (!strcmp(name, single[i])) return true;
-    enum { N_BIASED = 4 }; // the first ones, of gpt-oss
-    static const char *const of_mixture[] = {"ffn_gate_inp",   "ffn_gate_exps",    "ffn_up_exps",
-                                             "ffn_down_exps",  "ffn_gate_up_exps", "ffn_gate_inp_shexp",
-                                             "ffn_gate_shexp", "ffn_up_shexp",     "ffn_down_shexp"};
+    if (ls_str_among((ls_str){name, strlen(name)},
+                     "token_embd.weight output_norm.weight output.weight output.bias rope_freqs.weight "
+                     "rope_factors_long.weight rope_factors_short.weight") >= 0)
+        return true;
     if (arch->layer_norm && !strcmp(name, "output_norm.bias")) return true;
     char *end = NULL;
     const char *at = ls_behind(name, "blk.");
     const long layer = at ? strtol(at, &end, 10) : -1;
     if (!at || end == at || *end != '.' || layer < 0 || layer >= n_layers) return false;
-    const char *kind = strrchr(end, '.');
-    const size_t n = (size_t)(kind - end) - (kind > end);
+    const char *rest = end + 1, *kind = strrchr(end, '.');
+    const ls_str part = {rest, (size_t)(kind - end) - (kind > end)};
+    const bool weight = !strcmp(kind, ".weight"), bias = !strcmp(kind, ".bias");
     for (int i = 0; ls_arch_norm(arch, i); i++)
-        if (strlen(ls_arch_norm(arch, i)) == n && !memcmp(ls_arch_norm(arch, i), end + 1, n))
-            return !strcmp(kind, ".weight") || (arch->layer_norm && !strcmp(kind, ".bias"));
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
-        if (strlen(matrices[i]) == n && !memcmp(matrices[i], end + 1, n))
-            return !strcmp(kind, ".weight") || !strcmp(kind, ".bias");
-    for (size_t i = 0; i < sizeof of_mixture / sizeof *of_mixture && arch->router; i++)
-        if (strlen(of_mixture[i]) == n && !memcmp(of_mixture[i], end + 1, n))
-            return !strcmp(kind, ".weight") || (arch->sinks && i < N_BIASED && !strcmp(kind, ".bias"));
-    if (arch->sinks && !strcmp(end + 1, "attn_sinks.weight")) return true;
-    if (arch->balanced && !strcmp(end + 1, "exp_probs_b.bias")) return true;
-    for (int i = 5; i < 8 && arch->router; i++) { // ffn_gate.7.weight
-        const char *number = ls_behind(end + 1, matrices[i]);
-        if (!number || *number != '.') continue;
-        const long expert = strtol(number + 1, &end, 10);
-        return end > number + 1 && expert >= 0 && expert < LS_MAX_EXPERTS && !strcmp(end, ".weight");
+        if (ls_str_is(part, ls_arch_norm(arch, i))) return weight || (arch->layer_norm && bias);
+    if (ls_str_among(part, "attn_q attn_k attn_v attn_qkv attn_output ffn_gate ffn_up ffn_down") >= 0)
+        return weight || bias;
+    if (arch->router && ls_str_among(part, "ffn_gate_inp ffn_gate_exps ffn_up_exps ffn_down_exps") >= 0)
+        return weight || (arch->sinks && bias); // gpt-oss
+    if (arch->router && ls_str_among(part, "ffn_gate_up_exps ffn_gate_inp_shexp ffn_gate_shexp ffn_up_shexp "
+                                           "ffn_down_shexp") >= 0)
+        return weight;
+    if (arch->sinks && !strcmp(rest, "attn_sinks.weight")) return true;
+    if (arch->balanced && !strcmp(rest, "exp_probs_b.bias")) return true;
+    static const char *const of_one[] = {"ffn_gate.", "ffn_up.", "ffn_down."}; // ffn_gate.7.weight
+    for (int i = 0; i < 3 && arch->router; i++) {
+        const char *number = ls_behind(rest, of_one[i]);
+        if (!number) continue;
+        const long expert = strtol(number, &end, 10);
+        return end > number && expert >= 0 && expert < LS_MAX_EXPERTS && !strcmp(end, ".weight");
     }
-    if (arch->activation == LS_ACT_XIELU && ls_behind(end + 1, "ffn_act.")) return true;
-    return !strcmp(end + 1, "rope_freqs.weight"); // older files repeat it in every layer
+    if (arch->activation == LS_ACT_XIELU && ls_behind(rest, "ffn_act.")) return true;
+    return !strcmp(rest, "rope_freqs.weight"); // older files repeat it in every layer
 }
 
 // ---- a file of safetensors

@@ -51,7 +51,8 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err);
 // Reads n bytes of a padded tensor, starting at byte `at`.
 ls_code ls_pad_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err);
 
-float ls_half(const unsigned char *p); // an f16
+float ls_half(const unsigned char *p);       // an f16
+uint64_t ls_row_bytes(int type, uint64_t n); // of n values, whole blocks of the type
 // Divides n rotary frequencies by the factors in a tensor.
 ls_code ls_rope_divide(const ls_checkpoint *c, const ls_tensor *t, int32_t n, const float *plain, float *out,
                        ls_err *err);
@@ -121,7 +122,7 @@ ls_code ls_experts_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, l
 // Takes a tensor that is a part of a quantised weight, or that no forward here needs; *taken: it is one.
 ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken, ls_err *err);
 // The same of a GGUF file: a weight of NVFP4, or what scales it.
-bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t, int file);
+bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t);
 // After all files: checks the parts' shapes and adds a tensor for each weight. Reads zero points and orders, which
 // choose the type.
 ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err);
@@ -139,3 +140,17 @@ void ls_quantized_memory_free(struct ls_quantized_memory *m); // accepts NULL
 bool ls_checkpoint_skips(ls_checkpoint *c, const char *name);
 // Converts a Hugging Face tensor name to GGUF's name in out ("": an unused tensor, such as a buffer); false: not known.
 bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size);
+
+// ---- what a model of an unknown architecture has in common with the known ones, for the message that refuses it
+// (nearest.c)
+
+typedef struct { // names of tensors, each number in them replaced by 0, once each; zeros: none
+    char **names;
+    int n;
+} ls_tensor_kinds;
+
+void ls_tensor_kinds_add(ls_tensor_kinds *k, ls_str name);
+void ls_tensor_kinds_free(ls_tensor_kinds *k);
+// Completes err's message, which says that the architecture `name` is not supported: the nearest known one,
+// the kinds of tensors that differ, and what to do. hf: names are those of a folder, otherwise of a GGUF file.
+void ls_nearest_say(const ls_tensor_kinds *k, ls_str name, bool hf, ls_err *err);

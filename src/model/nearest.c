@@ -1,6 +1,5 @@
-#include "model/nearest.h"
-#include "base/mem.h"
 #include "model/checkpoint_internal.h"
+#include "base/mem.h"
 
 #include <ctype.h>
 #include <stdio.h>

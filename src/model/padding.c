@@ -8,7 +8,7 @@ static int32_t up(int32_t n, int32_t to) {
     return (n + to - 1) / to * to;
 }
 
-static uint64_t row_bytes(int type, uint64_t n) {
+uint64_t ls_row_bytes(int type, uint64_t n) {
     const ls_ggml_layout *l = ls_ggml_layout_of(type);
     return n / (uint64_t)l->values * (uint64_t)l->bytes;
 }
@@ -46,7 +46,7 @@ static ls_code pad(const ls_checkpoint *c, ls_tensor *t, bool out, int32_t group
     }
     *(rows ? &t->out : &t->in) = (ls_padding){groups, from, to};
     *n = (uint64_t)groups * (uint64_t)to;
-    t->n_bytes = row_bytes(t->type, t->n_in) * t->n_out;
+    t->n_bytes = ls_row_bytes(t->type, t->n_in) * t->n_out;
     return LS_OK;
 }
 
@@ -133,7 +133,7 @@ static void to_floats(int type, const unsigned char *p, uint64_t n, float *out) 
 static ls_code read_row(const ls_checkpoint *c, const ls_tensor *t, uint64_t row, unsigned char *source, float *floats,
                         unsigned char *dst, ls_err *err) {
     const uint64_t n_in = t->in.groups ? (uint64_t)t->in.groups * (uint64_t)t->in.from : t->n_in,
-                   bytes = row_bytes(t->source, n_in), padded = row_bytes(t->type, t->n_in);
+                   bytes = ls_row_bytes(t->source, n_in), padded = ls_row_bytes(t->type, t->n_in);
     memset(dst, 0, padded);
     if (t->out.groups) {
         const uint64_t group = row / (uint64_t)t->out.to, k = row % (uint64_t)t->out.to;
@@ -148,14 +148,14 @@ static ls_code read_row(const ls_checkpoint *c, const ls_tensor *t, uint64_t row
         from = (const unsigned char *)floats;
     }
     if (!t->in.groups) memcpy(dst, from, padded);
-    const uint64_t some = t->in.groups ? row_bytes(t->type, (uint64_t)t->in.from) : 0,
-                   all = t->in.groups ? row_bytes(t->type, (uint64_t)t->in.to) : 0;
+    const uint64_t some = t->in.groups ? ls_row_bytes(t->type, (uint64_t)t->in.from) : 0,
+                   all = t->in.groups ? ls_row_bytes(t->type, (uint64_t)t->in.to) : 0;
     for (uint64_t g = 0; g < (uint64_t)t->in.groups; g++) memcpy(dst + g * all, from + g * some, some);
     return LS_OK;
 }
 
 ls_code ls_pad_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err) {
-    const uint64_t padded = row_bytes(t->type, t->n_in);
+    const uint64_t padded = ls_row_bytes(t->type, t->n_in);
     unsigned char *source = ls_malloc(padded), *row = ls_malloc(padded), *out = dst;
     float *floats = ls_malloc(t->n_in * sizeof *floats);
     ls_code code = LS_OK;

@@ -88,7 +88,7 @@ ls_code ls_quantized_take(ls_checkpoint *c, const ls_safetensor *t, bool *taken,
                              err);
 }
 
-bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t, int file) {
+bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t) {
     static const struct {
         const char *ending;
         ls_part part;
@@ -104,17 +104,13 @@ bool ls_quantized_take_gguf(ls_checkpoint *c, const ls_gguf_tensor *t, int file)
         free(name);
         if (q->part[part].ending) return false; // a name that occurs twice is refused as any other
         const uint64_t experts = t->dim[2] * t->dim[3];
+        const bool weight = part == LS_PART_WEIGHT;
+        ls_safetensor as = {.n_dims = 2, .offset = t->offset, .n_bytes = t->n_bytes};
+        snprintf(as.dtype, sizeof as.dtype, "%s", ls_ggml_type_name(t->type));
         q->kind = LS_NVFP4_BLOCKS;
-        q->part[part].ending = parts[i].ending;
-        q->part[part].file = file;
-        q->part[part].n_dims = 2;
-        q->part[part].offset = t->offset;
-        q->part[part].n_bytes = t->n_bytes;
-        q->part[part].dim[0] = part == LS_PART_WEIGHT ? t->dim[1] * experts : t->dim[0];
-        q->part[part].dim[1] = part == LS_PART_WEIGHT ? t->dim[0] : t->dim[1] * experts;
-        if (part == LS_PART_WEIGHT) q->experts = experts;
-        snprintf(q->part[part].dtype, sizeof q->part[part].dtype, "%s", ls_ggml_type_name(t->type));
-        return true;
+        if (weight) q->experts = experts;
+        return !ls_quantized_part(c, q, part, parts[i].ending, &as, weight ? t->dim[1] * experts : t->dim[0],
+                                  weight ? t->dim[0] : t->dim[1] * experts, NULL);
     }
     return false;
 }
@@ -448,14 +444,13 @@ ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
     for (int i = 0; i < c->n_quantized && !code; i++) {
         ls_quantized *q = c->quantized[i];
         if (q->kind != LS_STRIDED) q->n_out /= q->step; // the other rows are another weight's
-        const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
         ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(q->name),
                                          .type = q->type,
                                          .n_in = q->n_in,
                                          .n_out = q->n_out,
                                          .file = q->part[LS_PART_WEIGHT].file,
                                          .offset = q->part[LS_PART_WEIGHT].offset,
-                                         .n_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes * q->n_out,
+                                         .n_bytes = ls_row_bytes(q->type, q->n_in) * q->n_out,
                                          .order = q->order,
                                          .quantized = q});
     }

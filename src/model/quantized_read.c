@@ -217,8 +217,7 @@ static void put_strided(const ls_quantized *q, const unsigned char *from, uint64
 static void make_rows(const struct ls_quantized_memory *m, const ls_quantized *q, uint64_t at, uint64_t n,
                       unsigned char *dst) {
     enum { TOGETHER = 32 }; // strided rows
-    const ls_ggml_layout *l = ls_ggml_layout_of(q->type);
-    const uint64_t row_bytes = q->n_in / (uint64_t)l->values * (uint64_t)l->bytes;
+    const uint64_t row_bytes = ls_row_bytes(q->type, q->n_in);
     row_parts r = {ls_malloc(q->n_in), ls_calloc(q->groups + 1, sizeof *r.scale), ls_calloc(q->groups + 1, 1), 1,
                    ls_calloc(q->groups + 1, sizeof *r.zero)};
     unsigned char *some = ls_malloc(row_bytes); // of a row

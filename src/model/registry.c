@@ -137,6 +137,13 @@ static void add_entry(ls_registry *r, ls_registry_entry *e) {
     index_from(r, r->n - 1);
 }
 
+static bool read_number(const char *text, int64_t least, int64_t *out) {
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return !errno && *text && !*end && *out >= least && *out < INT64_MAX / 2;
+}
+
 static ls_code read_file(ls_model_file *f, const ls_yaml *y, const char *file, ls_err *err) {
     *f = (ls_model_file){.size = -1};
     if (y->kind != LS_YAML_MAPPING) return fail_at(file, y, err, "'- name: FILE' is expected");
@@ -148,11 +155,7 @@ static ls_code read_file(ls_model_file *f, const ls_yaml *y, const char *file, l
                 return fail_at(file, v, err, "not a file name that stays in the model's folder");
             f->name = ls_strdup(v->text);
         } else if (!strcmp(v->key, "size")) {
-            char *end;
-            errno = 0;
-            f->size = strtoll(v->text, &end, 10);
-            if (errno || *end || !*v->text || f->size < 0)
-                return fail_at(file, v, err, "a number of bytes is expected");
+            if (!read_number(v->text, 0, &f->size)) return fail_at(file, v, err, "a number of bytes is expected");
         } else if (!strcmp(v->key, "sha256")) {
             if (!ls_is_sha256(v->text, strlen(v->text)))
                 return fail_at(file, v, err, "64 lower-case hexadecimal digits are expected");
@@ -221,14 +224,9 @@ static ls_code read_key(ls_registry_entry *e, const ls_yaml *v, const char *file
                    ? LS_OK
                    : fail_at(file, v, err, "'yes' or 'no' is expected");
     }
-    if (!strcmp(v->key, "parameters")) {
-        char *end;
-        errno = 0;
-        e->parameters = strtoll(v->text, &end, 10);
-        return !errno && !*end && e->parameters > 0 && e->parameters < INT64_MAX / 2
-                   ? LS_OK
-                   : fail_at(file, v, err, "a number of parameters is expected");
-    }
+    if (!strcmp(v->key, "parameters"))
+        return read_number(v->text, 1, &e->parameters) ? LS_OK
+                                                       : fail_at(file, v, err, "a number of parameters is expected");
     size_t i = 0;
     while (i < N_TEXTS && strcmp(v->key, texts[i].key)) i++;
     if (i == N_TEXTS) return fail_at(file, v, err, "unknown key");

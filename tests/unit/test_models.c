@@ -3,7 +3,6 @@
 // decoding. Needs the compute library and python3.
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
-#include "model/nearest.h"
 #include "engine/engine.h"
 #include "base/rng.h"
 #include "decode/session_state.h"

@@ -270,6 +270,11 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
         snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", layer);
         if (h->arch->balanced && !h->dense[layer] && !find(c, name))
             return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", layer);
+        if (h->dense[layer] && find(c, name))
+            return ls_fail(err, LS_E_PARSE,
+                           "%s: tensor '%s' is of a mixture, but the configuration states a dense layer",
+                           c->files[0].path, name);
         snprintf(name, sizeof name, "blk.%d.ffn_up_shexp.weight", layer);
         if (!h->n_ff_shared && find(c, name))
             return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is of a shared expert, but the configuration states none",

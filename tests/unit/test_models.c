@@ -849,6 +849,8 @@ static void damaged_configurations_are_named(void **state) {
         {"arcee", "\"relu2\"", "\"relu3\"", "activation 'relu3' is not supported"},
         {"olmo3", "\"factor\": 8.0", "\"factor\": 0.0", "'yarn' has a factor"},
         {"glm4_moe", "\"n_group\": 4", "\"n_group\": 5", "3 of 12 experts of 2 of 5 groups are not supported"},
+        {"glm4_moe", "\"first_k_dense_replace\": 1", "\"first_k_dense_replace\": 2",
+         "'blk.1.ffn_gate_inp.weight' is of a mixture, but the configuration states a dense layer"},
         {"glm4_moe", "\"topk_group\": 2", "\"topk_group\": 5", "3 of 12 experts of 5 of 4 groups are not supported"},
         {"glm4_moe", "\"num_nextn_predict_layers\": 1", "\"scoring_func\": \"softmax\"    ",
          "'scoring_func' is not supported: only sigmoid is"},

@@ -54,10 +54,11 @@ static double largest(const ls_chart *c) {
 }
 
 // 1.234, 12.3%, "-" if it is not known.
-static void write_number(double v, bool percent, char *out, size_t size) {
-    if (isnan(v)) snprintf(out, size, "-");
-    else if (percent) snprintf(out, size, "%.1f%%", 100 * v);
-    else snprintf(out, size, "%.*f", v >= 100 ? 0 : v >= 10 ? 1 : v >= 1 ? 2 : 3, v);
+static ls_short_text number(const ls_chart *c, double v) {
+    ls_short_text t = {"-"};
+    if (c->facts->percent && !isnan(v)) snprintf(t.s, sizeof t.s, "%.1f%%", 100 * v);
+    else if (!isnan(v)) snprintf(t.s, sizeof t.s, "%.*f", v >= 100 ? 0 : v >= 10 ? 1 : v >= 1 ? 2 : 3, v);
+    return t;
 }
 
 // ---- elements
@@ -141,8 +142,7 @@ static void mark(const ls_chart *c, size_t i, size_t k, ls_buf *out) {
     const ls_point *p = &s->points[k];
     const bool rows = c->groups && c->facts->shape == LS_SHAPE_STACK, ratio = c->groups && isfinite(p->count);
     const char *x = rows ? s->name : p->label;
-    char value[32];
-    write_number(p->value, c->facts->percent, value, sizeof value);
+    const ls_short_text value = number(c, p->value);
     ls_buf_fmt(out, " data-%s=\"%zu\"", c->groups ? "group" : "series", rows ? k : i);
     if (*x) {
         ls_buf_str(out, " data-x=\"");
@@ -152,8 +152,8 @@ static void mark(const ls_chart *c, size_t i, size_t k, ls_buf *out) {
     if (ratio) ls_buf_fmt(out, " data-n=\"%.0f\" data-of=\"%llu\"><title>", p->count, (unsigned long long)p->n);
     else ls_buf_fmt(out, " data-value=\"%.9g\"><title>", p->value);
     ls_markup_fmt(out, "%s%s%s: ", s->name, *p->label ? ", " : "", p->label);
-    if (ratio) ls_markup_fmt(out, "%.0f of %llu (%s)", p->count, (unsigned long long)p->n, value);
-    else ls_markup_str(out, value);
+    if (ratio) ls_markup_fmt(out, "%.0f of %llu (%s)", p->count, (unsigned long long)p->n, value.s);
+    else ls_markup_str(out, value.s);
     if (!ratio && p->n) ls_markup_fmt(out, " (n = %llu %s)", (unsigned long long)p->n, c->facts->of);
     ls_buf_str(out, "</title>");
 }
@@ -341,19 +341,13 @@ static double sum_of(const ls_chart *c, size_t row) {
     return sum;
 }
 
-static void number(const ls_chart *c, double x, double y, double value, ls_buf *out) {
-    char shown[32];
-    write_number(value, c->facts->percent, shown, sizeof shown);
-    text(out, x + 6, y, "start", shown);
-}
-
 static void draw_bar_row(const ls_chart *c, size_t row, const axis *a, ls_buf *out) {
     for (size_t i = 0; i < c->n && row < c->series[i].n; i++) {
         const ls_point *p = &c->series[i].points[row];
         const double y = row_top(c, row) + THICK * (double)i;
         bar(c, i, row, NAMES, y, at(a, p->value) - NAMES, THICK - 1, out);
         whisker(p, a, y + (THICK - 1) / 2.0, out);
-        number(c, at(a, fmax(p->high, p->value)), y + THICK - 3, p->value, out);
+        text(out, at(a, fmax(p->high, p->value)) + 6, y + THICK - 3, "start", number(c, p->value).s);
     }
 }
 
@@ -366,7 +360,7 @@ static void draw_stack_row(const ls_chart *c, size_t row, const axis *a, ls_buf 
         if (c->series[i].aside) bar(c, i, row, NAMES, y + THICK + 3, width, THICK / 2, out);
         else bar(c, i, row, x, y, width, THICK + 1, out), x += width;
     }
-    number(c, x, y + THICK - 3, sum_of(c, row), out);
+    text(out, x + 6, y + THICK - 3, "start", number(c, sum_of(c, row)).s);
 }
 
 static void draw_rows(const ls_chart *c, ls_buf *out) {
@@ -533,12 +527,9 @@ void ls_chart_figure(const ls_chart *c, ls_buf *out) {
 
 // "1.23 (1.10 - 1.31)"
 static void put_value(ls_table *t, const ls_chart *c, const ls_point *p) {
-    char value[32], low[32], high[32];
-    write_number(p->value, c->facts->percent, value, sizeof value);
-    write_number(p->low, c->facts->percent, low, sizeof low);
-    write_number(p->high, c->facts->percent, high, sizeof high);
-    if (isfinite(p->low)) ls_put(t, c->facts->value, NULL, 0, "%s (%s - %s)", value, low, high);
-    else ls_put(t, c->facts->value, NULL, 0, "%s", value);
+    const ls_short_text value = number(c, p->value), low = number(c, p->low), high = number(c, p->high);
+    if (isfinite(p->low)) ls_put(t, c->facts->value, NULL, 0, "%s (%s - %s)", value.s, low.s, high.s);
+    else ls_put(t, c->facts->value, NULL, 0, "%s", value.s);
 }
 
 static void put_of(ls_table *t, const ls_chart *c, const ls_point *p) {

@@ -2,6 +2,7 @@
 // style sheet and no extra font. Each mark has its values as attributes (data-series or data-group, data-x, data-value
 // or data-n and data-of) and as a tooltip.
 #pragma once
+#include "decode/stats.h"
 #include "report/table.h"
 
 typedef enum {

@@ -8,12 +8,6 @@
 
 enum { SEEN = 20 }; // least number of forwards of a size whose mean is drawn
 
-static const ls_chart_facts figures[LS_FIGURES] = {
-#define FIGURE(id, name, shape, percent, title, x_label, value, of, data, caption)                                     \
-    {name, LS_SHAPE_##shape, percent, title, x_label, value, of, caption},
-#include "report/lab_figures.def"
-};
-
 // ---- the data of each
 
 static void add_mat(const ls_lab *lab, ls_lab_use use, ls_chart *c) {
@@ -141,14 +135,16 @@ ls_chart ls_lab_chart(const ls_lab *lab, ls_lab_figure f) {
     ls_chart c = {0};
     switch (f) {
 #define FIGURE(id, name, shape, percent, title, x_label, value, of, data, caption)                                     \
-    case LS_FIGURE_##id:                                                                                               \
+    case LS_FIGURE_##id: {                                                                                             \
+        static const ls_chart_facts facts = {name, LS_SHAPE_##shape, percent, title, x_label, value, of, caption};     \
         data;                                                                                                          \
-        break;
+        c.facts = &facts;                                                                                              \
+        break;                                                                                                         \
+    }
 #include "report/lab_figures.def"
     case LS_FIGURES: break;
     }
     for (size_t i = 0; i < c.n; i++) sort(&c.series[i]);
-    c.facts = &figures[f];
     c.width = WIDTH;
     c.level = f == LS_FIGURE_SPEEDUP;
     return c;

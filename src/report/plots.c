@@ -8,12 +8,6 @@
 
 enum { MOST_CATEGORIES = 32, MOST_POINTS = 200 };
 
-static const ls_chart_facts plots[LS_PLOTS] = {
-#define PLOT(id, name, shape, percent, title, x_label, value, of, data, caption)                                       \
-    {name, LS_SHAPE_##shape, percent, title, x_label, value, of, caption},
-#include "report/plots.def"
-};
-
 // The aside line through the points of both ends.
 static void add_aside(ls_chart *c, double y1, double x2, double y2) {
     ls_chart_add(c, "", "", 0, y1, 0);
@@ -171,13 +165,15 @@ ls_chart ls_report_chart(const ls_report *r, ls_plot p) {
     ls_chart c = {0};
     switch (p) {
 #define PLOT(id, name, shape, percent, title, x_label, value, of, data, caption)                                       \
-    case LS_PLOT_##id:                                                                                                 \
+    case LS_PLOT_##id: {                                                                                               \
+        static const ls_chart_facts facts = {name, LS_SHAPE_##shape, percent, title, x_label, value, of, caption};     \
         data;                                                                                                          \
-        break;
+        c.facts = &facts;                                                                                              \
+        break;                                                                                                         \
+    }
 #include "report/plots.def"
     case LS_PLOTS: break;
     }
-    c.facts = &plots[p];
     c.width = WIDTH;
     c.groups = true;
     return c;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A prompt's times, us: of the method, scaled to equal token counts, and as in its speedup.
+// A prompt's results.
 typedef struct {
-    double a_us, b_us, a_plain_us, a_against_us, b_plain_us, b_against_us;
+    const ls_result *a, *b;
 } pair;
 
 typedef struct {
@@ -27,16 +27,18 @@ typedef struct {
     bool same; // steps and tokens of every prompt
 } change;
 
-// Ratio of tokens/s, or of the speedups over plain decoding, which do not depend on the machine's speed.
+// Ratio of tokens/s, by times that are scaled to equal numbers of tokens; or of the speedups over plain decoding, which
+// do not depend on the machine's speed.
 static double ratio_of(const pair *p, size_t n, bool of_speedups, uint64_t draw, bool resample) {
-    pair sum = {0};
+    ls_total a = {0}, b = {0};
     for (size_t i = 0; i < n; i++) {
         const pair *one = &p[resample ? (size_t)(ls_uniform_at(1, draw * n + i) * (double)n) : i];
-        sum.a_us += one->a_us, sum.b_us += one->b_us;
-        sum.a_plain_us += one->a_plain_us, sum.a_against_us += one->a_against_us;
-        sum.b_plain_us += one->b_plain_us, sum.b_against_us += one->b_against_us;
+        const ls_stats *x = &one->a->stats, *y = &one->b->stats;
+        a.decode_us += x->total_us, b.decode_us += y->total_us * (double)x->emitted / (double)y->emitted;
+        a.plain_us += one->a->plain_us, a.against_us += one->a->against_us;
+        b.plain_us += one->b->plain_us, b.against_us += one->b->against_us;
     }
-    return of_speedups ? sum.b_plain_us / sum.b_against_us / (sum.a_plain_us / sum.a_against_us) : sum.a_us / sum.b_us;
+    return of_speedups ? b.plain_us / b.against_us / (a.plain_us / a.against_us) : a.decode_us / b.decode_us;
 }
 
 static ratio judged(const pair *p, size_t n, bool of_speedups) {
@@ -59,9 +61,7 @@ static change change_of(const ls_bench *a, int i, const ls_bench *b, int k) {
             if (strcmp(a->prompts[p].name, b->prompts[q].name) || strcmp(a->prompts[p].text, b->prompts[q].text) ||
                 !x->emitted || !y->emitted)
                 continue;
-            pairs[c.n++] = (pair){x->total_us,    y->total_us * (double)x->emitted / (double)y->emitted,
-                                  of_a->plain_us, of_a->against_us,
-                                  of_b->plain_us, of_b->against_us};
+            pairs[c.n++] = (pair){of_a, of_b};
             c.same &= x->emitted == y->emitted && x->steps == y->steps;
             ta.emitted += x->emitted, ta.steps += x->steps, ta.decode_us += x->total_us;
             tb.emitted += y->emitted, tb.steps += y->steps, tb.decode_us += y->total_us;

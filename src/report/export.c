@@ -138,20 +138,23 @@ static void span(events *e, const char *name, double ts, double us) {
     ls_jw_field_num(&e->w, "dur", isfinite(us) ? us : 0, 7); // an unknown time keeps its place
 }
 
+static void end_event(events *e) { // with arguments
+    ls_jw_close(&e->w, '}');
+    ls_jw_close(&e->w, '}');
+}
+
 static void counter(events *e, const char *name, double ts, double value) {
     begin_event(e, name, 'C', ts);
     ls_jw_field_open(&e->w, "args", '{');
     ls_jw_field_num(&e->w, name, value, 9);
-    ls_jw_close(&e->w, '}');
-    ls_jw_close(&e->w, '}');
+    end_event(e);
 }
 
 static void named(events *e, const char *kind, const char *name) {
     begin_event(e, kind, 'M', 0);
     ls_jw_field_open(&e->w, "args", '{');
     ls_jw_field_str(&e->w, "name", name);
-    ls_jw_close(&e->w, '}');
-    ls_jw_close(&e->w, '}');
+    end_event(e);
 }
 
 static void parts(events *e, const ls_report_step *s, double ts) {
@@ -178,8 +181,7 @@ static void step(events *e, const ls_report_turn *t, const ls_report_step *s, do
     ls_jw_field_int(&e->w, "emitted", s->n_emitted);
     ls_jw_field_int(&e->w, "context_len", s->context_len);
     if (s->plain_us > 0) ls_jw_field_num(&e->w, "plain_step_us", (double)s->plain_us, 7);
-    ls_jw_close(&e->w, '}');
-    ls_jw_close(&e->w, '}');
+    end_event(e);
     parts(e, s, ts);
     counter(e, "rows", ts, s->rows + s->probes);
     counter(e, "emitted", ts, s->n_emitted);
@@ -194,20 +196,18 @@ void ls_export_chrome(const ls_report *r, ls_buf *out) {
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
         if (!i || t->header.turn == 0) { // each conversation has its own clock
-            ls_buf name = {0};
-            ls_buf_fmt(&name, "%s: %s", r->groups[t->group].label, t->file);
+            char *name = ls_format("%s: %s", r->groups[t->group].label, t->file);
             ts = 0;
             e.process++;
-            named(&e, "process_name", name.p);
+            named(&e, "process_name", name);
             named(&e, "thread_name", "decoder");
-            ls_buf_free(&name);
+            free(name);
         }
         if (isfinite(t->header.prefill_ms) && t->header.prefill_ms > 0) {
             span(&e, "prompt", ts, 1e3 * t->header.prefill_ms);
             ls_jw_field_open(&e.w, "args", '{');
             ls_jw_field_u64(&e.w, "context_len", t->header.prompt.n);
-            ls_jw_close(&e.w, '}');
-            ls_jw_close(&e.w, '}');
+            end_event(&e);
             ts += 1e3 * t->header.prefill_ms;
         }
         for (size_t k = 0; k < t->n_steps; k++) {

@@ -111,11 +111,10 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
     }
 }
 
-// Keeps the step if its value is among the `most` greatest. list is sorted, greatest first.
-static void keep(ls_report_tree *list, int *n, int most, double value, double sign, ls_report_tree t,
-                 const ls_step *s) {
+// Keeps the step if its gain times sign is among the `most` greatest. list is sorted, greatest first.
+static void keep(ls_report_tree *list, int *n, int most, double sign, ls_report_tree t, const ls_step *s) {
     int at = *n;
-    while (at > 0 && value > sign * list[at - 1].gain_us) at--;
+    while (at > 0 && sign * t.gain_us > sign * list[at - 1].gain_us) at--;
     if (at == most) return;
     if (*n == most) ls_step_free(list[--*n].step);
     memmove(&list[at + 1], &list[at], (size_t)(*n - at) * sizeof *list);
@@ -171,8 +170,8 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     }
     if (isnan(tree.gain_us) || !s->forward || s->rows == 1)
         return; // a step without a draft is neither a gain nor a loss
-    if (tree.gain_us < 0) keep(g->worst, &g->n_worst, LS_REPORT_WORST, -tree.gain_us, -1, tree, s);
-    else keep(g->best, &g->n_best, LS_REPORT_BEST, tree.gain_us, 1, tree, s);
+    if (tree.gain_us < 0) keep(g->worst, &g->n_worst, LS_REPORT_WORST, -1, tree, s);
+    else keep(g->best, &g->n_best, LS_REPORT_BEST, 1, tree, s);
 }
 
 ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, const ls_step *step), void *ud,
@@ -275,18 +274,18 @@ static void name_groups(ls_report *r) {
     }
 }
 
+static bool same_prompt(const ls_trace_header *a, const ls_trace_header *b) {
+    return a->run.tokenizer_id == b->run.tokenizer_id && a->prompt.n == b->prompt.n &&
+           !memcmp(a->prompt.p, b->prompt.p, a->prompt.n * sizeof *a->prompt.p);
+}
+
 static void add_to_prompt(ls_report *r, size_t turn) {
     ls_report_turn *t = &r->turns[turn];
-    const ls_ids *ids = &t->header.prompt;
     size_t at = 0;
-    while (at < r->n_prompts &&
-           (r->prompts[at].n != ids->n || memcmp(r->prompts[at].ids, ids->p, ids->n * sizeof *ids->p) ||
-            r->turns[r->prompts[at].turns[0]].header.run.tokenizer_id != t->header.run.tokenizer_id))
-        at++;
+    while (at < r->n_prompts && !same_prompt(&r->turns[r->prompts[at].turns[0]].header, &t->header)) at++;
     if (at == r->n_prompts) {
         r->prompts = ls_realloc(r->prompts, (r->n_prompts + 1) * sizeof *r->prompts);
-        r->prompts[r->n_prompts++] = (ls_report_prompt){
-            .ids = ids->p, .n = ids->n, .text = t->header.prompt_text.n ? t->header.prompt_text.p : ""};
+        r->prompts[r->n_prompts++] = (ls_report_prompt){.text = t->header.prompt_text.n ? t->header.prompt_text.p : ""};
     }
     ls_report_prompt *p = &r->prompts[at];
     p->turns = ls_realloc(p->turns, (p->n_turns + 1) * sizeof *p->turns);

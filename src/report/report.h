@@ -72,10 +72,8 @@ typedef struct {
 } ls_report_group;
 
 typedef struct {
-    const int32_t *ids; // all tokens before the output
-    size_t n;
     const char *text; // of the first turn with this prompt
-    size_t *turns;    // turns with this prompt, in the order of the groups
+    size_t *turns;    // turns whose tokens before the output are the same, in the order of the groups
     size_t n_turns;
 } ls_report_prompt;
 

@@ -10,11 +10,10 @@ typedef struct {
 static void add_field(schema *z, const char *type, const char *name, int level, const char *unit, const char *sentence,
                       const char *json) {
     static const char *const levels[] = {"", "; from level nodes on", "; at level full"};
+    static const char omitted[] = "OPTIONAL KEPT CHOICE NOTE REASON CHANCE PLACE SAID ROUTES DRAWS ENDS";
     if (z->level < 0) z->level = level;
     const char *only = levels[level > z->level ? level : 0];
-    if (level <= z->level && strcmp(type, "OPTIONAL") && strcmp(type, "KEPT") && strcmp(type, "CHOICE") &&
-        strcmp(type, "NOTE") && strcmp(type, "REASON") && strcmp(type, "CHANCE") && strcmp(type, "PLACE") &&
-        strcmp(type, "SAID") && strcmp(type, "ROUTES") && strcmp(type, "DRAWS") && strcmp(type, "ENDS"))
+    if (level <= z->level && ls_str_among((ls_str){type, strlen(type)}, omitted) < 0)
         ls_buf_fmt(&z->required, "\"%s\",", name);
     ls_buf_fmt(&z->text, "\"%s\":{\"description\":\"%s%s%s%s%s\",%s},", name, sentence, *unit ? " [" : "", unit,
                *unit ? "]" : "", only, json);

@@ -68,6 +68,11 @@ static void answer(const ls_report_turn *t, ls_buf *out) {
     }
 }
 
+// Whether a conversation begins with turn i; a recording may begin in the middle of one.
+static bool begins(const ls_report *r, size_t i) {
+    return !i || !r->turns[i].header.turn || strcmp(r->turns[i].file, r->turns[i - 1].file) != 0;
+}
+
 // Turns first..end - 1 are one conversation.
 static void conversation(const ls_report *r, size_t first, size_t end, size_t number, const ls_suite *suite,
                          ls_buf *out) {
@@ -99,7 +104,7 @@ static void conversation(const ls_report *r, size_t first, size_t end, size_t nu
 void ls_export_spec_bench(const ls_report *r, const ls_suite *suite, ls_buf *out) {
     size_t number = 0;
     for (size_t i = 0, end; i < r->n_turns; i = end) {
-        for (end = i + 1; end < r->n_turns && r->turns[end].header.turn > 0; end++) {
+        for (end = i + 1; end < r->n_turns && !begins(r, end); end++) {
         }
         conversation(r, i, end, ++number, suite, out);
     }
@@ -195,7 +200,7 @@ void ls_export_chrome(const ls_report *r, ls_buf *out) {
     ls_jw_field_open(&e.w, "traceEvents", '[');
     for (size_t i = 0; i < r->n_turns; i++) {
         const ls_report_turn *t = &r->turns[i];
-        if (!i || t->header.turn == 0) { // each conversation has its own clock
+        if (begins(r, i)) { // each conversation has its own clock
             char *name = ls_format("%s: %s", r->groups[t->group].label, t->file);
             ts = 0;
             e.process++;

@@ -23,7 +23,7 @@ static void md_step(const ls_report *r, const ls_report_tree *t, ls_buf *out) {
     ls_report_explain(r, t, &why);
     ls_buf_str(out, "* ");
     ls_markdown_str(out, turn->file);
-    ls_buf_fmt(out, ", turn %u, step %u: ", turn->header.turn, t->step->index);
+    ls_buf_fmt(out, ", turn %u, step %u: ", turn->header.turn + 1, t->step->index);
     ls_markdown(out, why.p, why.n);
     ls_buf_char(out, '\n');
     ls_buf_free(&why);

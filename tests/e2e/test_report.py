@@ -480,6 +480,20 @@ class Report(unittest.TestCase):
                 self.assertLessEqual(sum(p["dur"] for p in parts), e["dur"] + 1)
                 self.assertAlmostEqual(e["dur"], s["us"]["total"], delta=1e-4 * s["us"]["total"])
 
+    def test_each_recording_is_a_conversation_of_its_own(self):
+        lines = load(self.files[1])
+        for x in lines:
+            if "turn" in x:
+                x["turn"] += 2
+        later = os.path.join(self.dir.name, "later.jsonl")
+        with open(later, "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(x) + "\n" for x in lines)
+        answers = [json.loads(x) for x in self.export("two.jsonl", files=[self.files[0], later]).splitlines()]
+        self.assertEqual([a["choices"][0]["turns"] for a in answers], [[self.texts[0]["text"]], [self.texts[1]["text"]]])
+        self.assertEqual({e["pid"] for e in json.loads(self.export("two.json", files=[self.files[0], later]))["traceEvents"]}, {1, 2})
+        told = self.report("two.md", "--step", "0", files=[later])
+        self.assertIn("later.jsonl, turn 3, step 0: ", told)
+
     def test_a_film_shows_the_replay(self):
         film = self.export("f.cast", "--size", "90x30", files=[self.files[5]]).splitlines()
         head = json.loads(film[0])

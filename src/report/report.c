@@ -179,33 +179,18 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, c
     ls_trace_reader *reader;
     ls_code code = ls_trace_read_open(&reader, path, err);
     if (code) return code;
-    bool first = true;
-    for (;;) {
-        ls_trace_line kind;
-        if ((code = ls_trace_read_next(reader, &kind, err)) || kind == LS_TRACE_NONE) break;
-        switch (kind) {
-        case LS_TRACE_HEADER:
-            begin_turn(r, path, ls_trace_read_header(reader));
-            first = false;
-            break;
-        case LS_TRACE_TOKENS: {
+    ls_trace_line kind;
+    while (!(code = ls_trace_read_next(reader, &kind, err)) && kind != LS_TRACE_NONE) {
+        const ls_trace_header *h = ls_trace_read_header(reader);
+        const ls_step *s = ls_trace_read_step(reader);
+        if (kind == LS_TRACE_HEADER) begin_turn(r, path, h);
+        if (kind == LS_TRACE_TOKENS) {
             ls_event *e = ls_trace_read_tokens(reader);
-            ls_tokens_learn(vocabulary(r, ls_trace_read_header(reader)->run.tokenizer_id), e);
+            ls_tokens_learn(vocabulary(r, h->run.tokenizer_id), e);
             ls_event_free(e);
-            break;
         }
-        case LS_TRACE_STEP: {
-            const ls_step *s = ls_trace_read_step(reader);
-            add_step(r, s, wanted && wanted(ud, s));
-            break;
-        }
-        case LS_TRACE_END:
-            if (!first) r->turns[r->n_turns - 1].finish = ls_trace_read_finish(reader);
-            break;
-        case LS_TRACE_REQUEST:
-        case LS_TRACE_OTHER:
-        case LS_TRACE_NONE: break;
-        }
+        if (kind == LS_TRACE_STEP) add_step(r, s, wanted && wanted(ud, s));
+        if (kind == LS_TRACE_END) r->turns[r->n_turns - 1].finish = ls_trace_read_finish(reader);
     }
     r->n_files++;
     ls_trace_read_gaps(reader, &r->gaps);

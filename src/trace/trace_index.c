@@ -44,24 +44,17 @@ static bool begins_conversation(const ls_line *header) {
 
 static void add_line(ls_trace_index *x, ls_trace_line kind, const ls_line *line) {
     const ls_trace_place p = {line->offset, line->number};
-    switch (kind) {
-    case LS_TRACE_HEADER: {
+    if (kind == LS_TRACE_HEADER) {
         const bool begins = !x->n_turns || begins_conversation(line);
         const size_t tokens = begins ? x->tokens.n : x->turns[x->n_turns - 1].first_tokens;
         x->turns = ls_realloc(x->turns, (x->n_turns + 1) * sizeof *x->turns);
         x->turns[x->n_turns++] = (turn){p, x->steps.n, 0, tokens};
-        break;
     }
-    case LS_TRACE_STEP:
-        if (x->n_turns) x->turns[x->n_turns - 1].n_steps++;
+    if (kind == LS_TRACE_STEP) {
+        x->turns[x->n_turns - 1].n_steps++;
         add_place(&x->steps, p);
-        break;
-    case LS_TRACE_TOKENS: add_place(&x->tokens, p); break;
-    case LS_TRACE_END:
-    case LS_TRACE_REQUEST:
-    case LS_TRACE_OTHER:
-    case LS_TRACE_NONE: break;
     }
+    if (kind == LS_TRACE_TOKENS) add_place(&x->tokens, p);
 }
 
 // The first pass, up to that step of that turn. If the input cannot seek, its lines are copied to a temporary file,

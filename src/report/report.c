@@ -13,9 +13,7 @@ static void free_trees(ls_report_tree *t, size_t n) {
 void ls_report_free(ls_report *r) {
     for (size_t i = 0; i < r->n_turns; i++) {
         ls_report_turn *t = &r->turns[i];
-        ls_ids_free(&t->header.prompt);
-        ls_buf_free(&t->header.prompt_text);
-        ls_buf_free(&t->header.config);
+        ls_trace_header_free(&t->header);
         free(t->file);
         free(t->text);
         free(t->steps);

@@ -73,6 +73,5 @@ void ls_trace_write_request(ls_trace_writer *w, const ls_request_facts *f);
 
 // s: NULL: no session yet, so no costs are known.
 void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls_decode_options *opt);
-// The header of a turn that begins. Borrows the session's context; free it with ls_trace_header_free.
+// The header of a turn that begins; free it with ls_trace_header_free.
 void ls_trace_describe(ls_trace_header *h, const ls_runner *run, double prefill_ms);
-void ls_trace_header_free(ls_trace_header *h); // of ls_trace_describe

@@ -388,7 +388,7 @@ static ls_event *tokens_event(const ls_trace_tokens *o) {
     return e;
 }
 
-static void clear_header(ls_trace_header *h) {
+void ls_trace_header_free(ls_trace_header *h) {
     ls_ids_free(&h->prompt);
     ls_buf_free(&h->prompt_text);
     ls_buf_free(&h->config);
@@ -415,7 +415,7 @@ ls_code ls_trace_read_open(ls_trace_reader **out, const char *path, ls_err *err)
 void ls_trace_read_close(ls_trace_reader *r) {
     if (!r) return;
     ls_lines_close(r->lines);
-    clear_header(&r->header);
+    ls_trace_header_free(&r->header);
     ls_step_free(r->step);
     ls_event_free(r->tokens);
     ls_by_request_free(r->requests);
@@ -446,7 +446,7 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
     if (g->code) return LS_TRACE_NONE;
     switch (kind) {
     case LS_TRACE_HEADER:
-        clear_header(&r->header);
+        ls_trace_header_free(&r->header);
         read_header(g, doc, &r->header);
         r->has_header = !g->code;
         r->guarantee = ls_trace_guarantee(&r->header);

@@ -48,6 +48,7 @@ typedef struct {
     double prefill_ms;
     ls_buf config; // key, NUL, value, NUL, ...: the effective configuration
 } ls_trace_header;
+void ls_trace_header_free(ls_trace_header *h); // what it owns; leaves zeros
 typedef struct {
     uint32_t turn; // written only
     ls_finish reason;

@@ -210,18 +210,13 @@ void ls_trace_describe(ls_trace_header *h, const ls_runner *r, double prefill_ms
                            .kept = (int32_t)turn->kept,
                            .begun = turn->n_begun ? (int32_t)turn->n_begun : -1,
                            .cached = r->other.begun ? (int32_t)r->other.kept : -1,
-                           .prompt = d->context, // borrowed
                            .prefill_ms = prefill_ms};
     ls_run_describe(&h->run, r->model, r->session, opt);
     memcpy(h->history, r->history, sizeof h->history);
     ls_accept_write(&opt->accept, h->acceptance, sizeof h->acceptance);
+    ls_ids_add(&h->prompt, d->context.p, d->context.n);
     ls_buf_add(&h->prompt_text, turn->user.p, turn->user.n);
     for (const char *const *c = r->setup->config; c && *c; c += 2) ls_buf_fmt(&h->config, "%s%c%s%c", c[0], 0, c[1], 0);
-}
-
-void ls_trace_header_free(ls_trace_header *h) {
-    ls_buf_free(&h->prompt_text);
-    ls_buf_free(&h->config);
 }
 
 // ---- ids whose bytes are known

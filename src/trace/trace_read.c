@@ -300,7 +300,6 @@ static void read_emitted(reading *g, const ls_json *doc, const char *field, ls_s
 #define READ_INT(name, v, lowest, highest) v = (__typeof__(v))get_int(g, doc, name, lowest, highest)
 #define READ_TURN(name, v) READ_INT(name, v, 0, UINT32_MAX)
 #define READ_KEPT(name, v, highest) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, highest); } else v = -1
-#define READ_CHOICE(name, v) if (ls_json_get(doc, name)) { READ_INT(name, v, 0, g->h->run.n_vocab - 1); } else v = -1
 #define READ_NOTE(name, v) if (ls_json_get(doc, name)) { READ_TEXT(name, v); } else *v = 0
 #define READ_METHOD(name, v) READ_TEXT(name, v); ls_label_now(v, v, sizeof v)
 #define READ_VERSION(name, v) check_version(g, get_int(g, doc, name, 1, INT32_MAX))

@@ -10,7 +10,7 @@ typedef struct {
 static void add_field(schema *z, const char *type, const char *name, int level, const char *unit, const char *sentence,
                       const char *json) {
     static const char *const levels[] = {"", "; from level nodes on", "; at level full"};
-    static const char omitted[] = "OPTIONAL KEPT CHOICE NOTE REASON CHANCE PLACE SAID ROUTES DRAWS ENDS";
+    static const char omitted[] = "OPTIONAL KEPT NOTE REASON CHANCE PLACE SAID ROUTES DRAWS ENDS";
     if (z->level < 0) z->level = level;
     const char *only = levels[level > z->level ? level : 0];
     if (level <= z->level && ls_str_among((ls_str){type, strlen(type)}, omitted) < 0)
@@ -59,7 +59,6 @@ static void end_object(schema *z) {
 #define JSON_ROUTES(v) JSON_TOP(v, 0)
 #define JSON_ENDS JSON_IDS
 #define JSON_KEPT(v, most) JSON_INT(v, 0, most)
-#define JSON_CHOICE JSON_TURN
 #define JSON_NOTE JSON_TEXT
 #define JSON_METHOD JSON_TEXT
 #define JSON_MEASURED(v, digits) JSON_NUMBER(v, digits) ",\"minimum\":0"

@@ -28,32 +28,20 @@ static void write_bytes(ls_trace_writer *t, const ls_trace_tokens *o) {
     }
 }
 
+static void write_pair(ls_jsonw *w, int32_t id, float number) {
+    ls_jw_open(w, '[');
+    ls_jw_int(w, id);
+    ls_jw_num(w, (double)number, DIGITS);
+    ls_jw_close(w, ']');
+}
+
 static void write_said_top(ls_jsonw *w, const ls_prediction *s) {
-    for (int i = 0; i < LS_PREDICTION_TOP && s->id[i] >= 0; i++) {
-        ls_jw_open(w, '[');
-        ls_jw_int(w, s->id[i]);
-        ls_jw_num(w, (double)s->p[i], 9);
-        ls_jw_close(w, ']');
-    }
+    for (int i = 0; i < LS_PREDICTION_TOP && s->id[i] >= 0; i++) write_pair(w, s->id[i], s->p[i]);
 }
 
 static void write_top(const ls_trace_writer *t, ls_jsonw *w, const ls_top_entry *top, int n) {
     if (t->level < LS_LEVEL_FULL && n > LS_ROW_TOP) n = LS_ROW_TOP;
-    for (int i = 0; i < n && top[i].id >= 0; i++) {
-        ls_jw_open(w, '[');
-        ls_jw_int(w, top[i].id);
-        ls_jw_num(w, (double)top[i].logit, DIGITS);
-        ls_jw_close(w, ']');
-    }
-}
-
-static void write_routes(ls_jsonw *w, const ls_step *s) {
-    for (int i = 0; i < s->n_routes; i++) {
-        ls_jw_open(w, '[');
-        ls_jw_int(w, s->routes[i].expert);
-        ls_jw_num(w, (double)s->routes[i].weight, DIGITS);
-        ls_jw_close(w, ']');
-    }
+    for (int i = 0; i < n && top[i].id >= 0; i++) write_pair(w, top[i].id, top[i].logit);
 }
 
 // Row i of `nodes`. At level steps only the path is written as the tree.
@@ -83,7 +71,6 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_VERSION WRITE_INT
 #define WRITE_TURN(name, v) WRITE_INT(name, t->first + v)
 #define WRITE_KEPT(name, v, most) if (v >= 0) WRITE_INT(name, v)
-#define WRITE_CHOICE(name, v) if (v >= 0) WRITE_INT(name, v)
 #define WRITE_NOTE(name, v) if (*v) WRITE_TEXT(name, v)
 #define WRITE_NUMBER(name, v, digits) ls_jw_field_num(w, name, (double)(v), digits)
 #define WRITE_TIME WRITE_NUMBER
@@ -94,7 +81,9 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_PLACE(name, v, most) if (v > 0) WRITE_INT(name, v)
 #define WRITE_SAID(name, v, n) if (n) { EACH(name, n, write_said(t, &v)); }
 #define WRITE_SAID_TOP(name, v) IN('[', name, write_said_top(w, &v), ']')
-#define WRITE_ROUTES(name, v) if ((v).n_routes) { IN('[', name, write_routes(w, &v), ']'); }
+#define WRITE_ROUTES(name, v) if ((v).n_routes) { \
+    EACH(name, (v).n_routes, write_pair(w, (v).routes[i].expert, (v).routes[i].weight)); \
+}
 #define WRITE_DRAWS(name, v) if ((v).n_draws) { EACH(name, (v).n_draws, ls_jw_int(w, (v).draw[i])); }
 #define WRITE_IDS(name, v, most) ls_jw_key(w, name); ls_jw_ids(w, v.p, v.n)
 #define WRITE_ENDS(name, v) if ((v).n) { ls_jw_key(w, name); ls_jw_ids(w, (v).ids, (size_t)(v).n); }

@@ -7,7 +7,6 @@
 #include "report/bench.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,23 +110,17 @@ static void put_change(ls_table *t, const char *label, const change *c) {
     ls_put_flag(t, "same_steps", c->same);
 }
 
+static void tell_texts(const char *words, const char *a, const char *b, ls_buf *out) {
+    if (strcmp(a, b)) ls_sanitize_row(out, "%s: %s | %s", words, *a ? a : "(unknown)", *b ? b : "(unknown)");
+}
+
 // Differences of the machines, models and settings, which affect every method.
 static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *out) {
-    static const struct {
-        const char *words;
-        size_t at;
-    } texts[] = {
-#define TEXT(field, words) {words, offsetof(ls_manifest, field)},
+#define TEXT(field, words) tell_texts(words, a->field, b->field, out);
 #define NUMBER(field, words, unit)
 #include "report/manifest.def"
 #undef TEXT
 #undef NUMBER
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        const char *x = (const char *)a + texts[i].at, *y = (const char *)b + texts[i].at;
-        if (strcmp(x, y))
-            ls_sanitize_row(out, "%s: %s | %s", texts[i].words, *x ? x : "(unknown)", *y ? y : "(unknown)");
-    }
     if (fabs(a->threads - b->threads) > 0) ls_buf_fmt(out, "threads: %.0f | %.0f\n", a->threads, b->threads);
     if (isfinite(a->read_gb_per_s) && isfinite(b->read_gb_per_s))
         ls_buf_fmt(out, "read bandwidth: %.1f | %.1f GB/s (x%.3f)\n", a->read_gb_per_s, b->read_gb_per_s,

@@ -226,9 +226,9 @@ void ls_report_html(const ls_report *r, ls_buf *out) {
     ls_buf_str(out, "</p>\n");
     ls_buf gaps = {0};
     ls_trace_gaps_text(&r->gaps, &gaps);
-    if (gaps.n) ls_buf_fmt(out, "<p class=\"warn\">Incomplete: %s.</p>\n", gaps.p);
+    if (gaps.n) ls_page_text(out, "warn", "Incomplete: %s.", gaps.p);
     ls_buf_free(&gaps);
-    if (lossy) ls_buf_str(out, "<p class=\"warn\">LOSSY: a rule accepted drafts that the target did not choose.</p>\n");
+    if (lossy) ls_page_text(out, "warn", "LOSSY: a rule accepted drafts that the target did not choose.");
     ls_buf busy = {0};
     ls_report_busy(r, &busy);
     if (busy.n) ls_buf_fmt(out, "<p class=\"warn\">%s</p>\n", busy.p);

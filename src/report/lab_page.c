@@ -5,7 +5,6 @@
 #include "report/lab.h"
 #include "report/markup.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 
 static const char style[] =
@@ -78,44 +77,35 @@ static void figure(const ls_lab *lab, ls_lab_figure f, ls_buf *out) {
     ls_chart_free(&c);
 }
 
-static void say(ls_buf *out, const char *class, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void say(ls_buf *out, const char *class, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    char *text = ls_format_list(fmt, ap);
-    va_end(ap);
-    ls_buf_fmt(out, "<p class=\"%s\">", class);
-    ls_markup_str(out, text);
-    ls_buf_str(out, "</p>\n");
-    free(text);
-}
-
 static void facts(const ls_lab *lab, ls_buf *out) {
     const ls_lab_index *x = &lab->index;
     const size_t all = x->n_runs * x->n_items;
     const ls_run *m = &lab->machine;
-    say(out, "facts",
+    ls_page_text(
+        out, "facts",
         "%s, %s on %s, %d thread%s (%s). %zu prompt%s, at most %d new tokens per turn, %zu variants; recorded by "
         "%s, seed "
         "%llu.",
         m->model, m->dtype, m->device, m->threads, ls_plural(m->threads), m->kernel, x->n_items, ls_plural(x->n_items),
         x->max_tokens, x->n_runs, m->program, (unsigned long long)lab->seed);
     if (lab->n_there < all)
-        say(out, "warn", "The numbers are from %zu of %zu recordings%s.", lab->n_there, all,
-            lab->n_left_out ? "; some recordings are incomplete or damaged and were skipped" : "");
+        ls_page_text(out, "warn", "The numbers are from %zu of %zu recordings%s.", lab->n_there, all,
+                     lab->n_left_out ? "; some recordings are incomplete or damaged and were skipped" : "");
     size_t disturbed = 0;
     for (size_t i = 0; i < all; i++)
         disturbed += lab->b.results[i].turns && ls_result_noise(&lab->b.results[i]) > LS_BUSY;
     if (disturbed)
-        say(out, "warn",
+        ls_page_text(
+            out, "warn",
             "The machine was busy with other work while %zu of %zu answers were recorded: the tokens are correct, but "
             "times and speedups would differ on an idle machine.",
             disturbed, lab->n_there);
     if (lab->b.plain >= 0)
-        say(out, lab->different ? "warn" : "facts",
-            "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",
-            (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different));
-    say(out, "note",
+        ls_page_text(out, lab->different ? "warn" : "facts",
+                     "Of %llu greedy answers by exact methods, %llu equal plain decoding's token for token.",
+                     (unsigned long long)lab->exact, (unsigned long long)(lab->exact - lab->different));
+    ls_page_text(
+        out, "note",
         "Runs alternated prompt by prompt, so that other work on the machine affects them equally. Each conversation "
         "began with an empty drafter, so methods that remember earlier answers (recycle, suffix, cacheback) gain less "
         "here than in a long session. Numbers are sums over the prompts that both the variant and plain decoding "
@@ -127,7 +117,8 @@ void ls_lab_page(const ls_lab *lab, ls_buf *out) {
     facts(lab, out);
     ls_page_tag(out, "h2", "Methods");
     main_tables(lab, out);
-    say(out, "note",
+    ls_page_text(
+        out, "note",
         "MAT: emitted tokens / decode steps. speedup: the time of plain decoding / the method's time, without "
         "prefill; its 95%% interval is by 2,000 resamplings of the prompts, if there are at least three. output: "
         "whether "

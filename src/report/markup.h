@@ -22,3 +22,6 @@ void ls_label_token(ls_buf *out, const ls_tokens *t, int32_t id);
 void ls_page_begin(ls_buf *out, const char *title, const char *style);
 void ls_page_end(ls_buf *out);
 void ls_page_tag(ls_buf *out, const char *name, const char *text); // an element that holds this text
+// A paragraph of this class.
+#define ls_page_text(out, class, ...)                                                                                  \
+    (ls_buf_fmt(out, "<p class=\"%s\">", class), ls_markup_fmt(out, __VA_ARGS__), ls_buf_str(out, "</p>\n"))

@@ -35,7 +35,8 @@ ls_point *ls_chart_add(ls_chart *c, const char *series, const char *label, doubl
     ls_series *s = ls_chart_series(c, series);
     s->points = ls_realloc(s->points, (s->n + 1) * sizeof *s->points);
     ls_point *p = &s->points[s->n++];
-    *p = (ls_point){ls_strdup(label), x, value, .low = NAN, .high = NAN, .count = NAN, .n = n};
+    *p = (ls_point){
+        label ? ls_strdup(label) : ls_format("%g", x), x, value, .low = NAN, .high = NAN, .count = NAN, .n = n};
     return p;
 }
 

@@ -52,7 +52,7 @@ typedef struct {
 void ls_chart_free(ls_chart *c);
 // The series of this name, which is added if necessary. Valid until the next series.
 ls_series *ls_chart_series(ls_chart *c, const char *name);
-// Adds a point to the series of this name. Valid until the next point.
+// Adds a point to the series of this name; label NULL: x itself. Valid until the next point.
 ls_point *ls_chart_add(ls_chart *c, const char *series, const char *label, double x, double value, uint64_t n);
 // The value n / of; NAN if of is 0.
 ls_point *ls_chart_add_share(ls_chart *c, const char *series, const char *label, double x, uint64_t n, uint64_t of);

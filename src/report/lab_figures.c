@@ -64,16 +64,12 @@ static void add_costs(const ls_lab *lab, bool ratio, ls_chart *c) {
     const ls_lab_forwards *one = &lab->forwards[1];
     const double calibrated = ratio ? z->base_ms[0] : 1,
                  here = ratio ? one->us / (double)(one->n ? one->n : 1) : 1e3; // of one row, in each unit
-    char label[LS_LAB_WORD];
-    for (int i = 0; i < LS_COST_SIZES && z->base_ms[0] > 0; i++) {
-        snprintf(label, sizeof label, "%d", ls_cost_rows[i]);
-        ls_chart_add(c, "cost, calibrated", label, ls_cost_rows[i], z->base_ms[i] / calibrated, 0);
-    }
+    for (int i = 0; i < LS_COST_SIZES && z->base_ms[0] > 0; i++)
+        ls_chart_add(c, "cost, calibrated", NULL, ls_cost_rows[i], z->base_ms[i] / calibrated, 0);
     for (int n = 1; n <= LS_MAX_ROWS && (!ratio || one->n >= SEEN); n++) {
         const ls_lab_forwards *f = &lab->forwards[n];
         if (f->n < SEEN) continue;
-        snprintf(label, sizeof label, "%d", n);
-        ls_chart_add(c, "cost, in these steps", label, n, f->us / (double)f->n / here, f->n);
+        ls_chart_add(c, "cost, in these steps", NULL, n, f->us / (double)f->n / here, f->n);
     }
 }
 
@@ -82,9 +78,7 @@ static void add_experts(const ls_lab *lab, ls_chart *c) {
     for (int n = 1; n <= LS_MAX_ROWS && m->n_mixtures; n++) {
         const ls_ratio *q = &lab->forwards[n].experts;
         if (q->of < SEEN) continue;
-        char label[16];
-        snprintf(label, sizeof label, "%d", n);
-        ls_chart_add(c, "in these steps", label, n, (double)q->n / (double)q->of / m->n_mixtures, q->of);
+        ls_chart_add(c, "in these steps", NULL, n, (double)q->n / (double)q->of / m->n_mixtures, q->of);
     }
     if (c->n) ls_plot_experts_at_random(c, m);
 }

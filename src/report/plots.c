@@ -49,10 +49,7 @@ static void add_ratios(const ls_report *r, ls_plot p, int first, int end, ls_cha
     for (size_t g = 0; g < r->n_groups; g++)
         for (int i = 0; i < last; i++) {
             const ls_ratio *q = &ratios(&r->groups[g].stats, p)[which[i]];
-            char label[24];
-            if (p == LS_PLOT_SOURCE)
-                snprintf(label, sizeof label, "%s", ls_draft_source_label((ls_draft_source)which[i]));
-            else snprintf(label, sizeof label, "%d", which[i]);
+            const char *label = p == LS_PLOT_SOURCE ? ls_draft_source_label((ls_draft_source)which[i]) : NULL;
             ls_chart_add_share(c, r->groups[g].label, label, which[i], q->n, q->of);
         }
 }
@@ -120,12 +117,9 @@ static void add_speedup(const ls_report *r, ls_chart *c) {
 
 void ls_plot_experts_at_random(ls_chart *c, const ls_run *mixture) {
     static const char name[] = "at random";
-    for (int i = 0; i < LS_COST_SIZES; i++) {
-        char label[16];
-        snprintf(label, sizeof label, "%d", ls_cost_rows[i]);
-        ls_chart_add(c, name, label, ls_cost_rows[i],
+    for (int i = 0; i < LS_COST_SIZES; i++)
+        ls_chart_add(c, name, NULL, ls_cost_rows[i],
                      ls_distinct_at_random(mixture->n_experts, mixture->n_experts_used, ls_cost_rows[i]), 0);
-    }
     ls_chart_series(c, name)->aside = true;
 }
 
@@ -136,11 +130,9 @@ static void add_experts(const ls_report *r, ls_chart *c) {
         const ls_run *of = &r->turns[o->first_turn].header.run;
         for (int n = 1; n <= LS_STATS_HIST && of->n_mixtures; n++) {
             const ls_ratio *q = &o->stats.experts[n];
-            char label[16];
             if (!q->of) continue;
             run = of;
-            snprintf(label, sizeof label, "%d", n);
-            ls_chart_add(c, o->label, label, n, (double)q->n / (double)q->of / of->n_mixtures, q->of);
+            ls_chart_add(c, o->label, NULL, n, (double)q->n / (double)q->of / of->n_mixtures, q->of);
         }
     }
     if (run) ls_plot_experts_at_random(c, run);

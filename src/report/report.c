@@ -218,6 +218,13 @@ static bool differs(const ls_report *r, const char *key) {
     return false;
 }
 
+// Whether one of the first n groups has this label.
+static bool is_label(const ls_report *r, size_t n, const char *label) {
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(r->groups[i].label, label)) return true;
+    return false;
+}
+
 // Labels a group with its method and with the settings in which the groups differ.
 static void name_groups(ls_report *r) {
     for (size_t i = 0; i < r->n_groups; i++) {
@@ -248,11 +255,11 @@ static void name_groups(ls_report *r) {
         if (dtype) ls_buf_fmt(&b, " %s", h->run.dtype);
         if (device) ls_buf_fmt(&b, " %s", h->run.device);
         if (threads) ls_buf_fmt(&b, " %d thread%s", h->run.threads, ls_plural(h->run.threads));
-        size_t same = 1;
-        for (size_t j = 0; j < i; j++)
-            same += !strncmp(r->groups[j].label, b.p, b.n) &&
-                    (!r->groups[j].label[b.n] || !strncmp(r->groups[j].label + b.n, " #", 2));
-        if (same > 1) ls_buf_fmt(&b, " #%zu", same);
+        const size_t bare = b.n; // charts find the series of a group by its label: each has its own
+        for (size_t number = 2; is_label(r, i, b.p); number++) {
+            b.n = bare;
+            ls_buf_fmt(&b, " #%zu", number);
+        }
         r->groups[i].label = b.p;
     }
 }

@@ -480,6 +480,18 @@ class Report(unittest.TestCase):
                 self.assertLessEqual(sum(p["dur"] for p in parts), e["dur"] + 1)
                 self.assertAlmostEqual(e["dur"], s["us"]["total"], delta=1e-4 * s["us"]["total"])
 
+    def test_each_way_has_a_label_of_its_own(self):
+        files = []
+        for i, method in enumerate(("x #2", "x", "x", "y")):  # a stranger's methods may be named as labels are
+            lines = load(self.files[0])
+            lines[0]["method"], lines[0]["seed"], lines[0]["config"] = method, 0, {"decode.made_up": str(i)}
+            files.append(os.path.join(self.dir.name, f"way{i}.jsonl"))
+            with open(files[-1], "w", encoding="utf-8") as f:
+                f.writelines(json.dumps(x) + "\n" for x in lines)
+        groups = json.loads(self.report("ways.json", files=files))["groups"]
+        self.assertEqual([g["label"] for g in groups], ["x #2", "x", "x #3", "y"])
+        self.assertIn("| x #2 | x | x #3 | y |", self.report("ways.md", files=files))
+
     def test_each_recording_is_a_conversation_of_its_own(self):
         lines = load(self.files[1])
         for x in lines:

@@ -179,6 +179,7 @@ static void what_is_wrong_is_named(void **state) {
         {"\"context\":", "\"context\":99999999", "context is not a whole number from 1 to 16777216"},
         {"\"branch\":0", "\"branch\":-1", "branch is not a whole number from 0 to"},
         {"\"context_len\":", "\"context_len\":9999999", "context_len is not a whole number from 0 to"},
+        {"\"output_pos\":", "\"output_pos\":214748364", "output_pos is not a whole number from 0 to"},
         {"\"rows\":9", "\"rows\":8", "nodes is not a tree of `rows` rows"},
         {"\"commit\":", "\"commit\":1e308,\"x\":", "commit is not a time"},
         {"\"total\":", "\"total\":-1,\"x\":", "total is not a time"},

@@ -38,21 +38,16 @@ void ls_manifest_show(const ls_manifest *m, ls_form form, ls_buf *out) {
 
 // ---- the table of methods
 
-static void output_words(const ls_bench *b, int i, const ls_total *t, char *out, size_t size) {
-    char guarantee[100] = "";
-    if (!strcmp(b->methods[i].guarantee, "odds"))
-        snprintf(guarantee, sizeof guarantee, "same distribution, other samples: ");
-    if (!strcmp(b->methods[i].guarantee, "none"))
-        snprintf(guarantee, sizeof guarantee, "LOSSY: %llu of %llu tokens not the target's choice, ",
-                 (unsigned long long)t->lossy, (unsigned long long)t->emitted);
+static void output_words(const ls_bench *b, int i, const ls_total *t, ls_buf *out) {
+    const ls_bench_method *m = &b->methods[i];
+    if (!strcmp(m->guarantee, "odds")) ls_buf_str(out, "same distribution, other samples: ");
+    if (!strcmp(m->guarantee, "none"))
+        ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice, ", (unsigned long long)t->lossy,
+                   (unsigned long long)t->emitted);
     if (t->different)
-        snprintf(out, size, "%sDIFFERS in %llu of %llu", guarantee, (unsigned long long)t->different,
-                 (unsigned long long)t->prompts);
-    else
-        snprintf(out, size, "%s%s", guarantee,
-                 !strcmp(b->methods[i].label, b->judged) ? "reference"
-                 : !*b->judged                           ? "no exact method to compare"
-                                                         : "equal");
+        ls_buf_fmt(out, "DIFFERS in %llu of %llu", (unsigned long long)t->different, (unsigned long long)t->prompts);
+    else if (!strcmp(m->label, b->judged)) ls_buf_str(out, "reference");
+    else ls_buf_str(out, *b->judged ? "equal" : "no exact method to compare");
 }
 
 static void put_interval(ls_table *t, const ls_total *of) {
@@ -62,8 +57,8 @@ static void put_interval(ls_table *t, const ls_total *of) {
 
 static void put_total(const ls_bench *b, int i, const char *category, ls_table *t) {
     const ls_total o = ls_bench_total(b, i, category);
-    char output[160];
-    output_words(b, i, &o, output, sizeof output);
+    ls_buf output = {0};
+    output_words(b, i, &o, &output);
     ls_table_row(t);
     ls_put(t, "method", "method", -20, "%s", b->methods[i].label);
     ls_put(t, NULL, "category", 0, "%s", category ? category : "all");
@@ -89,7 +84,8 @@ static void put_total(const ls_bench *b, int i, const char *category, ls_table *
     ls_put_whole(t, NULL, "different", 0, o.different);
     ls_put_number(t, "draft us", "draft_us_per_step", 9, 0, ls_per(o.draft_us, o.forwards));
     ls_put_number(t, "host us", "host_us_per_step", 8, 0, ls_per(o.host_us, o.forwards));
-    ls_put(t, "output", NULL, 0, "%s", output);
+    ls_put(t, "output", NULL, 0, "%s", output.p);
+    ls_buf_free(&output);
     ls_put_whole(t, NULL, "turns", 0, o.turns);
     ls_put_number(t, NULL, "decode_ms", 0, 0, o.decode_us / 1e3);
     ls_put_number(t, NULL, "prefill_ms", 0, 0, o.prefill_ms);

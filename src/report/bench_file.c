@@ -6,7 +6,6 @@
 #include "report/bench.h"
 #include "trace/trace.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -321,10 +320,9 @@ ls_code ls_bench_read(ls_bench *out, const char *path, ls_err *err) {
     *out = (ls_bench){0};
     ls_buf text = {0};
     ls_json *doc = NULL;
-    FILE *f = fopen(path, "re");
-    if (!f) return ls_fail(err, LS_E_IO, "cannot read %s: %s", path, strerror(errno));
-    ls_code code = ls_read_all(&text, f, path, MAX_BYTES, err);
-    fclose(f);
+    int unopened;
+    ls_code code = ls_read_any(&text, path, MAX_BYTES, &unopened, err);
+    if (unopened) return ls_fail(err, LS_E_IO, "cannot read %s: %s", path, strerror(unopened));
     const char *line = text.n ? text.p : "", *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
     if (!code && end && memmem(line, (size_t)(end - line), LS_TRACE_FORMAT, strlen(LS_TRACE_FORMAT)))
         code =

@@ -1,11 +1,11 @@
 #include "report/lab.h"
 #include "base/alias.h"
 #include "base/file.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,23 +168,20 @@ static ls_code read_line(ls_lab_index *x, const char *text, size_t n, const char
 ls_code ls_lab_index_read(ls_lab_index *out, const char *dir, ls_err *err) {
     *out = (ls_lab_index){0};
     ls_buf text = {0};
+    ls_line l;
+    int unopened;
     char *path = index_path(dir);
-    FILE *f = fopen(path, "re");
-    ls_code code = LS_OK;
-    if (!f)
-        code = ls_fail(err, LS_E_IO, "%s has no recordings of a lab (%s: %s); record them with --suite FILE -o DIR",
-                       dir, path, strerror(errno));
-    else code = ls_read_all(&text, f, path, MOST_BYTES, err);
-    if (f) fclose(f);
-    size_t number = 0;
-    for (size_t at = 0; at < text.n && !code;) {
-        const char *p = text.p + at, *end = memchr(p, '\n', text.n - at);
-        const size_t n = end ? (size_t)(end - p) : text.n - at;
-        at += n + 1;
-        char *where = ls_format("%s:%zu", path, ++number);
-        code = read_line(out, p, n, where, number == 1, err);
+    ls_code code = ls_read_any(&text, path, MOST_BYTES, &unopened, err);
+    if (unopened)
+        ls_fail(err, LS_E_IO, "%s has no recordings of a lab (%s: %s); record them with --suite FILE -o DIR", dir, path,
+                strerror(unopened));
+    ls_lines *lines = ls_lines_in(text.p, text.n, path);
+    while (!code && !(code = ls_lines_next(lines, &l, err)) && l.p) {
+        char *where = ls_format("%s:%zu", path, l.number);
+        code = read_line(out, l.p, l.n, where, l.number == 1, err);
         free(where);
     }
+    ls_lines_close(lines);
     if (!code && (!out->n_runs || !out->n_items))
         code = ls_fail(err, LS_E_RANGE, "%s: the list has no run or no conversation", path);
     if (!code && out->n_runs * out->n_items > LS_LAB_MOST_ANSWERS)

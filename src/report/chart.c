@@ -413,15 +413,11 @@ static tree tree_of(const ls_series *s) {
     return t;
 }
 
-// The line on which the parent of place i is.
+// The line on which the parent of place i is: the last place before it that is less deep.
 static double parent_y(const ls_series *s, const tree *t, size_t i) {
-    const char *path = s->points[t->shown[i]].label;
-    const size_t length = strlen(path);
-    for (size_t k = 0; length > 1 && k < i; k++) {
-        const char *other = s->points[t->shown[k]].label;
-        if (strlen(other) == length - 2 && !strncmp(other, path, length - 2)) return t->y[k];
-    }
-    return TOP + LINE / 2.0;
+    size_t k = i;
+    while (k > 0 && s->points[t->shown[k - 1]].x >= s->points[t->shown[i]].x) k--;
+    return k > 0 ? t->y[k - 1] : TOP + LINE / 2.0;
 }
 
 static void draw_place(const ls_chart *c, const tree *t, size_t i, ls_buf *out) {

@@ -24,10 +24,6 @@ static void main_tables(const ls_lab *lab, ls_buf *out) {
     free(main);
 }
 
-static double with_prompt(const ls_total *t) {
-    return ls_tokens_per_s(t->emitted, t->decode_us + 1e3 * t->prefill_ms);
-}
-
 static void put_total(ls_table *t, const char *word, const char *category, const ls_total *o) {
     static const char *const counts[] = {"prompts", "turns",           "steps",     "tokens",
                                          "drafts",  "drafts_accepted", "different", "not_chosen"};
@@ -42,7 +38,8 @@ static void put_total(ls_table *t, const char *word, const char *category, const
     ls_put_number(t, NULL, "speedup_low", 0, 0, o->low);
     ls_put_number(t, NULL, "speedup_high", 0, 0, o->high);
     ls_put_number(t, NULL, "tokens_per_s", 0, 0, ls_tokens_per_s(o->emitted, o->decode_us));
-    ls_put_number(t, NULL, "tokens_per_s_with_prompt", 0, 0, with_prompt(o));
+    ls_put_number(t, NULL, "tokens_per_s_with_prompt", 0, 0,
+                  ls_tokens_per_s(o->emitted, o->decode_us + 1e3 * o->prefill_ms));
     ls_put_number(t, NULL, "decode_ms", 0, 0, o->decode_us / 1e3);
     ls_put_number(t, NULL, "prefill_ms", 0, 0, o->prefill_ms);
 }

@@ -170,7 +170,7 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
 
 static void drafting_memory(void *of, ls_memory_visit *v) {
     ls_drafting *d = of;
-    if (d->drafter && d->drafter->memory) d->drafter->memory(d->drafter, v);
+    if (d->drafter) ls_drafter_memory(d->drafter, v);
     if (d->scores) ls_memory_part(v, d->scores, sizeof *d->scores);
     ls_memory_part(v, &d->sizing.acceptance, sizeof d->sizing.acceptance);
     ls_memory_part(v, &d->sizing.threshold, sizeof d->sizing.threshold);

@@ -98,8 +98,7 @@ void ls_automaton_settle(const ls_automaton *a, ls_automaton_match *m) {
     while (m->state > 0 && m->length <= a->states[a->states[m->state].link].length) m->state = a->states[m->state].link;
 }
 
-void ls_automaton_memory(ls_automaton *a, ls_memory_visit *v) {
-    ls_memory_part(v, a, sizeof *a);
+void ls_automaton_arrays(ls_automaton *a, ls_memory_visit *v) {
     ls_memory_array(v, (void **)&a->states, (size_t)a->cap_states * sizeof *a->states);
     ls_memory_array(v, (void **)&a->edges, (size_t)a->cap_edges * sizeof *a->edges);
     ls_memory_array(v, (void **)&a->slots, (size_t)a->n_slots * sizeof *a->slots);

@@ -38,4 +38,4 @@ void ls_automaton_add(ls_automaton *a, int32_t token);
 void ls_automaton_follow(const ls_automaton *a, ls_automaton_match *m, int32_t token);
 // Call it for kept matches after ls_automaton_add, because states may have been split.
 void ls_automaton_settle(const ls_automaton *a, ls_automaton_match *m);
-void ls_automaton_memory(ls_automaton *a, ls_memory_visit *v); // lists all of it
+void ls_automaton_arrays(ls_automaton *a, ls_memory_visit *v); // lists its arrays

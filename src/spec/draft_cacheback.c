@@ -166,13 +166,12 @@ static ls_miss cacheback_miss(const ls_drafter *base, const ls_draft_question *q
     return miss;
 }
 
-static void cacheback_memory(void *of, ls_memory_visit *v) {
+static void cacheback_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
     table *t = &d->seen; // its arrays are never reallocated
-    ls_memory_part(v, t, sizeof *t);
     ls_memory_part(v, t->leaders, (size_t)t->n * sizeof *t->leaders);
     ls_memory_part(v, t->buckets, (size_t)t->limit * sizeof *t->buckets);
-    ls_stream_memory(&d->history, v);
+    ls_stream_arrays(&d->history, v);
 }
 
 static int32_t cacheback_pool_size(const ls_drafter *base) {
@@ -190,7 +189,7 @@ static void cacheback_free(ls_drafter *base) {
     ls_stream_close(&d->history);
     free_table(&d->seen);
     free_table(&d->frozen);
-    free(d);
+    ls_drafter_free(base);
 }
 
 static const ls_knob knobs[] = {
@@ -246,7 +245,7 @@ const ls_method ls_method_cacheback = {
     .drafter = &(const ls_drafter){.observe = cacheback_observe,
                                    .grow = cacheback_grow,
                                    .miss = cacheback_miss,
-                                   .memory = cacheback_memory,
+                                   .arrays = cacheback_arrays,
                                    .pool_size = cacheback_pool_size,
                                    .free = cacheback_free},
     .set_up = cacheback_set_up,

@@ -23,18 +23,14 @@ static void logitspec_learn(ls_drafter *base, const ls_draft_result *r) {
     ls_recall_learn(&((drafter *)base)->recall, r);
 }
 
-static void logitspec_memory(void *of, ls_memory_visit *v) {
-    drafter *d = of;
-    ls_searcher_memory(d, v);
-    ls_stream_memory(&d->recall.stream, v);
-    ls_memory_part(v, &d->recall.broken, sizeof d->recall.broken);
+static void logitspec_arrays(void *of, ls_memory_visit *v) {
+    ls_searcher_arrays(of, v);
+    ls_stream_arrays(&((drafter *)of)->recall.stream, v);
 }
 
 static void logitspec_free(ls_drafter *base) {
-    drafter *d = (drafter *)base;
-    ls_stream_close(&d->recall.stream);
-    ls_memory_drop(logitspec_memory, d);
-    free(d);
+    ls_stream_close(&((drafter *)base)->recall.stream);
+    ls_drafter_free(base);
 }
 
 static void logitspec_propose(ls_drafter *base, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {
@@ -97,7 +93,7 @@ const ls_method ls_method_logitspec = {
                                    .learn = logitspec_learn,
                                    .read = ls_searcher_read,
                                    .miss = logitspec_miss,
-                                   .memory = logitspec_memory,
+                                   .arrays = logitspec_arrays,
                                    .pool_size = ls_searcher_pool_size,
                                    .free = logitspec_free},
     .set_up = logitspec_set_up,

@@ -155,17 +155,8 @@ static void lookahead_learn(ls_drafter *base, const ls_draft_result *r) {
     memcpy(d->cell[d->levels++], next + 1, row_size - sizeof *next);
 }
 
-static void lookahead_memory(void *of, ls_memory_visit *v) {
+static void lookahead_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
-    ls_memory_part(v, d->cell, sizeof d->cell);
-    ls_memory_part(v, d->node, sizeof d->node);
-    ls_memory_part(v, &d->levels, sizeof d->levels);
-    ls_memory_part(v, &d->columns, sizeof d->columns);
-    ls_memory_part(v, &d->harvested, sizeof d->harvested);
-    ls_memory_part(v, d->leaders, sizeof d->leaders);
-    ls_memory_part(v, &d->n_leaders, sizeof d->n_leaders);
-    ls_memory_part(v, &d->n_grams, sizeof d->n_grams);
-    ls_memory_part(v, &d->now, sizeof d->now);
     ls_memory_map(v, &d->by_token);
     for (int i = 0; i < LEADERS; i++)
         ls_memory_array(v, (void **)&d->leaders[i], d->leaders[i] ? sizeof *d->leaders[i] : 0);
@@ -196,6 +187,6 @@ const ls_method ls_method_lookahead = {
                                    .grow = lookahead_grow,
                                    .learn = lookahead_learn,
                                    .miss = lookahead_miss,
-                                   .memory = lookahead_memory,
+                                   .arrays = lookahead_arrays,
                                    .pool_size = lookahead_pool_size},
 };

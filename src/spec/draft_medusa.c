@@ -98,7 +98,7 @@ static ls_miss medusa_miss(const ls_drafter *base, const ls_draft_question *q, l
 static void medusa_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
     if (d->g) d->g->free(d->g);
-    free(d);
+    ls_drafter_free(base);
 }
 
 static const ls_knob knobs[] = {

@@ -49,7 +49,6 @@ typedef struct {
     // The draft model has drawn drafts for the next root, but the target has not verified them yet. They must be used
     // there: deciding about a new draw after seeing the old one would bias the distribution.
     bool owed;
-    bool told; // the user was told that the text does not fit the draft model's context
 } drafter;
 
 extern const ls_method ls_method_hybrid, ls_method_hierarchical;
@@ -154,8 +153,8 @@ static ls_code model_show(drafter *d, const ls_search *q, const round_ *r, ls_er
 // tries again; after other errors the draft model is not used any more.
 static void model_tell(drafter *d, ls_code code, const ls_err *err) {
     ls_drafter *base = &d->base.base;
-    if (code == LS_E_RANGE && !d->told && base->note) base->note(base->ud, err->msg);
-    d->told |= code == LS_E_RANGE;
+    if (code == LS_E_RANGE && !base->told && base->note) base->note(base->ud, err->msg);
+    base->told |= code == LS_E_RANGE;
     ls_drafter_failed(base, "the draft model", code, err);
 }
 
@@ -259,19 +258,9 @@ static void model_learn(ls_drafter *base, const ls_draft_result *r) {
     }
 }
 
-static void model_memory(void *of, ls_memory_visit *v) {
-    drafter *d = of;
-    ls_searcher_memory(of, v);
-    ls_memory_part(v, &d->blend, sizeof d->blend);
-    ls_memory_part(v, &d->reach, sizeof d->reach);
-    ls_memory_part(v, &d->unasked, sizeof d->unasked);
-    ls_memory_part(v, &d->wait, sizeof d->wait);
-}
-
 static void model_free(ls_drafter *base) {
     if (base->draft_model) base->draft_model->free(base->draft_model);
-    ls_memory_drop(model_memory, base);
-    free(base);
+    ls_drafter_free(base);
 }
 
 static ls_code model_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
@@ -311,7 +300,7 @@ static const ls_drafter functions = {.observe = ls_searcher_observe,
                                      .read = ls_searcher_read,
                                      .miss = model_miss,
                                      .ahead = model_ahead,
-                                     .memory = model_memory,
+                                     .arrays = ls_searcher_arrays,
                                      .pool_size = ls_searcher_pool_size,
                                      .free = model_free};
 

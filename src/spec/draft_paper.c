@@ -87,8 +87,8 @@ static ls_miss paper_miss(const ls_drafter *base, const ls_draft_question *q, ls
     return any && miss < LS_MISS_OTHERWISE ? LS_MISS_OTHERWISE : miss;
 }
 
-static void paper_memory(void *d, ls_memory_visit *v) {
-    ls_pool_memory(&((drafter *)d)->pool, v);
+static void paper_arrays(void *d, ls_memory_visit *v) {
+    ls_pool_arrays(&((drafter *)d)->pool, v);
 }
 
 static int32_t paper_pool_size(const ls_drafter *base) {
@@ -114,7 +114,7 @@ static const ls_knob knobs[] = {
 static const ls_drafter functions = {.observe = paper_observe,
                                      .grow = paper_grow,
                                      .miss = paper_miss,
-                                     .memory = paper_memory,
+                                     .arrays = paper_arrays,
                                      .pool_size = paper_pool_size};
 
 static ls_code paper_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {

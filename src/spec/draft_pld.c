@@ -59,10 +59,9 @@ static ls_miss pld_miss(const ls_drafter *base, const ls_draft_question *q, ls_m
     return miss;
 }
 
-static void pld_memory(void *of, ls_memory_visit *v) {
+static void pld_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
     for (int k = 0; k < ORDER; k++) ls_memory_map(v, &d->first[k]);
-    ls_memory_part(v, &d->indexed, sizeof d->indexed);
 }
 
 static int32_t pld_pool_size(const ls_drafter *base) {
@@ -89,6 +88,6 @@ const ls_method ls_method_pld = {
     .drafter = &(const ls_drafter){.observe = pld_observe,
                                    .grow = pld_grow,
                                    .miss = pld_miss,
-                                   .memory = pld_memory,
+                                   .arrays = pld_arrays,
                                    .pool_size = pld_pool_size},
 };

@@ -175,7 +175,7 @@ static void racer_observe(ls_drafter *base, const int32_t *context, size_t n, bo
     const size_t gram = (size_t)d->gram, more = reset || n < d->seen ? n : n - d->seen;
     if (reset && !d->keep) {
         empty(d);
-        ls_memory_drop((void (*)(void *, ls_memory_visit *))ls_matrix_memory, &d->m);
+        free(d->m.next);
         d->m = (ls_matrix){0};
     }
     if (!reset && more && more <= (size_t)d->committed) { // the end of a step, the latest n-gram first
@@ -298,18 +298,11 @@ static ls_miss racer_miss(const ls_drafter *base, const ls_draft_question *q, ls
     return ls_matrix_miss(&((const drafter *)base)->m, q, miss);
 }
 
-static void racer_memory(void *of, ls_memory_visit *v) {
+static void racer_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
-    ls_memory_part(v, &d->taken, sizeof d->taken);
-    ls_memory_part(v, &d->newest, sizeof d->newest);
-    ls_memory_part(v, &d->oldest, sizeof d->oldest);
-    ls_memory_part(v, &d->state, sizeof d->state);
-    ls_memory_part(v, &d->seen, sizeof d->seen);
-    ls_memory_part(v, &d->committed, sizeof d->committed);
-    ls_memory_part(v, &d->nodes, sizeof d->nodes);
     ls_memory_array(v, (void **)&d->nodes, (size_t)d->n_nodes * sizeof *d->nodes);
     ls_memory_map(v, &d->child_of);
-    ls_matrix_memory(&d->m, v);
+    ls_matrix_arrays(&d->m, v);
 }
 
 static int32_t racer_pool_size(const ls_drafter *base) {
@@ -347,7 +340,7 @@ const ls_method ls_method_racer = {
                                    .learn = racer_learn,
                                    .read = racer_read,
                                    .miss = racer_miss,
-                                   .memory = racer_memory,
+                                   .arrays = racer_arrays,
                                    .pool_size = racer_pool_size},
     .set_up = racer_set_up,
 };

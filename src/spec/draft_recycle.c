@@ -75,8 +75,8 @@ static void recycle_learn(ls_drafter *base, const ls_draft_result *r) {
         ls_matrix_learn(&((drafter *)base)->m, r->tree->nodes[i].token, &r->tree->nodes[i]);
 }
 
-static void recycle_memory(void *d, ls_memory_visit *v) {
-    ls_matrix_memory(&((drafter *)d)->m, v);
+static void recycle_arrays(void *d, ls_memory_visit *v) {
+    ls_matrix_arrays(&((drafter *)d)->m, v);
 }
 
 static int32_t recycle_pool_size(const ls_drafter *base) {
@@ -98,7 +98,7 @@ const ls_method ls_method_recycle = {
     .drafter = &(const ls_drafter){.grow = recycle_grow,
                                    .learn = recycle_learn,
                                    .miss = recycle_miss,
-                                   .memory = recycle_memory,
+                                   .arrays = recycle_arrays,
                                    .pool_size = recycle_pool_size},
     .set_up = recycle_set_up,
 };

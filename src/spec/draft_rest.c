@@ -108,7 +108,7 @@ static int32_t rest_pool_size(const ls_drafter *base) {
 
 static void rest_free(ls_drafter *base) {
     ls_corpus_close(((drafter *)base)->corpus);
-    free(base);
+    ls_drafter_free(base);
 }
 
 static const ls_knob knobs[] = {

@@ -221,18 +221,11 @@ static ls_miss suffix_miss(const ls_drafter *base, const ls_draft_question *q, l
     return miss;
 }
 
-static void suffix_memory(void *of, ls_memory_visit *v) {
+static void suffix_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
-    for (int i = 0; i < TEXTS; i++) {
-        ls_automaton_memory(&d->texts[i].text, v);
-        ls_memory_part(v, &d->texts[i].at, sizeof d->texts[i].at);
-    }
-    ls_memory_part(v, &d->seen, sizeof d->seen);
-    ls_memory_part(v, &d->verified, sizeof d->verified);
-    ls_memory_part(v, &d->breaks, sizeof d->breaks);
-    ls_memory_part(v, &d->broken, sizeof d->broken);
-    ls_memory_ids(v, &d->answers);
-    ls_stream_memory(&d->history, v);
+    for (int i = 0; i < TEXTS; i++) ls_automaton_arrays(&d->texts[i].text, v);
+    ls_memory_array(v, (void **)&d->answers.p, d->answers.cap * sizeof *d->answers.p);
+    ls_stream_arrays(&d->history, v);
 }
 
 static int32_t suffix_pool_size(const ls_drafter *base) {
@@ -242,10 +235,8 @@ static int32_t suffix_pool_size(const ls_drafter *base) {
 }
 
 static void suffix_free(ls_drafter *base) {
-    drafter *d = (drafter *)base;
-    ls_stream_close(&d->history);
-    ls_memory_drop(suffix_memory, d);
-    free(d);
+    ls_stream_close(&((drafter *)base)->history);
+    ls_drafter_free(base);
 }
 
 static const ls_knob knobs[] = {
@@ -279,7 +270,7 @@ const ls_method ls_method_suffix = {
                                    .grow = suffix_grow,
                                    .learn = suffix_learn,
                                    .miss = suffix_miss,
-                                   .memory = suffix_memory,
+                                   .arrays = suffix_arrays,
                                    .pool_size = suffix_pool_size,
                                    .free = suffix_free},
     .set_up = suffix_set_up,

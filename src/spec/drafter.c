@@ -46,8 +46,14 @@ static int32_t no_pool(const ls_drafter *d) {
     return 0;
 }
 
-static void free_listed(ls_drafter *d) {
-    if (d->memory) ls_memory_drop(d->memory, d);
+void ls_drafter_memory(void *of, ls_memory_visit *v) {
+    ls_drafter *d = of;
+    ls_memory_part(v, d + 1, d->method->size - sizeof *d);
+    if (d->arrays) d->arrays(d, v);
+}
+
+void ls_drafter_free(ls_drafter *d) {
+    ls_memory_drop(ls_drafter_memory, d);
     free(d);
 }
 
@@ -74,7 +80,7 @@ ls_code ls_drafter_make(ls_drafter **out, const ls_method *m, const ls_draft_set
     if (!d->observe) d->observe = no_observe;
     if (!d->propose) d->propose = propose_grown;
     if (!d->pool_size) d->pool_size = no_pool;
-    if (!d->free) d->free = free_listed;
+    if (!d->free) d->free = ls_drafter_free;
     ls_knobs_set(d, m->knobs, s->knobs);
     const ls_code code = m->set_up ? m->set_up(d, s, err) : LS_OK;
     if (code) d->free(d);
@@ -91,7 +97,7 @@ void ls_drafter_failed(ls_drafter *d, const char *what, ls_code code, const ls_e
 }
 
 size_t ls_drafter_bytes(const ls_drafter *d) {
-    return d->memory ? ls_memory_bytes(d->memory, (void *)d) : 0;
+    return ls_memory_bytes(ls_drafter_memory, (void *)d);
 }
 
 ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q) {

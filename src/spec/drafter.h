@@ -82,21 +82,25 @@ struct ls_drafter {
     // another thread beside the target's forward; no other function of the drafter is called meanwhile. NULL: not
     // supported.
     void (*ahead)(ls_drafter *d, const ls_draft_state *s, const atomic_bool *stop);
-    // Lists its memory (spec/memory.h). NULL: it has none, except in a draft model or a head.
-    void (*memory)(void *d, ls_memory_visit *v);
+    // Lists the arrays of its struct (spec/memory.h). NULL: it has none, except in a draft model or a head.
+    void (*arrays)(void *d, ls_memory_visit *v);
     ls_draft_model *draft_model; // the draft model; NULL: none
     bool beside;        // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`
     uint64_t began;     // sum of the file that its memory began with, for recordings; 0: it began with none
     bool lacks_bigrams; // it would gain by those of the model, which were not all asked (decode/bigrams.h)
     double read_share;  // share of the answer's expected time for learning from the prompt; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
-    void (*free)(ls_drafter *d); // also of one whose `set_up` failed. NULL: its block and the arrays that it lists
-    void (*note)(void *ud, const char *text); // as in its setup
+    void (*free)(ls_drafter *d);               // also of one whose `set_up` failed. NULL: ls_drafter_free
+    void (*note)(void *ud, const char *text);  // as in its setup
     void *ud;
     bool failed; // ls_drafter_failed told the user
+    bool told;   // the user was told that the text does not fit a draft model's context
 };
 
-size_t ls_drafter_bytes(const ls_drafter *d); // of the memory that it lists
+// Lists its memory: the method's struct behind the ls_drafter, and the arrays.
+void ls_drafter_memory(void *d, ls_memory_visit *v);
+size_t ls_drafter_bytes(const ls_drafter *d); // of that memory
+void ls_drafter_free(ls_drafter *d);          // its block and the arrays that it lists
 // Whether the drafter has the token at the place, and if it was not drafted, why. Called between `propose` and `learn`,
 // for the tree proposed last (some of its rows may have been cut). d->miss must not be NULL.
 ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q);

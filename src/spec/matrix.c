@@ -29,7 +29,6 @@ ls_miss ls_matrix_miss(const ls_matrix *m, const ls_draft_question *q, ls_miss m
     return miss;
 }
 
-void ls_matrix_memory(ls_matrix *m, ls_memory_visit *v) {
-    ls_memory_part(v, m, sizeof *m);
+void ls_matrix_arrays(ls_matrix *m, ls_memory_visit *v) {
     ls_memory_array(v, (void **)&m->next, (size_t)m->n * sizeof *m->next);
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include "spec/drafter.h"
 
-// Zero-initialise; ls_matrix_memory releases it.
+// Zero-initialise; ls_matrix_arrays lists its array.
 typedef struct {
     int32_t (*next)[LS_ROW_TOP]; // by token id, best first; -1: not known
     int32_t n;                   // allocated token ids
@@ -13,4 +13,4 @@ typedef struct {
 void ls_matrix_learn(ls_matrix *m, int32_t token, const ls_node *row); // row: what the target said after the token
 const int32_t *ls_matrix_at(const ls_matrix *m, int32_t token);        // LS_ROW_TOP ids; NULL: not known
 ls_miss ls_matrix_miss(const ls_matrix *m, const ls_draft_question *q, ls_miss miss); // see spec/drafter.h
-void ls_matrix_memory(ls_matrix *m, ls_memory_visit *v);
+void ls_matrix_arrays(ls_matrix *m, ls_memory_visit *v);

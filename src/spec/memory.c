@@ -26,13 +26,7 @@ void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
     }
 }
 
-void ls_memory_ids(ls_memory_visit *v, ls_ids *ids) {
-    ls_memory_part(v, ids, sizeof *ids);
-    ls_memory_array(v, (void **)&ids->p, ids->cap * sizeof *ids->p);
-}
-
 void ls_memory_map(ls_memory_visit *v, ls_map *m) {
-    ls_memory_part(v, m, sizeof *m);
     ls_memory_array(v, (void **)&m->slots, m->cap * sizeof *m->slots);
 }
 

@@ -48,9 +48,8 @@ bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, siz
     return any;
 }
 
-void ls_pool_memory(ls_pool *p, ls_memory_visit *v) {
+void ls_pool_arrays(ls_pool *p, ls_memory_visit *v) {
     for (int i = 0; i < LS_POOL_ORDER; i++) ls_memory_map(v, &p->tables[i]);
-    ls_memory_part(v, &p->indexed, sizeof p->indexed);
 }
 
 int32_t ls_pool_size(const ls_pool *p) {

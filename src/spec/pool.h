@@ -41,5 +41,5 @@ void ls_pool_fetch(const ls_pool *p, const int32_t *tail, size_t n); // begins t
 // Whether any n-gram that ends tail is known, the longest or a shorter one; *has: one of them is followed by that
 // token.
 bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has);
-void ls_pool_memory(ls_pool *p, ls_memory_visit *v); // lists all of it
+void ls_pool_arrays(ls_pool *p, ls_memory_visit *v); // lists its arrays
 int32_t ls_pool_size(const ls_pool *p);              // number of n-grams

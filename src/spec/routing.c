@@ -237,10 +237,7 @@ double ls_routing_rate(const ls_routing *r, int kind, double *trials) {
 }
 
 void ls_routing_memory(ls_routing *r, ls_memory_visit *v) {
-    ls_memory_part(v, r->trials, sizeof r->trials);
-    ls_memory_part(v, &r->woke, sizeof r->woke);
-    ls_memory_part(v, &r->foretold, sizeof r->foretold);
-    ls_memory_part(v, &r->has_last, sizeof r->has_last);
+    ls_memory_part(v, r, sizeof *r);
     ls_memory_array(v, (void **)&r->key, r->slots * sizeof *r->key);
     ls_memory_array(v, (void **)&r->of_slot, r->slots * r->width * sizeof *r->of_slot);
     ls_memory_array(v, (void **)&r->last, r->width * sizeof *r->last);

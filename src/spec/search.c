@@ -86,12 +86,11 @@ void ls_searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n
     }
 }
 
-void ls_searcher_memory(void *d, ls_memory_visit *v) {
+void ls_searcher_arrays(void *d, ls_memory_visit *v) {
     ls_evidence *e = &((ls_searcher *)d)->e;
-    ls_memory_part(v, &e->rates, sizeof e->rates);
-    ls_pool_memory(&e->pool, v);
-    ls_successors_memory(&e->successors, v);
-    ls_usage_memory(&e->usage, v);
+    ls_pool_arrays(&e->pool, v);
+    ls_successors_arrays(&e->successors, v);
+    ls_usage_arrays(&e->usage, v);
 }
 
 int32_t ls_searcher_pool_size(const ls_drafter *d) {

@@ -163,10 +163,8 @@ void ls_stream_add(ls_stream *h, const int32_t *ids, size_t n) {
     stream_added(h, n);
 }
 
-void ls_stream_memory(ls_stream *h, ls_memory_visit *v) {
-    ls_memory_ids(v, &h->ids);
-    ls_memory_part(v, &h->context, sizeof h->context);
-    ls_memory_part(v, &h->fresh, sizeof h->fresh);
+void ls_stream_arrays(ls_stream *h, ls_memory_visit *v) {
+    ls_memory_array(v, (void **)&h->ids.p, h->ids.cap * sizeof *h->ids.p);
 }
 
 void ls_stream_keep(ls_stream *h) {

@@ -34,6 +34,6 @@ void ls_stream_add(ls_stream *h, const int32_t *ids, size_t n); // appends them 
 // Reads such a file without ever writing it. LS_E_USAGE: it cannot be used.
 ls_code ls_stream_read(ls_stream *h, const char *kind, const char *path, size_t limit, const ls_draft_setup *setup,
                        ls_err *err);
-void ls_stream_memory(ls_stream *h, ls_memory_visit *v); // lists its tokens
+void ls_stream_arrays(ls_stream *h, ls_memory_visit *v); // lists its arrays
 void ls_stream_keep(ls_stream *h);                       // does not write its file
 void ls_stream_close(ls_stream *h);                      // saves it if it has a file

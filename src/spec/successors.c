@@ -111,8 +111,7 @@ void ls_successors_fetch_entries(const ls_successors *s, const int32_t *tail, in
     }
 }
 
-void ls_successors_memory(ls_successors *s, ls_memory_visit *v) {
-    ls_memory_part(v, s, sizeof *s);
+void ls_successors_arrays(ls_successors *s, ls_memory_visit *v) {
     ls_memory_array(v, (void **)&s->entries, (size_t)s->cap * sizeof *s->entries);
     ls_memory_array(v, (void **)&s->buckets, (size_t)s->n_buckets * sizeof *s->buckets);
 }

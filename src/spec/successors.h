@@ -41,4 +41,4 @@ const ls_successor *ls_successors_get(const ls_successors *s, const int32_t *tai
 // they may have come, the entries.
 void ls_successors_fetch(const ls_successors *s, const int32_t *tail, int32_t n);
 void ls_successors_fetch_entries(const ls_successors *s, const int32_t *tail, int32_t n);
-void ls_successors_memory(ls_successors *s, ls_memory_visit *v); // lists all of it
+void ls_successors_arrays(ls_successors *s, ls_memory_visit *v); // lists its arrays

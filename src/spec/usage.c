@@ -103,8 +103,7 @@ void ls_usage_bias(ls_usage *u, int32_t token, float step) {
     usage_at(u, token)->bias += step;
 }
 
-void ls_usage_memory(ls_usage *u, ls_memory_visit *v) {
-    ls_memory_part(v, u, sizeof *u);
+void ls_usage_arrays(ls_usage *u, ls_memory_visit *v) {
     ls_memory_array(v, (void **)&u->tokens, (size_t)u->n_tokens * sizeof *u->tokens);
     ls_memory_array(v, (void **)&u->averages, (size_t)u->cap_averages * sizeof *u->averages);
 }

@@ -52,4 +52,4 @@ void ls_usage_add(ls_usage *u, int32_t token, int32_t at, const ls_successor *ne
 void ls_usage_bias(ls_usage *u, int32_t token, float step);          // adds to the bias
 const ls_token_usage *ls_usage_of(const ls_usage *u, int32_t token); // NULL: nothing is known, here and below
 const ls_average *ls_usage_average(const ls_usage *u, int32_t token);
-void ls_usage_memory(ls_usage *u, ls_memory_visit *v); // lists all of it
+void ls_usage_arrays(ls_usage *u, ls_memory_visit *v); // lists its arrays

@@ -18,11 +18,13 @@
 static const ls_pool as_published = {.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
 
 static void list_pool(void *of, ls_memory_visit *v) {
-    ls_pool_memory(of, v);
+    ls_memory_part(v, of, sizeof(ls_pool));
+    ls_pool_arrays(of, v);
 }
 
 static void list_successors(void *of, ls_memory_visit *v) {
-    ls_successors_memory(of, v);
+    ls_memory_part(v, of, sizeof(ls_successors));
+    ls_successors_arrays(of, v);
 }
 
 static void pool_prefers_long_matches_and_full_continuations(void **state) {
@@ -630,7 +632,8 @@ static void rates_learn_and_forget(void **state) {
 }
 
 static void list_usage(void *of, ls_memory_visit *v) {
-    ls_usage_memory(of, v);
+    ls_memory_part(v, of, sizeof(ls_usage));
+    ls_usage_arrays(of, v);
 }
 
 // Usage equals what a plain count of the text says, also after its memory was copied and returned.

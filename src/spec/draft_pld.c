@@ -6,73 +6,61 @@
 #include "spec/drafter.h"
 #include "spec/pool.h"
 
-enum { ORDER = 3 }; // an n-gram must fit a key of 64 bits
-
 typedef struct {
     ls_drafter base;
-    ls_map first[ORDER]; // n-gram -> position after its first occurrence
-    size_t indexed;
-    int32_t order, tokens; // knobs
+    ls_pool pool;   // its order is a knob
+    int32_t tokens; // a knob
 } drafter;
 
 static void pld_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
     drafter *d = (drafter *)base;
-    if (reset) {
-        for (int k = 0; k < ORDER; k++) ls_map_clear(&d->first[k]);
-        d->indexed = 0;
-    }
-    for (size_t at = d->indexed ? d->indexed : 1; at < n; at++) // context[at] follows the n-grams that end before it
-        for (size_t k = 1; k <= (size_t)d->order && k <= at; k++) {
-            int32_t old;
-            const uint64_t key = ls_gram_key(context + at - k, k);
-            if (!ls_map_get(&d->first[k - 1], key, &old)) ls_map_put(&d->first[k - 1], key, (int32_t)at);
-        }
-    d->indexed = n;
-}
-
-// The position after the longest known n-gram that ends tail[0..n). *k: in: largest length; out: its length.
-static bool pld_look_up(const drafter *d, const int32_t *tail, int32_t n, int32_t *k, int32_t *pos) {
-    for (*k = n < *k ? n : *k; *k > 0; --*k)
-        if (ls_map_get(&d->first[*k - 1], ls_gram_key(tail + n - *k, (size_t)*k), pos)) return true;
-    return false;
+    if (reset) ls_pool_clear(&d->pool);
+    ls_pool_update(&d->pool, context, n);
 }
 
 static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
-    int32_t tail[ORDER], k = d->order, pos;
-    if (!pld_look_up(d, tail, ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, ORDER), &k, &pos)) return;
-    const int32_t left = (int32_t)s->n_context - pos;
+    int32_t tail[LS_POOL_ORDER];
+    const int32_t n = ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, LS_POOL_ORDER);
+    const ls_match m = ls_pool_find(&d->pool, tail, (size_t)n);
+    if (!m.n) return;
+    const int32_t left = (int32_t)s->n_context - m.pos;
     ls_grow_note(g, LS_MISS_OTHERWISE);
-    ls_grow_chain(g, s->context + pos, left, d->tokens,
+    ls_grow_chain(g, s->context + m.pos, left, d->tokens,
                   (ls_branch){.rank = -1,
-                              .match_n = (int16_t)k,
-                              .match_pos = pos,
+                              .match_n = (int16_t)m.n,
+                              .match_pos = m.pos,
                               .found = (int16_t)(left < d->tokens ? left : d->tokens)});
 }
 
 static ls_miss pld_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
-    int32_t tail[ORDER], pos;
-    const int32_t n = ls_question_tail(q, tail, ORDER);
-    for (int32_t k = d->order; miss < LS_MISS_BEYOND && pld_look_up(d, tail, n, &k, &pos); k--)
-        miss = q->state->context[pos] == q->token ? LS_MISS_TAKEN : LS_MISS_OTHERWISE;
-    return miss;
+    int32_t tail[LS_POOL_ORDER];
+    const int32_t n = ls_question_tail(q, tail, LS_POOL_ORDER);
+    bool has = false;
+    const bool any = ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has);
+    if (miss >= LS_MISS_BEYOND || !any) return miss;
+    return has ? LS_MISS_TAKEN : LS_MISS_OTHERWISE;
 }
 
-static void pld_arrays(void *of, ls_memory_visit *v) {
-    drafter *d = of;
-    for (int k = 0; k < ORDER; k++) ls_memory_map(v, &d->first[k]);
+static void pld_arrays(void *d, ls_memory_visit *v) {
+    ls_pool_arrays(&((drafter *)d)->pool, v);
 }
 
 static int32_t pld_pool_size(const ls_drafter *base) {
-    const drafter *d = (const drafter *)base;
-    size_t n = 0;
-    for (int k = 0; k < ORDER; k++) n += d->first[k].n;
-    return (int32_t)n;
+    return ls_pool_size(&((const drafter *)base)->pool);
+}
+
+static ls_code pld_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
+    drafter *d = (drafter *)base;
+    (void)setup, (void)err;
+    d->pool.span = LS_POOL_SPAN;
+    d->pool.earliest = true;
+    return LS_OK;
 }
 
 static const ls_knob knobs[] = {
-    {"pld.ngram", LS_KNOB_INT, 3, 1, ORDER, "longest n-gram of a look-up", offsetof(drafter, order)},
+    {"pld.ngram", LS_KNOB_INT, 3, 1, LS_POOL_ORDER, "longest n-gram of a look-up", offsetof(drafter, pool.order)},
     {"pld.tokens", LS_KNOB_INT, 10, 1, LS_MAX_ROWS - 1, "tokens copied after a match", offsetof(drafter, tokens)},
     {0},
 };
@@ -90,4 +78,5 @@ const ls_method ls_method_pld = {
                                    .miss = pld_miss,
                                    .arrays = pld_arrays,
                                    .pool_size = pld_pool_size},
+    .set_up = pld_set_up,
 };

@@ -7,15 +7,17 @@ void ls_pool_clear(ls_pool *p) {
 
 void ls_pool_update(ls_pool *p, const int32_t *text, size_t n) {
     const size_t span = (size_t)p->span, window = 2 * span, old = p->indexed;
+    const size_t settled = p->earliest ? 1 : span; // length of a continuation from which on its entry stays
     // A decode step re-indexes the window before the new end, as the reference does; a longer addition (a
     // prompt) re-indexes the window before the old end.
     const size_t end = n - old > span + 1 ? old : n, first = end > window ? end - window : 0;
     for (size_t k = 1; k <= (size_t)p->order; k++) {
-        // skip positions whose continuation already had `span` tokens at the last update: it cannot have grown
-        const size_t whole = old > span + k ? old - span - k + 1 : 0;
+        // skip positions whose continuation already had so many tokens at the last update
+        const size_t whole = old > settled + k ? old - settled - k + 1 : 0;
         for (size_t i = first > whole ? first : whole; i + k < n; i++) {
             const size_t pos = i + k, len = n - pos < span ? n - pos : span;
             int32_t *value = ls_map_at(&p->tables[k - 1], ls_gram_key(text + i, k), 0);
+            if (p->earliest && *value) continue;
             if ((*value & 31) <= (int32_t)len) *value = (int32_t)(pos << 5 | len);
         }
     }

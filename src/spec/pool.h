@@ -16,6 +16,7 @@ typedef struct {
     ls_map tables[LS_POOL_ORDER]; // packed n-gram -> position << 5 | length
     size_t indexed;               // length of the text at the last update
     int32_t order, span;          // longest n-gram, 1 .. LS_POOL_ORDER; longest continuation, 1 .. LS_POOL_MAX_SPAN
+    bool earliest;                // keeps the first occurrence, whatever comes later
 } ls_pool;
 
 typedef struct {

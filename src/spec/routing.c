@@ -1,5 +1,6 @@
 #include "spec/routing.h"
 #include "base/mem.h"
+#include "spec/drafter.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -133,20 +134,11 @@ void ls_routing_read(ls_routing *r, const int32_t *text, size_t n, int32_t n_row
     }
 }
 
-// Fills tail with the last tokens of the path to a row, its own the last; returns how many.
-static int32_t tail_of(const int32_t *context, size_t n, const ls_tree *t, int32_t row,
-                       int32_t tail[LS_ROUTING_ORDER]) {
-    int32_t at = LS_ROUTING_ORDER;
-    for (; at > 0 && row >= 0; row = t->nodes[row].parent) tail[--at] = t->nodes[row].token;
-    for (; at > 0 && n > 0; n--) tail[--at] = context[n - 1];
-    memmove(tail, tail + at, sizeof *tail * (size_t)(LS_ROUTING_ORDER - at));
-    return LS_ROUTING_ORDER - at;
-}
-
 void ls_routing_predict(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t) {
+    const ls_draft_state s = {.context = context, .n_context = n};
     int32_t tail[LS_ROUTING_ORDER];
     for (int32_t i = 0; i < t->n; i++) {
-        const int32_t known = tail_of(context, n, t, i, tail);
+        const int32_t known = ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_ROUTING_ORDER);
         r->guess[i] = recall(r, tail + known, known, &r->kind[i]);
     }
     r->n_taken = 0;
@@ -217,13 +209,14 @@ double ls_routing_expect(ls_routing *r, const int32_t *context, size_t n, const 
 
 void ls_routing_learn(ls_routing *r, const int32_t *context, size_t n, const ls_tree *t, const int32_t *experts,
                       int32_t n_awake) {
+    const ls_draft_state s = {.context = context, .n_context = n};
     int32_t tail[LS_ROUTING_ORDER];
     r->woke = DECAY_TREE * r->woke + n_awake - (double)r->width;
     r->foretold = DECAY_TREE * r->foretold + foretold(r);
     for (int32_t i = 0; i < t->n; i++)
         if (r->guess[i]) judge(r, r->guess[i], r->kind[i], experts + (size_t)i * r->width);
     for (int32_t i = 0; i < t->n; i++) {
-        const int32_t known = tail_of(context, n, t, i, tail);
+        const int32_t known = ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail, LS_ROUTING_ORDER);
         remember(r, tail + known, known, experts + (size_t)i * r->width);
     }
 }

@@ -59,16 +59,16 @@ static ls_corpus_range matches(const drafter *d, const ls_draft_state *s, const 
 
 static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
-    static _Thread_local candidate c[LS_FRONTIER_MAX];
+    static _Thread_local candidate c[LS_CANDIDATES];
     static _Thread_local continuation next[MATCHES];
-    static _Thread_local ls_frontier open;
+    static _Thread_local ls_open open;
     int32_t length, n_c = 0, parent = 0, depth = 0, room;
     ls_corpus_range range = matches(d, s, g, &length);
     double chance = 1;
     open.n = 0;
     while ((room = ls_grow_room(g)) > 0) {
         const int32_t n_next = depth < d->tokens || g->q ? continuations(d->corpus, range, length + depth, next) : 0;
-        for (int32_t i = 0; i < n_next && n_c < LS_FRONTIER_MAX; i++) {
+        for (int32_t i = 0; i < n_next && n_c < LS_CANDIDATES; i++) {
             if (next[i].token == LS_CORPUS_BREAK) continue;
             if (depth == d->tokens) { // of a question
                 ls_grow_note(g, next[i].token == g->q->token ? LS_MISS_BEYOND : LS_MISS_OTHERWISE);
@@ -76,13 +76,10 @@ static void rest_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
             }
             const double share = (double)(next[i].range.hi - next[i].range.lo) / (range.hi - range.lo);
             if (g->q && ls_grow(g, parent, next[i].token, LS_SOURCE_CORPUS, length, share) < 0) continue;
-            int32_t before = 0; // if enough more likely nodes fill the tree, skip this one and the following ones
-            for (int32_t k = 0; k < open.n && before < room; k++) before += open.path[k] >= chance * share;
-            if (before == room) break;
-            c[n_c] = (candidate){parent, next[i].token, depth + 1, share, next[i].range};
-            ls_frontier_push(&open, n_c++, chance * share);
+            if (!ls_open_add(&open, room, n_c, chance * share)) break; // nor would the following ones get a row
+            c[n_c++] = (candidate){parent, next[i].token, depth + 1, share, next[i].range};
         }
-        const int32_t at = ls_frontier_pop(&open, &chance);
+        const int32_t at = ls_open_take(&open, &chance);
         if (at < 0) break;
         range = c[at].range;
         depth = c[at].depth;

@@ -117,8 +117,8 @@ typedef struct {
 
 static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const drafter *d, int32_t max_rows,
                              suffix_tree *g) {
-    static _Thread_local offshoot c[LS_FRONTIER_MAX];
-    static _Thread_local ls_frontier open;
+    static _Thread_local offshoot c[LS_CANDIDATES];
+    static _Thread_local ls_open open;
     int32_t n = 0;
     const double most = d->factor * at.length;
     if (max_rows > most + 1) max_rows = 1 + (int32_t)most;
@@ -134,16 +134,16 @@ static void suffix_grow_from(const ls_automaton *a, ls_automaton_match at, const
         int32_t looked = 0;
         const bool deeper = at.length + depth < d->longest;
         for (int32_t e = deeper ? a->states[state].first_edge : -1;
-             e >= 0 && looked < MAX_CHILDREN && n < LS_FRONTIER_MAX; looked++) {
+             e >= 0 && looked < MAX_CHILDREN && n < LS_CANDIDATES; looked++) {
             const ls_automaton_edge *edge = &a->edges[e];
             const double p = a->states[edge->to].count / total;
             e = edge->next;
             if (edge->token < 0 || chance * p < d->least || p > 1)
                 continue; // a separator, or an inexact count (see automaton.c)
-            c[n] = (offshoot){parent, edge->token, edge->to, depth + 1, p};
-            ls_frontier_push(&open, n++, chance * p);
+            if (ls_open_add(&open, max_rows - g->n, n, chance * p))
+                c[n++] = (offshoot){parent, edge->token, edge->to, depth + 1, p};
         }
-        const int32_t item = ls_frontier_pop(&open, &chance);
+        const int32_t item = ls_open_take(&open, &chance);
         if (item < 0) break;
         state = c[item].state;
         depth = c[item].depth;

@@ -188,14 +188,16 @@ int32_t ls_grow_room(const ls_growth *g);      // rows that may be added
 int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail, int32_t most);
 int32_t ls_question_tail(const ls_draft_question *q, int32_t *tail, int32_t most); // the same of its row
 
-// A priority queue of candidates for best-first search: the most likely path first; of equal paths the earlier item.
-enum { LS_FRONTIER_MAX = 2048 };
+// Candidates of a best-first search that may become rows: the most likely ones, as many as there are rows left. Of
+// equal paths the earlier one is taken first.
+enum { LS_CANDIDATES = 2048 }; // of a search
 
 typedef struct {
     int32_t n;
-    double path[LS_FRONTIER_MAX]; // acceptance probability of the whole path
-    int32_t item[LS_FRONTIER_MAX];
-} ls_frontier;
+    double path[LS_MAX_ROWS]; // acceptance probability of the whole path; the least likely first
+    int32_t item[LS_MAX_ROWS];
+} ls_open;
 
-void ls_frontier_push(ls_frontier *q, int32_t item, double path); // dropped when the queue is full
-int32_t ls_frontier_pop(ls_frontier *q, double *path);            // *path may be NULL; -1: empty
+// False: `room` others are more likely, so it would never get a row.
+bool ls_open_add(ls_open *o, int32_t room, int32_t item, double path);
+int32_t ls_open_take(ls_open *o, double *path); // the most likely one; -1: none

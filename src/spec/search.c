@@ -320,19 +320,8 @@ static void collect(ls_search *q, int32_t at) {
     }
 }
 
-// Opens a candidate unless as many others as there are rows left are more likely; then it never gets a row.
 static bool open_candidate(ls_search *q, int32_t item, double path) {
-    ls_open *o = &q->open;
-    const bool full = o->n >= q->max_rows - q->n_taken;
-    int32_t i = 0;
-    if (full && (!o->n || path <= o->path[0])) return false;
-    if (full) // drop the least likely
-        for (; i + 1 < o->n && o->path[i + 1] < path; i++) o->path[i] = o->path[i + 1], o->item[i] = o->item[i + 1];
-    else
-        for (i = o->n++; i > 0 && o->path[i - 1] >= path; i--) o->path[i] = o->path[i - 1], o->item[i] = o->item[i - 1];
-    o->path[i] = path;
-    o->item[i] = item;
-    return true;
+    return ls_open_add(&q->open, q->max_rows - q->n_taken, item, path);
 }
 
 // Fetches what the search reads if it expands candidate `at`.
@@ -370,7 +359,7 @@ static void expand(ls_search *q, int32_t at) {
     q->c[at].mass = sum > 1 ? 1 : sum;
     bool under_guess = false;
     for (int32_t a = at; a > 0; a = q->c[a].draft.parent) under_guess |= q->c[a].draft.from == LS_SOURCE_LAST_LOGIT;
-    for (int32_t i = 0; i < q->n_children && q->n < LS_FRONTIER_MAX; i++) {
+    for (int32_t i = 0; i < q->n_children && q->n < LS_CANDIDATES; i++) {
         const ls_child *k = &q->child[i];
         // At most one child is right, so the probabilities must sum to at most 1. Blended estimates may exceed 1: then
         // keep the most likely child, whose estimate is the most reliable, and scale down the others.
@@ -470,7 +459,7 @@ void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
 
 void ls_search_tree(const ls_search *q, ls_tree *tree) {
     ls_draft drafts[LS_MAX_ROWS];
-    int16_t row[LS_FRONTIER_MAX];
+    int16_t row[LS_CANDIDATES];
     for (int32_t i = 0; i < q->n_taken; i++) {
         const ls_candidate *c = &q->c[q->taken[i]];
         row[q->taken[i]] = (int16_t)i;

@@ -65,13 +65,6 @@ typedef struct {
     double mass;       // probability that one of its children is right; 0: not expanded
 } ls_candidate;
 
-// Candidates that may become rows: the most likely ones, as many as there are rows left.
-typedef struct {
-    int32_t n;
-    double path[LS_MAX_ROWS]; // the least likely first
-    int32_t item[LS_MAX_ROWS];
-} ls_open;
-
 // Working memory of one search; large.
 typedef struct {
     const ls_evidence *e;
@@ -81,7 +74,7 @@ typedef struct {
                      // must not influence which rows are verified
     bool named_only; // the tree has only tokens named by the draft model, none from look-ups alone
     const ls_draft_state *s;
-    ls_candidate c[LS_FRONTIER_MAX];
+    ls_candidate c[LS_CANDIDATES];
     int32_t n;
     ls_child child[LS_SEARCH_CHILDREN]; // of the row that is being expanded
     double est[LS_SEARCH_CHILDREN];     // their probabilities

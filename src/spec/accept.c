@@ -85,7 +85,7 @@ static double target_p(const ls_tree *t, int32_t row, int32_t token) {
 
 // The outcomes of both distributions after a row; the last one is that of all other tokens. Returns their number.
 static int32_t outcomes(const ls_tree *t, int32_t row, double *p, double *q) {
-    const ls_prediction *prediction = t->nodes[row].prediction ? &t->predictions[t->nodes[row].prediction - 1] : NULL;
+    const ls_prediction *prediction = ls_tree_prediction(t, row);
     double p_rest = 1, q_rest = 1;
     int32_t n = 0;
     for (int k = 0; prediction && k < LS_PREDICTION_TOP && prediction->id[k] >= 0; k++) {

@@ -379,7 +379,6 @@ static void expand(ls_search *q, int32_t at) {
                                                 .kind = k->kind,
                                                 .from = (uint8_t)from,
                                                 .match_pos = k->match_pos,
-                                                .looked = k->p,
                                                 .draft_p = prediction && k->m_p > 0 ? k->m_p : 0,
                                                 .est_p = (float)p},
                                       .draft_row = seen,

@@ -24,10 +24,11 @@ static void entropy_after(const ls_tree *t, double *entropy) {
         if (p > 0) entropy[t->nodes[i].parent] -= p * log(p);
         rest[t->nodes[i].parent] -= p;
     }
-    for (int32_t i = 0; i < t->n; i++)
+    for (int32_t i = 0; i < t->n; i++) {
+        const ls_prediction *prediction = ls_tree_prediction(t, i);
         if (rest[i] > 0) entropy[i] -= rest[i] * log(rest[i]);
-    for (int32_t i = 0; i < t->n; i++)
-        if (t->nodes[i].prediction) entropy[i] = (double)t->predictions[t->nodes[i].prediction - 1].entropy;
+        if (prediction) entropy[i] = (double)prediction->entropy;
+    }
 }
 
 // ---- auto: expected tokens per millisecond: the most likely rows, as many as pay by the measured cost of forwards.
@@ -366,9 +367,10 @@ void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, i
         order_rows(t, path, order);
         for (int32_t i = 0; i < t->n; i++) keep[order[i]] &= kept < max_rows, kept += keep[order[i]];
     }
-    for (int32_t i = 1; i < t->n;
-         i++) // keep rows with draws: the drawn tokens must not influence which rows the target verifies
-        keep[i] |= t->nodes[i].prediction && t->predictions[t->nodes[i].prediction - 1].n_draws;
+    for (int32_t i = 1; i < t->n; i++) { // the drawn tokens must not influence which rows the target verifies
+        const ls_prediction *prediction = ls_tree_prediction(t, i);
+        keep[i] |= prediction && prediction->n_draws;
+    }
     ls_tree_keep(t, keep);
 }
 

@@ -70,8 +70,8 @@ void ls_tree_start(ls_tree *t, int32_t root) {
     t->n = 1;
     t->n_branches = 0;
     t->n_predictions = 0;
-    t->nodes[0].draft = (ls_draft){
-        .token = root, .parent = -1, .branch = -1, .key = -1, .from = LS_SOURCE_ROOT, .match_pos = -1, .est_p = NAN};
+    t->nodes[0].draft =
+        (ls_draft){.token = root, .parent = -1, .branch = -1, .from = LS_SOURCE_ROOT, .match_pos = -1, .est_p = NAN};
 }
 
 static ls_node *add_row(ls_tree *t, const ls_draft *d, int32_t parent) {
@@ -100,7 +100,6 @@ int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t max_ro
         add_row(t,
                 &(ls_draft){.token = tokens[i],
                             .match_n = i < n_guess ? 0 : info.match_n,
-                            .key = -1,
                             .from = i < n_guess ? LS_SOURCE_LAST_LOGIT
                                     : n_guess   ? LS_SOURCE_GUESS_TAIL
                                                 : LS_SOURCE_RETRIEVED,

@@ -68,8 +68,7 @@ const char *ls_miss_name(ls_miss m); // in traces; "" for LS_MISS_NONE
     uint8_t from;       /* ls_draft_source */                                                                          \
     uint8_t state;      /* ls_node_state */                                                                            \
     int32_t match_pos;  /* context position this token was copied from; -1: none */                                    \
-    int32_t key;        /* the drafter's own note about the row */                                                     \
-    float looked;       /* its chance by look-ups alone (spec/rates.h); 0: they do not name it */                      \
+    int32_t key;        /* of `ls_grow`: its number as a draft, whatever the tree's order */                           \
     float draft_p;      /* a draft model's probability of the token at its parent; 0: it did not name it */            \
     float est_p;        /* acceptance estimated by the drafter, given the parent accepted; NAN: no estimate */
 typedef struct {
@@ -112,6 +111,11 @@ typedef struct {
     ls_prediction *predictions; // a draft model's predictions, also after rows that were cut
     ls_node *nodes;
 } ls_tree;
+
+// The draft model's prediction after a row; NULL: it did not see the row.
+static inline const ls_prediction *ls_tree_prediction(const ls_tree *t, int32_t row) {
+    return t->nodes[row].prediction ? &t->predictions[t->nodes[row].prediction - 1] : NULL;
+}
 
 ls_tree *ls_tree_new(void);                          // room for any tree, zeroed; owned by the caller (free)
 void ls_tree_copy(ls_tree *to, const ls_tree *from); // the content; `to` has room for it

@@ -65,11 +65,6 @@ static int32_t level_of(const ls_draft_rows *s, int32_t row) {
     return level;
 }
 
-static void search(const drafter *d, ls_search *q, int32_t max_rows) {
-    if (d->levels) ls_search_levels(q, max_rows, d->width);
-    else ls_search_run(q, max_rows);
-}
-
 // The most likely rows of the tree that it has not seen, at most `width`; with levels: of the new level, which need not
 // be in the tree. No row is more likely than its parent, so each parent is among them or was seen before. reach: how
 // often the target's choice is among its best tokens.
@@ -162,6 +157,7 @@ static ls_search *search_for(const drafter *d, const ls_draft_state *s) {
     ls_search *q = ls_search_of(&d->base, s);
     q->blend = &d->blend;
     q->draft_rows = &d->draft_rows;
+    q->children = d->levels ? d->width : 0;
     return q;
 }
 
@@ -175,7 +171,7 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t max
     if (m->resume && !base->failed) m->resume(m, s->context, s->n_context, s->root, &d->draft_rows);
     for (;;) {
         q->drawn = d->draft_rows.n && d->draft_rows.predictions[0].n_draws;
-        search(d, q, max_rows);
+        ls_search_run(q, max_rows);
         if (m->forwards >= d->depth || max_rows < 2 || base->failed || (base->beside && !d->draft_rows.n)) break;
         round_ r = next_round(d, q, d->reach);
         bool again = false;
@@ -194,7 +190,7 @@ static void model_propose(ls_drafter *base, const ls_draft_state *s, int32_t max
             if (code == LS_E_RANGE) break;
             d->draft_rows.n = 0; // its results may be invalid
             q->drawn = false;
-            search(d, q, max_rows);
+            ls_search_run(q, max_rows);
             break;
         }
         if (again && d->wait < INT32_MAX / 2) d->wait *= 2;
@@ -215,15 +211,10 @@ static void model_ahead(ls_drafter *base, const ls_draft_state *s, const atomic_
     ls_err err;                                    // ignored: the next propose gets the same error
     if (!base->beside && !d->draft_rows.n) return; // the draft model did not pay in this step
     while (!atomic_load(stop) && d->draft_rows.n < SEEN_AHEAD && !base->failed) {
-        search(d, q, SEEN_AHEAD);
+        ls_search_run(q, SEEN_AHEAD);
         const round_ r = next_round(d, q, 1);
         if (!r.n || q->c[r.candidate[0]].path < LEAST_AHEAD || model_show(d, q, &r, &err)) break;
     }
-}
-
-// The draft model's prediction after a row; NULL: it did not see the row.
-static const ls_prediction *prediction_after(const ls_tree *t, int32_t row) {
-    return t->nodes[row].prediction ? &t->predictions[t->nodes[row].prediction - 1] : NULL;
 }
 
 static bool names(const ls_prediction *prediction, int32_t token) {
@@ -234,7 +225,7 @@ static bool names(const ls_prediction *prediction, int32_t token) {
 
 static ls_miss model_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const ls_miss looked = ls_search_miss(search_for((const drafter *)base, q->state), q);
-    if (prediction_after(q->tree, q->row)) miss = LS_MISS_BEYOND; // the draft model did not name it
+    if (ls_tree_prediction(q->tree, q->row)) miss = LS_MISS_BEYOND; // the draft model did not name it
     return looked > miss ? looked : miss;
 }
 
@@ -253,7 +244,7 @@ static void model_learn(ls_drafter *base, const ls_draft_result *r) {
         const ls_node *n = &t->nodes[i];
         if (i && n->kind && n->state != LS_NODE_NOT_REACHED)
             ls_blend_learn(&d->blend, n->kind - 1, n->state == LS_NODE_ACCEPTED);
-        const ls_prediction *prediction = n->state == LS_NODE_ACCEPTED ? prediction_after(t, i) : NULL;
+        const ls_prediction *prediction = n->state == LS_NODE_ACCEPTED ? ls_tree_prediction(t, i) : NULL;
         if (prediction) d->reach += MEMORY * ((names(prediction, n->target) ? 1 : 0) - d->reach);
     }
 }

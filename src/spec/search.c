@@ -394,10 +394,41 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s) {
     q.draft_rows = NULL;
     q.s = s;
     q.named_only = q.drawn = false;
+    q.children = 0;
     return &q;
 }
 
-static void start_at_root(ls_search *q, int32_t max_rows) {
+// Adds the children of all rows that the draft model saw.
+static void add_seen(ls_search *q) {
+    const ls_draft_rows *s = q->draft_rows;
+    int32_t at_of[LS_MAX_PREDICTIONS] = {0};
+    for (int32_t r = 0; r < s->n; r++) { // parents come first
+        q->first_child[r] = q->n;
+        for (int32_t k = 0; k < LS_PREDICTION_TOP && k < q->children && s->predictions[r].id[k] >= 0; k++, q->n++) {
+            const float p = s->predictions[r].p[k];
+            const int32_t seen = draft_row_child(s, r, s->predictions[r].id[k]);
+            q->c[q->n] = (ls_candidate){.draft = {.token = s->predictions[r].id[k],
+                                                  .parent = (int16_t)at_of[r],
+                                                  .from = LS_SOURCE_DRAFT_MODEL,
+                                                  .rank = -1,
+                                                  .match_pos = -1,
+                                                  .draft_p = p,
+                                                  .est_p = p},
+                                        .draft_row = seen,
+                                        .path = q->c[at_of[r]].path * (double)p};
+            if (seen >= 0) at_of[seen] = q->n;
+        }
+    }
+    q->first_child[s->n] = q->n;
+}
+
+static void open_seen(ls_search *q, int32_t at) {
+    const int32_t row = q->c[at].draft_row;
+    for (int32_t i = row < 0 ? 0 : q->first_child[row]; row >= 0 && i < q->first_child[row + 1]; i++)
+        open_candidate(q, i, q->drawn && q->c[i].draft_row >= 0 ? 2 : q->c[i].path);
+}
+
+void ls_search_run(ls_search *q, int32_t max_rows) {
     q->c[0] = (ls_candidate){.draft = {.token = q->s->root, .parent = -1, .match_pos = -1, .rank = -1},
                              .draft_row = q->draft_rows && q->draft_rows->n ? 0 : -1,
                              .path = 1};
@@ -405,54 +436,16 @@ static void start_at_root(ls_search *q, int32_t max_rows) {
     q->n_taken = 0;
     q->max_rows = max_rows;
     q->open.n = 0;
-}
-
-void ls_search_run(ls_search *q, int32_t max_rows) {
-    const int32_t context = (int32_t)q->s->n_context;
-    start_at_root(q, max_rows);
+    if (q->children) add_seen(q);
     for (int32_t at = 0; at >= 0; at = most_likely(q)) {
         const int32_t n = q->n_taken;
         const bool stays = q->drawn && q->c[at].draft_row >= 0;
-        if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, context)) break;
-        q->taken[q->n_taken++] = at;
-        if (q->n_taken == max_rows) break;
-        expand(q, at);
-    }
-}
-
-void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children) {
-    const ls_draft_rows *s = q->draft_rows;
-    int32_t at_of[LS_MAX_PREDICTIONS] = {0}, first[LS_MAX_PREDICTIONS], end[LS_MAX_PREDICTIONS];
-    start_at_root(q, max_rows);
-    for (int32_t r = 0; r < s->n; r++) { // parents come first
-        const ls_candidate *up = &q->c[at_of[r]];
-        first[r] = q->n;
-        for (int32_t k = 0; k < LS_PREDICTION_TOP && k < children && s->predictions[r].id[k] >= 0; k++, q->n++) {
-            const float p = s->predictions[r].p[k];
-            const int32_t seen = draft_row_child(s, r, s->predictions[r].id[k]);
-            q->c[q->n] = (ls_candidate){.draft = {.token = s->predictions[r].id[k],
-                                                  .parent = (int16_t)at_of[r],
-                                                  .from = LS_SOURCE_DRAFT_MODEL,
-                                                  .rank = -1,
-                                                  .key = -1,
-                                                  .match_pos = -1,
-                                                  .draft_p = p,
-                                                  .est_p = p},
-                                        .draft_row = seen,
-                                        .path = up->path * (double)p};
-            if (seen >= 0) at_of[seen] = q->n;
-        }
-        end[r] = q->n;
-    }
-    for (int32_t at = 0; at >= 0; at = most_likely(q)) {
-        const int32_t n = q->n_taken, row = q->c[at].draft_row;
-        const bool stays = q->drawn && row >= 0;
         if (n && q->s->costs && !stays && !ls_cost_may_pay(q->s->costs, q->c[at].path, n, (int32_t)q->s->n_context))
             break;
         q->taken[q->n_taken++] = at;
         if (q->n_taken == max_rows) break;
-        for (int32_t i = row < 0 ? 0 : first[row]; row >= 0 && i < end[row]; i++)
-            open_candidate(q, i, q->drawn && q->c[i].draft_row >= 0 ? 2 : q->c[i].path);
+        if (q->children) open_seen(q, at);
+        else expand(q, at);
     }
 }
 

@@ -73,6 +73,10 @@ typedef struct {
     bool drawn;      // drafts were drawn: take all rows that the draft model saw first, because the drawn tokens
                      // must not influence which rows are verified
     bool named_only; // the tree has only tokens named by the draft model, none from look-ups alone
+    // EAGLE's tree: the rows with the largest products of the draft model's probabilities, among so many best tokens
+    // after each row that it saw; look-ups and acceptance rates are not used. 0: as the header says.
+    int32_t children;
+    int32_t first_child[LS_MAX_PREDICTIONS + 1]; // candidate of the first child of each of these rows, and the end
     const ls_draft_state *s;
     ls_candidate c[LS_CANDIDATES];
     int32_t n;
@@ -94,9 +98,6 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
 // Finds the best rows: `max_rows` rows, or as many as could pay by s->costs. Set blend, draft_rows and the switches
 // before.
 void ls_search_run(ls_search *q, int32_t max_rows);
-// EAGLE's tree: finds the `max_rows` rows with the largest products of the draft model's probabilities, among the
-// `children` best tokens after each row that it saw; look-ups and acceptance rates are not used.
-void ls_search_levels(ls_search *q, int32_t max_rows, int32_t children);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
 // A candidate after an accepted row, by which the rates learn.

@@ -25,27 +25,11 @@ enum { TREES = sizeof trees / sizeof *trees };
 typedef struct {
     ls_drafter base;
     ls_multi_head *g;
-    char choice[ROWS - 1][PLACES + 1]; // of its tree
-    int32_t ids[PLACES][K];            // of the last step's guesses
-    int32_t tree;                      // a knob
+    ls_tree_shape shape; // its tree of choices
+    int32_t *ids;        // [place][K]: the last step's guesses, and
+    float *p;            // ... their probabilities
+    int32_t tree;        // a knob
 } drafter;
-
-static ls_code medusa_guess(drafter *d, const ls_draft_state *s, float p[PLACES][K]) {
-    const int32_t n = d->g->n;
-    int32_t *ids = ls_malloc((size_t)n * K * sizeof *ids);
-    float *all = ls_malloc((size_t)n * K * sizeof *all);
-    ls_err err = {0};
-    const ls_code code = d->g->guess(d->g, s->context, s->n_context, K, ids, all, &err);
-    for (int32_t i = 0; i < PLACES; i++)
-        for (int32_t k = 0; k < K; k++) {
-            const bool known = !code && i < n;
-            d->ids[i][k] = known ? ids[i * K + k] : -1;
-            p[i][k] = known ? all[i * K + k] : 0;
-        }
-    free(ids), free(all);
-    if (code) ls_drafter_failed(&d->base, "the trained head", code, &err);
-    return code;
-}
 
 static const tree *tree_for(const char *base) {
     for (int i = 0; i < TREES; i++)
@@ -53,52 +37,46 @@ static const tree *tree_for(const char *base) {
     return trees;
 }
 
-static void set_tree(drafter *d, const tree *t) {
-    const char *p = t->choices;
-    for (int i = 0; i < ROWS - 1; i++) {
-        const size_t n = strcspn(p, " ");
-        memcpy(d->choice[i], p, n);
-        p += n + (p[n] != 0);
-    }
-}
-
-// The row of a choice's parent; 0: the root; -1: the parent is not in the tree.
-static int32_t row_above(const drafter *d, const char *choice, const int32_t *row_of) {
-    const size_t n = strlen(choice) - 1;
-    if (!n) return 0;
-    for (int32_t i = 0; i < ROWS - 1; i++)
-        if (strlen(d->choice[i]) == n && !memcmp(d->choice[i], choice, n)) return row_of[i];
-    return -1;
-}
-
 static void medusa_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     drafter *d = (drafter *)base;
-    int32_t row_of[ROWS - 1];
-    float p[PLACES][K];
-    if (g->q || ls_grow_room(g) < 1 || medusa_guess(d, s, p)) return; // the heads are not asked twice
-    for (int32_t i = 0; i < ROWS - 1; i++) {
-        const char *choice = d->choice[i];
-        const size_t place = strlen(choice) - 1;
-        const int32_t rank = choice[place] - '0', up = row_above(d, choice, row_of), token = d->ids[place][rank];
-        const bool known = up >= 0 && token >= 0;
-        row_of[i] = known ? ls_grow(g, up, token, LS_SOURCE_DRAFT_MODEL, 0, (double)p[place][rank]) : -1;
+    int32_t row_of[LS_SHAPE_ROWS] = {0};
+    if (g->q || ls_grow_room(g) < 1) return; // the heads are not asked twice
+    ls_err err = {0};
+    const ls_code code = d->g->guess(d->g, s->context, s->n_context, K, d->ids, d->p, &err);
+    if (code) {
+        memset(d->ids, -1, (size_t)d->g->n * K * sizeof *d->ids);
+        ls_drafter_failed(base, "the trained head", code, &err);
+        return;
+    }
+    for (int32_t i = 1; i < d->shape.n; i++) {
+        const int32_t place = d->shape.depth[i] - 1, at = place * K + d->shape.rank[i], up = row_of[d->shape.parent[i]];
+        const bool known = up >= 0 && place < d->g->n && d->ids[at] >= 0;
+        row_of[i] = known ? ls_grow(g, up, d->ids[at], LS_SOURCE_DRAFT_MODEL, 0, (double)d->p[at]) : -1;
     }
 }
 
 static ls_miss medusa_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
     const int32_t place = q->tree->nodes[q->row].depth;
-    for (int i = 0; place < PLACES && i < K; i++) {
-        if (d->ids[place][i] == q->token) return LS_MISS_BEYOND; // the head guessed it, but the tree has no such choice
-        if (d->ids[place][i] >= 0) miss = LS_MISS_OTHERWISE;
+    for (int i = 0; place < PLACES && place < d->g->n && i < K; i++) {
+        const int32_t id = d->ids[place * K + i];
+        if (id == q->token) return LS_MISS_BEYOND; // the head guessed it, but the tree has no such choice
+        if (id >= 0) miss = LS_MISS_OTHERWISE;
     }
     return miss;
 }
 
+static void medusa_arrays(void *of, ls_memory_visit *v) {
+    drafter *d = of;
+    const size_t n = d->g ? (size_t)d->g->n * K : 0;
+    ls_memory_array(v, (void **)&d->ids, n * sizeof *d->ids);
+    ls_memory_array(v, (void **)&d->p, n * sizeof *d->p);
+}
+
 static void medusa_free(ls_drafter *base) {
-    drafter *d = (drafter *)base;
-    if (d->g) d->g->free(d->g);
+    ls_multi_head *g = ((drafter *)base)->g; // says how large the arrays are
     ls_drafter_free(base);
+    if (g) g->free(g);
 }
 
 static const ls_knob knobs[] = {
@@ -122,8 +100,11 @@ static ls_code medusa_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_e
         return ls_fail(err, LS_E_USAGE, "method medusa cannot be simulated, because a simulation has no trained heads");
     const ls_code code = setup->multi_head(setup->of, &setup->draft, &d->g, err);
     if (code) return ls_err_prefix(err, "method medusa");
-    set_tree(d, d->tree ? &trees[d->tree - 1] : tree_for(d->g->base));
-    memset(d->ids, -1, sizeof d->ids);
+    const size_t n = (size_t)d->g->n * K;
+    ls_tree_shape_read(&d->shape, (d->tree ? &trees[d->tree - 1] : tree_for(d->g->base))->choices);
+    d->ids = ls_malloc(n * sizeof *d->ids);
+    d->p = ls_calloc(n, sizeof *d->p);
+    memset(d->ids, -1, n * sizeof *d->ids);
     return LS_OK;
 }
 
@@ -136,6 +117,7 @@ const ls_method ls_method_medusa = {
     .asks_head = true,
     .knobs = knobs,
     .size = sizeof(drafter),
-    .drafter = &(const ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .free = medusa_free},
+    .drafter =
+        &(const ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .arrays = medusa_arrays, .free = medusa_free},
     .set_up = medusa_set_up,
 };

@@ -177,6 +177,20 @@ ls_draft_options ls_draft_defaults(const ls_draft_options *o, const ls_method *m
     return c;
 }
 
+void ls_tree_shape_read(ls_tree_shape *s, const char *text) {
+    const char *path[LS_SHAPE_ROWS];
+    *s = (ls_tree_shape){.n = 1, .parent = {-1}, .rank = {-1}};
+    for (const char *p = text; *p && s->n < LS_SHAPE_ROWS; p += strspn(p, " ")) {
+        const int32_t at = s->n++, depth = (int32_t)strcspn(p, " ");
+        for (int32_t i = 1; i < at; i++)
+            if (s->depth[i] == depth - 1 && !memcmp(path[i], p, (size_t)depth - 1)) s->parent[at] = i;
+        s->rank[at] = p[depth - 1] - '0';
+        s->depth[at] = depth;
+        path[at] = p;
+        p += depth;
+    }
+}
+
 bool ls_open_add(ls_open *o, int32_t room, int32_t item, double path) {
     const bool full = o->n >= room;
     int32_t i = 0;

@@ -188,6 +188,15 @@ int32_t ls_grow_room(const ls_growth *g);      // rows that may be added
 int32_t ls_draft_tail(const ls_draft_state *s, const void *rows, size_t size, int32_t row, int32_t *tail, int32_t most);
 int32_t ls_question_tail(const ls_draft_question *q, int32_t *tail, int32_t most); // the same of its row
 
+// A tree of fixed shape. The root is row 0; parents come first.
+enum { LS_SHAPE_ROWS = 81 };
+typedef struct {
+    int32_t n, parent[LS_SHAPE_ROWS], rank[LS_SHAPE_ROWS], depth[LS_SHAPE_ROWS]; // rank: among its siblings
+} ls_tree_shape;
+
+// text: the rows below the root, each written as the ranks on its path: "0 1 00 01 10".
+void ls_tree_shape_read(ls_tree_shape *s, const char *text);
+
 // Candidates of a best-first search that may become rows: the most likely ones, as many as there are rows left. Of
 // equal paths the earlier one is taken first.
 enum { LS_CANDIDATES = 2048 }; // of a search

@@ -101,8 +101,8 @@ int ui_rows_top(ui_panel_view *v, ui_panel p, int16_t *rows, int n, int lines, i
 int ui_rows_find(const ui_state *s, ui_panel p, const char *text, int by);
 // Shows only the rows with the text; "": all.
 void ui_rows_filter(ui_state *s, ui_panel p, const char *text);
-// Sorts the panel by its next column. False: it has only one order.
-bool ui_rows_sort(ui_state *s, ui_panel p);
+// Sorts the panel by its next column, or the other way round. False: it has only one order.
+bool ui_rows_sort(ui_state *s, ui_panel p, bool reverse);
 // If the panel is filtered or sorted, replaces `right` (the text at the right of its title) with the filter and the
 // order. n of `of` rows are shown.
 void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char right[UI_RIGHT_BYTES]);

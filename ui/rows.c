@@ -5,16 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BY_PLACE, BY_LENGTH, BY_ACCEPTED, BY_MATCH };
-
-static const struct {
-    ui_panel panel;
-    int column;
-    const char *name;
-} orders[] = {{UI_LOGITS, BY_PLACE, "rank"}, {UI_LOGITS, BY_LENGTH, "length"}, {UI_LOGITS, BY_ACCEPTED, "accepted"},
-              {UI_DRAFTS, BY_PLACE, "rank"}, {UI_DRAFTS, BY_LENGTH, "length"}, {UI_DRAFTS, BY_ACCEPTED, "accepted"},
-              {UI_DRAFTS, BY_MATCH, "match"}};
-enum { ORDERS = sizeof orders / sizeof *orders };
+enum { BY_PLACE, BY_LENGTH, BY_ACCEPTED, BY_MATCH, LOGITS_ORDERS = BY_MATCH, DRAFTS_ORDERS };
+static const char *const order_names[] = {"rank", "length", "accepted", "match"};
 
 bool ui_rows_in(ui_panel p) {
     return p == UI_LOGITS || p == UI_DRAFTS || p == UI_TREE;
@@ -53,12 +45,6 @@ static int value(const ls_step *step, ui_panel p, int row, int column) {
     const ls_branch *b = branch_of_row(step, p, row);
     if (!b) return -1;
     return column == BY_LENGTH ? b->n_nodes : column == BY_ACCEPTED ? ls_step_branch_accepted(step, b) : b->match_n;
-}
-
-static int order_of(const ui_state *s, ui_panel p) { // index into orders; -1: the panel has none
-    for (int i = 0; i < ORDERS; i++)
-        if (orders[i].panel == p && orders[i].column == s->list[p].order) return i;
-    return -1;
 }
 
 int ui_rows_of(const ui_state *s, const ls_step *step, ui_panel p, int16_t *rows) {
@@ -120,19 +106,17 @@ void ui_rows_filter(ui_state *s, ui_panel p, const char *text) {
     s->drawn.scroll[p] = 0;
 }
 
-bool ui_rows_sort(ui_state *s, ui_panel p) {
-    const int at = order_of(s, p);
-    if (at < 0) return false;
-    const bool last = at + 1 == ORDERS || orders[at + 1].panel != p;
-    s->list[p].order = last ? BY_PLACE : orders[at + 1].column;
-    return true;
+bool ui_rows_sort(ui_state *s, ui_panel p, bool reverse) {
+    const int n = p == UI_LOGITS ? LOGITS_ORDERS : p == UI_DRAFTS ? DRAFTS_ORDERS : 0;
+    if (n && reverse) s->list[p].reversed = !s->list[p].reversed;
+    else if (n) s->list[p].order = (s->list[p].order + 1) % n;
+    return n > 0;
 }
 
 void ui_rows_title(const ui_state *s, ui_panel p, int n, int of, char right[UI_RIGHT_BYTES]) {
-    const int at = order_of(s, p);
     char order[48] = "", filter[64] = "";
-    if (at >= 0 && (s->list[p].order != BY_PLACE || s->list[p].reversed))
-        snprintf(order, sizeof order, "by %s%s", orders[at].name, s->list[p].reversed ? " reversed" : "");
+    if (s->list[p].order != BY_PLACE || s->list[p].reversed)
+        snprintf(order, sizeof order, "by %s%s", order_names[s->list[p].order], s->list[p].reversed ? " reversed" : "");
     if (s->list[p].filter) snprintf(filter, sizeof filter, "'%.12s' %d of %d", s->list[p].filter, n, of);
     if (*order || *filter) snprintf(right, UI_RIGHT_BYTES, "%s%s%s", order, *order && *filter ? ", " : "", filter);
 }

@@ -36,13 +36,6 @@ static void cycle_focus(ui_state *s, int by) {
     ui_focus(s, (ui_panel)p);
 }
 
-static void sort_rows(ui_state *s, bool reverse) {
-    const ui_panel p = s->shown.focus;
-    if (p != UI_LOGITS && p != UI_DRAFTS) ui_say(s, "only Logits (2) and Drafts (3) can be sorted");
-    else if (reverse) s->list[p].reversed = !s->list[p].reversed;
-    else ui_rows_sort(s, p);
-}
-
 static bool ended(ui_state *s) { // a recording that was played to its end, or one that cannot be paused
     if (s->given.watches) {
         ui_say(s, "the requests of a server run freely: [ and ] show their steps, G the newest one");
@@ -246,8 +239,11 @@ void ui_act(ui_state *s, ui_action a) {
         }
         ui_type_line(s, '\\', s->list[s->shown.focus].filter ? s->list[s->shown.focus].filter : "");
         break;
-    case UI_ACT_SORT: sort_rows(s, false); break;
-    case UI_ACT_REVERSE: sort_rows(s, true); break;
+    case UI_ACT_SORT:
+    case UI_ACT_REVERSE:
+        if (!ui_rows_sort(s, s->shown.focus, a == UI_ACT_REVERSE))
+            ui_say(s, "only Logits (2) and Drafts (3) can be sorted");
+        break;
     case UI_ACT_NEXT_PANEL: cycle_focus(s, 1); break;
     case UI_ACT_PREV_PANEL: cycle_focus(s, -1); break;
     case UI_ACT_PANEL_6:

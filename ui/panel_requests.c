@@ -3,70 +3,46 @@
 #include "base/mem.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static size_t place_of(const ui_requests *r, int32_t id) { // where it is, or would be
-    size_t i = r->n;
-    while (i > 0 && r->facts[i - 1].id >= id) i--;
-    return i;
-}
-
-static const ls_request_facts *find(const ui_requests *r, int32_t id) {
-    const size_t i = place_of(r, id);
-    return i < r->n && r->facts[i].id == id ? &r->facts[i] : NULL;
-}
-
-void ui_requests_on(ui_state *s, const ls_event *e) {
-    ui_requests *r = &s->requests;
-    const ls_request_facts *f = e->request.facts;
-    const size_t i = place_of(r, f->id);
-    const bool known = i < r->n && r->facts[i].id == f->id;
-    if (f->state == LS_REQUEST_FORGOTTEN) {
-        if (known) memmove(r->facts + i, r->facts + i + 1, (--r->n - i) * sizeof *r->facts);
-    } else {
-        if (!known) {
-            r->facts = ls_realloc(r->facts, (r->n + 1) * sizeof *r->facts);
-            memmove(r->facts + i + 1, r->facts + i, (r->n++ - i) * sizeof *r->facts);
-        }
-        r->facts[i] = *f;
-    }
-    r->follows = e->request.follows;
-    if (e->request.shown) r->shown = f->id;
-    if (r->cursor && !find(r, r->cursor)) r->cursor = 0;
+static ls_request_facts *find(const ui_requests *r, int32_t id) {
+    for (size_t i = 0; i < r->n; i++)
+        if (r->facts[i].id == id) return &r->facts[i];
+    return NULL;
 }
 
 static int rank(ls_request_state s) { // in the order of the list
     return s == LS_REQUEST_QUEUED ? 1 : s >= LS_REQUEST_DONE ? 2 : 0;
 }
 
-static int compare(const void *a, const void *b, void *of) {
-    const ls_request_facts *x = (const ls_request_facts *)of + *(const int *)a,
-                           *y = (const ls_request_facts *)of + *(const int *)b;
+static bool is_above(const ls_request_facts *x, const ls_request_facts *y) {
     const int by = rank(x->state) - rank(y->state);
-    return by ? by : rank(x->state) == 2 ? y->id - x->id : x->id - y->id;
+    return by ? by < 0 : rank(x->state) == 2 ? x->id > y->id : x->id < y->id;
 }
 
-// Their places in `facts` from top to bottom: those that are answered, those that wait, then the ended ones, the newest
-// first. Owned by the caller.
-static int *order_of(const ui_requests *r) {
-    int *order = ls_malloc((r->n + 1) * sizeof *order);
-    for (size_t i = 0; i < r->n; i++) order[i] = (int)i;
-    qsort_r(order, r->n, sizeof *order, compare, r->facts);
-    return order;
+void ui_requests_on(ui_state *s, const ls_event *e) {
+    ui_requests *r = &s->requests;
+    const ls_request_facts *f = e->request.facts;
+    ls_request_facts *at = find(r, f->id);
+    if (at) memmove(at, at + 1, (size_t)(r->facts + r->n-- - at - 1) * sizeof *at);
+    if (f->state != LS_REQUEST_FORGOTTEN) {
+        at = r->facts = ls_grown(r->facts, r->n, sizeof *r->facts);
+        while (at < r->facts + r->n && is_above(at, f)) at++;
+        memmove(at + 1, at, (size_t)(r->facts + r->n++ - at) * sizeof *at);
+        *at = *f;
+    }
+    r->follows = e->request.follows;
+    if (e->request.shown) r->shown = f->id;
+    if (r->cursor && !find(r, r->cursor)) r->cursor = 0;
 }
 
 void ui_requests_move(ui_state *s, int by) {
     ui_requests *r = &s->requests;
-    const int n = (int)r->n, from = r->cursor ? r->cursor : r->shown;
+    const ls_request_facts *from = find(r, r->cursor ? r->cursor : r->shown);
+    const int n = (int)r->n, at = (from ? (int)(from - r->facts) : 0) + by;
     if (!n) return;
-    int *order = order_of(r), at = 0;
-    for (int i = 0; i < n; i++)
-        if (r->facts[order[i]].id == from) at = i;
-    at += by;
-    r->cursor = r->facts[order[at < 0 ? 0 : at < n ? at : n - 1]].id;
+    r->cursor = r->facts[at < 0 ? 0 : at < n ? at : n - 1].id;
     s->drawn.to_row = true;
-    free(order);
 }
 
 void ui_requests_open(ui_state *s) {
@@ -195,19 +171,18 @@ void ui_panel_requests(ui_panel_view *v) {
     if (room < LEAST_CLIENT) room = LEAST_CLIENT;
     const size_t waiting = ui_requests_open_count(r, LS_REQUEST_QUEUED, LS_REQUEST_QUEUED),
                  running = ui_requests_open_count(r, LS_REQUEST_READING, LS_REQUEST_DECODING);
-    int *order = order_of(r), *scroll = &v->drawn->scroll[UI_REQUESTS];
-    const int n = (int)r->n, lines = v->area.rows - 1, cursor = r->cursor;
+    const ls_request_facts *cursor = find(r, r->cursor);
+    const int n = (int)r->n, lines = v->area.rows - 1;
+    int *scroll = &v->drawn->scroll[UI_REQUESTS];
     head(v, room);
     if (!n) ui_dim_line(v, " no request yet");
     if (!cursor) *scroll = 0; // the newest are in sight
-    for (int i = 0; i < n && cursor && v->drawn->to_row; i++) {
-        if (r->facts[order[i]].id != cursor) continue;
-        ui_scroll_to(scroll, i, lines);
+    else if (v->drawn->to_row) {
+        ui_scroll_to(scroll, (int)(cursor - r->facts), lines);
         v->drawn->to_row = false;
     }
     const int top = ui_scroll_top(scroll, n, lines);
-    for (int i = 0; i < lines && top + i < n; i++) row(v, 1 + i, &r->facts[order[top + i]], room);
-    free(order);
+    for (int i = 0; i < lines && top + i < n; i++) row(v, 1 + i, &r->facts[top + i], room);
     if (v->area.cols > 100 && v->state->given.server) ui_right(v, "%.60s, ", v->state->given.server);
     ui_right(v, "%zu answered now, %zu waiting, %d kept%s", running, waiting, n, r->follows ? "" : "; G follows");
 }

@@ -202,7 +202,8 @@ typedef struct {
 
 // A server's requests.
 typedef struct {
-    ls_request_facts *facts; // by number
+    // from top to bottom: those that are answered, those that wait, then the ended ones, the newest first
+    ls_request_facts *facts;
     size_t n;
     int32_t shown, cursor; // their numbers; 0: none
     bool follows;          // shown is the request that is being answered

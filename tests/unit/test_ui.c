@@ -1569,7 +1569,7 @@ static void requests_are_opened_by_keys(void **state) {
     assert_int_equal(s.asked.n_outbox, 0); // nothing disturbs the server
     tell_request(&s, (ls_request_facts){.id = 1, .state = LS_REQUEST_FORGOTTEN}, false);
     assert_int_equal(s.requests.n, 6);
-    assert_int_equal(s.requests.facts[0].id, 2);
+    for (size_t i = 0; i < s.requests.n; i++) assert_int_not_equal(s.requests.facts[i].id, 1);
     key(&s, 'q');
     assert_false(s.asked.quit);
     assert_non_null(strstr(s.message, "2 requests are not answered yet"));

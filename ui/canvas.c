@@ -211,7 +211,7 @@ void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool 
     ui_rect head = {r.row, r.col + 2, 1, r.cols - 4};
     ui_pen p = ui_pen_at(c, head, 0, focused ? role : UI_LABEL);
     const int all = p.end - p.col;
-    int n = right ? (int)strlen(right) : 0, need = ui_text_cells(c, right ? right : "", (size_t)n) + 2;
+    int n = (int)strlen(right), need = ui_text_cells(c, right, (size_t)n) + 2;
     const int beside = all - ui_text_cells(c, title, strlen(title)) - 2;
     while (n && need >= beside) { // without its last clause
         const int whole = n;

@@ -6,75 +6,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const words[] = {
-    "own choice, root: the target's own next token, always emitted.  draft: a proposed token after the root.",
-    "retrieved (R): text that followed the same n-gram.  remembered (M): the target's last top choice in this context.",
-    "H: text from this or an earlier conversation.  C: text from your corpus.  W: a row of the lookahead window.",
-    "guess (#n): rank n of the last logits, proposed as the next-next token.  after a guess: text that followed it.",
-    "correction: the target's own choice where a draft was rejected.",
-    "n@pos +m: the last n tokens also occur just before pos; m tokens were copied from there (=n: from elsewhere).",
-    "accepted: * or a dot.  rejected: ! or a cross.  not reached: a circle (ASCII: . in Tree, o in Logits).",
-    "LOSSY: drafts that the target did not choose may be accepted (~ or a double wave); the text may differ.",
-    "token(M): in Drafts, a token from another source than the first token of its branch.",
-    "cut: tokens that were found for a branch, but not drafted: no row left, or not worth one.",
-    "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here.",
-    "n-grams: sequences of tokens that look-ups can find.  repeats: accepted drafts that copied this answer.",
-    "busy: share of the time that threads waited for a CPU.  ^N is Ctrl-N.",
-};
-
-static const struct {
-    const char *title; // of a group; NULL: an action
-    ui_action action;
-} keys[] = {
-#define GROUP(title) {title, UI_ACT_NONE},
-#define ACTION(id, ...) {NULL, UI_ACT_##id},
-#include "ui/actions.def"
-};
-
-enum { WORDS = sizeof words / sizeof *words, KEYS = sizeof keys / sizeof *keys, BEFORE_KEYS = 2 + WORDS, SEND = 3 };
-
 typedef struct {
     const char *title, *text; // a heading, or a line of text
     bool legend;              // the colours
-    char key[48];
+    ui_action action;         // whose keys `key` gets
+    char key[48];             // else
     const char *name, *help;
 } line;
 
-static int n_verbs(void) {
-    int n = 0;
-    while (ui_verbs[n].name) n++;
+// All but the typed commands, which follow.
+static const line lines[] = {
+    {.title = "What the signs and colours mean"},
+    {.legend = true},
+    {.text = "own choice, root: the target's own next token, always emitted.  draft: a proposed token after the root."},
+    {.text = "retrieved (R): text that followed the same n-gram.  remembered (M): the target's last top choice in this "
+             "context."},
+    {.text =
+         "H: text from this or an earlier conversation.  C: text from your corpus.  W: a row of the lookahead window."},
+    {.text = "guess (#n): rank n of the last logits, proposed as the next-next token.  after a guess: text that "
+             "followed it."},
+    {.text = "correction: the target's own choice where a draft was rejected."},
+    {.text = "n@pos +m: the last n tokens also occur just before pos; m tokens were copied from there (=n: from "
+             "elsewhere)."},
+    {.text = "accepted: * or a dot.  rejected: ! or a cross.  not reached: a circle (ASCII: . in Tree, o in Logits)."},
+    {.text = "LOSSY: drafts that the target did not choose may be accepted (~ or a double wave); the text may differ."},
+    {.text = "token(M): in Drafts, a token from another source than the first token of its branch."},
+    {.text = "cut: tokens that were found for a branch, but not drafted: no row left, or not worth one."},
+    {.text = "MAT: tokens emitted / decode steps; plain decoding has 1.  Speedup: against plain decoding timed here."},
+    {.text = "n-grams: sequences of tokens that look-ups can find.  repeats: accepted drafts that copied this answer."},
+    {.text = "busy: share of the time that threads waited for a CPU.  ^N is Ctrl-N."},
+#define GROUP(words) {.title = words},
+#define ACTION(id, called, keys, does) {.action = UI_ACT_##id, .name = called, .help = does},
+#include "ui/actions.def"
+    {.title = "The prompt line"},
+    {.key = "Enter", .name = "send", .help = "send the prompt; if it is empty, continue an answer that was cut"},
+    {.title = "Commands (: begins one, Tab completes it)"}};
+enum { LINES = sizeof lines / sizeof *lines };
+
+static int n_lines(void) {
+    int n = LINES;
+    while (ui_verbs[n - LINES].name) n++;
     return n;
 }
 
-static int n_lines(void) {
-    return BEFORE_KEYS + KEYS + SEND + n_verbs();
-}
-
 static line line_at(int i) {
-    line l = {0};
-    if (i == 0) l.title = "What the signs and colours mean";
-    else if (i == 1) l.legend = true;
-    else if (i < BEFORE_KEYS) l.text = words[i - 2];
-    else if ((i -= BEFORE_KEYS) < KEYS) {
-        const ui_action a = keys[i].action;
-        l.title = keys[i].title;
-        if (l.title) return l;
-        snprintf(l.key, sizeof l.key, "%s", ui_action_keys(a));
-        l.name = ui_actions[a].name;
-        l.help = ui_actions[a].help;
-    } else if ((i -= KEYS) < SEND) {
-        static const line fixed[SEND] = {{.title = "The prompt line"},
-                                         {.key = "Enter",
-                                          .name = "send",
-                                          .help = "send the prompt; if it is empty, continue an answer that was cut"},
-                                         {.title = "Commands (: begins one, Tab completes it)"}};
-        return fixed[i];
-    } else {
-        const ui_verb *v = &ui_verbs[i - SEND];
+    if (i >= LINES) {
+        const ui_verb *v = &ui_verbs[i - LINES];
+        line l = {.name = "", .help = v->help};
         snprintf(l.key, sizeof l.key, ":%s%s", v->name, v->argument);
-        l.name = "";
-        l.help = v->help;
+        return l;
     }
+    line l = lines[i];
+    if (l.name && !*l.key) snprintf(l.key, sizeof l.key, "%s", ui_action_keys(l.action));
     return l;
 }
 

@@ -263,16 +263,16 @@ static bool environment_is_light(void) {
 }
 
 ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *err) {
-    const ui_theme *light = o->color ? o->light : NULL, *coloured = light && environment_is_light() ? light : o->theme;
-    const ui_term_options shown = {o->color ? coloured : ui_theme_find("mono"), o->mouse, light != NULL};
-    ls_code code = ui_term_open(&shown, err);
+    const ui_theme *light = o->color ? o->light : NULL;
+    const ui_theme *theme = !o->color ? ui_theme_find("mono") : light && environment_is_light() ? light : o->theme;
+    ls_code code = ui_term_open(theme, o->mouse, light != NULL, err);
     if (code) {
         source->close(source);
         return code;
     }
     app a = {.light = light, .dark = o->theme, .history = o->history, .fps = o->fps > 0 ? o->fps : FRAMES};
     ui_state *s = &a.screen.state;
-    ui_screen_open(&a.screen, source, o, shown.theme, ui_term_is_utf8());
+    ui_screen_open(&a.screen, source, o, theme, ui_term_is_utf8());
     if (!a.screen.canvas.utf8)
         ui_say(s, "the locale is not UTF-8 (see LANG): non-ASCII characters are shown as ? but sent unchanged");
     s->given.clipboard = o->clipboard ? ui_term_copies() : NULL;

@@ -163,7 +163,7 @@ static void leave_signals(void) {
     signal(SIGCONT, SIG_DFL);
 }
 
-static void init_colors(const ui_theme *theme) {
+void ui_term_colors(const ui_theme *theme) {
     term.colors = 0;
     if (ui_theme_has_colors(theme) && has_colors()) {
         start_color();
@@ -175,6 +175,7 @@ static void init_colors(const ui_theme *theme) {
         const ui_style *s = &term.theme->style[r];
         init_pair((short)(r + 1), term.colors == 256 ? s->fg256 : s->fg16, term.colors == 256 ? s->bg256 : s->bg16);
     }
+    ui_term_redraw();
 }
 
 // The size of the terminal, limited to MOST_ROWS and MOST_COLS. False: unknown.
@@ -226,7 +227,7 @@ static bool takes_strings(void) {
     return name != NULL;
 }
 
-static ls_code open_screen(const ui_term_options *o, ls_err *err) {
+static ls_code open_screen(const ui_theme *theme, bool mouse, bool ask, ls_err *err) {
     memset(&term, 0, sizeof term);
     tcgetattr(STDIN_FILENO, &term.tty);
     term.saved[0] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -276,10 +277,10 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     learn_keys();
     const char *delay = getenv("ESCDELAY");
     term.input.escape_ms = delay && atoi(delay) > 0 && atoi(delay) <= 1000 ? atoi(delay) : 0;
-    term.mouse = o->mouse && !in_screen();
+    term.mouse = mouse && !in_screen();
     reports(true);
-    init_colors(o->theme);
-    if (o->ask && takes_strings()) {
+    ui_term_colors(theme);
+    if (ask && takes_strings()) {
         term_send("\033]11;?\a");
         term.asked_ns = ls_now_ns();
     }
@@ -287,12 +288,12 @@ static ls_code open_screen(const ui_term_options *o, ls_err *err) {
     return LS_OK;
 }
 
-ls_code ui_term_open(const ui_term_options *o, ls_err *err) {
+ls_code ui_term_open(const ui_theme *theme, bool mouse, bool ask, ls_err *err) {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return ls_fail(err, LS_E_IO, "the screen needs a terminal; 'logitspec generate' works without one");
     ls_rescue_add(on_sudden_end, NULL); // the model is being loaded meanwhile
     pthread_mutex_lock(&lock);
-    const ls_code code = open_screen(o, err);
+    const ls_code code = open_screen(theme, mouse, ask, err);
     pthread_mutex_unlock(&lock);
     if (code) {
         leave_signals();
@@ -479,11 +480,6 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
     if (term.places) put_odd(c);
     term.writing = false;
     pthread_mutex_unlock(&lock);
-}
-
-void ui_term_colors(const ui_theme *theme) {
-    init_colors(theme);
-    ui_term_redraw();
 }
 
 void ui_term_switch_mouse(void) {

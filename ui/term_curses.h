@@ -6,14 +6,10 @@
 #include "ui/canvas.h"
 #include "ui/keys.h"
 
-typedef struct {
-    const ui_theme *theme;
-    bool mouse; // except in GNU screen, which delays Esc while a program has the mouse
-    bool ask;   // the terminal for its background: the answer is a key, UI_KEY_BACKGROUND
-} ui_term_options;
-
-// LS_E_IO: standard input and output are no terminal, or curses cannot drive it.
-ls_code ui_term_open(const ui_term_options *o, ls_err *err);
+// mouse: except in GNU screen, which delays Esc while a program has the mouse. ask: the terminal for its background;
+// the answer is a key, UI_KEY_BACKGROUND. LS_E_IO: standard input and output are no terminal, or curses cannot drive
+// it.
+ls_code ui_term_open(const ui_theme *theme, bool mouse, bool ask, ls_err *err);
 void ui_term_close(void);
 bool ui_term_is_utf8(void);
 // Appends what was printed to standard output and error since the last call.

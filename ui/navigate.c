@@ -41,9 +41,8 @@ void ui_look_at(ui_state *s, int64_t step) {
     s->view.step = step < (int64_t)s->run.n_steps ? (size_t)step : s->run.n_steps - 1;
     s->view.at_newest = false;
     s->view.at_newest = ui_viewed_end(s) == s->run.n_steps;
-    s->view.node = -1;
-    ui_find_nothing(s);
-    s->drawn.scroll[UI_OUTPUT] = s->drawn.scroll[UI_LOGITS] = s->drawn.scroll[UI_DRAFTS] = s->drawn.scroll[UI_TREE] = 0;
+    ui_leave_rows(s);
+    s->drawn.scroll[UI_OUTPUT] = 0;
 }
 
 // ---- steps by what happened in them

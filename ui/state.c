@@ -9,13 +9,15 @@
 void ui_state_init(ui_state *s) {
     *s = (ui_state){.run = {.fraction = -1, .dialog = ls_dialog_new()},
                     .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
-                    .view = {.at_newest = true, .node = -1},
+                    .view = {.at_newest = true},
                     .over = {.help_found = -1},
                     .typed = {.editing = -1}};
-    ui_find_nothing(s);
+    ui_leave_rows(s);
 }
 
-void ui_find_nothing(ui_state *s) {
+void ui_leave_rows(ui_state *s) {
+    s->drawn.scroll[UI_DRAFTS] = s->drawn.scroll[UI_TREE] = s->drawn.scroll[UI_LOGITS] = 0;
+    s->view.node = -1;
     for (int p = 0; p < UI_PANELS; p++) s->list[p].found = -1;
 }
 
@@ -126,9 +128,7 @@ static void add_step(ui_state *s, ls_event *e) {
     ls_dialog_step(m->dialog, step);
     ui_quiz_on_step(s);
     if (!s->view.at_newest || ui_quiz_newest(s) != s->run.n_steps - 1) return;
-    s->drawn.scroll[UI_DRAFTS] = s->drawn.scroll[UI_TREE] = s->drawn.scroll[UI_LOGITS] = 0;
-    s->view.node = -1;
-    ui_find_nothing(s);
+    ui_leave_rows(s);
 }
 
 static void on_rival(ui_state *s, const ls_event *e) {

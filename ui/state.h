@@ -282,7 +282,7 @@ void ui_on_event(ui_state *s, ls_event *e); // takes the event
 void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
-void ui_find_nothing(ui_state *s);                                 // forgets the rows that searches led to
+void ui_leave_rows(ui_state *s);                                   // another step is viewed: no cursor in it
 void ui_log(ui_state *s, const char *text, size_t n);              // adds each of its lines
 void ui_ask(ui_state *s, ls_command_kind kind, char *text, int n); // puts it into the outbox; takes text
 void ui_ask_rival(ui_state *s, const char *method);

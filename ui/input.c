@@ -22,9 +22,8 @@ void ui_input_free(ui_input *in) {
 }
 
 void ui_input_learn(ui_input *in, const char *sequence, int key) {
-    const size_t n = strlen(sequence);
-    if (n < 2 || n >= UI_SEQUENCE_BYTES || *sequence != 27 || in->n_learnt == UI_SEQUENCES) return;
-    memcpy(in->learnt[in->n_learnt].bytes, sequence, n + 1);
+    if (*sequence != 27 || !sequence[1] || in->n_learnt == UI_SEQUENCES) return;
+    in->learnt[in->n_learnt].sequence = sequence;
     in->learnt[in->n_learnt++].key = key;
 }
 
@@ -191,7 +190,7 @@ static size_t sequence(ui_input *in, const unsigned char *p, size_t n, bool over
     size_t best = 0;
     bool more = false;
     for (int i = 0; i < in->n_learnt; i++) {
-        const char *s = in->learnt[i].bytes;
+        const char *s = in->learnt[i].sequence;
         const size_t m = strlen(s);
         if (m <= n && m > best && !memcmp(p, s, m)) {
             best = m;

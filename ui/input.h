@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { UI_SEQUENCES = 40, UI_SEQUENCE_BYTES = 16 };
+enum { UI_SEQUENCES = 40 };
 
 // Zero-initialise; one thread.
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
     enum { UI_INPUT_KEYS, UI_INPUT_PASTE, UI_INPUT_STRING } mode;
     ls_buf text; // what was pasted; or a terminal's reply
     struct {
-        char bytes[UI_SEQUENCE_BYTES];
+        const char *sequence;
         int key;
     } learnt[UI_SEQUENCES];
     int n_learnt;
@@ -28,7 +28,7 @@ typedef struct {
 } ui_input;
 
 void ui_input_free(ui_input *in);
-// A sequence that this terminal's description names; those of other lengths are not learnt.
+// A sequence that this terminal's description names; it stays there.
 void ui_input_learn(ui_input *in, const char *sequence, int key);
 void ui_input_feed(ui_input *in, const char *bytes, size_t n, uint64_t now_ns);
 // The next key; UI_KEY_NONE: it is incomplete. For UI_KEY_PASTE, in->text has the pasted bytes until the next call of

@@ -35,12 +35,12 @@ static void app_draw(app *a) {
     ui_term_caught(&printed);
     ui_log(s, printed.n ? printed.p : "", printed.n);
     ls_buf_free(&printed);
-    int rows, cols, cursor_row, cursor_col;
+    int rows, cols;
     ui_term_size(&rows, &cols);
-    ui_screen_draw(&a->screen, rows, cols, &cursor_row, &cursor_col);
+    ui_screen_draw(&a->screen, rows, cols);
     if (s->asked.redraw) ui_term_redraw();
     s->asked.redraw = false;
-    ui_term_show(&a->screen.canvas, cursor_row, cursor_col);
+    ui_term_show(&a->screen.canvas);
     a->last_frame_ns = ls_now_ns();
     a->draw_ns = (3 * a->draw_ns + (a->last_frame_ns - start)) / 4;
     a->dirty = a->urgent = false;
@@ -107,10 +107,9 @@ static void send_asked(app *a) {
 static void save_display(app *a) {
     ui_state *s = &a->screen.state;
     ls_err err;
-    int row, col;
     ui_canvas file = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
     ui_canvas_resize(&file, a->screen.canvas.rows, a->screen.canvas.cols);
-    ui_render(s, &file, &row, &col);
+    ui_render(s, &file);
     const char *replaces = ls_replaces(s->asked.save_to);
     if (ui_canvas_save(&file, a->screen.theme, s->asked.save_to, &err)) ui_say_error(s, "%s", err.msg);
     else ui_say(s, "saved %.280s%s", s->asked.save_to, replaces);
@@ -301,11 +300,11 @@ void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const 
     ui_begin(&s->state, o);
 }
 
-void ui_screen_draw(ui_screen *s, int rows, int cols, int *cursor_row, int *cursor_col) {
+void ui_screen_draw(ui_screen *s, int rows, int cols) {
     ui_canvas *c = &s->canvas;
     ui_canvas_resize(c, rows, cols);
     c->ascii = s->state.view.ascii || !c->utf8 || c->ambiguous_wide;
-    ui_render(&s->state, c, cursor_row, cursor_col);
+    ui_render(&s->state, c);
 }
 
 static void close_shown(ui_screen *s) {

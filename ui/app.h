@@ -42,7 +42,7 @@ typedef struct {
 } ui_screen;
 
 void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const ui_theme *t, bool utf8);
-void ui_screen_draw(ui_screen *s, int rows, int cols, int *cursor_row, int *cursor_col); // on its canvas
+void ui_screen_draw(ui_screen *s, int rows, int cols); // on its canvas
 // Begins, continues or leaves the tour as the state requests it. True: something else is shown now.
 bool ui_screen_follow(ui_screen *s);
 // LS_E_BACKEND and the reason if the conversation's source failed.

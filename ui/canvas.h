@@ -20,9 +20,10 @@ typedef struct {
 
 typedef struct {
     int rows, cols;
-    bool utf8;           // the terminal shows UTF-8; else anything beyond ASCII is drawn as '?'
-    bool ascii;          // lines, bars and signs in ASCII (to be set where utf8 is not)
-    bool ambiguous_wide; // characters that East Asian fonts draw wide take two cells; lines are then in ASCII
+    int cursor_row, cursor_col; // of the text cursor; row -1: hidden
+    bool utf8;                  // the terminal shows UTF-8; else anything beyond ASCII is drawn as '?'
+    bool ascii;                 // lines, bars and signs in ASCII (to be set where utf8 is not)
+    bool ambiguous_wide;        // characters that East Asian fonts draw wide take two cells; lines are then in ASCII
     ui_cell *cells;
 } ui_canvas;
 

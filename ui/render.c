@@ -187,7 +187,7 @@ static const char *line_before(const char *text, const char *end) { // the begin
 }
 
 // The cursor stays in sight: one line scrolls sideways, several scroll up and down.
-static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row, int *cursor_col) {
+static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b) {
     const ui_edit *e = b->edit;
     const char *text = e->text.n ? e->text.p : "", *const last = text + e->text.n;
     const char *line = line_before(text, text + e->cursor); // the first one in sight
@@ -206,8 +206,8 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b, int *cursor_row,
         p.role = b->active ? UI_TEXT : UI_DIM;
         ui_draw(&p, text + shown, (size_t)(end - text) - shown);
         if (b->active && b->cursor && i == row) {
-            *cursor_row = r.row + i;
-            *cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
+            c->cursor_row = r.row + i;
+            c->cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
         }
         if (!e->text.n) {
             p.role = UI_DIM;
@@ -300,7 +300,7 @@ static void draw_note(const ui_state *s, ui_drawn *drawn, ui_canvas *c, ui_rect 
     frame(s, drawn, c, &(ui_frame){heading, ui_panel_note, NULL}, r, ui_demo_note(s) != NULL);
 }
 
-static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c, int *cursor_row, int *cursor_col) {
+static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c) {
     static const ui_frame panels[] = {
 #define PANEL(place, name, title, before) {title, ui_panel_##name, before},
 #include "ui/panels.def"
@@ -308,6 +308,7 @@ static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c, int *curs
     };
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
     ls_buf said = {0};
+    c->cursor_row = c->cursor_col = -1;
     message_text(s, c, &said);
     drawn->room = room_of(s, c, &b, &said);
     const ui_layout l = ui_layout_of(&drawn->room, &s->shown);
@@ -318,7 +319,7 @@ static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c, int *curs
             if (l.panel[i].rows) frame(s, drawn, c, &panels[i], l.panel[i], (int)s->shown.focus == i);
         if (l.note.rows) draw_note(s, drawn, c, l.note);
         message(s, c, l.message, &said);
-        bottom(c, l.prompt, &b, cursor_row, cursor_col);
+        bottom(c, l.prompt, &b);
         key_bar(s, c, l.keys);
         const ui_frame *top = ui_frame_on_top(s);
         if (top) cover(s, drawn, c, top, l.message.row);
@@ -326,9 +327,8 @@ static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c, int *curs
     ls_buf_free(&said);
 }
 
-void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col) {
-    *cursor_row = *cursor_col = -1;
-    draw_all(s, &s->drawn, c, cursor_row, cursor_col);
+void ui_render(ui_state *s, ui_canvas *c) {
+    draw_all(s, &s->drawn, c);
 }
 
 // ---- layout

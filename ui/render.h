@@ -3,8 +3,7 @@
 #include "ui/canvas.h"
 #include "ui/state.h"
 
-// The canvas has its size already. *cursor_row, *cursor_col: where the text cursor stands; -1: hidden.
-void ui_render(ui_state *s, ui_canvas *c, int *cursor_row, int *cursor_col);
+void ui_render(ui_state *s, ui_canvas *c); // the canvas has its size already
 
 // ---- the places of all parts of the screen: a pure function of the window and of the wanted panels
 

@@ -24,8 +24,7 @@ typedef struct {
 } player;
 
 static void script_draw(player *p) {
-    int row, col;
-    ui_screen_draw(&p->screen, p->screen.canvas.rows, p->screen.canvas.cols, &row, &col);
+    ui_screen_draw(&p->screen, p->screen.canvas.rows, p->screen.canvas.cols);
     p->frame_ns = ls_now_ns();
     if (p->filming) ui_film_frame(&p->film, &p->screen.canvas, (double)(p->frame_ns - p->start_ns) / 1e9);
 }

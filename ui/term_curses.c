@@ -451,7 +451,7 @@ static void put_odd(const ui_canvas *c) {
     ls_buf_free(&out);
 }
 
-void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
+void ui_term_show(const ui_canvas *c) {
     char run[4096];
     pthread_mutex_lock(&lock);
     for (int row = 0; row < c->rows; row++) {
@@ -474,8 +474,8 @@ void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col) {
         }
     }
     term.writing = true;
-    curs_set(cursor_row >= 0);
-    if (cursor_row >= 0) move(cursor_row, cursor_col);
+    curs_set(c->cursor_row >= 0);
+    if (c->cursor_row >= 0) move(c->cursor_row, c->cursor_col);
     refresh();
     if (term.places) put_odd(c);
     term.writing = false;

@@ -15,8 +15,7 @@ bool ui_term_is_utf8(void);
 // Appends what was printed to standard output and error since the last call.
 void ui_term_caught(ls_buf *out);
 void ui_term_size(int *rows, int *cols);
-// Copies the canvas to the terminal; sends only what changed. cursor_row -1 hides the cursor.
-void ui_term_show(const ui_canvas *c, int cursor_row, int cursor_col);
+void ui_term_show(const ui_canvas *c);      // copies it to the terminal; sends only what changed
 void ui_term_colors(const ui_theme *theme); // from the next frame on
 void ui_term_switch_mouse(void);            // on or off
 void ui_term_copy(const char *text);        // to the terminal's clipboard (OSC 52); the terminal does not confirm it

@@ -37,9 +37,8 @@ typedef struct {
 } film;
 
 static void frame(film *f) {
-    int row, col;
     ui_canvas_resize(&f->canvas, f->canvas.rows, f->canvas.cols);
-    ui_render(&f->state, &f->canvas, &row, &col);
+    ui_render(&f->state, &f->canvas);
     ui_film_frame(&f->written, &f->canvas, f->now);
     f->shown = f->now;
 }

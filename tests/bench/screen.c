@@ -26,12 +26,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++) {
         ui_canvas c = {.utf8 = true};
         double worst = 0, all = 0;
-        int row, col;
         for (int k = 0; k < FRAMES; k++) {
             ui_on_key(&s, (ui_key){.code = k % 10 == 0 ? 'g' : k % 10 == 5 ? 'G' : '['}, UI_NO_PANEL);
             const uint64_t start = ls_now_ns();
             ui_canvas_resize(&c, sizes[i][0], sizes[i][1]);
-            ui_render(&s, &c, &row, &col);
+            ui_render(&s, &c);
             const double ms = (double)(ls_now_ns() - start) / 1e6;
             all += ms;
             worst = ms > worst ? ms : worst;

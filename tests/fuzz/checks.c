@@ -225,9 +225,8 @@ void fuzz_screen(ui_state *s, int rows, int cols, ui_film *film, double seconds)
     const ui_theme *theme = ui_theme_find("default");
     ui_canvas c = {.utf8 = true, .ascii = s->view.ascii};
     ls_buf out = {0};
-    int row, col;
     ui_canvas_resize(&c, rows, cols);
-    ui_render(s, &c, &row, &col);
+    ui_render(s, &c);
     ui_canvas_text(&c, false, &out);
     fuzz_shown(out.p, out.n, 0);
     if (film) {

@@ -73,9 +73,8 @@ static void signs_are_found_in_any_pieces(void **state) {
 static ls_buf screen(ui_state *s, int *faint) {
     ui_canvas c = {.utf8 = true};
     ls_buf text = {0};
-    int row, col;
     ui_canvas_resize(&c, 24, 80);
-    ui_render(s, &c, &row, &col);
+    ui_render(s, &c);
     *faint = 0;
     for (int i = 0; i < c.rows * c.cols; i++) *faint += (c.cells[i].mark & UI_FAINT) && c.cells[i].glyph[0] > ' ';
     ui_canvas_text(&c, false, &text);

@@ -243,9 +243,8 @@ static void damaged_files_are_survived(void **state) {
 
 static void frame(ui_state *s, ls_buf *out) {
     ui_canvas c = {.utf8 = true};
-    int row, col;
     ui_canvas_resize(&c, 36, 120);
-    ui_render(s, &c, &row, &col);
+    ui_render(s, &c);
     ls_buf_clear(out);
     ui_canvas_text(&c, false, out);
     ui_canvas_text(&c, true, out);

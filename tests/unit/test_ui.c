@@ -159,10 +159,9 @@ static void key(ui_state *s, int code) {
 
 static void compare(ui_state *s, const char *name, int rows, int cols, bool ascii) {
     ui_canvas c = {.utf8 = true, .ascii = ascii};
-    int row, col;
     ls_buf got = {0}, want = {0};
     ui_canvas_resize(&c, rows, cols);
-    ui_render(s, &c, &row, &col);
+    ui_render(s, &c);
     ui_canvas_text(&c, false, &got);
     ls_buf_str(&got, "roles\n");
     ui_canvas_text(&c, true, &got);
@@ -292,9 +291,8 @@ static void a_mixture_tells_its_experts(void **state) {
         if (i == 2) s.run.header.n_mixtures *= 100; // another turn's header: the step has not that many routes
         ui_canvas c = {.utf8 = true};
         ls_buf text = {0};
-        int row, col;
         ui_canvas_resize(&c, 24, 80);
-        ui_render(&s, &c, &row, &col);
+        ui_render(&s, &c);
         ui_canvas_text(&c, false, &text);
         for (int k = 0; k < 3; k++) assert_int_equal(strstr(text.p, says[k]) != NULL, k == i);
         ls_buf_free(&text);
@@ -305,9 +303,9 @@ static void a_mixture_tells_its_experts(void **state) {
 
 static int cut_numbers(ui_state *s, int rows, int cols, bool ascii) {
     ui_canvas c = {.utf8 = true, .ascii = ascii};
-    int row, col, n = 0;
+    int n = 0;
     ui_canvas_resize(&c, rows, cols);
-    ui_render(s, &c, &row, &col);
+    ui_render(s, &c);
     for (int i = 0; i < rows * cols; i++) n += (c.cells[i].mark & UI_CUT) != 0;
     if (n) {
         ls_buf text = {0};
@@ -447,10 +445,10 @@ static void what_is_clicked_is_inspected(void **state) {
     s.view.at_newest = false;
     s.view.step = 12;
     ui_canvas c = {.utf8 = true};
-    int row, col, clicks[UI_PANELS] = {0};
+    int clicks[UI_PANELS] = {0};
     for (int cell = 0; cell < 50 * 200; cell += 3) {
         ui_canvas_resize(&c, 50, 200);
-        ui_render(&s, &c, &row, &col);
+        ui_render(&s, &c);
         const ui_layout l = ui_layout_of(&s.drawn.room, &s.shown);
         const int tag = c.cells[cell].tag;
         const ui_panel at = ui_panel_at(&l, cell / 200, cell % 200);
@@ -681,10 +679,9 @@ static void top_frame(ui_state *s, char out[16]) {
     static const char *const titles[] = {"Help", "Log", "Setup"};
     ui_canvas c = {.utf8 = true};
     ls_buf text = {0};
-    int row, col;
     *out = 0;
     ui_canvas_resize(&c, 36, 120);
-    ui_render(s, &c, &row, &col);
+    ui_render(s, &c);
     ui_canvas_text(&c, false, &text);
     const char *line = strchr(text.p, '\n') + 1;
     for (size_t i = 0; i < sizeof titles / sizeof *titles && !strstr(text.p, "1 Output"); i++) {
@@ -703,11 +700,10 @@ static void assert_top(ui_state *s, const char *title) {
 
 static bool cursor_shows(ui_state *s) {
     ui_canvas c = {.utf8 = true};
-    int row, col;
     ui_canvas_resize(&c, 36, 120);
-    ui_render(s, &c, &row, &col);
+    ui_render(s, &c);
     ui_canvas_free(&c);
-    return row >= 0;
+    return c.cursor_row >= 0;
 }
 
 static void keys_go_to_what_is_drawn_on_top(void **state) {
@@ -1115,7 +1111,6 @@ static void long_texts_take_linear_time(void **state) {
     enum { LONG = 1 << 20 };
     ui_state s;
     ui_canvas c = {.utf8 = true};
-    int row, col;
     for (int kind = 0; kind < 3; kind++) {
         static const char *const pieces[] = {"x", "lorem ipsum ", "世界 "};
         ls_buf text = {0};
@@ -1127,14 +1122,14 @@ static void long_texts_take_linear_time(void **state) {
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
             key(&s, keys[i]);
             ui_canvas_resize(&c, 24, 80);
-            ui_render(&s, &c, &row, &col);
-            assert_true(row == 22 && col >= 3 && col < 80);
+            ui_render(&s, &c);
+            assert_true(c.cursor_row == 22 && c.cursor_col >= 3 && c.cursor_col < 80);
         }
         for (const char *sign = ":/\\"; *sign; sign++) {
             ui_type_line(&s, *sign, text.p);
             ui_canvas_resize(&c, 24, 80);
-            ui_render(&s, &c, &row, &col);
-            assert_true(row == 22 && col >= 76);
+            ui_render(&s, &c);
+            assert_true(c.cursor_row == 22 && c.cursor_col >= 76);
         }
         s.typed.sign = 0;
         ui_edit_clear(&s.typed.prompt);
@@ -1146,7 +1141,7 @@ static void long_texts_take_linear_time(void **state) {
         for (const char *keys_there = "1kkgG"; *keys_there; keys_there++) {
             key(&s, *keys_there == 'k' ? UI_KEY_HOME : *keys_there);
             ui_canvas_resize(&c, 24, 80);
-            ui_render(&s, &c, &row, &col);
+            ui_render(&s, &c);
         }
         ls_buf_free(&text);
         ui_state_free(&s);
@@ -1394,7 +1389,6 @@ static void help_is_searched(void **state) {
     ui_state s;
     ui_state_init(&s);
     ui_canvas c = {.utf8 = true};
-    int row, col;
     ls_buf text = {0};
     key(&s, UI_KEY_F0 + 1);
     const char *const wanted[] = {"search for text", "next match"};
@@ -1405,7 +1399,7 @@ static void help_is_searched(void **state) {
             key(&s, UI_KEY_ENTER);
         }
         ui_canvas_resize(&c, 24, 110);
-        ui_render(&s, &c, &row, &col);
+        ui_render(&s, &c);
         ls_buf_clear(&text);
         ui_canvas_text(&c, false, &text);
         assert_top(&s, "Help");
@@ -1463,11 +1457,10 @@ static void random_keys_and_sizes(void **state) {
         s.asked.quit = false;
         while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
         if (i % 3) continue;
-        int row, col;
         ui_canvas_resize(&c, (int)(ls_uniform_at(7, i) * 70), (int)(ls_uniform_at(8, i) * 240));
         c.ascii = s.view.ascii;
-        ui_render(&s, &c, &row, &col);
-        assert_true(row < c.rows && col < c.cols);
+        ui_render(&s, &c);
+        assert_true(c.cursor_row < c.rows && c.cursor_col < c.cols);
     }
     ui_canvas_free(&c);
     ui_state_free(&s);

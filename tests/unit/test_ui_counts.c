@@ -110,7 +110,6 @@ static void a_speed_of_a_busy_machine_is_marked(void **state) {
             ui_state s;
             ui_canvas c = {.ascii = true};
             ls_buf text = {0};
-            int row, col;
             ui_state_init(&s);
             ls_event *e = ls_event_new(LS_EV_HEADER);
             e->header = ls_calloc(1, sizeof *e->header);
@@ -126,7 +125,7 @@ static void a_speed_of_a_busy_machine_is_marked(void **state) {
                 ui_on_event(&s, e);
             }
             ui_canvas_resize(&c, 24, cols);
-            ui_render(&s, &c, &row, &col);
+            ui_render(&s, &c);
             ui_canvas_text(&c, false, &text);
             *strchr(text.p, '\n') = 0; // the title
 

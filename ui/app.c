@@ -67,10 +67,9 @@ static void take_key(app *a, ui_key k) {
     } else if (k.code == UI_KEY_BACKGROUND) {
         if (a->light) ui_term_colors(a->screen.theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
     } else {
-        const ui_layout l = ui_layout_of(&s->drawn.room, &s->shown);
         if (k.code == UI_KEY_MOUSE && k.row < a->screen.canvas.rows && k.col < a->screen.canvas.cols)
             k.tag = a->screen.canvas.cells[k.row * a->screen.canvas.cols + k.col].tag;
-        ui_on_key(s, k, ui_panel_at(&l, k.row, k.col));
+        ui_on_key(s, k);
     }
 }
 

@@ -26,8 +26,7 @@ static void overlay_scroll(ui_state *s, int by) { // while one is open
     if (*lines < 0) *lines = 0;
 }
 
-static void overlay_mouse(ui_state *s, ui_key k, ui_panel at) {
-    (void)at;
+static void overlay_mouse(ui_state *s, ui_key k) {
     if (k.mouse != UI_MOUSE_CLICK) overlay_scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
     else if (top_overlay(s) == UI_SHADOWS && k.tag > 0 && k.tag <= s->shadows.n_ways) s->shadows.chosen = k.tag - 1;
     else if (top_overlay(s) == UI_SETUP && k.tag > 0 && k.tag <= s->setup.n) s->setup.chosen = k.tag - 1;
@@ -207,8 +206,9 @@ static void panel_scroll(ui_state *s, int by) {
 }
 
 // A click means what the panel put into its cells.
-static void panel_mouse(ui_state *s, ui_key k, ui_panel at) {
-    const ui_panel before = s->shown.focus;
+static void panel_mouse(ui_state *s, ui_key k) {
+    const ui_layout l = ui_layout_of(&s->drawn.room, &s->shown);
+    const ui_panel at = ui_panel_at(&l, k.row, k.col), before = s->shown.focus;
     if (at == UI_NO_PANEL) return;
     if (k.mouse != UI_MOUSE_CLICK) {
         s->shown.focus = at; // the wheel scrolls what it is over and leaves the keys where they are
@@ -253,7 +253,7 @@ typedef struct {
     // the handlers below may be NULL
     bool (*key)(ui_state *s, ui_press k); // false: not handled, the next mode gets the key
     void (*scroll)(ui_state *s, int by);
-    void (*mouse)(ui_state *s, ui_key k, ui_panel at);
+    void (*mouse)(ui_state *s, ui_key k);
     ui_frame frame;
 } mode;
 
@@ -348,13 +348,13 @@ static void interrupt(ui_state *s) {
     }
 }
 
-static void take_key(ui_state *s, ui_key k, ui_panel panel_at) {
+static void take_key(ui_state *s, ui_key k) {
     s->typed.interrupted &= k.code == UI_CTRL('C');
     s->requests.warned &= k.code == UI_CTRL('C') || k.code == 'q' || k.code == 'Q';
     if (k.code == UI_CTRL('C')) interrupt(s);
     else if (k.code == UI_KEY_MOUSE) {
         TOPMOST(m, s, mouse);
-        m->mouse(s, k, panel_at);
+        m->mouse(s, k);
     } else {
         *s->message = 0;
         TOPMOST(keys, s, key);
@@ -370,8 +370,8 @@ static void take_key(ui_state *s, ui_key k, ui_panel panel_at) {
     }
 }
 
-void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at) {
-    take_key(s, k, panel_at);
+void ui_on_key(ui_state *s, ui_key k) {
+    take_key(s, k);
     if (s->run.n_steps && !s->view.at_newest) ui_requests_pin(s); // a step is looked at: it stays on the screen
 }
 

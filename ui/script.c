@@ -57,7 +57,7 @@ static bool shows(player *p, const char *text) {
 }
 
 static void press(player *p, int key) {
-    ui_on_key(&p->screen.state, (ui_key){.code = key}, UI_NO_PANEL);
+    ui_on_key(&p->screen.state, (ui_key){.code = key});
     ui_send_asked(&p->screen.state, p->screen.source);
 }
 

@@ -278,8 +278,7 @@ typedef struct {
 void ui_state_init(ui_state *s);
 void ui_state_free(ui_state *s);
 void ui_on_event(ui_state *s, ls_event *e); // takes the event
-// panel_at: the panel under the mouse, or UI_NO_PANEL; ignored for other keys.
-void ui_on_key(ui_state *s, ui_key k, ui_panel panel_at);
+void ui_on_key(ui_state *s, ui_key k);
 void ui_on_paste(ui_state *s, const char *text, size_t n);
 void ui_act(ui_state *s, ui_action a);
 void ui_leave_rows(ui_state *s);                                   // another step is viewed: no cursor in it

@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
         ui_canvas c = {.utf8 = true};
         double worst = 0, all = 0;
         for (int k = 0; k < FRAMES; k++) {
-            ui_on_key(&s, (ui_key){.code = k % 10 == 0 ? 'g' : k % 10 == 5 ? 'G' : '['}, UI_NO_PANEL);
+            ui_on_key(&s, (ui_key){.code = k % 10 == 0 ? 'g' : k % 10 == 5 ? 'G' : '['});
             const uint64_t start = ls_now_ns();
             ui_canvas_resize(&c, sizes[i][0], sizes[i][1]);
             ui_render(&s, &c);

@@ -319,8 +319,8 @@ static void earlier_prompts(const uint8_t *data, size_t n) {
     ui_state_init(&s);
     ui_history_load(&s.typed.prompt, path);
     for (int i = 0; i < 4; i++) {
-        ui_on_key(&s, (ui_key){.code = UI_KEY_UP}, UI_NO_PANEL);
-        if (i == 3) ui_on_key(&s, (ui_key){.code = UI_KEY_DOWN}, UI_NO_PANEL);
+        ui_on_key(&s, (ui_key){.code = UI_KEY_UP});
+        if (i == 3) ui_on_key(&s, (ui_key){.code = UI_KEY_DOWN});
         fuzz_screen(&s, 24, 60, NULL, 0);
     }
     ui_edit_set(&s.typed.prompt, "another, \"quoted\"");

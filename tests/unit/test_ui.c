@@ -154,7 +154,7 @@ static void converse(ui_state *s, const char *prompt, const char *method, int ma
 }
 
 static void key(ui_state *s, int code) {
-    ui_on_key(s, (ui_key){.code = code}, UI_NO_PANEL);
+    ui_on_key(s, (ui_key){.code = code});
 }
 
 static void compare(ui_state *s, const char *name, int rows, int cols, bool ascii) {
@@ -454,7 +454,7 @@ static void what_is_clicked_is_inspected(void **state) {
         const ui_panel at = ui_panel_at(&l, cell / 200, cell % 200);
         if (!tag) continue;
         assert_true(at != UI_NO_PANEL && at != UI_STATS);
-        ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_CLICK, cell / 200, cell % 200, tag}, at);
+        ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_CLICK, cell / 200, cell % 200, tag});
         clicks[at]++;
         const ls_step *step = ui_viewed(&s);
         if (at == UI_OUTPUT) {
@@ -759,9 +759,9 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
     key(&s, '4');
     const int node = s.view.node;
     key(&s, UI_KEY_F0 + 2);
-    ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_CLICK, 2, 3, 1}, UI_OUTPUT);
+    ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_CLICK, 2, 3, 1});
     assert_int_equal(s.setup.chosen, 0);
-    ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_WHEEL_DOWN, 5, 5, 0}, UI_TREE);
+    ui_on_key(&s, (ui_key){UI_KEY_MOUSE, UI_MOUSE_WHEEL_DOWN, 5, 5, 0});
     assert_int_equal(s.shown.focus, UI_TREE);
     assert_int_equal(s.view.node, node);
     assert_int_equal(s.drawn.scroll[UI_TREE], 0);
@@ -1452,8 +1452,7 @@ static void random_keys_and_sizes(void **state) {
     for (uint64_t i = 0; i < keys; i++) {
         double u = ls_uniform_at(5, i), v = ls_uniform_at(6, i);
         int code = u < 0.6 ? (int)(v * 128) : UI_KEY_FIRST + (int)(v * (UI_KEY_LAST - UI_KEY_FIRST + 1));
-        ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200), (int)(v * 5000) - 50},
-                  (ui_panel)((int)(v * 6) - 1));
+        ui_on_key(&s, (ui_key){code, (ui_mouse_kind)(i % 3), (int)(v * 50), (int)(u * 200), (int)(v * 5000) - 50});
         s.asked.quit = false;
         while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
         if (i % 3) continue;

@@ -44,8 +44,12 @@ typedef struct {
     int32_t tag;
 } ui_pen;
 
-ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row,
-                 ui_role role); // row: of the rectangle; outside it the pen draws nothing
+// row: of the rectangle; outside it the pen draws nothing.
+ui_pen ui_pen_at(ui_canvas *c, ui_rect r, int row, ui_role role);
+static inline ui_pen *ui_as(ui_pen *p, ui_role role) { // the pen, which draws in that role from now on
+    p->role = (uint8_t)role;
+    return p;
+}
 // Draws n bytes as one line; newlines and tabs become visible signs. False: something did not fit.
 bool ui_draw(ui_pen *p, const char *text, size_t n);
 // The same, but a word with a digit in it is drawn whole or not at all: a part of a number is another number.

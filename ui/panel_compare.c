@@ -60,10 +60,8 @@ static double time_of(const point *at, size_t n, int32_t tokens) {
 static void lane(ui_panel_view *v, const char *name, int32_t tokens, double share, double us, bool done, ui_role role) {
     ui_pen p = race_line(v, name);
     const int room = v->area.cols - LABEL - 26;
-    p.role = role;
-    ui_bar(&p, room > 4 ? room : 4, share);
-    p.role = UI_TEXT;
-    ui_print(&p, " %5d token%s %s %.2f s", tokens, ls_plural(tokens), done ? "in" : "at", us / 1e6);
+    ui_bar(ui_as(&p, role), room > 4 ? room : 4, share);
+    ui_print(ui_as(&p, UI_TEXT), " %5d token%s %s %.2f s", tokens, ls_plural(tokens), done ? "in" : "at", us / 1e6);
 }
 
 // A token of the turn's output, its probability there, and how near the second best was.
@@ -104,10 +102,8 @@ static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
     ls_ids_free(&text);
     ui_pen p = race_line(v, "text");
     if (same < n) {
-        p.role = UI_BAD;
-        ui_print(&p, "differs from token %d on: ", same);
-        p.role = UI_TEXT;
-        ui_print(&p, "%s ", t->method);
+        ui_print(ui_as(&p, UI_BAD), "differs from token %d on: ", same);
+        ui_print(ui_as(&p, UI_TEXT), "%s ", t->method);
         ui_draw_token(&p, s, c.id);
         ui_print(&p, ", %s ", r->method);
         ui_draw_token(&p, s, other);
@@ -117,8 +113,7 @@ static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
         if (!isnan(c.gap)) ui_clause(&p, ", %.3f above the second token", c.gap);
         return;
     }
-    p.role = UI_GOOD;
-    ui_print(&p, "the same, %d of %d tokens%s", same, r->done && theirs > mine ? theirs : mine,
+    ui_print(ui_as(&p, UI_GOOD), "the same, %d of %d tokens%s", same, r->done && theirs > mine ? theirs : mine,
              r->done ? "" : " so far");
     if (closest > 1) return;
     p = race_line(v, "closest choice");

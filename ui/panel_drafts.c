@@ -87,8 +87,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         }
         p.end = end;
         ui_pad(&p, at_len);
-        p.role = UI_TEXT;
-        ui_print(&p, "%3d ", b->n_nodes);
+        ui_print(ui_as(&p, UI_TEXT), "%3d ", b->n_nodes);
         p.role = UI_DIM; // found behind its first token, but not drafted
         const int found = b->found + (b->rank >= 0), cut = found > b->n_nodes ? found - b->n_nodes : 0;
         if (cut) ui_print(&p, "%3d ", cut);

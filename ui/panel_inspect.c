@@ -180,8 +180,7 @@ static void both_models(inspected *o, const ls_node *parent, const ls_prediction
             if (!which) p = ui_next_line(o->v, role);
             else ui_pad(&p, o->v->area.col + half);
             if (c.id < 0) continue;
-            p.role = role;
-            token_line(&p, s, c, cells);
+            token_line(ui_as(&p, role), s, c, cells);
             p.role = chosen ? UI_GOOD : UI_DIM;
             ui_print(&p, "%s", !chosen ? "" : which && half >= 34 ? "the target's choice" : "chosen");
         }
@@ -216,8 +215,7 @@ static void alternatives(inspected *o, int rows) {
     for (int i = 0; i < most && i < rows - 1 && c[i].id >= 0; i++) {
         ui_pen p = ui_next_line(o->v, c[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
         token_line(&p, o->v->state, c[i], room > 6 ? room : 6);
-        p.role = UI_BAR;
-        ui_bar(&p, bar, c[i].p);
+        ui_bar(ui_as(&p, UI_BAR), bar, c[i].p);
         p.role = c[i].id == chosen ? UI_GOOD : UI_DIM;
         ui_print(&p, "%s%s", c[i].id == chosen ? " chosen" : "",
                  above && is_drafted(o->step, parent, c[i].id) ? " drafted" : "");
@@ -243,10 +241,8 @@ static void origin(inspected *o) {
         context_text(&p, s, n->match_pos > AROUND ? n->match_pos - AROUND : 0, n->match_pos - n->match_n);
         p.role = UI_SPAN;
         context_text(&p, s, n->match_pos - n->match_n > 0 ? n->match_pos - n->match_n : 0, n->match_pos);
-        p.role = UI_CURSOR;
-        context_text(&p, s, n->match_pos, n->match_pos + 1);
-        p.role = UI_DIM;
-        context_text(&p, s, n->match_pos + 1, n->match_pos + AROUND);
+        context_text(ui_as(&p, UI_CURSOR), s, n->match_pos, n->match_pos + 1);
+        context_text(ui_as(&p, UI_DIM), s, n->match_pos + 1, n->match_pos + AROUND);
         return;
     }
     if (n->from == LS_SOURCE_LAST_LOGIT) {
@@ -266,8 +262,7 @@ static void attention(inspected *o) {
     ui_print(&p, "position %d attends to %d token%s, %d tree row%s", o->step->context_len + o->node->depth,
              o->step->context_len, ls_plural(o->step->context_len), o->node->depth + 1, ls_plural(o->node->depth + 1));
     if (!s->view.mask) {
-        p.role = UI_DIM;
-        ui_print(&p, " (m: which)");
+        ui_print(ui_as(&p, UI_DIM), " (m: which)");
         return;
     }
     bool seen[LS_MAX_ROWS] = {0};
@@ -330,13 +325,10 @@ static void experts(inspected *o) {
             if (o->v->line >= o->v->area.rows) return;
             p = ui_next_line(o->v, UI_LABEL);
         }
-        p.role = UI_LABEL;
-        ui_print(&p, "  router %d:", layer + 1);
+        ui_print(ui_as(&p, UI_LABEL), "  router %d:", layer + 1);
         for (int32_t i = 0; i < r->n_experts_used; i++, route++) {
-            p.role = UI_TEXT;
-            ui_print(&p, i ? ", %d" : " expert %d", route->expert);
-            p.role = UI_DIM;
-            ui_draw_prob(&p, " ", (double)route->weight);
+            ui_print(ui_as(&p, UI_TEXT), i ? ", %d" : " expert %d", route->expert);
+            ui_draw_prob(ui_as(&p, UI_DIM), " ", (double)route->weight);
         }
     }
 }

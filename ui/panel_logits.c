@@ -8,13 +8,11 @@ static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, b
     const bool ascii = p->canvas->ascii;
     const ls_branch *b = ui_branch_of_rank(step, is_root ? -1 : rank);
     if (is_root) {
-        p->role = UI_ROOT;
-        ui_print(p, "root");
+        ui_print(ui_as(p, UI_ROOT), "root");
         if (!b) return;
         ui_print(p, " ");
     } else if (!b) {
-        p->role = UI_DIM;
-        ui_print(p, "-");
+        ui_print(ui_as(p, UI_DIM), "-");
         return;
     }
     const bool accepted = ls_step_branch_accepted(step, b) > 0;
@@ -50,12 +48,10 @@ void ui_panel_logits(ui_panel_view *v) {
         p.role = rank == v->state->list[UI_LOGITS].found ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
         ui_draw_token_in(&p, v->state, e->id, token_cells - 1);
         ui_pad(&p, v->area.col + 4 + token_cells);
-        p.role = UI_TEXT;
-        ui_draw_prob(&p, "", prob);
+        ui_draw_prob(ui_as(&p, UI_TEXT), "", prob);
         ui_print(&p, " ");
         if (bar) {
-            p.role = UI_BAR;
-            ui_bar(&p, bar, prob);
+            ui_bar(ui_as(&p, UI_BAR), bar, prob);
             ui_print(&p, " ");
         }
         draw_draft(&p, step, rank, is_root, step->forward && !ui_quiz_hides(v->state));

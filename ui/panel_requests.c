@@ -128,8 +128,7 @@ static void row(ui_panel_view *v, int line, const ls_request_facts *f, int room)
     cells c = {start + NUMBER + 1 + room + 1 + STATE, 0};
     p.tag = f->id + 1;
     ui_print(&p, "%c%*d", f->id == s->requests.shown ? '>' : ' ', NUMBER - 1, f->id);
-    p.role = UI_TEXT;
-    ui_print(&p, " ");
+    ui_print(ui_as(&p, UI_TEXT), " ");
     client(&p, f, room);
     ui_pad(&p, start + NUMBER + 1 + room + 1);
     p.role = f->state == LS_REQUEST_FAILED                                       ? UI_BAD

@@ -154,8 +154,7 @@ static line real_line(const ls_stats *st) {
 static void draw_way(ui_pen *p, int col, const line *l) {
     const bool guess = l->known < 1;
     ui_pad(p, col + 28);
-    p->role = UI_NUMBER;
-    ui_print(p, "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
+    ui_print(ui_as(p, UI_NUMBER), "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
     p->role = UI_TEXT;
     ui_pad(p, col + 36);
     if (isnan(l->speed)) ui_print(p, "-");

@@ -48,8 +48,7 @@ static void remember(past *p, const ui_state *s, size_t n_most) {
 static void emitted_line(ui_panel_view *v, const ls_stats *st, const ls_step *step, const past *before) {
     ui_pen p = stats_line(v, "emitted", NULL);
     const int cells = v->area.cols - LABEL - 42;
-    p.role = UI_BAR;
-    ui_spark(&p, cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, before->emitted, before->n,
+    ui_spark(ui_as(&p, UI_BAR), cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, before->emitted, before->n,
              fmax(4, before->most_emitted));
     p.role = UI_TEXT;
     if (!ui_quiz_hides(v->state)) ui_print_numbers(&p, " now {%d},", step->n_emitted);
@@ -67,11 +66,9 @@ static void draft_line(ui_panel_view *v, const ls_stats *st) {
 }
 
 static void share(ui_pen *p, int cells, uint64_t n, uint64_t of) {
-    p->role = UI_BAR;
-    ui_print(p, " ");
+    ui_print(ui_as(p, UI_BAR), " ");
     if (cells > 0) ui_bar(p, cells, (double)n / (double)of);
-    p->role = UI_TEXT;
-    ui_clause(p, N "  ", n);
+    ui_clause(ui_as(p, UI_TEXT), N "  ", n);
 }
 
 // The paper's idea, measured on this text: how often the next-next token was among the last logits, and how many of the
@@ -81,8 +78,7 @@ static void next_next_line(ui_panel_view *v, const ls_stats *st) {
     const bool narrow = v->area.cols < 100;
     ui_pen p = stats_line(v, "next-next", st->next_next ? NULL : "in the top of the last logits: no data yet");
     if (!st->next_next) return;
-    p.role = UI_DIM;
-    ui_print(&p, narrow ? "in the last logits' top 8: " : "token in the top 8 of the last logits: ");
+    ui_print(ui_as(&p, UI_DIM), narrow ? "in the last logits' top 8: " : "token in the top 8 of the last logits: ");
     p.role = UI_TEXT;
     ui_clause(&p, "{" N "} of " N " step%s, in the top 64: {" N "}", ls_stats_next_next_below(st, 8), st->next_next,
               ls_plural(st->next_next), ls_stats_next_next_below(st, LS_MAX_TOP));
@@ -149,8 +145,7 @@ static void speed_line(ui_panel_view *v, const ls_stats *st, const ls_step *step
     ui_pen p = stats_line(v, "speed", NULL);
     ui_clause(&p, "{%.1f} tok/s", ls_stats_tokens_per_s(st));
     if (!(ls_stats_speedup(st) > 0)) {
-        p.role = UI_DIM;
-        ui_clause(&p, "; plain decoding not measured yet");
+        ui_clause(ui_as(&p, UI_DIM), "; plain decoding not measured yet");
         return;
     }
     const int sign = ls_stats_speedup_sign(st);
@@ -174,13 +169,10 @@ static void time_line(ui_panel_view *v, const ls_stats *st) {
     if (st->device_us > 0) ui_print(&p, "(GPU %.2f) ", st->device_us / us);
     if (st->comm_us > 0)
         ui_print(&p, "(compute %.2f + other ranks %.2f) ", (st->forward_us - st->comm_us) / us, st->comm_us / us);
-    p.role = UI_BAR;
-    ui_bar(&p, v->area.cols >= 110 ? 20 : 8, part);
-    p.role = UI_TEXT;
-    ui_clause(&p, " %.0f%%", 100 * part);
+    ui_bar(ui_as(&p, UI_BAR), v->area.cols >= 110 ? 20 : 8, part);
+    ui_clause(ui_as(&p, UI_TEXT), " %.0f%%", 100 * part);
     if (ls_stats_waited(st) > LS_BUSY) {
-        p.role = UI_BAD;
-        ui_clause(&p, ", busy machine: waited %.0f%% for a CPU", 100 * ls_stats_waited(st));
+        ui_clause(ui_as(&p, UI_BAD), ", busy machine: waited %.0f%% for a CPU", 100 * ls_stats_waited(st));
         p.role = UI_TEXT;
     }
     ui_clause(&p, ", draft %.3f", st->draft_us / us);
@@ -263,8 +255,7 @@ static void cost_line(ui_panel_view *v, bool runs) {
         ui_clause(&p, "%s%d%s x%.1f", rows ? ", " : "", n, rows ? "" : " rows", x);
         rows = n;
     }
-    p.role = UI_DIM;
-    ui_clause(&p, "%s", rows ? " of one row" : "");
+    ui_clause(ui_as(&p, UI_DIM), "%s", rows ? " of one row" : "");
     if (rows) ui_clause(&p, ": %d rows break even at %.1f tokens/step", rows, x);
 }
 
@@ -279,8 +270,7 @@ static void graphs(ui_panel_view *v, const ls_stats *st, const past *b) {
         ui_clause(&p, " now {%.*f}, highest {%.*f}", which, values[b->n - 1], which, most);
         if (which && st->plain_forwards)
             ui_clause(&p, "; a plain step takes %.1f (measured here)", ls_per(st->plain_us, st->plain_forwards) / 1e3);
-        p.role = UI_DIM;
-        ui_clause(&p, "; one bar is one step");
+        ui_clause(ui_as(&p, UI_DIM), "; one bar is one step");
         ui_graph(v->canvas, (ui_rect){area.row + v->line, area.col, high, area.cols}, values, b->n, most);
         v->line += high;
     }

@@ -84,8 +84,7 @@ static const char *sign(const ls_step *step, int node, bool ascii, bool would) {
 
 static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) {
     const ls_step *step = t->step;
-    p->role = UI_FRAME;
-    ui_print(p, "%s", r->prefix);
+    ui_print(ui_as(p, UI_FRAME), "%s", r->prefix);
     const ls_node *broke = NULL; // the rejected node of this chain
     for (int i = 0; i < r->n; i++) {
         const int node = t->order[r->at + i];
@@ -123,8 +122,7 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
         ui_print(p, ", target ");
         p->role = UI_CORRECTED;
         if (ui_draw_token(p, s, parent->target)) {
-            p->role = UI_DIM;
-            ui_draw_prob(p, " p", (double)parent->target_p);
+            ui_draw_prob(ui_as(p, UI_DIM), " p", (double)parent->target_p);
         }
     }
 }

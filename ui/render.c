@@ -160,8 +160,7 @@ static void message(const ui_state *s, ui_canvas *c, ui_rect r, const ls_buf *te
     }
     free(line);
     if (*s->message || !works(s) || s->run.fraction < 0) return;
-    p.role = UI_BAR;
-    ui_bar(&p, 20, s->run.fraction);
+    ui_bar(ui_as(&p, UI_BAR), 20, s->run.fraction);
     ui_print(&p, " %3.0f%%", 100 * s->run.fraction);
 }
 
@@ -210,8 +209,7 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b) {
             c->cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
         }
         if (!e->text.n) {
-            p.role = UI_DIM;
-            ui_print(&p, "%s", b->hint);
+            ui_print(ui_as(&p, UI_DIM), "%s", b->hint);
         }
         line = end + 1;
     }
@@ -245,10 +243,8 @@ static void key_bar(const ui_state *s, ui_canvas *c, ui_rect r) {
         if (!typing && blank && a != UI_ACT_HELP) keys = blank + 1; // the letter is shorter
         const int n = (int)strcspn(keys, " ");
         if (p.col + n + (int)strlen(label) + 2 > p.end) break; // whole entries only
-        p.role = UI_KEY;
-        ui_print(&p, " %.*s ", n, keys);
-        p.role = UI_KEY_LABEL;
-        ui_print(&p, "%s", label);
+        ui_print(ui_as(&p, UI_KEY), " %.*s ", n, keys);
+        ui_print(ui_as(&p, UI_KEY_LABEL), "%s", label);
     }
 }
 

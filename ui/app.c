@@ -196,9 +196,8 @@ static void loop(app *a) {
         struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0},
                                {a->screen.source->wake_fd(a->screen.source), POLLIN, 0},
                                {ui_term_signal_fd(), POLLIN, 0}};
-        const ui_shadows_progress shadows = ui_shadows_work(s);
-        const bool more = shadows == UI_SHADOWS_MORE;
-        a->dirty |= shadows != UI_SHADOWS_STILL || worked;
+        const bool more = ui_shadows_work(s);
+        a->dirty |= more || worked;
         worked = more;
         if (poll(fds, 3, more ? 0 : wait_ms(a)) < 0 && errno != EINTR) break;
         ui_term_woken();

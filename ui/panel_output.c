@@ -10,18 +10,17 @@
 
 // ---- an empty conversation
 
-// What an empty conversation offers: a prompt that is the number alone chooses it. prompt: is sent; tour: the guided
-// tour begins; left: the conversation that an earlier process kept is loaded, where there is one.
+// What an empty conversation offers, from 1: a prompt that is the number alone chooses it. prompt: is sent; tour: the
+// guided tour begins; left: the conversation that an earlier process kept is loaded, where there is one.
 static const struct {
-    char key;
     const char *offer, *prompt;
     bool tour, left;
 } starters[] = {
-    {'1', "a guided tour: one step, the idea, and when it is slower", NULL, true, false},
-    {'2', "a prompt with a repetitive answer: drafts help",
-     "List five facts about bread. Begin every line with: Bread is", false, false},
-    {'3', "a prompt with a varied answer: drafts do not help", "What would a cat say about Monday?", false, false},
-    {'4', "load the interrupted conversation", NULL, false, true}};
+    {"a guided tour: one step, the idea, and when it is slower", NULL, true, false},
+    {"a prompt with a repetitive answer: drafts help", "List five facts about bread. Begin every line with: Bread is",
+     false, false},
+    {"a prompt with a varied answer: drafts do not help", "What would a cat say about Monday?", false, false},
+    {"load the interrupted conversation", NULL, false, true}};
 enum { STARTERS = sizeof starters / sizeof *starters };
 
 static bool is_there(const ui_state *s, int i) {
@@ -37,7 +36,7 @@ static bool can_begin(const ui_state *s) {
 bool ui_welcome_choose(ui_state *s, const char *prompt) {
     if (!can_begin(s)) return false;
     for (int i = 0; i < STARTERS; i++) {
-        if (prompt[0] != starters[i].key || prompt[1] || !is_there(s, i)) continue;
+        if (prompt[0] != '1' + i || prompt[1] || !is_there(s, i)) continue;
         if (!starters[i].tour && !ui_can_send(s)) return true; // it stays typed
         ui_edit_clear(&s->typed.prompt);
         if (starters[i].tour) s->asked.tour = 1;
@@ -210,7 +209,7 @@ static void add_welcome(flow *f, const ui_state *s) {
             UI_TEXT);
     for (int i = 0; begins && i < STARTERS; i++) {
         if (!is_there(s, i)) continue;
-        add_str(f, (const char[]){' ', starters[i].key, ' ', ' ', 0}, UI_KEY);
+        add_str(f, (const char[]){' ', (char)('1' + i), ' ', ' ', 0}, UI_KEY);
         add_str(f, starters[i].offer, UI_TEXT);
         add_str(f, "\n", UI_TEXT);
     }

@@ -94,22 +94,21 @@ static bool may_work(const ui_state *s) { // now
     return !decodes || s->shadows.always || !(cost_share(s) > LITTLE); // NAN, not known yet: a first slice measures it
 }
 
-ui_shadows_progress ui_shadows_work(ui_state *s) {
-    if (!is_open(s) || !may_work(s)) return UI_SHADOWS_STILL;
+bool ui_shadows_work(ui_state *s) {
+    if (!is_open(s) || !may_work(s)) return false;
     start(s);
     ui_shadows *w = &s->shadows;
-    if (!w->work || w->refused) return UI_SHADOWS_STILL;
+    if (!w->work || w->refused) return false;
     const uint64_t until = ls_now_ns() + SLICE_MS * 1000000ull;
     const size_t turn = w->turn, step = w->step;
     const bool begun = w->begun, ended = w->ended;
     while (w->turn < s->run.dialog->n_turns && feed(s)) {
-        if (!ls_shadows_work(w->work, until)) return UI_SHADOWS_MORE;
+        if (!ls_shadows_work(w->work, until)) return true;
         if (!w->ended || w->turn + 1 == s->run.dialog->n_turns) break;
         w->turn++;
         w->begun = false;
     }
-    const bool same = turn == w->turn && step == w->step && begun == w->begun && ended == w->ended && !w->refused;
-    return same ? UI_SHADOWS_STILL : UI_SHADOWS_NEW;
+    return turn != w->turn || step != w->step || begun != w->begun || ended != w->ended || w->refused;
 }
 
 // Why there is no result; NULL: there is one, of the turn shadows.turn, which may be older than the last one.

@@ -36,7 +36,7 @@ static void go_on(player *p, int ms) {
     struct pollfd fd = {p->screen.source->wake_fd(p->screen.source), POLLIN, 0};
     const int demo = ui_demo_wait_ms(s, ls_now_ns());
     ui_send_asked(s, p->screen.source);
-    if (ui_shadows_work(s) == UI_SHADOWS_MORE) ms = 0;
+    if (ui_shadows_work(s)) ms = 0;
     poll(&fd, 1, demo >= 0 && demo < ms ? demo : ms);
     for (ls_event *e; (e = p->screen.source->next(p->screen.source));) {
         p->ended |= e->kind == LS_EV_END;

@@ -379,8 +379,7 @@ void ui_quiz_question(const ui_state *s, ls_buf *out); // a line of text, with t
 // before the view is open.
 
 // Works for one time slice if the view is open; during decoding only if that costs little or the user wants it. Call it
-// between frames. NEW: all work is done, and results came since the last call; MORE: work is left.
-typedef enum { UI_SHADOWS_STILL, UI_SHADOWS_NEW, UI_SHADOWS_MORE } ui_shadows_progress;
-ui_shadows_progress ui_shadows_work(ui_state *s);
+// between frames. True: work may be left, and the next call may have new results.
+bool ui_shadows_work(ui_state *s);
 // The conversation was forgotten from this turn on.
 void ui_shadows_forget(ui_state *s, size_t turn);

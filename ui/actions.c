@@ -21,23 +21,13 @@ int ui_key_named(const char *name, size_t n) {
     static const struct {
         const char *name;
         int key;
-    } named[] = {{"Space", ' '},
-                 {"Tab", UI_KEY_TAB},
-                 {"S-Tab", UI_KEY_BACKTAB},
-                 {"Up", UI_KEY_UP},
-                 {"Down", UI_KEY_DOWN},
-                 {"Left", UI_KEY_LEFT},
-                 {"Right", UI_KEY_RIGHT},
-                 {"Enter", UI_KEY_ENTER},
-                 {"Esc", UI_KEY_ESC},
-                 {"Backspace", UI_KEY_BACKSPACE},
-                 {"Delete", UI_KEY_DELETE},
-                 {"PgUp", UI_KEY_PAGE_UP},
-                 {"PgDn", UI_KEY_PAGE_DOWN},
-                 {"Home", UI_KEY_HOME},
-                 {"End", UI_KEY_END}};
+    } named[] = {
+#define KEY(id, name, ...) {name, UI_KEY_##id},
+#include "ui/keys.def"
+#undef KEY
+        {"Space", ' '}, {"Tab", UI_KEY_TAB}, {"Enter", UI_KEY_ENTER}, {"Esc", UI_KEY_ESC}};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (strlen(named[i].name) == n && !memcmp(named[i].name, name, n)) return named[i].key;
+        if (ls_str_is((ls_str){name, n}, named[i].name)) return named[i].key;
     if (n == 2 && name[0] == '^') return UI_CTRL(name[1]);
     if (n > 1 && n < 4 && name[0] == 'F' && name[1] != '0' && strspn(name + 1, "0123456789") + 1 == n) {
         const int number = atoi(name + 1);

@@ -71,25 +71,18 @@ static int of_character(int c) {
 
 // CSI or SS3, then a letter.
 static int of_letter(int c) {
-    static const char letters[] = "ABCDHFZPQRSMwI X";
-    static const int keys[] = {UI_KEY_UP,
-                               UI_KEY_DOWN,
-                               UI_KEY_RIGHT,
-                               UI_KEY_LEFT,
-                               UI_KEY_HOME,
-                               UI_KEY_END,
-                               UI_KEY_BACKTAB,
-                               UI_KEY_F0 + 1,
-                               UI_KEY_F0 + 2,
-                               UI_KEY_F0 + 3,
-                               UI_KEY_F0 + 4,
-                               UI_KEY_ENTER,
-                               UI_KEY_END,
-                               UI_KEY_TAB,
-                               ' ',
-                               '='};
-    const char *found = c ? strchr(letters, c) : NULL;
-    return found ? keys[found - letters] : UI_KEY_NONE;
+    static const struct {
+        char letter;
+        int key;
+    } keys[] = {
+#define KEY(id, name, capability, letter) {letter, UI_KEY_##id},
+#include "ui/keys.def"
+#undef KEY
+        {'M', UI_KEY_ENTER}, {'w', UI_KEY_END}, {'I', UI_KEY_TAB}, {' ', ' '}, {'X', '='}};
+    if (c >= 'P' && c <= 'S') return UI_KEY_F0 + 1 + c - 'P';
+    for (size_t i = 0; c && i < sizeof keys / sizeof *keys; i++)
+        if (keys[i].letter == c) return keys[i].key;
+    return UI_KEY_NONE;
 }
 
 // CSI, a number, "~".

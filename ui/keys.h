@@ -7,28 +7,18 @@ enum {
     UI_KEY_TAB = 9,
     UI_KEY_NEWLINE = 10, // Ctrl-J, Shift-Enter, Alt-Enter: adds a line
     UI_KEY_ENTER = 13,
-    UI_KEY_FIRST = 0x110000, // beyond Unicode
-    UI_KEY_UP = UI_KEY_FIRST,
-    UI_KEY_DOWN,
-    UI_KEY_LEFT,
-    UI_KEY_RIGHT,
-    UI_KEY_WORD_LEFT, // with Ctrl or Alt
-    UI_KEY_WORD_RIGHT,
-    UI_KEY_PAGE_UP,
-    UI_KEY_PAGE_DOWN,
-    UI_KEY_HOME,
-    UI_KEY_END,
-    UI_KEY_BACKTAB,
-    UI_KEY_BACKSPACE,
-    UI_KEY_DELETE,
-    UI_KEY_DELETE_WORD, // the word to the right
-    UI_KEY_F0,          // UI_KEY_F0 + n is function key n, up to 12
+    UI_KEY_CHARACTERS = 0x10FFFF, // the last of Unicode; what follows is no character
+#define KEY(id, ...) UI_KEY_##id,
+#include "ui/keys.def"
+#undef KEY
+    UI_KEY_F0, // UI_KEY_F0 + n is function key n, up to 12
     UI_KEY_LAST = UI_KEY_F0 + 12,
     // what a terminal sends that is no key
     UI_KEY_MOUSE,
-    UI_KEY_PASTE,     // a text, see ui/input.h; tag: 1 where its end never came
-    UI_KEY_INVALID,   // a byte that is not UTF-8
-    UI_KEY_BACKGROUND // tag: the terminal's background, 0xRRGGBB
+    UI_KEY_PASTE,      // a text, see ui/input.h; tag: 1 where its end never came
+    UI_KEY_INVALID,    // a byte that is not UTF-8
+    UI_KEY_BACKGROUND, // tag: the terminal's background, 0xRRGGBB
+    UI_KEY_FIRST = UI_KEY_UP,
 };
 #define UI_CTRL(letter) ((letter)&31)
 

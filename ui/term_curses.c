@@ -202,9 +202,11 @@ static void learn_keys(void) {
     static const struct {
         const char *capability;
         int key;
-    } keys[] = {{"kcuu1", UI_KEY_UP},     {"kcud1", UI_KEY_DOWN},    {"kcub1", UI_KEY_LEFT}, {"kcuf1", UI_KEY_RIGHT},
-                {"kpp", UI_KEY_PAGE_UP},  {"knp", UI_KEY_PAGE_DOWN}, {"khome", UI_KEY_HOME}, {"kend", UI_KEY_END},
-                {"kdch1", UI_KEY_DELETE}, {"kcbt", UI_KEY_BACKTAB},  {"kent", UI_KEY_ENTER}};
+    } keys[] = {
+#define KEY(id, name, capability, ...) {capability, UI_KEY_##id},
+#include "ui/keys.def"
+#undef KEY
+        {"kent", UI_KEY_ENTER}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (has(keys[i].capability)) ui_input_learn(&term.input, tigetstr(keys[i].capability), keys[i].key);
     for (int f = 1; f <= UI_KEY_LAST - UI_KEY_F0; f++) {

@@ -215,32 +215,25 @@ ui_role ui_source_role(ls_draft_source from, bool corrected) {
 }
 
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {
-    size_t n = 0, start = 0, i = 0, blank = 0;
+    size_t n = 0, start = 0, i = 0, blank = 0; // blank: behind the last one of the line
     int used = 0;
     ui_line *lines = NULL;
-    while (i <= n_text) {
-        bool end = i == n_text;
-        const ui_glyph g = end ? (ui_glyph){.n = 1} : ui_next_glyph(c, text + i, n_text - i);
-        bool full = !end && !g.newline && used && used + g.cells > cols;
-        if (end || g.newline || full) {
-            lines = ls_grown(lines, n, sizeof *lines);
-            size_t stop = full && blank > start ? blank : i;
-            lines[n++] = (ui_line){start, stop};
-            if (end) break;
-            start = g.newline ? i + g.n : stop;
-            if (full) { // the next line starts behind the blank, and the word is measured again
-                i = start;
-                used = 0;
-                blank = start;
-                continue;
-            }
-            used = 0;
-            blank = start;
-        } else {
+    for (;;) {
+        const bool end = i == n_text;
+        const ui_glyph g = end ? (ui_glyph){0} : ui_next_glyph(c, text + i, n_text - i);
+        const bool full = !end && !g.newline && used && used + g.cells > cols;
+        if (!end && !g.newline && !full) {
             used += g.cells;
-            if (g.space) blank = i + g.n;
+            i += g.n;
+            if (g.space) blank = i;
+            continue;
         }
-        i += g.n;
+        const size_t stop = full && blank > start ? blank : i;
+        lines = ls_grown(lines, n, sizeof *lines);
+        lines[n++] = (ui_line){start, stop};
+        if (end) break;
+        i = start = blank = full ? stop : i + g.n; // of a full line the last word is measured again
+        used = 0;
     }
     *n_lines = n;
     return lines;

@@ -24,11 +24,7 @@ static void goto_step(ui_state *s, const char *text) {
     }
     const size_t n = ui_said(&s->run, t)->n_steps, last = t->first_step + n - 1;
     size_t at = t->first_step;
-    for (size_t above = last + 1, middle; at < above;) {
-        middle = at + (above - at) / 2;
-        if (ui_step(s, middle)->index < number) at = middle + 1;
-        else above = middle;
-    }
+    while (at <= last && ui_step(s, at)->index < number) at++;
     if (end != text && !*end && at <= last && ui_step(s, at)->index == number) ui_look_at(s, (int64_t)at);
     else
         ui_say_error(s, "goto '%.20s': turn %td has %ssteps %u to %u", text, t - s->run.turns + 1,

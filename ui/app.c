@@ -242,7 +242,6 @@ void ui_begin(ui_state *s, const ui_options *o) {
     s->view.brackets = !o->color;
     if (o->given.recording) s->shown.focus = UI_OUTPUT; // keys act on the panels
     if (o->given.watches) s->shown.focus = UI_REQUESTS;
-    s->shown.requests = o->given.watches;
     s->requests.follows = o->given.watches;
     if (o->history) ui_history_load(&s->typed.prompt, o->history);
     if (o->demo) ui_demo_begin(s, o->demo);

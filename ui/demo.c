@@ -37,7 +37,6 @@ static bool applies(const ui_note *n, const ls_step *step) {
 void ui_demo_begin(ui_state *s, const ui_demo *d) {
     s->playing.demo = d;
     s->playing.told = ls_calloc(d->n_notes + 1, sizeof *s->playing.told);
-    s->shown.note = true;
     s->shown.focus = UI_OUTPUT;
     if (d->quiz) ui_quiz_toggle(s);
     ui_ask(s, LS_CMD_PAUSE, NULL, 0); // the demo asks for every step

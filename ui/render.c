@@ -279,7 +279,9 @@ static void cover(const ui_state *s, ui_drawn *drawn, ui_canvas *c, const ui_fra
 // Text above the prompt, and lines of the prompt, decide what room the panels have.
 static ui_room room_of(const ui_state *s, const ui_canvas *c, const ui_bottom *b, const ls_buf *said) {
     enum { WIDE = 110 }; // a step's sentence fits in one row
-    ui_room r = {.rows = c->rows, .cols = c->cols, .prompt_rows = 1, .empty = !s->run.dialog->n_turns};
+    ui_room r = {.rows = c->rows, .cols = c->cols, .prompt_rows = 1, .note = s->playing.demo};
+    r.empty = !s->run.dialog->n_turns;
+    r.requests = s->given.watches;
     size_t rows;
     for (size_t i = 0; i < b->edit->text.n; i++) r.prompt_rows += b->edit->text.p[i] == '\n';
     free(ui_wrap(c, said->p, said->n, c->cols - 1, &rows));
@@ -418,13 +420,13 @@ ui_layout ui_layout_of(const ui_room *r, const ui_shown *w) {
     if (l.too_small) return l;
     const int most = rows >= 32 ? 8
                      : !little  ? 4
-                     : w->note  ? 1
+                     : r->note  ? 1
                                 : 2,
               prompt = r->prompt_rows < 1      ? 1
                        : r->prompt_rows < most ? r->prompt_rows
                                                : most;
     const int message = r->message_rows < 1 ? 1 : r->message_rows < most ? r->message_rows : most;
-    const int note = !w->note ? 0 : rows >= 32 ? 6 : rows >= UI_SMALL_ROWS ? 7 : rows >= 18 ? 6 : 4;
+    const int note = !r->note ? 0 : rows >= 32 ? 6 : rows >= UI_SMALL_ROWS ? 7 : rows >= 18 ? 6 : 4;
     ui_rect all = {0, 0, rows, cols};
     l.title = cut_rows(&all, 1);
     ui_rect body = cut_rows(&all, rows - 2 - prompt - message - note);
@@ -432,7 +434,7 @@ ui_layout ui_layout_of(const ui_room *r, const ui_shown *w) {
     l.message = cut_rows(&all, message);
     l.prompt = cut_rows(&all, prompt);
     l.keys = all;
-    if (w->requests && w->zoom == UI_NO_PANEL && !little) { // a strip above the others
+    if (r->requests && w->zoom == UI_NO_PANEL && !little) { // a strip above the others
         enum { LEAST = 8 };                                 // that the others need
         const int wanted = body.rows >= 40 ? 9 : body.rows >= 28 ? 8 : 6, left = body.rows - wanted;
         const int strip = left >= LEAST ? wanted : w->focus == UI_REQUESTS ? body.rows : 0;

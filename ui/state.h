@@ -53,8 +53,6 @@ typedef struct {
     ui_panel focus; // UI_NO_PANEL: the prompt line has the focus
     ui_panel zoom;  // UI_NO_PANEL: all panels
     bool inspect, compare;
-    bool requests;     // those of a server
-    bool note;         // room for the note of a demo
     bool inspect_last; // of Inspect and Compare, it was opened last
 } ui_shown;
 
@@ -235,6 +233,8 @@ typedef struct {
     int prompt_rows;  // lines of the prompt; 0: one
     int message_rows; // of the message above it; 0: one
     bool empty;       // no turn yet: Output explains
+    bool note;        // of a demo
+    bool requests;    // of a server
 } ui_room;
 
 // Statistics of a turn up to a step, kept so that another step costs little.

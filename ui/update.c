@@ -32,7 +32,7 @@ static void cycle_focus(ui_state *s, int by) {
     int p = s->shown.focus;
     do p = (p + by + UI_PANELS) % UI_PANELS;
     while ((p == UI_INSPECT && !s->shown.inspect) || (p == UI_COMPARE && !s->shown.compare) ||
-           (p == UI_REQUESTS && !s->shown.requests));
+           (p == UI_REQUESTS && !s->given.watches));
     ui_focus(s, (ui_panel)p);
 }
 
@@ -255,7 +255,7 @@ void ui_act(ui_state *s, ui_action a) {
         ui_focus(s, UI_COMPARE);
         break;
     case UI_ACT_PANEL_8:
-        if (s->shown.requests) ui_focus(s, UI_REQUESTS);
+        if (s->given.watches) ui_focus(s, UI_REQUESTS);
         else ui_say(s, "'logitspec serve' and 'logitspec watch' show requests");
         break;
     case UI_ACT_COMPARE:

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     ls_feed *f = filled((const char *)data, n);
     ui_state s;
     ui_state_init(&s);
-    s.given.recording = s.given.watches = s.shown.requests = s.requests.follows = true;
+    s.given.recording = s.given.watches = s.requests.follows = true;
     s.shown.focus = UI_REQUESTS;
     show(f, &s);
     fuzz_screen(&s, 24, 80, NULL, 0);

@@ -38,14 +38,14 @@ static void layout_covers_the_window(void **state) {
                                             .zoom = (ui_panel)zoom,
                                             .inspect = inspect,
                                             .compare = race,
-                                            .requests = focus == UI_REQUESTS || cols % 2,
-                                            .note = note,
                                             .inspect_last = rows % 3 == 0};
                     const ui_room room = {.rows = rows,
                                           .cols = cols,
                                           .prompt_rows = lines,
                                           .message_rows = cols % 6,
-                                          .empty = cols % 4 == 0};
+                                          .empty = cols % 4 == 0,
+                                          .note = note,
+                                          .requests = focus == UI_REQUESTS || cols % 2};
                     ui_layout l = ui_layout_of(&room, &shown);
                     assert_int_equal(l.too_small, rows < UI_MIN_ROWS || cols < UI_MIN_COLS);
                     if (l.too_small) continue;
@@ -1492,7 +1492,7 @@ static void tell_request(ui_state *s, ls_request_facts facts, bool shown) {
 static void serve_requests(ui_state *s, int n) {
     ui_state_init(s);
     converse(s, "One fish, two fish. One", "logitspec-paper", 60);
-    s->given.recording = s->given.watches = s->given.serves = s->shown.requests = s->requests.follows = true;
+    s->given.recording = s->given.watches = s->given.serves = s->requests.follows = true;
     s->given.server = "http://127.0.0.1:8080";
     s->shown.focus = UI_REQUESTS;
     for (int i = 1; i <= n; i++) {

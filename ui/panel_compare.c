@@ -171,7 +171,7 @@ void ui_panel_compare(ui_panel_view *v) {
                                             : "c: race plain decoding on the last prompt");
         return;
     }
-    if (r->forks) {
+    if (r->begun.n) {
         draw_fork(v);
         return;
     }

@@ -124,7 +124,7 @@ static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect 
             add(&f, 4, "%.0f%% repeats", 100.0 * (double)st->repeats.n / (double)st->repeats.of);
         add(&f, 6, "%.0f tok/s", ls_stats_tokens_per_s(st));
         if (ls_stats_speedup(st) > 0 &&
-            !(s->shown.compare && s->run.rival.done && !s->run.rival.forks)) // Compare has a factor
+            !(s->shown.compare && s->run.rival.done && !s->run.rival.begun.n)) // Compare has a factor
             add(&f, 9, "%s%s", ui_times(c), ls_stats_speedup_text(st, c->ascii).s)->tail = " vs plain";
     }
     ui_print(&p, " ");

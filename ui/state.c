@@ -138,7 +138,6 @@ static void on_rival(ui_state *s, const ls_event *e) {
         if (!s->run.dialog->n_turns) return;
         r->known = true;
         r->turn = s->run.dialog->n_turns - 1;
-        r->forks = e->rival.n_ids > 0;
         r->at = e->rival.at;
         ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
         memcpy(r->method, e->rival.method, sizeof r->method);

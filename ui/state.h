@@ -58,9 +58,9 @@ typedef struct {
 
 // Another method's answer to a turn's prompt; or a fork, another way on from within the answer (what if).
 typedef struct {
-    bool known, done, forks;
+    bool known, done;
     int32_t at;   // of a fork: how many tokens of the answer stay
-    ls_ids begun; // of a fork: the tokens that the user chose
+    ls_ids begun; // of a fork: the tokens that the user chose; empty: no fork
     char method[64];
     size_t turn; // index into turns
     ls_finish finish;

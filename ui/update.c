@@ -157,8 +157,7 @@ void ui_what_if_text(ui_state *s, const char *text) {
 }
 
 bool ui_can_keep(const ui_state *s) {
-    const ui_rival *r = &s->run.rival;
-    return r->forks && ui_raced(&s->run);
+    return s->run.rival.begun.n && ui_raced(&s->run);
 }
 
 static void keep_fork(ui_state *s) {

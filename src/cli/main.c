@@ -33,22 +33,26 @@ static bool holds_something(const char *path) { // not for a terminal or /dev/nu
 
 // Refuses a command that would write one of its inputs, also under another name of the file.
 static ls_code refuse_own_input(const ls_command_line *c, const ls_command_info *command, ls_err *err) {
+    const ls_options *o = &c->options;
     const bool records = ls_command_takes(command, ls_flag_find("trace")) && command->run != ls_cmd_config;
-    const char *const outputs[] = {c->out, c->cast, c->log, records ? c->options.trace : NULL},
-                      *const inputs[] = {c->config, c->prompt_file,   c->suite,
-                                         c->script, c->options.model, c->options.chat_template};
+    const char *const outputs[] = {c->out, c->cast, c->log, records ? o->trace : NULL};
+    const char *const inputs[] = {c->config, c->prompt_file,   c->suite,       c->script,     c->messages,
+                                  o->model,  o->chat_template, o->draft_model, o->draft_head, o->serve_key_file};
     enum { OUTPUTS = sizeof outputs / sizeof *outputs, INPUTS = sizeof inputs / sizeof *inputs };
-    for (int o = 0; o < OUTPUTS; o++) {
-        if (!outputs[o] || !strcmp(outputs[o], "-")) continue;
-        for (int other = 0; other < o; other++)
-            if (outputs[other] && (!strcmp(outputs[other], outputs[o]) ||
-                                   (holds_something(outputs[o]) && ls_is_same_file(outputs[other], outputs[o]))))
-                return ls_fail(err, LS_E_USAGE, "%s is named by two output options", outputs[o]);
-        for (int i = 0; i < INPUTS + c->n_args; i++) {
-            const char *named = i < INPUTS ? inputs[i] : c->args[i - INPUTS],
-                       *input = named && !strcmp(named, "-") ? "/dev/stdin" : named;
-            if (input && holds_something(outputs[o]) && ls_is_same_file(input, outputs[o]))
-                return ls_fail(err, LS_E_USAGE, "%s is an input; name another output file", outputs[o]);
+    const int knobs = INPUTS + c->n_args; // files of drafters, which a command that records may read
+    const int n = knobs + (records ? (int)ls_knob_count() : 0);
+    for (int k = 0; k < OUTPUTS; k++) {
+        const char *output = outputs[k];
+        if (!output || !strcmp(output, "-")) continue;
+        const bool there = holds_something(output);
+        for (int other = 0; other < k; other++)
+            if (outputs[other] &&
+                (!strcmp(outputs[other], output) || (there && ls_is_same_file(outputs[other], output))))
+                return ls_fail(err, LS_E_USAGE, "%s is named by two output options", output);
+        for (int i = 0; there && i < n; i++) {
+            const char *named = i < INPUTS ? inputs[i] : i < knobs ? c->args[i - INPUTS] : o->knobs[i - knobs].text;
+            if (named && ls_is_same_file(strcmp(named, "-") ? named : "/dev/stdin", output))
+                return ls_fail(err, LS_E_USAGE, "%s is an input; name another output file", output);
         }
     }
     return LS_OK;

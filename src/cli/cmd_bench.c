@@ -286,7 +286,8 @@ ls_code ls_cmd_bench(const ls_command_line *c, ls_console *to, ls_err *err) {
                                                : "no file");
         if (!parts[i].prompts && (c->suite || c->methods || c->prompt || c->prompt_file))
             return ls_fail(err, LS_E_USAGE, "'bench %s' takes no prompts and no methods; use 'bench methods'", word);
-        if (!parts[i].prompts && (c->limit || c->per_category || c->turns || c->repeat || c->resume || c->strict))
+        if (parts[i].run != ls_cmd_compare &&
+            (c->limit || c->per_category || c->turns || c->repeat || c->resume || c->strict))
             return ls_fail(err, LS_E_USAGE, "'bench %s' takes no flags of a suite; use 'bench methods'", word);
         if (parts[i].run != ls_bench_forward && (c->contexts || c->rows))
             return ls_fail(err, LS_E_USAGE, "only 'bench forward' takes --contexts and --rows");

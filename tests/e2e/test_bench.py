@@ -244,7 +244,7 @@ class Bench(Folder):
             self.assertEqual(run("bench", "show", self.path("b.json")).returncode, 1)
 
     def test_bad_input(self):
-        for args, what in ((["nonsense"], "forward, methods, show, diff or limits"), (["show"], "takes one file"), (["diff", "a"], "takes two files"),
+        for args, what in ((["nonsense"], "forward, methods, show, diff or limits"), (["show"], "takes one file"), (["show", "a", "--limit", "1"], "no flags of a suite"), (["diff", "a"], "takes two files"),
                            (["methods", "x"], "takes no file"), (["forward", "--suite", "x"], "takes no prompts"), (["--rows", "2,4"], "must include 1"),
                            (["--rows", "1,0"], "from 1 to 256"), (["--contexts", "64,x"], "--contexts"), (["--contexts", "1000000"], "exceeds the context"),
                            (["limits", "-o", "x.json"], "takes no -o"), (["forward", "--repeat", "2"], "no flags of a suite"),

@@ -83,7 +83,8 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     for (bool ended = false; !ended && !code;) {
         struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
         ui_send_asked(&s, source);
-        if (poll(&fd, 1, 200) < 0 && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+        poll(&fd, 1, 200);
+        if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
         for (ls_event *e; !ended && (e = source->next(source));) {
             ended = e->kind == LS_EV_END;
             if (e->kind == LS_EV_MESSAGE && e->message.is_error)

@@ -256,65 +256,57 @@ static void forget(report *r) {
 }
 
 // Measures the fastest number of threads and the cost of forwards, and caches both for later runs.
-static void calibrate(report *r, const ls_options *o, ls_gauge *gauge) {
-    ls_model m = {0};
-    ls_err err = {0};
+static ls_code calibrate(report *r, ls_model *m, ls_gauge *gauge, ls_err *err) {
     ls_cost_curve z;
-    ls_run_setup setup;
-    ls_run_setup_init(&setup, o);
-    ls_gauge_watch(gauge, &setup.s.model.engine);
-    ls_code code = ls_model_load(&m, &setup.s.model, &err);
     ls_costs_noise noise;
     char line[LS_COSTS_NOTE];
-    if (!code) code = ls_threads_choose(&m, true, ls_gauge_show, gauge, &err);
-    if (!code) code = ls_costs_get(&z, &m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, gauge, &err);
-    if (code) check(r, "costs", false, true, "%s", err.msg);
-    else {
-        ls_buf text = {0};
-        ls_buf_fmt(&text, "%s, %d thread%s, %s: one row %.2f ms at %d tokens of context;", m.engine->dtype,
-                   m.engine->threads, ls_plural(m.engine->threads), m.engine->kernel, z.base_ms[0], z.cost_context);
-        for (int i = 1; i < LS_COST_SIZES; i++)
-            ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
-        ls_buf_fmt(&text, "; each row of a large tree adds %.3f ms per 1000 tokens of context", 1e3 * z.slope_ms);
-        if (z.expert_ms > 0)
-            ls_buf_fmt(&text, "; one row takes %.0f experts, 8 rows %.0f, and each further one adds %.3f ms",
-                       ls_cost_awake(&z, 1), ls_cost_awake(&z, 8), z.expert_ms);
-        if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
-        check(r, "costs", !noise.busy, true, "%s", text.p);
-        ls_jw_field_int(&r->json, "context_len", z.cost_context);
-        ls_jw_field_open(&r->json, "rows", '[');
-        for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_int(&r->json, ls_cost_rows[i]);
-        ls_jw_close(&r->json, ']');
-        ls_jw_field_open(&r->json, "ms", '[');
-        for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(&r->json, z.base_ms[i], 5);
-        ls_jw_close(&r->json, ']');
-        ls_jw_field_num(&r->json, "slope_ms", z.slope_ms, 5);
-        if (z.expert_ms > 0) ls_jw_field_num(&r->json, "expert_ms", z.expert_ms, 5);
-        ls_buf_free(&text);
-    }
-    ls_model_free(&m);
-    ls_run_setup_free(&setup);
+    ls_code code = ls_threads_choose(m, true, ls_gauge_show, gauge, err);
+    if (!code) code = ls_costs_get(&z, m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, gauge, err);
+    if (code) return code;
+    ls_buf text = {0};
+    ls_buf_fmt(&text, "%s, %d thread%s, %s: one row %.2f ms at %d tokens of context;", m->engine->dtype,
+               m->engine->threads, ls_plural(m->engine->threads), m->engine->kernel, z.base_ms[0], z.cost_context);
+    for (int i = 1; i < LS_COST_SIZES; i++)
+        ls_buf_fmt(&text, "%s %d rows x%.2f", i > 1 ? "," : "", ls_cost_rows[i], z.base_ms[i] / z.base_ms[0]);
+    ls_buf_fmt(&text, "; each row of a large tree adds %.3f ms per 1000 tokens of context", 1e3 * z.slope_ms);
+    if (z.expert_ms > 0)
+        ls_buf_fmt(&text, "; one row takes %.0f experts, 8 rows %.0f, and each further one adds %.3f ms",
+                   ls_cost_awake(&z, 1), ls_cost_awake(&z, 8), z.expert_ms);
+    if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
+    check(r, "costs", !noise.busy, true, "%s", text.p);
+    ls_jw_field_int(&r->json, "context_len", z.cost_context);
+    ls_jw_key(&r->json, "rows"), ls_jw_ids(&r->json, ls_cost_rows, LS_COST_SIZES);
+    ls_jw_field_open(&r->json, "ms", '[');
+    for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(&r->json, z.base_ms[i], 5);
+    ls_jw_close(&r->json, ']');
+    ls_jw_field_num(&r->json, "slope_ms", z.slope_ms, 5);
+    if (z.expert_ms > 0) ls_jw_field_num(&r->json, "expert_ms", z.expert_ms, 5);
+    ls_buf_free(&text);
+    return LS_OK;
 }
 
 // Asks the model what follows each token; an interrupt keeps what is there.
-static void learn_bigrams(report *r, const ls_options *o, ls_gauge *gauge) {
-    ls_model m = {0};
-    ls_err err = {0};
+static ls_code learn_bigrams(report *r, ls_model *m, const ls_setup *s, ls_gauge *gauge, ls_err *err) {
     char *path = NULL;
     int32_t n = 0;
-    ls_run_setup setup;
-    ls_run_setup_init(&setup, o);
-    ls_gauge_watch(gauge, &setup.s.model.engine);
-    ls_code code = ls_model_load(&m, &setup.s.model, &err);
     const uint64_t start = ls_now_ns();
-    if (!code) code = ls_bigrams_learn(&m, setup.s.format, setup.s.system, true, ls_gauge_show, gauge, &n, &path, &err);
-    if (code) check(r, "bigrams", false, true, "%s", err.msg);
-    else
-        check(r, "bigrams", true, true, "what %s chooses after each of %d tokens, in %.1f s: %s", m.name, n,
+    const ls_code code = ls_bigrams_learn(m, s->format, s->system, true, ls_gauge_show, gauge, &n, &path, err);
+    if (!code)
+        check(r, "bigrams", true, true, "what %s chooses after each of %d tokens, in %.1f s: %s", m->name, n,
               (double)(ls_now_ns() - start) / 1e9, path);
     free(path);
+    return code;
+}
+
+// What needs the whole model.
+static void ask_model(report *r, ls_setup *s, const ls_command_line *c, ls_gauge *gauge) {
+    ls_model m = {0};
+    ls_err err = {0};
+    ls_gauge_watch(gauge, &s->model.engine);
+    const ls_code loaded = ls_model_load(&m, &s->model, &err);
+    if (c->calibrate && (loaded || calibrate(r, &m, gauge, &err))) check(r, "costs", false, true, "%s", err.msg);
+    if (c->bigrams && (loaded || learn_bigrams(r, &m, s, gauge, &err))) check(r, "bigrams", false, true, "%s", err.msg);
     ls_model_free(&m);
-    ls_run_setup_free(&setup);
 }
 
 // What drafters keep of earlier answers (spec/recall.h); forget: removes it.
@@ -356,7 +348,6 @@ ls_code ls_cmd_doctor(const ls_command_line *c, ls_console *to, ls_err *err) {
     check_compute(&r, &setup.s.model.engine);
     check_model(&r, &setup.s.model, c->device_model);
     check_ranks(&r, &setup.s.model.engine);
-    ls_run_setup_free(&setup);
     check_config(&r);
     check_files(&r);
     if (c->forget) forget(&r);
@@ -364,8 +355,8 @@ ls_code ls_cmd_doctor(const ls_command_line *c, ls_console *to, ls_err *err) {
     check_drafts(&r, c->forget_drafts);
     check_log(&r);
     check_terminal(&r);
-    if (c->calibrate) calibrate(&r, &c->options, &to->gauge);
-    if (c->bigrams) learn_bigrams(&r, &c->options, &to->gauge);
+    if (c->calibrate || c->bigrams) ask_model(&r, &setup.s, c, &to->gauge);
+    ls_run_setup_free(&setup);
     end(&r);
     ls_jw_close(&r.json, ']');
     ls_buf_char(&r.json_text, '\n');

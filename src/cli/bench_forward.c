@@ -191,7 +191,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     if (!code && b->rows.v[0] != 1) code = ls_fail(err, LS_E_USAGE, "--rows must include 1, the baseline");
     if (code) return code;
     ls_run_setup_init(&setup, &c->options);
-    ls_machine_watch watch = ls_machine_begin(&b->manifest);
+    ls_cpu_wait waits = ls_machine_begin(&b->manifest);
     ls_gauge_watch(b->gauge, &setup.s.model.engine);
     const uint64_t start = ls_now_ns();
     code = ls_model_load(&b->model, &setup.s.model, err);
@@ -216,7 +216,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     while (!code && b->rounds < ROUNDS) code = run_round(b, true, err);
     if (b->rounds) summarise(b);
     if (b->kv_cache) b->kv_cache->free(b->kv_cache);
-    ls_machine_end(&watch);
+    ls_machine_end(&b->manifest, &waits);
     for (int i = 0; i < b->n; i++) b->cells[i].least = least_ms(b, &b->cells[i]);
     return code;
 }

@@ -155,42 +155,38 @@ static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "plain,logitspec,logitspec-paper";
     ls_options base; // one seed for all methods, and the same in every benchmark (so that --resume works)
-    ls_variant *variants;
     char settings[65];
-    int n;
     ls_options_copy(&base, &c->options);
     if (!base.seed.set) base.seed = (ls_opt_SEED){true, 1};
-    ls_code code = ls_variants_read(&variants, &n, "--methods", list, &base, err);
+    ls_code code = ls_variants_read(&w->k.c, &w->k.n, "--methods", list, &base, err);
     ls_options_free(&base);
     if (code) return code;
-    w->k.c = variants;
-    w->k.n = n;
-    if (c->out && (code = check_form(c->out, n, err))) return code;
+    if (c->out && (code = check_form(c->out, w->k.n, err))) return code;
     if ((code = read_prompts(w, err))) return code;
     sum_up(w, settings);
     if (c->resume && (code = read_earlier(w, settings, err))) return code;
     ls_manifest manifest;
-    ls_machine_watch watch = ls_machine_begin(&manifest);
-    if ((code = ls_comparison_open(&w->k, variants, n, err))) return code;
+    ls_cpu_wait waits = ls_machine_begin(&manifest);
+    if ((code = ls_comparison_open(&w->k, err))) return code;
     ls_machine_model(&manifest, &w->k.model);
     if (c->suite) { // not for a single prompt, which should start at once
         ls_gauge_show(w->k.gauge, "measuring the machine", -1);
         ls_machine_model_limits(&manifest, &w->k.model);
     }
-    for (int i = n - 1; i >= 0; i--) { // with the costs of the first method that has any, another run sizes trees alike
+    for (int i = w->k.n - 1; i >= 0;
+         i--) { // with the costs of the first method that has any, another run sizes trees alike
         const ls_cost_curve *z = ls_session_costs(w->k.sessions[i]);
         if (z->base_ms[0] > 0) ls_cost_text(z, manifest.costs);
         const ls_drafter *d = ls_session_drafter(w->k.sessions[i]);
         if (d && d->began) snprintf(manifest.memory, sizeof manifest.memory, "%016" PRIx64, d->began);
     }
-    watch.m = &w->k.b.manifest;
     w->k.b.manifest = manifest;
     memcpy(w->k.b.settings, settings, sizeof settings);
     if ((code = take_earlier(w, err))) return code;
     if (c->out && ls_form_of(c->out) == LS_FORM_JSON) w->k.file = c->out;
     const size_t first = w->k.b.done;
     code = ls_comparison_run(&w->k, err);
-    if (w->k.b.done > first) ls_machine_end(&watch);
+    if (w->k.b.done > first) ls_machine_end(&w->k.b.manifest, &waits);
     return code;
 }
 

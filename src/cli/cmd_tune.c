@@ -58,10 +58,8 @@ static void add_rows(void *ud, const ls_step *step) {
 
 // Runs the list on all prompts and leaves the sessions open.
 static ls_code run(tuning *t, const char *list, ls_err *err) {
-    ls_variant *c;
-    int n;
-    ls_code code = ls_variants_read(&c, &n, "tune", list, &t->base, err);
-    if (!code) code = ls_comparison_open(&t->k, c, n, err);
+    ls_code code = ls_variants_read(&t->k.c, &t->k.n, "tune", list, &t->base, err);
+    if (!code) code = ls_comparison_open(&t->k, err);
     return code ? code : ls_comparison_run(&t->k, err);
 }
 

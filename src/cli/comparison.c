@@ -138,20 +138,18 @@ static void list(ls_comparison *k) {
     ls_bench_begin(b);
 }
 
-ls_code ls_comparison_open(ls_comparison *k, ls_variant *c, int n, ls_err *err) {
+ls_code ls_comparison_open(ls_comparison *k, ls_err *err) {
     ls_code code = LS_OK;
-    k->c = c;
-    k->n = n;
-    k->sessions = ls_calloc((size_t)n, sizeof *k->sessions);
+    k->sessions = ls_calloc((size_t)k->n, sizeof *k->sessions);
     list(k);
     if (!k->model.engine) {
-        ls_model_options model = c[0].setup.s.model;
+        ls_model_options model = k->c[0].setup.s.model;
         ls_gauge_watch(k->gauge, &model.engine);
         code = ls_model_load(&k->model, &model, err);
     }
     if (!code) k->b.exact = k->model.engine->exact;
-    for (int i = 0; i < n && !code; i++) {
-        if ((code = ls_session_new(&k->sessions[i], &k->model, &c[i].setup.s.decode, err))) break;
+    for (int i = 0; i < k->n && !code; i++) {
+        if ((code = ls_session_new(&k->sessions[i], &k->model, &k->c[i].setup.s.decode, err))) break;
         code = ls_session_calibrate(k->sessions[i], LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
     }
     return code;

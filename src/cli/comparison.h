@@ -6,7 +6,7 @@
 #include "report/bench.h"
 
 typedef struct {
-    ls_variant *c;
+    ls_variant *c; // owned, n of them
     int n;
     ls_session **sessions; // one per variant: its drafter keeps its state over all prompts
     ls_model model;
@@ -21,8 +21,8 @@ typedef struct {
 
 // Reads the prompts of --suite, or the prompt of --prompt or --prompt-file.
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err);
-// Takes ownership of the variants, loads the model unless it is loaded, and makes the sessions.
-ls_code ls_comparison_open(ls_comparison *k, ls_variant *c, int n, ls_err *err);
+// With the variants: loads the model unless it is loaded, and makes the sessions.
+ls_code ls_comparison_open(ls_comparison *k, ls_err *err);
 // Runs all prompts after b.done, the results of an earlier run. If other programs disturb a prompt, runs it up to three
 // times and keeps the least disturbed run; with `also` it runs once, because a recording has each step once. Finished
 // results stay valid after an error or an interruption.

@@ -28,7 +28,7 @@ ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err) {
     return LS_OK;
 }
 
-ls_machine_watch ls_machine_begin(ls_manifest *m) {
+ls_cpu_wait ls_machine_begin(ls_manifest *m) {
     *m = (ls_manifest){0};
 #define TEXT(field, words)
 #define NUMBER(field, words, unit) m->field = NAN;
@@ -47,9 +47,9 @@ ls_machine_watch ls_machine_begin(ls_manifest *m) {
     if (!sched_getaffinity(0, sizeof set, &set)) m->processors = CPU_COUNT(&set);
     m->memory_gb = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE) / 1e9;
     m->load_before = load_now();
-    ls_machine_watch w = {.m = m};
-    ls_cpu_wait_share(&w.waits, 0);
-    return w;
+    ls_cpu_wait waits = {0};
+    ls_cpu_wait_share(&waits, 0);
+    return waits;
 }
 
 void ls_machine_model(ls_manifest *m, const ls_model *model) {
@@ -72,9 +72,9 @@ void ls_machine_model_limits(ls_manifest *m, const ls_model *model) {
         ls_machine_limits(m, model->engine->threads, NULL);
 }
 
-void ls_machine_end(ls_machine_watch *w) {
-    w->m->load_after = load_now();
-    w->m->waited = ls_cpu_wait_share(&w->waits, 0);
+void ls_machine_end(ls_manifest *m, ls_cpu_wait *w) {
+    m->load_after = load_now();
+    m->waited = ls_cpu_wait_share(w, 0);
     // measures again: another program may have slowed the first measurement
-    if (isfinite(w->m->read_gb_per_s)) ls_machine_limits(w->m, (int32_t)w->m->threads, NULL);
+    if (isfinite(m->read_gb_per_s)) ls_machine_limits(m, (int32_t)m->threads, NULL);
 }

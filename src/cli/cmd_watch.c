@@ -195,9 +195,10 @@ static void *fill(void *ud) {
 
 // ---- the command
 
-// The first key of a file or variable, as a header for curl. file: of the command line; one that is configured has the
+// The first key of a file or variable, as a header for curl. The file of the flag only: one that is configured has the
 // keys of the user's own server, and this may be another one.
-static ls_code read_key(watch *w, const char *file, ls_err *err) {
+static ls_code read_key(watch *w, const ls_options *o, ls_err *err) {
+    const char *file = strcmp(o->origin[LS_OPT_serve_key_file], "--key-file") ? NULL : o->serve_key_file;
     const char *one = getenv("LOGITSPEC_WATCH_KEY");
     ls_buf text = {0};
     if (!file && (!one || !*one)) return LS_OK;
@@ -235,7 +236,7 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
     else if (!stat(w->target, &st) && S_ISSOCK(st.st_mode)) w->socket = w->target;
     if (w->socket) {
         w->url = ls_strdup("http://localhost/watch");
-        return read_key(w, c->key_file, err);
+        return read_key(w, &c->options, err);
     }
     if (!strstr(w->target, "://")) return LS_OK;
     if (strncmp(w->target, "http://", 7) && strncmp(w->target, "https://", 8))
@@ -244,7 +245,7 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
     while (n && w->target[n - 1] == '/') n--;
     const bool whole = n > sizeof path && !strncmp(w->target + n - sizeof path + 1, path, sizeof path - 1);
     w->url = ls_format("%.*s%s", (int)n, w->target, whole ? "" : path);
-    return read_key(w, c->key_file, err);
+    return read_key(w, &c->options, err);
 }
 
 ls_code ls_cmd_watch(const ls_command_line *c, ls_console *to, ls_err *err) {

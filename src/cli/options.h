@@ -83,7 +83,6 @@ typedef struct {
     const ls_command_info *command; // NULL: none was given
     const char **args;              // positional arguments, borrowed from argv
     int n_args;
-    const char *key_file; // of --key-file itself, not of a configuration; borrowed
     // Texts are borrowed; NULL: not given.
 #define FLAG(field, type, ...) ls_flag_##type field;
 #define KEYED(...)

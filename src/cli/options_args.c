@@ -201,8 +201,6 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
     for (int i = 0; i < n && !code; i++)
         if (!ls_command_takes(info, flags[i].flag))
             code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, flags[i].flag->name);
-    for (int i = 0; i < n; i++)
-        if (flags[i].flag->key && !strcmp(flags[i].flag->key, "serve.key_file")) c->key_file = flags[i].value;
     if (!code) code = check_pairs(flags, n, err);
     if (!code && c->prompt && c->prompt_file)
         code = ls_fail(err, LS_E_USAGE, "--prompt and --prompt-file cannot be combined");

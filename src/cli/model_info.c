@@ -355,6 +355,7 @@ typedef struct {
     int n_of[LS_GGML_END]; // tensors by ggml type
     int context;           // tokens of context that a run would get
     ls_err no_room;        // msg "": it fits
+    ls_buf mechanisms, quantized;
 } facts;
 
 static void collect(facts *f, const ls_checkpoint *c) {
@@ -365,6 +366,8 @@ static void collect(facts *f, const ls_checkpoint *c) {
     f->context = ls_cpu_context(c, &usual, f->free);
     ls_cpu_fits(c, &usual, f->free, &f->no_room);
     for (int i = 0; i < c->n_tensors; i++) f->n_of[c->tensors[i].type]++;
+    ls_hparams_differs(&c->hparams, &f->mechanisms);
+    ls_quantized_differs(c, &f->quantized);
     for (int k = 0; k < KEPT; k++) f->weights[k] = ls_cpu_weight_bytes(c, kept[k].name, "auto", &f->experts[k]);
 }
 
@@ -384,15 +387,9 @@ static void write_json(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_jw_field_int(&w, "context", h->n_context);
     ls_jw_field_int(&w, "window", h->window);
     if (h->n_context_long) ls_jw_field_int(&w, "context_long", h->n_context_long);
-    ls_buf differs = {0};
-    ls_hparams_differs(h, &differs);
-    ls_jw_field_str(&w, "mechanisms", differs.n ? differs.p : NULL);
-    ls_buf_free(&differs);
+    ls_jw_field_str(&w, "mechanisms", f->mechanisms.n ? f->mechanisms.p : NULL);
     if (h->n_skipped) ls_jw_field_int(&w, "skipped_tensors", h->n_skipped);
-    ls_buf quantized = {0};
-    ls_quantized_differs(m->checkpoint, &quantized);
-    if (quantized.n) ls_jw_field_str(&w, "quantized", quantized.p);
-    ls_buf_free(&quantized);
+    if (f->quantized.n) ls_jw_field_str(&w, "quantized", f->quantized.p);
     ls_jw_field_u64(&w, "file_bytes", m->checkpoint->n_bytes);
     ls_jw_field_open(&w, "tensors", '{');
     for (int i = 0; i < LS_GGML_END; i++)
@@ -423,10 +420,7 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
                h->n_kv_heads);
     if (h->stated_ff) ls_buf_fmt(out, "; padded with zeros to %d and %d", h->n_ff, h->head_dim);
     ls_buf_char(out, '\n');
-    ls_buf differs = {0};
-    ls_hparams_differs(h, &differs);
-    if (differs.n) ls_buf_fmt(out, "mechanisms    %s\n", differs.p);
-    ls_buf_free(&differs);
+    if (f->mechanisms.n) ls_buf_fmt(out, "mechanisms    %s\n", f->mechanisms.p);
     if (h->n_skipped && h->n_next)
         ls_buf_fmt(out, "skipped       %d tensors of layers that predict further tokens\n", h->n_skipped);
     else if (h->n_skipped)
@@ -441,10 +435,7 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
     ls_buf_fmt(out, "file          %s", amount_of((double)c->n_bytes).s);
     for (int i = 0, n = 0; i < LS_GGML_END; i++)
         if (f->n_of[i]) ls_buf_fmt(out, "%s %d tensors in %s", n++ ? "," : ":", f->n_of[i], ls_ggml_type_name(i));
-    ls_buf quantized = {0};
-    ls_quantized_differs(c, &quantized);
-    if (quantized.n) ls_buf_fmt(out, "\nquantised     %s", quantized.p);
-    ls_buf_free(&quantized);
+    if (f->quantized.n) ls_buf_fmt(out, "\nquantised     %s", f->quantized.p);
     ls_buf_str(out, "\nmemory        weights about");
     for (int k = 0; k < KEPT; k++)
         ls_buf_fmt(out, "%s%s %s%s", k ? ", " : " ", amount_of((double)f->weights[k]).s, k ? "as " : "(as in the file)",
@@ -471,6 +462,8 @@ ls_code ls_model_describe(const char *path, const char *devices, const char *car
     if (shares) {
     } else if (json) write_json(&m, &f, &s, out);
     else write_text(&m, &f, &s, out);
+    ls_buf_free(&f.mechanisms);
+    ls_buf_free(&f.quantized);
     ls_model_free(&m);
     return shares;
 }

@@ -6,10 +6,10 @@
 #include "cli/commands.h"
 #include "trace/kept.h"
 #include "ui/modes.h"
+#include "ui/term_curses.h"
 #include "ui/words.h"
 
 #include <errno.h>
-#include <langinfo.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,7 +189,7 @@ static ls_code plain_chat(ls_source *source, ui_options *o, const ls_command_lin
         source->close(source);
         return code;
     }
-    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    const bool utf8 = ui_term_is_utf8();
     chat *c = ls_calloc(1, sizeof *c);
     ui_state *s = &c->state;
     c->source = source;

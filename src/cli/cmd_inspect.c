@@ -4,10 +4,10 @@
 #include "cli/commands.h"
 #include "trace/trace_events.h"
 #include "ui/panels.h"
+#include "ui/term_curses.h"
 #include "ui/words.h"
 
 #include <ctype.h>
-#include <langinfo.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +124,7 @@ static ls_code place_of(ls_trace_index *x, size_t turn, size_t n, size_t number,
 }
 
 static ls_code show_all(const ls_command_line *c, size_t turn, ls_buf *out, ls_err *err) {
-    const bool ascii = c->options.ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    const bool ascii = c->options.ascii || !ui_term_is_utf8();
     ls_trace_index *x = NULL;
     size_t last = 0, first_number = 0, last_number = 0, from, to, at;
     for (const char *list = c->step; list && ls_steps_next(&list, &from, &to);) last = to > last ? to : last;

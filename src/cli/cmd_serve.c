@@ -136,15 +136,11 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_code code = ls_listen_read(&s.options.listen, o->serve_listen, err);
     if (!code) code = read_keys(o->serve_key_file, "LOGITSPEC_SERVE_KEY", &s.options.keys, err);
     if (!code) code = read_keys(o->serve_watch_key_file, "LOGITSPEC_WATCH_KEY", &s.options.watch_keys, err);
-    if (code) {
-        ls_options_free(o);
-        return code;
-    }
     ls_catch_signals();
     ls_run_setup_init(&setup, o);
     ls_gauge_watch(&loading.gauge, &setup.s.model.engine);
     setup.s.model.engine.stop = stops_forward;
-    code = ls_model_load(&model, &setup.s.model, err);
+    if (!code) code = ls_model_load(&model, &setup.s.model, err);
     ls_gauge_clear(&loading.gauge);
     if (o->serve_watch_mib) s.options.feed = ls_feed_new((size_t)o->serve_watch_mib << 20);
     if (!code && screen) code = serve_on_screen(&s, to, err);

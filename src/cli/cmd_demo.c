@@ -6,10 +6,10 @@
 #include "cli/demo_file.h"
 #include "source/source_replay.h"
 #include "ui/app.h"
+#include "ui/term_curses.h"
 #include "ui/words.h"
 #include "base/err.h"
 
-#include <langinfo.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,7 @@ static void list(const ls_demo *d, size_t n, ls_buf *out) {
 // ---- without a terminal
 
 static void speak(ui_state *s, ls_buf *out) {
-    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
-    const ui_canvas canvas = {.utf8 = utf8, .ascii = !utf8};
+    const ui_canvas canvas = {.utf8 = ui_term_is_utf8(), .ascii = s->view.ascii};
     const int columns = ls_columns(STDOUT_FILENO);
     for (const ui_note *n; (n = ui_demo_note(s)); ui_demo_go_on(s)) {
         const size_t step_at = out->n;
@@ -66,7 +65,7 @@ static void answer(ui_state *s, ls_buf *out) {
     ls_buf_free(&text);
 }
 
-static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *out, ls_err *err) {
+static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, bool ascii, ls_buf *out, ls_err *err) {
     ui_state s;
     ls_code code = LS_OK;
     ui_demo play = d->play;
@@ -75,6 +74,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, ls_buf *
     play.quiz = false; // a quiz needs a user
     ui_state_init(&s);
     s.given.recording = recorded;
+    s.view.ascii = ascii || !ui_term_is_utf8();
     ls_sanitize_fmt(out, "%s", d->play.title);
     ls_wrap(out, 0, ls_columns(STDOUT_FILENO), 0);
     ls_buf_fmt(out, "\n\n> %s\n\n", d->prompt);
@@ -115,7 +115,7 @@ static ls_code play(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err
         code = ls_show(source, &options, c, to, err);
     } else {
         ls_catch_signals();
-        code = tell(source, d, !live_run, &to->out, err);
+        code = tell(source, d, !live_run, c->options.ascii, &to->out, err);
         source->close(source);
     }
     if (!to->status && failed) to->status = LS_EXIT_FAILED;

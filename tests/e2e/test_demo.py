@@ -85,6 +85,10 @@ class Demo(unittest.TestCase):
             s.keys("Q")
             s.wait("exit=0")
 
+    def test_ascii_holds_for_text_too(self):
+        self.assertIn("·Bread", run("demo", "first-step").stdout)
+        self.assertNotIn("·", run("demo", "first-step", "--ascii").stdout)
+
     def test_every_demo_says_all_of_its_notes_without_a_model(self):
         for name in DEMOS:
             with open(os.path.join(ROOT, "demos", name + ".yaml"), encoding="utf-8") as f:

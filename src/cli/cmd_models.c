@@ -307,28 +307,23 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     ls_model_place_free(&p);
     // for a registered model, a missing description of its files is no error
     if (!code || !(plain || card || (devices && *devices))) return LS_OK;
-    ls_buf_clear(out);
     *err = why;
     return code;
 }
 
 typedef struct {
-    ls_gauge *gauge;
+    ls_gauge gauge; // first: ls_gauge_show gets this, too
     const char *name;
 } verifier;
 
-static bool show(void *ud, const char *stage, double fraction) {
-    return ls_gauge_show(((verifier *)ud)->gauge, stage, fraction);
-}
-
 static void differs(void *ud, const char *line) {
     verifier *v = ud;
-    ls_gauge_clear(v->gauge);
+    ls_gauge_clear(&v->gauge);
     ls_say(0, "%s: %s", v->name, line);
 }
 
 static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, ls_console *to, ls_err *err) {
-    verifier v = {.gauge = &to->gauge, .name = name};
+    verifier v = {to->gauge, name};
     ls_model_place p;
     size_t bad = 0;
     ls_code code = LS_OK;
@@ -337,16 +332,14 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
                           : p.misfit            ? p.problem
                           : !p.n_files && asked ? "no lock file to compare with"
                                                 : NULL;
-    if (!p.here && !asked) goto end;
-    if (problem) differs(&v, problem), bad = 1;
-    else if (p.n_files) {
-        code = ls_model_verify(&p, &bad, &(ls_model_verify_options){show, differs, &v}, err);
-        ls_gauge_clear(v.gauge);
+    if (problem && (p.here || asked)) differs(&v, problem), bad = 1;
+    else if (p.here && p.n_files) {
+        code = ls_model_verify(&p, &bad, &(ls_model_verify_options){ls_gauge_show, differs, &v}, err);
+        ls_gauge_clear(&v.gauge);
         if (!code && !bad)
             ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), amount_of(p.size).s);
     }
     if (bad) to->status = LS_EXIT_FAILED;
-end:
     ls_model_place_free(&p);
     return code;
 }

@@ -215,7 +215,7 @@ static void say_winner(const tuning *t, int winner) {
     ls_buf_free(&near);
 }
 
-static ls_code conclude(const tuning *tuned, ls_buf *text, ls_err *err) {
+static void conclude(const tuning *tuned, ls_buf *text) {
     const ls_comparison *k = &tuned->k;
     int winner = 0;
     ls_buf told = {0};
@@ -241,14 +241,8 @@ static ls_code conclude(const tuning *tuned, ls_buf *text, ls_err *err) {
     ls_buf_free(&told);
     ls_say(0, "%s", "");
     say_winner(tuned, winner);
-    ls_code code = LS_OK;
     write_config(tuned, winner, text);
-    if (tuned->line->out) {
-        code = ls_write_file(tuned->line->out, text, err);
-        if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", tuned->line->out);
-        ls_buf_clear(text);
-    } else ls_say(0, "%s", "");
-    return code;
+    if (!tuned->line->out) ls_say(0, "%s", "");
 }
 
 // ---- --fit c2t: fits the weights of the sizing rule c2t to recordings. It reads every tree whose rows have estimates
@@ -266,7 +260,7 @@ typedef struct {
 typedef struct {
     ls_c2t_row *rows;
     int16_t *parents; // parent of each row, as an index of its tree
-    size_t n_rows, room;
+    size_t n_rows;
     fit_step *steps;
     size_t n_steps;
     ls_cost_curve *costs; // of each turn
@@ -284,7 +278,7 @@ static ls_code add_turn(fitting *f, const ls_trace_header *h, const char *path, 
         snprintf(f->model, sizeof f->model, "%s", h->run.model);
         snprintf(f->method, sizeof f->method, "%s", h->run.method);
     } else f->mixed |= strcmp(f->method, h->run.method) != 0;
-    f->costs = ls_realloc(f->costs, (f->n_turns + 1) * sizeof *f->costs);
+    f->costs = ls_grown(f->costs, f->n_turns, sizeof *f->costs);
     f->costs[f->n_turns++] = h->run.costs;
     return LS_OK;
 }
@@ -299,13 +293,10 @@ static void add_step(fitting *f, const ls_step *s) {
     }
     ls_c2t_features(t, path, x);
     f->steps = ls_grown(f->steps, f->n_steps, sizeof *f->steps);
-    if (f->n_rows + LS_MAX_ROWS > f->room) {
-        f->room = 2 * f->room + LS_MAX_ROWS;
-        f->rows = ls_realloc(f->rows, f->room * sizeof *f->rows);
-        f->parents = ls_realloc(f->parents, f->room * sizeof *f->parents);
-    }
     f->steps[f->n_steps++] = (fit_step){f->n_rows, t->n - 1, s->context_len, f->n_turns - 1};
     for (int32_t i = 1; i < t->n; i++) {
+        f->rows = ls_grown(f->rows, f->n_rows, sizeof *f->rows);
+        f->parents = ls_grown(f->parents, f->n_rows, sizeof *f->parents);
         ls_c2t_row *row = &f->rows[f->n_rows];
         for (int k = 0; k < LS_C2T_FEATURES; k++) row->x[k] = (float)x[i][k];
         row->accepted = t->nodes[i].state == LS_NODE_ACCEPTED;
@@ -369,7 +360,7 @@ static double choose_threshold(const fitting *f, const double *weights) {
 static ls_code conclude_fit(const fitting *f, const ls_command_line *c, ls_buf *text, ls_err *err) {
     double path_alone[LS_C2T_FEATURES] = {0, 1}, weights[LS_C2T_FEATURES];
     memcpy(weights, path_alone, sizeof weights);
-    ls_code code = ls_c2t_fit(f->rows, f->n_rows, weights, err);
+    const ls_code code = ls_c2t_fit(f->rows, f->n_rows, weights, err);
     if (code) return code;
     const double before = ls_c2t_loss(f->rows, f->n_rows, path_alone), after = ls_c2t_loss(f->rows, f->n_rows, weights);
     ls_sanitize_row(text, "# Written by logitspec tune %s --fit c2t: %s, %s%s; %zu turns, %zu steps, %zu drafted rows,",
@@ -391,14 +382,10 @@ static ls_code conclude_fit(const fitting *f, const ls_command_line *c, ls_buf *
                threshold > 0 ? "   # the fastest threshold by the recorded costs" : "");
     for (size_t i = 0; z.rule->knobs[i].key; i++)
         ls_buf_fmt(text, "  %s: %.6g\n", strchr(z.rule->knobs[i].key, '.') + 1, weights[i]);
-    if (c->out) {
+    if (c->out)
         ls_say(0, "%zu drafted rows, %zu accepted: log loss per row from %.4f to %.4f", f->n_rows, f->accepted, before,
                after);
-        code = ls_write_file(c->out, text, err);
-        if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", c->out);
-        ls_buf_clear(text);
-    }
-    return code;
+    return LS_OK;
 }
 
 static ls_code fit_c2t(const ls_command_line *c, ls_console *to, ls_err *err) {
@@ -424,8 +411,7 @@ static ls_code fit_c2t(const ls_command_line *c, ls_console *to, ls_err *err) {
 
 // ---- the command
 
-ls_code ls_cmd_tune(const ls_command_line *c, ls_console *to, ls_err *err) {
-    if (c->fit) return fit_c2t(c, to, err);
+static ls_code find_fastest(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (c->n_args)
         return ls_fail(err, LS_E_USAGE, "'logitspec tune' takes prompts; for recordings such as %.80s, use --fit c2t",
                        c->args[0]);
@@ -444,12 +430,21 @@ ls_code ls_cmd_tune(const ls_command_line *c, ls_console *to, ls_err *err) {
         code = run(t, finalists.p, err);
     }
     ls_gauge_clear(&to->gauge);
-    if (!code) code = conclude(t, &to->out, err);
+    if (!code) conclude(t, &to->out);
     for (size_t i = 0; t->turns && i < t->k.suite.n_turns; i++) ls_recording_free(t->turns[i]);
     free(t->turns);
     ls_buf_free(&finalists);
     ls_options_free(&t->base);
     ls_comparison_free(&t->k);
     free(t);
+    return code;
+}
+
+ls_code ls_cmd_tune(const ls_command_line *c, ls_console *to, ls_err *err) {
+    ls_code code = (c->fit ? fit_c2t : find_fastest)(c, to, err); // out gets a configuration file
+    if (code || !c->out) return code;
+    code = ls_write_file(c->out, &to->out, err);
+    ls_buf_clear(&to->out);
+    if (!code) ls_say(LS_COMMANDS, "use it: logitspec --config %s", c->out);
     return code;
 }

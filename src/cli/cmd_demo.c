@@ -103,17 +103,15 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, bool asc
 static ls_code play(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err *err) {
     const bool live_run = c->live || !d->trace,
                screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
+    const ls_replay_options recorded = {.path = d->trace, .rival = d->rival_trace, .paused = true};
     bool failed = false;
     ls_source *source =
-        live_run
-            ? ls_live_open(&c->options, NULL, NULL, &failed, err)
-            : ls_source_replay(&(ls_replay_options){.path = d->trace, .rival = d->rival_trace, .paused = true}, err);
-    if (!source) return err->code;
-    ls_code code;
+        live_run ? ls_live_open(&c->options, NULL, NULL, &failed, err) : ls_source_replay(&recorded, err);
+    ls_code code = source ? LS_OK : err->code;
     if (screen) {
         ui_options options = {.given.recording = !live_run, .demo = &d->play, .prompt = live_run ? d->prompt : NULL};
         code = ls_show(source, &options, c, to, err);
-    } else {
+    } else if (!code) {
         ls_catch_signals();
         code = tell(source, d, !live_run, c->options.ascii, &to->out, err);
         source->close(source);

@@ -227,8 +227,8 @@ static void move(ls_result *to, ls_result *from) {
 }
 
 // Runs the prompt until no other program disturbs it, at most three times. best gets the least disturbed run, *least
-// its noise, the largest of its variants (ls_result_noise); INFINITY: no run was possible. again: the drafters have
-// learned from this prompt and must be restored first.
+// its noise, the largest of its variants (ls_result_noise). again: the drafters have learned from this prompt and must
+// be restored first. LS_E_UNSUPPORTED: they cannot.
 static ls_code run_until_idle(ls_comparison *k, size_t at, const ls_buf *before, bool again, ls_result *best,
                               double *least, ls_err *err) {
     enum { ATTEMPTS = 3 };
@@ -247,7 +247,9 @@ static ls_code run_until_idle(ls_comparison *k, size_t at, const ls_buf *before,
         }
         *least = fmin(*least, noise);
     }
-    return LS_OK;
+    return isinf(*least) ? ls_fail(err, LS_E_UNSUPPORTED,
+                                   "--repeat: the state of a drafter is too large to restore (over 256 MiB)")
+                         : LS_OK;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -255,8 +257,9 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The run with the median time becomes the result of each variant. runs: [n of them][variant], freed here.
-static void take_medians(ls_comparison *k, size_t at, ls_result *runs, size_t n) {
+// The run with the median time becomes the result of each variant. runs: [k->b.repeat][variant], freed here.
+static void take_medians(ls_comparison *k, size_t at, ls_result *runs) {
+    const size_t n = (size_t)k->b.repeat;
     ls_result *of = ls_calloc(n, sizeof *of);
     for (int i = 0; i < k->n; i++) {
         for (size_t r = 0; r < n; r++) of[r] = runs[r * (size_t)k->n + (size_t)i];
@@ -275,28 +278,22 @@ static ls_code run_prompt(ls_comparison *k, size_t at, ls_err *err) {
     const size_t n = (size_t)k->n;
     ls_result *runs = ls_calloc(n * (size_t)k->b.repeat, sizeof *runs);
     ls_buf *before = ls_calloc(n, sizeof *before);
-    size_t made = 0;
     bool disturbed = false;
     ls_code code = LS_OK;
     for (size_t i = 0; i < n; i++) ls_session_snapshot(k->sessions[i], &before[i]);
     for (int r = 0; r < k->b.repeat && !code; r++) {
         double least;
-        if ((code = run_until_idle(k, at, before, r > 0, &runs[made * n], &least, err))) break;
-        if (isinf(least)) { // only at r > 0: rewind_all failed
-            code = ls_fail(err, LS_E_UNSUPPORTED,
-                           "--repeat: the state of a drafter is too large to restore (over 256 MiB)");
-            break;
-        }
+        code = run_until_idle(k, at, before, r > 0, &runs[(size_t)r * n], &least, err);
         disturbed |= least > LS_BUSY;
-        made++;
     }
-    if (!code) take_medians(k, at, runs, made);
-    else {
+    if (!code) {
+        take_medians(k, at, runs);
+        k->b.disturbed += disturbed;
+    } else {
         for (size_t i = 0; i < n * (size_t)k->b.repeat; i++) ls_result_free(&runs[i]);
         // some drafters may have learned from the prompt that is skipped
         if (code == LS_E_RANGE && k->lenient) rewind_all(k, before);
     }
-    if (!code) k->b.disturbed += disturbed;
     for (size_t i = 0; i < n; i++) ls_buf_free(&before[i]);
     free(runs);
     free(before);

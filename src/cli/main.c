@@ -26,6 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
+static bool works_with(const ls_command_info *c, const char *flag) { // `config` only shows its value
+    return ls_command_takes(c, ls_flag_find(flag)) && c->run != ls_cmd_config;
+}
+
 static bool holds_something(const char *path) { // not for a terminal or /dev/null, which may be input and output
     struct stat st;
     return !stat(path, &st) && !S_ISCHR(st.st_mode);
@@ -34,7 +38,7 @@ static bool holds_something(const char *path) { // not for a terminal or /dev/nu
 // Refuses a command that would write one of its inputs, also under another name of the file.
 static ls_code refuse_own_input(const ls_command_line *c, const ls_command_info *command, ls_err *err) {
     const ls_options *o = &c->options;
-    const bool records = ls_command_takes(command, ls_flag_find("trace")) && command->run != ls_cmd_config;
+    const bool records = works_with(command, "trace");
     const char *const outputs[] = {c->out, c->cast, c->log, records ? o->trace : NULL};
     const char *const inputs[] = {c->config, c->prompt_file,   c->suite,       c->script,     c->messages,
                                   o->model,  o->chat_template, o->draft_model, o->draft_head, o->serve_key_file};
@@ -86,11 +90,6 @@ static ls_code begin_log(const ls_command_line *c, const char *command, ls_err *
     ls_log("logitspec " LS_VERSION ", %s, command %s", date, command);
     log_settings(&c->options);
     return LS_OK;
-}
-
-// Whether ranks share the work of the command. Other commands run independently on every rank.
-static bool decodes(const ls_command_info *c) {
-    return ls_command_takes(c, ls_flag_find("threads")) && c->run != ls_cmd_config;
 }
 
 // If a standard stream is closed, the next open file would get its number, and output could go into a trace. So this
@@ -157,8 +156,8 @@ static ls_code run(const ls_command_line *c, ls_console *to, ls_err *err) {
     const ls_command_info *command = c->command ? c->command : ls_commands;
     if (c->help) return ls_help(c->command, &to->out), LS_OK;
     if (c->version) return write_versions(&to->out), LS_OK;
-    // a launcher gives all ranks the same command line
-    if (decodes(command) && ls_is_other_rank()) return ls_cmd_rank(c, to, err);
+    // a launcher gives all ranks the same command line; what does not decode runs independently on every rank
+    if (works_with(command, "threads") && ls_is_other_rank()) return ls_cmd_rank(c, to, err);
     if (c->n_args && !strcmp(command->usage, "[FLAGS]"))
         return ls_fail(err, LS_E_USAGE, "'logitspec %s' takes no argument '%.80s'; pass a prompt with --prompt",
                        command->name, c->args[0]);

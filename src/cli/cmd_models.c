@@ -43,8 +43,8 @@ static const char *licence_of(const ls_registry_entry *e, const ls_model_place *
     return e->licence ? e->licence : p->licence ? p->licence : "";
 }
 
-static void field_if(ls_jsonw *w, const char *key, int64_t n, bool known) {
-    ls_jw_field_num(w, key, known ? (double)n : NAN, 15);
+static void number_field(ls_jsonw *w, const char *key, int64_t n) { // negative: not known
+    ls_jw_field_num(w, key, n < 0 ? NAN : (double)n, 15);
 }
 
 // The estimated size of a download if only the number of parameters is known: 16 bits each. Else -1.
@@ -61,9 +61,9 @@ static void add_fields(ls_jsonw *w, const ls_registry_entry *e, const ls_model_p
     ls_jw_field_str(w, "repository", e->repository ? e->repository : p->repository);
     ls_jw_field_str(w, "revision", e->revision ? e->revision : p->revision);
     ls_jw_field_str(w, "commit", p->commit);
-    field_if(w, "size", p->size, p->size >= 0);
-    field_if(w, "about_bytes", about_bytes(e, p), about_bytes(e, p) >= 0);
-    field_if(w, "parameters", e->parameters, e->parameters != 0);
+    number_field(w, "size", p->size);
+    number_field(w, "about_bytes", about_bytes(e, p));
+    number_field(w, "parameters", e->parameters ? e->parameters : -1);
     ls_jw_field_str(w, "state", state_of(p));
     ls_jw_field_str(w, "problem", *p->problem ? p->problem : NULL);
     ls_jw_field_str(w, "path", p->path);

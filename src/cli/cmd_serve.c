@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 typedef struct {
+    ls_gauge gauge; // first: the functions of an ls_gauge get this, too
+    ls_answerer *runs; // NULL: no server does
     const ls_command_line *line;
     ls_serve_options options;
     // with the screen
@@ -23,19 +25,13 @@ typedef struct {
     ls_err err;
 } server;
 
-typedef struct {
-    ls_gauge gauge;    // first: the functions of an ls_gauge get this, too
-    ls_answerer *runs; // NULL: no server does
-} loaded;
-
 static bool stops(void *ud) {
     const server *s = ud;
     return ls_interrupted != 0 || s->left;
 }
 
 static bool stops_forward(void *ud) {
-    loaded *l = ud;
-    return ls_interrupted != 0 || ls_serve_stops(l->runs);
+    return ls_interrupted != 0 || ls_serve_stops(((const server *)ud)->runs);
 }
 
 static void say_line(void *ud, const char *text) {
@@ -109,8 +105,7 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_options_start_cold(o, false); // what one client said must not change another one's drafts
     ls_run_setup setup;
     ls_model model = {0};
-    loaded loading = {.gauge = ls_gauge_start(c->quiet)};
-    server s = {.line = c, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    server s = {.gauge = to->gauge, .line = c, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     s.options =
         (ls_serve_options){.model = &model,
                            .setup = &setup.s,
@@ -128,7 +123,7 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
                                        .max_files = o->serve_trace_files,
                                        .max_bytes = (uint64_t)o->serve_trace_mib << 20},
                            .timeout_s = o->serve_timeout,
-                           .runs = &loading.runs,
+                           .runs = &s.runs,
                            .stop = stops,
                            .line = say_line,
                            .ud = &s};
@@ -138,10 +133,10 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (!code) code = read_keys(o->serve_watch_key_file, "LOGITSPEC_WATCH_KEY", &s.options.watch_keys, err);
     ls_catch_signals();
     ls_run_setup_init(&setup, o);
-    ls_gauge_watch(&loading.gauge, &setup.s.model.engine);
+    ls_gauge_watch(&s.gauge, &setup.s.model.engine);
     setup.s.model.engine.stop = stops_forward;
     if (!code) code = ls_model_load(&model, &setup.s.model, err);
-    ls_gauge_clear(&loading.gauge);
+    ls_gauge_clear(&s.gauge);
     if (o->serve_watch_mib) s.options.feed = ls_feed_new((size_t)o->serve_watch_mib << 20);
     if (!code && screen) code = serve_on_screen(&s, to, err);
     else if (!code) code = ls_serve(&s.options, say_ready, err);

@@ -88,7 +88,10 @@ static const ui_setting *settings_of(const ls_options *o) {
         const char *key = ls_options_key(i);
         if (!owners[n] && i >= LS_OPT_COUNT) owners[n] = ls_strndup(key, strcspn(key, "."));
         out[n] = (ui_setting){.key = key, .help = ls_options_help(i), .choices = choices_of(n), .of = owners[n]};
-        if (value.n && strcmp(value.p, "~")) snprintf(out[n].value, sizeof out[n].value, "%s", value.p); // else none
+        const char *file = i < LS_OPT_COUNT ? NULL : o->knobs[i - LS_OPT_COUNT].text; // as it is, not as in YAML
+        const char *now = file ? file : value.n && strcmp(value.p, "~") ? value.p : "";
+        if (strlen(now) < sizeof out[n].value)
+            strcpy(out[n].value, now); // a part of a path would be saved as the whole
         ls_buf_free(&value);
     }
     out[n] = (ui_setting){0};

@@ -381,6 +381,19 @@ wait decode.max_rows          auto
             shown = run("config", "show", env={"XDG_CONFIG_HOME": d}).stdout
             self.assertIn("method: logitspec-paper", shown)
 
+    def test_saved_settings_leave_files_of_drafters_alone(self):
+        for name in "a.corpus", "a" * 60 + ".corpus":  # the second one is longer than what Setup shows
+            with tempfile.TemporaryDirectory() as d:
+                os.mkdir(os.path.join(d, "logitspec"))
+                path = os.path.join(d, "logitspec", "config.yaml")
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(f"rest:\n  corpus: {d}/{name}\n")
+                r, _ = self.play(d, f"wait READY\nkey F2 w\nwait saved\n", *SCRIPT, "--temperature", "0.5",
+                                 env={"XDG_CONFIG_HOME": d})
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                with open(path, encoding="utf-8") as f:
+                    self.assertIn(f"rest:\n  corpus: {d}/{name}\n", f.read())
+
     def test_a_conversation_is_saved_and_goes_on_later(self):
         with tempfile.TemporaryDirectory() as d:
             shown = []

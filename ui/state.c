@@ -154,7 +154,8 @@ static void on_setting(ui_state *s, const ls_event *e) {
     const char *key = e->setting.key, *value = e->setting.value;
     ui_setting *t = ui_setting_of(&s->setup, key);
     if (t && !strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
-    if (t && e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", value);
+    const bool whole = t && strlen(value) < sizeof t->value; // a part of a path would be saved as the whole
+    if (t && e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", whole ? value : "");
     if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.dialog->n_turns) {
         ui_turn *turn = &s->run.turns[s->run.dialog->n_turns - 1];
         turn->switched |= strcmp(turn->method, value) != 0;

@@ -394,6 +394,14 @@ wait decode.max_rows          auto
                 with open(path, encoding="utf-8") as f:
                     self.assertIn(f"rest:\n  corpus: {d}/{name}\n", f.read())
 
+    def test_a_long_path_is_not_saved_in_part(self):
+        with tempfile.TemporaryDirectory() as d:
+            r, _ = self.play(d, f"wait READY\nkey Esc :\ntype set rest.corpus={d}/{'a' * 60}\nkey Enter F2\npause 0.3\nkey w\nwait saved\n",
+                             *SCRIPT, env={"XDG_CONFIG_HOME": d})
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            with open(os.path.join(d, "logitspec", "config.yaml"), encoding="utf-8") as f:
+                self.assertNotIn("corpus", f.read())
+
     def test_a_conversation_is_saved_and_goes_on_later(self):
         with tempfile.TemporaryDirectory() as d:
             shown = []

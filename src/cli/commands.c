@@ -79,6 +79,14 @@ static ls_engine_options engine_options(const ls_options *o) {
                                .expert_memory = (uint64_t)o->expert_memory << 20};
 }
 
+// Whether a later entry NAME=VALUE has the name of entry i.
+static bool is_overruled(const ls_opt_LIST *all, size_t i) {
+    const size_t n = strcspn(all->p[i], "=");
+    for (size_t k = i + 1; k < all->n; k++)
+        if (strcspn(all->p[k], "=") == n && !strncmp(all->p[k], all->p[i], n)) return true;
+    return false;
+}
+
 // Writes NAME=VALUE entries as a JSON object. A value that is valid JSON is inserted, any other becomes a string.
 static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
     ls_jsonw w = {.out = out};
@@ -86,6 +94,7 @@ static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
     if (!all->n) return;
     ls_jw_open(&w, '{');
     for (size_t i = 0; i < all->n; i++) {
+        if (is_overruled(all, i)) continue;
         const char *equals = strchr(all->p[i], '='), *value = equals ? equals + 1 : "true";
         ls_jw_any_key(&w, all->p[i], equals ? (size_t)(equals - all->p[i]) : strlen(all->p[i]));
         char *list = ls_format("[%s]", value); // wrapped in a list, because a JSON document must be a list or an object

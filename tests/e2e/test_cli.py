@@ -866,6 +866,9 @@ class Templates(unittest.TestCase):
         r = run("tokenize", "--model", "default", "--chat", "--prompt", "Hi", "--template", t, "--template-set", "n=3")
         self.assertEqual((r.returncode != 0, r.stderr.count("\n")), (True, 1))
         self.assertIn("object of type 'int' has no len()", r.stderr)
+        r = run("tokenize", "--model", "default", "--chat", "--json", "--prompt", "Hi", "--template", t,
+                "--template-set", "who=I", "--template-set", "n=[1]", "--template-set", "who=you")
+        self.assertEqual(json.loads(r.stdout)["ids"], texts[1])  # the last value of a name counts
 
 
 @needs_model

@@ -80,12 +80,6 @@ static ls_code record(tuning *t, ls_err *err) {
 
 // ---- simulating
 
-// "pld+ngram=2" and ":8" give "pld:8+ngram=2".
-static void with_sizing(char out[WORD], const char *word, const char *sizing) {
-    const int name = (int)strcspn(word, "+");
-    snprintf(out, WORD, "%.*s%s%s", name, word, sizing, word + name);
-}
-
 static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
     ls_variant c;
     ls_simulator *s = NULL;
@@ -101,7 +95,7 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
             if (t->turns[i]) ls_simulate(s, t->turns[i], &total);
         if (t->n_ways < MAX_WAYS && total.emitted) {
             way *w = &t->ways[t->n_ways++];
-            snprintf(w->word, sizeof w->word, "%s", word);
+            snprintf(w->word, sizeof w->word, "%s", c.label);
             w->method = c.method;
             w->ms_per_token = (total.cost_ms + total.draft_us / 1e3) / (double)total.emitted;
         }
@@ -129,9 +123,10 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
         if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
         else
             for (const char *const *z = sizings; *z && !code; z++) {
-                char sized[WORD];
-                with_sizing(sized, word, *z);
+                const int name = (int)strcspn(word, "+"); // "pld+ngram=2" and ":8" give "pld:8+ngram=2"
+                char *sized = ls_format("%.*s%s%s", name, word, *z, word + name);
                 code = simulate_way(t, sized, err);
+                free(sized);
                 if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
             }
     }

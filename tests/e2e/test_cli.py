@@ -539,6 +539,11 @@ class Simulate(unittest.TestCase):
 
 
 class Tune(unittest.TestCase):
+    def test_a_long_method_is_not_cut_where_a_sizing_goes_into_it(self):
+        r = run("tune", *SCRIPT, "--prompt", "x", "-q", "--methods", "logitspec+retrieved=off+last_logit=off+remembered=off+retrieved=on")
+        self.assertEqual((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1))
+        self.assertIn("is not METHOD", r.stderr)
+
     def test_it_writes_a_configuration_that_decodes(self):
         with tempfile.TemporaryDirectory() as d:
             suite, out = os.path.join(d, "s.jsonl"), os.path.join(d, "tuned.yaml")

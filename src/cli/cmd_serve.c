@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "serve/serve.h"
 
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stdatomic.h>
@@ -17,11 +18,9 @@ typedef struct {
     const ls_command_line *line;
     ls_serve_options options;
     // with the screen
-    pthread_mutex_t lock; // protects the next two
-    pthread_cond_t changed;
-    bool ready, failed;
-    atomic_bool left; // the user has left the screen
-    char url[120];    // where it serves
+    sem_t known;              // posted when it serves, and when it ends
+    atomic_bool failed, left; // left: the user has left the screen
+    char url[120];            // where it serves
     ls_err err;
 } server;
 
@@ -45,28 +44,21 @@ static void say_ready(void *ud, const char *url) {
     snprintf(s->url, sizeof s->url, "%s", url);
     if (!s->line->quiet) ls_say(0, "serving %s at %s (Ctrl-C ends it)", s->line->options.model, url);
     fflush(stdout);
-    pthread_mutex_lock(&s->lock);
-    s->ready = true;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    sem_post(&s->known);
 }
 
 static void *serve(void *ud) {
     server *s = ud;
-    const bool failed = ls_serve(&s->options, say_ready, &s->err) != LS_OK;
-    pthread_mutex_lock(&s->lock);
-    s->failed = failed;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    s->failed = ls_serve(&s->options, say_ready, &s->err) != LS_OK;
+    sem_post(&s->known);
     return NULL;
 }
 
 static ls_code serve_on_screen(server *s, ls_console *to, ls_err *err) {
     pthread_t thread;
     if (!ls_thread_start(&thread, serve, s)) return ls_no_thread(err);
-    pthread_mutex_lock(&s->lock);
-    while (!s->ready && !s->failed) pthread_cond_wait(&s->changed, &s->lock);
-    pthread_mutex_unlock(&s->lock);
+    while (sem_wait(&s->known)) { // a signal
+    }
     ls_leave_signals(); // the screen handles them, and the server ends with it
     ls_code code = LS_OK;
     if (!s->failed && !ls_interrupted) code = ls_show_feed(s->options.feed, s->url, true, s->line, to, err);
@@ -105,7 +97,8 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_options_start_cold(o, false); // what one client said must not change another one's drafts
     ls_run_setup setup;
     ls_model model = {0};
-    server s = {.gauge = to->gauge, .line = c, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    server s = {.gauge = to->gauge, .line = c};
+    sem_init(&s.known, 0, 0);
     s.options =
         (ls_serve_options){.model = &model,
                            .setup = &setup.s,

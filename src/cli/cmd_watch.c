@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -30,11 +31,10 @@ typedef struct {
     char pipe[32];      // that file, if it is standard input
     ls_buf header;      // with the key; empty: none
     ls_feed *feed;
-    pthread_mutex_t lock; // protects the rest
-    pthread_cond_t changed;
-    bool begun, ended, connected;
-    atomic_bool left; // the user has left the screen
-    ls_err err;
+    bool connected;          // now
+    sem_t known;             // posted when it begins, and when it ends
+    atomic_bool begun, left; // left: the user has left the screen
+    ls_err err;              // why it ended
 } watch;
 
 static bool has_left(void *ud) {
@@ -47,10 +47,8 @@ static void begins(void *ud) {
         ls_feed_clear(w->feed);
         ls_feed_say(w->feed, false, "the server is back");
     }
-    pthread_mutex_lock(&w->lock);
     w->begun = w->connected = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
+    sem_post(&w->known);
 }
 
 // ---- curl
@@ -180,16 +178,11 @@ static void *fill(void *ud) {
             ls_feed_say(w->feed, true, text);
         }
         told = w->begun;
-        if (!again) {
-            pthread_mutex_lock(&w->lock);
-            w->ended = true;
-            if (code) w->err = err;
-            pthread_cond_signal(&w->changed);
-            pthread_mutex_unlock(&w->lock);
-            break;
-        }
+        if (code && !again) w->err = err;
+        if (!again) break;
         for (int ms = 0; ms < RETRY_MS && !w->left; ms += TICK_MS) poll(NULL, 0, TICK_MS);
     }
+    sem_post(&w->known);
     return NULL;
 }
 
@@ -250,15 +243,15 @@ static ls_code read_target(watch *w, const ls_command_line *c, ls_err *err) {
 
 ls_code ls_cmd_watch(const ls_command_line *c, ls_console *to, ls_err *err) {
     pthread_t thread;
-    watch w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    watch w = {0};
+    sem_init(&w.known, 0, 0);
     ls_code code = read_target(&w, c, err);
     w.feed = ls_feed_new((size_t)(c->options.serve_watch_mib ? c->options.serve_watch_mib : MIB) << 20);
     const bool started = !code && ls_thread_start(&thread, fill, &w);
     if (!code && !started) code = ls_no_thread(err);
-    pthread_mutex_lock(&w.lock);
-    while (started && !w.begun && !w.ended) pthread_cond_wait(&w.changed, &w.lock);
+    while (started && sem_wait(&w.known)) { // a signal
+    }
     const bool begun = w.begun;
-    pthread_mutex_unlock(&w.lock);
     if (begun) code = ls_show_feed(w.feed, w.target, false, c, to, err);
     w.left = true;
     if (started) pthread_join(thread, NULL);

@@ -169,17 +169,6 @@ double ls_stats_waited(const ls_stats *st) {
     return st->total_us > 0 ? st->waited_us / st->total_us : 0;
 }
 
-// A step is at least as long as a plain one, so no speedup is above MAT: what is measured above it is noise.
-static double bounded_speedup(const ls_stats *st) {
-    return fmin(ls_stats_speedup(st), ls_stats_mat(st));
-}
-
-// The spread is above half of the speedup, or even the lowest speedup is above MAT.
-static bool too_noisy(const ls_stats *st) {
-    const double x = ls_stats_speedup(st), spread = ls_stats_speedup_spread(st);
-    return !(spread <= x / 2) || !ls_speedup_is_possible(x - spread, st->emitted, st->steps);
-}
-
 bool ls_speedup_is_possible(double speedup, uint64_t emitted, uint64_t steps) {
     static const double TOLERANCE = 1.1; // both are measured, and a turn's last token is free
     return !(speedup > TOLERANCE * ls_per((double)emitted, steps));
@@ -195,24 +184,28 @@ ls_short_text ls_speedup_text(double x, double spread, bool ascii) {
     return out;
 }
 
-ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii) {
-    if (too_noisy(st)) return (ls_short_text){"?"};
-    return ls_speedup_text(bounded_speedup(st), ls_stats_speedup_spread(st), ascii);
+// A step is at least as long as a plain one, so no speedup is above MAT: what is measured above it is noise. It is too
+// noisy if the spread is above half of the speedup, or even the lowest speedup is above MAT.
+ls_speedup ls_stats_speedup_told(const ls_stats *st) {
+    const double x = ls_stats_speedup(st), spread = ls_stats_speedup_spread(st);
+    const bool told = x > 0 && spread <= x / 2 && ls_speedup_is_possible(x - spread, st->emitted, st->steps);
+    return told ? (ls_speedup){fmin(x, ls_stats_mat(st)), spread} : (ls_speedup){0};
 }
 
-ls_speedup ls_stats_speedup_told(const ls_stats *st) {
-    if (!st->plain_forwards || too_noisy(st)) return (ls_speedup){0};
-    return (ls_speedup){bounded_speedup(st), ls_stats_speedup_spread(st)};
+ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii) {
+    const ls_speedup told = ls_stats_speedup_told(st);
+    return told.x > 0 ? ls_speedup_text(told.x, told.spread, ascii) : (ls_short_text){"?"};
 }
 
 int ls_stats_speedup_sign(const ls_stats *st) {
-    const double x = bounded_speedup(st), least = fmax(ls_stats_speedup_spread(st), 0.005);
-    return too_noisy(st) ? 0 : (x > 1 + least) - (x < 1 - least);
+    const ls_speedup told = ls_stats_speedup_told(st);
+    const double least = fmax(told.spread, 0.005);
+    return told.x > 0 ? (told.x > 1 + least) - (told.x < 1 - least) : 0;
 }
 
 const char *ls_stats_speedup_verdict(const ls_stats *st) {
-    const int sign = ls_stats_speedup_sign(st);
-    return too_noisy(st) ? "too noisy" : sign > 0 ? "faster" : sign < 0 ? "slower" : "no difference";
+    static const char *const words[] = {"slower", "no difference", "faster"};
+    return ls_stats_speedup_told(st).x > 0 ? words[ls_stats_speedup_sign(st) + 1] : "too noisy";
 }
 
 double ls_per(double a, uint64_t n) {

@@ -101,7 +101,7 @@ typedef struct {
 } ls_speedup;
 ls_speedup ls_stats_speedup_told(const ls_stats *st);
 // 1: a gain, -1: a loss, 0: as fast as plain decoding, as far as the spread tells (and where it is not known, two
-// digits).
+// digits), or not told.
 int ls_stats_speedup_sign(const ls_stats *st);
 const char *ls_stats_speedup_verdict(const ls_stats *st); // "faster", "slower", "no difference", "too noisy"
 // "speedup" and "speedup_spread" of a JSON object: null where people would read "?".

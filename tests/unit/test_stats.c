@@ -302,6 +302,10 @@ static void a_speedup_is_written_with_its_spread(void **state) {
     st.plain_us = 12000;
     assert_string_equal(ls_stats_speedup_text(&st, false).s, "?");
     assert_string_equal(ls_stats_speedup_verdict(&st), "too noisy");
+    // an answer of one token, which plain decoding has for nothing: no gain or loss is known
+    st = (ls_stats){.plain_against_us = 1000, .emitted = 1, .steps = 1};
+    assert_string_equal(ls_stats_speedup_text(&st, false).s, "?");
+    assert_int_equal(ls_stats_speedup_sign(&st), 0);
 }
 
 int main(void) {

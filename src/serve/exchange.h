@@ -1,7 +1,7 @@
 // A request on its way: the thread of the connections reads it and queues it, the decoder answers it, and both own it
 // until the last of them lets go. The decoder knows of a connection only whether the client has left.
 #pragma once
-#include "serve/metrics.h"
+#include "decode/stats.h"
 #include "serve/request.h"
 #include "trace/feed.h"
 
@@ -25,6 +25,21 @@ struct ls_exchange {
     bool ended; // nothing follows
     int owners;
 };
+
+// ---- counters, in the text format of Prometheus
+
+typedef enum { LS_ENDED_WHOLE, LS_ENDED_LEFT, LS_ENDED_LATE, LS_ENDED_ERROR, LS_ENDED_KINDS } ls_ended;
+
+// Protected by the lock of the queue.
+typedef struct {
+    uint64_t requests[LS_APIS], refused, ended[LS_ENDED_KINDS];
+    uint64_t prompt_tokens, kept_tokens;
+    double prefill_s, queued_s;
+    int waiting, running, connections, sessions;
+    ls_stats steps; // of all answers
+} ls_metrics;
+
+void ls_metrics_write(const ls_metrics *m, ls_buf *out);
 
 // The requests that wait, and what both threads share.
 typedef struct {

@@ -1,4 +1,4 @@
-#include "serve/metrics.h"
+#include "serve/exchange.h"
 
 #include <inttypes.h>
 

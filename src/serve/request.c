@@ -1,7 +1,6 @@
 #include "serve/request.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "serve/request_messages.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "serve/request_messages.h"
+#include "serve/request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,13 +93,13 @@ static ls_code put_calls(conversation *c, const ls_json *calls) {
 }
 
 static ls_code put_message(conversation *c, const ls_json *m) {
-    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
     static const char known[] = "role content name tool_calls tool_call_id reasoning_content refusal annotations";
-    const char *role = NULL, *bad = NULL;
+    size_t n;
+    const char *role = ls_json_str(ls_json_get(m, "role"), &n), *bad = NULL;
     ls_buf text = {0};
-    for (int i = 0; i < 5; i++)
-        if (ls_json_is(ls_json_get(m, "role"), roles[i])) role = roles[i == 1 ? 0 : i]; // developer is a later name
-    if (!role) return wrong(c, "role must be system, developer, user, assistant or tool");
+    if (!role || ls_str_among((ls_str){role, n}, "system developer user assistant tool") < 0)
+        return wrong(c, "role must be system, developer, user, assistant or tool");
+    if (*role == 'd') role = "system"; // developer is a later name
     for (ls_json_member k = {0}; ls_json_next(m, &k);)
         if (!ls_json_is_null(k.value) && ls_str_among((ls_str){k.key, strlen(k.key)}, known) < 0) bad = k.key;
     if (bad) return ls_fail(c->err, LS_E_USAGE, "messages[%zu]: the field %.60s is not supported", c->at, bad);

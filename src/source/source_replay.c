@@ -105,7 +105,8 @@ static void send_whole_rival(replay *r) {
     ls_trace_events_close(t);
 }
 
-static void tell_progress(replay *r, ls_run_state state) {
+static void tell_progress(replay *r) {
+    const ls_run_state state = r->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING;
     ls_channel_status(&r->c, state, "", r->percent < 0 ? -1 : r->percent / 100.0);
 }
 
@@ -116,7 +117,7 @@ static void carry_out(replay *r, const ls_queued_command *c) {
     case LS_CMD_STEP:
         ls_channel_pace(&r->c, c, true);
         if (c->kind == LS_CMD_RUN) r->due_ms = now_ms();
-        if (!r->ended && c->kind != LS_CMD_STEP) tell_progress(r, r->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
+        if (!r->ended && c->kind != LS_CMD_STEP) tell_progress(r);
         break;
     case LS_CMD_SET: set_speed(r, c->text); break;
     case LS_CMD_RESET: start_again(r); break;
@@ -163,7 +164,7 @@ static void play(replay *r) {
             r->due_ms = now_ms();
             if (r->rival && !r->rival_sent) send_whole_rival(r);
             r->rival_sent = true;
-            tell_progress(r, r->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
+            tell_progress(r);
         }
         if (kind == LS_EV_STEP) {
             if (r->speed > 0 && isfinite(ms)) r->due_ms += ms / r->speed;
@@ -171,10 +172,9 @@ static void play(replay *r) {
             const double read = ls_trace_read_progress(ls_trace_events_reader(r->t));
             const int percent = read < 0 ? -1 : (int)(100 * read);
             const bool stops = ls_channel_stepped(&r->c);
-            if (stops || percent != r->percent) {
-                r->percent = percent;
-                tell_progress(r, r->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING);
-            }
+            const bool news = stops || percent != r->percent;
+            r->percent = percent;
+            if (news) tell_progress(r);
         }
     }
     if (ls_trace_events_next(r->t, &r->next, &err)) r->failure = err;

@@ -50,9 +50,8 @@ void record(const char *prompt, ls_decode_options o, int turns) {
                      .sinks = {{fix_time, records.step, records.end, t}, {.step = keep_step}},
                      .n_sinks = 2};
     for (int turn = 0; turn < turns; turn++) {
-        assert_int_equal(
-            ls_runner_begin(&run, (size_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, &err),
-            LS_OK);
+        assert_int_equal(ls_runner_begin(&run, (size_t)turn, (ls_str){prompt, strlen(prompt)}, NULL, NULL, &err),
+                         LS_OK);
         while (ls_runner_active(&run)) assert_int_equal(ls_runner_step(&run, &err), LS_OK);
     }
     assert_true(ls_trace_close(t, &err));

@@ -202,8 +202,9 @@ typedef enum {
 } ls_run_state;
 
 // One heap object an event; ls_event_free releases it with all it owns.
-typedef struct {
+typedef struct ls_event {
     ls_event_kind kind;
+    struct ls_event *next; // in a queue
     union {
         struct { // the source changed state, or makes progress in it
             ls_run_state state;

@@ -15,11 +15,6 @@
 
 enum { MAX_QUEUED = 512 }; // unread events; ls_channel_send blocks at this number until the listener reads one
 
-typedef struct ls_queued_event {
-    struct ls_queued_event *next;
-    ls_event *event;
-} queued_event;
-
 // What refuses a command: an answer that is being decoded, or also a comparison; that there is neither; nothing.
 typedef enum { NEVER, BY_ANSWER, BY_ANY_ANSWER, WHEN_IDLE } refused;
 
@@ -113,19 +108,16 @@ static void log_event(const ls_event *e) {
 
 static ls_event *next_event(ls_source *s) {
     ls_channel *c = (ls_channel *)s;
-    ls_event *e = NULL;
     pthread_mutex_lock(&c->lock);
-    queued_event *q = c->events;
-    if (q) {
-        e = q->event;
-        if (!(c->events = q->next)) c->events_end = &c->events;
+    ls_event *e = c->events;
+    if (e) {
+        if (!(c->events = e->next)) c->events_end = &c->events;
         if (c->n_events-- == MAX_QUEUED) pthread_cond_signal(&c->changed); // ls_channel_send may wait for room
     } else {
         uint64_t count; // the queue is empty: resets the descriptor, under the lock, so that no event is missed
         if (read(c->wake, &count, sizeof count) < 0) count = 0;
     }
     pthread_mutex_unlock(&c->lock);
-    free(q);
     return e;
 }
 
@@ -140,15 +132,13 @@ static void close_channel(ls_source *s) {
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
     pthread_join(c->thread, NULL);
-    for (queued_event *q = c->events, *next; q; q = next) {
-        next = q->next;
-        const ls_event *e = q->event;
+    for (ls_event *e = c->events, *next; e; e = next) {
+        next = e->next;
         if (e->kind == LS_EV_MESSAGE && e->message.is_error && e->message.is_result) {
             ls_warn("%s", e->message.text); // the screen is gone by now
             if (c->failed) *c->failed = true;
         }
-        ls_event_free(q->event);
-        free(q);
+        ls_event_free(e);
     }
     for (ls_queued_command *q = c->commands, *next; q; q = next) {
         next = q->next;
@@ -219,12 +209,11 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
 
 void ls_channel_send(ls_channel *c, ls_event *e) {
     log_event(e);
-    queued_event *q = ls_calloc(1, sizeof *q);
-    q->event = e;
+    e->next = NULL;
     pthread_mutex_lock(&c->lock);
     while (c->n_events >= MAX_QUEUED && !c->closing) pthread_cond_wait(&c->changed, &c->lock);
-    *c->events_end = q;
-    c->events_end = &q->next;
+    *c->events_end = e;
+    c->events_end = &e->next;
     c->n_events++;
     if (e->kind == LS_EV_STATUS) {
         c->state = e->status.state;

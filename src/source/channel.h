@@ -21,7 +21,7 @@ typedef struct {
     int wake;
     pthread_mutex_t lock; // protects the fields below
     pthread_cond_t changed;
-    struct ls_queued_event *events, **events_end;
+    ls_event *events, **events_end;
     ls_queued_command *commands, **commands_end;
     int n_events;
     ls_run_state state;     // the last one that was sent

@@ -333,16 +333,13 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
     const uint64_t now = ls_now_ns();
     work w = {.s = s, .out = out, .start = now, .phase = now, .context = context};
     if ((code = take_root(&w, err))) return code;
-    if (ends) {
-        end_on_root(&w);
-        finish_step(&w);
-        ls_step_round(out);
-        return LS_OK;
+    if (ends) end_on_root(&w);
+    else {
+        draft(&w);
+        if ((code = verify(&w, err)) || (code = commit(&w, err))) return code;
     }
-    draft(&w);
-    if ((code = verify(&w, err)) || (code = commit(&w, err))) return code;
     finish_step(&w);
-    update_statistics(&w);
+    if (!ends) update_statistics(&w);
     ls_step_round(out);
     return LS_OK;
 }

@@ -115,6 +115,8 @@ struct ls_simulator {
     size_t position; // output tokens so far
     bool proposed;   // the tree of the next step is there
     ls_tree *tree;
+    int32_t top_ids[LS_MAX_TOP]; // of the last logits
+    float top_p[LS_MAX_TOP];
 };
 
 ls_code ls_simulator_new(ls_simulator **out, const ls_decode_options *opt, const ls_draft_setup *place,
@@ -164,21 +166,18 @@ static void recall_rows(ls_tree *t, const ls_recording *r, size_t position, cons
     }
 }
 
-// ids and p have room for LS_MAX_TOP last logits.
-static ls_draft_state state_of(const ls_simulator *s, const ls_recording *r, int32_t *ids, float *p) {
+static ls_draft_state state_of(ls_simulator *s, const ls_recording *r) {
     const size_t n_context = r->n_context + s->position;
     const best b = recall(r, s->position, NULL, 0);
     for (uint32_t i = 0; i < b.n; i++) {
-        ids[i] = r->entries[b.first + i].id;
-        p[i] = expf(r->entries[b.first + i].logit - b.lse);
+        s->top_ids[i] = r->entries[b.first + i].id;
+        s->top_p[i] = expf(r->entries[b.first + i].logit - b.lse);
     }
-    return (ls_draft_state){r->text.p, n_context, r->text.p[n_context], ids, p, b.n, NULL};
+    return (ls_draft_state){r->text.p, n_context, r->text.p[n_context], s->top_ids, s->top_p, b.n, NULL};
 }
 
 static void simulate_propose(ls_simulator *s, const ls_recording *r, ls_simulated *total) {
-    int32_t ids[LS_MAX_TOP];
-    float p[LS_MAX_TOP];
-    const ls_draft_state state = state_of(s, r, ids, p);
+    const ls_draft_state state = state_of(s, r);
     const uint64_t start = ls_now_ns();
     ls_drafting_propose(&s->drafting, &state, &s->costs, r->capacity - (int32_t)state.n_context, s->tree);
     total->draft_us += (double)(ls_now_ns() - start) / 1e3;
@@ -199,9 +198,7 @@ static int32_t simulate_verify(ls_simulator *s, const ls_recording *r, bool whol
     if ((size_t)n_path == left && !whole) return 0;
     recall_rows(t, r, s->position, on_path, total);
     ls_tree_mark(t, path, n_path);
-    int32_t ids[LS_MAX_TOP];
-    float p[LS_MAX_TOP];
-    ls_draft_state state = state_of(s, r, ids, p);
+    ls_draft_state state = state_of(s, r);
     state.costs = ls_drafting_costs(&s->drafting, &s->costs);
     ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path, &state});
     s->proposed = false;

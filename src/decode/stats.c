@@ -108,10 +108,10 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
     if (ls_step_rejected(s)) add_previews(st, s);
     int deepest = 0;
     for (int i = 1; i < s->tree.n; i++) {
-        if (s->tree.nodes[i].depth > deepest) deepest = s->tree.nodes[i].depth;
-        st->from[s->tree.nodes[i].from].of++;
-        st->from[s->tree.nodes[i].from].n +=
-            s->tree.nodes[i].state == LS_NODE_ACCEPTED && s->tree.nodes[i].depth <= accepted;
+        const ls_node *n = &s->tree.nodes[i];
+        if (n->depth > deepest) deepest = n->depth;
+        st->from[n->from].of++;
+        st->from[n->from].n += n->state == LS_NODE_ACCEPTED && n->depth <= accepted;
     }
     const int32_t answer = s->context_len - s->output_pos; // where it begins
     for (int i = 1; i <= accepted; i++) st->repeats.n += s->tree.nodes[s->path[i]].match_pos >= answer;

@@ -53,6 +53,12 @@ typedef struct {
 void ls_ids_push(ls_ids *v, int32_t id);
 void ls_ids_add(ls_ids *v, const int32_t *p, size_t n);
 void ls_ids_free(ls_ids *v);
+// The number of tokens with which both begin.
+static inline size_t ls_ids_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b) {
+    size_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n]) n++;
+    return n;
+}
 
 enum { LS_MAX_EOS = 32 };
 

@@ -231,13 +231,6 @@ static size_t same_pairs(const eagle *m, const int32_t *context, size_t n, int32
     return same;
 }
 
-static void eagle_timed(eagle *m, uint64_t start, int32_t rows) {
-    const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->base.costs, rows, (int32_t)m->n, -1, us / 1e3);
-    m->base.forwards++;
-    m->base.forward_us += us;
-}
-
 // The prediction after a row of the draft; r has fewer of its best tokens than EAGLE expands.
 static ls_code eagle_predict(eagle *m, const lst_row *r, int32_t row, ls_prediction *prediction, ls_err *err) {
     const int32_t most = m->children < LS_PREDICTION_TOP ? m->children : LS_PREDICTION_TOP;
@@ -278,7 +271,7 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
     const ls_code code = ls_trained_begin(m->head, (int32_t)keep, (int32_t)at, tokens, values, (int32_t)(n - at),
                                           m->sampling, &row, err);
     if (!code) {
-        eagle_timed(m, start, (int32_t)(n - at));
+        ls_draft_forward_timed(base, start, (int32_t)(n - at), (int32_t)n);
         for (size_t i = keep; i < at; i++) ls_ids_push(&m->read, UNSEEN);
         ls_ids_add(&m->read, tokens, n - at);
         hidden_forget(&m->hidden, n);
@@ -299,7 +292,7 @@ static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int
     const uint64_t start = ls_now_ns();
     ls_code code = ls_trained_grow(m->head, tokens, parents, n, m->sampling, rows, err);
     if (code) return code;
-    eagle_timed(m, start, n);
+    ls_draft_forward_timed(base, start, n, (int32_t)m->n);
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
     for (int32_t i = 0; i < n && !code; i++) {

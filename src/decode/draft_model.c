@@ -63,6 +63,13 @@ ls_prediction ls_prediction_of(const lst_row *r, int32_t differs) {
     return s;
 }
 
+void ls_draft_forward_timed(ls_draft_model *m, uint64_t start_ns, int32_t n, int32_t context) {
+    const double us = (double)(ls_now_ns() - start_ns) / 1e3;
+    ls_cost_observe(&m->costs, n, context, -1, us / 1e3);
+    m->forwards++;
+    m->forward_us += us;
+}
+
 // Runs and times a forward of rows first .. first + n - 1.
 static ls_code model_forward(model *m, int32_t first, int32_t n, ls_err *err) {
     lst_row rows[LST_MAX_ROWS];
@@ -70,10 +77,7 @@ static ls_code model_forward(model *m, int32_t first, int32_t n, ls_err *err) {
     const ls_code code = (first ? m->kv->grow_tree : m->kv->forward_tree)(m->kv, m->token + first, m->parent + first, n,
                                                                           m->sampling, rows, err);
     if (code) return code;
-    const double us = (double)(ls_now_ns() - start) / 1e3;
-    ls_cost_observe(&m->base.costs, n, (int32_t)m->text.n, -1, us / 1e3);
-    m->base.forwards++;
-    m->base.forward_us += us;
+    ls_draft_forward_timed(&m->base, start, n, (int32_t)m->text.n);
     for (int32_t i = 0; i < n; i++) m->predictions[first + i] = ls_prediction_of(&rows[i], m->differs);
     return LS_OK;
 }
@@ -82,13 +86,6 @@ static ls_code model_forget(model *m, size_t n, ls_err *err) {
     m->n = 0;
     m->text.n = n;
     return m->kv->rewind(m->kv, (int32_t)n, err);
-}
-
-// Length of the common prefix of the committed tokens and the text.
-static size_t same_text(const model *m, const int32_t *context, size_t n) {
-    size_t same = 0;
-    while (same < m->text.n && same < n && m->text.p[same] == context[same]) same++;
-    return same;
 }
 
 // The pending rows that became text, as a path.
@@ -102,7 +99,7 @@ static int32_t taken(const model *m, const int32_t *context, size_t n, int32_t *
 static int32_t model_unread(const ls_draft_model *base, const int32_t *context, size_t n) {
     const model *m = (const model *)base;
     int32_t path[LST_MAX_ROWS];
-    const size_t same = same_text(m, context, n);
+    const size_t same = ls_ids_common(m->text.p, m->text.n, context, n);
     return (int32_t)(n - same) - (same < m->text.n ? 0 : taken(m, context, n, path));
 }
 
@@ -119,7 +116,7 @@ static ls_code model_keep(model *m, const int32_t *context, size_t n, ls_err *er
 
 // Commits the text to the KV cache, except for at most CHAIN tokens at its end.
 static ls_code model_follow(model *m, const int32_t *context, size_t n, ls_err *err) {
-    const size_t same = same_text(m, context, n);
+    const size_t same = ls_ids_common(m->text.p, m->text.n, context, n);
     ls_code code = same < m->text.n ? model_forget(m, same, err) : model_keep(m, context, n, err);
     const size_t more = n - m->text.n;
     if (code || more <= CHAIN) return code;
@@ -175,7 +172,8 @@ static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n,
     model *m = (model *)base;
     int32_t path[LST_MAX_ROWS], at[LST_MAX_ROWS]; // at: a row's place in the draft
     if (m->n > RESUMED || n + 1 >= (size_t)m->kv->engine->n_context || n < m->text.n ||
-        same_text(m, context, n) < m->text.n || ls_accept_draws(m->accept, m->sampling->temperature))
+        ls_ids_common(m->text.p, m->text.n, context, n) < m->text.n ||
+        ls_accept_draws(m->accept, m->sampling->temperature))
         return false; // drawn drafts must not be used twice
     const int32_t n_path = taken(m, context, n, path), end = n_path ? path[n_path - 1] : -1;
     if (m->text.n + (size_t)n_path < n) return false;

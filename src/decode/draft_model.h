@@ -8,6 +8,8 @@
 
 // What a forward's row says; differs: the first token that the target does not have, -1: it has all.
 ls_prediction ls_prediction_of(const lst_row *r, int32_t differs);
+// A forward of n rows behind `context` tokens began at start_ns: adds it to the present draft and to the costs.
+void ls_draft_forward_timed(ls_draft_model *m, uint64_t start_ns, int32_t n, int32_t context);
 // A KV cache of its own on what `o` names. target, sampling and accept are borrowed and outlive it; what they say may
 // change meanwhile. LS_E_RANGE: the model has not as many layers; else what loading says.
 ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_draft_options *o,

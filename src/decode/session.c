@@ -353,8 +353,7 @@ ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, si
     double ms = 0;
     if (ls_session_active(s)) return ls_fail(err, LS_E_RANGE, "a turn is being decoded");
     if (!r->begun) {
-        size_t n = 0;
-        while (n < context->n && n + 1 < ids->n && context->p[n] == ids->p[n]) n++;
+        const size_t n = ls_ids_common(context->p, context->n, ids->p, ids->n ? ids->n - 1 : 0);
         const ls_code code = has_room(s, 0, n, ids->n - n, err);
         if (code) return code;
         *r = (ls_reading){.begun = true, .by_rows = rows_of_prompt_pay(s, ids->n - n), .kept = n};

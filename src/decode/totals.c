@@ -33,9 +33,7 @@ void ls_result_judge(ls_result *r, const ls_result *plain, const ls_result *refe
     r->gap = NAN;
     if (!reference) return;
     const ls_ids *want = &reference->output;
-    const size_t both = r->output.n < want->n ? r->output.n : want->n;
-    size_t same = 0;
-    while (same < both && r->output.p[same] == want->p[same]) same++;
+    const size_t same = ls_ids_common(r->output.p, r->output.n, want->p, want->n);
     if (same == r->output.n && same == want->n) return;
     r->first_difference = (long)same;
     if (same < reference->gaps.n / sizeof r->gap)

@@ -12,12 +12,6 @@ static void drop(ls_sessions *s, int i) {
     s->kept[i] = s->kept[--s->n];
 }
 
-static size_t same(const ls_ids *a, const ls_ids *b) {
-    size_t n = 0;
-    while (n < a->n && n < b->n && a->p[n] == b->p[n]) n++;
-    return n;
-}
-
 // The least recently used one that no request has, except `but`; -1: there is no other.
 static int oldest(const ls_sessions *s, int but) {
     int found = -1;
@@ -31,8 +25,10 @@ static int closest(const ls_sessions *s, int key, const ls_ids *prompt, size_t *
     int found = -1;
     *tokens = 0;
     for (int i = 0; i < s->n; i++) {
-        const size_t n = s->kept[i].key == key ? same(ls_session_context(s->kept[i].session), prompt) : 0;
-        if (s->kept[i].key != key || (found >= 0 && n < *tokens)) continue;
+        const ls_ids *context = ls_session_context(s->kept[i].session);
+        if (s->kept[i].key != key) continue;
+        const size_t n = ls_ids_common(context->p, context->n, prompt->p, prompt->n);
+        if (found >= 0 && n < *tokens) continue;
         if (found >= 0 && n == *tokens && s->kept[i].used < s->kept[found].used) continue;
         found = i;
         *tokens = n;

@@ -1,6 +1,7 @@
 #include "serve/reply.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "decode/answer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -204,14 +205,16 @@ static void put_calls(ls_jsonw *w, const ls_calls *c, bool numbered) {
     ls_jw_close(w, ']');
 }
 
-// The text behind a stop text is not in the answer: which one ended it is found in the tokens.
+// The text behind a stop text is not in the answer: which one ended it is found in the tokens, of which those that are
+// no text of the answer are left out; a special one at the end may belong to the stop text.
 static void put_stop(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
     const char *found = NULL;
     ls_buf all = {0};
+    ls_channels channels = {0};
     for (size_t i = 0; i < a->output->n; i++) {
         size_t n;
         const char *p = ls_vocab_bytes(r->vocab, a->output->p[i], &n);
-        ls_buf_add(&all, p, n);
+        if (ls_channels_take(&channels, r->vocab, a->output->p[i]) || i + 1 == a->output->n) ls_buf_add(&all, p, n);
     }
     for (char **s = r->request->stops; s && *s && a->finish == LS_FINISH_STOP && !found; s++) {
         const size_t n = strlen(*s);

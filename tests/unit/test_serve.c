@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "scripted.h"
 #include "serve/answer.h"
+#include "serve/reply.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -326,6 +327,33 @@ static void late_requests_and_those_of_a_stopped_server_end(void **state) {
     }
 }
 
+// Special tokens are no text of the answer, so they do not move the place of the stop text.
+static void the_stop_text_is_named(void **state) {
+    (void)state;
+    int32_t tokens[] = {256, 'a', 'b', 'x', 256, 'x', 'y', 257};
+    char *stops[] = {"x<", "xy", "y<|im_end|>", NULL};
+    const ls_request r = {.api = LS_API_MESSAGES, .stops = stops};
+    for (size_t n = 7; n <= 8; n++) {
+        const ls_ids prompt = {0}, output = {.p = tokens, .n = n};
+        const ls_answered a = {.prompt = &prompt,
+                               .output = &output,
+                               .text = {"abxxy", n == 7 ? 3 : 4},
+                               .finish = LS_FINISH_STOP,
+                               .stats = &(ls_stats){0},
+                               .method = "plain",
+                               .promise = "text"};
+        ls_reply reply = {.request = &r, .vocab = model.vocab, .model = "script"};
+        ls_buf out = {0};
+        ls_json *body;
+        ls_reply_whole(&reply, &a, &out);
+        assert_int_equal(ls_json_parse(&body, out.p, out.n, "", NULL), LS_OK);
+        assert_true(ls_json_is(ls_json_get(body, "stop_sequence"), stops[n - 6]));
+        ls_json_free(body);
+        ls_buf_free(&out);
+        ls_reply_free(&reply);
+    }
+}
+
 static void bodies_are_bounded(void **state) {
     (void)state;
     static const char *const models[] = {"script", NULL};
@@ -362,6 +390,7 @@ int main(void) {
         cmocka_unit_test(each_has_its_turn),
         cmocka_unit_test(only_the_request_whose_client_left_ends),
         cmocka_unit_test(late_requests_and_those_of_a_stopped_server_end),
+        cmocka_unit_test(the_stop_text_is_named),
         cmocka_unit_test(bodies_are_bounded),
     };
     return cmocka_run_group_tests_name("serve", tests, load, unload);

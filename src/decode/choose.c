@@ -38,15 +38,10 @@ ls_code ls_draw_prediction(const ls_accept *a, const lst_sampling *s, ls_draft_m
     return code;
 }
 
-static double sum_of(const float *p, int32_t n) {
-    double sum = 0;
-    for (int32_t i = 0; i < n; i++) sum += (double)p[i];
-    return sum;
-}
-
 // Makes p[0..n) sum to 1. False: the sum is 0 but for rounding errors.
 static bool normalise(float *p, int32_t n) {
-    const double sum = sum_of(p, n);
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++) sum += (double)p[i];
     if (sum < 1e-6) return false;
     for (int32_t i = 0; i < n; i++) p[i] = (float)((double)p[i] / sum);
     return true;

@@ -74,8 +74,6 @@ ls_code ls_records_open(const ls_records *r, ls_trace **out, ls_err *err) {
 
 // ---- the configuration
 
-enum { OWN = 6 };
-
 static char *list_of(const char *const *texts) {
     ls_buf out = {0};
     ls_jsonw w = {.out = &out};
@@ -86,28 +84,25 @@ static char *list_of(const char *const *texts) {
 }
 
 void ls_request_config_make(ls_request_config *c, const ls_setup *setup) {
-    static const char *const keys[OWN] = {"decode.max_tokens", "decode.temperature", "decode.top_k",
-                                          "decode.top_p",      "decode.seed",        "decode.stop"};
+    static const char *const keys[LS_REQUEST_OWN] = {"decode.max_tokens", "decode.temperature", "decode.top_k",
+                                                     "decode.top_p",      "decode.seed",        "decode.stop"};
     const ls_decode_options *o = &setup->decode;
-    char *const made[OWN] = {ls_format("%d", o->max_tokens),          ls_format("%.15g", o->sampling.temperature),
-                             ls_format("%d", o->sampling.top_k),      ls_format("%.15g", o->sampling.top_p),
-                             ls_format("%" PRIu64, o->sampling.seed), list_of(o->stops)};
+    *c = (ls_request_config){.made = {ls_format("%d", o->max_tokens), ls_format("%.15g", o->sampling.temperature),
+                                      ls_format("%d", o->sampling.top_k), ls_format("%.15g", o->sampling.top_p),
+                                      ls_format("%" PRIu64, o->sampling.seed), list_of(o->stops)}};
     size_t n = 0;
     while (setup->config && setup->config[n]) n++;
     c->pairs = ls_calloc(n + 1, sizeof *c->pairs);
-    c->made = ls_calloc(OWN, sizeof *c->made);
-    memcpy(c->made, made, sizeof made);
     for (size_t i = 0; i + 1 < n; i += 2) {
         c->pairs[i] = setup->config[i];
         c->pairs[i + 1] = setup->config[i + 1];
-        for (int k = 0; k < OWN; k++)
-            if (!strcmp(keys[k], setup->config[i])) c->pairs[i + 1] = made[k];
+        for (int k = 0; k < LS_REQUEST_OWN; k++)
+            if (!strcmp(keys[k], setup->config[i])) c->pairs[i + 1] = c->made[k];
     }
 }
 
 void ls_request_config_free(ls_request_config *c) {
-    for (int k = 0; k < OWN && c->made; k++) free(c->made[k]);
-    free(c->made);
+    for (int k = 0; k < LS_REQUEST_OWN; k++) free(c->made[k]);
     free(c->pairs);
     *c = (ls_request_config){0};
 }

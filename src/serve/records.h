@@ -14,9 +14,11 @@ ls_code ls_records_check(const ls_records *r, ls_err *err); // makes the folder 
 ls_code ls_records_open(const ls_records *r, ls_trace **out, ls_err *err);
 
 // The configuration of one request, for the header of its recording.
+enum { LS_REQUEST_OWN = 6 }; // keys whose values are the request's own
+
 typedef struct {
     const char **pairs; // as ls_setup.config
-    char **made;        // the values that are the request's own
+    char *made[LS_REQUEST_OWN];
 } ls_request_config;
 void ls_request_config_make(ls_request_config *c, const ls_setup *setup);
 void ls_request_config_free(ls_request_config *c);

@@ -163,9 +163,6 @@ bool ls_session_active(const ls_session *s) {
     const ls_turn *last = ls_dialog_last(s->dialog);
     return last && last->finish == LS_GOING;
 }
-ls_kv_cache *ls_session_kv_cache(ls_session *s) {
-    return s->kv;
-}
 size_t ls_session_settled(const ls_session *s) {
     return ls_session_active(s) ? ls_answer_settled(&s->answer) : s->answer.text.n;
 }

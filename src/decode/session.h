@@ -86,5 +86,4 @@ const ls_ids *ls_session_output(const ls_session *s);    // emitted tokens of th
 const ls_buf *ls_session_text(const ls_session *s);
 // How many bytes of that text are final: the rest may be the beginning of a stop string.
 size_t ls_session_settled(const ls_session *s);
-bool ls_session_active(const ls_session *s);     // a turn is being decoded
-ls_kv_cache *ls_session_kv_cache(ls_session *s); // for tools
+bool ls_session_active(const ls_session *s); // a turn is being decoded

@@ -8,6 +8,7 @@
 #include "drafters.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "decode/session_state.h"
 #include "scripted.h"
 
 #include <inttypes.h>
@@ -27,7 +28,7 @@ typedef struct {
 } result;
 
 static int32_t length_of(ls_session *s) {
-    ls_kv_cache *t = ls_session_kv_cache(s);
+    ls_kv_cache *t = s->kv;
     return t->length(t);
 }
 

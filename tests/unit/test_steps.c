@@ -5,6 +5,7 @@
 #include "decode/stats.h"
 #include "trace/turns.h"
 #include "base/mem.h"
+#include "decode/session_state.h"
 #include "scripted.h"
 
 #include <math.h>
@@ -60,7 +61,7 @@ static void assert_ids(const ls_ids *got, const int32_t *want, size_t n) {
 }
 
 static int32_t length_of(ls_session *s) {
-    ls_kv_cache *t = ls_session_kv_cache(s);
+    ls_kv_cache *t = s->kv;
     return t->length(t);
 }
 
@@ -389,7 +390,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     begin(s, &prompt);
     for (int i = 0; i < 4; i++) next(s);
     size_t n = ls_session_context(s)->n;
-    ls_kv_cache *kv_cache = ls_session_kv_cache(s);
+    ls_kv_cache *kv_cache = s->kv;
     ls_code (*forward)(ls_kv_cache *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
                        ls_err *) = kv_cache->forward_tree;
     kv_cache->forward_tree = refuse;
@@ -462,7 +463,7 @@ enum { EDIT, NEXT, LOAD, LENT, RIVAL, OPERATIONS };
 
 // The operation fails while it reads tokens; but a rival on the KV cache of s answers.
 static void fails(ls_session *s, int operation, const ls_ids *ids, size_t kept) {
-    ls_kv_cache *kv_cache = ls_session_kv_cache(s);
+    ls_kv_cache *kv_cache = s->kv;
     ls_code (*prefill)(ls_kv_cache *, const int32_t *, int32_t, const lst_sampling *, lst_row *, ls_progress, void *,
                        ls_err *) = kv_cache->prefill;
     const ls_decode_options o = options("pld", 4, 5);

@@ -30,7 +30,7 @@ static const uint64_t BEAT_NS = 10000000000; // in which a watcher gets a line
 // Somebody who watches: a stream of what the feed has, at the pace of the connection.
 typedef struct {
     ls_feed_reader reader;
-    struct MHD_Connection *connection;
+    bool listens;
     atomic_bool sleeps; // suspended until there is news
     ls_buf out;         // not sent yet from byte `sent` on
     size_t sent;
@@ -63,6 +63,7 @@ struct ls_http {
 // A request that is being read or answered.
 typedef struct {
     ls_http *http;
+    struct MHD_Connection *connection;
     peer *peer;
     int status; // why it is refused; 0: it is not
     char message[512];
@@ -72,7 +73,7 @@ typedef struct {
     const char *origin; // allowed, or NULL; borrowed from the options
     ls_buf body;
     ls_exchange *x; // NULL: not queued
-    watcher *w;     // NULL: it does not watch
+    watcher w;      // zero: it does not watch
 } call;
 
 // ---- resources without decoding
@@ -137,8 +138,7 @@ static const struct route *route_of(const char *method, const char *path, bool *
 
 // ---- responses
 
-static enum MHD_Result send_response(const call *c, struct MHD_Connection *connection, int status, const char *type,
-                                     struct MHD_Response *response) {
+static enum MHD_Result send_response(const call *c, int status, const char *type, struct MHD_Response *response) {
     char text[16];
     if (!response) return MHD_NO;
     if (type) MHD_add_response_header(response, "Content-Type", type);
@@ -153,29 +153,27 @@ static enum MHD_Result send_response(const call *c, struct MHD_Connection *conne
         MHD_add_response_header(response, "Access-Control-Allow-Origin", c->origin);
         MHD_add_response_header(response, "Vary", "Origin");
     }
-    const enum MHD_Result result = MHD_queue_response(connection, (unsigned)status, response);
+    const enum MHD_Result result = MHD_queue_response(c->connection, (unsigned)status, response);
     MHD_destroy_response(response);
     return result;
 }
 
-static enum MHD_Result send_text(const call *c, struct MHD_Connection *connection, int status, const char *type,
-                                 const char *p, size_t n) {
-    return send_response(c, connection, status, type,
+static enum MHD_Result send_text(const call *c, int status, const char *type, const char *p, size_t n) {
+    return send_response(c, status, type,
                          MHD_create_response_from_buffer(n, (void *)(n ? p : ""), MHD_RESPMEM_MUST_COPY));
 }
 
-static enum MHD_Result send_stream(call *c, struct MHD_Connection *connection, const char *type,
-                                   MHD_ContentReaderCallback read) {
+static enum MHD_Result send_stream(call *c, const char *type, MHD_ContentReaderCallback read) {
     struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BYTES, read, c, NULL);
     if (r) MHD_add_response_header(r, "X-Accel-Buffering", "no"); // for nginx: each event at once
-    return send_response(c, connection, 200, type, r);
+    return send_response(c, 200, type, r);
 }
 
-static enum MHD_Result send_error(call *c, struct MHD_Connection *connection) {
+static enum MHD_Result send_error(call *c) {
     ls_buf text = {0};
     ls_queue_count(c->http->queue, &c->http->queue->metrics.refused);
     ls_reply_error(c->route->api < 0 ? LS_API_CHAT : (ls_api)c->route->api, c->status, c->message, &text);
-    const enum MHD_Result result = send_text(c, connection, c->status, json, text.p, text.n);
+    const enum MHD_Result result = send_text(c, c->status, json, text.p, text.n);
     ls_buf_free(&text);
     return result;
 }
@@ -201,18 +199,18 @@ static ssize_t read_events(void *cls, uint64_t pos, char *to, size_t most) {
 }
 
 // The answer to a queued request, as far as it is known.
-static enum MHD_Result send_answer(call *c, struct MHD_Connection *connection) {
+static enum MHD_Result send_answer(call *c) {
     ls_exchange *x = c->x;
     pthread_mutex_lock(&c->http->queue->lock);
     const bool streams = x->request.stream && x->status == 200, ready = streams || x->ended;
     if (!ready) {
         x->waits = true;
-        MHD_suspend_connection(connection);
+        MHD_suspend_connection(c->connection);
     }
     pthread_mutex_unlock(&c->http->queue->lock);
     if (!ready) return MHD_YES;
-    if (!streams) return send_text(c, connection, x->status, json, x->out.p, x->out.n);
-    return send_stream(c, connection, "text/event-stream; charset=utf-8", read_events);
+    if (!streams) return send_text(c, x->status, json, x->out.p, x->out.n);
+    return send_stream(c, "text/event-stream; charset=utf-8", read_events);
 }
 
 // ---- watchers
@@ -224,13 +222,13 @@ static void refuse(call *c, int status, const char *message) {
 }
 
 static void wake_watcher(void *ud) {
-    watcher *w = ud;
-    if (atomic_exchange(&w->sleeps, false)) MHD_resume_connection(w->connection);
+    call *c = ud;
+    if (atomic_exchange(&c->w.sleeps, false)) MHD_resume_connection(c->connection);
 }
 
 // Takes what is new from the feed. False: nothing is.
-static bool take_news(const call *c) {
-    watcher *w = c->w;
+static bool take_news(call *c) {
+    watcher *w = &c->w;
     ls_buf_clear(&w->out);
     w->sent = 0;
     const uint64_t now = ls_now_ns();
@@ -242,15 +240,15 @@ static bool take_news(const call *c) {
 }
 
 static ssize_t read_news(void *cls, uint64_t pos, char *to, size_t most) {
-    const call *c = cls;
-    watcher *w = c->w;
+    call *c = cls;
+    watcher *w = &c->w;
     (void)pos;
     if (w->sent == w->out.n && !take_news(c)) {
         if (c->http->ends) return MHD_CONTENT_READER_END_OF_STREAM;
-        MHD_suspend_connection(w->connection);
+        MHD_suspend_connection(c->connection);
         w->sleeps = true;
         // what came meanwhile woke nobody
-        if ((take_news(c) || c->http->ends) && atomic_exchange(&w->sleeps, false)) MHD_resume_connection(w->connection);
+        if (take_news(c) || c->http->ends) wake_watcher(c);
         return 0;
     }
     const size_t left = w->out.n - w->sent, n = left < most ? left : most;
@@ -259,27 +257,25 @@ static ssize_t read_news(void *cls, uint64_t pos, char *to, size_t most) {
     return (ssize_t)n;
 }
 
-static enum MHD_Result watch(call *c, struct MHD_Connection *connection) {
+static enum MHD_Result watch(call *c) {
     ls_http *h = c->http;
     if (!h->o->feed) refuse(c, 404, "nobody can watch this server: serve.watch_mib is 0");
     else if (h->watchers >= WATCHERS || h->ends)
         refuse(c, 503, h->ends ? "the server is being stopped" : "too many watchers");
-    if (c->status) return send_error(c, connection);
-    c->w = ls_calloc(1, sizeof *c->w);
-    c->w->connection = connection;
-    c->w->spoke_ns = ls_now_ns();
-    c->w->reader = (ls_feed_reader){.wake = wake_watcher, .ud = c->w};
+    if (c->status) return send_error(c);
+    c->w.listens = true;
+    c->w.spoke_ns = ls_now_ns();
+    c->w.reader = (ls_feed_reader){.wake = wake_watcher, .ud = c};
     h->watchers++;
-    ls_feed_listen(h->o->feed, &c->w->reader);
-    return send_stream(c, connection, "application/x-ndjson", read_news);
+    ls_feed_listen(h->o->feed, &c->w.reader);
+    return send_stream(c, "application/x-ndjson", read_news);
 }
 
 static void stop_watching(call *c) {
-    if (!c->w) return;
-    ls_feed_leave(c->http->o->feed, &c->w->reader);
+    if (!c->w.listens) return;
+    ls_feed_leave(c->http->o->feed, &c->w.reader);
     c->http->watchers--;
-    ls_buf_free(&c->w->out);
-    free(c->w);
+    ls_buf_free(&c->w.out);
 }
 
 // Watchers see the prompts of all clients: where clients have keys, watchers need keys of their own. No page may watch.
@@ -293,26 +289,25 @@ static void check_watcher(call *c, const char *authorization, const char *api_ke
 
 // ---- requests
 
-static const char *header(struct MHD_Connection *connection, const char *name) {
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+static const char *header(const call *c, const char *name) {
+    return MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, name);
 }
 
-static void check(call *c, struct MHD_Connection *connection, const char *path, const char *method) {
+static void check(call *c, const char *path, const char *method) {
     const ls_serve_options *o = c->http->o;
-    const char *origin = header(connection, "Origin"), *length = header(connection, "Content-Length"),
-               *type = header(connection, "Content-Type");
+    const char *origin = header(c, "Origin"), *length = header(c, "Content-Length"), *type = header(c, "Content-Type");
     bool known;
     c->route = route_of(method, path, &known);
     for (const char *const *p = o->origins; p && *p && origin; p++)
         if (!strcmp(*p, origin)) c->origin = *p;
-    if (!ls_host_is_good(header(connection, "Host"), o->hosts))
+    if (!ls_host_is_good(header(c, "Host"), o->hosts))
         refuse(c, 403, "this Host is not served: use an address or localhost, or start the server with --host NAME");
     if (!ls_origin_is_good(origin, o->origins))
         refuse(c, 403, "pages of this Origin may not ask: start the server with --origin ORIGIN");
     if (c->origin && !strcmp(method, "OPTIONS")) return; // a browser asks whether a page may ask
     if (c->route == &nowhere)
         refuse(c, known ? 405 : 404, known ? "this path takes another method" : "there is no such path");
-    const char *authorization = header(connection, "Authorization"), *api_key = header(connection, "X-Api-Key");
+    const char *authorization = header(c, "Authorization"), *api_key = header(c, "X-Api-Key");
     if (c->route->needs == WATCH_KEY) check_watcher(c, authorization, api_key, origin);
     else c->key = ls_keys_find(&o->keys, authorization, api_key);
     if (c->key < 0 && c->route->needs != NO_KEY) refuse(c, 401, "the request has no valid key");
@@ -324,6 +319,7 @@ static void check(call *c, struct MHD_Connection *connection, const char *path, 
 static call *new_call(ls_http *h, struct MHD_Connection *connection) {
     call *c = ls_calloc(1, sizeof *c);
     c->http = h;
+    c->connection = connection;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     c->peer = info ? info->socket_context : NULL;
     return c;
@@ -368,7 +364,7 @@ static void describe(ls_request_facts *f, const call *c, const char *agent) {
         if (*p >= ' ' && *p < 127) f->agent[n++] = *p;
 }
 
-static void queue(call *c, struct MHD_Connection *connection) {
+static void queue(call *c) {
     ls_http *h = c->http;
     ls_exchange *x = ls_exchange_new();
     ls_err err = {0};
@@ -377,9 +373,9 @@ static void queue(call *c, struct MHD_Connection *connection) {
     forget_body(c);
     if (code) refuse(c, status_of(code), err.msg);
     x->key = c->key;
-    x->connection = connection;
+    x->connection = c->connection;
     if (c->peer) x->fd = c->peer->fd;
-    describe(&x->facts, c, header(connection, "User-Agent"));
+    describe(&x->facts, c, header(c, "User-Agent"));
     const int status = code ? 0 : ls_queue_put(h->queue, x, &c->retry_s);
     if (status) refuse(c, status, status == 429 ? "too many requests are waiting" : "the server is being stopped");
     if (c->status) {
@@ -391,25 +387,25 @@ static void queue(call *c, struct MHD_Connection *connection) {
     ls_queue_count(h->queue, &h->queue->metrics.requests[c->route->api]);
 }
 
-static enum MHD_Result send_preflight(const call *c, struct MHD_Connection *connection) {
+static enum MHD_Result send_preflight(const call *c) {
     struct MHD_Response *r = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
     if (r) {
         MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST");
         MHD_add_response_header(r, "Access-Control-Allow-Headers",
                                 "authorization, content-type, x-api-key, anthropic-version");
     }
-    return send_response(c, connection, 204, NULL, r);
+    return send_response(c, 204, NULL, r);
 }
 
-static enum MHD_Result respond(call *c, struct MHD_Connection *connection, const char *method) {
-    if (!c->status && c->origin && !strcmp(method, "OPTIONS")) return send_preflight(c, connection);
-    if (!c->status && c->route->api >= 0) queue(c, connection);
-    if (c->status) return send_error(c, connection);
-    if (c->x) return send_answer(c, connection);
-    if (c->route->needs == WATCH_KEY) return watch(c, connection);
+static enum MHD_Result respond(call *c, const char *method) {
+    if (!c->status && c->origin && !strcmp(method, "OPTIONS")) return send_preflight(c);
+    if (!c->status && c->route->api >= 0) queue(c);
+    if (c->status) return send_error(c);
+    if (c->x) return send_answer(c);
+    if (c->route->needs == WATCH_KEY) return watch(c);
     ls_buf text = {0};
     c->route->write(c->http, &text);
-    const enum MHD_Result result = send_text(c, connection, 200, c->route->type, text.p, text.n);
+    const enum MHD_Result result = send_text(c, 200, c->route->type, text.p, text.n);
     ls_buf_free(&text);
     return result;
 }
@@ -421,17 +417,17 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
     (void)version;
     if (!c) {
         *state = c = new_call(cls, connection);
-        check(c, connection, path, method);
-        return c->status == 413 ? send_error(c, connection) : MHD_YES; // a large body is not read
+        check(c, path, method);
+        return c->status == 413 ? send_error(c) : MHD_YES; // a large body is not read
     }
     if (*n) {
         const bool good = take_body(c, upload, *n);
         *n = 0;
         return good ? MHD_YES : MHD_NO;
     }
-    if (c->x) return send_answer(c, connection);
+    if (c->x) return send_answer(c);
     set_since(c, 0);
-    return respond(c, connection, method);
+    return respond(c, method);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **state,

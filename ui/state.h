@@ -8,7 +8,7 @@
 #include "decode/dialog.h"
 #include "decode/shadows.h"
 #include "decode/stats.h"
-#include "decode/tokens.h"
+#include "decode/step.h"
 #include "ui/actions.h"
 #include "ui/edit.h"
 #include "ui/keys.h"

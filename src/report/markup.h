@@ -2,7 +2,7 @@
 // hide or reverse text appear as base/utf8.h writes them.
 #pragma once
 #include "base/buf.h"
-#include "decode/tokens.h"
+#include "decode/step.h"
 
 // Escapes for element content and quoted attributes. Newlines and tabs stay.
 void ls_markup(ls_buf *out, const char *p, size_t n);

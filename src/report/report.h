@@ -2,8 +2,8 @@
 // keeps a few numbers for each step and token, and the complete trees of a few steps. Zero-initialise. For one thread.
 #pragma once
 #include "decode/stats.h"
+#include "decode/step.h"
 #include "decode/suite.h"
-#include "decode/tokens.h"
 #include "trace/trace_events.h"
 
 enum { LS_REPORT_BINS = 10, LS_REPORT_WORST = 5, LS_REPORT_BEST = 2 };

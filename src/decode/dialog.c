@@ -111,11 +111,11 @@ static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *syst
     return code;
 }
 
-static ls_code encode_raw(const ls_model *m, bool first, ls_str text, ls_ids *out, ls_err *err) {
-    const ls_ids *before = ls_vocab_prefix(m->vocab), *behind = ls_vocab_suffix(m->vocab);
-    if (first) ls_ids_add(out, before->p, before->n);
-    const ls_code code = ls_encode(m->vocab, text.p, text.n, true, out, err);
-    if (first && !code) ls_ids_add(out, behind->p, behind->n);
+ls_code ls_prompt_raw(const ls_vocab *v, ls_str text, bool special, ls_ids *out, ls_err *err) {
+    const ls_ids *before = ls_vocab_prefix(v), *behind = ls_vocab_suffix(v);
+    ls_ids_add(out, before->p, before->n);
+    const ls_code code = ls_encode(v, text.n ? text.p : "", text.n, special, out, err);
+    if (!code) ls_ids_add(out, behind->p, behind->n);
     return code;
 }
 
@@ -133,7 +133,9 @@ ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format
         return refused(m->chat_problem, err);
     if (format == LS_FORMAT_AUTO && !m->chat) out->kept = 0;
     ls_code code;
-    if (format == LS_FORMAT_RAW || !m->chat) code = encode_raw(m, !out->kept, said, &out->ids, err);
+    if (format == LS_FORMAT_RAW || !m->chat)
+        code = out->kept ? ls_encode(m->vocab, text, n, true, &out->ids, err)
+                         : ls_prompt_raw(m->vocab, said, true, &out->ids, err);
     else if (turn && !d->n_places) code = go_on(d, m, system, turn, said, out, err);
     else code = part_ways(d, m, system, turn, said, out, err);
     if (code) ls_next_prompt_free(out);

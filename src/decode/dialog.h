@@ -15,6 +15,9 @@ typedef enum { LS_FORMAT_AUTO, LS_FORMAT_CHAT, LS_FORMAT_RAW } ls_prompt_format;
 ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char *system, const char *text, size_t n,
                          ls_ids *out, ls_err *err);
 
+// The text between the vocabulary's begin and end tokens. special: spelled-out special tokens become their ids.
+ls_code ls_prompt_raw(const ls_vocab *v, ls_str text, bool special, ls_ids *out, ls_err *err);
+
 // The template renders the whole conversation for each prompt. If the result begins with the text so far, only the rest
 // is prefilled. If the template rewrites earlier turns (drops their thinking, moves the system message), prefill
 // restarts at the first difference. Without a template each prompt begins a new text, but the format raw continues the

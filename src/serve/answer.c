@@ -82,14 +82,8 @@ static int status_of(ls_code code) {
 
 static ls_code encode(const ls_answerer *a, const ls_request *r, ls_ids *out, ls_err *err) {
     const ls_model *m = a->o->model;
-    const ls_ids *before = ls_vocab_prefix(m->vocab), *behind = ls_vocab_suffix(m->vocab);
     ls_marked text = {0};
-    if (!r->chat) {
-        ls_ids_add(out, before->p, before->n);
-        const ls_code code = ls_encode(m->vocab, r->text.p ? r->text.p : "", r->text.n, false, out, err);
-        if (!code) ls_ids_add(out, behind->p, behind->n);
-        return code;
-    }
+    if (!r->chat) return ls_prompt_raw(m->vocab, (ls_str){r->text.p, r->text.n}, false, out, err);
     if (!m->chat)
         return ls_fail(err, LS_E_USAGE, "the model has no usable chat template (%.300s): use /v1/completions",
                        m->chat_problem);

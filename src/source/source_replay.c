@@ -42,6 +42,19 @@ static bool closing(void *ud) {
     return ls_channel_closing(ud);
 }
 
+// Plays t from its beginning; takes it.
+static void start(replay *r, ls_trace_events *t) {
+    ls_trace_events_close(r->t);
+    ls_event_free(r->next);
+    r->t = t;
+    ls_trace_read_stop(ls_trace_events_reader(t), closing, &r->c);
+    r->next = NULL;
+    r->failure.code = LS_OK;
+    r->ended = r->unended = r->rival_sent = false;
+    r->c.steps_left = 0;
+    r->due_ms = now_ms();
+}
+
 static void start_again(replay *r) {
     ls_err err;
     ls_trace_events *t;
@@ -49,20 +62,8 @@ static void start_again(replay *r) {
         ls_channel_message(&r->c, true, "a recording from a pipe cannot be played again");
         return;
     }
-    if (ls_trace_events_open(&t, r->path, &err)) {
-        ls_channel_message(&r->c, true, err.msg);
-        return;
-    }
-    ls_trace_events_close(r->t);
-    ls_event_free(r->next);
-    r->t = t;
-    ls_trace_read_stop(ls_trace_events_reader(t), closing, &r->c);
-    r->next = NULL;
-    r->failure.code = LS_OK;
-    r->ended = r->unended = false;
-    r->c.steps_left = 0;
-    r->rival_sent = false;
-    r->due_ms = now_ms();
+    if (ls_trace_events_open(&t, r->path, &err)) ls_channel_message(&r->c, true, err.msg);
+    else start(r, t);
 }
 
 static void send_whole_rival(replay *r) {
@@ -183,9 +184,7 @@ static void play(replay *r) {
 
 static void *player(void *ud) {
     replay *r = ud;
-    ls_trace_read_stop(ls_trace_events_reader(r->t), closing, &r->c);
     ls_queued_command *c;
-    r->due_ms = now_ms();
     while (ls_channel_take(&r->c, &c, patience(r))) {
         if (c) carry_out(r, c);
         else if (patience(r) == 0) play(r);
@@ -206,7 +205,7 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     r->c.kind = LS_CHANNEL_RECORDING;
     r->path = ls_strdup(opt->path);
     r->rival = opt->rival ? ls_strdup(opt->rival) : NULL;
-    r->t = t;
+    start(r, t);
     r->speed = opt->speed;
     r->c.paused = opt->paused;
     if (ls_channel_open(&r->c, player)) return &r->c.base;

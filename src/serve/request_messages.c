@@ -1,6 +1,5 @@
 #include "serve/request.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 // The messages as they are written, and where the request's are read.

@@ -1,7 +1,7 @@
 /* The kernels, generic over the vector width. The including file defines before:
- *   W (lanes), vf (vector of W floats), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a
- *   micro-kernel), FUSED_MAX (most rows that unpack weights on the way),
- *   and the inline functions vf_set, vf_load, vf_store, vf_fma, vf_max, vf_half (W f16 to floats),
+ *   W (lanes), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a micro-kernel), FUSED_MAX
+ *   (most rows that unpack weights on the way),
+ *   and the inline functions vf_fma, vf_max, vf_half (W f16 to floats),
  *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats),
  *   and for kernels_integers.h vf_fma_once (rounded once), vi_bytes (W bytes to integers), vf_round (to integers).
  */

@@ -9,21 +9,8 @@
 #define LEVEL_NAME "portable"
 #define R_MAX 3
 #define FUSED_MAX 3
-typedef float vf __attribute__((vector_size(16)));
-typedef uint8_t vbytes __attribute__((vector_size(16)));
 #include "compute/kernels/vectors.h"
 
-static inline vf vf_set(float x) {
-    return (vf){x, x, x, x};
-}
-static inline vf vf_load(const float *p) {
-    vf a;
-    memcpy(&a, p, sizeof a);
-    return a;
-}
-static inline void vf_store(float *p, vf a) {
-    memcpy(p, &a, sizeof a);
-}
 static inline vf vf_fma(vf a, vf b, vf c) {
     return a * b + c;
 }

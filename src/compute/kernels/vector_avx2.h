@@ -1,23 +1,11 @@
 /* The vector of kernels_impl.h in AVX2; the including file names the level. */
 #include <immintrin.h>
 
-#include "compute/kernels/kernels.h"
-
 #define W 8
 #define R_MAX 3
 #define FUSED_MAX 3
-typedef __m256 vf;
-typedef uint8_t vbytes __attribute__((vector_size(32)));
+#include "compute/kernels/vectors.h"
 
-static inline vf vf_set(float x) {
-    return _mm256_set1_ps(x);
-}
-static inline vf vf_load(const float *p) {
-    return _mm256_loadu_ps(p);
-}
-static inline void vf_store(float *p, vf a) {
-    _mm256_storeu_ps(p, a);
-}
 static inline vf vf_fma(vf a, vf b, vf c) {
     return _mm256_fmadd_ps(a, b, c);
 }

@@ -1,23 +1,11 @@
 /* The vector of kernels_impl.h in AVX-512; the including file names the level. */
 #include <immintrin.h>
 
-#include "compute/kernels/kernels.h"
-
 #define W 16
 #define R_MAX 6
 #define FUSED_MAX 18
-typedef __m512 vf;
-typedef uint8_t vbytes __attribute__((vector_size(64)));
+#include "compute/kernels/vectors.h"
 
-static inline vf vf_set(float x) {
-    return _mm512_set1_ps(x);
-}
-static inline vf vf_load(const float *p) {
-    return _mm512_loadu_ps(p);
-}
-static inline void vf_store(float *p, vf a) {
-    _mm512_storeu_ps(p, a);
-}
 static inline vf vf_fma(vf a, vf b, vf c) {
     return _mm512_fmadd_ps(a, b, c);
 }

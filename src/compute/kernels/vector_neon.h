@@ -1,27 +1,14 @@
 /* The vector of kernels_impl.h in NEON, as every processor of 64-bit Arm has it. */
-#include "compute/kernels/kernels.h"
-
+#define W 4
+#define R_MAX 6 /* 24 sums, 4 vectors of weights and an input fit the 32 registers */
+#define FUSED_MAX 3
+#include "compute/kernels/vectors.h"
 #ifdef LSK_NEON_EMULATED
 #include LSK_NEON_EMULATED /* its instructions in plain C, for tests */
 #else
 #include <arm_neon.h>
 #endif
 
-#define W 4
-#define R_MAX 6 /* 24 sums, 4 vectors of weights and an input fit the 32 registers */
-#define FUSED_MAX 3
-typedef float32x4_t vf;
-typedef uint8x16_t vbytes;
-
-static inline vf vf_set(float x) {
-    return vdupq_n_f32(x);
-}
-static inline vf vf_load(const float *p) {
-    return vld1q_f32(p);
-}
-static inline void vf_store(float *p, vf a) {
-    vst1q_f32(p, a);
-}
 static inline vf vf_fma(vf a, vf b, vf c) {
     return vfmaq_f32(c, a, b);
 }

@@ -13,9 +13,22 @@
 #define EACH(i, from, end) _Pragma("GCC unroll 16") for (int i = (from); i < (end); i++)
 #endif
 
+typedef float vf __attribute__((vector_size(W * 4)));
+typedef float vf_at __attribute__((vector_size(W * 4), aligned(4), may_alias));
+typedef uint8_t vbytes __attribute__((vector_size(W * 4)));
 typedef int32_t vi __attribute__((vector_size(W * 4)));
 typedef uint32_t vu __attribute__((vector_size(W * 4)));
 typedef uint16_t vh __attribute__((vector_size(W * 2)));
+
+static inline vf vf_set(float x) {
+    return x - (vf){0};
+}
+static inline vf vf_load(const float *p) {
+    return (vf) * (const vf_at *)p;
+}
+static inline void vf_store(float *p, vf a) {
+    *(vf_at *)p = (vf_at)a;
+}
 
 /* Lines of 64 bytes to fetch in each turn of a loop. */
 typedef struct {

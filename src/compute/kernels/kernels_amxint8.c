@@ -78,15 +78,9 @@ static inline __attribute__((always_inline)) void block(const int rows, const in
         if (m->format == LSK_Q4I) block(ROWS, 1, m, x, ldx, y, ldy, tile, end, next); \
         else block(ROWS, 0, m, x, ldx, y, ldy, tile, end, next); \
     }
-KERNEL(8)
-KERNEL(9)
-KERNEL(10)
-KERNEL(11)
-KERNEL(12)
-KERNEL(13)
-KERNEL(14)
-KERNEL(15)
-KERNEL(16)
+#define FROM_LEAST(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
+FROM_LEAST(KERNEL)
+#define ENTRY(ROWS) rows_##ROWS,
 
 int32_t lsk_amx_pass(int32_t rows) {
     const int32_t passes = (rows + AMX_ROWS - 1) / AMX_ROWS;
@@ -98,8 +92,7 @@ int32_t lsk_amx_pass(int32_t rows) {
 void lsk_amx_matmul_int8(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                          int32_t rows, int32_t t0, int32_t t1, void *scratch) {
     static void (*const kernels[])(const lsk_matrix *, const lsk_group *, int64_t, float *, int64_t, int32_t, int32_t,
-                                   ahead) = {rows_8,  rows_9,  rows_10, rows_11, rows_12,
-                                               rows_13, rows_14, rows_15, rows_16};
+                                   ahead) = {FROM_LEAST(ENTRY)};
     const int32_t each = lsk_amx_pass(rows), passes = (rows + each - 1) / each;
     const int32_t at_once = passes == 1 ? t1 - t0 : 1, groups = m->n_in / 32,
                   group_lines = (int32_t)(m->tile_bytes / 64) / groups;

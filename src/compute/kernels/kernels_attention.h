@@ -11,163 +11,104 @@
 
 /* Not formatted by a program: it would join macros that are statements, and lines of tables. */
 /* clang-format off */
-#define SAVE1(r) vf_store(y + (r) * ldy, a[r][0]);
-#define SAVE2(r) SAVE1(r) vf_store(y + (r) * ldy + W, a[r][1]);
-#define SAVE4(r) SAVE2(r) vf_store(y + (r) * ldy + 2 * W, a[r][2]); vf_store(y + (r) * ldy + 3 * W, a[r][3]);
-#define RESUME1(r) a[r][0] = vf_load(y + (r) * ldy);
-#define RESUME2(r) RESUME1(r) a[r][1] = vf_load(y + (r) * ldy + W);
-#define RESUME4(r) RESUME2(r) a[r][2] = vf_load(y + (r) * ldy + 2 * W); a[r][3] = vf_load(y + (r) * ldy + 3 * W);
-
-/* Keys and values are floats (f) or pairs of bf16 (b), which kernels_cache.h describes: words that hold two dimensions of
- * a key or two positions of a value, the first one in the high half. A level that multiplies pairs defines
+/* Keys and values are floats or pairs of bf16, which kernels_cache.h describes: words that hold two dimensions of a key
+ * or two positions of a value, the first one in the high half. A level that multiplies pairs defines
  *
  *   DOT_PAIRS(sum, w, x)  sum += w's first * x's first, then += w's second * x's second; x: a word in memory, for all lanes
  *   pack_pairs(x, n)      n floats that bf16 holds become (n + 1) / 2 words, in place; where n is odd the last second is 0
  *
  * Others do the same by two multiply-adds of floats. */
-#define FIRST(c) w[c] = (vf)(pair[c] & 0xFFFF0000u);
-#define SECOND(c) w[c] = (vf)(pair[c] << 16);
+INLINE void first_of(const int C, vf *w) {
+    EACH(c, 0, C) w[c] = (vf)((vu)w[c] & 0xFFFF0000u);
+}
+INLINE void second_of(const int C, vf *w) {
+    EACH(c, 0, C) w[c] = (vf)((vu)w[c] << 16);
+}
+/* Sums go on by pairs w, or by halves of some; then x goes on. */
 #ifdef DOT_PAIRS
 #define PACKED 1
-#define DOT1(r) DOT_PAIRS(a[r][0], w[0], xk[(r) * ldx])
-#define DOT4(r) \
-    DOT1(r) DOT_PAIRS(a[r][1], w[1], xk[(r) * ldx]) \
-    DOT_PAIRS(a[r][2], w[2], xk[(r) * ldx]) DOT_PAIRS(a[r][3], w[3], xk[(r) * ldx])
-#define WHOLE(c) w[c] = (vf)pair[c];
-#define ADD_PAIRS(R, C) REP##C(WHOLE) REP##R(DOT##C) xk++;
-#define ADD_ONE(R, C) REP##R(DOT##C) xk++;
+INLINE void add_half(const int C, const int R, vf sum[R_MAX][4], const vf *w, const float *x, int64_t ldx) {
+    EACH(r, 0, R) EACH(c, 0, C) DOT_PAIRS(sum[r][c], w[c], x[r * ldx])
+}
+#define add_pairs add_half
 #else
 #define PACKED 0
 static void pack_pairs(float *x, int32_t n) {
     (void)x, (void)n;
 }
-#define ADD_PAIRS(R, C) REP##C(FIRST) ADD_ONE(R, C) REP##C(SECOND) ADD_ONE(R, C)
-#define ADD_ONE(R, C) REP##R(FMA##C) xk++;
+#define add_half add_input
+INLINE void add_pairs(const int C, const int R, vf sum[R_MAX][4], const vf *w, const float *x, int64_t ldx) {
+    vf half[4];
+    EACH(c, 0, C) half[c] = w[c];
+    first_of(C, half);
+    add_input(C, R, sum, half, x, ldx);
+    EACH(c, 0, C) half[c] = w[c];
+    second_of(C, half);
+    add_input(C, R, sum, half, x + 1, ldx);
+}
 #endif
+enum { OF_PAIR = PACKED ? 1 : 2 }; /* floats of x */
 
 /* Scores of C / NV blocks of 16 cache columns. */
-#define KEY(c) k + (((c) / NV) * (size_t)rows + (size_t)d) * LSK_TILE + LANE(c)
-#define LOAD_K(c) w[c] = vf_load(KEY(c));
-#define LOAD_K_PAIR(c) pair[c] = (vu)vf_load(KEY(c));
 #define SCORES_ARGS const float *k, int32_t hd, const float *x, float *y, int64_t ldy, ahead next
-#define SCORES(R, C) \
-    static __attribute__((noinline)) void scores_f_##R##_##C(SCORES_ARGS) { \
-        const int32_t rows = hd; \
-        const int64_t ldx = hd; \
-        vf a[R][C], w[C]; \
-        REP##R(ZERO##C) \
-        for (int32_t d = 0; d < rows; d++) { \
-            const float *xk = x + d; \
-            next = fetch(next); \
-            REP##C(LOAD_K) \
-            REP##R(FMA##C) \
-        } \
-        REP##R(SAVE##C) \
-    } \
-    static __attribute__((noinline)) void scores_b_##R##_##C(SCORES_ARGS) { \
-        const int32_t rows = hd / 2; \
-        const int64_t ldx = hd; \
-        const float *xk = x; \
-        vf a[R][C], w[C]; \
-        vu pair[C]; \
-        REP##R(ZERO##C) \
-        for (int32_t d = 0; d < rows; d++) { \
-            next = fetch(next); \
-            REP##C(LOAD_K_PAIR) \
-            ADD_PAIRS(R, C) \
-        } \
-        REP##R(SAVE##C) \
+INLINE void scores(const int C, const int R, const int bf16, SCORES_ARGS) {
+    const int32_t rows = bf16 ? hd / 2 : hd;
+    vf sum[R_MAX][4], w[4];
+    EACH(r, 0, R) EACH(c, 0, C) sum[r][c] = vf_set(0);
+    for (int32_t d = 0; d < rows; d++) {
+        next = fetch(next);
+        EACH(c, 0, C) w[c] = vf_load(k + ((c) / NV * (size_t)rows + (size_t)d) * LSK_TILE + LANE(c));
+        if (bf16) add_pairs(C, R, sum, w, x + d * OF_PAIR, hd);
+        else add_input(C, R, sum, w, x + d, hd);
     }
-
-/* C vectors of weighted sums y go on over n values, then over those of the columns in tail. */
-#define LOAD_V(c) w[c] = vf_load(at + (c) * W);
-#define LOAD_V_PAIR(c) pair[c] = (vu)vf_load(at + (c) * W);
-#define VALUES_ARGS const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next
-#define VALUES(R, C) \
-    static __attribute__((noinline)) void values_f_##R##_##C(VALUES_ARGS) { \
-        vf a[R][C], w[C]; \
-        const float *xk = x, *at = s->v; \
-        REP##R(RESUME##C) \
-        for (int32_t i = 0; i < s->n; i++, xk++, at += s->hd) { \
-            next = fetch(next); \
-            REP##C(LOAD_V) \
-            REP##R(FMA##C) \
-        } \
-        for (int32_t i = 0; i < s->n_tail; i++, xk++) { \
-            at = s->v + (size_t)s->tail[i] * (size_t)s->hd; \
-            REP##C(LOAD_V) \
-            REP##R(FMA##C) \
-        } \
-        REP##R(SAVE##C) \
-    } \
-    static __attribute__((noinline)) void values_b_##R##_##C(VALUES_ARGS) { \
-        vf a[R][C], w[C]; \
-        vu pair[C]; \
-        const float *xk = x, *at = s->v; \
-        REP##R(RESUME##C) \
-        for (int32_t i = 0; i < s->n / 2; i++, at += s->hd) { \
-            next = fetch(next); \
-            REP##C(LOAD_V_PAIR) \
-            ADD_PAIRS(R, C) \
-        } \
-        if (s->n % 2) { /* its partner is not committed */ \
-            REP##C(LOAD_V_PAIR) \
-            REP##C(FIRST) \
-            ADD_ONE(R, C) \
-        } \
-        for (int32_t i = 0; i < s->n_tail; i++) { \
-            at = s->v + (size_t)(s->tail[i] / 2) * (size_t)s->hd; \
-            REP##C(LOAD_V_PAIR) \
-            if (s->tail[i] % 2) { REP##C(SECOND) } \
-            else { REP##C(FIRST) } \
-            ADD_ONE(R, C) \
-        } \
-        REP##R(SAVE##C) \
-    }
+    EACH(r, 0, R) EACH(c, 0, C) vf_store(y + r * ldy + c * W, sum[r][c]);
+}
 
 typedef struct { /* either n values side by side or those of a tail */
     const float *v;
     const int32_t *tail;
     int32_t hd, n, n_tail;
 } span;
-typedef void (*scores_fn)(SCORES_ARGS);
-typedef void (*values_fn)(VALUES_ARGS);
+/* C vectors of weighted sums y go on over n values, then over those of the columns in tail. */
+#define VALUES_ARGS const span *s, const float *x, int64_t ldx, float *y, int64_t ldy, ahead next
+INLINE void values(const int C, const int R, const int bf16, VALUES_ARGS) {
+    const float *at = s->v;
+    vf sum[R_MAX][4], w[4];
+    EACH(r, 0, R) EACH(c, 0, C) sum[r][c] = vf_load(y + r * ldy + c * W);
+    for (int32_t i = 0; i < (bf16 ? s->n / 2 : s->n); i++, at += s->hd) {
+        next = fetch(next);
+        EACH(c, 0, C) w[c] = vf_load(at + c * W);
+        if (bf16) add_pairs(C, R, sum, w, x, ldx);
+        else add_input(C, R, sum, w, x, ldx);
+        x += bf16 ? OF_PAIR : 1;
+    }
+    if (bf16 && s->n % 2) { /* its partner is not committed */
+        EACH(c, 0, C) w[c] = vf_load(at + c * W);
+        first_of(C, w);
+        add_half(C, R, sum, w, x++, ldx);
+    }
+    for (int32_t i = 0; i < s->n_tail; i++, x++) {
+        at = s->v + (size_t)(bf16 ? s->tail[i] / 2 : s->tail[i]) * (size_t)s->hd;
+        EACH(c, 0, C) w[c] = vf_load(at + c * W);
+        if (bf16 && s->tail[i] % 2) second_of(C, w);
+        else if (bf16) first_of(C, w);
+        if (bf16) add_half(C, R, sum, w, x, ldx);
+        else add_input(C, R, sum, w, x, ldx);
+    }
+    EACH(r, 0, R) EACH(c, 0, C) vf_store(y + r * ldy + c * W, sum[r][c]);
+}
 
-#if W == 16
-#define ONE_BLOCK 1
-#elif W == 8
-#define ONE_BLOCK 2
-#else
-#define ONE_BLOCK 4
-#endif
-#define ATTEND_(R, C) SCORES(R, C) VALUES(R, C)
-#define ATTEND(R, C) ATTEND_(R, C)
-#define ENTRY_(kind, R, C) kind##_##R##_##C
-#define ENTRY(kind, R, C) ENTRY_(kind, R, C)
-ATTEND(1, 4)
-ATTEND(2, 4)
-ATTEND(3, 4)
-#if W > 4
-ATTEND(1, ONE_BLOCK)
-ATTEND(2, ONE_BLOCK)
-ATTEND(3, ONE_BLOCK)
-#endif
-#define BOTH(kind, R) {ENTRY(kind, R, 4), ENTRY(kind, R, ONE_BLOCK)}
-#if R_MAX == 6
-ATTEND(4, 4)
-ATTEND(5, 4)
-ATTEND(6, 4)
-#if W > 4
-ATTEND(4, ONE_BLOCK)
-ATTEND(5, ONE_BLOCK)
-ATTEND(6, ONE_BLOCK)
-#endif
-#define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3), BOTH(kind, 4), BOTH(kind, 5), BOTH(kind, 6)}
-#else
-#define UP_TO_R_MAX(kind) {{0}, BOTH(kind, 1), BOTH(kind, 2), BOTH(kind, 3)}
-#endif
-static const scores_fn score_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(scores_f), UP_TO_R_MAX(scores_b)};
-static const values_fn value_kernels[2][R_MAX + 1][2] = {UP_TO_R_MAX(values_f), UP_TO_R_MAX(values_b)};
+#define ATTEND(R, bf16) \
+    static __attribute__((noinline)) void scores_##bf16##_##R(int narrow, SCORES_ARGS) { \
+        BY_WIDTH(narrow, scores, R, bf16, k, hd, x, y, ldy, next) \
+    } \
+    static __attribute__((noinline)) void values_##bf16##_##R(int narrow, VALUES_ARGS) { \
+        BY_WIDTH(narrow, values, R, bf16, s, x, ldx, y, ldy, next) \
+    }
+UP_TO_R_MAX(ATTEND, 0)
+UP_TO_R_MAX(ATTEND, 1)
+static void (*const score_kernels[2][R_MAX])(int, SCORES_ARGS) = {{UP_TO_R_MAX(ENTRY, scores_0)}, {UP_TO_R_MAX(ENTRY, scores_1)}};
+static void (*const value_kernels[2][R_MAX])(int, VALUES_ARGS) = {{UP_TO_R_MAX(ENTRY, values_0)}, {UP_TO_R_MAX(ENTRY, values_1)}};
 
 /* e^(x - max) = 2^(x log2(e) - scaled_max), in bf16, whose rounding is 26 times what this cubic of 2^f (relative error
  * 7.5e-5 at most) does; ties go up. 0 below 2^-126. */
@@ -219,10 +160,9 @@ INLINE int32_t together(int32_t n) {
 static const float *as_floats(const float *words, int32_t rows, int32_t width, float *room) {
     for (int32_t i = 0; i < rows; i++)
         for (int32_t j = 0; j < width; j += W) {
-            const vu pair[1] = {(vu)vf_load(words + i * width + j)};
-            vf w[1];
-            FIRST(0) vf_store(room + 2 * i * width + j, w[0]);
-            SECOND(0) vf_store(room + (2 * i + 1) * width + j, w[0]);
+            const vu pair = (vu)vf_load(words + i * width + j);
+            vf_store(room + 2 * i * width + j, (vf)(pair & 0xFFFF0000u));
+            vf_store(room + (2 * i + 1) * width + j, (vf)(pair << 16));
         }
     return room;
 }
@@ -237,10 +177,11 @@ INLINE void add_values(int bf16, span s, int32_t n, const float *w, int64_t ld, 
     for (int32_t d = 0, pass = 0; d < s.hd;) {
         const int narrow = d + 4 * W > s.hd;
         s.v = v + d;
-        for (int32_t i = 0, r; i < n; i += r, pass++)
-            value_kernels[bf16][r = together(n - i)][narrow](
-                &s, w + i * ld, ld, y + i * s.hd + d, s.hd,
-                next ? share_of(next, pass, passes, turns, lines) : (ahead){0});
+        for (int32_t i = 0, r; i < n; i += r, pass++) {
+            r = together(n - i);
+            value_kernels[bf16][r - 1](narrow, &s, w + i * ld, ld, y + i * s.hd + d, s.hd,
+                                       next ? share_of(next, pass, passes, turns, lines) : (ahead){0});
+        }
         d += narrow ? LSK_TILE : 4 * W;
     }
 }
@@ -296,10 +237,12 @@ static void k_attention(const lsk_attention *a) {
         const float *keys = k + (int64_t)b * key_rows * LSK_TILE,
                     *next = end < blocks ? k + (int64_t)end * key_rows * LSK_TILE : v + (int64_t)(from / each) * hd;
         if (floats) keys = as_floats(keys, taken * key_rows, LSK_TILE, room);
-        for (int32_t i = 0, pass = 0, r; i < n; i += r, pass++)
-            score_kernels[bf16 && !floats][r = together(n - i)][narrow](
-                keys, hd, x + i * hd, w + i * ld + b * LSK_TILE, ld,
+        for (int32_t i = 0, pass = 0, r; i < n; i += r, pass++) {
+            r = together(n - i);
+            score_kernels[bf16 && !floats][r - 1](
+                narrow, keys, hd, x + i * hd, w + i * ld + b * LSK_TILE, ld,
                 share_of(next, pass, (n + R_MAX - 1) / R_MAX, floats ? hd : key_rows, floats ? (taken + 1) / 2 : taken));
+        }
         b = end;
     }
     for (int32_t i = 0; i < n; i++) {

@@ -63,31 +63,20 @@ static inline __attribute__((always_inline)) void pairs_block(const int rows, co
         EACH_ROW _mm512_mask_storeu_ps(y + r * ldy + (tile + c) * LSK_TILE, keep, sum[r][c]);
     }
 }
-#define PAIRS_KERNEL(ROWS)                                                                                             \
+#define PAIRS_KERNEL(ROWS, ...)                                                                                        \
     static __attribute__((noinline)) void pairs_##ROWS(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y,  \
                                                        int64_t ldy, int32_t tile, int32_t tiles, part_of pass) {       \
         if (tiles == 2) pairs_block(ROWS, 2, m, x, ldx, y, ldy, tile, pass);                                           \
         else pairs_block(ROWS, 1, m, x, ldx, y, ldy, tile, pass);                                                      \
     }
-PAIRS_KERNEL(1)
-PAIRS_KERNEL(2)
-PAIRS_KERNEL(3)
-PAIRS_KERNEL(4)
-PAIRS_KERNEL(5)
-PAIRS_KERNEL(6)
-PAIRS_KERNEL(7)
-PAIRS_KERNEL(8)
-PAIRS_KERNEL(9)
-PAIRS_KERNEL(10)
-PAIRS_KERNEL(11)
-PAIRS_KERNEL(12)
+UP_TO_12(PAIRS_KERNEL, )
+#define PAIRS_ENTRY(ROWS, ...) pairs_##ROWS,
 
 void lsk_avx512bf16_matmul(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                            int32_t t0, int32_t t1, void *scratch) {
     (void)scratch;
     static void (*const kernels[PAIRS_MOST])(const lsk_matrix *, const uint16_t *, int64_t, float *, int64_t, int32_t,
-                                             int32_t, part_of) = {
-        pairs_1, pairs_2, pairs_3, pairs_4, pairs_5, pairs_6, pairs_7, pairs_8, pairs_9, pairs_10, pairs_11, pairs_12};
+                                             int32_t, part_of) = {UP_TO_12(PAIRS_ENTRY, )};
     const int32_t passes = (rows + PAIRS_MOST - 1) / PAIRS_MOST;
     for (int32_t t = t0, tiles; t < t1; t += tiles) {
         tiles = rows <= PAIRS_FEW || t + 1 == t1 ? 1 : 2;

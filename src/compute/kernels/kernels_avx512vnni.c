@@ -16,7 +16,7 @@ static LSK_PEAK(vnni_peak, __m512i, 64)
 
 /* A block of rows has at most six to eight independent chains of dot products: they hide the latency of one, and their
  * sums fit the registers beside the weights. */
-#define INT_ROWS INT_ROWS_12
+#define INT_ROWS UP_TO_12
 #define INT_TOGETHER 1
 #define INT_BLOCK(rows, is16) ((is16) ? 4 : (rows) <= 8 ? 8 : 6)
 enum { INT_MOST = 12 };
@@ -70,14 +70,13 @@ static void vnni_add_wide_of(const lsk_matrix *m, float *y, int64_t ldy, int32_t
     const unsigned char *data = m->data + (size_t)tile * m->tile_bytes;
     const __mmask16 keep = vf_outputs(m, tile);
     y += tile * LSK_TILE;
-#define OF(FORMAT) \
+#define OF(FORMAT, ...) \
     case LSK_##FORMAT: \
         for (int32_t i = 0; i < n_wide; i++) add_wide_group(LSK_##FORMAT, data, y, ldy, keep, wide + i); \
         break;
     switch (m->format) {
-        OF(Q4I) OF(Q5I) OF(Q8I) OF(NL4I) OF(MX4I) OF(NV4I) OF(K2I) OF(K3I) OF(K4I) OF(K5I) OF(XS4I)
-    default:
-        OF(K6I)
+        INT_FORMATS(OF, )
+    default: break;
     }
 }
 #define INT_ADD_WIDE vnni_add_wide_of

@@ -15,7 +15,7 @@
 #define LSK_STEP(sum, x) ADD_BYTES(sum, x, _mm256_set1_epi8(2))
 static LSK_PEAK(int256_peak, __m256i, 32)
 
-#define INT_ROWS INT_ROWS_6
+#define INT_ROWS UP_TO_6
 #define INT_MOST_ROWS(bits, is16) ((is16) && (bits) == 5 ? 4 : 6)
 #define INT_TOGETHER 2 /* both halves of a tile */
 #define INT_BLOCK(rows, is16) (rows)

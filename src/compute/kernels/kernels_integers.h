@@ -3,7 +3,7 @@
  * order, and only the multiply-add of its scaled value to the row's float sum rounds. So all levels agree bit for bit.
  * The including file defines
  *
- *   INT_ROWS, INT_MOST         INT_ROWS_n and n: kernels of 1 to n rows
+ *   INT_ROWS, INT_MOST         UP_TO_n and n: kernels of 1 to n rows
  *   INT_MOST_ROWS(bits, is16)  rows that a pass takes at most, where that is fewer
  *   INT_TOGETHER               vectors of a tile, and
  *   INT_BLOCK(rows, is16)      rows, whose sums over a group are made together in registers
@@ -70,15 +70,6 @@ INLINE void int_kernel(const lsk_format format, const int is16, const int rows, 
 #ifndef INT_MOST_ROWS
 #define INT_MOST_ROWS(bits, is16) INT_MOST
 #endif
-#define INT_ROWS_1(X, ...) X(1, __VA_ARGS__)
-#define INT_ROWS_6(X, ...) \
-    X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__)
-#define INT_ROWS_8(X, ...) INT_ROWS_6(X, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
-#define INT_ROWS_12(X, ...) \
-    INT_ROWS_8(X, __VA_ARGS__) X(9, __VA_ARGS__) X(10, __VA_ARGS__) X(11, __VA_ARGS__) X(12, __VA_ARGS__)
-#define INT_FORMATS(X, ...) \
-    X(Q4I, __VA_ARGS__) X(Q5I, __VA_ARGS__) X(Q8I, __VA_ARGS__) X(NL4I, __VA_ARGS__) X(MX4I, __VA_ARGS__) X(NV4I, __VA_ARGS__) X(K2I, __VA_ARGS__) X(K3I, __VA_ARGS__) \
-    X(K4I, __VA_ARGS__) X(K5I, __VA_ARGS__) X(K6I, __VA_ARGS__) X(XS4I, __VA_ARGS__)
 
 #define INT_KERNEL(ROWS, FORMAT, IS16) \
     static __attribute__((noinline)) void FORMAT##_##IS16##_##ROWS(const int_pass *p) { \

@@ -8,6 +8,20 @@
 #define INT_SIGNED 0
 #endif
 
+#define INT_FORMATS(X, ...)                                                                                            \
+    X(Q4I, __VA_ARGS__)                                                                                                \
+    X(Q5I, __VA_ARGS__)                                                                                                \
+    X(Q8I, __VA_ARGS__)                                                                                                \
+    X(NL4I, __VA_ARGS__)                                                                                               \
+    X(MX4I, __VA_ARGS__)                                                                                               \
+    X(NV4I, __VA_ARGS__)                                                                                               \
+    X(K2I, __VA_ARGS__)                                                                                                \
+    X(K3I, __VA_ARGS__)                                                                                                \
+    X(K4I, __VA_ARGS__)                                                                                                \
+    X(K5I, __VA_ARGS__)                                                                                                \
+    X(K6I, __VA_ARGS__)                                                                                                \
+    X(XS4I, __VA_ARGS__)
+
 typedef uint16_t vwords __attribute__((vector_size(W * 4)));
 
 /* Its integers, of so many bits, and what scales them: d, in a K format times scale, and with a minimum min, in a K

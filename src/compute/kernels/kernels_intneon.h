@@ -7,7 +7,7 @@
 #include "compute/kernels/vector_neon.h"
 
 #define INT_SIGNED 1
-#define INT_ROWS INT_ROWS_8
+#define INT_ROWS UP_TO_8
 #define INT_TOGETHER 1
 enum { INT_MOST = 8 };
 #include "compute/kernels/kernels_intgroup.h"

@@ -51,7 +51,7 @@ static inline void vf_store_bytes(int8_t *to, const vi *v) {
     for (int i = 0; i < 32; i++) to[i] = (int8_t)v[i / W][i % W];
 }
 
-#define INT_ROWS INT_ROWS_1
+#define INT_ROWS UP_TO_1
 #define INT_TOGETHER 1
 #define INT_BLOCK(rows, is16) 1
 enum { INT_MOST = 1 };

@@ -30,6 +30,14 @@ static inline void vf_store(float *p, vf a) {
     *(vf_at *)p = (vf_at)a;
 }
 
+/* X(n, ...) for each number of rows up to the one named. */
+#define UP_TO_1(X, ...) X(1, __VA_ARGS__)
+#define UP_TO_3(X, ...) UP_TO_1(X, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__)
+#define UP_TO_6(X, ...) UP_TO_3(X, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__)
+#define UP_TO_8(X, ...) UP_TO_6(X, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
+#define UP_TO_12(X, ...)                                                                                               \
+    UP_TO_8(X, __VA_ARGS__) X(9, __VA_ARGS__) X(10, __VA_ARGS__) X(11, __VA_ARGS__) X(12, __VA_ARGS__)
+
 /* Lines of 64 bytes to fetch in each turn of a loop. */
 typedef struct {
     const char *at;

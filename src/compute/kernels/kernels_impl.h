@@ -96,21 +96,16 @@ static void k_layernorm(const float *x, const float *weight, int32_t n, float ep
     for (i = 0; i < n; i += W) vf_store(out + i, vf_load(out + i) + vf_load(weight + n + i));
 }
 
+INLINE void turn(float *x, float *y, const int step, int32_t pairs, const float *cs, float scale) {
+    for (int32_t i = 0; i < pairs; i++) {
+        const float a = x[step * i], b = y[step * i], c = cs[2 * i], s = cs[2 * i + 1];
+        x[step * i] = (a * c - b * s) * scale;
+        y[step * i] = (a * s + b * c) * scale;
+    }
+}
 static void k_rope(float *x, int32_t dims, int interleaved, const float *cs, float scale) {
-    if (!interleaved) {
-        float *y = x + dims / 2;
-        for (int32_t i = 0; i < dims / 2; i++) {
-            const float a = x[i], b = y[i], c = cs[2 * i], s = cs[2 * i + 1];
-            x[i] = (a * c - b * s) * scale;
-            y[i] = (a * s + b * c) * scale;
-        }
-        return;
-    }
-    for (int32_t i = 0; i < dims; i += 2) {
-        float a = x[i], b = x[i + 1], c = cs[i], s = cs[i + 1];
-        x[i] = (a * c - b * s) * scale;
-        x[i + 1] = (a * s + b * c) * scale;
-    }
+    if (interleaved) turn(x, x + 1, 2, dims / 2, cs, scale);
+    else turn(x, x + dims / 2, 1, dims / 2, cs, scale);
 }
 
 /* (1 - e^-2|x|) / (1 + e^-2|x|), with x's sign */

@@ -5,6 +5,22 @@
 #include <stdint.h>
 
 enum { AMX_ROWS = 16, AMX_BYTES = 64 };
+#define AMX_FOUR(X) X(0) X(1) X(2) X(3)
+#define AMX_ZERO(i) _tile_zero(i);
+
+/* Up to AMX_BLOCKS blocks of 16 rows, whose sums are tiles 0 to 3, by a tile of weights. All blocks but the last one
+ * are full: MULTIPLY(i, inputs) adds the products of block i, whose inputs have a tile of that shape. */
+enum { AMX_BLOCKS = 4 };
+#define AMX_WEIGHTS 4
+#define AMX_INPUTS 5
+#define AMX_LAST_INPUTS 6
+#define AMX_MULTIPLY(blocks)                                                                                           \
+    switch (blocks) {                                                                                                  \
+    case 1: MULTIPLY(0, AMX_LAST_INPUTS) break;                                                                        \
+    case 2: MULTIPLY(0, AMX_INPUTS) MULTIPLY(1, AMX_LAST_INPUTS) break;                                                \
+    case 3: MULTIPLY(0, AMX_INPUTS) MULTIPLY(1, AMX_INPUTS) MULTIPLY(2, AMX_LAST_INPUTS) break;                        \
+    default: MULTIPLY(0, AMX_INPUTS) MULTIPLY(1, AMX_INPUTS) MULTIPLY(2, AMX_INPUTS) MULTIPLY(3, AMX_LAST_INPUTS)      \
+    }
 
 typedef struct {
     uint8_t palette, start_row, reserved[14];

@@ -13,7 +13,6 @@ enum { SUMS = 4, STEP = 32, PAIRS = STEP / 2 };
 #define CACHED 5
 #define HALF_QUERIES 6
 #define HALF_CACHED 7
-#define TILE_OF_SUMS(X) X(0) X(1) X(2) X(3)
 
 static void shape_tiles(int queries) {
     amx_config c = {0};
@@ -25,7 +24,6 @@ static void shape_tiles(int queries) {
     amx_configure(&c);
 }
 
-#define ZERO_SUMS(i) _tile_zero(i);
 #define ADD_SCORES(i) \
     if ((i) < n) { \
         _tile_loadd(CACHED, at + (i) * block, AMX_BYTES); \
@@ -43,16 +41,16 @@ static void score_tiles(const float *keys, int32_t hd, const float *x, float *y,
     const int32_t rows = hd / 2, block = rows * LSK_TILE;
     const float *at = keys;
     int32_t d = 0;
-    TILE_OF_SUMS(ZERO_SUMS)
+    AMX_FOUR(AMX_ZERO)
     for (; d + PAIRS <= rows; d += PAIRS, at += PAIRS * LSK_TILE) {
         _tile_loadd(QUERIES, x + d, (size_t)rows * sizeof *x);
-        TILE_OF_SUMS(ADD_SCORES)
+        AMX_FOUR(ADD_SCORES)
     }
     if (d < rows) {
         _tile_loadd(HALF_QUERIES, x + d, (size_t)rows * sizeof *x);
-        TILE_OF_SUMS(ADD_HALF_SCORES)
+        AMX_FOUR(ADD_HALF_SCORES)
     }
-    TILE_OF_SUMS(STORE_SCORES)
+    AMX_FOUR(STORE_SCORES)
 }
 
 #define RESUME_VALUES(i) \
@@ -71,15 +69,15 @@ static void value_tiles(const float *values, int32_t hd, int32_t steps, const fl
     for (int32_t d = 0; d < hd; d += SUMS * LSK_TILE, y += SUMS * LSK_TILE) {
         const int n = hd - d < SUMS * LSK_TILE ? (hd - d) / LSK_TILE : SUMS;
         const float *at = values + d;
-        TILE_OF_SUMS(ZERO_SUMS)
-        if (resumes) { TILE_OF_SUMS(RESUME_VALUES) }
+        AMX_FOUR(AMX_ZERO)
+        if (resumes) { AMX_FOUR(RESUME_VALUES) }
         for (int32_t i = 0; i < steps; i++, at += PAIRS * hd) {
             for (int32_t r = 0; first && r < PAIRS; r++)
                 for (int t = 0; t < n; t++) __builtin_prefetch(at + (PAIRS + r) * hd + t * LSK_TILE);
             _tile_loadd(QUERIES, w + i * PAIRS, (size_t)ldw * sizeof *w);
-            TILE_OF_SUMS(ADD_VALUES)
+            AMX_FOUR(ADD_VALUES)
         }
-        TILE_OF_SUMS(STORE_VALUES)
+        AMX_FOUR(STORE_VALUES)
     }
 }
 

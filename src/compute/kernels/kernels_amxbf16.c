@@ -6,14 +6,9 @@
 #include "compute/kernels/amx.h"
 #include "compute/kernels/kernels.h"
 
-enum { BLOCKS = 4 }; /* of rows; their sums are tiles 0..3 */
-#define WEIGHTS 4
-#define INPUTS 5
-#define LAST_INPUTS 6
-
 #define MULTIPLY(i, inputs) \
     _tile_loadd(inputs, x + (int64_t)(i) * AMX_ROWS * ldx + k * 32, (size_t)ldx * sizeof *x); \
-    _tile_dpbf16ps(i, inputs, WEIGHTS);
+    _tile_dpbf16ps(i, inputs, AMX_WEIGHTS);
 #define SAVE(i) \
     if ((i) < blocks) { \
         if (n_out == LSK_TILE) _tile_stored(i, y + (int64_t)(i) * AMX_ROWS * ldy + t * LSK_TILE, (size_t)ldy * sizeof *y); \
@@ -29,38 +24,27 @@ static void some_rows(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float
                       int32_t t0, int32_t t1) {
     const int32_t blocks = (rows + AMX_ROWS - 1) / AMX_ROWS, last = rows - (blocks - 1) * AMX_ROWS;
     amx_config c = {0};
-    for (int i = 0; i <= LAST_INPUTS; i++)
-        amx_shape(&c, i, i == blocks - 1 || i == LAST_INPUTS ? last : AMX_ROWS, AMX_BYTES);
+    for (int i = 0; i <= AMX_LAST_INPUTS; i++)
+        amx_shape(&c, i, i == blocks - 1 || i == AMX_LAST_INPUTS ? last : AMX_ROWS, AMX_BYTES);
     amx_configure(&c);
     for (int32_t t = t0; t < t1; t++) {
         const unsigned char *w = m->data + (size_t)t * m->tile_bytes;
         const int32_t n_out = m->n_out - t * LSK_TILE < LSK_TILE ? m->n_out - t * LSK_TILE : LSK_TILE;
         float part[AMX_ROWS * LSK_TILE];
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
+        AMX_FOUR(AMX_ZERO)
         for (int32_t k = 0; k < m->n_in / 32; k++, w += 1024) {
             for (int i = 0; i < 1024; i += 64) __builtin_prefetch(w + 4096 + i);
-            _tile_loadd(WEIGHTS, w, 64);
-            switch (blocks) { /* all but the last block are full */
-            case 1: MULTIPLY(0, LAST_INPUTS) break;
-            case 2: MULTIPLY(0, INPUTS) MULTIPLY(1, LAST_INPUTS) break;
-            case 3: MULTIPLY(0, INPUTS) MULTIPLY(1, INPUTS) MULTIPLY(2, LAST_INPUTS) break;
-            default: MULTIPLY(0, INPUTS) MULTIPLY(1, INPUTS) MULTIPLY(2, INPUTS) MULTIPLY(3, LAST_INPUTS) break;
-            }
+            _tile_loadd(AMX_WEIGHTS, w, 64);
+            AMX_MULTIPLY(blocks)
         }
-        SAVE(0)
-        SAVE(1)
-        SAVE(2)
-        SAVE(3)
+        AMX_FOUR(SAVE)
     }
     _tile_release();
 }
 
 void lsk_amx_matmul_bf16(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                          int32_t t0, int32_t t1, void *scratch) {
-    enum { MOST = AMX_ROWS * BLOCKS };
+    enum { MOST = AMX_ROWS * AMX_BLOCKS };
     if (m->format != LSK_BF16) {
         lsk_amx_matmul_packed(m, x, ldx, y, ldy, rows, t0, t1, scratch);
         return;

@@ -7,11 +7,6 @@
 #include "compute/kernels/amx.h"
 #include "compute/kernels/vector_avx512.h"
 
-enum { BLOCKS = 4 }; /* of rows; their sums are tiles 0..3 */
-#define WEIGHTS 4
-#define INPUTS 5
-#define LAST_INPUTS 6
-
 /* A tile that is loaded right after its bytes were stored waits for them, so groups are unpacked two ahead. */
 enum { AHEAD = 2, SLOTS = 4, PAIRS = 16, TILE_WORDS = AMX_ROWS * AMX_BYTES / 4 };
 
@@ -83,7 +78,7 @@ static void transpose(const void *x, int64_t ld, int n, __m512i *r) {
 
 #define MULTIPLY(i, inputs) \
     _tile_loadd(inputs, in + (i) * TILE_WORDS, stride); \
-    _tile_dpbf16ps(i, WEIGHTS, inputs);
+    _tile_dpbf16ps(i, AMX_WEIGHTS, inputs);
 #define SAVE(i) \
     if ((i) < blocks) { \
         _tile_stored(i, sums, AMX_BYTES); \
@@ -111,15 +106,12 @@ static inline __attribute__((always_inline)) void some_rows(const int q4, const 
             transpose(x + (int64_t)b * AMX_ROWS * ldx + 32 * g, ldx * (int64_t)sizeof *x,
                       b + 1 < blocks ? AMX_ROWS : last, (__m512i *)(panel + g * step + b * TILE_WORDS));
     amx_config c = {0};
-    for (int i = 0; i < BLOCKS; i++) amx_shape(&c, i, LSK_TILE, i + 1 == blocks ? 4 * last : AMX_BYTES);
-    amx_shape(&c, WEIGHTS, LSK_TILE, AMX_BYTES);
-    amx_shape(&c, INPUTS, PAIRS, AMX_BYTES);
-    amx_shape(&c, LAST_INPUTS, PAIRS, 4 * last);
+    for (int i = 0; i < AMX_BLOCKS; i++) amx_shape(&c, i, LSK_TILE, i + 1 == blocks ? 4 * last : AMX_BYTES);
+    amx_shape(&c, AMX_WEIGHTS, LSK_TILE, AMX_BYTES);
+    amx_shape(&c, AMX_INPUTS, PAIRS, AMX_BYTES);
+    amx_shape(&c, AMX_LAST_INPUTS, PAIRS, 4 * last);
     amx_configure(&c);
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    AMX_FOUR(AMX_ZERO)
     const unsigned char *w = m->data + (size_t)tile * m->tile_bytes;
 #define UNPACK(i) \
     if (q4) unpack_q4b((const lsk_q4 *)(w + (i) * size), unpacked[(done + (i)) % SLOTS]); \
@@ -130,20 +122,12 @@ static inline __attribute__((always_inline)) void some_rows(const int q4, const 
         lsk_prefetch(w, (int)size);
         if (done + AHEAD < n) { UNPACK(AHEAD) }
         amx_reads(unpacked);
-        _tile_loadd(WEIGHTS, unpacked[done % SLOTS], AMX_BYTES);
-        switch (blocks) { /* all but the last block are full */
-        case 1: MULTIPLY(0, LAST_INPUTS) break;
-        case 2: MULTIPLY(0, INPUTS) MULTIPLY(1, LAST_INPUTS) break;
-        case 3: MULTIPLY(0, INPUTS) MULTIPLY(1, INPUTS) MULTIPLY(2, LAST_INPUTS) break;
-        default: MULTIPLY(0, INPUTS) MULTIPLY(1, INPUTS) MULTIPLY(2, INPUTS) MULTIPLY(3, LAST_INPUTS) break;
-        }
+        _tile_loadd(AMX_WEIGHTS, unpacked[done % SLOTS], AMX_BYTES);
+        AMX_MULTIPLY(blocks)
         in += step;
         if (++g < groups) continue;
         const __mmask16 keep = vf_outputs(m, tile);
-        SAVE(0)
-        SAVE(1)
-        SAVE(2)
-        SAVE(3)
+        AMX_FOUR(SAVE)
         in -= groups * step, g = 0, tile++;
     }
     _tile_release();
@@ -151,7 +135,7 @@ static inline __attribute__((always_inline)) void some_rows(const int q4, const 
 
 void lsk_amx_matmul_packed(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                            int32_t t0, int32_t t1, void *scratch) {
-    enum { MOST = AMX_ROWS * BLOCKS };
+    enum { MOST = AMX_ROWS * AMX_BLOCKS };
     for (int32_t r = 0; r < rows; r += MOST) {
         const int32_t n = rows - r < MOST ? rows - r : MOST;
         if (m->format == LSK_Q4B) some_rows(1, m, x + r * ldx, ldx, y + r * ldy, ldy, n, t0, t1, scratch);

@@ -159,7 +159,7 @@ void CpuModel::info(lst_model_info_t *info) const {
     info->kv_value_bytes = (int32_t)kv_value_bytes();
     snprintf(info->version, sizeof info->version, "logitspec " LS_VERSION);
     const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
-    if (rounds && !kernels->fast_int)
+    if (rounds && !kernels->peak_int)
         snprintf(info->slow, sizeof info->slow,
                  "dtype %s is slow on this CPU, because its level (%s) has no integer dot products; --dtype f32 is "
                  "many times as fast",
@@ -176,7 +176,7 @@ std::unique_ptr<lst_model> lst::make_model(const ls_hparams &hp, const lst_open_
         throw lst::Error(LST_E_ARG, "keys and values as '" + m->asked_kv + "' are unknown on a CPU (auto, f32, bf16)");
     m->kernels = lsk_pick();
     if (!m->kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
-    m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->fast_int);
+    m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->peak_int);
     if (opt.expert_memory && opt.ranks)
         throw lst::Error(LST_E_ARG, "--expert-memory is not supported with ranks: omit it, or the ranks");
     if (opt.expert_memory && hp.n_experts)
@@ -191,7 +191,7 @@ extern "C" uint64_t lst_packed_bytes(int32_t type, int64_t n_out, int64_t n_in, 
         CpuModel m;
         m.kernels = lsk_pick();
         if (!m.kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
-        m.arithmetic = &choose(dtype, head_dim % 32 == 0, m.kernels->fast_int);
+        m.arithmetic = &choose(dtype, head_dim % 32 == 0, m.kernels->peak_int);
         const lsk_arith arith = m.packing(lst::Care::usual);
         bytes = lsk_pack_bytes(type, n_out, n_in, arith);
         lsk_matrix as_packed;

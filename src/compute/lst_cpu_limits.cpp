@@ -71,14 +71,15 @@ double read_gb_per_s(int threads, size_t bytes) {
     return (double)(times * share * (size_t)threads * sizeof(Lanes)) / seconds / 1e9;
 }
 
-double multiply_adds(const lsk_table &kernels, lsk_arith arith, int threads) {
+double multiply_adds(int64_t (*peak)(int64_t rounds), int threads) {
+    if (!peak) return 0;
     int64_t done = 0, rounds = 1 << 10;
     const auto work = [&](int thread) {
-        const int64_t n = kernels.peak(arith, rounds);
+        const int64_t n = peak(rounds);
         if (!thread) done = n;
     };
-    while (fastest(threads, 1, work) < SECONDS && done) rounds *= 2;
-    return done ? (double)done * threads / fastest(threads, RUNS, work) / 1e9 : 0;
+    while (fastest(threads, 1, work) < SECONDS) rounds *= 2;
+    return (double)done * threads / fastest(threads, RUNS, work) / 1e9;
 }
 
 } // namespace
@@ -93,8 +94,8 @@ extern "C" int lst_limits(int32_t threads, uint64_t bytes, lst_limits_t *out) {
         out->threads = n;
         out->read_gb_per_s =
             read_gb_per_s(n, bytes ? std::clamp((size_t)bytes, LEAST_BYTES, beyond_caches()) : beyond_caches());
-        out->f32_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_F32, n);
-        out->int8_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_I8, n);
-        out->bf16_gmac_per_s = multiply_adds(*kernels, LSK_ARITH_BF16, n);
+        out->f32_gmac_per_s = multiply_adds(kernels->peak_f32, n);
+        out->int8_gmac_per_s = multiply_adds(kernels->peak_int, n);
+        out->bf16_gmac_per_s = multiply_adds(kernels->peak_bf16, n);
     });
 }

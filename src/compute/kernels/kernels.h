@@ -236,7 +236,6 @@ static inline int64_t lsk_attention_scratch(int64_t n_queries, int64_t n_columns
 
 typedef struct {
     const char *name;
-    int fast_int; /* matmul_int is faster than matmul here */
     /* y[r * ldy + o] = sum over k of x[r * ldx + k] * w[o][k] for the outputs of tiles [tile_begin, tile_end).
      * scratch: n_in * 64 floats, 64-byte aligned, one a thread. */
     void (*matmul)(const lsk_matrix *w, const float *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
@@ -269,10 +268,10 @@ typedef struct {
     int (*row_stats)(const float *logits, int32_t n, lst_row *row);
     /* k best, best first, ties: lower index first */
     void (*top)(const float *logits, int32_t n, int32_t k, int32_t *ids, float *values);
-    /* The instruction that matmuls of this arithmetic are made of (I8 stands for all integers), so many times on
-     * independent sums in registers. Returns the multiply-adds that these were; 0: the level has no such instruction.
-     */
-    int64_t (*peak)(lsk_arith arith, int64_t rounds);
+    /* The instruction that matmuls of f32, of integers and of bf16 are made of, so many times on independent sums in
+     * registers. Returns the multiply-adds that these were. peak_int NULL: the level has no such instruction, and
+     * matmul_int is slower than matmul. */
+    int64_t (*peak_f32)(int64_t rounds), (*peak_int)(int64_t rounds), (*peak_bf16)(int64_t rounds);
 } lsk_table;
 /* Hides a sum's value from the compiler, so that it does not remove multiplications. */
 #if defined(__x86_64__)
@@ -286,7 +285,7 @@ typedef struct {
  * because an array would be kept in memory. */
 enum { LSK_PEAK_SUMS = 12 };
 #define LSK_EACH_SUM(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-/* A table's peak of LSK_STEP(sum, x), which the including file defines: it does `products` multiply-adds. What x holds
+/* A peak of a table, of LSK_STEP(sum, x), which the including file defines: it does `products` multiply-adds. What x holds
  * is hidden too, so that no product is computed once for all. */
 #define LSK_SUM(i) sum##i = LSK_ZERO,
 #define LSK_ADD(i)                                                                                                     \
@@ -294,7 +293,7 @@ enum { LSK_PEAK_SUMS = 12 };
     sum##i = LSK_STEP(sum##i, x);                                                                                      \
     LSK_KEEP(sum##i)
 #define LSK_PEAK(name, vector, products)                                                                               \
-    int64_t name(int64_t rounds) {                                                                                     \
+    static int64_t name(int64_t rounds) {                                                                              \
         vector LSK_EACH_SUM(LSK_SUM) x = LSK_ZERO;                                                                     \
         for (int64_t n = 0; n < rounds; n++) {                                                                         \
             LSK_EACH_SUM(LSK_ADD)                                                                                      \
@@ -316,19 +315,12 @@ void lsk_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *
                          int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
 void lsk_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
                         int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
-void lsk_amx_attention(const lsk_attention *a);        /* a table's; over floats that of avx512bf16 */
-int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds); /* a table's */
+void lsk_amx_attention(const lsk_attention *a); /* a table's; over floats that of avx512bf16 */
+int64_t lsk_amx_peak_int(int64_t rounds);
+int64_t lsk_amx_peak_bf16(int64_t rounds);
 /* Mixed arithmetic: adds to the outputs of a tile the low halves of wide groups, after all others. */
 void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, float *y, int64_t ldy, int32_t rows,
                              int32_t tile);
-
-/* matmul_bf16 by vdpbf16ps. */
-void lsk_avx512bf16_matmul(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                           int32_t tile_begin, int32_t tile_end, void *scratch);
-int64_t lsk_avx512bf16_peak(int64_t rounds); /* of bf16 pairs, as a table's peak */
-
-int64_t lsk_neondot_peak(int64_t rounds); /* of integers, as a table's peak */
-int64_t lsk_neoni8mm_peak(int64_t rounds);
 
 /* The best level of this CPU. The environment variable LOGITSPEC_CPU (a level's name) lowers it. NULL: the variable
  * names no level of this kind of processor. */

@@ -119,26 +119,23 @@ void lsk_amx_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x
     how(m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
 }
 
-int64_t lsk_amx_peak(lsk_arith arith, int64_t rounds) {
-    const int tiles = arith == LSK_ARITH_BF16 || (arith == LSK_ARITH_I8 && from_rows < INT32_MAX);
-    if (!tiles) return lsk_avx512vnni.peak(arith, rounds);
-    configure_all();
-    _tile_zero(4);
-    _tile_zero(5);
-    for (int64_t n = 0; n < rounds && arith == LSK_ARITH_BF16; n++) {
-        _tile_dpbf16ps(0, 4, 5);
-        _tile_dpbf16ps(1, 4, 5);
-        _tile_dpbf16ps(2, 4, 5);
-        _tile_dpbf16ps(3, 4, 5);
+#define PEAK(function, add, products)                                                                                  \
+    function(int64_t rounds) {                                                                                         \
+        configure_all();                                                                                               \
+        _tile_zero(4);                                                                                                 \
+        _tile_zero(5);                                                                                                 \
+        for (int64_t n = 0; n < rounds; n++) {                                                                         \
+            AMX_FOUR(add)                                                                                              \
+        }                                                                                                              \
+        _tile_release();                                                                                               \
+        return rounds * 4 * AMX_ROWS * AMX_ROWS * (products);                                                          \
     }
-    for (int64_t n = 0; n < rounds && arith == LSK_ARITH_I8; n++) {
-        _tile_dpbsud(0, 4, 5);
-        _tile_dpbsud(1, 4, 5);
-        _tile_dpbsud(2, 4, 5);
-        _tile_dpbsud(3, 4, 5);
-    }
-    _tile_release();
-    return rounds * 4 * AMX_ROWS * AMX_ROWS * (arith == LSK_ARITH_BF16 ? 32 : 64);
+#define ADD_PAIRS(i) _tile_dpbf16ps(i, 4, 5);
+#define ADD_BYTES(i) _tile_dpbsud(i, 4, 5);
+PEAK(int64_t lsk_amx_peak_bf16, ADD_PAIRS, 32)
+PEAK(static int64_t peak_bytes, ADD_BYTES, 64)
+int64_t lsk_amx_peak_int(int64_t rounds) {
+    return (from_rows < INT32_MAX ? peak_bytes : lsk_avx512vnni.peak_int)(rounds);
 }
 
 static sigjmp_buf refused;

@@ -12,7 +12,8 @@
 
 #define LSK_ZERO _mm512_setzero_ps()
 #define LSK_STEP(sum, x) (__m512) _mm512_dpbf16_ps(sum, (__m512bh)x, (__m512bh)x)
-LSK_PEAK(lsk_avx512bf16_peak, __m512, 32)
+#define PEAK_BF16 pairs_peak
+LSK_PEAK(pairs_peak, __m512, 32)
 
 static void pack_pairs(float *x, int32_t n) {
     /* of the 16-bit numbers of two vectors: the high half of float 2i + 1, then that of float 2i, and so on */
@@ -72,8 +73,9 @@ static inline __attribute__((always_inline)) void pairs_block(const int rows, co
 UP_TO_12(PAIRS_KERNEL, )
 #define PAIRS_ENTRY(ROWS, ...) pairs_##ROWS,
 
-void lsk_avx512bf16_matmul(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                           int32_t t0, int32_t t1, void *scratch) {
+#define MATMUL_BF16 pairs_matmul
+static void pairs_matmul(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                         int32_t t0, int32_t t1, void *scratch) {
     (void)scratch;
     static void (*const kernels[PAIRS_MOST])(const lsk_matrix *, const uint16_t *, int64_t, float *, int64_t, int32_t,
                                              int32_t, part_of) = {UP_TO_12(PAIRS_ENTRY, )};

@@ -6,13 +6,12 @@
 #define LEVEL_NAME "avx512vnni"
 #include "compute/kernels/vector_avx512.h"
 
-#define FAST_INT 1
 #define QUANTIZE vnni_quantize
 
 #define PEAK_INT vnni_peak
 #define LSK_ZERO _mm512_setzero_si512()
 #define LSK_STEP(sum, x) _mm512_dpbusd_epi32(sum, x, _mm512_set1_epi8(2))
-static LSK_PEAK(vnni_peak, __m512i, 64)
+LSK_PEAK(vnni_peak, __m512i, 64)
 
 /* A block of rows has at most six to eight independent chains of dot products: they hide the latency of one, and their
  * sums fit the registers beside the weights. */

@@ -263,31 +263,29 @@ static int k_row_stats(const float *logits, int32_t n, lst_row *row) {
     return !bad && isfinite(max) && isfinite(row->lse) ? 0 : -1;
 }
 
-#ifndef PEAK_INT
-#define PEAK_INT(rounds) 0
-#endif
 #undef LSK_ZERO
 #undef LSK_STEP
 #define LSK_ZERO vf_set(1)
 #define LSK_STEP(sum, x) vf_fma(sum, vf_set(0.5f), x)
-static LSK_PEAK(floats_peak, vf, W)
-static int64_t k_peak(lsk_arith arith, int64_t rounds) {
-    return arith == LSK_ARITH_I8 ? PEAK_INT(rounds) : floats_peak(rounds);
-}
+LSK_PEAK(peak_f32, vf, W)
 
-#ifndef FAST_INT
-#define FAST_INT 0
+#ifndef PEAK_INT /* no fast integers */
+#define PEAK_INT NULL
 #endif
 #ifndef MATMUL_INT /* levels.c takes those of another level */
 #define MATMUL_INT NULL
 #define QUANTIZE NULL
 #endif
+#ifndef MATMUL_BF16
+#define MATMUL_BF16 NULL
+#define PEAK_BF16 peak_f32
+#endif
 const lsk_table LEVEL = {.name = LEVEL_NAME,
-                         .fast_int = FAST_INT,
                          .matmul = k_matmul,
                          .matmul_int = MATMUL_INT,
                          .quantize = QUANTIZE,
                          .to_bf16 = k_to_bf16,
+                         .matmul_bf16 = MATMUL_BF16,
                          .rmsnorm = k_rmsnorm,
                          .layernorm = k_layernorm,
                          .rope = k_rope,
@@ -296,4 +294,6 @@ const lsk_table LEVEL = {.name = LEVEL_NAME,
                          .attention = k_attention,
                          .row_stats = k_row_stats,
                          .top = k_top,
-                         .peak = k_peak};
+                         .peak_f32 = peak_f32,
+                         .peak_int = PEAK_INT,
+                         .peak_bf16 = PEAK_BF16};

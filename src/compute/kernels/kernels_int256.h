@@ -9,11 +9,10 @@
  * Inputs of 8 bits are multiplied as bytes where weights allow it, all others as pairs of words. */
 /* Not formatted by a program: it would join macros that are statements, and lines of tables. */
 /* clang-format off */
-#define FAST_INT 1
 #define PEAK_INT int256_peak
 #define LSK_ZERO _mm256_setzero_si256()
 #define LSK_STEP(sum, x) ADD_BYTES(sum, x, _mm256_set1_epi8(2))
-static LSK_PEAK(int256_peak, __m256i, 32)
+LSK_PEAK(int256_peak, __m256i, 32)
 
 #define INT_ROWS UP_TO_6
 #define INT_MOST_ROWS(bits, is16) ((is16) && (bits) == 5 ? 4 : 6)

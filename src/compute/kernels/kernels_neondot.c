@@ -6,7 +6,7 @@
 
 #define LSK_ZERO vdupq_n_s32(0)
 #define LSK_STEP(sum, x) vdotq_laneq_s32(sum, (int8x16_t)x, vdupq_n_s8(2), 0)
-LSK_PEAK(lsk_neondot_peak, int32x4_t, 16)
+LSK_PEAK(peak_int, int32x4_t, 16)
 
 #define INT_BLOCK(rows, is16) 1
 INLINE void int_products(const int_group *w, const int is16, int v, int j, int end, const lsk_group *x, const int32_t *pairs,
@@ -18,4 +18,4 @@ INLINE void int_products(const int_group *w, const int is16, int v, int j, int e
 #include "compute/kernels/kernels_integers.h"
 
 /* Only integers: levels.c adds what "neon" has. */
-const lsk_table lsk_neondot = {.name = "neondot", .fast_int = 1, .matmul_int = MATMUL_INT, .quantize = QUANTIZE};
+const lsk_table lsk_neondot = {.name = "neondot", .matmul_int = MATMUL_INT, .quantize = QUANTIZE, .peak_int = peak_int};

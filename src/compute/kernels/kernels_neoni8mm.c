@@ -7,7 +7,7 @@
 
 #define LSK_ZERO vdupq_n_s32(0)
 #define LSK_STEP(sum, x) vmmlaq_s32(sum, (int8x16_t)x, vdupq_n_s8(2))
-LSK_PEAK(lsk_neoni8mm_peak, int32x4_t, 32)
+LSK_PEAK(peak_int, int32x4_t, 32)
 
 /* Two rows' bytes or two outputs' weights, eight of the one and eight of the other a vector. */
 INLINE int8x16_t pair_rows(const int8_t *a, const int8_t *b, int eighth) {
@@ -54,4 +54,4 @@ INLINE void int_products(const int_group *w, const int is16, int v, int j, int e
 #include "compute/kernels/kernels_integers.h"
 
 /* Only integers: levels.c adds what "neon" has. */
-const lsk_table lsk_neoni8mm = {.name = "neoni8mm", .fast_int = 1, .matmul_int = MATMUL_INT, .quantize = QUANTIZE};
+const lsk_table lsk_neoni8mm = {.name = "neoni8mm", .matmul_int = MATMUL_INT, .quantize = QUANTIZE, .peak_int = peak_int};

@@ -14,13 +14,12 @@ static const lsk_table *once(lsk_table *kept, const lsk_table *made) {
 }
 /* A level whose integer arithmetic is that of another. */
 static const lsk_table *with_integers(lsk_table *kept, const char *name, const lsk_table *level,
-                                      const lsk_table *integers, int64_t (*peak)(lsk_arith arith, int64_t rounds)) {
+                                      const lsk_table *integers) {
     lsk_table made = *level;
     made.name = name;
-    made.fast_int = integers->fast_int;
     made.matmul_int = integers->matmul_int;
     made.quantize = integers->quantize;
-    made.peak = peak;
+    made.peak_int = integers->peak_int;
     return once(kept, &made);
 }
 #endif
@@ -59,18 +58,12 @@ static const lsk_table *avx2(void) {
 static const lsk_table *avxvnni(void) {
     return has_avxvnni() ? &lsk_avxvnni : NULL;
 }
-static int64_t avx512_peak(lsk_arith arith, int64_t rounds) {
-    return (arith == LSK_ARITH_I8 ? lsk_avx2 : lsk_avx512).peak(arith, rounds);
-}
 static const lsk_table *avx512(void) { /* its integer kernels are those of AVX2 */
     static lsk_table mixed;
-    return has_avx512() ? with_integers(&mixed, "avx512", &lsk_avx512, &lsk_avx2, avx512_peak) : NULL;
+    return has_avx512() ? with_integers(&mixed, "avx512", &lsk_avx512, &lsk_avx2) : NULL;
 }
 static const lsk_table *avx512vnni(void) {
     return has_vnni() ? &lsk_avx512vnni : NULL;
-}
-static int64_t avx512bf16_peak(lsk_arith arith, int64_t rounds) {
-    return arith == LSK_ARITH_BF16 ? lsk_avx512bf16_peak(rounds) : lsk_avx512vnni.peak(arith, rounds);
 }
 /* The next level, with products of bf16 pairs. On Zen 4 they halve the multiplications of attention; on Intel's Emerald
  * Rapids two multiply-adds of floats took 37% less time than a pair, of 2,048 tokens and 8 rows or 64. Tests find the
@@ -80,8 +73,8 @@ static const lsk_table *avx512bf16(void) {
     lsk_table made = lsk_avx512vnni;
     made.name = lsk_avx512bf16.name;
     if (!__builtin_cpu_is("intel")) made.attention = lsk_avx512bf16.attention;
-    made.matmul_bf16 = lsk_avx512bf16_matmul;
-    made.peak = avx512bf16_peak;
+    made.matmul_bf16 = lsk_avx512bf16.matmul_bf16;
+    made.peak_bf16 = lsk_avx512bf16.peak_bf16;
     return has_bf16() ? once(&pairs, &made) : NULL;
 }
 static const lsk_table *amx(void) { /* the next level, with matmuls by tiles */
@@ -94,7 +87,8 @@ static const lsk_table *amx(void) { /* the next level, with matmuls by tiles */
     made.matmul_bf16 = lsk_amx_matmul_bf16;
     made.unpacks = 1;
     made.attention = lsk_amx_attention;
-    made.peak = lsk_amx_peak;
+    made.peak_int = lsk_amx_peak_int;
+    made.peak_bf16 = lsk_amx_peak_bf16;
     return lsk_amx_usable() ? once(&tiles, &made) : NULL;
 }
 
@@ -110,22 +104,16 @@ static int has_dot_products(void) {
 }
 static const lsk_table *neon(void) {
     static lsk_table slow;
-    return with_integers(&slow, "neon", &lsk_neon, &lsk_portable, lsk_neon.peak);
-}
-static int64_t neondot_peak(lsk_arith arith, int64_t rounds) {
-    return arith == LSK_ARITH_I8 ? lsk_neondot_peak(rounds) : lsk_neon.peak(arith, rounds);
+    return with_integers(&slow, "neon", &lsk_neon, &lsk_portable);
 }
 static const lsk_table *neondot(void) {
     static lsk_table dot;
-    return has_dot_products() ? with_integers(&dot, "neondot", &lsk_neon, &lsk_neondot, neondot_peak) : NULL;
-}
-static int64_t neoni8mm_peak(lsk_arith arith, int64_t rounds) {
-    return arith == LSK_ARITH_I8 ? lsk_neoni8mm_peak(rounds) : lsk_neon.peak(arith, rounds);
+    return has_dot_products() ? with_integers(&dot, "neondot", &lsk_neon, &lsk_neondot) : NULL;
 }
 static const lsk_table *neoni8mm(void) {
     static lsk_table matrices;
     return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM)
-               ? with_integers(&matrices, "neoni8mm", &lsk_neon, &lsk_neoni8mm, neoni8mm_peak)
+               ? with_integers(&matrices, "neoni8mm", &lsk_neon, &lsk_neoni8mm)
                : NULL;
 }
 #endif

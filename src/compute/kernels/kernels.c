@@ -57,8 +57,7 @@ int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
     }
     for (size_t i = 0; i < n; i++, p += l->bytes) {
         for (int k = 0; k < l->n_halves; k++) {
-            uint16_t h;
-            memcpy(&h, p + l->halves_at + 2 * k, 2);
+            const uint16_t h = lsk_half_bits_at(p + l->halves_at + 2 * k);
             const int most = type == LS_GGML_Q4_0 ? 27 : type == LS_GGML_Q5_0 ? 26 : 30; /* -8 d, -16 d stay finite */
             ok &= (h >> 10 & 31) <= most;
         }

@@ -31,6 +31,8 @@ typedef struct {
 
 lsk_k_scales lsk_k_scales_of(int ggml_type, const unsigned char *block);
 void lsk_read_block(int ggml_type, const unsigned char *raw, lsk_block *b);
+/* lsk_packed_row of a format that takes integers. */
+void lsk_packed_integers(const lsk_matrix *m, int64_t row, float *out);
 
 static inline uint16_t lsk_half_bits_at(const unsigned char *p) {
     uint16_t h;

@@ -38,7 +38,11 @@ static inline vf vf_i8(const unsigned char *p) {
 
 /* Byte by byte, that of sixteen which the index chooses. */
 static inline vbytes vb_choose(const unsigned char *sixteen, vbytes at) {
-    for (int i = 0; i < 4 * W; i++) at[i] = sixteen[at[i]];
+    unsigned char
+        b[sizeof at]; /* compilers keep what is indexed in memory, and a vector would go there and back each time */
+    memcpy(b, &at, sizeof b);
+    for (int i = 0; i < 4 * W; i++) b[i] = sixteen[b[i]];
+    memcpy(&at, b, sizeof b);
     return at;
 }
 /* To nearest, ties to even. */
@@ -69,5 +73,37 @@ INLINE void int_products(const int_group *w, const int is16, int v, int j, int e
     memcpy(dots[0], sum, sizeof sum);
 }
 #include "compute/kernels/kernels_integers.h"
+
+/* Of a table only the row's own integers are looked up. */
+INLINE void row_of(const lsk_format f, const lsk_matrix *m, int64_t row, float *out) {
+    const unsigned char *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
+    const int lane = (int)(row % LSK_TILE), v = lane / W, at = lane % W;
+    for (int32_t g = 0; g < m->n_in / 32; g++, out += 32) {
+        const int_group w = int_group_at(f, tile, (unsigned)g);
+        const int parts = int_parts(w.bits), less = w.has_min ? 0 : 1 << (w.bits == 3 ? 2 : w.bits - 1);
+        int_group kept = w;
+        if (w.table) kept.table = NULL, kept.bits = 4;
+        EACH(part, 0, parts) {
+            const int_scales s = int_scales_at(&w, v, part);
+            /* a K format's minimum is 0 less a product, which has no sign where it is 0 */
+            const float scale = s.d[at], min = w.is_k ? s.min[at] + 0 : s.min[at];
+            EACH(j, 8 / parts * part, 8 / parts * (part + 1)) {
+                const vbytes q = int_bytes(&kept, j, v);
+                for (int i = 0; i < 4; i++) {
+                    const int of = q[4 * at + i];
+                    out[4 * j + i] = (float)((w.table ? w.table[of] : of) - less) * scale + min;
+                }
+            }
+        }
+    }
+}
+void lsk_packed_integers(const lsk_matrix *m, int64_t row, float *out) {
+#define ROW_OF(FORMAT, ...)                                                                                            \
+    case LSK_##FORMAT: row_of(LSK_##FORMAT, m, row, out); break;
+    switch (m->format) {
+        INT_FORMATS(ROW_OF, )
+    default: break;
+    }
+}
 
 #include "compute/kernels/kernels_impl.h"

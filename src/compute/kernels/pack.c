@@ -50,19 +50,9 @@ void lsk_pack_init(lsk_matrix *m, int type, int64_t n_out, int64_t n_in, lsk_ari
     m->format = format_of(type, arith);
     m->n_out = (int32_t)n_out;
     m->n_in = (int32_t)n_in;
-    const int kept = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type)->kept;
-    m->tile_bytes = m->format == LSK_Q5I    ? (size_t)n_in / 32 * sizeof(lsk_q5)
-                    : m->format == LSK_Q8I  ? (size_t)n_in / 32 * sizeof(lsk_q8)
-                    : m->format == LSK_NL4I ? (size_t)n_in / 32 * sizeof(lsk_nl4)
-                    : m->format == LSK_MX4I ? (size_t)n_in / 32 * sizeof(lsk_mx4)
-                    : m->format == LSK_NV4I ? sizeof(float[LSK_TILE]) + (size_t)n_in / 32 * sizeof(lsk_nv4)
-                    : m->format == LSK_XS4I ? (size_t)n_in / 256 * sizeof(lsk_xs4)
-                    : m->format == LSK_K2I  ? (size_t)n_in / 256 * sizeof(lsk_k2)
-                    : m->format == LSK_K3I  ? (size_t)n_in / 256 * sizeof(lsk_k3)
-                    : m->format == LSK_K4I  ? (size_t)n_in / 256 * sizeof(lsk_k4)
-                    : m->format == LSK_K5I  ? (size_t)n_in / 256 * sizeof(lsk_k5)
-                    : m->format == LSK_K6I  ? (size_t)n_in / 256 * sizeof(lsk_k6)
-                                            : (size_t)n_in / 32 * LSK_TILE * (size_t)kept;
+    const ls_ggml_layout *l = ls_ggml_layout_of(m->format == LSK_BF16 ? LS_GGML_BF16 : type);
+    const size_t of_32 = (size_t)(lsk_takes_integers(m->format) ? LSK_TILE / 8 * l->kept_integers : LSK_TILE * l->kept);
+    m->tile_bytes = (size_t)n_in / 32 * of_32 + (m->format == LSK_NV4I ? sizeof(float[LSK_TILE]) : 0);
 }
 
 /* ---- formats for integer dot products. Four inputs of an output lie side by side, so a row's integers are packed four
@@ -86,17 +76,11 @@ static uint32_t each(unsigned byte) { /* four times */
 static inline void put_fours(uint8_t *q, int64_t lane, const uint32_t *words) {
     for (int j = 0; j < 4; j++) put_word(q + 64 * j + 4 * lane, words[j] | words[j + 4] << 4);
 }
-static inline void add_fours(const uint8_t *q, int64_t lane, uint32_t *words) {
-    for (int m = 0; m < WORDS; m++) words[m] |= word_at(q + m % 4 * 64 + 4 * lane) >> m / 4 * 4 & each(15);
-}
 /* 2 bits: inputs 0 to 15 in the first 64 bytes. */
 static inline void put_twos(uint8_t *q, int64_t lane, const uint32_t *words) {
     for (int h = 0; h < 2; h++)
         put_word(q + 64 * h + 4 * lane,
                  words[4 * h] | words[4 * h + 1] << 2 | words[4 * h + 2] << 4 | words[4 * h + 3] << 6);
-}
-static inline void add_twos(const uint8_t *q, int64_t lane, int bit, uint32_t *words) {
-    for (int m = 0; m < WORDS; m++) words[m] |= (word_at(q + m / 4 * 64 + 4 * lane) >> m % 4 * 2 & each(3)) << bit;
 }
 /* 1 bit. */
 static inline void put_ones(uint8_t *q, int64_t lane, const uint32_t *words) {
@@ -104,10 +88,6 @@ static inline void put_ones(uint8_t *q, int64_t lane, const uint32_t *words) {
     for (int m = 0; m < WORDS; m++) all |= words[m] << m;
     put_word(q + 4 * lane, all);
 }
-static inline void add_ones(const uint8_t *q, int64_t lane, int bit, uint32_t *words) {
-    for (int m = 0; m < WORDS; m++) words[m] |= (word_at(q + 4 * lane) >> m & each(1)) << bit;
-}
-
 /* words[m] = (those at p >> shift) & mask, byte by byte */
 static inline void take(uint32_t *words, const unsigned char *p, int shift, unsigned mask) {
     for (int m = 0; m < WORDS; m++) words[m] = word_at(p + 4 * m) >> shift & each(mask);
@@ -241,110 +221,19 @@ static void pack_integers(const lsk_matrix *m, int type, const unsigned char *sr
         }
 }
 
-/* 32 values of an output. */
-static void floats_of(const uint32_t *words, int less, const float *scale, const float *min, float *out) {
-    uint8_t q[32];
-    memcpy(q, words, sizeof q);
-    for (int i = 0; i < 32; i++) out[i] = (float)(q[i] - less) * scale[i / 16] + min[i / 16];
-}
-
-static void row_of_k(const lsk_matrix *m, const uint8_t *tile, int64_t lane, float *out) {
-    const lsk_format f = m->format;
-    const size_t packed = m->tile_bytes / (size_t)(m->n_in / 256);
-    for (int32_t at = 0; at < m->n_in; at += 256, tile += packed) {
-        const lsk_k4 *from = (const lsk_k4 *)tile;
-        const uint8_t *q = tile + offsetof(lsk_k4, g);
-        const float d = lsk_half_to_float(from->d[lane]), dmin = lsk_half_to_float(from->dmin[lane]);
-        for (int g = 0; g < 8; g++) {
-            const int s = from->scale[g][lane], s2 = from->min[g][lane];
-            uint32_t words[WORDS] = {0};
-            float scale[2] = {d * (float)s, d * (float)s}, min[2] = {0 - dmin * (float)s2, 0 - dmin * (float)s2};
-            if (f == LSK_K2I)
-                for (int h = 0; h < 2; h++) {
-                    scale[h] = d * (float)(s >> 4 * h & 15);
-                    min[h] = 0 - dmin * (float)(s2 >> 4 * h & 15);
-                }
-            if (k_less(f)) {
-                scale[0] = d * (float)(int8_t)s, scale[1] = d * (float)(int8_t)s2;
-                min[0] = min[1] = 0;
-            }
-            if (k_low(f) == 2) add_twos(q, lane, 0, words);
-            else add_fours(q, lane, words);
-            q += LSK_TILE * 4 * k_low(f);
-            if (k_high(f) == 2) add_twos(q, lane, 4, words);
-            else if (k_high(f)) add_ones(q, lane, k_low(f), words);
-            q += LSK_TILE * 4 * k_high(f);
-            floats_of(words, k_less(f), scale, min, out + at + 32 * g);
-        }
-    }
-}
-
-static void row_of_small(const lsk_matrix *m, const uint8_t *tile, int64_t lane, float *out) {
-    const size_t packed = m->tile_bytes / (size_t)(m->n_in / 32);
-    for (int32_t at = 0; at < m->n_in; at += 32, tile += packed) {
-        uint32_t words[WORDS] = {0};
-        const lsk_q5 *from = (const lsk_q5 *)tile;
-        const float scale = lsk_half_to_float(from->scale[lane]);
-        const float min = m->format == LSK_Q8I ? 0 : lsk_half_to_float(from->min[lane]);
-        if (m->format == LSK_Q8I)
-            for (int w = 0; w < WORDS; w++) words[w] = word_at(((const lsk_q8 *)tile)->q + 64 * w + 4 * lane);
-        else add_fours(from->q, lane, words);
-        if (m->format == LSK_Q5I) add_ones(from->high, lane, 4, words);
-        floats_of(words, m->format == LSK_Q8I ? 128 : 0, (float[]){scale, scale}, (float[]){min, min}, out + at);
-    }
-}
-
-/* 32 values of an output, of which 4 bits are an index; the scales of the first 16 and the last. */
-static void floats_of_table(const uint8_t *q, int64_t lane, const int8_t *table, float first, float last, float *out) {
-    uint32_t words[WORDS] = {0};
-    uint8_t at[32];
-    add_fours(q, lane, words);
-    memcpy(at, words, sizeof at);
-    for (int i = 0; i < 32; i++) out[i] = (float)table[at[i]] * (i < 16 ? first : last) + 0;
-}
-
-static void row_of_table(const lsk_matrix *m, const uint8_t *tile, int64_t lane, float *out) {
-    static const int8_t nl[16] = LSK_NL4_TABLE(0), mx[16] = LSK_MX4_TABLE(0);
-    for (int32_t at = 0, g = 0; at < m->n_in; at += 32, g++) {
-        const lsk_nl4 *nl4 = (const lsk_nl4 *)tile + g;
-        const lsk_mx4 *mx4 = (const lsk_mx4 *)tile + g;
-        const lsk_xs4 *xs4 = (const lsk_xs4 *)tile + g / 8;
-        const lsk_nv4 *nv4 = lsk_nv4_at(tile, (size_t)g);
-        const uint8_t *q = m->format == LSK_NL4I   ? nl4->q
-                           : m->format == LSK_MX4I ? mx4->q
-                           : m->format == LSK_NV4I ? nv4->q
-                                                   : xs4->g[g % 8].q;
-        float scale[2];
-        if (m->format == LSK_NV4I)
-            for (int i = 0; i < 2; i++) scale[i] = lsk_nv4_scale((const float *)tile + lane, nv4->scale[i][lane]);
-        else
-            scale[0] = scale[1] = m->format == LSK_NL4I ? lsk_half_to_float(nl4->scale[lane])
-                                  : m->format == LSK_MX4I
-                                      ? lsk_power(mx4->scale[lane])
-                                      : lsk_half_to_float(xs4->d[lane]) * (float)(int8_t)xs4->scale[g % 8][lane];
-        floats_of_table(q, lane, m->format == LSK_NL4I || m->format == LSK_XS4I ? nl : mx, scale[0], scale[1],
-                        out + at);
-    }
-}
-
 int lsk_packs_back(const lsk_matrix *m, int type) {
     return lsk_takes_integers(m->format) || m->format == LSK_F32 || (m->format == LSK_BF16 && type == LS_GGML_BF16);
 }
 
 void lsk_packed_row(const lsk_matrix *m, int64_t row, float *out) {
     const uint8_t *tile = m->data + (size_t)(row / LSK_TILE) * m->tile_bytes;
-    const int64_t lane = row % LSK_TILE;
-    if (m->format == LSK_NL4I || m->format == LSK_MX4I || m->format == LSK_NV4I || m->format == LSK_XS4I)
-        row_of_table(m, tile, lane, out);
-    else if (m->format >= LSK_K2I && m->format <= LSK_K6I) row_of_k(m, tile, lane, out);
-    else if (lsk_takes_integers(m->format)) row_of_small(m, tile, lane, out);
+    const size_t lane = (size_t)row % LSK_TILE;
+    if (lsk_takes_integers(m->format)) lsk_packed_integers(m, row, out);
+    else if (m->format == LSK_F32)
+        for (size_t k = 0; k < (size_t)m->n_in; k++) memcpy(out + k, tile + (16 * k + lane) * 4, 4);
     else
-        for (int32_t k = 0; k < m->n_in; k++) {
-            if (m->format == LSK_F32) memcpy(out + k, tile + (16 * (size_t)k + (size_t)lane) * 4, 4);
-            else
-                lsk_dequant_row(LS_GGML_BF16, tile + ((size_t)k / 2 * 32 + (size_t)lane * 2 + (size_t)k % 2) * 2, 1,
-                                out + k);
-        }
+        for (size_t k = 0; k < (size_t)m->n_in; k++)
+            lsk_dequant_row(LS_GGML_BF16, tile + (k / 2 * 32 + lane * 2 + k % 2) * 2, 1, out + k);
 }
 
 /* ---- formats for floats */

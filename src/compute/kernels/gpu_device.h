@@ -156,7 +156,7 @@ int lsg_launch(void (*kernel)(P...), dim3 grid, int threads, size_t shared, lsg_
 #endif
 
 // Sum and maximum over a warp: lanes pairwise, the same order in every lane.
-LSG_DEVICE float lsg_warp_sum(float v) {
+template <class T> LSG_DEVICE T lsg_warp_sum(T v) {
     for (int i = 16; i; i /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, i);
     return v;
 }

@@ -3,7 +3,7 @@
 
 namespace {
 
-constexpr int THREADS = 256, ROUTER_WARPS = 4;
+constexpr int ROUTER_WARPS = 4;
 
 // Where a row's list begins among those of all mixtures.
 LSG_DEVICE size_t list_of(const lsg_experts &e, int32_t row, int32_t index) {
@@ -37,7 +37,7 @@ LSG_DEVICE void score_experts(const lsg_experts &e, const lsg_router &a, float *
     float most = -INFINITY, all = 0;
     if (a.kind != LS_ROUTER_SIGMOID) {
         for (int32_t i = lane; i < e.n; i += 32) most = fmaxf(most, logits[i]);
-        for (int i = 16; i; i /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, i));
+        most = lsg_warp_max(most);
         for (int32_t i = lane; i < e.n; i += 32) all += expf(logits[i] - most);
         all = lsg_warp_sum(all);
     }
@@ -159,24 +159,18 @@ __global__ void gather(lsg_buffers b, lsg_experts e) {
     for (int32_t i = (int32_t)threadIdx.x; i < pieces; i += (int32_t)blockDim.x) to[i] = from[i];
 }
 
-// Four values a thread.
 __global__ void gate_pairs(lsg_buffers b, lsg_experts e, lsg_gating a) {
-    lsg_next_may_start();
-    const int32_t pair = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = e.n_ff;
-    const bool there = pair < lsg_fresh(&b.step->n_rows) * e.used && i < n;
-    lsg_wait_before();
+    const int32_t n = e.n_ff;
+    const auto [pair, i, there] = four_of(b, e.used, n);
     if (!there) return;
     const float *bias = a.bias ? a.bias + (size_t)e.expert[pair] * (a.ungated ? n : 2 * n) : nullptr;
     store_bf16(e.act + (size_t)pair * n + i, gated4(b.y, a, b.rows * e.used, n, pair, i, bias));
 }
 
-// Four values a thread.
 __global__ void sum_pairs(lsg_buffers b, lsg_experts e, int32_t index, int32_t chunks, const float *bias,
                           int32_t shared) {
-    lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_embd;
-    const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
-    lsg_wait_before();
+    const int32_t n = b.n_embd;
+    const auto [r, i, there] = four_of(b, 1, n);
     if (!there) return;
     float4 sum = {0, 0, 0, 0};
     auto add = [&](const float4 &v, float w) {
@@ -209,11 +203,9 @@ int lsg_route(const lsg_buffers *b, const lsg_experts *e, const lsg_router *r, l
     return code;
 }
 int lsg_gate_experts(const lsg_buffers *b, const lsg_experts *e, const lsg_gating *a, lsg_stream s) {
-    return lsg_launch(gate_pairs, dim3(blocks(e->n_ff, 4 * THREADS), (unsigned)(b->rows * e->used)), THREADS, 0, s, *b,
-                      *e, *a);
+    return lsg_launch(gate_pairs, fours(e->n_ff, b->rows * e->used), THREADS, 0, s, *b, *e, *a);
 }
 int lsg_sum_experts(const lsg_buffers *b, const lsg_experts *e, int32_t index, int32_t chunks, const float *bias,
                     int32_t shared, lsg_stream s) {
-    return lsg_launch(sum_pairs, dim3(blocks(b->n_embd, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, *e, index,
-                      chunks, bias, shared);
+    return lsg_launch(sum_pairs, fours(b->n_embd, b->rows), THREADS, 0, s, *b, *e, index, chunks, bias, shared);
 }

@@ -164,10 +164,6 @@ LSG_DEVICE uint64_t mass_of(float x, float most, float inverse) {
     return (uint64_t)(expf(fmaxf((x - most) * inverse, -80.0f)) * 1099511627776.0f); // 2^40
 }
 
-LSG_DEVICE uint64_t warp_sum(uint64_t v) {
-    for (int i = 16; i; i /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, i);
-    return v;
-}
 // The sum of v over lanes up to this one.
 LSG_DEVICE uint64_t warp_scan(uint64_t v) {
     const int lane = (int)threadIdx.x % 32;
@@ -231,7 +227,7 @@ struct Choice {
         each<8>(least, [&](uint64_t k, bool there) {
             if (there && k >= least) sum += mass(logit_of(k));
         });
-        return sum_of_warps(warp_sum(sum));
+        return sum_of_warps(lsg_warp_sum(sum));
     }
 
     // Lists all tokens that are not below the first `wanted` of those that slices name, which the first `wanted` of all
@@ -271,7 +267,7 @@ struct Choice {
                           from = begin + warp * part;
             uint64_t sum = 0;
             for (int32_t i = from + lane; i < min(end, from + part); i += 32) sum += mass(logits[i]);
-            const uint64_t own = warp_sum(sum), whole = sum_of_warps(own);
+            const uint64_t own = lsg_warp_sum(sum), whole = sum_of_warps(own);
             if (all) goal = (uint64_t)((double)whole * u);
             if (goal >= whole) goal = whole - 1; // the last token that has a mass
             uint64_t before = 0;
@@ -329,13 +325,13 @@ struct Choice {
                 for (uint32_t left = __ballot_sync(0xFFFFFFFFu, take); left;) {
                     const int32_t bin = __shfl_sync(0xFFFFFFFFu, mine, __ffs(left) - 1);
                     const bool same = take && mine == bin;
-                    const uint64_t sum = warp_sum(same ? own : 0);
+                    const uint64_t sum = lsg_warp_sum(same ? own : 0);
                     if (threadIdx.x % 32 == 0) add(bin, sum);
                     left &= ~__ballot_sync(0xFFFFFFFFu, same);
                 }
             });
             // once the logit is known, there is one token almost always
-            if (shift == 24 && sum_of_warps(warp_sum(found)) == 1) return sum_of_warps(warp_sum(last));
+            if (shift == 24 && sum_of_warps(lsg_warp_sum(found)) == 1) return sum_of_warps(lsg_warp_sum(last));
             __syncthreads();
             if (threadIdx.x < 32) find_bin(goal);
             __syncthreads();

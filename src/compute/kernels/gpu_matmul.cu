@@ -231,24 +231,20 @@ int lsg_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y,
                lsg_stream s) {
     if (lsg_matmul_is_large(m->format, rows, m->n_out, &m->cut))
         return lsg_matmul_large(m, x, y, rows_y, rows, n_rows, s);
+#define RUN(F, ...)                                                                                                    \
+    case F: return run_rows<F>(*m, x, y, rows_y, rows, n_rows, s);
     switch (m->format) {
-    case LSG_BF16: return run_rows<LSG_BF16>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_F16: return run_rows<LSG_F16>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_Q4: return run_rows<LSG_Q4>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_Q8: return run_rows<LSG_Q8>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_Q4S: return run_rows<LSG_Q4S>(*m, x, y, rows_y, rows, n_rows, s);
-    default: return run_rows<LSG_Q8S>(*m, x, y, rows_y, rows, n_rows, s);
+        LSG_FORMATS(RUN)
+    default: return -1;
     }
 }
 
 int lsg_matmul_experts(const lsg_matrix *m, const uint8_t *const *weights, const int32_t *begin, int32_t n_experts,
                        const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream s) {
+#define RUN_EXPERTS(F, ...)                                                                                            \
+    case F: return run_experts<F>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
     switch (m->format) {
-    case LSG_BF16: return run_experts<LSG_BF16>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
-    case LSG_F16: return run_experts<LSG_F16>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
-    case LSG_Q4: return run_experts<LSG_Q4>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
-    case LSG_Q8: return run_experts<LSG_Q8>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
-    case LSG_Q4S: return run_experts<LSG_Q4S>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
-    default: return run_experts<LSG_Q8S>(*m, weights, begin, n_experts, x, y, pairs, rows, s);
+        LSG_FORMATS(RUN_EXPERTS)
+    default: return -1;
     }
 }

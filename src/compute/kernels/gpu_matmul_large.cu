@@ -199,12 +199,10 @@ int run_large(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, 
 
 int lsg_matmul_large(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows,
                      const int32_t *n_rows, lsg_stream s) {
+#define RUN(F, ...)                                                                                                    \
+    case F: return run_large<F>(*m, x, y, rows_y, rows, n_rows, s);
     switch (m->format) {
-    case LSG_BF16: return run_large<LSG_BF16>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_F16: return run_large<LSG_F16>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_Q4: return run_large<LSG_Q4>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_Q8: return run_large<LSG_Q8>(*m, x, y, rows_y, rows, n_rows, s);
-    case LSG_Q4S: return run_large<LSG_Q4S>(*m, x, y, rows_y, rows, n_rows, s);
-    default: return run_large<LSG_Q8S>(*m, x, y, rows_y, rows, n_rows, s);
+        LSG_FORMATS(RUN)
+    default: return -1;
     }
 }

@@ -3,7 +3,7 @@
 
 namespace {
 
-constexpr int THREADS = 256, NORM_THREADS = 512, ROPE_THREADS = 128;
+constexpr int NORM_THREADS = 512, ROPE_THREADS = 128;
 static_assert(LSG_MOST_EMBD == 8 * 4 * NORM_THREADS, "what add_norm<8> holds");
 
 __global__ void begin(lsg_buffers b, lsg_rotation a) {
@@ -164,21 +164,13 @@ __global__ void arrive() {
     lsg_wait_before();
 }
 
-// Four values a thread.
 __global__ void sum_chunks(lsg_buffers b, int32_t chunks, int32_t n, float *sums) {
-    lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x);
-    const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
-    lsg_wait_before();
+    const auto [r, i, there] = four_of(b, 1, n);
     if (there) *(float4 *)(sums + (size_t)r * n + i) = added4(b.y, chunks, b.rows, n, r, i, nullptr);
 }
 
-// Four values a thread.
 __global__ void take_rows(lsg_buffers b, int32_t normed, float *out, int64_t stride) {
-    lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x);
-    const bool there = r < lsg_fresh(&b.step->n_rows) && i < b.n_embd;
-    lsg_wait_before();
+    const auto [r, i, there] = four_of(b, 1, b.n_embd);
     if (!there) return;
     const size_t at = (size_t)r * b.n_embd + i;
     float4 v;
@@ -262,14 +254,9 @@ __global__ void __launch_bounds__(ROPE_THREADS, 6) rope_kv(lsg_buffers b, lsg_ro
     store_bf16(to, {out[0] * scale, out[1] * scale, out[2] * scale, out[3] * scale});
 }
 
-// Four values a thread.
 __global__ void gate(lsg_buffers b, lsg_gating a) {
-    lsg_next_may_start();
-    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x), n = b.n_ff;
-    const bool there = r < lsg_fresh(&b.step->n_rows) && i < n;
-    lsg_wait_before();
-    if (!there) return;
-    store_bf16(b.xn + (size_t)r * n + i, gated4(b.y, a, b.rows, n, r, i, a.bias));
+    const auto [r, i, there] = four_of(b, 1, b.n_ff);
+    if (there) store_bf16(b.xn + (size_t)r * b.n_ff + i, gated4(b.y, a, b.rows, b.n_ff, r, i, a.bias));
 }
 
 } // namespace
@@ -299,11 +286,10 @@ int lsg_arrive(lsg_stream s) {
     return lsg_launch<false>(arrive, dim3(1), 32, 0, s);
 }
 int lsg_sum(const lsg_buffers *b, int32_t chunks, int32_t n, float *sums, lsg_stream s) {
-    return lsg_launch(sum_chunks, dim3(blocks(n, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, chunks, n, sums);
+    return lsg_launch(sum_chunks, fours(n, b->rows), THREADS, 0, s, *b, chunks, n, sums);
 }
 int lsg_take_rows(const lsg_buffers *b, int32_t normed, float *out, int64_t stride, lsg_stream s) {
-    return lsg_launch(take_rows, dim3(blocks(b->n_embd, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, normed,
-                      out, stride);
+    return lsg_launch(take_rows, fours(b->n_embd, b->rows), THREADS, 0, s, *b, normed, out, stride);
 }
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
     const int32_t heads = b->n_heads + 2 * b->n_kv_heads, of_block = 4 * ROPE_THREADS / b->head_dim;
@@ -311,5 +297,5 @@ int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
                       ((size_t)(of_block * b->head_dim) + 32) * sizeof(float), s, *b, *r, of_block);
 }
 int lsg_gate(const lsg_buffers *b, const lsg_gating *a, lsg_stream s) {
-    return lsg_launch(gate, dim3(blocks(b->n_ff, 4 * THREADS), (unsigned)b->rows), THREADS, 0, s, *b, *a);
+    return lsg_launch(gate, fours(b->n_ff, b->rows), THREADS, 0, s, *b, *a);
 }

@@ -65,4 +65,22 @@ inline unsigned blocks(int64_t n, int64_t of) {
     return (unsigned)((n + of - 1) / of);
 }
 
+// Kernels whose threads take four neighbours of n values of a row each, `per` such rows for each row of the step. They
+// begin with four_of, which waits for the kernel ahead.
+constexpr int THREADS = 256;
+struct four {
+    int32_t r, i;
+    bool there;
+};
+LSG_DEVICE four four_of(const lsg_buffers &b, int32_t per, int32_t n) {
+    lsg_next_may_start();
+    const int32_t r = (int32_t)blockIdx.y, i = 4 * (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    const bool there = r < lsg_fresh(&b.step->n_rows) * per && i < n;
+    lsg_wait_before();
+    return {r, i, there};
+}
+inline dim3 fours(int32_t n, int32_t rows) {
+    return dim3(blocks(n, 4 * THREADS), (unsigned)rows);
+}
+
 } // namespace

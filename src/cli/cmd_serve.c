@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 typedef struct {
-    ls_gauge gauge; // first: the functions of an ls_gauge get this, too
+    ls_gauge gauge;    // first: the functions of an ls_gauge get this, too
     ls_answerer *runs; // NULL: no server does
     const ls_command_line *line;
     ls_serve_options options;

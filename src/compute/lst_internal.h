@@ -160,7 +160,7 @@ class KvCache {
     virtual void logits(int32_t row, float *out) = 0; // all of them
     virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
     virtual double device_us() const { return 0; } // of the last forward
-    virtual double ranks_us() const { return 0; }    // in exchanges with other ranks, so far
+    virtual double ranks_us() const { return 0; }  // in exchanges with other ranks, so far
     // See lst_hidden. While it is set, a forward keeps its new rows' values [row][requested layer][n_embd]; on the CPU
     // in rows.
     struct {

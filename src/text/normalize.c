@@ -241,15 +241,17 @@ static void strip(const step *s, const ls_marked *in, ls_marked *out) {
     ls_marked_slice(out, in, start, end);
 }
 
-static void replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, size_t limit, ls_marked *out) {
+static bool replace(const step *s, ls_regex_scratch *scratch, const ls_marked *in, size_t limit, ls_marked *out) {
     size_t at = 0, start, end;
+    int found = 0;
     while (at < in->text.n && out->text.n <= limit &&
-           ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) {
+           (found = ls_regex_find(s->regex, scratch, in->text.p, in->text.n, at, &start, &end)) > 0) {
         ls_marked_slice(out, in, at, start);
         ls_marked_add(out, s->by, s->n_by, all_of(in->marks.p + start, end - start));
         at = end;
     }
     ls_marked_slice(out, in, at, in->text.n);
+    return found >= 0;
 }
 
 static size_t grapheme_end(const char *p, size_t n) {
@@ -343,6 +345,7 @@ bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
     for (int i = 0; i < z->n && text->text.n; i++) {
         const step *s = &z->steps[i];
         ls_marked out = {0};
+        bool good = true;
         switch (s->kind) {
         case FORM: to_form(s->form, text, &out); break;
         case EACH_CHARACTER: each_character(s, text, &out); break;
@@ -351,13 +354,13 @@ bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
             ls_marked_add(&out, s->by, s->n_by, text->marks.p[0]);
             ls_marked_slice(&out, text, 0, text->text.n);
             break;
-        case REPLACE: replace(s, scratch, text, limit, &out); break;
+        case REPLACE: good = replace(s, scratch, text, limit, &out); break;
         case PRECOMPILED: precompiled(s, text, limit, &out); break;
         case SENTENCEPIECE: sentencepiece(s, kept, text, limit, &out); break;
         }
         ls_marked_free(text);
         *text = out;
-        if (text->text.n > limit) return false;
+        if (!good || text->text.n > limit) return false;
     }
     return true;
 }

@@ -27,7 +27,7 @@ ls_code ls_normalizer_add_precompiled(ls_normalizer *z, const void *blob, size_t
 ls_code ls_normalizer_add_sentencepiece(ls_normalizer *z, const ls_sentencepiece_rules *rules, ls_err *err);
 bool ls_normalizer_is_empty(const ls_normalizer *z);
 // text must be UTF-8, and the result is. kept (may be NULL): symbols that sentencepiece's rules leave alone. False: the
-// file's rules make the text more than 64 times as long.
+// file's rules make the text more than 64 times as long, or take too many steps.
 bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *s, const ls_trie *kept, ls_marked *text);
 bool ls_is_space(uint32_t cp); // Unicode's White_Space
 bool ls_is_word(uint32_t cp);  // \w of Unicode's regular expressions

@@ -105,11 +105,15 @@ static ls_code split(splitter *s, int i, const char *text, size_t n, bool first)
     stretch held = {0};
     ls_code code = LS_OK;
     size_t at = 0, start, end;
-    while (at < n && !code && ls_regex_find(s->p->steps[i].regex, s->scratch->regex, text, n, at, &start, &end)) {
+    int found = 0;
+    while (at < n && !code &&
+           (found = ls_regex_find(s->p->steps[i].regex, s->scratch->regex, text, n, at, &start, &end)) > 0) {
         code = on_stretch(s, i, text, first, &held, at, start, false);
         if (!code) code = on_stretch(s, i, text, first, &held, start, end, true);
         at = end;
     }
+    if (found < 0)
+        return ls_fail(s->err, LS_E_RANGE, "the tokenizer's expression takes too many steps in a text of %zu bytes", n);
     if (!code) code = on_stretch(s, i, text, first, &held, at, n, false);
     return code ? code : give(s, i, text, first, &held);
 }

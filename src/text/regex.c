@@ -236,11 +236,11 @@ void ls_regex_scratch_free(ls_regex_scratch *s) {
     pcre2_match_data_free(s);
 }
 
-bool ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, size_t n, size_t at, size_t *start,
-                   size_t *end) {
+int ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, size_t n, size_t at, size_t *start,
+                  size_t *end) {
     const int found = pcre2_match(r, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, s, NULL);
     if (found == PCRE2_ERROR_NOMEMORY) ls_out_of_memory(0);
-    if (found < 0) return false;
+    if (found < 0) return found == PCRE2_ERROR_NOMATCH ? 0 : -1;
     *start = pcre2_get_ovector_pointer(s)[0];
     *end = pcre2_get_ovector_pointer(s)[1];
     return *end > *start && *start >= at && *end <= n; // \K could say otherwise

@@ -17,6 +17,7 @@ void ls_regex_free(ls_regex *r); // accepts NULL, as the next
 ls_regex_scratch *ls_regex_scratch_new(void);
 void ls_regex_scratch_free(ls_regex_scratch *s);
 // The first match in text[0..n), which must be UTF-8 (but for BYTES), that begins at `at` or later and is not empty.
-bool ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, size_t n, size_t at, size_t *start,
-                   size_t *end);
+// 1; 0: there is none; -1: it takes more steps than PCRE2 allows.
+int ls_regex_find(const ls_regex *r, ls_regex_scratch *s, const char *text, size_t n, size_t at, size_t *start,
+                  size_t *end);
 void ls_regex_version(char out[32]); // of the library

@@ -208,6 +208,25 @@ static void expressions_equal_the_reference(void **state) {
     json_decref(all);
 }
 
+// A run of blanks takes a step each before an expression for line ends gives up; PCRE2 allows ten million.
+static void too_many_steps_are_an_error(void **state) {
+    (void)state;
+    enum { N = 11000000 };
+    ls_pretok *p = open_named("qwen2");
+    ls_pretok_scratch scratch = {0};
+    ls_buf text = {0};
+    ls_ids lengths = {0};
+    ls_err err = {0};
+    memset(ls_buf_room(&text, N), ' ', N);
+    assert_int_equal(ls_pretok_split(p, &scratch, text.p, N, true, on_piece, &lengths, &err), LS_E_RANGE);
+    assert_string_equal(err.msg, "the tokenizer's expression takes too many steps in a text of 11000000 bytes");
+    assert_int_equal(lengths.n, 0);
+    ls_ids_free(&lengths);
+    ls_buf_free(&text);
+    ls_pretok_scratch_free(&scratch);
+    ls_pretok_free(p);
+}
+
 static void long_texts_take_no_longer(void **state) { // than their length asks for: time grows with it, not its square
     (void)state;
     static const char *const units[] = {" ", "a", "aB", "=", "\u4e16", "1", "1\u00bd", "\n", "a ", "e\u0301"};
@@ -239,7 +258,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_equal_the_reference),      cmocka_unit_test(traits_equal_the_reference),
         cmocka_unit_test(expressions_equal_the_reference), cmocka_unit_test(no_name_is_untested),
-        cmocka_unit_test(long_texts_take_no_longer),
+        cmocka_unit_test(long_texts_take_no_longer),       cmocka_unit_test(too_many_steps_are_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

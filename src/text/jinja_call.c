@@ -92,8 +92,7 @@ DEFINE(f_default) {
     return v ? *v : j_string((jstr){"", NULL, 0});
 }
 DEFINE(cased) {
-    const jstr s = j_text_of(m, of);
-    return j_cased(m, how == J_UPPER || how == J_LOWER ? s : j_cased(m, s, J_LOWER).s, (jcase)how);
+    return j_cased(m, j_text_of(m, of), (jcase)how);
 }
 enum { LEFT = 1, RIGHT = 2 };
 DEFINE(stripped) {
@@ -167,7 +166,10 @@ DEFINE(f_round) {
     if (!j_is_number(of)) j_fail(m, LS_E_USAGE, "'round' cannot be applied to %s", j_type(of));
     const bool up = method && method->kind == J_STRING && j_is(method->s, "ceil"),
                down = method && method->kind == J_STRING && j_is(method->s, "floor");
-    return j_float((up ? ceil(v) : down ? floor(v) : rint(v)) / scale);
+    const bool whole = of->kind != J_FLOAT && !up && !down; // stays an integer
+    if (whole && places >= 0) return j_int(of->i);
+    const jvalue out = j_float((up ? ceil(v) : down ? floor(v) : rint(v)) / scale);
+    return whole ? f_int(m, &out, &nothing, 0) : out;
 }
 DEFINE(f_json) {
     const jvalue *indent = given(a, 1, "indent"), *separators = given(a, 2, "separators");

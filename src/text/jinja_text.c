@@ -302,7 +302,8 @@ jvalue j_cased(jvm *m, jstr s, jcase how) {
         if (how == J_TITLE_WORDS) upper = is_space(cp) || (cp < 128 && strchr("-({[<", (int)cp));
         else if (how == J_TITLE_LETTERS) upper = !ls_has_case(cp);
         else if (how == J_CAPITALIZED) upper = false;
-        if (valid && cp == 0xdf && how == J_UPPER) add_like(m, &t, "SS", 2, s); // the one that grows in ordinary text
+        if (valid && cp == 0xdf && how == J_UPPER) add_like(m, &t, "SS", 2, s); // those that grow in ordinary text
+        else if (cp == 0x130 && to == 'i') add_like(m, &t, "i\u0307", 3, s);
         else if (valid) add_like(m, &t, out, (size_t)ls_utf8_encode(to, out), s);
         else j_add(m, &t, j_part(s, 0, n));
     }

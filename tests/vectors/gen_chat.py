@@ -136,6 +136,8 @@ PIECES = [
     "{{ {'b': 1, 'A': 2} | dictsort }}{{ ['b', 'A', 'c'] | sort }}{{ [3, 1, 2] | sort(reverse=true) }}{{ messages | sort(attribute='role') | map(attribute='role') | list }}", "{{ [1, 2, 2, 'a', 'A'] | unique | list }}{{ [3, 1] | min }}{{ [3, 1] | max }}{{ [1, 2] | sum }}",
     "{{ {'a': [1, {'b': 'ü\\n'}]} | tojson }}{{ {'b': 1, 'a': [ ]} | tojson(indent=2, sort_keys=true) }}", "{{ 'ü' | tojson(ensure_ascii=true) }}{{ {'a': 1} | tojson(separators=(',', ':')) }}{{ 1.5 | tojson }}",
     "{{ 'a\\nb\\n\\nc' | indent(2) }}|{{ 'a\\nb' | indent(2, true) }}", "{{ '3' | int + 1 }}{{ 'x' | int(7) }}{{ '3.7' | int }}{{ '2.5' | float }}{{ 3.7 | int }}{{ 2.567 | round(2) }}{{ -3 | abs }}",
+    "{{ 42 | round }}|{{ 12345 | round(-2) }}|{{ 15 | round(-1) }}|{{ true | round }}|{{ 42 | round(0, 'ceil') }}|{{ 2.5 | round }}",
+    "{{ 'İZMİR' | lower }}|{{ 'İZMİR' | title }}|{{ 'aİ'.capitalize() }}|{{ 'Straße' | upper }}",
     "{{ 'a b  c'.split() }}{{ 'a,b,c'.split(',', 1) }}{{ 'a,b,c'.rsplit(',', 1) }}{{ 'a\\nb'.splitlines() }}{{ ','.join(['x', 'y']) }}", "{{ 'abcabc'.find('c') }}{{ 'abcabc'.rfind('c') }}{{ 'abcabc'.count('bc') }}{{ 'x1'.isdigit() }}{{ '12'.isdigit() }}",
     "{{ 'pre-x'.removeprefix('pre-') }}{{ 'x.py'.removesuffix('.py') }}", "{{ {'a': 1}.keys() | list }}{{ {'a': 1}.values() | list }}{{ {'a': 1}.get('b') }}{{ {'a': 1}.get('b', 2) }}",
     "{{ 4 is even }}{{ 3 is odd }}{{ 6 is divisibleby 3 }}{{ 'a' is in ['a'] }}{{ 1 is eq 1 }}{{ 2 is gt 1 }}{{ none is none }}{{ 1 is integer }}{{ 1.0 is float }}{{ x is not defined }}", "{{ 1 if x is defined else 2 }}",

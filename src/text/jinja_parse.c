@@ -175,17 +175,20 @@ static jvalue number(parser *r) {
 static jnode *expression(parser *r);
 static jnode *unary(parser *r, bool filters);
 
+// Whether another item comes before `close`, behind a comma if there are n before it.
+static bool another(parser *r, const char *close, int n) {
+    if (n && !peek(r, close)) expect(r, ",");
+    return !take(r, close);
+}
+
 // The items up to `close`, as a list or a tuple has them.
 static jnode *items(parser *r, jnode *n, const char *close) {
-    while (!take(r, close)) {
-        push(r, n, expression(r));
-        if (!peek(r, close)) expect(r, ",");
-    }
+    while (another(r, close, n->n)) push(r, n, expression(r));
     return n;
 }
 
 static void arguments(parser *r, jnode *n) {
-    while (!take(r, ")")) {
+    while (another(r, ")", n->n)) {
         const char *was = r->p;
         jstr key = peek_name(r);
         r->p += key.n;
@@ -194,7 +197,6 @@ static void arguments(parser *r, jnode *n) {
         if (peek(r, "*")) FAIL(r, "'*' before arguments is not supported");
         push(r, n, expression(r));
         push_name(r, n, key);
-        if (!peek(r, ")")) expect(r, ",");
     }
 }
 
@@ -214,16 +216,14 @@ static jnode *primary(parser *r) {
         jnode *first = expression(r);
         if (take(r, ")")) return first;
         push(r, n, first);
-        expect(r, ",");
         items(r, n, ")");
     } else if (take(r, "[")) n = items(r, new_node(r, J_MAKE_LIST), "]");
     else if (take(r, "{")) {
         n = new_node(r, J_MAKE_DICT);
-        while (!take(r, "}")) {
+        while (another(r, "}", n->n)) {
             push(r, n, expression(r));
             expect(r, ":");
             push(r, n, expression(r));
-            if (!peek(r, "}")) expect(r, ",");
         }
     } else {
         if (!peek_name(r).n) FAIL(r, "'%c' is not expected", *r->p);
@@ -545,10 +545,9 @@ static jnode *parse_set(parser *r) {
 
 static void signature(parser *r, jnode *n) {
     expect(r, "(");
-    while (!take(r, ")")) {
+    while (another(r, ")", n->n)) {
         push_name(r, n, take_name(r));
         push(r, n, take(r, "=") ? expression(r) : NULL);
-        if (!peek(r, ")")) expect(r, ",");
     }
 }
 

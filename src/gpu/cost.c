@@ -80,17 +80,7 @@ static void add(sheet *s, const char *kernel, int32_t launches, int64_t blocks, 
  * blocks of experts that no row took leave at once and are not counted. */
 static void add_matmul(sheet *s, const char *kernel, const lsg_shape *m, lsg_which which, lsg_format format,
                        int32_t rows, int32_t launched) {
-    static const double base[] =
-        {
-#define BASE(name, values, scales, minima, eights, base, more) base,
-            LSG_FORMATS(BASE)
-#undef BASE
-        },
-                        more[] = {
-#define MORE(name, values, scales, minima, eights, base, more) more,
-                            LSG_FORMATS(MORE)
-#undef MORE
-                        };
+    const lsg_tile of_format = lsg_tile_of(format);
     const bool of_experts = which == LSG_EXPERT_GATE_UP || which == LSG_EXPERT_DOWN;
     const lsg_cut cut = lsg_matrix_cut(m, which, format);
     int32_t n_out, n_in, eights = (launched + 7) / 8;
@@ -108,7 +98,7 @@ static void add_matmul(sheet *s, const char *kernel, const lsg_shape *m, lsg_whi
         (size_t)(of_experts ? lsg_matmul_plan_of(format, eights).shared
                             : lsg_matmul_shared(format, eights, blocks, &cut)),
         LSG_WARPS, tiles * tile, 2.0 * n_in * inputs * out_blocks + (row_blocks - 1) * tiles * tile,
-        tiles * row_blocks * (base[format] + more[format] * eights));
+        tiles * row_blocks * (of_format.base + of_format.more * eights));
     row_of(s, kernel)->sums += 4.0 * cut.chunks * n_out * inputs;
 }
 

@@ -67,7 +67,7 @@ lsg_cut lsg_cut_of(lsg_format format, int64_t n_out, int64_t n_in, lsg_gpu gpu) 
         best = (lsg_cut){(int32_t)there,
                          (int32_t)of_chunk,
                          (int32_t)(blocks < most ? most / blocks : 1),
-                         plain && !is_large(gpu) ? 3 : lsg_eights(format),
+                         plain && !is_large(gpu) ? 3 : lsg_tile_of(format).eights,
                          LSG_LARGE_OFF,
                          gpu};
     }
@@ -139,12 +139,12 @@ static ls_shard whole(const lsg_shape *s) {
                       .shared_ff = {0, s->n_ff_shared}};
 }
 
-int lsg_is_whole(const lsg_shape *s) {
+static int is_whole(const lsg_shape *s) {
     return s->own.vocab.to == 0;
 }
 
 ls_shard lsg_own(const lsg_shape *s) {
-    return lsg_is_whole(s) ? whole(s) : s->own;
+    return is_whole(s) ? whole(s) : s->own;
 }
 
 ls_shard lsg_held(ls_shard part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads) {
@@ -245,7 +245,7 @@ lsg_room lsg_room_of(const lsg_shape *s, int32_t n_context) {
                   .last = (size_t)n_vocab,
                   .keys = lsg_keys_count(LST_MAX_ROWS, n_vocab),
                   .slices = rows * (size_t)ceil_div(n_vocab, LSG_SLICE) * LSG_SLICE_FLOATS,
-                  .sums = lsg_is_whole(s) ? 0 : rows * (size_t)ls_range_size(own.embd),
+                  .sums = is_whole(s) ? 0 : rows * (size_t)ls_range_size(own.embd),
                   .columns = (size_t)n_context,
                   .ancestors = rows * rows,
                   .pages = (size_t)(n_context + LST_MAX_ROWS) / LSG_PAGE + 1,

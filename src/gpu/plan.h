@@ -73,28 +73,22 @@ typedef struct {
     X(LSG_Q8, 1024, 64, 0, 4, 104, 13)                                                                                 \
     X(LSG_Q4S, 512, 256, 1, 4, 89, 13.2)                                                                               \
     X(LSG_Q8S, 1024, 512, 2, 3, 137, 22)
-#define LSG_NAME(name, values, scales, minima, eights, base, more) name,
+#define LSG_NAME(name, ...) name,
 typedef enum { LSG_FORMATS(LSG_NAME) LSG_N_FORMATS, LSG_NO_FORMAT = LSG_N_FORMATS } lsg_format;
 
-#define LSG_VALUE_BYTES(name, values, scales, minima, eights, base, more) values,
-#define LSG_SCALE_BYTES(name, values, scales, minima, eights, base, more) scales,
-#define LSG_MINIMA(name, values, scales, minima, eights, base, more) minima,
-#define LSG_EIGHTS(name, values, scales, minima, eights, base, more) eights,
-LSG_CONSTANT int32_t lsg_value_bytes(int format) {
-    const int32_t of[] = {LSG_FORMATS(LSG_VALUE_BYTES)};
+typedef struct {
+    int32_t values, scales; /* bytes */
+    int32_t minima;         /* of an output and group */
+    int32_t eights;         /* of rows of a block, at most */
+    double base, more;      /* instructions */
+} lsg_tile;
+#define LSG_TILE_OF(name, ...) {__VA_ARGS__},
+LSG_CONSTANT lsg_tile lsg_tile_of(int format) {
+    const lsg_tile of[] = {LSG_FORMATS(LSG_TILE_OF)};
     return of[format];
 }
 LSG_CONSTANT int32_t lsg_tile_bytes(int format) {
-    const int32_t scales[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
-    return lsg_value_bytes(format) + scales[format];
-}
-LSG_CONSTANT int32_t lsg_minima(int format) { /* of an output and group */
-    const int32_t of[] = {LSG_FORMATS(LSG_MINIMA)};
-    return of[format];
-}
-LSG_CONSTANT int32_t lsg_eights(int format) { /* of rows of a block, at most */
-    const int32_t of[] = {LSG_FORMATS(LSG_EIGHTS)};
-    return of[format];
+    return lsg_tile_of(format).values + lsg_tile_of(format).scales;
 }
 LSG_CONSTANT int32_t lsg_is_plain(int format) { /* without scales */
     return format == LSG_BF16 || format == LSG_F16;
@@ -136,7 +130,7 @@ LSG_CONSTANT lsg_matmul_plan lsg_matmul_plan_of(int format, int32_t eights) {
     p.stride = LSG_STAGE * LSG_GROUP * 2 + (format == LSG_Q8S ? 32 : 64);
     p.stages = eights <= 2 ? 3 : 2;
     p.inputs = p.stages * 8 * eights * p.stride;
-    p.totals = 2 * eights * 8 * LSG_STAGE * lsg_minima(format) * 4;
+    p.totals = 2 * eights * 8 * LSG_STAGE * lsg_tile_of(format).minima * 4;
     p.shared = p.inputs + LSG_WARPS * p.slots * p.slot + p.totals;
     return p;
 }
@@ -159,7 +153,7 @@ LSG_CONSTANT lsg_large_plan lsg_large_plan_of(int format, int32_t stages) {
     lsg_large_plan p = {0, 0, 0, 0};
     p.weights = lsg_large_out(format) / LSG_TILE * LSG_LARGE_GROUPS * lsg_tile_bytes(format);
     p.inputs = LSG_LARGE_ROWS * LSG_LARGE_GROUPS * LSG_GROUP * 2;
-    p.totals = 2 * LSG_LARGE_ROWS * LSG_STAGE / LSG_SLICES * lsg_minima(format) * 4;
+    p.totals = 2 * LSG_LARGE_ROWS * LSG_STAGE / LSG_SLICES * lsg_tile_of(format).minima * 4;
     p.shared = stages * (p.weights + p.inputs) + p.totals;
     return p;
 }
@@ -190,7 +184,6 @@ typedef struct {
     int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
 } lsg_shape;
 ls_shard lsg_own(const lsg_shape *s);
-int lsg_is_whole(const lsg_shape *s);
 /* The part that a device computes for a rank's part: whole groups of heads that share keys and values, because a block
  * of attention computes a whole group; all heads if a norm spans them. */
 ls_shard lsg_held(ls_shard part, int32_t n_heads, int32_t n_kv_heads, int norm_spans_heads);

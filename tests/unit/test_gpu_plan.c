@@ -41,7 +41,7 @@ enum { LLAMA_8B = 6, QWEN_SHARED = 10, QWEN_30B = 11 };
 static void blocks_have_what_any_device_gives_them(void **state) {
     (void)state;
     for (int f = 0; f < LSG_N_FORMATS; f++)
-        for (int32_t eights = 1; eights <= lsg_eights(f); eights++) {
+        for (int32_t eights = 1; eights <= lsg_tile_of(f).eights; eights++) {
             const lsg_matmul_plan p = lsg_matmul_plan_of(f, eights);
             assert_in_range(p.shared, 1,
                             eights <= lsg_cut_of(f, 4096, 4096, (lsg_gpu){84, 100}).most_eights
@@ -60,7 +60,7 @@ static void a_multiprocessor_takes_an_even_share_of_blocks(void **state) {
     (void)state;
     const lsg_gpu hopper = {132, 228}, small = {84, 100};
     for (int f = 0; f < LSG_N_FORMATS; f++)
-        for (int32_t eights = 1; eights <= lsg_eights(f); eights++)
+        for (int32_t eights = 1; eights <= lsg_tile_of(f).eights; eights++)
             for (int64_t blocks = 1; blocks <= 600; blocks += 13) {
                 const lsg_cut large = lsg_cut_of(f, 4096, 4096, hopper), other = lsg_cut_of(f, 4096, 4096, small);
                 const int32_t needs = lsg_matmul_plan_of(f, eights).shared,

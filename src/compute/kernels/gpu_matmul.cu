@@ -204,7 +204,7 @@ int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_
     return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
 }
 
-template <int F, int NT = lsg_eights(F)>
+template <int F, int NT = lsg_tile_of(F).eights>
 int run_rows(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
              lsg_stream s) {
     const int eights = lsg_matmul_eights(rows, &m.cut);

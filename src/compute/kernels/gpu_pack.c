@@ -5,7 +5,7 @@
 #include <string.h>
 
 static size_t scale_bytes(const lsg_matrix *m) { /* of a tile */
-    return (size_t)(lsg_tile_bytes(m->format) - lsg_value_bytes(m->format));
+    return (size_t)lsg_tile_of(m->format).scales;
 }
 size_t lsg_matrix_bytes(const lsg_matrix *m) {
     return lsg_matrix_size(m->format, m->n_out, m->n_in);
@@ -34,7 +34,7 @@ static place place_of(const lsg_matrix *m, int64_t o, int64_t k) {
     const int apart = m->format == LSG_Q8S; /* steps take inputs 0-15 and 16-31 */
     const size_t c = apart ? in % 16 / 4 : in / 8, j = apart ? in / 16 * 4 + in % 4 : in % 8, lane = r * 4 + c;
     const size_t of_output = scale_bytes(m) / (LSG_TILE * (apart ? 2 : 1)),
-                 scale = at + (size_t)lsg_value_bytes(m->format) +
+                 scale = at + (size_t)lsg_tile_of(m->format).values +
                          ((apart ? in / 16 * LSG_TILE : 0) + r * 4 + t * 2 + half) * of_output;
     switch (m->format) {
     case LSG_BF16:

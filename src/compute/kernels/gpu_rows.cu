@@ -39,9 +39,11 @@ __global__ void begin(lsg_buffers b, lsg_rotation a) {
     }
 }
 
+#define VALUE_BYTES(name, values, ...) values,
+#define SCALE_BYTES(name, values, scales, ...) scales,
 // A weight, from where gpu.h says that it lies.
 LSG_DEVICE float weight(const lsg_matrix &m, int32_t o, int32_t k) {
-    constexpr int values[] = {LSG_FORMATS(LSG_VALUE_BYTES)}, scales[] = {LSG_FORMATS(LSG_SCALE_BYTES)};
+    constexpr int values[] = {LSG_FORMATS(VALUE_BYTES)}, scales[] = {LSG_FORMATS(SCALE_BYTES)};
     const bool apart = m.format == LSG_Q8S, plain = m.format == LSG_BF16 || m.format == LSG_F16;
     const int32_t in = k % LSG_GROUP, r = o % 8, t = o % LSG_TILE / 16, half = o % 16 / 8,
                   c = apart ? in % 16 / 4 : in / 8, j = apart ? in / 16 * 4 + in % 4 : in % 8, lane = r * 4 + c;

@@ -11,8 +11,8 @@ static_assert(SLICES == 2 && OWN == 4, "a lane of four keeps the minima of one g
 
 template <int F> constexpr bool plain = lsg_is_plain(F);
 template <int F> constexpr int parts = F == LSG_Q8S ? 2 : 1; // scales of an output for a group
-template <int F> constexpr int VALUES = lsg_value_bytes(F);
-template <int F> constexpr bool has_min = lsg_minima(F) > 0;
+template <int F> constexpr int VALUES = lsg_tile_of(F).values;
+template <int F> constexpr bool has_min = lsg_tile_of(F).minima > 0;
 // Sums of a slice's inputs of a stage, as pairs of bf16: of eight rows, [part and group][row].
 template <int F> constexpr int TOTALS = parts<F> *OWN * 8;
 
